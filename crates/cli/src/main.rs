@@ -1,0 +1,2 @@
+//! The `reach` command.
+fn main() {}

@@ -1,0 +1,525 @@
+//! Radix page tables whose nodes live in simulated frames, so that every entry has a physical address that walks,
+//! walk caches and data caches can see.
+//!
+//! Levels are counted from the leaf: level 0 holds base pages. A page of any size is stored at the highest level whose
+//! entries are not larger than it, in as many equal entries as it spans there: one entry for 2 MB on x86, 512
+//! replicated ones for 4 MB on Alpha (Navarro §5).
+
+use crate::{PageShift, PhysAddr, Pte, Vpn};
+
+/// The shape of a page table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Size of a base page.
+    pub base: PageShift,
+    /// Index bits of each level, leaf level first; one to five of them. An entry takes eight bytes.
+    pub bits: Vec<u8>,
+}
+
+impl Layout {
+    /// Four levels of nine bits over 4 KB pages: x86-64.
+    pub fn x86_64() -> Layout {
+        Layout { base: PageShift(12), bits: vec![9, 9, 9, 9] }
+    }
+
+    /// How many levels.
+    pub fn levels(&self) -> usize {
+        self.bits.len()
+    }
+
+    /// What one entry at `level` spans.
+    #[inline]
+    pub fn span(&self, level: usize) -> PageShift {
+        PageShift(self.base.0 + self.bits[..level].iter().sum::<u8>())
+    }
+
+    /// How many bits of a virtual address are translated.
+    pub fn address_bits(&self) -> u8 {
+        self.span(self.levels()).0
+    }
+
+    /// At which level pages of size `shift` are stored, and in how many equal entries.
+    #[inline]
+    pub fn place(&self, shift: PageShift) -> (usize, u64) {
+        let mut level = self.levels() - 1;
+        while self.span(level) > shift {
+            level -= 1;
+        }
+        (level, 1 << (shift.0 - self.span(level).0))
+    }
+
+    /// Bytes of a node at `level`.
+    pub fn node_bytes(&self, level: usize) -> u64 {
+        8 << self.bits[level]
+    }
+
+    fn index(&self, level: usize, vpn: Vpn) -> usize {
+        let low = self.span(level).0 - self.base.0;
+        (vpn.0 >> low & ((1 << self.bits[level]) - 1)) as usize
+    }
+}
+
+/// Gives and takes back the frames that page-table nodes live in.
+pub trait FrameSource {
+    /// `bytes` (a power of two) of physical memory, aligned to their size or to a page, whichever is larger.
+    fn take_table(&mut self, bytes: u64) -> Option<PhysAddr>;
+    /// Takes back what `take_table` gave.
+    fn give_table(&mut self, at: PhysAddr, bytes: u64);
+}
+
+/// A node of one page table. Numbers are reused after a node is freed; whoever keeps them (walk caches) is told by a
+/// shootdown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+/// What an entry holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// Nothing.
+    Empty,
+    /// A node of the next lower level.
+    Table(NodeId),
+    /// A translation.
+    Leaf(Pte),
+}
+
+/// One step of a walk: an entry read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WalkStep {
+    /// Level of the entry.
+    pub level: usize,
+    /// Where it lies in physical memory.
+    pub at: PhysAddr,
+    /// What it holds.
+    pub slot: Slot,
+}
+
+/// A page as [`PageTable::pages`] reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MappedEntry {
+    /// First base page.
+    pub vpn: Vpn,
+    /// Its entry; accessed and dirty are the union over replicated entries.
+    pub pte: Pte,
+}
+
+/// What a change of the table wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Written {
+    /// The first entry written.
+    pub at: PhysAddr,
+    /// How many entries of eight bytes, one after the other.
+    pub entries: u64,
+    /// How many nodes were added on the way.
+    pub nodes: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    at: PhysAddr,
+    level: u8,
+    used: u32,
+    words: Box<[u64]>,
+}
+
+const TABLE: u64 = 1 << 63;
+
+fn decode(word: u64) -> Slot {
+    if word == 0 {
+        Slot::Empty
+    } else if word & TABLE != 0 {
+        Slot::Table(NodeId(word as u32))
+    } else {
+        Slot::Leaf(Pte(word))
+    }
+}
+
+/// A page table of one address space.
+#[derive(Clone, Debug)]
+pub struct PageTable {
+    layout: Layout,
+    nodes: Vec<Node>,
+    free: Vec<NodeId>,
+    bytes: u64,
+}
+
+impl PageTable {
+    /// An empty table: its root only. `None` when there is no frame for it.
+    pub fn new(layout: Layout, frames: &mut impl FrameSource) -> Option<PageTable> {
+        let mut table = PageTable { layout, nodes: Vec::new(), free: Vec::new(), bytes: 0 };
+        table.add_node(table.layout.levels() - 1, frames)?;
+        Some(table)
+    }
+
+    /// The shape.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The root node.
+    #[inline(always)]
+    pub fn root(&self) -> NodeId {
+        NodeId(0)
+    }
+
+    /// Physical memory that the nodes take, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The index of `vpn` in nodes of `level`.
+    #[inline(always)]
+    pub fn index(&self, level: usize, vpn: Vpn) -> usize {
+        self.layout.index(level, vpn)
+    }
+
+    /// Where entry `index` of `node` lies.
+    #[inline(always)]
+    pub fn entry_at(&self, node: NodeId, index: usize) -> PhysAddr {
+        self.nodes[node.0 as usize].at + 8 * index as u64
+    }
+
+    /// What entry `index` of `node` holds.
+    #[inline(always)]
+    pub fn slot(&self, node: NodeId, index: usize) -> Slot {
+        decode(self.nodes[node.0 as usize].words[index])
+    }
+
+    /// Sets bits ([`Pte::ACCESSED`], [`Pte::DIRTY`]) in a leaf entry, as a hardware walker does. Returns whether that
+    /// changed the entry.
+    #[inline(always)]
+    pub fn mark(&mut self, node: NodeId, index: usize, bits: u64) -> bool {
+        let word = &mut self.nodes[node.0 as usize].words[index];
+        debug_assert!(matches!(decode(*word), Slot::Leaf(_)));
+        let old = *word;
+        *word = old | bits;
+        *word != old
+    }
+
+    /// The entries that a walk without walk caches reads for `vpn`, root first.
+    pub fn walk(&self, vpn: Vpn) -> Vec<WalkStep> {
+        let mut steps = Vec::with_capacity(self.layout.levels());
+        let mut node = self.root();
+        for level in (0..self.layout.levels()).rev() {
+            let index = self.index(level, vpn);
+            let slot = self.slot(node, index);
+            steps.push(WalkStep { level, at: self.entry_at(node, index), slot });
+            match slot {
+                Slot::Table(next) => node = next,
+                Slot::Empty | Slot::Leaf(_) => break,
+            }
+        }
+        steps
+    }
+
+    /// The node and index of the leaf entry for `vpn`, where there is one.
+    pub fn find(&self, vpn: Vpn) -> Option<(NodeId, usize)> {
+        let mut node = self.root();
+        for level in (0..self.layout.levels()).rev() {
+            let index = self.index(level, vpn);
+            match self.slot(node, index) {
+                Slot::Empty => return None,
+                Slot::Leaf(_) => return Some((node, index)),
+                Slot::Table(next) => node = next,
+            }
+        }
+        None
+    }
+
+    /// The entry that translates `vpn`. Of a replicated page, the copy that belongs to `vpn`.
+    pub fn lookup(&self, vpn: Vpn) -> Option<Pte> {
+        let (node, index) = self.find(vpn)?;
+        Some(Pte(self.nodes[node.0 as usize].words[index]))
+    }
+
+    /// The page that holds `vpn`, accessed and dirty united over replicated entries.
+    pub fn page(&self, vpn: Vpn) -> Option<MappedEntry> {
+        let (node, index) = self.find(vpn)?;
+        let words = &self.nodes[node.0 as usize].words;
+        let pte = Pte(words[index]);
+        let (_, copies) = self.layout.place(pte.shift());
+        let first = index & !(copies as usize - 1);
+        let united = words[first..first + copies as usize]
+            .iter()
+            .fold(pte.0, |bits, word| bits | word & (Pte::ACCESSED | Pte::DIRTY));
+        Some(MappedEntry { vpn: vpn.align_down(pte.shift(), self.layout.base), pte: Pte(united) })
+    }
+
+    /// All pages that overlap `[start, start + pages)`, in order, each once.
+    pub fn pages(&self, start: Vpn, pages: u64) -> Vec<MappedEntry> {
+        let mut found = Vec::new();
+        let end = start.0 + pages;
+        let mut at = start.0;
+        while at < end {
+            match self.page(Vpn(at)) {
+                Some(entry) => {
+                    at = entry.vpn.0 + entry.pte.shift().base_pages(self.layout.base);
+                    found.push(entry);
+                }
+                None => at = self.next_filled(Vpn(at)).map_or(end, |vpn| vpn.0),
+            }
+        }
+        found
+    }
+
+    /// The first base page after `vpn` that might be mapped: past the empty entry that holds `vpn`.
+    fn next_filled(&self, vpn: Vpn) -> Option<Vpn> {
+        let mut node = self.root();
+        for level in (0..self.layout.levels()).rev() {
+            match self.slot(node, self.index(level, vpn)) {
+                Slot::Table(next) => node = next,
+                Slot::Leaf(_) => return Some(vpn),
+                Slot::Empty => {
+                    let span = 1u64 << (self.layout.span(level).0 - self.layout.base.0);
+                    let next = (vpn.0 & !(span - 1)) + span;
+                    let limit = 1u64 << (self.layout.address_bits() - self.layout.base.0);
+                    return (next < limit).then_some(Vpn(next));
+                }
+            }
+        }
+        None
+    }
+
+    /// Writes the entry of the page that starts at `vpn` (all copies of it), over whatever stood there: smaller pages
+    /// below it are dropped with their nodes. `vpn` and `pte` must be aligned to the page's size.
+    /// `None` when there is no frame for a node; then nothing was written but some nodes may have been added.
+    pub fn set(&mut self, vpn: Vpn, pte: Pte, frames: &mut impl FrameSource) -> Option<Written> {
+        let shift = pte.shift();
+        debug_assert!(vpn.is_aligned(shift, self.layout.base), "{vpn:?} for a page of {shift}");
+        let (target, copies) = self.layout.place(shift);
+        let mut nodes = 0;
+        let mut node = self.root();
+        for level in (target + 1..self.layout.levels()).rev() {
+            let index = self.index(level, vpn);
+            node = match self.slot(node, index) {
+                Slot::Table(next) => next,
+                Slot::Empty => {
+                    let next = self.add_node(level - 1, frames)?;
+                    self.write(node, index, TABLE | next.0 as u64);
+                    nodes += 1;
+                    next
+                }
+                Slot::Leaf(old) => panic!("{old:?} stands above {vpn:?}: demote it first"),
+            };
+        }
+        let index = self.index(target, vpn);
+        for i in index..index + copies as usize {
+            self.drop_subtree(node, i, frames);
+            self.write(node, i, pte.0);
+        }
+        Some(Written { at: self.entry_at(node, index), entries: copies, nodes })
+    }
+
+    /// Removes the page that holds `vpn` and frees nodes that become empty (never the root). Returns the page and the
+    /// entries written.
+    pub fn clear(&mut self, vpn: Vpn, frames: &mut impl FrameSource) -> Option<(MappedEntry, Written)> {
+        let entry = self.page(vpn)?;
+        let (target, copies) = self.layout.place(entry.pte.shift());
+        let mut path = Vec::with_capacity(self.layout.levels());
+        let mut node = self.root();
+        for level in (target + 1..self.layout.levels()).rev() {
+            let index = self.index(level, entry.vpn);
+            path.push((node, index));
+            let Slot::Table(next) = self.slot(node, index) else { unreachable!("a page was found below") };
+            node = next;
+        }
+        let index = self.index(target, entry.vpn);
+        let written = Written { at: self.entry_at(node, index), entries: copies, nodes: 0 };
+        for i in index..index + copies as usize {
+            self.write(node, i, 0);
+        }
+        while let Some((parent, index)) = path.pop() {
+            if self.nodes[node.0 as usize].used > 0 {
+                break;
+            }
+            self.free_node(node, frames);
+            self.write(parent, index, 0);
+            node = parent;
+        }
+        Some((entry, written))
+    }
+
+    /// Rewrites the page that holds `vpn` in all its copies; the size must stay the same.
+    pub fn update(&mut self, vpn: Vpn, change: impl Fn(Pte) -> Pte) -> Option<Written> {
+        let (node, index) = self.find(vpn)?;
+        let words = &mut self.nodes[node.0 as usize].words;
+        let (_, copies) = self.layout.place(Pte(words[index]).shift());
+        let first = index & !(copies as usize - 1);
+        for word in &mut words[first..first + copies as usize] {
+            let new = change(Pte(*word));
+            debug_assert!(new.present() && new.shift() == Pte(*word).shift());
+            *word = new.0;
+        }
+        Some(Written { at: self.entry_at(node, first), entries: copies, nodes: 0 })
+    }
+
+    /// Gives all frames back. The table must not be used afterwards.
+    pub fn release(&mut self, frames: &mut impl FrameSource) {
+        for node in std::mem::take(&mut self.nodes) {
+            if !node.words.is_empty() {
+                frames.give_table(node.at, self.layout.node_bytes(node.level as usize));
+            }
+        }
+        self.free.clear();
+        self.bytes = 0;
+    }
+
+    fn add_node(&mut self, level: usize, frames: &mut impl FrameSource) -> Option<NodeId> {
+        let bytes = self.layout.node_bytes(level);
+        let at = frames.take_table(bytes)?;
+        self.bytes += bytes;
+        let words = vec![0u64; 1 << self.layout.bits[level]].into_boxed_slice();
+        let node = Node { at, level: level as u8, used: 0, words };
+        Some(match self.free.pop() {
+            Some(id) => {
+                self.nodes[id.0 as usize] = node;
+                id
+            }
+            None => {
+                self.nodes.push(node);
+                NodeId(self.nodes.len() as u32 - 1)
+            }
+        })
+    }
+
+    fn free_node(&mut self, id: NodeId, frames: &mut impl FrameSource) {
+        let node = &mut self.nodes[id.0 as usize];
+        let bytes = self.layout.node_bytes(node.level as usize);
+        frames.give_table(node.at, bytes);
+        node.words = Box::default();
+        self.bytes -= bytes;
+        self.free.push(id);
+    }
+
+    fn drop_subtree(&mut self, node: NodeId, index: usize, frames: &mut impl FrameSource) {
+        if let Slot::Table(below) = self.slot(node, index) {
+            for i in 0..self.nodes[below.0 as usize].words.len() {
+                self.drop_subtree(below, i, frames);
+            }
+            self.free_node(below, frames);
+        }
+    }
+
+    fn write(&mut self, node: NodeId, index: usize, word: u64) {
+        let node = &mut self.nodes[node.0 as usize];
+        let old = std::mem::replace(&mut node.words[index], word);
+        node.used = node.used + u32::from(word != 0) - u32::from(old != 0);
+    }
+
+    /// Checks what must always hold: use counts, levels, alignment, equal copies. For tests and debug builds.
+    pub fn check(&self) {
+        let mut reached = 0;
+        let mut todo = vec![self.root()];
+        while let Some(id) = todo.pop() {
+            reached += 1;
+            let node = &self.nodes[id.0 as usize];
+            let used = node.words.iter().filter(|&&w| w != 0).count();
+            assert_eq!(used, node.used as usize, "use count of {id:?}");
+            for (i, &word) in node.words.iter().enumerate() {
+                match decode(word) {
+                    Slot::Empty => {}
+                    Slot::Table(next) => {
+                        assert_eq!(self.nodes[next.0 as usize].level + 1, node.level, "level below {id:?}");
+                        todo.push(next);
+                    }
+                    Slot::Leaf(pte) => {
+                        let (level, copies) = self.layout.place(pte.shift());
+                        assert_eq!(level, node.level as usize, "{pte:?} at the wrong level");
+                        assert!(pte.pfn().is_aligned(pte.shift(), self.layout.base), "{pte:?} unaligned");
+                        let same = |w: u64| w | Pte::ACCESSED | Pte::DIRTY;
+                        let first = i & !(copies as usize - 1);
+                        assert_eq!(same(node.words[first]), same(word), "unequal copies in {id:?}");
+                    }
+                }
+            }
+        }
+        assert_eq!(reached + self.free.len(), self.nodes.len(), "lost nodes");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Pfn;
+    use std::collections::BTreeMap;
+
+    /// Hands out addresses in sequence and counts what is outstanding.
+    #[derive(Default)]
+    struct Frames {
+        next: u64,
+        out: BTreeMap<PhysAddr, u64>,
+    }
+
+    impl FrameSource for Frames {
+        fn take_table(&mut self, bytes: u64) -> Option<PhysAddr> {
+            self.next = self.next.next_multiple_of(bytes.max(4096));
+            let at = PhysAddr(self.next);
+            self.next += bytes;
+            self.out.insert(at, bytes);
+            Some(at)
+        }
+        fn give_table(&mut self, at: PhysAddr, bytes: u64) {
+            assert_eq!(self.out.remove(&at), Some(bytes));
+        }
+    }
+
+    fn alpha() -> Layout {
+        Layout { base: PageShift(13), bits: vec![10, 10, 15] }
+    }
+
+    #[test]
+    fn x86_superpage_is_one_entry_and_alpha_ones_are_replicated() {
+        assert_eq!(Layout::x86_64().place(PageShift(12)), (0, 1));
+        assert_eq!(Layout::x86_64().place(PageShift(21)), (1, 1));
+        assert_eq!(Layout::x86_64().place(PageShift(30)), (2, 1));
+        assert_eq!(alpha().place(PageShift(16)), (0, 8));
+        assert_eq!(alpha().place(PageShift(22)), (0, 512));
+    }
+
+    #[test]
+    fn set_walk_clear() {
+        let mut frames = Frames::default();
+        let mut table = PageTable::new(Layout::x86_64(), &mut frames).unwrap();
+        let vpn = Vpn(0x7_f123_4567);
+        let written = table.set(vpn, Pte::new(Pfn(5), PageShift(12)), &mut frames).unwrap();
+        assert_eq!((written.entries, written.nodes), (1, 3));
+        assert_eq!(table.walk(vpn).len(), 4);
+        assert_eq!(table.walk(vpn)[3].at, written.at);
+        assert_eq!(table.bytes(), 4 * 4096);
+        table.check();
+        assert_eq!(table.pages(Vpn(0), 1 << 36), [MappedEntry { vpn, pte: Pte::new(Pfn(5), PageShift(12)) }]);
+        table.clear(vpn, &mut frames).unwrap();
+        table.check();
+        assert_eq!((table.bytes(), frames.out.len()), (4096, 1));
+        table.release(&mut frames);
+        assert!(frames.out.is_empty());
+    }
+
+    #[test]
+    fn a_superpage_drops_the_pages_below_it() {
+        let mut frames = Frames::default();
+        let mut table = PageTable::new(Layout::x86_64(), &mut frames).unwrap();
+        for i in 0..512 {
+            table.set(Vpn(512 + i), Pte::new(Pfn(i), PageShift(12)), &mut frames).unwrap();
+        }
+        table.set(Vpn(512), Pte::new(Pfn(1024), PageShift(21)), &mut frames).unwrap();
+        table.check();
+        assert_eq!(table.pages(Vpn(0), 2048).len(), 1);
+        assert_eq!(table.walk(Vpn(700)).len(), 3);
+        assert_eq!(table.bytes(), 3 * 4096);
+    }
+
+    #[test]
+    fn replicated_entries_unite_their_bits() {
+        let mut frames = Frames::default();
+        let mut table = PageTable::new(alpha(), &mut frames).unwrap();
+        let written = table.set(Vpn(64), Pte::new(Pfn(8), PageShift(16)), &mut frames).unwrap();
+        assert_eq!(written.entries, 8);
+        let (node, index) = table.find(Vpn(67)).unwrap();
+        assert!(table.mark(node, index, Pte::ACCESSED | Pte::DIRTY));
+        assert!(!table.lookup(Vpn(66)).unwrap().dirty());
+        let page = table.page(Vpn(66)).unwrap();
+        assert!(page.vpn == Vpn(64) && page.pte.dirty());
+        table.check();
+    }
+}

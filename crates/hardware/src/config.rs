@@ -1,0 +1,168 @@
+//! What a machine is made of, as plain numbers. Machine files (with the provenance of every number) are read by
+//! `lab`, which checks them and hands them over in this form.
+
+use reach_core::{Layout, PageShift};
+
+/// Which references a structure serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Serves {
+    /// Instruction fetches.
+    pub fetch: bool,
+    /// Loads.
+    pub load: bool,
+    /// Stores.
+    pub store: bool,
+}
+
+/// How a victim is chosen. A set with a free way always takes the first free way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Replacement {
+    /// The least recently used.
+    Lru,
+    /// A binary tree of bits over the ways; the number of ways must be a power of two, at most 64.
+    TreePlru,
+    /// One reference bit a way. A use sets it; when that leaves none clear, all others are cleared. The victim is the
+    /// first way with a clear bit.
+    Nru,
+    /// Any way, by a seeded generator.
+    Random,
+}
+
+/// One array of a TLB.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tlb {
+    /// Its name, unique in the machine: `l1d_4k`, `l2`.
+    pub name: String,
+    /// 0 or 1 for what is probed first, 2 and above for what is probed after a miss there. 0 stands in front of 1
+    /// (a micro-TLB); a hit in either is a first-level hit.
+    pub level: u8,
+    /// Whom it serves.
+    pub serves: Serves,
+    /// How many translations.
+    pub entries: u32,
+    /// Ways; `entries` when fully associative. `entries / ways` is a power of two.
+    pub ways: u32,
+    /// The page sizes it may hold, ascending. With several, a set-associative array is probed once for each size that
+    /// it holds at the time, with that size's index.
+    pub sizes: Vec<PageShift>,
+    /// How a victim is chosen.
+    pub replacement: Replacement,
+    /// Cycles that a hit here adds to those of a first-level hit.
+    pub latency: u32,
+    /// Cycles for every probe beyond the first of a lookup.
+    pub probe: u32,
+    /// Whether a page larger than every size held here is entered as the piece of the largest size that fits ("1 GB
+    /// pages are smashed to 2 MB") or not at all. First-level arrays always smash when nothing beside them in their
+    /// level takes the page.
+    pub smash: bool,
+}
+
+/// A cache of page-table entries that point to lower tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WalkCache {
+    /// Its name, unique in the machine: `pde`.
+    pub name: String,
+    /// The levels (leaf = 0, so >= 1) whose entries it holds, ascending.
+    pub levels: Vec<u8>,
+    /// How many entries; 0 when `within` names a TLB array that lends its own.
+    pub entries: u32,
+    /// Ways; `entries` when fully associative.
+    pub ways: u32,
+    /// The TLB array in which the entries live (AMD's L2 DTLB, Arm's L2 TLB), competing with translations.
+    pub within: Option<String>,
+}
+
+/// Who fills the TLB.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Walker {
+    /// A state machine.
+    Hardware {
+        /// Walks that can be under way at once.
+        walkers: u32,
+        /// Cycles to consult the walk caches, once a walk.
+        consult: u32,
+        /// Walk caches. Probed from the lowest level up; the lowest hit wins.
+        caches: Vec<WalkCache>,
+    },
+    /// A trap to a handler in software.
+    Software {
+        /// Cycles of a miss whose memory references all hit the first-level cache: trap, instructions and return.
+        cycles: u32,
+        /// Instructions of the handler.
+        instructions: u32,
+        /// Loads. The walk's own are among them; the rest read the kernel's data for the faulting process.
+        loads: u32,
+        /// Stores to the kernel's data.
+        stores: u32,
+    },
+}
+
+/// What a cache does with stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Writes {
+    /// Write-back, allocating.
+    Back,
+    /// Write-back on a hit; a store that misses goes around it without allocating.
+    Around,
+    /// Write-through, not allocating.
+    Through,
+}
+
+/// One data or instruction cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// Its name, unique in the machine: `l1d`.
+    pub name: String,
+    /// 1 for the nearest.
+    pub level: u8,
+    /// Serves fetches.
+    pub instructions: bool,
+    /// Serves loads, stores and walks.
+    pub data: bool,
+    /// Capacity in bytes.
+    pub bytes: u64,
+    /// Ways. `bytes / ways / line` is the number of sets: any number for the last level, a power of two otherwise.
+    pub ways: u32,
+    /// Line in bytes, a power of two.
+    pub line: u32,
+    /// Cycles from the load to the use of its value, for a hit here.
+    pub latency: u32,
+    /// Stores.
+    pub writes: Writes,
+    /// How a victim is chosen.
+    pub replacement: Replacement,
+    /// One for all cores rather than one for each.
+    pub shared: bool,
+}
+
+/// The core, as far as the simple timings need it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Core {
+    /// Cycles an instruction takes when nothing misses (timing `counts` and `inorder`), in thousandths.
+    pub millicycles_per_instruction: u32,
+    /// Clock in Hz.
+    pub hertz: u64,
+    /// Cycles that a page-table entry fetched by a walk takes where no caches are modelled (timing `counts`).
+    pub walk_access: u32,
+    /// Cycles that a remote processor's or this processor's TLB invalidation of one page takes (INVLPG class).
+    pub invalidate: u32,
+}
+
+/// A whole machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// The page table.
+    pub layout: Layout,
+    /// Page sizes that the machine can map, ascending; the first is the base page.
+    pub sizes: Vec<PageShift>,
+    /// TLB arrays, in the order in which equals are probed.
+    pub tlbs: Vec<Tlb>,
+    /// Who fills them.
+    pub walker: Walker,
+    /// Caches, nearest first. None: every reference takes `memory` cycles.
+    pub caches: Vec<Cache>,
+    /// Cycles to memory, from the load to the use.
+    pub memory: u32,
+    /// The core.
+    pub core: Core,
+}

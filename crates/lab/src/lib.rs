@@ -1,0 +1,1 @@
+//! Machine files, experiments, the run loop and results.

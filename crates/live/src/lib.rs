@@ -1,0 +1,1 @@
+//! Linux, now: mappings, page sizes and their promotion.

@@ -1,0 +1,1 @@
+//! Slow, obvious twins of every fast structure, for tests only.

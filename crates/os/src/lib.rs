@@ -1,0 +1,1 @@
+//! Frames, objects, address spaces, faults and the one door to translations.

@@ -1,0 +1,1 @@
+//! The capture plugin that an emulator loads.
