@@ -7,6 +7,7 @@
 mod addr;
 mod event;
 mod ledger;
+mod meeting;
 mod page_table;
 mod pte;
 mod random;
@@ -15,6 +16,7 @@ mod reference;
 pub use addr::{Asid, Bytes, Cycles, PageShift, Pfn, PhysAddr, VirtAddr, Vpn};
 pub use event::{Advice, Backing, Event, FileId, Map, Protection, Remap, Role, Span, ThreadId};
 pub use ledger::{Label, Ledger};
+pub use meeting::{Cause, Fault, Shootdown, Traffic, Why};
 pub use page_table::{FrameSource, Layout, MappedEntry, NodeId, PageTable, Slot, WalkStep, Written};
 pub use pte::Pte;
 pub use random::Random;
