@@ -18,7 +18,8 @@ pub enum Kind {
 ///
 /// Bits 0–47 hold the address, 48–49 the [`Kind`], 50–52 the binary logarithm of the size in bytes (data only), 53–61
 /// the index in its block of the instruction that made it (data only; 511 stands for 511 and above). 62–63 are zero.
-/// The size of a fetch is that of its block; the chunk lists the blocks beside the references, one for each fetch.
+/// Of a fetch, the chunk lists the block beside the references; once that has been looked up, bits 50–61 hold the
+/// block's length in bytes ([`Ref::with_len`]).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Ref(pub u64);
@@ -26,11 +27,24 @@ pub struct Ref(pub u64);
 const ADDR_BITS: u32 = 48;
 const ADDR_MASK: u64 = (1 << ADDR_BITS) - 1;
 
+#[allow(clippy::len_without_is_empty)]
 impl Ref {
     /// A fetch of the block that starts at `pc`.
     #[inline(always)]
     pub const fn fetch(pc: VirtAddr) -> Ref {
         Ref(pc.0 & ADDR_MASK)
+    }
+
+    /// A fetch that knows the length of its block; what exceeds 4095 bytes is cut off.
+    #[inline(always)]
+    pub const fn with_len(self, len: u16) -> Ref {
+        Ref(self.0 | (if len > 4095 { 4095 } else { len } as u64) << 50)
+    }
+
+    /// The length in bytes of a fetch from [`Ref::with_len`]; 0 where it is not known.
+    #[inline(always)]
+    pub const fn len(self) -> u64 {
+        self.0 >> 50 & 4095
     }
 
     /// A load or store of `1 << size_log2` bytes (`size_log2` <= 7) by the block's instruction number `index`.

@@ -47,13 +47,15 @@ pub struct Tlb {
     pub sizes: Vec<PageShift>,
     /// How a victim is chosen.
     pub replacement: Replacement,
-    /// Cycles that a hit here adds to those of a first-level hit.
+    /// Cycles that a hit here adds to those of a hit in the first array asked; 0 for that one itself.
     pub latency: u32,
-    /// Cycles for every probe beyond the first of a lookup.
+    /// Cycles for every probe of this array that is not the first in its level; first-level arrays are probed side by
+    /// side and add none.
     pub probe: u32,
     /// Whether a page larger than every size held here is entered as the piece of the largest size that fits ("1 GB
     /// pages are smashed to 2 MB") or not at all. First-level arrays always smash when nothing beside them in their
-    /// level takes the page.
+    /// level takes the page. Where several arrays of a level take a size, the bits of the page number above the set
+    /// index choose among them, so that they act as one larger array.
     pub smash: bool,
 }
 

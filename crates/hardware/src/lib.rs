@@ -1,4 +1,16 @@
 //! The processor's part of address translation: TLBs, walk caches, walkers, caches, cores. It knows page tables only
 //! through [`reach_core::PageTable`] and the operating system not at all.
 
+mod array;
+mod cache;
 pub mod config;
+mod counters;
+mod fold;
+mod mmu;
+mod tlb;
+mod walk;
+
+pub use cache::{Access, CacheCounters, Caches};
+pub use counters::Counters;
+pub use fold::{Entry, Segment};
+pub use mmu::{Cursor, Mmu};

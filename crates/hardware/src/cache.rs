@@ -1,0 +1,231 @@
+//! Data and instruction caches over physical addresses, and the memory behind them.
+
+use crate::array::Array;
+use crate::config::{self, Writes};
+use reach_core::PhysAddr;
+
+/// What a cache is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Instruction bytes.
+    Fetch,
+    /// A load, or a page-table entry read by a walk.
+    Load,
+    /// A store.
+    Store,
+}
+
+/// Hits and misses of one cache, by whether the access came down the instruction or the data side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheCounters {
+    /// Accesses by fetches.
+    pub fetches: u64,
+    /// Those that missed.
+    pub fetch_misses: u64,
+    /// Accesses by loads and walks.
+    pub loads: u64,
+    /// Those that missed.
+    pub load_misses: u64,
+    /// Accesses by stores.
+    pub stores: u64,
+    /// Those that missed.
+    pub store_misses: u64,
+    /// Dirty lines sent to the next level.
+    pub write_backs: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Level {
+    array: Array,
+    line_shift: u32,
+    sets: u64,
+    latency: u32,
+    writes: Writes,
+    counters: CacheCounters,
+}
+
+const DIRTY: u64 = 1;
+
+impl Level {
+    fn new(cache: &config::Cache, seed: u64) -> Level {
+        let entries = (cache.bytes / u64::from(cache.line)) as usize;
+        Level {
+            array: Array::new(entries, cache.ways as usize, cache.replacement, seed),
+            line_shift: cache.line.trailing_zeros(),
+            sets: (entries / cache.ways as usize) as u64,
+            latency: cache.latency,
+            writes: cache.writes,
+            counters: CacheCounters::default(),
+        }
+    }
+
+    #[inline(always)]
+    fn place(&self, at: PhysAddr) -> (usize, u64) {
+        let line = at.0 >> self.line_shift;
+        let set = if self.sets.is_power_of_two() { line & (self.sets - 1) } else { line % self.sets };
+        (set as usize, line + 1)
+    }
+
+    #[inline(always)]
+    fn count(&mut self, access: Access, miss: bool) {
+        let c = &mut self.counters;
+        let (all, misses) = match access {
+            Access::Fetch => (&mut c.fetches, &mut c.fetch_misses),
+            Access::Load => (&mut c.loads, &mut c.load_misses),
+            Access::Store => (&mut c.stores, &mut c.store_misses),
+        };
+        *all += 1;
+        *misses += u64::from(miss);
+    }
+}
+
+/// A hierarchy of caches in front of memory.
+///
+/// A miss fills every level on the way. Dirty victims go one level down, without delay to the program (write buffers),
+/// where they count as a use. Caches are neither inclusive nor exclusive.
+#[derive(Clone, Debug)]
+pub struct Caches {
+    names: Vec<String>,
+    levels: Vec<Level>,
+    fetch_path: Vec<usize>,
+    data_path: Vec<usize>,
+    memory: u32,
+}
+
+impl Caches {
+    /// The caches of `machine`, empty.
+    pub fn new(machine: &config::Machine, seed: u64) -> Caches {
+        let levels = machine.caches.iter().enumerate();
+        let path = |serves: fn(&config::Cache) -> bool| {
+            let mut path: Vec<usize> = (0..machine.caches.len()).filter(|&i| serves(&machine.caches[i])).collect();
+            path.sort_by_key(|&i| machine.caches[i].level);
+            path
+        };
+        Caches {
+            names: machine.caches.iter().map(|c| c.name.clone()).collect(),
+            levels: levels.map(|(i, cache)| Level::new(cache, seed ^ (i as u64 + 77) << 20)).collect(),
+            fetch_path: path(|c| c.instructions),
+            data_path: path(|c| c.data),
+            memory: machine.memory,
+        }
+    }
+
+    /// Whether fetches are modelled; otherwise the instruction cache is perfect (Fang §3).
+    pub fn models_fetches(&self) -> bool {
+        !self.fetch_path.is_empty()
+    }
+
+    /// Cycles of a hit in the nearest cache, which a pipeline hides; 0 where there is none.
+    pub fn near_latency(&self, access: Access) -> u32 {
+        let path = if access == Access::Fetch { &self.fetch_path } else { &self.data_path };
+        path.first().map_or(0, |&i| self.levels[i].latency)
+    }
+
+    /// The smallest line on the way of fetches or data, as a shift.
+    pub fn line_shift(&self, access: Access) -> u32 {
+        let path = if access == Access::Fetch { &self.fetch_path } else { &self.data_path };
+        path.first().map_or(6, |&i| self.levels[i].line_shift)
+    }
+
+    /// One access to the line that holds `at`. Returns the cycles from its start to its value's use and the depth at
+    /// which it hit (the number of caches on the way for memory).
+    #[inline(always)]
+    pub fn access(&mut self, access: Access, at: PhysAddr) -> (u32, usize) {
+        let fetch = access == Access::Fetch;
+        let Some(&first) = (if fetch { self.fetch_path.first() } else { self.data_path.first() }) else {
+            return (if fetch { 0 } else { self.memory }, 0);
+        };
+        let level = &mut self.levels[first];
+        let (set, tag) = level.place(at);
+        if let Some(word) = level.array.lookup(set, tag)
+            && (access != Access::Store || level.writes != Writes::Through)
+        {
+            *word |= u64::from(access == Access::Store) * DIRTY;
+            let latency = level.latency;
+            level.count(access, false);
+            return (latency, 0);
+        }
+        self.beyond(access, at)
+    }
+
+    /// An access that did not end at the first level, from there on.
+    #[inline(never)]
+    fn beyond(&mut self, access: Access, at: PhysAddr) -> (u32, usize) {
+        let store = access == Access::Store;
+        let deepest = if access == Access::Fetch { self.fetch_path.len() } else { self.data_path.len() };
+        let mut hit = deepest;
+        // The nearest level that keeps a store's data; copies further out stay clean.
+        let mut owner = None;
+        for depth in 0..deepest {
+            let index = self.index(access, depth);
+            let level = &mut self.levels[index];
+            let (set, tag) = level.place(at);
+            let found = level.array.lookup(set, tag);
+            let present = found.is_some();
+            let keeps = match level.writes {
+                Writes::Back => true,
+                Writes::Around => present,
+                Writes::Through => false,
+            };
+            if store && keeps && owner.is_none() {
+                owner = Some(depth);
+                if let Some(word) = found {
+                    *word |= DIRTY;
+                }
+            }
+            level.count(access, !present);
+            if present && (!store || keeps) {
+                hit = depth;
+                break;
+            }
+        }
+        // Fill from the far end, as lines travel.
+        for depth in (0..hit).rev() {
+            let index = self.index(access, depth);
+            let level = &mut self.levels[index];
+            if store && level.writes != Writes::Back {
+                continue;
+            }
+            let (set, tag) = level.place(at);
+            let word = if owner == Some(depth) { DIRTY } else { 0 };
+            if let Some((victim, word)) = level.array.insert(set, tag, word)
+                && word & DIRTY != 0
+            {
+                level.counters.write_backs += 1;
+                let victim = PhysAddr((victim - 1) << level.line_shift);
+                self.write_back(access, depth + 1, victim);
+            }
+        }
+        let latency = if hit < deepest { self.levels[self.index(access, hit)].latency } else { self.memory };
+        (latency, hit)
+    }
+
+    /// A dirty line arrives at `depth`.
+    fn write_back(&mut self, access: Access, depth: usize, at: PhysAddr) {
+        let path = if access == Access::Fetch { &self.fetch_path } else { &self.data_path };
+        let Some(&index) = path.get(depth) else { return };
+        let level = &mut self.levels[index];
+        let (set, tag) = level.place(at);
+        if let Some(word) = level.array.lookup(set, tag) {
+            *word |= DIRTY;
+            return;
+        }
+        if let Some((victim, word)) = level.array.insert(set, tag, DIRTY)
+            && word & DIRTY != 0
+        {
+            level.counters.write_backs += 1;
+            let victim = PhysAddr((victim - 1) << level.line_shift);
+            self.write_back(access, depth + 1, victim);
+        }
+    }
+
+    #[inline(always)]
+    fn index(&self, access: Access, depth: usize) -> usize {
+        if access == Access::Fetch { self.fetch_path[depth] } else { self.data_path[depth] }
+    }
+
+    /// Names and counters of all caches, in the machine's order.
+    pub fn counters(&self) -> impl Iterator<Item = (&str, CacheCounters)> {
+        self.names.iter().map(String::as_str).zip(self.levels.iter().map(|l| l.counters))
+    }
+}

@@ -1,0 +1,60 @@
+//! What the translation hardware counts.
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Counts of one processor. Every reference that is retried after a stop is looked up, and counted, again.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counters {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Counters {
+            /// What was counted since `earlier`.
+            pub fn since(&self, earlier: &Counters) -> Counters {
+                Counters { $($name: self.$name - earlier.$name,)* }
+            }
+
+            /// Adds what `other` counted.
+            pub fn absorb(&mut self, other: &Counters) {
+                $(self.$name += other.$name;)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// Fetches that missed every first-level array.
+    l1i_tlb_misses,
+    /// Loads and stores that missed every first-level array.
+    l1d_tlb_misses,
+    /// First-level misses of fetches that a later level held.
+    l2_tlb_hits_fetch,
+    /// First-level misses of loads and stores that a later level held.
+    l2_tlb_hits_data,
+    /// Walks (or handler runs) for fetches.
+    walks_fetch,
+    /// Walks (or handler runs) for loads and stores.
+    walks_data,
+    /// Page-table entries that walks read.
+    walk_accesses,
+    /// Cycles of walks and handler runs, those that end in a fault included.
+    walk_cycles,
+    /// Walks that found no usable translation.
+    walks_faulting,
+    /// First stores to a page through a clean entry: the dirty bit is set in the page table.
+    dirty_updates,
+    /// Translations invalidated on request, counted in shootdowns received.
+    shootdowns,
+}
+
+impl Counters {
+    /// All walks.
+    pub fn walks(&self) -> u64 {
+        self.walks_fetch + self.walks_data
+    }
+
+    /// All first-level misses that a later level held.
+    pub fn l2_tlb_hits(&self) -> u64 {
+        self.l2_tlb_hits_fetch + self.l2_tlb_hits_data
+    }
+}
