@@ -2,5 +2,6 @@
 //! all behind [`Source`].
 
 mod source;
+pub mod synthetic;
 
 pub use source::{Progress, Source, TraceError};

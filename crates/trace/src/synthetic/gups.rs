@@ -1,0 +1,113 @@
+//! `gups`: HPCC RandomAccess. Random words of a table are read, changed and written back: the worst case of a TLB.
+
+use super::parameter::{Kind, MAX_BYTES, MAX_COUNT, Parameter, SEED, Values};
+use super::process::{Code, Process, bodies, load, room, store};
+use super::{Description, Program};
+use crate::Progress;
+use reach_core::{Chunk, Event, Random};
+
+pub(super) const ABOUT: Description = Description {
+    name: "gups",
+    purpose: "HPCC RandomAccess, random words of a table updated: the worst case of a TLB",
+    parameters: &[
+        Parameter { name: "bytes", kind: Kind::Bytes(8, MAX_BYTES), default: "1G", meaning: "size of the table" },
+        Parameter { name: "updates", kind: Kind::Count(1, MAX_COUNT), default: "32M", meaning: "how many updates" },
+        Parameter {
+            name: "init",
+            kind: Kind::Word(&["no", "yes"]),
+            default: "no",
+            meaning: "whether the table is first written from end to end, as HPCC does",
+        },
+        SEED,
+    ],
+    build,
+};
+
+struct Gups {
+    init: Code,
+    update: Code,
+    base: u64,
+    words: u64,
+    random: Random,
+    /// Words still to be written before the updates.
+    blank: u64,
+    left: u64,
+    total: u64,
+    /// Whether the updates have been announced; they are when another phase came first.
+    started: bool,
+}
+
+fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, String> {
+    let words = values.number("bytes") / 8;
+    let left = values.number("updates");
+    let init_first = values.is("init", "yes");
+    let blank = if init_first { words } else { 0 };
+    // mov [t+i], i; inc i; cmp i, n; jb
+    let init = process.block(4);
+    // The generator's step (shift, sign, xor), the index (and), then: mov x, [t+i]; xor x, r; mov [t+i], x; dec n; jnz
+    let update = process.block(11);
+    let base = process.mmap(words * 8).0;
+    if init_first {
+        process.events.push(Event::Phase("init".into()));
+    }
+    let random = Random::new(values.number("seed"));
+    Ok(Box::new(Gups { init, update, base, words, random, blank, left, total: left + blank, started: !init_first }))
+}
+
+impl Program for Gups {
+    fn run(&mut self, chunk: &mut Chunk, until: usize) {
+        if self.blank > 0 {
+            let n = room(chunk, until, 2, self.blank);
+            let mut at = self.base + (self.words - self.blank) * 8;
+            bodies(chunk, self.init, n, || {
+                at += 8;
+                [store(at - 8, 0)]
+            });
+            self.blank -= n;
+            if self.blank > 0 {
+                return;
+            }
+        }
+        if !self.started && chunk.refs.len() < until {
+            self.started = true;
+            chunk.push_event(Event::Phase("updates".into()));
+        }
+        let n = room(chunk, until, 3, self.left);
+        let (base, words, mut random) = (self.base, self.words, self.random.clone());
+        bodies(chunk, self.update, n, || {
+            let addr = base + random.below(words) * 8;
+            [load(addr, 6), store(addr, 8)]
+        });
+        self.random = random;
+        self.left -= n;
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { done: self.total - self.left - self.blank, total: Some(self.total) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::data;
+    use reach_core::Kind;
+
+    #[test]
+    fn each_update_reads_and_writes_one_word() {
+        let refs = data("gups:bytes=1M,updates=1000,seed=3");
+        assert_eq!(refs.len(), 2000);
+        let base = refs.iter().map(|r| r.addr().0).min().unwrap() >> 20 << 20;
+        for pair in refs.chunks(2) {
+            assert_eq!((pair[0].kind(), pair[1].kind()), (Kind::Load, Kind::Store));
+            assert_eq!(pair[0].addr(), pair[1].addr());
+            assert!(pair[0].addr().0 % 8 == 0 && pair[0].addr().0 - base < 1 << 20);
+        }
+    }
+
+    #[test]
+    fn initialisation_writes_every_word_once() {
+        let refs = data("gups:bytes=80,updates=1,init=yes");
+        assert_eq!(refs.len(), 12);
+        assert!((0..10).all(|i| refs[i].kind() == Kind::Store && refs[i].addr() - refs[0].addr() == 8 * i as u64));
+    }
+}

@@ -1,0 +1,87 @@
+//! `matrix`: the non-blocked transposition of Navarro et al. §6: `B[j][i] = A[i][j]`, doubles, both on the heap, so one
+//! is read along its rows while each store to the other goes to another page.
+
+use super::parameter::{Kind, MAX_COUNT, Parameter, Values};
+use super::process::{Code, Process, bodies, load, room, store};
+use super::{Description, Program};
+use crate::Progress;
+use reach_core::Chunk;
+
+pub(super) const ABOUT: Description = Description {
+    name: "matrix",
+    purpose: "plain transposition of a square matrix of doubles (Navarro et al. 2002, Matrix)",
+    parameters: &[
+        Parameter { name: "n", kind: Kind::Count(1, 1 << 18), default: "1000", meaning: "rows and columns" },
+        Parameter { name: "passes", kind: Kind::Count(1, MAX_COUNT), default: "1", meaning: "how many transpositions" },
+    ],
+    build,
+};
+
+struct Matrix {
+    code: Code,
+    a: u64,
+    b: u64,
+    n: u64,
+    i: u64,
+    j: u64,
+    left: u64,
+    total: u64,
+}
+
+fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, String> {
+    let n = values.number("n");
+    let too_many = "so many passes cannot be counted; give fewer";
+    let total = (n * n).checked_mul(values.number("passes")).ok_or(too_many)?;
+    // mov x, [a]; mov [b], x; add a, 8; add b, 8n; cmp a, end; jb
+    let code = process.block(6);
+    // One after the other, as an allocator on brk gives them, so B shares A's last page.
+    let a = process.heap(2 * n * n * 8).0;
+    Ok(Box::new(Matrix { code, a, b: a + n * n * 8, n, i: 0, j: 0, left: total, total }))
+}
+
+impl Program for Matrix {
+    fn run(&mut self, chunk: &mut Chunk, until: usize) {
+        let count = room(chunk, until, 3, self.left);
+        let Matrix { code, a, b, n, mut i, mut j, .. } = *self;
+        bodies(chunk, code, count, || {
+            let pair = [load(a + (i * n + j) * 8, 0), store(b + (j * n + i) * 8, 1)];
+            j += 1;
+            if j == n {
+                j = 0;
+                i = if i + 1 == n { 0 } else { i + 1 };
+            }
+            pair
+        });
+        (self.i, self.j) = (i, j);
+        self.left -= count;
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { done: self.total - self.left, total: Some(self.total) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::data;
+    use reach_core::Kind;
+
+    #[test]
+    fn transposes() {
+        let refs = data("matrix:n=3,passes=2");
+        let a = refs[0].addr().0;
+        let (loads, stores): (Vec<_>, Vec<_>) = refs.iter().partition(|r| r.kind() == Kind::Load);
+        let offsets = |refs: &[reach_core::Ref]| refs.iter().map(|r| (r.addr().0 - a) / 8).collect::<Vec<_>>();
+        assert_eq!(offsets(&loads), [0, 1, 2, 3, 4, 5, 6, 7, 8].repeat(2));
+        assert_eq!(offsets(&stores), [9, 12, 15, 10, 13, 16, 11, 14, 17].repeat(2));
+    }
+
+    #[test]
+    fn has_the_size_of_the_paper() {
+        let refs = data("matrix");
+        assert_eq!(refs.len(), 2_000_000);
+        let (low, high) =
+            (refs.iter().map(|r| r.addr().0).min().unwrap(), refs.iter().map(|r| r.addr().0).max().unwrap());
+        assert_eq!(high - low + 8, 16_000_000);
+    }
+}

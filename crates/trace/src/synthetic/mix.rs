@@ -1,0 +1,140 @@
+//! `mix`: data references that stay within their page, except for a given share that goes to a new one. The stream that
+//! benches use: the share sets how often the TLB is asked for something that it did not just give.
+
+use super::parameter::{Kind, MAX_BYTES, MAX_COUNT, Parameter, SEED, Values};
+use super::process::{Code, Process, bodies, room};
+use super::{Description, Program};
+use crate::Progress;
+use reach_core::{Chunk, Random, Ref, VirtAddr};
+
+/// Data references in a block.
+const PER_BLOCK: usize = 4;
+
+pub(super) const ABOUT: Description = Description {
+    name: "mix",
+    purpose: "references within a page, a given share of them to a new page: for benches",
+    parameters: &[
+        Parameter { name: "new_pages", kind: Kind::Percent, default: "10%", meaning: "share that goes to a new page" },
+        Parameter { name: "bytes", kind: Kind::Bytes(64, MAX_BYTES), default: "1G", meaning: "size of the area" },
+        Parameter { name: "page", kind: Kind::Bytes(64, 2 << 20), default: "4K", meaning: "size of a page: 2^n bytes" },
+        Parameter {
+            name: "order",
+            kind: Kind::Word(&["random", "sequential"]),
+            default: "random",
+            meaning: "which page is the next",
+        },
+        Parameter { name: "stores", kind: Kind::Percent, default: "30%", meaning: "share of stores" },
+        Parameter {
+            name: "refs",
+            kind: Kind::Count(1, MAX_COUNT),
+            default: "64M",
+            meaning: "data references, rounded up to whole blocks of four",
+        },
+        SEED,
+    ],
+    build,
+};
+
+#[derive(Clone)]
+struct Mix {
+    code: Code,
+    base: u64,
+    pages: u64,
+    page_bytes: u64,
+    sequential: bool,
+    /// Of 2^32.
+    new_pages: u64,
+    /// Of 2^11.
+    stores: u64,
+    random: Random,
+    page: u64,
+    left: u64,
+    total: u64,
+}
+
+fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, String> {
+    let (bytes, page_bytes) = (values.number("bytes"), values.number("page"));
+    if !page_bytes.is_power_of_two() || page_bytes > bytes {
+        return Err(format!("a page of {page_bytes} bytes is not a power of two within the area of {bytes} bytes"));
+    }
+    let blocks = values.number("refs").div_ceil(PER_BLOCK as u64);
+    Ok(Box::new(Mix {
+        // Three instructions a reference: address, access, use.
+        code: process.block(3 * PER_BLOCK as u16),
+        base: process.mmap(bytes).0,
+        pages: bytes / page_bytes,
+        page_bytes,
+        sequential: values.is("order", "sequential"),
+        new_pages: (values.share("new_pages") * (1u64 << 32) as f64) as u64,
+        stores: (values.share("stores") * (1u64 << 11) as f64).round() as u64,
+        random: Random::new(values.number("seed")),
+        page: 0,
+        left: blocks,
+        total: blocks,
+    }))
+}
+
+impl Mix {
+    #[inline(always)]
+    fn reference(&mut self, index: u16) -> Ref {
+        // One word decides: bits 0–31 the page, 32–52 the place in it, 53–63 the kind.
+        let word = self.random.next_u64();
+        if word & 0xffff_ffff < self.new_pages && self.pages > 1 {
+            let step = if self.sequential { 1 } else { 1 + self.random.below(self.pages - 1) };
+            let next = self.page + step;
+            self.page = if next >= self.pages { next - self.pages } else { next };
+        }
+        let offset = (word >> 32) & (self.page_bytes - 1) & !7;
+        let kind = if word >> 53 < self.stores { reach_core::Kind::Store } else { reach_core::Kind::Load };
+        Ref::data(kind, VirtAddr(self.base + self.page * self.page_bytes + offset), 3, index)
+    }
+}
+
+impl Program for Mix {
+    fn run(&mut self, chunk: &mut Chunk, until: usize) {
+        let n = room(chunk, until, 1 + PER_BLOCK, self.left);
+        let mut mix = self.clone();
+        bodies(chunk, mix.code, n, || [1, 4, 7, 10].map(|index| mix.reference(index)));
+        *self = mix;
+        self.left -= n;
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { done: self.total - self.left, total: Some(self.total) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::data;
+    use reach_core::{Kind, Ref};
+
+    fn page_changes(refs: &[Ref]) -> usize {
+        refs.windows(2).filter(|w| w[0].addr().0 >> 12 != w[1].addr().0 >> 12).count()
+    }
+
+    #[test]
+    fn shares_are_as_asked() {
+        for order in ["random", "sequential"] {
+            let refs = data(&format!("mix:new_pages=25%,stores=50%,refs=100000,bytes=64M,order={order}"));
+            assert_eq!(refs.len(), 100_000);
+            assert!((24_000..26_000).contains(&page_changes(&refs)));
+            assert!((49_000..51_000).contains(&refs.iter().filter(|r| r.kind() == Kind::Store).count()));
+        }
+    }
+
+    #[test]
+    fn all_and_none_are_exact() {
+        assert_eq!(page_changes(&data("mix:new_pages=100%,refs=1000,bytes=8K")), 999);
+        let refs = data("mix:new_pages=0%,stores=100%,refs=1000");
+        assert_eq!(page_changes(&refs), 0);
+        assert!(refs.iter().all(|r| r.kind() == Kind::Store));
+    }
+
+    #[test]
+    fn sequential_pages_follow_each_other() {
+        let refs = data("mix:new_pages=100%,refs=8,bytes=16K,order=sequential");
+        let base = refs.iter().map(|r| r.addr().0 >> 12).min().unwrap();
+        assert!(refs.iter().map(|r| (r.addr().0 >> 12) - base).eq([1, 2, 3, 0, 1, 2, 3, 0]));
+    }
+}

@@ -1,0 +1,140 @@
+//! The process in which a synthetic program runs: where its code, heap, stack and mappings lie.
+//!
+//! A small static executable in the usual places of x86-64 Linux. Parts begin at multiples of 64 KiB, so that no two
+//! share a page on machines with base pages of up to that size.
+
+use reach_core::{Asid, Backing, Block, BlockId, BlockTable, Chunk, Event, FileId, Kind, Map, Protection, Ref, Role};
+use reach_core::{Span, ThreadId, VirtAddr};
+
+const GRAIN: u64 = 64 << 10;
+const TEXT: u64 = 0x40_0000;
+const TEXT_BYTES: u64 = 8 << 10;
+const DATA: u64 = 0x41_0000;
+const DATA_BYTES: u64 = 4 << 10;
+const HEAP: u64 = 0x42_0000;
+/// Linux places mappings from here downwards; those that could hold a 2 MiB page begin at a multiple of one.
+const MMAP_TOP: u64 = 0x7fff_f000_0000;
+const HUGE: u64 = 2 << 20;
+const STACK_TOP: u64 = 0x7fff_ffff_0000;
+const STACK_BYTES: u64 = 8 << 20;
+/// On average over compiled programs, nearly enough.
+const INSTRUCTION_BYTES: u16 = 4;
+
+/// One block of the program's text: a loop body.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Code {
+    pub id: BlockId,
+    pub pc: VirtAddr,
+}
+
+/// A process being laid out: its blocks, and the events that come before its first reference.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub blocks: BlockTable,
+    pub events: Vec<Event>,
+    next_pc: u64,
+    next_heap: u64,
+    next_mmap: u64,
+}
+
+impl Process {
+    pub fn new(program: &str) -> Process {
+        let file = FileId(0);
+        let image = |start, len, protection, offset| {
+            Event::Map(Map {
+                protection,
+                backing: Backing::File { file, offset },
+                role: Role::Image,
+                ..Map::anonymous(VirtAddr(start), len)
+            })
+        };
+        let stack = Map { role: Role::Stack, ..Map::anonymous(VirtAddr(STACK_TOP - STACK_BYTES), STACK_BYTES) };
+        let events = vec![
+            Event::Switch { asid: Asid(0), thread: ThreadId(0) },
+            Event::File { file, path: format!("synthetic/{program}"), len: TEXT_BYTES + DATA_BYTES },
+            image(TEXT, TEXT_BYTES, Protection::READ_EXECUTE, 0),
+            image(DATA, DATA_BYTES, Protection::READ_WRITE, TEXT_BYTES),
+            Event::Map(stack),
+        ];
+        Process { blocks: BlockTable::default(), events, next_pc: TEXT + 0x1000, next_heap: HEAP, next_mmap: MMAP_TOP }
+    }
+
+    /// Adds a block of so many instructions to the text.
+    pub fn block(&mut self, instructions: u16) -> Code {
+        let len = instructions * INSTRUCTION_BYTES;
+        let pc = VirtAddr(self.next_pc);
+        let id = self.blocks.push(Block { pc, len, instructions, bytes: Box::default() });
+        self.next_pc = (self.next_pc + u64::from(len)).next_multiple_of(16);
+        assert!(self.next_pc <= TEXT + TEXT_BYTES, "a synthetic program fits its text");
+        Code { id, pc }
+    }
+
+    /// Zero-filled memory as `mmap` gives it.
+    pub fn mmap(&mut self, bytes: u64) -> VirtAddr {
+        let align = if bytes >= HUGE { HUGE } else { GRAIN };
+        self.next_mmap = (self.next_mmap - bytes) / align * align;
+        let start = VirtAddr(self.next_mmap);
+        self.events.push(Event::Map(Map::anonymous(start, bytes)));
+        start
+    }
+
+    /// Memory at the end of the brk heap.
+    pub fn heap(&mut self, bytes: u64) -> VirtAddr {
+        let grown = bytes.next_multiple_of(GRAIN);
+        let map = heap_growth(VirtAddr(self.next_heap), grown);
+        self.next_heap += grown;
+        self.events.push(Event::Map(map));
+        map.span.start
+    }
+
+    /// A zero-filled array of the image (.bss) at an address of the program's choice.
+    pub fn static_array(&mut self, start: VirtAddr, bytes: u64) {
+        self.events.push(Event::Map(Map { role: Role::Image, ..Map::anonymous(start, bytes) }));
+    }
+
+    /// Where the heap will begin or go on.
+    pub fn heap_end(&self) -> VirtAddr {
+        VirtAddr(self.next_heap)
+    }
+
+    /// The first byte of the static data, of which there are 4 KiB.
+    pub fn data(&self) -> VirtAddr {
+        VirtAddr(DATA)
+    }
+}
+
+/// The brk heap grows by `bytes` at `end`.
+pub(super) fn heap_growth(end: VirtAddr, bytes: u64) -> Map {
+    let span = Span { start: end, len: bytes };
+    Map { role: Role::Heap, ..Map::anonymous(span.start, span.len) }
+}
+
+/// How many bodies of `per_body` references (the fetch among them) bring `chunk` to `until` references, at most `left`.
+#[inline]
+pub(super) fn room(chunk: &Chunk, until: usize, per_body: usize, left: u64) -> u64 {
+    left.min(until.saturating_sub(chunk.refs.len()).div_ceil(per_body) as u64)
+}
+
+/// Appends `n` executions of the loop body `code`, each with the `N` data references that `data` gives.
+#[inline(always)]
+pub(super) fn bodies<const N: usize>(chunk: &mut Chunk, code: Code, n: u64, mut data: impl FnMut() -> [Ref; N]) {
+    let n = n as usize;
+    chunk.fetched.resize(chunk.fetched.len() + n, code.id);
+    chunk.refs.reserve(n * (N + 1));
+    for _ in 0..n {
+        chunk.refs.push(Ref::fetch(code.pc));
+        chunk.refs.extend_from_slice(&data());
+    }
+}
+
+/// A load of eight bytes by the block's instruction number `index`.
+#[inline(always)]
+pub(super) fn load(addr: u64, index: u16) -> Ref {
+    Ref::data(Kind::Load, VirtAddr(addr), 3, index)
+}
+
+/// A store of eight bytes by the block's instruction number `index`.
+#[inline(always)]
+pub(super) fn store(addr: u64, index: u16) -> Ref {
+    Ref::data(Kind::Store, VirtAddr(addr), 3, index)
+}

@@ -1,0 +1,41 @@
+//! `stride`: loads at a fixed distance over an area, again and again: the classic probe of TLB and cache sizes.
+
+use super::parameter::{Kind, MAX_BYTES, MAX_COUNT, Parameter, Values};
+use super::process::Process;
+use super::touch::Sweep;
+use super::{Description, Program};
+
+pub(super) const ABOUT: Description = Description {
+    name: "stride",
+    purpose: "loads at a fixed distance over an area, again and again: probes TLB and cache sizes",
+    parameters: &[
+        Parameter { name: "bytes", kind: Kind::Bytes(8, MAX_BYTES), default: "16M", meaning: "size of the area" },
+        Parameter { name: "stride", kind: Kind::Bytes(8, MAX_BYTES), default: "64", meaning: "distance of loads" },
+        Parameter {
+            name: "passes",
+            kind: Kind::Count(1, MAX_COUNT),
+            default: "64",
+            meaning: "how often over the area",
+        },
+    ],
+    build,
+};
+
+fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, String> {
+    let bytes = values.number("bytes");
+    // add sum, [p]; add p, stride; cmp p, end; jb
+    let (code, base) = (process.block(4), process.mmap(bytes).0);
+    Ok(Box::new(Sweep::new(code, base, bytes, values.number("stride"), values.number("passes"))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::data;
+
+    #[test]
+    fn wraps_at_the_end() {
+        let loads = data("stride:bytes=200,stride=64,passes=2");
+        let offsets: Vec<u64> = loads.iter().map(|r| r.addr() - loads[0].addr()).collect();
+        assert_eq!(offsets, [0, 64, 128, 192, 0, 64, 128, 192]);
+    }
+}
