@@ -2,10 +2,11 @@
 //! benches use: the share sets how often the TLB is asked for something that it did not just give.
 
 use super::parameter::{Kind, MAX_BYTES, MAX_COUNT, Parameter, SEED, Values};
-use super::process::{Code, Process, bodies, room};
+use super::process::{Code, Process, bodies, load, room, store};
 use super::{Description, Program};
 use crate::Progress;
-use reach_core::{Chunk, Random, Ref, VirtAddr};
+use reach_core::{Chunk, Random};
+use std::hint::select_unpredictable;
 
 /// Data references in a block.
 const PER_BLOCK: usize = 4;
@@ -35,7 +36,6 @@ pub(super) const ABOUT: Description = Description {
     build,
 };
 
-#[derive(Clone)]
 struct Mix {
     code: Code,
     base: u64,
@@ -75,27 +75,36 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
 }
 
 impl Mix {
+    /// Appends `n` blocks; `step` says how many pages further on the next page is, below the number of pages.
     #[inline(always)]
-    fn reference(&mut self, index: u16) -> Ref {
-        // One word decides: bits 0–31 the page, 32–52 the place in it, 53–63 the kind.
-        let word = self.random.next_u64();
-        if word & 0xffff_ffff < self.new_pages && self.pages > 1 {
-            let step = if self.sequential { 1 } else { 1 + self.random.below(self.pages - 1) };
-            let next = self.page + step;
-            self.page = if next >= self.pages { next - self.pages } else { next };
-        }
-        let offset = (word >> 32) & (self.page_bytes - 1) & !7;
-        let kind = if word >> 53 < self.stores { reach_core::Kind::Store } else { reach_core::Kind::Load };
-        Ref::data(kind, VirtAddr(self.base + self.page * self.page_bytes + offset), 3, index)
+    fn blocks(&mut self, chunk: &mut Chunk, n: u64, step: impl Fn(&mut Random) -> u64) {
+        let Mix { code, base, new_pages, stores, mut page, .. } = *self;
+        let (mut random, pages, shift) = (self.random.clone(), self.pages, self.page_bytes.trailing_zeros());
+        let in_page = (self.page_bytes - 1) & !7;
+        let mut reference = |index| {
+            // One word decides: bits 0–31 whether the page is new, 32–52 the place in it, 53–63 the kind.
+            let word = random.next_u64();
+            if word & 0xffff_ffff < new_pages {
+                let next = page + step(&mut random);
+                page = if next >= pages { next - pages } else { next };
+            }
+            let addr = base + (page << shift) + (word >> 32 & in_page);
+            select_unpredictable(word >> 53 < stores, store(addr, index), load(addr, index))
+        };
+        bodies(chunk, code, n, || [reference(1), reference(4), reference(7), reference(10)]);
+        (self.page, self.random) = (page, random);
     }
 }
 
 impl Program for Mix {
     fn run(&mut self, chunk: &mut Chunk, until: usize) {
         let n = room(chunk, until, 1 + PER_BLOCK, self.left);
-        let mut mix = self.clone();
-        bodies(chunk, mix.code, n, || [1, 4, 7, 10].map(|index| mix.reference(index)));
-        *self = mix;
+        let others = self.pages - 1;
+        match others {
+            0 => self.blocks(chunk, n, |_| 0),
+            _ if self.sequential => self.blocks(chunk, n, |_| 1),
+            _ => self.blocks(chunk, n, |random| 1 + random.below(others)),
+        }
         self.left -= n;
     }
 
