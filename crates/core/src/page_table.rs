@@ -67,8 +67,8 @@ pub trait FrameSource {
     fn give_table(&mut self, at: PhysAddr, bytes: u64);
 }
 
-/// A node of one page table. Numbers are reused after a node is freed; whoever keeps them (walk caches) is told by a
-/// shootdown.
+/// A node of one page table: where it stands among the table's words. Reused after a node is freed; whoever keeps one
+/// (walk caches) is told by a shootdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
@@ -114,14 +114,6 @@ pub struct Written {
     pub nodes: u32,
 }
 
-#[derive(Clone, Debug)]
-struct Node {
-    at: PhysAddr,
-    level: u8,
-    used: u32,
-    words: Box<[u64]>,
-}
-
 const TABLE: u64 = 1 << 63;
 
 fn decode(word: u64) -> Slot {
@@ -135,18 +127,25 @@ fn decode(word: u64) -> Slot {
 }
 
 /// A page table of one address space.
+///
+/// All nodes stand in one vector, so that reading an entry is one load: first the node's physical address, then how
+/// many of its entries are in use, then the entries.
 #[derive(Clone, Debug)]
 pub struct PageTable {
     layout: Layout,
-    nodes: Vec<Node>,
-    free: Vec<NodeId>,
+    words: Vec<u64>,
+    /// Freed nodes by level.
+    free: Vec<Vec<NodeId>>,
     bytes: u64,
 }
+
+/// Words of a node before its entries.
+const HEAD: usize = 2;
 
 impl PageTable {
     /// An empty table: its root only. `None` when there is no frame for it.
     pub fn new(layout: Layout, frames: &mut impl FrameSource) -> Option<PageTable> {
-        let mut table = PageTable { layout, nodes: Vec::new(), free: Vec::new(), bytes: 0 };
+        let mut table = PageTable { free: vec![Vec::new(); layout.levels()], layout, words: Vec::new(), bytes: 0 };
         table.add_node(table.layout.levels() - 1, frames)?;
         Some(table)
     }
@@ -176,20 +175,20 @@ impl PageTable {
     /// Where entry `index` of `node` lies.
     #[inline(always)]
     pub fn entry_at(&self, node: NodeId, index: usize) -> PhysAddr {
-        self.nodes[node.0 as usize].at + 8 * index as u64
+        PhysAddr(self.words[node.0 as usize] + 8 * index as u64)
     }
 
     /// What entry `index` of `node` holds.
     #[inline(always)]
     pub fn slot(&self, node: NodeId, index: usize) -> Slot {
-        decode(self.nodes[node.0 as usize].words[index])
+        decode(self.words[node.0 as usize + HEAD + index])
     }
 
     /// Sets bits ([`Pte::ACCESSED`], [`Pte::DIRTY`]) in a leaf entry, as a hardware walker does. Returns whether that
     /// changed the entry.
     #[inline(always)]
     pub fn mark(&mut self, node: NodeId, index: usize, bits: u64) -> bool {
-        let word = &mut self.nodes[node.0 as usize].words[index];
+        let word = &mut self.words[node.0 as usize + HEAD + index];
         debug_assert!(matches!(decode(*word), Slot::Leaf(_)));
         let old = *word;
         *word = old | bits;
@@ -229,13 +228,13 @@ impl PageTable {
     /// The entry that translates `vpn`. Of a replicated page, the copy that belongs to `vpn`.
     pub fn lookup(&self, vpn: Vpn) -> Option<Pte> {
         let (node, index) = self.find(vpn)?;
-        Some(Pte(self.nodes[node.0 as usize].words[index]))
+        Some(Pte(self.words[node.0 as usize + HEAD + index]))
     }
 
     /// The page that holds `vpn`, accessed and dirty united over replicated entries.
     pub fn page(&self, vpn: Vpn) -> Option<MappedEntry> {
         let (node, index) = self.find(vpn)?;
-        let words = &self.nodes[node.0 as usize].words;
+        let words = &self.words[node.0 as usize + HEAD..];
         let pte = Pte(words[index]);
         let (_, copies) = self.layout.place(pte.shift());
         let first = index & !(copies as usize - 1);
@@ -304,7 +303,7 @@ impl PageTable {
         }
         let index = self.index(target, vpn);
         for i in index..index + copies as usize {
-            self.drop_subtree(node, i, frames);
+            self.drop_subtree(node, target, i, frames);
             self.write(node, i, pte.0);
         }
         Some(Written { at: self.entry_at(node, index), entries: copies, nodes })
@@ -328,11 +327,13 @@ impl PageTable {
         for i in index..index + copies as usize {
             self.write(node, i, 0);
         }
+        let mut level = target;
         while let Some((parent, index)) = path.pop() {
-            if self.nodes[node.0 as usize].used > 0 {
+            if self.words[node.0 as usize + 1] > 0 {
                 break;
             }
-            self.free_node(node, frames);
+            self.free_node(node, level, frames);
+            level += 1;
             self.write(parent, index, 0);
             node = parent;
         }
@@ -342,7 +343,7 @@ impl PageTable {
     /// Rewrites the page that holds `vpn` in all its copies; the size must stay the same.
     pub fn update(&mut self, vpn: Vpn, change: impl Fn(Pte) -> Pte) -> Option<Written> {
         let (node, index) = self.find(vpn)?;
-        let words = &mut self.nodes[node.0 as usize].words;
+        let words = &mut self.words[node.0 as usize + HEAD..];
         let (_, copies) = self.layout.place(Pte(words[index]).shift());
         let first = index & !(copies as usize - 1);
         for word in &mut words[first..first + copies as usize] {
@@ -355,85 +356,80 @@ impl PageTable {
 
     /// Gives all frames back. The table must not be used afterwards.
     pub fn release(&mut self, frames: &mut impl FrameSource) {
-        for node in std::mem::take(&mut self.nodes) {
-            if !node.words.is_empty() {
-                frames.give_table(node.at, self.layout.node_bytes(node.level as usize));
-            }
+        let top = self.layout.levels() - 1;
+        for index in 0..1 << self.layout.bits[top] {
+            self.drop_subtree(self.root(), top, index, frames);
         }
-        self.free.clear();
-        self.bytes = 0;
+        self.free_node(self.root(), top, frames);
+        self.words = Vec::new();
     }
 
     fn add_node(&mut self, level: usize, frames: &mut impl FrameSource) -> Option<NodeId> {
         let bytes = self.layout.node_bytes(level);
         let at = frames.take_table(bytes)?;
         self.bytes += bytes;
-        let words = vec![0u64; 1 << self.layout.bits[level]].into_boxed_slice();
-        let node = Node { at, level: level as u8, used: 0, words };
-        Some(match self.free.pop() {
-            Some(id) => {
-                self.nodes[id.0 as usize] = node;
-                id
-            }
-            None => {
-                self.nodes.push(node);
-                NodeId(self.nodes.len() as u32 - 1)
-            }
-        })
+        let len = HEAD + (1 << self.layout.bits[level]);
+        let id = self.free[level].pop().unwrap_or_else(|| {
+            let id = u32::try_from(self.words.len()).expect("page tables of less than 32 GB");
+            self.words.resize(self.words.len() + len, 0);
+            NodeId(id)
+        });
+        let words = &mut self.words[id.0 as usize..][..len];
+        words.fill(0);
+        words[0] = at.0;
+        Some(id)
     }
 
-    fn free_node(&mut self, id: NodeId, frames: &mut impl FrameSource) {
-        let node = &mut self.nodes[id.0 as usize];
-        let bytes = self.layout.node_bytes(node.level as usize);
-        frames.give_table(node.at, bytes);
-        node.words = Box::default();
+    fn free_node(&mut self, id: NodeId, level: usize, frames: &mut impl FrameSource) {
+        let bytes = self.layout.node_bytes(level);
+        frames.give_table(PhysAddr(self.words[id.0 as usize]), bytes);
         self.bytes -= bytes;
-        self.free.push(id);
+        self.free[level].push(id);
     }
 
-    fn drop_subtree(&mut self, node: NodeId, index: usize, frames: &mut impl FrameSource) {
+    fn drop_subtree(&mut self, node: NodeId, level: usize, index: usize, frames: &mut impl FrameSource) {
         if let Slot::Table(below) = self.slot(node, index) {
-            for i in 0..self.nodes[below.0 as usize].words.len() {
-                self.drop_subtree(below, i, frames);
+            for i in 0..1 << self.layout.bits[level - 1] {
+                self.drop_subtree(below, level - 1, i, frames);
             }
-            self.free_node(below, frames);
+            self.free_node(below, level - 1, frames);
         }
     }
 
     fn write(&mut self, node: NodeId, index: usize, word: u64) {
-        let node = &mut self.nodes[node.0 as usize];
-        let old = std::mem::replace(&mut node.words[index], word);
-        node.used = node.used + u32::from(word != 0) - u32::from(old != 0);
+        let old = std::mem::replace(&mut self.words[node.0 as usize + HEAD + index], word);
+        let used = &mut self.words[node.0 as usize + 1];
+        *used = *used + u64::from(word != 0) - u64::from(old != 0);
     }
 
     /// Checks what must always hold: use counts, levels, alignment, equal copies. For tests and debug builds.
     pub fn check(&self) {
-        let mut reached = 0;
-        let mut todo = vec![self.root()];
-        while let Some(id) = todo.pop() {
-            reached += 1;
-            let node = &self.nodes[id.0 as usize];
-            let used = node.words.iter().filter(|&&w| w != 0).count();
-            assert_eq!(used, node.used as usize, "use count of {id:?}");
-            for (i, &word) in node.words.iter().enumerate() {
+        let mut words = 0;
+        let mut todo = vec![(self.root(), self.layout.levels() - 1)];
+        while let Some((id, level)) = todo.pop() {
+            let entries = &self.words[id.0 as usize + HEAD..][..1 << self.layout.bits[level]];
+            words += HEAD + entries.len();
+            let used = entries.iter().filter(|&&w| w != 0).count();
+            assert_eq!(used as u64, self.words[id.0 as usize + 1], "use count of {id:?}");
+            for (i, &word) in entries.iter().enumerate() {
                 match decode(word) {
                     Slot::Empty => {}
-                    Slot::Table(next) => {
-                        assert_eq!(self.nodes[next.0 as usize].level + 1, node.level, "level below {id:?}");
-                        todo.push(next);
-                    }
+                    Slot::Table(next) => todo.push((next, level - 1)),
                     Slot::Leaf(pte) => {
-                        let (level, copies) = self.layout.place(pte.shift());
-                        assert_eq!(level, node.level as usize, "{pte:?} at the wrong level");
+                        let (place, copies) = self.layout.place(pte.shift());
+                        assert_eq!(place, level, "{pte:?} at the wrong level");
                         assert!(pte.pfn().is_aligned(pte.shift(), self.layout.base), "{pte:?} unaligned");
                         let same = |w: u64| w | Pte::ACCESSED | Pte::DIRTY;
                         let first = i & !(copies as usize - 1);
-                        assert_eq!(same(node.words[first]), same(word), "unequal copies in {id:?}");
+                        assert_eq!(same(entries[first]), same(word), "unequal copies in {id:?}");
                     }
                 }
             }
         }
-        assert_eq!(reached + self.free.len(), self.nodes.len(), "lost nodes");
+        for (level, free) in self.free.iter().enumerate() {
+            words += free.len() * (HEAD + (1 << self.layout.bits[level]));
+        }
+        assert_eq!(words, self.words.len(), "lost nodes");
     }
 }
 

@@ -36,15 +36,13 @@ pub struct CacheCounters {
 
 #[derive(Clone, Debug)]
 struct Level {
-    array: Array,
+    array: Array<bool>,
     line_shift: u32,
     sets: u64,
     latency: u32,
     writes: Writes,
     counters: CacheCounters,
 }
-
-const DIRTY: u64 = 1;
 
 impl Level {
     fn new(cache: &config::Cache, seed: u64) -> Level {
@@ -140,7 +138,7 @@ impl Caches {
         if let Some(word) = level.array.lookup(set, tag)
             && (access != Access::Store || level.writes != Writes::Through)
         {
-            *word |= u64::from(access == Access::Store) * DIRTY;
+            *word |= access == Access::Store;
             let latency = level.latency;
             level.count(access, false);
             return (latency, 0);
@@ -170,7 +168,7 @@ impl Caches {
             if store && keeps && owner.is_none() {
                 owner = Some(depth);
                 if let Some(word) = found {
-                    *word |= DIRTY;
+                    *word = true;
                 }
             }
             level.count(access, !present);
@@ -187,10 +185,7 @@ impl Caches {
                 continue;
             }
             let (set, tag) = level.place(at);
-            let word = if owner == Some(depth) { DIRTY } else { 0 };
-            if let Some((victim, word)) = level.array.insert(set, tag, word)
-                && word & DIRTY != 0
-            {
+            if let Some((victim, true)) = level.array.insert(set, tag, owner == Some(depth)) {
                 level.counters.write_backs += 1;
                 let victim = PhysAddr((victim - 1) << level.line_shift);
                 self.write_back(access, depth + 1, victim);
@@ -207,12 +202,10 @@ impl Caches {
         let level = &mut self.levels[index];
         let (set, tag) = level.place(at);
         if let Some(word) = level.array.lookup(set, tag) {
-            *word |= DIRTY;
+            *word = true;
             return;
         }
-        if let Some((victim, word)) = level.array.insert(set, tag, DIRTY)
-            && word & DIRTY != 0
-        {
+        if let Some((victim, true)) = level.array.insert(set, tag, true) {
             level.counters.write_backs += 1;
             let victim = PhysAddr((victim - 1) << level.line_shift);
             self.write_back(access, depth + 1, victim);

@@ -441,7 +441,7 @@ impl Mmu {
         let bits = Pte::ACCESSED | if store { Pte::DIRTY } else { 0 };
         table.mark(node, index, bits);
         let pte = Pte(pte.0 | bits);
-        let depth = self.tlbs.path(kind).len();
+        let depth = self.tlbs.depth(kind);
         self.tlbs.fill(kind, self.context, vpn, pte, depth);
         Ok(pte)
     }

@@ -15,6 +15,8 @@ const CONTEXT_AT: u32 = 50;
 const CONTEXT_MASK: u64 = !0 << CONTEXT_AT;
 /// How many contexts tags can tell apart.
 pub(crate) const CONTEXTS: u64 = 1 << 13;
+/// How many page sizes a machine may have.
+const SIZES: usize = 16;
 /// Added to the level of a table entry that lives among translations.
 const TABLES: u64 = 16;
 
@@ -46,12 +48,14 @@ impl Context {
 /// One array with the page sizes it holds.
 #[derive(Clone, Debug)]
 pub(crate) struct TlbArray {
-    pub array: Array,
+    pub array: Array<u64>,
     set_mask: u64,
     set_bits: u32,
-    /// Per page size of the machine: whether it may be held here, and how many are now.
-    takes: Vec<bool>,
-    live: Vec<u32>,
+    /// Per page size of the machine: the binary logarithm of its base pages, whether it may be held here, and how many
+    /// are now.
+    orders: [u8; SIZES],
+    takes: [bool; SIZES],
+    live: [u32; SIZES],
     /// Sizes with `live > 0`, as bits.
     present: u32,
     pub level: u8,
@@ -77,8 +81,26 @@ pub(crate) struct Tlbs {
     base: PageShift,
     sizes: Vec<PageShift>,
     pub arrays: Vec<TlbArray>,
-    /// By kind: levels in order, in each the arrays.
-    paths: [Vec<Vec<usize>>; 3],
+    /// By kind: what is asked, in order.
+    paths: [Path; 3],
+    /// The index of each page size, by its shift.
+    size_of: [u8; 64],
+}
+
+/// What references of one kind ask.
+#[derive(Clone, Debug)]
+struct Path {
+    /// Arrays in order, each with the index of its level in this path.
+    probes: Vec<(usize, usize)>,
+    /// For each level, and in it each page size of the machine: where such a page is kept.
+    places: Vec<Vec<Option<Place>>>,
+}
+
+/// Where a level keeps pages of some size: as pages of size number `size`, in one of `arrays`.
+#[derive(Clone, Debug)]
+struct Place {
+    size: usize,
+    arrays: Vec<usize>,
 }
 
 impl Tlbs {
@@ -94,12 +116,13 @@ impl Tlbs {
                 set_mask: array.sets() as u64 - 1,
                 set_bits: array.sets().trailing_zeros(),
                 array,
-                takes: machine.sizes.iter().map(|s| tlb.sizes.contains(s)).collect(),
-                live: vec![0; machine.sizes.len()],
+                orders: per_size(machine, |s| s.0 - machine.sizes[0].0),
+                takes: per_size(machine, |s| tlb.sizes.contains(&s)),
+                live: [0; SIZES],
                 present: 0,
                 level: tlb.level,
                 latency: tlb.latency,
-                probe: tlb.probe,
+                probe: if tlb.level >= 2 { tlb.probe } else { 0 },
                 smash: tlb.smash,
                 lends: false,
             }
@@ -114,36 +137,43 @@ impl Tlbs {
             let mut levels: Vec<u8> = machine.tlbs.iter().filter(|t| serves(t)).map(|t| t.level).collect();
             levels.sort_unstable();
             levels.dedup();
-            let at = |level: u8| {
-                let tlbs = machine.tlbs.iter().enumerate();
-                tlbs.filter(|(_, t)| serves(t) && t.level == level).map(|(i, _)| i).collect()
+            let at = |level: u8| -> Vec<usize> {
+                (0..arrays.len()).filter(|&i| serves(&machine.tlbs[i]) && arrays[i].level == level).collect()
             };
-            levels.into_iter().map(at).collect()
+            let levels: Vec<Vec<usize>> = levels.into_iter().map(at).collect();
+            let sizes = 0..machine.sizes.len();
+            let places = levels.iter().map(|level| sizes.clone().map(|size| place(&arrays, level, size)).collect());
+            let probes = levels.iter().enumerate().flat_map(|(depth, level)| level.iter().map(move |&a| (a, depth)));
+            Path { places: places.collect(), probes: probes.collect() }
         };
+        let mut size_of = [u8::MAX; 64];
+        for (index, size) in machine.sizes.iter().enumerate() {
+            size_of[size.0 as usize] = index as u8;
+        }
         Tlbs {
             base: machine.sizes[0],
             sizes: machine.sizes.clone(),
-            arrays,
             paths: [path(Kind::Fetch), path(Kind::Load), path(Kind::Store)],
+            arrays,
+            size_of,
         }
     }
 
     /// Whether fetches share a first-level array with loads or stores. Then a fetch may change what a repeated load
     /// would find, and runs must not be folded.
     pub fn fetches_share_first_level(&self) -> bool {
-        let first = |kind: Kind| self.paths[kind as usize].first().cloned().unwrap_or_default();
-        let data = [first(Kind::Load), first(Kind::Store)].concat();
-        first(Kind::Fetch).iter().any(|a| data.contains(a))
+        let first = |kind: Kind| self.paths[kind as usize].probes.iter().filter(|p| p.1 == 0).map(|p| p.0);
+        first(Kind::Fetch).any(|a| first(Kind::Load).chain(first(Kind::Store)).any(|b| a == b))
     }
 
-    /// The levels asked for references of `kind`.
-    pub fn path(&self, kind: Kind) -> &[Vec<usize>] {
-        &self.paths[kind as usize]
+    /// How many levels references of `kind` ask.
+    pub fn depth(&self, kind: Kind) -> usize {
+        self.paths[kind as usize].places.len()
     }
 
     /// The array whose first way decides nearly all lookups of `kind`: the first one asked, if it is LRU.
     pub fn front(&self, kind: Kind) -> Option<usize> {
-        let first = *self.paths[kind as usize].first()?.first()?;
+        let &(first, _) = self.paths[kind as usize].probes.first()?;
         self.arrays[first].array.is_lru().then_some(first)
     }
 
@@ -157,99 +187,55 @@ impl Tlbs {
     /// Looks `vpn` up, level by level. `penalty` receives the cycles of probes beyond the first.
     #[inline(always)]
     pub fn lookup(&mut self, kind: Kind, context: Context, vpn: Vpn, penalty: &mut u64) -> Option<Found> {
-        for (depth, level) in self.paths[kind as usize].iter().enumerate() {
-            let mut probes = 0;
-            for &index in level {
-                let a = &mut self.arrays[index];
-                let mut present = a.present;
-                while present != 0 {
-                    let size = present.trailing_zeros() as usize;
-                    present &= present - 1;
-                    let number = vpn.0 >> (self.sizes[size].0 - self.base.0);
-                    let tag = context.tag(size as u64, number);
-                    // First-level arrays are probed side by side.
-                    if probes > 0 && a.level >= 2 {
-                        *penalty += u64::from(a.probe);
-                    }
-                    probes += 1;
-                    if let Some(&mut word) = a.array.lookup((number & a.set_mask) as usize, tag) {
-                        return Some(Found { pte: Pte(word), depth, array: index });
-                    }
+        let mut last_depth = usize::MAX;
+        for &(index, depth) in &self.paths[kind as usize].probes {
+            let a = &mut self.arrays[index];
+            let mut present = a.present;
+            while present != 0 {
+                let size = present.trailing_zeros() as usize;
+                present &= present - 1;
+                let number = vpn.0 >> a.orders[size];
+                // First-level arrays are probed side by side; `probe` is zero there.
+                if depth == last_depth {
+                    *penalty += u64::from(a.probe);
+                }
+                last_depth = depth;
+                let tag = context.tag(size as u64, number);
+                if let Some(&mut word) = a.array.lookup((number & a.set_mask) as usize, tag) {
+                    return Some(Found { pte: Pte(word), depth, array: index });
                 }
             }
         }
         None
     }
 
-    /// Enters `pte`, which translates `vpn`, in the levels of the path of `kind` before `depth`.
-    #[inline]
+    /// Enters `pte`, which translates `vpn` and which a lookup did not find in the levels of the path of `kind` before
+    /// `depth`, in those levels.
+    #[inline(always)]
     pub fn fill(&mut self, kind: Kind, context: Context, vpn: Vpn, pte: Pte, depth: usize) {
-        for d in 0..depth {
-            if let Some((index, size)) = self.place(kind, d, vpn, pte.shift()) {
-                self.enter(index, size, context, vpn, pte);
+        let Tlbs { arrays, paths, size_of, base, .. } = self;
+        let whole = usize::from(size_of[pte.shift().0 as usize]);
+        for level in &paths[kind as usize].places[..depth] {
+            let Some(place) = &level[whole] else { continue };
+            let mut index = place.arrays[0];
+            if place.arrays.len() > 1 {
+                // Page numbers choose in turn, by the bits above the set index.
+                let a = &arrays[index];
+                let number = vpn.0 >> a.orders[place.size];
+                index = place.arrays[(number >> a.set_bits) as usize % place.arrays.len()];
             }
+            let piece = if place.size == whole { pte } else { arrays[index].smashed(pte, vpn, place.size, *base) };
+            arrays[index].enter(place.size, context, vpn, piece);
         }
     }
 
     /// Rewrites the entry that a lookup found in `array`, in place.
     pub fn refresh(&mut self, array: usize, context: Context, vpn: Vpn, pte: Pte) {
-        let size = self.size_index(pte.shift());
-        let number = vpn.0 >> (pte.shift().0 - self.base.0);
+        let size = usize::from(self.size_of[pte.shift().0 as usize]);
         let a = &mut self.arrays[array];
-        let set = (number & a.set_mask) as usize;
-        if let Some(word) = a.array.lookup(set, context.tag(size as u64, number)) {
+        let number = vpn.0 >> a.orders[size];
+        if let Some(word) = a.array.lookup((number & a.set_mask) as usize, context.tag(size as u64, number)) {
             *word = pte.0;
-        }
-    }
-
-    #[inline]
-    fn size_index(&self, shift: PageShift) -> usize {
-        self.sizes.iter().position(|&s| s == shift).expect("pages come in the machine's sizes")
-    }
-
-    /// Where level `depth` keeps a page of size `shift`: an array that takes the size, or the largest smaller size that
-    /// one takes by smashing. Of several equals, page numbers choose in turn, so that they act as one larger array.
-    #[inline]
-    fn place(&self, kind: Kind, depth: usize, vpn: Vpn, shift: PageShift) -> Option<(usize, usize)> {
-        let level = &self.paths[kind as usize][depth];
-        let whole = self.size_index(shift);
-        if let &[only] = level.as_slice()
-            && self.arrays[only].takes[whole]
-        {
-            return Some((only, whole));
-        }
-        for size in (0..=whole).rev() {
-            let takes = |&&i: &&usize| {
-                let a = &self.arrays[i];
-                a.takes[size] && (size == whole || a.smash || a.level <= 1)
-            };
-            let equals = level.iter().filter(takes).count();
-            if equals > 0 {
-                let number = vpn.0 >> (self.sizes[size].0 - self.base.0);
-                let first = *level.iter().find(takes).expect("counted above");
-                let turn = (number >> self.arrays[first].set_bits) as usize % equals;
-                return Some((*level.iter().filter(takes).nth(turn).expect("below the count"), size));
-            }
-        }
-        None
-    }
-
-    #[inline]
-    fn enter(&mut self, index: usize, size: usize, context: Context, vpn: Vpn, pte: Pte) {
-        let shift = self.sizes[size];
-        let number = vpn.0 >> (shift.0 - self.base.0);
-        let piece = smashed(pte, vpn, shift, self.base);
-        let a = &mut self.arrays[index];
-        let tag = context.tag(size as u64, number);
-        let set = (number & a.set_mask) as usize;
-        let known = a.array.contains(set, tag);
-        let gone = a.array.insert(set, tag, piece.0);
-        if let Some((tag, _)) = gone {
-            a.forget(tag);
-        }
-        if !known {
-            a.live[size] += 1;
-            a.present |= 1 << size;
         }
     }
 
@@ -307,6 +293,24 @@ impl Tlbs {
 }
 
 impl TlbArray {
+    #[inline(always)]
+    fn enter(&mut self, size: usize, context: Context, vpn: Vpn, pte: Pte) {
+        let number = vpn.0 >> self.orders[size];
+        let tag = context.tag(size as u64, number);
+        if let Some((tag, _)) = self.array.insert((number & self.set_mask) as usize, tag, pte.0) {
+            self.forget(tag);
+        }
+        self.live[size] += 1;
+        self.present |= 1 << size;
+    }
+
+    /// The piece of page size number `size` of the page `pte` that holds `vpn`.
+    fn smashed(&self, pte: Pte, vpn: Vpn, size: usize, base: PageShift) -> Pte {
+        let shift = PageShift(base.0 + self.orders[size]);
+        let within = vpn.0 & (pte.shift().base_pages(base) - 1) & !(shift.base_pages(base) - 1);
+        pte.with_pfn(pte.pfn() + within).with_shift(shift)
+    }
+
     /// Lets a walk cache live here.
     pub fn lend(&mut self) {
         self.lends = true;
@@ -334,7 +338,7 @@ impl TlbArray {
 }
 
 /// Takes the entry with `tag` out of the books. Table entries are not in them.
-fn forget(live: &mut [u32], present: &mut u32, tag: u64) {
+fn forget(live: &mut [u32; SIZES], present: &mut u32, tag: u64) {
     let what = (tag >> WHAT_AT & 31) as usize;
     if what < TABLES as usize {
         live[what] -= 1;
@@ -344,12 +348,19 @@ fn forget(live: &mut [u32], present: &mut u32, tag: u64) {
     }
 }
 
-/// The piece of size `shift` of the page `pte` that holds `vpn`.
-#[inline]
-fn smashed(pte: Pte, vpn: Vpn, shift: PageShift, base: PageShift) -> Pte {
-    if pte.shift() == shift {
-        return pte;
+fn per_size<T: Copy + Default>(machine: &config::Machine, of: impl Fn(PageShift) -> T) -> [T; SIZES] {
+    let mut all = [T::default(); SIZES];
+    for (slot, &size) in all.iter_mut().zip(&machine.sizes) {
+        *slot = of(size);
     }
-    let within = vpn.0 & (pte.shift().base_pages(base) - 1) & !(shift.base_pages(base) - 1);
-    pte.with_pfn(pte.pfn() + within).with_shift(shift)
+    all
+}
+
+/// Where `level` keeps pages of size number `whole`: whole, or as pieces of the largest smaller size that is smashed to.
+fn place(arrays: &[TlbArray], level: &[usize], whole: usize) -> Option<Place> {
+    (0..=whole).rev().find_map(|size| {
+        let takes = |a: &TlbArray| a.takes[size] && (size == whole || a.smash || a.level <= 1);
+        let equals: Vec<usize> = level.iter().copied().filter(|&i| takes(&arrays[i])).collect();
+        (!equals.is_empty()).then_some(Place { size, arrays: equals })
+    })
 }

@@ -18,7 +18,7 @@ pub(crate) struct Walked {
 /// A walk cache: its own array, or room in a TLB array.
 #[derive(Clone, Debug)]
 enum Home {
-    Own(Array),
+    Own(Array<u64>),
     Within(usize),
 }
 

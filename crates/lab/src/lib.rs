@@ -1,1 +1,6 @@
-//! Machine files, experiments, the run loop and results.
+//! The laboratory: machine files, experiments, the run loop, accounting and results.
+
+mod fan_out;
+mod prepare;
+
+pub use prepare::{Counts, Preparer, Step, TICK};
