@@ -1,1 +1,34 @@
 //! Frames, objects, address spaces, faults and the one door to translations.
+//!
+//! [`Vm`] is the operating system's memory manager. Systems (crate `reach-systems`) decide *what* is mapped with which
+//! page size; only the six functions of [`Vm`]'s door (`map`, `unmap`, `promote`, `demote`, `migrate`, `protect`) do
+//! it, and each of them charges for it, queues the shootdown, and queues the memory traffic.
+
+mod buddy;
+mod chunked;
+mod contiguity;
+mod costs;
+mod counters;
+mod fault;
+mod fork;
+mod fragment;
+mod frames;
+mod object;
+mod options;
+mod page_cache;
+mod process;
+mod remap;
+mod space;
+mod vm;
+
+pub use buddy::{Buddy, ListOrder};
+pub use contiguity::contiguity;
+pub use costs::Costs;
+pub use counters::{Counters, FaultKind, Gauge};
+pub use fragment::{FragmentError, Fragmentation};
+pub use frames::{Frame, FrameKind, Frames};
+pub use object::{Object, ObjectId, ObjectKind, Objects};
+pub use options::{Options, OptionsError, OutOfMemory};
+pub use process::{Populate, Process};
+pub use space::{PROGRAM_PAGE, PageView, Region, Space};
+pub use vm::{Refusal, Running, Vm, soft};

@@ -1,1 +1,146 @@
-//! One file per published operating-system design.
+//! One file per published operating-system design. Each composes parts of `reach-os` (and names the hardware that it
+//! needs beside an ordinary machine); its head says what is modelled, after which source, and with what deviations.
+//!
+//! To add a system: write its file, implement [`System`], and add one line to the table in `registry.rs`.
+
+mod base;
+mod ideal;
+mod registry;
+mod settings;
+mod superpage;
+
+pub use registry::{Description, Resolved, list, resolve};
+pub use settings::{Accepts, Setting, Settings};
+
+use reach_core::{Cause, Cycles, Event, Fault, Kind, Vpn};
+use reach_os::{OutOfMemory, Populate, Vm};
+
+/// An operating-system design. The run loop calls its hooks; they act on the [`Vm`], whose door charges for it.
+pub trait System: Send {
+    /// Its name, as in `--system`.
+    fn name(&self) -> &str;
+
+    /// Called once, before the first event: fits the system to the machine, or refuses.
+    fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
+        let _ = vm;
+        Ok(())
+    }
+
+    /// Something happened between references.
+    fn event(&mut self, event: &Event, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        match vm.apply(event)? {
+            Some(populate) => self.populate(&populate, vm),
+            None => Ok(()),
+        }
+    }
+
+    /// A reference of the running process could not be translated. Afterwards it can.
+    fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory>;
+
+    /// The first write to a clean page that the system watches ([`reach_core::Pte::watched`]).
+    fn first_write(&mut self, vpn: Vpn, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        let asid = vm.current();
+        vm.protect(asid, vpn, 1, reach_core::Label::Fault, |_, entry| entry.pte.with_watched(false))
+    }
+
+    /// The policy in the miss handler asked for the operating system.
+    fn consult(&mut self, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        let _ = vm;
+        Ok(())
+    }
+
+    /// When [`System::tick`] is wanted next, in cycles since the start; `None`: never.
+    fn wake(&self) -> Option<Cycles> {
+        None
+    }
+
+    /// The time for daemons has come.
+    fn tick(&mut self, now: Cycles, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        let _ = (now, vm);
+        Ok(())
+    }
+
+    /// Translation is to cost nothing: the hardware never misses.
+    fn perfect_tlb(&self) -> bool {
+        false
+    }
+
+    /// Faults in pages that the program asked for at once.
+    fn populate(&mut self, populate: &Populate, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        vm.populating(true);
+        let kind = if populate.write { Kind::Store } else { Kind::Load };
+        let mut at = populate.pages.start;
+        while at < populate.pages.end {
+            let asid = vm.current();
+            let page = vm.process(asid).and_then(|process| process.table().page(Vpn(at)));
+            match page {
+                Some(page) if !populate.write || page.pte.writable() => {
+                    at = page.vpn.0 + page.pte.shift().base_pages(vm.base());
+                }
+                Some(_) => {
+                    self.fault(Fault { vpn: Vpn(at), kind, cause: Cause::Protection }, vm)?;
+                    at += 1;
+                }
+                None => {
+                    self.fault(Fault { vpn: Vpn(at), kind, cause: Cause::Missing }, vm)?;
+                    at += 1;
+                }
+            }
+        }
+        vm.populating(false);
+        Ok(())
+    }
+}
+
+/// Why a system cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SystemError {
+    /// No system has this name.
+    #[error("there is no system {name:?}{near}; `reach system list` shows all")]
+    Name {
+        /// As given.
+        name: String,
+        /// `: did you mean …?` or nothing.
+        near: String,
+    },
+    /// The system has no such option.
+    #[error("system {system} has no option {option:?}{near}; {known}")]
+    Option {
+        /// Which system.
+        system: String,
+        /// As given.
+        option: String,
+        /// `: did you mean …?` or nothing.
+        near: String,
+        /// The options that there are.
+        known: String,
+    },
+    /// The option does not take this value.
+    #[error("{system}: {option}={value} is no value for it; give {accepts}")]
+    Value {
+        /// Which system.
+        system: String,
+        /// Which option.
+        option: String,
+        /// As given.
+        value: String,
+        /// What it takes.
+        accepts: String,
+    },
+    /// Something other than `key=value` after the colon.
+    #[error("{system}: {text:?} is not of the form key=value; write {system}:key=value,key=value")]
+    Form {
+        /// Which system.
+        system: String,
+        /// As given.
+        text: String,
+    },
+    /// The machine lacks what the system needs.
+    #[error("{system} cannot run on this machine: {what}")]
+    Machine {
+        /// Which system.
+        system: String,
+        /// What is missing, and what to do.
+        what: String,
+    },
+}

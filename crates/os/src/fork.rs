@@ -1,0 +1,63 @@
+//! Fork: a copy-on-write duplicate of an address space (`copy_page_range`).
+
+use crate::{ObjectId, ObjectKind, OutOfMemory, Region, Vm};
+use reach_core::{Asid, Label, Vpn};
+use std::collections::BTreeMap;
+
+impl Vm {
+    /// The running process forks. Translations of regions that have had private pages are copied, write-protected on
+    /// both sides where private; all others will be found again by faults, as in Linux.
+    pub(crate) fn fork(&mut self, child: Asid) -> Result<(), OutOfMemory> {
+        let parent = self.current;
+        self.ensure(parent)?;
+        if child == parent {
+            return Ok(());
+        }
+        self.discard(child)?;
+        self.ensure(child)?;
+        self.ledger.charge(Label::Fault, self.options().costs.fork);
+        self.tally(parent, |c| c.forks += 1);
+        self.at_mut(child).maps_seen = self.at(parent).maps_seen;
+        let regions: Vec<Region> = self.at(parent).space.regions().filter(|r| !r.dont_fork).copied().collect();
+        let mut objects: BTreeMap<ObjectId, ObjectId> = BTreeMap::new();
+        let mut protected = false;
+        for region in regions {
+            let mut copy = region;
+            if region.anonymous() {
+                let new = || self.objects.create(ObjectKind::Private(child), None);
+                copy.object = *objects.entry(region.object).or_insert_with(new);
+            }
+            self.add_region(child, copy);
+            if region.private_pages {
+                protected |= self.copy_translations(parent, child, &region)?;
+            }
+        }
+        if protected {
+            self.shoot(parent, Vpn(0), u64::MAX, Label::Fault);
+        }
+        Ok(())
+    }
+
+    /// Returns whether the parent lost rights.
+    fn copy_translations(&mut self, parent: Asid, child: Asid, region: &Region) -> Result<bool, OutOfMemory> {
+        let base = self.base();
+        let pages = region.pages(base);
+        let mut protected = false;
+        for entry in self.at(parent).table.pages(Vpn(pages.start), pages.end - pages.start) {
+            let n = entry.pte.shift().base_pages(base);
+            // Regions may meet in one page; the first of them has copied it.
+            if !self.at(child).table.pages(entry.vpn, n).is_empty() {
+                continue;
+            }
+            let mut pte = entry.pte.with_accessed(false).with_dirty(false);
+            if !region.shared {
+                pte = pte.with_writable(false);
+                let change = |_: &Vm, entry: &reach_core::MappedEntry| entry.pte.with_writable(false);
+                protected |= self.protect_quietly(parent, entry.vpn, n, Label::Fault, change)?;
+            }
+            self.map(child, entry.vpn, pte, Label::Fault)?;
+            self.ledger.charge(Label::Fault, self.options().costs.fork_per_pte);
+        }
+        Ok(protected)
+    }
+}

@@ -1,0 +1,223 @@
+//! Physical frames: who uses them, how often they are mapped, and the allocator below.
+
+use crate::chunked::Chunked;
+use crate::{Buddy, ListOrder, ObjectId};
+use reach_core::{FrameSource, PageShift, Pfn, PhysAddr};
+
+/// What a frame is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum FrameKind {
+    /// Nothing: it is in the allocator.
+    #[default]
+    Free,
+    /// Private or shared memory without a file.
+    Anonymous,
+    /// A page of a file.
+    File,
+    /// A page-table node.
+    Table,
+    /// The kernel's own, for good.
+    Wired,
+    /// All zeroes, shared by whoever reads untouched memory; never freed.
+    Zero,
+}
+
+/// What is known of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Frame {
+    /// What it is used for.
+    pub kind: FrameKind,
+    /// It is in the page cache (of a file or of shared memory), so it stays when nothing maps it.
+    pub cached: bool,
+    /// How many translations of base pages point to it; a superpage counts once for each frame that it covers.
+    pub maps: u32,
+    /// The object that it holds a page of, for anonymous and file frames.
+    pub object: ObjectId,
+    /// Which page of that object, in base pages.
+    pub index: u64,
+}
+
+/// All frames of the machine.
+pub struct Frames {
+    buddy: Buddy,
+    frames: Chunked<Frame>,
+    base: PageShift,
+    resident: u64,
+    tables: u64,
+    new_tables: Vec<(PhysAddr, u64)>,
+}
+
+/// Blocks of up to 2 GB, which is what eager paging wants (Karakostas §4.3).
+const MAX_BLOCK: u8 = 31;
+
+impl Frames {
+    /// `memory` bytes of free frames of size `base`.
+    pub fn new(memory: u64, base: PageShift, lists: ListOrder) -> Frames {
+        let count = memory >> base.0;
+        Frames {
+            buddy: Buddy::new(count, MAX_BLOCK - base.0, lists),
+            frames: Chunked::new(count),
+            base,
+            resident: 0,
+            tables: 0,
+            new_tables: Vec::new(),
+        }
+    }
+
+    /// The allocator.
+    pub fn buddy(&self) -> &Buddy {
+        &self.buddy
+    }
+
+    /// Size of a frame.
+    pub fn base(&self) -> PageShift {
+        self.base
+    }
+
+    /// What is known of `pfn`.
+    #[inline]
+    pub fn get(&self, pfn: Pfn) -> Frame {
+        self.frames.get(pfn.0)
+    }
+
+    /// Frames that at least one translation points to, the zero page and its like aside.
+    pub fn resident(&self) -> u64 {
+        self.resident
+    }
+
+    /// Bytes of page-table nodes.
+    pub fn table_bytes(&self) -> u64 {
+        self.tables
+    }
+
+    /// A block of `2^order` frames for pages `index..` of `object`. `None` when there is none so large.
+    pub fn allocate(&mut self, order: u8, kind: FrameKind, object: ObjectId, index: u64) -> Option<Pfn> {
+        let pfn = self.buddy.allocate(order)?;
+        self.assign(pfn, 1 << order, kind, object, index);
+        Some(pfn)
+    }
+
+    /// Like [`Frames::allocate`], for the block at `pfn` and no other.
+    pub fn allocate_at(&mut self, pfn: Pfn, order: u8, kind: FrameKind, object: ObjectId, index: u64) -> Option<Pfn> {
+        self.buddy.allocate_at(pfn, order)?;
+        self.assign(pfn, 1 << order, kind, object, index);
+        Some(pfn)
+    }
+
+    /// Gives back frames that [`Frames::allocate`] gave and that were never used.
+    pub fn free(&mut self, pfn: Pfn, frames: u64) {
+        for at in pfn.0..pfn.0 + frames {
+            let frame = std::mem::take(self.frames.get_mut(at));
+            debug_assert!(frame.maps == 0 && !frame.cached && frame.kind != FrameKind::Free, "{at:#x} {frame:?}");
+        }
+        self.buddy.free_range(pfn, frames);
+    }
+
+    fn assign(&mut self, pfn: Pfn, frames: u64, kind: FrameKind, object: ObjectId, index: u64) {
+        for i in 0..frames {
+            let frame = self.frames.get_mut(pfn.0 + i);
+            debug_assert_eq!(frame.kind, FrameKind::Free);
+            *frame = Frame { kind, cached: false, maps: 0, object, index: index + i };
+        }
+    }
+
+    /// A translation of `frames` base pages now points to `pfn`.
+    pub(crate) fn add_map(&mut self, pfn: Pfn, frames: u64) {
+        for at in pfn.0..pfn.0 + frames {
+            let frame = self.frames.get_mut(at);
+            debug_assert_ne!(frame.kind, FrameKind::Free, "{at:#x} is mapped while free");
+            frame.maps += 1;
+            self.resident += u64::from(frame.maps == 1 && frame.kind != FrameKind::Zero);
+        }
+    }
+
+    /// Such a translation is gone. Frames that nobody needs any more are freed, in blocks as large as possible.
+    pub(crate) fn drop_map(&mut self, pfn: Pfn, frames: u64) {
+        let end = pfn.0 + frames;
+        let mut idle = pfn.0;
+        for at in pfn.0..end {
+            let frame = self.frames.get_mut(at);
+            frame.maps -= 1;
+            let user = matches!(frame.kind, FrameKind::Anonymous | FrameKind::File);
+            self.resident -= u64::from(frame.maps == 0 && frame.kind != FrameKind::Zero);
+            if frame.maps == 0 && user && !frame.cached {
+                *frame = Frame::default();
+            } else {
+                self.buddy.free_range(Pfn(idle), at - idle);
+                idle = at + 1;
+            }
+        }
+        self.buddy.free_range(Pfn(idle), end - idle);
+    }
+
+    /// `pfn` enters the page cache.
+    pub(crate) fn cache(&mut self, pfn: Pfn) {
+        self.frames.get_mut(pfn.0).cached = true;
+    }
+
+    /// `pfn` leaves the page cache, and is freed unless something still maps it.
+    pub(crate) fn uncache(&mut self, pfn: Pfn) {
+        let frame = self.frames.get_mut(pfn.0);
+        debug_assert!(frame.cached);
+        frame.cached = false;
+        if frame.maps == 0 {
+            *frame = Frame::default();
+            self.buddy.free(pfn, 0);
+        }
+    }
+
+    /// Page-table nodes taken since the last call, with their sizes in bytes: they have to be zeroed.
+    pub(crate) fn new_tables(&mut self) -> Vec<(PhysAddr, u64)> {
+        std::mem::take(&mut self.new_tables)
+    }
+
+    /// How many base frames a page-table node of `bytes` takes.
+    fn table_order(&self, bytes: u64) -> u8 {
+        bytes.max(self.base.bytes()).ilog2() as u8 - self.base.0
+    }
+
+    /// Counts frames by kind: (anonymous, file, table, wired, zero). Linear in memory, for tests.
+    pub fn census(&self) -> [u64; 5] {
+        let mut counts = [0; 5];
+        for at in 0..self.buddy.frames() {
+            match self.get(Pfn(at)).kind {
+                FrameKind::Free => {}
+                FrameKind::Anonymous => counts[0] += 1,
+                FrameKind::File => counts[1] += 1,
+                FrameKind::Table => counts[2] += 1,
+                FrameKind::Wired => counts[3] += 1,
+                FrameKind::Zero => counts[4] += 1,
+            }
+        }
+        counts
+    }
+
+    /// Checks that a frame is free exactly if the allocator says so. Linear in memory, for tests.
+    pub fn check(&self) {
+        self.buddy.check();
+        let mut resident = 0;
+        for at in 0..self.buddy.frames() {
+            let frame = self.get(Pfn(at));
+            let free = self.buddy.free_block(Pfn(at)).is_some();
+            assert_eq!(free, frame.kind == FrameKind::Free, "frame {at:#x}: {frame:?}");
+            assert!(!free || frame == Frame::default(), "free frame {at:#x}: {frame:?}");
+            resident += u64::from(frame.maps > 0 && frame.kind != FrameKind::Zero);
+        }
+        assert_eq!(resident, self.resident, "resident frames");
+    }
+}
+
+impl FrameSource for Frames {
+    fn take_table(&mut self, bytes: u64) -> Option<PhysAddr> {
+        let order = self.table_order(bytes);
+        let at = self.allocate(order, FrameKind::Table, ObjectId::NONE, 0)?.addr(self.base);
+        self.tables += bytes;
+        self.new_tables.push((at, bytes));
+        Some(at)
+    }
+
+    fn give_table(&mut self, at: PhysAddr, bytes: u64) {
+        self.tables -= bytes;
+        self.free(at.pfn(self.base), 1 << self.table_order(bytes));
+    }
+}

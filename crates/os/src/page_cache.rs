@@ -1,0 +1,112 @@
+//! The page cache: pages of files and of shared memory by (object, index), for all processes, outliving them.
+
+use crate::{FrameKind, ObjectId, ObjectKind, OutOfMemory, Vm};
+use reach_core::{Bytes, Label, Pfn};
+
+/// A page found in, or brought into, the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cached {
+    pub(crate) pfn: Pfn,
+    /// It had to be read in.
+    pub(crate) read_in: bool,
+}
+
+impl Vm {
+    /// Page `index` of `object`, if it counts as resident. A warm cache holds every page of every file.
+    pub(crate) fn cached(&mut self, object: ObjectId, index: u64) -> Result<Option<Pfn>, OutOfMemory> {
+        if let Some(&pfn) = self.objects.get(object).pages.get(&index) {
+            return Ok(Some(pfn));
+        }
+        let file = matches!(self.objects.get(object).kind, ObjectKind::File(_));
+        if file && self.options().warm {
+            self.fill_window(object, index)?;
+            return Ok(self.objects.get(object).pages.get(&index).copied());
+        }
+        Ok(None)
+    }
+
+    /// Page `index` of `object`, brought in if need be: shared memory is zeroed, files are read in by the window.
+    pub(crate) fn cache_page(&mut self, object: ObjectId, index: u64, label: Label) -> Result<Cached, OutOfMemory> {
+        if let Some(pfn) = self.cached(object, index)? {
+            return Ok(Cached { pfn, read_in: false });
+        }
+        if !matches!(self.objects.get(object).kind, ObjectKind::File(_)) {
+            let pfn = self.allocate(0, FrameKind::Anonymous, object, index)?;
+            self.zero(pfn, 1, label);
+            self.enter(object, index, pfn);
+            return Ok(Cached { pfn, read_in: false });
+        }
+        let pages = self.fill_window(object, index)?;
+        let bytes = pages << self.base().0;
+        self.counters.bytes_read_in += bytes;
+        let costs = &self.options().costs;
+        let cycles = costs.file_read + bytes * costs.file_read_millicycles_per_byte / 1000;
+        self.ledger.charge(label, cycles);
+        Ok(Cached { pfn: self.objects.get(object).pages[&index], read_in: true })
+    }
+
+    /// Gives frames to all pages of the aligned read-in window around `index` that have none, up to the end of the
+    /// file; contiguous ones where that is possible, as large folios are. Returns how many.
+    fn fill_window(&mut self, object: ObjectId, index: u64) -> Result<u64, OutOfMemory> {
+        let base = self.base();
+        let window = (self.options().read_in >> base.0).max(1);
+        let first = index & !(window - 1);
+        let file_pages = self.objects.get(object).len.map_or(u64::MAX, |len| len.div_ceil(base.bytes()));
+        // A touch beyond the end of the file (a bus error in life) still has to be answered.
+        let end = (first + window).min(file_pages).max(index + 1);
+        let absent: Vec<u64> =
+            (first..end).filter(|index| !self.objects.get(object).pages.contains_key(index)).collect();
+        if absent.len() as u64 == window
+            && let Some(block) = self.frames.allocate(window.ilog2() as u8, FrameKind::File, object, first)
+        {
+            for (i, &index) in absent.iter().enumerate() {
+                self.enter(object, index, block + i as u64);
+            }
+            return Ok(window);
+        }
+        for &index in &absent {
+            let pfn = self.allocate(0, FrameKind::File, object, index)?;
+            self.enter(object, index, pfn);
+        }
+        Ok(absent.len() as u64)
+    }
+
+    fn enter(&mut self, object: ObjectId, index: u64, pfn: Pfn) {
+        self.frames.cache(pfn);
+        self.objects.get_mut(object).pages.insert(index, pfn);
+    }
+
+    /// A block of `2^order` frames. When there is none, file pages that nobody maps are dropped, all of them, and it
+    /// is tried once more.
+    pub fn allocate(&mut self, order: u8, kind: FrameKind, object: ObjectId, index: u64) -> Result<Pfn, OutOfMemory> {
+        if let Some(pfn) = self.frames.allocate(order, kind, object, index) {
+            return Ok(pfn);
+        }
+        self.drop_idle_file_pages();
+        self.frames.allocate(order, kind, object, index).ok_or_else(|| self.out_of_memory(order))
+    }
+
+    pub(crate) fn out_of_memory(&self, order: u8) -> OutOfMemory {
+        OutOfMemory { wanted: Bytes(self.base().bytes() << order), memory: Bytes(self.options().memory) }
+    }
+
+    /// Drops every cached file page that no translation points to. They are clean: simulated files are never written
+    /// back, so dropping costs nothing but the later fault.
+    pub fn drop_idle_file_pages(&mut self) {
+        let files: Vec<ObjectId> = self.objects.files().map(|(_, id)| id).collect();
+        for id in files {
+            let idle: Vec<(u64, Pfn)> = self
+                .objects
+                .get(id)
+                .pages
+                .iter()
+                .map(|(&index, &pfn)| (index, pfn))
+                .filter(|&(_, pfn)| self.frames.get(pfn).maps == 0)
+                .collect();
+            for (index, pfn) in idle {
+                self.objects.get_mut(id).pages.remove(&index);
+                self.frames.uncache(pfn);
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! `ideal`: the bound that no remedy can pass: a TLB that never misses, over base pages.
+//!
+//! Page faults and all other work of the operating system are those of `base`; only translation is free
+//! (Karakostas et al. §6 and Lindsay and Bhattacharjee §II measure overhead against such a machine).
+
+use crate::System;
+use reach_core::Fault;
+use reach_os::{OutOfMemory, Vm};
+
+/// Base pages and a perfect TLB.
+pub(crate) struct Ideal;
+
+impl System for Ideal {
+    fn name(&self) -> &str {
+        "ideal"
+    }
+
+    fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        vm.demand_fault(fault)
+    }
+
+    fn perfect_tlb(&self) -> bool {
+        true
+    }
+}

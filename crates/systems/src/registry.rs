@@ -1,0 +1,113 @@
+//! All systems by name.
+
+use crate::settings::near;
+use crate::{Setting, Settings, System, SystemError, base, ideal};
+
+/// A system as `reach system list` shows it.
+pub struct Description {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, on one line.
+    pub summary: &'static str,
+    /// Its options.
+    pub settings: &'static [Setting],
+    build: fn(&Settings) -> Box<dyn System>,
+}
+
+static ALL: &[Description] = &[
+    Description {
+        name: "base",
+        summary: "demand paging with base pages only",
+        settings: &[],
+        build: |_| Box::new(base::Base),
+    },
+    Description {
+        name: "ideal",
+        summary: "base pages and a TLB that never misses: the bound of what any remedy can gain",
+        settings: &[],
+        build: |_| Box::new(ideal::Ideal),
+    },
+];
+
+/// All systems, in the order in which results list them.
+pub fn list() -> &'static [Description] {
+    ALL
+}
+
+/// A system with all its options.
+#[derive(Clone)]
+pub struct Resolved {
+    description: &'static Description,
+    settings: Settings,
+    spec: String,
+}
+
+impl Resolved {
+    /// Its name without options.
+    pub fn name(&self) -> &'static str {
+        self.description.name
+    }
+
+    /// Name and options as they were asked for: what to call it in results.
+    pub fn spec(&self) -> &str {
+        &self.spec
+    }
+
+    /// All options, given or not.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// A fresh instance. Every simulation needs its own.
+    pub fn build(&self) -> Box<dyn System> {
+        (self.description.build)(&self.settings)
+    }
+}
+
+/// Reads `name` or `name:key=value,key=value`.
+pub fn resolve(spec: &str) -> Result<Resolved, SystemError> {
+    let (name, options) = match spec.split_once(':') {
+        Some((name, options)) => (name, options),
+        None => (spec, ""),
+    };
+    let description = ALL.iter().find(|description| description.name == name).ok_or_else(|| SystemError::Name {
+        name: name.into(),
+        near: near(name, ALL.iter().map(|description| description.name)),
+    })?;
+    let mut settings = Settings::defaults(description.settings);
+    for text in options.split(',').filter(|text| !text.is_empty()) {
+        let (option, value) =
+            text.split_once('=').ok_or_else(|| SystemError::Form { system: name.into(), text: text.into() })?;
+        settings.set(name, description.settings, option.trim(), value.trim())?;
+    }
+    Ok(Resolved { description, settings, spec: spec.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_system_is_found_by_its_name_and_has_valid_defaults() {
+        for description in list() {
+            let system = resolve(description.name).unwrap().build();
+            assert_eq!(system.name(), description.name);
+            let settings = Settings::defaults(description.settings);
+            for (name, value) in settings.iter() {
+                let spec = format!("{}:{name}={value}", description.name);
+                assert_eq!(resolve(&spec).unwrap().settings(), &settings, "{spec}");
+            }
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let message = |spec| resolve(spec).err().unwrap().to_string();
+        assert_eq!(
+            message("bsae"),
+            "there is no system \"bsae\": did you mean \"base\"?; `reach system list` shows all"
+        );
+        assert!(message("base:x=1").contains("it has none"));
+        assert!(message("base:x").contains("key=value"));
+    }
+}
