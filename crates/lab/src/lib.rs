@@ -1,6 +1,13 @@
 //! The laboratory: machine files, experiments, the run loop, accounting and results.
 
+mod experiment;
 mod fan_out;
+pub mod machine;
 mod prepare;
+mod results;
+mod simulation;
 
+pub use experiment::{Experiment, ExperimentError, Header, Report, Status};
 pub use prepare::{Counts, Preparer, Step, TICK};
+pub use results::{ALL, Row, Value};
+pub use simulation::{Conditions, Outcome, Simulation, SimulationError, Tally, Timing};

@@ -25,6 +25,16 @@ impl Counts {
         self.fetches + self.loads + self.stores
     }
 
+    /// What was counted since `earlier`.
+    pub fn since(&self, earlier: &Counts) -> Counts {
+        Counts {
+            instructions: self.instructions - earlier.instructions,
+            fetches: self.fetches - earlier.fetches,
+            loads: self.loads - earlier.loads,
+            stores: self.stores - earlier.stores,
+        }
+    }
+
     /// Adds `other`.
     pub fn absorb(&mut self, other: &Counts) {
         self.instructions += other.instructions;

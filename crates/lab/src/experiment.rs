@@ -1,0 +1,207 @@
+//! An experiment: one pass over a program feeds every machine × system, on all processors.
+
+use crate::fan_out::fan_out;
+use crate::machine;
+use crate::prepare::{Counts, Preparer, Step};
+use crate::results::{self, Row, Value};
+use crate::simulation::{Conditions, Outcome, Simulation, SimulationError};
+use reach_core::Chunk;
+use reach_trace::{Progress, Source, TraceError};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::time::{Duration, Instant};
+
+/// What is to be compared.
+pub struct Experiment {
+    /// Machines.
+    pub machines: Vec<machine::Resolved>,
+    /// Systems; speedups are relative to the first.
+    pub systems: Vec<reach_systems::Resolved>,
+    /// What all simulations share.
+    pub conditions: Conditions,
+    /// Threads that simulate; 0: only the caller's.
+    pub threads: usize,
+    /// The program ends for the simulations after so many references.
+    pub limit: Option<u64>,
+}
+
+/// Why an experiment came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum ExperimentError {
+    /// The program could not be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A simulation failed.
+    #[error(transparent)]
+    Simulation(#[from] SimulationError),
+}
+
+/// Told now and then how far things are.
+pub struct Status {
+    /// References so far.
+    pub references: u64,
+    /// The program's own measure.
+    pub progress: Progress,
+}
+
+/// What came out.
+pub struct Report {
+    /// What the program was called.
+    pub program: String,
+    /// What the program did.
+    pub counts: Counts,
+    /// One outcome for each machine and system: all systems of the first machine first.
+    pub outcomes: Vec<Outcome>,
+    /// How many systems there are.
+    pub systems: usize,
+    /// Wall time of the whole.
+    pub elapsed: Duration,
+    /// Wall time that reading the program took, waiting for a live one included.
+    pub reading: Duration,
+}
+
+/// The first line of results: everything that they depend on.
+#[derive(Serialize)]
+pub struct Header {
+    /// Of Reach.
+    pub version: &'static str,
+    /// Of everything random.
+    pub seed: u64,
+    /// How time passed.
+    pub timing: &'static str,
+    /// Simulated memory in bytes.
+    pub memory: u64,
+    /// The machines' resolved configurations.
+    pub machines: Vec<serde_json::Value>,
+    /// The systems with all their options.
+    pub systems: Vec<serde_json::Value>,
+    /// SHA-256 over all of the above.
+    pub hash: String,
+}
+
+impl Experiment {
+    /// What the results depend on, resolved, with its hash.
+    pub fn header(&self) -> Header {
+        let machines = self.machines.iter().map(|m| {
+            let configuration: serde_json::Value =
+                serde_json::from_str(&m.configuration).expect("a resolved configuration is JSON");
+            serde_json::json!({ "name": m.name, "hash": m.hash, "configuration": configuration })
+        });
+        let systems = self.systems.iter().map(|s| {
+            let settings: std::collections::BTreeMap<_, _> =
+                s.settings().iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+            serde_json::json!({ "name": s.name(), "settings": settings })
+        });
+        let mut header = Header {
+            version: env!("CARGO_PKG_VERSION"),
+            seed: self.conditions.seed,
+            timing: self.conditions.timing.name(),
+            memory: self.conditions.memory,
+            machines: machines.collect(),
+            systems: systems.collect(),
+            hash: String::new(),
+        };
+        let text = serde_json::json!([&header, format!("{:?}", self.conditions)]).to_string();
+        header.hash = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
+        header
+    }
+
+    /// Runs `source` to its end. `tee` sees every chunk before it is simulated (a recorder); `watch` is told how far
+    /// things are, and ends the experiment early by returning false: what has been simulated by then is reported.
+    pub fn run(
+        &self,
+        source: &mut dyn Source,
+        mut tee: impl FnMut(&Chunk, &dyn Source) -> Result<(), TraceError>,
+        mut watch: impl FnMut(Status) -> bool,
+    ) -> Result<Report, ExperimentError> {
+        let started = Instant::now();
+        let mut simulations = Vec::new();
+        for machine in &self.machines {
+            for system in &self.systems {
+                simulations.push(Simulation::new(machine, system, &self.conditions)?);
+            }
+        }
+        let (mut chunk, mut preparer) = (Chunk::default(), Preparer::default());
+        let (mut counts, mut reading) = (Counts::default(), Duration::ZERO);
+        let produce = || -> Result<Option<Vec<Step>>, ExperimentError> {
+            let room = self.limit.map(|limit| limit.saturating_sub(counts.references()));
+            if room == Some(0) {
+                return Ok(None);
+            }
+            let before = Instant::now();
+            let more = source.fill(&mut chunk)?;
+            reading += before.elapsed();
+            if !more {
+                return Ok(None);
+            }
+            tee(&chunk, source)?;
+            if let Some(room) = room {
+                cut(&mut chunk, room);
+            }
+            let mut steps = Vec::new();
+            preparer.prepare(&mut chunk, source.blocks(), &mut steps);
+            for step in &steps {
+                counts.absorb(&step.counts);
+            }
+            let status = Status { references: counts.references(), progress: source.progress() };
+            Ok(watch(status).then_some(steps))
+        };
+        let consume = |simulation: &mut Simulation, steps: &Vec<Step>| -> Result<(), ExperimentError> {
+            steps.iter().try_for_each(|step| simulation.step(step)).map_err(ExperimentError::from)
+        };
+        let simulations = fan_out(simulations, self.threads, 8, produce, consume)?;
+        Ok(Report {
+            program: source.name().into(),
+            counts,
+            outcomes: simulations.into_iter().map(Simulation::finish).collect(),
+            systems: self.systems.len(),
+            elapsed: started.elapsed(),
+            reading,
+        })
+    }
+}
+
+/// Drops all references of `chunk` from number `room` on.
+fn cut(chunk: &mut Chunk, room: u64) {
+    let Some(end) = usize::try_from(room).ok().filter(|&end| end < chunk.refs.len()) else { return };
+    chunk.refs.truncate(end);
+    chunk.events.retain(|(at, _)| *at as usize <= end);
+    let fetches = chunk.refs.iter().filter(|r| r.kind() == reach_core::Kind::Fetch).count();
+    chunk.fetched.truncate(fetches);
+}
+
+impl Report {
+    /// The outcomes of each machine, in the order of the systems.
+    pub fn machines(&self) -> impl Iterator<Item = &[Outcome]> {
+        self.outcomes.chunks(self.systems.max(1))
+    }
+
+    /// All results.
+    pub fn rows(&self) -> Vec<Row> {
+        let mut all = Vec::new();
+        for outcomes in self.machines() {
+            for outcome in outcomes {
+                all.extend(results::rows(outcome, &self.program, outcomes.first()));
+            }
+            all.extend(self.overhead(outcomes));
+        }
+        all
+    }
+
+    /// Relative overhead, where base pages and a larger size were simulated side by side.
+    fn overhead(&self, outcomes: &[Outcome]) -> Option<Row> {
+        let named = |name: &str| outcomes.iter().find(|o| o.system.split(':').next() == Some(name));
+        let base = named("base")?;
+        let superpages: Vec<&Outcome> = ["hugetlb-2m", "hugetlb-1g"].into_iter().filter_map(named).collect();
+        let overhead = results::relative_overhead(base, &superpages)?;
+        Some(Row {
+            machine: base.machine.clone(),
+            system: base.system.clone(),
+            program: self.program.clone(),
+            process: results::ALL.into(),
+            metric: "relative_overhead".into(),
+            unit: "ratio",
+            value: Value::Ratio(overhead),
+        })
+    }
+}

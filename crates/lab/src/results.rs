@@ -1,0 +1,185 @@
+//! Rows of results: one metric a row, under the names that others rely on.
+
+use crate::simulation::{Outcome, Tally};
+use reach_core::{Asid, Label, PageShift};
+use serde::Serialize;
+
+/// A measured value.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A count.
+    Count(u64),
+    /// A ratio, share or rate.
+    Ratio(f64),
+}
+
+impl Value {
+    /// As a number.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Value::Count(n) => n as f64,
+            Value::Ratio(x) => x,
+        }
+    }
+}
+
+/// One metric of one simulation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// The machine, as it was asked for.
+    pub machine: String,
+    /// The system, as it was asked for.
+    pub system: String,
+    /// The program.
+    pub program: String,
+    /// `all`, or the number of an address space and what it executed.
+    pub process: String,
+    /// The metric's name.
+    pub metric: String,
+    /// What the value is counted in.
+    pub unit: &'static str,
+    /// The value.
+    pub value: Value,
+}
+
+/// The name of all processes together in [`Row::process`].
+pub const ALL: &str = "all";
+
+/// All metrics of `outcome`: of all processes together, and of each where there are several. `baseline` is the
+/// simulation that speedups are relative to, on the same machine.
+pub fn rows(outcome: &Outcome, program: &str, baseline: Option<&Outcome>) -> Vec<Row> {
+    let mut rows = Rows { outcome, program, process: ALL.into(), rows: Vec::new() };
+    rows.tally(&outcome.total);
+    rows.operating_system(&outcome.os, &outcome.sizes);
+    rows.caches();
+    rows.ratio("contiguity", "share", outcome.contiguity);
+    if let Some(baseline) = baseline {
+        let (theirs, ours) = (baseline.total.ledger.total().0, outcome.total.ledger.total().0);
+        rows.ratio("speedup", "ratio", quotient(theirs, ours));
+    }
+    if outcome.processes.len() > 1 {
+        for (asid, tally) in &outcome.processes {
+            rows.process = process_name(outcome, *asid);
+            rows.tally(tally);
+            if let Some(counters) = outcome.os_processes.get(asid) {
+                rows.operating_system(counters, &outcome.sizes);
+            }
+        }
+    }
+    rows.rows
+}
+
+/// Lindsay and Bhattacharjee §III: (t_4K − min(t_2M, t_1G)) / min(t_2M, t_1G).
+pub fn relative_overhead(base: &Outcome, superpages: &[&Outcome]) -> Option<f64> {
+    let cycles = |outcome: &Outcome| outcome.total.ledger.total().0;
+    let best = superpages.iter().map(|o| cycles(o)).min()?;
+    (best > 0).then(|| (cycles(base) as f64 - best as f64) / best as f64)
+}
+
+fn process_name(outcome: &Outcome, asid: Asid) -> String {
+    match outcome.names.get(&asid) {
+        Some(name) => format!("{} {name}", asid.0),
+        None => asid.0.to_string(),
+    }
+}
+
+/// `a / b`, and 0 where nothing was counted.
+fn quotient(a: u64, b: u64) -> f64 {
+    if b == 0 { 0.0 } else { a as f64 / b as f64 }
+}
+
+struct Rows<'a> {
+    outcome: &'a Outcome,
+    program: &'a str,
+    process: String,
+    rows: Vec<Row>,
+}
+
+impl Rows<'_> {
+    fn push(&mut self, metric: &str, unit: &'static str, value: Value) {
+        self.rows.push(Row {
+            machine: self.outcome.machine.clone(),
+            system: self.outcome.system.clone(),
+            program: self.program.into(),
+            process: self.process.clone(),
+            metric: metric.into(),
+            unit,
+            value,
+        });
+    }
+
+    fn count(&mut self, metric: &str, unit: &'static str, value: u64) {
+        self.push(metric, unit, Value::Count(value));
+    }
+
+    fn ratio(&mut self, metric: &str, unit: &'static str, value: f64) {
+        self.push(metric, unit, Value::Ratio(value));
+    }
+
+    fn tally(&mut self, tally: &Tally) {
+        let (c, h) = (&tally.counts, &tally.hardware);
+        let references = c.references();
+        self.count("instructions", "count", c.instructions);
+        self.count("fetches", "count", c.fetches);
+        self.count("loads", "count", c.loads);
+        self.count("stores", "count", c.stores);
+        self.count("l1i_tlb_misses", "count", h.l1i_tlb_misses);
+        self.count("l1d_tlb_misses", "count", h.l1d_tlb_misses);
+        self.count("l2_tlb_hits", "count", h.l2_tlb_hits());
+        self.count("walks", "count", h.walks());
+        self.count("walks.fetch", "count", h.walks_fetch);
+        self.count("walks.data", "count", h.walks_data);
+        self.count("walks.faulting", "count", h.walks_faulting);
+        self.count("walk_accesses", "count", h.walk_accesses);
+        self.count("walk_cycles", "cycles", h.walk_cycles);
+        self.count("dirty_updates", "count", h.dirty_updates);
+        self.ratio("wcpi", "cycles/instruction", quotient(h.walk_cycles, c.instructions));
+        // The four factors of Lindsay and Bhattacharjee §IV; each numerator is the next one's denominator.
+        self.ratio("wcpi.accesses_per_instruction", "ratio", quotient(references, c.instructions));
+        self.ratio("wcpi.misses_per_access", "ratio", quotient(h.walks(), references));
+        self.ratio("wcpi.walk_accesses_per_miss", "ratio", quotient(h.walk_accesses, h.walks()));
+        self.ratio("wcpi.cycles_per_walk_access", "cycles", quotient(h.walk_cycles, h.walk_accesses));
+        self.count("cycles", "cycles", tally.ledger.total().0);
+        for label in Label::ALL {
+            self.count(&format!("cycles.{}", label.name()), "cycles", tally.ledger.of(label).0);
+        }
+    }
+
+    fn operating_system(&mut self, os: &reach_os::Counters, sizes: &[PageShift]) {
+        self.count("page_faults", "count", os.page_faults);
+        self.count("page_faults.major", "count", os.major_faults);
+        self.count("page_faults.anonymous", "count", os.anonymous_faults);
+        self.count("page_faults.zero_page", "count", os.zero_page_faults);
+        self.count("page_faults.file", "count", os.file_faults);
+        self.count("page_faults.cow", "count", os.cow_faults);
+        self.count("page_faults.write_notify", "count", os.write_notify_faults);
+        self.count("page_faults.spurious", "count", os.spurious_faults);
+        self.count("stray_references", "count", os.stray);
+        self.count("protection_violations", "count", os.violations);
+        self.count("promotions", "count", os.promotions);
+        self.count("demotions", "count", os.demotions);
+        self.count("reservations", "count", os.reservations);
+        self.count("preemptions", "count", os.preemptions);
+        self.count("superpage_fallbacks", "count", os.superpage_fallbacks);
+        for (size, gauge) in sizes.iter().skip(1).zip(&os.superpages) {
+            self.count(&format!("superpages.{size}"), "pages", gauge.peak);
+        }
+        self.count("bytes_copied", "bytes", os.bytes_copied);
+        self.count("bytes_zeroed", "bytes", os.bytes_zeroed);
+        self.count("bytes_read_in", "bytes", os.bytes_read_in);
+        self.count("peak_resident_bytes", "bytes", os.resident_bytes.peak);
+        self.count("page_table_bytes", "bytes", os.page_table_bytes.peak);
+        self.count("shootdowns", "count", os.shootdowns);
+    }
+
+    fn caches(&mut self) {
+        for (name, c) in &self.outcome.caches {
+            self.count(&format!("cache.{name}.accesses"), "count", c.fetches + c.loads + c.stores);
+            self.count(&format!("cache.{name}.fetch_misses"), "count", c.fetch_misses);
+            self.count(&format!("cache.{name}.load_misses"), "count", c.load_misses);
+            self.count(&format!("cache.{name}.store_misses"), "count", c.store_misses);
+            self.count(&format!("cache.{name}.write_backs"), "count", c.write_backs);
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! One machine under one system: the run loop, and the accounting of what it did.
+
+use crate::machine;
+use crate::prepare::{Counts, Step};
+use reach_core::{Asid, Cycles, Event, Label, Ledger, Traffic, Why};
+use reach_hardware::{Access, CacheCounters, Caches, Counters, Cursor, Mmu};
+use reach_os::{Costs, Fragmentation, OutOfMemory, Vm};
+use reach_systems::System;
+use std::collections::BTreeMap;
+
+/// How time passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timing {
+    /// Translation is counted; cycles follow from counts and fixed costs. No caches.
+    Counts,
+    /// A blocking core that executes in order, with caches: every reference and everything that the operating system
+    /// and the walker read and write goes through them.
+    InOrder,
+}
+
+impl Timing {
+    /// The name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Timing::Counts => "counts",
+            Timing::InOrder => "inorder",
+        }
+    }
+}
+
+/// What all simulations of an experiment share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conditions {
+    /// How time passes.
+    pub timing: Timing,
+    /// Physical memory in bytes.
+    pub memory: u64,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// What state memory is in at boot.
+    pub fragmentation: Option<Fragmentation>,
+    /// Files are in the page cache before the program starts.
+    pub warm: bool,
+}
+
+/// Why a simulation stopped before its program's end.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulationError {
+    /// Memory is used up.
+    #[error("{machine}, {system}: {source}")]
+    OutOfMemory {
+        /// On which machine.
+        machine: String,
+        /// Under which system.
+        system: String,
+        /// How much was wanted.
+        source: OutOfMemory,
+    },
+    /// The machine or the system refused at boot.
+    #[error("{machine}, {system}: {what}")]
+    Boot {
+        /// Which machine.
+        machine: String,
+        /// Which system.
+        system: String,
+        /// Why.
+        what: String,
+    },
+    /// A system that answers a fault without removing its cause.
+    #[error("{machine}, {system}: {why:?} remains after it was handled; this is a defect of the system")]
+    Livelock {
+        /// On which machine.
+        machine: String,
+        /// Under which system.
+        system: String,
+        /// The stop that keeps coming.
+        why: Why,
+    },
+}
+
+/// What was counted of a process, or of all together.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Instructions and references.
+    pub counts: Counts,
+    /// What the translation hardware did.
+    pub hardware: Counters,
+    /// Where the cycles went.
+    pub ledger: Ledger,
+}
+
+impl Tally {
+    fn absorb(&mut self, other: &Tally) {
+        self.counts.absorb(&other.counts);
+        self.hardware.absorb(&other.hardware);
+        self.ledger.absorb(&other.ledger);
+    }
+}
+
+/// One machine under one system.
+pub struct Simulation {
+    machine: String,
+    system_name: String,
+    system: Box<dyn System>,
+    vm: Vm,
+    mmu: Mmu,
+    caches: Option<Caches>,
+    millicycles_per_instruction: u64,
+    /// Millicycles of instructions that do not make a whole cycle yet.
+    carry: u64,
+    invalidate: u64,
+    asid: Asid,
+    /// Totals when the running process was switched to.
+    since: Tally,
+    counts: Counts,
+    processes: BTreeMap<Asid, Tally>,
+    names: BTreeMap<Asid, String>,
+}
+
+/// Everything that a finished simulation knows.
+pub struct Outcome {
+    /// The machine, as it was asked for.
+    pub machine: String,
+    /// The system, as it was asked for.
+    pub system: String,
+    /// All processes together.
+    pub total: Tally,
+    /// Each process.
+    pub processes: BTreeMap<Asid, Tally>,
+    /// What each process last executed, where that is known.
+    pub names: BTreeMap<Asid, String>,
+    /// What the operating system counted, all together.
+    pub os: reach_os::Counters,
+    /// What it counted of each process.
+    pub os_processes: BTreeMap<Asid, reach_os::Counters>,
+    /// The data and instruction caches, where they were modelled.
+    pub caches: Vec<(String, CacheCounters)>,
+    /// Page sizes of the machine.
+    pub sizes: Vec<reach_core::PageShift>,
+    /// Contiguity of free memory at the end (Navarro §6.5), 0 to 1.
+    pub contiguity: f64,
+}
+
+/// A stop that comes back this often at one reference will come back for ever.
+const PATIENCE: u32 = 64;
+
+impl Simulation {
+    /// Boots `system` on `machine`.
+    pub fn new(
+        machine: &machine::Resolved,
+        system: &reach_systems::Resolved,
+        conditions: &Conditions,
+    ) -> Result<Simulation, SimulationError> {
+        let boot = |what: String| SimulationError::Boot {
+            machine: machine.name.clone(),
+            system: system.spec().into(),
+            what,
+        };
+        let hardware = &machine.hardware;
+        let cached = conditions.timing == Timing::InOrder;
+        let mut options = reach_os::Options::linux(hardware.layout.clone(), hardware.sizes.clone(), conditions.memory);
+        options.costs = costs(machine);
+        options.caches_modelled = cached;
+        options.hertz = hardware.core.hertz;
+        options.warm = conditions.warm;
+        let mut vm = Vm::new(options).map_err(|e| boot(e.to_string()))?;
+        if let Some(fragmentation) = &conditions.fragmentation {
+            fragmentation.apply(vm.frames_mut(), conditions.seed).map_err(|e| boot(e.to_string()))?;
+        }
+        let mut built = system.build();
+        built.boot(&mut vm).map_err(|e| boot(e.to_string()))?;
+        Ok(Simulation {
+            machine: machine.name.clone(),
+            system_name: system.spec().into(),
+            mmu: Mmu::new(hardware, built.perfect_tlb(), conditions.seed),
+            system: built,
+            vm,
+            caches: cached.then(|| Caches::new(hardware, conditions.seed)),
+            millicycles_per_instruction: u64::from(hardware.core.millicycles_per_instruction),
+            carry: 0,
+            invalidate: u64::from(hardware.core.invalidate),
+            asid: Asid(0),
+            since: Tally::default(),
+            counts: Counts::default(),
+            processes: BTreeMap::new(),
+            names: BTreeMap::new(),
+        })
+    }
+
+    /// Takes one step of the program.
+    pub fn step(&mut self, step: &Step) -> Result<(), SimulationError> {
+        if step.tick {
+            let now = self.now();
+            if self.system.wake().is_some_and(|wake| wake <= now) {
+                self.ask(|system, vm| system.tick(now, vm))?;
+            }
+        }
+        for event in &step.events {
+            self.event(event)?;
+        }
+        if step.segment.refs.is_empty() {
+            return Ok(());
+        }
+        self.run(step)?;
+        self.counts.absorb(&step.counts);
+        let millicycles = self.carry + step.counts.instructions * self.millicycles_per_instruction;
+        self.carry = millicycles % 1000;
+        self.mmu.ledger.charge(Label::Compute, millicycles / 1000);
+        Ok(())
+    }
+
+    /// The run loop: references until the operating system is needed, again and again.
+    fn run(&mut self, step: &Step) -> Result<(), SimulationError> {
+        let mut cursor = Cursor::default();
+        let (mut last, mut again) = (None, 0);
+        loop {
+            let running = self.vm.running();
+            let running = running.map_err(|source| out_of_memory(&self.machine, &self.system_name, source))?;
+            let why = self.mmu.run(&step.segment, &mut cursor, running.table, self.caches.as_mut());
+            match why {
+                Why::End => return Ok(()),
+                Why::Fault(fault) => self.ask(|system, vm| system.fault(fault, vm))?,
+                Why::FirstWrite(vpn) => self.ask(|system, vm| system.first_write(vpn, vm))?,
+                Why::Consult => self.ask(|system, vm| system.consult(vm))?,
+            }
+            again = if last == Some((cursor, why)) { again + 1 } else { 0 };
+            last = Some((cursor, why));
+            if again == PATIENCE {
+                let (machine, system) = (self.machine.clone(), self.system_name.clone());
+                return Err(SimulationError::Livelock { machine, system, why });
+            }
+        }
+    }
+
+    fn event(&mut self, event: &Event) -> Result<(), SimulationError> {
+        match event {
+            Event::Switch { asid, .. } => {
+                self.settle();
+                self.asid = *asid;
+                self.mmu.switch(*asid);
+            }
+            Event::Exec { path } => {
+                self.names.insert(self.asid, path.rsplit('/').next().unwrap_or(path).into());
+            }
+            Event::Fork { child } => {
+                if let Some(name) = self.names.get(&self.asid).cloned() {
+                    self.names.insert(*child, name);
+                }
+            }
+            _ => {}
+        }
+        self.ask(|system, vm| system.event(event, vm))
+    }
+
+    /// Lets the system act, then carries out what its actions mean for the processor.
+    fn ask(
+        &mut self,
+        act: impl FnOnce(&mut dyn System, &mut Vm) -> Result<(), OutOfMemory>,
+    ) -> Result<(), SimulationError> {
+        act(&mut *self.system, &mut self.vm)
+            .map_err(|source| out_of_memory(&self.machine, &self.system_name, source))?;
+        for shootdown in self.vm.shootdowns.drain(..) {
+            self.mmu.invalidate(&shootdown);
+            self.mmu.ledger.charge(Label::Remap, self.invalidate);
+        }
+        if let Some(caches) = &mut self.caches {
+            for traffic in self.vm.traffic.drain(..) {
+                self.mmu.ledger.charge(traffic.label, send(caches, &traffic));
+            }
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> Cycles {
+        self.vm.ledger.total() + self.mmu.ledger.total().0
+    }
+
+    fn total(&self) -> Tally {
+        let mut ledger = self.vm.ledger.clone();
+        ledger.absorb(&self.mmu.ledger);
+        Tally { counts: self.counts, hardware: self.mmu.counters, ledger }
+    }
+
+    /// Books what has happened since the last switch on the running process.
+    fn settle(&mut self) {
+        let total = self.total();
+        let spent = Tally {
+            counts: total.counts.since(&self.since.counts),
+            hardware: total.hardware.since(&self.since.hardware),
+            ledger: total.ledger.since(&self.since.ledger),
+        };
+        if spent.counts.references() > 0 || spent.ledger.total() > Cycles(0) {
+            self.processes.entry(self.asid).or_default().absorb(&spent);
+        }
+        self.since = total;
+    }
+
+    /// Ends the simulation.
+    pub fn finish(mut self) -> Outcome {
+        self.settle();
+        let mut os_processes = std::mem::take(&mut self.vm.finished);
+        os_processes.extend(self.vm.processes().map(|(asid, process)| (asid, process.counters.clone())));
+        let contiguity = reach_os::contiguity(self.vm.frames(), &self.vm.options().sizes);
+        Outcome {
+            machine: self.machine.clone(),
+            system: self.system_name.clone(),
+            total: self.total(),
+            processes: self.processes,
+            names: self.names,
+            os: self.vm.counters.clone(),
+            os_processes,
+            caches: self.caches.iter().flat_map(Caches::counters).map(|(n, c)| (n.to_owned(), c)).collect(),
+            sizes: self.vm.options().sizes.clone(),
+            contiguity,
+        }
+    }
+
+    /// Checks laws that must hold between steps: what TLBs hold, the page table says. For tests.
+    pub fn check(&mut self) {
+        if let Ok(running) = self.vm.running() {
+            running.table.check();
+            self.mmu.check(running.table);
+        }
+    }
+}
+
+fn out_of_memory(machine: &str, system: &str, source: OutOfMemory) -> SimulationError {
+    SimulationError::OutOfMemory { machine: machine.into(), system: system.into(), source }
+}
+
+/// Sends the operating system's own memory traffic through the caches, word by word in effect: a cycle for each eight
+/// bytes, and the wait for each line that is not near.
+fn send(caches: &mut Caches, traffic: &Traffic) -> u64 {
+    let access = if traffic.write { Access::Store } else { Access::Load };
+    let shift = caches.line_shift(access);
+    let near = caches.near_latency(access);
+    let mut cycles = traffic.bytes.div_ceil(8);
+    for line in traffic.at.0 >> shift..=(traffic.at.0 + traffic.bytes - 1) >> shift {
+        let (latency, _) = caches.access(access, reach_core::PhysAddr(line << shift));
+        // Stores retire into a buffer, as the program's do.
+        if !traffic.write {
+            cycles += u64::from(latency.saturating_sub(near));
+        }
+    }
+    cycles
+}
+
+/// The machine file's costs in the operating system's terms.
+fn costs(machine: &machine::Resolved) -> Costs {
+    let os = &machine.os;
+    Costs {
+        trap: u64::from(os.syscall),
+        fault: u64::from(os.fault.saturating_sub(os.syscall)),
+        file_fault: u64::from(os.file_fault.saturating_sub(os.syscall)),
+        fault_around_page: u64::from(os.fault_around_page),
+        zero_millicycles_per_byte: u64::from(os.zero_per_byte),
+        copy_millicycles_per_byte: u64::from(os.copy_per_byte),
+        pte_write: u64::from(os.pte_write),
+        shootdown: u64::from(os.shootdown),
+        fork: u64::from(os.fault),
+        fork_per_pte: u64::from(os.fork_per_pte),
+        file_read: 0,
+        file_read_millicycles_per_byte: u64::from(os.read_in_per_byte),
+        scan_per_page: u64::from(os.scan_per_page),
+    }
+}
