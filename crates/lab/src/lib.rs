@@ -1,1 +1,3 @@
 //! Machine files, experiments, the run loop and results.
+
+pub mod machine;
