@@ -1,0 +1,320 @@
+//! Whether a machine can be built. Refuses what the simulator's structures cannot hold and what no processor can be,
+//! each by the name of the part: [`check_hardware`] is the contract between machine files and `hardware`.
+
+use super::error::Problem;
+use reach_core::{Layout, PageShift};
+use reach_hardware::config::{Cache, Machine, Replacement, Serves, Tlb, WalkCache, Walker};
+use std::collections::BTreeSet;
+
+/// Virtual addresses of traced programs have so many bits.
+pub const PROGRAM_ADDRESS_BITS: u32 = 48;
+
+/// All that is wrong with `machine`; nothing for one that can be built.
+///
+/// The layout is judged first and alone, as everything else is measured by it.
+pub fn check_hardware(machine: &Machine) -> Vec<Problem> {
+    let mut problems = Problems::default();
+    problems.layout(&machine.layout);
+    if problems.0.is_empty() {
+        problems.sizes(&machine.layout, &machine.sizes);
+    }
+    if !problems.0.is_empty() {
+        return problems.0;
+    }
+    problems.tlbs(machine);
+    problems.walker(machine);
+    problems.caches(machine);
+    problems.core(machine);
+    problems.0
+}
+
+#[derive(Default)]
+struct Problems(Vec<Problem>);
+
+/// The number of sets, or why there is none.
+fn sets(entries: u64, ways: u64) -> Result<u64, String> {
+    if entries == 0 || ways == 0 {
+        return Err(format!("{entries} entries in {ways} ways hold nothing; both must be at least 1"));
+    }
+    if ways > entries {
+        return Err(format!("{ways} ways are more than the {entries} entries; write \"full\" for one set"));
+    }
+    if entries % ways == 0 && (entries / ways).is_power_of_two() {
+        return Ok(entries / ways);
+    }
+    let nearest = (1..=entries)
+        .filter(|w| entries % w == 0 && (entries / w).is_power_of_two())
+        .min_by_key(|w| (w.abs_diff(ways), u64::MAX - w));
+    let would = nearest.map_or(String::new(), |w| format!(": {w} ways would be"));
+    Err(format!("{entries} entries in {ways} ways is not a power-of-two number of sets{would}"))
+}
+
+impl Problems {
+    fn add(&mut self, at: impl Into<String>, what: impl Into<String>) {
+        self.0.push(Problem::new(at, what));
+    }
+
+    fn names<'a>(&mut self, kind: &str, names: impl Iterator<Item = &'a str>) {
+        let mut seen = BTreeSet::new();
+        for name in names {
+            let at = format!("{kind}.{name}");
+            let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+            if name.is_empty() || !name.bytes().all(good) {
+                self.add(&at, format!("the name {name:?} must be of a-z, 0-9 and _"));
+            }
+            if !seen.insert(name) {
+                self.add(&at, "a second array of this name; names must be unique");
+            }
+        }
+    }
+
+    fn layout(&mut self, layout: &Layout) {
+        let (base, bits) = (layout.base.0, &layout.bits);
+        if !(10..=24).contains(&base) {
+            self.add("page_table.base", format!("base pages of 2^{base} bytes; use 1K to 16M"));
+        }
+        if !(1..=5).contains(&bits.len()) {
+            self.add("page_table.bits", format!("{} levels; a page table has one to five", bits.len()));
+        }
+        if let Some(wide) = bits.iter().find(|b| !(1..=24).contains(*b)) {
+            self.add("page_table.bits", format!("a level of {wide} index bits; each has 1 to 24"));
+        }
+        let total = u32::from(base) + bits.iter().map(|&b| u32::from(b)).sum::<u32>();
+        if !(PROGRAM_ADDRESS_BITS..64).contains(&total) {
+            let what =
+                format!("translates {total}-bit addresses; programs need 48 and 63 are the most: change the root");
+            self.add("page_table.bits", what);
+        }
+    }
+
+    fn sizes(&mut self, layout: &Layout, sizes: &[PageShift]) {
+        let at = "page_table.sizes";
+        if sizes.first() != Some(&layout.base) {
+            self.add(at, format!("the first size must be the base page, {}", layout.base));
+        }
+        if !sizes.is_sorted_by(|a, b| a < b) {
+            self.add(at, "sizes must ascend, each once");
+        }
+        for size in sizes.iter().filter(|size| size.0 >= layout.address_bits()) {
+            self.add(at, format!("a page of 2^{} bytes does not fit in the page table's address space", size.0));
+        }
+        for &size in sizes.iter().filter(|size| **size > layout.base && size.0 < layout.address_bits()) {
+            let (level, copies) = layout.place(size);
+            if copies > 1 << layout.bits[level] {
+                self.add(at, format!("a page of {size} needs {copies} entries at level {level}, more than a node has"));
+            }
+        }
+    }
+
+    fn replacement(&mut self, at: &str, replacement: Replacement, ways: u32) {
+        if replacement == Replacement::TreePlru && !(ways.is_power_of_two() && ways <= 64) {
+            let what = format!("tree-plru over {ways} ways; it needs a power of two of at most 64: use lru or nru");
+            self.add(format!("{at}.replacement"), what);
+        }
+    }
+
+    fn tlb(&mut self, tlb: &Tlb, machine: &Machine) {
+        let at = format!("tlb.{}", tlb.name);
+        if let Err(what) = sets(tlb.entries.into(), tlb.ways.into()) {
+            self.add(&at, what);
+        }
+        if tlb.entries > 1 << 20 {
+            self.add(format!("{at}.entries"), format!("{} entries; 1048576 are the most", tlb.entries));
+        }
+        self.replacement(&at, tlb.replacement, tlb.ways);
+        if tlb.serves == Serves::default() {
+            self.add(format!("{at}.serves"), "serves no class of references; name fetch, load or store");
+        }
+        if tlb.sizes.is_empty() || !tlb.sizes.is_sorted_by(|a, b| a < b) {
+            self.add(format!("{at}.sizes"), "sizes must be one or more, ascending, each once");
+        }
+        for size in tlb.sizes.iter().filter(|size| !machine.sizes.contains(size)) {
+            self.add(format!("{at}.sizes"), format!("the machine has no pages of {size}; see page_table.sizes"));
+        }
+        if tlb.level <= 1 && tlb.latency > 0 {
+            let what = format!("{} cycles, but latency counts from a first-level hit: it is 0 there", tlb.latency);
+            self.add(format!("{at}.latency"), what);
+        }
+    }
+
+    fn tlbs(&mut self, machine: &Machine) {
+        self.names("tlb", machine.tlbs.iter().map(|tlb| tlb.name.as_str()));
+        for tlb in &machine.tlbs {
+            self.tlb(tlb, machine);
+        }
+        let base = machine.layout.base;
+        type Asks = fn(&Serves) -> bool;
+        let classes: [(&str, Asks); 3] = [("fetch", |s| s.fetch), ("load", |s| s.load), ("store", |s| s.store)];
+        for (class, asks) in classes {
+            let of = |level: u8| machine.tlbs.iter().filter(move |tlb| tlb.level == level && asks(&tlb.serves));
+            if !of(0).chain(of(1)).any(|tlb| tlb.sizes.contains(&base)) {
+                self.add("tlb", format!("no first-level array takes {base} pages for {class}; add one at level 1"));
+            }
+            if of(0).next().is_some() && of(1).next().is_none() {
+                self.add("tlb", format!("{class} has a level 0 but no level 1 behind it; make it level 1"));
+            }
+            let top = machine.tlbs.iter().filter(|tlb| asks(&tlb.serves)).map(|tlb| tlb.level).max().unwrap_or(1);
+            for level in 2..=top {
+                if of(level).next().is_none() {
+                    self.add(
+                        "tlb",
+                        format!("{class} has level {top} but no level {level}; number levels without gaps"),
+                    );
+                }
+                let slowest = of(level - 1).map(|tlb| tlb.latency).max().unwrap_or(0);
+                for tlb in of(level).filter(|tlb| tlb.latency < slowest) {
+                    let what =
+                        format!("{} cycles for {class}, less than the {slowest} of the level before", tlb.latency);
+                    self.add(format!("tlb.{}.latency", tlb.name), what);
+                }
+            }
+        }
+    }
+
+    fn walk_cache(&mut self, cache: &WalkCache, machine: &Machine) {
+        let at = format!("walker.hardware.caches.{}", cache.name);
+        let levels = machine.layout.levels();
+        if cache.levels.is_empty() || !cache.levels.is_sorted_by(|a, b| a < b) {
+            self.add(format!("{at}.levels"), "levels must be one or more, ascending, each once");
+        }
+        for level in cache.levels.iter().filter(|level| !(1..levels).contains(&usize::from(**level))) {
+            let what = format!("level {level} holds no entries that point to tables; they are at 1 to {}", levels - 1);
+            self.add(format!("{at}.levels"), what);
+        }
+        match &cache.within {
+            Some(within) => {
+                if !machine.tlbs.iter().any(|tlb| tlb.name == *within) {
+                    let names: Vec<_> = machine.tlbs.iter().map(|tlb| tlb.name.as_str()).collect();
+                    let what = format!("no TLB array {within:?}; there are {}", names.join(", "));
+                    self.add(format!("{at}.within"), what);
+                }
+                if cache.entries != 0 || cache.ways != 0 {
+                    self.add(&at, "entries of its own and `within` exclude each other; keep one");
+                }
+            }
+            None => {
+                if let Err(what) = sets(cache.entries.into(), cache.ways.into()) {
+                    self.add(&at, what);
+                }
+                if cache.entries > 1 << 20 {
+                    self.add(format!("{at}.entries"), format!("{} entries; 1048576 are the most", cache.entries));
+                }
+            }
+        }
+    }
+
+    fn walker(&mut self, machine: &Machine) {
+        match &machine.walker {
+            Walker::Hardware { walkers, consult: _, caches } => {
+                if *walkers == 0 {
+                    self.add("walker.hardware.walkers", "no walker; at least 1 must fill the TLB");
+                }
+                self.names("walker.hardware.caches", caches.iter().map(|cache| cache.name.as_str()));
+                let mut held = BTreeSet::new();
+                for cache in caches {
+                    self.walk_cache(cache, machine);
+                    for level in cache.levels.iter().filter(|level| !held.insert(**level)) {
+                        let at = format!("walker.hardware.caches.{}.levels", cache.name);
+                        self.add(at, format!("level {level} is held by an earlier walk cache already"));
+                    }
+                }
+            }
+            Walker::Software { cycles, instructions, loads, stores: _ } => {
+                if *cycles == 0 || *instructions == 0 {
+                    self.add("walker.software", "a handler takes at least one cycle and one instruction");
+                }
+                let walk = machine.layout.levels() as u32;
+                if *loads < walk {
+                    let what = format!("{loads} loads, but a walk of this page table reads {walk} entries");
+                    self.add("walker.software.loads", what);
+                }
+            }
+        }
+    }
+
+    fn cache(&mut self, cache: &Cache, last: bool, base: PageShift) {
+        let at = format!("caches.{}", cache.name);
+        if cache.level == 0 {
+            self.add(format!("{at}.level"), "level 0; the nearest cache is level 1");
+        }
+        if !(cache.instructions || cache.data) {
+            self.add(format!("{at}.holds"), "holds nothing; name instructions or data");
+        }
+        let line = u64::from(cache.line);
+        if !line.is_power_of_two() || !(8..=base.bytes()).contains(&line) {
+            self.add(
+                format!("{at}.line"),
+                format!("lines of {line} bytes; use a power of two from 8 to the base page"),
+            );
+        } else if cache.ways == 0 || cache.bytes == 0 || cache.bytes % (line * u64::from(cache.ways)) != 0 {
+            let what = format!("{} bytes are not {} ways of whole {line}-byte lines", cache.bytes, cache.ways);
+            self.add(&at, what);
+        } else if cache.bytes > 1 << 40 {
+            self.add(format!("{at}.bytes"), format!("{} bytes; 1T is the most", cache.bytes));
+        } else if let (false, Err(what)) = (last, sets(cache.bytes / line, cache.ways.into())) {
+            self.add(&at, what.replace("entries", "lines"));
+        }
+        self.replacement(&at, cache.replacement, cache.ways);
+        if cache.latency == 0 {
+            self.add(format!("{at}.latency"), "0 cycles; a hit takes at least 1 from the load to the use");
+        }
+    }
+
+    fn caches(&mut self, machine: &Machine) {
+        self.names("caches", machine.caches.iter().map(|cache| cache.name.as_str()));
+        let last = machine.caches.iter().map(|cache| cache.level).max();
+        for cache in &machine.caches {
+            self.cache(cache, Some(cache.level) == last, machine.layout.base);
+        }
+        if !machine.caches.is_sorted_by_key(|cache| cache.level) {
+            self.add("caches", "caches must stand nearest first");
+        }
+        type Holds = fn(&Cache) -> bool;
+        let kinds: [(&str, Holds); 2] = [("instructions", |c| c.instructions), ("data", |c| c.data)];
+        for (kind, holds) in kinds {
+            let path: Vec<_> = machine.caches.iter().filter(|cache| holds(cache)).collect();
+            if path.first().is_some_and(|first| first.level != 1) {
+                self.add("caches", format!("no level 1 holds {kind}; number levels from 1"));
+            }
+            for pair in path.windows(2) {
+                let (near, far) = (pair[0], pair[1]);
+                let at = format!("caches.{}", far.name);
+                if far.level == near.level {
+                    self.add(&at, format!("a second cache for {kind} at level {}; one is the most", far.level));
+                } else if far.level > near.level + 1 {
+                    self.add(&at, format!("level {} follows level {} for {kind}; leave no gap", far.level, near.level));
+                }
+                if far.latency <= near.latency {
+                    let what = format!("{} cycles, not more than the {} of {}", far.latency, near.latency, near.name);
+                    self.add(format!("{at}.latency"), what);
+                }
+                if far.line < near.line {
+                    self.add(format!("{at}.line"), format!("shorter than the {} bytes of {}", near.line, near.name));
+                }
+                if near.shared && !far.shared {
+                    self.add(format!("{at}.shared"), format!("private behind {}, which is shared", near.name));
+                }
+            }
+            if let Some(far) = path.last().filter(|far| machine.memory <= far.latency) {
+                let what = format!("{} cycles, not more than the {} of {}", machine.memory, far.latency, far.name);
+                self.add("memory.latency", what);
+            }
+        }
+        if machine.memory == 0 {
+            self.add("memory.latency", "0 cycles; memory takes at least 1");
+        }
+    }
+
+    fn core(&mut self, machine: &Machine) {
+        let core = &machine.core;
+        for (key, zero) in [
+            ("millicycles_per_instruction", core.millicycles_per_instruction == 0),
+            ("mhz", core.hertz == 0),
+            ("walk_access", core.walk_access == 0),
+        ] {
+            if zero {
+                self.add(format!("core.{key}"), "0; it must be at least 1");
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Which preset is nearest to the processor of this computer.
+//!
+//! Presets name processors by patterns: `GenuineIntel-6-5E` and `AuthenticAMD-25-20..2F` are vendor, family (decimal)
+//! and model (hexadecimal, or a range of models) as CPUID gives them; `arm-41-D0C` is implementer and part of the main
+//! identification register, hexadecimal.
+
+use super::error::Problem;
+use super::file::Processor;
+use super::loaded_presets;
+use std::fmt;
+
+/// A processor's identity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Cpu {
+    vendor: String,
+    family: u32,
+    model: u32,
+}
+
+impl fmt::Display for Cpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.vendor.as_str() {
+            "arm" => write!(f, "arm-{:X}-{:X}", self.family, self.model),
+            vendor => write!(f, "{vendor}-{}-{:X}", self.family, self.model),
+        }
+    }
+}
+
+/// A set of processors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Pattern {
+    vendor: String,
+    family: u32,
+    models: (u32, u32),
+}
+
+impl Pattern {
+    fn parse(text: &str) -> Option<Pattern> {
+        let mut parts = text.split('-');
+        let (vendor, family, models) = (parts.next()?, parts.next()?, parts.next()?);
+        let radix = if vendor == "arm" { 16 } else { 10 };
+        let hex = |model| u32::from_str_radix(model, 16).ok();
+        let (first, last) = models.split_once("..").unwrap_or((models, models));
+        let models = (hex(first)?, hex(last)?);
+        let whole = parts.next().is_none() && !vendor.is_empty() && models.0 <= models.1;
+        let family = u32::from_str_radix(family, radix).ok()?;
+        whole.then(|| Pattern { vendor: vendor.to_owned(), family, models })
+    }
+
+    fn holds(&self, cpu: &Cpu) -> bool {
+        self.vendor == cpu.vendor && self.family == cpu.family && (self.models.0..=self.models.1).contains(&cpu.model)
+    }
+}
+
+/// What is wrong with the patterns of a machine file.
+pub(super) fn check(processor: &Processor) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (key, patterns) in [("exact", &processor.exact.value), ("near", &processor.near.value)] {
+        for pattern in patterns.iter().filter(|pattern| Pattern::parse(pattern).is_none()) {
+            let what = format!("{pattern:?} is no processor; write GenuineIntel-6-5E, or arm-41-D0C for Arm");
+            problems.push(Problem::new(format!("processor.{key}"), what));
+        }
+    }
+    problems
+}
+
+/// The first processor that `/proc/cpuinfo` describes.
+fn read(cpuinfo: &str) -> Option<Cpu> {
+    let field = |name: &str| {
+        cpuinfo
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .find(|(key, _)| key.trim() == name)
+            .map(|(_, value)| value.trim())
+    };
+    let hex = |text: &str| u32::from_str_radix(text.trim_start_matches("0x"), 16).ok();
+    if let Some(vendor) = field("vendor_id") {
+        let (family, model) = (field("cpu family")?.parse().ok()?, field("model")?.parse().ok()?);
+        return Some(Cpu { vendor: vendor.to_owned(), family, model });
+    }
+    let (family, model) = (hex(field("CPU implementer")?)?, hex(field("CPU part")?)?);
+    Some(Cpu { vendor: "arm".to_owned(), family, model })
+}
+
+fn nearest(cpuinfo: &str) -> (&'static str, String) {
+    let Some(cpu) = read(cpuinfo) else {
+        let preset = "skylake-e3-1240v5";
+        return (preset, format!("this processor does not say what it is; {preset} is the fallback"));
+    };
+    let machines = loaded_presets();
+    let matches = |patterns: &[String]| patterns.iter().filter_map(|p| Pattern::parse(p)).any(|p| p.holds(&cpu));
+    for (name, file) in machines {
+        if matches(&file.processor.exact.value) {
+            return (name, format!("this processor, {cpu}, is one: {}", file.about));
+        }
+    }
+    for (name, file) in machines {
+        if matches(&file.processor.near.value) {
+            return (name, format!("no preset is nearer to this processor, {cpu}: {}", file.about));
+        }
+    }
+    let (preset, kin) = match cpu.vendor.as_str() {
+        "GenuineIntel" => ("sapphire-rapids", "the newest of its vendor"),
+        "AuthenticAMD" | "HygonGenuine" => ("zen5", "the newest of its vendor"),
+        "arm" => ("neoverse-v2", "the newest of its architecture"),
+        _ => ("skylake-e3-1240v5", "the fallback"),
+    };
+    (preset, format!("no preset names this processor, {cpu}; {preset} is {kin}"))
+}
+
+/// The preset nearest to the processor that this runs on, and why. Never fails: an unknown processor gets the newest
+/// preset of its vendor, and one that cannot be told `skylake-e3-1240v5`.
+pub fn nearest_host() -> (&'static str, String) {
+    nearest(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_find_their_presets() {
+        let x86 =
+            |vendor, family, model| format!("vendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\n");
+        let arm = |implementer, part| format!("CPU implementer\t: {implementer}\nCPU part\t: {part}\n");
+        for (cpuinfo, preset, reason) in [
+            (x86("GenuineIntel", 6, 0x2d), "sandybridge-e5-2430", "is one"),
+            (x86("GenuineIntel", 6, 0x3f), "haswell-e5-2680v3", "is one"),
+            (x86("GenuineIntel", 6, 0x5e), "skylake-e3-1240v5", "is one"),
+            (x86("GenuineIntel", 6, 0x55), "skylake-e3-1240v5", "no preset is nearer"),
+            (x86("GenuineIntel", 6, 0x6a), "icelake-sp", "is one"),
+            (x86("GenuineIntel", 6, 0x8f), "sapphire-rapids", "is one"),
+            (x86("GenuineIntel", 6, 0xcf), "sapphire-rapids", "is one"),
+            (x86("AuthenticAMD", 23, 0x08), "zenplus-2700x", "is one"),
+            (x86("AuthenticAMD", 25, 0x21), "zen3", "is one"),
+            (x86("AuthenticAMD", 25, 0x11), "zen4", "is one"),
+            (x86("AuthenticAMD", 25, 0x61), "zen4", "is one"),
+            (x86("AuthenticAMD", 26, 0x44), "zen5", "is one"),
+            (arm("0x41", "0xd0c"), "neoverse-n1", "is one"),
+            (arm("0x41", "0xd40"), "neoverse-v1", "is one"),
+            (arm("0x41", "0xd4f"), "neoverse-v2", "is one"),
+            (arm("0x61", "0x023"), "apple-m1", "is one"),
+            (x86("GenuineIntel", 15, 2), "sapphire-rapids", "newest of its vendor"),
+            (x86("AuthenticAMD", 99, 2), "zen5", "newest of its vendor"),
+            (arm("0x99", "0x1"), "neoverse-v2", "newest of its architecture"),
+            (x86("Other", 1, 1), "skylake-e3-1240v5", "fallback"),
+            (String::new(), "skylake-e3-1240v5", "does not say"),
+        ] {
+            let (name, why) = nearest(&cpuinfo);
+            assert_eq!(name, preset, "{cpuinfo} {why}");
+            assert!(why.contains(reason), "{cpuinfo}: {why}");
+        }
+    }
+
+    #[test]
+    fn this_host_has_a_preset() {
+        let (name, why) = nearest_host();
+        assert!(super::super::list().any(|machine| machine.name == name), "{name}");
+        assert!(!why.is_empty());
+    }
+}

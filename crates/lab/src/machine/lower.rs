@@ -1,0 +1,189 @@
+//! From the file to the plain numbers that the simulator takes.
+
+use super::error::Problem;
+use super::file::{self, Class, Holds, MachineFile, Sharing};
+use super::value::PageSize;
+use super::{OsCosts, Window};
+use reach_core::{Layout, PageShift};
+use reach_hardware::config::{Cache, Core, Machine, Replacement, Serves, Tlb, WalkCache, Walker, Writes};
+use std::collections::BTreeMap;
+
+fn shifts(sizes: &[PageSize]) -> Vec<PageShift> {
+    sizes.iter().map(|size| size.0).collect()
+}
+
+fn replacement(written: file::Replacement) -> Replacement {
+    match written {
+        file::Replacement::Lru => Replacement::Lru,
+        file::Replacement::TreePlru => Replacement::TreePlru,
+        file::Replacement::Nru => Replacement::Nru,
+        file::Replacement::Random => Replacement::Random,
+    }
+}
+
+fn tlb(name: &str, tlb: &file::Tlb) -> Tlb {
+    let serves = |class| tlb.serves.value.contains(&class);
+    Tlb {
+        name: name.to_owned(),
+        level: tlb.level.value,
+        serves: Serves { fetch: serves(Class::Fetch), load: serves(Class::Load), store: serves(Class::Store) },
+        entries: tlb.entries.value,
+        ways: tlb.ways.value.of(tlb.entries.value),
+        sizes: shifts(&tlb.sizes.value),
+        replacement: replacement(tlb.replacement.value),
+        latency: tlb.latency.value,
+        probe: tlb.probe.value,
+        smash: tlb.smash.value,
+    }
+}
+
+fn walk_cache(name: &str, cache: &file::WalkCache, problems: &mut Vec<Problem>) -> WalkCache {
+    let (entries, ways, within) = match (&cache.entries, &cache.ways, &cache.within) {
+        (Some(entries), Some(ways), None) => (entries.value, ways.value.of(entries.value), None),
+        (None, None, Some(within)) => (0, 0, Some(within.value.clone())),
+        _ => {
+            let what = "give either entries and ways, or within";
+            problems.push(Problem::new(format!("walker.hardware.caches.{name}"), what));
+            (1, 1, None)
+        }
+    };
+    WalkCache { name: name.to_owned(), levels: cache.levels.value.clone(), entries, ways, within }
+}
+
+fn walker(written: &file::Walker, problems: &mut Vec<Problem>) -> Walker {
+    match written {
+        file::Walker::Hardware(walker) => Walker::Hardware {
+            walkers: walker.walkers.value,
+            consult: walker.consult.value,
+            caches: walker.caches.iter().map(|(name, cache)| walk_cache(name, cache, problems)).collect(),
+        },
+        file::Walker::Software(handler) => Walker::Software {
+            cycles: handler.cycles.value,
+            instructions: handler.instructions.value,
+            loads: handler.loads.value,
+            stores: handler.stores.value,
+        },
+    }
+}
+
+fn cache(name: &str, cache: &file::Cache, problems: &mut Vec<Problem>) -> Cache {
+    let narrow = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+    let line = narrow(cache.line.value.0);
+    let lines = narrow(cache.bytes.value.0.checked_div(line.into()).unwrap_or(0));
+    let holds = |kind| cache.holds.value.contains(&kind);
+    if cache.holds.value.len() > 2 {
+        problems.push(Problem::new(format!("caches.{name}.holds"), "names a kind twice"));
+    }
+    Cache {
+        name: name.to_owned(),
+        level: cache.level.value,
+        instructions: holds(Holds::Instructions),
+        data: holds(Holds::Data),
+        bytes: cache.bytes.value.0,
+        ways: cache.ways.value.of(lines),
+        line,
+        latency: cache.latency.value,
+        writes: match cache.writes.value {
+            file::Writes::Back => Writes::Back,
+            file::Writes::Around => Writes::Around,
+            file::Writes::Through => Writes::Through,
+        },
+        replacement: replacement(cache.replacement.value),
+        shared: cache.shared.value,
+    }
+}
+
+/// The hardware that `file` describes, and what of the file has no counterpart there.
+pub(super) fn hardware(file: &MachineFile) -> (Machine, Vec<Problem>) {
+    let mut problems = Vec::new();
+    let mhz = file.core.mhz.value;
+    let memory = file.memory.latency.value.at(mhz);
+    let machine = Machine {
+        layout: Layout { base: file.page_table.base.value.0, bits: file.page_table.bits.value.clone() },
+        sizes: shifts(&file.page_table.sizes.value),
+        tlbs: file.tlb.iter().map(|(name, written)| tlb(name, written)).collect(),
+        walker: walker(&file.walker, &mut problems),
+        caches: file.caches.iter().map(|(name, written)| cache(name, written, &mut problems)).collect(),
+        memory: u32::try_from(memory).unwrap_or(u32::MAX),
+        core: Core {
+            millicycles_per_instruction: file.core.millicycles_per_instruction.value,
+            hertz: u64::from(mhz) * 1_000_000,
+            walk_access: file.core.walk_access.value,
+            invalidate: file.core.invalidate.value,
+        },
+    };
+    (machine, problems)
+}
+
+/// The operating system's costs.
+pub(super) fn os(os: &file::Os) -> OsCosts {
+    OsCosts {
+        fault: os.fault.value,
+        file_fault: os.file_fault.value,
+        fault_around_page: os.fault_around_page.value,
+        zero_per_byte: os.zero_per_byte.value,
+        copy_per_byte: os.copy_per_byte.value,
+        pte_write: os.pte_write.value,
+        shootdown: os.shootdown.value,
+        fork_per_pte: os.fork_per_pte.value,
+        read_in_per_byte: os.read_in_per_byte.value,
+        scan_per_page: os.scan_per_page.value,
+        syscall: os.syscall.value,
+    }
+}
+
+/// The window, and what is wrong with it.
+pub(super) fn window(window: &file::Window, machine: &Machine) -> (Window, Vec<Problem>) {
+    let mut problems = Vec::new();
+    let mut smt: BTreeMap<String, Sharing> = BTreeMap::new();
+    let threads = window.threads.value;
+    for (key, value) in [
+        ("rob", window.rob.value),
+        ("issue", window.issue.value),
+        ("load_ports", window.load_ports.value),
+        ("store_ports", window.store_ports.value),
+        ("l1_mshrs", window.l1_mshrs.value),
+        ("itlb_walkers", window.itlb_walkers.value),
+        ("threads", threads),
+    ] {
+        if value == 0 {
+            problems.push(Problem::new(format!("window.{key}"), "0; it must be at least 1"));
+        }
+    }
+    if let Walker::Hardware { walkers, .. } = machine.walker
+        && window.itlb_walkers.value > walkers
+    {
+        let what = format!("{} of {walkers} walkers; it cannot be more than there are", window.itlb_walkers.value);
+        problems.push(Problem::new("window.itlb_walkers", what));
+    }
+    let written = window.smt.iter().flatten();
+    for (name, sharing) in written {
+        let Some(tlb) = machine.tlbs.iter().find(|tlb| tlb.name == *name) else {
+            problems.push(Problem::new(format!("window.smt.{name}"), "no TLB array of this name"));
+            continue;
+        };
+        if sharing.value == Sharing::Partitioned && tlb.entries % threads.max(1) != 0 {
+            let what = format!("{} entries do not divide among {threads} threads", tlb.entries);
+            problems.push(Problem::new(format!("window.smt.{name}"), what));
+        }
+        smt.insert(name.clone(), sharing.value);
+    }
+    if threads > 1 {
+        for tlb in machine.tlbs.iter().filter(|tlb| !smt.contains_key(&tlb.name)) {
+            let what =
+                format!("does not say how {threads} threads divide {}: shared, partitioned or replicated", tlb.name);
+            problems.push(Problem::new("window.smt", what));
+        }
+    }
+    let window = Window {
+        rob: window.rob.value,
+        issue: window.issue.value,
+        load_ports: window.load_ports.value,
+        store_ports: window.store_ports.value,
+        l1_mshrs: window.l1_mshrs.value,
+        itlb_walkers: window.itlb_walkers.value,
+        threads,
+        smt,
+    };
+    (window, problems)
+}

@@ -1,0 +1,184 @@
+//! How values are written in machine files: `"64K"`, `"full"`, `"42 cycles + 51 ns"`.
+
+use reach_core::{Bytes, PageShift};
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use std::fmt;
+
+/// A size in bytes, written with a unit: `"4K"`, `"1.25M"`, `"30M"`, `"128"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+/// A page size, written as a [`Size`] that must be a power of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageSize(pub PageShift);
+
+/// The ways of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ways {
+    /// `"full"`: as many as there are entries.
+    Full,
+    /// So many.
+    Of(u32),
+}
+
+impl Ways {
+    /// The number of ways of an array with so many entries.
+    pub fn of(self, entries: u32) -> u32 {
+        match self {
+            Ways::Full => entries,
+            Ways::Of(ways) => ways,
+        }
+    }
+}
+
+/// A time, partly in processor cycles and partly in nanoseconds: `"60 cycles"`, `"75 ns"`, `"42 cycles + 51 ns"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delay {
+    /// Processor cycles.
+    pub cycles: u32,
+    /// Nanoseconds.
+    pub nanoseconds: u32,
+}
+
+impl Delay {
+    /// The whole in cycles of a clock of `mhz` MHz, to the nearest.
+    pub fn at(self, mhz: u32) -> u64 {
+        u64::from(self.cycles) + (u64::from(self.nanoseconds) * u64::from(mhz) + 500) / 1000
+    }
+}
+
+fn parse_size(text: &str) -> Result<Size, String> {
+    let bad = || format!("{text:?} is not a size; write it like \"64K\" or \"1.25M\"");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: u64 = match &text[digits.len()..] {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        _ => return Err(bad()),
+    };
+    // Fractions are exact: 1.875M is 1.875 · 2^20 bytes, and nothing that leaves part of a byte is a size.
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if fraction.len() > 6 || whole.is_empty() || !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
+        return Err(bad());
+    }
+    let scale = 10u64.pow(fraction.len() as u32);
+    let scaled: u64 = format!("{whole}{fraction}").parse().map_err(|_| bad())?;
+    let bytes = scaled.checked_mul(unit).ok_or_else(bad)?;
+    if bytes % scale != 0 || digits.ends_with('.') {
+        return Err(bad());
+    }
+    Ok(Size(bytes / scale))
+}
+
+fn parse_page_size(text: &str) -> Result<PageSize, String> {
+    let Size(bytes) = parse_size(text)?;
+    if !bytes.is_power_of_two() {
+        return Err(format!("a page of {text} is not a power of two"));
+    }
+    Ok(PageSize(PageShift(bytes.trailing_zeros() as u8)))
+}
+
+fn parse_ways(text: &str) -> Result<Ways, String> {
+    match text {
+        "full" => Ok(Ways::Full),
+        _ => text.parse().map(Ways::Of).map_err(|_| format!("{text:?} is not a number of ways, nor \"full\"")),
+    }
+}
+
+fn parse_delay(text: &str) -> Result<Delay, String> {
+    let bad = || format!("{text:?} is not a time; write it like \"60 cycles\", \"75 ns\" or \"42 cycles + 51 ns\"");
+    let mut delay = Delay { cycles: 0, nanoseconds: 0 };
+    for term in text.split('+') {
+        let term = term.trim();
+        let digits = term.trim_end_matches(|c: char| !c.is_ascii_digit());
+        let number: u32 = digits.parse().map_err(|_| bad())?;
+        let place = match term[digits.len()..].trim() {
+            "cycles" => &mut delay.cycles,
+            "ns" => &mut delay.nanoseconds,
+            _ => return Err(bad()),
+        };
+        if *place != 0 {
+            return Err(bad());
+        }
+        *place = number;
+    }
+    Ok(delay)
+}
+
+struct Text<T> {
+    parse: fn(&str) -> Result<T, String>,
+    integer: fn(u32) -> Option<T>,
+    expecting: &'static str,
+}
+
+impl<T> Visitor<'_> for Text<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expecting)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        (self.parse)(text).map_err(E::custom)
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
+        u32::try_from(number)
+            .ok()
+            .and_then(self.integer)
+            .ok_or_else(|| E::invalid_value(serde::de::Unexpected::Signed(number), &self))
+    }
+}
+
+macro_rules! from_text {
+    ($($t:ident: $parse:ident, $integer:expr, $expecting:literal;)*) => {$(
+        impl<'de> Deserialize<'de> for $t {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = Text { parse: $parse, integer: $integer, expecting: $expecting };
+                deserializer.deserialize_any(text)
+            }
+        }
+    )*};
+}
+from_text! {
+    Size: parse_size, |_| None, "a size in a string, such as \"64K\"";
+    PageSize: parse_page_size, |_| None, "a page size in a string, such as \"4K\"";
+    Ways: parse_ways, |ways| Some(Ways::Of(ways)), "a number of ways or \"full\"";
+    Delay: parse_delay, |_| None, "a time in a string, such as \"60 cycles\" or \"75 ns\"";
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Bytes(self.0).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_exactly() {
+        for (text, bytes) in
+            [("128", 128), ("4K", 4096), ("1.25M", 1280 << 10), ("1.875M", 1920 << 10), ("1G", 1 << 30)]
+        {
+            assert_eq!(parse_size(text), Ok(Size(bytes)), "{text}");
+        }
+        for text in ["", "K", "4k", "4KB", "-4K", "1.K", ".5K", "1.3333", "0.1", "99999999999999999999", "99999999999G"]
+        {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+        assert!(parse_page_size("12K").unwrap_err().contains("power of two"));
+    }
+
+    #[test]
+    fn delays_add_cycles_and_nanoseconds() {
+        assert_eq!(parse_delay("60 cycles").unwrap().at(240), 60);
+        assert_eq!(parse_delay("42 cycles + 51 ns").unwrap().at(3500), 42 + 179);
+        assert_eq!(parse_delay("75ns").unwrap().at(2200), 165);
+        for text in ["", "60", "60 c", "1 ns + 2 ns", "ns", "-1 ns", "1 ns +"] {
+            assert!(parse_delay(text).is_err(), "{text}");
+        }
+    }
+}
