@@ -165,7 +165,7 @@ impl Simulation {
         options.warm = conditions.warm;
         let mut vm = Vm::new(options).map_err(|e| boot(e.to_string()))?;
         if let Some(fragmentation) = &conditions.fragmentation {
-            fragmentation.apply(vm.frames_mut(), conditions.seed).map_err(|e| boot(e.to_string()))?;
+            fragmentation.apply(vm.frames_mut()).map_err(|e| boot(e.to_string()))?;
         }
         let mut built = system.build();
         built.boot(&mut vm).map_err(|e| boot(e.to_string()))?;
@@ -300,7 +300,7 @@ impl Simulation {
         self.settle();
         let mut os_processes = std::mem::take(&mut self.vm.finished);
         os_processes.extend(self.vm.processes().map(|(asid, process)| (asid, process.counters.clone())));
-        let contiguity = reach_os::contiguity(self.vm.frames(), &self.vm.options().sizes);
+        let contiguity = reach_os::contiguity(self.vm.frames().buddy(), &self.vm.options().sizes);
         Outcome {
             machine: self.machine.clone(),
             system: self.system_name.clone(),

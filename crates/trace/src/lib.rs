@@ -5,3 +5,11 @@ mod source;
 pub mod synthetic;
 
 pub use source::{Progress, Source, TraceError};
+
+pub mod file;
+pub mod foreign;
+
+/// What a program read from `path` is called in results.
+pub(crate) fn name_of(path: &std::path::Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().chars().filter(|c| !c.is_control()).collect()
+}

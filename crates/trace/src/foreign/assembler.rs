@@ -1,0 +1,89 @@
+//! Makes blocks of a plain sequence of instructions.
+
+use reach_core::{Asid, Block, BlockId, BlockTable, Chunk, Event, Kind, Ref, ThreadId, VirtAddr};
+use std::collections::HashMap;
+
+/// The most instructions in a block. Real basic blocks are shorter; the limit only bounds what waits in memory.
+const MOST_INSTRUCTIONS: u16 = 64;
+
+/// The largest access that one reference can express, as a power of two.
+const MOST_SIZE_LOG2: u8 = 7;
+
+/// The address bits that a [`Ref`] keeps.
+pub(super) const ADDR_MASK: u64 = (1 << 48) - 1;
+
+/// Joins instructions into blocks: a block ends where the next instruction does not follow its predecessor in memory,
+/// and after [`MOST_INSTRUCTIONS`].
+#[derive(Default)]
+pub(super) struct Assembler {
+    table: BlockTable,
+    known: HashMap<(u64, u16, u16), BlockId>,
+    pc: u64,
+    len: u16,
+    instructions: u16,
+    data: Vec<Ref>,
+    started: bool,
+}
+
+impl Assembler {
+    /// All blocks so far.
+    pub fn table(&self) -> &BlockTable {
+        &self.table
+    }
+
+    /// Puts the `Switch` that every program begins with, once.
+    pub fn start(&mut self, chunk: &mut Chunk) {
+        if !self.started {
+            self.started = true;
+            chunk.push_event(Event::Switch { asid: Asid(0), thread: ThreadId(0) });
+        }
+    }
+
+    /// Appends an instruction of `len` bytes (> 0).
+    pub fn instruction(&mut self, pc: u64, len: u8, chunk: &mut Chunk) {
+        let pc = pc & ADDR_MASK;
+        if self.instructions > 0 && (pc != self.pc + self.len as u64 || self.instructions == MOST_INSTRUCTIONS) {
+            self.flush(chunk);
+        }
+        if self.instructions == 0 {
+            self.pc = pc;
+        }
+        self.len += len as u16;
+        self.instructions += 1;
+    }
+
+    /// Appends an access of `size` bytes (> 0) by the last instruction. Sizes are rounded up to a power of two; what is
+    /// longer than 128 bytes becomes several references.
+    pub fn data(&mut self, kind: Kind, addr: u64, size: u32) {
+        let most = 1u32 << MOST_SIZE_LOG2;
+        let index = self.instructions.saturating_sub(1);
+        let (mut at, mut left) = (addr, size);
+        while left > most {
+            self.data.push(Ref::data(kind, VirtAddr(at), MOST_SIZE_LOG2, index));
+            at = at.wrapping_add(most as u64);
+            left -= most;
+        }
+        let size_log2 = left.max(1).next_power_of_two().trailing_zeros() as u8;
+        self.data.push(Ref::data(kind, VirtAddr(at), size_log2, index));
+    }
+
+    /// How many accesses wait for the end of their block.
+    pub fn waiting(&self) -> usize {
+        self.data.len()
+    }
+
+    /// Ends the block and moves it into `chunk`.
+    pub fn flush(&mut self, chunk: &mut Chunk) {
+        if self.instructions > 0 {
+            let (pc, len, instructions) = (VirtAddr(self.pc), self.len, self.instructions);
+            let table = &mut self.table;
+            let id = *self
+                .known
+                .entry((self.pc, len, instructions))
+                .or_insert_with(|| table.push(Block { pc, len, instructions, bytes: Box::default() }));
+            chunk.push_fetch(id, pc);
+            (self.len, self.instructions) = (0, 0);
+        }
+        chunk.refs.append(&mut self.data);
+    }
+}

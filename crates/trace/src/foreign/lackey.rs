@@ -1,0 +1,167 @@
+//! Text that `valgrind --tool=lackey --trace-mem=yes` writes, plain or compressed (xz, gzip, zstd).
+//!
+//! One line an instruction or access: `I  04001090,3`, ` L 1ffeffe7e0,8`, ` S 1ffeffe7d8,8`, and ` M` for a load and a
+//! store of the same place; addresses are hexadecimal, sizes decimal. Accesses follow their instruction. Valgrind's own
+//! messages (`==PID==`) are passed over.
+
+use super::assembler::Assembler;
+use super::{CHUNK_REFS, open_compressed};
+use crate::{Progress, Source, TraceError};
+use reach_core::{BlockTable, Chunk, Kind};
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A longer line is not lackey's.
+const LONGEST_LINE: usize = 4096;
+
+/// A lackey trace.
+pub struct Lackey {
+    path: PathBuf,
+    name: String,
+    content: Box<dyn BufRead + Send>,
+    read: Arc<AtomicU64>,
+    len: u64,
+    at: u64,
+    line: Vec<u8>,
+    assembler: Assembler,
+}
+
+impl Lackey {
+    /// Opens a lackey trace.
+    pub fn open(path: impl AsRef<Path>) -> Result<Lackey, TraceError> {
+        let path = path.as_ref();
+        let opened = open_compressed(path)?;
+        Ok(Lackey {
+            path: path.to_owned(),
+            name: crate::name_of(path),
+            content: opened.content,
+            read: opened.read,
+            len: opened.len,
+            at: 0,
+            line: Vec::new(),
+            assembler: Assembler::default(),
+        })
+    }
+
+    /// Whether text that starts so is lackey's.
+    pub(crate) fn recognises(start: &[u8]) -> bool {
+        start
+            .split(|&b| b == b'\n')
+            .take(200)
+            .any(|line| matches!(parse(line), Some(Line::Instruction(..) | Line::Data(..))))
+            && !start.contains(&0)
+    }
+
+    fn damaged(&self, what: &str) -> TraceError {
+        TraceError::Damaged {
+            path: self.path.clone(),
+            what: what.to_owned(),
+            at: self.at,
+            todo: "keep lackey's output apart from the program's with valgrind's --log-file and trace again".to_owned(),
+        }
+    }
+
+    /// Reads the next line into `self.line`, without its end; `false` at the end of the file.
+    fn next_line(&mut self) -> Result<bool, TraceError> {
+        self.line.clear();
+        loop {
+            let io_error = |source| TraceError::Io { path: self.path.clone(), source };
+            let buf = self.content.fill_buf().map_err(io_error)?;
+            if buf.is_empty() {
+                return Ok(!self.line.is_empty());
+            }
+            let end = memchr::memchr(b'\n', buf);
+            let take = end.unwrap_or(buf.len());
+            if self.line.len() + take > LONGEST_LINE {
+                return Err(self.damaged("a line that is far too long for lackey"));
+            }
+            self.line.extend_from_slice(&buf[..take]);
+            self.content.consume(take + end.is_some() as usize);
+            if end.is_some() {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+enum Line {
+    Instruction(u64, u8),
+    Data(u8, u64, u32),
+    Message,
+}
+
+fn parse(line: &[u8]) -> Option<Line> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    match line {
+        [b'I', b' ', b' ', rest @ ..] => {
+            let (addr, size) = parse_place(rest)?;
+            (1..=64).contains(&size).then_some(Line::Instruction(addr, size as u8))
+        }
+        [b' ', kind @ (b'L' | b'S' | b'M'), b' ', rest @ ..] => {
+            let (addr, size) = parse_place(rest)?;
+            (1..=1 << 16).contains(&size).then_some(Line::Data(*kind, addr, size))
+        }
+        [] | [b'=', b'=', ..] | [b'-', b'-', ..] | [b'*', b'*', ..] => Some(Line::Message),
+        _ => None,
+    }
+}
+
+/// `hexadecimal,decimal`
+fn parse_place(text: &[u8]) -> Option<(u64, u32)> {
+    let comma = memchr::memchr(b',', text)?;
+    let (addr, size) = (&text[..comma], &text[comma + 1..]);
+    if addr.is_empty() || addr.len() > 16 || size.is_empty() || size.len() > 6 {
+        return None;
+    }
+    let mut a = 0u64;
+    for &b in addr {
+        a = a << 4 | (b as char).to_digit(16)? as u64;
+    }
+    let mut s = 0u32;
+    for &b in size {
+        s = s * 10 + (b as char).to_digit(10)?;
+    }
+    Some((a, s))
+}
+
+impl Source for Lackey {
+    fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
+        chunk.clear();
+        self.assembler.start(chunk);
+        while chunk.refs.len() + self.assembler.waiting() < CHUNK_REFS {
+            if !self.next_line()? {
+                self.assembler.flush(chunk);
+                break;
+            }
+            match parse(&self.line) {
+                Some(Line::Instruction(pc, len)) => self.assembler.instruction(pc, len, chunk),
+                Some(Line::Data(kind, addr, size)) => {
+                    if kind != b'S' {
+                        self.assembler.data(Kind::Load, addr, size);
+                    }
+                    if kind != b'L' {
+                        self.assembler.data(Kind::Store, addr, size);
+                    }
+                }
+                Some(Line::Message) => {}
+                None => return Err(self.damaged("a line that lackey does not write")),
+            }
+            self.at += self.line.len() as u64 + 1;
+        }
+        Ok(!chunk.is_empty())
+    }
+
+    fn blocks(&self) -> &BlockTable {
+        self.assembler.table()
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { done: self.read.load(Ordering::Relaxed), total: Some(self.len) }
+    }
+}
