@@ -12,6 +12,7 @@ mod page_table;
 mod pte;
 mod random;
 mod reference;
+pub mod ring;
 
 pub use addr::{Asid, Bytes, Cycles, PageShift, Pfn, PhysAddr, VirtAddr, Vpn};
 pub use event::{Advice, Backing, Event, FileId, Map, Protection, Remap, Role, Span, ThreadId};

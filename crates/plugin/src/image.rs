@@ -1,0 +1,171 @@
+//! What the emulator mapped by itself before the program's first instruction: program, loader, stack, vdso.
+//!
+//! The emulator's own maps tell which files it mapped where. Rights come from the files' program headers, because the
+//! emulator maps code without the right to execute it, which makes neighbouring segments one mapping of the kernel.
+
+use crate::lock::Lock;
+use crate::{api, guest, lane};
+use reach_core::ring::{FileKey, Mark};
+use reach_core::{Backing, FileId, Map, Protection, Role, Span, VirtAddr};
+use std::ffi::CStr;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+
+const PAGE: u64 = 4096;
+
+/// The emulator's mappings before it loaded the program.
+static BEFORE: Lock<Vec<(u64, u64)>> = Lock::new(Vec::new());
+
+/// A line of /proc/self/maps, in the emulator's addresses.
+struct Line {
+    start: u64,
+    end: u64,
+    rights: String,
+    offset: u64,
+    path: String,
+}
+
+fn own_maps() -> Vec<Line> {
+    let text = fs::read("/proc/self/maps").unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().filter_map(parse_line).collect()
+}
+
+fn parse_line(line: &str) -> Option<Line> {
+    let mut fields = line.splitn(6, ' ');
+    let (start, end) = fields.next()?.split_once('-')?;
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let (start, end, rights) = (hex(start)?, hex(end)?, fields.next()?.to_owned());
+    let offset = hex(fields.next()?)?;
+    let path = fields.nth(2).unwrap_or_default().trim_start().to_owned();
+    Some(Line { start, end, rights, offset, path })
+}
+
+/// Notes what is mapped before the program is.
+pub fn before_load() {
+    let maps = own_maps().iter().map(|line| (line.start, line.end)).collect();
+    BEFORE.with(|before| *before = maps);
+}
+
+/// The path of the program.
+pub fn program() -> String {
+    // SAFETY: QEMU returns null or a string that it gives away.
+    unsafe {
+        let path = api::qemu_plugin_path_to_binary();
+        if path.is_null() { String::new() } else { CStr::from_ptr(path).to_string_lossy().into_owned() }
+    }
+}
+
+/// Tells of the new image, at its first instruction. The first thread is lane 0.
+pub fn begin() {
+    lane::mark(0, &Mark::Begin { path: program() });
+    let before = BEFORE.with(std::mem::take);
+    let new = |line: &Line| !before.iter().any(|&(start, end)| start < line.end && line.start < end);
+    let lines: Vec<Line> = own_maps().into_iter().filter(new).collect();
+
+    let mut images: Vec<Span> = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    for line in lines.iter().filter(|line| line.path.starts_with('/')) {
+        if seen.contains(&line.path.as_str()) {
+            continue;
+        }
+        seen.push(&line.path);
+        for map in segments(line).unwrap_or_default() {
+            if let Mark::Map { map, .. } = &map {
+                images.push(map.span);
+            }
+            lane::mark(0, &map);
+        }
+    }
+    let rest = lines.iter().filter(|line| line.path.is_empty());
+    for line in rest.filter(|line| !images.iter().any(|span| overlaps(line, span))) {
+        let len = line.end - line.start;
+        let map = match &line.rights[..2] {
+            "rw" if len == stack_bytes() => Map { role: Role::Stack, ..Map::anonymous(address(line.start), len) },
+            // Only the vdso is read-only and of no file.
+            "r-" => Map {
+                role: Role::Image,
+                protection: Protection::READ_EXECUTE,
+                ..Map::anonymous(address(line.start), len)
+            },
+            _ => continue,
+        };
+        lane::mark(0, &Mark::Map { map, file: None });
+    }
+    lane::publish(0);
+}
+
+fn address(of_emulator: u64) -> VirtAddr {
+    VirtAddr(of_emulator.wrapping_sub(guest::base()))
+}
+
+fn overlaps(line: &Line, span: &Span) -> bool {
+    let start = address(line.start).0;
+    start < span.end().0 && span.start.0 < start + (line.end - line.start)
+}
+
+/// How large QEMU makes the stack: the soft limit, or 8 MB where there is none.
+fn stack_bytes() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
+    // SAFETY: the kernel fills the structure.
+    unsafe { libc::getrlimit(libc::RLIMIT_STACK, &mut limit) };
+    if limit.rlim_cur == libc::RLIM_INFINITY { 8 << 20 } else { limit.rlim_cur & !(PAGE - 1) }
+}
+
+/// The mappings of an ELF file of which `line` is the first mapping.
+fn segments(line: &Line) -> Option<Vec<Mark>> {
+    let about = fs::metadata(&line.path).ok()?;
+    let mut head = Vec::new();
+    File::open(&line.path).ok()?.take(16 * PAGE).read_to_end(&mut head).ok()?;
+    let loads = program_headers(&head)?;
+    let down = |n: u64| n & !(PAGE - 1);
+    let up = |n: u64| n.next_multiple_of(PAGE);
+    let first = loads.iter().find(|load| down(load.p_offset) == line.offset)?;
+    let bias = address(line.start).0.wrapping_sub(down(first.p_vaddr));
+    let key = FileKey { device: about.dev(), inode: about.ino(), len: about.len(), path: line.path.clone() };
+    let mut maps = Vec::new();
+    for load in &loads {
+        let protection =
+            Protection { read: load.p_flags & 4 != 0, write: load.p_flags & 2 != 0, execute: load.p_flags & 1 != 0 };
+        let start = bias.wrapping_add(down(load.p_vaddr));
+        let of_file = bias.wrapping_add(up(load.p_vaddr.wrapping_add(load.p_filesz)));
+        let end = bias.wrapping_add(up(load.p_vaddr.wrapping_add(load.p_memsz)));
+        let mut add = |from: u64, to: u64, backing, file| {
+            if to > from {
+                let map = Map::anonymous(VirtAddr(from), to - from);
+                maps.push(Mark::Map { map: Map { protection, backing, role: Role::Image, ..map }, file });
+            }
+        };
+        if load.p_filesz > 0 {
+            let offset = down(load.p_offset);
+            add(start, of_file, Backing::File { file: FileId(0), offset }, Some(key.clone()));
+            add(of_file, end, Backing::Anonymous, None);
+        } else {
+            add(start, end, Backing::Anonymous, None);
+        }
+    }
+    Some(maps)
+}
+
+/// The loadable segments that the start of an ELF file lists.
+fn program_headers(head: &[u8]) -> Option<Vec<libc::Elf64_Phdr>> {
+    let half = |at: usize| Some(u16::from_le_bytes(head.get(at..at + 2)?.try_into().ok()?));
+    let word = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));
+    let long = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
+    let (table, size, count) = (long(32)? as usize, usize::from(half(54)?), usize::from(half(56)?));
+    let header = |i: usize| {
+        let at = table.checked_add(i * size)?;
+        Some(libc::Elf64_Phdr {
+            p_type: word(at)?,
+            p_flags: word(at + 4)?,
+            p_offset: long(at + 8)?,
+            p_vaddr: long(at + 16)?,
+            p_paddr: long(at + 24)?,
+            p_filesz: long(at + 32)?,
+            p_memsz: long(at + 40)?,
+            p_align: long(at + 48)?,
+        })
+    };
+    let all: Option<Vec<_>> = (0..count).map(header).collect();
+    Some(all?.into_iter().filter(|load| load.p_type == libc::PT_LOAD && load.p_memsz > 0).collect())
+}

@@ -1,0 +1,249 @@
+//! System calls: those that change the address space or the process become marks; those at which a thread may wait for
+//! another hand over what it wrote, so that what comes before in time comes before in the ring.
+
+use crate::lane::{self, MAPPING};
+use crate::lock::Lock;
+use crate::{api, exec, guest, process};
+use reach_core::ring::{FileKey, Mark};
+use reach_core::{Advice, Backing, FileId, Map, Protection, Remap, Role, Span, VirtAddr};
+use std::ffi::c_uint;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const PAGE: u64 = 4096;
+
+/// Where the brk heap ends; 0 before the first call.
+static BREAK: AtomicU64 = AtomicU64::new(0);
+
+/// Attached System V segments: start and length.
+static SEGMENTS: Lock<Vec<(u64, u64)>> = Lock::new(Vec::new());
+
+/// A system call begins.
+pub extern "C" fn on_enter(
+    _: api::Id,
+    vcpu: c_uint,
+    number: i64,
+    a1: u64,
+    a2: u64,
+    a3: u64,
+    a4: u64,
+    a5: u64,
+    a6: u64,
+    _: u64,
+    _: u64,
+) {
+    lane::set_current(vcpu);
+    let lane = lane::of(vcpu);
+    lane.arguments.set([a1, a2, a3, a4, a5, a6]);
+    let number = number as libc::c_long;
+    if changes_mappings(number) || forks(number, a1) {
+        if !lane.holds_mapping.get() {
+            MAPPING.take();
+            lane.holds_mapping.set(true);
+        }
+        return;
+    }
+    match number {
+        libc::SYS_exit => lane::end(vcpu),
+        libc::SYS_exit_group => process::finish(vcpu),
+        libc::SYS_execve => exec::attempt(vcpu, libc::AT_FDCWD, a1, a2, a3, 0),
+        libc::SYS_execveat => exec::attempt(vcpu, a1 as i32, a2, a3, a4, a5),
+        _ if concerns_nobody(number) => {}
+        _ => lane::publish(vcpu),
+    }
+}
+
+/// A system call has returned.
+pub extern "C" fn on_return(_: api::Id, vcpu: c_uint, number: i64, result: i64) {
+    let lane = lane::of(vcpu);
+    let number = number as libc::c_long;
+    let arguments = lane.arguments.get();
+    if let Some(child) = lane.forking.replace(0).checked_sub(1) {
+        lane::mark(vcpu, &Mark::Forked { child, pid: u32::try_from(result).unwrap_or(0) });
+        lane::publish(vcpu);
+    }
+    if changes_mappings(number) && !(-4095..0).contains(&result) {
+        if let Some(mark) = mapping(number, arguments, result as u64) {
+            lane::fence(vcpu);
+            lane::mark(vcpu, &mark);
+            lane::publish(vcpu);
+        }
+    }
+    if let Some(pid) = reaped(number, arguments, result) {
+        lane::mark(vcpu, &Mark::Reaped { pid });
+    }
+    if lane.holds_mapping.replace(false) {
+        MAPPING.release();
+    }
+}
+
+fn changes_mappings(number: libc::c_long) -> bool {
+    matches!(
+        number,
+        libc::SYS_mmap
+            | libc::SYS_munmap
+            | libc::SYS_mprotect
+            | libc::SYS_pkey_mprotect
+            | libc::SYS_mremap
+            | libc::SYS_brk
+            | libc::SYS_madvise
+            | libc::SYS_shmat
+            | libc::SYS_shmdt
+    )
+}
+
+/// Whether QEMU will fork for this call: it does for everything but threads, also for vfork.
+fn forks(number: libc::c_long, flags: u64) -> bool {
+    match number {
+        libc::SYS_fork | libc::SYS_vfork => true,
+        libc::SYS_clone => flags & libc::CLONE_VM as u64 == 0 || flags & libc::CLONE_VFORK as u64 != 0,
+        _ => false,
+    }
+}
+
+/// Calls that neither wait for anyone nor tell anyone anything, and are frequent.
+fn concerns_nobody(number: libc::c_long) -> bool {
+    matches!(
+        number,
+        libc::SYS_clock_gettime
+            | libc::SYS_gettimeofday
+            | libc::SYS_time
+            | libc::SYS_getrusage
+            | libc::SYS_times
+            | libc::SYS_getpid
+            | libc::SYS_gettid
+            | libc::SYS_getcpu
+            | libc::SYS_rt_sigaction
+            | libc::SYS_rt_sigprocmask
+            | libc::SYS_fstat
+            | libc::SYS_newfstatat
+            | libc::SYS_lseek
+    )
+}
+
+fn mapping(number: libc::c_long, [a1, a2, a3, a4, a5, a6]: [u64; 6], result: u64) -> Option<Mark> {
+    let span = |start: u64, len: u64| {
+        let len = len.checked_next_multiple_of(PAGE)?;
+        (len > 0).then_some(Span { start: VirtAddr(start), len })
+    };
+    Some(match number {
+        libc::SYS_mmap => mmap(span(result, a2)?, a3, a4, a5 as i32, a6),
+        libc::SYS_munmap => Mark::Unmap(span(a1, a2)?),
+        libc::SYS_mprotect | libc::SYS_pkey_mprotect => Mark::Protect(span(a1, a2)?, protection(a3)),
+        libc::SYS_mremap => Mark::Remap(Remap {
+            from: Span { start: VirtAddr(a1), len: a2.checked_next_multiple_of(PAGE)? },
+            to: span(result, a3)?,
+            keep: a4 & libc::MREMAP_DONTUNMAP as u64 != 0,
+        }),
+        libc::SYS_brk => brk(result)?,
+        libc::SYS_madvise => Mark::Advise(span(a1, a2)?, advice(a3 as i32)?),
+        libc::SYS_shmat => {
+            let mut about = MaybeUninit::<libc::shmid_ds>::uninit();
+            // SAFETY: the kernel fills the structure when it returns 0.
+            let about = unsafe {
+                (libc::shmctl(a1 as i32, libc::IPC_STAT, about.as_mut_ptr()) == 0).then(|| about.assume_init())
+            }?;
+            let span = span(result, about.shm_segsz as u64)?;
+            SEGMENTS.with(|segments| segments.push((span.start.0, span.len)));
+            let writable = a3 & libc::SHM_RDONLY as u64 == 0;
+            let protection = Protection { write: writable, ..Protection::READ_WRITE };
+            Mark::Map { map: Map { shared: true, protection, ..Map::anonymous(span.start, span.len) }, file: None }
+        }
+        libc::SYS_shmdt => {
+            let segment = SEGMENTS.with(|segments| {
+                let at = segments.iter().position(|&(start, _)| start == a1)?;
+                Some(segments.swap_remove(at))
+            })?;
+            Mark::Unmap(Span { start: VirtAddr(segment.0), len: segment.1 })
+        }
+        _ => return None,
+    })
+}
+
+fn protection(bits: u64) -> Protection {
+    let has = |bit: i32| bits & bit as u64 != 0;
+    Protection { read: has(libc::PROT_READ), write: has(libc::PROT_WRITE), execute: has(libc::PROT_EXEC) }
+}
+
+fn mmap(span: Span, rights: u64, flags: u64, fd: i32, offset: u64) -> Mark {
+    let has = |flag: i32| flags & flag as u64 != 0;
+    let file = if has(libc::MAP_ANONYMOUS) { None } else { file(fd) };
+    let huge_shift = match (has(libc::MAP_HUGETLB), flags >> libc::MAP_HUGE_SHIFT & 63) {
+        (false, _) => 0,
+        // The system's default huge page size on x86-64.
+        (true, 0) => 21,
+        (true, shift) => shift as u8,
+    };
+    let backing = if file.is_some() { Backing::File { file: FileId(0), offset } } else { Backing::Anonymous };
+    Mark::Map {
+        map: Map {
+            span,
+            protection: protection(rights),
+            backing,
+            shared: has(libc::MAP_SHARED),
+            role: if has(libc::MAP_STACK) || has(libc::MAP_GROWSDOWN) { Role::Stack } else { Role::Mmap },
+            populate: has(libc::MAP_POPULATE) || has(libc::MAP_LOCKED),
+            no_reserve: has(libc::MAP_NORESERVE),
+            huge_shift,
+        },
+        file,
+    }
+}
+
+/// The file behind a descriptor, which guest and emulator share; `None` for what is no more than memory (/dev/zero).
+fn file(fd: i32) -> Option<FileKey> {
+    let mut about = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: the kernel fills the structure when it returns 0.
+    let about = unsafe { (libc::fstat(fd, about.as_mut_ptr()) == 0).then(|| about.assume_init()) }?;
+    if about.st_mode & libc::S_IFMT == libc::S_IFCHR && about.st_rdev == libc::makedev(1, 5) {
+        return None;
+    }
+    let path = std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap_or_default();
+    Some(FileKey {
+        device: about.st_dev,
+        inode: about.st_ino,
+        len: about.st_size as u64,
+        path: path.to_string_lossy().into_owned(),
+    })
+}
+
+/// brk returns where the heap ends now, whatever was asked; the first call tells where it starts.
+fn brk(now: u64) -> Option<Mark> {
+    let before = BREAK.swap(now, Ordering::Relaxed);
+    let (from, to) = (before.next_multiple_of(PAGE), now.next_multiple_of(PAGE));
+    if before == 0 || from == to {
+        None
+    } else if to > from {
+        let map = Map { role: Role::Heap, ..Map::anonymous(VirtAddr(from), to - from) };
+        Some(Mark::Map { map, file: None })
+    } else {
+        Some(Mark::Unmap(Span { start: VirtAddr(to), len: from - to }))
+    }
+}
+
+fn advice(number: i32) -> Option<Advice> {
+    Some(match number {
+        libc::MADV_HUGEPAGE => Advice::Huge,
+        libc::MADV_NOHUGEPAGE => Advice::NoHuge,
+        libc::MADV_DONTNEED => Advice::DontNeed,
+        libc::MADV_FREE => Advice::Free,
+        libc::MADV_POPULATE_READ => Advice::PopulateRead,
+        libc::MADV_POPULATE_WRITE => Advice::PopulateWrite,
+        libc::MADV_COLLAPSE => Advice::Collapse,
+        libc::MADV_DONTFORK => Advice::DontFork,
+        libc::MADV_WILLNEED => Advice::WillNeed,
+        _ => return None,
+    })
+}
+
+/// The child that a wait returned.
+fn reaped(number: libc::c_long, arguments: [u64; 6], result: i64) -> Option<u32> {
+    match number {
+        libc::SYS_wait4 if result > 0 => Some(result as u32),
+        // waitid fills a siginfo_t, in which the pid comes after four words of four bytes.
+        libc::SYS_waitid if result == 0 && arguments[2] != 0 => {
+            Some(guest::word(arguments[2] + 16)? as u32).filter(|&pid| pid != 0)
+        }
+        _ => None,
+    }
+}

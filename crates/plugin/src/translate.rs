@@ -1,0 +1,44 @@
+//! Blocks: each gets a number and a definition when it is translated, and from then on callbacks.
+
+use crate::{api, guest, hot, image, process};
+use reach_core::VirtAddr;
+use reach_core::ring::{define_block, record};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The greatest instruction number that a reference can carry.
+const LAST_INDEX: usize = 511;
+
+static BEGUN: AtomicBool = AtomicBool::new(false);
+
+/// A block is being translated; the emulator's mapping lock is held, so one at a time.
+pub extern "C" fn on_translate(_: api::Id, tb: *mut api::Tb) {
+    // SAFETY: QEMU passes a block that is valid during the call, and its instructions are asked for by number.
+    unsafe {
+        let (count, pc) = (api::qemu_plugin_tb_n_insns(tb), api::qemu_plugin_tb_vaddr(tb));
+        // The legacy system-call page lies in the kernel's half and is no memory of the program.
+        if count == 0 || pc >> 47 != 0 {
+            return;
+        }
+        let first = api::qemu_plugin_tb_get_insn(tb, 0);
+        let at = api::qemu_plugin_insn_haddr(first);
+        if !at.is_null() && !BEGUN.swap(true, Ordering::Relaxed) {
+            guest::set_base((at as u64).wrapping_sub(api::qemu_plugin_insn_vaddr(first)));
+            image::begin();
+        }
+        let mut len = 0;
+        for index in 0..count {
+            let insn = api::qemu_plugin_tb_get_insn(tb, index);
+            len += api::qemu_plugin_insn_size(insn);
+            let data = (index.min(LAST_INDEX) as u64) << 53;
+            let (flags, rw) = (api::NO_REGISTERS, api::READS_AND_WRITES);
+            api::qemu_plugin_register_vcpu_mem_cb(insn, hot::on_access, flags, rw, data as *mut c_void);
+        }
+        // A block is one straight run, and the translator has just read all of it.
+        let bytes = if at.is_null() { &[][..] } else { std::slice::from_raw_parts(at, len) };
+        let number = process::ring().header().next_block.0.fetch_add(1, Ordering::Relaxed);
+        process::define(&define_block(number, VirtAddr(pc), len as u16, count as u16, bytes));
+        let data = record::block(number) as *mut c_void;
+        api::qemu_plugin_register_vcpu_tb_exec_cb(tb, hot::on_block, api::NO_REGISTERS, data);
+    }
+}

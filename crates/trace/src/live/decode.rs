@@ -1,0 +1,304 @@
+//! From buffers to chunks.
+
+use super::memory::wake_writers;
+use super::order::Order;
+use super::tree::{Life, Tree};
+use reach_core::ring::record::{self, Record};
+use reach_core::ring::{FenceEntry, FileKey, Mark, Owner, Ring, Use, read_block};
+use reach_core::{Backing, Block, BlockId, BlockTable, Chunk, Event, FileId, Ref, VirtAddr};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a block's number in the ring stands for.
+#[derive(Clone, Copy)]
+struct Known {
+    pc: VirtAddr,
+    id: Option<BlockId>,
+}
+
+/// Reads buffers in the order of their publication; what killed processes left behind comes when they are found dead.
+pub(super) struct Decoder {
+    ring: Ring,
+    order: Order,
+    tree: Tree,
+    known: Vec<Known>,
+    /// Blocks by what they are: processes that run the same code share them.
+    same: HashMap<(VirtAddr, u64), BlockId>,
+    blocks: BlockTable,
+    files: HashMap<(u64, u64), FileId>,
+    /// Process and thread that the chunk is at.
+    current: Option<(u32, u32)>,
+    references: u64,
+    notices: Vec<String>,
+    undefined: u64,
+}
+
+impl Decoder {
+    /// For a tree whose first process is `pid`.
+    pub(super) fn new(ring: Ring, pid: u32) -> Decoder {
+        let mut tree = Tree::default();
+        tree.meet(0, pid);
+        Decoder {
+            ring,
+            order: Order::new(ring),
+            tree,
+            known: Vec::new(),
+            same: HashMap::new(),
+            blocks: BlockTable::default(),
+            files: HashMap::new(),
+            current: None,
+            references: 0,
+            notices: Vec::new(),
+            undefined: 0,
+        }
+    }
+
+    pub(super) fn blocks(&self) -> &BlockTable {
+        &self.blocks
+    }
+
+    pub(super) fn references(&self) -> u64 {
+        self.references
+    }
+
+    pub(super) fn notices(&self) -> &[String] {
+        &self.notices
+    }
+
+    pub(super) fn notice(&mut self, text: &str) {
+        if !self.notices.iter().any(|old| old == text) {
+            self.notices.push(text.to_owned());
+        }
+    }
+
+    /// Reads published buffers until the chunk has `enough` references; `false` when there were none.
+    pub(super) fn read(&mut self, chunk: &mut Chunk, enough: usize) -> bool {
+        let mut any = false;
+        while chunk.refs.len() < enough {
+            let Some(index) = self.order.next() else { break };
+            any = true;
+            self.empty(index, chunk);
+        }
+        any
+    }
+
+    /// Finds the dead and reads what they left. Returns whether any process lives.
+    pub(super) fn bury(&mut self, main_is_over: bool, chunk: &mut Chunk) -> bool {
+        for number in self.tree.dead(main_is_over) {
+            self.bury_one(number, chunk);
+        }
+        self.order.refresh();
+        self.tree.any_alive() || !self.order.is_empty()
+    }
+
+    /// Nothing more will be written, or nobody will read it.
+    pub(super) fn finish(&mut self, chunk: &mut Chunk) {
+        if !self.ring.aborted() {
+            for number in self.tree.unburied() {
+                self.bury_one(number, chunk);
+            }
+        }
+        if self.undefined > 0 {
+            self.notice(&format!("{} block executions were lost in processes that were killed", self.undefined));
+        }
+    }
+
+    fn bury_one(&mut self, number: u32, chunk: &mut Chunk) {
+        self.leftovers(number, None, chunk);
+        let process = self.tree.process(number);
+        process.life = Life::Buried;
+        let (exited, asid, thread) = (process.exited, process.asid, process.thread);
+        if !exited {
+            process.exited = true;
+            if self.current.is_none_or(|(current, _)| current != number) {
+                self.current = None;
+                chunk.push_event(Event::Switch { asid, thread });
+            }
+            chunk.push_event(Event::Exit);
+        }
+    }
+
+    /// Reads everything that process `number` wrote and did not publish, or published and was not read yet. With
+    /// `image`, what images other than that one wrote.
+    fn leftovers(&mut self, number: u32, image: Option<u32>, chunk: &mut Chunk) {
+        let wanted = |owner: Owner| owner.process == number && image.is_none_or(|image| owner.image != image);
+        for index in self.order.take_of(wanted) {
+            self.empty(index, chunk);
+        }
+    }
+
+    /// Reads the rest of a buffer and frees it.
+    fn empty(&mut self, index: u32, chunk: &mut Chunk) {
+        if let Some(buffer) = self.ring.buffer(index) {
+            self.deliver(index, buffer.cursor(), chunk);
+        }
+        self.order.free(index);
+        wake_writers(&self.ring);
+    }
+
+    /// Reads a buffer up to word number `to`.
+    fn deliver(&mut self, index: u32, to: usize, chunk: &mut Chunk) {
+        let Some(buffer) = self.ring.buffer(index) else { return };
+        let owner = buffer.owner();
+        if owner.pid != 0 {
+            self.tree.meet(owner.process, owner.pid);
+        }
+        let from = self.order.advance(index, to);
+        let words = buffer.words(from, to);
+        if buffer.used_as() == Use::Dictionary {
+            return self.define(words);
+        }
+        if words.is_empty() || self.tree.process(owner.process).exited {
+            return;
+        }
+        self.switch(owner, chunk);
+        self.stream(owner, words, chunk);
+    }
+
+    fn stream(&mut self, owner: Owner, words: &[AtomicU64], chunk: &mut Chunk) {
+        let before = chunk.refs.len();
+        let mut elsewhere = 0;
+        chunk.refs.reserve(words.len());
+        let mut at = 0;
+        while let Some(word) = words.get(at) {
+            at += 1;
+            match record::read(word.load(Ordering::Relaxed)) {
+                Some(Record::Data(reference)) => chunk.refs.push(reference),
+                Some(Record::Block(number)) => match self.known.get(number as usize) {
+                    Some(&Known { pc, id: Some(id) }) => chunk.push_fetch(id, pc),
+                    _ => self.undefined += 1,
+                },
+                Some(Record::Both(load)) => {
+                    chunk.refs.push(load);
+                    chunk.refs.push(Ref(load.0 ^ 3 << 48));
+                }
+                Some(Record::Mark { code, words: count }) => {
+                    let end = at + usize::from(count);
+                    let payload: Vec<u64> =
+                        words.get(at..end).unwrap_or(&[]).iter().map(|w| w.load(Ordering::Relaxed)).collect();
+                    at = end;
+                    if let Some(mark) = Mark::decode(code, &payload) {
+                        let now = chunk.refs.len();
+                        self.mark(owner, mark, chunk);
+                        elsewhere += chunk.refs.len() - now;
+                    }
+                    if self.tree.process(owner.process).exited {
+                        break;
+                    }
+                }
+                None => {}
+            }
+        }
+        self.references += (chunk.refs.len() - before - elsewhere) as u64;
+    }
+
+    fn mark(&mut self, owner: Owner, mark: Mark, chunk: &mut Chunk) {
+        match mark {
+            Mark::Begin { path } => {
+                self.leftovers(owner.process, Some(owner.image), chunk);
+                self.switch(owner, chunk);
+                chunk.push_event(Event::Exec { path });
+            }
+            Mark::Map { mut map, file } => {
+                if let (Backing::File { offset, .. }, Some(key)) = (map.backing, file) {
+                    map.backing = Backing::File { file: self.file(key, chunk), offset };
+                }
+                chunk.push_event(Event::Map(map));
+            }
+            Mark::Unmap(span) => chunk.push_event(Event::Unmap(span)),
+            Mark::Protect(span, protection) => chunk.push_event(Event::Protect(span, protection)),
+            Mark::Remap(remap) => chunk.push_event(Event::Remap(remap)),
+            Mark::Advise(span, advice) => chunk.push_event(Event::Advise(span, advice)),
+            Mark::Fork { child } => {
+                let child = self.tree.process(child).asid;
+                chunk.push_event(Event::Fork { child });
+            }
+            Mark::Forked { child, pid: 0 } => {
+                let thread = self.tree.spare_thread();
+                let process = self.tree.process(child);
+                (process.life, process.exited) = (Life::Buried, true);
+                chunk.push_event(Event::Switch { asid: process.asid, thread });
+                chunk.push_event(Event::Exit);
+                self.current = None;
+                self.switch(owner, chunk);
+            }
+            Mark::Forked { child, pid } => self.tree.meet(child, pid),
+            Mark::Reaped { pid } => {
+                if let Some(number) = self.tree.with_pid(pid)
+                    && self.tree.dead(false).contains(&number)
+                {
+                    self.bury_one(number, chunk);
+                    self.switch(owner, chunk);
+                }
+            }
+            Mark::Exit => {
+                self.tree.process(owner.process).exited = true;
+                chunk.push_event(Event::Exit);
+                self.current = None;
+            }
+            Mark::Fence(entries) => {
+                for entry in entries {
+                    self.catch_up(entry, chunk);
+                }
+                self.switch(owner, chunk);
+            }
+            Mark::Notice(text) => self.notice(&text),
+        }
+    }
+
+    /// Reads another thread's buffer as far as it was when the fence was set, if it was not read further already.
+    fn catch_up(&mut self, entry: FenceEntry, chunk: &mut Chunk) {
+        let same_use = |buffer: &reach_core::ring::Buffer| buffer.generation() == entry.generation;
+        if self.ring.buffer(entry.buffer).is_some_and(same_use) {
+            self.deliver(entry.buffer, entry.cursor as usize, chunk);
+        }
+    }
+
+    /// Says whose references follow, if they are not those of the same thread as before.
+    fn switch(&mut self, owner: Owner, chunk: &mut Chunk) {
+        let next = (owner.process, owner.thread);
+        if self.current == Some(next) {
+            return;
+        }
+        self.current = Some(next);
+        let thread = self.tree.thread(owner.thread);
+        let process = self.tree.process(owner.process);
+        process.thread = thread;
+        chunk.push_event(Event::Switch { asid: process.asid, thread });
+    }
+
+    fn file(&mut self, key: FileKey, chunk: &mut Chunk) -> FileId {
+        let next = FileId(self.files.len() as u32);
+        *self.files.entry((key.device, key.inode)).or_insert_with(|| {
+            chunk.push_event(Event::File { file: next, path: key.path, len: key.len });
+            next
+        })
+    }
+
+    fn define(&mut self, mut words: &[AtomicU64]) {
+        while let Some((number, block, used)) = read_block(words) {
+            words = &words[used..];
+            let (at, pc) = (number as usize, block.pc);
+            if self.known.len() <= at {
+                self.known.resize(at + 1, Known { pc: VirtAddr(0), id: None });
+            }
+            self.known[at] = Known { pc, id: Some(self.block(block)) };
+        }
+    }
+
+    /// The number of a block, a new one if it is new.
+    fn block(&mut self, block: Block) -> BlockId {
+        let mut hasher = DefaultHasher::new();
+        block.hash(&mut hasher);
+        let key = (block.pc, hasher.finish());
+        match self.same.get(&key) {
+            Some(&id) if *self.blocks.get(id) == block => id,
+            _ => {
+                let id = self.blocks.push(block);
+                self.same.insert(key, id);
+                id
+            }
+        }
+    }
+}
