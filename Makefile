@@ -1,0 +1,65 @@
+# `make help` says what there is. Everything here is a short form of cargo and target/release/reach.
+
+CARGO ?= cargo
+REACH := target/release/reach
+# Tests that take chances take this many.
+LONG_CASES ?= 20000
+
+.DEFAULT_GOAL := help
+
+## run: build, then show what address translation costs a C compiler, and what would help
+run: setup build
+	$(REACH) compare -- gcc -O2 -c examples/lz.c -o target/lz.o
+
+## build: the reach command and the plugin that captures programs
+build:
+	$(CARGO) build --release --locked -p reach-cli -p reach-plugin
+
+## test: format, lints and all tests
+test: setup format-check lint
+	$(CARGO) build --profile test --locked -p reach-cli -p reach-plugin
+	$(CARGO) test --workspace --locked --no-fail-fast
+
+## test-long: all tests, the slow ones too, with many more random cases
+test-long: setup
+	$(CARGO) build --profile test --locked -p reach-cli -p reach-plugin
+	PROPTEST_CASES=$(LONG_CASES) $(CARGO) test --workspace --locked --no-fail-fast -- --include-ignored
+
+## bench: million references a second on named streams; rows go to target/bench.jsonl
+bench:
+	$(CARGO) build --release --locked --bin reach-bench
+	target/release/reach-bench
+
+## lint: clippy, with warnings as errors
+lint:
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+## format: rustfmt
+format:
+	$(CARGO) fmt --all
+
+format-check:
+	$(CARGO) fmt --all --check
+
+## doc: the documentation of all crates, in target/doc
+doc:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+## man: man pages and shell completions, in target/man and target/completions
+man: build
+	$(REACH) generate man target/man
+	$(REACH) generate completions target/completions
+
+## setup: install what is missing (QEMU, a C compiler); does nothing when nothing is
+setup:
+	scripts/setup.sh
+
+## clean: remove everything that was built
+clean:
+	$(CARGO) clean
+
+## help: this list
+help:
+	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
+
+.PHONY: run build test test-long bench lint format format-check doc man setup clean help

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Installs what Reach needs and the machine lacks: a C compiler and linker, and a QEMU that can load plugins. Looks
+# first, so it needs neither network nor rights when nothing is missing. May be run any number of times.
+#
+#     scripts/setup.sh            install what is missing
+#     scripts/setup.sh --check    only say what is missing; exit status 1 when something is
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+check_only=false
+case "${1-}" in
+    '') ;;
+    --check) check_only=true ;;
+    *) echo "usage: scripts/setup.sh [--check]" >&2; exit 2 ;;
+esac
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+# The emulator that live capture will take: $REACH_QEMU when it is set, else the one on PATH.
+qemu() {
+    if [ -n "${REACH_QEMU-}" ]; then printf '%s\n' "$REACH_QEMU"; else command -v qemu-x86_64 || true; fi
+}
+
+has_plugins() {
+    local help
+    help=$("$1" -h 2>/dev/null) || true
+    [[ $help == *$'\n-plugin '* ]]
+}
+
+install_packages() {
+    local missing=("$@")
+    command -v apt-get >/dev/null || fail "this is no Debian; install what corresponds to: ${missing[*]}"
+    [ "$(id -u)" -eq 0 ] || fail "not root; run: sudo apt-get install --no-install-recommends ${missing[*]}"
+    # A fresh machine has no package lists yet.
+    if ! apt-cache show "${missing[@]}" >/dev/null 2>&1; then
+        say "fetching package lists"
+        apt-get update -qq </dev/null
+    fi
+    say "installing ${missing[*]}"
+    # Without recommended packages: those of qemu-user would register themselves as handlers of foreign programs.
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null
+}
+
+# Rust.
+if ! command -v cargo >/dev/null; then
+    fail "cargo is missing; install Rust (https://rustup.rs), then try again"
+fi
+needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+present=$(rustc --version | cut -d' ' -f2)
+if ! printf '%s\n' "$needed" "${present%%-*}" | sort -V -C; then
+    fail "Rust $present is older than $needed; run: rustup update stable"
+fi
+say "Rust $present"
+
+# Debian packages.
+missing=()
+command -v cc >/dev/null || missing+=(gcc libc6-dev)
+if [ -z "$(qemu)" ]; then
+    missing+=(qemu-user)
+fi
+if [ ${#missing[@]} -gt 0 ]; then
+    if $check_only; then
+        fail "missing: ${missing[*]}"
+    fi
+    install_packages "${missing[@]}"
+fi
+say "C compiler $(command -v cc)"
+
+emulator=$(qemu)
+if ! has_plugins "$emulator"; then
+    # Since Debian 13, the packaged emulator is built without them.
+    fail "$emulator has no plugins, which capturing a program needs. Build one (any QEMU from 7.2 on, configured with
+setup: --target-list=x86_64-linux-user --enable-plugins) and name it in REACH_QEMU. Recorded traces and synthetic
+setup: programs work without."
+fi
+version=$("$emulator" --version)
+say "${version%%$'\n'*}, with plugins"
