@@ -172,7 +172,7 @@ impl fmt::Display for Bytes {
         let units = ["", "K", "M", "G", "T", "P", "E"];
         let mut n = self.0;
         let mut unit = 0;
-        while n >= 1024 && n % 1024 == 0 {
+        while n >= 1024 && n.is_multiple_of(1024) {
             n /= 1024;
             unit += 1;
         }
