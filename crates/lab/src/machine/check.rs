@@ -95,6 +95,9 @@ impl Problems {
         if !sizes.is_sorted_by(|a, b| a < b) {
             self.add(at, "sizes must ascend, each once");
         }
+        if sizes.len() > 16 {
+            self.add(at, format!("{} page sizes; 16 are the most", sizes.len()));
+        }
         for size in sizes.iter().filter(|size| size.0 >= layout.address_bits()) {
             self.add(at, format!("a page of 2^{} bytes does not fit in the page table's address space", size.0));
         }
@@ -131,10 +134,6 @@ impl Problems {
         for size in tlb.sizes.iter().filter(|size| !machine.sizes.contains(size)) {
             self.add(format!("{at}.sizes"), format!("the machine has no pages of {size}; see page_table.sizes"));
         }
-        if tlb.level <= 1 && tlb.latency > 0 {
-            let what = format!("{} cycles, but latency counts from a first-level hit: it is 0 there", tlb.latency);
-            self.add(format!("{at}.latency"), what);
-        }
     }
 
     fn tlbs(&mut self, machine: &Machine) {
@@ -152,6 +151,11 @@ impl Problems {
             }
             if of(0).next().is_some() && of(1).next().is_none() {
                 self.add("tlb", format!("{class} has a level 0 but no level 1 behind it; make it level 1"));
+            }
+            let first = if of(0).next().is_some() { 0 } else { 1 };
+            for tlb in of(first).filter(|tlb| tlb.latency > 0) {
+                let what = format!("{} cycles, but it is the first asked for {class}: make it 0", tlb.latency);
+                self.add(format!("tlb.{}.latency", tlb.name), what);
             }
             let top = machine.tlbs.iter().filter(|tlb| asks(&tlb.serves)).map(|tlb| tlb.level).max().unwrap_or(1);
             for level in 2..=top {

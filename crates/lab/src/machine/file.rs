@@ -207,6 +207,7 @@ pub struct Core {
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the fields are those of OsCosts")]
 pub struct Os {
+    pub trap: Tagged<u32>,
     pub fault: Tagged<u32>,
     pub file_fault: Tagged<u32>,
     pub fault_around_page: Tagged<u32>,
@@ -214,7 +215,9 @@ pub struct Os {
     pub copy_per_byte: Tagged<u32>,
     pub pte_write: Tagged<u32>,
     pub shootdown: Tagged<u32>,
+    pub fork: Tagged<u32>,
     pub fork_per_pte: Tagged<u32>,
+    pub read_in: Tagged<u32>,
     pub read_in_per_byte: Tagged<u32>,
     pub scan_per_page: Tagged<u32>,
     pub syscall: Tagged<u32>,

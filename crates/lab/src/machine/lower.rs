@@ -118,6 +118,7 @@ pub(super) fn hardware(file: &MachineFile) -> (Machine, Vec<Problem>) {
 /// The operating system's costs.
 pub(super) fn os(os: &file::Os) -> OsCosts {
     OsCosts {
+        trap: os.trap.value,
         fault: os.fault.value,
         file_fault: os.file_fault.value,
         fault_around_page: os.fault_around_page.value,
@@ -125,7 +126,9 @@ pub(super) fn os(os: &file::Os) -> OsCosts {
         copy_per_byte: os.copy_per_byte.value,
         pte_write: os.pte_write.value,
         shootdown: os.shootdown.value,
+        fork: os.fork.value,
         fork_per_pte: os.fork_per_pte.value,
+        read_in: os.read_in.value,
         read_in_per_byte: os.read_in_per_byte.value,
         scan_per_page: os.scan_per_page.value,
         syscall: os.syscall.value,

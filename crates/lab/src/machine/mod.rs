@@ -45,7 +45,9 @@ use toml::Table;
 /// traffic that the work causes goes through the simulated caches and is no part of these numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OsCosts {
-    /// A page fault: trap, look-up, bookkeeping and return, without zeroing, copying, or writing the entry.
+    /// Trap and return of any fault.
+    pub trap: u32,
+    /// The kernel's path through an anonymous fault, without trap, zeroing, copying, or writing the entry.
     pub fault: u32,
     /// The same for a page of a file that the page cache holds.
     pub file_fault: u32,
@@ -59,8 +61,12 @@ pub struct OsCosts {
     pub pte_write: u32,
     /// One shootdown: reaching the other processors and waiting for them, without each page's invalidation.
     pub shootdown: u32,
-    /// Duplicating one entry at fork.
+    /// A fork, without its page-table entries.
+    pub fork: u32,
+    /// Duplicating one entry at fork, without writing it.
     pub fork_per_pte: u32,
+    /// One request to read a part of a file into the page cache.
+    pub read_in: u32,
     /// Reading one byte of a file into the page cache, in thousandths of a cycle.
     pub read_in_per_byte: u32,
     /// Looking at one page (or entry) in a daemon's scan.

@@ -97,7 +97,7 @@ fn replacement(draw: &mut Draw, ways: u32) -> Replacement {
     draw.one_of(if ways.is_power_of_two() { &all } else { &all[..3] })
 }
 
-fn array(draw: &mut Draw, level: u8, serves: Serves, sizes: Vec<PageShift>, latency: u32) -> Tlb {
+fn array(draw: &mut Draw, number: usize, level: u8, serves: Serves, sizes: Vec<PageShift>, latency: u32) -> Tlb {
     let ways = draw.one_of(&[4, 1, 2, 3, 6, 8]);
     let sets = draw.one_of(&[1, 2, 4, 8]);
     let class = match serves {
@@ -108,7 +108,7 @@ fn array(draw: &mut Draw, level: u8, serves: Serves, sizes: Vec<PageShift>, late
         _ => "",
     };
     Tlb {
-        name: format!("l{level}{class}_{}", sizes[0].0),
+        name: format!("l{level}{class}{number}"),
         level,
         serves,
         entries: ways * sets,
@@ -121,19 +121,20 @@ fn array(draw: &mut Draw, level: u8, serves: Serves, sizes: Vec<PageShift>, late
     }
 }
 
-/// The arrays of one level for one class: all sizes in one, split in two, or only some sizes at all.
+/// The arrays of one level for one class: all sizes in one, split in two, overlapping, or only some sizes at all.
 fn level_of_class(draw: &mut Draw, level: u8, serves: Serves, sizes: &[PageShift], latency: u32, tlbs: &mut Vec<Tlb>) {
     let cut = 1 + draw.below(sizes.len() as u32) as usize;
     let (small, large) = sizes.split_at(cut);
-    match draw.below(4) {
-        1 if !large.is_empty() => {
-            tlbs.push(array(draw, level, serves, small.to_vec(), latency));
-            tlbs.push(array(draw, level, serves, large.to_vec(), latency));
-        }
-        2 => tlbs.push(array(draw, level, serves, small.to_vec(), latency)),
+    let parts: &[&[PageShift]] = match draw.below(6) {
+        1 if !large.is_empty() => &[small, large],
+        2 => &[small],
         // Behind the first level an array may leave base pages to others, or to none.
-        3 if level >= 2 && !large.is_empty() => tlbs.push(array(draw, level, serves, large.to_vec(), latency)),
-        _ => tlbs.push(array(draw, level, serves, sizes.to_vec(), latency)),
+        3 if level >= 2 && !large.is_empty() => &[large],
+        4 => &[sizes, small],
+        _ => &[sizes],
+    };
+    for part in parts {
+        tlbs.push(array(draw, tlbs.len(), level, serves, part.to_vec(), latency));
     }
 }
 
@@ -148,7 +149,7 @@ fn tlbs(draw: &mut Draw, sizes: &[PageShift]) -> Vec<Tlb> {
         }
         for &serves in classes {
             if level == 1 && draw.one_in(4) {
-                tlbs.push(array(draw, 0, serves, sizes.to_vec(), 0));
+                tlbs.push(array(draw, tlbs.len(), 0, serves, sizes.to_vec(), 0));
             }
             // The last level may leave a class out.
             let left_out = level == top && level >= 2 && classes.len() > 1 && draw.one_in(6);
