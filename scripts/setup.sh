@@ -53,9 +53,15 @@ if ! printf '%s\n' "$needed" "${present%%-*}" | sort -V -C; then
 fi
 say "Rust $present"
 
-# Debian packages.
+# Debian packages. A compiler may be there without the headers and start-up files of the C library.
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+can_compile() {
+    printf '#include <stdio.h>\nint main(void) { return puts(""); }\n' >"$scratch/a.c"
+    cc -o "$scratch/a" "$scratch/a.c" 2>/dev/null
+}
 missing=()
-command -v cc >/dev/null || missing+=(gcc libc6-dev)
+can_compile || missing+=(gcc libc6-dev)
 if [ -z "$(qemu)" ]; then
     missing+=(qemu-user)
 fi
@@ -65,6 +71,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     fi
     install_packages "${missing[@]}"
 fi
+can_compile || fail "cc cannot compile and link a small program; run it by hand to see why"
 say "C compiler $(command -v cc)"
 
 emulator=$(qemu)
