@@ -1,1 +1,4 @@
 //! Slow, obvious twins of every fast structure, for tests only.
+
+pub mod buddy;
+pub mod os;

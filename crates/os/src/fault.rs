@@ -18,8 +18,13 @@ fn allows(rights: Protection, kind: Kind) -> bool {
 impl Vm {
     /// Answers a fault of the running process with base pages, so that the reference can be retried.
     pub fn demand_fault(&mut self, fault: Fault) -> Result<(), OutOfMemory> {
-        let asid = self.current;
         let view = self.fault_view(fault)?;
+        self.demand_fault_in(fault, view)
+    }
+
+    /// [`Vm::demand_fault`] when the region has been looked up by [`Vm::fault_view`], once for each fault.
+    pub fn demand_fault_in(&mut self, fault: Fault, view: PageView) -> Result<(), OutOfMemory> {
+        let asid = self.current;
         match self.at(asid).table.page(fault.vpn) {
             Some(entry) => self.present_fault(asid, fault, view, entry),
             None if view.region.anonymous() => self.anonymous_fault(asid, fault, view),
@@ -68,7 +73,7 @@ impl Vm {
 
     /// A zeroed frame for the private page `vpn` of `region`.
     fn private_frame(&mut self, asid: Asid, region: &Region, vpn: Vpn) -> Result<Pfn, OutOfMemory> {
-        self.at_mut(asid).space.note_private(region.start);
+        self.own(asid, vpn, 1);
         // A private copy of a file's page is no page of the file.
         let object = if region.file || region.shared { ObjectId::NONE } else { region.object };
         self.allocate(0, FrameKind::Anonymous, object, region.index(vpn, self.base()))

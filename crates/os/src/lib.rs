@@ -5,10 +5,12 @@
 //! it, and each of them charges for it, queues the shootdown, and queues the memory traffic.
 
 mod buddy;
+mod check;
 mod chunked;
 mod contiguity;
 mod costs;
 mod counters;
+mod door;
 mod fault;
 mod fork;
 mod fragment;
@@ -19,16 +21,19 @@ mod page_cache;
 mod process;
 mod remap;
 mod space;
+mod superpage;
 mod vm;
 
 pub use buddy::{Buddy, ListOrder};
 pub use contiguity::contiguity;
 pub use costs::Costs;
 pub use counters::{Counters, FaultKind, Gauge};
+pub use door::Refusal;
 pub use fragment::{FragmentError, Fragmentation};
 pub use frames::{Frame, FrameKind, Frames};
 pub use object::{Object, ObjectId, ObjectKind, Objects};
 pub use options::{Options, OptionsError, OutOfMemory};
 pub use process::{Populate, Process};
 pub use space::{PROGRAM_PAGE, PageView, Region, Space};
-pub use vm::{Refusal, Running, Vm, soft};
+pub use superpage::Superpage;
+pub use vm::{Running, Vm, soft};

@@ -89,6 +89,11 @@ impl Objects {
         self.all[id.0 as usize].as_mut().expect("regions and frames name live objects")
     }
 
+    /// All objects that exist, by number.
+    pub fn iter(&self) -> impl Iterator<Item = (ObjectId, &Object)> {
+        self.all.iter().enumerate().filter_map(|(i, object)| Some((ObjectId(i as u32), object.as_ref()?)))
+    }
+
     /// All files with their objects, by number.
     pub fn files(&self) -> impl Iterator<Item = (FileId, ObjectId)> + '_ {
         self.files.iter().map(|(&file, &id)| (file, id))

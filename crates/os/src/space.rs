@@ -225,9 +225,10 @@ impl Space {
         }
     }
 
-    /// Notes that the region that holds `addr` has pages of its own.
-    pub(crate) fn note_private(&mut self, start: u64) {
-        if let Some(region) = self.regions.get_mut(&start) {
+    /// Notes that the regions in these bytes have pages of their own.
+    pub(crate) fn note_private(&mut self, start: u64, end: u64) {
+        let first = self.find(VirtAddr(start)).map_or(start, |region| region.start);
+        for (_, region) in self.regions.range_mut(first..end) {
             region.private_pages = true;
         }
     }

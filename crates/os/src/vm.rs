@@ -1,12 +1,8 @@
-//! The memory manager and its one door: `map`, `unmap`, `promote`, `demote`, `migrate` and `protect` are the only
-//! functions that change translations. Each edits the page table, charges the ledger, and queues the shootdown and the
-//! memory traffic that it causes.
+//! The memory manager: what it holds, and how it accounts for what it does. Its one door is in `door.rs`, faults in
+//! `fault.rs`, events in `process.rs`.
 
 use crate::{Counters, FrameKind, Frames, ObjectId, Objects, Options, OptionsError, OutOfMemory, Process};
-use reach_core::{
-    Asid, Label, Ledger, MappedEntry, PageShift, PageTable, Pfn, PhysAddr, Pte, Shootdown, ThreadId, Traffic, Vpn,
-    Written,
-};
+use reach_core::{Asid, Label, Ledger, PageShift, PageTable, Pfn, PhysAddr, Pte, Shootdown, ThreadId, Traffic, Vpn};
 use std::collections::BTreeMap;
 
 /// Software bits of page-table entries.
@@ -14,23 +10,6 @@ pub mod soft {
     /// The page was made as one and stays one (hugetlb): unmapping a part of it does nothing until no region overlaps
     /// it any more.
     pub const WHOLE: u8 = 1;
-}
-
-/// Why pages cannot be promoted where they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// Not all of them are mapped.
-    #[error("not all base pages are mapped")]
-    Hole,
-    /// Their frames are not one aligned block in the right order.
-    #[error("the frames are not one aligned block")]
-    Scattered,
-    /// Their access rights or software bits differ.
-    #[error("the pages differ in their rights")]
-    Mixed,
-    /// It is one page of at least that size already.
-    #[error("it is a page of at least that size already")]
-    Already,
 }
 
 /// What the processor needs while references run.
@@ -161,231 +140,7 @@ impl Vm {
         }
     }
 
-    // The door.
-
-    /// Maps the page that starts at `vpn`, where nothing is mapped, as `pte` says.
-    pub fn map(&mut self, asid: Asid, vpn: Vpn, pte: Pte, label: Label) -> Result<(), OutOfMemory> {
-        debug_assert!(self.at(asid).table.pages(vpn, pte.shift().base_pages(self.base())).is_empty(), "{vpn:?}");
-        self.write_entry(asid, vpn, pte, label)?;
-        self.frames.add_map(pte.pfn(), pte.shift().base_pages(self.base()));
-        self.count_page(asid, pte, true);
-        Ok(())
-    }
-
-    /// Removes every page in the `pages` base pages from `vpn` on. Superpages that reach beyond are demoted first, but
-    /// those made as one ([`soft::WHOLE`]) are left alone.
-    pub fn unmap(&mut self, asid: Asid, vpn: Vpn, pages: u64, label: Label) -> Result<(), OutOfMemory> {
-        self.cut(asid, vpn, label)?;
-        self.cut(asid, vpn + pages, label)?;
-        let mut entries = self.at(asid).table.pages(vpn, pages);
-        entries.retain(|entry| entry.vpn >= vpn && self.extent(entry).1 <= vpn.0 + pages);
-        for entry in &entries {
-            self.clear_entry(asid, entry, label);
-            self.frames.drop_map(entry.pte.pfn(), entry.pte.shift().base_pages(self.base()));
-        }
-        self.gauge_memory(asid);
-        if !entries.is_empty() {
-            self.shoot(asid, vpn, pages, label);
-        }
-        Ok(())
-    }
-
-    /// Makes the pages of the aligned extent of size `shift` at `vpn` one page where they are. The new page is
-    /// accessed or dirty if any of them was.
-    pub fn promote(&mut self, asid: Asid, vpn: Vpn, shift: PageShift, label: Label) -> Result<(), Refusal> {
-        let base = self.base();
-        let pages = shift.base_pages(base);
-        let entries = self.at(asid).table.pages(vpn, pages);
-        let first = entries.first().ok_or(Refusal::Hole)?;
-        if first.pte.shift() >= shift {
-            return Err(Refusal::Already);
-        }
-        if entries.iter().map(|entry| entry.pte.shift().base_pages(base)).sum::<u64>() != pages {
-            return Err(Refusal::Hole);
-        }
-        let marks = Pte::ACCESSED | Pte::DIRTY;
-        let rights = |pte: Pte| Pte(pte.0 & !marks).with_pfn(Pfn(0)).with_shift(shift);
-        if !first.pte.pfn().is_aligned(shift, base) {
-            return Err(Refusal::Scattered);
-        }
-        for entry in &entries {
-            if entry.pte.pfn() != first.pte.pfn() + (entry.vpn - vpn) {
-                return Err(Refusal::Scattered);
-            }
-            if rights(entry.pte) != rights(first.pte) {
-                return Err(Refusal::Mixed);
-            }
-        }
-        let seen = entries.iter().fold(0, |bits, entry| bits | entry.pte.0 & marks);
-        let pte = Pte(first.pte.with_shift(shift).0 | seen);
-        // Every node on the way exists, because base pages below it do.
-        self.write_entry(asid, vpn, pte, label).map_err(|_| Refusal::Hole)?;
-        for entry in &entries {
-            self.count_page(asid, entry.pte, false);
-        }
-        self.count_page(asid, pte, true);
-        self.tally(asid, |c| c.promotions += 1);
-        self.shoot(asid, vpn, pages, label);
-        Ok(())
-    }
-
-    /// Breaks the page that holds `vpn` into pages of size `to`, which is smaller, with the same rights and marks.
-    /// Nothing happens when there is no page or it is not larger.
-    pub fn demote(&mut self, asid: Asid, vpn: Vpn, to: PageShift, label: Label) -> Result<(), OutOfMemory> {
-        let Some(entry) = self.at(asid).table.page(vpn).filter(|entry| entry.pte.shift() > to) else { return Ok(()) };
-        let pages = entry.pte.shift().base_pages(self.base());
-        self.clear_entry(asid, &entry, label);
-        for at in (0..pages).step_by(to.base_pages(self.base()) as usize) {
-            let pte = entry.pte.with_pfn(entry.pte.pfn() + at).with_shift(to);
-            self.write_entry(asid, entry.vpn + at, pte, label)?;
-            self.count_page(asid, pte, true);
-        }
-        self.tally(asid, |c| c.demotions += 1);
-        self.shoot(asid, entry.vpn, pages, label);
-        Ok(())
-    }
-
-    /// Copies whatever is mapped in the extent of `pte`'s size at `vpn` into the frames of `pte`, zeroes what was not,
-    /// and maps the extent by `pte`. The new page is accessed or dirty if any old one was. Pages of zeroes are zeroed
-    /// rather than copied. Superpages that reach beyond the extent are demoted first.
-    pub fn migrate(&mut self, asid: Asid, vpn: Vpn, pte: Pte, label: Label) -> Result<(), OutOfMemory> {
-        let base = self.base();
-        let pages = pte.shift().base_pages(base);
-        self.cut(asid, vpn, label)?;
-        self.cut(asid, vpn + pages, label)?;
-        let entries = self.at(asid).table.pages(vpn, pages);
-        let mut filled = vpn;
-        let mut seen = 0;
-        for entry in &entries {
-            let n = entry.pte.shift().base_pages(base);
-            if self.frames.get(entry.pte.pfn()).kind != FrameKind::Zero {
-                self.zero(pte.pfn() + (filled - vpn), entry.vpn - filled, label);
-                self.copy(entry.pte.pfn(), pte.pfn() + (entry.vpn - vpn), n, label);
-                filled = entry.vpn + n;
-            }
-            seen |= entry.pte.0 & (Pte::ACCESSED | Pte::DIRTY);
-        }
-        self.zero(pte.pfn() + (filled - vpn), vpn + pages - filled, label);
-        self.frames.add_map(pte.pfn(), pages);
-        for entry in &entries {
-            self.clear_entry(asid, entry, label);
-            self.frames.drop_map(entry.pte.pfn(), entry.pte.shift().base_pages(base));
-        }
-        self.write_entry(asid, vpn, Pte(pte.0 | seen), label)?;
-        self.count_page(asid, pte, true);
-        if !entries.is_empty() {
-            if entries.iter().all(|entry| entry.pte.shift() < pte.shift()) {
-                self.tally(asid, |c| c.promotions += 1);
-            }
-            self.shoot(asid, vpn, pages, label);
-        }
-        Ok(())
-    }
-
-    /// Changes the rights, marks and software bits, but not the place, of every page in the `pages` base pages from
-    /// `vpn` on, to what `change` returns for it. Superpages that reach beyond are demoted first, but those made as one
-    /// ([`soft::WHOLE`]) are changed as one. Processors are told at a cost when a right was taken or a mark cleared,
-    /// and for nothing when rights were only given: a processor that faults on a stale entry drops it by itself.
-    pub fn protect(
-        &mut self,
-        asid: Asid,
-        vpn: Vpn,
-        pages: u64,
-        label: Label,
-        change: impl Fn(&Vm, &MappedEntry) -> Pte,
-    ) -> Result<(), OutOfMemory> {
-        if self.protect_quietly(asid, vpn, pages, label, change)? {
-            self.shoot(asid, vpn, pages, label);
-        }
-        Ok(())
-    }
-
-    /// [`Vm::protect`] without the shootdown that has to follow if this returns true. For fork, which sends one for
-    /// the whole address space.
-    pub(crate) fn protect_quietly(
-        &mut self,
-        asid: Asid,
-        vpn: Vpn,
-        pages: u64,
-        label: Label,
-        change: impl Fn(&Vm, &MappedEntry) -> Pte,
-    ) -> Result<bool, OutOfMemory> {
-        self.cut(asid, vpn, label)?;
-        self.cut(asid, vpn + pages, label)?;
-        let (mut taken, mut given) = (false, false);
-        for entry in self.at(asid).table.pages(vpn, pages) {
-            let new = change(self, &entry);
-            if new == entry.pte {
-                continue;
-            }
-            debug_assert!(new.present() && new.pfn() == entry.pte.pfn() && new.shift() == entry.pte.shift());
-            let written = self.at_mut(asid).table.update(entry.vpn, |_| new).expect("it was just found");
-            self.wrote(asid, written, label);
-            // To be watched is to lose the right to write unseen.
-            let lost = entry.pte.0 & !new.0 & !Pte::WATCHED | new.0 & !entry.pte.0 & Pte::WATCHED;
-            let told = Pte::WRITABLE | Pte::EXECUTABLE | Pte::ACCESSED | Pte::DIRTY | Pte::WATCHED;
-            taken |= lost & told != 0;
-            given = true;
-        }
-        if given && !taken {
-            self.shootdowns.push(Shootdown { asid, vpn, pages });
-        }
-        Ok(taken)
-    }
-
-    // What the door is made of.
-
-    /// Sees to it that no page reaches across `vpn`, by demoting the one that does, a size at a time. Pages made as
-    /// one are left alone.
-    fn cut(&mut self, asid: Asid, vpn: Vpn, label: Label) -> Result<(), OutOfMemory> {
-        let layout = &self.options.layout;
-        if vpn.0 >> (layout.address_bits() - layout.base.0) != 0 {
-            return Ok(());
-        }
-        let divisible = |entry: &MappedEntry| entry.vpn != vpn && entry.pte.soft() & soft::WHOLE == 0;
-        while let Some(entry) = self.at(asid).table.page(vpn).filter(divisible) {
-            let smaller = self.options.sizes.iter().rev().find(|&&size| size < entry.pte.shift());
-            self.demote(asid, vpn, *smaller.expect("a base page cannot reach across"), label)?;
-        }
-        Ok(())
-    }
-
-    fn write_entry(&mut self, asid: Asid, vpn: Vpn, pte: Pte, label: Label) -> Result<(), OutOfMemory> {
-        let process = self.processes.get_mut(&asid).expect("callers name live processes");
-        let written = match process.table.set(vpn, pte, &mut self.frames) {
-            Some(written) => written,
-            None => {
-                self.drop_idle_file_pages();
-                let process = self.processes.get_mut(&asid).expect("still there");
-                let again = process.table.set(vpn, pte, &mut self.frames);
-                again.ok_or_else(|| self.out_of_memory(0))?
-            }
-        };
-        self.wrote(asid, written, label);
-        Ok(())
-    }
-
-    fn clear_entry(&mut self, asid: Asid, entry: &MappedEntry, label: Label) {
-        let process = self.processes.get_mut(&asid).expect("callers name live processes");
-        let (_, written) = process.table.clear(entry.vpn, &mut self.frames).expect("the entry was just found");
-        self.wrote(asid, written, label);
-        self.count_page(asid, entry.pte, false);
-    }
-
-    /// Accounts for entries written, and for page-table nodes that came or went with them.
-    fn wrote(&mut self, asid: Asid, written: Written, label: Label) {
-        if self.options.caches_modelled {
-            self.push_traffic(Traffic { at: written.at, bytes: 8 * written.entries, write: true, label });
-        } else {
-            self.ledger.charge(label, written.entries * self.options.costs.pte_write);
-        }
-        for (at, bytes) in self.frames.new_tables() {
-            self.zero_bytes(at, bytes, label);
-        }
-        self.gauge_memory(asid);
-    }
-
-    fn count_page(&mut self, asid: Asid, pte: Pte, up: bool) {
+    pub(crate) fn count_page(&mut self, asid: Asid, pte: Pte, up: bool) {
         let bytes = if self.frames.get(pte.pfn()).kind == FrameKind::Zero { 0 } else { pte.shift().bytes() };
         let size = self.options.sizes.iter().position(|&size| size == pte.shift()).expect("a size of the machine");
         let gauges = |c: &mut Counters| {
@@ -423,7 +178,7 @@ impl Vm {
         self.zero_bytes(pfn.addr(base), pages << base.0, label);
     }
 
-    fn zero_bytes(&mut self, at: PhysAddr, bytes: u64, label: Label) {
+    pub(crate) fn zero_bytes(&mut self, at: PhysAddr, bytes: u64, label: Label) {
         if bytes == 0 {
             return;
         }
@@ -452,7 +207,7 @@ impl Vm {
     }
 
     /// Queues traffic, one with the last where it continues it.
-    fn push_traffic(&mut self, traffic: Traffic) {
+    pub(crate) fn push_traffic(&mut self, traffic: Traffic) {
         match self.traffic.last_mut() {
             Some(last)
                 if last.at + last.bytes == traffic.at && last.write && traffic.write && last.label == traffic.label =>

@@ -4,7 +4,9 @@
 //! To add a system: write its file, implement [`System`], and add one line to the table in `registry.rs`.
 
 mod base;
+mod hugetlb;
 mod ideal;
+mod linux_thp;
 mod registry;
 mod settings;
 mod superpage;

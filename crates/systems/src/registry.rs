@@ -1,7 +1,8 @@
 //! All systems by name.
 
 use crate::settings::near;
-use crate::{Setting, Settings, System, SystemError, base, ideal};
+use crate::{Setting, Settings, System, SystemError, base, hugetlb, ideal, linux_thp};
+use reach_core::PageShift;
 
 /// A system as `reach system list` shows it.
 pub struct Description {
@@ -20,6 +21,24 @@ static ALL: &[Description] = &[
         summary: "demand paging with base pages only",
         settings: &[],
         build: |_| Box::new(base::Base),
+    },
+    Description {
+        name: "linux-thp",
+        summary: "Linux's transparent huge pages: at first touch, and by khugepaged",
+        settings: linux_thp::SETTINGS,
+        build: |settings| Box::new(linux_thp::LinuxThp::new(settings)),
+    },
+    Description {
+        name: "hugetlb-2m",
+        summary: "all anonymous memory on explicit 2 MB pages from its first touch",
+        settings: hugetlb::SETTINGS,
+        build: |settings| Box::new(hugetlb::Hugetlb::new("hugetlb-2m", PageShift(21), settings)),
+    },
+    Description {
+        name: "hugetlb-1g",
+        summary: "all anonymous memory on explicit 1 GB pages from its first touch",
+        settings: hugetlb::SETTINGS,
+        build: |settings| Box::new(hugetlb::Hugetlb::new("hugetlb-1g", PageShift(30), settings)),
     },
     Description {
         name: "ideal",
