@@ -239,12 +239,28 @@ impl Vm {
         (entry.vpn.0, entry.vpn.0 + entry.pte.shift().base_pages(self.base()))
     }
 
-    /// Pages made as one that reach across the ends of `start..end` become ordinary, so that they can be cut.
+    /// Pages made as one that reach across the ends of `start..end` become ordinary, so that they can be cut; what of
+    /// them lies in no region goes.
     pub(crate) fn split_whole(&mut self, asid: Asid, start: u64, end: u64) -> Result<(), OutOfMemory> {
+        let base = self.base();
         for byte in [start, end - 1] {
-            self.protect(asid, Vpn(byte >> self.base().0), 1, Label::Fault, |_, entry| {
+            let entry = self.at(asid).table.page(Vpn(byte >> base.0));
+            let Some(entry) = entry.filter(|entry| entry.pte.soft() & soft::WHOLE != 0) else { continue };
+            let (first, last) = self.extent(&entry);
+            self.protect(asid, entry.vpn, last - first, Label::Fault, |_, entry| {
                 entry.pte.with_soft(entry.pte.soft() & !soft::WHOLE)
             })?;
+            let mut at = first;
+            let space = &self.at(asid).space;
+            let mut gaps = Vec::new();
+            for region in space.overlapping(first << base.0, last << base.0) {
+                gaps.push(at..region.pages(base).start);
+                at = at.max(region.pages(base).end);
+            }
+            gaps.push(at..last);
+            for gap in gaps.into_iter().filter(|gap| gap.start < gap.end) {
+                self.unmap(asid, Vpn(gap.start), gap.end - gap.start, Label::Fault)?;
+            }
         }
         Ok(())
     }

@@ -118,7 +118,7 @@ proptest! {
                 0 => pair.allocate(order.min(max_order)),
                 1 => {
                     let order = order.min(max_order);
-                    pair.allocate_at(number as u64 % frames >> order << order, order);
+                    pair.allocate_at((number as u64 % frames) >> order << order, order);
                 }
                 _ => pair.free(number as usize, what == 3),
             }

@@ -1,0 +1,79 @@
+//! A processor that only translates: it retries what faults, as the run loop does.
+
+// Not every test needs all of it.
+#![allow(dead_code)]
+
+use reach_core::{Asid, Cause, Event, Fault, Kind, Layout, PageShift, Pte, ThreadId, Vpn};
+use reach_os::{Options, Vm};
+use reach_systems::{System, resolve};
+
+/// A booted machine with a system.
+pub struct Machine {
+    pub vm: Vm,
+    pub system: Box<dyn System>,
+}
+
+impl Machine {
+    pub fn boot(spec: &str, options: Options) -> Machine {
+        let mut vm = Vm::new(options).unwrap();
+        let mut system = resolve(spec).unwrap().build();
+        system.boot(&mut vm).unwrap();
+        let mut machine = Machine { vm, system };
+        machine.event(&Event::Switch { asid: Asid(1), thread: ThreadId(0) });
+        machine
+    }
+
+    pub fn x86(spec: &str, memory: u64) -> Machine {
+        let sizes = vec![PageShift(12), PageShift(21), PageShift(30)];
+        Machine::boot(spec, Options::linux(Layout::x86_64(), sizes, memory))
+    }
+
+    pub fn event(&mut self, event: &Event) {
+        self.system.event(event, &mut self.vm).unwrap();
+    }
+
+    pub fn translation(&self, vpn: Vpn) -> Option<Pte> {
+        self.vm.process(self.vm.current()).and_then(|process| process.table().lookup(vpn))
+    }
+
+    /// One reference; returns the faults that it took. A processor marks what it uses.
+    pub fn touch(&mut self, vpn: Vpn, kind: Kind) -> u64 {
+        let before = self.vm.counters.page_faults;
+        for _ in 0..3 {
+            let cause = match self.translation(vpn) {
+                None => Cause::Missing,
+                Some(pte) if kind == Kind::Store && !pte.writable() => Cause::Protection,
+                Some(pte) if kind == Kind::Fetch && !pte.executable() => Cause::Protection,
+                Some(_) => {
+                    let table = self.vm.running().unwrap().table;
+                    let (node, index) = table.find(vpn).unwrap();
+                    table.mark(node, index, Pte::ACCESSED | if kind == Kind::Store { Pte::DIRTY } else { 0 });
+                    return self.vm.counters.page_faults - before;
+                }
+            };
+            self.system.fault(Fault { vpn, kind, cause }, &mut self.vm).unwrap();
+        }
+        panic!("no progress at {vpn:?}");
+    }
+
+    /// References to `pages` base pages from byte `at` on, one each; returns the faults.
+    pub fn sweep(&mut self, at: u64, pages: u64, kind: Kind) -> u64 {
+        let first = at >> self.vm.base().0;
+        (0..pages).map(|page| self.touch(Vpn(first + page), kind)).sum()
+    }
+
+    /// All processes leave.
+    pub fn leave(&mut self) {
+        for asid in (0..=3).map(Asid) {
+            if self.vm.process(asid).is_some() {
+                self.event(&Event::Switch { asid, thread: ThreadId(0) });
+                self.event(&Event::Exit);
+            }
+        }
+        self.vm.drop_idle_file_pages();
+        self.vm.check();
+        let [anonymous, file, table, ..] = self.vm.frames().census();
+        assert_eq!((anonymous, file, table), (0, 0, 0), "something stayed behind");
+        assert!(self.vm.counters.superpages.iter().all(|gauge| gauge.current == 0));
+    }
+}

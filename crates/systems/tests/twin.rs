@@ -1,0 +1,98 @@
+//! Every system under random operations: nothing is lost, nothing is mapped that should not be, everything comes back.
+
+mod common;
+
+use common::Machine;
+use proptest::prelude::*;
+use reach_core::{Cycles, Label, Layout, PageShift, Vpn};
+use reach_oracle::os::{FIRST, NaiveSpaces, Op, PAGES, Seen};
+use reach_os::{Options, Vm, soft};
+use reach_systems::list;
+
+/// Machines with small superpages, so that 32 pages hold several: replicated entries at the leaf, and entries at the
+/// next level. Roots are as small as they may be, because every check reads all of them.
+fn machines() -> Vec<Options> {
+    let small = Layout { base: PageShift(12), bits: vec![3, 9, 9, 9] };
+    let alpha = Layout { base: PageShift(13), bits: vec![10, 10, 3] };
+    vec![
+        Options::linux(small, [12, 15].map(PageShift).to_vec(), 2 << 20),
+        Options::linux(Layout::x86_64(), [12, 14, 16].map(PageShift).to_vec(), 2 << 20),
+        Options::linux(alpha, [13, 16].map(PageShift).to_vec(), 4 << 20),
+        Options::linux(
+            Layout { base: PageShift(14), bits: vec![11, 11, 2] },
+            [14, 16].map(PageShift).to_vec(),
+            4 << 20,
+        ),
+    ]
+}
+
+fn seen(vm: &Vm) -> Vec<Seen> {
+    let mut seen = Vec::new();
+    for (asid, process) in vm.processes() {
+        for entry in process.table().pages(Vpn(FIRST), PAGES) {
+            let zero = vm.kind_of(entry.pte) == reach_os::FrameKind::Zero;
+            let pages = entry.pte.shift().base_pages(vm.base());
+            seen.extend((0..pages).map(|i| Seen {
+                asid,
+                vpn: entry.vpn.0 + i,
+                pfn: if zero { vm.zero_page().0 } else { entry.pte.pfn().0 + i },
+                writable: entry.pte.writable(),
+            }));
+        }
+    }
+    seen
+}
+
+fn run(spec: &str, mut options: Options, words: &[u64]) {
+    let base = options.base();
+    // Only what is touched, so that the twin knows what is mapped.
+    options.implicit_region = base.bytes();
+    let mut machine = Machine::boot(spec, options);
+    let mut twin = NaiveSpaces::default();
+    twin.apply(Op::Switch { asid: 1 });
+    for (i, &word) in words.iter().enumerate() {
+        let op = Op::decode(word);
+        if !twin.allows(op) {
+            continue;
+        }
+        match (op.event(), op) {
+            (Some(event), _) => machine.event(&event),
+            (None, Op::Touch { at, store }) => {
+                machine.touch(Vpn((FIRST + at) << 12 >> base.0), NaiveSpaces::kind(store));
+            }
+            (None, _) => unreachable!("all others are events"),
+        }
+        twin.apply(op);
+        machine.vm.check();
+        // Where base pages are the program's and nothing is copied in advance, sharing is Linux's to the page.
+        if base == PageShift(12) && !spec.starts_with("hugetlb") {
+            let difference = twin.differs(&seen(&machine.vm), machine.vm.zero_page().0, true);
+            assert_eq!(difference, None, "{spec} after {op:?}");
+        } else {
+            let wake = machine.system.wake().unwrap_or(Cycles(i as u64));
+            machine.system.tick(wake, &mut machine.vm).unwrap();
+            machine.vm.check();
+        }
+    }
+    // Any page that may be divided can be broken down by hand.
+    let asid = machine.vm.current();
+    let extents = machine.vm.process(asid).map(|process| process.table().pages(Vpn(0), 1 << 34)).unwrap_or_default();
+    for entry in extents.into_iter().filter(|entry| entry.pte.soft() & soft::WHOLE == 0) {
+        machine.vm.demote(asid, entry.vpn, base, Label::Remap).unwrap();
+    }
+    machine.vm.check();
+    machine.leave();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_system_keeps_the_laws(words in proptest::collection::vec(any::<u64>(), 1..80)) {
+        for description in list() {
+            for options in machines() {
+                run(description.name, options, &words);
+            }
+        }
+    }
+}
