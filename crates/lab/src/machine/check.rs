@@ -39,13 +39,12 @@ fn sets(entries: u64, ways: u64) -> Result<u64, String> {
     if ways > entries {
         return Err(format!("{ways} ways are more than the {entries} entries; write \"full\" for one set"));
     }
-    if entries % ways == 0 && (entries / ways).is_power_of_two() {
+    if entries.is_multiple_of(ways) && (entries / ways).is_power_of_two() {
         return Ok(entries / ways);
     }
-    let nearest = (1..=entries)
-        .filter(|w| entries % w == 0 && (entries / w).is_power_of_two())
-        .min_by_key(|w| (w.abs_diff(ways), u64::MAX - w));
-    let would = nearest.map_or(String::new(), |w| format!(": {w} ways would be"));
+    let possible = (0..=entries.trailing_zeros()).map(|doublings| entries >> doublings);
+    let nearest = possible.min_by_key(|possible| possible.abs_diff(ways));
+    let would = nearest.map_or(String::new(), |ways| format!(": {ways} ways would be"));
     Err(format!("{entries} entries in {ways} ways is not a power-of-two number of sets{would}"))
 }
 
@@ -250,7 +249,7 @@ impl Problems {
                 format!("{at}.line"),
                 format!("lines of {line} bytes; use a power of two from 8 to the base page"),
             );
-        } else if cache.ways == 0 || cache.bytes == 0 || cache.bytes % (line * u64::from(cache.ways)) != 0 {
+        } else if cache.ways == 0 || cache.bytes == 0 || !cache.bytes.is_multiple_of(line * u64::from(cache.ways)) {
             let what = format!("{} bytes are not {} ways of whole {line}-byte lines", cache.bytes, cache.ways);
             self.add(&at, what);
         } else if cache.bytes > 1 << 40 {

@@ -247,6 +247,7 @@ fn impossible_machines_are_refused_by_name() {
             "[2048, \"P\"]",
             "tlb.l2: 2048 entries in 12 ways is not a power-of-two number of sets: 16 ways",
         ),
+        ("[1536, \"P\"]", "[4294967295, \"P\"]", "tlb.l2: 4294967295 entries in 12 ways"),
         ("[1536, \"P\"]", "[0, \"P\"]", "tlb.l2: 0 entries in 12 ways hold nothing"),
         ("[1536, \"P\"]", "[4, \"P\"]", "tlb.l2: 12 ways are more than the 4 entries"),
         ("[\"lru\", ", "[\"tree-plru\", ", "tlb.l2.replacement: tree-plru over 12 ways"),
