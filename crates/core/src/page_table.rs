@@ -12,11 +12,14 @@ use crate::{PageShift, PhysAddr, Pte, Vpn};
 pub struct Layout {
     /// Size of a base page.
     pub base: PageShift,
-    /// Index bits of each level, leaf level first; one to five of them. An entry takes eight bytes.
+    /// Index bits of each level, leaf level first; at most [`Layout::MOST_LEVELS`]. An entry takes eight bytes.
     pub bits: Vec<u8>,
 }
 
 impl Layout {
+    /// The deepest table there may be.
+    pub const MOST_LEVELS: usize = 8;
+
     /// Four levels of nine bits over 4 KB pages: x86-64.
     pub fn x86_64() -> Layout {
         Layout { base: PageShift(12), bits: vec![9, 9, 9, 9] }
@@ -51,11 +54,6 @@ impl Layout {
     /// Bytes of a node at `level`.
     pub fn node_bytes(&self, level: usize) -> u64 {
         8 << self.bits[level]
-    }
-
-    fn index(&self, level: usize, vpn: Vpn) -> usize {
-        let low = self.span(level).0 - self.base.0;
-        (vpn.0 >> low & ((1 << self.bits[level]) - 1)) as usize
     }
 }
 
@@ -133,6 +131,8 @@ fn decode(word: u64) -> Slot {
 #[derive(Clone, Debug)]
 pub struct PageTable {
     layout: Layout,
+    /// For each level the order of what an entry spans, and the mask of an index.
+    levels: [(u8, u64); Layout::MOST_LEVELS],
     words: Vec<u64>,
     /// Freed nodes by level.
     free: Vec<Vec<NodeId>>,
@@ -145,7 +145,12 @@ const HEAD: usize = 2;
 impl PageTable {
     /// An empty table: its root only. `None` when there is no frame for it.
     pub fn new(layout: Layout, frames: &mut impl FrameSource) -> Option<PageTable> {
-        let mut table = PageTable { free: vec![Vec::new(); layout.levels()], layout, words: Vec::new(), bytes: 0 };
+        let mut levels = [(0, 0); Layout::MOST_LEVELS];
+        for (level, slot) in levels.iter_mut().enumerate().take(layout.levels()) {
+            *slot = (layout.span(level).order(layout.base), (1 << layout.bits[level]) - 1);
+        }
+        let free = vec![Vec::new(); layout.levels()];
+        let mut table = PageTable { layout, levels, words: Vec::new(), free, bytes: 0 };
         table.add_node(table.layout.levels() - 1, frames)?;
         Some(table)
     }
@@ -169,7 +174,8 @@ impl PageTable {
     /// The index of `vpn` in nodes of `level`.
     #[inline(always)]
     pub fn index(&self, level: usize, vpn: Vpn) -> usize {
-        self.layout.index(level, vpn)
+        let (order, mask) = self.levels[level];
+        (vpn.0 >> order & mask) as usize
     }
 
     /// Where entry `index` of `node` lies.

@@ -1,330 +1,342 @@
 //! The set-associative array that TLBs, walk caches and caches are all made of.
 //!
 //! Tags and payloads lie in separate arrays. Under LRU the ways of a set stand in order of recency, so that a hit on
-//! the most recently used way is one compare and no write, and the victim is always the last way. The other policies
-//! keep ways in place and one word of state a set.
+//! the most recently used way is one compare and no write, and the victim is always the last way; sets of the usual
+//! widths are compared and moved as a few vectors. The other policies keep ways in place ([`crate::placed`]).
 
 use crate::config::Replacement;
-use reach_core::Random;
+use crate::placed::Placed;
 
 /// A tag that no entry ever has.
 pub(crate) const EMPTY: u64 = 0;
 
 /// Tagged words in sets of equally many ways. The owner chooses set and tag; a tag must never be zero.
 #[derive(Clone, Debug)]
-pub(crate) struct Array<W> {
-    ways: usize,
-    tags: Vec<u64>,
-    words: Vec<W>,
-    policy: Policy,
+pub(crate) enum Array<T> {
+    One(Recent<1, T>),
+    Two(Recent<2, T>),
+    Four(Recent<4, T>),
+    Eight(Recent<8, T>),
+    Twelve(Recent<12, T>),
+    Sixteen(Recent<16, T>),
+    Wide(Wide<T>),
+    Placed(Placed<T>),
 }
 
-#[derive(Clone, Debug)]
-enum Policy {
-    Lru,
-    TreePlru(Vec<u64>),
-    Nru(Vec<u64>),
-    Random(Random),
-}
-
-/// Calls `f::<WAYS>` for the widths that machines have, so that their loops unroll into a few vector instructions.
-macro_rules! by_ways {
-    ($ways:expr, $f:ident($($arg:expr),*), $otherwise:expr) => {
-        match $ways {
-            2 => $f::<2, _>($($arg),*),
-            4 => $f::<4, _>($($arg),*),
-            8 => $f::<8, _>($($arg),*),
-            12 => $f::<12, _>($($arg),*),
-            16 => $f::<16, _>($($arg),*),
-            _ => $otherwise,
+/// Calls a method of whichever kind of array it is.
+macro_rules! each {
+    ($array:expr, $a:ident => $call:expr) => {
+        match $array {
+            Array::One($a) => $call,
+            Array::Two($a) => $call,
+            Array::Four($a) => $call,
+            Array::Eight($a) => $call,
+            Array::Twelve($a) => $call,
+            Array::Sixteen($a) => $call,
+            Array::Wide($a) => $call,
+            Array::Placed($a) => $call,
         }
     };
 }
 
-impl<W: Copy + Default> Array<W> {
+impl<T: Copy + Default> Array<T> {
     /// An empty array. `ways` divides `entries`; under tree-PLRU there are at most 64 ways.
-    pub fn new(entries: usize, ways: usize, replacement: Replacement, seed: u64) -> Array<W> {
+    pub fn new(entries: usize, ways: usize, replacement: Replacement, seed: u64) -> Array<T> {
         assert!(ways > 0 && entries % ways == 0, "{entries} entries in {ways} ways");
         let sets = entries / ways;
-        let policy = match replacement {
-            Replacement::Lru => Policy::Lru,
-            Replacement::TreePlru => Policy::TreePlru(vec![0; sets]),
-            Replacement::Nru => Policy::Nru(vec![0; sets * ways.div_ceil(64)]),
-            Replacement::Random => Policy::Random(Random::new(seed)),
-        };
-        Array { ways, tags: vec![EMPTY; entries], words: vec![W::default(); entries], policy }
+        match (replacement, ways) {
+            (Replacement::Lru, 1) => Array::One(Recent::new(sets)),
+            (Replacement::Lru, 2) => Array::Two(Recent::new(sets)),
+            (Replacement::Lru, 4) => Array::Four(Recent::new(sets)),
+            (Replacement::Lru, 8) => Array::Eight(Recent::new(sets)),
+            (Replacement::Lru, 12) => Array::Twelve(Recent::new(sets)),
+            (Replacement::Lru, 16) => Array::Sixteen(Recent::new(sets)),
+            (Replacement::Lru, _) => Array::Wide(Wide::new(sets, ways)),
+            _ => Array::Placed(Placed::new(sets, ways, replacement, seed)),
+        }
     }
 
     /// How many sets.
     pub fn sets(&self) -> usize {
-        self.tags.len() / self.ways
-    }
-
-    /// Whether a hit on the first way of a set changes nothing, so that [`Array::first_is`] is a whole lookup.
-    pub fn is_lru(&self) -> bool {
-        matches!(self.policy, Policy::Lru)
-    }
-
-    /// The word of the first way of `set`, when its tag is `tag`. Only a lookup under LRU.
-    #[inline(always)]
-    pub fn first(&self, set: usize, tag: u64) -> Option<W> {
-        let at = set * self.ways;
-        if self.tags[at] == tag { Some(self.words[at]) } else { None }
+        each!(self, a => a.sets())
     }
 
     /// Looks `tag` up in `set` and notes the use. The word may be changed in place.
     #[inline(always)]
-    pub fn lookup(&mut self, set: usize, tag: u64) -> Option<&mut W> {
-        let at = set * self.ways;
-        if self.tags[at] == tag && self.is_lru() {
-            return Some(&mut self.words[at]);
-        }
-        let way = find(&self.tags[at..at + self.ways], tag)?;
-        Some(self.promote(set, way))
+    pub fn lookup(&mut self, set: usize, tag: u64) -> Option<&mut T> {
+        each!(self, a => a.lookup(set, tag))
     }
 
-    /// Notes a use of `way`; returns its word.
+    /// The word of the most recently used entry of `set`, when its tag is `tag`: a whole lookup where it succeeds,
+    /// since a hit there changes nothing. Only under LRU.
     #[inline(always)]
-    fn promote(&mut self, set: usize, way: usize) -> &mut W {
-        let at = set * self.ways;
-        match &mut self.policy {
-            Policy::Lru => {
-                let (tag, word) = (self.tags[at + way], self.words[at + way]);
-                push_front(&mut self.tags[at..=at + way], tag);
-                push_front(&mut self.words[at..=at + way], word);
-                return &mut self.words[at];
-            }
-            Policy::TreePlru(trees) => plru_touch(&mut trees[set], self.ways, way),
-            Policy::Nru(bits) => {
-                let words = self.ways.div_ceil(64);
-                nru_touch(&mut bits[set * words..][..words], self.ways, way);
-            }
-            Policy::Random(_) => {}
+    pub fn first(&self, set: usize, tag: u64) -> Option<T> {
+        match self {
+            Array::One(a) => a.first(set, tag),
+            Array::Two(a) => a.first(set, tag),
+            Array::Four(a) => a.first(set, tag),
+            Array::Eight(a) => a.first(set, tag),
+            Array::Twelve(a) => a.first(set, tag),
+            Array::Sixteen(a) => a.first(set, tag),
+            Array::Wide(a) => a.first(set, tag),
+            Array::Placed(_) => None,
         }
-        &mut self.words[at + way]
     }
 
     /// Enters `tag`, which a lookup has just missed, with `word`. Returns the entry that had to go.
     #[inline(always)]
-    pub fn insert(&mut self, set: usize, tag: u64, word: W) -> Option<(u64, W)> {
+    pub fn insert(&mut self, set: usize, tag: u64, word: T) -> Option<(u64, T)> {
         debug_assert_ne!(tag, EMPTY);
-        let at = set * self.ways;
-        if self.is_lru() {
-            // The last way is the oldest, or free.
-            let (tags, words) = (&mut self.tags[at..at + self.ways], &mut self.words[at..at + self.ways]);
-            debug_assert!(!tags.contains(&tag), "insertion of what is there");
-            let old = (tags[tags.len() - 1], words[words.len() - 1]);
-            by_ways!(tags.len(), shift(tags, tag), push_front(tags, tag));
-            by_ways!(words.len(), shift(words, word), push_front(words, word));
-            return (old.0 != EMPTY).then_some(old);
-        }
-        self.replace(set, tag, word)
+        let (old, word) = each!(self, a => a.insert(set, tag, word));
+        (old != EMPTY).then_some((old, word))
     }
 
-    /// Insertion where ways stay in place.
-    fn replace(&mut self, set: usize, tag: u64, word: W) -> Option<(u64, W)> {
-        let at = set * self.ways;
-        let free = find(&self.tags[at..at + self.ways], EMPTY);
-        let way = free.unwrap_or_else(|| match &mut self.policy {
-            Policy::TreePlru(trees) => plru_victim(trees[set], self.ways),
-            Policy::Nru(bits) => {
-                let words = self.ways.div_ceil(64);
-                nru_victim(&bits[set * words..][..words], self.ways)
+    /// Removes `tag` from `set`. Returns whether it was there.
+    pub fn remove(&mut self, set: usize, tag: u64) -> bool {
+        each!(self, a => match find_in_many(a.set(set).0, tag) {
+            Some(way) => {
+                a.vacate(set, way);
+                true
             }
-            Policy::Random(random) => random.below(self.ways as u64) as usize,
-            Policy::Lru => unreachable!("ways move under LRU"),
-        });
-        let old = (self.tags[at + way], self.words[at + way]);
-        self.tags[at + way] = tag;
-        *self.promote(set, way) = word;
-        (old.0 != EMPTY).then_some(old)
+            None => false,
+        })
     }
 
-    /// Removes `tag` from `set`. Returns its word.
-    pub fn remove(&mut self, set: usize, tag: u64) -> Option<W> {
-        let at = set * self.ways;
-        let way = find(&self.tags[at..at + self.ways], tag)?;
-        let word = self.words[at + way];
-        self.vacate(set, way);
-        Some(word)
-    }
-
-    /// Removes every entry of which `doomed(tag, word)` says so; tells `gone` of each.
-    pub fn retain(&mut self, mut doomed: impl FnMut(u64, W) -> bool, mut gone: impl FnMut(u64, W)) {
-        for set in 0..self.sets() {
-            let at = set * self.ways;
+    /// Removes every entry for whose tag `doomed` says so.
+    pub fn remove_all(&mut self, doomed: impl Fn(u64) -> bool) {
+        each!(self, a => for set in 0..a.sets() {
             // From the last way on, so that closing a gap does not move what is still to be seen.
-            for way in (0..self.ways).rev() {
-                let (tag, word) = (self.tags[at + way], self.words[at + way]);
-                if tag != EMPTY && doomed(tag, word) {
-                    self.vacate(set, way);
-                    gone(tag, word);
+            for way in (0..a.set(set).0.len()).rev() {
+                let tag = a.set(set).0[way];
+                if tag != EMPTY && doomed(tag) {
+                    a.vacate(set, way);
                 }
             }
-        }
+        })
     }
 
-    /// Frees a way. Under LRU the gap closes, so that free ways stand last.
+    /// All entries.
+    pub fn entries(&self) -> Vec<(u64, T)> {
+        each!(self, a => {
+            let sets = (0..a.sets()).map(|set| a.set(set));
+            sets.flat_map(|(tags, words)| tags.iter().copied().zip(words.iter().copied()))
+                .filter(|(tag, _)| *tag != EMPTY)
+                .collect()
+        })
+    }
+}
+
+/// LRU sets of a width known to the compiler, in order of recency.
+#[derive(Clone, Debug)]
+pub(crate) struct Recent<const WAYS: usize, T> {
+    tags: Vec<[u64; WAYS]>,
+    words: Vec<[T; WAYS]>,
+}
+
+impl<const WAYS: usize, T: Copy + Default> Recent<WAYS, T> {
+    fn new(sets: usize) -> Self {
+        Recent { tags: vec![[EMPTY; WAYS]; sets], words: vec![[T::default(); WAYS]; sets] }
+    }
+
+    fn sets(&self) -> usize {
+        self.tags.len()
+    }
+
+    fn set(&self, set: usize) -> (&[u64], &[T]) {
+        (&self.tags[set], &self.words[set])
+    }
+
+    #[inline(always)]
+    fn first(&self, set: usize, tag: u64) -> Option<T> {
+        if self.tags[set][0] == tag { Some(self.words[set][0]) } else { None }
+    }
+
+    #[inline(always)]
+    fn lookup(&mut self, set: usize, tag: u64) -> Option<&mut T> {
+        let tags = &mut self.tags[set];
+        if tags[0] == tag {
+            return Some(&mut self.words[set][0]);
+        }
+        let way = find(tags, tag)?;
+        to_front(tags, way);
+        let words = &mut self.words[set];
+        to_front(words, way);
+        Some(&mut words[0])
+    }
+
+    #[inline(always)]
+    fn insert(&mut self, set: usize, tag: u64, word: T) -> (u64, T) {
+        let (tags, words) = (&mut self.tags[set], &mut self.words[set]);
+        debug_assert!(!tags.contains(&tag), "insertion of what is there");
+        // The last way is the oldest, or free.
+        let old = (tags[WAYS - 1], words[WAYS - 1]);
+        push_front(tags, tag);
+        push_front(words, word);
+        old
+    }
+
     fn vacate(&mut self, set: usize, way: usize) {
-        let at = set * self.ways;
-        if self.is_lru() {
-            self.tags[at + way..at + self.ways].rotate_left(1);
-            self.words[at + way..at + self.ways].rotate_left(1);
-            self.tags[at + self.ways - 1] = EMPTY;
-        } else {
-            self.tags[at + way] = EMPTY;
-            if let Policy::Nru(bits) = &mut self.policy {
-                bits[set * self.ways.div_ceil(64) + way / 64] &= !(1 << (way % 64));
-            }
-        }
-    }
-
-    /// All entries: set, tag, word.
-    pub fn entries(&self) -> impl Iterator<Item = (usize, u64, W)> {
-        let ways = self.ways;
-        let pairs = self.tags.iter().zip(&self.words).enumerate();
-        pairs.filter(|(_, (tag, _))| **tag != EMPTY).map(move |(i, (&tag, &word))| (i / ways, tag, word))
+        self.tags[set][way..].rotate_left(1);
+        self.words[set][way..].rotate_left(1);
+        self.tags[set][WAYS - 1] = EMPTY;
     }
 }
 
-/// The index of `tag`.
+/// The index of `tag`, all ways at once.
 #[inline(always)]
-fn find(tags: &[u64], tag: u64) -> Option<usize> {
-    by_ways!(tags.len(), find_among(tags, tag), find_in_many(tags, tag))
-}
-
-/// All ways at once without branches, which compilers turn into vector compares.
-#[inline(always)]
-fn find_among<const WAYS: usize, T: Copy + PartialEq>(tags: &[T], tag: T) -> Option<usize> {
-    let tags: &[T; WAYS] = tags.try_into().expect("called for this width");
+fn find<const WAYS: usize>(tags: &[u64; WAYS], tag: u64) -> Option<usize> {
     let mut hits = 0u32;
-    for (i, &t) in tags.iter().enumerate() {
-        hits |= u32::from(t == tag) << i;
+    let (fours, rest) = tags.as_chunks::<4>();
+    for (i, four) in fours.iter().enumerate() {
+        hits |= equal(four, tag) << (4 * i);
     }
-    (hits != 0).then(|| hits.trailing_zeros() as usize)
+    for (i, &t) in rest.iter().enumerate() {
+        hits |= u32::from(t == tag) << (4 * fours.len() + i);
+    }
+    if hits == 0 { None } else { Some(hits.trailing_zeros() as usize) }
 }
 
-/// Eight at a time.
+/// Which of four words equal `word`, as bits. Written out because compilers turn the plain loop into twenty
+/// instructions rather than these three.
+#[cfg(all(target_arch = "x86_64", target_feature = "avx2"))]
 #[inline(always)]
-fn find_in_many(tags: &[u64], tag: u64) -> Option<usize> {
-    let mut chunks = tags.chunks_exact(8);
-    let mut base = 0;
-    for chunk in &mut chunks {
-        if let Some(i) = find_among::<8, _>(chunk, tag) {
-            return Some(base + i);
-        }
-        base += 8;
+fn equal(four: &[u64; 4], word: u64) -> u32 {
+    use std::arch::x86_64::{
+        _mm256_castsi256_pd, _mm256_cmpeq_epi64, _mm256_loadu_si256, _mm256_movemask_pd, _mm256_set1_epi64x,
+    };
+    // SAFETY: AVX2 is enabled for this whole build; the load reads the 32 bytes that `four` refers to.
+    unsafe {
+        let four = _mm256_loadu_si256(four.as_ptr().cast());
+        let same = _mm256_cmpeq_epi64(four, _mm256_set1_epi64x(word as i64));
+        _mm256_movemask_pd(_mm256_castsi256_pd(same)) as u32
     }
-    chunks.remainder().iter().position(|&t| t == tag).map(|i| base + i)
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_feature = "avx2")))]
+#[inline(always)]
+fn equal(four: &[u64; 4], word: u64) -> u32 {
+    four.iter().enumerate().map(|(i, &w)| u32::from(w == word) << i).sum()
+}
+
+/// Moves element `way` to the front and those before it back by one: every element chooses between itself and the one
+/// before.
+#[inline(always)]
+fn to_front<const WAYS: usize, T: Copy>(words: &mut [T; WAYS], way: usize) {
+    let old = *words;
+    words[0] = old[way];
+    for i in 1..WAYS {
+        words[i] = if i <= way { old[i - 1] } else { old[i] };
+    }
 }
 
 /// Moves all elements back by one, the last out, and puts `first` in front.
 #[inline(always)]
-fn push_front<T: Copy>(words: &mut [T], first: T) {
-    words.copy_within(0..words.len() - 1, 1);
-    words[0] = first;
-}
-
-/// [`push_front`] for a set of known width.
-#[inline(always)]
-fn shift<const WAYS: usize, T: Copy>(words: &mut [T], first: T) {
-    let words: &mut [T; WAYS] = words.try_into().expect("called for this width");
+fn push_front<const WAYS: usize, T: Copy>(words: &mut [T; WAYS], first: T) {
     let old = *words;
     words[0] = first;
     words[1..].copy_from_slice(&old[..WAYS - 1]);
 }
 
-/// Points every node on the way to `way` at the other side. Node 1 is the root; children of `i` are `2i` and `2i + 1`.
-fn plru_touch(tree: &mut u64, ways: usize, way: usize) {
-    let mut node = 1;
-    let mut half = ways / 2;
-    while half > 0 {
-        let right = way & half != 0;
-        *tree = *tree & !(1 << node) | u64::from(!right) << node;
-        node = 2 * node + usize::from(right);
-        half /= 2;
-    }
+/// LRU sets of any width, in order of recency: the fully associative.
+#[derive(Clone, Debug)]
+pub(crate) struct Wide<T> {
+    ways: usize,
+    tags: Vec<u64>,
+    words: Vec<T>,
 }
 
-/// Follows the tree from the root.
-fn plru_victim(tree: u64, ways: usize) -> usize {
-    let mut node = 1;
-    let mut way = 0;
-    let mut half = ways / 2;
-    while half > 0 {
-        let right = tree >> node & 1 != 0;
-        if right {
-            way |= half;
+impl<T: Copy + Default> Wide<T> {
+    fn new(sets: usize, ways: usize) -> Self {
+        Wide { ways, tags: vec![EMPTY; sets * ways], words: vec![T::default(); sets * ways] }
+    }
+
+    fn sets(&self) -> usize {
+        self.tags.len() / self.ways
+    }
+
+    fn set(&self, set: usize) -> (&[u64], &[T]) {
+        let at = set * self.ways;
+        (&self.tags[at..at + self.ways], &self.words[at..at + self.ways])
+    }
+
+    #[inline(always)]
+    fn first(&self, set: usize, tag: u64) -> Option<T> {
+        let at = set * self.ways;
+        if self.tags[at] == tag { Some(self.words[at]) } else { None }
+    }
+
+    #[inline]
+    fn lookup(&mut self, set: usize, tag: u64) -> Option<&mut T> {
+        let at = set * self.ways;
+        let tags = &mut self.tags[at..at + self.ways];
+        let words = &mut self.words[at..at + self.ways];
+        if tags[0] == tag {
+            return Some(&mut words[0]);
         }
-        node = 2 * node + usize::from(right);
-        half /= 2;
+        let way = find_in_many(tags, tag)?;
+        tags.copy_within(0..way, 1);
+        tags[0] = tag;
+        let word = words[way];
+        words.copy_within(0..way, 1);
+        words[0] = word;
+        Some(&mut words[0])
     }
-    way
+
+    #[inline]
+    fn insert(&mut self, set: usize, tag: u64, word: T) -> (u64, T) {
+        let at = set * self.ways;
+        let tags = &mut self.tags[at..at + self.ways];
+        let words = &mut self.words[at..at + self.ways];
+        let last = self.ways - 1;
+        let old = (tags[last], words[last]);
+        tags.copy_within(0..last, 1);
+        tags[0] = tag;
+        words.copy_within(0..last, 1);
+        words[0] = word;
+        old
+    }
+
+    fn vacate(&mut self, set: usize, way: usize) {
+        let at = set * self.ways;
+        self.tags[at + way..at + self.ways].rotate_left(1);
+        self.words[at + way..at + self.ways].rotate_left(1);
+        self.tags[at + self.ways - 1] = EMPTY;
+    }
 }
 
-/// Sets the reference bit of `way`; when all ways that hold something are then referenced, clears the others.
-fn nru_touch(bits: &mut [u64], ways: usize, way: usize) {
-    bits[way / 64] |= 1 << (way % 64);
-    let all = (0..ways).all(|w| bits[w / 64] >> (w % 64) & 1 != 0);
-    if all {
-        bits.fill(0);
-        bits[way / 64] |= 1 << (way % 64);
+/// The index of `tag`, sixteen ways at a time.
+#[inline(always)]
+pub(crate) fn find_in_many(tags: &[u64], tag: u64) -> Option<usize> {
+    let (chunks, rest) = tags.as_chunks::<16>();
+    for (i, chunk) in chunks.iter().enumerate() {
+        if let Some(way) = find(chunk, tag) {
+            return Some(16 * i + way);
+        }
     }
-}
-
-/// The first way whose reference bit is clear.
-fn nru_victim(bits: &[u64], ways: usize) -> usize {
-    (0..ways).find(|w| bits[w / 64] >> (w % 64) & 1 == 0).unwrap_or(0)
+    rest.iter().position(|&t| t == tag).map(|way| 16 * chunks.len() + way)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn full(replacement: Replacement) -> Array<u64> {
-        let mut array = Array::new(4, 4, replacement, 1);
-        for tag in 1..=4 {
-            assert_eq!(array.insert(0, tag, tag * 10), None);
+    #[test]
+    fn lru_evicts_the_least_recent_in_every_width() {
+        for ways in [4, 5, 8, 12, 16, 40] {
+            let mut array = Array::new(ways as usize, ways as usize, Replacement::Lru, 0);
+            for tag in 1..=ways {
+                assert_eq!(array.insert(0, tag, tag * 10), None);
+            }
+            assert_eq!(array.lookup(0, 1), Some(&mut 10));
+            assert_eq!(array.insert(0, 50, 500), Some((2, 20)), "{ways} ways");
+            assert!(array.remove(0, 3) && !array.remove(0, 3));
+            assert_eq!(array.insert(0, 60, 600), None);
+            assert_eq!(array.insert(0, 70, 700), Some((4, 40)));
+            *array.lookup(0, 50).unwrap() = 501;
+            assert_eq!(array.first(0, 50), Some(501));
+            array.remove_all(|tag| tag < 50);
+            assert_eq!(array.entries(), [(50, 501), (70, 700), (60, 600)]);
         }
-        array
-    }
-
-    #[test]
-    fn lru_evicts_the_least_recent() {
-        let mut array = full(Replacement::Lru);
-        assert_eq!(array.lookup(0, 1), Some(&mut 10));
-        assert_eq!(array.insert(0, 5, 50), Some((2, 20)));
-        assert_eq!(array.remove(0, 3), Some(30));
-        assert_eq!(array.insert(0, 6, 60), None);
-        assert_eq!(array.insert(0, 7, 70), Some((4, 40)));
-        assert_eq!(array.lookup(0, 7), Some(&mut 70));
-    }
-
-    #[test]
-    fn plru_evicts_away_from_the_last_use() {
-        let mut array = full(Replacement::TreePlru);
-        array.lookup(0, 1);
-        // Ways in place 1 2 3 4; last uses 4 then 1: the tree points right, and there away from 4.
-        assert_eq!(array.insert(0, 5, 50), Some((3, 30)));
-    }
-
-    #[test]
-    fn nru_clears_the_others_when_all_are_referenced() {
-        let mut array = full(Replacement::Nru);
-        // The fourth insertion set the last bit and cleared the first three.
-        assert_eq!(array.insert(0, 5, 50), Some((1, 10)));
-        array.lookup(0, 2);
-        assert_eq!(array.insert(0, 6, 60), Some((3, 30)));
-    }
-
-    #[test]
-    fn random_is_seeded() {
-        let run = |seed| {
-            let mut array = Array::new(8, 8, Replacement::Random, seed);
-            (1..100).filter_map(|tag| array.insert(0, tag, 0)).map(|e| e.0).collect::<Vec<_>>()
-        };
-        assert_eq!(run(1), run(1));
-        assert_ne!(run(1), run(2));
     }
 
     #[test]
@@ -336,8 +348,6 @@ mod tests {
         for tag in (1..=91).rev() {
             assert_eq!(array.lookup(0, tag), Some(&mut { tag }));
         }
-        let mut gone = Vec::new();
-        array.retain(|tag, _| tag % 2 == 0, |tag, _| gone.push(tag));
-        assert_eq!((gone.len(), array.entries().count()), (45, 46));
+        assert_eq!(array.lookup(0, 92), None);
     }
 }

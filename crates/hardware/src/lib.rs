@@ -7,6 +7,7 @@ pub mod config;
 mod counters;
 mod fold;
 mod mmu;
+mod placed;
 mod tlb;
 mod walk;
 

@@ -169,14 +169,13 @@ impl Mmu {
             Some(caches) => self.run_cached(segment, cursor, table, caches),
             None if self.foldable => {
                 cursor.unfolded |= shot && cursor.raw > 0;
-                run_on_best_processor(self, segment, cursor, table)
+                self.run_folded(segment, cursor, table)
             }
             None => self.run_raw(segment, cursor, table),
         }
     }
 
     /// The hot loop: folded references.
-    #[inline(always)]
     fn run_folded(&mut self, segment: &Segment, cursor: &mut Cursor, table: &mut PageTable) -> Why {
         if cursor.unfolded {
             if let Some(why) = self.leave_stale_pages(segment, cursor, table) {
@@ -406,6 +405,7 @@ impl Mmu {
     }
 
     /// The processor writes the dirty bit: one page-table entry read and written.
+    #[cold]
     fn set_dirty(&mut self, vpn: Vpn, table: &mut PageTable, caches: Option<&mut Caches>) {
         let (node, index) = table.find(vpn).expect("what a TLB holds, the page table holds");
         table.mark(node, index, Pte::ACCESSED | Pte::DIRTY);
@@ -498,6 +498,7 @@ impl Mmu {
     }
 
     /// Translation without cost. Faults and first writes remain: the same work is left for the operating system.
+    #[inline(never)]
     fn translate_free(&mut self, kind: Kind, vpn: Vpn, table: &mut PageTable) -> Result<Pte, Why> {
         let fault = |cause| Err(Why::Fault(Fault { vpn, kind, cause }));
         let Some((node, index)) = table.find(vpn) else { return fault(Cause::Missing) };
@@ -547,22 +548,4 @@ fn allows(pte: Pte, kind: Kind) -> bool {
 #[inline(always)]
 fn physical(pte: Pte, addr: u64, base: PageShift) -> PhysAddr {
     PhysAddr(pte.pfn().addr(base).0 | addr & (pte.shift().bytes() - 1))
-}
-
-#[cfg(target_arch = "x86_64")]
-fn run_on_best_processor(mmu: &mut Mmu, segment: &Segment, cursor: &mut Cursor, table: &mut PageTable) -> Why {
-    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
-    fn with_avx2(mmu: &mut Mmu, segment: &Segment, cursor: &mut Cursor, table: &mut PageTable) -> Why {
-        mmu.run_folded(segment, cursor, table)
-    }
-    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("bmi2") {
-        // SAFETY: the features were found on this processor; every x86-64 with AVX2 and BMI2 has BMI1 and LZCNT.
-        return unsafe { with_avx2(mmu, segment, cursor, table) };
-    }
-    mmu.run_folded(segment, cursor, table)
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn run_on_best_processor(mmu: &mut Mmu, segment: &Segment, cursor: &mut Cursor, table: &mut PageTable) -> Why {
-    mmu.run_folded(segment, cursor, table)
 }

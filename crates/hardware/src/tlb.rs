@@ -51,12 +51,10 @@ pub(crate) struct TlbArray {
     pub array: Array<u64>,
     set_mask: u64,
     set_bits: u32,
-    /// Per page size of the machine: the binary logarithm of its base pages, whether it may be held here, and how many
-    /// are now.
+    /// Per page size of the machine: the binary logarithm of its base pages, and whether it may be held here.
     orders: [u8; SIZES],
     takes: [bool; SIZES],
-    live: [u32; SIZES],
-    /// Sizes with `live > 0`, as bits.
+    /// Sizes that have been held here since the start, as bits: only these are looked for.
     present: u32,
     pub level: u8,
     pub latency: u32,
@@ -118,7 +116,6 @@ impl Tlbs {
                 array,
                 orders: per_size(machine, |s| s.0 - machine.sizes[0].0),
                 takes: per_size(machine, |s| tlb.sizes.contains(&s)),
-                live: [0; SIZES],
                 present: 0,
                 level: tlb.level,
                 latency: tlb.latency,
@@ -174,7 +171,7 @@ impl Tlbs {
     /// The array whose first way decides nearly all lookups of `kind`: the first one asked, if it is LRU.
     pub fn front(&self, kind: Kind) -> Option<usize> {
         let &(first, _) = self.paths[kind as usize].probes.first()?;
-        self.arrays[first].array.is_lru().then_some(first)
+        Some(first)
     }
 
     /// The front's translation of base page `vpn`, when it is the most recently used of its set.
@@ -246,33 +243,26 @@ impl Tlbs {
         for a in &mut self.arrays {
             let few = pages <= 8 && !a.lends;
             if few {
-                for size in 0..sizes.len() {
-                    let order = sizes[size].0 - base.0;
+                for size in (0..sizes.len()).filter(|size| a.present >> size & 1 != 0) {
+                    let order = a.orders[size];
                     for number in vpn.0 >> order..=(end - 1) >> order {
-                        let tag = context.tag(size as u64, number);
-                        if a.live[size] > 0 && a.array.remove((number & a.set_mask) as usize, tag).is_some() {
-                            a.forget(tag);
-                        }
+                        a.array.remove((number & a.set_mask) as usize, context.tag(size as u64, number));
                     }
                 }
                 continue;
             }
-            let TlbArray { array, live, present, .. } = a;
-            array.retain(
-                |tag, _| {
-                    let what = (tag >> WHAT_AT & 31) as usize;
-                    if !context.owns(tag) {
-                        return false;
-                    }
-                    if what >= TABLES as usize {
-                        return true;
-                    }
-                    let order = sizes[what].0 - base.0;
-                    let first = (tag & ((1 << WHAT_AT) - 1)) << order;
-                    first < end && first + (1 << order) > vpn.0
-                },
-                |tag, _| forget(live, present, tag),
-            );
+            a.array.remove_all(|tag| {
+                if !context.owns(tag) {
+                    return false;
+                }
+                let what = (tag >> WHAT_AT & 31) as usize;
+                if what >= TABLES as usize {
+                    return true;
+                }
+                let order = sizes[what].0 - base.0;
+                let first = (tag & ((1 << WHAT_AT) - 1)) << order;
+                first < end && first + (1 << order) > vpn.0
+            });
         }
     }
 
@@ -280,7 +270,7 @@ impl Tlbs {
     pub fn translations(&self, context: Context) -> Vec<(usize, Vpn, Pte)> {
         let mut found = Vec::new();
         for (index, a) in self.arrays.iter().enumerate() {
-            for (_, tag, word) in a.array.entries() {
+            for (tag, word) in a.array.entries() {
                 let what = (tag >> WHAT_AT & 31) as usize;
                 if context.owns(tag) && what < TABLES as usize {
                     let number = tag & ((1 << WHAT_AT) - 1);
@@ -297,10 +287,7 @@ impl TlbArray {
     fn enter(&mut self, size: usize, context: Context, vpn: Vpn, pte: Pte) {
         let number = vpn.0 >> self.orders[size];
         let tag = context.tag(size as u64, number);
-        if let Some((tag, _)) = self.array.insert((number & self.set_mask) as usize, tag, pte.0) {
-            self.forget(tag);
-        }
-        self.live[size] += 1;
+        self.array.insert((number & self.set_mask) as usize, tag, pte.0);
         self.present |= 1 << size;
     }
 
@@ -327,24 +314,7 @@ impl TlbArray {
     #[inline]
     pub fn enter_table(&mut self, context: Context, level: usize, number: u64, word: u64) {
         let set = (number & self.set_mask) as usize;
-        if let Some((tag, _)) = self.array.insert(set, context.table_tag(level, number), word) {
-            self.forget(tag);
-        }
-    }
-
-    fn forget(&mut self, tag: u64) {
-        forget(&mut self.live, &mut self.present, tag);
-    }
-}
-
-/// Takes the entry with `tag` out of the books. Table entries are not in them.
-fn forget(live: &mut [u32; SIZES], present: &mut u32, tag: u64) {
-    let what = (tag >> WHAT_AT & 31) as usize;
-    if what < TABLES as usize {
-        live[what] -= 1;
-        if live[what] == 0 {
-            *present &= !(1 << what);
-        }
+        self.array.insert(set, context.table_tag(level, number), word);
     }
 }
 

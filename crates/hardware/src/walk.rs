@@ -95,7 +95,7 @@ impl WalkCaches {
     pub fn invalidate(&mut self, context: Context) {
         for home in &mut self.homes {
             if let Home::Own(array) = home {
-                array.retain(|tag, _| context.owns(tag), |_, _| {});
+                array.remove_all(|tag| context.owns(tag));
             }
         }
     }

@@ -151,11 +151,8 @@ impl Simulation {
         system: &reach_systems::Resolved,
         conditions: &Conditions,
     ) -> Result<Simulation, SimulationError> {
-        let boot = |what: String| SimulationError::Boot {
-            machine: machine.name.clone(),
-            system: system.spec().into(),
-            what,
-        };
+        let boot =
+            |what: String| SimulationError::Boot { machine: machine.name.clone(), system: system.spec().into(), what };
         let hardware = &machine.hardware;
         let cached = conditions.timing == Timing::InOrder;
         let mut options = reach_os::Options::linux(hardware.layout.clone(), hardware.sizes.clone(), conditions.memory);

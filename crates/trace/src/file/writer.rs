@@ -6,7 +6,7 @@ use super::encode::SegmentEncoder;
 use super::events::EventEncoder;
 use super::forms::is_fetch;
 use super::layout::{
-    Entry, HEADER_FIXED, MAGIC, MAX_METADATA, MAX_ITEMS, MAX_REFS, MAX_STREAM, SegmentHeader, VERSION, encode_index,
+    Entry, HEADER_FIXED, MAGIC, MAX_ITEMS, MAX_METADATA, MAX_REFS, MAX_STREAM, SegmentHeader, VERSION, encode_index,
 };
 use crate::TraceError;
 use reach_core::{BlockId, BlockTable, Chunk, Event, Kind, Ref, Remap, Span};
