@@ -124,6 +124,17 @@ fn decode(word: u64) -> Slot {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn prefetch(words: &[u64], at: usize) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: a prefetch reads nothing and faults nowhere, whatever the address.
+    unsafe { _mm_prefetch(words.as_ptr().wrapping_add(at).cast(), _MM_HINT_T0) }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn prefetch(_: &[u64], _: usize) {}
+
 /// A page table of one address space.
 ///
 /// All nodes stand in one vector, so that reading an entry is one load: first the node's physical address, then how
@@ -199,6 +210,22 @@ impl PageTable {
         let old = *word;
         *word = old | bits;
         *word != old
+    }
+
+    /// Tells this computer's own caches that the entry of `vpn` will be read soon. Changes nothing else.
+    #[inline(always)]
+    pub fn prefetch(&self, vpn: Vpn) {
+        let mut node = self.root();
+        for level in (0..self.layout.levels()).rev() {
+            let at = node.0 as usize + HEAD + self.index(level, vpn);
+            if level == 0 {
+                prefetch(&self.words, at);
+            } else if let Slot::Table(next) = decode(self.words[at]) {
+                node = next;
+            } else {
+                return;
+            }
+        }
     }
 
     /// The entries that a walk without walk caches reads for `vpn`, root first.

@@ -35,6 +35,9 @@ pub struct Cursor {
     unfolded: bool,
 }
 
+/// How many folded references the hot loop looks ahead.
+const AHEAD: usize = 6;
+
 /// Kernel data that a software handler reads and writes for each process lies here, outside all frames.
 const KERNEL_DATA: u64 = 1 << 45;
 
@@ -185,6 +188,14 @@ impl Mmu {
         let to_vpn = u32::from(self.base.0) - UNIT;
         let entries = &segment.entries[cursor.entry..];
         for (done, &entry) in entries.iter().enumerate() {
+            // Walks of far-flung references wait for this computer's memory; ask for it in good time.
+            if let Some(&ahead) = entries.get(done + AHEAD) {
+                let vpn = Vpn(ahead.page() >> to_vpn);
+                let front = self.fronts[ahead.kind() as usize];
+                if front.is_some_and(|front| self.tlbs.front_hit(front, self.context, vpn).is_none()) {
+                    table.prefetch(vpn);
+                }
+            }
             let vpn = Vpn(entry.page() >> to_vpn);
             let kind = entry.kind();
             if let Some(front) = self.fronts[kind as usize]

@@ -346,17 +346,17 @@ fn send(caches: &mut Caches, traffic: &Traffic) -> u64 {
 fn costs(machine: &machine::Resolved) -> Costs {
     let os = &machine.os;
     Costs {
-        trap: u64::from(os.syscall),
-        fault: u64::from(os.fault.saturating_sub(os.syscall)),
-        file_fault: u64::from(os.file_fault.saturating_sub(os.syscall)),
+        trap: u64::from(os.trap),
+        fault: u64::from(os.fault),
+        file_fault: u64::from(os.file_fault),
         fault_around_page: u64::from(os.fault_around_page),
         zero_millicycles_per_byte: u64::from(os.zero_per_byte),
         copy_millicycles_per_byte: u64::from(os.copy_per_byte),
         pte_write: u64::from(os.pte_write),
         shootdown: u64::from(os.shootdown),
-        fork: u64::from(os.fault),
+        fork: u64::from(os.fork),
         fork_per_pte: u64::from(os.fork_per_pte),
-        file_read: 0,
+        file_read: u64::from(os.read_in),
         file_read_millicycles_per_byte: u64::from(os.read_in_per_byte),
         scan_per_page: u64::from(os.scan_per_page),
     }
