@@ -11,6 +11,7 @@ mod contiguity;
 mod costs;
 mod counters;
 mod door;
+mod exec;
 mod fault;
 mod fork;
 mod fragment;

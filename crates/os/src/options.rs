@@ -31,6 +31,11 @@ pub struct Options {
     pub warm: bool,
     /// How far below its end a stack may grow, in bytes (RLIMIT_STACK).
     pub stack_limit: u64,
+    /// Bytes of arguments and environment that exec writes to the top of the new stack; 0: none.
+    pub exec_arguments: u64,
+    /// Exec maps a page of the kernel's (the vDSO) above the stack, and the program's start-up reads it. For sources
+    /// that do not show it themselves.
+    pub vdso: bool,
     /// Implicit mappings for references of programs that never map anything (foreign traces) have this many bytes and
     /// are aligned to it, a power of two. A program that does map gets single base pages.
     pub implicit_region: u64,
@@ -52,6 +57,8 @@ impl Options {
             read_in: 64 << 10,
             warm: true,
             stack_limit: 8 << 20,
+            exec_arguments: 4096,
+            vdso: true,
             implicit_region: 1 << 30,
         }
     }

@@ -10,6 +10,8 @@ pub struct Process {
     pub(crate) table: PageTable,
     /// The program has mapped something by an event, so its mappings are known.
     pub(crate) maps_seen: bool,
+    /// It replaced its image and has not got its new stack yet.
+    pub(crate) fresh: bool,
     /// What happened to it.
     pub counters: Counters,
 }
@@ -75,6 +77,7 @@ impl Vm {
             Event::Exec { .. } => {
                 self.ensure(asid)?;
                 self.discard(asid)?;
+                self.at_mut(asid).fresh = true;
             }
             Event::Exit => self.exit(asid)?,
             Event::Map(map) => return self.map_region(map),
@@ -118,7 +121,8 @@ impl Vm {
         };
         // The root is zeroed with the nodes of the first page that is mapped.
         let counters = Counters::new(&self.options().sizes);
-        self.processes.insert(asid, Process { space: Space::default(), table, maps_seen: false, counters });
+        self.processes
+            .insert(asid, Process { space: Space::default(), table, maps_seen: false, fresh: false, counters });
         self.gauge_memory(asid);
         Ok(())
     }
@@ -194,6 +198,9 @@ impl Vm {
             (region.object, region.offset) = (self.objects.create(ObjectKind::Shared, None), 0);
         }
         self.add_region(asid, region);
+        if region.role == Role::Stack && std::mem::take(&mut self.at_mut(asid).fresh) {
+            return self.start_image(&region).map(Some);
+        }
         let wanted = map.populate && map.protection != Protection::NONE;
         let write = map.protection.write && !map.shared;
         Ok(wanted.then(|| Populate { pages: region.pages(self.base()), write }))

@@ -30,6 +30,7 @@ pub struct Vm {
     pub(crate) thread: ThreadId,
     zero_page: Pfn,
     pub(crate) from_kernel: bool,
+    pub(crate) vdso: Option<ObjectId>,
     /// Where the cycles of everything in this simulation went.
     pub ledger: Ledger,
     /// What happened to processes that have exited.
@@ -60,6 +61,7 @@ impl Vm {
             thread: ThreadId(0),
             zero_page,
             from_kernel: false,
+            vdso: None,
             finished: BTreeMap::new(),
             ledger: Ledger::default(),
             shootdowns: Vec::new(),

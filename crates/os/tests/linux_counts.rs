@@ -187,6 +187,26 @@ fn stacks_grow_and_what_is_nobodys_is_stray() {
 }
 
 #[test]
+fn exec_touches_what_no_capture_sees() {
+    let mut vm = boot();
+    let stack = Map { role: Role::Stack, ..Map::anonymous(VirtAddr(AT), 32 * PAGE) };
+    assert_eq!(vm.apply(&Event::Map(stack)).unwrap(), None, "a stack without exec is a thread's");
+    vm.apply(&Event::Exec { path: "/bin/true".into() }).unwrap();
+    let arguments = vm.apply(&Event::Map(stack)).unwrap().unwrap();
+    let end = AT / PAGE + 32;
+    assert_eq!((arguments.pages, arguments.write), (end - 1..end, true));
+    assert_eq!(vm.counters.file_faults, 1, "the vDSO");
+    vm.apply(&Event::Fork { child: Asid(2) }).unwrap();
+    vm.apply(&Event::Exit).unwrap();
+    vm.check();
+    vm.apply(&Event::Switch { asid: Asid(2), thread: ThreadId(0) }).unwrap();
+    vm.apply(&Event::Exec { path: "/bin/true".into() }).unwrap();
+    vm.apply(&Event::Map(stack)).unwrap();
+    assert_eq!(vm.frames().census()[0], 1, "all processes share it");
+    vm.check();
+}
+
+#[test]
 fn memory_runs_out_with_advice() {
     let mut vm = Vm::new(Options::linux(Layout::x86_64(), vec![PageShift(12)], 64 * PAGE)).unwrap();
     vm.apply(&Event::Map(Map::anonymous(VirtAddr(AT), 1024 * PAGE))).unwrap();
