@@ -1,8 +1,8 @@
 //! What the kernel itself touches when a process replaces its image.
 //!
 //! No capture of user-mode references sees these pages, yet Linux counts their faults: it writes the arguments and the
-//! environment to the top of the new stack (`get_arg_page`), and maps the vDSO, whose header the C library reads as it
-//! starts. Observed with the `exceptions:page_fault_*` tracepoints of Linux 6.18.
+//! environment to the top of the new stack (`get_arg_page`), below them and after a random gap the tables that the
+//! program starts with (`create_elf_tables`), and maps the vDSO, whose header the C library reads as it starts. Observed with the `exceptions:page_fault_*` tracepoints of Linux 6.18.
 
 use crate::{ObjectKind, OutOfMemory, Populate, Region, Vm};
 use reach_core::{Cause, Fault, Kind, Protection, Role, Vpn};
@@ -19,14 +19,16 @@ impl Vm {
         Ok(Populate { pages: end.saturating_sub(pages).max(stack.start >> base.0)..end, write: true })
     }
 
-    /// Maps the kernel's page of code right above the stack, where that is free, and takes the fault of its first use.
+    /// Maps the kernel's page of code at the first free place above the stack, and takes the fault of its first use.
     fn touch_vdso(&mut self, stack: &Region) -> Result<(), OutOfMemory> {
         let asid = self.current;
         let base = self.base();
-        let start = stack.end.next_multiple_of(base.bytes());
+        let mut start = stack.end.next_multiple_of(base.bytes());
+        while let Some(other) = self.at(asid).space.overlapping(start, start + base.bytes()).last() {
+            start = other.end.next_multiple_of(base.bytes());
+        }
         let end = start + base.bytes();
-        let limit = 1 << self.options().layout.address_bits();
-        if end > limit || self.at(asid).space.any(start, end) {
+        if end > 1 << self.options().layout.address_bits() {
             return Ok(());
         }
         let object = match self.vdso {

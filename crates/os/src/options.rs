@@ -31,7 +31,8 @@ pub struct Options {
     pub warm: bool,
     /// How far below its end a stack may grow, in bytes (RLIMIT_STACK).
     pub stack_limit: u64,
-    /// Bytes of arguments and environment that exec writes to the top of the new stack; 0: none.
+    /// Bytes at the top of the new stack that are in memory after exec: arguments and environment, a random gap, and
+    /// the tables that the program starts with; 0: none. Small programs under Linux end with three stack pages.
     pub exec_arguments: u64,
     /// Exec maps a page of the kernel's (the vDSO) above the stack, and the program's start-up reads it. For sources
     /// that do not show it themselves.
@@ -57,7 +58,7 @@ impl Options {
             read_in: 64 << 10,
             warm: true,
             stack_limit: 8 << 20,
-            exec_arguments: 4096,
+            exec_arguments: 12288,
             vdso: true,
             implicit_region: 1 << 30,
         }

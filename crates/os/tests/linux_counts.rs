@@ -194,7 +194,7 @@ fn exec_touches_what_no_capture_sees() {
     vm.apply(&Event::Exec { path: "/bin/true".into() }).unwrap();
     let arguments = vm.apply(&Event::Map(stack)).unwrap().unwrap();
     let end = AT / PAGE + 32;
-    assert_eq!((arguments.pages, arguments.write), (end - 1..end, true));
+    assert_eq!((arguments.pages, arguments.write), (end - 3..end, true));
     assert_eq!(vm.counters.file_faults, 1, "the vDSO");
     vm.apply(&Event::Fork { child: Asid(2) }).unwrap();
     vm.apply(&Event::Exit).unwrap();
