@@ -181,7 +181,7 @@ impl Mmu {
     /// The hot loop: folded references.
     fn run_folded(&mut self, segment: &Segment, cursor: &mut Cursor, table: &mut PageTable) -> Why {
         if cursor.unfolded {
-            if let Some(why) = self.leave_stale_pages(segment, cursor, table) {
+            if let Some(why) = self.look_up_again(segment, cursor, table) {
                 return why;
             }
         }
@@ -216,32 +216,37 @@ impl Mmu {
         Why::End
     }
 
-    /// After an invalidation: runs references one by one until each side is on a page that it has come to since.
+    /// After an invalidation: runs references one by one until whatever each side might skip has been looked up since.
     /// Then runs may be skipped again.
-    fn leave_stale_pages(&mut self, segment: &Segment, cursor: &mut Cursor, table: &mut PageTable) -> Option<Why> {
-        let refs = &segment.refs;
-        let (mut code, mut data) = stale_pages(segment, cursor.entry);
-        while cursor.raw < refs.len() {
-            while cursor.entry < segment.entries.len() && segment.entries[cursor.entry].at() < cursor.raw {
+    fn look_up_again(&mut self, segment: &Segment, cursor: &mut Cursor, table: &mut PageTable) -> Option<Why> {
+        cursor.unfolded = true;
+        // Fetches are on a page looked up since after any one of them. Data is when it has turned to another page, or
+        // has been both loaded and stored where it is.
+        let (mut code, mut data) = (false, false);
+        let (mut page, mut kinds) = (None, 0);
+        while cursor.raw < segment.refs.len() {
+            while segment.entries.get(cursor.entry).is_some_and(|e| e.at() < cursor.raw) {
                 cursor.entry += 1;
             }
             let at_entry = segment.entries.get(cursor.entry).is_none_or(|e| e.at() == cursor.raw);
-            if code.is_none() && data.is_none() && at_entry {
+            if code && data && at_entry {
                 break;
             }
-            let r = refs[cursor.raw];
+            let r = segment.refs[cursor.raw];
             if let Err(why) = self.reference_pages(r, table) {
-                cursor.unfolded = true;
                 return Some(why);
             }
-            let last = r.addr().0 + if r.kind() == Kind::Fetch { r.len().max(1) } else { r.size() } - 1;
-            let side = if r.kind() == Kind::Fetch { &mut code } else { &mut data };
-            if *side != Some(last >> UNIT) {
-                *side = None;
+            if r.kind() == Kind::Fetch {
+                code = true;
+            } else {
+                let last = Some((r.addr().0 + r.size() - 1) >> UNIT);
+                kinds |= r.kind() as u64;
+                data |= kinds == 3 || page.is_some_and(|page| Some(page) != last);
+                page = last;
             }
             cursor.raw += 1;
         }
-        while cursor.entry < segment.entries.len() && segment.entries[cursor.entry].at() < cursor.raw {
+        while segment.entries.get(cursor.entry).is_some_and(|e| e.at() < cursor.raw) {
             cursor.entry += 1;
         }
         cursor.unfolded = false;
@@ -537,13 +542,6 @@ impl Mmu {
             assert!(!held.dirty() || table.page(vpn).is_some_and(|p| p.pte.dirty()), "array {array}: {vpn:?} dirty");
         }
     }
-}
-
-/// The page that each side was on before entry number `entry`, which stale translations may have served.
-fn stale_pages(segment: &Segment, entry: usize) -> (Option<u64>, Option<u64>) {
-    let before = &segment.entries[..entry];
-    let last = |fetch: bool| before.iter().rev().find(|e| (e.kind() == Kind::Fetch) == fetch).map(|e| e.page());
-    (last(true), last(false))
 }
 
 /// Whether a page may be used so.
