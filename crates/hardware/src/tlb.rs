@@ -156,11 +156,27 @@ impl Tlbs {
         }
     }
 
-    /// Whether fetches share a first-level array with loads or stores. Then a fetch may change what a repeated load
-    /// would find, and runs must not be folded.
-    pub fn fetches_share_first_level(&self) -> bool {
-        let first = |kind: Kind| self.paths[kind as usize].probes.iter().filter(|p| p.1 == 0).map(|p| p.0);
-        first(Kind::Fetch).any(|a| first(Kind::Load).chain(first(Kind::Store)).any(|b| a == b))
+    /// Whether a page that has just been looked up stands in the arrays asked first, most recently used of its set,
+    /// until this side turns to another page, so that runs of references may be folded. That takes first-level arrays
+    /// which hold pages of any size (in pieces where they must), and which no other kind of reference and no walk
+    /// touches. Loads and stores run on one side: they may share all of them.
+    pub fn keep_what_was_just_used(&self) -> bool {
+        let kinds = [Kind::Fetch, Kind::Load, Kind::Store];
+        let first = |kind: Kind| -> Vec<usize> {
+            self.paths[kind as usize].probes.iter().filter(|p| p.1 == 0).map(|p| p.0).collect()
+        };
+        let keeps = |kind: Kind| {
+            let arrays = || first(kind).into_iter().map(|i| &self.arrays[i]);
+            arrays().any(|a| a.takes[0]) && arrays().all(|a| a.level <= 1 && !a.lends)
+        };
+        let apart = |one: Kind, other: Kind| {
+            let own = first(one);
+            !self.paths[other as usize].probes.iter().any(|p| own.contains(&p.0))
+        };
+        let together = |one: Kind, other: Kind| {
+            one == other || one != Kind::Fetch && other != Kind::Fetch && first(one) == first(other)
+        };
+        kinds.iter().all(|&one| keeps(one) && kinds.iter().all(|&other| together(one, other) || apart(one, other)))
     }
 
     /// How many levels references of `kind` ask.
