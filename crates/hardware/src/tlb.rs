@@ -58,7 +58,11 @@ pub(crate) struct TlbArray {
     present: u32,
     pub level: u8,
     pub latency: u32,
+    /// Cycles of a probe after one of another array of the level, and after one of this array for another size. Both
+    /// are zero in first-level arrays, which are probed side by side; the second also where ways are compared all at
+    /// once.
     probe: u32,
+    probe_again: u32,
     smash: bool,
     /// Whether a walk cache lives here, so that table entries stand among the translations.
     lends: bool,
@@ -120,6 +124,7 @@ impl Tlbs {
                 level: tlb.level,
                 latency: tlb.latency,
                 probe: if tlb.level >= 2 { tlb.probe } else { 0 },
+                probe_again: if tlb.level >= 2 && tlb.entries > tlb.ways { tlb.probe } else { 0 },
                 smash: tlb.smash,
                 lends: false,
             }
@@ -204,18 +209,23 @@ impl Tlbs {
         for &(index, depth) in &self.paths[kind as usize].probes {
             let a = &mut self.arrays[index];
             let mut present = a.present;
+            if present == 0 {
+                continue;
+            }
+            if depth == last_depth {
+                *penalty += u64::from(a.probe);
+            }
+            last_depth = depth;
             while present != 0 {
                 let size = present.trailing_zeros() as usize;
                 present &= present - 1;
                 let number = vpn.0 >> a.orders[size];
-                // First-level arrays are probed side by side; `probe` is zero there.
-                if depth == last_depth {
-                    *penalty += u64::from(a.probe);
-                }
-                last_depth = depth;
                 let tag = context.tag(size as u64, number);
                 if let Some(&mut word) = a.array.lookup((number & a.set_mask) as usize, tag) {
                     return Some(Found { pte: Pte(word), depth, array: index });
+                }
+                if present != 0 {
+                    *penalty += u64::from(a.probe_again);
                 }
             }
         }

@@ -34,12 +34,7 @@ impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
     /// An empty array of `entries` in sets of `ways`; `seed` is for random replacement.
     pub fn new(entries: u32, ways: u32, replacement: Replacement, seed: u64) -> Array<K, V> {
         let set = || Set { ways: (0..ways).map(|_| None).collect(), upper_is_older: BTreeMap::new() };
-        Array {
-            sets: (0..entries / ways).map(|_| set()).collect(),
-            replacement,
-            random: Random::new(seed),
-            now: 0,
-        }
+        Array { sets: (0..entries / ways).map(|_| set()).collect(), replacement, random: Random::new(seed), now: 0 }
     }
 
     /// How many sets.

@@ -230,10 +230,6 @@ impl Lockstep {
         all
     }
 
-    /// What the twin has counted, for laws over several runs.
-    pub fn counters(&self) -> (Counters, Ledger) {
-        (self.slow.machine.counters, self.slow.machine.ledger.clone())
-    }
 
     /// Whether the unit under test folds.
     pub fn folds(&self) -> bool {

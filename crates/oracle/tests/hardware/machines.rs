@@ -141,7 +141,11 @@ fn allowed_ways(ways: u32, replacement: Replacement) -> u32 {
 #[derive(Clone, Debug)]
 enum WalkerDraft {
     /// For each level above the leaves, in which cache its entries live; and the caches: sets, ways, guest of an array.
-    Hardware { consult: u32, of_level: Vec<u8>, caches: Vec<(u32, u32, Option<u8>)> },
+    Hardware {
+        consult: u32,
+        of_level: Vec<u8>,
+        caches: Vec<(u32, u32, Option<u8>)>,
+    },
     Software(Walker),
 }
 
@@ -149,8 +153,7 @@ fn walker() -> impl Strategy<Value = WalkerDraft> {
     let sets = prop_oneof![2 => Just(1u32), 1 => Just(2), 1 => Just(4)];
     let caches = vec((sets, 1..4u32, proptest::option::weighted(0.4, any::<u8>())), 3);
     let hardware = (0..4u32, vec(0..4u8, 4), caches);
-    let hardware =
-        hardware.prop_map(|(consult, of_level, caches)| WalkerDraft::Hardware { consult, of_level, caches });
+    let hardware = hardware.prop_map(|(consult, of_level, caches)| WalkerDraft::Hardware { consult, of_level, caches });
     let software = (0..60u32, 0..8u32, 0..4u32).prop_map(|(cycles, loads, stores)| {
         WalkerDraft::Software(Walker::Software { cycles, instructions: cycles, loads, stores })
     });

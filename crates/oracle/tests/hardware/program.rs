@@ -68,8 +68,12 @@ fn page() -> impl Strategy<Value = Page> {
 
 fn bytes() -> impl Strategy<Value = Bytes> {
     let len = prop_oneof![9 => 0..64u16, 1 => 64..4096u16];
-    (prop::bool::weighted(0.2), any::<u16>(), len, 0..8u8)
-        .prop_map(|(near_end, offset, len, size_log2)| Bytes { near_end, offset, len, size_log2 })
+    (prop::bool::weighted(0.2), any::<u16>(), len, 0..8u8).prop_map(|(near_end, offset, len, size_log2)| Bytes {
+        near_end,
+        offset,
+        len,
+        size_log2,
+    })
 }
 
 /// Makes addresses for one machine.
