@@ -230,9 +230,9 @@ impl Lockstep {
         all
     }
 
-
-    /// Whether the unit under test folds.
-    pub fn folds(&self) -> bool {
-        self.fast[0].mmu.folds()
+    /// What has been counted so far.
+    pub fn counted(&self) -> (Counters, Ledger, Vec<CacheCounters>) {
+        let View { counters, ledger, caches, .. } = self.slow.view();
+        (counters, ledger, caches)
     }
 }

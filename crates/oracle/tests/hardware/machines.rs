@@ -1,11 +1,12 @@
-//! Machines drawn from the whole space of `config::Machine`, small enough that everything is evicted soon.
+//! Machines drawn from the whole space of `config::Machine`, small enough that everything is evicted soon; and plain
+//! ones for tests of single properties.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use reach_core::{Layout, PageShift};
 use reach_hardware::config::{Cache, Core, Machine, Replacement, Serves, Tlb, WalkCache, Walker, Writes};
 
-/// Any machine. Every other one is laid out as processors are: each side has a first-level array of its own for base
+/// Any machine, those included that no machine file may describe. Every other one is laid out as processors are: each side has a first-level array of its own for base
 /// pages, so that runs of references may be folded.
 pub fn machine() -> impl Strategy<Value = Machine> {
     let core = (0..40u32).prop_map(|walk_access| Core {
@@ -192,7 +193,7 @@ fn cache() -> impl Strategy<Value = Cache> {
             level,
             instructions,
             data,
-            bytes: sets * u64::from(ways) << line,
+            bytes: (sets * u64::from(ways)) << line,
             ways,
             line: 1 << line,
             latency,
@@ -201,4 +202,33 @@ fn cache() -> impl Strategy<Value = Cache> {
             shared: false,
         }
     })
+}
+
+/// An array for all kinds of reference that holds base pages of 4 KB.
+pub fn plain_tlb(level: u8, entries: u32, ways: u32, replacement: Replacement) -> Tlb {
+    Tlb {
+        name: format!("l{level}"),
+        level,
+        serves: Serves { fetch: true, load: true, store: true },
+        entries,
+        ways,
+        sizes: vec![PageShift(12)],
+        replacement,
+        latency: 7,
+        probe: 0,
+        smash: false,
+    }
+}
+
+/// A machine of these arrays, 4 KB pages, a page table of one level with 256 of them, and no caches.
+pub fn plain_machine(tlbs: Vec<Tlb>) -> Machine {
+    Machine {
+        layout: Layout { base: PageShift(12), bits: vec![8] },
+        sizes: vec![PageShift(12)],
+        tlbs,
+        walker: Walker::Hardware { walkers: 1, consult: 0, caches: Vec::new() },
+        caches: Vec::new(),
+        memory: 100,
+        core: Core { millicycles_per_instruction: 1000, hertz: 1_000_000_000, walk_access: 20, invalidate: 100 },
+    }
 }
