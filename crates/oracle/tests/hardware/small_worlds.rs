@@ -1,7 +1,6 @@
 //! Worlds so small that every sequence of a few operations can be tried.
 
 use crate::machines::{plain_machine, plain_tlb};
-use crate::patience;
 use crate::system::{Edit, Memory};
 use reach_core::{Asid, Kind, PageShift, Pfn, Pte, Ref, Shootdown, VirtAddr, Vpn, Why};
 use reach_hardware::config::{Machine, Replacement, Serves, Tlb};
@@ -85,24 +84,40 @@ impl World {
     }
 }
 
-fn depth() -> u32 {
-    if patience() > 1 { 8 } else { 6 }
+fn two_sets_of_two(depth: u32) {
+    for policy in POLICIES {
+        World::new(&plain_machine(vec![plain_tlb(1, 4, 2, policy)])).explore(depth, &mut Vec::new());
+    }
+}
+
+fn behind_a_first_level(depth: u32) {
+    for policy in POLICIES {
+        let first = plain_tlb(1, 2, 2, Replacement::Lru);
+        let world = World::new(&plain_machine(vec![first, plain_tlb(2, 4, 2, policy)]));
+        world.explore(depth, &mut Vec::new());
+    }
 }
 
 #[test]
 fn every_sequence_on_two_sets_of_two() {
-    for policy in POLICIES {
-        World::new(&plain_machine(vec![plain_tlb(1, 4, 2, policy)])).explore(depth(), &mut Vec::new());
-    }
+    two_sets_of_two(6);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn every_longer_sequence_on_two_sets_of_two() {
+    two_sets_of_two(8);
 }
 
 #[test]
 fn every_sequence_behind_a_first_level() {
-    for policy in POLICIES {
-        let first = plain_tlb(1, 2, 2, Replacement::Lru);
-        let world = World::new(&plain_machine(vec![first, plain_tlb(2, 4, 2, policy)]));
-        world.explore(depth() - 1, &mut Vec::new());
-    }
+    behind_a_first_level(5);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn every_longer_sequence_behind_a_first_level() {
+    behind_a_first_level(7);
 }
 
 /// What the operating system forgets when it answers a fault.
@@ -141,8 +156,7 @@ fn fold_with_faults(machine: &Machine, refs: &[Ref], answer: Answer) {
     panic!("{refs:?} with {answer:?} never ended");
 }
 
-#[test]
-fn every_folded_sequence_with_faults() {
+fn folded_sequences_with_faults(length: u32) {
     let side = |fetch: bool, replacement| Tlb {
         name: if fetch { "l1i" } else { "l1d" }.into(),
         serves: Serves { fetch, load: !fetch, store: !fetch },
@@ -159,7 +173,6 @@ fn every_folded_sequence_with_faults() {
         Ref::load(crossing),
         Ref::store(VirtAddr(0x1008)),
     ];
-    let length = if patience() > 1 { 7 } else { 5 };
     let kinds = references.len() as u64;
     for policy in [Replacement::Lru, Replacement::Nru] {
         let machine = machine(policy);
@@ -171,4 +184,15 @@ fn every_folded_sequence_with_faults() {
             }
         }
     }
+}
+
+#[test]
+fn every_folded_sequence_with_faults() {
+    folded_sequences_with_faults(5);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn every_longer_folded_sequence_with_faults() {
+    folded_sequences_with_faults(7);
 }
