@@ -3,6 +3,7 @@
 use crate::array::Array;
 use reach_core::{Asid, Kind, NodeId, PageShift, Pte, Vpn};
 use reach_hardware::config;
+use std::collections::BTreeSet;
 
 /// What an entry stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub struct Found {
 pub struct Tlb {
     pub config: config::Tlb,
     pub array: Array<Key, Held>,
+    /// Sizes of pages that have been entered since the start: only these are looked for.
+    seen: BTreeSet<PageShift>,
 }
 
 /// All arrays of a machine.
@@ -56,7 +59,7 @@ impl Tlbs {
         let array = |(i, config): (usize, &config::Tlb)| {
             let seed = seed ^ (i as u64 + 1).wrapping_mul(0x9e37_79b9);
             let array = Array::new(config.entries, config.ways, config.replacement, seed);
-            Tlb { config: config.clone(), array }
+            Tlb { config: config.clone(), array, seen: BTreeSet::new() }
         };
         Tlbs { arrays: machine.tlbs.iter().enumerate().map(array).collect(), sizes: machine.sizes.clone() }
     }
@@ -91,8 +94,8 @@ impl Tlbs {
         for level in self.levels(kind) {
             let mut probes = 0;
             for array in self.arrays_of(kind, level) {
-                let held = self.sizes_held(array);
-                for (i, &size) in held.iter().enumerate() {
+                let seen = self.arrays[array].seen.clone();
+                for (i, &size) in seen.iter().enumerate() {
                     // A fully associative array compares all sizes at once.
                     if i == 0 || self.arrays[array].array.sets() > 1 {
                         if probes > 0 && level >= 2 {
@@ -110,12 +113,6 @@ impl Tlbs {
         (None, cycles)
     }
 
-    /// The page sizes that stand in `array` now, for whichever address space.
-    fn sizes_held(&self, array: usize) -> Vec<PageShift> {
-        let stands = |size: &PageShift| self.arrays[array].array.entries().any(|(k, _)| k.what == What::Page(*size));
-        self.sizes.iter().copied().filter(stands).collect()
-    }
-
     /// Rewrites an entry that was found.
     pub fn refresh(&mut self, found: &Found, pte: Pte) {
         let array = &mut self.arrays[found.array].array;
@@ -131,6 +128,7 @@ impl Tlbs {
         let offset = piece - vpn.align_down(pte.shift(), self.base());
         let pte = pte.with_pfn(pte.pfn() + offset).with_shift(size);
         self.arrays[array].array.insert(set, key, Held::Page(pte));
+        self.arrays[array].seen.insert(size);
     }
 
     /// Where `level` keeps a page of size `whole`, and as a piece of what size.
