@@ -77,10 +77,20 @@ impl Level {
     }
 }
 
+/// Whether written data stays in a cache, given whether its line is `present`, rather than going on to the next level.
+fn keeps(writes: Writes, present: bool) -> bool {
+    match writes {
+        Writes::Back => true,
+        Writes::Around => present,
+        Writes::Through => false,
+    }
+}
+
 /// A hierarchy of caches in front of memory.
 ///
-/// A miss fills every level on the way. Dirty victims go one level down, without delay to the program (write buffers),
-/// where they count as a use. Caches are neither inclusive nor exclusive.
+/// A miss fills every level on the way. A store goes down to the first level that keeps it, past those that write
+/// through or around; that level gets the rest of the line as a load would. Dirty victims go down the same way, without
+/// delay to the program (write buffers), and count as a use where they pass. Caches are neither inclusive nor exclusive.
 #[derive(Clone, Debug)]
 pub struct Caches {
     names: Vec<String>,
@@ -152,7 +162,7 @@ impl Caches {
         let store = access == Access::Store;
         let deepest = if access == Access::Fetch { self.fetch_path.len() } else { self.data_path.len() };
         let mut hit = deepest;
-        // The nearest level that keeps a store's data; copies further out stay clean.
+        // The nearest level that keeps a store's data; what goes on from there is the fetch of its line.
         let mut owner = None;
         for depth in 0..deepest {
             let index = self.index(access, depth);
@@ -160,30 +170,23 @@ impl Caches {
             let (set, tag) = level.place(at);
             let found = level.array.lookup(set, tag);
             let present = found.is_some();
-            let keeps = match level.writes {
-                Writes::Back => true,
-                Writes::Around => present,
-                Writes::Through => false,
-            };
-            if store && keeps && owner.is_none() {
+            if store && owner.is_none() && keeps(level.writes, present) {
                 owner = Some(depth);
-                if let Some(word) = found {
-                    *word = true;
+                if let Some(dirty) = found {
+                    *dirty = true;
                 }
             }
             level.count(access, !present);
-            if present && (!store || keeps) {
+            if present && (!store || owner.is_some()) {
                 hit = depth;
                 break;
             }
         }
         // Fill from the far end, as lines travel.
-        for depth in (0..hit).rev() {
+        let nearest = if store { owner.unwrap_or(hit) } else { 0 };
+        for depth in (nearest..hit).rev() {
             let index = self.index(access, depth);
             let level = &mut self.levels[index];
-            if store && level.writes != Writes::Back {
-                continue;
-            }
             let (set, tag) = level.place(at);
             if let Some((victim, true)) = level.array.insert(set, tag, owner == Some(depth)) {
                 level.counters.write_backs += 1;
@@ -201,8 +204,12 @@ impl Caches {
         let Some(&index) = path.get(depth) else { return };
         let level = &mut self.levels[index];
         let (set, tag) = level.place(at);
-        if let Some(word) = level.array.lookup(set, tag) {
-            *word = true;
+        let found = level.array.lookup(set, tag);
+        if !keeps(level.writes, found.is_some()) {
+            return self.write_back(access, depth + 1, at);
+        }
+        if let Some(dirty) = found {
+            *dirty = true;
             return;
         }
         if let Some((victim, true)) = level.array.insert(set, tag, true) {

@@ -42,8 +42,9 @@ pub struct Tlb {
     pub entries: u32,
     /// Ways; `entries` when fully associative. `entries / ways` is a power of two.
     pub ways: u32,
-    /// The page sizes it may hold, ascending. With several, the array is probed once for each size that it has held
-    /// since the start, smallest first, with that size's index.
+    /// The page sizes it may hold, ascending. With several, a set-associative array is probed once for each size that
+    /// it has held since the start, smallest first, with that size's index; a fully associative one compares all at
+    /// once.
     pub sizes: Vec<PageShift>,
     /// How a victim is chosen.
     pub replacement: Replacement,

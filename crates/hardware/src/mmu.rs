@@ -24,6 +24,9 @@ use reach_core::{
     Why,
 };
 
+#[cfg(feature = "testing")]
+mod testing;
+
 /// Where in a segment a run stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
@@ -102,7 +105,7 @@ impl Mmu {
         };
         Mmu {
             fronts: [Kind::Fetch, Kind::Load, Kind::Store].map(|kind| tlbs.front(kind)),
-            foldable: !tlbs.fetches_share_first_level(),
+            foldable: tlbs.keep_what_was_just_used(),
             tlbs,
             filler,
             base: machine.sizes[0],
@@ -110,8 +113,8 @@ impl Mmu {
             perfect,
             asid: Asid(0),
             context: Context::new(0),
-            contexts: Vec::new(),
-            used_contexts: 0,
+            contexts: vec![Some(Context::new(0))],
+            used_contexts: 1,
             shot: false,
             memo: NOWHERE,
             counters: Counters::default(),
@@ -145,13 +148,15 @@ impl Mmu {
     pub fn invalidate(&mut self, shootdown: &Shootdown) {
         self.counters.shootdowns += 1;
         self.shot = true;
-        self.memo = NOWHERE;
         if let Some(&Some(context)) = self.contexts.get(shootdown.asid.0 as usize) {
             self.forget(context, shootdown.vpn, shootdown.pages);
         }
     }
 
     fn forget(&mut self, context: Context, vpn: Vpn, pages: u64) {
+        if pages == 0 {
+            return;
+        }
         self.tlbs.invalidate(context, vpn, pages);
         match &mut self.filler {
             Filler::Hardware { caches, .. } | Filler::Software { caches, .. } => caches.invalidate(context),
@@ -167,11 +172,15 @@ impl Mmu {
         table: &mut PageTable,
         caches: Option<&mut Caches>,
     ) -> Why {
-        let shot = std::mem::take(&mut self.shot);
+        // A perfect unit holds nothing: every look-up sees what the operating system has done since the last.
+        let shot = std::mem::take(&mut self.shot) || self.perfect;
+        if shot {
+            self.memo = NOWHERE;
+        }
         match caches {
             Some(caches) => self.run_cached(segment, cursor, table, caches),
             None if self.foldable => {
-                cursor.unfolded |= shot && cursor.raw > 0;
+                cursor.unfolded |= shot && cursor.entry > 0;
                 self.run_folded(segment, cursor, table)
             }
             None => self.run_raw(segment, cursor, table),

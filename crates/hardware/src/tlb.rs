@@ -58,7 +58,11 @@ pub(crate) struct TlbArray {
     present: u32,
     pub level: u8,
     pub latency: u32,
+    /// Cycles of a probe after one of another array of the level, and after one of this array for another size. Both
+    /// are zero in first-level arrays, which are probed side by side; the second also where ways are compared all at
+    /// once.
     probe: u32,
+    probe_again: u32,
     smash: bool,
     /// Whether a walk cache lives here, so that table entries stand among the translations.
     lends: bool,
@@ -120,6 +124,7 @@ impl Tlbs {
                 level: tlb.level,
                 latency: tlb.latency,
                 probe: if tlb.level >= 2 { tlb.probe } else { 0 },
+                probe_again: if tlb.level >= 2 && tlb.entries > tlb.ways { tlb.probe } else { 0 },
                 smash: tlb.smash,
                 lends: false,
             }
@@ -156,11 +161,27 @@ impl Tlbs {
         }
     }
 
-    /// Whether fetches share a first-level array with loads or stores. Then a fetch may change what a repeated load
-    /// would find, and runs must not be folded.
-    pub fn fetches_share_first_level(&self) -> bool {
-        let first = |kind: Kind| self.paths[kind as usize].probes.iter().filter(|p| p.1 == 0).map(|p| p.0);
-        first(Kind::Fetch).any(|a| first(Kind::Load).chain(first(Kind::Store)).any(|b| a == b))
+    /// Whether a page that has just been looked up stands in the arrays asked first, most recently used of its set,
+    /// until this side turns to another page, so that runs of references may be folded. That takes first-level arrays
+    /// which hold pages of any size (in pieces where they must), and which no other kind of reference and no walk
+    /// touches. Loads and stores run on one side: they may share all of them.
+    pub fn keep_what_was_just_used(&self) -> bool {
+        let kinds = [Kind::Fetch, Kind::Load, Kind::Store];
+        let first = |kind: Kind| -> Vec<usize> {
+            self.paths[kind as usize].probes.iter().filter(|p| p.1 == 0).map(|p| p.0).collect()
+        };
+        let keeps = |kind: Kind| {
+            let arrays = || first(kind).into_iter().map(|i| &self.arrays[i]);
+            arrays().any(|a| a.takes[0]) && arrays().all(|a| a.level <= 1 && !a.lends)
+        };
+        let apart = |one: Kind, other: Kind| {
+            let own = first(one);
+            !self.paths[other as usize].probes.iter().any(|p| own.contains(&p.0))
+        };
+        let together = |one: Kind, other: Kind| {
+            one == other || one != Kind::Fetch && other != Kind::Fetch && first(one) == first(other)
+        };
+        kinds.iter().all(|&one| keeps(one) && kinds.iter().all(|&other| together(one, other) || apart(one, other)))
     }
 
     /// How many levels references of `kind` ask.
@@ -188,18 +209,23 @@ impl Tlbs {
         for &(index, depth) in &self.paths[kind as usize].probes {
             let a = &mut self.arrays[index];
             let mut present = a.present;
+            if present == 0 {
+                continue;
+            }
+            if depth == last_depth {
+                *penalty += u64::from(a.probe);
+            }
+            last_depth = depth;
             while present != 0 {
                 let size = present.trailing_zeros() as usize;
                 present &= present - 1;
                 let number = vpn.0 >> a.orders[size];
-                // First-level arrays are probed side by side; `probe` is zero there.
-                if depth == last_depth {
-                    *penalty += u64::from(a.probe);
-                }
-                last_depth = depth;
                 let tag = context.tag(size as u64, number);
                 if let Some(&mut word) = a.array.lookup((number & a.set_mask) as usize, tag) {
                     return Some(Found { pte: Pte(word), depth, array: index });
+                }
+                if present != 0 {
+                    *penalty += u64::from(a.probe_again);
                 }
             }
         }

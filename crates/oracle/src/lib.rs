@@ -1,4 +1,14 @@
-//! Slow, obvious twins of every fast structure, for tests only.
+//! Twins of the fast structures, so plain that they are obviously right: no packing, no folding, no short cuts, one
+//! step at a time. Nobody runs them but tests, which hold the fast structures against them.
 
+mod array;
 pub mod buddy;
+mod cache;
+mod machine;
 pub mod os;
+mod tlb;
+mod walk;
+
+pub use array::Array;
+pub use cache::Caches;
+pub use machine::Machine;

@@ -1,0 +1,170 @@
+//! A set-associative array with every replacement policy spelled out: time stamps, a tree of flags, reference bits.
+
+use reach_core::Random;
+use reach_hardware::config::Replacement;
+use std::collections::BTreeMap;
+
+/// A way that holds something.
+#[derive(Clone, Debug)]
+struct Way<K, V> {
+    key: K,
+    value: V,
+    last_use: u64,
+    referenced: bool,
+}
+
+/// One set.
+#[derive(Clone, Debug)]
+struct Set<K, V> {
+    ways: Vec<Option<Way<K, V>>>,
+    /// For each range of ways that the tree divides: whether its upper half is the one to evict from.
+    upper_is_older: BTreeMap<(usize, usize), bool>,
+}
+
+/// Sets of ways. The owner says which set a key belongs to.
+#[derive(Clone, Debug)]
+pub struct Array<K, V> {
+    sets: Vec<Set<K, V>>,
+    replacement: Replacement,
+    random: Random,
+    now: u64,
+}
+
+impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
+    /// An empty array of `entries` in sets of `ways`; `seed` is for random replacement.
+    pub fn new(entries: u32, ways: u32, replacement: Replacement, seed: u64) -> Array<K, V> {
+        let set = || Set { ways: (0..ways).map(|_| None).collect(), upper_is_older: BTreeMap::new() };
+        Array { sets: (0..entries / ways).map(|_| set()).collect(), replacement, random: Random::new(seed), now: 0 }
+    }
+
+    /// How many sets.
+    pub fn sets(&self) -> u64 {
+        self.sets.len() as u64
+    }
+
+    /// The value of `key`. Counts as a use.
+    pub fn lookup(&mut self, set: u64, key: K) -> Option<&mut V> {
+        let way = self.find(set, key)?;
+        self.note_use(set, way);
+        self.sets[set as usize].ways[way].as_mut().map(|w| &mut w.value)
+    }
+
+    /// Enters `key`, or gives it a new value. Counts as a use. Returns what had to go.
+    pub fn insert(&mut self, set: u64, key: K, value: V) -> Option<(K, V)> {
+        let way = self.find(set, key).or_else(|| self.free_way(set)).unwrap_or_else(|| self.victim(set));
+        let new = Way { key, value, last_use: 0, referenced: false };
+        let old = self.sets[set as usize].ways[way].replace(new);
+        self.note_use(set, way);
+        old.filter(|old| old.key != key).map(|old| (old.key, old.value))
+    }
+
+    /// Removes what `doomed` says.
+    pub fn remove_if(&mut self, doomed: impl Fn(K) -> bool) {
+        for set in &mut self.sets {
+            for way in &mut set.ways {
+                if way.as_ref().is_some_and(|w| doomed(w.key)) {
+                    *way = None;
+                }
+            }
+        }
+    }
+
+    /// Everything held, set by set.
+    pub fn entries(&self) -> impl Iterator<Item = (K, V)> {
+        self.sets.iter().flat_map(|s| s.ways.iter().flatten()).map(|w| (w.key, w.value))
+    }
+
+    fn find(&self, set: u64, key: K) -> Option<usize> {
+        self.sets[set as usize].ways.iter().position(|w| w.as_ref().is_some_and(|w| w.key == key))
+    }
+
+    fn free_way(&self, set: u64) -> Option<usize> {
+        self.sets[set as usize].ways.iter().position(|w| w.is_none())
+    }
+
+    /// Which way of a full set goes.
+    fn victim(&mut self, set: u64) -> usize {
+        let Set { ways, upper_is_older } = &self.sets[set as usize];
+        let held = || ways.iter().flatten().enumerate();
+        match self.replacement {
+            Replacement::Lru => held().min_by_key(|(_, w)| w.last_use).expect("a set has ways").0,
+            Replacement::TreePlru => {
+                let (mut from, mut to) = (0, ways.len());
+                while to - from > 1 {
+                    let middle = (from + to) / 2;
+                    if upper_is_older.get(&(from, to)) == Some(&true) {
+                        from = middle;
+                    } else {
+                        to = middle;
+                    }
+                }
+                from
+            }
+            // Only a set of one way has none that is clear.
+            Replacement::Nru => held().find(|(_, w)| !w.referenced).map_or(0, |(i, _)| i),
+            Replacement::Random => self.random.below(ways.len() as u64) as usize,
+        }
+    }
+
+    fn note_use(&mut self, set: u64, way: usize) {
+        self.now += 1;
+        let Set { ways, upper_is_older } = &mut self.sets[set as usize];
+        if let Some(used) = &mut ways[way] {
+            used.last_use = self.now;
+            used.referenced = true;
+        }
+        // A free way is one without a reference.
+        if ways.iter().all(|w| w.as_ref().is_some_and(|w| w.referenced)) {
+            for (i, other) in ways.iter_mut().flatten().enumerate() {
+                other.referenced = i == way;
+            }
+        }
+        let (mut from, mut to) = (0, ways.len());
+        while to - from > 1 {
+            let middle = (from + to) / 2;
+            let in_upper = way >= middle;
+            upper_is_older.insert((from, to), !in_upper);
+            if in_upper {
+                from = middle;
+            } else {
+                to = middle;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fills 1 2 3 4, uses 1, then enters 5 and 6: who goes.
+    fn victims(replacement: Replacement) -> Vec<u32> {
+        let mut array = Array::new(4, 4, replacement, 7);
+        for key in 1..=4u32 {
+            assert!(array.insert(0, key, ()).is_none());
+        }
+        assert!(array.lookup(0, 1).is_some());
+        [5, 6].into_iter().filter_map(|key| array.insert(0, key, ())).map(|(key, ())| key).collect()
+    }
+
+    #[test]
+    fn policies_choose_their_victims() {
+        assert_eq!(victims(Replacement::Lru), [2, 3]);
+        // The tree points away from 1, to the upper half, and there away from 4; then away from 5, which took 3's place.
+        assert_eq!(victims(Replacement::TreePlru), [3, 2]);
+        // Entering 4 cleared 1, 2 and 3; 1 was used since.
+        assert_eq!(victims(Replacement::Nru), [2, 3]);
+        assert_eq!(victims(Replacement::Random).len(), 2);
+    }
+
+    #[test]
+    fn a_free_way_is_taken_first() {
+        let mut array = Array::new(2, 2, Replacement::Lru, 0);
+        array.insert(0, 1, 10);
+        array.insert(0, 2, 20);
+        array.remove_if(|key| key == 2);
+        assert_eq!(array.insert(0, 3, 30), None);
+        assert_eq!(array.insert(0, 3, 31), None);
+        assert_eq!(array.entries().collect::<Vec<_>>(), [(1, 10), (3, 31)]);
+    }
+}

@@ -1,0 +1,153 @@
+//! Data and instruction caches: what goes down, level by level, and what comes back.
+
+use crate::array::Array;
+use reach_core::PhysAddr;
+use reach_hardware::config::{self, Writes};
+use reach_hardware::{Access, CacheCounters};
+
+#[derive(Clone, Debug)]
+struct Cache {
+    config: config::Cache,
+    /// By line number; whether the line is dirty.
+    lines: Array<u64, bool>,
+    counters: CacheCounters,
+}
+
+/// All caches of a machine.
+#[derive(Clone, Debug)]
+pub struct Caches {
+    caches: Vec<Cache>,
+    memory: u32,
+}
+
+impl Caches {
+    /// The caches of `machine`, empty.
+    pub fn new(machine: &config::Machine, seed: u64) -> Caches {
+        let cache = |(i, config): (usize, &config::Cache)| {
+            let entries = (config.bytes / u64::from(config.line)) as u32;
+            let seed = seed ^ ((i as u64 + 77) << 20);
+            let lines = Array::new(entries, config.ways, config.replacement, seed);
+            Cache { config: config.clone(), lines, counters: CacheCounters::default() }
+        };
+        Caches { caches: machine.caches.iter().enumerate().map(cache).collect(), memory: machine.memory }
+    }
+
+    /// The caches that an access may meet, nearest first.
+    fn path(&self, access: Access) -> Vec<usize> {
+        let serves = |c: &config::Cache| if access == Access::Fetch { c.instructions } else { c.data };
+        let mut path: Vec<usize> = (0..self.caches.len()).filter(|&i| serves(&self.caches[i].config)).collect();
+        path.sort_by_key(|&i| self.caches[i].config.level);
+        path
+    }
+
+    /// Latency of the nearest cache, 0 without one.
+    pub fn near_latency(&self, access: Access) -> u32 {
+        self.path(access).first().map_or(0, |&i| self.caches[i].config.latency)
+    }
+
+    /// Bytes of a line of the nearest cache; 64 without one.
+    pub fn line(&self, access: Access) -> u64 {
+        self.path(access).first().map_or(64, |&i| u64::from(self.caches[i].config.line))
+    }
+
+    /// Whether there is a cache for fetches.
+    pub fn models_fetches(&self) -> bool {
+        !self.path(Access::Fetch).is_empty()
+    }
+
+    /// One access; returns its cycles.
+    pub fn access(&mut self, access: Access, at: PhysAddr) -> u32 {
+        let path = self.path(access);
+        match access {
+            Access::Fetch if path.is_empty() => 0,
+            Access::Store => self.store(&path, at),
+            _ => self.load(&path, access, at),
+        }
+    }
+
+    /// Counters of all caches, in the machine's order.
+    pub fn counters(&self) -> Vec<CacheCounters> {
+        self.caches.iter().map(|c| c.counters).collect()
+    }
+
+    /// A line is wanted: the nearest cache that has it gives it, and all before that one keep it.
+    fn load(&mut self, path: &[usize], access: Access, at: PhysAddr) -> u32 {
+        let Some((&near, beyond)) = path.split_first() else { return self.memory };
+        if self.caches[near].touch(access, at) {
+            return self.caches[near].config.latency;
+        }
+        let cycles = self.load(beyond, access, at);
+        self.keep(path, at, false);
+        cycles
+    }
+
+    /// A store goes down to the first cache that keeps it. That one gets the rest of the line as a load would.
+    fn store(&mut self, path: &[usize], at: PhysAddr) -> u32 {
+        let Some((&near, beyond)) = path.split_first() else { return self.memory };
+        let hit = self.caches[near].touch(Access::Store, at);
+        match (self.caches[near].config.writes, hit) {
+            (Writes::Back | Writes::Around, true) => {
+                self.caches[near].soil(at);
+                self.caches[near].config.latency
+            }
+            (Writes::Back, false) => {
+                let cycles = self.load(beyond, Access::Store, at);
+                self.keep(path, at, true);
+                cycles
+            }
+            (Writes::Around, false) | (Writes::Through, _) => self.store(beyond, at),
+        }
+    }
+
+    /// Enters a line into the nearest cache of `path`.
+    fn keep(&mut self, path: &[usize], at: PhysAddr, dirty: bool) {
+        let Some((&near, beyond)) = path.split_first() else { return };
+        let cache = &mut self.caches[near];
+        let (set, line) = cache.place(at);
+        if let Some((victim, true)) = cache.lines.insert(set, line, dirty) {
+            cache.counters.write_backs += 1;
+            let victim = PhysAddr(victim * u64::from(cache.config.line));
+            self.write_back(beyond, victim);
+        }
+    }
+
+    /// A dirty line comes down.
+    fn write_back(&mut self, path: &[usize], at: PhysAddr) {
+        let Some((&near, beyond)) = path.split_first() else { return };
+        let cache = &mut self.caches[near];
+        let (set, line) = cache.place(at);
+        let hit = cache.lines.lookup(set, line).is_some();
+        match (cache.config.writes, hit) {
+            (Writes::Back | Writes::Around, true) => cache.soil(at),
+            (Writes::Back, false) => self.keep(path, at, true),
+            (Writes::Around, false) | (Writes::Through, _) => self.write_back(beyond, at),
+        }
+    }
+}
+
+impl Cache {
+    fn place(&self, at: PhysAddr) -> (u64, u64) {
+        let line = at.0 / u64::from(self.config.line);
+        (line % self.lines.sets(), line)
+    }
+
+    /// Looks the line up, as a use, and counts.
+    fn touch(&mut self, access: Access, at: PhysAddr) -> bool {
+        let (set, line) = self.place(at);
+        let hit = self.lines.lookup(set, line).is_some();
+        let c = &mut self.counters;
+        let (all, misses) = match access {
+            Access::Fetch => (&mut c.fetches, &mut c.fetch_misses),
+            Access::Load => (&mut c.loads, &mut c.load_misses),
+            Access::Store => (&mut c.stores, &mut c.store_misses),
+        };
+        *all += 1;
+        *misses += u64::from(!hit);
+        hit
+    }
+
+    fn soil(&mut self, at: PhysAddr) {
+        let (set, line) = self.place(at);
+        *self.lines.lookup(set, line).expect("it was hit") = true;
+    }
+}

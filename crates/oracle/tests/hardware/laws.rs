@@ -1,0 +1,146 @@
+//! Laws that need no twin, or no more than one.
+
+use crate::cases;
+use crate::lockstep::{Lockstep, Setup};
+use crate::machines::{machine, plain_machine, plain_tlb};
+use crate::program::steps;
+use crate::system::{Edit, Memory};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use reach_core::{Asid, PageShift, Pfn, Pte, Random, Ref, Shootdown, VirtAddr, Vpn, Why};
+use reach_hardware::config::{Machine, Replacement};
+use reach_hardware::{Cursor, Mmu, Segment};
+
+/// Memory whose first process has the first `pages` base pages mapped.
+fn mapped(machine: &Machine, pages: u64) -> Memory {
+    let mut memory = Memory::new(&machine.layout, 1);
+    for n in 0..pages {
+        memory.edit(Edit::Set(Asid(0), Vpn(n), Pte::new(Pfn(n), PageShift(12)).with_writable(true)));
+    }
+    memory
+}
+
+fn load(mmu: &mut Mmu, page: u64, memory: &mut Memory) {
+    let segment = Segment::new(vec![Ref::load(VirtAddr(page << 12))]);
+    assert_eq!(mmu.run(&segment, &mut Cursor::default(), memory.table(Asid(0)), None), Why::End);
+}
+
+proptest! {
+    #![proptest_config(cases(500))]
+
+    /// Where a program is cut into segments changes nothing, though folding begins anew after each cut.
+    #[test]
+    fn cuts_never_change_a_result(machine in machine(), cached: bool, seed: u64, steps in steps(300)) {
+        let setup = Setup { machine, perfect: false, cached, seed };
+        let counted = [true, false].map(|cuts| {
+            let mut both = Lockstep::new(&setup);
+            both.run(&setup.machine, &steps, cuts);
+            both.counted()
+        });
+        prop_assert_eq!(&counted[0], &counted[1]);
+    }
+
+    /// What a fully associative LRU array holds, a larger one holds too; so it never misses more.
+    #[test]
+    fn a_larger_lru_array_includes_a_smaller(
+        small in 1..12u32,
+        more in 1..12u32,
+        refs in vec((0..24u64, prop::bool::weighted(0.05)), 1..300),
+    ) {
+        let lru = |entries| plain_machine(vec![plain_tlb(1, entries, entries, Replacement::Lru)]);
+        let mut memory = mapped(&lru(small), 24);
+        let mut mmus = [small, small + more].map(|entries| Mmu::new(&lru(entries), false, 0));
+        for (page, shoot) in refs {
+            for mmu in &mut mmus {
+                if shoot {
+                    mmu.invalidate(&Shootdown { asid: Asid(0), vpn: Vpn(page), pages: 1 });
+                } else {
+                    load(mmu, page, &mut memory);
+                }
+            }
+            let [held, more] = mmus.each_ref().map(Mmu::contents);
+            prop_assert!(held.iter().all(|entry| more.contains(entry)), "{:?} but {:?}", held, more);
+            prop_assert!(mmus[0].counters.walks() >= mmus[1].counters.walks());
+        }
+    }
+}
+
+/// Wide sets, whose state takes several words.
+#[test]
+fn wide_sets_do_as_their_twins() {
+    for (ways, replacement) in [
+        (91, Replacement::Lru),
+        (64, Replacement::TreePlru),
+        (64, Replacement::Nru),
+        (65, Replacement::Nru),
+        (128, Replacement::Nru),
+        (91, Replacement::Random),
+    ] {
+        let machine = plain_machine(vec![plain_tlb(1, ways, ways, replacement)]);
+        let mut mmu = Mmu::new(&machine, false, 3);
+        let mut twin = reach_oracle::Machine::new(&machine, false, 3);
+        let mut memory = mapped(&machine, 200);
+        let mut random = Random::new(1);
+        for n in 0..5000 {
+            // Now few pages, now many.
+            let page = random.below(if n % 500 < 250 { 200 } else { 70 });
+            if random.below(50) == 0 {
+                let shootdown = Shootdown { asid: Asid(0), vpn: Vpn(page), pages: 1 + random.below(12) };
+                mmu.invalidate(&shootdown);
+                twin.invalidate(&shootdown);
+            }
+            load(&mut mmu, page, &mut memory);
+            twin.run(&[Ref::load(VirtAddr(page << 12))], memory.table(Asid(0)), None);
+            assert_eq!(mmu.counters, twin.counters, "{ways} ways, {replacement:?}, reference {n}");
+        }
+        assert!(mmu.counters.walks() > 1000);
+    }
+}
+
+/// Contexts run out, are given out again, and never show one process what another left.
+#[test]
+fn contexts_are_reused_without_harm() {
+    let machine = plain_machine(vec![plain_tlb(1, 32, 32, Replacement::Lru)]);
+    let mut mmu = Mmu::new(&machine, false, 0);
+    let mut twin = reach_oracle::Machine::new(&machine, false, 0);
+    let mut memory = mapped(&machine, 4);
+    // Every process comes back once, shortly after its first turn.
+    for n in (0..9000u32).flat_map(|n| [n, n.saturating_sub(3)]) {
+        mmu.switch(Asid(n));
+        twin.switch(Asid(n));
+        let page = u64::from(n % 4);
+        load(&mut mmu, page, &mut memory);
+        twin.run(&[Ref::load(VirtAddr(page << 12))], memory.table(Asid(0)), None);
+        assert_eq!(mmu.counters, twin.counters, "process {n}");
+        if n % 100 == 99 {
+            let shootdown = Shootdown { asid: Asid(n - 5), vpn: Vpn(0), pages: u64::MAX };
+            mmu.invalidate(&shootdown);
+            twin.invalidate(&shootdown);
+        }
+        let known = |held: Vec<(usize, Asid, Vpn, Pte)>| {
+            let mut processes: Vec<u32> = held.iter().map(|entry| entry.1.0).collect();
+            processes.sort();
+            processes
+        };
+        if n % 64 == 0 || (8180..8200).contains(&n) {
+            assert_eq!(known(mmu.contents()), known(twin.contents()), "process {n}");
+        }
+    }
+}
+
+/// What a program finds before its first switch belongs to process 0.
+#[test]
+fn the_first_process_needs_no_switch() {
+    let machine = plain_machine(vec![plain_tlb(1, 4, 4, Replacement::Lru)]);
+    let mut mmu = Mmu::new(&machine, false, 0);
+    let mut memory = mapped(&machine, 1);
+    load(&mut mmu, 0, &mut memory);
+    assert_eq!(mmu.contents().len(), 1);
+    mmu.invalidate(&Shootdown { asid: Asid(0), vpn: Vpn(0), pages: 0 });
+    assert_eq!(mmu.contents().len(), 1);
+    mmu.switch(Asid(5));
+    load(&mut mmu, 0, &mut memory);
+    assert_eq!(mmu.counters.walks(), 2);
+    mmu.invalidate(&Shootdown { asid: Asid(0), vpn: Vpn(0), pages: 1 });
+    assert_eq!(mmu.contents().iter().map(|entry| entry.1).collect::<Vec<_>>(), [Asid(5)]);
+}

@@ -1,0 +1,238 @@
+//! Units under test and their twin, run side by side and compared at every stop.
+
+use crate::program::{PROCESSES, Placer, Step};
+use crate::system::{Edit, Memory, System};
+use reach_core::{Asid, Label, Ledger, PageTable, Pte, Ref, Vpn, Why};
+use reach_hardware::config::Machine;
+use reach_hardware::{Access, CacheCounters, Caches, Counters, Cursor, Mmu, Segment};
+
+/// What is drawn once for a comparison.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub machine: Machine,
+    pub perfect: bool,
+    pub cached: bool,
+    pub seed: u64,
+}
+
+/// The unit under test with memory of its own.
+struct Fast {
+    mmu: Mmu,
+    caches: Option<Caches>,
+    memory: Memory,
+}
+
+/// The twin with memory of its own.
+struct Slow {
+    machine: reach_oracle::Machine,
+    caches: Option<reach_oracle::Caches>,
+    memory: Memory,
+}
+
+/// All that can be seen of a side.
+#[derive(Debug, PartialEq)]
+struct View {
+    counters: Counters,
+    ledger: Ledger,
+    caches: Vec<CacheCounters>,
+    held: Vec<(usize, Asid, Vpn, Pte)>,
+}
+
+fn sorted(mut held: Vec<(usize, Asid, Vpn, Pte)>) -> Vec<(usize, Asid, Vpn, Pte)> {
+    held.sort_by_key(|&(array, asid, vpn, pte)| (array, asid, vpn, pte.0));
+    held
+}
+
+impl Fast {
+    fn new(setup: &Setup, fold: bool) -> Fast {
+        let mut mmu = Mmu::new(&setup.machine, setup.perfect, setup.seed);
+        if !fold {
+            mmu.look_up_every_reference();
+        }
+        Fast {
+            mmu,
+            caches: setup.cached.then(|| Caches::new(&setup.machine, setup.seed)),
+            memory: Memory::new(&setup.machine.layout, PROCESSES),
+        }
+    }
+
+    fn edit(&mut self, edit: Edit) {
+        self.memory.edit(edit);
+        match (edit, &mut self.caches) {
+            (Edit::Shoot(shootdown), _) => self.mmu.invalidate(&shootdown),
+            (Edit::Access(at, write), Some(caches)) => {
+                caches.access(if write { Access::Store } else { Access::Load }, at);
+            }
+            _ => {}
+        }
+    }
+
+    fn view(&self) -> View {
+        View {
+            counters: self.mmu.counters,
+            ledger: self.mmu.ledger.clone(),
+            caches: self.caches.iter().flat_map(|c| c.counters().map(|(_, counters)| counters)).collect(),
+            held: sorted(self.mmu.contents()),
+        }
+    }
+}
+
+impl Slow {
+    fn new(setup: &Setup) -> Slow {
+        Slow {
+            machine: reach_oracle::Machine::new(&setup.machine, setup.perfect, setup.seed),
+            caches: setup.cached.then(|| reach_oracle::Caches::new(&setup.machine, setup.seed)),
+            memory: Memory::new(&setup.machine.layout, PROCESSES),
+        }
+    }
+
+    fn edit(&mut self, edit: Edit) {
+        self.memory.edit(edit);
+        match (edit, &mut self.caches) {
+            (Edit::Shoot(shootdown), _) => self.machine.invalidate(&shootdown),
+            (Edit::Access(at, write), Some(caches)) => {
+                caches.access(if write { Access::Store } else { Access::Load }, at);
+            }
+            _ => {}
+        }
+    }
+
+    fn view(&self) -> View {
+        View {
+            counters: self.machine.counters,
+            ledger: self.machine.ledger.clone(),
+            caches: self.caches.iter().flat_map(|c| c.counters()).collect(),
+            held: sorted(self.machine.contents()),
+        }
+    }
+}
+
+/// A twin and the units that must do as it does: one that folds where it may, one that never does.
+pub struct Lockstep {
+    slow: Slow,
+    fast: [Fast; 2],
+    system: System,
+    asid: Asid,
+    base_pages: u64,
+    stops: u64,
+}
+
+impl Lockstep {
+    pub fn new(setup: &Setup) -> Lockstep {
+        let Machine { layout, sizes, .. } = &setup.machine;
+        Lockstep {
+            slow: Slow::new(setup),
+            fast: [Fast::new(setup, true), Fast::new(setup, false)],
+            system: System::new(layout, sizes, setup.seed),
+            asid: Asid(0),
+            base_pages: 1 << (layout.address_bits() - layout.base.0),
+            stops: 0,
+        }
+    }
+
+    /// Runs a program. `cuts`: whether its plain cuts are heeded.
+    pub fn run(&mut self, machine: &Machine, steps: &[Step], cuts: bool) {
+        let mut placer = Placer::new(machine);
+        let mut refs = Vec::new();
+        for step in steps {
+            match (step, placer.reference(step)) {
+                (_, Some(r)) => refs.push(r),
+                (Step::Cut, _) if !cuts => {}
+                (Step::Switch(process), _) => {
+                    self.segment(std::mem::take(&mut refs));
+                    self.switch(Asid(*process));
+                }
+                (Step::Meddle, _) => {
+                    self.segment(std::mem::take(&mut refs));
+                    let edits = self.system.meddle(&self.slow.memory);
+                    self.edit(&edits);
+                }
+                _ => self.segment(std::mem::take(&mut refs)),
+            }
+        }
+        self.segment(refs);
+        self.check_tables();
+    }
+
+    fn switch(&mut self, asid: Asid) {
+        self.asid = asid;
+        self.slow.machine.switch(asid);
+        self.fast.iter_mut().for_each(|fast| fast.mmu.switch(asid));
+    }
+
+    fn edit(&mut self, edits: &[Edit]) {
+        for &edit in edits {
+            self.slow.edit(edit);
+            self.fast.iter_mut().for_each(|fast| fast.edit(edit));
+        }
+    }
+
+    /// Runs references to their end, with the operating system's help.
+    fn segment(&mut self, refs: Vec<Ref>) {
+        let segment = Segment::new(refs);
+        let mut cursors = [Cursor::default(); 2];
+        let mut done = 0;
+        loop {
+            let Slow { machine, caches, memory } = &mut self.slow;
+            let (why, consumed) = machine.run(&segment.refs[done..], memory.table(self.asid), caches.as_mut());
+            done += consumed;
+            self.stops += 1;
+            let at = (self.stops, done, segment.refs.get(done), why);
+            let expected = self.slow.view();
+            for (fast, cursor) in self.fast.iter_mut().zip(&mut cursors) {
+                let Fast { mmu, caches, memory } = fast;
+                let got = mmu.run(&segment, cursor, memory.table(self.asid), caches.as_mut());
+                let folds = mmu.folds();
+                assert_eq!((got, cursor.position()), (why, done), "folds: {folds}, at {at:?}");
+                assert_eq!(fast.view(), expected, "folds: {folds}, at {at:?}");
+                fast.mmu.check(fast.memory.table(self.asid));
+            }
+            self.check_ledger(&expected);
+            if why == Why::End {
+                return;
+            }
+            let edits = self.system.answer(why, self.asid, &self.slow.memory);
+            self.edit(&edits);
+            if self.system.also_meddles() {
+                let edits = self.system.meddle(&self.slow.memory);
+                self.edit(&edits);
+            }
+        }
+    }
+
+    /// Labels sum to the total, and walks cost what was counted.
+    fn check_ledger(&self, view: &View) {
+        let of = |label: Label| view.ledger.of(label).0;
+        let used = [Label::Cache, Label::L2TlbHit, Label::Walk, Label::Handler].map(of);
+        assert_eq!(view.ledger.total().0, used.iter().sum::<u64>());
+        assert_eq!(view.counters.walk_cycles, of(Label::Walk) + of(Label::Handler));
+        let missed = view.counters.l1i_tlb_misses + view.counters.l1d_tlb_misses;
+        assert_eq!(missed, view.counters.walks() + view.counters.l2_tlb_hits());
+    }
+
+    /// Page tables are equal to the last bit of the last copy.
+    fn check_tables(&self) {
+        for fast in &self.fast {
+            for (table, expected) in fast.memory.tables.iter().zip(&self.slow.memory.tables) {
+                table.check();
+                assert_eq!(self.entries(table), self.entries(expected));
+            }
+        }
+    }
+
+    fn entries(&self, table: &PageTable) -> Vec<(Vpn, Option<Pte>)> {
+        let mut all = Vec::new();
+        for page in table.pages(Vpn(0), self.base_pages) {
+            let (level, copies) = table.layout().place(page.pte.shift());
+            let span = table.layout().span(level).base_pages(table.layout().base);
+            all.extend((0..copies).map(|n| page.vpn + n * span).map(|vpn| (vpn, table.lookup(vpn))));
+        }
+        all
+    }
+
+    /// What has been counted so far.
+    pub fn counted(&self) -> (Counters, Ledger, Vec<CacheCounters>) {
+        let View { counters, ledger, caches, .. } = self.slow.view();
+        (counters, ledger, caches)
+    }
+}

@@ -1,0 +1,234 @@
+//! Machines drawn from the whole space of `config::Machine`, small enough that everything is evicted soon; and plain
+//! ones for tests of single properties.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use reach_core::{Layout, PageShift};
+use reach_hardware::config::{Cache, Core, Machine, Replacement, Serves, Tlb, WalkCache, Walker, Writes};
+
+/// Any machine, those included that no machine file may describe. Every other one is laid out as processors are: each side has a first-level array of its own for base
+/// pages, so that runs of references may be folded.
+pub fn machine() -> impl Strategy<Value = Machine> {
+    let core = (0..40u32).prop_map(|walk_access| Core {
+        millicycles_per_instruction: 1000,
+        hertz: 1_000_000_000,
+        walk_access,
+        invalidate: 100,
+    });
+    let parts = (pages(), any::<bool>(), vec(tlb(), 0..6), vec(tlb(), 2), walker(), vec(cache(), 0..4), core);
+    parts.prop_map(|((layout, sizes), usual, mut tlbs, first, walker, caches, core)| {
+        if usual {
+            separate_first_levels(&mut tlbs, first);
+        }
+        let tlbs: Vec<Tlb> = tlbs.into_iter().enumerate().map(|(i, t)| t.build(i, &sizes)).collect();
+        let walker = walker.build(&layout, &tlbs, usual);
+        let caches = caches.into_iter().enumerate().map(|(i, c)| Cache { name: format!("c{i}"), ..c }).collect();
+        Machine { layout, sizes, tlbs, walker, caches, memory: 100, core }
+    })
+}
+
+/// Arrays of the first level serve one side; each side has one that takes base pages.
+fn separate_first_levels(tlbs: &mut Vec<TlbDraft>, first: Vec<TlbDraft>) {
+    for tlb in tlbs.iter_mut().filter(|t| t.level <= 1) {
+        if tlb.serves.fetch {
+            tlb.serves = Serves { fetch: true, load: false, store: false };
+        }
+        tlb.sizes |= 1;
+    }
+    for (fetch, mut tlb) in [true, false].into_iter().zip(first) {
+        tlb.serves = Serves { fetch, load: !fetch, store: !fetch };
+        tlb.level = 1;
+        tlb.sizes |= 1;
+        tlbs.push(tlb);
+    }
+}
+
+/// A page table of one to five levels and up to four page sizes, some of them of replicated entries.
+fn pages() -> impl Strategy<Value = (Layout, Vec<PageShift>)> {
+    let bits = prop_oneof![3 => vec(1..5u8, 1..=5), 1 => vec(5..10u8, 1..=4)];
+    let x86 = Just((12, vec![9, 9, 9, 9], vec![8, 17]));
+    let alpha = Just((13, vec![10, 10, 14], vec![2, 5, 8]));
+    let any = (12..15u8, bits, vec(any::<u8>(), 0..4));
+    prop_oneof![1 => x86, 1 => alpha, 6 => any].prop_map(|(base, bits, wanted)| {
+        let layout = Layout { base: PageShift(base), bits };
+        // A page is smaller than the whole address space and has at most 512 copies of its entry.
+        let possible: Vec<PageShift> =
+            (base + 1..layout.address_bits()).map(PageShift).filter(|&s| layout.place(s).1 <= 512).collect();
+        let mut sizes = vec![layout.base];
+        if !possible.is_empty() {
+            sizes.extend(wanted.iter().map(|&w| possible[usize::from(w) % possible.len()]));
+        }
+        sizes.sort();
+        sizes.dedup();
+        (layout, sizes)
+    })
+}
+
+/// A TLB array before the machine's page sizes are known.
+#[derive(Clone, Debug)]
+struct TlbDraft {
+    level: u8,
+    serves: Serves,
+    sets: u32,
+    ways: u32,
+    /// Which of the machine's sizes it takes, as bits.
+    sizes: u8,
+    replacement: Replacement,
+    latency: u32,
+    probe: u32,
+    smash: bool,
+}
+
+fn tlb() -> impl Strategy<Value = TlbDraft> {
+    let level = prop_oneof![1 => Just(0u8), 3 => Just(1), 3 => Just(2), 1 => Just(3)];
+    let serves = prop_oneof![
+        2 => Just((true, false, false)),
+        2 => Just((false, true, true)),
+        1 => Just((false, true, false)),
+        1 => Just((false, false, true)),
+        3 => Just((true, true, true)),
+    ];
+    let sets = prop_oneof![2 => Just(1u32), 1 => Just(2), 1 => Just(4)];
+    let parts = (level, serves, sets, 1..5u32, any::<u8>(), replacement(), 0..10u32, 0..3u32, any::<bool>());
+    parts.prop_map(|(level, (fetch, load, store), sets, ways, sizes, replacement, latency, probe, smash)| TlbDraft {
+        level,
+        serves: Serves { fetch, load, store },
+        sets,
+        ways: allowed_ways(ways, replacement),
+        sizes,
+        replacement,
+        latency,
+        probe,
+        smash,
+    })
+}
+
+impl TlbDraft {
+    fn build(self, index: usize, all: &[PageShift]) -> Tlb {
+        let taken = |&(i, _): &(usize, &PageShift)| self.sizes >> i & 1 != 0;
+        let mut sizes: Vec<PageShift> = all.iter().enumerate().filter(taken).map(|(_, &s)| s).collect();
+        if sizes.is_empty() {
+            sizes.push(all[0]);
+        }
+        Tlb {
+            name: format!("t{index}"),
+            level: self.level,
+            serves: self.serves,
+            entries: self.sets * self.ways,
+            ways: self.ways,
+            sizes,
+            replacement: self.replacement,
+            latency: self.latency,
+            probe: self.probe,
+            smash: self.smash,
+        }
+    }
+}
+
+pub fn replacement() -> impl Strategy<Value = Replacement> {
+    prop_oneof![
+        2 => Just(Replacement::Lru),
+        1 => Just(Replacement::TreePlru),
+        1 => Just(Replacement::Nru),
+        1 => Just(Replacement::Random),
+    ]
+}
+
+fn allowed_ways(ways: u32, replacement: Replacement) -> u32 {
+    if replacement == Replacement::TreePlru { ways.next_power_of_two() } else { ways }
+}
+
+/// Who fills the TLB, before the page table is known.
+#[derive(Clone, Debug)]
+enum WalkerDraft {
+    /// For each level above the leaves, in which cache its entries live; and the caches: sets, ways, guest of an array.
+    Hardware {
+        consult: u32,
+        of_level: Vec<u8>,
+        caches: Vec<(u32, u32, Option<u8>)>,
+    },
+    Software(Walker),
+}
+
+fn walker() -> impl Strategy<Value = WalkerDraft> {
+    let sets = prop_oneof![2 => Just(1u32), 1 => Just(2), 1 => Just(4)];
+    let caches = vec((sets, 1..4u32, proptest::option::weighted(0.4, any::<u8>())), 3);
+    let hardware = (0..4u32, vec(0..4u8, 4), caches);
+    let hardware = hardware.prop_map(|(consult, of_level, caches)| WalkerDraft::Hardware { consult, of_level, caches });
+    let software = (0..60u32, 0..8u32, 0..4u32).prop_map(|(cycles, loads, stores)| {
+        WalkerDraft::Software(Walker::Software { cycles, instructions: cycles, loads, stores })
+    });
+    prop_oneof![3 => hardware, 1 => software]
+}
+
+impl WalkerDraft {
+    fn build(self, layout: &Layout, tlbs: &[Tlb], usual: bool) -> Walker {
+        let (consult, of_level, drafts) = match self {
+            WalkerDraft::Software(walker) => return walker,
+            WalkerDraft::Hardware { consult, of_level, caches } => (consult, of_level, caches),
+        };
+        let mut caches = Vec::new();
+        for (i, (sets, ways, guest)) in drafts.into_iter().enumerate() {
+            let levels: Vec<u8> = (1..layout.levels() as u8).filter(|&l| of_level[l as usize - 1] == i as u8).collect();
+            let hosts: Vec<&Tlb> = tlbs.iter().filter(|t| !usual || t.level >= 2).collect();
+            let host = guest.filter(|_| !hosts.is_empty()).map(|g| hosts[usize::from(g) % hosts.len()]);
+            if !levels.is_empty() {
+                let entries = if host.is_some() { 0 } else { sets * ways };
+                let within = host.map(|t| t.name.clone());
+                caches.push(WalkCache { name: format!("w{i}"), levels, entries, ways, within });
+            }
+        }
+        Walker::Hardware { walkers: 1, consult, caches }
+    }
+}
+
+fn cache() -> impl Strategy<Value = Cache> {
+    let serves = prop_oneof![3 => Just((true, true)), 1 => Just((true, false)), 2 => Just((false, true))];
+    let writes = prop_oneof![2 => Just(Writes::Back), 1 => Just(Writes::Around), 1 => Just(Writes::Through)];
+    let parts = (1..4u8, serves, 1..7u64, 1..4u32, 4..8u32, 1..30u32, writes, replacement());
+    parts.prop_map(|(level, (instructions, data), sets, ways, line, latency, writes, replacement)| {
+        let ways = allowed_ways(ways, replacement);
+        Cache {
+            name: String::new(),
+            level,
+            instructions,
+            data,
+            bytes: (sets * u64::from(ways)) << line,
+            ways,
+            line: 1 << line,
+            latency,
+            writes,
+            replacement,
+            shared: false,
+        }
+    })
+}
+
+/// An array for all kinds of reference that holds base pages of 4 KB.
+pub fn plain_tlb(level: u8, entries: u32, ways: u32, replacement: Replacement) -> Tlb {
+    Tlb {
+        name: format!("l{level}"),
+        level,
+        serves: Serves { fetch: true, load: true, store: true },
+        entries,
+        ways,
+        sizes: vec![PageShift(12)],
+        replacement,
+        latency: 7,
+        probe: 0,
+        smash: false,
+    }
+}
+
+/// A machine of these arrays, 4 KB pages, a page table of one level with 256 of them, and no caches.
+pub fn plain_machine(tlbs: Vec<Tlb>) -> Machine {
+    Machine {
+        layout: Layout { base: PageShift(12), bits: vec![8] },
+        sizes: vec![PageShift(12)],
+        tlbs,
+        walker: Walker::Hardware { walkers: 1, consult: 0, caches: Vec::new() },
+        caches: Vec::new(),
+        memory: 100,
+        core: Core { millicycles_per_instruction: 1000, hertz: 1_000_000_000, walk_access: 20, invalidate: 100 },
+    }
+}

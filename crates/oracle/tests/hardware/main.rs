@@ -1,0 +1,20 @@
+//! `reach_hardware` against its twin.
+
+mod differential;
+mod laws;
+mod lockstep;
+mod machines;
+mod program;
+mod small_worlds;
+mod system;
+
+use proptest::prelude::ProptestConfig;
+
+/// For a property that is tried with `usual` cases, or with as many as `PROPTEST_CASES` says. Cheap properties set the
+/// measure; dear ones take their part of it.
+fn cases(usual: u32) -> ProptestConfig {
+    const CHEAP: u32 = 2000;
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse::<u32>().ok());
+    let cases = asked.unwrap_or(CHEAP).div_ceil(CHEAP / usual);
+    ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 20_000, ..ProptestConfig::default() }
+}

@@ -1,0 +1,198 @@
+//! Worlds so small that every sequence of a few operations can be tried.
+
+use crate::machines::{plain_machine, plain_tlb};
+use crate::system::{Edit, Memory};
+use reach_core::{Asid, Kind, PageShift, Pfn, Pte, Ref, Shootdown, VirtAddr, Vpn, Why};
+use reach_hardware::config::{Machine, Replacement, Serves, Tlb};
+use reach_hardware::{Cursor, Mmu, Segment};
+
+const POLICIES: [Replacement; 4] = [Replacement::Lru, Replacement::TreePlru, Replacement::Nru, Replacement::Random];
+
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    Load(u64),
+    Store(u64),
+    Forget(u64),
+}
+
+/// Pages 0, 2 and 4 share a set of two.
+const OPERATIONS: [Operation; 7] = {
+    use Operation::*;
+    [Load(0), Load(2), Load(4), Load(1), Store(2), Forget(0), Forget(2)]
+};
+
+/// A unit, its twin, and a page table for each.
+#[derive(Clone)]
+struct World {
+    mmu: Mmu,
+    twin: reach_oracle::Machine,
+    memory: [Memory; 2],
+}
+
+impl World {
+    fn new(machine: &Machine) -> World {
+        let mut memory = Memory::new(&machine.layout, 1);
+        for n in 0..8 {
+            memory.edit(Edit::Set(Asid(0), Vpn(n), Pte::new(Pfn(n), PageShift(12)).with_writable(true)));
+        }
+        World {
+            mmu: Mmu::new(machine, false, 9),
+            twin: reach_oracle::Machine::new(machine, false, 9),
+            memory: [memory.clone(), memory],
+        }
+    }
+
+    fn apply(&mut self, operation: Operation) {
+        let (kind, page) = match operation {
+            Operation::Load(page) => (Kind::Load, page),
+            Operation::Store(page) => (Kind::Store, page),
+            Operation::Forget(page) => {
+                let shootdown = Shootdown { asid: Asid(0), vpn: Vpn(page), pages: 1 };
+                self.mmu.invalidate(&shootdown);
+                self.twin.invalidate(&shootdown);
+                return;
+            }
+        };
+        let segment = Segment::new(vec![Ref::data(kind, VirtAddr(page << 12), 3, 0)]);
+        let [memory, twins] = &mut self.memory;
+        let why = self.mmu.run(&segment, &mut Cursor::default(), memory.table(Asid(0)), None);
+        assert_eq!((why, 1), self.twin.run(&segment.refs, twins.table(Asid(0)), None));
+    }
+
+    fn agrees(&self) -> bool {
+        let sorted = |mut held: Vec<(usize, Asid, Vpn, Pte)>| {
+            held.sort_by_key(|&(array, _, vpn, _)| (array, vpn));
+            held
+        };
+        self.mmu.counters == self.twin.counters
+            && self.mmu.ledger == self.twin.ledger
+            && sorted(self.mmu.contents()) == sorted(self.twin.contents())
+    }
+
+    /// Tries every sequence of up to `depth` operations from here.
+    fn explore(&self, depth: u32, done: &mut Vec<Operation>) {
+        for operation in OPERATIONS {
+            let mut next = self.clone();
+            done.push(operation);
+            next.apply(operation);
+            assert!(next.agrees(), "after {done:?}: {:?} but {:?}", next.mmu.contents(), next.twin.contents());
+            if depth > 1 {
+                next.explore(depth - 1, done);
+            }
+            done.pop();
+        }
+    }
+}
+
+fn two_sets_of_two(depth: u32) {
+    for policy in POLICIES {
+        World::new(&plain_machine(vec![plain_tlb(1, 4, 2, policy)])).explore(depth, &mut Vec::new());
+    }
+}
+
+fn behind_a_first_level(depth: u32) {
+    for policy in POLICIES {
+        let first = plain_tlb(1, 2, 2, Replacement::Lru);
+        let world = World::new(&plain_machine(vec![first, plain_tlb(2, 4, 2, policy)]));
+        world.explore(depth, &mut Vec::new());
+    }
+}
+
+#[test]
+fn every_sequence_on_two_sets_of_two() {
+    two_sets_of_two(6);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn every_longer_sequence_on_two_sets_of_two() {
+    two_sets_of_two(8);
+}
+
+#[test]
+fn every_sequence_behind_a_first_level() {
+    behind_a_first_level(5);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn every_longer_sequence_behind_a_first_level() {
+    behind_a_first_level(7);
+}
+
+/// What the operating system forgets when it answers a fault.
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    Nothing,
+    Page(u64),
+    Everything,
+}
+
+/// Runs references on empty memory, where folding may skip some, and compares with the twin at every fault.
+fn fold_with_faults(machine: &Machine, refs: &[Ref], answer: Answer) {
+    let segment = Segment::new(refs.to_vec());
+    let mut mmu = Mmu::new(machine, false, 0);
+    assert!(mmu.folds());
+    let mut twin = reach_oracle::Machine::new(machine, false, 0);
+    let [mut memory, mut twins] = [(); 2].map(|()| Memory::new(&machine.layout, 1));
+    let (mut cursor, mut done) = (Cursor::default(), 0);
+    for _ in 0..100 {
+        let why = mmu.run(&segment, &mut cursor, memory.table(Asid(0)), None);
+        let (expected, consumed) = twin.run(&refs[done..], twins.table(Asid(0)), None);
+        done += consumed;
+        assert_eq!((why, cursor.position(), mmu.counters), (expected, done, twin.counters), "{refs:?} {answer:?}");
+        let Why::Fault(fault) = why else { return };
+        let pte = Pte::new(Pfn(fault.vpn.0), PageShift(12)).with_writable(true).with_executable(true);
+        memory.edit(Edit::Set(Asid(0), fault.vpn, pte));
+        twins.edit(Edit::Set(Asid(0), fault.vpn, pte));
+        let (vpn, pages) = match answer {
+            Answer::Nothing => continue,
+            Answer::Page(page) => (Vpn(page), 1),
+            Answer::Everything => (Vpn(0), u64::MAX),
+        };
+        mmu.invalidate(&Shootdown { asid: Asid(0), vpn, pages });
+        twin.invalidate(&Shootdown { asid: Asid(0), vpn, pages });
+    }
+    panic!("{refs:?} with {answer:?} never ended");
+}
+
+fn folded_sequences_with_faults(length: u32) {
+    let side = |fetch: bool, replacement| Tlb {
+        name: if fetch { "l1i" } else { "l1d" }.into(),
+        serves: Serves { fetch, load: !fetch, store: !fetch },
+        ..plain_tlb(1, 1, 1, replacement)
+    };
+    let machine =
+        |policy| plain_machine(vec![side(true, policy), side(false, policy), plain_tlb(2, 2, 2, Replacement::Lru)]);
+    let crossing = VirtAddr(0x1ffc);
+    let references = [
+        Ref::fetch(VirtAddr(0x1000)).with_len(8),
+        Ref::fetch(crossing).with_len(8),
+        Ref::load(VirtAddr(0x1000)),
+        Ref::load(VirtAddr(0x2000)),
+        Ref::load(crossing),
+        Ref::store(VirtAddr(0x1008)),
+    ];
+    let kinds = references.len() as u64;
+    for policy in [Replacement::Lru, Replacement::Nru] {
+        let machine = machine(policy);
+        for sequence in 0..kinds.pow(length) {
+            let refs: Vec<Ref> =
+                (0..length).map(|place| references[(sequence / kinds.pow(place) % kinds) as usize]).collect();
+            for answer in [Answer::Nothing, Answer::Page(1), Answer::Page(2), Answer::Everything] {
+                fold_with_faults(&machine, &refs, answer);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_folded_sequence_with_faults() {
+    folded_sequences_with_faults(5);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn every_longer_folded_sequence_with_faults() {
+    folded_sequences_with_faults(7);
+}
