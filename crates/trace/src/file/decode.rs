@@ -5,23 +5,41 @@ use super::bytes::Cursor;
 use super::layout::{
     BLOCKS, CONTROL, EVENTS, FAR_BYTES, FORMS, MAX_FORM_DATA, NEAR_BYTES, SEQUENCE, STREAMS, SegmentHeader,
 };
-use super::predict::{ADDR_MASK, FARTHEST, History, NEAR, STRIDE, Slot};
+use super::predict::{ADDR_MASK, FARTHEST, NEAR};
 use super::{blocks, events};
 use reach_core::{BlockId, BlockTable, Chunk, Event, Ref};
 use std::collections::VecDeque;
 use std::io;
-use std::slice::ChunksExact;
 
 /// What decoding executes a form with.
 struct Form {
-    /// The fetch, whole; `u64::MAX` for a form without a block.
+    /// The fetch, whole; [`NO_FETCH`] for a form without a block.
     fetch: u64,
     block: u32,
+    /// Its first slot.
     first: u32,
+    /// How many data references it has.
     len: u32,
 }
 
 const NO_FETCH: u64 = u64::MAX;
+
+/// A place in a form.
+struct Slot {
+    /// Kind, size and instruction index of the reference, where a `Ref` has them; the predictor in the low bits.
+    upper_and_back: u64,
+    /// Distance from the base, as last seen.
+    step: u64,
+}
+
+/// The addresses of the last data references, modulo 2^48.
+#[derive(Clone, Copy)]
+struct History {
+    ring: [u64; FARTHEST + 1],
+    next: usize,
+}
+
+const NO_HISTORY: History = History { ring: [0; FARTHEST + 1], next: 0 };
 
 /// Holds one segment and gives out its references from front to back.
 pub(super) struct SegmentDecoder {
@@ -50,7 +68,7 @@ impl SegmentDecoder {
             forms: Vec::new(),
             slots: Vec::new(),
             events: VecDeque::new(),
-            history: History::new(),
+            history: NO_HISTORY,
             header: SegmentHeader::default(),
             sequence: 0,
             control: 0,
@@ -67,7 +85,7 @@ impl SegmentDecoder {
         self.forms.clear();
         self.slots.clear();
         self.events.clear();
-        self.history = History::new();
+        self.history = NO_HISTORY;
         self.header = SegmentHeader::default();
         (self.sequence, self.control, self.near, self.far, self.refs, self.fetches) = (0, 0, 0, 0, 0, 0);
     }
@@ -125,10 +143,10 @@ impl SegmentDecoder {
             self.forms.push(Form { fetch, block, first: self.slots.len() as u32, len: len as u32 });
             for _ in 0..len {
                 let (upper, predictor) = (cursor.u16()?, cursor.u8()?);
-                if !matches!(upper & 3, 1 | 2) || upper >= 1 << 14 || predictor as usize > STRIDE as usize + FARTHEST {
+                if !matches!(upper & 3, 1 | 2) || upper >= 1 << 14 || predictor as usize > FARTHEST {
                     return Err(Bad("a form with an impossible reference"));
                 }
-                self.slots.push(Slot::new(upper, predictor));
+                self.slots.push(Slot { upper_and_back: (upper as u64) << 48 | predictor as u64, step: 0 });
             }
         }
         if !cursor.is_empty() {
@@ -162,7 +180,7 @@ impl SegmentDecoder {
                 || self.near != self.raw[NEAR_BYTES].len()
                 || self.far != self.raw[FAR_BYTES].len())
         {
-            return Err(Bad("a segment whose streams do not match its counts"));
+            return Err(MISMATCH);
         }
         while let Some((at, event)) = self.events.pop_front_if(|&mut (at, _)| last || at < self.refs) {
             chunk.events.push((at - start, event));
@@ -171,66 +189,87 @@ impl SegmentDecoder {
     }
 
     fn references(&mut self, chunk: &mut Chunk, want: usize) -> Result<(), Bad> {
-        let sequence = self.raw[SEQUENCE][self.sequence..].chunks_exact(2);
-        let mut control = &self.raw[CONTROL][self.control..];
-        let mut near = self.raw[NEAR_BYTES][self.near..].chunks_exact(2);
-        let mut far = self.raw[FAR_BYTES][self.far..].chunks_exact(6);
         let left = (self.header.refs - self.refs) as usize;
-        chunk.refs.reserve(left.min(want + MAX_FORM_DATA));
-        let history = &mut self.history;
-        let mut lacking = false;
-        let mut executed = 0;
-        for id in sequence {
-            if chunk.refs.len() >= want {
+        let room = left.min(want + MAX_FORM_DATA + 1);
+        chunk.refs.resize(room, Ref(0));
+        chunk.fetched.reserve(room);
+        let sequence = &self.raw[SEQUENCE][self.sequence..];
+        let control = &self.raw[CONTROL][self.control..];
+        let mut escapes =
+            Escapes { near: &self.raw[NEAR_BYTES][self.near..], far: &self.raw[FAR_BYTES][self.far..], lacking: false };
+        let History { mut ring, mut next } = self.history;
+        let (mut at, mut read, mut executed) = (0, 0, 0);
+        for number in sequence.chunks_exact(2) {
+            if at >= want {
                 break;
             }
             executed += 1;
-            let id = u16::from_le_bytes([id[0], id[1]]);
-            let form = self.forms.get(id as usize).ok_or(Bad("a form that is not defined"))?;
+            let number = u16::from_le_bytes([number[0], number[1]]);
+            let form = self.forms.get(number as usize).ok_or(Bad("a form that is not defined"))?;
             if form.fetch != NO_FETCH {
-                chunk.refs.push(Ref(form.fetch));
+                *chunk.refs.get_mut(at).ok_or(MISMATCH)? = Ref(form.fetch);
+                at += 1;
                 chunk.fetched.push(BlockId(form.block));
             }
-            let Some((codes, rest)) = control.split_at_checked(form.len as usize) else {
-                return Err(Bad("a control stream that ends too early"));
-            };
-            control = rest;
-            let slots = &mut self.slots[form.first as usize..][..form.len as usize];
-            chunk.refs.extend(slots.iter_mut().zip(codes).map(|(slot, &code)| {
-                let base = slot.base(history);
-                let predicted = slot.predict(base);
-                let addr = if (code as i8) > NEAR as i8 {
-                    predicted.wrapping_add(code as i8 as u64)
-                } else if code == NEAR {
-                    let bytes = near.next().unwrap_or_else(|| {
-                        lacking = true;
-                        &[0; 2]
-                    });
-                    predicted.wrapping_add(i16::from_le_bytes([bytes[0], bytes[1]]) as u64)
+            let len = form.len as usize;
+            let slots = &mut self.slots[form.first as usize..][..len];
+            let codes = control.get(read..read + len).ok_or(MISMATCH)?;
+            let out = chunk.refs.get_mut(at..at + len).ok_or(MISMATCH)?;
+            for ((slot, &code), out) in slots.iter_mut().zip(codes).zip(out) {
+                let back = slot.upper_and_back as usize & FARTHEST;
+                let ago = ring[next.wrapping_sub(back) & FARTHEST];
+                let base = if back == 0 { 0 } else { ago };
+                let change = code as i8;
+                slot.step = if change > NEAR as i8 {
+                    slot.step.wrapping_add(change as u64)
                 } else {
-                    let b = far.next().unwrap_or_else(|| {
-                        lacking = true;
-                        &[0; 6]
-                    });
-                    u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], 0, 0])
-                } & ADDR_MASK;
-                slot.learn(base, addr);
-                history.push(addr);
-                Ref(slot.upper | addr)
-            }));
+                    escapes.step(change, base, slot.step)
+                };
+                let addr = base.wrapping_add(slot.step);
+                ring[next & FARTHEST] = addr;
+                next = next.wrapping_add(1);
+                *out = Ref(slot.upper_and_back & !ADDR_MASK | addr & ADDR_MASK);
+            }
+            at += len;
+            read += len;
         }
-        if lacking {
-            return Err(Bad("an address stream that ends too early"));
+        if escapes.lacking {
+            return Err(MISMATCH);
         }
+        self.near = self.raw[NEAR_BYTES].len() - escapes.near.len();
+        self.far = self.raw[FAR_BYTES].len() - escapes.far.len();
         self.sequence += 2 * executed;
-        self.control = self.raw[CONTROL].len() - control.len();
-        self.near = self.raw[NEAR_BYTES].len() - remaining(&near, 2);
-        self.far = self.raw[FAR_BYTES].len() - remaining(&far, 6);
+        self.control += read;
+        self.history = History { ring, next };
+        chunk.refs.truncate(at);
         Ok(())
     }
 }
 
-/// Bytes not yet taken, those of an incomplete last piece included.
-fn remaining(pieces: &ChunksExact<'_, u8>, size: usize) -> usize {
-    pieces.len() * size + pieces.remainder().len()
+/// The near and the far stream, apart from the hot loop.
+struct Escapes<'a> {
+    near: &'a [u8],
+    far: &'a [u8],
+    /// Whether one of them has ended too early.
+    lacking: bool,
 }
+
+impl Escapes<'_> {
+    /// A slot's new step.
+    #[inline(never)]
+    fn step(&mut self, code: i8, base: u64, step: u64) -> u64 {
+        if code == NEAR as i8 {
+            if let Some((b, rest)) = self.near.split_first_chunk() {
+                self.near = rest;
+                return step.wrapping_add(i16::from_le_bytes(*b) as u64);
+            }
+        } else if let Some((&[a, b, c, d, e, f], rest)) = self.far.split_first_chunk() {
+            self.far = rest;
+            return u64::from_le_bytes([a, b, c, d, e, f, 0, 0]).wrapping_sub(base);
+        }
+        self.lacking = true;
+        step
+    }
+}
+
+const MISMATCH: Bad = Bad("a segment whose streams do not match its counts");

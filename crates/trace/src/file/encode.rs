@@ -1,11 +1,10 @@
-//! One segment to bytes. What it becomes depends on its own content alone.
+//! One segment to bytes.
 
-use super::forms::{Forms, NO_BLOCK};
+use super::forms::Forms;
 use super::layout::{
     BLOCKS, CONTROL, EVENTS, FAR_BYTES, FORMS, NEAR_BYTES, SEGMENT_HEADER, SEQUENCE, STREAMS, SegmentHeader,
 };
-use super::predict::{ADDR_MASK, FAR, History, NEAR, Slot, Trial, residual};
-use reach_core::Ref;
+use super::predict::{FAR, FARTHEST, NEAR, base, difference};
 use std::io;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -16,30 +15,30 @@ const LEVEL: i32 = 1;
 pub(super) struct SegmentEncoder {
     zstd: zstd::bulk::Compressor<'static>,
     pub forms: Forms,
-    trials: Vec<Trial>,
+    /// What each slot has learnt.
+    steps: Vec<u64>,
     raw: [Vec<u8>; STREAMS],
 }
 
 impl SegmentEncoder {
     pub fn new() -> io::Result<SegmentEncoder> {
         let zstd = zstd::bulk::Compressor::new(LEVEL)?;
-        Ok(SegmentEncoder { zstd, forms: Forms::default(), trials: Vec::new(), raw: Default::default() })
+        Ok(SegmentEncoder { zstd, forms: Forms::default(), steps: Vec::new(), raw: Default::default() })
     }
 
-    /// Encodes `refs`, which [`Forms::collect`] has just cut into forms, with block and event streams that are bytes
+    /// Encodes what [`Forms::collect`] has just cut into forms, with block and event streams that are bytes
     /// already. `header` has all counts but that of the forms.
     pub fn encode(
         &mut self,
-        refs: &[Ref],
         blocks: &[u8],
         events: &[u8],
         mut header: SegmentHeader,
     ) -> io::Result<(SegmentHeader, Vec<u8>)> {
         self.raw.iter_mut().for_each(Vec::clear);
-        let predictors = self.train(refs);
+        let predictors = self.forms.train();
         self.forms.encode(&predictors, &mut self.raw[FORMS]);
         self.raw[SEQUENCE].extend(self.forms.sequence.iter().flat_map(|id| id.to_le_bytes()));
-        self.addresses(refs, &predictors);
+        self.addresses(&predictors);
 
         header.forms = self.forms.list.len() as u32;
         let mut out = vec![0; SEGMENT_HEADER];
@@ -64,53 +63,28 @@ impl SegmentEncoder {
         Ok((header, out))
     }
 
-    /// The best predictor for each slot.
-    fn train(&mut self, refs: &[Ref]) -> Vec<u8> {
-        self.trials.clear();
-        self.trials.resize(self.forms.slots.len(), Trial::NEW);
-        let mut history = History::new();
-        let mut refs = refs.iter();
-        for &id in &self.forms.sequence {
-            let form = &self.forms.list[id as usize];
-            if form.block != NO_BLOCK {
-                refs.next();
-            }
-            for (trial, r) in self.trials[form.first..form.first + form.len].iter_mut().zip(refs.by_ref()) {
-                let addr = r.0 & ADDR_MASK;
-                trial.see(addr, &history);
-                history.push(addr);
-            }
-        }
-        self.trials.iter().map(Trial::best).collect()
-    }
-
     /// The control, near and far streams.
-    fn addresses(&mut self, refs: &[Ref], predictors: &[u8]) {
-        let mut slots: Vec<Slot> =
-            self.forms.slots.iter().zip(predictors).map(|(&upper, &p)| Slot::new(upper, p)).collect();
-        let mut history = History::new();
+    fn addresses(&mut self, predictors: &[u8]) {
+        self.steps.clear();
+        self.steps.resize(predictors.len(), 0);
         let [.., control, near, far] = &mut self.raw;
-        let mut refs = refs.iter();
-        for &id in &self.forms.sequence {
-            let form = &self.forms.list[id as usize];
-            if form.block != NO_BLOCK {
-                refs.next();
-            }
-            for (slot, r) in slots[form.first..form.first + form.len].iter_mut().zip(refs.by_ref()) {
-                let addr = r.0 & ADDR_MASK;
-                let base = slot.base(&history);
-                let difference = residual(addr, slot.predict(base));
-                slot.learn(base, addr);
-                history.push(addr);
-                match difference {
-                    -126..=127 => control.push(difference as u8),
+        for &number in &self.forms.sequence {
+            let form = self.forms.list[number as usize];
+            let slots = form.first..form.first + form.len;
+            for (step, &predictor) in self.steps[slots.clone()].iter_mut().zip(&predictors[slots]) {
+                let addresses = self.forms.addresses.until(control.len());
+                let new = addresses[FARTHEST].wrapping_sub(base(addresses, predictor));
+                let change = difference(new, *step);
+                *step = new;
+                match change {
+                    -126..=127 => control.push(change as u8),
                     -0x8000..=0x7fff => {
                         control.push(NEAR);
-                        near.extend_from_slice(&(difference as i16).to_le_bytes());
+                        near.extend_from_slice(&(change as i16).to_le_bytes());
                     }
                     _ => {
                         control.push(FAR);
-                        far.extend_from_slice(&addr.to_le_bytes()[..6]);
+                        far.extend_from_slice(&addresses[FARTHEST].to_le_bytes()[..6]);
                     }
                 }
             }

@@ -4,6 +4,7 @@
 
 use super::bytes::put_varint;
 use super::layout::{MAX_FORM_DATA, MAX_FORMS};
+use super::predict::{ADDR_MASK, Addresses, TRIALS, Trial};
 use reach_core::{BlockId, Ref};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,24 +12,58 @@ use std::hash::{BuildHasherDefault, Hasher};
 use xxhash_rust::xxh3::Xxh3Default;
 
 /// A form without a block.
-pub(super) const NO_BLOCK: u32 = u32::MAX;
+const NO_BLOCK: u32 = u32::MAX;
+/// What is known is forgotten when it has grown to this many slots, some 130 MB.
+const MOST_SLOTS: usize = 1 << 20;
 
-/// A form, as far as the writer needs it.
+/// A form of the program. It stays known from segment to segment, for its predictors.
+struct Known {
+    block: u32,
+    /// Its first slot among all known.
+    first: usize,
+    len: usize,
+    /// How many executions its predictors were tried on.
+    trials: u8,
+    /// The last segment that it occurred in, and its number there.
+    segment: u32,
+    number: u16,
+}
+
+/// A form of the segment in hand.
+#[derive(Clone, Copy)]
 pub(super) struct Form {
-    pub block: u32,
-    /// Its first slot.
+    /// Its first slot in the segment.
     pub first: usize,
     /// How many data references it has.
     pub len: usize,
+    known: usize,
+}
+
+/// The forms of a segment and the sequence of their executions.
+#[derive(Default)]
+pub(super) struct Forms {
+    pub list: Vec<Form>,
+    /// Form numbers in the order of execution.
+    pub sequence: Vec<u16>,
+    pub addresses: Addresses,
+    slots: usize,
+    segment: u32,
+    known: Vec<Known>,
+    /// Upper 16 bits of the references of each known slot.
+    uppers: Vec<u16>,
+    trials: Vec<Trial>,
+    /// The form that each block had last, plus one; those without a block first.
+    last: Vec<u32>,
+    by_hash: HashMap<u64, u32, BuildHasherDefault<Identity>>,
 }
 
 /// Hashes keys that are hashes.
 #[derive(Default)]
-pub(super) struct Identity(u64);
+struct Identity(u64);
 
 impl Hasher for Identity {
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("only u64 is hashed");
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&b| self.0 = self.0 << 8 | b as u64);
     }
     fn write_u64(&mut self, n: u64) {
         self.0 = n;
@@ -38,103 +73,141 @@ impl Hasher for Identity {
     }
 }
 
-/// The forms of a segment and the sequence of their executions.
-#[derive(Default)]
-pub(super) struct Forms {
-    pub list: Vec<Form>,
-    /// Upper 16 bits of each slot's references.
-    pub slots: Vec<u16>,
-    /// Form numbers in the order of execution.
-    pub sequence: Vec<u16>,
-    /// The form that each block had last, plus one.
-    last: Vec<u32>,
-    known: HashMap<u64, u32, BuildHasherDefault<Identity>>,
-}
-
 impl Forms {
-    fn clear(&mut self) {
+    fn begin(&mut self) {
         self.list.clear();
-        self.slots.clear();
         self.sequence.clear();
-        self.last.fill(0);
-        self.known.clear();
+        self.addresses.clear();
+        self.slots = 0;
+        self.segment += 1;
+        if self.uppers.len() > MOST_SLOTS {
+            self.known.clear();
+            self.uppers.clear();
+            self.trials.clear();
+            self.last.clear();
+            self.by_hash.clear();
+        }
     }
 
     /// Cuts references into forms, from the front until all are taken or the numbers run out. Gives how many references
     /// and how many fetches were taken.
     pub fn collect(&mut self, refs: &[Ref], fetched: &[BlockId]) -> (usize, usize) {
-        self.clear();
+        self.begin();
         let (mut at, mut fetch) = (0, 0);
         while at < refs.len() {
             let block = if is_fetch(refs[at]) { fetched[fetch].0 } else { NO_BLOCK };
             let from = at + (block != NO_BLOCK) as usize;
             let len = refs[from..].iter().take(MAX_FORM_DATA).take_while(|r| !is_fetch(**r)).count();
             let data = &refs[from..from + len];
-            let Some(form) = self.find(block, data) else { break };
-            self.sequence.push(form);
+            let known = self.find(block, data);
+            let Some(number) = self.number(known) else { break };
+            self.sequence.push(number);
+            for r in data {
+                self.addresses.push(r.0 & ADDR_MASK);
+            }
             at = from + len;
             fetch += (block != NO_BLOCK) as usize;
         }
         (at, fetch)
     }
 
-    fn find(&mut self, block: u32, data: &[Ref]) -> Option<u16> {
-        let slot = if block == NO_BLOCK { 0 } else { block as usize + 1 };
-        if slot >= self.last.len() {
-            self.last.resize(slot + 1, 0);
+    /// The number in this segment of a known form, if there is one left for it.
+    #[inline]
+    fn number(&mut self, known: u32) -> Option<u16> {
+        let form = &mut self.known[known as usize];
+        if form.segment != self.segment {
+            if self.list.len() == MAX_FORMS {
+                return None;
+            }
+            (form.segment, form.number) = (self.segment, self.list.len() as u16);
+            self.list.push(Form { first: self.slots, len: form.len, known: known as usize });
+            self.slots += form.len;
         }
-        if let Some(form) = self.last[slot].checked_sub(1)
-            && is_form(&self.list[form as usize], &self.slots, block, data)
+        Some(form.number)
+    }
+
+    #[inline]
+    fn find(&mut self, block: u32, data: &[Ref]) -> u32 {
+        let place = block.wrapping_add(1) as usize;
+        if place >= self.last.len() {
+            self.last.resize(place + 1, 0);
+        }
+        if let Some(form) = self.last[place].checked_sub(1)
+            && is_form(&self.known[form as usize], &self.uppers, block, data)
         {
-            return Some(form as u16);
+            return form;
         }
-        let form = self.find_or_define(block, data)?;
-        self.last[slot] = form + 1;
-        Some(form as u16)
+        let form = self.find_or_define(block, data);
+        self.last[place] = form + 1;
+        form
     }
 
     #[cold]
-    fn find_or_define(&mut self, block: u32, data: &[Ref]) -> Option<u32> {
+    fn find_or_define(&mut self, block: u32, data: &[Ref]) -> u32 {
         let mut hasher = Xxh3Default::new();
         hasher.update(&block.to_le_bytes());
         for r in data {
             hasher.update(&upper_of(*r).to_le_bytes());
         }
-        let number = self.list.len() as u32;
-        match self.known.entry(hasher.digest()) {
-            Entry::Occupied(e) if is_form(&self.list[*e.get() as usize], &self.slots, block, data) => {
-                return Some(*e.get());
+        let new = self.known.len() as u32;
+        match self.by_hash.entry(hasher.digest()) {
+            Entry::Occupied(e) if is_form(&self.known[*e.get() as usize], &self.uppers, block, data) => {
+                return *e.get();
             }
             // Two forms with one hash: the later is defined anew each time, which costs bytes but is right.
-            Entry::Occupied(_) if self.list.len() < MAX_FORMS => {}
-            Entry::Vacant(e) if self.list.len() < MAX_FORMS => {
-                e.insert(number);
+            Entry::Occupied(_) => {}
+            Entry::Vacant(e) => {
+                e.insert(new);
             }
-            _ => return None,
         }
-        self.list.push(Form { block, first: self.slots.len(), len: data.len() });
-        self.slots.extend(data.iter().map(|r| upper_of(*r)));
-        Some(number)
+        let (first, len) = (self.uppers.len(), data.len());
+        self.known.push(Known { block, first, len, trials: 0, segment: 0, number: 0 });
+        self.uppers.extend(data.iter().map(|r| upper_of(*r)));
+        self.trials.resize(self.uppers.len(), Trial::NEW);
+        new
     }
 
-    /// The definitions as bytes; `predictors` has one for each slot.
+    /// Tries predictors on the forms that are not yet settled, and gives the best for each slot of the segment.
+    pub fn train(&mut self) -> Vec<u8> {
+        let mut at = 0;
+        for &number in &self.sequence {
+            let Form { len, known, .. } = self.list[number as usize];
+            let form = &mut self.known[known];
+            if form.trials < TRIALS {
+                form.trials += 1;
+                for (i, trial) in self.trials[form.first..form.first + len].iter_mut().enumerate() {
+                    trial.see(self.addresses.until(at + i));
+                }
+            }
+            at += len;
+        }
+        let mut predictors = Vec::with_capacity(self.slots);
+        for form in &self.list {
+            let first = self.known[form.known].first;
+            predictors.extend(self.trials[first..first + form.len].iter().map(Trial::best));
+        }
+        predictors
+    }
+
+    /// The definitions as bytes; `predictors` has one for each slot of the segment.
     pub fn encode(&self, predictors: &[u8], out: &mut Vec<u8>) {
         for form in &self.list {
-            put_varint(out, if form.block == NO_BLOCK { 0 } else { form.block as u64 + 1 });
+            let known = &self.known[form.known];
+            put_varint(out, if known.block == NO_BLOCK { 0 } else { known.block as u64 + 1 });
             out.push(form.len as u8);
-            for i in form.first..form.first + form.len {
-                out.extend(self.slots[i].to_le_bytes());
-                out.push(predictors[i]);
+            for i in 0..form.len {
+                out.extend(self.uppers[known.first + i].to_le_bytes());
+                out.push(predictors[form.first + i]);
             }
         }
     }
 }
 
 #[inline]
-fn is_form(form: &Form, slots: &[u16], block: u32, data: &[Ref]) -> bool {
+fn is_form(form: &Known, uppers: &[u16], block: u32, data: &[Ref]) -> bool {
     form.block == block
         && form.len == data.len()
-        && slots[form.first..form.first + form.len].iter().zip(data).all(|(&upper, r)| upper == upper_of(*r))
+        && uppers[form.first..form.first + form.len].iter().zip(data).all(|(&upper, r)| upper == upper_of(*r))
 }
 
 #[inline(always)]

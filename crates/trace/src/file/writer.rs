@@ -164,10 +164,8 @@ impl<W: Write> Writer<W> {
                 instructions: self.fetched[..fetches].iter().map(|id| self.lengths[id.0 as usize] as u64).sum(),
                 ..Default::default()
             };
-            let (header, bytes) = self
-                .encoder
-                .encode(&self.refs[..refs], &self.blocks.bytes, &encoded.bytes, header)
-                .map_err(|e| self.io_error(e))?;
+            let (header, bytes) =
+                self.encoder.encode(&self.blocks.bytes, &encoded.bytes, header).map_err(|e| self.io_error(e))?;
             let at = self.at;
             self.put(&bytes)?;
             self.index.push(Entry::of(&header, at));
