@@ -9,6 +9,10 @@ pub use source::{Progress, Source, TraceError};
 
 pub mod file;
 pub mod foreign;
+mod open;
+pub mod verbs;
+
+pub use open::{Format, open, recognise};
 
 /// What a program read from `path` is called in results.
 pub(crate) fn name_of(path: &std::path::Path) -> String {

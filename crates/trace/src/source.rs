@@ -61,3 +61,10 @@ pub enum TraceError {
     #[error("{0}")]
     Capture(String),
 }
+
+impl TraceError {
+    /// Whether who reads our output has gone away, which is no failure of ours.
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(self, TraceError::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+}

@@ -101,7 +101,7 @@ mod tests {
             put_signed(&mut out, s);
             put_text(&mut out, &t);
             let mut cursor = Cursor(&out);
-            prop_assert_eq!((cursor.varint()?, cursor.signed()?, cursor.text()?), (n, s, t));
+            prop_assert_eq!((cursor.varint().unwrap(), cursor.signed().unwrap(), cursor.text().unwrap()), (n, s, t));
             prop_assert!(cursor.is_empty());
         }
     }

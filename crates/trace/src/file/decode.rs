@@ -152,6 +152,9 @@ impl SegmentDecoder {
         if !cursor.is_empty() {
             return Err(Bad("more forms than announced"));
         }
+        if (header.refs == 0) != self.raw[SEQUENCE].is_empty() {
+            return Err(MISMATCH);
+        }
         self.header = header.clone();
         Ok(())
     }
@@ -182,9 +185,8 @@ impl SegmentDecoder {
         {
             return Err(MISMATCH);
         }
-        while let Some((at, event)) = self.events.pop_front_if(|&mut (at, _)| last || at < self.refs) {
-            chunk.events.push((at - start, event));
-        }
+        let due = if last { self.events.len() } else { self.events.partition_point(|&(at, _)| at < self.refs) };
+        chunk.events.extend(self.events.drain(..due).map(|(at, event)| (at - start, event)));
         Ok(())
     }
 

@@ -1,8 +1,8 @@
 //! What stands where: the file's header, the segments' headers, the index and the trailer. `docs/trace-format.md` is
 //! the specification.
 
-use super::Bad;
 use super::bytes::Cursor;
+use super::{Bad, is_intact};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The first bytes of every file. The high bit, the line ends and the ^Z show what a text-mode transfer did to it.
@@ -97,9 +97,8 @@ impl SegmentHeader {
         if c.take(4)? != SEGMENT_MAGIC {
             return Err(Bad("no segment"));
         }
-        if xxh3_64(&bytes[..SEGMENT_HEADER - 8])
-            != u64::from_le_bytes(bytes[SEGMENT_HEADER - 8..].try_into().expect("8"))
-        {
+        let (fields, checksum) = bytes.split_at(SEGMENT_HEADER - 8);
+        if !is_intact(fields, u64::from_le_bytes(checksum.try_into().expect("eight bytes remain"))) {
             return Err(Bad("a segment header with a wrong checksum"));
         }
         let first_ref = c.u64()?;
@@ -117,7 +116,9 @@ impl SegmentHeader {
         for field in fields {
             *field = c.u32()?;
         }
-        c.take(4)?;
+        if c.u32()? != 0 {
+            return Err(Bad("a segment header from a later version"));
+        }
         header.instructions = c.u64()?;
         for stream in &mut header.streams {
             *stream = (c.u32()?, c.u32()?);
@@ -141,6 +142,7 @@ impl SegmentHeader {
             && raw[EVENTS] <= MAX_STREAM as u64
             && raw[FORMS] >= 2 * self.forms as u64
             && raw[FORMS] <= self.forms as u64 * (6 + 3 * MAX_FORM_DATA as u64)
+            && raw[SEQUENCE].is_multiple_of(2)
             && raw[SEQUENCE] >= 2 * self.fetches as u64
             && raw[SEQUENCE] <= 2 * self.refs as u64
             && raw[CONTROL] == data
@@ -216,7 +218,7 @@ pub(super) fn decode_trailer(bytes: &[u8; TRAILER], file_len: u64) -> Option<(u6
 
 /// The index's lines, where it is intact and its segments lie one after the other from `first` on.
 pub(super) fn decode_index(bytes: &[u8], checksum: u64, first: u64, at: u64) -> Option<Vec<Entry>> {
-    if xxh3_64(bytes) != checksum {
+    if !is_intact(bytes, checksum) {
         return None;
     }
     let mut c = Cursor(bytes.strip_prefix(&INDEX_MAGIC)?);

@@ -22,19 +22,30 @@ mod bytes;
 mod decode;
 mod encode;
 mod events;
+#[cfg(any(test, fuzzing))]
+mod forge;
 mod forms;
 mod layout;
 mod metadata;
 mod predict;
 mod reader;
+#[cfg(test)]
+mod tests;
 mod writer;
 
+#[cfg(fuzzing)]
+pub use forge::forge;
 pub use layout::VERSION;
 pub use metadata::Metadata;
 pub use reader::{Reader, Segment};
 pub use writer::Writer;
 
 pub(crate) use layout::MAGIC;
+
+/// Whether bytes are those whose checksum was stored. Fuzzers cannot make checksums, so they do without.
+fn is_intact(bytes: &[u8], checksum: u64) -> bool {
+    cfg!(fuzzing) || xxhash_rust::xxh3::xxh3_64(bytes) == checksum
+}
 
 /// What is wrong with a part of a file; the reader adds where.
 #[derive(Debug)]

@@ -1,18 +1,17 @@
 //! Reads a trace front to back or from any segment on.
 
-use super::Bad;
 use super::decode::SegmentDecoder;
 use super::layout::{
     BLOCKS, EVENTS, Entry, HEADER_FIXED, MAGIC, MAX_METADATA, SEGMENT_HEADER, SegmentHeader, TRAILER, VERSION,
     decode_index, decode_trailer,
 };
 use super::metadata::Metadata;
+use super::{Bad, is_intact};
 use crate::{Progress, Source, TraceError};
 use reach_core::{BlockTable, Chunk, Event};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use xxhash_rust::xxh3::xxh3_64;
 
 /// How many references a chunk gets. A chunk of this size and the segment's streams stay in a second-level cache.
 const CHUNK_REFS: usize = 1 << 16;
@@ -155,9 +154,11 @@ impl Reader {
     }
 
     /// Goes on reading at the start of the segment that holds reference number `number`. Gives the number of that
-    /// segment's first reference.
+    /// segment's first reference. Events directly before that one may stand at the end of the segment before.
     pub fn seek(&mut self, number: u64) -> Result<u64, TraceError> {
-        let segment = self.index.partition_point(|e| e.first_ref + e.refs as u64 <= number);
+        // A segment of events alone counts as standing before the reference that follows it.
+        let before = |e: &Entry| (e.first_ref + e.refs as u64, e.refs == 0) < (number, true);
+        let segment = self.index.partition_point(before);
         self.seek_segment(segment)?;
         Ok(self.position())
     }
@@ -180,6 +181,13 @@ impl Reader {
             forms: h.forms,
             streams: h.streams,
         })
+    }
+
+    /// Verifies the checksum of segment number `segment`.
+    pub(crate) fn verify_segment(&mut self, segment: usize) -> Result<(), TraceError> {
+        let entry = self.index[segment];
+        let header = self.read_segment_header(entry)?;
+        self.read_checked_payload(&header, entry)
     }
 
     /// The events of segment number `segment`, each with the number in the segment of the reference it stands before.
@@ -220,10 +228,7 @@ impl Reader {
         self.at = entry.at;
         self.decoder.clear();
         let header = self.read_segment_header(entry)?;
-        self.read_payload(entry, header.payload() as usize)?;
-        if xxh3_64(&self.payload) != header.checksum {
-            return Err(self.damaged(Bad("a segment with a wrong checksum"), entry.at));
-        }
+        self.read_checked_payload(&header, entry)?;
         if self.gathered == self.next {
             self.take_blocks(&header, entry)?;
             self.gathered += 1;
@@ -244,6 +249,14 @@ impl Reader {
         self.read_at(entry.at + SEGMENT_HEADER as u64, len)
     }
 
+    fn read_checked_payload(&mut self, header: &SegmentHeader, entry: Entry) -> Result<(), TraceError> {
+        self.read_payload(entry, header.payload() as usize)?;
+        if is_intact(&self.payload, header.checksum) {
+            return Ok(());
+        }
+        Err(self.damaged(Bad("a segment with a wrong checksum"), entry.at))
+    }
+
     fn read_segment_header(&mut self, entry: Entry) -> Result<SegmentHeader, TraceError> {
         self.read_at(entry.at, SEGMENT_HEADER)?;
         let header = SegmentHeader::decode(self.payload[..].try_into().expect("a header's length was read"));
@@ -258,7 +271,7 @@ impl Reader {
     fn read_header(&mut self) -> Result<u64, TraceError> {
         let len = self.file_len.min((HEADER_FIXED + MAX_METADATA + 8) as u64) as usize;
         self.read_at(0, len.min(HEADER_FIXED))?;
-        if !self.payload.starts_with(&MAGIC[..self.payload.len().min(8)]) || self.payload.is_empty() {
+        if self.payload.is_empty() || !self.payload.starts_with(&MAGIC[..self.payload.len().min(8)]) {
             return Err(self.damaged_file("this is no .reach trace", 0, "give a file that `reach record` wrote"));
         }
         let cut = "the header is cut short";
@@ -284,7 +297,7 @@ impl Reader {
         }
         self.read_at(0, all)?;
         let (bytes, checksum) = self.payload.split_at(all - 8);
-        if xxh3_64(bytes).to_le_bytes() != checksum {
+        if !is_intact(bytes, u64::from_le_bytes(checksum.try_into().expect("eight bytes were split off"))) {
             return Err(self.damaged_file(
                 "the header has a wrong checksum",
                 0,

@@ -6,8 +6,9 @@
 //! not taken and that distance is below 16, and 4 bytes otherwise; the size is 8 bytes. Loads stand before stores.
 //! Addresses keep their low 48 bits.
 
+use super::CHUNK_REFS;
 use super::assembler::Assembler;
-use super::{CHUNK_REFS, open_compressed};
+use super::compressed::{Opened, open as open_compressed};
 use crate::{Progress, Source, TraceError};
 use reach_core::{BlockTable, Chunk, Kind};
 use std::io::{BufRead, ErrorKind, Read};
@@ -63,18 +64,24 @@ impl ChampSim {
     /// Opens a ChampSim trace.
     pub fn open(path: impl AsRef<Path>) -> Result<ChampSim, TraceError> {
         let path = path.as_ref();
-        let opened = open_compressed(path)?;
-        Ok(ChampSim {
+        let Opened { content, read, len } = open_compressed(path)?;
+        Ok(ChampSim { read, len, ..ChampSim::new(content, path) })
+    }
+
+    /// Reads records from `content`, which messages call `path`.
+    pub fn new(content: impl BufRead + Send + 'static, path: impl AsRef<Path>) -> ChampSim {
+        let path = path.as_ref();
+        ChampSim {
             path: path.to_owned(),
             name: crate::name_of(path),
-            content: opened.content,
-            read: opened.read,
-            len: opened.len,
+            content: Box::new(content),
+            read: Arc::default(),
+            len: 0,
             at: 0,
             held: None,
             ended: false,
             assembler: Assembler::default(),
-        })
+        }
     }
 
     /// Whether content that starts so may be ChampSim's. The format has no magic number, so the records themselves must
@@ -165,6 +172,6 @@ impl Source for ChampSim {
     }
 
     fn progress(&self) -> Progress {
-        Progress { done: self.read.load(Ordering::Relaxed), total: Some(self.len) }
+        Progress { done: self.read.load(Ordering::Relaxed), total: (self.len > 0).then_some(self.len) }
     }
 }

@@ -4,8 +4,9 @@
 //! store of the same place; addresses are hexadecimal, sizes decimal. Accesses follow their instruction. Valgrind's own
 //! messages (`==PID==`) are passed over.
 
+use super::CHUNK_REFS;
 use super::assembler::Assembler;
-use super::{CHUNK_REFS, open_compressed};
+use super::compressed::{Opened, open as open_compressed};
 use crate::{Progress, Source, TraceError};
 use reach_core::{BlockTable, Chunk, Kind};
 use std::io::BufRead;
@@ -32,17 +33,23 @@ impl Lackey {
     /// Opens a lackey trace.
     pub fn open(path: impl AsRef<Path>) -> Result<Lackey, TraceError> {
         let path = path.as_ref();
-        let opened = open_compressed(path)?;
-        Ok(Lackey {
+        let Opened { content, read, len } = open_compressed(path)?;
+        Ok(Lackey { read, len, ..Lackey::new(content, path) })
+    }
+
+    /// Reads lines from `content`, which messages call `path`.
+    pub fn new(content: impl BufRead + Send + 'static, path: impl AsRef<Path>) -> Lackey {
+        let path = path.as_ref();
+        Lackey {
             path: path.to_owned(),
             name: crate::name_of(path),
-            content: opened.content,
-            read: opened.read,
-            len: opened.len,
+            content: Box::new(content),
+            read: Arc::default(),
+            len: 0,
             at: 0,
             line: Vec::new(),
             assembler: Assembler::default(),
-        })
+        }
     }
 
     /// Whether text that starts so is lackey's.
@@ -162,6 +169,6 @@ impl Source for Lackey {
     }
 
     fn progress(&self) -> Progress {
-        Progress { done: self.read.load(Ordering::Relaxed), total: Some(self.len) }
+        Progress { done: self.read.load(Ordering::Relaxed), total: (self.len > 0).then_some(self.len) }
     }
 }

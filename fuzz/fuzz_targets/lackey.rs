@@ -1,0 +1,14 @@
+//! A Lackey trace, not compressed.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use reach_core::Chunk;
+use reach_trace::Source;
+use reach_trace::foreign::Lackey;
+use std::io::Cursor;
+
+fuzz_target!(|data: &[u8]| {
+    let mut source = Lackey::new(Cursor::new(data.to_vec()), "fuzz");
+    let mut chunk = Chunk::default();
+    while let Ok(true) = source.fill(&mut chunk) {}
+});
