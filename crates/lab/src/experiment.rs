@@ -9,6 +9,7 @@ use reach_core::Chunk;
 use reach_trace::{Progress, Source, TraceError};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// What is to be compared.
@@ -58,6 +59,8 @@ pub struct Report {
     pub elapsed: Duration,
     /// Wall time that reading the program took, waiting for a live one included.
     pub reading: Duration,
+    /// Time that the simulations took, all of them together, on however many threads.
+    pub simulating: Duration,
 }
 
 /// The first line of results: everything that they depend on.
@@ -71,6 +74,12 @@ pub struct Header {
     pub timing: &'static str,
     /// Simulated memory in bytes.
     pub memory: u64,
+    /// How memory was broken up at boot, where it was.
+    pub fragmentation: Option<serde_json::Value>,
+    /// Whether files were in the page cache before the program started.
+    pub warm: bool,
+    /// After how many references the program was cut off, where it was.
+    pub limit: Option<u64>,
     /// The machines' resolved configurations.
     pub machines: Vec<serde_json::Value>,
     /// The systems with all their options.
@@ -97,11 +106,16 @@ impl Experiment {
             seed: self.conditions.seed,
             timing: self.conditions.timing.name(),
             memory: self.conditions.memory,
+            fragmentation: self.conditions.fragmentation.map(
+                |f| serde_json::json!({ "order": f.order, "scattered": f.scattered, "hold": f.hold, "seed": f.seed }),
+            ),
+            warm: self.conditions.warm,
+            limit: self.limit,
             machines: machines.collect(),
             systems: systems.collect(),
             hash: String::new(),
         };
-        let text = serde_json::json!([&header, format!("{:?}", self.conditions)]).to_string();
+        let text = serde_json::to_string(&header).expect("a header is JSON");
         header.hash = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
         header
     }
@@ -146,8 +160,12 @@ impl Experiment {
             let status = Status { references: counts.references(), progress: source.progress() };
             Ok(watch(status).then_some(steps))
         };
+        let simulating = AtomicU64::new(0);
         let consume = |simulation: &mut Simulation, steps: &Vec<Step>| -> Result<(), ExperimentError> {
-            steps.iter().try_for_each(|step| simulation.step(step)).map_err(ExperimentError::from)
+            let before = Instant::now();
+            let outcome = steps.iter().try_for_each(|step| simulation.step(step));
+            simulating.fetch_add(before.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            outcome.map_err(ExperimentError::from)
         };
         let simulations = fan_out(simulations, self.threads, 8, produce, consume)?;
         Ok(Report {
@@ -157,6 +175,7 @@ impl Experiment {
             systems: self.systems.len(),
             elapsed: started.elapsed(),
             reading,
+            simulating: Duration::from_nanos(simulating.into_inner()),
         })
     }
 }

@@ -1,0 +1,188 @@
+//! The command line as one definition: from it come parsing, help, man pages and completions.
+
+use crate::{examples, values};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use reach_lab::machine;
+use reach_os::Fragmentation;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// What address translation costs a program, and what every known remedy would give.
+///
+/// Reach runs a real program (or takes a recorded or made-up one), simulates processors and operating systems beside
+/// it, and says where the time for address translation goes.
+#[derive(Parser)]
+#[command(name = "reach", version, after_help = examples::REACH, max_term_width = 100, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+    /// No progress and no remarks on standard error; errors are still reported
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+}
+
+/// The verbs.
+#[derive(Subcommand)]
+pub enum Verb {
+    Compare(CompareArgs),
+    Record(RecordArgs),
+}
+
+/// Compare systems on machines: one program, every remedy, side by side
+///
+/// One pass over the program feeds every machine and system. For each machine, a table says what translation costs
+/// under each system; speedups are relative to the first system named.
+#[derive(Args)]
+#[command(after_help = examples::COMPARE)]
+pub struct CompareArgs {
+    /// A machine: a preset, or a file that ends with .toml; may be given several times
+    ///
+    /// Differences follow a colon: skylake-e3-1240v5:tlb.l2.entries=3072. Without this option, the preset nearest to
+    /// the processor of this computer is taken.
+    #[arg(short, long = "machine", value_name = "MACHINE[:KEY=VALUE,…]", value_parser = machine::resolve)]
+    pub machines: Vec<machine::Resolved>,
+    /// A system: an operating-system design by name; may be given several times
+    ///
+    /// Options follow a colon. Without this option: base, linux-thp, hugetlb-2m, every published system there is, and
+    /// ideal.
+    #[arg(short, long = "system", value_name = "SYSTEM[:KEY=VALUE,…]", value_parser = reach_systems::resolve)]
+    pub systems: Vec<reach_systems::Resolved>,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Simulate one machine under one system, and tell everything about it
+///
+/// Groups of numbers: what the program did, where its cycles went, TLBs and walks with the factors of WCPI, page
+/// faults by kind, memory, caches, and the processes one by one.
+#[derive(Args)]
+#[command(after_help = examples::RUN)]
+pub struct RunArgs {
+    /// The machine: a preset, or a file that ends with .toml
+    ///
+    /// Differences follow a colon: skylake-e3-1240v5:tlb.l2.entries=3072. Without this option, the preset nearest to
+    /// the processor of this computer is taken.
+    #[arg(short, long, value_name = "MACHINE[:KEY=VALUE,…]", value_parser = machine::resolve)]
+    pub machine: Option<machine::Resolved>,
+    /// The system: an operating-system design by name; options follow a colon
+    #[arg(short, long, value_name = "SYSTEM[:KEY=VALUE,…]", value_parser = reach_systems::resolve, default_value = "base")]
+    pub system: reach_systems::Resolved,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// What `compare` and `run` share.
+#[derive(Args)]
+pub struct Common {
+    #[command(flatten)]
+    pub program: ProgramArgs,
+    #[command(flatten)]
+    pub conditions: ConditionArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Where references come from: exactly one of three.
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub struct ProgramArgs {
+    /// A recorded program: a trace of `reach record`, of ChampSim, or of valgrind's lackey
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Program")]
+    pub trace: Option<PathBuf>,
+    /// A made-up program; `reach program list` shows all
+    #[arg(short, long, value_name = "NAME[:KEY=VALUE,…]", value_parser = values::program, help_heading = "Program")]
+    pub program: Option<String>,
+    /// A program to run and capture, with its arguments
+    ///
+    /// It runs under QEMU, with all its children. Its input, output and exit status are left alone.
+    #[arg(last = true, value_name = "PROG ARGS", value_hint = ValueHint::CommandWithArguments, help_heading = "Program")]
+    pub command: Vec<OsString>,
+}
+
+/// Conditions of the simulation.
+#[derive(Args)]
+#[command(next_help_heading = "Simulation")]
+pub struct ConditionArgs {
+    /// How time passes
+    #[arg(long, value_enum, default_value_t = Timing::Counts)]
+    pub timing: Timing,
+    /// Simulated physical memory
+    #[arg(long, value_name = "BYTES", value_parser = values::bytes, default_value = "16G")]
+    pub memory: u64,
+    /// Seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Break up free memory before the program starts
+    ///
+    /// Keys: scattered (share of the free memory that lies in blocks smaller than 2^order base pages, 0 to 1), order
+    /// (default 9: 2 MB with pages of 4 KB), hold (share of such a block that the kernel keeps, default 0.1).
+    #[arg(long, value_name = "scattered=SHARE,…", value_parser = values::fragmentation)]
+    pub fragment: Option<Fragmentation>,
+    /// Start with a cold page cache: first accesses to files wait for the disk
+    #[arg(long)]
+    pub cold: bool,
+    /// Cut the program off after so many references
+    #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
+    pub limit: Option<u64>,
+    /// Threads that simulate [default: as many as there are processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+}
+
+/// What comes out, and where.
+#[derive(Args)]
+#[command(next_help_heading = "Results")]
+pub struct OutputArgs {
+    /// Form of the results
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// Write the results to this file rather than to standard output, which the program shares
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Record the program at the same time, as `reach record` does
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub record: Option<PathBuf>,
+    /// Let --record replace an existing file
+    #[arg(long, requires = "record")]
+    pub force: bool,
+}
+
+/// How time passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Timing {
+    /// Count translation work, at fixed costs; no caches
+    Counts,
+    /// A blocking in-order core with caches
+    #[value(name = "inorder")]
+    InOrder,
+}
+
+/// Forms of results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people, in 80 columns
+    Table,
+    /// One JSON object a line: a header, then one metric a line
+    Jsonl,
+    /// One metric a line, under a line of column names
+    Csv,
+}
+
+/// Capture a program once, to replay it anywhere
+#[derive(Args)]
+#[command(after_help = examples::RECORD)]
+pub struct RecordArgs {
+    /// The trace to write
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    /// Replace an existing file
+    #[arg(long)]
+    pub force: bool,
+    /// Stop recording after so many references; the program goes on to its end
+    #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
+    pub limit: Option<u64>,
+    /// The program to run and capture, with its arguments
+    #[arg(last = true, required = true, value_name = "PROG ARGS", value_hint = ValueHint::CommandWithArguments)]
+    pub command: Vec<OsString>,
+}

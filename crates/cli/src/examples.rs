@@ -1,0 +1,42 @@
+//! Examples at the end of help texts.
+
+/// `reach`.
+pub const REACH: &str = "\
+Examples:
+  reach compare -- gcc -O2 -c file.c
+  reach compare --machine zen4 --machine sapphire-rapids --program gups:bytes=4G
+  reach record -o gcc.reach -- gcc -O2 -c file.c
+  reach run --machine zen4 --system base --trace gcc.reach";
+
+/// `reach compare`.
+pub const COMPARE: &str = "\
+Examples:
+  Every system on the machine nearest to this one:
+      reach compare -- gcc -O2 -c file.c
+  Two machines, four systems:
+      reach compare -m skylake-e3-1240v5 -m zenplus-2700x \\
+          -s base -s linux-thp -s hugetlb-2m -s ideal -- gcc -O2 -c file.c
+  What a larger second-level TLB would give:
+      reach compare -m zen4 -m zen4:tlb.l2d.entries=6144 --trace gcc.reach
+  With caches, on fragmented memory, as rows for a script:
+      reach compare --timing inorder --fragment scattered=0.9 --format jsonl \\
+          -o rows.jsonl --trace gcc.reach
+
+Exit status: 0 done, 1 the run failed, 2 usage; the program's own where it failed,
+and 128 + N where signal N killed it.";
+
+/// `reach run`.
+pub const RUN: &str = "\
+Examples:
+  reach run -- python3 -c 'print(sum(range(10**6)))'
+  reach run -m alpha-21264 -s base --program matrix:n=1000
+  reach run --timing inorder --trace gcc.reach";
+
+/// `reach record`.
+pub const RECORD: &str = "\
+Examples:
+  reach record -o ls.reach -- ls -R /usr
+  reach record -o start.reach --limit 50M -- java -version
+
+The program's input, output and exit status are left alone. If it is killed, what was
+recorded up to then can be read.";

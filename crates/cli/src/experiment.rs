@@ -1,0 +1,110 @@
+//! From arguments to a report: what `compare` and `run` share.
+
+use crate::args::{Common, Timing};
+use crate::failure::Failure;
+use crate::program::Program;
+use crate::progress::Progress;
+use crate::record::Recorder;
+use reach_lab::{Conditions, Experiment, ExperimentError, Header, Report, machine};
+use reach_systems::Resolved as System;
+
+/// A finished experiment.
+pub struct Finished {
+    /// Everything that the results depend on.
+    pub header: Header,
+    /// The results.
+    pub report: Report,
+    /// Whether the program ran just now.
+    pub live: bool,
+    /// How time passed.
+    pub timing: Timing,
+    /// The exit status that follows from the program's own.
+    pub status: u8,
+    /// Recording beside the experiment failed.
+    pub recording: Option<Failure>,
+}
+
+/// The preset nearest to this computer's processor, which is said on standard error.
+pub fn nearest_machine(quiet: bool) -> Result<machine::Resolved, Failure> {
+    let (name, why) = machine::nearest_host();
+    if !quiet {
+        eprintln!("reach: machine {name} ({why})");
+    }
+    machine::resolve(name).map_err(Failure::failed)
+}
+
+/// Runs the program on all of `machines` under all of `systems`.
+pub fn run(
+    machines: Vec<machine::Resolved>,
+    systems: Vec<System>,
+    common: &Common,
+    quiet: bool,
+) -> Result<Finished, Failure> {
+    let conditions = &common.conditions;
+    let experiment = Experiment {
+        machines,
+        systems,
+        conditions: Conditions {
+            timing: match conditions.timing {
+                Timing::Counts => reach_lab::Timing::Counts,
+                Timing::InOrder => reach_lab::Timing::InOrder,
+            },
+            memory: conditions.memory,
+            seed: conditions.seed,
+            fragmentation: conditions
+                .fragment
+                .map(|recipe| reach_os::Fragmentation { seed: conditions.seed, ..recipe }),
+            warm: !conditions.cold,
+        },
+        threads: threads(conditions.threads),
+        limit: conditions.limit,
+    };
+    let mut recorder = match &common.output.record {
+        Some(path) => Some(Recorder::create(path, common.output.force, &common.program.command)?),
+        None => None,
+    };
+    let mut program = Program::open(&common.program).map_err(Failure::failed)?;
+    let live = program.is_live();
+    let mut progress = Progress::new(live, quiet);
+    let run = experiment.run(
+        program.source(),
+        |chunk, source| {
+            if let Some(recorder) = &mut recorder {
+                recorder.take(chunk, source);
+            }
+            Ok(())
+        },
+        |status| {
+            progress.show(status.references, status.progress);
+            true
+        },
+    );
+    progress.end();
+    if run.is_err() && live && !quiet {
+        eprintln!("reach: simulation has stopped; the program goes on to its end");
+    }
+    let recording = recorder.map(Recorder::finish);
+    let status = program.end(quiet);
+    let report = run.map_err(explain)?;
+    let recording = match recording {
+        Some(Ok(summary)) => {
+            if !quiet {
+                eprintln!("reach: {summary}");
+            }
+            None
+        }
+        Some(Err(failure)) => Some(failure),
+        None => None,
+    };
+    Ok(Finished { header: experiment.header(), report, live, timing: conditions.timing, status: status?, recording })
+}
+
+fn explain(error: ExperimentError) -> Failure {
+    Failure::failed(error)
+}
+
+/// How many threads simulate beside the one that reads the program; one thread in all does both by itself.
+fn threads(asked: Option<u16>) -> usize {
+    let threads = asked.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
+    if threads == 1 { 0 } else { threads }
+}

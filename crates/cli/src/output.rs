@@ -1,0 +1,73 @@
+//! Results, in the form that was asked for, to where they were asked for.
+
+use crate::args::{Format, OutputArgs};
+use crate::experiment::Finished;
+use crate::failure::Failure;
+use reach_lab::{Header, Row};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Where results go.
+pub struct Output {
+    file: Option<(PathBuf, File)>,
+}
+
+impl Output {
+    /// Finds out before the work whether the results can be written after it. A file keeps its content until then.
+    pub fn open(args: &OutputArgs) -> Result<Output, Failure> {
+        let open = |path: &PathBuf| {
+            let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+            file.map(|file| (path.clone(), file)).map_err(|error| Failure::writing(path, error))
+        };
+        Ok(Output { file: args.output.as_ref().map(open).transpose()? })
+    }
+
+    /// Writes `content`.
+    pub fn write(self, content: &str) -> Result<(), Failure> {
+        match self.file {
+            Some((path, mut file)) => {
+                let regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
+                let cut = if regular { file.set_len(0) } else { Ok(()) };
+                let written = cut.and_then(|()| file.write_all(content.as_bytes()));
+                written.map_err(|error| Failure::writing(&path, error))
+            }
+            None => print(content),
+        }
+    }
+}
+
+/// Writes `content` to standard output.
+pub fn print(content: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(content.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|error| Failure::writing(Path::new("standard output"), error))
+}
+
+/// The results in `format`; `table` makes the form for people.
+pub fn render(finished: &Finished, format: Format, table: impl Fn(&Finished) -> String) -> String {
+    match format {
+        Format::Table => table(finished),
+        Format::Jsonl => jsonl(&finished.header, &finished.report.rows()),
+        Format::Csv => csv(&finished.report.rows()),
+    }
+}
+
+fn jsonl(header: &Header, rows: &[Row]) -> String {
+    let mut out = serde_json::to_string(header).expect("a header is JSON");
+    out.push('\n');
+    for row in rows {
+        out += &serde_json::to_string(row).expect("a row is JSON");
+        out.push('\n');
+    }
+    out
+}
+
+fn csv(rows: &[Row]) -> String {
+    let mut out = csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        out.serialize(row).expect("a row is flat");
+    }
+    let bytes = out.into_inner().expect("memory can be written");
+    String::from_utf8(bytes).expect("rows are text")
+}

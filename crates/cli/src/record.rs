@@ -1,0 +1,134 @@
+//! `reach record`, and recording beside a comparison.
+
+use crate::args::RecordArgs;
+use crate::failure::{Done, Failure};
+use crate::program::Program;
+use crate::progress::Progress;
+use crate::units;
+use reach_core::Chunk;
+use reach_trace::file::{Metadata, Writer};
+use reach_trace::{Source, TraceError};
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// Records a program.
+pub fn record(args: RecordArgs, quiet: bool) -> Done {
+    let mut recorder = Recorder::create(&args.output, args.force, &args.command)?;
+    let mut program = Program::launch(&args.command).map_err(Failure::failed)?;
+    let mut progress = Progress::new(true, quiet);
+    let recorded = follow(program.source(), &mut recorder, args.limit, &mut progress);
+    progress.end();
+    let status = program.end(quiet);
+    let summary = recorder.finish();
+    recorded?;
+    let (status, summary) = (status?, summary?);
+    if !quiet {
+        eprintln!("reach: {summary}");
+    }
+    Ok(status)
+}
+
+fn follow(
+    source: &mut dyn Source,
+    recorder: &mut Recorder,
+    limit: Option<u64>,
+    progress: &mut Progress,
+) -> Result<(), Failure> {
+    let mut chunk = Chunk::default();
+    while source.fill(&mut chunk).map_err(Failure::failed)? {
+        if !recorder.take(&chunk, source) {
+            return Ok(());
+        }
+        progress.show(recorder.references(), source.progress());
+        if limit.is_some_and(|limit| recorder.references() >= limit) {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Writes what passes by into a trace. After a failure nothing more is written, and what is there stays.
+pub struct Recorder {
+    path: PathBuf,
+    writer: Option<Writer<File>>,
+    failure: Option<Failure>,
+}
+
+impl Recorder {
+    /// Creates the trace `path` for what `command` (or, if that is empty, another source) does.
+    pub fn create(path: &Path, force: bool, command: &[OsString]) -> Result<Recorder, Failure> {
+        // Devices and pipes are there to be written to.
+        if !force && path.is_file() {
+            let what = format!("{}: exists already; give another name, or --force to replace it", path.display());
+            return Err(Failure::Usage(what));
+        }
+        let command: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let metadata = Metadata {
+            program: command.join(" ").replace(char::is_control, " "),
+            command,
+            host: host(),
+            tool: concat!("reach ", env!("CARGO_PKG_VERSION")).to_owned(),
+            ..Metadata::default()
+        };
+        let writer = Writer::create(path, &metadata).map_err(|error| writing(path, error))?;
+        Ok(Recorder { path: path.to_owned(), writer: Some(writer), failure: None })
+    }
+
+    /// Writes `chunk` of `source`; `false` once writing has failed.
+    pub fn take(&mut self, chunk: &Chunk, source: &dyn Source) -> bool {
+        if let Some(writer) = &mut self.writer
+            && let Err(error) = writer.write(chunk, source.blocks())
+        {
+            self.fail(error);
+        }
+        self.writer.is_some()
+    }
+
+    /// How many references have been taken.
+    pub fn references(&self) -> u64 {
+        self.writer.as_ref().map_or(0, Writer::refs)
+    }
+
+    fn fail(&mut self, error: TraceError) {
+        self.writer = None;
+        self.failure = Some(match writing(&self.path, error) {
+            Failure::Failed(what) => Failure::Failed(format!("{what}; what was recorded before is kept")),
+            other => other,
+        });
+    }
+
+    /// Completes the trace and says what is in it.
+    pub fn finish(mut self) -> Result<String, Failure> {
+        let (references, mut bytes) = (self.references(), 0);
+        if let Some(writer) = self.writer.take() {
+            match writer.finish() {
+                Ok(file) => bytes = file.metadata().map_or(0, |metadata| metadata.len()),
+                Err(error) => self.fail(error),
+            }
+        }
+        match self.failure {
+            Some(failure) => Err(failure),
+            None => Ok(format!(
+                "recorded {} references in {}: {}, {:.2} bytes a reference",
+                units::short(references as f64),
+                self.path.display(),
+                units::memory(bytes),
+                bytes as f64 / references.max(1) as f64,
+            )),
+        }
+    }
+}
+
+fn writing(path: &Path, error: TraceError) -> Failure {
+    match error {
+        TraceError::Io { source, .. } => Failure::writing(path, source),
+        other => Failure::failed(other),
+    }
+}
+
+/// The machine that this runs on, in a word.
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}

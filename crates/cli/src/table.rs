@@ -1,0 +1,126 @@
+//! The table of `reach compare`.
+
+use crate::args::Timing;
+use crate::experiment::Finished;
+use crate::units;
+use comfy_table::presets::NOTHING;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use reach_core::Label;
+use reach_lab::{Outcome, Report, Tally, Value};
+
+/// The width that everything fits in.
+pub const WIDTH: usize = 80;
+
+/// Labels of cycles that are address translation.
+pub const TRANSLATION: [Label; 4] = [Label::L2TlbHit, Label::Walk, Label::Handler, Label::ItlbStall];
+
+/// What was compared, a table for each machine, and how long it took.
+pub fn comparison(finished: &Finished) -> String {
+    let report = &finished.report;
+    let mut out = heading(report);
+    for outcomes in report.machines() {
+        out.push('\n');
+        out += &block(outcomes);
+        if let Some(overhead) = overhead(report, &outcomes[0].machine) {
+            out += &format!("relative overhead of base pages: {}\n", units::percent(overhead));
+        }
+    }
+    out.push('\n');
+    if finished.timing == Timing::Counts {
+        out += "walk cycles are estimated, at a fixed cost for each page-table entry read\n";
+    }
+    out + &closing(finished)
+}
+
+/// What the program is and did.
+pub fn heading(report: &Report) -> String {
+    let counts = &report.counts;
+    let first = &report.outcomes[0];
+    let facts = [
+        format!("{} instructions", units::short(counts.instructions as f64)),
+        format!("{} data references", units::short((counts.loads + counts.stores) as f64)),
+        format!("{} touched", units::memory(first.os.resident_bytes.peak)),
+        units::plural(first.processes.len() as u64, "process", "processes"),
+    ];
+    format!("{}\n{}\n", clipped(&report.program, WIDTH), facts.join("  "))
+}
+
+/// One machine: a line for each system.
+fn block(outcomes: &[Outcome]) -> String {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header([
+        outcomes[0].machine.as_str(),
+        "L2 TLB misses\nper 1000 instr",
+        "WCPI",
+        "translation\n% of cycles",
+        "faults",
+        "memory",
+        "speedup",
+    ]);
+    for outcome in outcomes {
+        table.add_row(line(outcome, &outcomes[0]).map(Cell::new));
+    }
+    for (i, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if i == 6 { 0 } else { 2 }));
+        if i > 0 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+fn line(outcome: &Outcome, first: &Outcome) -> [String; 7] {
+    let Tally { counts, hardware, .. } = &outcome.total;
+    let instructions = counts.instructions.max(1) as f64;
+    [
+        outcome.system.clone(),
+        units::decimal(1000.0 * hardware.walks() as f64 / instructions, 2),
+        units::decimal(hardware.walk_cycles as f64 / instructions, 3),
+        units::percent(translation(&outcome.total)),
+        units::grouped(outcome.os.page_faults),
+        units::memory(outcome.os.resident_bytes.peak),
+        format!("{:.2}", cycles(first) as f64 / cycles(outcome).max(1) as f64),
+    ]
+}
+
+fn cycles(outcome: &Outcome) -> u64 {
+    outcome.total.ledger.total().0
+}
+
+/// The share of cycles that address translation took.
+pub fn translation(tally: &Tally) -> f64 {
+    let cycles: u64 = TRANSLATION.iter().map(|&label| tally.ledger.of(label).0).sum();
+    cycles as f64 / tally.ledger.total().0.max(1) as f64
+}
+
+/// Lindsay's relative overhead on `machine`, where it was to be had.
+fn overhead(report: &Report, machine: &str) -> Option<f64> {
+    let rows = report.rows();
+    let row = rows.iter().find(|row| row.machine == machine && row.metric == "relative_overhead")?;
+    Some(Value::as_f64(row.value))
+}
+
+/// How long it took.
+pub fn closing(finished: &Finished) -> String {
+    let report = &finished.report;
+    let (verb, spent) = if finished.live { ("captured", report.elapsed) } else { ("read", report.reading) };
+    let simulations = report.outcomes.len();
+    let references = report.counts.references() as f64 * simulations as f64;
+    let rate = references / report.simulating.as_secs_f64().max(1e-9);
+    format!(
+        "{verb} in {}, {} in {} ({} references/s each)\n",
+        units::time(spent),
+        units::plural(simulations as u64, "simulation", "simulations"),
+        units::time(report.simulating),
+        units::short(rate),
+    )
+}
+
+/// `text` on one line of at most `width` columns.
+fn clipped(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width - 1).chain(['…']).collect()
+}

@@ -1,0 +1,105 @@
+//! Numbers as people read them.
+
+use std::io;
+use std::time::Duration;
+
+/// 31402 as `31,402`.
+pub fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Three significant digits and a prefix: `1.12 G`, `512 M`, `17`.
+pub fn short(n: f64) -> String {
+    let mut n = n;
+    let mut prefix = "";
+    for next in [" K", " M", " G", " T", " P"] {
+        if n < 999.5 {
+            break;
+        }
+        n /= 1000.0;
+        prefix = next;
+    }
+    let decimals = match n {
+        _ if prefix.is_empty() && n.fract() == 0.0 => 0,
+        n if n < 9.995 => 2,
+        n if n < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{n:.decimals$}{prefix}")
+}
+
+/// Bytes in powers of 1024, under the field's names for them: `86 MB`, `1.5 GB`.
+pub fn memory(bytes: u64) -> String {
+    let mut n = bytes as f64;
+    let mut unit = "B";
+    for next in ["KB", "MB", "GB", "TB", "PB"] {
+        if n < 1023.5 {
+            break;
+        }
+        n /= 1024.0;
+        unit = next;
+    }
+    let decimals = usize::from(n < 9.95 && unit != "B" && unit != "KB");
+    format!("{n:.decimals$} {unit}")
+}
+
+/// A share as `9.8 %`, and `0 %` where there is nothing.
+pub fn percent(share: f64) -> String {
+    if share == 0.0 { "0 %".into() } else { format!("{:.1} %", 100.0 * share) }
+}
+
+/// A measure with so many decimals, and `0` where there is nothing.
+pub fn decimal(x: f64, decimals: usize) -> String {
+    if x == 0.0 { "0".into() } else { format!("{x:.decimals$}") }
+}
+
+/// Seconds as `0.42 s`, `14.2 s`, `3 min 20 s`.
+pub fn time(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    match seconds {
+        s if s < 9.995 => format!("{s:.2} s"),
+        s if s < 99.95 => format!("{s:.1} s"),
+        s => format!("{} min {} s", s as u64 / 60, s as u64 % 60),
+    }
+}
+
+/// `1 process`, `3 processes`.
+pub fn plural(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(n), if n == 1 { one } else { many })
+}
+
+/// An error of the operating system without its number.
+pub fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    let end = text.find(" (os error").unwrap_or(text.len());
+    text[..end].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!([0, 999, 1000, 31402, 1234567].map(grouped), ["0", "999", "1,000", "31,402", "1,234,567"]);
+        assert_eq!(
+            [0.0, 17.0, 999.0, 999.7, 1.12e9, 67.4e6, 999.6e6].map(short),
+            ["0", "17", "999", "1.00 K", "1.12 G", "67.4 M", "1.00 G"]
+        );
+        assert_eq!(
+            [0, 512, 4096, 86 << 20, 3 << 19, 1 << 40].map(memory),
+            ["0 B", "512 B", "4 KB", "86 MB", "1.5 MB", "1.0 TB"]
+        );
+        assert_eq!([0.0, 0.098, 1.0].map(percent), ["0 %", "9.8 %", "100.0 %"]);
+        assert_eq!([0.4, 14.23, 200.0].map(|s| time(Duration::from_secs_f64(s))), ["0.40 s", "14.2 s", "3 min 20 s"]);
+        assert_eq!(plural(1, "process", "processes"), "1 process");
+    }
+}
