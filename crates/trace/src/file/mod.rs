@@ -48,5 +48,6 @@ fn is_intact(bytes: &[u8], checksum: u64) -> bool {
 }
 
 /// What is wrong with a part of a file; the reader adds where.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 struct Bad(&'static str);
