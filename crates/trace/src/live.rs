@@ -4,6 +4,7 @@
 mod decode;
 mod find;
 mod interrupt;
+mod known;
 mod launch;
 mod memory;
 mod order;
