@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt;
 
 const PAGE: u64 = 4096;
 
-/// More than the emulator's descriptor tables take.
+/// More than the descriptor tables take that the emulator keeps in the program's memory and reads at every signal.
 const TABLES: u64 = 16 * PAGE;
 
 /// The emulator's mappings before it loaded the program.
@@ -82,19 +82,29 @@ pub fn begin() {
     }
     for line in lines.iter().filter(|line| line.path.is_empty()) {
         for span in without(line, &images) {
-            let map = Map::anonymous(span.start, span.len);
-            let map = match &line.rights[..2] {
-                "rw" if span.len == stack_bytes() => Map { role: Role::Stack, ..map },
-                // Tables of descriptors, which the emulator keeps in the program's memory and reads at every signal.
-                "rw" if span.len <= TABLES => Map { role: Role::Image, ..map },
-                // Only the vdso is read-only and of no file.
-                "r-" => Map { role: Role::Image, protection: Protection::READ_EXECUTE, ..map },
-                _ => continue,
-            };
-            lane::mark(0, &Mark::Map { map, file: None });
+            for map in unnamed(span, &line.rights) {
+                lane::mark(0, &Mark::Map { map, file: None });
+            }
         }
     }
     lane::publish(0);
+}
+
+/// The mappings in a span of no file. A page without rights lies below the stack, so it starts where the span does.
+fn unnamed(span: Span, rights: &str) -> Vec<Map> {
+    let map = |start, len, role| Map { role, ..Map::anonymous(start, len) };
+    let stack = stack_bytes();
+    match &rights[..2] {
+        "rw" if span.len >= stack && span.len - stack <= TABLES => {
+            let tables = map(span.start + stack, span.len - stack, Role::Image);
+            let all = [map(span.start, stack, Role::Stack), tables];
+            all.into_iter().filter(|map| map.span.len > 0).collect()
+        }
+        "rw" if span.len <= TABLES => vec![map(span.start, span.len, Role::Image)],
+        // Only the vdso is read-only and of no file.
+        "r-" => vec![Map { protection: Protection::READ_EXECUTE, ..map(span.start, span.len, Role::Image) }],
+        _ => Vec::new(),
+    }
 }
 
 /// What is left of a line's addresses when `taken` are taken out.
