@@ -75,7 +75,7 @@ pub struct Header {
     pub reader: AtomicU32,
     /// Set by either side when capture ends early; writers then stop recording and programs go on.
     pub abort: Line<AtomicU32>,
-    /// The next block number.
+    /// The next block number; they start at 1, so that 0 can stand for none.
     pub next_block: Line<AtomicU32>,
     /// The next process number.
     pub next_process: AtomicU32,
@@ -213,6 +213,7 @@ impl Ring {
     pub unsafe fn create(base: *mut u8, buffers: usize, ready: usize) -> Ring {
         // SAFETY: the caller promises the memory; every field is an atomic, for which zero is a value.
         let ring = unsafe { Ring::at(base, buffers) };
+        ring.header.next_block.0.store(1, Ordering::Relaxed);
         ring.header.buffers.store(buffers as u32, Ordering::Relaxed);
         ring.grow(ready);
         ring.header.magic.store(MAGIC, Ordering::Release);

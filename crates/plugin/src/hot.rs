@@ -1,6 +1,6 @@
 //! The callbacks that run for every block and every access.
 
-use crate::api::{MemInfo, qemu_plugin_mem_is_store, qemu_plugin_mem_size_shift};
+use crate::api::{MemCb, MemInfo, qemu_plugin_mem_is_store, qemu_plugin_mem_size_shift};
 use crate::lane;
 use std::ffi::{c_uint, c_void};
 
@@ -13,24 +13,25 @@ pub extern "C" fn on_block(vcpu: c_uint, data: *mut c_void) {
 
 /// An instruction accesses memory; `data` holds its index in the block where a [`Ref`](reach_core::Ref) keeps it.
 ///
-/// QEMU's information word has the logarithm of the size in bits 4–6 and 1, 2 or 3 (load, store, both) in bits 16–17,
-/// which is how a reference numbers its kinds: both fields move to their places without a look at them.
-pub extern "C" fn on_access(vcpu: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
+/// QEMU's information word has the logarithm of the size from bit `SIZE_AT` on and 1, 2 or 3 (load, store, both) in bits
+/// 16–17, which is how a reference numbers its kinds: both fields move to their places without a look at them.
+pub extern "C" fn on_access<const SIZE_AT: u32>(vcpu: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
     let info = u64::from(info);
-    lane::record(vcpu, data as u64 | address & ADDRESS | (info & 0x3_0000) << 32 | (info & 0x70) << 46);
+    let (kind, size) = ((info & 0x3_0000) << 32, (info >> SIZE_AT & 7) << 50);
+    lane::record(vcpu, data as u64 | address & ADDRESS | kind | size);
 }
 
-/// Whether the running QEMU packs its information words as [`on_access`] unpacks them.
-pub fn check_layout() -> Result<(), String> {
-    for size in 0..5 {
-        for kind in 1..3u32 {
-            let info = size << 4 | kind << 16;
-            // SAFETY: both functions only look at the number.
-            let (shift, store) = unsafe { (qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info)) };
-            if shift != size || store != (kind == 2) {
-                return Err("this version of QEMU describes accesses in a way that is not known here".into());
-            }
-        }
-    }
-    Ok(())
+/// The [`on_access`] that unpacks information words as the running QEMU packs them: the size is in bits 4–6 up to
+/// QEMU 10.1, in bits 5–7 from 10.2 on.
+pub fn access_callback() -> Result<MemCb, String> {
+    let known: [(u32, MemCb); 2] = [(4, on_access::<4>), (5, on_access::<5>)];
+    let fits = known.iter().find(|(size_at, _)| (0..5).all(|size| (1..3).all(|kind| unpacks(*size_at, size, kind))));
+    let callback = fits.map(|&(_, callback)| callback);
+    callback.ok_or_else(|| "this version of QEMU describes accesses in a way that is not known here".into())
+}
+
+fn unpacks(size_at: u32, size: u32, kind: u32) -> bool {
+    let info = size << size_at | kind << 16;
+    // SAFETY: both functions only look at the number.
+    unsafe { qemu_plugin_mem_size_shift(info) == size && qemu_plugin_mem_is_store(info) == (kind == 2) }
 }

@@ -14,6 +14,9 @@ use std::os::unix::fs::MetadataExt;
 
 const PAGE: u64 = 4096;
 
+/// More than the descriptor tables take that the emulator keeps in the program's memory and reads at every signal.
+const TABLES: u64 = 16 * PAGE;
+
 /// The emulator's mappings before it loaded the program.
 static BEFORE: Lock<Vec<(u64, u64)>> = Lock::new(Vec::new());
 
@@ -77,31 +80,46 @@ pub fn begin() {
             lane::mark(0, &map);
         }
     }
-    let rest = lines.iter().filter(|line| line.path.is_empty());
-    for line in rest.filter(|line| !images.iter().any(|span| overlaps(line, span))) {
-        let len = line.end - line.start;
-        let map = match &line.rights[..2] {
-            "rw" if len == stack_bytes() => Map { role: Role::Stack, ..Map::anonymous(address(line.start), len) },
-            // Only the vdso is read-only and of no file.
-            "r-" => Map {
-                role: Role::Image,
-                protection: Protection::READ_EXECUTE,
-                ..Map::anonymous(address(line.start), len)
-            },
-            _ => continue,
-        };
-        lane::mark(0, &Mark::Map { map, file: None });
+    for line in lines.iter().filter(|line| line.path.is_empty()) {
+        for span in without(line, &images) {
+            for map in unnamed(span, &line.rights) {
+                lane::mark(0, &Mark::Map { map, file: None });
+            }
+        }
     }
     lane::publish(0);
 }
 
-fn address(of_emulator: u64) -> VirtAddr {
-    VirtAddr(of_emulator.wrapping_sub(guest::base()))
+/// The mappings in a span of no file. A page without rights lies below the stack, so it starts where the span does.
+fn unnamed(span: Span, rights: &str) -> Vec<Map> {
+    let map = |start, len, role| Map { role, ..Map::anonymous(start, len) };
+    let stack = stack_bytes();
+    match &rights[..2] {
+        "rw" if span.len >= stack && span.len - stack <= TABLES => {
+            let tables = map(span.start + stack, span.len - stack, Role::Image);
+            let all = [map(span.start, stack, Role::Stack), tables];
+            all.into_iter().filter(|map| map.span.len > 0).collect()
+        }
+        "rw" if span.len <= TABLES => vec![map(span.start, span.len, Role::Image)],
+        // Only the vdso is read-only and of no file.
+        "r-" => vec![Map { protection: Protection::READ_EXECUTE, ..map(span.start, span.len, Role::Image) }],
+        _ => Vec::new(),
+    }
 }
 
-fn overlaps(line: &Line, span: &Span) -> bool {
-    let start = address(line.start).0;
-    start < span.end().0 && span.start.0 < start + (line.end - line.start)
+/// What is left of a line's addresses when `taken` are taken out.
+fn without(line: &Line, taken: &[Span]) -> Vec<Span> {
+    let mut left = vec![(address(line.start).0, address(line.end).0)];
+    for span in taken {
+        let (from, to) = (span.start.0, span.end().0);
+        let cut = |(start, end): (u64, u64)| [(start, end.min(from)), (start.max(to), end)];
+        left = left.into_iter().flat_map(cut).filter(|(start, end)| start < end).collect();
+    }
+    left.into_iter().map(|(start, end)| Span { start: VirtAddr(start), len: end - start }).collect()
+}
+
+fn address(of_emulator: u64) -> VirtAddr {
+    VirtAddr(of_emulator.wrapping_sub(guest::base()))
 }
 
 /// How large QEMU makes the stack: the soft limit, or 8 MB where there is none.

@@ -59,7 +59,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
         (CStr::from_ptr((*info).target_name), args.collect::<Vec<_>>())
     };
     let ready = if target == c"x86_64" {
-        hot::check_layout().and_then(|()| process::enter(&args))
+        hot::access_callback().map(translate::set_access_callback).and_then(|()| process::enter(&args))
     } else {
         Err(format!("this emulator emulates {}, not x86-64", target.to_string_lossy()))
     };

@@ -62,12 +62,13 @@ pub extern "C" fn on_return(_: api::Id, vcpu: c_uint, number: i64, result: i64) 
         lane::mark(vcpu, &Mark::Forked { child, pid: u32::try_from(result).unwrap_or(0) });
         lane::publish(vcpu);
     }
-    if changes_mappings(number) && !(-4095..0).contains(&result) {
-        if let Some(mark) = mapping(number, arguments, result as u64) {
-            lane::fence(vcpu);
-            lane::mark(vcpu, &mark);
-            lane::publish(vcpu);
-        }
+    if changes_mappings(number)
+        && !(-4095..0).contains(&result)
+        && let Some(mark) = mapping(number, arguments, result as u64)
+    {
+        lane::fence(vcpu);
+        lane::mark(vcpu, &mark);
+        lane::publish(vcpu);
     }
     if let Some(pid) = reaped(number, arguments, result) {
         lane::mark(vcpu, &Mark::Reaped { pid });

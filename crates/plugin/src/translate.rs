@@ -4,12 +4,21 @@ use crate::{api, guest, hot, image, process};
 use reach_core::VirtAddr;
 use reach_core::ring::{define_block, record};
 use std::ffi::c_void;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The greatest instruction number that a reference can carry.
 const LAST_INDEX: usize = 511;
 
+/// What runs for every access.
+static ON_ACCESS: OnceLock<api::MemCb> = OnceLock::new();
+
 static BEGUN: AtomicBool = AtomicBool::new(false);
+
+/// Sets what runs for every access; before the first block.
+pub fn set_access_callback(callback: api::MemCb) {
+    ON_ACCESS.get_or_init(|| callback);
+}
 
 /// A block is being translated; the emulator's mapping lock is held, so one at a time.
 pub extern "C" fn on_translate(_: api::Id, tb: *mut api::Tb) {
@@ -26,13 +35,14 @@ pub extern "C" fn on_translate(_: api::Id, tb: *mut api::Tb) {
             guest::set_base((at as u64).wrapping_sub(api::qemu_plugin_insn_vaddr(first)));
             image::begin();
         }
+        let Some(&on_access) = ON_ACCESS.get() else { return };
         let mut len = 0;
         for index in 0..count {
             let insn = api::qemu_plugin_tb_get_insn(tb, index);
             len += api::qemu_plugin_insn_size(insn);
             let data = (index.min(LAST_INDEX) as u64) << 53;
             let (flags, rw) = (api::NO_REGISTERS, api::READS_AND_WRITES);
-            api::qemu_plugin_register_vcpu_mem_cb(insn, hot::on_access, flags, rw, data as *mut c_void);
+            api::qemu_plugin_register_vcpu_mem_cb(insn, on_access, flags, rw, data as *mut c_void);
         }
         // A block is one straight run, and the translator has just read all of it.
         let bytes = if at.is_null() { &[][..] } else { std::slice::from_raw_parts(at, len) };

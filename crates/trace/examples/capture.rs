@@ -56,8 +56,26 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             spaces.exits
         );
     }
+    let (reader, program) = (cpu_seconds(libc::RUSAGE_SELF), cpu_seconds(libc::RUSAGE_CHILDREN));
+    eprintln!(
+        "processor time: reader {reader:.2} s, program {program:.2} s ({:.1} M instructions/s, {:.1} M data references/s)",
+        instructions as f64 / 1e6 / program,
+        data as f64 / 1e6 / program
+    );
     for notice in live.notices() {
         eprintln!("notice: {notice}");
     }
     Ok(())
+}
+
+/// User and system time so far.
+fn cpu_seconds(of: libc::c_int) -> f64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: the kernel fills the structure, for either `of`.
+    let usage = unsafe {
+        libc::getrusage(of, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }

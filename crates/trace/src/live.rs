@@ -4,6 +4,7 @@
 mod decode;
 mod find;
 mod interrupt;
+mod known;
 mod launch;
 mod memory;
 mod order;
@@ -15,7 +16,7 @@ use interrupt::Interrupts;
 use memory::Memory;
 use reach_core::{BlockTable, Chunk};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,11 @@ pub struct Options {
     pub qemu: Option<PathBuf>,
     /// The plugin; `None` looks in `$REACH_PLUGIN` and beside the running executable.
     pub plugin: Option<PathBuf>,
+}
+
+/// The emulator that a launch would take: the path of one that has plugins, or why there is none.
+pub fn emulator(given: Option<&Path>) -> Result<PathBuf, TraceError> {
+    Ok(find::qemu(given)?.path)
 }
 
 /// A running program with all its descendants.

@@ -38,6 +38,18 @@ pub(super) const fn mark(code: u8, words: u16) -> u64 {
     MARK << TAG_AT | (code as u64) << 16 | words as u64
 }
 
+/// The two frequent kinds of words without a branch between them, which no processor could predict: the number of the
+/// block that `word` enters, or 0 for a load or a store. `None` for everything else.
+#[inline(always)]
+pub const fn block_or_data(word: u64) -> Option<u32> {
+    let is_block = word >> TAG_AT == BLOCK;
+    let is_data = matches!(word >> 48 & 0xc003, 1 | 2);
+    if !(is_block | is_data) {
+        return None;
+    }
+    Some(if is_block { word as u32 } else { 0 })
+}
+
 /// What `word` says; `None` for words that no writer writes.
 #[inline(always)]
 pub const fn read(word: u64) -> Option<Record> {

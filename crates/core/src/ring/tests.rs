@@ -119,6 +119,11 @@ fn records_and_marks_read_as_they_were_written() {
     assert_eq!(record::read(store.0 | load.0), Some(record::Record::Both(load)));
     assert_eq!(record::read(record::block(u32::MAX)), Some(record::Record::Block(u32::MAX)));
     assert_eq!(record::read(0), None);
+    for (word, number) in [(store.0, Some(0)), (load.0, Some(0)), (record::block(9), Some(9)), (0, None)] {
+        assert_eq!(record::block_or_data(word), number);
+    }
+    assert_eq!(record::block_or_data(store.0 | load.0), None);
+    assert_eq!(record::block_or_data(Mark::Exit.encode()[0]), None);
 
     let span = Span { start: VirtAddr(0x1000), len: 0x3000 };
     let file = FileKey { device: 1, inode: 2, len: 3, path: "/usr/lib/libc.so.6".into() };

@@ -1,31 +1,21 @@
 //! From buffers to chunks.
 
+use super::known::Known;
 use super::memory::wake_writers;
 use super::order::Order;
 use super::tree::{Life, Tree};
 use reach_core::ring::record::{self, Record};
 use reach_core::ring::{FenceEntry, FileKey, Mark, Owner, Ring, Use, read_block};
-use reach_core::{Backing, Block, BlockId, BlockTable, Chunk, Event, FileId, Ref, VirtAddr};
+use reach_core::{Backing, BlockTable, Chunk, Event, FileId, Kind, Ref};
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// What a block's number in the ring stands for.
-#[derive(Clone, Copy)]
-struct Known {
-    pc: VirtAddr,
-    id: Option<BlockId>,
-}
 
 /// Reads buffers in the order of their publication; what killed processes left behind comes when they are found dead.
 pub(super) struct Decoder {
     ring: Ring,
     order: Order,
     tree: Tree,
-    known: Vec<Known>,
-    /// Blocks by what they are: processes that run the same code share them.
-    same: HashMap<(VirtAddr, u64), BlockId>,
-    blocks: BlockTable,
+    known: Known,
     files: HashMap<(u64, u64), FileId>,
     /// Process and thread that the chunk is at.
     current: Option<(u32, u32)>,
@@ -43,9 +33,7 @@ impl Decoder {
             ring,
             order: Order::new(ring),
             tree,
-            known: Vec::new(),
-            same: HashMap::new(),
-            blocks: BlockTable::default(),
+            known: Known::default(),
             files: HashMap::new(),
             current: None,
             references: 0,
@@ -55,7 +43,7 @@ impl Decoder {
     }
 
     pub(super) fn blocks(&self) -> &BlockTable {
-        &self.blocks
+        self.known.blocks()
     }
 
     pub(super) fn references(&self) -> u64 {
@@ -156,41 +144,34 @@ impl Decoder {
         self.stream(owner, words, chunk);
     }
 
-    fn stream(&mut self, owner: Owner, words: &[AtomicU64], chunk: &mut Chunk) {
-        let before = chunk.refs.len();
-        let mut elsewhere = 0;
-        chunk.refs.reserve(words.len());
-        let mut at = 0;
-        while let Some(word) = words.get(at) {
-            at += 1;
+    fn stream(&mut self, owner: Owner, mut words: &[AtomicU64], chunk: &mut Chunk) {
+        loop {
+            let before = chunk.refs.len();
+            words = &words[self.known.run(words, chunk)..];
+            self.references += (chunk.refs.len() - before) as u64;
+            let Some((word, rest)) = words.split_first() else { return };
+            words = rest;
             match record::read(word.load(Ordering::Relaxed)) {
-                Some(Record::Data(reference)) => chunk.refs.push(reference),
-                Some(Record::Block(number)) => match self.known.get(number as usize) {
-                    Some(&Known { pc, id: Some(id) }) => chunk.push_fetch(id, pc),
-                    _ => self.undefined += 1,
-                },
                 Some(Record::Both(load)) => {
                     chunk.refs.push(load);
-                    chunk.refs.push(Ref(load.0 ^ 3 << 48));
+                    chunk.refs.push(Ref::data(Kind::Store, load.addr(), load.size_log2(), load.index()));
+                    self.references += 2;
                 }
                 Some(Record::Mark { code, words: count }) => {
-                    let end = at + usize::from(count);
-                    let payload: Vec<u64> =
-                        words.get(at..end).unwrap_or(&[]).iter().map(|w| w.load(Ordering::Relaxed)).collect();
-                    at = end;
+                    let (payload, rest) = words.split_at(usize::from(count).min(words.len()));
+                    words = rest;
+                    let payload: Vec<u64> = payload.iter().map(|word| word.load(Ordering::Relaxed)).collect();
                     if let Some(mark) = Mark::decode(code, &payload) {
-                        let now = chunk.refs.len();
                         self.mark(owner, mark, chunk);
-                        elsewhere += chunk.refs.len() - now;
                     }
                     if self.tree.process(owner.process).exited {
-                        break;
+                        return;
                     }
                 }
-                None => {}
+                Some(Record::Block(_)) => self.undefined += 1,
+                Some(Record::Data(_)) | None => {}
             }
         }
-        self.references += (chunk.refs.len() - before - elsewhere) as u64;
     }
 
     fn mark(&mut self, owner: Owner, mark: Mark, chunk: &mut Chunk) {
@@ -279,26 +260,7 @@ impl Decoder {
     fn define(&mut self, mut words: &[AtomicU64]) {
         while let Some((number, block, used)) = read_block(words) {
             words = &words[used..];
-            let (at, pc) = (number as usize, block.pc);
-            if self.known.len() <= at {
-                self.known.resize(at + 1, Known { pc: VirtAddr(0), id: None });
-            }
-            self.known[at] = Known { pc, id: Some(self.block(block)) };
-        }
-    }
-
-    /// The number of a block, a new one if it is new.
-    fn block(&mut self, block: Block) -> BlockId {
-        let mut hasher = DefaultHasher::new();
-        block.hash(&mut hasher);
-        let key = (block.pc, hasher.finish());
-        match self.same.get(&key) {
-            Some(&id) if *self.blocks.get(id) == block => id,
-            _ => {
-                let id = self.blocks.push(block);
-                self.same.insert(key, id);
-                id
-            }
+            self.known.define(number, block);
         }
     }
 }

@@ -129,8 +129,8 @@ pub(super) fn plugin(given: Option<&Path>) -> Result<PathBuf, TraceError> {
     }
     let executable = env::current_exe().and_then(|path| path.canonicalize()).unwrap_or_default();
     let folder = executable.parent().unwrap_or(Path::new("/"));
-    // Beside `reach`; above the tests, which lie one folder deeper; where a package would put it.
-    let places = [folder.join(NAME), folder.join("..").join(NAME), folder.join("../lib/reach").join(NAME)];
+    // Beside `reach`; where cargo puts it for tests and examples; where a package would.
+    let places = ["", "deps", "..", "../deps", "../lib/reach"].map(|place| folder.join(place).join(NAME));
     let found = places.iter().find_map(|path| path.canonicalize().ok());
     found
         .ok_or_else(|| TraceError::Capture(format!("the capture plugin {NAME} is not in {}; {todo}", folder.display())))

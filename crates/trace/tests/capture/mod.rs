@@ -1,0 +1,127 @@
+//! What the tests of live capture share: compiling small C programs, running them under capture.
+
+pub mod space;
+
+use reach_core::{Chunk, Event, Kind, Ref, ThreadId};
+use reach_trace::live::{self, Live, Options};
+use reach_trace::{Source, TraceError};
+use space::Spaces;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+
+/// Whether programs can be captured here; says so when they cannot.
+pub fn possible() -> bool {
+    let compiler = Command::new("cc").arg("--version").output();
+    match (live::emulator(None), compiler) {
+        (Ok(_), Ok(_)) => true,
+        (Err(why), _) => {
+            eprintln!("skipped: {why}");
+            false
+        }
+        (_, Err(why)) => {
+            eprintln!("skipped: no C compiler: {why}");
+            false
+        }
+    }
+}
+
+/// A file of this test run's own.
+pub fn file(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("capture");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder.join(name)
+}
+
+/// Compiles a C program.
+pub fn compile(name: &str, source: &str, flags: &[&str]) -> PathBuf {
+    let (text, program) = (file(&format!("{name}.c")), file(name));
+    std::fs::write(&text, source).unwrap();
+    let done = Command::new("cc").args(["-O1", "-o"]).arg(&program).arg(&text).args(flags).status().unwrap();
+    assert!(done.success(), "cc {name}.c");
+    program
+}
+
+pub fn launch(program: impl Into<OsString>, args: &[&str]) -> Result<Live, TraceError> {
+    let args = args.iter().map(OsString::from).collect();
+    Live::launch(Options { program: program.into(), args, ..Options::default() })
+}
+
+/// Everything that a capture brought.
+#[derive(Default)]
+pub struct Capture {
+    pub refs: Vec<Ref>,
+    pub events: Vec<(usize, Event)>,
+    pub spaces: Spaces,
+    pub instructions: u64,
+    /// Stores of each thread, by address.
+    pub stores: BTreeMap<ThreadId, BTreeMap<u64, u64>>,
+    pub notices: Vec<String>,
+    pub status: Option<ExitStatus>,
+}
+
+impl Capture {
+    /// Stores to `address` by all threads.
+    pub fn stores_to(&self, address: u64) -> u64 {
+        self.stores.values().filter_map(|stores| stores.get(&address)).sum()
+    }
+
+    pub fn threads(&self) -> usize {
+        let threads = self.events.iter().filter_map(|(_, event)| match event {
+            Event::Switch { thread, .. } => Some(*thread),
+            _ => None,
+        });
+        let mut threads: Vec<_> = threads.collect();
+        threads.sort();
+        threads.dedup();
+        threads.len()
+    }
+}
+
+/// Runs a program to its end. Every chunk is checked for its form.
+pub fn capture(program: impl Into<OsString>, args: &[&str]) -> Capture {
+    let mut live = launch(program, args).unwrap();
+    let (mut all, mut chunk) = (Capture::default(), Chunk::default());
+    let mut thread = ThreadId(0);
+    while live.fill(&mut chunk).unwrap() {
+        assert!(
+            chunk.events.is_sorted_by_key(|(at, _)| *at)
+                && chunk.events.iter().all(|&(at, _)| at as usize <= chunk.refs.len())
+        );
+        assert_eq!(chunk.refs.iter().filter(|r| r.kind() == Kind::Fetch).count(), chunk.fetched.len());
+        let mut fetched = chunk.fetched.iter();
+        let mut events = chunk.events.iter().peekable();
+        for (i, r) in chunk.refs.iter().enumerate() {
+            while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= i) {
+                if let Event::Switch { thread: next, .. } = event {
+                    thread = *next;
+                }
+            }
+            match r.kind() {
+                Kind::Fetch => {
+                    let block = live.blocks().get(*fetched.next().unwrap());
+                    assert_eq!((block.pc, block.bytes.len()), (r.addr(), block.len.into()));
+                    all.instructions += u64::from(block.instructions);
+                }
+                Kind::Store => *all.stores.entry(thread).or_default().entry(r.addr().0).or_default() += 1,
+                Kind::Load => {}
+            }
+        }
+        for (_, event) in events {
+            if let Event::Switch { thread: next, .. } = event {
+                thread = *next;
+            }
+        }
+        let before = all.refs.len();
+        all.events.extend(chunk.events.iter().map(|(at, event)| (before + *at as usize, event.clone())));
+        all.refs.extend(&chunk.refs);
+        all.spaces.follow(&chunk);
+    }
+    assert_eq!(live.progress().done, all.refs.len() as u64);
+    all.status = Some(live.wait().unwrap());
+    all.notices = live.notices().to_vec();
+    assert!(matches!(all.events.first(), Some((0, Event::Switch { .. }))));
+    assert_eq!(all.spaces.first_astray, None, "{} of {} references astray", all.spaces.astray, all.refs.len());
+    all
+}

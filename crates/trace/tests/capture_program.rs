@@ -1,0 +1,205 @@
+//! The traced program's own input, output and end are those that it would have alone; and what is said when nothing can
+//! be captured.
+
+#[allow(dead_code)]
+mod capture;
+
+use capture::{capture, compile, file, launch, possible};
+use reach_trace::Source;
+use reach_trace::live::{Live, Options};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Names the variable with the words of a program for [`as_a_child`].
+const WORDS: &str = "REACH_TEST_WORDS";
+
+/// This test program once more, capturing a program whose standard streams are those of the command.
+fn capturing(words: &[&str]) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "as_a_child", "--nocapture"]).env(WORDS, words.join("\x1f"));
+    command
+}
+
+/// What the test harness prints before the program runs.
+const BANNER: &str = "\nrunning 1 test\n";
+
+#[test]
+fn as_a_child() {
+    let Ok(words) = std::env::var(WORDS) else { return };
+    let words: Vec<&str> = words.split('\x1f').collect();
+    let mut live = launch(words[0], &words[1..]).unwrap();
+    let mut chunk = Default::default();
+    while live.fill(&mut chunk).unwrap() {}
+    let status = live.wait().unwrap();
+    eprintln!("captured: {status}");
+    std::process::exit(0);
+}
+
+/// Reads the first line that the program prints.
+fn first_line(child: &mut Child) -> String {
+    let mut lines = BufReader::with_capacity(1, child.stdout.as_mut().unwrap()).lines();
+    lines.nth(BANNER.lines().count()).unwrap().unwrap()
+}
+
+fn script(name: &str, text: &str) -> PathBuf {
+    let path = file(name);
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn the_status_is_the_programs_own() {
+    if !possible() {
+        return;
+    }
+    let body = "#include <stdlib.h>\n#include <signal.h>\n#include <unistd.h>\n
+        int main(int c, char **v) { int n = atoi(v[1]);
+            if (n < 0) { kill(getpid(), -n); pause(); }
+            return n; }";
+    let program = compile("status", body, &[]);
+    for code in [0, 3, 255] {
+        assert_eq!(capture(&program, &[&code.to_string()]).status.unwrap().code(), Some(code));
+    }
+    for signal in [libc::SIGTERM, libc::SIGKILL, libc::SIGSEGV, libc::SIGABRT, libc::SIGUSR1] {
+        let all = capture(&program, &[&(-signal).to_string()]);
+        assert_eq!(all.status.unwrap().signal(), Some(signal));
+        assert_eq!(all.spaces.exits, 1);
+    }
+}
+
+#[test]
+fn input_and_output_pass_through() {
+    if !possible() {
+        return;
+    }
+    let mut child = capturing(&["sh", "-c", "tr a-z A-Z; echo to stderr >&2; exit 7"]);
+    let child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"some text\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{BANNER}SOME TEXT\n"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("to stderr\n") && errors.contains("captured: exit status: 7"), "{errors}");
+}
+
+#[test]
+fn arguments_and_environment_arrive_as_given() {
+    if !possible() {
+        return;
+    }
+    let inner = script("inner.sh", "#!/bin/sh -e\necho \"$0|$1|$2|$#\"\n");
+    let body = "#include <stdio.h>\n#include <unistd.h>\nextern char **environ;\n
+        int main(int c, char **v) { printf(\"%s\\n\", v[0]); fflush(stdout);
+            for (char **e = environ; *e; e++) puts(*e);
+            fflush(stdout); char *a[] = {\"zero\", \"a b\", \"\", 0}; execv(v[1], a); return 9; }";
+    let program = compile("arguments", body, &[]);
+    let (program, inner) = (program.to_str().unwrap(), inner.to_str().unwrap());
+    let lines = |command: &mut Command| {
+        // Neither sorted nor the reverse; with what would hurt the emulator.
+        let variables = [("PATH", "/usr/bin:/bin"), ("B", "2,3"), ("A", "1"), ("LD_BIND_NOW", "1"), ("C", "")];
+        let words = [program, inner].join("\x1f");
+        let output = command.env_clear().env(WORDS, words).envs(variables).stderr(Stdio::inherit()).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.strip_prefix(BANNER).unwrap_or(&text).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let mut alone = lines(Command::new(program).arg(inner));
+    let mut captured = lines(&mut capturing(&[]));
+    assert_eq!(captured.last().unwrap(), &format!("{inner}|a b||2"));
+    // The linker's variables move to the front; the others keep their order.
+    let linker = |line: &String| line.starts_with("LD_");
+    assert_eq!(alone.iter().filter(|line| linker(line)).count(), captured.iter().filter(|line| linker(line)).count());
+    alone.retain(|line| !linker(line));
+    captured.retain(|line| !linker(line));
+    assert_eq!(alone, captured);
+}
+
+#[test]
+fn a_script_can_be_the_program() {
+    if !possible() {
+        return;
+    }
+    let path = script("outer.sh", "#! /bin/sh\nexit $(($1 + 1))\n");
+    assert_eq!(capture(path, &["41"]).status.unwrap().code(), Some(42));
+}
+
+#[test]
+fn an_interrupt_is_for_the_program() {
+    if !possible() {
+        return;
+    }
+    let mut child = capturing(&["sh", "-c", "trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.1; done"]);
+    let mut child = child.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    assert_eq!(first_line(&mut child), "ready");
+    // SAFETY: the group of the child that was just started.
+    unsafe { libc::kill(-(child.id() as i32), libc::SIGINT) };
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.stdout, b"caught\n");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.contains("captured: exit status: 5"), "{errors}");
+}
+
+#[test]
+fn a_program_whose_reader_dies_goes_on() {
+    if !possible() {
+        return;
+    }
+    let done = file("went-on");
+    let _ = std::fs::remove_file(&done);
+    let body = "#include <stdio.h>\n#include <unistd.h>\n
+        int main(int c, char **v) { puts(\"ready\"); fflush(stdout);
+            for (volatile long i = 0; i < 30000000; i++);
+            FILE *f = fopen(v[1], \"w\"); fputs(\"done\", f); fclose(f); return 0; }";
+    let program = compile("goes-on", body, &[]);
+    let mut child = capturing(&[program.to_str().unwrap(), done.to_str().unwrap()]);
+    let mut child = child.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    assert_eq!(first_line(&mut child), "ready");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let start = Instant::now();
+    while std::fs::read(&done).unwrap_or_default() != b"done" {
+        assert!(start.elapsed() < Duration::from_secs(60), "the program hangs");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn giving_up_lets_the_program_go_on() {
+    if !possible() {
+        return;
+    }
+    let mut live = launch("sh", &["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 6"]).unwrap();
+    assert!(live.fill(&mut Default::default()).unwrap());
+    assert_eq!(live.wait().unwrap().code(), Some(6));
+}
+
+#[test]
+fn what_cannot_be_captured_is_explained() {
+    if !possible() {
+        return;
+    }
+    let fails = |options: Options| Live::launch(options).err().expect("no launch").to_string();
+    let program = |program: &str| Options { program: program.into(), ..Options::default() };
+    assert_eq!(fails(program("/no/such")), "/no/such: no such program");
+    assert_eq!(fails(program("no-such-program-9")), "no-such-program-9: no such program in PATH; give its path");
+    let plain = file("plain.txt");
+    std::fs::write(&plain, "text").unwrap();
+    assert!(fails(program(plain.to_str().unwrap())).contains("ermission denied"));
+    let text = script("nothing", "just words");
+    assert!(fails(program(text.to_str().unwrap())).contains("neither an ELF program nor a script"));
+    let mut other = vec![0x7f, b'E', b'L', b'F', 1, 1, 1];
+    other.resize(64, 0);
+    let other = script("other", std::str::from_utf8(&other).unwrap());
+    assert!(fails(program(other.to_str().unwrap())).ends_with("it is not a 64-bit x86 program"));
+
+    let fake = script("qemu-fake", "#!/bin/sh\necho 'usage: qemu-x86_64 [options] program; version 7.2.0'\n");
+    let error = fails(Options { qemu: Some(fake), ..program("true") });
+    assert!(error.contains("built without plugins") && error.contains("REACH_QEMU"), "{error}");
+    assert!(fails(Options { qemu: Some("/no/qemu".into()), ..program("true") }).contains("/no/qemu"));
+    let error = fails(Options { plugin: Some("/no/plugin.so".into()), ..program("true") });
+    assert!(error.contains("/no/plugin.so") && error.contains("REACH_PLUGIN"), "{error}");
+}

@@ -1,0 +1,178 @@
+//! What a live capture says of programs whose references are known.
+
+#[allow(dead_code)]
+mod capture;
+
+use capture::{capture, compile, file, possible};
+use reach_core::{Advice, Backing, Event, Protection, Role};
+
+/// A variable at a known address, so that stores to it can be counted.
+const AT: &str = "#define _GNU_SOURCE
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <fcntl.h>
+#include <pthread.h>
+static volatile int *at(unsigned long a, unsigned long len) {
+    void *p = mmap((void *)a, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (p != (void *)a) exit(99);
+    return p;
+}
+";
+
+fn source(body: &str) -> String {
+    format!("{AT}{body}")
+}
+
+#[test]
+fn every_store_arrives_even_from_a_process_that_is_killed() {
+    if !possible() {
+        return;
+    }
+    let body = "int main(void) { volatile int *p = at(0x10000000, 4096);
+        for (int i = 0; i < 1000003; i++) *p = i;
+        kill(getpid(), SIGKILL); for (;;) *p = 0; }";
+    let program = compile("killed", &source(body), &[]);
+    let all = capture(program, &[]);
+    use std::os::unix::process::ExitStatusExt;
+    assert_eq!(all.status.unwrap().signal(), Some(9));
+    // The kernel may take a moment to kill it, in which the last loop runs.
+    assert!(all.stores_to(0x1000_0000) >= 1_000_003);
+    assert!(all.instructions > 3_000_000);
+    assert_eq!((all.spaces.exits, all.spaces.execs.len()), (1, 1));
+}
+
+#[test]
+fn a_static_program_gives_the_same_references_again() {
+    if !possible() {
+        return;
+    }
+    let body = "int main(void) { volatile int *p = at(0x10000000, 8192); long n = 0;
+        for (int i = 0; i < 100000; i++) { p[i & 2047] += i; n += p[(i * 7) & 2047]; }
+        return n & 1; }";
+    let program = compile("static", &source(body), &["-static"]);
+    let [one, two] = [(), ()].map(|()| capture(&program, &[]));
+    assert!(one.refs == two.refs, "{} and {} references", one.refs.len(), two.refs.len());
+    assert_eq!(one.events, two.events);
+    assert_eq!(one.stores_to(0x1000_0000), (0..100_000).filter(|i| i % 2048 == 0).count() as u64);
+}
+
+#[test]
+fn threads_keep_their_own_stores_while_they_map_and_unmap() {
+    if !possible() {
+        return;
+    }
+    // Each thread stores to its own word, and churns mappings of its own, at addresses that the others use again.
+    let body = "static volatile int *p;
+        static void *run(void *n) { long k = (long)n;
+            for (int i = 0; i < 200; i++) {
+                int *q = mmap(0, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                for (int j = 0; j < 100; j++) { p[k * 16] = j; q[j * 160] = i; }
+                munmap(q, 65536);
+            } return 0; }
+        int main(void) { pthread_t t[4]; p = at(0x10000000, 4096);
+            for (long i = 0; i < 4; i++) pthread_create(&t[i], 0, run, (void *)i);
+            for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
+            return 0; }";
+    let all = capture(compile("threads", &source(body), &["-pthread"]), &[]);
+    assert!(all.status.unwrap().success());
+    assert_eq!(all.threads(), 5);
+    for thread in 0..4u64 {
+        let address = 0x1000_0000 + thread * 64;
+        let owners = all.stores.values().filter(|stores| stores.contains_key(&address)).count();
+        assert_eq!((all.stores_to(address), owners), (20_000, 1));
+    }
+    let count = |wanted: fn(&Event) -> bool| all.events.iter().filter(|(_, event)| wanted(event)).count();
+    assert!(count(|event| matches!(event, Event::Unmap(span) if span.len == 65536)) == 800);
+    assert!(count(|event| matches!(event, Event::Map(map) if map.role == Role::Stack)) >= 1);
+}
+
+#[test]
+fn forked_children_start_from_their_parents_and_end_before_they_are_waited_for() {
+    if !possible() {
+        return;
+    }
+    let body = "int main(void) { volatile int *p = at(0x10000000, 8192); *p = 1;
+        for (int i = 0; i < 3; i++) { int pid = fork();
+            if (pid == 0) { for (int j = 0; j < 50; j++) p[1 + i] = j; if (i == 1) kill(getpid(), SIGKILL); _exit(i); }
+            int s; if (waitpid(pid, &s, 0) != pid) return 9; p[1024] = i; }
+        return 0; }";
+    let all = capture(compile("forks", &source(body), &[]), &[]);
+    assert!(all.status.unwrap().success());
+    assert_eq!((all.spaces.forks, all.spaces.exits), (3, 4));
+    for child in 0..3 {
+        assert_eq!(all.stores_to(0x1000_0004 + 4 * child), 50);
+    }
+    // The parent's store after each wait comes after the child's end.
+    let ends: Vec<_> = all.events.iter().filter(|(_, event)| *event == Event::Exit).map(|(at, _)| *at).collect();
+    let waited =
+        all.refs.iter().enumerate().filter(|(_, r)| r.kind() == reach_core::Kind::Store && r.addr().0 == 0x1000_1000);
+    let waited: Vec<_> = waited.map(|(at, _)| at).collect();
+    assert_eq!(waited.len(), 3);
+    for (end, waited) in ends.iter().zip(waited) {
+        assert!(*end <= waited);
+    }
+}
+
+#[test]
+fn calls_that_change_mappings_become_events() {
+    if !possible() {
+        return;
+    }
+    let data = file("mapped");
+    std::fs::write(&data, vec![7; 10_000]).unwrap();
+    let body = "int main(int c, char **v) { int fd = open(v[1], O_RDONLY); int n = 0;
+        char *f = mmap(0, 10000, PROT_READ, MAP_SHARED, fd, 4096); n += f[5000];
+        char *a = mmap((void *)0x20000000, 1 << 22, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        mprotect(a, 8192, PROT_READ | PROT_WRITE); a[0] = 1;
+        madvise(a, 1 << 21, MADV_HUGEPAGE); madvise(a, 8192, MADV_DONTNEED);
+        char *b = mremap(a, 8192, 1 << 23, MREMAP_MAYMOVE); b[1] = 2;
+        void *h = sbrk(100000); *(char *)h = 1; sbrk(-100000);
+        mmap(a, 4096, 77777, 0, -1, 1);
+        munmap(b, 1 << 23); return n == 7 ? 0 : 1; }";
+    let all = capture(compile("calls", &source(body), &[]), &[data.to_str().unwrap()]);
+    assert!(all.status.unwrap().success());
+    let of = all.events.iter().find_map(|(_, event)| match event {
+        Event::File { file, path, len } if *path == data.to_string_lossy() => Some((*file, *len)),
+        _ => None,
+    });
+    let (id, len) = of.expect("the file is named");
+    assert_eq!(len, 10_000);
+    let has =
+        |wanted: &dyn Fn(&Event) -> bool| assert_eq!(all.events.iter().filter(|(_, event)| wanted(event)).count(), 1);
+    has(&|event| match event {
+        Event::Map(map) => {
+            map.backing == Backing::File { file: id, offset: 4096 }
+                && (map.shared, map.span.len, map.protection) == (true, 12288, Protection::READ)
+        }
+        _ => false,
+    });
+    has(&|event| match event {
+        Event::Map(map) => map.no_reserve && map.span.len == 1 << 22 && map.protection == Protection::NONE,
+        _ => false,
+    });
+    has(&|event| matches!(event, Event::Protect(span, Protection::READ_WRITE) if span.start.0 == 0x2000_0000));
+    has(&|event| matches!(event, Event::Advise(span, Advice::Huge) if span.len == 1 << 21));
+    has(&|event| matches!(event, Event::Advise(span, Advice::DontNeed) if span.len == 8192));
+    has(&|event| matches!(event, Event::Remap(remap) if remap.from.start.0 == 0x2000_0000 && remap.to.len == 1 << 23));
+    has(&|event| matches!(event, Event::Unmap(span) if span.len == 1 << 23));
+    let heap =
+        all.events.iter().filter(|(_, event)| matches!(event, Event::Map(map) if map.role == Role::Heap)).count();
+    assert!(heap >= 1);
+}
+
+#[test]
+fn a_pipeline_of_programs_is_captured_whole() {
+    if !possible() {
+        return;
+    }
+    let all = capture("sh", &["-c", "ls / | wc -l >/dev/null"]);
+    assert!(all.status.unwrap().success());
+    assert_eq!((all.spaces.forks, all.spaces.exits), (2, 3));
+    let ends: Vec<_> = all.spaces.execs.iter().map(|path| path.rsplit('/').next().unwrap()).collect();
+    assert!(ends.contains(&"ls") && ends.contains(&"wc"), "{ends:?}");
+    assert_eq!(all.notices, [""; 0]);
+}
