@@ -8,8 +8,8 @@ use crate::system::{Edit, Memory};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use reach_core::{Asid, PageShift, Pfn, Pte, Random, Ref, Shootdown, VirtAddr, Vpn, Why};
-use reach_hardware::config::{Machine, Replacement};
-use reach_hardware::{Cursor, Mmu, Segment};
+use reach_hardware::config::{Machine, Replacement, Serves, Tlb};
+use reach_hardware::{Caches, Cursor, Mmu, Segment};
 
 /// Memory whose first process has the first `pages` base pages mapped.
 fn mapped(machine: &Machine, pages: u64) -> Memory {
@@ -143,4 +143,29 @@ fn the_first_process_needs_no_switch() {
     assert_eq!(mmu.counters.walks(), 2);
     mmu.invalidate(&Shootdown { asid: Asid(0), vpn: Vpn(0), pages: 1 });
     assert_eq!(mmu.contents().iter().map(|entry| entry.1).collect::<Vec<_>>(), [Asid(5)]);
+}
+
+/// A perfect unit marks pages accessed that the operating system has aged, even where it would skip the look-up.
+#[test]
+fn perfect_units_see_ageing() {
+    let side =
+        |fetch| Tlb { serves: Serves { fetch, load: !fetch, store: !fetch }, ..plain_tlb(1, 2, 2, Replacement::Lru) };
+    let machine = plain_machine(vec![side(true), side(false)]);
+    assert!(Mmu::new(&machine, true, 0).folds());
+    let refs =
+        vec![Ref::load(VirtAddr(0)), Ref::load(VirtAddr(8)), Ref::fetch(VirtAddr(0x1000)), Ref::load(VirtAddr(16))];
+    let segment = Segment::new(refs);
+    for caches in [None, Some(Caches::new(&machine, 0))] {
+        let mut caches = caches;
+        let mut memory = mapped(&machine, 2);
+        let mut mmu = Mmu::new(&machine, true, 0);
+        let mut cursor = Cursor::default();
+        let why = mmu.run(&segment, &mut cursor, memory.table(Asid(0)), caches.as_mut());
+        assert!(matches!(why, Why::Fault(_)) && cursor.position() == 2);
+        assert!(memory.table(Asid(0)).lookup(Vpn(0)).unwrap().accessed());
+        memory.edit(Edit::Change(Asid(0), Vpn(0), Pte::ACCESSED, 0));
+        memory.edit(Edit::Change(Asid(0), Vpn(1), 0, Pte::EXECUTABLE));
+        assert_eq!(mmu.run(&segment, &mut cursor, memory.table(Asid(0)), caches.as_mut()), Why::End);
+        assert!(memory.table(Asid(0)).lookup(Vpn(0)).unwrap().accessed());
+    }
 }

@@ -21,7 +21,7 @@ pub fn machine() -> impl Strategy<Value = Machine> {
             separate_first_levels(&mut tlbs, first);
         }
         let tlbs: Vec<Tlb> = tlbs.into_iter().enumerate().map(|(i, t)| t.build(i, &sizes)).collect();
-        let walker = walker.build(&layout, &tlbs, usual);
+        let walker = walker.build(&layout, &tlbs);
         let caches = caches.into_iter().enumerate().map(|(i, c)| Cache { name: format!("c{i}"), ..c }).collect();
         Machine { layout, sizes, tlbs, walker, caches, memory: 100, core }
     })
@@ -162,7 +162,7 @@ fn walker() -> impl Strategy<Value = WalkerDraft> {
 }
 
 impl WalkerDraft {
-    fn build(self, layout: &Layout, tlbs: &[Tlb], usual: bool) -> Walker {
+    fn build(self, layout: &Layout, tlbs: &[Tlb]) -> Walker {
         let (consult, of_level, drafts) = match self {
             WalkerDraft::Software(walker) => return walker,
             WalkerDraft::Hardware { consult, of_level, caches } => (consult, of_level, caches),
@@ -170,8 +170,7 @@ impl WalkerDraft {
         let mut caches = Vec::new();
         for (i, (sets, ways, guest)) in drafts.into_iter().enumerate() {
             let levels: Vec<u8> = (1..layout.levels() as u8).filter(|&l| of_level[l as usize - 1] == i as u8).collect();
-            let hosts: Vec<&Tlb> = tlbs.iter().filter(|t| !usual || t.level >= 2).collect();
-            let host = guest.filter(|_| !hosts.is_empty()).map(|g| hosts[usize::from(g) % hosts.len()]);
+            let host = guest.filter(|_| !tlbs.is_empty()).map(|g| &tlbs[usize::from(g) % tlbs.len()]);
             if !levels.is_empty() {
                 let entries = if host.is_some() { 0 } else { sets * ways };
                 let within = host.map(|t| t.name.clone());

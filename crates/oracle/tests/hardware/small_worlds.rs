@@ -2,8 +2,8 @@
 
 use crate::machines::{plain_machine, plain_tlb};
 use crate::system::{Edit, Memory};
-use reach_core::{Asid, Kind, PageShift, Pfn, Pte, Ref, Shootdown, VirtAddr, Vpn, Why};
-use reach_hardware::config::{Machine, Replacement, Serves, Tlb};
+use reach_core::{Asid, Kind, Layout, PageShift, Pfn, Pte, Ref, Shootdown, VirtAddr, Vpn, Why};
+use reach_hardware::config::{Machine, Replacement, Serves, Tlb, WalkCache, Walker};
 use reach_hardware::{Cursor, Mmu, Segment};
 
 const POLICIES: [Replacement; 4] = [Replacement::Lru, Replacement::TreePlru, Replacement::Nru, Replacement::Random];
@@ -132,7 +132,6 @@ enum Answer {
 fn fold_with_faults(machine: &Machine, refs: &[Ref], answer: Answer) {
     let segment = Segment::new(refs.to_vec());
     let mut mmu = Mmu::new(machine, false, 0);
-    assert!(mmu.folds());
     let mut twin = reach_oracle::Machine::new(machine, false, 0);
     let [mut memory, mut twins] = [(); 2].map(|()| Memory::new(&machine.layout, 1));
     let (mut cursor, mut done) = (Cursor::default(), 0);
@@ -156,14 +155,23 @@ fn fold_with_faults(machine: &Machine, refs: &[Ref], answer: Answer) {
     panic!("{refs:?} with {answer:?} never ended");
 }
 
+/// Tries all sequences of these references.
+fn every_sequence(machine: &Machine, references: &[Ref], length: u32, answers: &[Answer]) {
+    let kinds = references.len() as u64;
+    for sequence in 0..kinds.pow(length) {
+        let refs: Vec<Ref> =
+            (0..length).map(|place| references[(sequence / kinds.pow(place) % kinds) as usize]).collect();
+        for &answer in answers {
+            fold_with_faults(machine, &refs, answer);
+        }
+    }
+}
+
+fn serving(name: &str, [fetch, load, store]: [bool; 3], tlb: Tlb) -> Tlb {
+    Tlb { name: name.into(), serves: Serves { fetch, load, store }, ..tlb }
+}
+
 fn folded_sequences_with_faults(length: u32) {
-    let side = |fetch: bool, replacement| Tlb {
-        name: if fetch { "l1i" } else { "l1d" }.into(),
-        serves: Serves { fetch, load: !fetch, store: !fetch },
-        ..plain_tlb(1, 1, 1, replacement)
-    };
-    let machine =
-        |policy| plain_machine(vec![side(true, policy), side(false, policy), plain_tlb(2, 2, 2, Replacement::Lru)]);
     let crossing = VirtAddr(0x1ffc);
     let references = [
         Ref::fetch(VirtAddr(0x1000)).with_len(8),
@@ -173,16 +181,66 @@ fn folded_sequences_with_faults(length: u32) {
         Ref::load(crossing),
         Ref::store(VirtAddr(0x1008)),
     ];
-    let kinds = references.len() as u64;
     for policy in [Replacement::Lru, Replacement::Nru] {
-        let machine = machine(policy);
-        for sequence in 0..kinds.pow(length) {
-            let refs: Vec<Ref> =
-                (0..length).map(|place| references[(sequence / kinds.pow(place) % kinds) as usize]).collect();
-            for answer in [Answer::Nothing, Answer::Page(1), Answer::Page(2), Answer::Everything] {
-                fold_with_faults(&machine, &refs, answer);
-            }
-        }
+        let machine = plain_machine(vec![
+            serving("l1i", [true, false, false], plain_tlb(1, 1, 1, policy)),
+            serving("l1d", [false, true, true], plain_tlb(1, 1, 1, policy)),
+            plain_tlb(2, 2, 2, Replacement::Lru),
+        ]);
+        assert!(Mmu::new(&machine, false, 0).folds());
+        let answers = [Answer::Nothing, Answer::Page(1), Answer::Page(2), Answer::Everything];
+        every_sequence(&machine, &references, length, &answers);
+    }
+}
+
+/// Machines on which a skipped reference would have done something.
+#[test]
+fn folding_is_refused_where_it_is_not_exact() {
+    let first = || plain_tlb(1, 1, 1, Replacement::Lru);
+    let code = || serving("l1i", [true, false, false], first());
+    let data = || serving("l1d", [false, true, true], first());
+    // Fetches that miss the array in front of it turn data out of the unified one.
+    let behind_micro = vec![serving("l0", [true, false, false], plain_tlb(0, 1, 1, Replacement::Lru)), first()];
+    // Loads find a clean copy in the second level, which a store then finds before its own dirty one.
+    let stores_apart = vec![
+        code(),
+        serving("both", [false, true, true], first()),
+        serving("stores", [false, false, true], first()),
+        serving("l2", [false, true, false], plain_tlb(2, 4, 4, Replacement::Lru)),
+    ];
+    // No first-level array takes base pages.
+    let large = PageShift(14);
+    let no_base = vec![code(), Tlb { sizes: vec![large], ..data() }, plain_tlb(2, 4, 4, Replacement::Lru)];
+    let second_only = vec![code(), serving("l2", [false, true, true], plain_tlb(2, 2, 2, Replacement::Lru))];
+    let guest = plain_machine(vec![code(), serving("l1d", [false, true, true], plain_tlb(1, 2, 2, Replacement::Lru))]);
+    let guest = Machine {
+        layout: Layout { base: PageShift(12), bits: vec![1, 7] },
+        walker: Walker::Hardware {
+            walkers: 1,
+            consult: 0,
+            caches: vec![WalkCache {
+                name: "pde".into(),
+                levels: vec![1],
+                entries: 0,
+                ways: 1,
+                within: Some("l1d".into()),
+            }],
+        },
+        ..guest
+    };
+    let mut machines = [behind_micro, stores_apart, no_base, second_only, vec![code()]].map(plain_machine).to_vec();
+    machines.iter_mut().for_each(|machine| machine.sizes.push(large));
+    machines.push(guest);
+    let references = [
+        Ref::fetch(VirtAddr(0x2000)).with_len(8),
+        Ref::fetch(VirtAddr(0x4000)).with_len(8),
+        Ref::load(VirtAddr(0x1000)),
+        Ref::store(VirtAddr(0x1000)),
+        Ref::load(VirtAddr(0x3000)),
+    ];
+    for machine in machines {
+        assert!(!Mmu::new(&machine, false, 0).folds(), "{machine:?}");
+        every_sequence(&machine, &references, 6, &[Answer::Nothing]);
     }
 }
 
