@@ -373,6 +373,18 @@ impl PageTable {
         Some((entry, written))
     }
 
+    /// Empties the entries of the page that holds `vpn` but keeps every node, for a caller that at once writes smaller
+    /// pages in its place. Returns the page and the entries written.
+    pub fn open(&mut self, vpn: Vpn) -> Option<(MappedEntry, Written)> {
+        let entry = self.page(vpn)?;
+        let (node, index) = self.find(entry.vpn)?;
+        let (_, copies) = self.layout.place(entry.pte.shift());
+        for i in index..index + copies as usize {
+            self.write(node, i, 0);
+        }
+        Some((entry, Written { at: self.entry_at(node, index), entries: copies, nodes: 0 }))
+    }
+
     /// Rewrites the page that holds `vpn` in all its copies; the size must stay the same.
     pub fn update(&mut self, vpn: Vpn, change: impl Fn(Pte) -> Pte) -> Option<Written> {
         let (node, index) = self.find(vpn)?;
@@ -536,6 +548,19 @@ mod tests {
         assert_eq!(table.pages(Vpn(0), 2048).len(), 1);
         assert_eq!(table.walk(Vpn(700)).len(), 3);
         assert_eq!(table.bytes(), 3 * 4096);
+    }
+
+    #[test]
+    fn an_opened_page_leaves_its_nodes() {
+        let mut frames = Frames::default();
+        let mut table = PageTable::new(Layout::x86_64(), &mut frames).unwrap();
+        table.set(Vpn(512), Pte::new(Pfn(512), PageShift(21)), &mut frames).unwrap();
+        let bytes = table.bytes();
+        let (page, written) = table.open(Vpn(700)).unwrap();
+        assert_eq!((page.vpn, written.entries, table.bytes()), (Vpn(512), 1, bytes));
+        let written = table.set(Vpn(600), Pte::new(Pfn(600), PageShift(12)), &mut frames).unwrap();
+        assert_eq!(written.nodes, 1, "only the leaf node is new");
+        table.check();
     }
 
     #[test]

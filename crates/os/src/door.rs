@@ -94,7 +94,14 @@ impl Vm {
     pub fn demote(&mut self, asid: Asid, vpn: Vpn, to: PageShift, label: Label) -> Result<(), OutOfMemory> {
         let Some(entry) = self.at(asid).table.page(vpn).filter(|entry| entry.pte.shift() > to) else { return Ok(()) };
         let pages = entry.pte.shift().base_pages(self.base());
-        self.clear_entry(asid, &entry, label);
+        let layout = &self.options().layout;
+        // Replicated entries are written over; an entry at a higher level makes room for a node.
+        if layout.place(entry.pte.shift()).0 != layout.place(to).0
+            && let Some((_, written)) = self.at_mut(asid).table.open(vpn)
+        {
+            self.wrote(asid, written, label);
+        }
+        self.count_page(asid, entry.pte, false);
         for at in (0..pages).step_by(to.base_pages(self.base()) as usize) {
             let pte = entry.pte.with_pfn(entry.pte.pfn() + at).with_shift(to);
             self.write_entry(asid, entry.vpn + at, pte, label)?;
@@ -126,12 +133,13 @@ impl Vm {
             seen |= entry.pte.0 & (Pte::ACCESSED | Pte::DIRTY);
         }
         self.zero(pte.pfn() + (filled - vpn), vpn + pages - filled, label);
+        // What stood there is written over, so no node goes that would only come back.
+        self.write_entry(asid, vpn, Pte(pte.0 | seen), label)?;
         self.frames.add_map(pte.pfn(), pages);
         for entry in &entries {
-            self.clear_entry(asid, entry, label);
+            self.count_page(asid, entry.pte, false);
             self.frames.drop_map(entry.pte.pfn(), entry.pte.shift().base_pages(base));
         }
-        self.write_entry(asid, vpn, Pte(pte.0 | seen), label)?;
         self.count_page(asid, pte, true);
         if !entries.is_empty() {
             if entries.iter().all(|entry| entry.pte.shift() < pte.shift()) {
