@@ -67,22 +67,6 @@ impl<T: Copy + Default> Array<T> {
         each!(self, a => a.lookup(set, tag))
     }
 
-    /// The word of the most recently used entry of `set`, when its tag is `tag`: a whole lookup where it succeeds,
-    /// since a hit there changes nothing. Only under LRU.
-    #[inline(always)]
-    pub fn first(&self, set: usize, tag: u64) -> Option<T> {
-        match self {
-            Array::One(a) => a.first(set, tag),
-            Array::Two(a) => a.first(set, tag),
-            Array::Four(a) => a.first(set, tag),
-            Array::Eight(a) => a.first(set, tag),
-            Array::Twelve(a) => a.first(set, tag),
-            Array::Sixteen(a) => a.first(set, tag),
-            Array::Wide(a) => a.first(set, tag),
-            Array::Placed(_) => None,
-        }
-    }
-
     /// Enters `tag`, which a lookup has just missed, with `word`. Returns the entry that had to go.
     #[inline(always)]
     pub fn insert(&mut self, set: usize, tag: u64, word: T) -> Option<(u64, T)> {
@@ -144,11 +128,6 @@ impl<const WAYS: usize, T: Copy + Default> Recent<WAYS, T> {
 
     fn set(&self, set: usize) -> (&[u64], &[T]) {
         (&self.tags[set], &self.words[set])
-    }
-
-    #[inline(always)]
-    fn first(&self, set: usize, tag: u64) -> Option<T> {
-        if self.tags[set][0] == tag { Some(self.words[set][0]) } else { None }
     }
 
     #[inline(always)]
@@ -259,12 +238,6 @@ impl<T: Copy + Default> Wide<T> {
         (&self.tags[at..at + self.ways], &self.words[at..at + self.ways])
     }
 
-    #[inline(always)]
-    fn first(&self, set: usize, tag: u64) -> Option<T> {
-        let at = set * self.ways;
-        if self.tags[at] == tag { Some(self.words[at]) } else { None }
-    }
-
     #[inline]
     fn lookup(&mut self, set: usize, tag: u64) -> Option<&mut T> {
         let at = set * self.ways;
@@ -333,7 +306,6 @@ mod tests {
             assert_eq!(array.insert(0, 60, 600), None);
             assert_eq!(array.insert(0, 70, 700), Some((4, 40)));
             *array.lookup(0, 50).unwrap() = 501;
-            assert_eq!(array.first(0, 50), Some(501));
             array.remove_all(|tag| tag < 50);
             assert_eq!(array.entries(), [(50, 501), (70, 700), (60, 600)]);
         }

@@ -58,7 +58,6 @@ pub struct Mmu {
     base: PageShift,
     walk_access: u32,
     foldable: bool,
-    fronts: [Option<usize>; 3],
     /// Never misses: translation is free, faults remain.
     perfect: bool,
     asid: Asid,
@@ -104,7 +103,6 @@ impl Mmu {
             },
         };
         Mmu {
-            fronts: [Kind::Fetch, Kind::Load, Kind::Store].map(|kind| tlbs.front(kind)),
             foldable: tlbs.keep_what_was_just_used(),
             tlbs,
             filler,
@@ -197,27 +195,21 @@ impl Mmu {
         let to_vpn = u32::from(self.base.0) - UNIT;
         let entries = &segment.entries[cursor.entry..];
         for (done, &entry) in entries.iter().enumerate() {
-            // Walks of far-flung references wait for this computer's memory; ask for it in good time.
-            if let Some(&ahead) = entries.get(done + AHEAD) {
-                let vpn = Vpn(ahead.page() >> to_vpn);
-                let front = self.fronts[ahead.kind() as usize];
-                if front.is_some_and(|front| self.tlbs.front_hit(front, self.context, vpn).is_none()) {
-                    table.prefetch(vpn);
-                }
-            }
-            let vpn = Vpn(entry.page() >> to_vpn);
-            let kind = entry.kind();
-            if let Some(front) = self.fronts[kind as usize]
-                && let Some(pte) = self.tlbs.front_hit(front, self.context, vpn)
-                && allows(pte, kind)
-                && (kind != Kind::Store || pte.dirty())
-            {
+            let (kind, vpn) = (entry.kind(), Vpn(entry.page() >> to_vpn));
+            if self.tlbs.used_just_now(kind, self.context, vpn) {
                 continue;
             }
+            let walks = self.counters.walks_data;
             if let Err(why) = self.reference(kind, vpn, table, None) {
                 cursor.entry += done;
                 cursor.raw = entry.at();
                 return why;
+            }
+            // Where one reference walks, those that follow will too: ask this computer's memory for their entries.
+            if self.counters.walks_data != walks
+                && let Some(&ahead) = entries.get(done + AHEAD)
+            {
+                table.prefetch(Vpn(ahead.page() >> to_vpn));
             }
         }
         cursor.entry = segment.entries.len();

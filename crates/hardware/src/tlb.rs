@@ -1,6 +1,6 @@
 //! Translation look-aside buffers: any number of arrays, split or unified by level, page size and kind of reference.
 
-use crate::array::Array;
+use crate::array::{Array, EMPTY};
 use crate::config;
 use reach_core::{Kind, PageShift, Pte, Vpn};
 
@@ -15,6 +15,8 @@ const CONTEXT_AT: u32 = 50;
 const CONTEXT_MASK: u64 = !0 << CONTEXT_AT;
 /// How many contexts tags can tell apart.
 pub(crate) const CONTEXTS: u64 = 1 << 13;
+/// A tag that no entry has and no set was asked for.
+const NO_PAGE: u64 = 1;
 /// How many page sizes a machine may have.
 const SIZES: usize = 16;
 /// Added to the level of a table entry that lives among translations.
@@ -66,6 +68,8 @@ pub(crate) struct TlbArray {
     smash: bool,
     /// Whether a walk cache lives here, so that table entries stand among the translations.
     lends: bool,
+    /// Where in `last_used` this array's sets stand, if it is of a first level.
+    uses_at: Option<usize>,
 }
 
 /// What a lookup found.
@@ -85,8 +89,30 @@ pub(crate) struct Tlbs {
     pub arrays: Vec<TlbArray>,
     /// By kind: what is asked, in order.
     paths: [Path; 3],
+    /// By kind: short cuts for the hot loop.
+    fronts: [Front; 3],
+    /// No level beyond the first smashes pages. Otherwise a first level may get a page whole one time and in pieces
+    /// another, and hold both.
+    pages_stay_whole: bool,
+    /// Tag and word that each set of every array of a first level was last asked for.
+    last_used: Vec<(u64, u64)>,
     /// The index of each page size, by its shift.
     size_of: [u8; 64],
+}
+
+/// What references of one kind most likely find, without asking any array.
+#[derive(Clone, Copy, Debug)]
+struct Front {
+    /// Where in `last_used` the sets of the array stand that is asked first.
+    at: usize,
+    set_mask: u64,
+    /// Bits that an entry must have for such a reference to change nothing.
+    needed: u64,
+    /// The last superpage: its first base page and the mask of base pages in it.
+    superpage: (u64, u64),
+    /// Where in `last_used` its set stands, and its tag.
+    superpage_at: usize,
+    superpage_tag: u64,
 }
 
 /// What references of one kind ask.
@@ -127,9 +153,10 @@ impl Tlbs {
                 probe_again: if tlb.level >= 2 && tlb.entries > tlb.ways { tlb.probe } else { 0 },
                 smash: tlb.smash,
                 lends: false,
+                uses_at: None,
             }
         });
-        let arrays = arrays.collect::<Vec<_>>();
+        let mut arrays = arrays.collect::<Vec<_>>();
         let path = |kind: Kind| {
             let serves = |tlb: &config::Tlb| match kind {
                 Kind::Fetch => tlb.serves.fetch,
@@ -148,17 +175,38 @@ impl Tlbs {
             let probes = levels.iter().enumerate().flat_map(|(depth, level)| level.iter().map(move |&a| (a, depth)));
             Path { places: places.collect(), probes: probes.collect() }
         };
+        let paths = [path(Kind::Fetch), path(Kind::Load), path(Kind::Store)];
+        let mut last_used = Vec::new();
+        for &(index, _) in paths.iter().flat_map(|path| path.probes.iter().filter(|(_, depth)| *depth == 0)) {
+            if arrays[index].uses_at.is_none() {
+                arrays[index].uses_at = Some(last_used.len());
+                last_used.extend(std::iter::repeat_n((EMPTY, 0), arrays[index].array.sets()));
+            }
+        }
+        let front = |kind: Kind| {
+            let first = paths[kind as usize].probes.first().map(|&(index, _)| &arrays[index]);
+            let needed = match kind {
+                Kind::Fetch => Pte::EXECUTABLE,
+                Kind::Load => 0,
+                Kind::Store => Pte::WRITABLE | Pte::DIRTY,
+            };
+            // A kind that no array serves looks at the spare slot, which stays empty.
+            let at = first.and_then(|a| a.uses_at).unwrap_or(last_used.len());
+            let set_mask = first.map_or(0, |a| a.set_mask);
+            Front { at, set_mask, needed, superpage: (0, !0), superpage_at: at, superpage_tag: NO_PAGE }
+        };
+        let fronts = [front(Kind::Fetch), front(Kind::Load), front(Kind::Store)];
+        last_used.push((EMPTY, 0));
         let mut size_of = [u8::MAX; 64];
         for (index, size) in machine.sizes.iter().enumerate() {
             size_of[size.0 as usize] = index as u8;
         }
-        Tlbs {
-            base: machine.sizes[0],
-            sizes: machine.sizes.clone(),
-            paths: [path(Kind::Fetch), path(Kind::Load), path(Kind::Store)],
-            arrays,
-            size_of,
-        }
+        let whole = |level: &Vec<Option<Place>>| {
+            level.iter().enumerate().all(|(size, place)| place.as_ref().is_none_or(|place| place.size == size))
+        };
+        let pages_stay_whole = paths.iter().flat_map(|path| path.places.iter().skip(1)).all(whole);
+        let (base, sizes) = (machine.sizes[0], machine.sizes.clone());
+        Tlbs { base, sizes, fronts, pages_stay_whole, last_used, paths, arrays, size_of }
     }
 
     /// Whether a page that has just been looked up stands in the arrays asked first, most recently used of its set,
@@ -189,17 +237,33 @@ impl Tlbs {
         self.paths[kind as usize].places.len()
     }
 
-    /// The array whose first way decides nearly all lookups of `kind`: the first one asked, if it is LRU.
-    pub fn front(&self, kind: Kind) -> Option<usize> {
-        let &(first, _) = self.paths[kind as usize].probes.first()?;
-        Some(first)
+    /// Whether a reference to base page `vpn` finds what its set was last asked for, and so changes nothing: whatever
+    /// the replacement policy, a second use right after the first leaves no trace.
+    #[inline(always)]
+    pub fn used_just_now(&self, kind: Kind, context: Context, vpn: Vpn) -> bool {
+        let front = &self.fronts[kind as usize];
+        let (tag, word) = self.last_used[front.at + (vpn.0 & front.set_mask) as usize];
+        if tag == context.tag(0, vpn.0) {
+            return word & front.needed == front.needed;
+        }
+        let (first, within) = front.superpage;
+        let (tag, word) = self.last_used[front.superpage_at];
+        vpn.0 & !within == first
+            && tag == front.superpage_tag
+            && context.owns(tag)
+            && word & front.needed == front.needed
     }
 
-    /// The front's translation of base page `vpn`, when it is the most recently used of its set.
+    /// Notes that a set of a first level was asked for `tag` by a reference of `kind` to the page of `order` base pages
+    /// (as a logarithm) that holds `vpn`.
     #[inline(always)]
-    pub fn front_hit(&self, front: usize, context: Context, vpn: Vpn) -> Option<Pte> {
-        let a = &self.arrays[front];
-        a.array.first((vpn.0 & a.set_mask) as usize, context.tag(0, vpn.0)).map(Pte)
+    fn note_use(&mut self, kind: Kind, at: usize, entry: (u64, u64), vpn: Vpn, order: u8) {
+        self.last_used[at] = entry;
+        if order > 0 && self.pages_stay_whole {
+            let within = (1 << order) - 1;
+            let front = &mut self.fronts[kind as usize];
+            (front.superpage, front.superpage_at, front.superpage_tag) = ((vpn.0 & !within, within), at, entry.0);
+        }
     }
 
     /// Looks `vpn` up, level by level. `penalty` receives the cycles of probes beyond the first.
@@ -221,7 +285,12 @@ impl Tlbs {
                 present &= present - 1;
                 let number = vpn.0 >> a.orders[size];
                 let tag = context.tag(size as u64, number);
-                if let Some(&mut word) = a.array.lookup((number & a.set_mask) as usize, tag) {
+                let set = (number & a.set_mask) as usize;
+                if let Some(&mut word) = a.array.lookup(set, tag) {
+                    if let Some(at) = a.uses_at {
+                        let order = a.orders[size];
+                        self.note_use(kind, at + set, (tag, word), vpn, order);
+                    }
                     return Some(Found { pte: Pte(word), depth, array: index });
                 }
                 if present != 0 {
@@ -236,10 +305,10 @@ impl Tlbs {
     /// `depth`, in those levels.
     #[inline(always)]
     pub fn fill(&mut self, kind: Kind, context: Context, vpn: Vpn, pte: Pte, depth: usize) {
-        let Tlbs { arrays, paths, size_of, base, .. } = self;
-        let whole = usize::from(size_of[pte.shift().0 as usize]);
-        for level in &paths[kind as usize].places[..depth] {
-            let Some(place) = &level[whole] else { continue };
+        let whole = usize::from(self.size_of[pte.shift().0 as usize]);
+        for d in 0..depth {
+            let Tlbs { arrays, paths, base, .. } = self;
+            let Some(place) = &paths[kind as usize].places[d][whole] else { continue };
             let mut index = place.arrays[0];
             if place.arrays.len() > 1 {
                 // Page numbers choose in turn, by the bits above the set index.
@@ -247,8 +316,13 @@ impl Tlbs {
                 let number = vpn.0 >> a.orders[place.size];
                 index = place.arrays[(number >> a.set_bits) as usize % place.arrays.len()];
             }
-            let piece = if place.size == whole { pte } else { arrays[index].smashed(pte, vpn, place.size, *base) };
-            arrays[index].enter(place.size, context, vpn, piece);
+            let a = &mut arrays[index];
+            let piece = if place.size == whole { pte } else { a.smashed(pte, vpn, place.size, *base) };
+            let (set, tag) = a.enter(place.size, context, vpn, piece);
+            if let Some(at) = a.uses_at {
+                let order = a.orders[place.size];
+                self.note_use(kind, at + set, (tag, piece.0), vpn, order);
+            }
         }
     }
 
@@ -257,8 +331,12 @@ impl Tlbs {
         let size = usize::from(self.size_of[pte.shift().0 as usize]);
         let a = &mut self.arrays[array];
         let number = vpn.0 >> a.orders[size];
-        if let Some(word) = a.array.lookup((number & a.set_mask) as usize, context.tag(size as u64, number)) {
+        let (set, tag) = ((number & a.set_mask) as usize, context.tag(size as u64, number));
+        if let Some(word) = a.array.lookup(set, tag) {
             *word = pte.0;
+            if let Some(at) = a.uses_at {
+                self.last_used[at + set] = (tag, pte.0);
+            }
         }
     }
 
@@ -266,6 +344,7 @@ impl Tlbs {
     pub fn invalidate(&mut self, context: Context, vpn: Vpn, pages: u64) {
         let (base, sizes) = (self.base, &self.sizes);
         let end = vpn.0.saturating_add(pages);
+        self.last_used.fill((EMPTY, 0));
         for a in &mut self.arrays {
             let few = pages <= 8 && !a.lends;
             if few {
@@ -310,11 +389,12 @@ impl Tlbs {
 
 impl TlbArray {
     #[inline(always)]
-    fn enter(&mut self, size: usize, context: Context, vpn: Vpn, pte: Pte) {
+    fn enter(&mut self, size: usize, context: Context, vpn: Vpn, pte: Pte) -> (usize, u64) {
         let number = vpn.0 >> self.orders[size];
-        let tag = context.tag(size as u64, number);
-        self.array.insert((number & self.set_mask) as usize, tag, pte.0);
+        let (set, tag) = ((number & self.set_mask) as usize, context.tag(size as u64, number));
+        self.array.insert(set, tag, pte.0);
         self.present |= 1 << size;
+        (set, tag)
     }
 
     /// The piece of page size number `size` of the page `pte` that holds `vpn`.
