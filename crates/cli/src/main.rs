@@ -5,11 +5,19 @@ mod compare;
 mod examples;
 mod experiment;
 mod failure;
+mod generate;
+mod machine;
 mod output;
 mod program;
 mod progress;
 mod record;
+mod report;
+mod run;
+mod synthetic;
+mod system;
 mod table;
+mod text;
+mod trace;
 mod units;
 mod values;
 
@@ -21,7 +29,13 @@ fn main() -> ExitCode {
     let Cli { verb, quiet } = Cli::parse();
     let done = match verb {
         Verb::Compare(args) => compare::compare(args, quiet),
+        Verb::Run(args) => run::run(args, quiet),
         Verb::Record(args) => record::record(args, quiet),
+        Verb::Trace(verb) => trace::trace(verb, quiet),
+        Verb::Machine(verb) => machine::machine(verb, quiet),
+        Verb::System(verb) => system::system(verb),
+        Verb::Program(verb) => synthetic::program(verb),
+        Verb::Generate(verb) => generate::generate(verb),
     };
     match done {
         Ok(status) => ExitCode::from(status),

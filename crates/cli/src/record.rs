@@ -58,11 +58,7 @@ pub struct Recorder {
 impl Recorder {
     /// Creates the trace `path` for what `command` (or, if that is empty, another source) does.
     pub fn create(path: &Path, force: bool, command: &[OsString]) -> Result<Recorder, Failure> {
-        // Devices and pipes are there to be written to.
-        if !force && path.is_file() {
-            let what = format!("{}: exists already; give another name, or --force to replace it", path.display());
-            return Err(Failure::Usage(what));
-        }
+        spare(path, force)?;
         let command: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let metadata = Metadata {
             program: command.join(" ").replace(char::is_control, " "),
@@ -118,6 +114,15 @@ impl Recorder {
             )),
         }
     }
+}
+
+/// Refuses to replace a file unless `force`d. Devices and pipes are there to be written to.
+pub fn spare(path: &Path, force: bool) -> Result<(), Failure> {
+    if force || !path.is_file() {
+        return Ok(());
+    }
+    let what = format!("{}: exists already; give another name, or --force to replace it", path.display());
+    Err(Failure::Usage(what))
 }
 
 fn writing(path: &Path, error: TraceError) -> Failure {
