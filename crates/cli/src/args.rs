@@ -25,8 +25,8 @@ pub struct Cli {
 /// The verbs.
 #[derive(Subcommand)]
 pub enum Verb {
-    Compare(CompareArgs),
-    Run(RunArgs),
+    Compare(Box<CompareArgs>),
+    Run(Box<RunArgs>),
     Record(RecordArgs),
     #[command(subcommand)]
     Trace(TraceVerb),

@@ -54,7 +54,7 @@ pub const MACHINE: &str = "\
 Examples:
   reach machine list
   reach machine show zen4
-  reach machine show skylake-e3-1240v5 | grep tlb.l2
+  reach machine show skylake-e3-1240v5:tlb.l2.entries=3072
   reach machine check my-machine.toml";
 
 /// `reach system`.

@@ -27,10 +27,18 @@ fn show(spec: &str) -> Result<String, Failure> {
     let rows = machine::show(spec).map_err(Failure::failed)?;
     let mut out = format!("{}: {}\n\n", resolved.name, resolved.about);
     let mut tags: Vec<Tag> = rows.iter().map(|row| row.tag).collect();
-    let facts = rows.into_iter().map(|row| {
-        let value = if row.unit.is_empty() { row.value } else { format!("{} {}", row.value, row.unit) };
-        [row.path, value, row.tag.symbol().into(), row.why]
-    });
+    let mut facts = Vec::new();
+    let mut section = String::new();
+    for row in rows {
+        let (within, key) = row.path.rsplit_once('.').unwrap_or(("", &row.path));
+        if within != section {
+            section = within.to_owned();
+            facts.push([section.clone(), String::new(), String::new(), String::new()]);
+        }
+        let value = row.value.replace('+', " + ");
+        let value = if row.unit.is_empty() { value } else { format!("{value} {}", row.unit) };
+        facts.push([format!("  {key}"), value, row.tag.symbol().into(), row.why]);
+    }
     out += &text::columns(["key", "value", "tag", "why"], facts);
     tags.sort();
     tags.dedup();

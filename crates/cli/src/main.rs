@@ -23,13 +23,17 @@ mod values;
 
 use args::{Cli, Verb};
 use clap::Parser;
+use clap::error::ErrorKind;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let Cli { verb, quiet } = Cli::parse();
+    let Cli { verb, quiet } = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
     let done = match verb {
-        Verb::Compare(args) => compare::compare(args, quiet),
-        Verb::Run(args) => run::run(args, quiet),
+        Verb::Compare(args) => compare::compare(*args, quiet),
+        Verb::Run(args) => run::run(*args, quiet),
         Verb::Record(args) => record::record(args, quiet),
         Verb::Trace(verb) => trace::trace(verb, quiet),
         Verb::Machine(verb) => machine::machine(verb, quiet),
@@ -41,4 +45,16 @@ fn main() -> ExitCode {
         Ok(status) => ExitCode::from(status),
         Err(failure) => failure.report(),
     }
+}
+
+/// Prints help where it was asked for, and otherwise what is wrong with the command line.
+fn usage(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let text = error.render().to_string();
+        eprint!("reach: {}", text.strip_prefix("error: ").unwrap_or(&text));
+    } else {
+        // Whoever asked for help and does not read it to its end is no error.
+        let _ = error.print();
+    }
+    ExitCode::from(error.exit_code() as u8)
 }

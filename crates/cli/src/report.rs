@@ -15,16 +15,25 @@ const PROCESSES: usize = 20;
 /// The report.
 pub fn report(machine: &Resolved, finished: &Finished) -> String {
     let outcome = &finished.report.outcomes[0];
+    let timing = match finished.timing {
+        Timing::Counts => "counts: translation work at fixed costs, no caches",
+        Timing::InOrder => "inorder: a blocking core that executes in order, with caches",
+    };
     let mut sheet = Sheet::default();
     cycles(&mut sheet, &outcome.total);
     translation(&mut sheet, &outcome.total, finished.timing);
     wcpi(&mut sheet, &outcome.total);
     faults(&mut sheet, outcome);
     memory(&mut sheet, outcome);
-    let machine_line = format!("{}: {}", machine.name, machine.about);
     [
         table::heading(&finished.report),
-        format!("{}\nsystem {}\n", text::clipped(&machine_line), outcome.system),
+        "\n".into(),
+        text::definitions([
+            ("machine", machine.name.as_str()),
+            ("", &machine.about),
+            ("system", &outcome.system),
+            ("timing", timing),
+        ]),
         sheet.0,
         arrays(machine),
         caches(outcome),
@@ -69,7 +78,7 @@ fn cycles(sheet: &mut Sheet, tally: &Tally) {
     let meaning = |label| match label {
         Label::Compute => "executing instructions",
         Label::Cache => "waiting for caches and memory",
-        Label::L2TlbHit => "first-level TLB misses that a later level held",
+        Label::L2TlbHit => "TLB misses that a later level held",
         Label::Walk => "page walks",
         Label::Handler => "TLB miss handlers",
         Label::Copy => "copying pages to promote them",
@@ -167,7 +176,11 @@ fn memory(sheet: &mut Sheet, outcome: &Outcome) {
 fn arrays(machine: &Resolved) -> String {
     let rows = machine.hardware.tlbs.iter().map(|tlb| {
         let sizes: Vec<_> = tlb.sizes.iter().map(PageShift::to_string).collect();
-        let reach = tlb.sizes.last().map_or(0, |size| u64::from(tlb.entries) * size.bytes());
+        let reach = |size: &PageShift| units::memory(u64::from(tlb.entries) * size.bytes());
+        let reach = match (tlb.sizes.first(), tlb.sizes.last()) {
+            (Some(least), Some(most)) if least != most => format!("{} to {}", reach(least), reach(most)),
+            (least, _) => least.map_or(String::new(), reach),
+        };
         [
             format!("  {}", tlb.name),
             tlb.level.to_string(),
@@ -176,7 +189,7 @@ fn arrays(machine: &Resolved) -> String {
             if tlb.ways == tlb.entries { "full".into() } else { tlb.ways.to_string() },
             sizes.join("+"),
             tlb.latency.to_string(),
-            units::memory(reach),
+            reach,
         ]
     });
     let header = ["  TLB array", "level", "serves", "entries", "ways", "sizes", "cycles", "reach"];

@@ -34,7 +34,7 @@ pub fn heading(report: &Report) -> String {
     let facts = [
         format!("{} instructions", units::short(counts.instructions as f64)),
         format!("{} data references", units::short((counts.loads + counts.stores) as f64)),
-        format!("{} touched", units::memory(first.os.resident_bytes.peak)),
+        format!("{} resident", units::memory(first.os.resident_bytes.peak)),
         units::plural(first.processes.len() as u64, "process", "processes"),
     ];
     format!("{}\n{}\n", text::clipped(&report.program), facts.join("  "))
@@ -89,10 +89,11 @@ pub fn closing(finished: &Finished) -> String {
     let references = report.counts.references() as f64 * simulations as f64;
     let rate = references / report.simulating.as_secs_f64().max(1e-9);
     format!(
-        "{verb} in {}, {} in {} ({} references/s each)\n",
+        "{verb} in {}, {} in {} ({} references/s{})\n",
         units::time(spent),
         units::plural(simulations as u64, "simulation", "simulations"),
         units::time(report.simulating),
         units::short(rate),
+        if simulations > 1 { " each" } else { "" },
     )
 }

@@ -1,7 +1,7 @@
 //! Text in columns, within 80 of them.
 
 use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
 
 /// The width that everything fits in.
 pub const WIDTH: usize = 80;
@@ -15,7 +15,7 @@ pub fn definitions<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> S
     finish(table)
 }
 
-/// Columns of text under a header. The last is wrapped; the others are as wide as they need to be.
+/// Columns of text under a header. The last is wrapped; the others are as wide as they need to be, within limits.
 pub fn columns<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
     let mut table = plain();
     table.set_header(header);
@@ -51,13 +51,17 @@ fn plain() -> Table {
     table
 }
 
-/// All columns but the last as wide as their contents.
+/// No column but the last is wider than this.
+const COLUMN: u16 = 28;
+
 fn finish(mut table: Table) -> String {
     let last = table.column_count().saturating_sub(1);
+    let widths = table.column_max_content_widths();
     for (i, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, if i == last { 0 } else { 2 }));
         if i != last {
-            column.set_constraint(ColumnConstraint::ContentWidth);
+            let width = widths[i] + 2;
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width.min(COLUMN))));
         }
     }
     lines(&table)
