@@ -25,8 +25,19 @@ pub struct Cli {
 /// The verbs.
 #[derive(Subcommand)]
 pub enum Verb {
-    Compare(CompareArgs),
+    Compare(Box<CompareArgs>),
+    Run(Box<RunArgs>),
     Record(RecordArgs),
+    #[command(subcommand)]
+    Trace(TraceVerb),
+    #[command(subcommand)]
+    Machine(MachineVerb),
+    #[command(subcommand)]
+    System(SystemVerb),
+    #[command(subcommand)]
+    Program(ProgramVerb),
+    #[command(subcommand, hide = true)]
+    Generate(GenerateVerb),
 }
 
 /// Compare systems on machines: one program, every remedy, side by side
@@ -185,4 +196,111 @@ pub struct RecordArgs {
     /// The program to run and capture, with its arguments
     #[arg(last = true, required = true, value_name = "PROG ARGS", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
+}
+
+/// Look into traces, verify and convert them
+#[derive(Subcommand)]
+#[command(after_help = examples::TRACE)]
+pub enum TraceVerb {
+    /// Say what a trace is and what is in it
+    Info {
+        /// A trace of `reach record`, of ChampSim, or of valgrind's lackey
+        #[arg(value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
+    /// Read all of a trace and verify it: exit status 1 when it is damaged
+    Check {
+        /// The traces
+        #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        files: Vec<PathBuf>,
+    },
+    /// Write a trace as text, a reference or event a line
+    Dump {
+        /// The trace
+        #[arg(value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+        /// Number of the first reference to write, from 0
+        #[arg(long, value_name = "REFERENCE", default_value_t = 0)]
+        from: u64,
+        /// How many references to write [default: all]
+        #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
+        count: Option<u64>,
+    },
+    /// Turn any trace that can be read into one of Reach's own
+    ///
+    /// Also makes a whole trace of one that lacks its end because the recorder was killed.
+    Convert {
+        /// The trace to read
+        #[arg(value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+        /// The trace to write
+        #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        output: PathBuf,
+        /// Replace an existing file
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+/// Show the machines that there are, and verify machine files
+#[derive(Subcommand)]
+#[command(after_help = examples::MACHINE)]
+pub enum MachineVerb {
+    /// List the presets
+    List,
+    /// Show every number of a machine, and where it comes from
+    Show {
+        /// A preset, or a file that ends with .toml
+        #[arg(value_name = "MACHINE[:KEY=VALUE,…]", value_parser = values::machine)]
+        machine: String,
+    },
+    /// Verify machine files: exit status 1 when one describes an impossible machine
+    Check {
+        /// Files
+        #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        files: Vec<PathBuf>,
+    },
+}
+
+/// Show the systems that there are: operating-system designs, as published or as shipped
+#[derive(Subcommand)]
+#[command(after_help = examples::SYSTEM)]
+pub enum SystemVerb {
+    /// List all
+    List,
+    /// Show a system with its options
+    Show {
+        /// The system; options may follow a colon
+        #[arg(value_name = "SYSTEM[:KEY=VALUE,…]", value_parser = reach_systems::resolve)]
+        system: reach_systems::Resolved,
+    },
+}
+
+/// Show the made-up programs that there are, for --program
+#[derive(Subcommand)]
+#[command(after_help = examples::PROGRAM)]
+pub enum ProgramVerb {
+    /// List all
+    List,
+    /// Show a program with its parameters
+    Show {
+        /// The program's name
+        #[arg(value_parser = values::program_name)]
+        name: &'static reach_trace::synthetic::Description,
+    },
+}
+
+/// Write what packages need from this command line's definition
+#[derive(Subcommand)]
+pub enum GenerateVerb {
+    /// Manual pages
+    Man {
+        /// The folder to write to; it is made if need be
+        folder: PathBuf,
+    },
+    /// Completions for bash, elvish, fish, PowerShell and zsh
+    Completions {
+        /// The folder to write to; it is made if need be
+        folder: PathBuf,
+    },
 }

@@ -4,6 +4,9 @@ use crate::args::CompareArgs;
 use crate::failure::{Done, Failure, complain};
 use crate::output::{self, Output};
 use crate::{experiment, table};
+use reach_lab::machine::Resolved as Machine;
+use reach_lab::{Conditions, Simulation};
+use reach_systems::Resolved as System;
 
 /// Compares.
 pub fn compare(args: CompareArgs, quiet: bool) -> Done {
@@ -12,7 +15,7 @@ pub fn compare(args: CompareArgs, quiet: bool) -> Done {
         machines.push(experiment::nearest_machine(quiet)?);
     }
     if systems.is_empty() {
-        systems = default_systems()?;
+        systems = default_systems(&machines, &experiment::conditions(&common.conditions), quiet)?;
     }
     let out = Output::open(&common.output)?;
     let finished = experiment::run(machines, systems, &common, quiet)?;
@@ -31,13 +34,27 @@ pub fn finish(finished: experiment::Finished) -> Done {
     }
 }
 
-/// What is compared unless asked otherwise: stock Linux, then every published system, then the bound.
-fn default_systems() -> Result<Vec<reach_systems::Resolved>, Failure> {
-    let is_published =
-        |name: &str| name.split('-').any(|word| word.len() == 4 && word.bytes().all(|b| b.is_ascii_digit()));
-    let stock = ["base", "linux-thp", "hugetlb-2m"];
+/// What is compared unless asked otherwise: stock Linux, then every published system, then the bound; without those
+/// that one of the machines cannot run.
+fn default_systems(machines: &[Machine], conditions: &Conditions, quiet: bool) -> Result<Vec<System>, Failure> {
     let names = || reach_systems::list().iter().map(|system| system.name);
-    let known = |wanted: &&str| names().any(|name| name == *wanted);
-    let chosen = stock.into_iter().filter(known).chain(names().filter(|name| is_published(name))).chain(["ideal"]);
-    chosen.map(|name| reach_systems::resolve(name).map_err(Failure::failed)).collect()
+    let stock = ["base", "linux-thp", "hugetlb-2m"].into_iter().filter(|wanted| names().any(|name| name == *wanted));
+    let mut systems = Vec::new();
+    for name in stock.chain(names().filter(|name| is_published(name))).chain(["ideal"]) {
+        let system = reach_systems::resolve(name).map_err(Failure::failed)?;
+        let refusal = machines.iter().find_map(|machine| Simulation::new(machine, &system, conditions).err());
+        match refusal {
+            // Without this one there is nothing to compare to.
+            Some(error) if systems.is_empty() => return Err(Failure::failed(error)),
+            Some(error) if !quiet => eprintln!("reach: left out: {error}"),
+            Some(_) => {}
+            None => systems.push(system),
+        }
+    }
+    Ok(systems)
+}
+
+/// Published systems carry the year of their paper.
+fn is_published(name: &str) -> bool {
+    name.split('-').any(|word| word.len() == 4 && word.bytes().all(|b| b.is_ascii_digit()))
 }

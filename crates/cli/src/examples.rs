@@ -40,3 +40,32 @@ Examples:
 
 The program's input, output and exit status are left alone. If it is killed, what was
 recorded up to then can be read.";
+
+/// `reach trace`.
+pub const TRACE: &str = "\
+Examples:
+  reach trace info gcc.reach
+  reach trace check *.reach
+  reach trace dump --from 1000 --count 20 gcc.reach
+  reach trace convert 600.perlbench_s-210B.champsimtrace.xz -o perlbench.reach";
+
+/// `reach machine`.
+pub const MACHINE: &str = "\
+Examples:
+  reach machine list
+  reach machine show zen4
+  reach machine show skylake-e3-1240v5:tlb.l2.entries=3072
+  reach machine check my-machine.toml";
+
+/// `reach system`.
+pub const SYSTEM: &str = "\
+Examples:
+  reach system list
+  reach system show linux-thp";
+
+/// `reach program`.
+pub const PROGRAM: &str = "\
+Examples:
+  reach program list
+  reach program show gups
+  reach compare --program gups:bytes=4G,updates=10M";

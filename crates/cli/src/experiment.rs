@@ -1,11 +1,12 @@
 //! From arguments to a report: what `compare` and `run` share.
 
-use crate::args::{Common, Timing};
+use crate::args::{Common, ConditionArgs, Timing};
 use crate::failure::Failure;
 use crate::program::Program;
 use crate::progress::Progress;
 use crate::record::Recorder;
-use reach_lab::{Conditions, Experiment, ExperimentError, Header, Report, machine};
+use reach_lab::{Conditions, Experiment, Header, Report, machine};
+use reach_os::Fragmentation;
 use reach_systems::Resolved as System;
 
 /// A finished experiment.
@@ -33,6 +34,20 @@ pub fn nearest_machine(quiet: bool) -> Result<machine::Resolved, Failure> {
     machine::resolve(name).map_err(Failure::failed)
 }
 
+/// The conditions of all simulations.
+pub fn conditions(args: &ConditionArgs) -> Conditions {
+    Conditions {
+        timing: match args.timing {
+            Timing::Counts => reach_lab::Timing::Counts,
+            Timing::InOrder => reach_lab::Timing::InOrder,
+        },
+        memory: args.memory,
+        seed: args.seed,
+        fragmentation: args.fragment.map(|recipe| Fragmentation { seed: args.seed, ..recipe }),
+        warm: !args.cold,
+    }
+}
+
 /// Runs the program on all of `machines` under all of `systems`.
 pub fn run(
     machines: Vec<machine::Resolved>,
@@ -40,31 +55,27 @@ pub fn run(
     common: &Common,
     quiet: bool,
 ) -> Result<Finished, Failure> {
-    let conditions = &common.conditions;
     let experiment = Experiment {
         machines,
         systems,
-        conditions: Conditions {
-            timing: match conditions.timing {
-                Timing::Counts => reach_lab::Timing::Counts,
-                Timing::InOrder => reach_lab::Timing::InOrder,
-            },
-            memory: conditions.memory,
-            seed: conditions.seed,
-            fragmentation: conditions
-                .fragment
-                .map(|recipe| reach_os::Fragmentation { seed: conditions.seed, ..recipe }),
-            warm: !conditions.cold,
-        },
-        threads: threads(conditions.threads),
-        limit: conditions.limit,
+        conditions: conditions(&common.conditions),
+        threads: threads(common.conditions.threads),
+        limit: common.conditions.limit,
     };
+    let command = &common.program.command;
+    let mut stored = Program::stored(&common.program)?;
+    let live = stored.is_none();
     let mut recorder = match &common.output.record {
-        Some(path) => Some(Recorder::create(path, common.output.force, &common.program.command)?),
+        Some(path) => {
+            let name = stored.as_mut().map(|program| program.source().name().to_owned());
+            Some(Recorder::create(path, common.output.force, name, command)?)
+        }
         None => None,
     };
-    let mut program = Program::open(&common.program).map_err(Failure::failed)?;
-    let live = program.is_live();
+    let mut program = match stored {
+        Some(program) => program,
+        None => Program::launch(command)?,
+    };
     let mut progress = Progress::new(live, quiet);
     let run = experiment.run(
         program.source(),
@@ -85,7 +96,7 @@ pub fn run(
     }
     let recording = recorder.map(Recorder::finish);
     let status = program.end(quiet);
-    let report = run.map_err(explain)?;
+    let report = run.map_err(Failure::failed)?;
     let recording = match recording {
         Some(Ok(summary)) => {
             if !quiet {
@@ -96,11 +107,14 @@ pub fn run(
         Some(Err(failure)) => Some(failure),
         None => None,
     };
-    Ok(Finished { header: experiment.header(), report, live, timing: conditions.timing, status: status?, recording })
-}
-
-fn explain(error: ExperimentError) -> Failure {
-    Failure::failed(error)
+    Ok(Finished {
+        header: experiment.header(),
+        report,
+        live,
+        timing: common.conditions.timing,
+        status: status?,
+        recording,
+    })
 }
 
 /// How many threads simulate beside the one that reads the program; one thread in all does both by itself.

@@ -3,7 +3,7 @@
 use crate::args::ProgramArgs;
 use crate::failure::Failure;
 use reach_trace::live::{self, Live};
-use reach_trace::{Source, TraceError, synthetic};
+use reach_trace::{Source, synthetic};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -17,20 +17,25 @@ pub enum Program {
 }
 
 impl Program {
-    /// Opens the program that the command line names, or starts it.
-    pub fn open(args: &ProgramArgs) -> Result<Program, TraceError> {
-        match (&args.trace, &args.program) {
-            (Some(path), _) => reach_trace::open(path).map(Program::Stored),
-            (_, Some(spec)) => synthetic::parse(spec).map(Program::Stored),
-            _ => Program::launch(&args.command),
-        }
+    /// Opens the trace or the synthetic program that the command line names; nothing where it names a live one.
+    pub fn stored(args: &ProgramArgs) -> Result<Option<Program>, Failure> {
+        let source = match (&args.trace, &args.program) {
+            (Some(path), _) => reach_trace::open(path),
+            (_, Some(spec)) => synthetic::parse(spec),
+            _ => return Ok(None),
+        };
+        source.map(|source| Some(Program::Stored(source))).map_err(Failure::failed)
     }
 
     /// Starts a program under capture. `command` is not empty.
-    pub fn launch(command: &[OsString]) -> Result<Program, TraceError> {
-        let (program, args) = command.split_first().expect("the command line asks for a program");
-        let options = live::Options { program: program.clone(), args: args.to_vec(), ..live::Options::default() };
-        Ok(Program::Live(Box::new(Live::launch(options)?)))
+    pub fn launch(command: &[OsString]) -> Result<Program, Failure> {
+        let live = Live::launch(options(command)).map_err(Failure::failed)?;
+        Ok(Program::Live(Box::new(live)))
+    }
+
+    /// Fails where [`Program::launch`] would for want of the program, or of the means to capture it.
+    pub fn find(command: &[OsString]) -> Result<(), Failure> {
+        Live::find(&options(command)).map_err(Failure::failed)
     }
 
     /// Where its references come from.
@@ -56,6 +61,11 @@ impl Program {
         }
         Ok(exit_status(status))
     }
+}
+
+fn options(command: &[OsString]) -> live::Options {
+    let (program, args) = command.split_first().expect("the command line asks for a program");
+    live::Options { program: program.clone(), args: args.to_vec(), ..live::Options::default() }
 }
 
 /// The program's own exit status, as a shell would give it.

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 /// Records a program.
 pub fn record(args: RecordArgs, quiet: bool) -> Done {
-    let mut recorder = Recorder::create(&args.output, args.force, &args.command)?;
-    let mut program = Program::launch(&args.command).map_err(Failure::failed)?;
+    let mut recorder = Recorder::create(&args.output, args.force, None, &args.command)?;
+    let mut program = Program::launch(&args.command)?;
     let mut progress = Progress::new(true, quiet);
     let recorded = follow(program.source(), &mut recorder, args.limit, &mut progress);
     progress.end();
@@ -56,16 +56,16 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Creates the trace `path` for what `command` (or, if that is empty, another source) does.
-    pub fn create(path: &Path, force: bool, command: &[OsString]) -> Result<Recorder, Failure> {
-        // Devices and pipes are there to be written to.
-        if !force && path.is_file() {
-            let what = format!("{}: exists already; give another name, or --force to replace it", path.display());
-            return Err(Failure::Usage(what));
+    /// Creates the trace `path` of a program with this name, or of the live program `command`. What can be known to
+    /// fail fails before the file is touched.
+    pub fn create(path: &Path, force: bool, name: Option<String>, command: &[OsString]) -> Result<Recorder, Failure> {
+        spare(path, force)?;
+        if name.is_none() {
+            Program::find(command)?;
         }
         let command: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let metadata = Metadata {
-            program: command.join(" ").replace(char::is_control, " "),
+            program: name.unwrap_or_else(|| command.join(" ").replace(char::is_control, " ")),
             command,
             host: host(),
             tool: concat!("reach ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -118,6 +118,15 @@ impl Recorder {
             )),
         }
     }
+}
+
+/// Refuses to replace a file unless `force`d. Devices and pipes are there to be written to.
+pub fn spare(path: &Path, force: bool) -> Result<(), Failure> {
+    if force || !path.is_file() {
+        return Ok(());
+    }
+    let what = format!("{}: exists already; give another name, or --force to replace it", path.display());
+    Err(Failure::Usage(what))
 }
 
 fn writing(path: &Path, error: TraceError) -> Failure {

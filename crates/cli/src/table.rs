@@ -2,14 +2,9 @@
 
 use crate::args::Timing;
 use crate::experiment::Finished;
-use crate::units;
-use comfy_table::presets::NOTHING;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use crate::{text, units};
 use reach_core::Label;
 use reach_lab::{Outcome, Report, Tally, Value};
-
-/// The width that everything fits in.
-pub const WIDTH: usize = 80;
 
 /// Labels of cycles that are address translation.
 pub const TRANSLATION: [Label; 4] = [Label::L2TlbHit, Label::Walk, Label::Handler, Label::ItlbStall];
@@ -39,35 +34,20 @@ pub fn heading(report: &Report) -> String {
     let facts = [
         format!("{} instructions", units::short(counts.instructions as f64)),
         format!("{} data references", units::short((counts.loads + counts.stores) as f64)),
-        format!("{} touched", units::memory(first.os.resident_bytes.peak)),
+        format!("{} resident", units::memory(first.os.resident_bytes.peak)),
         units::plural(first.processes.len() as u64, "process", "processes"),
     ];
-    format!("{}\n{}\n", clipped(&report.program, WIDTH), facts.join("  "))
+    format!("{}\n{}\n", text::clipped(&report.program), facts.join("  "))
 }
 
 /// One machine: a line for each system.
 fn block(outcomes: &[Outcome]) -> String {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header([
-        outcomes[0].machine.as_str(),
-        "L2 TLB misses\nper 1000 instr",
-        "WCPI",
-        "translation\n% of cycles",
-        "faults",
-        "memory",
-        "speedup",
-    ]);
-    for outcome in outcomes {
-        table.add_row(line(outcome, &outcomes[0]).map(Cell::new));
-    }
-    for (i, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if i == 6 { 0 } else { 2 }));
-        if i > 0 {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    let machine = outcomes[0].machine.as_str();
+    // A machine with many differences gets a line of its own.
+    let (line_above, corner) = if machine.len() > 24 { (format!("{machine}\n"), "") } else { (String::new(), machine) };
+    let header =
+        [corner, "L2 TLB misses\nper 1000 instr", "WCPI", "translation\n% of cycles", "faults", "memory", "speedup"];
+    line_above + &text::numbers(header, outcomes.iter().map(|outcome| line(outcome, &outcomes[0])))
 }
 
 fn line(outcome: &Outcome, first: &Outcome) -> [String; 7] {
@@ -109,18 +89,11 @@ pub fn closing(finished: &Finished) -> String {
     let references = report.counts.references() as f64 * simulations as f64;
     let rate = references / report.simulating.as_secs_f64().max(1e-9);
     format!(
-        "{verb} in {}, {} in {} ({} references/s each)\n",
+        "{verb} in {}, {} in {} ({} references/s{})\n",
         units::time(spent),
         units::plural(simulations as u64, "simulation", "simulations"),
         units::time(report.simulating),
         units::short(rate),
+        if simulations > 1 { " each" } else { "" },
     )
-}
-
-/// `text` on one line of at most `width` columns.
-fn clipped(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    text.chars().take(width - 1).chain(['…']).collect()
 }

@@ -8,7 +8,7 @@ pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
@@ -61,10 +61,11 @@ pub fn decimal(x: f64, decimals: usize) -> String {
     if x == 0.0 { "0".into() } else { format!("{x:.decimals$}") }
 }
 
-/// Seconds as `0.42 s`, `14.2 s`, `3 min 20 s`.
+/// Seconds as `7 ms`, `0.42 s`, `14.2 s`, `3 min 20 s`.
 pub fn time(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     match seconds {
+        s if s < 0.0995 => format!("{:.0} ms", 1000.0 * s),
         s if s < 9.995 => format!("{s:.2} s"),
         s if s < 99.95 => format!("{s:.1} s"),
         s => format!("{} min {} s", s as u64 / 60, s as u64 % 60),
@@ -99,7 +100,10 @@ mod tests {
             ["0 B", "512 B", "4 KB", "86 MB", "1.5 MB", "1.0 TB"]
         );
         assert_eq!([0.0, 0.098, 1.0].map(percent), ["0 %", "9.8 %", "100.0 %"]);
-        assert_eq!([0.4, 14.23, 200.0].map(|s| time(Duration::from_secs_f64(s))), ["0.40 s", "14.2 s", "3 min 20 s"]);
+        assert_eq!(
+            [0.007, 0.4, 14.23, 200.0].map(|s| time(Duration::from_secs_f64(s))),
+            ["7 ms", "0.40 s", "14.2 s", "3 min 20 s"]
+        );
         assert_eq!(plural(1, "process", "processes"), "1 process");
     }
 }

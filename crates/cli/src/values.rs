@@ -1,10 +1,27 @@
 //! Values of options. Messages complete "invalid value 'X' for '--option': ".
 
+use reach_lab::machine::MachineError;
 use reach_os::Fragmentation;
+use reach_trace::TraceError;
+use reach_trace::synthetic::{self, Description};
 
 /// The spec of a synthetic program, which is good.
-pub fn program(spec: &str) -> Result<String, reach_trace::TraceError> {
-    reach_trace::synthetic::parse(spec).map(|_| spec.to_owned())
+pub fn program(spec: &str) -> Result<String, TraceError> {
+    synthetic::parse(spec).map(|_| spec.to_owned())
+}
+
+/// The name of a synthetic program.
+pub fn program_name(name: &str) -> Result<&'static Description, TraceError> {
+    // Parameters are no part of a name, but whoever gives some wants to know about the same program.
+    synthetic::parse(name)?;
+    let name = name.split(':').next().unwrap_or(name);
+    let found = synthetic::list().iter().find(|program| program.name == name);
+    found.ok_or_else(|| TraceError::Unknown(format!("there is no synthetic program `{name}`")))
+}
+
+/// The spec of a machine, which is good.
+pub fn machine(spec: &str) -> Result<String, MachineError> {
+    reach_lab::machine::resolve(spec).map(|_| spec.to_owned())
 }
 
 /// A number with an optional suffix: powers of `step`, by the letters of `suffixes`.

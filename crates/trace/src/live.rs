@@ -82,6 +82,15 @@ impl Live {
         Ok(Live { name, decoder, child, status: None, ended: false, interrupts, memory })
     }
 
+    /// Whether [`Live::launch`] would find the program, the emulator and the plugin; fails as it does. For those who
+    /// must know before they touch anything else.
+    pub fn find(options: &Options) -> Result<(), TraceError> {
+        find::program(&options.program)?;
+        find::qemu(options.qemu.as_deref())?;
+        find::plugin(options.plugin.as_deref())?;
+        Ok(())
+    }
+
     /// Waits for the program's end and returns its own exit status: its code, or the signal that killed it. To be called
     /// after the last [`fill`](Source::fill); if references are still to come, they are given up and the program goes
     /// on untraced.

@@ -48,6 +48,5 @@ fn is_intact(bytes: &[u8], checksum: u64) -> bool {
 }
 
 /// What is wrong with a part of a file; the reader adds where.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
+#[derive(Debug)]
 struct Bad(&'static str);

@@ -1,0 +1,73 @@
+//! `reach machine`: presets and machine files.
+
+use crate::args::MachineVerb;
+use crate::failure::{Done, Failure, complain};
+use crate::{output, text};
+use reach_lab::machine::{self, Tag};
+use std::path::PathBuf;
+
+/// Lists, shows or checks.
+pub fn machine(verb: MachineVerb, quiet: bool) -> Done {
+    match verb {
+        MachineVerb::List => {
+            let all: Vec<_> = machine::list().collect();
+            output::print(&text::definitions(all.iter().map(|machine| (machine.name, machine.about))))?;
+            Ok(0)
+        }
+        MachineVerb::Show { machine } => {
+            output::print(&show(&machine)?)?;
+            Ok(0)
+        }
+        MachineVerb::Check { files } => check(&files, quiet),
+    }
+}
+
+fn show(spec: &str) -> Result<String, Failure> {
+    let resolved = machine::resolve(spec).map_err(Failure::failed)?;
+    let rows = machine::show(spec).map_err(Failure::failed)?;
+    let mut out = format!("{}: {}\n\n", resolved.name, resolved.about);
+    let mut tags: Vec<Tag> = rows.iter().map(|row| row.tag).collect();
+    let mut facts = Vec::new();
+    let mut section = String::new();
+    for row in rows {
+        let (within, key) = row.path.rsplit_once('.').unwrap_or(("", &row.path));
+        if within != section {
+            section = within.to_owned();
+            facts.push([section.clone(), String::new(), String::new(), String::new()]);
+        }
+        let value = row.value.replace('+', " + ");
+        let value = if row.unit.is_empty() { value } else { format!("{value} {}", row.unit) };
+        facts.push([format!("  {key}"), value, row.tag.symbol().into(), row.why]);
+    }
+    out += &text::columns(["key", "value", "tag", "why"], facts);
+    tags.sort();
+    tags.dedup();
+    out.push('\n');
+    for tag in tags {
+        out += &format!("{:<4}{}\n", tag.symbol(), tag.meaning());
+    }
+    Ok(out + &format!("\nconfiguration {}\n", resolved.hash))
+}
+
+/// Says of each file what is wrong with it.
+fn check(files: &[PathBuf], quiet: bool) -> Done {
+    let mut status = 0;
+    for path in files {
+        match machine::check_path(path) {
+            Ok(problems) if problems.is_empty() => {
+                if !quiet {
+                    output::print(&format!("{}: good\n", path.display()))?;
+                }
+            }
+            Ok(problems) => {
+                problems.iter().for_each(|problem| complain(format!("{}: {problem}", path.display())));
+                status = 1;
+            }
+            Err(error) => {
+                complain(error);
+                status = 1;
+            }
+        }
+    }
+    Ok(status)
+}

@@ -1,0 +1,260 @@
+//! The report of `reach run`: everything that one simulation knows, in groups.
+
+use crate::args::Timing;
+use crate::experiment::Finished;
+use crate::table::{self, TRANSLATION};
+use crate::{text, units};
+use reach_core::{Label, PageShift};
+use reach_hardware::config::Tlb;
+use reach_lab::machine::Resolved;
+use reach_lab::{Outcome, Tally};
+
+/// Processes beyond these, by cycles, are not listed one by one.
+const PROCESSES: usize = 20;
+
+/// The report.
+pub fn report(machine: &Resolved, finished: &Finished) -> String {
+    let outcome = &finished.report.outcomes[0];
+    let timing = match finished.timing {
+        Timing::Counts => "counts: translation work at fixed costs, no caches",
+        Timing::InOrder => "inorder: a blocking core that executes in order, with caches",
+    };
+    let mut sheet = Sheet::default();
+    cycles(&mut sheet, &outcome.total);
+    translation(&mut sheet, &outcome.total, finished.timing);
+    wcpi(&mut sheet, &outcome.total);
+    faults(&mut sheet, outcome);
+    memory(&mut sheet, outcome);
+    [
+        table::heading(&finished.report),
+        "\n".into(),
+        text::definitions([
+            ("machine", machine.name.as_str()),
+            ("", &machine.about),
+            ("system", &outcome.system),
+            ("timing", timing),
+        ]),
+        sheet.0,
+        arrays(machine),
+        caches(outcome),
+        processes(outcome),
+        "\n".into(),
+        table::closing(finished),
+    ]
+    .concat()
+}
+
+/// Facts in groups: a name, a number, a remark.
+#[derive(Default)]
+struct Sheet(String);
+
+impl Sheet {
+    fn group(&mut self, title: &str) {
+        self.0 += &format!("\n{title}\n");
+    }
+
+    fn fact(&mut self, name: &str, value: impl AsRef<str>, remark: impl AsRef<str>) {
+        let line = format!("  {name:<32}{:>18}  {}", value.as_ref(), remark.as_ref());
+        self.0 += line.trim_end();
+        self.0.push('\n');
+    }
+
+    fn count(&mut self, name: &str, n: u64, remark: impl AsRef<str>) {
+        self.fact(name, units::grouped(n), remark);
+    }
+
+    /// A count that is left out where there is none.
+    fn some(&mut self, name: &str, n: u64) {
+        if n > 0 {
+            self.count(name, n, "");
+        }
+    }
+}
+
+fn cycles(sheet: &mut Sheet, tally: &Tally) {
+    let (all, instructions) = (tally.ledger.total().0, tally.counts.instructions);
+    sheet.group("cycles");
+    sheet.count("all", all, format!("{:.2} an instruction", all as f64 / instructions.max(1) as f64));
+    let meaning = |label| match label {
+        Label::Compute => "executing instructions",
+        Label::Cache => "waiting for caches and memory",
+        Label::L2TlbHit => "TLB misses that a later level held",
+        Label::Walk => "page walks",
+        Label::Handler => "TLB miss handlers",
+        Label::Copy => "copying pages to promote them",
+        Label::Remap => "remapping and shootdowns",
+        Label::Fault => "page faults, zeroing included",
+        Label::Daemon => "daemons",
+        Label::ItlbStall => "front end waiting for translation",
+    };
+    for label in Label::ALL {
+        let cycles = tally.ledger.of(label).0;
+        if cycles > 0 {
+            let share = 100.0 * cycles as f64 / all as f64;
+            sheet.count(label.name(), cycles, format!("{share:>5.1} %  {}", meaning(label)));
+        }
+    }
+    let names: Vec<_> = TRANSLATION.iter().filter(|&&l| tally.ledger.of(l).0 > 0).map(|l| l.name()).collect();
+    if !names.is_empty() {
+        let share = 100.0 * table::translation(tally);
+        sheet.fact("translation", "", format!("{share:>5.1} %  {}", names.join(" + ")));
+    }
+}
+
+fn translation(sheet: &mut Sheet, tally: &Tally, timing: Timing) {
+    let (c, h) = (&tally.counts, &tally.hardware);
+    sheet.group("translation");
+    let mut count = |name: &str, n: u64| {
+        let per = 1000.0 * n as f64 / c.instructions.max(1) as f64;
+        sheet.count(name, n, format!("{} per 1000 instructions", units::decimal(per, 3)));
+    };
+    count("first-level misses of fetches", h.l1i_tlb_misses);
+    count("first-level misses of data", h.l1d_tlb_misses);
+    count("held by a later level", h.l2_tlb_hits());
+    count("walks", h.walks());
+    count("walks for fetches", h.walks_fetch);
+    count("walks for data", h.walks_data);
+    count("walks that ended in a fault", h.walks_faulting);
+    let estimated = if timing == Timing::Counts { "estimated, at a fixed cost an entry" } else { "" };
+    sheet.count("page-table entries read", h.walk_accesses, "");
+    sheet.count("walk cycles", h.walk_cycles, estimated);
+    sheet.count("dirty bits set", h.dirty_updates, "");
+}
+
+/// The factors of Lindsay and Bhattacharjee §IV.
+fn wcpi(sheet: &mut Sheet, tally: &Tally) {
+    let (c, h) = (&tally.counts, &tally.hardware);
+    let quotient = |a: u64, b: u64| if b == 0 { 0.0 } else { a as f64 / b as f64 };
+    sheet.group("WCPI");
+    let mut fact = |name: &str, x: f64, decimals| sheet.fact(name, units::decimal(x, decimals), "");
+    fact("walk cycles per instruction", quotient(h.walk_cycles, c.instructions), 6);
+    fact("= references per instruction", quotient(c.references(), c.instructions), 6);
+    fact("× misses per reference", quotient(h.walks(), c.references()), 6);
+    fact("× entries read per miss", quotient(h.walk_accesses, h.walks()), 3);
+    fact("× cycles per entry read", quotient(h.walk_cycles, h.walk_accesses), 3);
+}
+
+fn faults(sheet: &mut Sheet, outcome: &Outcome) {
+    let os = &outcome.os;
+    sheet.group("page faults");
+    sheet.count("all", os.page_faults, "");
+    sheet.some("first touch of anonymous memory", os.anonymous_faults);
+    sheet.some("answered with the zero page", os.zero_page_faults);
+    sheet.some("first touch of files", os.file_faults);
+    sheet.some("copy on write", os.cow_faults);
+    sheet.some("stores to shared files, noticed", os.write_notify_faults);
+    sheet.some("nothing to do", os.spurious_faults);
+    sheet.some("that waited for a file", os.major_faults);
+    sheet.some("pages mapped around faults", os.fault_around_pages);
+    sheet.some("references to no mapping", os.stray);
+    sheet.some("forbidden references let through", os.violations);
+}
+
+fn memory(sheet: &mut Sheet, outcome: &Outcome) {
+    let os = &outcome.os;
+    sheet.group("memory");
+    let mut bytes = |name: &str, bytes: u64| sheet.fact(name, units::memory(bytes), "");
+    bytes("resident at most", os.resident_bytes.peak);
+    bytes("page tables at most", os.page_table_bytes.peak);
+    bytes("zeroed", os.bytes_zeroed);
+    bytes("copied", os.bytes_copied);
+    bytes("read in from files", os.bytes_read_in);
+    for (size, gauge) in outcome.sizes.iter().skip(1).zip(&os.superpages) {
+        sheet.some(&format!("superpages of {size} at most"), gauge.peak);
+    }
+    sheet.some("promotions", os.promotions);
+    sheet.some("demotions", os.demotions);
+    sheet.some("reservations", os.reservations);
+    sheet.some("reservations preempted", os.preemptions);
+    sheet.some("superpages not to be had", os.superpage_fallbacks);
+    sheet.some("shootdowns", os.shootdowns);
+    sheet.some("forks", os.forks);
+    sheet.fact("contiguity of what is free", units::decimal(outcome.contiguity, 3), "0 to 1");
+}
+
+/// The TLB arrays, with the memory that each can map.
+fn arrays(machine: &Resolved) -> String {
+    let rows = machine.hardware.tlbs.iter().map(|tlb| {
+        let sizes: Vec<_> = tlb.sizes.iter().map(PageShift::to_string).collect();
+        let reach = |size: &PageShift| units::memory(u64::from(tlb.entries) * size.bytes());
+        let reach = match (tlb.sizes.first(), tlb.sizes.last()) {
+            (Some(least), Some(most)) if least != most => format!("{} to {}", reach(least), reach(most)),
+            (least, _) => least.map_or(String::new(), reach),
+        };
+        [
+            format!("  {}", tlb.name),
+            tlb.level.to_string(),
+            serves(tlb),
+            tlb.entries.to_string(),
+            if tlb.ways == tlb.entries { "full".into() } else { tlb.ways.to_string() },
+            sizes.join("+"),
+            tlb.latency.to_string(),
+            reach,
+        ]
+    });
+    let header = ["  TLB array", "level", "serves", "entries", "ways", "sizes", "cycles", "reach"];
+    format!("\n{}", text::numbers(header, rows))
+}
+
+fn serves(tlb: &Tlb) -> String {
+    let serves = &tlb.serves;
+    let all = [(serves.fetch, "fetch"), (serves.load, "load"), (serves.store, "store")];
+    match (serves.fetch, serves.load, serves.store) {
+        (true, true, true) => "all".into(),
+        (false, true, true) => "data".into(),
+        _ => all.iter().filter(|(yes, _)| *yes).map(|(_, name)| *name).collect::<Vec<_>>().join("+"),
+    }
+}
+
+/// The caches, where they were simulated.
+fn caches(outcome: &Outcome) -> String {
+    if outcome.caches.is_empty() {
+        return String::new();
+    }
+    let share = |misses: u64, all: u64| units::percent(misses as f64 / all.max(1) as f64);
+    let rows = outcome.caches.iter().map(|(name, c)| {
+        [
+            format!("  {name}"),
+            units::short((c.fetches + c.loads + c.stores) as f64),
+            share(c.fetch_misses, c.fetches),
+            share(c.load_misses, c.loads),
+            share(c.store_misses, c.stores),
+            units::short(c.write_backs as f64),
+        ]
+    });
+    let header = ["  cache", "accesses", "fetch misses", "load misses", "store misses", "write-backs"];
+    format!("\n{}", text::numbers(header, rows))
+}
+
+/// Each process, where there are several; the costliest where there are many.
+fn processes(outcome: &Outcome) -> String {
+    if outcome.processes.len() < 2 {
+        return String::new();
+    }
+    let mut all: Vec<_> = outcome.processes.iter().collect();
+    let left = all.len().saturating_sub(PROCESSES);
+    all.sort_by_key(|(asid, tally)| (std::cmp::Reverse(tally.ledger.total()), **asid));
+    all.truncate(PROCESSES);
+    all.sort_by_key(|(asid, _)| **asid);
+    let rows = all.into_iter().map(|(asid, tally)| {
+        let (c, h) = (&tally.counts, &tally.hardware);
+        let instructions = c.instructions.max(1) as f64;
+        let os = outcome.os_processes.get(asid);
+        [
+            format!("  {} {}", asid.0, outcome.names.get(asid).map_or("", String::as_str)),
+            units::short(c.instructions as f64),
+            units::decimal(1000.0 * h.walks() as f64 / instructions, 2),
+            units::decimal(h.walk_cycles as f64 / instructions, 3),
+            units::percent(table::translation(tally)),
+            units::grouped(os.map_or(0, |os| os.page_faults)),
+            units::memory(os.map_or(0, |os| os.resident_bytes.peak)),
+        ]
+    });
+    let header =
+        ["  process", "instructions", "walks\nper 1000", "WCPI", "translation\n% of cycles", "faults", "memory"];
+    let mut out = format!("\n{}", text::numbers(header, rows));
+    if left > 0 {
+        out += &format!("  and {} that took fewer cycles\n", units::plural(left as u64, "other", "others"));
+    }
+    out
+}

@@ -1,0 +1,20 @@
+//! `reach run`: one machine, one system, everything about it.
+
+use crate::args::RunArgs;
+use crate::compare::finish;
+use crate::failure::Done;
+use crate::output::{self, Output};
+use crate::{experiment, report};
+
+/// Runs.
+pub fn run(args: RunArgs, quiet: bool) -> Done {
+    let RunArgs { machine, system, common } = args;
+    let machine = match machine {
+        Some(machine) => machine,
+        None => experiment::nearest_machine(quiet)?,
+    };
+    let out = Output::open(&common.output)?;
+    let finished = experiment::run(vec![machine.clone()], vec![system], &common, quiet)?;
+    out.write(&output::render(&finished, common.output.format, |finished| report::report(&machine, finished)))?;
+    finish(finished)
+}

@@ -1,0 +1,25 @@
+//! `reach program`: synthetic programs.
+
+use crate::args::ProgramVerb;
+use crate::failure::Done;
+use crate::{output, text};
+use reach_trace::synthetic::{Description, list};
+
+/// Lists or shows.
+pub fn program(verb: ProgramVerb) -> Done {
+    let text = match verb {
+        ProgramVerb::List => text::definitions(list().iter().map(|program| (program.name, program.purpose))),
+        ProgramVerb::Show { name } => show(name),
+    };
+    output::print(&text)?;
+    Ok(0)
+}
+
+fn show(program: &Description) -> String {
+    let mut out = format!("{}: {}\n\n", program.name, program.purpose);
+    let rows =
+        program.parameters.iter().map(|p| [p.name.into(), p.default.into(), p.kind.to_string(), p.meaning.into()]);
+    out += &text::columns(["parameter", "default", "takes", "meaning"], rows);
+    let first = program.parameters.first().map_or(String::new(), |p| format!(":{}={}", p.name, p.default));
+    out + &format!("\nreach compare --program {}{first}\n", program.name)
+}

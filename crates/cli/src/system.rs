@@ -1,0 +1,32 @@
+//! `reach system`: the systems that there are.
+
+use crate::args::SystemVerb;
+use crate::failure::Done;
+use crate::{output, text};
+use reach_systems::{Resolved, list};
+
+/// Lists or shows.
+pub fn system(verb: SystemVerb) -> Done {
+    let text = match verb {
+        SystemVerb::List => text::definitions(list().iter().map(|system| (system.name, system.summary))),
+        SystemVerb::Show { system } => show(&system),
+    };
+    output::print(&text)?;
+    Ok(0)
+}
+
+fn show(system: &Resolved) -> String {
+    let Some(description) = list().iter().find(|description| description.name == system.name()) else {
+        return String::new();
+    };
+    let mut out = format!("{}: {}\n\n", description.name, description.summary);
+    if description.settings.is_empty() {
+        return out + "It has no options.\n";
+    }
+    let value = |name: &str| system.settings().iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value);
+    let rows = description.settings.iter().map(|setting| {
+        [setting.name.into(), value(setting.name).into(), setting.accepts.to_string(), setting.summary.into()]
+    });
+    out += &text::columns(["option", "value", "takes", "meaning"], rows);
+    out
+}

@@ -1,0 +1,69 @@
+//! `reach trace`: what a trace is, whether it is whole, its text, and other formats.
+
+use crate::args::TraceVerb;
+use crate::failure::{Done, Failure, complain};
+use crate::{output, record, units};
+use reach_trace::{TraceError, verbs};
+use std::path::PathBuf;
+
+/// Informs, checks, dumps or converts.
+pub fn trace(verb: TraceVerb, quiet: bool) -> Done {
+    match verb {
+        TraceVerb::Info { file } => {
+            let info = verbs::info(&file).map_err(Failure::failed)?;
+            output::print(&info.to_string())?;
+            Ok(0)
+        }
+        TraceVerb::Check { files } => check(&files, quiet),
+        TraceVerb::Dump { file, from, count } => {
+            let until = count.map_or(u64::MAX, |count| from.saturating_add(count));
+            match verbs::dump(&file, from..until, &mut std::io::stdout().lock()) {
+                Err(error) if error.is_broken_pipe() => Err(Failure::PipeClosed),
+                done => done.map(|()| 0).map_err(Failure::failed),
+            }
+        }
+        TraceVerb::Convert { file, output, force } => {
+            record::spare(&output, force)?;
+            let converted = verbs::convert(&file, &output).map_err(|error| explain(error, &output))?;
+            if !quiet {
+                eprintln!(
+                    "reach: {} references in {}: {}",
+                    units::short(converted.refs as f64),
+                    output.display(),
+                    units::memory(converted.bytes)
+                );
+            }
+            Ok(0)
+        }
+    }
+}
+
+fn check(files: &[PathBuf], quiet: bool) -> Done {
+    let mut status = 0;
+    for path in files {
+        match verbs::check(path) {
+            Ok(checked) => {
+                let parts = [
+                    units::plural(checked.refs, "reference", "references"),
+                    units::plural(checked.events, "event", "events"),
+                ];
+                if !quiet {
+                    output::print(&format!("{}: good, {}\n", path.display(), parts.join(", ")))?;
+                }
+            }
+            Err(error) => {
+                complain(error);
+                status = 1;
+            }
+        }
+    }
+    Ok(status)
+}
+
+/// Errors of writing know what to do; the others name the trace that was read.
+fn explain(error: TraceError, output: &PathBuf) -> Failure {
+    match error {
+        TraceError::Io { path, source } if path == *output => Failure::writing(&path, source),
+        other => Failure::failed(other),
+    }
+}
