@@ -18,8 +18,7 @@ pub enum Kind {
 ///
 /// Bits 0–47 hold the address, 48–49 the [`Kind`], 50–52 the binary logarithm of the size in bytes (data only), 53–61
 /// the index in its block of the instruction that made it (data only; 511 stands for 511 and above). 62–63 are zero.
-/// Of a fetch, the chunk lists the block beside the references; once that has been looked up, bits 50–61 hold the
-/// block's length in bytes ([`Ref::with_len`]).
+/// Of a fetch, bits 50–61 hold the length in bytes; the chunk lists its block beside the references.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Ref(pub u64);
@@ -29,19 +28,13 @@ const ADDR_MASK: u64 = (1 << ADDR_BITS) - 1;
 
 #[allow(clippy::len_without_is_empty)]
 impl Ref {
-    /// A fetch of the block that starts at `pc`.
+    /// A fetch of `len` bytes from `pc`; what exceeds 4095 bytes is cut off.
     #[inline(always)]
-    pub const fn fetch(pc: VirtAddr) -> Ref {
-        Ref(pc.0 & ADDR_MASK)
+    pub const fn fetch(pc: VirtAddr, len: u16) -> Ref {
+        Ref((pc.0 & ADDR_MASK) | (if len > 4095 { 4095 } else { len } as u64) << 50)
     }
 
-    /// A fetch that knows the length of its block; what exceeds 4095 bytes is cut off.
-    #[inline(always)]
-    pub const fn with_len(self, len: u16) -> Ref {
-        Ref(self.0 | (if len > 4095 { 4095 } else { len } as u64) << 50)
-    }
-
-    /// The length in bytes of a fetch from [`Ref::with_len`]; 0 where it is not known.
+    /// The length in bytes, for fetches.
     #[inline(always)]
     pub const fn len(self) -> u64 {
         self.0 >> 50 & 4095
@@ -125,6 +118,14 @@ pub struct Block {
     pub bytes: Box<[u8]>,
 }
 
+impl Block {
+    /// The fetch of this block.
+    #[inline(always)]
+    pub const fn fetch(&self) -> Ref {
+        Ref::fetch(self.pc, self.len)
+    }
+}
+
 /// All blocks of a program that have been seen so far; it only grows.
 #[derive(Clone, Debug, Default)]
 pub struct BlockTable {
@@ -194,8 +195,8 @@ impl Chunk {
 
     /// Appends a fetch of `block`, which is number `id`.
     #[inline(always)]
-    pub fn push_fetch(&mut self, id: BlockId, pc: VirtAddr) {
-        self.refs.push(Ref::fetch(pc));
+    pub fn push_fetch(&mut self, id: BlockId, block: &Block) {
+        self.refs.push(block.fetch());
         self.fetched.push(id);
     }
 }
@@ -209,7 +210,8 @@ mod tests {
         let r = Ref::data(Kind::Store, VirtAddr(0x7fff_1234_5678), 6, 300);
         assert_eq!((r.addr().0, r.kind(), r.size(), r.index()), (0x7fff_1234_5678, Kind::Store, 64, 300));
         assert_eq!(Ref::data(Kind::Load, VirtAddr(1), 0, 9999).index(), 511);
-        let f = Ref::fetch(VirtAddr(0x40_0000));
-        assert_eq!((f.addr().0, f.kind()), (0x40_0000, Kind::Fetch));
+        let f = Ref::fetch(VirtAddr(0x40_0000), 4000);
+        assert_eq!((f.addr().0, f.kind(), f.len()), (0x40_0000, Kind::Fetch, 4000));
+        assert_eq!(Ref::fetch(VirtAddr(0), 5000).len(), 4095);
     }
 }

@@ -30,11 +30,21 @@ impl Segment {
 
     /// Folds again after `refs` has been filled anew.
     pub fn fold(&mut self) {
-        assert!(self.refs.len() <= Segment::MAX, "a segment of {} references", self.refs.len());
-        self.entries.clear();
+        let Segment { refs, entries } = self;
+        assert!(refs.len() <= Segment::MAX, "a segment of {} references", refs.len());
+        entries.clear();
         let mut folder = Folder::default();
-        for (at, &r) in self.refs.iter().enumerate() {
-            folder.take(at, r, &mut self.entries);
+        for (at, &r) in refs.iter().enumerate() {
+            // Room for both pages of a reference that crosses; whether they are kept is decided without a branch.
+            if entries.capacity() - entries.len() < 2 {
+                entries.reserve(refs.len() - at + 2);
+            }
+            let bytes = if r.kind() == Kind::Fetch { r.len().max(1) } else { r.size() };
+            let (first, last) = (r.addr().0 >> UNIT, (r.addr().0 + bytes - 1) >> UNIT);
+            folder.take(at, first, r.kind(), entries);
+            if last != first {
+                folder.take(at, last, r.kind(), entries);
+            }
         }
     }
 }
@@ -80,58 +90,30 @@ impl Entry {
     }
 }
 
-/// Where both sides are.
-struct Folder {
-    /// The page that fetches are on.
-    code: u64,
-    /// The page that data is on, shifted left by two; bits 0 and 1: loaded, stored in this run.
-    data: u64,
-}
+/// Where both sides are: fetches and data, each a page shifted left by two; bits 0 and 1: fetched or loaded, stored in
+/// this run.
+struct Folder([u64; 2]);
 
 impl Default for Folder {
     fn default() -> Folder {
-        Folder { code: !0, data: !0 << 2 }
+        Folder([!0 << 2; 2])
     }
 }
 
 impl Folder {
+    /// Keeps a reference to `page` unless it is known to change nothing.
     #[inline(always)]
-    fn take(&mut self, at: usize, r: Ref, out: &mut Vec<Entry>) {
-        let first = r.addr().0 >> UNIT;
-        match r.kind() {
-            Kind::Fetch => {
-                let last = (r.addr().0 + r.len().max(1) - 1) >> UNIT;
-                self.fetch(at, first, out);
-                if last != first {
-                    self.fetch(at, last, out);
-                }
-            }
-            kind => {
-                let last = (r.addr().0 + r.size() - 1) >> UNIT;
-                self.data(at, first, kind, out);
-                if last != first {
-                    self.data(at, last, kind, out);
-                }
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn fetch(&mut self, at: usize, page: u64, out: &mut Vec<Entry>) {
-        if page != self.code {
-            self.code = page;
-            out.push(Entry::new(page, Kind::Fetch, at));
-        }
-    }
-
-    #[inline(always)]
-    fn data(&mut self, at: usize, page: u64, kind: Kind, out: &mut Vec<Entry>) {
-        let bit = kind as u64;
-        let known = if self.data >> 2 == page { self.data } else { page << 2 };
-        if known | bit != self.data {
-            self.data = known | bit;
-            out.push(Entry::new(page, kind, at));
-        }
+    fn take(&mut self, at: usize, page: u64, kind: Kind, out: &mut Vec<Entry>) {
+        let here = &mut self.0[usize::from(kind != Kind::Fetch)];
+        let bit = (kind as u64).max(1);
+        let known = if *here >> 2 == page { *here } else { page << 2 };
+        let keep = known | bit != *here;
+        *here = known | bit;
+        // Written in any case, kept by its length: what comes is not to be guessed.
+        let len = out.len();
+        out.spare_capacity_mut()[0].write(Entry::new(page, kind, at));
+        // SAFETY: the element at `len` has just been written, and there was room for it.
+        unsafe { out.set_len(len + usize::from(keep)) };
     }
 }
 
@@ -146,7 +128,7 @@ mod tests {
 
     #[test]
     fn sides_fold_apart_and_kinds_are_kept() {
-        let fetch = |a| Ref::fetch(VirtAddr(a)).with_len(16);
+        let fetch = |a| Ref::fetch(VirtAddr(a), 16);
         let load = |a| Ref::load(VirtAddr(a));
         let store = |a| Ref::store(VirtAddr(a));
         let refs = [
@@ -167,7 +149,7 @@ mod tests {
 
     #[test]
     fn crossing_references_are_kept_twice() {
-        let refs = [Ref::fetch(VirtAddr(0x1ff8)).with_len(16), Ref::load(VirtAddr(0x2ffc))];
+        let refs = [Ref::fetch(VirtAddr(0x1ff8), 16), Ref::load(VirtAddr(0x2ffc))];
         use Kind::*;
         assert_eq!(folded(&refs), [(1, Fetch, 0), (2, Fetch, 0), (2, Load, 1), (3, Load, 1)]);
     }

@@ -61,25 +61,25 @@ pub struct Step {
 /// segments, which mean nothing.
 #[derive(Debug)]
 pub struct Preparer {
-    /// Length and instructions of every block, in four bytes each: all that this loop needs of them.
-    shapes: Vec<(u16, u16)>,
+    /// Instructions of every block, in two bytes each: all that this loop needs of them.
+    lengths: Vec<u16>,
     instructions: u64,
     next_tick: u64,
 }
 
 impl Default for Preparer {
     fn default() -> Preparer {
-        Preparer { shapes: Vec::new(), instructions: 0, next_tick: TICK }
+        Preparer { lengths: Vec::new(), instructions: 0, next_tick: TICK }
     }
 }
 
 impl Preparer {
     /// Takes the contents of `chunk` and appends its steps to `steps`. `blocks` knows every block that it names.
     pub fn prepare(&mut self, chunk: &mut Chunk, blocks: &BlockTable, steps: &mut Vec<Step>) {
-        let known = self.shapes.len();
-        self.shapes.extend(blocks.iter().skip(known).map(|b| (b.len, b.instructions)));
+        let known = self.lengths.len();
+        self.lengths.extend(blocks.iter().skip(known).map(|b| b.instructions));
         let mut events = chunk.events.drain(..).peekable();
-        let mut fetched = chunk.fetched.iter();
+        let mut fetched = chunk.fetched.as_slice();
         let refs = &chunk.refs;
         let mut from = 0;
         let mut tick = false;
@@ -90,44 +90,58 @@ impl Preparer {
             }
             let until = events.peek().map_or(refs.len(), |(at, _)| (*at as usize).min(refs.len()));
             let until = until.min(from + Segment::MAX);
-            tick = self.take(&refs[from..until], &mut fetched, &mut step);
-            from += step.segment.refs.len();
+            (step.counts, tick) = self.count(&refs[from..until], &mut fetched);
+            let end = from + step.counts.references() as usize;
+            step.segment.refs.extend_from_slice(&refs[from..end]);
             step.segment.fold();
+            from = end;
             steps.push(step);
         }
         drop(events);
         chunk.clear();
     }
 
-    /// Moves references into `step` up to the first fetch at which a tick is due; returns whether there was one.
-    fn take<'a>(&mut self, refs: &[Ref], fetched: &mut impl Iterator<Item = &'a BlockId>, step: &mut Step) -> bool {
-        let out = &mut step.segment.refs;
-        out.reserve_exact(refs.len());
-        let counts = &mut step.counts;
+    /// Counts `refs`, of which `fetched` begins with the blocks, up to the first fetch at which a tick is due. Takes
+    /// their blocks off `fetched`; returns whether there was a tick.
+    fn count(&mut self, refs: &[Ref], fetched: &mut &[BlockId]) -> (Counts, bool) {
+        let mut kinds = count_kinds(refs);
+        let mut blocks = kinds[0] as usize;
+        let length = |id: &BlockId| u64::from(self.lengths[id.0 as usize]);
+        let mut instructions: u64 = fetched[..blocks].iter().map(length).sum();
         let mut tick = false;
-        for r in refs {
-            let mut r = *r;
-            match r.kind() {
-                Kind::Fetch => {
-                    if self.instructions >= self.next_tick {
-                        self.next_tick = (self.instructions / TICK + 1) * TICK;
-                        tick = true;
-                        break;
-                    }
-                    let block = fetched.next().expect("a chunk lists a block for every fetch");
-                    let (len, instructions) = self.shapes[block.0 as usize];
-                    r = r.with_len(len);
-                    self.instructions += u64::from(instructions);
-                    counts.instructions += u64::from(instructions);
-                    counts.fetches += 1;
-                }
-                Kind::Load => counts.loads += 1,
-                Kind::Store => counts.stores += 1,
+        if self.instructions + instructions >= self.next_tick {
+            let mut due = self.instructions;
+            blocks = fetched[..blocks]
+                .iter()
+                .take_while(|id| {
+                    let before = due < self.next_tick;
+                    due += if before { length(id) } else { 0 };
+                    before
+                })
+                .count();
+            instructions = due - self.instructions;
+            tick = blocks < kinds[0] as usize;
+            if tick {
+                let fetches = refs.iter().enumerate().filter(|(_, r)| r.kind() == Kind::Fetch);
+                let end = fetches.map(|(at, _)| at).nth(blocks).expect("there are more fetches than that");
+                kinds = count_kinds(&refs[..end]);
+                self.next_tick = (due / TICK + 1) * TICK;
             }
-            out.push(r);
         }
-        tick
+        *fetched = &fetched[blocks..];
+        self.instructions += instructions;
+        (Counts { instructions, fetches: kinds[0], loads: kinds[1], stores: kinds[2] }, tick)
     }
+}
+
+/// How many fetches, loads and stores.
+fn count_kinds(refs: &[Ref]) -> [u64; 3] {
+    let (mut fetches, mut loads) = (0, 0);
+    for r in refs {
+        fetches += u64::from(r.kind() == Kind::Fetch);
+        loads += u64::from(r.kind() == Kind::Load);
+    }
+    [fetches, loads, refs.len() as u64 - fetches - loads]
 }
 
 #[cfg(test)]
@@ -161,8 +175,8 @@ mod tests {
     #[test]
     fn cuts_leave_no_trace() {
         let mut blocks = BlockTable::default();
-        let (pc, len) = (VirtAddr(0x400000), 60000);
-        let id = blocks.push(Block { pc, len, instructions: 50000, bytes: Box::default() });
+        let pc = VirtAddr(0x400000);
+        let id = blocks.push(Block { pc, len: 4000, instructions: 50000, bytes: Box::default() });
         let chunk = |from: u32, to: u32| {
             let mut chunk = Chunk::default();
             for i in from..to {
@@ -170,7 +184,11 @@ mod tests {
                     let (asid, thread) = (Asid(i), ThreadId(i));
                     chunk.push_event(Event::Switch { asid, thread });
                 }
-                if i % 3 == 0 { chunk.push_fetch(id, pc) } else { chunk.refs.push(Ref::load(VirtAddr(u64::from(i)))) }
+                if i % 3 == 0 {
+                    chunk.push_fetch(id, blocks.get(id))
+                } else {
+                    chunk.refs.push(Ref::load(VirtAddr(u64::from(i))))
+                }
             }
             chunk
         };

@@ -153,7 +153,7 @@ fn perfect_units_see_ageing() {
     let machine = plain_machine(vec![side(true), side(false)]);
     assert!(Mmu::new(&machine, true, 0).folds());
     let refs =
-        vec![Ref::load(VirtAddr(0)), Ref::load(VirtAddr(8)), Ref::fetch(VirtAddr(0x1000)), Ref::load(VirtAddr(16))];
+        vec![Ref::load(VirtAddr(0)), Ref::load(VirtAddr(8)), Ref::fetch(VirtAddr(0x1000), 1), Ref::load(VirtAddr(16))];
     let segment = Segment::new(refs);
     for caches in [None, Some(Caches::new(&machine, 0))] {
         let mut caches = caches;

@@ -103,7 +103,7 @@ impl<'a> Placer<'a> {
             if bytes.near_end { length - 1 - u64::from(bytes.offset % 8) } else { u64::from(bytes.offset) % length };
         let at = VirtAddr(self.on[usize::from(kind != Kind::Fetch)] + offset);
         Some(match kind {
-            Kind::Fetch => Ref::fetch(at).with_len(bytes.len),
+            Kind::Fetch => Ref::fetch(at, bytes.len),
             _ => Ref::data(kind, at, bytes.size_log2, 0),
         })
     }

@@ -174,8 +174,8 @@ fn serving(name: &str, [fetch, load, store]: [bool; 3], tlb: Tlb) -> Tlb {
 fn folded_sequences_with_faults(length: u32) {
     let crossing = VirtAddr(0x1ffc);
     let references = [
-        Ref::fetch(VirtAddr(0x1000)).with_len(8),
-        Ref::fetch(crossing).with_len(8),
+        Ref::fetch(VirtAddr(0x1000), 8),
+        Ref::fetch(crossing, 8),
         Ref::load(VirtAddr(0x1000)),
         Ref::load(VirtAddr(0x2000)),
         Ref::load(crossing),
@@ -232,8 +232,8 @@ fn folding_is_refused_where_it_is_not_exact() {
     machines.iter_mut().for_each(|machine| machine.sizes.push(large));
     machines.push(guest);
     let references = [
-        Ref::fetch(VirtAddr(0x2000)).with_len(8),
-        Ref::fetch(VirtAddr(0x4000)).with_len(8),
+        Ref::fetch(VirtAddr(0x2000), 8),
+        Ref::fetch(VirtAddr(0x4000), 8),
         Ref::load(VirtAddr(0x1000)),
         Ref::store(VirtAddr(0x1000)),
         Ref::load(VirtAddr(0x3000)),

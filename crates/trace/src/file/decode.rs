@@ -136,7 +136,7 @@ impl SegmentDecoder {
                 None => (NO_FETCH, 0),
                 Some(block) if block < table.len() as u64 => {
                     let block = BlockId(block as u32);
-                    (Ref::fetch(table.get(block).pc).0, block.0)
+                    (table.get(block).fetch().0, block.0)
                 }
                 Some(_) => return Err(Bad("a form of a block that is not defined")),
             };

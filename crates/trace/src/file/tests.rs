@@ -77,7 +77,7 @@ fn program() -> impl Strategy<Value = Program> {
                 }
                 None => {
                     let id = BlockId(choice as u32 % table.len() as u32);
-                    chunk.push_fetch(id, table.get(id).pc);
+                    chunk.push_fetch(id, table.get(id));
                 }
             }
         }
@@ -166,7 +166,7 @@ fn loops(refs: usize, seed: u64) -> Program {
     chunk.push_event(Event::Switch { asid: Asid(0), thread: ThreadId(0) });
     while chunk.refs.len() < refs {
         let id = BlockId(random.below(50) as u32);
-        chunk.push_fetch(id, table.get(id).pc);
+        chunk.push_fetch(id, table.get(id));
         for i in 0..id.0 % 5 {
             let addr = 0x7000_0000 + random.below(1 << (8 + i * 5));
             chunk.refs.push(Ref::data(if i == 2 { Kind::Store } else { Kind::Load }, VirtAddr(addr), 3, i as u16));
@@ -233,7 +233,7 @@ fn long_programs_have_many_segments_and_forms() {
     // More shapes than a segment can number, and a run without any fetch.
     let mut random = Random::new(3);
     for i in 0..70_000u32 {
-        program.push_fetch(BlockId(i % 50), table.get(BlockId(i % 50)).pc);
+        program.push_fetch(BlockId(i % 50), table.get(BlockId(i % 50)));
         for bit in 0..4 {
             let index = (i >> (bit * 5) & 31) as u16;
             program.refs.push(Ref::data(Kind::Load, VirtAddr(random.next_u64()), bit as u8, index));
@@ -332,7 +332,7 @@ fn mutated_streams_are_decoded_or_refused() {
 #[test]
 fn chunks_that_break_the_laws_are_refused() {
     let (_, table) = loops(10, 9);
-    let fetch = Ref::fetch(table.get(BlockId(0)).pc);
+    let fetch = table.get(BlockId(0)).fetch();
     let span = Span { start: VirtAddr(u64::MAX), len: 2 };
     let chunk = |refs: Vec<Ref>, fetched: Vec<BlockId>, events| Chunk { refs, fetched, events };
     let wrong = [

@@ -237,7 +237,7 @@ fn check(chunk: &Chunk, table: &BlockTable) -> Result<(), &'static str> {
             if id.0 as usize >= table.len() {
                 return Err("a fetch of a block that is not in the table");
             }
-            if *r != Ref::fetch(table.get(*id).pc) {
+            if *r != table.get(*id).fetch() {
                 return Err("a fetch from elsewhere than its block");
             }
         } else if r.0 >> 62 != 0 || r.0 >> 48 & 3 == 3 {

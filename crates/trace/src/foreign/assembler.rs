@@ -81,7 +81,7 @@ impl Assembler {
                 .known
                 .entry((self.pc, len, instructions))
                 .or_insert_with(|| table.push(Block { pc, len, instructions, bytes: Box::default() }));
-            chunk.push_fetch(id, pc);
+            chunk.push_fetch(id, self.table.get(id));
             (self.len, self.instructions) = (0, 0);
         }
         chunk.refs.append(&mut self.data);

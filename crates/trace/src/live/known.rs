@@ -37,7 +37,7 @@ impl Known {
         if self.meanings.len() <= at {
             self.meanings.resize(at + 1, NOTHING);
         }
-        self.meanings[at] = (Ref::fetch(block.pc), self.number(block));
+        self.meanings[at] = (block.fetch(), self.number(block));
     }
 
     /// The table's number of a block, a new one if it is new.
@@ -107,9 +107,9 @@ mod tests {
         let load = Ref::data(Kind::Load, VirtAddr(0x7000), 3, 1);
         let words = [record::block(3), load.0, record::block(1), record::block(2), 0, load.0].map(AtomicU64::new);
         let mut chunk = Chunk::default();
-        chunk.push_fetch(BlockId(7), VirtAddr(7));
+        chunk.push_fetch(BlockId(7), &block(7));
         assert_eq!(known.run(&words, &mut chunk), 4);
-        let fetch = |pc| Ref::fetch(VirtAddr(pc));
+        let fetch = |pc| block(pc).fetch();
         assert_eq!(chunk.refs, [fetch(7), fetch(0x1000), load, fetch(0x2000), fetch(0x1000)]);
         assert_eq!(chunk.fetched, [7, 0, 1, 0].map(BlockId));
 

@@ -24,7 +24,7 @@ const INSTRUCTION_BYTES: u16 = 4;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Code {
     pub id: BlockId,
-    pub pc: VirtAddr,
+    pub fetch: Ref,
 }
 
 /// A process being laid out: its blocks, and the events that come before its first reference.
@@ -66,7 +66,7 @@ impl Process {
         let id = self.blocks.push(Block { pc, len, instructions, bytes: Box::default() });
         self.next_pc = (self.next_pc + u64::from(len)).next_multiple_of(16);
         assert!(self.next_pc <= TEXT + TEXT_BYTES, "a synthetic program fits its text");
-        Code { id, pc }
+        Code { id, fetch: self.blocks.get(id).fetch() }
     }
 
     /// Zero-filled memory as `mmap` gives it.
@@ -122,7 +122,7 @@ pub(super) fn bodies<const N: usize>(chunk: &mut Chunk, code: Code, n: u64, mut 
     chunk.fetched.resize(chunk.fetched.len() + n, code.id);
     // To write in place what was zeroed first is faster than to grow reference by reference.
     let first = chunk.refs.len();
-    chunk.refs.resize(first + n * (N + 1), Ref::fetch(code.pc));
+    chunk.refs.resize(first + n * (N + 1), code.fetch);
     for body in chunk.refs[first..].chunks_exact_mut(N + 1) {
         body[1..].copy_from_slice(&data());
     }

@@ -96,7 +96,8 @@ struct Emit<'a> {
 
 impl Emit<'_> {
     fn fetch(&mut self, code: Code) {
-        self.chunk.push_fetch(code.id, code.pc);
+        self.chunk.refs.push(code.fetch);
+        self.chunk.fetched.push(code.id);
         self.index = 0;
     }
 
