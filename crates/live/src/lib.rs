@@ -1,1 +1,0 @@
-//! Linux, now: mappings, page sizes and their promotion.
