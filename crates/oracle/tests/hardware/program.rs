@@ -115,6 +115,6 @@ impl<'a> Placer<'a> {
         let size = sizes[usize::from(page.size) % sizes.len()];
         let region = u64::from(page.region) << (bits - 2);
         let address = region + (u64::from(page.large) << size.0) + (u64::from(page.base) << layout.base.0);
-        address % ((1 << bits) - layout.base.bytes()) & !(layout.base.bytes() - 1)
+        (address % ((1 << bits) - layout.base.bytes())) & !(layout.base.bytes() - 1)
     }
 }
