@@ -42,7 +42,7 @@ macro_rules! each {
 impl<T: Copy + Default> Array<T> {
     /// An empty array. `ways` divides `entries`; under tree-PLRU there are at most 64 ways.
     pub fn new(entries: usize, ways: usize, replacement: Replacement, seed: u64) -> Array<T> {
-        assert!(ways > 0 && entries % ways == 0, "{entries} entries in {ways} ways");
+        assert!(ways > 0 && entries.is_multiple_of(ways), "{entries} entries in {ways} ways");
         let sets = entries / ways;
         match (replacement, ways) {
             (Replacement::Lru, 1) => Array::One(Recent::new(sets)),

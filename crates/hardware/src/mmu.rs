@@ -187,10 +187,10 @@ impl Mmu {
 
     /// The hot loop: folded references.
     fn run_folded(&mut self, segment: &Segment, cursor: &mut Cursor, table: &mut PageTable) -> Why {
-        if cursor.unfolded {
-            if let Some(why) = self.look_up_again(segment, cursor, table) {
-                return why;
-            }
+        if cursor.unfolded
+            && let Some(why) = self.look_up_again(segment, cursor, table)
+        {
+            return why;
         }
         let to_vpn = u32::from(self.base.0) - UNIT;
         let entries = &segment.entries[cursor.entry..];
@@ -375,7 +375,7 @@ impl Mmu {
         kind: Kind,
         vpn: Vpn,
         table: &mut PageTable,
-        mut caches: Option<&mut Caches>,
+        caches: Option<&mut Caches>,
     ) -> Result<Pte, Why> {
         if self.perfect {
             return self.translate_free(kind, vpn, table);
@@ -412,7 +412,7 @@ impl Mmu {
                 return Err(Why::FirstWrite(vpn));
             }
             pte = pte.with_dirty(true);
-            self.set_dirty(vpn, table, caches.as_deref_mut());
+            self.set_dirty(vpn, table, caches);
             self.tlbs.refresh(found.array, self.context, vpn, pte);
         }
         if found.depth > 0 {
