@@ -1,0 +1,90 @@
+//! Random programs of several processes, with everything between references that changes address spaces.
+
+use super::Pieces;
+use reach_core::{
+    Advice, Asid, Block, BlockId, BlockTable, Chunk, Event, FileId, Kind, Map, Protection, Random, Ref, Role, Span,
+    ThreadId, VirtAddr,
+};
+
+const TEXT: u64 = 0x40_0000;
+const AREA: u64 = 0x7f00_0000_0000;
+const AREA_PAGES: u64 = 2048;
+const PAGE: u64 = 4096;
+
+/// A program of `steps` bursts of references with an event after each. Forks, exits, switches, maps, unmaps,
+/// protections and advice all occur.
+pub fn program(seed: u64, steps: usize) -> Pieces {
+    let mut random = Random::new(seed);
+    let mut blocks = BlockTable::default();
+    for n in 0..8 {
+        let pc = VirtAddr(TEXT + n * 5000);
+        blocks.push(Block { pc, len: 40, instructions: 11, bytes: Box::default() });
+    }
+    let mut chunk = Chunk::default();
+    let mut alive = vec![Asid(0)];
+    let mut next = 1;
+    chunk.push_event(Event::Switch { asid: Asid(0), thread: ThreadId(0) });
+    chunk.push_event(Event::File { file: FileId(0), path: "script".into(), len: 64 << 10 });
+    chunk.push_event(Event::Map(Map {
+        protection: Protection::READ_EXECUTE,
+        backing: reach_core::Backing::File { file: FileId(0), offset: 0 },
+        role: Role::Image,
+        ..Map::anonymous(VirtAddr(TEXT), 64 << 10)
+    }));
+    chunk.push_event(Event::Map(Map::anonymous(VirtAddr(AREA), AREA_PAGES * PAGE)));
+    for _ in 0..steps {
+        burst(&mut chunk, &blocks, &mut random);
+        let (start, pages) = (random.below(AREA_PAGES), 1 + random.below(256));
+        let len = pages.min(AREA_PAGES - start) * PAGE;
+        let span = Span { start: VirtAddr(AREA + start * PAGE), len };
+        let event = match random.below(12) {
+            0 | 1 => Event::Map(Map::anonymous(span.start, span.len)),
+            2 => Event::Unmap(span),
+            3 => Event::Protect(span, Protection::READ),
+            4 => Event::Protect(span, Protection::READ_WRITE),
+            5 => Event::Advise(span, Advice::DontNeed),
+            6 | 7 if alive.len() < 5 => {
+                alive.push(Asid(next));
+                next += 1;
+                Event::Fork { child: Asid(next - 1) }
+            }
+            8 if alive.len() > 1 => {
+                // Who runs stands last in the list.
+                chunk.push_event(Event::Exit);
+                alive.retain(|asid| Some(asid) != running(&chunk).as_ref());
+                switch(&alive, &mut random)
+            }
+            _ => switch(&alive, &mut random),
+        };
+        chunk.push_event(event);
+    }
+    Pieces::new(&format!("script-{seed}"), blocks, chunk)
+}
+
+fn running(chunk: &Chunk) -> Option<Asid> {
+    chunk.events.iter().rev().find_map(|(_, event)| match event {
+        Event::Switch { asid, .. } => Some(*asid),
+        _ => None,
+    })
+}
+
+fn switch(alive: &[Asid], random: &mut Random) -> Event {
+    let asid = alive[random.below(alive.len() as u64) as usize];
+    Event::Switch { asid, thread: ThreadId(asid.0) }
+}
+
+/// Some references, most of them near the one before.
+fn burst(chunk: &mut Chunk, blocks: &BlockTable, random: &mut Random) {
+    let mut at = AREA + random.below(AREA_PAGES * PAGE - 64);
+    for _ in 0..random.below(200) {
+        let id = BlockId(random.below(blocks.len() as u64) as u32);
+        chunk.push_fetch(id, blocks.get(id).pc);
+        for index in 0..random.below(4) as u16 {
+            if random.below(4) == 0 {
+                at = AREA + random.below(AREA_PAGES * PAGE - 64);
+            }
+            let kind = if random.below(3) == 0 { Kind::Store } else { Kind::Load };
+            chunk.refs.push(Ref::data(kind, VirtAddr(at + random.below(32)), random.below(4) as u8, index));
+        }
+    }
+}
