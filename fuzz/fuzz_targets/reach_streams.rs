@@ -11,7 +11,7 @@ use std::io::Cursor;
 #[derive(Arbitrary, Debug)]
 struct Input {
     streams: [Vec<u8>; 7],
-    counts: [u16; 4],
+    counts: [u16; 5],
 }
 
 fuzz_target!(|input: Input| {

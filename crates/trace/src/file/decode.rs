@@ -1,38 +1,16 @@
 //! A segment's bytes back to references, a chunk at a time. This is on the way of every simulation from a file.
 
 use super::Bad;
-use super::bytes::Cursor;
-use super::layout::{
-    BLOCKS, CONTROL, EVENTS, FAR_BYTES, FORMS, MAX_FORM_DATA, NEAR_BYTES, SEQUENCE, STREAMS, SegmentHeader,
-};
-use super::predict::{ADDR_MASK, FARTHEST, NEAR};
+use super::expand::{COPY, Expanded, MAX_PATH_REFS};
+use super::layout::{BLOCKS, CONTROL, EVENTS, FAR_BYTES, FORMS, NEAR_BYTES, SEQUENCE, STREAMS, SegmentHeader};
+use super::predict::{FARTHEST, NEAR};
 use super::{blocks, events};
-use reach_core::{BlockId, BlockTable, Chunk, Event, Ref};
+use reach_core::{BlockTable, Chunk, Event, Ref};
 use std::collections::VecDeque;
 use std::io;
 
-/// What decoding executes a form with.
-struct Form {
-    /// The fetch, whole; [`NO_FETCH`] for a form without a block.
-    fetch: u64,
-    block: u32,
-    /// Its first slot.
-    first: u32,
-    /// How many data references it has.
-    len: u32,
-}
-
-const NO_FETCH: u64 = u64::MAX;
-
-/// A place in a form.
-struct Slot {
-    /// Kind, size and instruction index of the reference, where a `Ref` has them; the predictor in the low bits.
-    upper_and_back: u64,
-    /// Distance from the base, as last seen.
-    step: u64,
-}
-
-/// The addresses of the last data references, modulo 2^48.
+/// The addresses of the last data references, shifted left by 16 bits: so arithmetic is modulo 2^48 by itself, and a
+/// rotation puts an address and the upper bits of its reference in their places.
 #[derive(Clone, Copy)]
 struct History {
     ring: [u64; FARTHEST + 1],
@@ -45,8 +23,7 @@ const NO_HISTORY: History = History { ring: [0; FARTHEST + 1], next: 0 };
 pub(super) struct SegmentDecoder {
     zstd: zstd::bulk::Decompressor<'static>,
     raw: [Vec<u8>; STREAMS],
-    forms: Vec<Form>,
-    slots: Vec<Slot>,
+    expanded: Expanded,
     events: VecDeque<(u32, Event)>,
     history: History,
     header: SegmentHeader,
@@ -65,8 +42,7 @@ impl SegmentDecoder {
         Ok(SegmentDecoder {
             zstd: zstd::bulk::Decompressor::new()?,
             raw: Default::default(),
-            forms: Vec::new(),
-            slots: Vec::new(),
+            expanded: Expanded::default(),
             events: VecDeque::new(),
             history: NO_HISTORY,
             header: SegmentHeader::default(),
@@ -82,8 +58,7 @@ impl SegmentDecoder {
     /// Forgets the segment.
     pub fn clear(&mut self) {
         self.raw.iter_mut().for_each(Vec::clear);
-        self.forms.clear();
-        self.slots.clear();
+        self.expanded.clear();
         self.events.clear();
         self.history = NO_HISTORY;
         self.header = SegmentHeader::default();
@@ -125,33 +100,7 @@ impl SegmentDecoder {
         for stream in [FORMS, SEQUENCE, CONTROL, NEAR_BYTES, FAR_BYTES] {
             self.decompress(stream, header, payload)?;
         }
-        let mut cursor = Cursor(&self.raw[FORMS]);
-        for _ in 0..header.forms {
-            let block = cursor.varint()?;
-            let len = cursor.u8()? as usize;
-            if len > MAX_FORM_DATA || (block == 0 && len == 0) {
-                return Err(Bad("a form of impossible length"));
-            }
-            let (fetch, block) = match block.checked_sub(1) {
-                None => (NO_FETCH, 0),
-                Some(block) if block < table.len() as u64 => {
-                    let block = BlockId(block as u32);
-                    (table.get(block).fetch().0, block.0)
-                }
-                Some(_) => return Err(Bad("a form of a block that is not defined")),
-            };
-            self.forms.push(Form { fetch, block, first: self.slots.len() as u32, len: len as u32 });
-            for _ in 0..len {
-                let (upper, predictor) = (cursor.u16()?, cursor.u8()?);
-                if !matches!(upper & 3, 1 | 2) || upper >= 1 << 14 || predictor as usize > FARTHEST {
-                    return Err(Bad("a form with an impossible reference"));
-                }
-                self.slots.push(Slot { upper_and_back: (upper as u64) << 48 | predictor as u64, step: 0 });
-            }
-        }
-        if !cursor.is_empty() {
-            return Err(Bad("more forms than announced"));
-        }
+        self.expanded.decode(&self.raw[FORMS], header, table)?;
         if (header.refs == 0) != self.raw[SEQUENCE].is_empty() {
             return Err(MISMATCH);
         }
@@ -192,50 +141,48 @@ impl SegmentDecoder {
 
     fn references(&mut self, chunk: &mut Chunk, want: usize) -> Result<(), Bad> {
         let left = (self.header.refs - self.refs) as usize;
-        let room = left.min(want + MAX_FORM_DATA + 1);
-        chunk.refs.resize(room, Ref(0));
-        chunk.fetched.reserve(room);
+        chunk.refs.reserve(left.min(want + MAX_PATH_REFS) + COPY);
+        chunk.fetched.reserve(left.min(want + MAX_PATH_REFS) + COPY);
         let sequence = &self.raw[SEQUENCE][self.sequence..];
         let control = &self.raw[CONTROL][self.control..];
         let mut escapes =
             Escapes { near: &self.raw[NEAR_BYTES][self.near..], far: &self.raw[FAR_BYTES][self.far..], lacking: false };
         let History { mut ring, mut next } = self.history;
-        let (mut at, mut read, mut executed) = (0, 0, 0);
+        let Expanded { paths, templates, blocks, entries, slots } = &mut self.expanded;
+        let (mut read, mut executed) = (0, 0);
         for number in sequence.chunks_exact(2) {
-            if at >= want {
+            if chunk.refs.len() >= want {
                 break;
             }
             executed += 1;
             let number = u16::from_le_bytes([number[0], number[1]]);
-            let form = self.forms.get(number as usize).ok_or(Bad("a form that is not defined"))?;
-            if form.fetch != NO_FETCH {
-                *chunk.refs.get_mut(at).ok_or(MISMATCH)? = Ref(form.fetch);
-                at += 1;
-                chunk.fetched.push(BlockId(form.block));
-            }
-            let len = form.len as usize;
-            let slots = &mut self.slots[form.first as usize..][..len];
-            let codes = control.get(read..read + len).ok_or(MISMATCH)?;
-            let out = chunk.refs.get_mut(at..at + len).ok_or(MISMATCH)?;
-            for ((slot, &code), out) in slots.iter_mut().zip(codes).zip(out) {
-                let back = slot.upper_and_back as usize & FARTHEST;
-                let ago = ring[next.wrapping_sub(back) & FARTHEST];
-                let base = if back == 0 { 0 } else { ago };
+            let path = paths.get(number as usize).ok_or(Bad("a form that is not defined"))?;
+            copy(&mut chunk.fetched, &blocks[path.block as usize..], path.fetches as usize);
+            let (start, data) = (chunk.refs.len(), path.data as usize);
+            copy(&mut chunk.refs, &templates[path.template as usize..], path.refs as usize);
+            let out = &mut chunk.refs[start..];
+            let codes = control.get(read..read + data).ok_or(MISMATCH)?;
+            let entries = &entries[path.entry as usize..][..data];
+            for (i, (entry, &code)) in entries.iter().zip(codes).enumerate() {
+                let now = next.wrapping_add(i);
+                let slot = &mut slots[entry.slot as usize];
+                let ago = ring[now.wrapping_sub(slot.back as usize) & FARTHEST];
+                let base = std::hint::select_unpredictable(slot.back == 0, 0, ago);
                 let change = code as i8;
-                slot.step = if change > NEAR as i8 {
-                    slot.step.wrapping_add(change as u64)
+                let step = if change > NEAR as i8 {
+                    slot.step.wrapping_add((change as u64) << 16)
                 } else {
                     escapes.step(change, base, slot.step)
                 };
-                let addr = base.wrapping_add(slot.step);
-                ring[next & FARTHEST] = addr;
-                next = next.wrapping_add(1);
-                *out = Ref(slot.upper_and_back & !ADDR_MASK | addr & ADDR_MASK);
+                slot.step = step;
+                let addr = base.wrapping_add(step);
+                ring[now & FARTHEST] = addr;
+                out[entry.place as usize] = Ref((addr | slot.upper as u64).rotate_right(16));
             }
-            at += len;
-            read += len;
+            next = next.wrapping_add(data);
+            read += data;
         }
-        if escapes.lacking {
+        if escapes.lacking || chunk.refs.len() > left {
             return Err(MISMATCH);
         }
         self.near = self.raw[NEAR_BYTES].len() - escapes.near.len();
@@ -243,9 +190,18 @@ impl SegmentDecoder {
         self.sequence += 2 * executed;
         self.control += read;
         self.history = History { ring, next };
-        chunk.refs.truncate(at);
         Ok(())
     }
+}
+
+/// Appends the first `len` of `from`, which has at least [`COPY`] more.
+#[inline(always)]
+fn copy<T: Copy>(to: &mut Vec<T>, from: &[T], len: usize) {
+    let start = to.len();
+    for copied in (0..len).step_by(COPY) {
+        to.extend_from_slice(&from[copied..][..COPY]);
+    }
+    to.truncate(start + len);
 }
 
 /// The near and the far stream, apart from the hot loop.
@@ -257,17 +213,17 @@ struct Escapes<'a> {
 }
 
 impl Escapes<'_> {
-    /// A slot's new step.
+    /// A slot's new step. Base and steps are shifted.
     #[inline(never)]
     fn step(&mut self, code: i8, base: u64, step: u64) -> u64 {
         if code == NEAR as i8 {
             if let Some((b, rest)) = self.near.split_first_chunk() {
                 self.near = rest;
-                return step.wrapping_add(i16::from_le_bytes(*b) as u64);
+                return step.wrapping_add((i16::from_le_bytes(*b) as u64) << 16);
             }
         } else if let Some((&[a, b, c, d, e, f], rest)) = self.far.split_first_chunk() {
             self.far = rest;
-            return u64::from_le_bytes([a, b, c, d, e, f, 0, 0]).wrapping_sub(base);
+            return u64::from_le_bytes([0, 0, a, b, c, d, e, f]).wrapping_sub(base);
         }
         self.lacking = true;
         step

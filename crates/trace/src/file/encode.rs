@@ -4,6 +4,7 @@ use super::forms::Forms;
 use super::layout::{
     BLOCKS, CONTROL, EVENTS, FAR_BYTES, FORMS, NEAR_BYTES, SEGMENT_HEADER, SEQUENCE, STREAMS, SegmentHeader,
 };
+use super::paths::Paths;
 use super::predict::{FAR, FARTHEST, NEAR, base, difference};
 use std::io;
 use xxhash_rust::xxh3::xxh3_64;
@@ -15,6 +16,9 @@ const LEVEL: i32 = 1;
 pub(super) struct SegmentEncoder {
     zstd: zstd::bulk::Compressor<'static>,
     pub forms: Forms,
+    paths: Paths,
+    /// The segment that was encoded last.
+    pub out: Vec<u8>,
     /// What each slot has learnt.
     steps: Vec<u64>,
     raw: [Vec<u8>; STREAMS],
@@ -23,29 +27,35 @@ pub(super) struct SegmentEncoder {
 impl SegmentEncoder {
     pub fn new() -> io::Result<SegmentEncoder> {
         let zstd = zstd::bulk::Compressor::new(LEVEL)?;
-        Ok(SegmentEncoder { zstd, forms: Forms::default(), steps: Vec::new(), raw: Default::default() })
+        Ok(SegmentEncoder {
+            zstd,
+            forms: Forms::default(),
+            paths: Paths::default(),
+            out: Vec::new(),
+            steps: Vec::new(),
+            raw: Default::default(),
+        })
     }
 
     /// Encodes what [`Forms::collect`] has just cut into forms, with block and event streams that are bytes
-    /// already. `header` has all counts but that of the forms.
-    pub fn encode(
-        &mut self,
-        blocks: &[u8],
-        events: &[u8],
-        mut header: SegmentHeader,
-    ) -> io::Result<(SegmentHeader, Vec<u8>)> {
+    /// already, to `out`. `header` has all counts but that of the forms.
+    pub fn encode(&mut self, blocks: &[u8], events: &[u8], mut header: SegmentHeader) -> io::Result<SegmentHeader> {
         self.raw.iter_mut().for_each(Vec::clear);
-        let predictors = self.forms.train();
+        let predictors = self.forms.predictors();
         self.forms.encode(&predictors, &mut self.raw[FORMS]);
-        self.raw[SEQUENCE].extend(self.forms.sequence.iter().flat_map(|id| id.to_le_bytes()));
+        self.paths.fold(&self.forms.sequence, &self.forms.list);
+        self.raw[FORMS].extend_from_slice(&self.paths.definitions);
         self.addresses(&predictors);
 
-        header.forms = self.forms.list.len() as u32;
-        let mut out = vec![0; SEGMENT_HEADER];
+        (header.forms, header.paths) = (self.forms.list.len() as u32, self.paths.count);
+        let out = &mut self.out;
+        out.clear();
+        out.resize(SEGMENT_HEADER, 0);
         for i in 0..STREAMS {
             let raw = match i {
                 BLOCKS => blocks,
                 EVENTS => events,
+                SEQUENCE => &self.paths.sequence,
                 _ => &self.raw[i],
             };
             let before = out.len();
@@ -60,7 +70,7 @@ impl SegmentEncoder {
         }
         header.checksum = xxh3_64(&out[SEGMENT_HEADER..]);
         out[..SEGMENT_HEADER].copy_from_slice(&header.encode());
-        Ok((header, out))
+        Ok(header)
     }
 
     /// The control, near and far streams.
@@ -68,25 +78,29 @@ impl SegmentEncoder {
         self.steps.clear();
         self.steps.resize(predictors.len(), 0);
         let [.., control, near, far] = &mut self.raw;
-        for &number in &self.forms.sequence {
-            let form = self.forms.list[number as usize];
+        let Forms { list, sequence, addresses, .. } = &self.forms;
+        control.resize(addresses.len(), 0);
+        let mut codes = control.iter_mut().enumerate();
+        for &number in sequence {
+            let form = list[number as usize];
             let slots = form.first..form.first + form.len;
-            for (step, &predictor) in self.steps[slots.clone()].iter_mut().zip(&predictors[slots]) {
-                let addresses = self.forms.addresses.until(control.len());
+            let slots = self.steps[slots.clone()].iter_mut().zip(&predictors[slots]);
+            for ((step, &predictor), (n, code)) in slots.zip(&mut codes) {
+                let addresses = addresses.until(n);
                 let new = addresses[FARTHEST].wrapping_sub(base(addresses, predictor));
                 let change = difference(new, *step);
                 *step = new;
-                match change {
-                    -126..=127 => control.push(change as u8),
+                *code = match change {
+                    -126..=127 => change as u8,
                     -0x8000..=0x7fff => {
-                        control.push(NEAR);
                         near.extend_from_slice(&(change as i16).to_le_bytes());
+                        NEAR
                     }
                     _ => {
-                        control.push(FAR);
                         far.extend_from_slice(&addresses[FARTHEST].to_le_bytes()[..6]);
+                        FAR
                     }
-                }
+                };
             }
         }
     }

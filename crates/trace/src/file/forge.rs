@@ -1,15 +1,13 @@
 //! Makes files with valid checksums and arbitrary streams, so that tests and fuzzers get past them to the decoders.
 
-use super::layout::{
-    CONTROL, HEADER_FIXED, MAGIC, SEGMENT_HEADER, SEQUENCE, STREAMS, SegmentHeader, VERSION, encode_index,
-};
+use super::layout::{CONTROL, HEADER_FIXED, MAGIC, SEGMENT_HEADER, STREAMS, SegmentHeader, VERSION, encode_index};
 use super::layout::{Entry, FORMS};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A file of one segment with these streams, each before compression. The header's counts agree with the streams'
-/// lengths as far as they can; `counts` are those of blocks, events, forms and fetches.
-pub fn forge(streams: [&[u8]; STREAMS], counts: [u32; 4]) -> Vec<u8> {
-    let [blocks, events, forms, fetches] = counts;
+/// lengths as far as they can; `counts` are those of blocks, events, forms, paths and fetches.
+pub fn forge(streams: [&[u8]; STREAMS], counts: [u32; 5]) -> Vec<u8> {
+    let [blocks, events, forms, paths, fetches] = counts;
     let mut file = Vec::with_capacity(HEADER_FIXED);
     file.extend(MAGIC);
     file.extend(VERSION.to_le_bytes());
@@ -22,7 +20,8 @@ pub fn forge(streams: [&[u8]; STREAMS], counts: [u32; 4]) -> Vec<u8> {
         blocks,
         events,
         forms: if streams[FORMS].is_empty() { 0 } else { forms },
-        fetches: fetches.min(streams[SEQUENCE].len() as u32 / 2),
+        paths: if streams[FORMS].is_empty() { 0 } else { paths },
+        fetches,
         loads: data,
         ..SegmentHeader::default()
     };

@@ -4,7 +4,7 @@
 
 use super::bytes::put_varint;
 use super::layout::{MAX_FORM_DATA, MAX_FORMS};
-use super::predict::{ADDR_MASK, Addresses, TRIALS, Trial};
+use super::predict::{Addresses, TRIALS, Trial};
 use reach_core::{BlockId, Ref};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -36,6 +36,8 @@ pub(super) struct Form {
     pub first: usize,
     /// How many data references it has.
     pub len: usize,
+    /// Where its block starts; 0 without one.
+    pub pc: u64,
     known: usize,
 }
 
@@ -59,7 +61,7 @@ pub(super) struct Forms {
 
 /// Hashes keys that are hashes.
 #[derive(Default)]
-struct Identity(u64);
+pub(super) struct Identity(u64);
 
 impl Hasher for Identity {
     fn write(&mut self, bytes: &[u8]) {
@@ -95,15 +97,16 @@ impl Forms {
         self.begin();
         let (mut at, mut fetch) = (0, 0);
         while at < refs.len() {
-            let block = if is_fetch(refs[at]) { fetched[fetch].0 } else { NO_BLOCK };
+            let (block, pc) = if is_fetch(refs[at]) { (fetched[fetch].0, refs[at].addr().0) } else { (NO_BLOCK, 0) };
             let from = at + (block != NO_BLOCK) as usize;
-            let len = refs[from..].iter().take(MAX_FORM_DATA).take_while(|r| !is_fetch(**r)).count();
-            let data = &refs[from..from + len];
-            let known = self.find(block, data);
-            let Some(number) = self.number(known) else { break };
+            let known = self.find(block, &refs[from..]);
+            let Some(number) = self.number(known, pc) else { break };
             self.sequence.push(number);
-            for r in data {
-                self.addresses.push(r.0 & ADDR_MASK);
+            let form = &self.known[known as usize];
+            let (len, is_settled) = (form.len, form.trials == TRIALS);
+            self.addresses.extend(&refs[from..from + len]);
+            if !is_settled {
+                self.train(known);
             }
             at = from + len;
             fetch += (block != NO_BLOCK) as usize;
@@ -113,31 +116,36 @@ impl Forms {
 
     /// The number in this segment of a known form, if there is one left for it.
     #[inline]
-    fn number(&mut self, known: u32) -> Option<u16> {
+    fn number(&mut self, known: u32, pc: u64) -> Option<u16> {
         let form = &mut self.known[known as usize];
         if form.segment != self.segment {
             if self.list.len() == MAX_FORMS {
                 return None;
             }
             (form.segment, form.number) = (self.segment, self.list.len() as u16);
-            self.list.push(Form { first: self.slots, len: form.len, known: known as usize });
+            self.list.push(Form { first: self.slots, len: form.len, pc, known: known as usize });
             self.slots += form.len;
         }
         Some(form.number)
     }
 
+    /// The form of a block, or of none, that `rest` follows.
     #[inline]
-    fn find(&mut self, block: u32, data: &[Ref]) -> u32 {
+    fn find(&mut self, block: u32, rest: &[Ref]) -> u32 {
         let place = block.wrapping_add(1) as usize;
         if place >= self.last.len() {
             self.last.resize(place + 1, 0);
         }
         if let Some(form) = self.last[place].checked_sub(1)
-            && is_form(&self.known[form as usize], &self.uppers, block, data)
+            && let guess = &self.known[form as usize]
+            && let Some((data, rest)) = rest.split_at_checked(guess.len)
+            && is_form(guess, &self.uppers, block, data)
+            && (guess.len == MAX_FORM_DATA || rest.first().is_none_or(|r| is_fetch(*r)))
         {
             return form;
         }
-        let form = self.find_or_define(block, data);
+        let len = rest.iter().take(MAX_FORM_DATA).take_while(|r| !is_fetch(**r)).count();
+        let form = self.find_or_define(block, &rest[..len]);
         self.last[place] = form + 1;
         form
     }
@@ -167,20 +175,19 @@ impl Forms {
         new
     }
 
-    /// Tries predictors on the forms that are not yet settled, and gives the best for each slot of the segment.
-    pub fn train(&mut self) -> Vec<u8> {
-        let mut at = 0;
-        for &number in &self.sequence {
-            let Form { len, known, .. } = self.list[number as usize];
-            let form = &mut self.known[known];
-            if form.trials < TRIALS {
-                form.trials += 1;
-                for (i, trial) in self.trials[form.first..form.first + len].iter_mut().enumerate() {
-                    trial.see(self.addresses.until(at + i));
-                }
-            }
-            at += len;
+    /// Tries predictors on a form that has just been executed.
+    #[cold]
+    fn train(&mut self, known: u32) {
+        let form = &mut self.known[known as usize];
+        form.trials += 1;
+        let first = self.addresses.len() - form.len;
+        for (i, trial) in self.trials[form.first..form.first + form.len].iter_mut().enumerate() {
+            trial.see(self.addresses.until(first + i));
         }
+    }
+
+    /// The best predictor for each slot of the segment.
+    pub fn predictors(&self) -> Vec<u8> {
         let mut predictors = Vec::with_capacity(self.slots);
         for form in &self.list {
             let first = self.known[form.known].first;

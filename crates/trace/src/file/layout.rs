@@ -30,10 +30,12 @@ pub(super) const FAR_BYTES: usize = 6;
 
 /// The most references in a segment.
 pub(super) const MAX_REFS: u32 = 1 << 22;
-/// The most forms in a segment: their numbers have 16 bits.
+/// The most forms and paths together in a segment: their numbers have 16 bits.
 pub(super) const MAX_FORMS: usize = 1 << 16;
 /// The most data references in a form.
 pub(super) const MAX_FORM_DATA: usize = 64;
+/// The most forms in a path.
+pub(super) const MAX_PATH_FORMS: usize = 32;
 /// The longest block or event stream of a segment, before compression. One block and one event always fit.
 pub(super) const MAX_STREAM: usize = 1 << 26;
 /// The most blocks, and the most events, in a segment.
@@ -56,6 +58,7 @@ pub(super) struct SegmentHeader {
     pub stores: u32,
     pub events: u32,
     pub forms: u32,
+    pub paths: u32,
     /// Instructions in all fetched blocks.
     pub instructions: u64,
     /// Lengths of each stream before and after compression.
@@ -79,7 +82,7 @@ impl SegmentHeader {
         {
             out.extend(n.to_le_bytes());
         }
-        out.extend([0; 4]);
+        out.extend(self.paths.to_le_bytes());
         out.extend(self.instructions.to_le_bytes());
         for (raw, stored) in self.streams {
             out.extend(raw.to_le_bytes());
@@ -116,9 +119,7 @@ impl SegmentHeader {
         for field in fields {
             *field = c.u32()?;
         }
-        if c.u32()? != 0 {
-            return Err(Bad("a segment header from a later version"));
-        }
+        header.paths = c.u32()?;
         header.instructions = c.u64()?;
         for stream in &mut header.streams {
             *stream = (c.u32()?, c.u32()?);
@@ -134,16 +135,17 @@ impl SegmentHeader {
         let consistent = self.refs <= MAX_REFS
             && self.blocks <= MAX_ITEMS
             && self.events <= MAX_ITEMS
-            && self.forms as usize <= MAX_FORMS
+            && self.forms as u64 + self.paths as u64 <= MAX_FORMS as u64
             && self.fetches as u64 + data == self.refs as u64
             && raw[BLOCKS] >= 3 * self.blocks as u64
             && raw[BLOCKS] <= MAX_STREAM as u64
             && raw[EVENTS] >= 2 * self.events as u64
             && raw[EVENTS] <= MAX_STREAM as u64
-            && raw[FORMS] >= 2 * self.forms as u64
-            && raw[FORMS] <= self.forms as u64 * (6 + 3 * MAX_FORM_DATA as u64)
+            && raw[FORMS] >= 2 * self.forms as u64 + 5 * self.paths as u64
+            && raw[FORMS]
+                <= self.forms as u64 * (6 + 3 * MAX_FORM_DATA as u64)
+                    + self.paths as u64 * (1 + 2 * MAX_PATH_FORMS as u64)
             && raw[SEQUENCE].is_multiple_of(2)
-            && raw[SEQUENCE] >= 2 * self.fetches as u64
             && raw[SEQUENCE] <= 2 * self.refs as u64
             && raw[CONTROL] == data
             && raw[NEAR_BYTES] <= 2 * data

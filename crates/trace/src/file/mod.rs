@@ -22,11 +22,14 @@ mod bytes;
 mod decode;
 mod encode;
 mod events;
+mod expand;
 #[cfg(any(test, fuzzing))]
 mod forge;
 mod forms;
+mod laws;
 mod layout;
 mod metadata;
+mod paths;
 mod predict;
 mod reader;
 #[cfg(test)]

@@ -7,8 +7,10 @@
 //!
 //! All of this is arithmetic modulo 2^48.
 
+use reach_core::Ref;
+
 /// Addresses are 48 bits.
-pub(super) const ADDR_MASK: u64 = (1 << 48) - 1;
+const ADDR_MASK: u64 = (1 << 48) - 1;
 
 /// The base is zero, so that the slot's last address is predicted. Other predictors, 1..=[`FARTHEST`], say how many
 /// data references ago the base was referred to.
@@ -33,8 +35,13 @@ impl Addresses {
     }
 
     #[inline(always)]
-    pub fn push(&mut self, addr: u64) {
-        self.0.push(addr);
+    pub fn extend(&mut self, data: &[Ref]) {
+        self.0.extend(data.iter().map(|r| r.0 & ADDR_MASK));
+    }
+
+    /// How many data references there are.
+    pub fn len(&self) -> usize {
+        self.0.len() - FARTHEST
     }
 
     /// The address of data reference number `n` and the [`FARTHEST`] before it, that number `n` last.

@@ -13,8 +13,8 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// How many references a chunk gets. A chunk of this size and the segment's streams stay in a second-level cache.
-const CHUNK_REFS: usize = 1 << 16;
+/// How many references a chunk gets: a quarter of a megabyte, which stays in a second-level cache.
+const CHUNK_REFS: usize = 1 << 15;
 
 trait Input: Read + Seek + Send {}
 impl<T: Read + Seek + Send> Input for T {}
@@ -66,6 +66,8 @@ pub struct Segment {
     pub blocks: u32,
     /// Forms: blocks with the shapes of their data references.
     pub forms: u32,
+    /// Paths: runs of forms that have a number of their own.
+    pub paths: u32,
     /// Bytes before and after compression of blocks, events, forms, sequence, control, near and far stream.
     pub streams: [(u32, u32); 7],
 }
@@ -179,6 +181,7 @@ impl Reader {
             events: h.events,
             blocks: h.blocks,
             forms: h.forms,
+            paths: h.paths,
             streams: h.streams,
         })
     }

@@ -164,8 +164,11 @@ fn loops(refs: usize, seed: u64) -> Program {
     }
     let mut chunk = Chunk::default();
     chunk.push_event(Event::Switch { asid: Asid(0), thread: ThreadId(0) });
+    let mut id = BlockId(0);
     while chunk.refs.len() < refs {
-        let id = BlockId(random.below(50) as u32);
+        // Straight on to the end of a piece of ten blocks, mostly, so that there are paths.
+        let leaves = id.0 % 10 == 9 || random.below(30) == 0;
+        id = BlockId(if leaves { random.below(5) as u32 * 10 } else { id.0 + 1 });
         chunk.push_fetch(id, table.get(id));
         for i in 0..id.0 % 5 {
             let addr = 0x7000_0000 + random.below(1 << (8 + i * 5));
@@ -209,7 +212,7 @@ proptest! {
     }
 
     #[test]
-    fn any_streams_are_decoded_or_refused(streams in vec(vec(any::<u8>(), 0..80), STREAMS), counts in any::<[u8; 4]>()) {
+    fn any_streams_are_decoded_or_refused(streams in vec(vec(any::<u8>(), 0..80), STREAMS), counts in any::<[u8; 5]>()) {
         let streams: Vec<&[u8]> = streams.iter().map(Vec::as_slice).collect();
         if let Ok(mut reader) = open(&forge(streams.try_into().unwrap(), counts.map(|c| (c % 8) as u32))) {
             drain(&mut reader);
@@ -295,6 +298,7 @@ fn mutated_streams_are_decoded_or_refused() {
     let file = write(&[program], &table, &[]);
     let mut reader = open(&file).unwrap();
     let segment = reader.segment(0).unwrap();
+    assert!(segment.paths > 0);
     let mut at = segment.at as usize + SEGMENT_HEADER;
     let streams: Vec<Vec<u8>> = segment
         .streams
@@ -305,7 +309,7 @@ fn mutated_streams_are_decoded_or_refused() {
             if raw == 0 { Vec::new() } else { zstd::bulk::decompress(bytes, raw as usize).unwrap() }
         })
         .collect();
-    let counts = [segment.blocks, segment.events, segment.forms, segment.fetches];
+    let counts = [segment.blocks, segment.events, segment.forms, segment.paths, segment.fetches];
     let mut random = Random::new(8);
     let (mut good, mut refused) = (0, 0);
     for _ in 0..4000 {

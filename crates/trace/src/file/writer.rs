@@ -5,24 +5,23 @@ use super::blocks::BlockEncoder;
 use super::encode::SegmentEncoder;
 use super::events::EventEncoder;
 use super::forms::is_fetch;
+use super::laws::{EVENT_BYTES, Laws, MAX_TEXT, text_of};
 use super::layout::{
     Entry, HEADER_FIXED, MAGIC, MAX_ITEMS, MAX_METADATA, MAX_REFS, MAX_STREAM, SegmentHeader, VERSION, encode_index,
 };
 use crate::TraceError;
-use reach_core::{BlockId, BlockTable, Chunk, Event, Kind, Ref, Remap, Span};
+use reach_core::{BlockId, BlockTable, Chunk, Event, Kind, Ref};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A segment is written when this many references have come. Forms and predictors start anew in every segment: a
-/// quarter of this costs 0.06 bytes a reference more on gcc, and four times as much gains 0.01 and loses more when the
-/// recorder is killed.
+/// A segment is written when this many references have come. Forms and addresses start anew in every segment: a quarter
+/// of this costs 0.08 bytes a reference more on gcc; four times as much gains 0.03, and loses more when the recorder is
+/// killed.
 const SEGMENT_REFS: usize = 1 << 20;
 /// A segment is also written when this many bytes of blocks or of events wait.
 const SEGMENT_BYTES: usize = 1 << 24;
-/// The longest text in an event.
-const MAX_TEXT: usize = 1 << 20;
 
 /// Writes a `.reach` trace.
 ///
@@ -40,8 +39,7 @@ pub struct Writer<W: Write> {
     blocks: BlockEncoder,
     events: Vec<(u32, Event)>,
     event_bytes: usize,
-    /// Instructions in each block so far.
-    lengths: Vec<u16>,
+    laws: Laws,
     /// References and blocks in segments already written.
     first_ref: u64,
     first_block: u32,
@@ -76,7 +74,7 @@ impl<W: Write> Writer<W> {
             blocks: BlockEncoder::default(),
             events: Vec::new(),
             event_bytes: 0,
-            lengths: Vec::new(),
+            laws: Laws::default(),
             first_ref: 0,
             first_block: 0,
             failed: false,
@@ -102,15 +100,15 @@ impl<W: Write> Writer<W> {
         if self.failed {
             return Err(self.io_error(io::Error::other("an earlier write failed, so nothing more is written")));
         }
-        check(chunk, table).map_err(|what| self.refused(what))?;
-        for id in self.lengths.len()..table.len() {
+        for id in self.laws.blocks()..table.len() {
             let block = table.get(BlockId(id as u32));
             self.blocks.put(block).map_err(|what| self.refused(what))?;
-            self.lengths.push(block.instructions);
+            self.laws.add(block);
             if self.blocks.bytes.len() >= SEGMENT_BYTES || self.blocks.count == MAX_ITEMS {
                 self.flush()?;
             }
         }
+        self.laws.check(chunk).map_err(|what| self.refused(what))?;
         let (mut at, mut fetch) = (0, 0);
         let mut events = chunk.events.iter().peekable();
         loop {
@@ -151,7 +149,8 @@ impl<W: Write> Writer<W> {
             for (before, event) in self.events.drain(..events) {
                 encoded.put(before, &event);
             }
-            let stores = self.refs[..refs].iter().filter(|r| r.kind() == Kind::Store).count();
+            let stores =
+                self.refs[..refs].iter().map(|r| (r.0 >> 48 & 3 == Kind::Store as u64) as usize).sum::<usize>();
             let header = SegmentHeader {
                 first_ref: self.first_ref,
                 first_block: self.first_block,
@@ -161,13 +160,16 @@ impl<W: Write> Writer<W> {
                 loads: (refs - fetches - stores) as u32,
                 stores: stores as u32,
                 events: encoded.count,
-                instructions: self.fetched[..fetches].iter().map(|id| self.lengths[id.0 as usize] as u64).sum(),
+                instructions: self.laws.instructions(&self.fetched[..fetches]),
                 ..Default::default()
             };
-            let (header, bytes) =
+            let header =
                 self.encoder.encode(&self.blocks.bytes, &encoded.bytes, header).map_err(|e| self.io_error(e))?;
             let at = self.at;
-            self.put(&bytes)?;
+            let bytes = std::mem::take(&mut self.encoder.out);
+            let written = self.put(&bytes);
+            self.encoder.out = bytes;
+            written?;
             self.index.push(Entry::of(&header, at));
             self.first_ref += refs as u64;
             self.first_block += header.blocks;
@@ -215,59 +217,6 @@ impl<W: Write> Writer<W> {
         let message = format!("a chunk that no trace can hold: {what}; its source is wrong");
         self.io_error(io::Error::new(io::ErrorKind::InvalidInput, message))
     }
-}
-
-/// About the most that an event takes, texts apart.
-const EVENT_BYTES: usize = 64;
-
-fn text_of(event: &Event) -> &str {
-    match event {
-        Event::File { path, .. } | Event::Exec { path } => path,
-        Event::Phase(name) => name,
-        _ => "",
-    }
-}
-
-/// The laws of a chunk.
-fn check(chunk: &Chunk, table: &BlockTable) -> Result<(), &'static str> {
-    let mut fetched = chunk.fetched.iter();
-    for r in &chunk.refs {
-        if is_fetch(*r) {
-            let id = fetched.next().ok_or("more fetches than blocks")?;
-            if id.0 as usize >= table.len() {
-                return Err("a fetch of a block that is not in the table");
-            }
-            if *r != table.get(*id).fetch() {
-                return Err("a fetch from elsewhere than its block");
-            }
-        } else if r.0 >> 62 != 0 || r.0 >> 48 & 3 == 3 {
-            return Err("a reference of no known kind");
-        }
-    }
-    if fetched.next().is_some() {
-        return Err("more blocks than fetches");
-    }
-    let overflows = |span: &Span| span.start.0.checked_add(span.len).is_none();
-    let mut last = 0;
-    for (before, event) in &chunk.events {
-        if *before < last || *before as usize > chunk.refs.len() {
-            return Err("events out of order");
-        }
-        last = *before;
-        let wrong = match event {
-            Event::Map(map) => overflows(&map.span),
-            Event::Unmap(span) | Event::Protect(span, _) | Event::Advise(span, _) => overflows(span),
-            Event::Remap(Remap { from, to, .. }) => overflows(from) || overflows(to),
-            _ => false,
-        };
-        if wrong {
-            return Err("an event beyond the address space");
-        }
-        if text_of(event).len() > MAX_TEXT {
-            return Err("an event with a text of more than a megabyte");
-        }
-    }
-    Ok(())
 }
 
 const _: () = assert!(2 * SEGMENT_BYTES + MAX_TEXT < MAX_STREAM && SEGMENT_REFS < MAX_REFS as usize);
