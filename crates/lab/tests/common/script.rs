@@ -78,7 +78,7 @@ fn burst(chunk: &mut Chunk, blocks: &BlockTable, random: &mut Random) {
     let mut at = AREA + random.below(AREA_PAGES * PAGE - 64);
     for _ in 0..random.below(200) {
         let id = BlockId(random.below(blocks.len() as u64) as u32);
-        chunk.push_fetch(id, blocks.get(id).pc);
+        chunk.push_fetch(id, blocks.get(id));
         for index in 0..random.below(4) as u16 {
             if random.below(4) == 0 {
                 at = AREA + random.below(AREA_PAGES * PAGE - 64);
