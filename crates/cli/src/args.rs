@@ -45,7 +45,7 @@ pub enum Verb {
 /// One pass over the program feeds every machine and system. For each machine, a table says what translation costs
 /// under each system; speedups are relative to the first system named.
 #[derive(Args)]
-#[command(after_help = examples::COMPARE)]
+#[command(after_help = examples::COMPARE, override_usage = examples::COMPARE_USAGE)]
 pub struct CompareArgs {
     /// A machine: a preset, or a file that ends with .toml; may be given several times
     ///
@@ -68,7 +68,7 @@ pub struct CompareArgs {
 /// Groups of numbers: what the program did, where its cycles went, TLBs and walks with the factors of WCPI, page
 /// faults by kind, memory, caches, and the processes one by one.
 #[derive(Args)]
-#[command(after_help = examples::RUN)]
+#[command(after_help = examples::RUN, override_usage = examples::RUN_USAGE)]
 pub struct RunArgs {
     /// The machine: a preset, or a file that ends with .toml
     ///
@@ -104,10 +104,10 @@ pub struct ProgramArgs {
     /// A made-up program; `reach program list` shows all
     #[arg(short, long, value_name = "NAME[:KEY=VALUE,…]", value_parser = values::program, help_heading = "Program")]
     pub program: Option<String>,
-    /// A program to run and capture, with its arguments
+    /// After --, a program to run and capture, with its arguments
     ///
     /// It runs under QEMU, with all its children. Its input, output and exit status are left alone.
-    #[arg(last = true, value_name = "PROG ARGS", value_hint = ValueHint::CommandWithArguments, help_heading = "Program")]
+    #[arg(last = true, value_name = "PROG", value_hint = ValueHint::CommandWithArguments, help_heading = "Program")]
     pub command: Vec<OsString>,
 }
 
@@ -182,7 +182,7 @@ pub enum Format {
 
 /// Capture a program once, to replay it anywhere
 #[derive(Args)]
-#[command(after_help = examples::RECORD)]
+#[command(after_help = examples::RECORD, override_usage = examples::RECORD_USAGE)]
 pub struct RecordArgs {
     /// The trace to write
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -193,8 +193,8 @@ pub struct RecordArgs {
     /// Stop recording after so many references; the program goes on to its end
     #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
     pub limit: Option<u64>,
-    /// The program to run and capture, with its arguments
-    #[arg(last = true, required = true, value_name = "PROG ARGS", value_hint = ValueHint::CommandWithArguments)]
+    /// After --, the program to run and capture, with its arguments
+    #[arg(last = true, required = true, value_name = "PROG", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 }
 

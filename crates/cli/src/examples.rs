@@ -1,4 +1,4 @@
-//! Examples at the end of help texts.
+//! Usage lines and examples of help texts.
 
 /// `reach`.
 pub const REACH: &str = "\
@@ -7,6 +7,12 @@ Examples:
   reach compare --machine zen4 --machine sapphire-rapids --program gups:bytes=4G
   reach record -o gcc.reach -- gcc -O2 -c file.c
   reach run --machine zen4 --system base --trace gcc.reach";
+
+/// How to call `reach compare`.
+pub const COMPARE_USAGE: &str = "\
+reach compare [OPTIONS] -- PROG [ARGS]…
+       reach compare [OPTIONS] --trace FILE
+       reach compare [OPTIONS] --program NAME[:KEY=VALUE,…]";
 
 /// `reach compare`.
 pub const COMPARE: &str = "\
@@ -25,12 +31,21 @@ Examples:
 Exit status: 0 done, 1 the run failed, 2 usage; the program's own where it failed,
 and 128 + N where signal N killed it.";
 
+/// How to call `reach run`.
+pub const RUN_USAGE: &str = "\
+reach run [OPTIONS] -- PROG [ARGS]…
+       reach run [OPTIONS] --trace FILE
+       reach run [OPTIONS] --program NAME[:KEY=VALUE,…]";
+
 /// `reach run`.
 pub const RUN: &str = "\
 Examples:
   reach run -- python3 -c 'print(sum(range(10**6)))'
   reach run -m alpha-21264 -s base --program matrix:n=1000
   reach run --timing inorder --trace gcc.reach";
+
+/// How to call `reach record`.
+pub const RECORD_USAGE: &str = "reach record [OPTIONS] -o FILE -- PROG [ARGS]…";
 
 /// `reach record`.
 pub const RECORD: &str = "\

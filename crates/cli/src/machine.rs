@@ -25,7 +25,7 @@ pub fn machine(verb: MachineVerb, quiet: bool) -> Done {
 fn show(spec: &str) -> Result<String, Failure> {
     let resolved = machine::resolve(spec).map_err(Failure::failed)?;
     let rows = machine::show(spec).map_err(Failure::failed)?;
-    let mut out = format!("{}: {}\n\n", resolved.name, resolved.about);
+    let mut out = text::definitions([(resolved.name.as_str(), resolved.about.as_str())]) + "\n";
     let mut tags: Vec<Tag> = rows.iter().map(|row| row.tag).collect();
     let mut facts = Vec::new();
     let mut section = String::new();
@@ -36,7 +36,8 @@ fn show(spec: &str) -> Result<String, Failure> {
             facts.push([section.clone(), String::new(), String::new(), String::new()]);
         }
         let value = row.value.replace('+', " + ");
-        let value = if row.unit.is_empty() { value } else { format!("{value} {}", row.unit) };
+        let unit = if value == "1" { row.unit.trim_end_matches('s') } else { row.unit };
+        let value = if unit.is_empty() { value } else { format!("{value} {unit}") };
         facts.push([format!("  {key}"), value, row.tag.symbol().into(), row.why]);
     }
     out += &text::columns(["key", "value", "tag", "why"], facts);

@@ -46,11 +46,6 @@ impl Program {
         }
     }
 
-    /// Whether it runs now.
-    pub fn is_live(&self) -> bool {
-        matches!(self, Program::Live(_))
-    }
-
     /// Waits for the end of a live program, remarks on its capture, and gives the exit status that follows from its
     /// own.
     pub fn end(self, quiet: bool) -> Result<u8, Failure> {

@@ -2,8 +2,7 @@
 
 use crate::args::Timing;
 use crate::experiment::Finished;
-use crate::table::{self, TRANSLATION};
-use crate::{text, units};
+use crate::{table, text, units};
 use reach_core::{Label, PageShift};
 use reach_hardware::config::Tlb;
 use reach_lab::machine::Resolved;
@@ -54,7 +53,7 @@ impl Sheet {
     }
 
     fn fact(&mut self, name: &str, value: impl AsRef<str>, remark: impl AsRef<str>) {
-        let line = format!("  {name:<32}{:>18}  {}", value.as_ref(), remark.as_ref());
+        let line = format!("  {name:<28}{:>15}  {}", value.as_ref(), remark.as_ref());
         self.0 += line.trim_end();
         self.0.push('\n');
     }
@@ -77,15 +76,15 @@ fn cycles(sheet: &mut Sheet, tally: &Tally) {
     sheet.count("all", all, format!("{:.2} an instruction", all as f64 / instructions.max(1) as f64));
     let meaning = |label| match label {
         Label::Compute => "executing instructions",
-        Label::Cache => "waiting for caches and memory",
-        Label::L2TlbHit => "TLB misses that a later level held",
+        Label::Cache => "caches and memory",
+        Label::L2TlbHit => "hits in later TLB levels",
         Label::Walk => "page walks",
         Label::Handler => "TLB miss handlers",
-        Label::Copy => "copying pages to promote them",
+        Label::Copy => "copying for promotion",
         Label::Remap => "remapping and shootdowns",
-        Label::Fault => "page faults, zeroing included",
+        Label::Fault => "page faults and zeroing",
         Label::Daemon => "daemons",
-        Label::ItlbStall => "front end waiting for translation",
+        Label::ItlbStall => "front end stalled",
     };
     for label in Label::ALL {
         let cycles = tally.ledger.of(label).0;
@@ -94,11 +93,8 @@ fn cycles(sheet: &mut Sheet, tally: &Tally) {
             sheet.count(label.name(), cycles, format!("{share:>5.1} %  {}", meaning(label)));
         }
     }
-    let names: Vec<_> = TRANSLATION.iter().filter(|&&l| tally.ledger.of(l).0 > 0).map(|l| l.name()).collect();
-    if !names.is_empty() {
-        let share = 100.0 * table::translation(tally);
-        sheet.fact("translation", "", format!("{share:>5.1} %  {}", names.join(" + ")));
-    }
+    let share = 100.0 * table::translation(tally);
+    sheet.fact("translation", "", format!("{share:>5.1} %  TLB hits, walks, stalls"));
 }
 
 fn translation(sheet: &mut Sheet, tally: &Tally, timing: Timing) {
@@ -106,16 +102,16 @@ fn translation(sheet: &mut Sheet, tally: &Tally, timing: Timing) {
     sheet.group("translation");
     let mut count = |name: &str, n: u64| {
         let per = 1000.0 * n as f64 / c.instructions.max(1) as f64;
-        sheet.count(name, n, format!("{} per 1000 instructions", units::decimal(per, 3)));
+        sheet.count(name, n, format!("{} per 1000 instr", units::decimal(per, 3)));
     };
-    count("first-level misses of fetches", h.l1i_tlb_misses);
-    count("first-level misses of data", h.l1d_tlb_misses);
+    count("L1 misses of fetches", h.l1i_tlb_misses);
+    count("L1 misses of data", h.l1d_tlb_misses);
     count("held by a later level", h.l2_tlb_hits());
     count("walks", h.walks());
     count("walks for fetches", h.walks_fetch);
     count("walks for data", h.walks_data);
     count("walks that ended in a fault", h.walks_faulting);
-    let estimated = if timing == Timing::Counts { "estimated, at a fixed cost an entry" } else { "" };
+    let estimated = if timing == Timing::Counts { "estimated: fixed cost an entry" } else { "" };
     sheet.count("page-table entries read", h.walk_accesses, "");
     sheet.count("walk cycles", h.walk_cycles, estimated);
     sheet.count("dirty bits set", h.dirty_updates, "");
@@ -138,16 +134,16 @@ fn faults(sheet: &mut Sheet, outcome: &Outcome) {
     let os = &outcome.os;
     sheet.group("page faults");
     sheet.count("all", os.page_faults, "");
-    sheet.some("first touch of anonymous memory", os.anonymous_faults);
+    sheet.some("first touch, anonymous", os.anonymous_faults);
     sheet.some("answered with the zero page", os.zero_page_faults);
-    sheet.some("first touch of files", os.file_faults);
+    sheet.some("first touch, files", os.file_faults);
     sheet.some("copy on write", os.cow_faults);
-    sheet.some("stores to shared files, noticed", os.write_notify_faults);
+    sheet.some("shared-file store, noticed", os.write_notify_faults);
     sheet.some("nothing to do", os.spurious_faults);
     sheet.some("that waited for a file", os.major_faults);
     sheet.some("pages mapped around faults", os.fault_around_pages);
     sheet.some("references to no mapping", os.stray);
-    sheet.some("forbidden references let through", os.violations);
+    sheet.some("forbidden, let through", os.violations);
 }
 
 fn memory(sheet: &mut Sheet, outcome: &Outcome) {

@@ -16,7 +16,7 @@ pub fn program(verb: ProgramVerb) -> Done {
 }
 
 fn show(program: &Description) -> String {
-    let mut out = format!("{}: {}\n\n", program.name, program.purpose);
+    let mut out = text::definitions([(program.name, program.purpose)]) + "\n";
     let rows =
         program.parameters.iter().map(|p| [p.name.into(), p.default.into(), p.kind.to_string(), p.meaning.into()]);
     out += &text::columns(["parameter", "default", "takes", "meaning"], rows);

@@ -19,7 +19,7 @@ fn show(system: &Resolved) -> String {
     let Some(description) = list().iter().find(|description| description.name == system.name()) else {
         return String::new();
     };
-    let mut out = format!("{}: {}\n\n", description.name, description.summary);
+    let mut out = text::definitions([(description.name, description.summary)]) + "\n";
     if description.settings.is_empty() {
         return out + "It has no options.\n";
     }

@@ -6,8 +6,11 @@ use crate::{text, units};
 use reach_core::Label;
 use reach_lab::{Outcome, Report, Tally, Value};
 
+/// The room for names beside the numbers.
+const NAME: usize = 20;
+
 /// Labels of cycles that are address translation.
-pub const TRANSLATION: [Label; 4] = [Label::L2TlbHit, Label::Walk, Label::Handler, Label::ItlbStall];
+const TRANSLATION: [Label; 4] = [Label::L2TlbHit, Label::Walk, Label::Handler, Label::ItlbStall];
 
 /// What was compared, a table for each machine, and how long it took.
 pub fn comparison(finished: &Finished) -> String {
@@ -44,7 +47,8 @@ pub fn heading(report: &Report) -> String {
 fn block(outcomes: &[Outcome]) -> String {
     let machine = outcomes[0].machine.as_str();
     // A machine with many differences gets a line of its own.
-    let (line_above, corner) = if machine.len() > 24 { (format!("{machine}\n"), "") } else { (String::new(), machine) };
+    let (line_above, corner) =
+        if machine.len() > NAME { (format!("{machine}\n"), "") } else { (String::new(), machine) };
     let header =
         [corner, "L2 TLB misses\nper 1000 instr", "WCPI", "translation\n% of cycles", "faults", "memory", "speedup"];
     line_above + &text::numbers(header, outcomes.iter().map(|outcome| line(outcome, &outcomes[0])))
@@ -54,7 +58,7 @@ fn line(outcome: &Outcome, first: &Outcome) -> [String; 7] {
     let Tally { counts, hardware, .. } = &outcome.total;
     let instructions = counts.instructions.max(1) as f64;
     [
-        outcome.system.clone(),
+        broken(&outcome.system),
         units::decimal(1000.0 * hardware.walks() as f64 / instructions, 2),
         units::decimal(hardware.walk_cycles as f64 / instructions, 3),
         units::percent(translation(&outcome.total)),
@@ -62,6 +66,11 @@ fn line(outcome: &Outcome, first: &Outcome) -> [String; 7] {
         units::memory(outcome.os.resident_bytes.peak),
         format!("{:.2}", cycles(first) as f64 / cycles(outcome).max(1) as f64),
     ]
+}
+
+/// A long system, over several lines: an option on each.
+fn broken(system: &str) -> String {
+    if system.len() <= NAME { system.to_owned() } else { system.replacen(':', ":\n  ", 1).replace(',', ",\n  ") }
 }
 
 fn cycles(outcome: &Outcome) -> u64 {
@@ -85,15 +94,14 @@ fn overhead(report: &Report, machine: &str) -> Option<f64> {
 pub fn closing(finished: &Finished) -> String {
     let report = &finished.report;
     let (verb, spent) = if finished.live { ("captured", report.elapsed) } else { ("read", report.reading) };
-    let simulations = report.outcomes.len();
-    let references = report.counts.references() as f64 * simulations as f64;
-    let rate = references / report.simulating.as_secs_f64().max(1e-9);
+    let simulations = report.outcomes.len().max(1) as u32;
+    let each = report.simulating / simulations;
     format!(
-        "{verb} in {}, {} in {} ({} references/s{})\n",
+        "{verb} in {}; {}, {} and {} references/s{}\n",
         units::time(spent),
-        units::plural(simulations as u64, "simulation", "simulations"),
-        units::time(report.simulating),
-        units::short(rate),
+        units::plural(simulations.into(), "simulation", "simulations"),
+        units::time(each),
+        units::short(report.counts.references() as f64 / each.as_secs_f64().max(1e-9)),
         if simulations > 1 { " each" } else { "" },
     )
 }

@@ -35,9 +35,7 @@ pub fn numbers<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item =
     });
     for (i, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, if i == N - 1 { 0 } else { 2 }));
-        if i == 0 {
-            column.set_delimiter(',');
-        } else {
+        if i > 0 {
             column.set_cell_alignment(CellAlignment::Right);
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
@@ -51,8 +49,8 @@ fn plain() -> Table {
     table
 }
 
-/// No column but the last is wider than this.
-const COLUMN: u16 = 28;
+/// No column between the first and the last is wider than this.
+const COLUMN: u16 = 26;
 
 fn finish(mut table: Table) -> String {
     let last = table.column_count().saturating_sub(1);
@@ -60,8 +58,8 @@ fn finish(mut table: Table) -> String {
     for (i, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, if i == last { 0 } else { 2 }));
         if i != last {
-            let width = widths[i] + 2;
-            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width.min(COLUMN))));
+            let width = if i == 0 { widths[i] } else { widths[i].min(COLUMN) };
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width + 2)));
         }
     }
     lines(&table)

@@ -65,6 +65,7 @@ pub fn decimal(x: f64, decimals: usize) -> String {
 pub fn time(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     match seconds {
+        s if s < 0.0005 => "<1 ms".into(),
         s if s < 0.0995 => format!("{:.0} ms", 1000.0 * s),
         s if s < 9.995 => format!("{s:.2} s"),
         s if s < 99.95 => format!("{s:.1} s"),
@@ -101,8 +102,8 @@ mod tests {
         );
         assert_eq!([0.0, 0.098, 1.0].map(percent), ["0 %", "9.8 %", "100.0 %"]);
         assert_eq!(
-            [0.007, 0.4, 14.23, 200.0].map(|s| time(Duration::from_secs_f64(s))),
-            ["7 ms", "0.40 s", "14.2 s", "3 min 20 s"]
+            [0.0, 0.007, 0.4, 14.23, 200.0].map(|s| time(Duration::from_secs_f64(s))),
+            ["<1 ms", "7 ms", "0.40 s", "14.2 s", "3 min 20 s"]
         );
         assert_eq!(plural(1, "process", "processes"), "1 process");
     }

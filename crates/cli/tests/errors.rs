@@ -1,0 +1,288 @@
+//! What goes wrong says what, where, and what to do, with the right exit status; and nothing is lost.
+
+#[allow(dead_code)]
+mod common;
+
+use common::{failure, folder, path, raw, reach, stderr, stdout};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Stdio;
+use tempfile::TempDir;
+
+#[test]
+fn mistakes_of_usage_name_what_is_near() {
+    let touch = ["-p", "touch:bytes=1M"];
+    let cases: &[(&[&str], &str)] = &[
+        (&["-m", "skylake"], "did you mean skylake-e3-1240v5?"),
+        (&["-m", "quux"], "`reach machine list` lists them all"),
+        (&["-m", "zen4:tlb.l2d.entires=512"], "did you mean tlb.l2d.entries"),
+        (&["-m", "zen4:tlb.l2d.entries=many"], "tlb.l2d.entries"),
+        (&["-m", "zen4:tlb.l2d.entries=1000"], "power-of-two number of sets"),
+        (&["-m", "zen4:tlb"], "key=value"),
+        (&["-s", "linux-tph"], "did you mean \"linux-thp\"?"),
+        (&["-s", "linux-thp:enable=always"], "did you mean \"enabled\"?"),
+        (&["-s", "linux-thp:enabled=perhaps"], "always or madvise or never"),
+        (&["-s", "linux-thp:enabled"], "key=value"),
+        (&["--timing", "outoforder"], "possible values: counts, inorder"),
+        (&["--format", "xml"], "possible values: table, jsonl, csv"),
+        (&["--memory", "lots"], "such as 512M, 16G or 1T"),
+        (&["--limit", "0"], "give a count from 1"),
+        (&["--threads", "0"], "0 is not in 1..=1024"),
+        (&["--fragment", "order=9"], "scattered is missing"),
+        (&["--fragment", "scattered=1.5"], "from 0 to 1"),
+        (&["--machines", "zen4"], "--machine"),
+        (&["--", "true"], "cannot be used with"),
+        (&["--force"], "--record"),
+    ];
+    for (args, part) in cases {
+        let (status, text) = failure(&[&["compare"], &touch[..], args].concat());
+        assert_eq!(status, 2, "{args:?}: {text}");
+        assert!(text.starts_with("reach: ") && text.contains(part), "{args:?}: {text}");
+    }
+    for (args, part) in [
+        (&["compare"][..], "-- PROG [ARGS]…"),
+        (&["compare", "-p", "gusp"], "did you mean `gups`?"),
+        (&["compare", "-p", "gups:update=5"], "did you mean `updates`?"),
+        (&["compare", "-p", "gups:updates=few"], "give count"),
+        (&["program", "show", "gusp"], "did you mean `gups`?"),
+        (&["machine", "show", "zen6"], "did you mean"),
+        (&["system", "show", "bsae"], "did you mean \"base\"?"),
+        (&["record", "--", "true"], "--output <FILE>"),
+        (&["record", "-o", "x.reach"], "PROG"),
+        (&["comprae"], "'compare'"),
+        (&["compare", "gcc", "-c", "x.c"], "-- PROG [ARGS]…"),
+    ] {
+        let (status, text) = failure(args);
+        assert_eq!(status, 2, "{args:?}: {text}");
+        assert!(text.starts_with("reach: ") && text.contains(part), "{args:?}: {text}");
+    }
+}
+
+#[test]
+fn simulations_that_cannot_be_say_why() {
+    for (args, part) in [
+        (&["-m", "zen4", "-s", "base", "--memory", "64M", "-p", "touch:bytes=256M"][..], "give it more with --memory"),
+        (&["-m", "zen4", "-s", "base", "--memory", "64K", "-p", "touch"], "give --memory from"),
+        (&["-m", "/no/such/machine.toml", "-p", "touch"], "No such file"),
+    ] {
+        let (status, text) = failure(&[&["compare"], args].concat());
+        assert!(status == 1 || text.contains("machine.toml") && status == 2, "{args:?}: {status} {text}");
+        assert!(text.starts_with("reach: ") && text.contains(part), "{args:?}: {text}");
+        assert!(!text.contains('\n') || text.trim_end().lines().count() <= 3, "{text}");
+    }
+}
+
+#[test]
+fn machine_files_are_checked() {
+    let folder = folder();
+    let (good, bad) = (path(&folder, "good.toml"), path(&folder, "bad.toml"));
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines/zen4.toml")).unwrap();
+    std::fs::write(&good, &text).unwrap();
+    std::fs::write(&bad, text.replacen("entries = [", "entries = [-", 1)).unwrap();
+    assert_eq!(stdout(&["machine", "check", &good]), format!("{good}: good\n"));
+    let output = reach(&["machine", "check", &good, &bad, "/no/such/file"]).output().unwrap();
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("bad.toml: line ") && text.contains("No such file"), "{text}");
+}
+
+#[test]
+fn bytes_that_are_no_trace_are_refused_by_every_verb() {
+    let folder = folder();
+    let file = |name: &str, content: &[u8]| {
+        let path = path(&folder, name);
+        std::fs::write(&path, content).unwrap();
+        path
+    };
+    let trace = recorded(&folder, "whole.reach");
+    let whole = std::fs::read(&trace).unwrap();
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 0x40;
+    let random: Vec<u8> = (0u32..10_000).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    for (path, part) in [
+        (file("empty", b""), "the file is empty"),
+        (file("random", &random), "no trace that Reach knows"),
+        (file("short", &whole[..20]), "cut short"),
+        (file("flipped", &flipped), "damaged"),
+        (file("machine.toml", b"name = 1\n"), "no trace that Reach knows"),
+        (folder.path().to_str().unwrap().to_owned(), "directory"),
+        ("/no/such/file".to_owned(), "No such file"),
+    ] {
+        let out = common::path(&folder, "out.reach");
+        let verbs: [&[&str]; 4] = [
+            &["trace", "check", &path],
+            &["trace", "convert", "--force", &path, "-o", &out],
+            &["trace", "dump", &path],
+            &["compare", "-m", "zen4", "-s", "base", "--trace", &path],
+        ];
+        for verb in verbs {
+            let output = reach(verb).output().unwrap();
+            let text = stderr(&output);
+            assert_eq!(output.status.code(), Some(1), "{verb:?}: {text}");
+            assert!(text.contains(part) && text.contains(&path) && !text.contains("panicked"), "{verb:?}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_recording_without_an_end_is_told_and_repaired() {
+    let folder = folder();
+    let (trace, whole) = (recorded(&folder, "cut.reach"), path(&folder, "whole.reach"));
+    let bytes = std::fs::read(&trace).unwrap();
+    std::fs::write(&trace, &bytes[..bytes.len() - 30]).unwrap();
+    let (status, text) = failure(&["trace", "check", &trace]);
+    assert!(status == 1 && text.contains("`reach trace convert`"), "{text}");
+    let args = ["compare", "-m", "zen4", "-s", "base", "-f", "csv", "-t"];
+    let cut = stdout(&[&args[..], &[&trace]].concat());
+    reach(&["trace", "convert", &trace, "-o", &whole]).assert().success();
+    assert!(stdout(&["trace", "check", &whole]).contains("good"));
+    assert_eq!(stdout(&[&args[..], &[&whole]].concat()), cut);
+}
+
+#[test]
+fn files_are_not_replaced_by_accident() {
+    let folder = folder();
+    let trace = recorded(&folder, "kept.reach");
+    let before = std::fs::read(&trace).unwrap();
+    for args in [
+        &["compare", "-m", "zen4", "-s", "base", "-p", "touch:bytes=1M", "--record", &trace][..],
+        &["record", "-o", &trace, "--", "/bin/true"],
+        &["trace", "convert", &trace, "-o", &trace],
+    ] {
+        let (status, text) = failure(args);
+        assert!(status == 2 && text.contains("exists already") && text.contains("--force"), "{args:?}: {text}");
+    }
+    // What can be known to fail fails before the file is touched.
+    for args in [
+        &["record", "--force", "-o", &trace, "--", "/no/such/program"][..],
+        &["compare", "--force", "--record", &trace, "-t", "/no/such/trace"],
+        &["trace", "convert", "--force", &trace, "-o", &trace],
+    ] {
+        assert_eq!(failure(args).0, 1, "{args:?}");
+    }
+    assert_eq!(std::fs::read(&trace).unwrap(), before);
+}
+
+#[test]
+fn results_that_cannot_be_written_fail() {
+    let args = ["compare", "-m", "zen4", "-s", "base", "-p", "touch:bytes=1M"];
+    let (status, text) = failure(&[&args[..], &["-o", "/no/such/folder/file"]].concat());
+    assert_eq!((status, text.as_str()), (1, "reach: /no/such/folder/file: No such file or directory\n"));
+    let (status, text) = failure(&[&args[..], &["-o", "/dev/full"]].concat());
+    assert!(status == 1 && text.contains("/dev/full: the disk is full; make room"), "{text}");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = raw(&args).stdout(full).stderr(Stdio::piped()).output().unwrap();
+    assert!(output.status.code() == Some(1) && stderr(&output).contains("standard output"), "{}", stderr(&output));
+    // Results of before stay until there are new ones.
+    let folder = folder();
+    let results = path(&folder, "results");
+    std::fs::write(&results, "before").unwrap();
+    assert_eq!(failure(&["compare", "-s", "base", "-t", "/no/such/trace", "-o", &results]).0, 1);
+    assert_eq!(std::fs::read_to_string(&results).unwrap(), "before");
+    assert_eq!(stdout(&[&args[..], &["-o", &results]].concat()), "");
+    assert!(std::fs::read_to_string(&results).unwrap().starts_with("touch"));
+}
+
+#[test]
+fn whoever_stops_reading_is_no_error() {
+    let folder = folder();
+    let trace = recorded(&folder, "t.reach");
+    for args in [
+        &["trace", "dump", &trace][..],
+        &["machine", "show", "zen4"],
+        &["compare", "-m", "zen4", "-s", "base", "-p", "touch:bytes=1M", "-f", "jsonl"],
+        &["--help"],
+    ] {
+        let mut child = raw(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{args:?}");
+    }
+}
+
+#[test]
+fn a_full_disk_costs_neither_results_nor_what_was_recorded() {
+    let folder = folder();
+    let Some(disk) = SmallDisk::mount(&folder) else { return };
+    let trace = disk.0.join("t.reach").to_str().unwrap().to_owned();
+    let args = ["compare", "-m", "zen4", "-s", "base", "-p", "gups:updates=4M", "-q", "--record", &trace];
+    let output = reach(&args).output().unwrap();
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("t.reach: the disk is full") && text.contains("recorded before is kept"), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("\nbase "), "the results are there all the same");
+    let rows = stdout(&["compare", "-m", "zen4", "-s", "base", "-t", &trace, "-f", "csv"]);
+    let loads = rows.lines().find(|row| row.contains(",loads,")).unwrap().rsplit(',').next().unwrap();
+    assert!(loads.parse::<u64>().unwrap() > 100_000, "{loads}");
+}
+
+/// A file system of four megabytes.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    fn mount(folder: &TempDir) -> Option<SmallDisk> {
+        let at = folder.path().join("disk");
+        std::fs::create_dir(&at).unwrap();
+        let mount =
+            std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=4M", "tmpfs"]).arg(&at).output();
+        match mount {
+            Ok(output) if output.status.success() => Some(SmallDisk(at)),
+            _ => {
+                eprintln!("skipped: no right to mount a small disk");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn what_capturing_needs_is_named_when_it_is_missing() {
+    let folder = folder();
+    let emulator = path(&folder, "qemu-x86_64");
+    std::fs::write(&emulator, "#!/bin/sh\necho 'usage: qemu-x86_64 [options] program'\n").unwrap();
+    std::fs::set_permissions(&emulator, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let empty = path(&folder, "empty");
+    let run = |variables: &[(&str, &str)], program: &str| {
+        let mut command = reach(&["compare", "-m", "zen4", "-s", "base", "--", program]);
+        command.envs(variables.iter().copied());
+        let output = command.output().unwrap();
+        assert!(output.stdout.is_empty());
+        (output.status.code().unwrap(), stderr(&output))
+    };
+    for (variables, program, part) in [
+        (&[("REACH_QEMU", emulator.as_str())][..], "/bin/true", "built without plugins"),
+        (&[("REACH_QEMU", "/no/such/qemu")], "/bin/true", "/no/such/qemu"),
+        (&[("PATH", &empty), ("HOME", &empty), ("XDG_CACHE_HOME", &empty)], "/bin/true", "no qemu-x86_64 found"),
+        (&[], "/no/such/program", "no such program"),
+        (&[], "no-such-program-anywhere", "no such program in PATH"),
+        (&[], "/etc/passwd", "/etc/passwd"),
+        (&[], "/tmp", "/tmp"),
+    ] {
+        // An emulator that the environment names is found in every PATH.
+        if part.starts_with("no qemu") && std::env::var_os("REACH_QEMU").is_some() {
+            continue;
+        }
+        let (status, text) = run(variables, program);
+        assert_eq!(status, 1, "{variables:?} {program}: {text}");
+        assert!(text.starts_with("reach: ") && text.contains(part), "{variables:?} {program}: {text}");
+    }
+    if common::can_capture() {
+        let (status, text) = run(&[("REACH_PLUGIN", "/no/such/plugin.so")], "/bin/true");
+        assert!(status == 1 && text.contains("/no/such/plugin.so"), "{text}");
+    }
+}
+
+/// A trace of some three segments.
+fn recorded(folder: &TempDir, name: &str) -> String {
+    let trace = path(folder, name);
+    let args = ["compare", "-q", "-m", "zen4", "-s", "ideal", "-p", "gups:bytes=1M,updates=900000", "--record", &trace];
+    reach(&args).assert().success();
+    trace
+}

@@ -1,0 +1,101 @@
+//! What people read before they begin: help, lists, manual pages and completions.
+
+#[allow(dead_code)]
+mod common;
+
+use common::{failure, folder, path, reach, stdout};
+
+const VERBS: [&[&str]; 17] = [
+    &[],
+    &["compare"],
+    &["run"],
+    &["record"],
+    &["trace"],
+    &["trace", "info"],
+    &["trace", "check"],
+    &["trace", "dump"],
+    &["trace", "convert"],
+    &["machine"],
+    &["machine", "list"],
+    &["machine", "show"],
+    &["machine", "check"],
+    &["system"],
+    &["system", "show"],
+    &["program"],
+    &["program", "show"],
+];
+
+#[test]
+fn help_is_as_reviewed() {
+    for verb in VERBS {
+        let help = stdout(&[verb, &["--help"]].concat());
+        let name = if verb.is_empty() { "reach".to_owned() } else { verb.join("-") };
+        insta::assert_snapshot!(format!("help-{name}"), help);
+        assert!(help.lines().all(|line| line.chars().count() <= 100), "{name}: {help}");
+    }
+}
+
+#[test]
+fn verbs_have_examples_that_parse() {
+    let tested = |line: &str| line.trim_start().starts_with("reach ") && !line.ends_with('\\');
+    for verb in VERBS {
+        let help = stdout(&[verb, &["--help"]].concat());
+        let Some((_, examples)) = help.split_once("Examples:\n") else { continue };
+        for line in examples.replace("\\\n", " ").lines().filter(|line| tested(line)) {
+            // Asked for help, the command parses everything before it and does nothing.
+            let words: Vec<&str> = line.split_whitespace().skip(1).take_while(|word| *word != "--").collect();
+            let words = words.iter().take_while(|word| **word != "|").chain([&"--help"]);
+            stdout(&words.copied().collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn no_arguments_show_help_as_a_mistake_of_usage() {
+    for verb in [&[][..], &["trace"], &["machine"]] {
+        let (status, text) = failure(verb);
+        assert_eq!(status, 2);
+        assert!(text.contains("Usage: reach"), "{text}");
+    }
+}
+
+#[test]
+fn lists_fit_a_terminal() {
+    for what in ["machine", "system", "program"] {
+        let list = stdout(&[what, "list"]);
+        assert!(list.lines().count() >= 4, "{list}");
+        assert!(list.lines().all(|line| line.chars().count() <= 80), "{list}");
+        for name in list.lines().filter(|line| !line.starts_with(' ')).map(|line| line.split(' ').next().unwrap()) {
+            let shown = stdout(&[what, "show", name]);
+            assert!(shown.starts_with(name), "{shown}");
+            assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+        }
+    }
+}
+
+#[test]
+fn a_machine_shows_overrides() {
+    let shown = stdout(&["machine", "show", "skylake-e3-1240v5:tlb.l2.entries=3072"]);
+    let line = shown.lines().find(|line| line.contains("3072") && line.contains("entries ")).unwrap();
+    assert!(line.ends_with("set"), "{line}");
+    assert!(shown.contains("set by the user"));
+}
+
+#[test]
+fn manual_pages_and_completions_are_generated() {
+    let folder = folder();
+    for (what, file, content) in [
+        ("man", "reach-compare.1", "Compare systems on machines"),
+        ("man", "reach-trace-convert.1", "--force"),
+        ("completions", "reach.bash", "--machine"),
+        ("completions", "_reach", "compare"),
+        ("completions", "reach.fish", "record"),
+    ] {
+        let target = path(&folder, what);
+        reach(&["generate", what, &target]).assert().success();
+        let text = std::fs::read_to_string(format!("{target}/{file}")).unwrap().replace("\\-", "-");
+        assert!(text.contains(content), "{file}: {text}");
+    }
+    let (status, text) = failure(&["generate", "man", "/dev/null/man"]);
+    assert_eq!((status, text.as_str()), (1, "reach: /dev/null/man: Not a directory\n"));
+}

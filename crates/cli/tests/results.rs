@@ -1,0 +1,233 @@
+//! What comes out on standard output: tables, reports and rows, and that the same comes out whenever it should.
+
+#[allow(dead_code)]
+mod common;
+
+use common::{folder, path, reach, stderr, stdout};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+const GUPS: [&str; 2] = ["--program", "gups:bytes=64M,updates=300000"];
+
+/// The results without how long they took.
+fn timeless(text: &str) -> String {
+    let (rest, last) = text.trim_end().rsplit_once('\n').unwrap();
+    assert!(last.starts_with("read in ") && last.contains(" references/s"), "{last}");
+    format!("{rest}\nread in …\n")
+}
+
+#[test]
+fn a_comparison_is_a_table_for_each_machine() {
+    let table = stdout(&[
+        "compare",
+        "-m",
+        "paint-parisc",
+        "-m",
+        "alpha-21264:tlb.dtlb.entries=64",
+        "-s",
+        "base",
+        "-s",
+        "ideal",
+        "-p",
+        "fang-micro:iterations=20",
+    ]);
+    insta::assert_snapshot!(timeless(&table));
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+}
+
+#[test]
+fn long_names_find_room() {
+    let machine = "skylake-e3-1240v5:tlb.l2.entries=3072,caches.l3.bytes=16M,core.mhz=4000";
+    let system = "linux-thp:defrag=always,enabled=always";
+    let table = stdout(&["compare", "-m", machine, "-s", "base", "-s", system, "-p", "touch:bytes=8M"]);
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+    assert!(table.contains("\nlinux-thp:   "), "{table}");
+    assert!(table.contains("\n  enabled=always\n"), "{table}");
+}
+
+#[test]
+fn a_report_fits_a_terminal_and_has_every_group() {
+    for timing in ["counts", "inorder"] {
+        let report = stdout(&[&["run", "-m", "zen4", "--timing", timing], &GUPS[..]].concat());
+        assert!(report.lines().all(|line| line.chars().count() <= 80), "{report}");
+        for group in ["cycles", "translation", "WCPI", "page faults", "memory"] {
+            assert!(report.contains(&format!("\n{group}\n")), "{group}: {report}");
+        }
+        assert!(report.contains("TLB array"));
+        assert_eq!(report.contains("write-backs"), timing == "inorder");
+    }
+}
+
+/// The header and the rows of `jsonl`.
+fn rows(text: &str) -> (Value, Vec<Value>) {
+    let mut lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    (lines.next().unwrap(), lines.collect())
+}
+
+fn jsonl(more: &[&str]) -> String {
+    stdout(&[&["compare", "--format", "jsonl"], more].concat())
+}
+
+#[test]
+fn jsonl_has_a_header_and_rows_of_one_shape() {
+    let more = ["-m", "zen4", "-s", "base", "-s", "hugetlb-2m", "--fragment", "scattered=0.5", "--memory", "1G"];
+    let (header, rows) = rows(&jsonl(&[&more, &GUPS[..]].concat()));
+    for (key, value) in [
+        ("version", env!("CARGO_PKG_VERSION").into()),
+        ("seed", 1.into()),
+        ("timing", "counts".into()),
+        ("memory", (1u64 << 30).into()),
+        ("warm", true.into()),
+        ("limit", Value::Null),
+        ("fragmentation", serde_json::json!({ "order": 9, "scattered": 0.5, "hold": 0.1, "seed": 1 })),
+    ] {
+        assert_eq!(header[key], value, "{key}");
+    }
+    assert_eq!(header["hash"].as_str().unwrap().len(), 64);
+    assert_eq!(header["machines"][0]["name"], "zen4");
+    assert!(header["machines"][0]["configuration"]["tlb"].is_array());
+    assert_eq!(header["systems"][1]["settings"]["fallback"], "next");
+
+    let mut metrics: BTreeMap<(String, String), f64> = BTreeMap::new();
+    for row in &rows {
+        let keys: Vec<_> =
+            row.as_object().unwrap().keys().map(String::as_str).collect::<BTreeSet<_>>().into_iter().collect();
+        assert_eq!(keys, ["machine", "metric", "process", "program", "system", "unit", "value"]);
+        assert_eq!((row["machine"].as_str(), row["process"].as_str()), (Some("zen4"), Some("all")));
+        assert_eq!(row["program"], "gups:bytes=64M,updates=300000");
+        let text = |key: &str| row[key].as_str().unwrap().to_owned();
+        let before = metrics.insert((text("system"), text("metric")), row["value"].as_f64().unwrap());
+        assert_eq!(before, None, "{row}");
+    }
+    let metric = |system: &str, name: &str| metrics[&(system.to_owned(), name.to_owned())];
+    for name in "instructions fetches loads stores l1i_tlb_misses l1d_tlb_misses l2_tlb_hits walks walk_accesses \
+                 walk_cycles wcpi page_faults promotions demotions reservations preemptions superpages.2M bytes_copied \
+                 bytes_zeroed peak_resident_bytes page_table_bytes cycles cycles.compute cycles.cache cycles.l2_tlb_hit \
+                 cycles.walk cycles.handler cycles.copy cycles.remap cycles.fault cycles.daemon cycles.itlb_stall \
+                 speedup"
+        .split_whitespace()
+    {
+        metric("base", name);
+        metric("hugetlb-2m", name);
+    }
+    assert_eq!(metric("base", "loads"), 300_000.0);
+    assert_eq!(metric("base", "speedup"), 1.0);
+    assert!(metric("hugetlb-2m", "speedup") > 1.0);
+    assert!(metric("base", "relative_overhead") > 0.0);
+    for system in ["base", "hugetlb-2m"] {
+        let labels = metrics.iter().filter(|((s, m), _)| s == system && m.starts_with("cycles."));
+        assert_eq!(labels.map(|(_, value)| value).sum::<f64>(), metric(system, "cycles"));
+        let factors = metrics.iter().filter(|((s, m), _)| s == system && m.starts_with("wcpi."));
+        let product: f64 = factors.map(|(_, value)| value).product();
+        assert!((product - metric(system, "wcpi")).abs() < 1e-9, "{product}");
+    }
+}
+
+#[test]
+fn csv_has_the_rows_of_jsonl() {
+    let args = [&["-m", "zen4", "-s", "base"], &GUPS[..]].concat();
+    let (_, rows) = rows(&jsonl(&args));
+    let text = stdout(&[&["compare", "--format", "csv"], &args[..]].concat());
+    let mut csv = csv::Reader::from_reader(text.as_bytes());
+    let names = ["machine", "system", "program", "process", "metric", "unit", "value"];
+    assert_eq!(csv.headers().unwrap(), &names[..]);
+    let records: Vec<_> = csv.records().map(Result::unwrap).collect();
+    assert_eq!(records.len(), rows.len());
+    for (record, row) in records.iter().zip(&rows) {
+        for (field, name) in record.iter().zip(names) {
+            match &row[name] {
+                Value::String(text) => assert_eq!(field, text),
+                number => assert_eq!(field.parse::<f64>().unwrap(), number.as_f64().unwrap()),
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_and_repetition_change_nothing() {
+    let args = ["-m", "zen4", "-m", "haswell-e5-2680v3", "-s", "base", "-s", "linux-thp", "--timing", "inorder"];
+    let one = jsonl(&[&args, &GUPS[..], &["--threads", "1"]].concat());
+    for threads in ["1", "2", "5"] {
+        assert_eq!(jsonl(&[&args, &GUPS[..], &["--threads", threads]].concat()), one, "{threads} threads");
+    }
+}
+
+#[test]
+fn conditions_change_the_hash() {
+    let hash = |more: &[&str]| {
+        let text = jsonl(&[&["-m", "zen4", "-s", "base", "-p", "touch:bytes=1M"], more].concat());
+        rows(&text).0["hash"].as_str().unwrap().to_owned()
+    };
+    let changes: [&[&str]; 9] = [
+        &[],
+        &["--seed", "2"],
+        &["--memory", "8G"],
+        &["--cold"],
+        &["--timing", "inorder"],
+        &["--fragment", "scattered=0.5"],
+        &["--fragment", "scattered=0.5,hold=0.2"],
+        &["--limit", "10"],
+        &["-s", "ideal"],
+    ];
+    let hashes: BTreeSet<_> = changes.iter().map(|change| hash(change)).collect();
+    assert_eq!(hashes.len(), changes.len());
+    assert_eq!(hash(&["--threads", "2"]), hash(&[]));
+}
+
+#[test]
+fn a_limit_cuts_the_program_off() {
+    let text = jsonl(&[&["-m", "zen4", "-s", "base", "--limit", "30k"], &GUPS[..]].concat());
+    let value = |metric| rows(&text).1.iter().find(|row| row["metric"] == metric).unwrap()["value"].as_u64().unwrap();
+    assert_eq!(value("fetches") + value("loads") + value("stores"), 30_000);
+}
+
+#[test]
+fn a_recording_gives_the_same_results() {
+    let folder = folder();
+    let (trace, results, again) = (path(&folder, "t.reach"), path(&folder, "a.jsonl"), path(&folder, "b.jsonl"));
+    let args = ["compare", "-m", "zen4", "-s", "base", "-s", "linux-thp", "-f", "jsonl"];
+    for program in ["gups:bytes=8M,updates=800K", "phases:sizes=64K/1M,dwell=20K,rounds=3", "tree:nodes=2000"] {
+        let output =
+            reach(&args).args(["-p", program, "--record", &trace, "--force", "-o", &results]).output().unwrap();
+        assert!(output.status.success() && output.stdout.is_empty(), "{}", stderr(&output));
+        assert!(stderr(&output).contains("recorded "), "{}", stderr(&output));
+        assert_eq!(stdout(&[&args[..], &["--trace", &trace, "-o", &again]].concat()), "");
+        let (first, second) = (std::fs::read_to_string(&results).unwrap(), std::fs::read_to_string(&again).unwrap());
+        assert!(first == second && first.lines().count() > 60, "{program}");
+        assert!(stdout(&["trace", "check", &trace]).contains("good"));
+        assert!(stdout(&["trace", "info", &trace]).contains(program), "{program}");
+    }
+}
+
+#[test]
+fn quiet_says_nothing() {
+    let args = [&["compare", "-q", "-s", "base", "-p", "touch:bytes=1M"][..]].concat();
+    let output = reach(&args).output().unwrap();
+    assert!(output.status.success() && !output.stdout.is_empty());
+    assert_eq!(stderr(&output), "");
+    let output = reach(&args).arg("-v").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn without_choices_this_computer_and_every_system_are_taken() {
+    let output = reach(&["compare", "-p", "touch:bytes=4M"]).output().unwrap();
+    let table = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(stderr(&output).starts_with("reach: machine "), "{}", stderr(&output));
+    let names: Vec<_> = table.lines().skip(5).map_while(|line| line.split_whitespace().next()).collect();
+    assert!(names.starts_with(&["base", "linux-thp", "hugetlb-2m"]), "{table}");
+    assert!(names.contains(&"ideal"), "{table}");
+}
+
+#[test]
+fn a_trace_is_shown_as_text_and_converted() {
+    let folder = folder();
+    let (lackey, trace) = (path(&folder, "lackey.txt"), path(&folder, "t.reach"));
+    std::fs::write(&lackey, "==1== Lackey\nI  04001090,3\n L 1ffeffe7e0,8\nI  04001093,5\n S 1ffeffe7d8,8\n").unwrap();
+    reach(&["trace", "convert", &lackey, "-o", &trace]).assert().success();
+    let text = stdout(&["trace", "dump", &trace]);
+    insta::assert_snapshot!(text);
+    assert_eq!(text, stdout(&["trace", "dump", &lackey]));
+    let two = stdout(&["trace", "dump", "--from", "1", "--count", "2", &trace]);
+    assert!(text.contains(&two) && two.lines().count() == 2, "{two}");
+}
