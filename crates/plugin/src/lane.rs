@@ -34,6 +34,10 @@ pub struct Lane {
     pub holds_mapping: Cell<bool>,
     /// Number of the child that it is forking, plus one.
     pub forking: Cell<u32>,
+    /// That child is to share its memory.
+    pub lends: Cell<bool>,
+    /// Where it waits until that child has left its memory.
+    pub lent: Cell<Option<i32>>,
 }
 
 struct Lanes([Lane; LANES]);
@@ -48,6 +52,8 @@ static ALL: Lanes = Lanes(
             arguments: Cell::new([0; 6]),
             holds_mapping: Cell::new(false),
             forking: Cell::new(0),
+            lends: Cell::new(false),
+            lent: Cell::new(None),
         }
     }; LANES],
 );
@@ -164,6 +170,8 @@ pub fn forget_all(vcpu: u32, thread: u32) {
     let lane = of(vcpu);
     lane.thread.set(thread + 1);
     lane.forking.set(0);
+    lane.lends.set(false);
+    lane.lent.set(None);
     lane.holds_mapping.set(false);
     MAPPING.release();
 }
