@@ -216,4 +216,7 @@ extern "C" fn after_fork_in_child() {
     lane::forget_all(vcpu, next_thread());
     // The reader learns of the process from its first buffer.
     lane::open(vcpu);
+    let lane = lane::of(vcpu);
+    touched::tell(vcpu, lane.child_tid.get(), 4, true);
+    touched::tell(vcpu, lane.rseq.get(), 32, true);
 }

@@ -36,7 +36,11 @@ pub extern "C" fn on_enter(
     let lane = lane::of(vcpu);
     lane.arguments.set([a1, a2, a3, a4, a5, a6]);
     let number = number as libc::c_long;
-    lane.lends.set(forks(number, a1) && shares_memory(number, a1));
+    if forks(number, a1) {
+        lane.lends.set(shares_memory(number, a1));
+        let writes_tid = number == libc::SYS_clone && a1 & libc::CLONE_CHILD_SETTID as u64 != 0;
+        lane.child_tid.set(if writes_tid { a4 } else { 0 });
+    }
     if changes_mappings(number) || forks(number, a1) {
         if !lane.holds_mapping.get() {
             MAPPING.take();
@@ -46,6 +50,8 @@ pub extern "C" fn on_enter(
     }
     match number {
         libc::SYS_exit => lane::end(vcpu),
+        // The emulator refuses, but Linux would not.
+        libc::SYS_rseq => lane.rseq.set(if a3 == 0 { a1 } else { 0 }),
         libc::SYS_exit_group => process::finish(vcpu),
         libc::SYS_execve => exec::attempt(vcpu, libc::AT_FDCWD, a1, a2, a3, 0),
         libc::SYS_execveat => exec::attempt(vcpu, a1 as i32, a2, a3, a4, a5),
