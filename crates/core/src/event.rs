@@ -135,9 +135,10 @@ pub enum Advice {
     DontNeed,
     /// MADV_FREE: pages may be dropped. Treated lazily, as Linux does without memory pressure.
     Free,
-    /// MADV_POPULATE_READ.
+    /// MADV_POPULATE_READ; also: the kernel itself reads there for the program (a system call's path or buffer).
     PopulateRead,
-    /// MADV_POPULATE_WRITE.
+    /// MADV_POPULATE_WRITE; also: the kernel itself writes there for the program (a system call's buffer, the rest of
+    /// an image's last page of data).
     PopulateWrite,
     /// MADV_COLLAPSE.
     Collapse,
@@ -174,6 +175,8 @@ pub enum Event {
     Fork {
         /// The new address space.
         child: Asid,
+        /// vfork: there is no duplicate, the child borrows the parent's memory until it execs or exits.
+        shares_memory: bool,
     },
     /// The current process replaces its image: everything is unmapped. `Map` events of the new image follow.
     Exec {

@@ -23,7 +23,7 @@ pub use words::{define_block, read_block};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// First word of the mapping; changes whenever the layout does.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"reachr01");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"reachr02");
 
 /// Bytes of a buffer, its header included.
 pub const BUFFER_BYTES: usize = 1 << 16;

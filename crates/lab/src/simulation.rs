@@ -234,19 +234,24 @@ impl Simulation {
             Event::Switch { asid, .. } => {
                 self.settle();
                 self.asid = *asid;
-                self.mmu.switch(*asid);
             }
             Event::Exec { path } => {
                 self.names.insert(self.asid, path.rsplit('/').next().unwrap_or(path).into());
             }
-            Event::Fork { child } => {
+            Event::Fork { child, .. } => {
                 if let Some(name) = self.names.get(&self.asid).cloned() {
                     self.names.insert(*child, name);
                 }
             }
             _ => {}
         }
-        self.ask(|system, vm| system.event(event, vm))
+        let space = self.vm.current();
+        self.ask(|system, vm| system.event(event, vm))?;
+        // A child of vfork runs in its parent's address space until it leaves it by exec or exit.
+        if matches!(event, Event::Switch { .. }) || self.vm.current() != space {
+            self.mmu.switch(self.vm.current());
+        }
+        Ok(())
     }
 
     /// Lets the system act, then carries out what its actions mean for the processor.

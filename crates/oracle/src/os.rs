@@ -39,7 +39,7 @@ pub enum Op {
     Protect { at: u64, len: u64, write: bool },
     Remap { from: u64, len: u64, to: u64, new_len: u64 },
     DontNeed { at: u64, len: u64 },
-    Fork { child: u32 },
+    Fork { child: u32, shares: bool },
     Switch { asid: u32 },
     Exit,
     Touch { at: u64, store: bool },
@@ -81,7 +81,7 @@ impl Op {
                 }
             }
             11 => Op::DontNeed { at, len },
-            12 => Op::Fork { child: below(3) as u32 + 1 },
+            12 => Op::Fork { child: below(3) as u32 + 1, shares: below(2) == 0 },
             13..15 => Op::Switch { asid: below(3) as u32 + 1 },
             15 => Op::Exit,
             _ => Op::Touch { at, store: below(2) == 0 },
@@ -109,7 +109,7 @@ impl Op {
                 Event::Remap(Remap { from: span(from, len), to: span(to, new_len), keep: false })
             }
             Op::DontNeed { at, len } => Event::Advise(span(at, len), Advice::DontNeed),
-            Op::Fork { child } => Event::Fork { child: Asid(child) },
+            Op::Fork { child, shares } => Event::Fork { child: Asid(child), shares_memory: shares },
             Op::Switch { asid } => Event::Switch { asid: Asid(asid), thread: ThreadId(asid) },
             Op::Exit => Event::Exit,
             Op::Touch { .. } => return None,
@@ -133,7 +133,12 @@ pub struct Seen {
 /// All address spaces.
 #[derive(Clone, Debug, Default)]
 pub struct NaiveSpaces {
+    /// Which process runs.
+    running: Asid,
+    /// In whose pages.
     current: Asid,
+    /// Processes that have no pages of their own, and whose they use.
+    guests: BTreeMap<Asid, Asid>,
     pages: BTreeMap<(Asid, u64), Page>,
     /// Private contents by page. Equal numbers: one frame.
     contents: BTreeMap<(Asid, u64), u64>,
@@ -174,18 +179,33 @@ impl NaiveSpaces {
             Op::DontNeed { at, len } => all(at, len).for_each(|vpn| {
                 self.contents.remove(&(me, vpn));
             }),
-            Op::Fork { child } => {
+            Op::Fork { child, shares } => {
                 let child = Asid(child);
-                if child != me {
-                    self.clear(child);
+                if child == me || child == self.running {
+                    return;
+                }
+                self.part(child);
+                self.clear(child);
+                if shares {
+                    self.guests.insert(child, me);
+                } else {
                     let pages: Vec<_> = self.pages.range((me, 0)..=(me, u64::MAX)).map(|(&k, &v)| (k.1, v)).collect();
                     self.pages.extend(pages.into_iter().map(|(vpn, page)| ((child, vpn), page)));
                     let own: Vec<_> = self.contents.range((me, 0)..=(me, u64::MAX)).map(|(&k, &v)| (k.1, v)).collect();
                     self.contents.extend(own.into_iter().map(|(vpn, id)| ((child, vpn), id)));
                 }
             }
-            Op::Switch { asid } => self.current = Asid(asid),
-            Op::Exit => self.clear(me),
+            Op::Switch { asid } => {
+                self.running = Asid(asid);
+                self.current = *self.guests.get(&self.running).unwrap_or(&self.running);
+            }
+            Op::Exit => {
+                self.part(self.running);
+                self.current = self.running;
+                if self.current == me {
+                    self.clear(me);
+                }
+            }
             Op::Touch { at, store } => self.touch(FIRST + at, store),
         }
     }
@@ -221,6 +241,12 @@ impl NaiveSpaces {
     fn remove(&mut self, vpn: u64) {
         self.pages.remove(&(self.current, vpn));
         self.contents.remove(&(self.current, vpn));
+    }
+
+    /// Ends whatever `process` shares, as guest or as host.
+    fn part(&mut self, process: Asid) {
+        self.guests.remove(&process);
+        self.guests.retain(|_, host| *host != process);
     }
 
     fn clear(&mut self, asid: Asid) {

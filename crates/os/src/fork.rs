@@ -10,9 +10,10 @@ impl Vm {
     pub(crate) fn fork(&mut self, child: Asid) -> Result<(), OutOfMemory> {
         let parent = self.current;
         self.ensure(parent)?;
-        if child == parent {
+        if child == parent || child == self.actor {
             return Ok(());
         }
+        self.unshare(child);
         self.discard(child)?;
         self.ensure(child)?;
         self.ledger.charge(Label::Fault, self.options().costs.fork);

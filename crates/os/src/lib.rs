@@ -23,6 +23,7 @@ mod process;
 mod remap;
 mod space;
 mod superpage;
+mod vfork;
 mod vm;
 
 pub use buddy::{Buddy, ListOrder};

@@ -70,16 +70,21 @@ impl Vm {
             }
             Event::Phase(_) => {}
             Event::Switch { asid, thread } => {
-                (self.current, self.thread) = (*asid, *thread);
-                self.ensure(*asid)?;
+                self.thread = *thread;
+                self.switch_to(*asid)?;
             }
-            Event::Fork { child } => self.fork(*child)?,
+            Event::Fork { child, shares_memory: false } => self.fork(*child)?,
+            Event::Fork { child, shares_memory: true } => self.lend(*child)?,
             Event::Exec { .. } => {
+                let asid = self.leave_shared();
                 self.ensure(asid)?;
                 self.discard(asid)?;
                 self.at_mut(asid).fresh = true;
             }
-            Event::Exit => self.exit(asid)?,
+            Event::Exit => {
+                let asid = self.leave_shared();
+                self.exit(asid)?;
+            }
             Event::Map(map) => return self.map_region(map),
             Event::Unmap(span) => {
                 self.ensure(asid)?;
@@ -140,7 +145,7 @@ impl Vm {
         Ok(())
     }
 
-    fn exit(&mut self, asid: Asid) -> Result<(), OutOfMemory> {
+    pub(crate) fn exit(&mut self, asid: Asid) -> Result<(), OutOfMemory> {
         self.discard(asid)?;
         if let Some(mut process) = self.processes.remove(&asid) {
             process.table.release(&mut self.frames);

@@ -26,7 +26,12 @@ pub struct Vm {
     pub(crate) frames: Frames,
     pub(crate) objects: Objects,
     pub(crate) processes: BTreeMap<Asid, Process>,
+    /// The process that runs.
+    pub(crate) actor: Asid,
+    /// The address space that it runs in: its own, or what it borrows.
     pub(crate) current: Asid,
+    /// Processes that run in another's address space (vfork), and whose.
+    pub(crate) borrowed: BTreeMap<Asid, Asid>,
     pub(crate) thread: ThreadId,
     zero_page: Pfn,
     pub(crate) from_kernel: bool,
@@ -57,7 +62,9 @@ impl Vm {
             frames,
             objects: Objects::default(),
             processes: BTreeMap::new(),
+            actor: Asid(0),
             current: Asid(0),
+            borrowed: BTreeMap::new(),
             thread: ThreadId(0),
             zero_page,
             from_kernel: false,
@@ -94,7 +101,7 @@ impl Vm {
         self.options.layout.base
     }
 
-    /// The address space that is running.
+    /// The address space that is running. After vfork, the parent's: its faults count as those of whose memory it is.
     pub fn current(&self) -> Asid {
         self.current
     }

@@ -118,7 +118,7 @@ fn fork_shares_until_the_first_store() {
     let mut vm = boot();
     vm.apply(&Event::Map(Map::anonymous(VirtAddr(AT), 64 * PAGE))).unwrap();
     sweep(&mut vm, 64, Kind::Store);
-    vm.apply(&Event::Fork { child: Asid(2) }).unwrap();
+    vm.apply(&Event::Fork { child: Asid(2), shares_memory: false }).unwrap();
     vm.apply(&Event::Switch { asid: Asid(2), thread: ThreadId(1) }).unwrap();
     assert_eq!(sweep(&mut vm, 64, Kind::Load), 0);
     assert_eq!(vm.counters.resident_bytes.current, 64 * PAGE);
@@ -129,6 +129,41 @@ fn fork_shares_until_the_first_store() {
     assert_eq!(sweep(&mut vm, 64, Kind::Store), 64, "write-protected, but nobody else's any more");
     assert_eq!(vm.counters.bytes_copied, 32 * PAGE);
     assert_eq!(vm.finished[&Asid(2)].page_faults, 32);
+}
+
+#[test]
+fn a_vforked_child_uses_its_parents_pages() {
+    let mut vm = boot();
+    vm.apply(&Event::Map(Map::anonymous(VirtAddr(AT), 64 * PAGE))).unwrap();
+    sweep(&mut vm, 32, Kind::Store);
+    let tables = vm.counters.page_table_bytes.current;
+    vm.apply(&Event::Fork { child: Asid(2), shares_memory: true }).unwrap();
+    vm.apply(&Event::Switch { asid: Asid(2), thread: ThreadId(1) }).unwrap();
+    assert_eq!((vm.current(), vm.counters.page_table_bytes.current), (Asid(1), tables));
+    assert_eq!(sweep(&mut vm, 64, Kind::Store), 32, "only what the parent had not touched");
+    vm.apply(&Event::Exec { path: "/bin/true".into() }).unwrap();
+    assert_eq!(vm.current(), Asid(2));
+    touch(&mut vm, AT, Kind::Store);
+    assert_eq!(vm.counters.stray, 1, "the new image has nothing of the old");
+    vm.apply(&Event::Switch { asid: Asid(1), thread: ThreadId(0) }).unwrap();
+    assert_eq!(sweep(&mut vm, 64, Kind::Store), 0, "the parent keeps what its child did");
+    assert_eq!((vm.counters.bytes_copied, vm.counters.shootdowns), (0, 0));
+    vm.check();
+}
+
+#[test]
+fn a_vforked_child_that_exits_leaves_its_parents_pages() {
+    let mut vm = boot();
+    vm.apply(&Event::Map(Map::anonymous(VirtAddr(AT), 8 * PAGE))).unwrap();
+    sweep(&mut vm, 8, Kind::Store);
+    vm.apply(&Event::Fork { child: Asid(2), shares_memory: true }).unwrap();
+    vm.apply(&Event::Switch { asid: Asid(2), thread: ThreadId(1) }).unwrap();
+    vm.apply(&Event::Exit).unwrap();
+    vm.apply(&Event::Switch { asid: Asid(1), thread: ThreadId(0) }).unwrap();
+    assert_eq!(sweep(&mut vm, 8, Kind::Store), 0);
+    vm.apply(&Event::Exit).unwrap();
+    vm.check();
+    assert_eq!(vm.counters.page_table_bytes.current, 0);
 }
 
 #[test]
@@ -196,7 +231,7 @@ fn exec_touches_what_no_capture_sees() {
     let end = AT / PAGE + 32;
     assert_eq!((arguments.pages, arguments.write), (end - 3..end, true));
     assert_eq!(vm.counters.file_faults, 1, "the vDSO");
-    vm.apply(&Event::Fork { child: Asid(2) }).unwrap();
+    vm.apply(&Event::Fork { child: Asid(2), shares_memory: false }).unwrap();
     vm.apply(&Event::Exit).unwrap();
     vm.check();
     vm.apply(&Event::Switch { asid: Asid(2), thread: ThreadId(0) }).unwrap();

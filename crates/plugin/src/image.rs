@@ -6,7 +6,7 @@
 use crate::lock::Lock;
 use crate::{api, guest, lane};
 use reach_core::ring::{FileKey, Mark};
-use reach_core::{Backing, FileId, Map, Protection, Role, Span, VirtAddr};
+use reach_core::{Advice, Backing, FileId, Map, Protection, Role, Span, VirtAddr};
 use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io::Read;
@@ -158,6 +158,12 @@ fn segments(line: &Line) -> Option<Vec<Mark>> {
             let offset = down(load.p_offset);
             add(start, of_file, Backing::File { file: FileId(0), offset }, Some(key.clone()));
             add(of_file, end, Backing::Anonymous, None);
+            // The loader clears what the file does not fill of its last page (`padzero`).
+            let rest = load.p_vaddr.wrapping_add(load.p_filesz);
+            if load.p_memsz > load.p_filesz && protection.write && !rest.is_multiple_of(PAGE) {
+                let page = Span { start: VirtAddr(bias.wrapping_add(down(rest))), len: PAGE };
+                maps.push(Mark::Advise(page, Advice::PopulateWrite));
+            }
         } else {
             add(start, end, Backing::Anonymous, None);
         }

@@ -34,6 +34,14 @@ pub struct Lane {
     pub holds_mapping: Cell<bool>,
     /// Number of the child that it is forking, plus one.
     pub forking: Cell<u32>,
+    /// That child is to share its memory.
+    pub lends: Cell<bool>,
+    /// Where the kernel is to write the child's number in the child's memory; 0: nowhere.
+    pub child_tid: Cell<u64>,
+    /// Its area for restartable sequences (rseq), which a real kernel writes in a new child before it runs; 0: none.
+    pub rseq: Cell<u64>,
+    /// Where it waits until that child has left its memory.
+    pub lent: Cell<Option<i32>>,
 }
 
 struct Lanes([Lane; LANES]);
@@ -48,6 +56,10 @@ static ALL: Lanes = Lanes(
             arguments: Cell::new([0; 6]),
             holds_mapping: Cell::new(false),
             forking: Cell::new(0),
+            lends: Cell::new(false),
+            child_tid: Cell::new(0),
+            rseq: Cell::new(0),
+            lent: Cell::new(None),
         }
     }; LANES],
 );
@@ -93,6 +105,7 @@ pub extern "C" fn on_exit(_: api::Id, vcpu: c_uint) {
 pub fn end(vcpu: u32) {
     publish(vcpu);
     of(vcpu).thread.set(0);
+    of(vcpu).rseq.set(0);
 }
 
 /// Appends one record to the lane's stream.
@@ -164,6 +177,8 @@ pub fn forget_all(vcpu: u32, thread: u32) {
     let lane = of(vcpu);
     lane.thread.set(thread + 1);
     lane.forking.set(0);
+    lane.lends.set(false);
+    lane.lent.set(None);
     lane.holds_mapping.set(false);
     MAPPING.release();
 }

@@ -2,8 +2,9 @@
 //! address space, go into the shared ring of [`reach_core::ring`].
 //!
 //! `hot` holds the two callbacks that run for every block and access. Everything else is off that path: `lane` (a
-//! thread's buffer and what it is doing), `process` (which process this is, forking), `translate` (blocks and the
-//! dictionary), `image` (what the emulator mapped by itself), `syscalls`, `exec`.
+//! thread's buffer and what it is doing), `process` (which process this is, forking), `vfork`, `translate` (blocks and
+//! the dictionary), `image` (what the emulator mapped by itself), `syscalls`, `touched` (memory that the kernel itself
+//! reads and writes), `exec`.
 //!
 //! Locks are taken in one order: the mapping lock, the emulator's own, the dictionary's.
 
@@ -16,7 +17,9 @@ mod lane;
 mod lock;
 mod process;
 mod syscalls;
+mod touched;
 mod translate;
+mod vfork;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 

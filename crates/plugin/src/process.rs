@@ -1,7 +1,7 @@
 //! Which process of the tree this is, its dealings with the ring, and forking.
 
-use crate::lane;
 use crate::lock::Lock;
+use crate::{lane, touched, vfork};
 use reach_core::ring::{Buffer, Emulator, FenceEntry, Mark, Owner, Ring, Use};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -187,17 +187,24 @@ extern "C" fn before_fork() {
     let child = ring().header().next_process.fetch_add(1, Ordering::Relaxed);
     lane::of(vcpu).forking.set(child + 1);
     lane::fence(vcpu);
-    lane::mark(vcpu, &Mark::Fork { child });
+    let shares_memory = lane::of(vcpu).lends.get();
+    if shares_memory {
+        vfork::before();
+    }
+    lane::mark(vcpu, &Mark::Fork { child, shares_memory });
     lane::publish(vcpu);
     DICTIONARY.take();
 }
 
 extern "C" fn after_fork_in_parent() {
     DICTIONARY.release();
+    lane::of(lane::current()).lent.set(vfork::in_parent());
 }
 
 extern "C" fn after_fork_in_child() {
     DICTIONARY.release();
+    vfork::in_child();
+    touched::forget();
     // The open dictionary is the parent's.
     DICTIONARY.with(|open| *open = None);
     let vcpu = lane::current();
@@ -209,4 +216,7 @@ extern "C" fn after_fork_in_child() {
     lane::forget_all(vcpu, next_thread());
     // The reader learns of the process from its first buffer.
     lane::open(vcpu);
+    let lane = lane::of(vcpu);
+    touched::tell(vcpu, lane.child_tid.get(), 4, true);
+    touched::tell(vcpu, lane.rseq.get(), 32, true);
 }

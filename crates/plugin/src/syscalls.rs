@@ -3,7 +3,7 @@
 
 use crate::lane::{self, MAPPING};
 use crate::lock::Lock;
-use crate::{api, exec, guest, process};
+use crate::{api, exec, guest, process, touched, vfork};
 use reach_core::ring::{FileKey, Mark};
 use reach_core::{Advice, Backing, FileId, Map, Protection, Remap, Role, Span, VirtAddr};
 use std::ffi::c_uint;
@@ -36,6 +36,11 @@ pub extern "C" fn on_enter(
     let lane = lane::of(vcpu);
     lane.arguments.set([a1, a2, a3, a4, a5, a6]);
     let number = number as libc::c_long;
+    if forks(number, a1) {
+        lane.lends.set(shares_memory(number, a1));
+        let writes_tid = number == libc::SYS_clone && a1 & libc::CLONE_CHILD_SETTID as u64 != 0;
+        lane.child_tid.set(if writes_tid { a4 } else { 0 });
+    }
     if changes_mappings(number) || forks(number, a1) {
         if !lane.holds_mapping.get() {
             MAPPING.take();
@@ -45,6 +50,8 @@ pub extern "C" fn on_enter(
     }
     match number {
         libc::SYS_exit => lane::end(vcpu),
+        // The emulator refuses, but Linux would not.
+        libc::SYS_rseq => lane.rseq.set(if a3 == 0 { a1 } else { 0 }),
         libc::SYS_exit_group => process::finish(vcpu),
         libc::SYS_execve => exec::attempt(vcpu, libc::AT_FDCWD, a1, a2, a3, 0),
         libc::SYS_execveat => exec::attempt(vcpu, a1 as i32, a2, a3, a4, a5),
@@ -61,6 +68,7 @@ pub extern "C" fn on_return(_: api::Id, vcpu: c_uint, number: i64, result: i64) 
     if let Some(child) = lane.forking.replace(0).checked_sub(1) {
         lane::mark(vcpu, &Mark::Forked { child, pid: u32::try_from(result).unwrap_or(0) });
         lane::publish(vcpu);
+        touched::forget();
     }
     if changes_mappings(number)
         && !(-4095..0).contains(&result)
@@ -69,12 +77,17 @@ pub extern "C" fn on_return(_: api::Id, vcpu: c_uint, number: i64, result: i64) 
         lane::fence(vcpu);
         lane::mark(vcpu, &mark);
         lane::publish(vcpu);
+        touched::forget();
     }
+    touched::by_call(vcpu, number, arguments, result);
     if let Some(pid) = reaped(number, arguments, result) {
         lane::mark(vcpu, &Mark::Reaped { pid });
     }
     if lane.holds_mapping.replace(false) {
         MAPPING.release();
+    }
+    if let Some(child_has_left) = lane.lent.take() {
+        vfork::wait(child_has_left);
     }
 }
 
@@ -100,6 +113,11 @@ fn forks(number: libc::c_long, flags: u64) -> bool {
         libc::SYS_clone => flags & libc::CLONE_VM as u64 == 0 || flags & libc::CLONE_VFORK as u64 != 0,
         _ => false,
     }
+}
+
+/// Whether the child of such a call is to run in its parent's memory.
+fn shares_memory(number: libc::c_long, flags: u64) -> bool {
+    number == libc::SYS_vfork || number == libc::SYS_clone && flags & libc::CLONE_VM as u64 != 0
 }
 
 /// Calls that neither wait for anyone nor tell anyone anything, and are frequent.

@@ -60,7 +60,7 @@ fn a_store_after_fork_copies_the_whole_page() {
     let mut machine = Machine::x86("hugetlb-2m", 64 << 20);
     map(&mut machine, AT, 2 << 20, |_| ());
     machine.sweep(AT, 512, Kind::Store);
-    machine.event(&Event::Fork { child: Asid(2) });
+    machine.event(&Event::Fork { child: Asid(2), shares_memory: false });
     assert_eq!(machine.sweep(AT, 512, Kind::Store), 1);
     assert_eq!(machine.vm.counters.bytes_copied, 2 << 20);
     machine.event(&Event::Switch { asid: Asid(2), thread: ThreadId(1) });

@@ -61,7 +61,7 @@ fn changing_one_page_splits_one_huge_page_and_faults_nothing() {
 fn a_child_copies_base_page_by_base_page() {
     let mut machine = with_memory("linux-thp");
     machine.sweep(AT, 2048, Kind::Store);
-    machine.event(&Event::Fork { child: Asid(2) });
+    machine.event(&Event::Fork { child: Asid(2), shares_memory: false });
     machine.event(&Event::Switch { asid: Asid(2), thread: ThreadId(1) });
     assert_eq!(machine.sweep(AT, 1, Kind::Store), 1);
     assert_eq!(machine.sweep(AT, 2048, Kind::Store), 2047);

@@ -165,6 +165,60 @@ fn calls_that_change_mappings_become_events() {
 }
 
 #[test]
+fn a_vforking_parent_waits_until_its_child_has_left_its_memory() {
+    if !possible() {
+        return;
+    }
+    let body = "int main(void) { volatile int *p = at(0x10000000, 8192); *p = 1;
+        int pid = vfork();
+        if (pid == 0) { for (int j = 0; j < 50000; j++) p[1] = j; _exit(3); }
+        p[2] = 1;
+        pid = vfork();
+        if (pid == 0) { p[3] = 1; execl(\"/bin/true\", \"true\", (char *)0); _exit(4); }
+        p[4] = 1;
+        while (waitpid(-1, 0, 0) > 0); return 0; }";
+    let all = capture(compile("vforks", &source(body), &[]), &[]);
+    assert!(all.status.unwrap().success());
+    assert_eq!((all.spaces.vforks, all.spaces.exits), (2, 3));
+    assert!(all.spaces.execs.iter().any(|path| path.ends_with("true")), "{:?}", all.spaces.execs);
+    assert_eq!(all.stores_to(0x1000_0004), 50_000);
+    let store = |to: u64| {
+        let mut all = all.refs.iter().enumerate();
+        let found = |(at, r): (usize, &reach_core::Ref)| {
+            (r.kind() == reach_core::Kind::Store && r.addr().0 == to).then_some(at)
+        };
+        (all.clone().find_map(found).unwrap(), all.rfind(|(at, r)| found((*at, r)).is_some()).unwrap().0)
+    };
+    assert!(store(0x1000_0004).1 < store(0x1000_0008).0, "the parent ran before its child had exited");
+    assert!(store(0x1000_000c).1 < store(0x1000_0010).0, "the parent ran before its child had left by exec");
+}
+
+#[test]
+fn what_system_calls_touch_is_told_once() {
+    if !possible() {
+        return;
+    }
+    let body = "int main(void) { char *p = at(0x10000000, 65536); int fd = open(\"/dev/zero\", 0);
+        for (int i = 0; i < 100; i++) if (read(fd, p + 4096, 10000) != 10000) return 1;
+        if (read(-1, p + 40960, 10) != -1) return 2;
+        munmap(at(0x20000000, 4096), 4096);
+        if (read(fd, p + 4096, 1) != 1) return 3;
+        return write(open(\"/dev/null\", 1), p + 32768, 1) != 1; }";
+    let all = capture(compile("touches", &source(body), &[]), &[]);
+    assert!(all.status.unwrap().success());
+    let told = |wanted: Advice| -> Vec<(u64, u64)> {
+        let of = |event: &Event| match event {
+            Event::Advise(span, advice) if *advice == wanted => Some((span.start.0, span.len)),
+            _ => None,
+        };
+        let all = all.events.iter().filter_map(|(_, event)| of(event));
+        all.filter(|(start, _)| (0x1000_0000..0x1001_0000).contains(start)).collect()
+    };
+    assert_eq!(told(Advice::PopulateWrite), [(0x1000_1000, 12288), (0x1000_1000, 4096)]);
+    assert_eq!(told(Advice::PopulateRead), [(0x1000_8000, 4096)]);
+}
+
+#[test]
 fn a_pipeline_of_programs_is_captured_whole() {
     if !possible() {
         return;

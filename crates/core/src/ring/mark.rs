@@ -56,6 +56,8 @@ pub enum Mark {
     Fork {
         /// Number of the child.
         child: u32,
+        /// The child borrows the parent's memory (vfork).
+        shares_memory: bool,
     },
     /// The fork returned.
     Forked {
@@ -154,8 +156,8 @@ impl Mark {
                 words.push(number_of(&ADVICE, advice));
                 6
             }
-            Mark::Fork { child } => {
-                words.push(u64::from(*child));
+            Mark::Fork { child, shares_memory } => {
+                words.extend([u64::from(*child), u64::from(*shares_memory)]);
                 7
             }
             Mark::Forked { child, pid } => {
@@ -213,7 +215,7 @@ impl Mark {
             4 => Mark::Protect(span(&mut w)?, protection(w.one()?)),
             5 => Mark::Remap(Remap { from: span(&mut w)?, to: span(&mut w)?, keep: w.one()? != 0 }),
             6 => Mark::Advise(span(&mut w)?, *ADVICE.get(w.one()? as usize)?),
-            7 => Mark::Fork { child: w.one()? as u32 },
+            7 => Mark::Fork { child: w.one()? as u32, shares_memory: w.one()? != 0 },
             8 => Mark::Forked { child: w.one()? as u32, pid: w.one()? as u32 },
             9 => Mark::Reaped { pid: w.one()? as u32 },
             10 => Mark::Exit,

@@ -83,8 +83,8 @@ impl EventEncoder {
                 self.span(*span);
                 self.bytes.push(position(&ADVICE, *advice));
             }
-            Event::Fork { child } => {
-                self.bytes.push(6);
+            Event::Fork { child, shares_memory } => {
+                self.bytes.push(if *shares_memory { 11 } else { 6 });
                 put_varint(&mut self.bytes, child.0 as u64);
             }
             Event::Exec { path } => {
@@ -171,7 +171,7 @@ impl EventDecoder<'_> {
             3 => Event::Protect(self.span()?, self.protection()?),
             4 => Event::Remap(Remap { from: self.span()?, to: self.span()?, keep: self.one_of(&[false, true])? }),
             5 => Event::Advise(self.span()?, self.one_of(&ADVICE)?),
-            6 => Event::Fork { child: Asid(self.cursor.narrow()?) },
+            kind @ (6 | 11) => Event::Fork { child: Asid(self.cursor.narrow()?), shares_memory: kind == 11 },
             7 => Event::Exec { path: self.cursor.text()? },
             8 => Event::Exit,
             9 => Event::Switch { asid: Asid(self.cursor.narrow()?), thread: ThreadId(self.cursor.narrow()?) },

@@ -40,7 +40,7 @@ fn event() -> impl Strategy<Value = Event> {
         (span(), protection()).prop_map(|(s, p)| Event::Protect(s, p)),
         (span(), span(), any::<bool>()).prop_map(|(from, to, keep)| Event::Remap(Remap { from, to, keep })),
         (span(), advice).prop_map(|(s, a)| Event::Advise(s, a)),
-        any::<u32>().prop_map(|c| Event::Fork { child: Asid(c) }),
+        any::<(u32, bool)>().prop_map(|(c, shares_memory)| Event::Fork { child: Asid(c), shares_memory }),
         ".{0,9}".prop_map(|path| Event::Exec { path }),
         Just(Event::Exit),
         any::<(u32, u32)>().prop_map(|(a, t)| Event::Switch { asid: Asid(a), thread: ThreadId(t) }),

@@ -191,9 +191,9 @@ impl Decoder {
             Mark::Protect(span, protection) => chunk.push_event(Event::Protect(span, protection)),
             Mark::Remap(remap) => chunk.push_event(Event::Remap(remap)),
             Mark::Advise(span, advice) => chunk.push_event(Event::Advise(span, advice)),
-            Mark::Fork { child } => {
+            Mark::Fork { child, shares_memory } => {
                 let child = self.tree.process(child).asid;
-                chunk.push_event(Event::Fork { child });
+                chunk.push_event(Event::Fork { child, shares_memory });
             }
             Mark::Forked { child, pid: 0 } => {
                 let thread = self.tree.spare_thread();

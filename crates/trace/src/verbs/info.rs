@@ -75,7 +75,7 @@ impl Tally {
                 self.processes.insert(asid.0);
                 self.threads.insert(thread.0);
             }
-            Event::Fork { child } => {
+            Event::Fork { child, .. } => {
                 self.processes.insert(child.0);
             }
             Event::File { file, .. } => {
@@ -94,7 +94,8 @@ fn kind_name(event: &Event) -> &'static str {
         Event::Protect(..) => "protect",
         Event::Remap(_) => "remap",
         Event::Advise(..) => "advise",
-        Event::Fork { .. } => "fork",
+        Event::Fork { shares_memory: false, .. } => "fork",
+        Event::Fork { shares_memory: true, .. } => "vfork",
         Event::Exec { .. } => "exec",
         Event::Exit => "exit",
         Event::Switch { .. } => "switch",

@@ -16,6 +16,8 @@ pub struct Spaces {
     pub references: u64,
     pub exits: u64,
     pub forks: u64,
+    /// Those of them that share memory.
+    pub vforks: u64,
     pub execs: Vec<String>,
     last: Option<(u64, u64, Protection)>,
 }
@@ -80,10 +82,12 @@ impl Spaces {
                 cut(self.maps(), to);
                 self.maps().insert(to.start.0, (to.end().0, rights));
             }
-            Event::Fork { child } => {
+            // The emulator forks for vfork too, so the copy is what the child really has.
+            Event::Fork { child, shares_memory } => {
                 let copy = self.maps().clone();
                 self.spaces.insert(*child, copy);
                 self.forks += 1;
+                self.vforks += u64::from(*shares_memory);
             }
             Event::Exec { path } => {
                 self.maps().clear();
