@@ -46,7 +46,7 @@ pub fn program(seed: u64, steps: usize) -> Pieces {
             6 | 7 if alive.len() < 5 => {
                 alive.push(Asid(next));
                 next += 1;
-                Event::Fork { child: Asid(next - 1) }
+                Event::Fork { child: Asid(next - 1), shares_memory: random.below(3) == 0 }
             }
             8 if alive.len() > 1 => {
                 // Who runs stands last in the list.
