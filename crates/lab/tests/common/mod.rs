@@ -9,8 +9,8 @@ use reach_core::{BlockTable, Chunk, Event, Kind};
 use reach_lab::{Conditions, Experiment, Outcome, Report, Row, Timing, machine};
 use reach_trace::{Progress, Source, TraceError, synthetic};
 
-/// Enough for every program of these tests, small enough to boot quickly.
-pub const MEMORY: u64 = 8 << 30;
+/// Enough for the largest program of these tests.
+const MEMORY: u64 = 8 << 30;
 
 /// Plain conditions: memory in order, files in the page cache.
 pub fn conditions(timing: Timing) -> Conditions {

@@ -1,0 +1,249 @@
+//! Laws that hold for every machine, system and program: the same rows however the work is cut up, cycles that add up,
+//! factors that multiply out, translations that the page table confirms.
+
+mod common;
+
+use common::{Pieces, conditions, count, run, script};
+use proptest::prelude::*;
+use reach_core::{BlockTable, Chunk, Event, Label};
+use reach_lab::{ALL, Conditions, Experiment, Preparer, Row, Simulation, Timing, Value, machine};
+use reach_trace::file::{Metadata, Reader, Writer};
+use reach_trace::{Source, synthetic};
+use std::collections::BTreeSet;
+use std::io::Cursor;
+
+const MACHINES: [&str; 3] = ["skylake-e3-1240v5", "zenplus-2700x", "paint-parisc"];
+const TIMINGS: [Timing; 2] = [Timing::Counts, Timing::InOrder];
+
+/// Small programs of different kinds.
+const PROGRAMS: [&str; 6] = [
+    "tree:nodes=500,operations=100",
+    "phases:sizes=64K/2M,dwell=1K,rounds=3",
+    "matrix:n=60",
+    "gups:bytes=8M,updates=1K",
+    "touch:bytes=3M,passes=2",
+    "mix:bytes=4M,refs=5K",
+];
+
+/// Little memory and small programs: these laws take hundreds of boots, and with debug assertions the operating system
+/// checks itself after every operation.
+fn small(timing: Timing) -> Conditions {
+    Conditions { memory: 64 << 20, ..conditions(timing) }
+}
+
+fn experiment(machines: &[&str], systems: &[&str], timing: Timing) -> Experiment {
+    Experiment { conditions: small(timing), ..common::experiment(machines, systems, timing) }
+}
+
+fn systems() -> Vec<&'static str> {
+    reach_systems::list().iter().map(|system| system.name).collect()
+}
+
+fn machines() -> Vec<&'static str> {
+    machine::list().map(|machine| machine.name).collect()
+}
+
+fn whole(program: &str) -> Pieces {
+    Pieces::of(&mut *synthetic::parse(program).unwrap())
+}
+
+/// Programs that between them do everything.
+fn programs() -> Vec<Pieces> {
+    PROGRAMS.map(whole).into_iter().chain((1..=2).map(|seed| script::program(seed, 60))).collect()
+}
+
+#[test]
+fn scripts_do_everything() {
+    let kinds: BTreeSet<&str> = (1..=3)
+        .flat_map(|seed| {
+            let program = script::program(seed, 150);
+            program.events().map(kind).collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(kinds.len(), 8, "{kinds:?}");
+}
+
+fn kind(event: &Event) -> &'static str {
+    match event {
+        Event::File { .. } => "file",
+        Event::Map(_) => "map",
+        Event::Unmap(_) => "unmap",
+        Event::Protect(..) => "protect",
+        Event::Remap(_) => "remap",
+        Event::Advise(..) => "advise",
+        Event::Fork { .. } => "fork",
+        Event::Exec { .. } => "exec",
+        Event::Exit => "exit",
+        Event::Switch { .. } => "switch",
+        Event::Phase(_) => "phase",
+    }
+}
+
+#[test]
+fn threads_change_nothing() {
+    for timing in TIMINGS {
+        for program in [whole(PROGRAMS[0]), script::program(7, 40)] {
+            let rows = |threads| {
+                let mut experiment = experiment(&MACHINES[..2], &systems()[..3], timing);
+                experiment.threads = threads;
+                run(&experiment, &mut program.cut(vec![997])).rows()
+            };
+            let alone = rows(0);
+            assert!(alone.len() > 100);
+            for threads in [1, 2, 4] {
+                assert_eq!(rows(threads), alone, "{threads} threads, {}, {}", program.name(), timing.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_recording_replays_to_the_same() {
+    for mut program in programs() {
+        let mut writer = Writer::new(
+            Cursor::new(Vec::new()),
+            &Metadata { program: program.name().to_owned(), ..Metadata::default() },
+        )
+        .unwrap();
+        let experiment = experiment(&MACHINES[..1], &systems(), Timing::InOrder);
+        let record = |chunk: &Chunk, source: &dyn Source| writer.write(chunk, source.blocks());
+        let live = experiment.run(&mut program, record, |_| true).unwrap().rows();
+        let bytes = writer.finish().unwrap();
+        let replayed = run(&experiment, &mut Reader::new(bytes, "memory").unwrap()).rows();
+        assert_eq!(live, replayed, "{}", program.name());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn cuts_change_nothing(
+        seed in 0u64..1000,
+        choice in 0usize..PROGRAMS.len() + 3,
+        lengths in prop::collection::vec(1usize..6000, 1..20),
+    ) {
+        let program = PROGRAMS.get(choice).map_or_else(|| script::program(seed, 40), |program| whole(program));
+        for timing in TIMINGS {
+            let experiment = experiment(&[MACHINES[seed as usize % 3]], &systems(), timing);
+            let uncut = run(&experiment, &mut program.cut(vec![usize::MAX])).rows();
+            let cut = run(&experiment, &mut program.cut(lengths.clone())).rows();
+            prop_assert_eq!(uncut, cut, "{}, {}", program.name(), timing.name());
+        }
+    }
+}
+
+/// The value of a metric of all processes that may not be a count.
+fn ratio(rows: &[Row], metric: &str) -> f64 {
+    match rows.iter().find(|row| row.process == ALL && row.metric == metric).unwrap().value {
+        Value::Ratio(ratio) => ratio,
+        value => panic!("{metric} is no ratio: {value:?}"),
+    }
+}
+
+/// Rows under every system, each simulation's by itself.
+fn all_rows(timing: Timing, machines: &[&str], mut program: Pieces) -> Vec<Vec<Row>> {
+    let report = run(&experiment(machines, &systems(), timing), &mut program);
+    let rows = report.rows();
+    let of = |machine: &str, system: &str| {
+        rows.iter().filter(|r| r.machine == machine && r.system == system).cloned().collect()
+    };
+    report.outcomes.iter().map(|outcome| of(&outcome.machine, &outcome.system)).collect()
+}
+
+#[test]
+fn labels_sum_to_the_cycles_and_processes_to_the_whole() {
+    for timing in TIMINGS {
+        for rows in all_rows(timing, &MACHINES, script::program(11, 40)) {
+            let at = format!("{} {} {}", rows[0].machine, rows[0].system, timing.name());
+            let processes: BTreeSet<&str> = rows.iter().map(|row| row.process.as_str()).collect();
+            assert!(processes.len() > 2, "{at}");
+            for process in &processes {
+                let labels = Label::ALL.map(|label| count(&rows, process, &format!("cycles.{}", label.name())));
+                assert_eq!(labels.iter().sum::<u64>(), count(&rows, process, "cycles"), "{at} {process}");
+            }
+            for metric in ["instructions", "loads", "l1d_tlb_misses", "walks", "walk_cycles", "cycles", "page_faults"] {
+                let parts = processes.iter().filter(|process| **process != ALL);
+                let sum: u64 = parts.map(|process| count(&rows, process, metric)).sum();
+                assert_eq!(sum, count(&rows, ALL, metric), "{at} {metric}");
+            }
+            // What the hardware counted of walks is what the ledger was charged for them.
+            let charged = count(&rows, ALL, "cycles.walk") + count(&rows, ALL, "cycles.handler");
+            assert_eq!(charged, count(&rows, ALL, "walk_cycles"), "{at}");
+        }
+    }
+}
+
+#[test]
+fn the_four_factors_multiply_out_to_wcpi() {
+    for timing in TIMINGS {
+        for rows in all_rows(timing, &machines(), whole("gups:bytes=8M,updates=300")) {
+            let at = format!("{} {} {}", rows[0].machine, rows[0].system, timing.name());
+            let count = |metric| count(&rows, ALL, metric);
+            let references = count("fetches") + count("loads") + count("stores");
+            // Numerator and denominator of each factor that the rows give, as integers.
+            let factors = [
+                ("wcpi.accesses_per_instruction", references, count("instructions")),
+                ("wcpi.misses_per_access", count("walks"), references),
+                ("wcpi.walk_accesses_per_miss", count("walk_accesses"), count("walks")),
+                ("wcpi.cycles_per_walk_access", count("walk_cycles"), count("walk_accesses")),
+            ];
+            let (mut numerator, mut denominator) = (1u128, 1u128);
+            for (name, over, under) in factors {
+                let expected = if under == 0 { 0.0 } else { over as f64 / under as f64 };
+                assert_eq!(ratio(&rows, name).to_bits(), expected.to_bits(), "{at} {name}");
+                // Nothing may come from nothing: a zero on the way makes WCPI zero.
+                assert!(under > 0 || over == 0, "{at} {name}: {over} / {under}");
+                numerator *= u128::from(over);
+                denominator *= u128::from(under.max(1));
+            }
+            let (cycles, instructions) = (u128::from(count("walk_cycles")), u128::from(count("instructions")));
+            assert_eq!(numerator * instructions, cycles * denominator, "{at}");
+            let wcpi = cycles as f64 / instructions as f64;
+            assert_eq!(ratio(&rows, "wcpi").to_bits(), wcpi.to_bits(), "{at}");
+            assert_eq!(count("walks") == 0, rows[0].system == "ideal", "{at}");
+        }
+    }
+}
+
+#[test]
+fn ideal_never_translates() {
+    for timing in TIMINGS {
+        for mut program in programs() {
+            let report = run(&experiment(&machines(), &["ideal"], timing), &mut program);
+            for outcome in report.outcomes {
+                let (total, at) = (&outcome.total, format!("{} {}", outcome.machine, report.program));
+                for label in [Label::L2TlbHit, Label::Walk, Label::Handler, Label::ItlbStall] {
+                    assert_eq!(total.ledger.of(label).0, 0, "{at}: {}", label.name());
+                }
+                let h = &total.hardware;
+                assert_eq!((h.l1i_tlb_misses, h.l1d_tlb_misses, h.walks(), h.walk_cycles), (0, 0, 0, 0), "{at}");
+                assert!(outcome.os.page_faults > 0, "{at}: faults stay");
+            }
+        }
+    }
+}
+
+#[test]
+fn translations_are_the_page_tables_after_every_step() {
+    for program in programs() {
+        // Short pieces: what is held is looked at some hundred times.
+        let (mut source, mut chunk) = (program.cut(vec![program.len() / 100 + 1]), Chunk::default());
+        let (mut preparer, mut steps) = (Preparer::default(), Vec::new());
+        while source.fill(&mut chunk).unwrap() {
+            let blocks: &BlockTable = source.blocks();
+            preparer.prepare(&mut chunk, blocks, &mut steps);
+        }
+        assert!(steps.len() >= 100);
+        for system in systems() {
+            for (machine, timing) in [(MACHINES[0], TIMINGS[0]), (MACHINES[1], TIMINGS[1]), (MACHINES[2], TIMINGS[0])] {
+                let (machine, system) = (machine::resolve(machine).unwrap(), reach_systems::resolve(system).unwrap());
+                let mut simulation = Simulation::new(&machine, &system, &small(timing)).unwrap();
+                for step in &steps {
+                    simulation.step(step).unwrap();
+                    simulation.check();
+                }
+            }
+        }
+    }
+}
