@@ -1,0 +1,121 @@
+//! Page faults that `base` simulates against those that this kernel counts for the same program run natively.
+//!
+//! What differs, by some faults in either direction:
+//! - Where the kernel and the emulator place images, libraries and stacks differs, and natively from run to run: how
+//!   many fault-around windows of 64 KB a library's touched pages fall into, and how many pages of stack the arguments
+//!   fill, depends on it. Native counts are therefore a range.
+//! - What the kernel itself touches for the program (buffers of system calls, the frame of a signal) is known only as
+//!   far as the program touches it too, or the capture says so.
+//! - The emulated processor is not the real one (no AVX before QEMU 8), so the loader may pick other routines of libc.
+
+mod common;
+
+use common::{experiment, run};
+use reach_lab::Timing;
+use reach_trace::live::{Live, Options, emulator};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Touches as many pages as its argument says, base pages whatever this system's settings for huge ones.
+const TOUCH: &str = r#"
+#include <stdlib.h>
+#include <sys/mman.h>
+int main(int argc, char **argv) {
+    long n = argc > 1 ? atol(argv[1]) : 0;
+    char *area = mmap(0, n << 12, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (area == MAP_FAILED || madvise(area, n << 12, MADV_NOHUGEPAGE)) return 2;
+    for (long i = 0; i < n; i++) area[i << 12] = 1;
+    return 0;
+}
+"#;
+
+/// Runs its arguments and writes how often that child faulted. One child a process, so that nothing else is counted.
+const METER: &str = r#"
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    int status;
+    pid_t child = vfork();
+    if (child == 0) { execv(argv[1], argv + 1); _exit(127); }
+    struct rusage usage;
+    if (wait4(child, &status, 0, &usage) != child || status) return 1;
+    dprintf(2, "%ld %ld\n", usage.ru_minflt, usage.ru_majflt);
+    return 0;
+}
+"#;
+
+fn compile(name: &str, source: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("faults");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (text, program) = (folder.join(format!("{name}.c")), folder.join(name));
+    std::fs::write(&text, source).unwrap();
+    assert!(Command::new("cc").args(["-O1", "-o"]).arg(&program).arg(&text).status().unwrap().success());
+    program
+}
+
+/// Whether programs can be compiled and captured here; says so when they cannot.
+fn possible() -> bool {
+    let missing = match (emulator(None), Command::new("cc").arg("--version").output()) {
+        (Err(why), _) => why.to_string(),
+        (_, Err(why)) => format!("no C compiler: {why}"),
+        _ => return true,
+    };
+    eprintln!("skipped: {missing}");
+    false
+}
+
+/// Faults natively, of several runs in ascending order.
+fn native(meter: &Path, program: &Path, args: &[&str]) -> Vec<u64> {
+    let mut counts: Vec<u64> = (0..21)
+        .map(|_| {
+            let output = Command::new(meter).arg(program).args(args).stdout(Stdio::null()).output().unwrap();
+            assert!(output.status.success(), "{}", program.display());
+            let text = String::from_utf8(output.stderr).unwrap();
+            text.split_whitespace().map(|word| word.parse::<u64>().unwrap()).sum()
+        })
+        .collect();
+    counts.sort_unstable();
+    counts
+}
+
+/// Starts a program whose output goes nowhere, as it does natively. A capture passes its own standard output on, so
+/// that of this process is swapped meanwhile: no other test may run in it.
+fn launch(program: &Path, args: &[&str]) -> Live {
+    let args = args.iter().map(OsString::from).collect();
+    let options = Options { program: program.into(), args, ..Options::default() };
+    let stdout = rustix::io::dup(rustix::stdio::stdout()).unwrap();
+    let nowhere = std::fs::File::options().write(true).open("/dev/null").unwrap();
+    rustix::stdio::dup2_stdout(&nowhere).unwrap();
+    let live = Live::launch(options);
+    rustix::stdio::dup2_stdout(&stdout).unwrap();
+    live.unwrap()
+}
+
+fn simulated(program: &Path, args: &[&str]) -> u64 {
+    let mut live = launch(program, args);
+    let report = run(&experiment(&["skylake-e3-1240v5"], &["base"], Timing::Counts), &mut live);
+    assert!(live.wait().unwrap().success());
+    report.outcomes[0].os.page_faults
+}
+
+#[test]
+fn faults_are_those_of_this_kernel() {
+    if !possible() {
+        return;
+    }
+    let (meter, touch) = (compile("meter", METER), compile("touch", TOUCH));
+    let programs: [(&Path, &[&str]); 3] =
+        [(&touch, &["1000"]), (&touch, &["20000"]), (Path::new("/bin/ls"), &["/usr/lib"])];
+    for (program, args) in programs {
+        let (native, simulated) = (native(&meter, program, args), simulated(program, args));
+        let (least, median, most) = (native[0], native[native.len() / 2], native[native.len() - 1]);
+        let what = format!("{} {}", program.display(), args.join(" "));
+        println!("{what}: {simulated} faults simulated, {median} native, from {least} to {most}");
+        // Two in a hundred, beyond what the kernel itself gives from run to run; of few, two faults.
+        let tolerance = (median / 50).max(2);
+        assert!((least - tolerance..=most + tolerance).contains(&simulated), "{what}: {simulated} for {native:?}");
+    }
+}
