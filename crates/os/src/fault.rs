@@ -75,8 +75,11 @@ impl Vm {
     fn private_frame(&mut self, asid: Asid, region: &Region, vpn: Vpn) -> Result<Pfn, OutOfMemory> {
         self.own(asid, vpn, 1);
         // A private copy of a file's page is no page of the file.
-        let object = if region.file || region.shared { ObjectId::NONE } else { region.object };
-        self.allocate(0, FrameKind::Anonymous, object, region.index(vpn, self.base()))
+        if region.file || region.shared {
+            return self.allocate(0, FrameKind::Anonymous, ObjectId::NONE, 0);
+        }
+        let index = region.index(vpn, self.base());
+        self.page_frame(FrameKind::Anonymous, region.object, index, Some((region, vpn)))
     }
 
     /// `do_anonymous_page`.
@@ -90,7 +93,7 @@ impl Vm {
         self.charge_fault(asid, FaultKind::Anonymous, false);
         let pfn = self.private_frame(asid, &view.region, fault.vpn)?;
         self.zero(pfn, 1, Label::Fault);
-        let pte = self.entry(pfn, base, view.protection, true);
+        let pte = self.touched(self.entry(pfn, base, view.protection, true), fault.kind);
         self.map(asid, fault.vpn, pte, Label::Fault)
     }
 
@@ -99,16 +102,17 @@ impl Vm {
         let base = self.base();
         let region = view.region;
         let store = fault.kind == Kind::Store;
-        let page = self.cache_page(region.object, region.index(fault.vpn, base), Label::Fault)?;
+        let page = self.cache_page(&region, fault.vpn, Label::Fault)?;
         if store && !region.shared {
             self.charge_fault(asid, FaultKind::Cow, page.read_in);
             let pfn = self.private_frame(asid, &region, fault.vpn)?;
             self.copy(page.pfn, pfn, 1, Label::Fault);
-            let pte = self.entry(pfn, base, view.protection, true);
+            let pte = self.touched(self.entry(pfn, base, view.protection, true), Kind::Store);
             return self.map(asid, fault.vpn, pte, Label::Fault);
         }
         self.charge_fault(asid, FaultKind::File, page.read_in);
         let pte = self.entry(page.pfn, base, view.protection, writable_at_once(&region) || store);
+        let pte = self.touched(pte, fault.kind);
         self.map(asid, fault.vpn, pte, Label::Fault)?;
         if !store {
             self.fault_around(asid, fault.vpn, &view)?;
@@ -144,7 +148,7 @@ impl Vm {
                 continue;
             }
             if let Some(pfn) = self.cached(region.object, index)? {
-                let pte = self.entry(pfn, base, view.protection, writable_at_once(region));
+                let pte = self.watch(self.entry(pfn, base, view.protection, writable_at_once(region)));
                 self.map(asid, at, pte, Label::Fault)?;
                 mapped += 1;
             }
@@ -173,28 +177,29 @@ impl Vm {
         }
         if view.region.shared {
             self.charge_fault(asid, FaultKind::WriteNotify, false);
-            return self.protect(asid, fault.vpn, 1, Label::Fault, |_, entry| entry.pte.with_writable(true));
+            return self.protect(asid, fault.vpn, 1, Label::Fault, Vm::stored);
         }
         self.charge_fault(asid, FaultKind::Cow, false);
         if self.sole_owner(entry.pte.pfn(), pages) {
-            return self.protect(asid, entry.vpn, pages, Label::Fault, |_, entry| entry.pte.with_writable(true));
+            return self.protect(asid, entry.vpn, pages, Label::Fault, Vm::stored);
         }
         // A shared page made as one is copied as one (`hugetlb_wp`).
         if entry.pte.soft() & soft::WHOLE != 0
             && let Ok(pfn) = self.allocate(entry.pte.shift().order(base), FrameKind::Anonymous, ObjectId::NONE, 0)
         {
             let new = entry.pte.with_pfn(pfn).with_writable(true).with_executable(executable);
+            let new = self.touched(new, Kind::Store);
             return self.migrate(asid, entry.vpn, new, Label::Fault);
         }
         // Any other shared superpage is broken, and the base page copied (`do_huge_pmd_wp_page`).
-        self.demote(asid, fault.vpn, base, Label::Fault)?;
+        self.demote_for(asid, fault.vpn, Label::Fault)?;
         let pte = self.at(asid).table.lookup(fault.vpn).expect("demotion keeps the page");
         if self.sole_owner(pte.pfn(), 1) {
-            return self.protect(asid, fault.vpn, 1, Label::Fault, |_, entry| entry.pte.with_writable(true));
+            return self.protect(asid, fault.vpn, 1, Label::Fault, Vm::stored);
         }
         let pfn = self.private_frame(asid, &view.region, fault.vpn)?;
         let new = Pte::new(pfn, base).with_executable(executable).with_writable(true);
-        self.migrate(asid, fault.vpn, new, Label::Fault)
+        self.migrate(asid, fault.vpn, self.touched(new, Kind::Store), Label::Fault)
     }
 
     /// Whether nobody else maps these frames, and no cache holds them.

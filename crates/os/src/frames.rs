@@ -1,13 +1,14 @@
 //! Physical frames: who uses them, how often they are mapped, and the allocator below.
 
 use crate::chunked::Chunked;
+use crate::reservation::{Freed, Reservations};
 use crate::{Buddy, ListOrder, ObjectId};
 use reach_core::{FrameSource, PageShift, Pfn, PhysAddr};
 
 /// What a frame is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum FrameKind {
-    /// Nothing: it is in the allocator.
+    /// Nothing: it is in the allocator, or waits in a reservation.
     #[default]
     Free,
     /// Private or shared memory without a file.
@@ -39,8 +40,12 @@ pub struct Frame {
 
 /// All frames of the machine.
 pub struct Frames {
-    buddy: Buddy,
+    pub(crate) buddy: Buddy,
     frames: Chunked<Frame>,
+    /// Where the system makes reservations.
+    pub(crate) reservations: Option<Reservations>,
+    /// Reservations broken so far for want of memory.
+    pub(crate) preemptions: u64,
     base: PageShift,
     resident: u64,
     tables: u64,
@@ -57,6 +62,8 @@ impl Frames {
         Frames {
             buddy: Buddy::new(count, MAX_BLOCK - base.0, lists),
             frames: Chunked::new(count),
+            reservations: None,
+            preemptions: 0,
             base,
             resident: 0,
             tables: 0,
@@ -90,9 +97,10 @@ impl Frames {
         self.tables
     }
 
-    /// A block of `2^order` frames for pages `index..` of `object`. `None` when there is none so large.
+    /// A block of `2^order` frames for pages `index..` of `object`; reservations are preempted for it. `None` when there
+    /// is none so large.
     pub fn allocate(&mut self, order: u8, kind: FrameKind, object: ObjectId, index: u64) -> Option<Pfn> {
-        let pfn = self.buddy.allocate(order)?;
+        let pfn = self.obtain(order)?;
         self.assign(pfn, 1 << order, kind, object, index);
         Some(pfn)
     }
@@ -113,7 +121,7 @@ impl Frames {
         self.buddy.free_range(pfn, frames);
     }
 
-    fn assign(&mut self, pfn: Pfn, frames: u64, kind: FrameKind, object: ObjectId, index: u64) {
+    pub(crate) fn assign(&mut self, pfn: Pfn, frames: u64, kind: FrameKind, object: ObjectId, index: u64) {
         for i in 0..frames {
             let frame = self.frames.get_mut(pfn.0 + i);
             debug_assert_eq!(frame.kind, FrameKind::Free);
@@ -140,14 +148,34 @@ impl Frames {
             frame.maps -= 1;
             let user = matches!(frame.kind, FrameKind::Anonymous | FrameKind::File);
             self.resident -= u64::from(frame.maps == 0 && frame.kind != FrameKind::Zero);
-            if frame.maps == 0 && user && !frame.cached {
-                *frame = Frame::default();
-            } else {
+            if frame.maps > 0 || !user || frame.cached || !self.retire(Pfn(at)) {
                 self.buddy.free_range(Pfn(idle), at - idle);
                 idle = at + 1;
             }
         }
         self.buddy.free_range(Pfn(idle), end - idle);
+    }
+
+    /// Forgets what `pfn` was used for. Returns whether it is to be given to the allocator; if not, its reservation has
+    /// it, or has ended and given all its frames back.
+    fn retire(&mut self, pfn: Pfn) -> bool {
+        let frame = std::mem::take(self.frames.get_mut(pfn.0));
+        let Some(reservations) = self.reservations.as_mut().filter(|_| frame.object != ObjectId::NONE) else {
+            return true;
+        };
+        match reservations.depopulate(frame.object, frame.index, pfn) {
+            Freed::Plain => true,
+            Freed::Kept => false,
+            Freed::Block(block, order) => {
+                self.buddy.free(block, order);
+                false
+            }
+        }
+    }
+
+    /// `pfn` stays in use but belongs to no object any more.
+    pub(crate) fn disown(&mut self, pfn: Pfn) {
+        self.frames.get_mut(pfn.0).object = ObjectId::NONE;
     }
 
     /// `pfn` enters the page cache.
@@ -160,8 +188,7 @@ impl Frames {
         let frame = self.frames.get_mut(pfn.0);
         debug_assert!(frame.cached);
         frame.cached = false;
-        if frame.maps == 0 {
-            *frame = Frame::default();
+        if frame.maps == 0 && self.retire(pfn) {
             self.buddy.free(pfn, 0);
         }
     }
@@ -192,18 +219,30 @@ impl Frames {
         counts
     }
 
-    /// Checks that a frame is free exactly if the allocator says so. Linear in memory, for tests.
+    /// Checks that a frame is free exactly if the allocator or a reservation says so, and not both. Linear in memory,
+    /// for tests.
     pub fn check(&self) {
         self.buddy.check();
+        let account = self.reservations.as_ref().map(Reservations::check).unwrap_or_default();
+        let waiting: std::collections::BTreeSet<u64> = account.vacant.iter().copied().collect();
         let mut resident = 0;
         for at in 0..self.buddy.frames() {
             let frame = self.get(Pfn(at));
-            let free = self.buddy.free_block(Pfn(at)).is_some();
-            assert_eq!(free, frame.kind == FrameKind::Free, "frame {at:#x}: {frame:?}");
-            assert!(!free || frame == Frame::default(), "free frame {at:#x}: {frame:?}");
+            let (free, reserved) = (self.buddy.free_block(Pfn(at)).is_some(), waiting.contains(&at));
+            assert!(!(free && reserved), "frame {at:#x} is free and reserved");
+            assert_eq!(free || reserved, frame.kind == FrameKind::Free, "frame {at:#x}: {frame:?}");
+            assert!(frame.kind != FrameKind::Free || frame == Frame::default(), "free frame {at:#x}: {frame:?}");
             resident += u64::from(frame.maps > 0 && frame.kind != FrameKind::Zero);
+            if let Some(reservations) = &self.reservations {
+                let owned = (frame.object != ObjectId::NONE)
+                    .then(|| (frame.object, reservations.place(frame.object, frame.index)));
+                assert_eq!(owned, account.populated.get(&at).copied(), "{at:#x}: {frame:?} and its population map");
+            }
         }
         assert_eq!(resident, self.resident, "resident frames");
+        let used: u64 = self.census().iter().sum();
+        let all = self.buddy.free_frames() + account.vacant.len() as u64 + used;
+        assert_eq!(all, self.buddy.frames(), "free, reserved and used frames");
     }
 }
 

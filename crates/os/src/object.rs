@@ -89,6 +89,11 @@ impl Objects {
         self.all[id.0 as usize].as_mut().expect("regions and frames name live objects")
     }
 
+    /// Whether it exists.
+    pub(crate) fn lives(&self, id: ObjectId) -> bool {
+        self.all.get(id.0 as usize).is_some_and(Option::is_some)
+    }
+
     /// All objects that exist, by number.
     pub fn iter(&self) -> impl Iterator<Item = (ObjectId, &Object)> {
         self.all.iter().enumerate().filter_map(|(i, object)| Some((ObjectId(i as u32), object.as_ref()?)))

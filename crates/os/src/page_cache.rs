@@ -1,7 +1,7 @@
 //! The page cache: pages of files and of shared memory by (object, index), for all processes, outliving them.
 
-use crate::{FrameKind, ObjectId, ObjectKind, OutOfMemory, Vm};
-use reach_core::{Bytes, Label, Pfn};
+use crate::{FrameKind, ObjectId, ObjectKind, OutOfMemory, Region, Vm};
+use reach_core::{Bytes, Label, Pfn, Vpn};
 
 /// A page found in, or brought into, the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,13 +25,15 @@ impl Vm {
         Ok(None)
     }
 
-    /// Page `index` of `object`, brought in if need be: shared memory is zeroed, files are read in by the window.
-    pub(crate) fn cache_page(&mut self, object: ObjectId, index: u64, label: Label) -> Result<Cached, OutOfMemory> {
+    /// The page behind `vpn` of `region`, brought in if need be: shared memory is zeroed, files are read in by the window.
+    pub(crate) fn cache_page(&mut self, region: &Region, vpn: Vpn, label: Label) -> Result<Cached, OutOfMemory> {
+        let (object, index) = (region.object, region.index(vpn, self.base()));
+        self.frames.align(object, index, vpn.0);
         if let Some(pfn) = self.cached(object, index)? {
             return Ok(Cached { pfn, read_in: false });
         }
         if !matches!(self.objects.get(object).kind, ObjectKind::File(_)) {
-            let pfn = self.allocate(0, FrameKind::Anonymous, object, index)?;
+            let pfn = self.page_frame(FrameKind::Anonymous, object, index, Some((region, vpn)))?;
             self.zero(pfn, 1, label);
             self.enter(object, index, pfn);
             return Ok(Cached { pfn, read_in: false });
@@ -57,6 +59,7 @@ impl Vm {
         let absent: Vec<u64> =
             (first..end).filter(|index| !self.objects.get(object).pages.contains_key(index)).collect();
         if absent.len() as u64 == window
+            && self.frames.reservations.is_none()
             && let Some(block) = self.frames.allocate(window.ilog2() as u8, FrameKind::File, object, first)
         {
             for (i, &index) in absent.iter().enumerate() {
@@ -65,7 +68,7 @@ impl Vm {
             return Ok(window);
         }
         for &index in &absent {
-            let pfn = self.allocate(0, FrameKind::File, object, index)?;
+            let pfn = self.page_frame(FrameKind::File, object, index, None)?;
             self.enter(object, index, pfn);
         }
         Ok(absent.len() as u64)

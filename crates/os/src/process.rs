@@ -174,6 +174,9 @@ impl Vm {
             for pfn in self.objects.release(region.object, region.len()) {
                 self.frames.uncache(pfn);
             }
+            if !self.objects.lives(region.object) {
+                self.frames.end_object(region.object);
+            }
         }
     }
 
@@ -300,7 +303,7 @@ impl Vm {
             true => !region.file || pte.writable() || pte.dirty(),
             false => self.sole_owner(pte.pfn(), frames),
         };
-        pte.with_executable(rights.execute).with_writable(rights.write && at_once)
+        self.watch(pte.with_executable(rights.execute).with_writable(rights.write && at_once))
     }
 
     fn advise(&mut self, asid: Asid, span: Span, advice: Advice) -> Result<Option<Populate>, OutOfMemory> {
@@ -341,7 +344,7 @@ impl Vm {
             for vpn in pages.start.max(start >> base.0)..pages.end.min(end.div_ceil(base.bytes())) {
                 let index = region.index(Vpn(vpn), base);
                 if index < limit {
-                    self.cache_page(region.object, index, Label::Fault)?;
+                    self.cache_page(&region, Vpn(vpn), Label::Fault)?;
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! The memory manager: what it holds, and how it accounts for what it does. Its one door is in `door.rs`, faults in
 //! `fault.rs`, events in `process.rs`.
 
+use crate::promotion::Superpages;
 use crate::{Counters, FrameKind, Frames, ObjectId, Objects, Options, OptionsError, OutOfMemory, Process};
 use reach_core::{Asid, Label, Ledger, PageShift, PageTable, Pfn, PhysAddr, Pte, Shootdown, ThreadId, Traffic, Vpn};
 use std::collections::BTreeMap;
@@ -22,7 +23,9 @@ pub struct Running<'a> {
 
 /// The memory manager.
 pub struct Vm {
-    options: Options,
+    pub(crate) options: Options,
+    /// Where the system makes reservations and promotes: how.
+    pub(crate) superpages: Option<Superpages>,
     pub(crate) frames: Frames,
     pub(crate) objects: Objects,
     pub(crate) processes: BTreeMap<Asid, Process>,
@@ -59,6 +62,7 @@ impl Vm {
         Ok(Vm {
             counters: Counters::new(&options.sizes),
             options,
+            superpages: None,
             frames,
             objects: Objects::default(),
             processes: BTreeMap::new(),

@@ -7,6 +7,7 @@ mod base;
 mod hugetlb;
 mod ideal;
 mod linux_thp;
+mod navarro_2002;
 mod registry;
 mod settings;
 mod superpage;

@@ -1,7 +1,7 @@
 //! All systems by name.
 
 use crate::settings::near;
-use crate::{Setting, Settings, System, SystemError, base, hugetlb, ideal, linux_thp};
+use crate::{Setting, Settings, System, SystemError, base, hugetlb, ideal, linux_thp, navarro_2002};
 use reach_core::PageShift;
 
 /// A system as `reach system list` shows it.
@@ -39,6 +39,12 @@ static ALL: &[Description] = &[
         summary: "all anonymous memory on explicit 1 GB pages from its first touch",
         settings: hugetlb::SETTINGS,
         build: |settings| Box::new(hugetlb::Hugetlb::new("hugetlb-1g", PageShift(30), settings)),
+    },
+    Description {
+        name: "navarro-2002",
+        summary: "superpages of all sizes by reservation, promoted and demoted a size at a time",
+        settings: navarro_2002::SETTINGS,
+        build: |settings| Box::new(navarro_2002::Navarro::new(settings)),
     },
     Description {
         name: "ideal",

@@ -1,6 +1,7 @@
 //! Options of systems: named, typed, with no silent default.
 
 use crate::SystemError;
+use reach_core::PageShift;
 use std::collections::BTreeMap;
 
 /// What values an option takes.
@@ -15,6 +16,8 @@ pub enum Accepts {
         /// The greatest.
         most: u64,
     },
+    /// Page sizes joined by `+`, or `all` that the machine has.
+    Sizes,
 }
 
 impl Accepts {
@@ -22,6 +25,7 @@ impl Accepts {
         match self {
             Accepts::Choice(words) => words.contains(&value),
             Accepts::Number { least, most } => value.parse().is_ok_and(|n: u64| (least..=most).contains(&n)),
+            Accepts::Sizes => value == "all" || value.split('+').all(|size| page_size(size).is_some()),
         }
     }
 }
@@ -31,6 +35,7 @@ impl std::fmt::Display for Accepts {
         match self {
             Accepts::Choice(words) => write!(f, "{}", words.join(" or ")),
             Accepts::Number { least, most } => write!(f, "a number from {least} to {most}"),
+            Accepts::Sizes => write!(f, "all, or page sizes such as 64K+4M"),
         }
     }
 }
@@ -94,6 +99,24 @@ impl Settings {
     pub(crate) fn number(&self, name: &str) -> u64 {
         self.0[name].parse().expect("checked when it was set")
     }
+
+    /// The value of an [`Accepts::Sizes`] option that the system has; `None`: all.
+    pub(crate) fn sizes(&self, name: &str) -> Option<Vec<PageShift>> {
+        let value = &self.0[name];
+        (value != "all").then(|| value.split('+').filter_map(page_size).collect())
+    }
+}
+
+/// A page size as people write it: a power of two with K, M or G.
+fn page_size(text: &str) -> Option<PageShift> {
+    let unit = match text.chars().last()? {
+        'K' => 10,
+        'M' => 20,
+        'G' => 30,
+        _ => return None,
+    };
+    let count: u64 = text[..text.len() - 1].parse().ok()?;
+    (count.is_power_of_two() && count < 1 << 20).then(|| PageShift(unit + count.ilog2() as u8))
 }
 
 /// `: did you mean "…"?` for the known name nearest to `wanted`, or nothing where none is near.

@@ -13,3 +13,16 @@ pub(crate) fn nearest(system: &str, wanted: PageShift, vm: &Vm) -> Result<PageSh
         what: format!("its only page size is {}; take a machine with superpages, or the system base", vm.base()),
     })
 }
+
+/// The machine's page sizes that are to be used: the base and `wanted`, or all. Refuses sizes that it has not.
+pub(crate) fn chosen(system: &str, wanted: &Option<Vec<PageShift>>, vm: &Vm) -> Result<Vec<PageShift>, SystemError> {
+    let sizes = &vm.options().sizes;
+    nearest(system, vm.base(), vm)?;
+    let Some(wanted) = wanted else { return Ok(sizes.clone()) };
+    if let Some(absent) = wanted.iter().find(|size| !sizes[1..].contains(size)) {
+        let has: Vec<String> = sizes[1..].iter().map(PageShift::to_string).collect();
+        let what = format!("it has no superpages of {absent}; its sizes are {}", has.join(", "));
+        return Err(SystemError::Machine { system: system.into(), what });
+    }
+    Ok(sizes.iter().copied().filter(|size| *size == vm.base() || wanted.contains(size)).collect())
+}

@@ -39,11 +39,15 @@ impl Machine {
     /// One reference; returns the faults that it took. A processor marks what it uses.
     pub fn touch(&mut self, vpn: Vpn, kind: Kind) -> u64 {
         let before = self.vm.counters.page_faults;
-        for _ in 0..3 {
+        for _ in 0..4 {
             let cause = match self.translation(vpn) {
                 None => Cause::Missing,
                 Some(pte) if kind == Kind::Store && !pte.writable() => Cause::Protection,
                 Some(pte) if kind == Kind::Fetch && !pte.executable() => Cause::Protection,
+                Some(pte) if kind == Kind::Store && pte.watched() && !pte.dirty() => {
+                    self.system.first_write(vpn, &mut self.vm).unwrap();
+                    continue;
+                }
                 Some(_) => {
                     let table = self.vm.running().unwrap().table;
                     let (node, index) = table.find(vpn).unwrap();

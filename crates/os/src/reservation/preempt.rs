@@ -1,0 +1,70 @@
+//! Taking reservations back (Navarro et al. §4.3, 4.8).
+
+use super::map::NIL;
+use super::{Reservation, Reservations};
+use crate::ObjectId;
+use reach_core::Pfn;
+
+/// A block that a broken reservation gives up: its first frame and its order.
+pub(crate) type Block = (Pfn, u8);
+
+impl Reservations {
+    /// The reservation to be preempted for a block of `2^order` frames: the one whose latest allocation is the longest
+    /// ago on the list of the smallest sufficient size that has any.
+    pub(crate) fn victim(&self, order: u8) -> Option<u32> {
+        let from = self.ladder().holding(order)? as usize;
+        self.lists.iter().skip(from).find_map(|list| list.first()).map(|&(_, id)| id)
+    }
+
+    /// Breaks a reservation into extents of the next smaller size. Empty ones are returned, for the allocator;
+    /// partly populated ones become reservations at the heads of their lists; full ones are on no list. In extents of
+    /// base pages nothing remains reserved.
+    pub(crate) fn break_up(&mut self, id: u32) -> Vec<Block> {
+        let old = self.remove(id);
+        let level = old.level - 1;
+        let order = self.ladder().order(level);
+        let mut free = Vec::new();
+        for slot in 0..self.ladder().fan(old.level) as usize {
+            let offset = (slot as u64) << order;
+            let below = self.maps.node(old.node).below[slot];
+            if below == NIL {
+                free.push((old.pfn + offset, order));
+                self.held -= 1 << order;
+            } else if level > 0 {
+                let (place, pfn) = (old.place + offset, old.pfn + offset);
+                let piece = Reservation { place, pfn, level, node: below, list: None, ..old };
+                let piece = self.add(piece);
+                let list = self.maps.node(below).vacant;
+                let head = list.and_then(|list| self.lists[list as usize].first());
+                let stamp = head.map_or(old.stamp, |&(first, _)| old.stamp.min(first - 1));
+                self.file(piece, stamp);
+            }
+        }
+        free
+    }
+
+    /// Breaks the reservation that holds the unpopulated frame `pfn` until that frame is free. Empty when none does.
+    pub(crate) fn break_at(&mut self, pfn: Pfn) -> Vec<Block> {
+        let mut free = Vec::new();
+        while let Some((&start, &id)) = self.starts.range(..=pfn.0).next_back() {
+            if pfn.0 - start >= self.ladder().pages(self.get(id).level) {
+                break;
+            }
+            free.extend(self.break_up(id));
+        }
+        free
+    }
+
+    /// The object ends. Its reservations give up their empty frames; the frames that somebody else still uses are
+    /// named, and belong to no object any more.
+    pub(crate) fn end(&mut self, object: ObjectId) -> (Vec<Block>, Vec<Pfn>) {
+        let mut free = Vec::new();
+        let mut todo: Vec<u32> = self.maps.reservations_of(object);
+        while let Some(id) = todo.pop() {
+            let (start, len) = (self.get(id).pfn.0, self.ladder().pages(self.get(id).level));
+            free.extend(self.break_up(id));
+            todo.extend(self.starts.range(start..start + len).map(|(_, &piece)| piece));
+        }
+        (free, self.maps.end(object))
+    }
+}
