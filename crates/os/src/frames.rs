@@ -193,6 +193,12 @@ impl Frames {
         }
     }
 
+    /// `pfn` leaves the page cache but stays in use.
+    #[cfg(test)]
+    pub(crate) fn uncache_quietly(&mut self, pfn: Pfn) {
+        self.frames.get_mut(pfn.0).cached = false;
+    }
+
     /// Page-table nodes taken since the last call, with their sizes in bytes: they have to be zeroed.
     pub(crate) fn new_tables(&mut self) -> Vec<(PhysAddr, u64)> {
         std::mem::take(&mut self.new_tables)

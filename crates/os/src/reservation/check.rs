@@ -50,9 +50,9 @@ impl Reservations {
         assert_eq!(reserved, self.starts.len(), "reservations without a node");
         assert_eq!(reserved, self.all.iter().flatten().count());
         for (list, members) in self.lists.iter().enumerate() {
-            for &(stamp, id) in members {
-                let reservation = self.get(id);
-                assert_eq!((reservation.list, reservation.stamp), (Some(list as u8), stamp), "list {list}");
+            for (stamp, start) in members {
+                let reservation = self.get(self.starts[start]);
+                assert_eq!((reservation.list, reservation.stamp), (Some(list as u8), *stamp), "list {list}");
             }
         }
         let on_lists: usize = self.lists.iter().map(|list| list.len()).sum();

@@ -12,6 +12,8 @@ mod check;
 mod ladder;
 mod map;
 mod preempt;
+#[cfg(test)]
+mod tests;
 
 pub use ladder::Ladder;
 
@@ -72,7 +74,8 @@ pub struct Reservations {
     maps: Maps,
     all: Vec<Option<Reservation>>,
     unused: Vec<u32>,
-    lists: Vec<BTreeSet<(i64, u32)>>,
+    /// By time and first frame.
+    lists: Vec<BTreeSet<(i64, u64)>>,
     /// By first frame.
     starts: BTreeMap<u64, u32>,
     clock: i64,
@@ -240,7 +243,7 @@ impl Reservations {
         self.starts.remove(&reservation.pfn.0);
         self.maps.node_mut(reservation.node).reservation = NIL;
         if let Some(list) = reservation.list {
-            self.lists[list as usize].remove(&(reservation.stamp, id));
+            self.lists[list as usize].remove(&(reservation.stamp, reservation.pfn.0));
         }
         reservation
     }
@@ -253,11 +256,11 @@ impl Reservations {
             return;
         }
         if let Some(old) = reservation.list {
-            self.lists[old as usize].remove(&(reservation.stamp, id));
+            self.lists[old as usize].remove(&(reservation.stamp, reservation.pfn.0));
         }
         (reservation.list, reservation.stamp) = (list, stamp);
         if let Some(list) = list {
-            self.lists[list as usize].insert((stamp, id));
+            self.lists[list as usize].insert((stamp, reservation.pfn.0));
         }
     }
 }

@@ -13,7 +13,7 @@ impl Reservations {
     /// ago on the list of the smallest sufficient size that has any.
     pub(crate) fn victim(&self, order: u8) -> Option<u32> {
         let from = self.ladder().holding(order)? as usize;
-        self.lists.iter().skip(from).find_map(|list| list.first()).map(|&(_, id)| id)
+        self.lists.iter().skip(from).find_map(|list| list.first()).map(|(_, start)| self.starts[start])
     }
 
     /// Breaks a reservation into extents of the next smaller size. Empty ones are returned, for the allocator;
@@ -39,18 +39,6 @@ impl Reservations {
                 let stamp = head.map_or(old.stamp, |&(first, _)| old.stamp.min(first - 1));
                 self.file(piece, stamp);
             }
-        }
-        free
-    }
-
-    /// Breaks the reservation that holds the unpopulated frame `pfn` until that frame is free. Empty when none does.
-    pub(crate) fn break_at(&mut self, pfn: Pfn) -> Vec<Block> {
-        let mut free = Vec::new();
-        while let Some((&start, &id)) = self.starts.range(..=pfn.0).next_back() {
-            if pfn.0 - start >= self.ladder().pages(self.get(id).level) {
-                break;
-            }
-            free.extend(self.break_up(id));
         }
         free
     }

@@ -1,0 +1,208 @@
+//! `navarro-2002` as its paper describes it, on an Alpha of 64 MB.
+
+mod common;
+
+use common::Machine;
+use reach_core::{
+    Advice, Asid, Backing, Event, FileId, Kind, Label, Layout, Map, PageShift, Protection, Role, Span, ThreadId,
+    VirtAddr, Vpn,
+};
+use reach_os::Options;
+
+const K: u64 = 1 << 10;
+const M: u64 = 1 << 20;
+/// Where things are mapped: aligned to the largest page.
+const AT: u64 = 1 << 30;
+
+fn alpha(spec: &str, memory: u64) -> Machine {
+    let layout = Layout { base: PageShift(13), bits: vec![10, 10, 15] };
+    Machine::boot(spec, Options::linux(layout, [13, 16, 19, 22].map(PageShift).to_vec(), memory))
+}
+
+fn map(machine: &mut Machine, at: u64, len: u64, role: Role) {
+    machine.event(&Event::Map(Map { role, ..Map::anonymous(VirtAddr(at), len) }));
+}
+
+fn page(at: u64) -> Vpn {
+    Vpn(at >> 13)
+}
+
+/// Superpages mapped now: 64 KB, 512 KB, 4 MB.
+fn superpages(machine: &Machine) -> [u64; 3] {
+    machine.vm.check();
+    [0, 1, 2].map(|size| machine.vm.counters.superpages[size].current)
+}
+
+fn size(machine: &Machine, at: u64) -> u64 {
+    machine.translation(page(at)).unwrap().shift().bytes()
+}
+
+#[test]
+fn promotion_is_incremental() {
+    let mut machine = alpha("navarro-2002", 64 * M);
+    map(&mut machine, AT, 4 * M, Role::Mmap);
+    assert_eq!(machine.sweep(AT, 7, Kind::Store), 7);
+    assert_eq!((superpages(&machine), machine.vm.counters.reservations), ([0, 0, 0], 1));
+    machine.touch(page(AT + 56 * K), Kind::Store);
+    assert_eq!(superpages(&machine), [1, 0, 0]);
+    machine.sweep(AT + 64 * K, 56, Kind::Store);
+    assert_eq!(superpages(&machine), [0, 1, 0], "eight of 64 KB are one of 512 KB");
+    machine.sweep(AT + 512 * K, 512 - 64 - 1, Kind::Store);
+    assert_eq!(superpages(&machine), [7, 7, 0]);
+    // The last page fills all three sizes: one promotion, to the largest.
+    let before = machine.vm.counters.promotions;
+    machine.touch(page(AT + 4 * M - 8 * K), Kind::Store);
+    assert_eq!((superpages(&machine), machine.vm.counters.promotions - before), ([0, 0, 1], 1));
+    assert_eq!(machine.vm.counters.page_faults, 512);
+    machine.leave();
+}
+
+#[test]
+fn sizes_can_be_chosen() {
+    for (sizes, expected) in [("64K", vec![64]), ("4M", vec![1]), ("64K+4M", vec![0, 1])] {
+        let mut machine = alpha(&format!("navarro-2002:sizes={sizes}"), 64 * M);
+        map(&mut machine, AT, 4 * M, Role::Mmap);
+        machine.sweep(AT, 512, Kind::Store);
+        let current: Vec<u64> = machine.vm.counters.superpages.iter().map(|gauge| gauge.current).collect();
+        assert_eq!(current, expected, "{sizes}");
+        machine.vm.check();
+    }
+    let mut vm = reach_os::Vm::new(Options::linux(Layout::x86_64(), [12, 21].map(PageShift).to_vec(), M)).unwrap();
+    let message = reach_systems::resolve("navarro-2002:sizes=64K").unwrap().build().boot(&mut vm).unwrap_err();
+    assert!(message.to_string().contains("no superpages of 64K; its sizes are 2M"), "{message}");
+    assert!(reach_systems::resolve("navarro-2002:sizes=64").is_err());
+}
+
+#[test]
+fn fixed_objects_bound_reservations_and_growing_ones_their_size() {
+    let mut machine = alpha("navarro-2002", 64 * M);
+    let held = |machine: &Machine| machine.vm.frames().reservations().unwrap().held();
+    // A mapping of 600 KB: 512 KB, then 64 KB, then single pages.
+    map(&mut machine, AT, 600 * K, Role::Mmap);
+    machine.touch(page(AT), Kind::Store);
+    assert_eq!(held(&machine), 63);
+    machine.touch(page(AT + 512 * K), Kind::Store);
+    assert_eq!(held(&machine), 63 + 7);
+    machine.touch(page(AT + 592 * K), Kind::Store);
+    assert_eq!((held(&machine), machine.vm.counters.reservations), (63 + 7, 2), "no superpage ends within 600 KB");
+    // A heap of 72 KB that grows: not more than it has, but beyond its end.
+    let heap = AT + 16 * M;
+    map(&mut machine, heap, 72 * K, Role::Heap);
+    machine.touch(page(heap + 64 * K), Kind::Store);
+    assert_eq!((held(&machine), machine.vm.counters.reservations), (63 + 7 + 7, 3));
+    // A stack grows downwards.
+    let stack = AT + 32 * M;
+    map(&mut machine, stack - 72 * K, 72 * K, Role::Stack);
+    machine.touch(page(stack - 72 * K), Kind::Store);
+    assert_eq!((held(&machine), machine.vm.counters.reservations), (63 + 7 + 7 + 7, 4));
+    machine.vm.check();
+    machine.leave();
+}
+
+#[test]
+fn a_changed_right_demotes_only_along_the_way() {
+    let mut machine = alpha("navarro-2002", 64 * M);
+    map(&mut machine, AT, 4 * M, Role::Mmap);
+    machine.sweep(AT, 512, Kind::Store);
+    let span = Span { start: VirtAddr(AT + 2 * M + 64 * K), len: 8 * K };
+    machine.event(&Event::Protect(span, Protection::READ));
+    assert_eq!(superpages(&machine), [7, 7, 0]);
+    assert_eq!((size(&machine, AT), size(&machine, AT + 2 * M)), (512 * K, 64 * K));
+    assert_eq!(machine.vm.counters.demotions, 3);
+    // The right comes back, the page is written, and it all is one again.
+    machine.event(&Event::Protect(span, Protection::READ_WRITE));
+    machine.touch(page(span.start.0), Kind::Store);
+    machine.event(&Event::Advise(span, Advice::DontNeed));
+    machine.touch(page(span.start.0), Kind::Store);
+    assert_eq!(superpages(&machine), [0, 0, 1]);
+    assert_eq!(machine.vm.counters.reservations, 1, "the frame was kept for it");
+    machine.leave();
+}
+
+#[test]
+fn the_first_write_demotes_a_clean_superpage_until_all_is_dirty() {
+    let mut machine = alpha("navarro-2002", 64 * M);
+    map(&mut machine, AT, 512 * K, Role::Mmap);
+    machine.sweep(AT, 64, Kind::Load);
+    assert_eq!(superpages(&machine), [0, 1, 0], "clean pages make a superpage, too");
+    machine.touch(page(AT + 100 * K), Kind::Store);
+    assert_eq!(superpages(&machine), [7, 0, 0]);
+    machine.sweep(AT, 63, Kind::Store);
+    assert_eq!(superpages(&machine), [7, 0, 0], "one page is still clean");
+    machine.touch(page(AT + 504 * K), Kind::Store);
+    assert_eq!(superpages(&machine), [0, 1, 0]);
+    machine.leave();
+}
+
+#[test]
+fn a_store_after_fork_copies_a_page_and_the_rest_stays_large() {
+    let mut machine = alpha("navarro-2002", 64 * M);
+    map(&mut machine, AT, 512 * K, Role::Mmap);
+    machine.sweep(AT, 64, Kind::Store);
+    machine.event(&Event::Fork { child: Asid(2), shares_memory: false });
+    assert_eq!(superpages(&machine), [0, 2, 0], "both map it");
+    machine.event(&Event::Switch { asid: Asid(2), thread: ThreadId(1) });
+    let copied = machine.vm.counters.bytes_copied;
+    machine.touch(page(AT), Kind::Store);
+    assert_eq!((superpages(&machine), machine.vm.counters.bytes_copied - copied), ([7, 1, 0], 8 * K));
+    // Its copies go to a reservation of its own, and become a superpage of its own.
+    machine.sweep(AT, 64, Kind::Store);
+    assert_eq!((superpages(&machine), machine.vm.counters.reservations), ([0, 2, 0], 2));
+    machine.leave();
+}
+
+#[test]
+fn processes_share_the_superpages_of_a_file() {
+    let mut machine = alpha("navarro-2002", 64 * M);
+    let file = FileId(1);
+    machine.event(&Event::File { file, path: "data".into(), len: M });
+    // Mapped at an odd address first: the object's reservations follow it.
+    let map = |at: u64| {
+        let backing = Backing::File { file, offset: 0 };
+        Event::Map(Map { backing, protection: Protection::READ, shared: true, ..Map::anonymous(VirtAddr(at), M) })
+    };
+    let odd = AT + 24 * K;
+    machine.event(&map(odd));
+    machine.sweep(odd, 128, Kind::Load);
+    let first = superpages(&machine);
+    assert_eq!(first, [7, 1, 0], "40 KB, seven of 64 KB, 512 KB, 24 KB");
+    machine.event(&Event::Switch { asid: Asid(2), thread: ThreadId(1) });
+    machine.event(&map(odd + 8 * M));
+    machine.sweep(odd + 8 * M, 128, Kind::Load);
+    assert_eq!(superpages(&machine), first.map(|n| 2 * n));
+    // An address that differs otherwise cannot use them.
+    machine.event(&Event::Switch { asid: Asid(3), thread: ThreadId(2) });
+    machine.event(&map(odd + 8 * K));
+    machine.sweep(odd + 8 * K, 128, Kind::Load);
+    assert_eq!(superpages(&machine), first.map(|n| 2 * n));
+    machine.leave();
+}
+
+#[test]
+fn memory_runs_out_only_when_all_reservations_are_used() {
+    let mut machine = alpha("navarro-2002", 8 * M);
+    for i in 0..8 {
+        map(&mut machine, AT + i * 4 * M, 4 * M, Role::Mmap);
+    }
+    // 100 pages in each of eight objects that each would reserve 4 MB of the 8 MB.
+    for round in 0..100 {
+        for i in 0..8 {
+            machine.touch(page(AT + i * 4 * M + round * 8 * K), Kind::Store);
+        }
+    }
+    assert!(machine.vm.counters.preemptions > 0 && machine.vm.counters.superpage_fallbacks > 0);
+    assert_eq!(machine.vm.counters.page_faults, 800);
+    machine.vm.check();
+    machine.leave();
+}
+
+#[test]
+fn bookkeeping_is_charged() {
+    let cycles = |spec| {
+        let mut machine = alpha(spec, 64 * M);
+        map(&mut machine, AT, M, Role::Mmap);
+        machine.sweep(AT, 128, Kind::Store);
+        machine.vm.ledger.of(Label::Fault).0
+    };
+    assert_eq!(cycles("navarro-2002:bookkeeping=1000") - cycles("navarro-2002:bookkeeping=0"), 128 * 1000);
+}
