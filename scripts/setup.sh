@@ -17,15 +17,29 @@ esac
 say() { printf 'setup: %s\n' "$*"; }
 fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
-# The emulator that live capture will take: $REACH_QEMU when it is set, else the one on PATH.
-qemu() {
-    if [ -n "${REACH_QEMU-}" ]; then printf '%s\n' "$REACH_QEMU"; else command -v qemu-x86_64 || true; fi
-}
-
 has_plugins() {
     local help
     help=$("$1" -h 2>/dev/null) || true
     [[ $help == *$'\n-plugin '* ]]
+}
+
+# The emulator that live capture will take, by the rules of `reach`: $REACH_QEMU when it is set, else the first with
+# plugins of the cache folder and PATH. Where none has any: the first of all, or nothing.
+qemu() {
+    if [ -n "${REACH_QEMU-}" ]; then printf '%s\n' "$REACH_QEMU"; return; fi
+    local cache=${XDG_CACHE_HOME:-${HOME-}/.cache}/reach/qemu places name folder first=
+    local -a folders
+    for places in "$cache:$cache/bin" "$PATH"; do
+        IFS=: read -ra folders <<<"$places"
+        for name in qemu-x86_64 qemu-x86_64-static; do
+            for folder in "${folders[@]}"; do
+                [ -f "$folder/$name" ] || continue
+                if has_plugins "$folder/$name"; then printf '%s\n' "$folder/$name"; return; fi
+                first=${first:-$folder/$name}
+            done
+        done
+    done
+    printf '%s' "$first"
 }
 
 install_packages() {
@@ -75,11 +89,18 @@ can_compile || fail "cc cannot compile and link a small program; run it by hand 
 say "C compiler $(command -v cc)"
 
 emulator=$(qemu)
+[ -x "$emulator" ] || fail "REACH_QEMU names $emulator, which is no program; name an emulator, or unset it"
 if ! has_plugins "$emulator"; then
     # Since Debian 13, the packaged emulator is built without them.
-    fail "$emulator has no plugins, which capturing a program needs. Build one (any QEMU from 7.2 on, configured with
-setup: --target-list=x86_64-linux-user --enable-plugins) and name it in REACH_QEMU. Recorded traces and synthetic
-setup: programs work without."
+    advice="build one with scripts/build-qemu.sh (docs/qemu.md), or name one in REACH_QEMU; recorded traces and
+setup: made-up programs work without"
+    if $check_only || [ -n "${REACH_QEMU-}" ]; then
+        fail "$emulator has no plugins, which capturing a program needs: $advice"
+    fi
+    say "$emulator has no plugins, which capturing a program needs; building one that has (some minutes)"
+    scripts/build-qemu.sh || fail "no emulator with plugins: $advice"
+    emulator=$(qemu)
+    has_plugins "$emulator" || fail "$emulator has no plugins: $advice"
 fi
 version=$("$emulator" --version)
-say "${version%%$'\n'*}, with plugins"
+say "${version%%$'\n'*}, with plugins: $emulator"

@@ -61,5 +61,4 @@ unsafe extern "C" {
     pub fn qemu_plugin_insn_haddr(insn: *const Insn) -> *const u8;
     pub fn qemu_plugin_mem_size_shift(info: MemInfo) -> c_uint;
     pub fn qemu_plugin_mem_is_store(info: MemInfo) -> bool;
-    pub fn qemu_plugin_path_to_binary() -> *const c_char;
 }

@@ -2,7 +2,7 @@
 //! becomes a new emulator with the same plugin.
 
 use crate::lane::{self, MAPPING};
-use crate::{guest, image, process};
+use crate::{guest, process};
 use reach_core::ring::{Emulator, Identity, Mark, Program, inspect};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -25,10 +25,15 @@ pub fn attempt(vcpu: u32, dirfd: i32, path: u64, args: u64, environment: u64, fl
         Err(_) => return,
     };
     let Some(emulator) = process::emulator() else { return };
+    // The reader may have been killed, or be out of reach from where the process has gone.
+    if let Err(why) = process::attachable(&emulator) {
+        lane::mark(vcpu, &Mark::Notice(format!("{} runs untraced: {why}", path.display())));
+        return lane::publish(vcpu);
+    }
     if !before.is_empty() {
         args.splice(..args.len().min(1), before);
     }
-    let identity = Identity { process: process::number(), thread: lane::thread(vcpu) };
+    let identity = Identity { process: process::number(), thread: lane::thread(vcpu), goes_on: true };
     let (own, moved) = Emulator::environment(environment);
     let arguments = emulator.arguments(identity, &moved, &path, &args);
 
@@ -64,7 +69,7 @@ fn resolve(dirfd: i32, path: OsString, flags: u64) -> Option<PathBuf> {
         PathBuf::from(format!("/proc/{}/exe", std::process::id())),
     ];
     if itself.contains(&path) {
-        return Some(image::program().into());
+        return Some(process::program().into());
     }
     if flags & libc::AT_SYMLINK_NOFOLLOW as u64 != 0 {
         return None;

@@ -4,23 +4,25 @@
 //! emulator maps code without the right to execute it, which makes neighbouring segments one mapping of the kernel.
 
 use crate::lock::Lock;
-use crate::{api, guest, lane};
+use crate::{guest, lane, process};
 use reach_core::ring::{FileKey, Mark};
 use reach_core::{Advice, Backing, FileId, Map, Protection, Role, Span, VirtAddr};
-use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 const PAGE: u64 = 4096;
 
-/// More than the descriptor tables take that the emulator keeps in the program's memory and reads at every signal.
-const TABLES: u64 = 16 * PAGE;
+/// More than the descriptor tables take that the emulator keeps in the program's memory and reads at every signal,
+/// memory of its own included that the kernel shows as one mapping with them.
+const TABLES: u64 = 256 * PAGE;
 
 /// The emulator's mappings before it loaded the program.
-static BEFORE: Lock<Vec<(u64, u64)>> = Lock::new(Vec::new());
+static BEFORE: Lock<Vec<Line>> = Lock::new(Vec::new());
 
 /// A line of /proc/self/maps, in the emulator's addresses.
+#[derive(Clone)]
 struct Line {
     start: u64,
     end: u64,
@@ -44,27 +46,36 @@ fn parse_line(line: &str) -> Option<Line> {
     Some(Line { start, end, rights, offset, path })
 }
 
-/// Notes what is mapped before the program is.
-pub fn before_load() {
-    let maps = own_maps().iter().map(|line| (line.start, line.end)).collect();
-    BEFORE.with(|before| *before = maps);
+/// Notes what is mapped before the program is: the plugin has just been loaded.
+pub fn at_installation() {
+    let lines = own_maps();
+    BEFORE.with(|before| *before = lines);
 }
 
-/// The path of the program.
-pub fn program() -> String {
-    // SAFETY: QEMU returns null or a string that it gives away.
-    unsafe {
-        let path = api::qemu_plugin_path_to_binary();
-        if path.is_null() { String::new() } else { CStr::from_ptr(path).to_string_lossy().into_owned() }
+/// The same at the start of the first thread, if that comes before the program is loaded, as it does up to QEMU 8: what
+/// the emulator has mapped since it loaded the plugin is not the program's either.
+pub fn at_first_thread() {
+    let lines = own_maps();
+    let program = fs::canonicalize(process::program()).unwrap_or_default();
+    if lines.iter().all(|line| Path::new(&line.path) != program) {
+        BEFORE.with(|before| *before = lines);
     }
 }
 
 /// Tells of the new image, at its first instruction. The first thread is lane 0.
 pub fn begin() {
-    lane::mark(0, &Mark::Begin { path: program() });
+    lane::mark(0, &Mark::Begin { path: process::program().to_string_lossy().into_owned() });
     let before = BEFORE.with(std::mem::take);
-    let new = |line: &Line| !before.iter().any(|&(start, end)| start < line.end && line.start < end);
-    let lines: Vec<Line> = own_maps().into_iter().filter(new).collect();
+    // The kernel shows neighbours as one, the program's and the emulator's too.
+    let new = |line: Line| {
+        let old = before.iter().filter(|old| old.path == line.path).map(|old| (old.start, old.end));
+        let parts = without((line.start, line.end), old);
+        parts.into_iter().map(move |(start, end)| {
+            let offset = line.offset + (start - line.start);
+            Line { start, end, offset, ..line.clone() }
+        })
+    };
+    let lines: Vec<Line> = own_maps().into_iter().flat_map(new).collect();
 
     let mut images: Vec<Span> = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
@@ -81,8 +92,12 @@ pub fn begin() {
         }
     }
     for line in lines.iter().filter(|line| line.path.is_empty()) {
-        for span in without(line, &images) {
-            for map in unnamed(span, &line.rights) {
+        // A page without rights lies below the stack.
+        let guarded = lines.iter().any(|below| below.end == line.start && below.rights.starts_with("---"));
+        let taken = images.iter().map(|span| (span.start.0, span.end().0));
+        for (start, end) in without((address(line.start).0, address(line.end).0), taken) {
+            let span = Span { start: VirtAddr(start), len: end - start };
+            for map in unnamed(span, &line.rights, guarded) {
                 lane::mark(0, &Mark::Map { map, file: None });
             }
         }
@@ -90,12 +105,12 @@ pub fn begin() {
     lane::publish(0);
 }
 
-/// The mappings in a span of no file. A page without rights lies below the stack, so it starts where the span does.
-fn unnamed(span: Span, rights: &str) -> Vec<Map> {
+/// The mappings in a span of no file. The stack starts where a `guarded` span does.
+fn unnamed(span: Span, rights: &str, guarded: bool) -> Vec<Map> {
     let map = |start, len, role| Map { role, ..Map::anonymous(start, len) };
     let stack = stack_bytes();
     match &rights[..2] {
-        "rw" if span.len >= stack && span.len - stack <= TABLES => {
+        "rw" if guarded && span.len >= stack && span.len - stack <= TABLES => {
             let tables = map(span.start + stack, span.len - stack, Role::Image);
             let all = [map(span.start, stack, Role::Stack), tables];
             all.into_iter().filter(|map| map.span.len > 0).collect()
@@ -107,15 +122,12 @@ fn unnamed(span: Span, rights: &str) -> Vec<Map> {
     }
 }
 
-/// What is left of a line's addresses when `taken` are taken out.
-fn without(line: &Line, taken: &[Span]) -> Vec<Span> {
-    let mut left = vec![(address(line.start).0, address(line.end).0)];
-    for span in taken {
-        let (from, to) = (span.start.0, span.end().0);
+/// What is left of a range of addresses when `taken` are taken out.
+fn without(range: (u64, u64), taken: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    taken.fold(vec![range], |left, (from, to)| {
         let cut = |(start, end): (u64, u64)| [(start, end.min(from)), (start.max(to), end)];
-        left = left.into_iter().flat_map(cut).filter(|(start, end)| start < end).collect();
-    }
-    left.into_iter().map(|(start, end)| Span { start: VirtAddr(start), len: end - start }).collect()
+        left.into_iter().flat_map(cut).filter(|(start, end)| start < end).collect()
+    })
 }
 
 fn address(of_emulator: u64) -> VirtAddr {

@@ -90,7 +90,7 @@ pub extern "C" fn on_start(_: api::Id, vcpu: c_uint) {
         std::process::abort();
     }
     if LANES_SEEN.load(Ordering::Relaxed) == 0 {
-        image::before_load();
+        image::at_first_thread();
     }
     LANES_SEEN.fetch_max(vcpu + 1, Ordering::Relaxed);
     BUFFERS[vcpu as usize].store((&raw const FULL).cast_mut(), Ordering::Release);

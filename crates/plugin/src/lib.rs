@@ -58,7 +58,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
 ) -> c_int {
     // SAFETY: QEMU's promise.
     let (target, args) = unsafe {
-        let args = (0..argc as usize).map(|i| CStr::from_ptr(*argv.add(i)).to_string_lossy().into_owned());
+        let args = (0..argc as usize).map(|i| CStr::from_ptr(*argv.add(i)).to_bytes());
         (CStr::from_ptr((*info).target_name), args.collect::<Vec<_>>())
     };
     let ready = if target == c"x86_64" {
@@ -66,9 +66,13 @@ pub unsafe extern "C" fn qemu_plugin_install(
     } else {
         Err(format!("this emulator emulates {}, not x86-64", target.to_string_lossy()))
     };
-    if let Err(why) = ready {
-        eprintln!("reach: cannot capture: {why}");
-        return 1;
+    match ready {
+        Ok(true) => image::at_installation(),
+        Ok(false) => return 0,
+        Err(why) => {
+            eprintln!("reach: cannot capture: {why}");
+            return 1;
+        }
     }
     // SAFETY: plain registrations, with callbacks of the types that the interface asks for.
     unsafe {

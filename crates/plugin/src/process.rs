@@ -3,13 +3,17 @@
 use crate::lock::Lock;
 use crate::{lane, touched, vfork};
 use reach_core::ring::{Buffer, Emulator, FenceEntry, Mark, Owner, Ring, Use};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 static RING: OnceLock<Ring> = OnceLock::new();
+static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 static IMAGE: AtomicU32 = AtomicU32::new(0);
 static PID: AtomicU32 = AtomicU32::new(0);
@@ -21,28 +25,51 @@ static SCRATCH: Buffer = Buffer::full();
 /// The process's open dictionary.
 static DICTIONARY: Lock<Option<&'static Buffer>> = Lock::new(None);
 
-/// Finds the ring and the process's place in the tree in the plugin's arguments, `ring=PATH`, `process=N`, `thread=N`.
-pub fn enter(args: &[String]) -> Result<(), String> {
+/// Finds the ring and the process's place in the tree in the plugin's arguments, which are those of
+/// [`Emulator::arguments`]. `false`: there is no ring any more, and the program goes on without.
+pub fn enter(args: &[&[u8]]) -> Result<bool, String> {
     let value = |name: &str| {
-        let found = args.iter().find_map(|arg| arg.strip_prefix(name)?.strip_prefix('='));
+        let found = args.iter().find_map(|arg| arg.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
         found.ok_or_else(|| format!("the plugin's argument `{name}=` is missing; start it by `reach`"))
     };
-    let number =
-        |name| value(name)?.parse::<u32>().map_err(|_| format!("the plugin's argument `{name}=` is not a number"));
-    let ring = attach(value("ring")?)?;
+    let number = |name| {
+        let text = std::str::from_utf8(value(name)?).ok().and_then(|text| text.parse::<u32>().ok());
+        text.ok_or_else(|| format!("the plugin's argument `{name}=` is not a number"))
+    };
+    let path = |name| value(name).map(|bytes| Path::new(OsStr::from_bytes(bytes)));
+    let ring = match attach(path("ring")?) {
+        // The reader was there just before the exec, and was killed since.
+        Err(_) if number("goes_on")? != 0 => return Ok(false),
+        ring => ring?,
+    };
+    let program = std::path::absolute(path("program")?).map_err(|why| format!("the program's path: {why}"))?;
     RING.set(ring).map_err(|_| "the plugin was loaded twice".to_owned())?;
+    PROGRAM.get_or_init(|| program);
     NUMBER.store(number("process")?, Ordering::Relaxed);
     IMAGE.store(ring.header().next_image.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     PID.store(own_pid(), Ordering::Relaxed);
     lane::adopt(0, number("thread")?);
     // SAFETY: the handlers are functions without arguments that never unwind.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
-    Ok(())
+    Ok(true)
 }
 
-fn attach(path: &str) -> Result<Ring, String> {
-    let say = |what: &dyn std::fmt::Display| format!("{path}: {what}; has the reader of the references ended?");
-    let file = File::options().read(true).write(true).open(path).map_err(|e| say(&e))?;
+fn open(ring: &Path) -> Result<File, String> {
+    let file = File::options().read(true).write(true).open(ring);
+    file.map_err(|why| format!("{}: {why}; has the reader of the references ended?", ring.display()))
+}
+
+/// Whether a new emulator would find the ring; why not, otherwise.
+pub fn attachable(emulator: &Emulator) -> Result<(), String> {
+    if ring().aborted() {
+        return Err("capture has ended".into());
+    }
+    open(&emulator.ring).map(drop)
+}
+
+fn attach(path: &Path) -> Result<Ring, String> {
+    let file = open(path)?;
+    let say = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
     let len = file.metadata().map_err(|e| say(&e))?.len() as usize;
     // The kernel aligns mappings to pages only: take too much, then map at the first aligned address within.
     let align = reach_core::ring::BUFFER_BYTES;
@@ -65,6 +92,11 @@ fn attach(path: &str) -> Result<Ring, String> {
 /// The ring. `enter` succeeded before any callback was registered.
 pub fn ring() -> &'static Ring {
     RING.get().expect("callbacks are registered only after the ring was attached")
+}
+
+/// The image that the process runs.
+pub fn program() -> &'static Path {
+    PROGRAM.get().map_or(Path::new(""), PathBuf::as_path)
 }
 
 /// What new emulators are started with.

@@ -5,12 +5,13 @@
 mod capture;
 
 use capture::{capture, compile, file, launch, possible};
+use reach_core::ring::{Emulator, Identity};
 use reach_trace::Source;
 use reach_trace::live::{Live, Options};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -165,6 +166,52 @@ fn a_program_whose_reader_dies_goes_on() {
         assert!(start.elapsed() < Duration::from_secs(60), "the program hangs");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+#[test]
+fn a_program_whose_reader_dies_goes_on_after_exec() {
+    if !possible() {
+        return;
+    }
+    let done = file("went-on-after-exec");
+    let _ = std::fs::remove_file(&done);
+    // A child execs, then the program itself does.
+    let text = format!("echo ready; read go; ls / >/dev/null || exit; exec cp /bin/true {}", done.display());
+    let mut child = capturing(&["sh", "-c", &text]);
+    let child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = child.spawn().unwrap();
+    assert_eq!(first_line(&mut child), "ready");
+    let mut go = child.stdin.take().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    go.write_all(b"go\n").unwrap();
+    let (start, whole) = (Instant::now(), std::fs::read("/bin/true").unwrap());
+    while std::fs::read(&done).unwrap_or_default() != whole {
+        assert!(start.elapsed() < Duration::from_secs(60), "the program hangs or died");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_program_goes_on_when_the_ring_goes_away_during_its_exec() {
+    if !possible() {
+        return;
+    }
+    let folder = std::env::current_exe().unwrap();
+    let plugin = folder.ancestors().map(|folder| folder.join("libreach_plugin.so")).find(|path| path.exists());
+    let qemu = reach_trace::live::emulator(None).unwrap();
+    let run = |goes_on| {
+        let identity = Identity { process: 0, thread: 0, goes_on };
+        let plugin = plugin.clone().expect("the plugin is built");
+        let emulator = Emulator { qemu: qemu.clone(), cpu: String::new(), plugin, ring: "/no/ring".into() };
+        let words = ["echo".into(), "here".into()];
+        let arguments = emulator.arguments(identity, &[], Path::new("/bin/echo"), &words);
+        let output = Command::new(&arguments[0]).args(&arguments[1..]).output().unwrap();
+        (output.status.code(), output.stdout, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(run(true), (Some(0), b"here\n".to_vec(), String::new()));
+    let (status, out, why) = run(false);
+    assert!(status != Some(0) && out.is_empty() && why.contains("/no/ring"), "{why}");
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub struct Identity {
     pub process: u32,
     /// Number of the thread that goes on.
     pub thread: u32,
+    /// The process ran before, and this is its exec: without the ring it goes on all the same, untraced.
+    pub goes_on: bool,
 }
 
 /// What a file is to exec.
@@ -75,13 +77,20 @@ impl Emulator {
         program: &Path,
         args: &[OsString],
     ) -> Vec<OsString> {
+        // The emulator takes the first word without a dash for the program, so a path must not begin with one.
+        let program = match program.as_os_str().as_bytes() {
+            [b'-', ..] => Path::new(".").join(program),
+            _ => program.to_owned(),
+        };
+        let Identity { process, thread, goes_on } = identity;
         let mut plugin = b"file=".to_vec();
-        for &byte in self.plugin.as_os_str().as_bytes() {
-            plugin.extend(if byte == b',' { &b",,"[..] } else { std::slice::from_ref(&byte) });
-        }
+        plugin.extend(commas_doubled(&self.plugin));
         plugin.extend(b",ring=");
-        plugin.extend(self.ring.as_os_str().as_bytes());
-        plugin.extend(format!(",process={},thread={}", identity.process, identity.thread).bytes());
+        plugin.extend(commas_doubled(&self.ring));
+        plugin.extend(format!(",process={process},thread={thread},goes_on={}", u8::from(goes_on)).bytes());
+        // Not every emulator tells a plugin what it runs: QEMU 10.0 lacks that function.
+        plugin.extend(b",program=");
+        plugin.extend(commas_doubled(&program));
         let mut all = vec![self.qemu.clone().into_os_string()];
         if !self.cpu.is_empty() {
             all.extend(["-cpu".into(), self.cpu.clone().into()]);
@@ -91,11 +100,6 @@ impl Emulator {
             all.extend(["-E".into(), variable.clone()]);
         }
         let first = args.first().cloned().unwrap_or_default();
-        // The emulator takes the first word without a dash for the program, so a path must not begin with one.
-        let program = match program.as_os_str().as_bytes() {
-            [b'-', ..] => Path::new(".").join(program),
-            _ => program.to_owned(),
-        };
         all.extend(["-0".into(), first, program.into_os_string()]);
         all.extend(args.iter().skip(1).cloned());
         all
@@ -114,6 +118,12 @@ impl Emulator {
         moved.reverse();
         (own, moved)
     }
+}
+
+/// A path as a value in a list of options.
+fn commas_doubled(path: &Path) -> Vec<u8> {
+    let byte = |byte: &u8| if *byte == b',' { vec![b',', b','] } else { vec![*byte] };
+    path.as_os_str().as_bytes().iter().flat_map(byte).collect()
 }
 
 /// Looks at the file that a process wants to execute, as the kernel would. An error is what exec itself would report
@@ -182,9 +192,9 @@ mod tests {
         };
         assert_eq!(Emulator::from_bytes(&emulator.to_bytes()).as_ref(), Some(&emulator));
         let args = emulator.arguments(
-            Identity { process: 2, thread: 7 },
+            Identity { process: 2, thread: 7, goes_on: true },
             &[],
-            Path::new("-x"),
+            Path::new("-x,y"),
             &["zero".into(), "one".into()],
         );
         let text: Vec<_> = args.iter().map(|arg| arg.to_str().unwrap()).collect();
@@ -195,10 +205,10 @@ mod tests {
                 "-cpu",
                 "max,-avx",
                 "-plugin",
-                "file=/a b/,,p.so,ring=/proc/1/fd/3,process=2,thread=7",
+                "file=/a b/,,p.so,ring=/proc/1/fd/3,process=2,thread=7,goes_on=1,program=./-x,,y",
                 "-0",
                 "zero",
-                "./-x",
+                "./-x,y",
                 "one"
             ]
         );

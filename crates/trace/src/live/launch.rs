@@ -43,7 +43,8 @@ pub(super) fn spawn(
         name
     });
     let (own, moved) = Emulator::environment(variables.collect());
-    let arguments = emulator.arguments(Identity { process: 0, thread: 0 }, &moved, &found.path, &args);
+    let first = Identity { process: 0, thread: 0, goes_on: false };
+    let arguments = emulator.arguments(first, &moved, &found.path, &args);
 
     let failed = |source| TraceError::Io { path: qemu.path.clone(), source };
     let (arguments, own) = (strings(arguments).map_err(failed)?, strings(own).map_err(failed)?);

@@ -2,7 +2,7 @@
 
 pub mod space;
 
-use reach_core::{Chunk, Event, Kind, Ref, ThreadId};
+use reach_core::{Chunk, Event, Kind, Ref, Role, Span, ThreadId};
 use reach_trace::live::{self, Live, Options};
 use reach_trace::{Source, TraceError};
 use space::Spaces;
@@ -65,6 +65,23 @@ impl Capture {
     /// Stores to `address` by all threads.
     pub fn stores_to(&self, address: u64) -> u64 {
         self.stores.values().filter_map(|stores| stores.get(&address)).sum()
+    }
+
+    /// Every reference as kind, size, instruction, and place in its mapping: what is the same wherever mappings are.
+    pub fn in_mappings(&self) -> Vec<(Kind, u64, u16, Role, u64)> {
+        let mut maps = Vec::new();
+        let mut events = self.events.iter().peekable();
+        let place = |(at, r): (usize, &Ref)| {
+            while let Some((_, event)) = events.next_if(|(before, _)| *before <= at) {
+                if let Event::Map(map) = event {
+                    maps.push((map.span, map.role));
+                }
+            }
+            let holds = |(span, _): &&(Span, Role)| span.start <= r.addr() && r.addr() < span.end();
+            let &(span, role) = maps.iter().rfind(holds).expect("no reference is astray");
+            (r.kind(), r.size(), r.index(), role, r.addr().0 - span.start.0)
+        };
+        self.refs.iter().enumerate().map(place).collect()
     }
 
     pub fn threads(&self) -> usize {
