@@ -54,6 +54,10 @@ man: build
 setup:
 	scripts/setup.sh
 
+## qemu: build a QEMU with plugins into the cache folder, for systems that package one without (docs/qemu.md)
+qemu:
+	scripts/build-qemu.sh
+
 ## clean: remove everything that was built
 clean:
 	$(CARGO) clean
@@ -62,4 +66,4 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
 
-.PHONY: run build test test-long bench lint format format-check doc man setup clean help
+.PHONY: run build test test-long bench lint format format-check doc man setup qemu clean help

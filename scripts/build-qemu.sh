@@ -61,7 +61,8 @@ version=$(cat source/VERSION) || fail "$archive is no source of QEMU"
 
 # QEMU asks for a newer meson than many systems have, and its configure script for two small Python packages.
 python3 -m venv venv
-venv/bin/pip install -q --disable-pip-version-check 'meson>=1.5' pycotap distlib
+venv/bin/pip install -q --disable-pip-version-check 'meson>=1.5' pycotap distlib ||
+    fail "pip could not fetch meson, pycotap and distlib; is there a network?"
 
 say "building QEMU $version"
 mkdir source/build

@@ -37,10 +37,9 @@ pub fn finish(finished: experiment::Finished) -> Done {
 /// What is compared unless asked otherwise: stock Linux, then every published system, then the bound; without those
 /// that one of the machines cannot run.
 fn default_systems(machines: &[Machine], conditions: &Conditions, quiet: bool) -> Result<Vec<System>, Failure> {
-    let names = || reach_systems::list().iter().map(|system| system.name);
-    let stock = ["base", "linux-thp", "hugetlb-2m"].into_iter().filter(|wanted| names().any(|name| name == *wanted));
+    let known = reach_systems::list().iter().map(|system| (system.name, system.published.is_some()));
     let mut systems = Vec::new();
-    for name in stock.chain(names().filter(|name| is_published(name))).chain(["ideal"]) {
+    for name in default_names(known) {
         let system = reach_systems::resolve(name).map_err(Failure::failed)?;
         let refusal = machines.iter().find_map(|machine| Simulation::new(machine, &system, conditions).err());
         match refusal {
@@ -54,7 +53,21 @@ fn default_systems(machines: &[Machine], conditions: &Conditions, quiet: bool) -
     Ok(systems)
 }
 
-/// Published systems carry the year of their paper.
-fn is_published(name: &str) -> bool {
-    name.split('-').any(|word| word.len() == 4 && word.bytes().all(|b| b.is_ascii_digit()))
+/// The order of the default systems, given all by name, and whether each was published.
+fn default_names<'a>(known: impl Iterator<Item = (&'a str, bool)>) -> Vec<&'a str> {
+    let published = known.filter(|(_, published)| *published).map(|(name, _)| name);
+    ["base", "linux-thp", "hugetlb-2m"].into_iter().chain(published).chain(["ideal"]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_systems_stand_between_stock_linux_and_the_bound() {
+        let known = [("ideal", false), ("of-2002", true), ("base", false), ("hugetlb-1g", false), ("other", true)];
+        let names = default_names(known.into_iter());
+        assert_eq!(names, ["base", "linux-thp", "hugetlb-2m", "of-2002", "other", "ideal"]);
+        assert!(names.iter().filter(|name| !name.starts_with('o')).all(|name| reach_systems::resolve(name).is_ok()));
+    }
 }

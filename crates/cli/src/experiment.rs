@@ -1,10 +1,11 @@
 //! From arguments to a report: what `compare` and `run` share.
 
 use crate::args::{Common, ConditionArgs, Timing};
-use crate::failure::Failure;
+use crate::failure::{Failure, complain};
 use crate::program::Program;
 use crate::progress::Progress;
 use crate::record::Recorder;
+use crate::units;
 use reach_lab::{Conditions, Experiment, Header, Report, machine};
 use reach_os::Fragmentation;
 use reach_systems::Resolved as System;
@@ -55,7 +56,7 @@ pub fn run(
     common: &Common,
     quiet: bool,
 ) -> Result<Finished, Failure> {
-    let experiment = Experiment {
+    let mut experiment = Experiment {
         machines,
         systems,
         conditions: conditions(&common.conditions),
@@ -95,8 +96,15 @@ pub fn run(
         eprintln!("reach: simulation has stopped; the program goes on to its end");
     }
     let recording = recorder.map(Recorder::finish);
+    let interrupted = program.interrupted();
     let status = program.end(quiet);
     let report = run.map_err(Failure::failed)?;
+    if interrupted {
+        // These are the results of a run with that limit, and say so.
+        experiment.limit = Some(report.counts.references());
+        let read = units::grouped(report.counts.references());
+        complain(format!("interrupted: the results are those of the program's first {read} references"));
+    }
     let recording = match recording {
         Some(Ok(summary)) => {
             if !quiet {

@@ -8,6 +8,7 @@ mod failure;
 mod generate;
 mod machine;
 mod output;
+mod processor;
 mod program;
 mod progress;
 mod record;
@@ -27,6 +28,13 @@ use clap::error::ErrorKind;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    processor::check();
+    start()
+}
+
+/// A function of its own: nothing of it may run, or be prepared, before the check.
+#[inline(never)]
+fn start() -> ExitCode {
     let Cli { verb, quiet } = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),

@@ -3,17 +3,20 @@
 use crate::args::ProgramArgs;
 use crate::failure::Failure;
 use reach_trace::live::{self, Live};
-use reach_trace::{Source, synthetic};
+use reach_trace::{Interruptible, Source, synthetic};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+
+/// What a shell calls the status of a program that SIGINT (2) ended.
+const INTERRUPTED: u8 = 128 + 2;
 
 /// A program, ready to be read.
 pub enum Program {
     /// A process tree under capture.
     Live(Box<Live>),
     /// A trace or a synthetic program.
-    Stored(Box<dyn Source>),
+    Stored(Interruptible),
 }
 
 impl Program {
@@ -24,7 +27,7 @@ impl Program {
             (_, Some(spec)) => synthetic::parse(spec),
             _ => return Ok(None),
         };
-        source.map(|source| Some(Program::Stored(source))).map_err(Failure::failed)
+        source.map(|source| Some(Program::Stored(Interruptible::new(source)))).map_err(Failure::failed)
     }
 
     /// Starts a program under capture. `command` is not empty.
@@ -42,14 +45,22 @@ impl Program {
     pub fn source(&mut self) -> &mut dyn Source {
         match self {
             Program::Live(live) => &mut **live,
-            Program::Stored(source) => &mut **source,
+            Program::Stored(source) => source,
         }
     }
 
+    /// Whether the user has ended a trace or a synthetic program early. A live program ends as it likes.
+    pub fn interrupted(&self) -> bool {
+        matches!(self, Program::Stored(source) if source.interrupted())
+    }
+
     /// Waits for the end of a live program, remarks on its capture, and gives the exit status that follows from its
-    /// own.
+    /// own; that of an interruption after one.
     pub fn end(self, quiet: bool) -> Result<u8, Failure> {
-        let Program::Live(mut live) = self else { return Ok(0) };
+        let mut live = match self {
+            Program::Live(live) => live,
+            Program::Stored(source) => return Ok(if source.interrupted() { INTERRUPTED } else { 0 }),
+        };
         let status = live.wait().map_err(Failure::failed)?;
         if !quiet {
             live.notices().iter().for_each(|notice| eprintln!("reach: {notice}"));

@@ -19,7 +19,11 @@ fn show(system: &Resolved) -> String {
     let Some(description) = list().iter().find(|description| description.name == system.name()) else {
         return String::new();
     };
-    let mut out = text::definitions([(description.name, description.summary)]) + "\n";
+    let mut out = text::definitions([(description.name, description.summary)]);
+    if let Some(citation) = description.published {
+        out += &text::definitions([("published", citation)]);
+    }
+    out.push('\n');
     if description.settings.is_empty() {
         return out + "It has no options.\n";
     }

@@ -2,29 +2,35 @@
 
 use crate::args::TraceVerb;
 use crate::failure::{Done, Failure, complain};
+use crate::progress::Progress;
 use crate::{output, record, units};
 use reach_trace::{TraceError, verbs};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 /// Informs, checks, dumps or converts.
 pub fn trace(verb: TraceVerb, quiet: bool) -> Done {
     match verb {
         TraceVerb::Info { file } => {
-            let info = verbs::info(&file).map_err(Failure::failed)?;
+            let info = shown(quiet, |watch| verbs::info(&file, watch)).map_err(Failure::failed)?;
             output::print(&info.to_string())?;
             Ok(0)
         }
         TraceVerb::Check { files } => check(&files, quiet),
         TraceVerb::Dump { file, from, count } => {
             let until = count.map_or(u64::MAX, |count| from.saturating_add(count));
-            match verbs::dump(&file, from..until, &mut std::io::stdout().lock()) {
+            let mut out = std::io::stdout().lock();
+            // Text in a terminal needs no bar within it.
+            let quiet = quiet || out.is_terminal();
+            match shown(quiet, |watch| verbs::dump(&file, from..until, &mut out, watch)) {
                 Err(error) if error.is_broken_pipe() => Err(Failure::PipeClosed),
                 done => done.map(|()| 0).map_err(Failure::failed),
             }
         }
         TraceVerb::Convert { file, output, force } => {
             record::spare(&output, force)?;
-            let converted = verbs::convert(&file, &output).map_err(|error| explain(error, &output))?;
+            let converted = shown(quiet, |watch| verbs::convert(&file, &output, watch));
+            let converted = converted.map_err(|error| explain(error, &output))?;
             if !quiet {
                 eprintln!(
                     "reach: {} references in {}: {}",
@@ -38,10 +44,18 @@ pub fn trace(verb: TraceVerb, quiet: bool) -> Done {
     }
 }
 
+/// Does something with a trace and shows how far it is.
+fn shown<T>(quiet: bool, mut verb: impl FnMut(verbs::Watch) -> Result<T, TraceError>) -> Result<T, TraceError> {
+    let mut progress = Progress::new(false, quiet);
+    let done = verb(&mut |references, measure| progress.show(references, measure));
+    progress.end();
+    done
+}
+
 fn check(files: &[PathBuf], quiet: bool) -> Done {
     let mut status = 0;
     for path in files {
-        match verbs::check(path) {
+        match shown(quiet, |watch| verbs::check(path, watch)) {
             Ok(checked) => {
                 let parts = [
                     units::plural(checked.refs, "reference", "references"),

@@ -279,6 +279,33 @@ fn what_capturing_needs_is_named_when_it_is_missing() {
     }
 }
 
+#[test]
+#[cfg(target_feature = "avx2")]
+fn an_older_processor_is_told() {
+    let Ok(qemu) = reach_trace::live::emulator(None) else {
+        eprintln!("skipped: no emulator of an older processor");
+        return;
+    };
+    // From before AVX and after (Sandy Bridge has no AVX2).
+    for (processor, feature) in [("Nehalem", "fma"), ("SandyBridge", "fma"), ("max,-bmi2", "bmi2")] {
+        let reach = assert_cmd::cargo::cargo_bin("reach");
+        let command = std::process::Command::new(&qemu).args(["-cpu", processor]).arg(&reach).arg("--version").output();
+        let output = command.unwrap();
+        let text = stderr(&output);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{processor}: {text}");
+        let line = text.lines().last().unwrap_or_default();
+        assert!(line.starts_with(&format!("reach: this processor has no {feature}, ")), "{processor}: {text}");
+        assert!(line.ends_with("RUSTFLAGS=\"\" make build"), "{text}");
+    }
+    let output = std::process::Command::new(&qemu)
+        .args(["-cpu", "max"])
+        .arg(assert_cmd::cargo::cargo_bin("reach"))
+        .arg("--version")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
 /// A trace of some three segments.
 fn recorded(folder: &TempDir, name: &str) -> String {
     let trace = path(folder, name);

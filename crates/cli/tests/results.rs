@@ -3,9 +3,10 @@
 #[allow(dead_code)]
 mod common;
 
-use common::{folder, path, reach, stderr, stdout};
+use common::{folder, path, raw, reach, stderr, stdout};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Stdio;
 
 const GUPS: [&str; 2] = ["--program", "gups:bytes=64M,updates=300000"];
 
@@ -230,4 +231,39 @@ fn a_trace_is_shown_as_text_and_converted() {
     assert_eq!(text, stdout(&["trace", "dump", &lackey]));
     let two = stdout(&["trace", "dump", "--from", "1", "--count", "2", &trace]);
     assert!(text.contains(&two) && two.lines().count() == 2, "{two}");
+}
+
+#[test]
+fn an_interrupted_simulation_gives_the_results_of_what_it_has_seen() {
+    let folder = folder();
+    for (threads, source) in
+        [("1", "gups:bytes=64K,updates=1T"), ("2", "gups:bytes=64K,updates=1T"), ("2", "phases:sizes=4K,rounds=1G")]
+    {
+        let results = path(&folder, "results.jsonl");
+        let args = ["compare", "-q", "-m", "zen4", "-s", "base", "-s", "ideal", "--threads", threads, "-f", "jsonl"];
+        let mut child =
+            raw(&[&args[..], &["-o", &results, "-p", source]].concat()).stderr(Stdio::piped()).spawn().unwrap();
+        let status = format!("/proc/{}/status", child.id());
+        // It has begun once it handles the signal (bit 1 of the mask).
+        while !std::fs::read_to_string(&status).is_ok_and(|status| {
+            let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).map(str::trim);
+            mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).is_some_and(|mask| mask >> 1 & 1 != 0)
+        }) {
+            assert_eq!(child.try_wait().unwrap(), None);
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        // SAFETY: a signal to the child just started.
+        unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+        let output = child.wait_with_output().unwrap();
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(128 + 2), "{text}");
+        assert!(text.starts_with("reach: interrupted: the results are those of the program's first "), "{text}");
+        // They are those of a run that was limited to as much.
+        let results = std::fs::read_to_string(&results).unwrap();
+        let (_, rest) = results.split_once("\"limit\":").unwrap();
+        let limit: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        assert!(limit.parse::<u64>().unwrap() > 0, "{results}");
+        assert_eq!(stdout(&[&args[..], &["--limit", &limit, "-p", source]].concat()), results);
+    }
 }

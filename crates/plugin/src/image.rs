@@ -110,10 +110,10 @@ fn unnamed(span: Span, rights: &str, guarded: bool) -> Vec<Map> {
     let map = |start, len, role| Map { role, ..Map::anonymous(start, len) };
     let stack = stack_bytes();
     match &rights[..2] {
-        "rw" if guarded && span.len >= stack && span.len - stack <= TABLES => {
+        "rw" if guarded && span.len >= stack => {
             let tables = map(span.start + stack, span.len - stack, Role::Image);
-            let all = [map(span.start, stack, Role::Stack), tables];
-            all.into_iter().filter(|map| map.span.len > 0).collect()
+            let tables = Some(tables).filter(|map| (1..=TABLES).contains(&map.span.len));
+            [map(span.start, stack, Role::Stack)].into_iter().chain(tables).collect()
         }
         "rw" if span.len <= TABLES => vec![map(span.start, span.len, Role::Image)],
         // Only the vdso is read-only and of no file.

@@ -10,6 +10,8 @@ pub struct Description {
     pub name: &'static str,
     /// What it is, on one line.
     pub summary: &'static str,
+    /// Where it was published: authors, title, place and year. Nothing for what operating systems ship.
+    pub published: Option<&'static str>,
     /// Its options.
     pub settings: &'static [Setting],
     build: fn(&Settings) -> Box<dyn System>,
@@ -19,36 +21,44 @@ static ALL: &[Description] = &[
     Description {
         name: "base",
         summary: "demand paging with base pages only",
+        published: None,
         settings: &[],
         build: |_| Box::new(base::Base),
     },
     Description {
         name: "linux-thp",
         summary: "Linux's transparent huge pages: at first touch, and by khugepaged",
+        published: None,
         settings: linux_thp::SETTINGS,
         build: |settings| Box::new(linux_thp::LinuxThp::new(settings)),
     },
     Description {
         name: "hugetlb-2m",
         summary: "all anonymous memory on explicit 2 MB pages from its first touch",
+        published: None,
         settings: hugetlb::SETTINGS,
         build: |settings| Box::new(hugetlb::Hugetlb::new("hugetlb-2m", PageShift(21), settings)),
     },
     Description {
         name: "hugetlb-1g",
         summary: "all anonymous memory on explicit 1 GB pages from its first touch",
+        published: None,
         settings: hugetlb::SETTINGS,
         build: |settings| Box::new(hugetlb::Hugetlb::new("hugetlb-1g", PageShift(30), settings)),
     },
     Description {
         name: "navarro-2002",
         summary: "superpages of all sizes by reservation, promoted and demoted a size at a time",
+        published: Some(
+            "Navarro, Iyer, Druschel and Cox: Practical, Transparent Operating System Support for Superpages, OSDI 2002",
+        ),
         settings: navarro_2002::SETTINGS,
         build: |settings| Box::new(navarro_2002::Navarro::new(settings)),
     },
     Description {
         name: "ideal",
         summary: "base pages and a TLB that never misses: the bound of what any remedy can gain",
+        published: None,
         settings: &[],
         build: |_| Box::new(ideal::Ideal),
     },
@@ -117,6 +127,8 @@ mod tests {
         for description in list() {
             let system = resolve(description.name).unwrap().build();
             assert_eq!(system.name(), description.name);
+            let digits = |text: &str| text.split(|c: char| !c.is_ascii_digit()).any(|number| number.len() == 4);
+            assert!(description.published.is_none_or(digits), "{}: its citation lacks the year", description.name);
             let settings = Settings::defaults(description.settings);
             for (name, value) in settings.iter() {
                 let spec = format!("{}:{name}={value}", description.name);

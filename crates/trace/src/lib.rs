@@ -1,10 +1,12 @@
 //! Programs: where references come from. A live process, a recorded trace, a foreign trace or a synthetic generator,
 //! all behind [`Source`].
 
+mod interrupt;
 pub mod live;
 mod source;
 pub mod synthetic;
 
+pub use interrupt::Interruptible;
 pub use source::{Progress, Source, TraceError};
 
 pub mod file;

@@ -3,16 +3,15 @@
 
 mod decode;
 mod find;
-mod interrupt;
 mod known;
 mod launch;
 mod memory;
 mod order;
 mod tree;
 
+use crate::interrupt::Interrupts;
 use crate::{Progress, Source, TraceError};
 use decode::Decoder;
-use interrupt::Interrupts;
 use memory::Memory;
 use reach_core::{BlockTable, Chunk};
 use std::ffi::OsString;
@@ -76,7 +75,7 @@ impl Live {
         let qemu = find::qemu(options.qemu.as_deref())?;
         let plugin = find::plugin(options.plugin.as_deref())?;
         let memory = Memory::new()?;
-        let interrupts = Interrupts::hold();
+        let interrupts = Interrupts::hold(&[libc::SIGINT, libc::SIGQUIT]);
         let child = launch::spawn(&memory, &qemu, plugin, &program, &options)?;
         let decoder = Decoder::new(memory.ring(), child.id());
         Ok(Live { name, decoder, child, status: None, ended: false, interrupts, memory })

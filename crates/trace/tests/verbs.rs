@@ -4,7 +4,7 @@ use reach_core::{Chunk, Event, Kind};
 use reach_trace::file::{Metadata, Reader, Writer};
 use reach_trace::foreign::{ChampSim, Lackey};
 use reach_trace::verbs::{check, convert, dump, info};
-use reach_trace::{Format, Source, TraceError, open, recognise};
+use reach_trace::{Format, Progress, Source, TraceError, open, recognise};
 use std::io::{Cursor, Write};
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -63,9 +63,11 @@ fn all(source: &mut dyn Source) -> Result<Vec<Chunk>, TraceError> {
     Ok(chunks)
 }
 
+fn unwatched(_: u64, _: Progress) {}
+
 fn text(path: &std::path::Path, range: std::ops::Range<u64>) -> String {
     let mut out = Vec::new();
-    dump(path, range, &mut out).unwrap();
+    dump(path, range, &mut out, &mut unwatched).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -140,19 +142,19 @@ fn converting_keeps_every_reference() {
     for (name, bytes) in [("a", LACKEY.as_bytes().to_vec()), ("b", some_champsim())] {
         let from = put(&dir, name, &bytes);
         let to = dir.path().join("out.reach");
-        let converted = convert(&from, &to).unwrap();
+        let converted = convert(&from, &to, &mut unwatched).unwrap();
         assert_eq!(converted.bytes, std::fs::metadata(&to).unwrap().len());
         assert_eq!(text(&to, 0..u64::MAX), text(&from, 0..u64::MAX));
         assert_eq!(text(&to, 2..4), text(&from, 2..4));
-        let (a, b) = (info(&from).unwrap(), info(&to).unwrap());
+        let (a, b) = (info(&from, &mut unwatched).unwrap(), info(&to, &mut unwatched).unwrap());
         assert_eq!((a.refs(), a.instructions, a.blocks, &a.events), (b.refs(), b.instructions, b.blocks, &b.events));
         assert_eq!((b.format, b.name.as_str(), b.segments), (Format::Reach, name, 1));
-        assert_eq!(check(&to).unwrap().refs, converted.refs);
+        assert_eq!(check(&to, &mut unwatched).unwrap().refs, converted.refs);
         let again = dir.path().join("again.reach");
-        convert(&to, &again).unwrap();
+        convert(&to, &again, &mut unwatched).unwrap();
         assert!(std::fs::read(&to).unwrap() == std::fs::read(&again).unwrap());
-        assert!(convert(&to, &to).unwrap_err().to_string().contains("onto itself"));
-        assert_eq!(check(&to).unwrap().refs, converted.refs);
+        assert!(convert(&to, &to, &mut unwatched).unwrap_err().to_string().contains("onto itself"));
+        assert_eq!(check(&to, &mut unwatched).unwrap().refs, converted.refs);
     }
 }
 
@@ -161,16 +163,16 @@ fn a_killed_recording_is_told_and_repaired() {
     let dir = TempDir::new().unwrap();
     let from = put(&dir, "true.lackey", LACKEY.as_bytes());
     let to = dir.path().join("whole.reach");
-    convert(&from, &to).unwrap();
+    convert(&from, &to, &mut unwatched).unwrap();
     let bytes = std::fs::read(&to).unwrap();
     let killed = put(&dir, "killed.reach", &bytes[..bytes.len() - 5]);
-    let facts = info(&killed).unwrap();
+    let facts = info(&killed, &mut unwatched).unwrap();
     assert!(facts.index_rebuilt && facts.refs() == 11 && facts.lost_bytes > 0);
     assert!(facts.to_string().contains("rebuilt"));
-    let error = check(&killed).unwrap_err();
+    let error = check(&killed, &mut unwatched).unwrap_err();
     assert!(matches!(&error, TraceError::Damaged { what, .. } if what.contains("index")), "{error}");
     let repaired = dir.path().join("repaired.reach");
-    convert(&killed, &repaired).unwrap();
+    convert(&killed, &repaired, &mut unwatched).unwrap();
     assert!(std::fs::read(&repaired).unwrap() == bytes);
 }
 
@@ -179,14 +181,14 @@ fn check_finds_every_flipped_byte() {
     let dir = TempDir::new().unwrap();
     let from = put(&dir, "true.lackey", LACKEY.as_bytes());
     let to = dir.path().join("whole.reach");
-    convert(&from, &to).unwrap();
+    convert(&from, &to, &mut unwatched).unwrap();
     let bytes = std::fs::read(&to).unwrap();
-    check(&to).unwrap();
+    check(&to, &mut unwatched).unwrap();
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x10;
         let path = put(&dir, "damaged.reach", &damaged);
-        assert!(check(&path).is_err(), "byte {at}");
+        assert!(check(&path, &mut unwatched).is_err(), "byte {at}");
     }
 }
 
@@ -199,7 +201,7 @@ fn check_knows_the_laws_of_events() {
     chunk.push_event(Event::Exit);
     writer.write(&chunk, &Default::default()).unwrap();
     writer.finish().unwrap();
-    assert!(check(&path).unwrap_err().to_string().contains("begin with a switch"));
+    assert!(check(&path, &mut unwatched).unwrap_err().to_string().contains("begin with a switch"));
     assert_eq!(text(&path, 0..1), "0 event Exit\n");
 }
 
@@ -240,7 +242,7 @@ fn a_closed_pipe_is_recognised() {
     }
     let dir = TempDir::new().unwrap();
     let path = put(&dir, "true.lackey", LACKEY.as_bytes());
-    assert!(dump(&path, 0..9, &mut Closed).unwrap_err().is_broken_pipe());
+    assert!(dump(&path, 0..9, &mut Closed, &mut unwatched).unwrap_err().is_broken_pipe());
 }
 
 /// Seeded mutations of foreign traces and of whole files: an answer or an error, never a panic.

@@ -8,13 +8,11 @@
 
 use super::CHUNK_REFS;
 use super::assembler::Assembler;
-use super::compressed::{Opened, open as open_compressed};
+use super::input::Input;
 use crate::{Progress, Source, TraceError};
 use reach_core::{BlockTable, Chunk, Kind};
 use std::io::{BufRead, ErrorKind, Read};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
 
 const RECORD: usize = 64;
 /// The longest instruction on x86 is 15 bytes.
@@ -24,11 +22,7 @@ const ACCESS_SIZE: u32 = 8;
 
 /// A ChampSim trace.
 pub struct ChampSim {
-    path: PathBuf,
-    name: String,
-    content: Box<dyn BufRead + Send>,
-    read: Arc<AtomicU64>,
-    len: u64,
+    input: Input,
     at: u64,
     /// The record whose length is known only once its successor is.
     held: Option<Record>,
@@ -63,25 +57,16 @@ fn is_canonical(addr: u64) -> bool {
 impl ChampSim {
     /// Opens a ChampSim trace.
     pub fn open(path: impl AsRef<Path>) -> Result<ChampSim, TraceError> {
-        let path = path.as_ref();
-        let Opened { content, read, len } = open_compressed(path)?;
-        Ok(ChampSim { read, len, ..ChampSim::new(content, path) })
+        Ok(ChampSim::of(Input::open(path.as_ref())?))
     }
 
     /// Reads records from `content`, which messages call `path`.
     pub fn new(content: impl BufRead + Send + 'static, path: impl AsRef<Path>) -> ChampSim {
-        let path = path.as_ref();
-        ChampSim {
-            path: path.to_owned(),
-            name: crate::name_of(path),
-            content: Box::new(content),
-            read: Arc::default(),
-            len: 0,
-            at: 0,
-            held: None,
-            ended: false,
-            assembler: Assembler::default(),
-        }
+        ChampSim::of(Input::new(content, path.as_ref()))
+    }
+
+    fn of(input: Input) -> ChampSim {
+        ChampSim { input, at: 0, held: None, ended: false, assembler: Assembler::default() }
     }
 
     /// Whether content that starts so may be ChampSim's. The format has no magic number, so the records themselves must
@@ -105,11 +90,11 @@ impl ChampSim {
         let mut bytes = [0; RECORD];
         let mut got = 0;
         while got < RECORD {
-            match self.content.read(&mut bytes[got..]) {
+            match self.input.content.read(&mut bytes[got..]) {
                 Ok(0) => break,
                 Ok(n) => got += n,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(source) => return Err(TraceError::Io { path: self.path.clone(), source }),
+                Err(source) => return Err(self.input.refused(source)),
             }
         }
         let what = match got {
@@ -121,12 +106,7 @@ impl ChampSim {
             }
             _ => "the last record is cut short",
         };
-        Err(TraceError::Damaged {
-            path: self.path.clone(),
-            what: what.to_owned(),
-            at: self.at,
-            todo: "fetch the trace again, or convert what stands before it".to_owned(),
-        })
+        Err(self.input.damaged(what, self.at, "fetch the trace again, or convert what stands before it"))
     }
 
     fn put(&mut self, record: &Record, next: Option<u64>, chunk: &mut Chunk) {
@@ -168,10 +148,10 @@ impl Source for ChampSim {
     }
 
     fn name(&self) -> &str {
-        &self.name
+        &self.input.name
     }
 
     fn progress(&self) -> Progress {
-        Progress { done: self.read.load(Ordering::Relaxed), total: (self.len > 0).then_some(self.len) }
+        self.input.progress()
     }
 }

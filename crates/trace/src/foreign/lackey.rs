@@ -6,24 +6,18 @@
 
 use super::CHUNK_REFS;
 use super::assembler::Assembler;
-use super::compressed::{Opened, open as open_compressed};
+use super::input::Input;
 use crate::{Progress, Source, TraceError};
 use reach_core::{BlockTable, Chunk, Kind};
 use std::io::BufRead;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
 
 /// A longer line is not lackey's.
 const LONGEST_LINE: usize = 4096;
 
 /// A lackey trace.
 pub struct Lackey {
-    path: PathBuf,
-    name: String,
-    content: Box<dyn BufRead + Send>,
-    read: Arc<AtomicU64>,
-    len: u64,
+    input: Input,
     at: u64,
     line: Vec<u8>,
     assembler: Assembler,
@@ -32,24 +26,16 @@ pub struct Lackey {
 impl Lackey {
     /// Opens a lackey trace.
     pub fn open(path: impl AsRef<Path>) -> Result<Lackey, TraceError> {
-        let path = path.as_ref();
-        let Opened { content, read, len } = open_compressed(path)?;
-        Ok(Lackey { read, len, ..Lackey::new(content, path) })
+        Ok(Lackey::of(Input::open(path.as_ref())?))
     }
 
     /// Reads lines from `content`, which messages call `path`.
     pub fn new(content: impl BufRead + Send + 'static, path: impl AsRef<Path>) -> Lackey {
-        let path = path.as_ref();
-        Lackey {
-            path: path.to_owned(),
-            name: crate::name_of(path),
-            content: Box::new(content),
-            read: Arc::default(),
-            len: 0,
-            at: 0,
-            line: Vec::new(),
-            assembler: Assembler::default(),
-        }
+        Lackey::of(Input::new(content, path.as_ref()))
+    }
+
+    fn of(input: Input) -> Lackey {
+        Lackey { input, at: 0, line: Vec::new(), assembler: Assembler::default() }
     }
 
     /// Whether text that starts so is lackey's.
@@ -62,30 +48,26 @@ impl Lackey {
     }
 
     fn damaged(&self, what: &str) -> TraceError {
-        TraceError::Damaged {
-            path: self.path.clone(),
-            what: what.to_owned(),
-            at: self.at,
-            todo: "keep lackey's output apart from the program's with valgrind's --log-file and trace again".to_owned(),
-        }
+        let todo = "keep lackey's output apart from the program's with valgrind's --log-file and trace again";
+        self.input.damaged(what, self.at, todo)
     }
 
     /// Reads the next line into `self.line`, without its end; `false` at the end of the file.
     fn next_line(&mut self) -> Result<bool, TraceError> {
         self.line.clear();
         loop {
-            let io_error = |source| TraceError::Io { path: self.path.clone(), source };
-            let buf = self.content.fill_buf().map_err(io_error)?;
-            if buf.is_empty() {
-                return Ok(!self.line.is_empty());
-            }
+            let buf = match self.input.content.fill_buf() {
+                Ok([]) => return Ok(!self.line.is_empty()),
+                Ok(buf) => buf,
+                Err(source) => return Err(self.input.refused(source)),
+            };
             let end = memchr::memchr(b'\n', buf);
             let take = end.unwrap_or(buf.len());
             if self.line.len() + take > LONGEST_LINE {
                 return Err(self.damaged("a line that is far too long for lackey"));
             }
             self.line.extend_from_slice(&buf[..take]);
-            self.content.consume(take + end.is_some() as usize);
+            self.input.content.consume(take + end.is_some() as usize);
             if end.is_some() {
                 return Ok(true);
             }
@@ -165,10 +147,10 @@ impl Source for Lackey {
     }
 
     fn name(&self) -> &str {
-        &self.name
+        &self.input.name
     }
 
     fn progress(&self) -> Progress {
-        Progress { done: self.read.load(Ordering::Relaxed), total: (self.len > 0).then_some(self.len) }
+        self.input.progress()
     }
 }

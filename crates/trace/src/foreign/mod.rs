@@ -4,6 +4,7 @@
 mod assembler;
 mod champsim;
 mod compressed;
+mod input;
 mod lackey;
 
 pub use champsim::ChampSim;

@@ -1,7 +1,8 @@
 //! Reads all of a trace and verifies every law of it.
 
+use super::Watch;
 use crate::file::{Reader, Segment};
-use crate::{Format, Source, TraceError, open, recognise};
+use crate::{Format, Progress, Source, TraceError, open, recognise};
 use reach_core::{Backing, Chunk, Event, Kind};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,21 +19,22 @@ pub struct Checked {
 }
 
 /// Reads all of the trace `path`. The error tells the first damage: what and at which byte.
-pub fn check(path: impl AsRef<Path>) -> Result<Checked, TraceError> {
+pub fn check(path: impl AsRef<Path>, watch: Watch) -> Result<Checked, TraceError> {
     let path = path.as_ref();
     if recognise(path)? == Format::Reach {
-        return check_reader(Reader::open(path)?, path);
+        return check_reader(Reader::open(path)?, path, watch);
     }
     let mut source = open(path)?;
     let (mut chunk, mut checked) = (Chunk::default(), Checked::default());
     while source.fill(&mut chunk)? {
         checked.refs += chunk.refs.len() as u64;
         checked.events += chunk.events.len() as u64;
+        watch(checked.refs, source.progress());
     }
     Ok(checked)
 }
 
-fn check_reader(mut reader: Reader, path: &Path) -> Result<Checked, TraceError> {
+fn check_reader(mut reader: Reader, path: &Path, watch: Watch) -> Result<Checked, TraceError> {
     let mut laws = Laws { path: path.to_owned(), files: BTreeSet::new(), started: false };
     let (mut chunk, mut checked) = (Chunk::default(), Checked::default());
     for i in 0..reader.segments() {
@@ -50,6 +52,7 @@ fn check_reader(mut reader: Reader, path: &Path) -> Result<Checked, TraceError> 
             counts.add(&chunk, &reader);
             first += chunk.refs.len() as u64;
             events += chunk.events.len() as u32;
+            watch(first, Progress { done: first, total: Some(reader.refs()) });
         }
         // A segment of blocks alone was not taken up above.
         reader.verify_segment(i)?;

@@ -1,5 +1,6 @@
 //! Any readable trace to a `.reach` file.
 
+use super::Watch;
 use crate::file::{Metadata, Reader, Writer};
 use crate::{Format, Source, TraceError, open, recognise};
 use reach_core::Chunk;
@@ -16,8 +17,8 @@ pub struct Converted {
 }
 
 /// Writes the trace `from`, of any kind that Reach reads, to the `.reach` file `to`. A `.reach` file without an index
-/// gets one. Where `from` turns out damaged, the error says so and `to` holds what stood before.
-pub fn convert(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Converted, TraceError> {
+/// gets one. `watch` is told of the references read. Where `from` turns out damaged, the error says so and `to` holds what stood before.
+pub fn convert(from: impl AsRef<Path>, to: impl AsRef<Path>, watch: Watch) -> Result<Converted, TraceError> {
     let (from, to) = (from.as_ref(), to.as_ref());
     let (mut source, metadata): (Box<dyn Source>, Metadata) = match recognise(from)? {
         Format::Reach => {
@@ -46,7 +47,10 @@ pub fn convert(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Converted
     let mut chunk = Chunk::default();
     let damage = loop {
         match source.fill(&mut chunk) {
-            Ok(true) => writer.write(&chunk, source.blocks())?,
+            Ok(true) => {
+                writer.write(&chunk, source.blocks())?;
+                watch(writer.refs(), source.progress());
+            }
             Ok(false) => break None,
             Err(damage) => break Some(damage),
         }

@@ -1,7 +1,8 @@
 //! A trace as text.
 
+use super::Watch;
 use crate::file::Reader;
-use crate::{Format, Source, TraceError, open, recognise};
+use crate::{Format, Progress, Source, TraceError, open, recognise};
 use reach_core::{Chunk, Kind};
 use std::io::{self, Write};
 use std::ops::Range;
@@ -17,10 +18,11 @@ use std::path::Path;
 ///
 /// Events after the last reference are written where `range` goes beyond it. An error of `out` is an
 /// [`TraceError::Io`] of `<output>`; see [`TraceError::is_broken_pipe`].
-pub fn dump(path: impl AsRef<Path>, range: Range<u64>, out: &mut dyn Write) -> Result<(), TraceError> {
+pub fn dump(path: impl AsRef<Path>, range: Range<u64>, out: &mut dyn Write, watch: Watch) -> Result<(), TraceError> {
     let path = path.as_ref();
     let mut number = 0;
-    let mut source: Box<dyn Source> = if recognise(path)? == Format::Reach {
+    let format = recognise(path)?;
+    let mut source: Box<dyn Source> = if format == Format::Reach {
         let mut reader = Reader::open(path)?;
         // Events before the first reference may stand behind the one that precedes it.
         number = reader.seek(range.start.saturating_sub(1))?;
@@ -28,12 +30,22 @@ pub fn dump(path: impl AsRef<Path>, range: Range<u64>, out: &mut dyn Write) -> R
     } else {
         open(path)?
     };
+    let first = number;
     let mut out = io::BufWriter::with_capacity(1 << 16, out);
     let mut chunk = Chunk::default();
     while number < range.end && source.fill(&mut chunk)? {
         let written = write_chunk(&chunk, source.as_ref(), number, &range, &mut out);
         written.map_err(output_error)?;
         number += chunk.refs.len() as u64;
+        let progress = source.progress();
+        let progress = match progress.total {
+            // Counted in references, and so is the range.
+            Some(end) if format == Format::Reach => {
+                Progress { done: number - first, total: Some(end.min(range.end).saturating_sub(first)) }
+            }
+            _ => progress,
+        };
+        watch(number - first, progress);
     }
     out.flush().map_err(output_error)
 }

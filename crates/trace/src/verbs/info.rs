@@ -1,7 +1,8 @@
 //! All facts about a trace.
 
+use super::Watch;
 use crate::file::{Metadata, Reader, VERSION};
-use crate::{Format, Source, TraceError, open, recognise};
+use crate::{Format, Progress, Source, TraceError, open, recognise};
 use reach_core::{Chunk, Event, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -105,7 +106,7 @@ fn kind_name(event: &Event) -> &'static str {
 
 /// Gathers the facts about the trace `path`. A `.reach` file's come from its segments' headers and events; a foreign
 /// trace is read to its end.
-pub fn info(path: impl AsRef<Path>) -> Result<Info, TraceError> {
+pub fn info(path: impl AsRef<Path>, watch: Watch) -> Result<Info, TraceError> {
     let path = path.as_ref();
     let format = recognise(path)?;
     let bytes = std::fs::metadata(path).map_err(|source| TraceError::Io { path: path.to_owned(), source })?.len();
@@ -139,6 +140,8 @@ pub fn info(path: impl AsRef<Path>) -> Result<Info, TraceError> {
             info.instructions += segment.instructions;
             info.blocks += segment.blocks as u64;
             reader.segment_events(i)?.iter().for_each(|(_, event)| tally.add(event));
+            let segments = reader.segments() as u64;
+            watch(info.refs(), Progress { done: i as u64 + 1, total: Some(segments) });
         }
         info.version = Some(VERSION);
         info.name = reader.name().to_owned();
@@ -157,6 +160,7 @@ pub fn info(path: impl AsRef<Path>) -> Result<Info, TraceError> {
             let blocks = source.blocks();
             info.instructions += chunk.fetched.iter().map(|&id| blocks.get(id).instructions as u64).sum::<u64>();
             chunk.events.iter().for_each(|(_, event)| tally.add(event));
+            watch(info.refs(), source.progress());
         }
         info.blocks = source.blocks().len() as u64;
         info.name = source.name().to_owned();
