@@ -19,11 +19,9 @@ fn show(system: &Resolved) -> String {
     let Some(description) = list().iter().find(|description| description.name == system.name()) else {
         return String::new();
     };
-    let mut out = text::definitions([(description.name, description.summary)]);
-    if let Some(citation) = description.published {
-        out += &text::definitions([("published", citation)]);
-    }
-    out.push('\n');
+    let published = description.published.map(|citation| ("published", citation));
+    let about = [(description.name, description.summary)].into_iter().chain(published);
+    let mut out = text::definitions(about) + "\n";
     if description.settings.is_empty() {
         return out + "It has no options.\n";
     }
