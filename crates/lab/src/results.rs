@@ -171,6 +171,14 @@ impl Rows<'_> {
         self.count("peak_resident_bytes", "bytes", os.resident_bytes.peak);
         self.count("page_table_bytes", "bytes", os.page_table_bytes.peak);
         self.count("shootdowns", "count", os.shootdowns);
+        // FreeBSD's names; its two gauges at their greatest.
+        if let Some(reserv) = &os.reserv {
+            self.count("vm.reserv.broken", "count", reserv.broken);
+            self.count("vm.reserv.freed", "count", reserv.freed);
+            self.count("vm.reserv.fullpop", "count", reserv.fullpop.peak);
+            self.count("vm.reserv.partpopq", "count", reserv.partpopq.peak);
+            self.count("vm.reserv.reclaimed", "count", reserv.reclaimed);
+        }
     }
 
     fn caches(&mut self) {

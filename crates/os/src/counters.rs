@@ -1,5 +1,6 @@
 //! What happened, under the names that results use.
 
+use crate::ReservationCounts;
 use reach_core::PageShift;
 
 /// A quantity that rises and falls.
@@ -98,6 +99,8 @@ pub struct Counters {
     pub shootdowns: u64,
     /// Forks.
     pub forks: u64,
+    /// Of all: what happened to reservations, where the system makes any.
+    pub reserv: Option<ReservationCounts>,
 }
 
 impl Counters {

@@ -44,8 +44,6 @@ pub struct Frames {
     frames: Chunked<Frame>,
     /// Where the system makes reservations.
     pub(crate) reservations: Option<Reservations>,
-    /// Reservations broken so far for want of memory.
-    pub(crate) preemptions: u64,
     base: PageShift,
     resident: u64,
     tables: u64,
@@ -63,7 +61,6 @@ impl Frames {
             buddy: Buddy::new(count, MAX_BLOCK - base.0, lists),
             frames: Chunked::new(count),
             reservations: None,
-            preemptions: 0,
             base,
             resident: 0,
             tables: 0,

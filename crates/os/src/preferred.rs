@@ -1,7 +1,7 @@
 //! Which frame a page gets, and how much is reserved around it (Navarro et al. §4.2).
 
 use crate::reservation::Seat;
-use crate::{FrameKind, ObjectId, ObjectKind, OutOfMemory, PROGRAM_PAGE, Region, Vm};
+use crate::{FrameKind, ObjectId, ObjectKind, OutOfMemory, PROGRAM_PAGE, PastEnd, Region, Vm};
 use reach_core::{Label, Pfn, Role, Vpn};
 use std::ops::Range;
 
@@ -23,14 +23,14 @@ impl Vm {
             Seat::Vacant(level) => self.preferred(object, index, mapping, level),
             _ => 0,
         };
-        let before = self.frames.preemptions;
+        let before = self.frames.preemptions();
         let mut seated = self.frames.sit(kind, object, index, seat, wanted);
         if seated.is_none() {
             self.drop_idle_file_pages();
             seat = self.frames.seat(object, index);
             seated = self.frames.sit(kind, object, index, seat, wanted);
         }
-        let preempted = self.frames.preemptions - before;
+        let preempted = self.frames.preemptions() - before;
         let asid = self.current;
         let reserved = seated.map_or(0, |seated| seated.reserved);
         self.tally(asid, |c| {
@@ -54,12 +54,15 @@ impl Vm {
                 let window = vpn.0.saturating_sub(back)..vpn.0.saturating_sub(back) + pages;
                 let known = self.object_around(region, vpn, window);
                 let size = self.objects.get(object).mapped >> self.base().0;
-                let (up, down) = (region.role == Role::Heap, region.role == Role::Stack);
+                let any = self.superpages.as_ref().is_some_and(|how| how.past_end == PastEnd::Anonymous);
+                let up = if any { region.anonymous() } else { region.role == Role::Heap };
+                let down = !any && region.role == Role::Stack;
+                let growing = up || down;
                 Box::new(move |level| {
                     let (back, pages) = extent(level);
                     let Some(start) = vpn.0.checked_sub(back) else { return false };
                     let within = (down || known.start <= start) && (up || start + pages <= known.end);
-                    within && start.is_multiple_of(pages) && (!(up || down) || pages <= size)
+                    within && start.is_multiple_of(pages) && (any || !growing || pages <= size)
                 })
             }
             _ => {

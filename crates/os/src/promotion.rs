@@ -1,25 +1,49 @@
 //! Incremental promotion and demotion (Navarro et al. §4.5 to 4.7): superpages where reservations are full.
 
-use crate::{Ladder, OutOfMemory, Reserving, Vm};
+use crate::{FaultKind, FrameKind, Ladder, OutOfMemory, PageView, Reserving, Vm};
 use reach_core::{Asid, Cause, Fault, Kind, Label, MappedEntry, PageShift, Pte, Vpn};
 
 /// How a system that makes reservations treats superpages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superpages {
+    /// Page sizes in use, the base page first.
+    pub sizes: Vec<PageShift>,
+    /// A page that is freed renews its reservation, too (FreeBSD), not only one that is allocated.
+    pub renewed_by_freeing: bool,
+    /// Which reservations may reach beyond the end of their object.
+    pub past_end: PastEnd,
     /// Cycles for each page allocated, for population maps and lists.
     pub bookkeeping: u64,
     /// A superpage may be dirty in part: it is not demoted by its first write, and pages need not be equally dirty to
     /// become one (§4.7, with hash digests telling later which are).
     pub partly_dirty: bool,
+    /// The first write to any page is noticed, not only to superpages, so that an extent is promoted as soon as its
+    /// last page is dirty.
+    pub watch_all: bool,
+    /// A fault on a page of a file maps the whole superpage at once where the file's reservation is full.
+    pub map_full: bool,
+    /// How much of a reservation of private memory must be populated, in percent, for the rest to be populated by the
+    /// kernel: 100 leaves it to the program.
+    pub threshold: u64,
+}
+
+/// Which reservations may reach beyond the end of their object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PastEnd {
+    /// Those of heaps and stacks, when they are not larger than what is mapped of the object (Navarro §4.2).
+    Growing,
+    /// Those of private memory, upwards (FreeBSD's `OBJ_ANON`).
+    Anonymous,
 }
 
 impl Vm {
-    /// From now on frames are reserved and superpages made, of `sizes` only (base first). At boot, before any process.
-    /// Untouched memory is not shared then: a first load gets a frame, too, as in BSD.
-    pub fn use_superpages(&mut self, sizes: Vec<PageShift>, renewed_by_freeing: bool, how: Superpages) {
-        self.frames.make_reservations(Reserving { ladder: Ladder::new(&sizes), renewed_by_freeing });
-        self.counters = crate::Counters::new(&sizes);
-        self.options.sizes = sizes;
+    /// From now on frames are reserved and superpages made. At boot, before any process. Untouched memory is not shared
+    /// then: a first load gets a frame, too, as in BSD.
+    pub fn use_superpages(&mut self, how: Superpages) {
+        let renewed_by_freeing = how.renewed_by_freeing;
+        self.frames.make_reservations(Reserving { ladder: Ladder::new(&how.sizes), renewed_by_freeing });
+        self.counters = crate::Counters::new(&how.sizes);
+        self.options.sizes = how.sizes.clone();
         self.options.zero_page = false;
         self.superpages = Some(how);
     }
@@ -37,7 +61,9 @@ impl Vm {
     /// `pte` with the first store to it noticed if it is clean and can be stored to. The first store to one page of an
     /// extent decides whether the extent may be, or become, one page.
     pub(crate) fn watch(&self, pte: Pte) -> Pte {
-        if self.superpages.is_some() { pte.with_watched(pte.writable() && !pte.dirty()) } else { pte }
+        let Some(how) = &self.superpages else { return pte };
+        let wanted = how.watch_all || pte.shift() > self.base() || pte.watched();
+        pte.with_watched(wanted && !how.partly_dirty && pte.writable() && !pte.dirty())
     }
 
     /// For [`Vm::protect`]: the page may be, and at once is, stored to.
@@ -73,8 +99,73 @@ impl Vm {
                 self.demote_for(asid, fault.vpn, Label::Remap)?;
             }
         }
+        if fault.cause == Cause::Missing && self.map_full(asid, fault, &view)? {
+            return Ok(());
+        }
         self.demand_fault_in(fault, view)?;
+        if view.region.anonymous() {
+            self.fill_up(asid, fault.vpn, &view)?;
+        }
         self.promote_around(asid, fault.vpn)
+    }
+
+    /// Populates the rest of the smallest superpage around `vpn` where enough of its reservation is in use (Talluri and
+    /// Hill's promotion threshold).
+    fn fill_up(&mut self, asid: Asid, vpn: Vpn, view: &PageView) -> Result<(), OutOfMemory> {
+        let threshold = self.superpages.as_ref().map_or(100, |how| how.threshold);
+        let (base, region) = (self.base(), view.region);
+        let size = self.options.sizes[1];
+        let (first, pages) = (vpn.align_down(size, base), size.base_pages(base));
+        let (object, index) = (region.object, region.index(vpn, base));
+        let Some(reservations) = self.frames.reservations().filter(|_| threshold < 100) else { return Ok(()) };
+        let (some, _) = reservations.population(object, index, 1);
+        let whole = region.start <= first.0 << base.0 && (first.0 << base.0) + size.bytes() <= region.end;
+        let due = u64::from(some) * 100 >= threshold * pages && u64::from(some) < pages;
+        if !(due && whole && reservations.covers(object, index)) {
+            return Ok(());
+        }
+        for at in (first.0..first.0 + pages).map(Vpn) {
+            if self.at(asid).table.find(at).is_none() {
+                let index = region.index(at, base);
+                let pfn = self.page_frame(FrameKind::Anonymous, object, index, Some((&region, at)))?;
+                self.own(asid, at, 1);
+                self.zero(pfn, 1, Label::Remap);
+                let pte = self.watch(self.entry(pfn, base, view.protection, true));
+                self.map(asid, at, pte, Label::Remap)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Maps the superpage around a fault on an object's page, if its reservation is full and its pages are all there.
+    fn map_full(&mut self, asid: Asid, fault: Fault, view: &PageView) -> Result<bool, OutOfMemory> {
+        let (base, region) = (self.base(), &view.region);
+        let wanted = self.superpages.as_ref().is_some_and(|how| how.map_full);
+        if !wanted || region.anonymous() || (fault.kind == Kind::Store && !region.shared) {
+            return Ok(false);
+        }
+        let (object, index) = (region.object, region.index(fault.vpn, base));
+        let levels: Vec<u8> = match self.frames.reservations() {
+            Some(reservations) => reservations.full_levels(object, index).collect(),
+            None => return Ok(false),
+        };
+        for level in levels {
+            let size = self.options.sizes[level as usize];
+            let Some(first) = self.extent_within(asid, fault.vpn, size, region) else { continue };
+            let back = fault.vpn - first;
+            let Some(&pfn) = index.checked_sub(back).and_then(|first| self.objects.get(object).pages.get(&first))
+            else {
+                continue;
+            };
+            if pfn.is_aligned(size, base) && self.objects.get(object).pages.get(&index) == Some(&(pfn + back)) {
+                self.charge_fault(asid, FaultKind::File, false);
+                // As after a promotion of clean pages: a store will be noticed.
+                let pte = self.entry(pfn, size, view.protection, fault.kind == Kind::Store || !region.file);
+                self.map(asid, first, self.touched(pte, fault.kind), Label::Fault)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn partly_dirty(&self) -> bool {
@@ -104,9 +195,7 @@ impl Vm {
             }
         }
         let Some((start, size)) = best else { return Ok(()) };
-        if self.partly_dirty() {
-            self.even_out(asid, start, size)?;
-        }
+        self.even_out(asid, start, size)?;
         let promoted = self.promote(asid, start, size, Label::Remap);
         debug_assert_eq!(promoted, Ok(()), "{start:?} of {size} was found uniform");
         Ok(())
@@ -117,7 +206,7 @@ impl Vm {
         let base = self.base();
         let pages = size.base_pages(base);
         let table = &self.at(asid).table;
-        let ignored = Pte::ACCESSED | if self.partly_dirty() { Pte::DIRTY | Pte::WATCHED } else { 0 };
+        let ignored = Pte::ACCESSED | Pte::WATCHED | if self.partly_dirty() { Pte::DIRTY } else { 0 };
         let state = |pte: Pte| pte.with_pfn(reach_core::Pfn(0)).with_shift(base).0 & !ignored;
         // Memory is mostly populated upwards: what is missing is missing at the end.
         let Some(last) = table.page(start + (pages - 1)) else { return false };
@@ -133,12 +222,14 @@ impl Vm {
         true
     }
 
-    /// All pages of the extent are dirty if one is.
+    /// Makes the marks of pages that are to become one the same: dirty if one is; else watched.
     fn even_out(&mut self, asid: Asid, start: Vpn, size: PageShift) -> Result<(), OutOfMemory> {
         let pages = size.base_pages(self.base());
         let entries = self.at(asid).table.pages(start, pages);
-        if entries.iter().any(|entry| entry.pte.dirty()) && !entries.iter().all(|entry| entry.pte.dirty()) {
-            self.protect(asid, start, pages, Label::Remap, |_, e| e.pte.with_dirty(true).with_watched(false))?;
+        let dirty = entries.iter().any(|entry| entry.pte.dirty());
+        let whole = |vm: &Vm, pte: Pte| vm.watch(pte.with_dirty(dirty).with_shift(size)).with_shift(pte.shift());
+        if entries.iter().any(|entry| whole(self, entry.pte) != entry.pte) {
+            self.protect(asid, start, pages, Label::Remap, |vm, entry| whole(vm, entry.pte))?;
         }
         Ok(())
     }

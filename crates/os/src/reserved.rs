@@ -29,14 +29,16 @@ impl Frames {
             if let Some(pfn) = self.buddy.allocate(order) {
                 return Some(pfn);
             }
-            let reservations = self.reservations.as_mut()?;
-            let victim = reservations.victim(order)?;
-            let free = reservations.break_up(victim);
-            self.preemptions += 1;
+            let free = self.reservations.as_mut()?.preempt(order)?;
             for (pfn, order) in free {
                 self.buddy.free(pfn, order);
             }
         }
+    }
+
+    /// Reservations broken so far for want of memory.
+    pub(crate) fn preemptions(&self) -> u64 {
+        self.reservations.as_ref().map_or(0, |reservations| reservations.counts().reclaimed)
     }
 
     /// Where page `index` of `object` may go; nothing is reserved where the system makes no reservations.

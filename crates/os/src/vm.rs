@@ -173,6 +173,7 @@ impl Vm {
     pub(crate) fn gauge_memory(&mut self, asid: Asid) {
         self.counters.resident_bytes.set(self.frames.resident() << self.base().0);
         self.counters.page_table_bytes.set(self.frames.table_bytes());
+        self.counters.reserv = self.frames.reservations.as_ref().map(|reservations| reservations.counts());
         if let Some(process) = self.processes.get_mut(&asid) {
             process.counters.page_table_bytes.set(process.table.bytes());
         }

@@ -4,6 +4,7 @@
 //! To add a system: write its file, implement [`System`], and add one line to the table in `registry.rs`.
 
 mod base;
+mod freebsd;
 mod hugetlb;
 mod ideal;
 mod linux_thp;
@@ -11,6 +12,7 @@ mod navarro_2002;
 mod registry;
 mod settings;
 mod superpage;
+mod talluri_hill_1994;
 
 pub use registry::{Description, Resolved, list, resolve};
 pub use settings::{Accepts, Setting, Settings};

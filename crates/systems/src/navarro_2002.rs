@@ -17,7 +17,7 @@
 
 use crate::{Accepts, Setting, Settings, System, SystemError, superpage};
 use reach_core::{Fault, PageShift, Vpn};
-use reach_os::{OutOfMemory, Superpages, Vm};
+use reach_os::{OutOfMemory, PastEnd, Superpages, Vm};
 
 pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
@@ -53,7 +53,16 @@ impl System for Navarro {
 
     fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
         let sizes = superpage::chosen(self.name(), &self.sizes, vm)?;
-        vm.use_superpages(sizes, false, Superpages { bookkeeping: self.bookkeeping, partly_dirty: false });
+        vm.use_superpages(Superpages {
+            sizes,
+            renewed_by_freeing: false,
+            past_end: PastEnd::Growing,
+            bookkeeping: self.bookkeeping,
+            partly_dirty: false,
+            watch_all: true,
+            map_full: false,
+            threshold: 100,
+        });
         Ok(())
     }
 

@@ -1,7 +1,9 @@
 //! All systems by name.
 
 use crate::settings::near;
-use crate::{Setting, Settings, System, SystemError, base, hugetlb, ideal, linux_thp, navarro_2002};
+use crate::{
+    Setting, Settings, System, SystemError, base, freebsd, hugetlb, ideal, linux_thp, navarro_2002, talluri_hill_1994,
+};
 use reach_core::PageShift;
 
 /// A system as `reach system list` shows it.
@@ -45,6 +47,18 @@ static ALL: &[Description] = &[
         published: None,
         settings: hugetlb::SETTINGS,
         build: |settings| Box::new(hugetlb::Hugetlb::new("hugetlb-1g", PageShift(30), settings)),
+    },
+    Description {
+        name: "freebsd",
+        summary: "FreeBSD's reservations of 2 MB, promoted when full",
+        settings: freebsd::SETTINGS,
+        build: |settings| Box::new(freebsd::FreeBsd::new(settings)),
+    },
+    Description {
+        name: "talluri-hill-1994",
+        summary: "reservations of 64 KB that become superpages when half of them is in use",
+        settings: talluri_hill_1994::SETTINGS,
+        build: |settings| Box::new(talluri_hill_1994::TalluriHill::new(settings)),
     },
     Description {
         name: "navarro-2002",

@@ -17,7 +17,7 @@ mod tests;
 
 pub use ladder::Ladder;
 
-use crate::ObjectId;
+use crate::{Gauge, ObjectId};
 use map::{Found, Maps, NIL};
 use reach_core::Pfn;
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,6 +67,21 @@ pub(crate) enum Seat {
     Vacant(u8),
 }
 
+/// What happened to reservations, as FreeBSD counts it (`vm.reserv`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReservationCounts {
+    /// Broken for any reason.
+    pub broken: u64,
+    /// Ended because their last page was freed.
+    pub freed: u64,
+    /// Broken because memory was short.
+    pub reclaimed: u64,
+    /// Full ones.
+    pub fullpop: Gauge,
+    /// Others: those on lists.
+    pub partpopq: Gauge,
+}
+
 /// All reservations.
 #[derive(Clone, Debug)]
 pub struct Reservations {
@@ -80,6 +95,7 @@ pub struct Reservations {
     starts: BTreeMap<u64, u32>,
     clock: i64,
     held: u64,
+    counts: ReservationCounts,
 }
 
 impl Reservations {
@@ -94,7 +110,13 @@ impl Reservations {
             starts: BTreeMap::new(),
             clock: 0,
             held: 0,
+            counts: ReservationCounts::default(),
         }
+    }
+
+    /// What happened to them.
+    pub fn counts(&self) -> ReservationCounts {
+        self.counts
     }
 
     /// The page sizes.
@@ -165,7 +187,15 @@ impl Reservations {
             self.held -= 1;
             self.clock += 1;
             self.file(id, self.clock);
+            self.recount();
         }
+    }
+
+    /// Brings the gauges up to date.
+    fn recount(&mut self) {
+        let listed = self.lists.iter().map(|list| list.len() as u64).sum();
+        self.counts.partpopq.set(listed);
+        self.counts.fullpop.set(self.count() - listed);
     }
 
     /// Page `index` of `object` no longer has frame `pfn`. A page that has another frame keeps it.
@@ -178,6 +208,7 @@ impl Reservations {
                 let reservation = self.remove(id);
                 let pages = self.ladder().pages(reservation.level);
                 self.held -= pages - 1;
+                self.counts.freed += 1;
                 Freed::Block(reservation.pfn, self.ladder().order(reservation.level))
             }
             Some(id) => {
@@ -192,6 +223,7 @@ impl Reservations {
             }
         };
         self.maps.prune(object, place, leaf);
+        self.recount();
         freed
     }
 

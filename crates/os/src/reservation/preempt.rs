@@ -11,16 +11,25 @@ pub(crate) type Block = (Pfn, u8);
 impl Reservations {
     /// The reservation to be preempted for a block of `2^order` frames: the one whose latest allocation is the longest
     /// ago on the list of the smallest sufficient size that has any.
-    pub(crate) fn victim(&self, order: u8) -> Option<u32> {
+    fn victim(&self, order: u8) -> Option<u32> {
         let from = self.ladder().holding(order)? as usize;
         self.lists.iter().skip(from).find_map(|list| list.first()).map(|(_, start)| self.starts[start])
+    }
+
+    /// Takes the reservation that is to be preempted for a block of `2^order` frames apart; see
+    /// [`Reservations::break_up`]. `None` when there is none.
+    pub(crate) fn preempt(&mut self, order: u8) -> Option<Vec<Block>> {
+        let victim = self.victim(order)?;
+        self.counts.reclaimed += 1;
+        Some(self.break_up(victim))
     }
 
     /// Breaks a reservation into extents of the next smaller size. Empty ones are returned, for the allocator;
     /// partly populated ones become reservations at the heads of their lists; full ones are on no list. In extents of
     /// base pages nothing remains reserved.
-    pub(crate) fn break_up(&mut self, id: u32) -> Vec<Block> {
+    fn break_up(&mut self, id: u32) -> Vec<Block> {
         let old = self.remove(id);
+        self.counts.broken += 1;
         let level = old.level - 1;
         let order = self.ladder().order(level);
         let mut free = Vec::new();
@@ -40,6 +49,7 @@ impl Reservations {
                 self.file(piece, stamp);
             }
         }
+        self.recount();
         free
     }
 

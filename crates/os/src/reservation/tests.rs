@@ -213,9 +213,9 @@ fn one_preemption_in_seven_allocations() {
     let mut pair = Pair::new(512, &[0, 3, 6, 9], false);
     let mut preemptions = Vec::new();
     for i in 0..58 {
-        let before = pair.frames.preemptions;
+        let before = pair.frames.preemptions();
         pair.touch(0, i * 512, 3);
-        preemptions.push(pair.frames.preemptions - before);
+        preemptions.push(pair.frames.preemptions() - before);
         if i == 8 {
             let sizes = |level| pair.list(Some(level)).iter().map(|e| e.level).collect::<Vec<_>>();
             assert_eq!((sizes(0).len(), sizes(1).len()), (2, 7), "two of 64 KB, seven of 512 KB");

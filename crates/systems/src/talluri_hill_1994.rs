@@ -1,0 +1,77 @@
+//! `talluri-hill-1994`: page reservation with one medium-sized superpage, the ancestor of Navarro et al. (OSDI 2002).
+//!
+//! After: Talluri and Hill, "Surpassing the TLB Performance of Superpages with Less Operating System Support", ASPLOS
+//! 1994, as Navarro et al. describe it in their section 3.1: a first touch reserves an aligned block of 64 KB; when
+//! enough of its frames are in use the block becomes a superpage; under memory pressure reservations are taken back.
+//!
+//! | design | here |
+//! |---|---|
+//! | page reservation, and its end under pressure | `reservation/` of `reach-os`, with a ladder of one superpage |
+//! | promotion threshold | `Vm::reserved_fault`: the kernel populates the rest of private memory, then promotes |
+//!
+//! The threshold of one half is that of the policy of Talluri, Kong, Hill and Patterson, "Tradeoffs in Supporting Two
+//! Page Sizes", ISCA 1992. A superpage has one dirty bit and nobody asks which part of it was written.
+//!
+//! Deviations: the superpage TLB only, not the partial-subblock TLB, which is hardware that no machine here has; pages
+//! of files and shared memory wait until all of them are in use. On machines without a 64 KB page the smallest larger
+//! size takes its place, else the largest.
+
+use crate::{Accepts, Setting, Settings, System, SystemError, superpage};
+use reach_core::{Fault, PageShift, Vpn};
+use reach_os::{OutOfMemory, PastEnd, Superpages, Vm};
+
+pub(crate) const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "threshold",
+        summary: "percent of a reservation that must be in use for it to become a superpage",
+        accepts: Accepts::Number { least: 1, most: 100 },
+        default: "50",
+    },
+    Setting {
+        name: "bookkeeping",
+        summary: "cycles for each page allocated that reservations cost",
+        accepts: Accepts::Number { least: 0, most: 1_000_000 },
+        default: "40",
+    },
+];
+
+/// Reservations of one medium size.
+pub(crate) struct TalluriHill {
+    threshold: u64,
+    bookkeeping: u64,
+}
+
+impl TalluriHill {
+    pub(crate) fn new(settings: &Settings) -> TalluriHill {
+        TalluriHill { threshold: settings.number("threshold"), bookkeeping: settings.number("bookkeeping") }
+    }
+}
+
+impl System for TalluriHill {
+    fn name(&self) -> &str {
+        "talluri-hill-1994"
+    }
+
+    fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
+        let size = superpage::nearest(self.name(), PageShift(16), vm)?;
+        vm.use_superpages(Superpages {
+            sizes: vec![vm.base(), size],
+            renewed_by_freeing: false,
+            past_end: PastEnd::Growing,
+            bookkeeping: self.bookkeeping,
+            partly_dirty: true,
+            watch_all: false,
+            map_full: false,
+            threshold: self.threshold,
+        });
+        Ok(())
+    }
+
+    fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        vm.reserved_fault(fault)
+    }
+
+    fn first_write(&mut self, vpn: Vpn, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        vm.first_write(vpn)
+    }
+}
