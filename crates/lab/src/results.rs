@@ -171,6 +171,15 @@ impl Rows<'_> {
         self.count("peak_resident_bytes", "bytes", os.resident_bytes.peak);
         self.count("page_table_bytes", "bytes", os.page_table_bytes.peak);
         self.count("shootdowns", "count", os.shootdowns);
+        if let Some(paging) = &os.paging {
+            self.count("paging.out", "pages", paging.out);
+            self.count("paging.swapped_in", "pages", paging.swapped_in);
+            self.count("paging.cached", "pages", paging.cached);
+            self.count("paging.reactivated", "pages", paging.reactivated);
+            self.count("paging.scanned", "pages", paging.scanned);
+            self.count("paging.regions_wanted", "count", paging.regions_wanted);
+            self.count("paging.regions_restored", "count", paging.regions_restored);
+        }
         // FreeBSD's names; its two gauges at their greatest.
         if let Some(reserv) = &os.reserv {
             self.count("vm.reserv.broken", "count", reserv.broken);

@@ -233,6 +233,11 @@ impl NaiveSpaces {
         }
     }
 
+    /// Pages that hold something of their own, which no kernel may lose.
+    pub fn written(&self) -> impl Iterator<Item = (Asid, u64)> {
+        self.contents.keys().copied()
+    }
+
     /// The kind of reference that a touch makes.
     pub fn kind(store: bool) -> Kind {
         if store { Kind::Store } else { Kind::Load }

@@ -21,6 +21,8 @@ struct Link {
     prev: u32,
     /// 0: no free block starts here; otherwise its order plus one.
     mark: u8,
+    /// It, or a part of it, was freed by [`Buddy::free_last`].
+    last: bool,
 }
 
 const NIL: u32 = u32::MAX;
@@ -99,8 +101,8 @@ impl Buddy {
             Some(sorted) => *sorted[from as usize].first().expect("the mask says that there is one"),
             None => self.lists[from as usize].head as u64,
         };
-        self.take(at, from);
-        self.split(at, from, at, order);
+        let last = self.take(at, from);
+        self.split(at, from, at, order, last);
         self.free -= 1 << order;
         Some(Pfn(at))
     }
@@ -112,8 +114,8 @@ impl Buddy {
             return None;
         }
         debug_assert!(at.0.is_multiple_of(1 << order));
-        self.take(head, from);
-        self.split(head, from, at.0, order);
+        let last = self.take(head, from);
+        self.split(head, from, at.0, order, last);
         self.free -= 1 << order;
         Some(at)
     }
@@ -138,7 +140,8 @@ impl Buddy {
     }
 
     /// Like [`Buddy::free`], but the block comes last among its equals (Navarro §4.1 puts blocks that hold cached
-    /// pages there, so that allocation approximates A-LRU). The same as `free` under [`ListOrder::Address`].
+    /// pages there, so that allocation approximates A-LRU); so do blocks that it becomes part of, and parts of it. The
+    /// same as `free` under [`ListOrder::Address`].
     pub fn free_last(&mut self, at: Pfn, order: u8) {
         self.release(at, order, true);
     }
@@ -160,13 +163,13 @@ impl Buddy {
         assert!(at.0 + (1 << order) <= self.frames, "{at:?} of order {order} is outside memory");
         assert!(self.free_block(at).is_none(), "{at:?} is free already");
         self.free += 1 << order;
-        let (mut at, mut order) = (at.0, order);
+        let (mut at, mut order, mut last) = (at.0, order, last);
         while order < self.max_order() {
             let buddy = at ^ (1 << order);
             if buddy >= self.frames || self.links.get(buddy).mark != order + 1 {
                 break;
             }
-            self.take(buddy, order);
+            last |= self.take(buddy, order);
             at &= buddy;
             order += 1;
         }
@@ -174,14 +177,14 @@ impl Buddy {
     }
 
     /// Frees what a block (`head`, `from`), just taken, has beyond the wanted block (`at`, `order`) inside it.
-    fn split(&mut self, mut head: u64, from: u8, at: u64, order: u8) {
+    fn split(&mut self, mut head: u64, from: u8, at: u64, order: u8, last: bool) {
         for half in (order..from).rev() {
             let upper = head + (1 << half);
             if at >= upper {
-                self.put(head, half, false);
+                self.put(head, half, last);
                 head = upper;
             } else {
-                self.put(upper, half, false);
+                self.put(upper, half, last);
             }
         }
     }
@@ -191,7 +194,7 @@ impl Buddy {
         let list = &mut self.lists[slot];
         list.len += 1;
         self.available |= 1 << order;
-        let mut link = Link { next: NIL, prev: NIL, mark: order + 1 };
+        let mut link = Link { next: NIL, prev: NIL, mark: order + 1, last };
         if let Some(sorted) = &mut self.sorted {
             sorted[slot].insert(at);
         } else if list.head == NIL {
@@ -208,7 +211,8 @@ impl Buddy {
         *self.links.get_mut(at) = link;
     }
 
-    fn take(&mut self, at: u64, order: u8) {
+    /// Returns whether it was to come last.
+    fn take(&mut self, at: u64, order: u8) -> bool {
         let slot = order as usize;
         let link = std::mem::take(self.links.get_mut(at));
         debug_assert_eq!(link.mark, order + 1);
@@ -219,7 +223,7 @@ impl Buddy {
         }
         if let Some(sorted) = &mut self.sorted {
             sorted[slot].remove(&at);
-            return;
+            return link.last;
         }
         match link.prev {
             NIL => list.head = link.next,
@@ -229,6 +233,7 @@ impl Buddy {
             NIL => list.tail = link.prev,
             next => self.links.get_mut(next as u64).prev = link.prev,
         }
+        link.last
     }
 
     /// All free blocks in the order of their addresses: (first frame, order). Linear in memory; for tests and reports.

@@ -33,6 +33,16 @@ impl Vm {
             }
             assert_eq!(resident, process.counters.resident_bytes.current, "resident bytes of {asid:?}");
             assert_eq!(process.table.bytes(), process.counters.page_table_bytes.current, "page table of {asid:?}");
+            for &at in &process.swapped {
+                assert!(
+                    process.table.find(reach_core::Vpn(at)).is_none(),
+                    "{asid:?}: {at:#x} is in swap and in memory"
+                );
+                assert!(
+                    process.space.page(reach_core::Vpn(at), 1, base).is_some(),
+                    "{asid:?}: {at:#x} is in no region"
+                );
+            }
             for region in process.space.regions() {
                 *mapped.entry(region.object).or_default() += region.len();
             }
@@ -41,6 +51,7 @@ impl Vm {
         for (id, object) in self.objects.iter() {
             let kernel = u64::from(self.vdso == Some(id));
             assert_eq!(object.mapped, mapped.get(&id).copied().unwrap_or(0) + kernel, "mapped bytes of {id:?}");
+            assert!(object.swapped.iter().all(|index| !object.pages.contains_key(index)), "{id:?}: swap");
             for (&index, &pfn) in &object.pages {
                 assert_eq!(cached.insert(pfn.0, (id, index)), None, "{pfn:?} is cached twice");
             }
@@ -51,6 +62,10 @@ impl Vm {
             assert_eq!(frame.cached, cached.contains_key(&at), "{at:#x}: {frame:?}");
             if let Some(&place) = cached.get(&at) {
                 assert_eq!((frame.object, frame.index), place, "{at:#x}");
+            }
+            for (asid, vpn) in self.frames.translations(Pfn(at)) {
+                let pte = self.at(asid).table.page(vpn).map(|page| page.pte.pfn() + (vpn - page.vpn));
+                assert_eq!(pte, Some(Pfn(at)), "reverse mapping of {at:#x}");
             }
             let needed = frame.maps > 0 || frame.cached;
             let user = matches!(frame.kind, FrameKind::Anonymous | FrameKind::File);

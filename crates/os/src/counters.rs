@@ -1,6 +1,6 @@
 //! What happened, under the names that results use.
 
-use crate::ReservationCounts;
+use crate::{PagingCounts, ReservationCounts};
 use reach_core::PageShift;
 
 /// A quantity that rises and falls.
@@ -99,6 +99,8 @@ pub struct Counters {
     pub shootdowns: u64,
     /// Forks.
     pub forks: u64,
+    /// Of all: what the page daemon did, where there is one.
+    pub paging: Option<PagingCounts>,
     /// Of all: what happened to reservations, where the system makes any.
     pub reserv: Option<ReservationCounts>,
 }

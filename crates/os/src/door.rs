@@ -26,8 +26,13 @@ impl Vm {
     /// Maps the page that starts at `vpn`, where nothing is mapped, as `pte` says.
     pub fn map(&mut self, asid: Asid, vpn: Vpn, pte: Pte, label: Label) -> Result<(), OutOfMemory> {
         debug_assert!(self.at(asid).table.pages(vpn, pte.shift().base_pages(self.base())).is_empty(), "{vpn:?}");
-        self.write_entry(asid, vpn, pte, label)?;
-        self.frames.add_map(pte.pfn(), pte.shift().base_pages(self.base()));
+        let pages = pte.shift().base_pages(self.base());
+        self.hold(pte.pfn(), pages);
+        let written = self.write_entry(asid, vpn, pte, label);
+        self.let_go(1);
+        written?;
+        self.frames.add_map(asid, vpn, pte);
+        self.forget_swapped(asid, vpn, pages);
         self.count_page(asid, pte, true);
         Ok(())
     }
@@ -41,8 +46,9 @@ impl Vm {
         entries.retain(|entry| entry.vpn >= vpn && self.extent(entry).1 <= vpn.0 + pages);
         for entry in &entries {
             self.clear_entry(asid, entry, label);
-            self.frames.drop_map(entry.pte.pfn(), entry.pte.shift().base_pages(self.base()));
+            self.frames.drop_map(asid, entry.vpn, entry.pte);
         }
+        self.forget_swapped(asid, vpn, pages);
         self.gauge_memory(asid);
         if !entries.is_empty() {
             self.shoot(asid, vpn, pages, label);
@@ -102,11 +108,13 @@ impl Vm {
             self.wrote(asid, written, label);
         }
         self.count_page(asid, entry.pte, false);
+        self.hold(entry.pte.pfn(), pages);
         for at in (0..pages).step_by(to.base_pages(self.base()) as usize) {
             let pte = entry.pte.with_pfn(entry.pte.pfn() + at).with_shift(to);
             self.write_entry(asid, entry.vpn + at, pte, label)?;
             self.count_page(asid, pte, true);
         }
+        self.let_go(1);
         self.tally(asid, |c| c.demotions += 1);
         self.shoot(asid, entry.vpn, pages, label);
         Ok(())
@@ -134,11 +142,17 @@ impl Vm {
         }
         self.zero(pte.pfn() + (filled - vpn), vpn + pages - filled, label);
         // What stood there is written over, so no node goes that would only come back.
-        self.write_entry(asid, vpn, Pte(pte.0 | seen), label)?;
-        self.frames.add_map(pte.pfn(), pages);
+        for entry in &entries {
+            self.hold(entry.pte.pfn(), entry.pte.shift().base_pages(base));
+        }
+        let written = self.write_entry(asid, vpn, Pte(pte.0 | seen), label);
+        self.let_go(entries.len());
+        written?;
+        self.frames.add_map(asid, vpn, pte);
+        self.forget_swapped(asid, vpn, pages);
         for entry in &entries {
             self.count_page(asid, entry.pte, false);
-            self.frames.drop_map(entry.pte.pfn(), entry.pte.shift().base_pages(base));
+            self.frames.drop_map(asid, entry.vpn, entry.pte);
         }
         self.count_page(asid, pte, true);
         if !entries.is_empty() {
@@ -223,12 +237,13 @@ impl Vm {
         let written = match process.table.set(vpn, pte, &mut self.frames) {
             Some(written) => written,
             None => {
-                self.drop_idle_file_pages();
+                self.make_room()?;
                 let process = self.processes.get_mut(&asid).expect("still there");
                 let again = process.table.set(vpn, pte, &mut self.frames);
                 again.ok_or_else(|| self.out_of_memory(0))?
             }
         };
+        self.forget_dropped();
         self.wrote(asid, written, label);
         Ok(())
     }

@@ -25,11 +25,14 @@ impl Vm {
     /// [`Vm::demand_fault`] when the region has been looked up by [`Vm::fault_view`], once for each fault.
     pub fn demand_fault_in(&mut self, fault: Fault, view: PageView) -> Result<(), OutOfMemory> {
         let asid = self.current;
-        match self.at(asid).table.page(fault.vpn) {
+        let done = match self.at(asid).table.page(fault.vpn) {
             Some(entry) => self.present_fault(asid, fault, view, entry),
+            None if self.in_swap(asid, fault.vpn) => self.swap_in(asid, fault, &view),
             None if view.region.anonymous() => self.anonymous_fault(asid, fault, view),
             None => self.object_fault(asid, fault, view),
-        }
+        };
+        self.pin(None);
+        done
     }
 
     /// The region that a fault of the running process is about, grown or made if there is none, and the rights of the
@@ -72,7 +75,7 @@ impl Vm {
     }
 
     /// A zeroed frame for the private page `vpn` of `region`.
-    fn private_frame(&mut self, asid: Asid, region: &Region, vpn: Vpn) -> Result<Pfn, OutOfMemory> {
+    pub(crate) fn private_frame(&mut self, asid: Asid, region: &Region, vpn: Vpn) -> Result<Pfn, OutOfMemory> {
         self.own(asid, vpn, 1);
         // A private copy of a file's page is no page of the file.
         if region.file || region.shared {

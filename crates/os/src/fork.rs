@@ -1,8 +1,9 @@
 //! Fork: a copy-on-write duplicate of an address space (`copy_page_range`).
 
 use crate::{ObjectId, ObjectKind, OutOfMemory, Region, Vm};
-use reach_core::{Asid, Label, Vpn};
+use reach_core::{Asid, Label, MappedEntry, Vpn};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 impl Vm {
     /// The running process forks. Translations of regions that have had private pages are copied, write-protected on
@@ -30,7 +31,7 @@ impl Vm {
             }
             self.add_region(child, copy);
             if region.private_pages {
-                protected |= self.copy_translations(parent, child, &region)?;
+                protected |= self.copy_translations(parent, child, &region, region.pages(self.base()))?;
             }
         }
         if protected {
@@ -40,20 +41,35 @@ impl Vm {
     }
 
     /// Returns whether the parent lost rights.
-    fn copy_translations(&mut self, parent: Asid, child: Asid, region: &Region) -> Result<bool, OutOfMemory> {
+    fn copy_translations(
+        &mut self,
+        parent: Asid,
+        child: Asid,
+        region: &Region,
+        pages: Range<u64>,
+    ) -> Result<bool, OutOfMemory> {
         let base = self.base();
-        let pages = region.pages(base);
         let mut protected = false;
+        let place = |entry: &MappedEntry| (entry.vpn, entry.pte.pfn(), entry.pte.shift());
+        for offset in self.swapped(parent, Vpn(pages.start), pages.end - pages.start) {
+            self.at_mut(child).swapped.insert(pages.start + offset);
+        }
         for entry in self.at(parent).table.pages(Vpn(pages.start), pages.end - pages.start) {
             let n = entry.pte.shift().base_pages(base);
             // Regions may meet in one page; the first of them has copied it.
             if !self.at(child).table.pages(entry.vpn, n).is_empty() {
                 continue;
             }
+            // For the child's nodes memory may have been reclaimed here.
+            let now = self.at(parent).table.page(entry.vpn);
+            if now.is_none_or(|now| (now.vpn, now.pte.pfn(), now.pte.shift()) != place(&entry)) {
+                protected |= self.copy_translations(parent, child, region, entry.vpn.0..entry.vpn.0 + n)?;
+                continue;
+            }
             let mut pte = entry.pte.with_accessed(false).with_dirty(false);
             if !region.shared {
                 pte = pte.with_writable(false);
-                let change = |_: &Vm, entry: &reach_core::MappedEntry| entry.pte.with_writable(false);
+                let change = |_: &Vm, entry: &MappedEntry| entry.pte.with_writable(false);
                 protected |= self.protect_quietly(parent, entry.vpn, n, Label::Fault, change)?;
             }
             self.map(child, entry.vpn, pte, Label::Fault)?;

@@ -1,9 +1,10 @@
 //! Physical frames: who uses them, how often they are mapped, and the allocator below.
 
 use crate::chunked::Chunked;
+use crate::paging::{Queue, Queues, ReverseMap, WiredPool};
 use crate::reservation::{Freed, Reservations};
 use crate::{Buddy, ListOrder, ObjectId};
-use reach_core::{FrameSource, PageShift, Pfn, PhysAddr};
+use reach_core::{Asid, FrameSource, PageShift, Pfn, PhysAddr, Pte, Vpn};
 
 /// What a frame is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -15,6 +16,8 @@ pub enum FrameKind {
     Anonymous,
     /// A page of a file.
     File,
+    /// Nothing, as [`FrameKind::Free`], but it still holds a page of a file, which can be had back.
+    Cache,
     /// A page-table node.
     Table,
     /// The kernel's own, for good.
@@ -30,6 +33,8 @@ pub struct Frame {
     pub kind: FrameKind,
     /// It is in the page cache (of a file or of shared memory), so it stays when nothing maps it.
     pub cached: bool,
+    /// Its page was written through a translation that is gone. Known only where pages are paged out.
+    pub dirty: bool,
     /// How many translations of base pages point to it; a superpage counts once for each frame that it covers.
     pub maps: u32,
     /// The object that it holds a page of, for anonymous and file frames.
@@ -44,6 +49,14 @@ pub struct Frames {
     frames: Chunked<Frame>,
     /// Where the system makes reservations.
     pub(crate) reservations: Option<Reservations>,
+    /// Where there is a page daemon: its lists, and which translations point to each frame.
+    pub(crate) queues: Option<Queues>,
+    pub(crate) rmap: Option<ReverseMap>,
+    /// Where page-table nodes are kept together.
+    pub(crate) wired: Option<WiredPool>,
+    pub(crate) cache_pages: u64,
+    /// Cache pages that were handed out.
+    pub(crate) dropped: Vec<(ObjectId, u64)>,
     base: PageShift,
     resident: u64,
     tables: u64,
@@ -61,6 +74,11 @@ impl Frames {
             buddy: Buddy::new(count, MAX_BLOCK - base.0, lists),
             frames: Chunked::new(count),
             reservations: None,
+            queues: None,
+            rmap: None,
+            wired: None,
+            cache_pages: 0,
+            dropped: Vec::new(),
             base,
             resident: 0,
             tables: 0,
@@ -118,17 +136,32 @@ impl Frames {
         self.buddy.free_range(pfn, frames);
     }
 
+    pub(crate) fn get_mut(&mut self, pfn: Pfn) -> &mut Frame {
+        self.frames.get_mut(pfn.0)
+    }
+
     pub(crate) fn assign(&mut self, pfn: Pfn, frames: u64, kind: FrameKind, object: ObjectId, index: u64) {
         for i in 0..frames {
             let frame = self.frames.get_mut(pfn.0 + i);
-            debug_assert_eq!(frame.kind, FrameKind::Free);
-            *frame = Frame { kind, cached: false, maps: 0, object, index: index + i };
+            debug_assert!(matches!(frame.kind, FrameKind::Free | FrameKind::Cache), "{frame:?}");
+            if frame.kind == FrameKind::Cache {
+                self.dropped.push((frame.object, frame.index));
+                self.cache_pages -= 1;
+            }
+            *frame = Frame { kind, object, index: index + i, ..Frame::default() };
+            if matches!(kind, FrameKind::Anonymous | FrameKind::File) {
+                self.enqueue(pfn + i);
+            }
         }
     }
 
-    /// A translation of `frames` base pages now points to `pfn`.
-    pub(crate) fn add_map(&mut self, pfn: Pfn, frames: u64) {
-        for at in pfn.0..pfn.0 + frames {
+    /// `pte` now translates the page that starts at `vpn`.
+    pub(crate) fn add_map(&mut self, asid: Asid, vpn: Vpn, pte: Pte) {
+        let pfn = pte.pfn();
+        for at in pfn.0..pfn.0 + pte.shift().base_pages(self.base) {
+            if let Some(rmap) = &mut self.rmap {
+                rmap.add(at, asid, vpn + (at - pfn.0));
+            }
             let frame = self.frames.get_mut(at);
             debug_assert_ne!(frame.kind, FrameKind::Free, "{at:#x} is mapped while free");
             frame.maps += 1;
@@ -137,12 +170,17 @@ impl Frames {
     }
 
     /// Such a translation is gone. Frames that nobody needs any more are freed, in blocks as large as possible.
-    pub(crate) fn drop_map(&mut self, pfn: Pfn, frames: u64) {
-        let end = pfn.0 + frames;
+    pub(crate) fn drop_map(&mut self, asid: Asid, vpn: Vpn, pte: Pte) {
+        let pfn = pte.pfn();
+        let end = pfn.0 + pte.shift().base_pages(self.base);
         let mut idle = pfn.0;
         for at in pfn.0..end {
             let frame = self.frames.get_mut(at);
             frame.maps -= 1;
+            if let Some(rmap) = &mut self.rmap {
+                rmap.remove(at, asid, vpn + (at - pfn.0));
+                frame.dirty |= pte.dirty();
+            }
             let user = matches!(frame.kind, FrameKind::Anonymous | FrameKind::File);
             self.resident -= u64::from(frame.maps == 0 && frame.kind != FrameKind::Zero);
             if frame.maps > 0 || !user || frame.cached || !self.retire(Pfn(at)) {
@@ -157,17 +195,63 @@ impl Frames {
     /// it, or has ended and given all its frames back.
     fn retire(&mut self, pfn: Pfn) -> bool {
         let frame = std::mem::take(self.frames.get_mut(pfn.0));
-        let Some(reservations) = self.reservations.as_mut().filter(|_| frame.object != ObjectId::NONE) else {
-            return true;
-        };
-        match reservations.depopulate(frame.object, frame.index, pfn) {
-            Freed::Plain => true,
-            Freed::Kept => false,
-            Freed::Block(block, order) => {
-                self.buddy.free(block, order);
-                false
-            }
+        self.unqueue(pfn);
+        match self.reservations.as_mut().filter(|_| frame.object != ObjectId::NONE) {
+            None => true,
+            Some(reservations) => match reservations.depopulate(frame.object, frame.index, pfn) {
+                Freed::Plain => true,
+                Freed::Kept => false,
+                Freed::Block(block, order) => {
+                    self.release(block, order);
+                    false
+                }
+            },
         }
+    }
+
+    /// The page at `pfn` leaves its object's population map; the frame goes where it is free.
+    pub(crate) fn leave_map(&mut self, object: ObjectId, index: u64, pfn: Pfn) {
+        let freed = self.reservations.as_mut().map_or(Freed::Plain, |r| r.depopulate(object, index, pfn));
+        match freed {
+            Freed::Plain => self.release(pfn, 0),
+            Freed::Kept => {}
+            Freed::Block(block, order) => self.release(block, order),
+        }
+    }
+
+    /// `pfn` is in use: to the end of the active list.
+    pub(crate) fn enqueue(&mut self, pfn: Pfn) {
+        if let Some(queues) = &mut self.queues {
+            queues.push(Queue::Active, pfn.0);
+        }
+    }
+
+    /// `pfn` has not been used for long: to the end of the inactive list.
+    pub(crate) fn deactivate(&mut self, pfn: Pfn) {
+        if let Some(queues) = &mut self.queues {
+            queues.push(Queue::Inactive, pfn.0);
+        }
+    }
+
+    pub(crate) fn unqueue(&mut self, pfn: Pfn) {
+        if let Some(queues) = &mut self.queues {
+            queues.remove(pfn.0);
+        }
+    }
+
+    /// The page daemon's list that `pfn` is on.
+    pub(crate) fn queued(&self, pfn: Pfn) -> Option<Queue> {
+        self.queues.as_ref()?.of(pfn.0)
+    }
+
+    /// All translations to `pfn`, where there is a page daemon.
+    pub(crate) fn translations(&self, pfn: Pfn) -> Vec<(Asid, Vpn)> {
+        self.rmap.as_ref().map(|rmap| rmap.of(pfn.0)).unwrap_or_default()
+    }
+
+    /// What `pfn` holds is on the disk as it is.
+    pub(crate) fn clean(&mut self, pfn: Pfn) {
+        self.get_mut(pfn).dirty = false;
     }
 
     /// `pfn` stays in use but belongs to no object any more.
@@ -184,6 +268,12 @@ impl Frames {
     pub(crate) fn uncache(&mut self, pfn: Pfn) {
         let frame = self.frames.get_mut(pfn.0);
         debug_assert!(frame.cached);
+        if frame.kind == FrameKind::Cache {
+            // The allocator, or a reservation, has it already.
+            *frame = Frame::default();
+            self.cache_pages -= 1;
+            return;
+        }
         frame.cached = false;
         if frame.maps == 0 && self.retire(pfn) {
             self.buddy.free(pfn, 0);
@@ -201,6 +291,22 @@ impl Frames {
         std::mem::take(&mut self.new_tables)
     }
 
+    /// A frame for a page-table node from the pool of the kernel's pages, where there is one and memory for it.
+    fn take_wired(&mut self) -> Option<Pfn> {
+        let order = self.wired.as_ref()?.order;
+        let frame = match self.wired.as_mut()?.take() {
+            Some(frame) => frame,
+            None => {
+                let block = self.allocate(order, FrameKind::Wired, ObjectId::NONE, 0)?;
+                let pool = self.wired.as_mut()?;
+                pool.grow(block.0);
+                pool.take()?
+            }
+        };
+        self.get_mut(Pfn(frame)).kind = FrameKind::Table;
+        Some(Pfn(frame))
+    }
+
     /// How many base frames a page-table node of `bytes` takes.
     fn table_order(&self, bytes: u64) -> u8 {
         bytes.max(self.base.bytes()).ilog2() as u8 - self.base.0
@@ -211,7 +317,7 @@ impl Frames {
         let mut counts = [0; 5];
         for at in 0..self.buddy.frames() {
             match self.get(Pfn(at)).kind {
-                FrameKind::Free => {}
+                FrameKind::Free | FrameKind::Cache => {}
                 FrameKind::Anonymous => counts[0] += 1,
                 FrameKind::File => counts[1] += 1,
                 FrameKind::Table => counts[2] += 1,
@@ -228,21 +334,31 @@ impl Frames {
         self.buddy.check();
         let account = self.reservations.as_ref().map(Reservations::check).unwrap_or_default();
         let waiting: std::collections::BTreeSet<u64> = account.vacant.iter().copied().collect();
-        let mut resident = 0;
+        let (mut resident, mut cache_pages) = (0, 0);
         for at in 0..self.buddy.frames() {
             let frame = self.get(Pfn(at));
             let (free, reserved) = (self.buddy.free_block(Pfn(at)).is_some(), waiting.contains(&at));
             assert!(!(free && reserved), "frame {at:#x} is free and reserved");
-            assert_eq!(free || reserved, frame.kind == FrameKind::Free, "frame {at:#x}: {frame:?}");
+            let empty = matches!(frame.kind, FrameKind::Free | FrameKind::Cache);
+            assert_eq!(free || reserved, empty, "frame {at:#x}: {frame:?}");
+            cache_pages += u64::from(frame.kind == FrameKind::Cache);
+            assert!(frame.kind != FrameKind::Cache || frame.cached && frame.maps == 0 && !frame.dirty, "{frame:?}");
+            let pageable = matches!(frame.kind, FrameKind::Anonymous | FrameKind::File);
+            let queued = self.queued(Pfn(at)).is_some();
+            assert_eq!(queued, pageable && self.queues.is_some(), "{at:#x}: {frame:?} and its list");
+            if self.rmap.is_some() {
+                assert_eq!(self.translations(Pfn(at)).len(), frame.maps as usize, "{at:#x}: {frame:?}");
+            }
             assert!(frame.kind != FrameKind::Free || frame == Frame::default(), "free frame {at:#x}: {frame:?}");
             resident += u64::from(frame.maps > 0 && frame.kind != FrameKind::Zero);
             if let Some(reservations) = &self.reservations {
-                let owned = (frame.object != ObjectId::NONE)
+                let owned = (frame.object != ObjectId::NONE && !empty)
                     .then(|| (frame.object, reservations.place(frame.object, frame.index)));
                 assert_eq!(owned, account.populated.get(&at).copied(), "{at:#x}: {frame:?} and its population map");
             }
         }
         assert_eq!(resident, self.resident, "resident frames");
+        assert_eq!(cache_pages, self.cache_pages, "cache pages");
         let used: u64 = self.census().iter().sum();
         let all = self.buddy.free_frames() + account.vacant.len() as u64 + used;
         assert_eq!(all, self.buddy.frames(), "free, reserved and used frames");
@@ -252,7 +368,12 @@ impl Frames {
 impl FrameSource for Frames {
     fn take_table(&mut self, bytes: u64) -> Option<PhysAddr> {
         let order = self.table_order(bytes);
-        let at = self.allocate(order, FrameKind::Table, ObjectId::NONE, 0)?.addr(self.base);
+        let pooled = if order == 0 { self.take_wired() } else { None };
+        let pfn = match pooled {
+            Some(pfn) => pfn,
+            None => self.allocate(order, FrameKind::Table, ObjectId::NONE, 0)?,
+        };
+        let at = pfn.addr(self.base);
         self.tables += bytes;
         self.new_tables.push((at, bytes));
         Some(at)
@@ -260,6 +381,16 @@ impl FrameSource for Frames {
 
     fn give_table(&mut self, at: PhysAddr, bytes: u64) {
         self.tables -= bytes;
-        self.free(at.pfn(self.base), 1 << self.table_order(bytes));
+        let pfn = at.pfn(self.base);
+        match self.wired.as_mut().filter(|_| bytes <= self.base.bytes()).and_then(|pool| pool.give(pfn.0)) {
+            None => self.free(pfn, 1 << self.table_order(bytes)),
+            Some(empty) => {
+                self.get_mut(pfn).kind = FrameKind::Wired;
+                if let (Some(block), Some(pool)) = (empty, &self.wired) {
+                    let frames = 1 << pool.order;
+                    self.free(Pfn(block), frames);
+                }
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Memory objects: what stands behind mappings, and what files are to the page cache.
 
 use reach_core::{Asid, FileId, Pfn};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A memory object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +39,8 @@ pub struct Object {
     pub len: Option<u64>,
     /// Pages in memory by index in base pages, for shared memory and files.
     pub pages: BTreeMap<u64, Pfn>,
+    /// Pages of shared memory that are in swap.
+    pub swapped: BTreeSet<u64>,
     /// Bytes of it that regions map, counted once for each region.
     pub mapped: u64,
 }
@@ -54,7 +56,7 @@ pub struct Objects {
 impl Objects {
     /// A new object without pages.
     pub fn create(&mut self, kind: ObjectKind, len: Option<u64>) -> ObjectId {
-        let object = Some(Object { kind, len, pages: BTreeMap::new(), mapped: 0 });
+        let object = Some(Object { kind, len, pages: BTreeMap::new(), swapped: BTreeSet::new(), mapped: 0 });
         match self.unused.pop() {
             Some(id) => {
                 self.all[id.0 as usize] = object;

@@ -14,15 +14,26 @@ pub(crate) struct Cached {
 impl Vm {
     /// Page `index` of `object`, if it counts as resident. A warm cache holds every page of every file.
     pub(crate) fn cached(&mut self, object: ObjectId, index: u64) -> Result<Option<Pfn>, OutOfMemory> {
-        if let Some(&pfn) = self.objects.get(object).pages.get(&index) {
+        if let Some(pfn) = self.resident(object, index) {
             return Ok(Some(pfn));
         }
         let file = matches!(self.objects.get(object).kind, ObjectKind::File(_));
         if file && self.options().warm {
             self.fill_window(object, index)?;
-            return Ok(self.objects.get(object).pages.get(&index).copied());
+            return Ok(self.resident(object, index));
         }
         Ok(None)
+    }
+
+    /// Page `index` of `object`, if it is in memory. A cache page is in use again.
+    fn resident(&mut self, object: ObjectId, index: u64) -> Option<Pfn> {
+        let pfn = *self.objects.get(object).pages.get(&index)?;
+        if self.frames.get(pfn).kind == FrameKind::Cache {
+            self.frames.revive(pfn);
+            self.paged(|counts| counts.reactivated += 1);
+        }
+        self.pin(Some(pfn));
+        Some(pfn)
     }
 
     /// The page behind `vpn` of `region`, brought in if need be: shared memory is zeroed, files are read in by the window.
@@ -34,9 +45,16 @@ impl Vm {
         }
         if !matches!(self.objects.get(object).kind, ObjectKind::File(_)) {
             let pfn = self.page_frame(FrameKind::Anonymous, object, index, Some((region, vpn)))?;
-            self.zero(pfn, 1, label);
+            let swapped = self.objects.get_mut(object).swapped.remove(&index);
+            if swapped {
+                self.read_back();
+                self.frames.get_mut(pfn).dirty = true;
+            } else {
+                self.zero(pfn, 1, label);
+            }
             self.enter(object, index, pfn);
-            return Ok(Cached { pfn, read_in: false });
+            self.pin(Some(pfn));
+            return Ok(Cached { pfn, read_in: swapped });
         }
         let pages = self.fill_window(object, index)?;
         let bytes = pages << self.base().0;
@@ -44,7 +62,8 @@ impl Vm {
         let costs = &self.options().costs;
         let cycles = costs.file_read + bytes * costs.file_read_millicycles_per_byte / 1000;
         self.ledger.charge(label, cycles);
-        Ok(Cached { pfn: self.objects.get(object).pages[&index], read_in: true })
+        let pfn = self.resident(object, index).ok_or_else(|| self.out_of_memory(0))?;
+        Ok(Cached { pfn, read_in: true })
     }
 
     /// Gives frames to all pages of the aligned read-in window around `index` that have none, up to the end of the
@@ -82,11 +101,53 @@ impl Vm {
     /// A block of `2^order` frames. When there is none, file pages that nobody maps are dropped, all of them, and it
     /// is tried once more.
     pub fn allocate(&mut self, order: u8, kind: FrameKind, object: ObjectId, index: u64) -> Result<Pfn, OutOfMemory> {
-        if let Some(pfn) = self.frames.allocate(order, kind, object, index) {
-            return Ok(pfn);
+        let mut pfn = self.frames.allocate(order, kind, object, index);
+        if pfn.is_none() {
+            self.make_room()?;
+            pfn = self.frames.allocate(order, kind, object, index);
         }
-        self.drop_idle_file_pages();
-        self.frames.allocate(order, kind, object, index).ok_or_else(|| self.out_of_memory(order))
+        self.forget_dropped();
+        pfn.ok_or_else(|| self.out_of_memory(order))
+    }
+
+    /// There is no memory: the page daemon finds some at once, or, where there is none, all file pages that nobody maps
+    /// are dropped.
+    pub(crate) fn make_room(&mut self) -> Result<(), OutOfMemory> {
+        // What the daemon itself needs must be there.
+        let Some(pager) = self.pager.as_mut().filter(|pager| !pager.running) else {
+            self.drop_idle_file_pages();
+            return Ok(());
+        };
+        pager.running = true;
+        let done = self.reclaim(self.available() + self.low_water().max(1), 3);
+        if let Some(pager) = &mut self.pager {
+            pager.running = false;
+        }
+        done
+    }
+
+    /// Files no longer have those cache pages whose frames went to others.
+    pub(crate) fn forget_dropped(&mut self) {
+        for (object, index) in self.frames.take_dropped() {
+            if self.objects.lives(object) {
+                self.objects.get_mut(object).pages.remove(&index);
+            }
+        }
+    }
+
+    /// If nobody maps this file any more: its clean pages become inactive, where the page daemon wants that.
+    pub(crate) fn last_close(&mut self, id: ObjectId) {
+        let object = self.objects.get(id);
+        let wanted = self.pager.as_ref().is_some_and(|pager| pager.how.last_close);
+        if !wanted || object.mapped > 0 || !matches!(object.kind, ObjectKind::File(_)) {
+            return;
+        }
+        for &pfn in object.pages.values() {
+            let frame = self.frames.get(pfn);
+            if frame.kind == FrameKind::File && frame.maps == 0 && !frame.dirty {
+                self.frames.deactivate(pfn);
+            }
+        }
     }
 
     pub(crate) fn out_of_memory(&self, order: u8) -> OutOfMemory {
@@ -104,7 +165,7 @@ impl Vm {
                 .pages
                 .iter()
                 .map(|(&index, &pfn)| (index, pfn))
-                .filter(|&(_, pfn)| self.frames.get(pfn).maps == 0)
+                .filter(|&(_, pfn)| self.frames.get(pfn).maps == 0 && !self.pinned(pfn))
                 .collect();
             for (index, pfn) in idle {
                 self.objects.get_mut(id).pages.remove(&index);

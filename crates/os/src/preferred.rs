@@ -26,10 +26,11 @@ impl Vm {
         let before = self.frames.preemptions();
         let mut seated = self.frames.sit(kind, object, index, seat, wanted);
         if seated.is_none() {
-            self.drop_idle_file_pages();
+            self.make_room()?;
             seat = self.frames.seat(object, index);
             seated = self.frames.sit(kind, object, index, seat, wanted);
         }
+        self.forget_dropped();
         let preempted = self.frames.preemptions() - before;
         let asid = self.current;
         let reserved = seated.map_or(0, |seated| seated.reserved);
@@ -38,6 +39,9 @@ impl Vm {
             c.reservations += u64::from(reserved > 0);
             c.superpage_fallbacks += u64::from(reserved < wanted);
         });
+        if reserved < wanted {
+            self.unmet(wanted);
+        }
         Ok(seated.ok_or_else(|| self.out_of_memory(0))?.pfn)
     }
 

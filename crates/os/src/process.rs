@@ -2,12 +2,15 @@
 
 use crate::{Counters, FrameKind, ObjectId, ObjectKind, OutOfMemory, PROGRAM_PAGE, Region, Space, Vm, soft};
 use reach_core::{Advice, Asid, Backing, Event, Label, Map, MappedEntry, PageTable, Protection, Pte, Role, Span, Vpn};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// A process: an address space with its page table.
 pub struct Process {
     pub(crate) space: Space,
     pub(crate) table: PageTable,
+    /// Private pages that are in swap.
+    pub(crate) swapped: BTreeSet<u64>,
     /// The program has mapped something by an event, so its mappings are known.
     pub(crate) maps_seen: bool,
     /// It replaced its image and has not got its new stack yet.
@@ -120,14 +123,24 @@ impl Vm {
         let table = match PageTable::new(layout.clone(), &mut self.frames) {
             Some(table) => table,
             None => {
-                self.drop_idle_file_pages();
+                self.make_room()?;
                 PageTable::new(layout, &mut self.frames).ok_or_else(|| self.out_of_memory(0))?
             }
         };
         // The root is zeroed with the nodes of the first page that is mapped.
         let counters = Counters::new(&self.options().sizes);
-        self.processes
-            .insert(asid, Process { space: Space::default(), table, maps_seen: false, fresh: false, counters });
+        self.processes.insert(
+            asid,
+            Process {
+                space: Space::default(),
+                table,
+                swapped: BTreeSet::new(),
+                maps_seen: false,
+                fresh: false,
+                counters,
+            },
+        );
+        self.forget_dropped();
         self.gauge_memory(asid);
         Ok(())
     }
@@ -176,6 +189,8 @@ impl Vm {
             }
             if !self.objects.lives(region.object) {
                 self.frames.end_object(region.object);
+            } else {
+                self.last_close(region.object);
             }
         }
     }
@@ -348,6 +363,7 @@ impl Vm {
                 }
             }
         }
+        self.pin(None);
         Ok(())
     }
 

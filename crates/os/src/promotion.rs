@@ -176,8 +176,23 @@ impl Vm {
     /// and mapped here with equal rights and equally clean or dirty. Nothing happens where there is none larger than
     /// what is mapped.
     pub fn promote_around(&mut self, asid: Asid, vpn: Vpn) -> Result<(), OutOfMemory> {
-        let Some(entry) = self.process(asid).and_then(|process| process.table.page(vpn)) else { return Ok(()) };
-        let Some(reservations) = self.frames.reservations() else { return Ok(()) };
+        match self.promotable(asid, vpn, false) {
+            Some((start, size)) => self.make_superpage(asid, start, size),
+            None => Ok(()),
+        }
+    }
+
+    /// The same where, besides, all pages of the extent are referenced (§4.6). Returns whether there was one.
+    pub(crate) fn promote_referenced(&mut self, asid: Asid, vpn: Vpn) -> Result<bool, OutOfMemory> {
+        match self.promotable(asid, vpn, true) {
+            Some((start, size)) => self.make_superpage(asid, start, size).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn promotable(&self, asid: Asid, vpn: Vpn, referenced: bool) -> Option<(Vpn, PageShift)> {
+        let entry = self.process(asid)?.table.page(vpn)?;
+        let reservations = self.frames.reservations()?;
         let frame = self.frames.get(entry.pte.pfn() + (vpn - entry.vpn));
         let place = reservations.place(frame.object, frame.index);
         let mut best = None;
@@ -189,20 +204,26 @@ impl Vm {
                 continue;
             }
             let start = vpn.0.checked_sub(place - reservations.ladder().start(level, place)).map(Vpn);
-            match start.filter(|start| start.is_aligned(size, self.base()) && self.uniform(asid, *start, size)) {
+            match start
+                .filter(|start| start.is_aligned(size, self.base()) && self.uniform(asid, *start, size, referenced))
+            {
                 Some(start) => best = Some((start, size)),
                 None => break,
             }
         }
-        let Some((start, size)) = best else { return Ok(()) };
+        best
+    }
+
+    fn make_superpage(&mut self, asid: Asid, start: Vpn, size: PageShift) -> Result<(), OutOfMemory> {
         self.even_out(asid, start, size)?;
         let promoted = self.promote(asid, start, size, Label::Remap);
         debug_assert_eq!(promoted, Ok(()), "{start:?} of {size} was found uniform");
         Ok(())
     }
 
-    /// Whether the extent is mapped throughout, in the right order, with equal rights and equally clean or dirty.
-    fn uniform(&self, asid: Asid, start: Vpn, size: PageShift) -> bool {
+    /// Whether the extent is mapped throughout, in the right order, with equal rights and equally clean or dirty,
+    /// and, if that is asked, referenced.
+    fn uniform(&self, asid: Asid, start: Vpn, size: PageShift, referenced: bool) -> bool {
         let base = self.base();
         let pages = size.base_pages(base);
         let table = &self.at(asid).table;
@@ -214,7 +235,7 @@ impl Vm {
         while at < start + pages {
             let Some(entry) = table.page(at) else { return false };
             let in_order = entry.pte.pfn() + (last.vpn - at) == last.pte.pfn();
-            if !in_order || state(entry.pte) != state(last.pte) {
+            if !in_order || state(entry.pte) != state(last.pte) || (referenced && !entry.pte.accessed()) {
                 return false;
             }
             at += entry.pte.shift().base_pages(base);

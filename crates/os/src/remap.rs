@@ -75,6 +75,7 @@ impl Vm {
         let base = self.base();
         let pages = self.pages_to_move(asid, from, len);
         let target = |vpn: Vpn| Vpn((to >> base.0) + (vpn.0 - (from >> base.0)));
+        let len = pages.end - pages.start;
         let mut at = pages.start;
         while at < pages.end {
             let Some(mut entry) = self.at(asid).table.page(Vpn(at)) else {
@@ -92,7 +93,15 @@ impl Vm {
             }
             at = self.extent(&entry).1;
         }
-        self.unmap(asid, Vpn(pages.start), pages.end - pages.start, Label::Fault)
+        let swapped = self.swapped(asid, Vpn(pages.start), len);
+        self.unmap(asid, Vpn(pages.start), len, Label::Fault)?;
+        for offset in swapped {
+            let to = target(Vpn(pages.start + offset));
+            if self.at(asid).table.find(to).is_none() {
+                self.at_mut(asid).swapped.insert(to.0);
+            }
+        }
+        Ok(())
     }
 
     fn pages_to_move(&self, asid: Asid, from: u64, len: u64) -> std::ops::Range<u64> {

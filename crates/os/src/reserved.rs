@@ -31,7 +31,7 @@ impl Frames {
             }
             let free = self.reservations.as_mut()?.preempt(order)?;
             for (pfn, order) in free {
-                self.buddy.free(pfn, order);
+                self.release(pfn, order);
             }
         }
     }
@@ -98,7 +98,7 @@ impl Frames {
             self.disown(pfn);
         }
         for (pfn, order) in free {
-            self.buddy.free(pfn, order);
+            self.release(pfn, order);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The memory manager: what it holds, and how it accounts for what it does. Its one door is in `door.rs`, faults in
 //! `fault.rs`, events in `process.rs`.
 
+use crate::paging::Pager;
 use crate::promotion::Superpages;
 use crate::{Counters, FrameKind, Frames, ObjectId, Objects, Options, OptionsError, OutOfMemory, Process};
 use reach_core::{Asid, Label, Ledger, PageShift, PageTable, Pfn, PhysAddr, Pte, Shootdown, ThreadId, Traffic, Vpn};
@@ -26,6 +27,8 @@ pub struct Vm {
     pub(crate) options: Options,
     /// Where the system makes reservations and promotes: how.
     pub(crate) superpages: Option<Superpages>,
+    /// Where there is a page daemon.
+    pub(crate) pager: Option<Pager>,
     pub(crate) frames: Frames,
     pub(crate) objects: Objects,
     pub(crate) processes: BTreeMap<Asid, Process>,
@@ -63,6 +66,7 @@ impl Vm {
             counters: Counters::new(&options.sizes),
             options,
             superpages: None,
+            pager: None,
             frames,
             objects: Objects::default(),
             processes: BTreeMap::new(),

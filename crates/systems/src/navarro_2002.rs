@@ -9,15 +9,18 @@
 //! | 4.3 preemption, 4.8 multi-list scheme | `reservation/preempt.rs` |
 //! | 4.5 incremental promotion, 4.6 demotion | `Vm::promote_around`, the door's own cuts, `promotion.rs` |
 //! | 4.7 clean superpages demoted by the first write | `Vm::first_write` |
+//! | 4.6 speculative demotion, repromotion | `paging/reference.rs` |
 //! | 4.9 population maps | `reservation/map.rs` |
+//! | 5.1 contiguity-aware page daemon, cache pages | `paging/daemon.rs`, `paging/cache.rs` |
+//! | 5.2 wired page clustering | `paging/wired.rs` |
 //!
 //! Deviations: addresses of captured programs cannot be moved, so instead of choosing addresses that suit an object
 //! (5.3), an object's reservations are placed to suit the address at which it is first used. Private copies of a
 //! file's pages are not reserved. After a fork, a parent's copy of a page whose frame its child keeps is not reserved.
 
 use crate::{Accepts, Setting, Settings, System, SystemError, superpage};
-use reach_core::{Fault, PageShift, Vpn};
-use reach_os::{OutOfMemory, PastEnd, Superpages, Vm};
+use reach_core::{Cycles, Fault, PageShift, Vpn};
+use reach_os::{OutOfMemory, Paging, PastEnd, Superpages, Vm};
 
 pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
@@ -32,17 +35,62 @@ pub(crate) const SETTINGS: &[Setting] = &[
         accepts: Accepts::Number { least: 0, most: 1_000_000 },
         default: "80",
     },
+    Setting {
+        name: "paging",
+        summary: "contiguity-aware page daemon (daemon), FreeBSD's own with cache pages as free memory (cache), or none",
+        accepts: Accepts::Choice(&["daemon", "cache", "off"]),
+        default: "daemon",
+    },
+    Setting {
+        name: "low",
+        summary: "the daemon runs when less than this share of memory is available, in thousandths",
+        accepts: Accepts::Number { least: 0, most: 500 },
+        default: "20",
+    },
+    Setting {
+        name: "demote",
+        summary: "percent of superpages demoted when their reference bit is cleared under memory pressure (p of 4.6)",
+        accepts: Accepts::Number { least: 0, most: 100 },
+        default: "100",
+    },
 ];
+
+/// How often the page daemon runs at most.
+const RUNS_A_SECOND: u64 = 10;
 
 /// Reservations on all page sizes.
 pub(crate) struct Navarro {
     sizes: Option<Vec<PageShift>>,
     bookkeeping: u64,
+    paging: Option<Paging>,
+    /// The daemon has something to do, from this time on.
+    wake: Option<Cycles>,
+    /// Not before this time, because it did what it could.
+    rest: Cycles,
 }
 
 impl Navarro {
     pub(crate) fn new(settings: &Settings) -> Navarro {
-        Navarro { sizes: settings.sizes("sizes"), bookkeeping: settings.number("bookkeeping") }
+        let aware = settings.choice("paging") == "daemon";
+        let paging = Paging {
+            contiguity: aware,
+            last_close: aware,
+            cluster_wired: aware,
+            demote: settings.number("demote"),
+            low: settings.number("low"),
+            seed: 2002,
+        };
+        Navarro {
+            sizes: settings.sizes("sizes"),
+            bookkeeping: settings.number("bookkeeping"),
+            paging: (settings.choice("paging") != "off").then_some(paging),
+            wake: None,
+            rest: Cycles(0),
+        }
+    }
+
+    fn look(&mut self, vm: &Vm) {
+        self.wake = vm.daemon_wanted().then_some(self.rest);
     }
 }
 
@@ -63,14 +111,30 @@ impl System for Navarro {
             map_full: false,
             threshold: 100,
         });
+        if let Some(paging) = &self.paging {
+            vm.use_paging(paging.clone());
+        }
         Ok(())
     }
 
     fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        vm.reserved_fault(fault)
+        vm.reserved_fault(fault)?;
+        self.look(vm);
+        Ok(())
     }
 
     fn first_write(&mut self, vpn: Vpn, vm: &mut Vm) -> Result<(), OutOfMemory> {
         vm.first_write(vpn)
+    }
+
+    fn wake(&self) -> Option<Cycles> {
+        self.wake
+    }
+
+    fn tick(&mut self, now: Cycles, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        vm.page_daemon()?;
+        self.rest = now + vm.options().hertz / RUNS_A_SECOND;
+        self.look(vm);
+        Ok(())
     }
 }

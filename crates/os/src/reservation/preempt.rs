@@ -53,6 +53,23 @@ impl Reservations {
         free
     }
 
+    /// Breaks the reservation that holds the unpopulated frame `pfn` until that frame is free. Empty when none does.
+    pub(crate) fn break_at(&mut self, pfn: Pfn) -> Vec<Block> {
+        let mut free = Vec::new();
+        while let Some((start, _)) = self.extent_of(pfn) {
+            self.counts.reclaimed += 1;
+            free.extend(self.break_up(self.starts[&start]));
+        }
+        free
+    }
+
+    /// The reservation that holds frame `pfn`: its first frame, and how many it has.
+    pub(crate) fn extent_of(&self, pfn: Pfn) -> Option<(u64, u64)> {
+        let (&start, &id) = self.starts.range(..=pfn.0).next_back()?;
+        let pages = self.ladder().pages(self.get(id).level);
+        (pfn.0 - start < pages).then_some((start, pages))
+    }
+
     /// The object ends. Its reservations give up their empty frames; the frames that somebody else still uses are
     /// named, and belong to no object any more.
     pub(crate) fn end(&mut self, object: ObjectId) -> (Vec<Block>, Vec<Pfn>) {

@@ -1,0 +1,163 @@
+//! The page daemon (Navarro et al. §5.1): it keeps some memory available and, where it knows of contiguity, restores
+//! the regions that were asked for in vain.
+
+use super::Queue;
+use crate::{FrameKind, OutOfMemory, Vm};
+use reach_core::{Label, Pfn};
+use std::collections::BTreeSet;
+
+impl Vm {
+    /// Runs the daemon once: for memory if that is short, then for contiguity if regions failed since the last time.
+    pub fn page_daemon(&mut self) -> Result<(), OutOfMemory> {
+        let Some(pager) = self.pager.as_mut() else { return Ok(()) };
+        pager.running = true;
+        let done = self.run_daemon();
+        if let Some(pager) = &mut self.pager {
+            pager.running = false;
+        }
+        done
+    }
+
+    fn run_daemon(&mut self) -> Result<(), OutOfMemory> {
+        if self.short_of_memory() {
+            self.reclaim(2 * self.low_water(), 1)?;
+        }
+        if self.pager.as_ref().is_some_and(|pager| pager.how.contiguity) {
+            self.restore_contiguity()?;
+        }
+        Ok(())
+    }
+
+    /// Frees pages until `target` frames are available, or every page has been looked at in so many rounds: inactive
+    /// pages that were not used meanwhile go, and pages of the active list that were not used become inactive. One
+    /// round leaves time for pages to be used before the next; three leave nothing that can go.
+    pub(crate) fn reclaim(&mut self, target: u64, rounds: u32) -> Result<(), OutOfMemory> {
+        for _ in 0..rounds {
+            self.scan_inactive(target)?;
+            if self.available() >= target {
+                break;
+            }
+            self.scan_active()?;
+        }
+        Ok(())
+    }
+
+    fn queued(&self, queue: Queue) -> u64 {
+        self.frames.queues.as_ref().map_or(0, |queues| queues.len(queue))
+    }
+
+    fn first(&self, queue: Queue) -> Option<Pfn> {
+        self.frames.queues.as_ref()?.first(queue).map(Pfn)
+    }
+
+    fn look(&mut self) {
+        self.ledger.charge(Label::Daemon, self.options.costs.scan_per_page);
+        self.paged(|counts| counts.scanned += 1);
+    }
+
+    fn scan_inactive(&mut self, target: u64) -> Result<(), OutOfMemory> {
+        for _ in 0..self.queued(Queue::Inactive) {
+            if self.available() >= target {
+                break;
+            }
+            let Some(pfn) = self.first(Queue::Inactive) else { break };
+            self.look();
+            if self.referenced(pfn) || self.pinned(pfn) {
+                self.clear_reference(pfn)?;
+                self.requeue(pfn);
+            } else {
+                self.evict(pfn)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The page at `pfn` goes to the end of the active list, if it still is in memory.
+    fn requeue(&mut self, pfn: Pfn) {
+        if self.frames.queued(pfn).is_some() {
+            self.frames.enqueue(pfn);
+        }
+    }
+
+    /// Looks at all active pages once; deactivates those that were not used.
+    fn scan_active(&mut self) -> Result<(), OutOfMemory> {
+        for _ in 0..self.queued(Queue::Active) {
+            let Some(pfn) = self.first(Queue::Active) else { break };
+            self.look();
+            if self.referenced(pfn) {
+                self.clear_reference(pfn)?;
+                self.requeue(pfn);
+            } else {
+                self.frames.deactivate(pfn);
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes through the inactive list once and moves to the cache those pages, and only those, that complete regions
+    /// of the sizes that were wanted.
+    fn restore_contiguity(&mut self) -> Result<(), OutOfMemory> {
+        let Some(pager) = &mut self.pager else { return Ok(()) };
+        let levels = pager.unmet.len();
+        let mut wanted = std::mem::replace(&mut pager.unmet, vec![0; levels]);
+        let goal: u64 = wanted.iter().sum();
+        if goal == 0 {
+            return Ok(());
+        }
+        let mut restored = 0;
+        let mut hopeless: BTreeSet<(usize, u64)> = BTreeSet::new();
+        let inactive: Vec<u64> = self.frames.queues.iter().flat_map(|queues| queues.iter(Queue::Inactive)).collect();
+        for at in inactive {
+            let Some(level) = (1..levels).rev().find(|&level| wanted[level] > 0) else { break };
+            self.look();
+            if self.frames.queues.as_ref().and_then(|queues| queues.of(at)) != Some(Queue::Inactive) {
+                continue;
+            }
+            // The largest region that is wanted and that this page can help to complete.
+            for level in (1..=level).rev().filter(|&level| wanted[level] > 0).collect::<Vec<_>>() {
+                let pages = self.options.sizes[level].base_pages(self.base());
+                let start = at & !(pages - 1);
+                if hopeless.contains(&(level, start)) {
+                    continue;
+                }
+                let charge = pages * self.options.costs.scan_per_page / 8;
+                self.ledger.charge(Label::Daemon, charge);
+                if start + pages <= self.frames.buddy().frames() && self.restorable(start, pages) {
+                    for pfn in (start..start + pages).map(Pfn) {
+                        if self.frames.queued(pfn) == Some(Queue::Inactive) {
+                            self.evict(pfn)?;
+                        }
+                    }
+                    (wanted[level], restored) = (wanted[level] - 1, restored + 1);
+                    break;
+                }
+                hopeless.insert((level, start));
+            }
+        }
+        self.paged(|counts| {
+            counts.regions_wanted += goal;
+            counts.regions_restored += restored;
+        });
+        Ok(())
+    }
+
+    /// Whether these frames would all be available if their inactive pages were in the cache: each is free or cached
+    /// in the allocator, or holds a clean, unused page of a file.
+    fn restorable(&self, start: u64, pages: u64) -> bool {
+        (start..start + pages).map(Pfn).all(|pfn| {
+            let frame = self.frames.get(pfn);
+            match frame.kind {
+                // In the allocator, or in a reservation that will end with its last page.
+                FrameKind::Free | FrameKind::Cache => {
+                    let reservation = self.frames.reservations().and_then(|reservations| reservations.extent_of(pfn));
+                    reservation.is_none_or(|(first, len)| start <= first && first + len <= start + pages)
+                }
+                FrameKind::File => {
+                    let inactive = self.frames.queued(pfn) == Some(Queue::Inactive) && !self.pinned(pfn);
+                    inactive && frame.cached && !self.is_dirty(pfn) && !self.referenced(pfn)
+                }
+                _ => false,
+            }
+        })
+    }
+}

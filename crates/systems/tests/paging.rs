@@ -1,0 +1,209 @@
+//! The page daemon of `navarro-2002`: nothing is lost under pressure, and contiguity comes back.
+
+mod common;
+
+use common::Machine;
+use proptest::prelude::*;
+use reach_core::{Asid, Backing, Cycles, Event, FileId, Kind, Label, Layout, Map, PageShift, Protection, Vpn};
+use reach_core::{Span, ThreadId, VirtAddr};
+use reach_oracle::os::{FIRST, NaiveSpaces, Op};
+use reach_os::{Options, PagingCounts, contiguity};
+
+const K: u64 = 1 << 10;
+const M: u64 = 1 << 20;
+const AT: u64 = 1 << 30;
+
+fn paged(machine: &Machine) -> PagingCounts {
+    machine.vm.counters.paging.unwrap()
+}
+
+fn daemon(machine: &mut Machine) {
+    machine.system.tick(Cycles(0), &mut machine.vm).unwrap();
+    machine.vm.check();
+}
+
+/// Hardly more memory than the programs use, so that the daemon is always at work.
+fn run(spec: &str, mut options: Options, words: &[u64]) {
+    options.implicit_region = options.base().bytes();
+    let base = options.base();
+    let mut machine = Machine::boot(spec, options);
+    let mut twin = NaiveSpaces::default();
+    twin.apply(Op::Switch { asid: 1 });
+    for (i, &word) in words.iter().enumerate() {
+        let op = Op::decode(word);
+        if !twin.allows(op) {
+            continue;
+        }
+        match (op.event(), op) {
+            (Some(event), _) => machine.event(&event),
+            (None, Op::Touch { at, store }) => {
+                machine.touch(Vpn((FIRST + at) << 12 >> base.0), NaiveSpaces::kind(store));
+            }
+            (None, _) => unreachable!("all others are events"),
+        }
+        twin.apply(op);
+        machine.vm.check();
+        if i % 3 == 0 {
+            daemon(&mut machine);
+        }
+        // Where a base page holds several of the program's, they may part ways, which the twin does not know.
+        for (asid, vpn) in twin.written().filter(|_| base == PageShift(12)) {
+            let at = Vpn(vpn);
+            let mapped = machine.vm.process(asid).is_some_and(|process| process.table().lookup(at).is_some());
+            assert!(mapped || machine.vm.in_swap(asid, at), "{asid:?} {at:?} is lost after {op:?}");
+        }
+    }
+    machine.leave();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_lost_under_pressure(
+        words in proptest::collection::vec(any::<u64>(), 1..160),
+        low in prop::sample::select(vec![20u64, 300, 500]),
+        demote in prop::sample::select(vec![0u64, 50, 100]),
+    ) {
+        let small = Layout { base: PageShift(12), bits: vec![3, 9, 9, 9] };
+        let machines = [
+            Options::linux(small, [12, 13, 15].map(PageShift).to_vec(), 320 * K),
+            Options::linux(Layout::x86_64(), [12, 14, 16].map(PageShift).to_vec(), 320 * K),
+            Options::linux(Layout { base: PageShift(13), bits: vec![10, 10, 3] }, [13, 16].map(PageShift).to_vec(), 640 * K),
+        ];
+        for options in machines {
+            for paging in ["daemon", "cache"] {
+                let spec = format!("navarro-2002:paging={paging},low={low},demote={demote}");
+                run(&spec, options.clone(), &words);
+            }
+        }
+    }
+}
+
+fn alpha(spec: &str, memory: u64) -> Machine {
+    let layout = Layout { base: PageShift(13), bits: vec![10, 10, 15] };
+    Machine::boot(spec, Options::linux(layout, [13, 16, 19, 22].map(PageShift).to_vec(), memory))
+}
+
+fn file(machine: &mut Machine, number: u32, at: u64, len: u64) {
+    let file = FileId(number);
+    machine.event(&Event::File { file, path: number.to_string(), len });
+    let backing = Backing::File { file, offset: 0 };
+    machine.event(&Event::Map(Map {
+        backing,
+        protection: Protection::READ_WRITE,
+        shared: true,
+        ..Map::anonymous(VirtAddr(at), len)
+    }));
+}
+
+#[test]
+fn more_memory_than_there_is_goes_to_swap_and_comes_back() {
+    let mut machine = alpha("navarro-2002", 8 * M);
+    machine.event(&Event::Map(Map::anonymous(VirtAddr(AT), 16 * M)));
+    machine.sweep(AT, 2048, Kind::Store);
+    machine.vm.check();
+    let out = paged(&machine).out;
+    assert!((1024..2048).contains(&out), "{out} of 2048 pages for a memory of 1024");
+    let faults = machine.vm.counters.page_faults;
+    machine.sweep(AT, 256, Kind::Load);
+    assert!(paged(&machine).swapped_in > 200);
+    assert!(machine.vm.counters.page_faults > faults && machine.vm.counters.major_faults == paged(&machine).swapped_in);
+    machine.vm.check();
+    machine.leave();
+}
+
+#[test]
+fn cache_pages_count_as_free_and_can_be_had_back() {
+    let mut machine = alpha("navarro-2002:low=500", 8 * M);
+    file(&mut machine, 1, AT, 4 * M);
+    machine.sweep(AT, 512, Kind::Load);
+    machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 4 * M }));
+    daemon(&mut machine);
+    let cached = paged(&machine).cached;
+    assert!(cached > 0 && paged(&machine).out == 0, "clean pages of a closed file");
+    // They are read again from memory.
+    let read = machine.vm.counters.bytes_read_in;
+    file(&mut machine, 1, AT, 4 * M);
+    machine.sweep(AT, 512, Kind::Load);
+    assert_eq!((machine.vm.counters.bytes_read_in, paged(&machine).reactivated), (read, cached));
+    machine.vm.check();
+    machine.leave();
+}
+
+#[test]
+fn contiguity_comes_back_from_closed_files() {
+    let regions = |paging: &str| {
+        let mut machine = alpha(&format!("navarro-2002:paging={paging}"), 32 * M);
+        // Small files take all memory but a little, and are closed.
+        for i in 0..450 {
+            file(&mut machine, i, AT, 56 * K);
+            machine.sweep(AT, 7, Kind::Load);
+            machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 56 * K }));
+        }
+        // A program wants superpages, twice.
+        let mut wide = Vec::new();
+        for child in 2..4 {
+            machine.event(&Event::Switch { asid: Asid(child), thread: ThreadId(child) });
+            machine.event(&Event::Map(Map::anonymous(VirtAddr(AT), 16 * M)));
+            machine.sweep(AT, 64, Kind::Store);
+            daemon(&mut machine);
+            machine.sweep(AT + 4 * M, 1536, Kind::Store);
+            wide.push(machine.vm.counters.superpages[2].current);
+            machine.event(&Event::Exit);
+        }
+        (wide, paged(&machine), contiguity(machine.vm.frames().buddy(), &machine.vm.options().sizes))
+    };
+    let (aware, counts, _) = regions("daemon");
+    let (unaware, ..) = regions("cache");
+    assert!(counts.regions_restored > 0 && counts.regions_restored <= counts.regions_wanted, "{counts:?}");
+    assert!(aware.iter().sum::<u64>() > unaware.iter().sum::<u64>(), "{aware:?} against {unaware:?}");
+}
+
+#[test]
+fn under_pressure_superpages_are_demoted_until_their_pages_are_all_in_use() {
+    for (demote, expected) in [(100, 0), (0, 1)] {
+        let mut machine = alpha(&format!("navarro-2002:low=500,demote={demote}"), 8 * M);
+        machine.event(&Event::Map(Map::anonymous(VirtAddr(AT), 8 * M)));
+        machine.sweep(AT, 512, Kind::Store);
+        assert_eq!(machine.vm.counters.superpages[2].current, 1);
+        // Less than half of memory is available: all is looked at, what is in use stays.
+        machine.sweep(AT + 4 * M, 32, Kind::Store);
+        daemon(&mut machine);
+        assert_eq!(machine.vm.counters.superpages[2].current, expected, "p = {demote} %");
+    }
+}
+
+#[test]
+fn nodes_of_page_tables_are_kept_together() {
+    let blocks = |paging: &str| {
+        let mut machine = alpha(&format!("navarro-2002:paging={paging}"), 64 * M);
+        for i in 0..16 {
+            machine.event(&Event::Map(Map::anonymous(VirtAddr(AT + i * (1 << 34)), 64 * K)));
+            machine.sweep(AT + i * (1 << 34), 8, Kind::Store);
+        }
+        machine.vm.check();
+        let frames = machine.vm.frames();
+        let tables = (0..frames.buddy().frames())
+            .filter(|&at| frames.get(reach_core::Pfn(at)).kind == reach_os::FrameKind::Table);
+        tables.map(|at| at >> 6).collect::<std::collections::BTreeSet<u64>>().len()
+    };
+    assert!(blocks("daemon") < blocks("cache"), "{} against {}", blocks("daemon"), blocks("cache"));
+}
+
+#[test]
+fn the_daemon_is_charged() {
+    let mut machine = alpha("navarro-2002:low=500", 8 * M);
+    file(&mut machine, 1, AT, 4 * M);
+    machine.sweep(AT, 512, Kind::Store);
+    machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 4 * M }));
+    let before = machine.vm.ledger.of(Label::Daemon);
+    for _ in 0..3 {
+        daemon(&mut machine);
+    }
+    let counts = paged(&machine);
+    assert!(counts.out > 0, "dirty pages of a file are written to it");
+    let costs = &machine.vm.options().costs;
+    let least = counts.scanned * costs.scan_per_page + counts.out * 8 * K * costs.file_read_millicycles_per_byte / 1000;
+    assert!(machine.vm.ledger.of(Label::Daemon) - before >= least);
+}
