@@ -147,7 +147,7 @@ impl Vm {
             let index = region.index(at, base);
             let process = self.at(asid);
             let mine = process.space.page(at, 1, base).is_some_and(|view| view.region.start == region.start);
-            if !mine || index >= object_end || process.table.find(at).is_some() {
+            if !mine || index >= object_end || process.table.find(at).is_some() || self.in_swap(asid, at) {
                 continue;
             }
             if let Some(pfn) = self.cached(region.object, index)? {

@@ -54,6 +54,8 @@ pub struct Frames {
     pub(crate) rmap: Option<ReverseMap>,
     /// Where page-table nodes are kept together.
     pub(crate) wired: Option<WiredPool>,
+    /// Frames for the nodes that the page daemon needs to demote superpages when there is no other memory.
+    pub(crate) emergency: Vec<Pfn>,
     pub(crate) cache_pages: u64,
     /// Cache pages that were handed out.
     pub(crate) dropped: Vec<(ObjectId, u64)>,
@@ -62,6 +64,9 @@ pub struct Frames {
     tables: u64,
     new_tables: Vec<(PhysAddr, u64)>,
 }
+
+/// Demoting one page down all the sizes of a machine takes a few nodes, and then frees a frame.
+const EMERGENCY: usize = 8;
 
 /// Blocks of up to 2 GB, which is what eager paging wants (Karakostas §4.3).
 const MAX_BLOCK: u8 = 31;
@@ -77,6 +82,7 @@ impl Frames {
             queues: None,
             rmap: None,
             wired: None,
+            emergency: Vec::new(),
             cache_pages: 0,
             dropped: Vec::new(),
             base,
@@ -291,6 +297,16 @@ impl Frames {
         std::mem::take(&mut self.new_tables)
     }
 
+    /// Fills the page daemon's emergency store up to what it should be, as far as there is memory.
+    pub(crate) fn top_up(&mut self) {
+        while self.queues.is_some() && self.emergency.len() < EMERGENCY {
+            match self.allocate(0, FrameKind::Wired, ObjectId::NONE, 0) {
+                Some(pfn) => self.emergency.push(pfn),
+                None => return,
+            }
+        }
+    }
+
     /// A frame for a page-table node from the pool of the kernel's pages, where there is one and memory for it.
     fn take_wired(&mut self) -> Option<Pfn> {
         let order = self.wired.as_ref()?.order;
@@ -371,7 +387,15 @@ impl FrameSource for Frames {
         let pooled = if order == 0 { self.take_wired() } else { None };
         let pfn = match pooled {
             Some(pfn) => pfn,
-            None => self.allocate(order, FrameKind::Table, ObjectId::NONE, 0)?,
+            None => match self.allocate(order, FrameKind::Table, ObjectId::NONE, 0) {
+                Some(pfn) => pfn,
+                None if order == 0 => {
+                    let pfn = self.emergency.pop()?;
+                    self.get_mut(pfn).kind = FrameKind::Table;
+                    pfn
+                }
+                None => return None,
+            },
         };
         let at = pfn.addr(self.base);
         self.tables += bytes;

@@ -88,7 +88,7 @@ impl Vm {
                 self.demote(asid, Vpn(at), base, Label::Fault)?;
                 entry = self.at(asid).table.page(Vpn(at)).expect("demotion keeps the page");
             }
-            if self.at(asid).table.find(target(entry.vpn)).is_none() {
+            if self.vacant_in_region(asid, target(entry.vpn)) {
                 self.map(asid, target(entry.vpn), entry.pte, Label::Fault)?;
             }
             at = self.extent(&entry).1;
@@ -97,11 +97,16 @@ impl Vm {
         self.unmap(asid, Vpn(pages.start), len, Label::Fault)?;
         for offset in swapped {
             let to = target(Vpn(pages.start + offset));
-            if self.at(asid).table.find(to).is_none() {
+            if self.vacant_in_region(asid, to) {
                 self.at_mut(asid).swapped.insert(to.0);
             }
         }
         Ok(())
+    }
+
+    /// Where base pages are larger than the program's, a mapping that moves by part of one may end before its last page.
+    fn vacant_in_region(&self, asid: Asid, vpn: Vpn) -> bool {
+        self.at(asid).table.find(vpn).is_none() && self.at(asid).space.page(vpn, 1, self.base()).is_some()
     }
 
     fn pages_to_move(&self, asid: Asid, from: u64, len: u64) -> std::ops::Range<u64> {

@@ -27,7 +27,7 @@ fn run(spec: &str, mut options: Options, words: &[u64]) {
     options.implicit_region = options.base().bytes();
     let base = options.base();
     let mut machine = Machine::boot(spec, options);
-    let mut twin = NaiveSpaces::default();
+    let (mut twin, mut done) = (NaiveSpaces::default(), Vec::new());
     twin.apply(Op::Switch { asid: 1 });
     for (i, &word) in words.iter().enumerate() {
         let op = Op::decode(word);
@@ -42,6 +42,7 @@ fn run(spec: &str, mut options: Options, words: &[u64]) {
             (None, _) => unreachable!("all others are events"),
         }
         twin.apply(op);
+        done.push(op);
         machine.vm.check();
         if i % 3 == 0 {
             daemon(&mut machine);
@@ -50,7 +51,7 @@ fn run(spec: &str, mut options: Options, words: &[u64]) {
         for (asid, vpn) in twin.written().filter(|_| base == PageShift(12)) {
             let at = Vpn(vpn);
             let mapped = machine.vm.process(asid).is_some_and(|process| process.table().lookup(at).is_some());
-            assert!(mapped || machine.vm.in_swap(asid, at), "{asid:?} {at:?} is lost after {op:?}");
+            assert!(mapped || machine.vm.in_swap(asid, at), "{spec}: {asid:?} {at:?} is lost after {done:?}");
         }
     }
     machine.leave();
@@ -126,7 +127,9 @@ fn cache_pages_count_as_free_and_can_be_had_back() {
     let read = machine.vm.counters.bytes_read_in;
     file(&mut machine, 1, AT, 4 * M);
     machine.sweep(AT, 512, Kind::Load);
-    assert_eq!((machine.vm.counters.bytes_read_in, paged(&machine).reactivated), (read, cached));
+    // All but a few, whose frames went to page tables.
+    let lost = cached - paged(&machine).reactivated;
+    assert!(machine.vm.counters.bytes_read_in == read && lost < 16, "{lost} of {cached}");
     machine.vm.check();
     machine.leave();
 }

@@ -15,6 +15,8 @@ impl Vm {
         self.hold(pfn, 1);
         let done = self.take_out(pfn, dirty);
         self.let_go(1);
+        self.frames.top_up();
+        self.forget_dropped();
         done
     }
 

@@ -79,6 +79,7 @@ impl Vm {
             let order = self.options.sizes.get(1).map_or(0, |size| size.order(self.base()));
             self.frames.wired = Some(WiredPool::new(order));
         }
+        self.frames.top_up();
         let unmet = vec![0; self.options.sizes.len()];
         let random = Random::new(how.seed);
         self.counters.paging = Some(PagingCounts::default());
