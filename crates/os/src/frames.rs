@@ -4,7 +4,7 @@ use crate::chunked::Chunked;
 use crate::paging::{Queue, Queues, ReverseMap, WiredPool};
 use crate::reservation::{Freed, Reservations};
 use crate::{Buddy, ListOrder, ObjectId};
-use reach_core::{Asid, FrameSource, PageShift, Pfn, PhysAddr, Pte, Vpn};
+use reach_core::{Asid, PageShift, Pfn, PhysAddr, Pte, Vpn};
 
 /// What a frame is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -59,14 +59,11 @@ pub struct Frames {
     pub(crate) cache_pages: u64,
     /// Cache pages that were handed out.
     pub(crate) dropped: Vec<(ObjectId, u64)>,
-    base: PageShift,
+    pub(crate) base: PageShift,
     resident: u64,
-    tables: u64,
-    new_tables: Vec<(PhysAddr, u64)>,
+    pub(crate) tables: u64,
+    pub(crate) new_tables: Vec<(PhysAddr, u64)>,
 }
-
-/// Demoting one page down all the sizes of a machine takes a few nodes, and then frees a frame.
-const EMERGENCY: usize = 8;
 
 /// Blocks of up to 2 GB, which is what eager paging wants (Karakostas §4.3).
 const MAX_BLOCK: u8 = 31;
@@ -292,42 +289,6 @@ impl Frames {
         self.frames.get_mut(pfn.0).cached = false;
     }
 
-    /// Page-table nodes taken since the last call, with their sizes in bytes: they have to be zeroed.
-    pub(crate) fn new_tables(&mut self) -> Vec<(PhysAddr, u64)> {
-        std::mem::take(&mut self.new_tables)
-    }
-
-    /// Fills the page daemon's emergency store up to what it should be, as far as there is memory.
-    pub(crate) fn top_up(&mut self) {
-        while self.queues.is_some() && self.emergency.len() < EMERGENCY {
-            match self.allocate(0, FrameKind::Wired, ObjectId::NONE, 0) {
-                Some(pfn) => self.emergency.push(pfn),
-                None => return,
-            }
-        }
-    }
-
-    /// A frame for a page-table node from the pool of the kernel's pages, where there is one and memory for it.
-    fn take_wired(&mut self) -> Option<Pfn> {
-        let order = self.wired.as_ref()?.order;
-        let frame = match self.wired.as_mut()?.take() {
-            Some(frame) => frame,
-            None => {
-                let block = self.allocate(order, FrameKind::Wired, ObjectId::NONE, 0)?;
-                let pool = self.wired.as_mut()?;
-                pool.grow(block.0);
-                pool.take()?
-            }
-        };
-        self.get_mut(Pfn(frame)).kind = FrameKind::Table;
-        Some(Pfn(frame))
-    }
-
-    /// How many base frames a page-table node of `bytes` takes.
-    fn table_order(&self, bytes: u64) -> u8 {
-        bytes.max(self.base.bytes()).ilog2() as u8 - self.base.0
-    }
-
     /// Counts frames by kind: (anonymous, file, table, wired, zero). Linear in memory, for tests.
     pub fn census(&self) -> [u64; 5] {
         let mut counts = [0; 5];
@@ -378,43 +339,5 @@ impl Frames {
         let used: u64 = self.census().iter().sum();
         let all = self.buddy.free_frames() + account.vacant.len() as u64 + used;
         assert_eq!(all, self.buddy.frames(), "free, reserved and used frames");
-    }
-}
-
-impl FrameSource for Frames {
-    fn take_table(&mut self, bytes: u64) -> Option<PhysAddr> {
-        let order = self.table_order(bytes);
-        let pooled = if order == 0 { self.take_wired() } else { None };
-        let pfn = match pooled {
-            Some(pfn) => pfn,
-            None => match self.allocate(order, FrameKind::Table, ObjectId::NONE, 0) {
-                Some(pfn) => pfn,
-                None if order == 0 => {
-                    let pfn = self.emergency.pop()?;
-                    self.get_mut(pfn).kind = FrameKind::Table;
-                    pfn
-                }
-                None => return None,
-            },
-        };
-        let at = pfn.addr(self.base);
-        self.tables += bytes;
-        self.new_tables.push((at, bytes));
-        Some(at)
-    }
-
-    fn give_table(&mut self, at: PhysAddr, bytes: u64) {
-        self.tables -= bytes;
-        let pfn = at.pfn(self.base);
-        match self.wired.as_mut().filter(|_| bytes <= self.base.bytes()).and_then(|pool| pool.give(pfn.0)) {
-            None => self.free(pfn, 1 << self.table_order(bytes)),
-            Some(empty) => {
-                self.get_mut(pfn).kind = FrameKind::Wired;
-                if let (Some(block), Some(pool)) = (empty, &self.wired) {
-                    let frames = 1 << pool.order;
-                    self.free(Pfn(block), frames);
-                }
-            }
-        }
     }
 }

@@ -28,6 +28,7 @@ mod reservation;
 mod reserved;
 mod space;
 mod superpage;
+mod tables;
 mod vfork;
 mod vm;
 

@@ -51,12 +51,17 @@ static ALL: &[Description] = &[
     Description {
         name: "freebsd",
         summary: "FreeBSD's reservations of 2 MB, promoted when full",
+        published: None,
         settings: freebsd::SETTINGS,
         build: |settings| Box::new(freebsd::FreeBsd::new(settings)),
     },
     Description {
         name: "talluri-hill-1994",
         summary: "reservations of 64 KB that become superpages when half of them is in use",
+        published: Some(
+            "Talluri and Hill: Surpassing the TLB Performance of Superpages with Less Operating System Support, \
+             ASPLOS 1994",
+        ),
         settings: talluri_hill_1994::SETTINGS,
         build: |settings| Box::new(talluri_hill_1994::TalluriHill::new(settings)),
     },

@@ -7,7 +7,7 @@ use reach_core::Pfn;
 
 impl Frames {
     /// The unmapped page of a file at `pfn` becomes a cache page.
-    pub(crate) fn to_cache(&mut self, pfn: Pfn) {
+    pub(crate) fn shelve(&mut self, pfn: Pfn) {
         let frame = self.get_mut(pfn);
         debug_assert!(frame.kind == FrameKind::File && frame.cached && frame.maps == 0 && !frame.dirty, "{frame:?}");
         frame.kind = FrameKind::Cache;

@@ -34,7 +34,7 @@ impl Vm {
         }
         self.frames.clean(pfn);
         if frame.kind == FrameKind::File {
-            self.frames.to_cache(pfn);
+            self.frames.shelve(pfn);
             self.paged(|counts| counts.cached += 1);
             return Ok(());
         }
