@@ -6,6 +6,7 @@
 
 mod addr;
 mod event;
+pub mod fold;
 mod ledger;
 mod meeting;
 mod page_table;
@@ -18,7 +19,7 @@ pub use addr::{Asid, Bytes, Cycles, PageShift, Pfn, PhysAddr, VirtAddr, Vpn};
 pub use event::{Advice, Backing, Event, FileId, Map, Protection, Remap, Role, Span, ThreadId};
 pub use ledger::{Label, Ledger};
 pub use meeting::{Cause, Fault, Shootdown, Traffic, Why};
-pub use page_table::{FrameSource, Layout, MappedEntry, NodeId, PageTable, Slot, WalkStep, Written};
+pub use page_table::{FrameSource, Hint, Layout, MappedEntry, NodeId, PageTable, Slot, WalkStep, Written};
 pub use pte::Pte;
 pub use random::Random;
 pub use reference::{Block, BlockId, BlockTable, Chunk, Kind, Ref};

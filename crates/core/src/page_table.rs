@@ -153,6 +153,19 @@ pub struct PageTable {
 /// Words of a node before its entries.
 const HEAD: usize = 2;
 
+/// Where [`PageTable::prefetch`] found the tables of a region.
+#[derive(Clone, Copy, Debug)]
+pub struct Hint {
+    region: u64,
+    node: u32,
+}
+
+impl Default for Hint {
+    fn default() -> Hint {
+        Hint { region: !0, node: 0 }
+    }
+}
+
 impl PageTable {
     /// An empty table: its root only. `None` when there is no frame for it.
     pub fn new(layout: Layout, frames: &mut impl FrameSource) -> Option<PageTable> {
@@ -212,20 +225,31 @@ impl PageTable {
         *word != old
     }
 
-    /// Tells this computer's own caches that the entry of `vpn` will be read soon. Changes nothing else.
+    /// Tells this computer's own caches that the entry of `vpn` will be read soon. Changes nothing else, so that `hint`
+    /// may be out of date: where the last one was found.
     #[inline(always)]
-    pub fn prefetch(&self, vpn: Vpn) {
+    pub fn prefetch(&self, vpn: Vpn, hint: &mut Hint) {
+        let region = vpn.0 >> self.levels[2.min(self.layout.levels() - 1)].0;
+        if hint.region != region {
+            *hint = Hint { region, node: self.lowest_but_one(vpn) };
+        }
+        let above = self.words.get(hint.node as usize + self.index(1, vpn));
+        if let Some(Slot::Table(leaf)) = above.map(|&word| decode(word)) {
+            prefetch(&self.words, leaf.0 as usize + HEAD + self.index(0, vpn));
+        }
+    }
+
+    /// Where the entries begin of the node at level 1 for `vpn`; somewhere where there is none.
+    #[cold]
+    fn lowest_but_one(&self, vpn: Vpn) -> u32 {
         let mut node = self.root();
-        for level in (0..self.layout.levels()).rev() {
-            let at = node.0 as usize + HEAD + self.index(level, vpn);
-            if level == 0 {
-                prefetch(&self.words, at);
-            } else if let Slot::Table(next) = decode(self.words[at]) {
-                node = next;
-            } else {
-                return;
+        for level in (2..self.layout.levels()).rev() {
+            match self.slot(node, self.index(level, vpn)) {
+                Slot::Table(next) => node = next,
+                Slot::Empty | Slot::Leaf(_) => break,
             }
         }
+        node.0 + HEAD as u32
     }
 
     /// The entries that a walk without walk caches reads for `vpn`, root first.

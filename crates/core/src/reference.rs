@@ -1,5 +1,6 @@
 //! References and the chunks they travel in.
 
+use crate::fold::{Entry, fold};
 use crate::{Event, VirtAddr};
 
 /// What a reference does.
@@ -173,6 +174,10 @@ pub struct Chunk {
     pub fetched: Vec<BlockId>,
     /// Events, each before the reference with that index (`refs.len()` for events after the last), in order.
     pub events: Vec<(u32, Event)>,
+    /// What folding keeps of the first `folded` references ([`crate::fold`]).
+    pub entries: Vec<Entry>,
+    /// How many references have been folded.
+    pub folded: usize,
 }
 
 impl Chunk {
@@ -181,6 +186,16 @@ impl Chunk {
         self.refs.clear();
         self.fetched.clear();
         self.events.clear();
+        self.entries.clear();
+        self.folded = 0;
+    }
+
+    /// Folds the references that have not been folded yet.
+    pub fn fold(&mut self) {
+        let Chunk { refs, entries, folded, .. } = self;
+        assert!(refs.len() <= Entry::MOST, "a chunk of {} references", refs.len());
+        fold(&refs[*folded..], *folded, entries);
+        *folded = refs.len();
     }
 
     /// Whether there is nothing in it.
@@ -198,6 +213,15 @@ impl Chunk {
     pub fn push_fetch(&mut self, id: BlockId, block: &Block) {
         self.refs.push(block.fetch());
         self.fetched.push(id);
+    }
+}
+
+impl From<Vec<Ref>> for Chunk {
+    /// These references alone, folded.
+    fn from(refs: Vec<Ref>) -> Chunk {
+        let mut chunk = Chunk { refs, ..Chunk::default() };
+        chunk.fold();
+        chunk
     }
 }
 

@@ -39,7 +39,7 @@ macro_rules! each {
     };
 }
 
-impl<T: Copy + Default> Array<T> {
+impl<T: Word> Array<T> {
     /// An empty array. `ways` divides `entries`; under tree-PLRU there are at most 64 ways.
     pub fn new(entries: usize, ways: usize, replacement: Replacement, seed: u64) -> Array<T> {
         assert!(ways > 0 && entries.is_multiple_of(ways), "{entries} entries in {ways} ways");
@@ -117,7 +117,7 @@ pub(crate) struct Recent<const WAYS: usize, T> {
     words: Vec<[T; WAYS]>,
 }
 
-impl<const WAYS: usize, T: Copy + Default> Recent<WAYS, T> {
+impl<const WAYS: usize, T: Word> Recent<WAYS, T> {
     fn new(sets: usize) -> Self {
         Recent { tags: vec![[EMPTY; WAYS]; sets], words: vec![[T::default(); WAYS]; sets] }
     }
@@ -132,14 +132,19 @@ impl<const WAYS: usize, T: Copy + Default> Recent<WAYS, T> {
 
     #[inline(always)]
     fn lookup(&mut self, set: usize, tag: u64) -> Option<&mut T> {
+        if self.tags[set][0] == tag { Some(&mut self.words[set][0]) } else { self.lookup_flat(set, tag) }
+    }
+
+    /// The same without looking at the most recent way first: where it is as likely as not that one, guessing wrong
+    /// costs more than moving it to where it is.
+    #[inline(always)]
+    pub fn lookup_flat(&mut self, set: usize, tag: u64) -> Option<&mut T> {
         let tags = &mut self.tags[set];
-        if tags[0] == tag {
-            return Some(&mut self.words[set][0]);
-        }
         let way = find(tags, tag)?;
-        to_front(tags, way);
+        u64::push_front(tags, way, tag);
         let words = &mut self.words[set];
-        to_front(words, way);
+        let word = words[way % WAYS];
+        T::push_front(words, way, word);
         Some(&mut words[0])
     }
 
@@ -149,8 +154,8 @@ impl<const WAYS: usize, T: Copy + Default> Recent<WAYS, T> {
         debug_assert!(!tags.contains(&tag), "insertion of what is there");
         // The last way is the oldest, or free.
         let old = (tags[WAYS - 1], words[WAYS - 1]);
-        push_front(tags, tag);
-        push_front(words, word);
+        u64::push_front(tags, WAYS - 1, tag);
+        T::push_front(words, WAYS - 1, word);
         old
     }
 
@@ -197,23 +202,60 @@ fn equal(four: &[u64; 4], word: u64) -> u32 {
     four.iter().enumerate().map(|(i, &w)| u32::from(w == word) << i).sum()
 }
 
-/// Moves element `way` to the front and those before it back by one: every element chooses between itself and the one
-/// before.
-#[inline(always)]
-fn to_front<const WAYS: usize, T: Copy>(words: &mut [T; WAYS], way: usize) {
-    let old = *words;
-    words[0] = old[way];
-    for i in 1..WAYS {
-        words[i] = if i <= way { old[i - 1] } else { old[i] };
+/// What arrays hold beside tags.
+pub(crate) trait Word: Copy + Default {
+    /// Puts `first` in front and moves the words before number `way` back by one, over that one.
+    fn push_front(words: &mut [Self], way: usize, first: Self);
+}
+
+impl Word for bool {
+    #[inline(always)]
+    fn push_front(words: &mut [bool], way: usize, first: bool) {
+        words.copy_within(0..way, 1);
+        words[0] = first;
     }
 }
 
-/// Moves all elements back by one, the last out, and puts `first` in front.
-#[inline(always)]
-fn push_front<const WAYS: usize, T: Copy>(words: &mut [T; WAYS], first: T) {
-    let old = *words;
-    words[0] = first;
-    words[1..].copy_from_slice(&old[..WAYS - 1]);
+impl Word for u64 {
+    /// Four at a time, all of the fours up to that of `way`: which way it is is not to be guessed.
+    #[inline(always)]
+    #[cfg(all(target_arch = "x86_64", target_feature = "avx2"))]
+    fn push_front(words: &mut [u64], way: usize, first: u64) {
+        use std::arch::x86_64::{
+            __m256i, _mm256_blend_epi32, _mm256_blendv_epi8, _mm256_cmpgt_epi64, _mm256_loadu_si256,
+            _mm256_permute4x64_epi64, _mm256_set1_epi64x, _mm256_setr_epi64x, _mm256_storeu_si256,
+        };
+        let (fours, rest) = words.as_chunks_mut::<4>();
+        // SAFETY: AVX2 is enabled for this whole build; every load and store covers the 32 bytes of one four.
+        let carry = unsafe {
+            let lanes = _mm256_setr_epi64x(0, 1, 2, 3);
+            let mut carry = _mm256_set1_epi64x(first as i64);
+            for (i, four) in fours.iter_mut().enumerate() {
+                let at: *mut __m256i = four.as_mut_ptr().cast();
+                let old = _mm256_loadu_si256(at);
+                let turned = _mm256_permute4x64_epi64::<0b10_01_00_11>(old);
+                let moved = _mm256_blend_epi32::<0b11>(turned, carry);
+                carry = turned;
+                let within = _mm256_cmpgt_epi64(_mm256_set1_epi64x(way as i64 + 1 - 4 * i as i64), lanes);
+                _mm256_storeu_si256(at, _mm256_blendv_epi8(old, moved, within));
+            }
+            std::arch::x86_64::_mm256_extract_epi64::<0>(carry) as u64
+        };
+        let beyond = 4 * fours.len();
+        let mut carry = carry;
+        for (i, word) in rest.iter_mut().enumerate() {
+            if beyond + i <= way {
+                carry = std::mem::replace(word, carry);
+            }
+        }
+    }
+
+    #[inline(always)]
+    #[cfg(not(all(target_arch = "x86_64", target_feature = "avx2")))]
+    fn push_front(words: &mut [u64], way: usize, first: u64) {
+        words.copy_within(0..way, 1);
+        words[0] = first;
+    }
 }
 
 /// LRU sets of any width, in order of recency: the fully associative.
@@ -224,7 +266,22 @@ pub(crate) struct Wide<T> {
     words: Vec<T>,
 }
 
-impl<T: Copy + Default> Wide<T> {
+/// How many ways of a wide set are looked at first.
+const RECENT: usize = 8;
+
+/// Looks for `tag` in a whole wide set and moves it to the front.
+#[inline(never)]
+fn look_further<'a, T: Word>(tags: &mut [u64], words: &'a mut [T], tag: u64) -> Option<&'a mut T> {
+    let way = find_in_many(tags, tag)?;
+    // The last few may not make a four.
+    let end = (way / 4 * 4 + 4).min(tags.len());
+    u64::push_front(&mut tags[..end], way, tag);
+    let word = words[way];
+    T::push_front(&mut words[..end], way, word);
+    Some(&mut words[0])
+}
+
+impl<T: Word> Wide<T> {
     fn new(sets: usize, ways: usize) -> Self {
         Wide { ways, tags: vec![EMPTY; sets * ways], words: vec![T::default(); sets * ways] }
     }
@@ -238,20 +295,20 @@ impl<T: Copy + Default> Wide<T> {
         (&self.tags[at..at + self.ways], &self.words[at..at + self.ways])
     }
 
-    #[inline]
-    fn lookup(&mut self, set: usize, tag: u64) -> Option<&mut T> {
+    #[inline(always)]
+    pub fn lookup(&mut self, set: usize, tag: u64) -> Option<&mut T> {
         let at = set * self.ways;
         let tags = &mut self.tags[at..at + self.ways];
         let words = &mut self.words[at..at + self.ways];
-        if tags[0] == tag {
-            return Some(&mut words[0]);
-        }
-        let way = find_in_many(tags, tag)?;
-        tags.copy_within(0..way, 1);
-        tags[0] = tag;
-        let word = words[way];
-        words.copy_within(0..way, 1);
-        words[0] = word;
+        // What is sought is most likely among the most recent: those are moved as a small set is.
+        let (Some(recent), Some(recent_words)) = (tags.first_chunk_mut::<RECENT>(), words.first_chunk_mut::<RECENT>())
+        else {
+            return look_further(tags, words, tag);
+        };
+        let Some(way) = find(recent, tag) else { return look_further(tags, words, tag) };
+        u64::push_front(recent, way, tag);
+        let word = recent_words[way % RECENT];
+        T::push_front(recent_words, way, word);
         Some(&mut words[0])
     }
 
@@ -262,10 +319,8 @@ impl<T: Copy + Default> Wide<T> {
         let words = &mut self.words[at..at + self.ways];
         let last = self.ways - 1;
         let old = (tags[last], words[last]);
-        tags.copy_within(0..last, 1);
-        tags[0] = tag;
-        words.copy_within(0..last, 1);
-        words[0] = word;
+        u64::push_front(tags, last, tag);
+        T::push_front(words, last, word);
         old
     }
 

@@ -5,7 +5,7 @@ mod array;
 mod cache;
 pub mod config;
 mod counters;
-mod fold;
+mod front;
 mod mmu;
 mod placed;
 mod tlb;
@@ -13,5 +13,4 @@ mod walk;
 
 pub use cache::{Access, CacheCounters, Caches};
 pub use counters::Counters;
-pub use fold::{Entry, Segment};
-pub use mmu::{Cursor, Mmu};
+pub use mmu::{Cursor, Mmu, Segment};

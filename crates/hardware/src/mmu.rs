@@ -16,30 +16,60 @@
 use crate::cache::{Access, Caches};
 use crate::config::{self, Walker};
 use crate::counters::Counters;
-use crate::fold::{Segment, UNIT};
 use crate::tlb::{CONTEXTS, Context, Tlbs};
 use crate::walk::WalkCaches;
+use reach_core::fold::{Entry, UNIT};
 use reach_core::{
-    Asid, Cause, Fault, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, Ref, Shootdown, Slot, VirtAddr, Vpn,
-    Why,
+    Asid, Cause, Chunk, Fault, Hint, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, Ref, Shootdown, Slot,
+    VirtAddr, Vpn, Why,
 };
+use std::ops::Range;
 
 #[cfg(feature = "testing")]
 mod testing;
 
-/// Where in a segment a run stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// References of a chunk that are to run without an event between them, with and without runs folded.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment<'a> {
+    /// The references of the chunk up to the segment's end.
+    refs: &'a [Ref],
+    /// What folding kept of those in the segment.
+    entries: &'a [Entry],
+    /// Where the segment begins.
+    start: usize,
+}
+
+impl<'a> Segment<'a> {
+    /// The references of `chunk`, which has been folded, with these numbers.
+    pub fn new(chunk: &'a Chunk, range: Range<usize>) -> Segment<'a> {
+        debug_assert_eq!(chunk.folded, chunk.refs.len());
+        let entry = |at: usize| chunk.entries.partition_point(|e| e.at() < at);
+        let entries = &chunk.entries[entry(range.start)..entry(range.end)];
+        Segment { refs: &chunk.refs[..range.end], entries, start: range.start }
+    }
+
+    /// All references of `chunk`, which has been folded.
+    pub fn whole(chunk: &'a Chunk) -> Segment<'a> {
+        Segment::new(chunk, 0..chunk.refs.len())
+    }
+
+    /// Where a run of it begins.
+    pub fn begin(&self) -> Cursor {
+        Cursor { raw: self.start, entry: 0 }
+    }
+}
+
+/// Where in a segment a run stands; [`Segment::begin`] gives the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     /// The next reference.
     raw: usize,
     /// The first entry at or after it.
     entry: usize,
-    /// Runs may not be skipped until both sides have left the pages they are on.
-    unfolded: bool,
 }
 
 /// How many folded references the hot loop looks ahead.
-const AHEAD: usize = 6;
+const AHEAD: usize = 16;
 
 /// Kernel data that a software handler reads and writes for each process lies here, outside all frames.
 const KERNEL_DATA: u64 = 1 << 45;
@@ -64,8 +94,10 @@ pub struct Mmu {
     context: Context,
     contexts: Vec<Option<Context>>,
     used_contexts: u64,
-    /// Something was invalidated since the last run.
+    /// Something was invalidated, or the address space has changed, since the last run.
     shot: bool,
+    /// Since then, not both sides have left the pages they were on: runs may not be skipped.
+    unfolded: bool,
     memo: Memo,
     /// What was counted so far.
     pub counters: Counters,
@@ -114,6 +146,7 @@ impl Mmu {
             contexts: vec![Some(Context::new(0))],
             used_contexts: 1,
             shot: false,
+            unfolded: false,
             memo: NOWHERE,
             counters: Counters::default(),
             ledger: Ledger::default(),
@@ -123,7 +156,8 @@ impl Mmu {
     /// Goes over to another address space. Contexts are given out once; when they are used up, everything is flushed.
     pub fn switch(&mut self, asid: Asid) {
         self.asid = asid;
-        self.memo = NOWHERE;
+        // What a side skipped was a page of the other address space.
+        self.shot = true;
         let index = asid.0 as usize;
         if self.contexts.len() <= index {
             self.contexts.resize(index + 1, None);
@@ -165,7 +199,7 @@ impl Mmu {
     /// current address space. With `caches` every reference is also sent through them.
     pub fn run(
         &mut self,
-        segment: &Segment,
+        segment: Segment,
         cursor: &mut Cursor,
         table: &mut PageTable,
         caches: Option<&mut Caches>,
@@ -178,7 +212,7 @@ impl Mmu {
         match caches {
             Some(caches) => self.run_cached(segment, cursor, table, caches),
             None if self.foldable => {
-                cursor.unfolded |= shot && cursor.entry > 0;
+                self.unfolded |= shot;
                 self.run_folded(segment, cursor, table)
             }
             None => self.run_raw(segment, cursor, table),
@@ -186,30 +220,31 @@ impl Mmu {
     }
 
     /// The hot loop: folded references.
-    fn run_folded(&mut self, segment: &Segment, cursor: &mut Cursor, table: &mut PageTable) -> Why {
-        if cursor.unfolded
+    fn run_folded(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable) -> Why {
+        if self.unfolded
             && let Some(why) = self.look_up_again(segment, cursor, table)
         {
             return why;
         }
+        if self.perfect {
+            return self.run_perfect(segment, cursor, table);
+        }
         let to_vpn = u32::from(self.base.0) - UNIT;
-        let entries = &segment.entries[cursor.entry..];
-        for (done, &entry) in entries.iter().enumerate() {
-            let (kind, vpn) = (entry.kind(), Vpn(entry.page() >> to_vpn));
-            if self.tlbs.used_just_now(kind, self.context, vpn) {
-                continue;
-            }
+        let mut hint = Hint::default();
+        loop {
+            cursor.entry += self.tlbs.leading_hits(self.context, &segment.entries[cursor.entry..]);
+            let Some(entry) = segment.entries.get(cursor.entry) else { break };
             let walks = self.counters.walks_data;
-            if let Err(why) = self.reference(kind, vpn, table, None) {
-                cursor.entry += done;
+            if let Err(why) = self.reference(entry.kind(), Vpn(entry.page() >> to_vpn), table, None) {
                 cursor.raw = entry.at();
                 return why;
             }
+            cursor.entry += 1;
             // Where one reference walks, those that follow will too: ask this computer's memory for their entries.
             if self.counters.walks_data != walks
-                && let Some(&ahead) = entries.get(done + AHEAD)
+                && let Some(&ahead) = segment.entries.get(cursor.entry + AHEAD)
             {
-                table.prefetch(Vpn(ahead.page() >> to_vpn));
+                table.prefetch(Vpn(ahead.page() >> to_vpn), &mut hint);
             }
         }
         cursor.entry = segment.entries.len();
@@ -217,10 +252,31 @@ impl Mmu {
         Why::End
     }
 
+    /// Folded references of a unit that never misses. What has been translated since the operating system last acted
+    /// is not looked up again: no second time would change anything.
+    fn run_perfect(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable) -> Why {
+        let to_vpn = u32::from(self.base.0) - UNIT;
+        let mut known = [u64::MAX; 512];
+        for entry in &segment.entries[cursor.entry..] {
+            let what = entry.what();
+            // Kinds of one page stand apart.
+            let known = &mut known[(what ^ what >> 29) as usize % 512];
+            if *known != what {
+                if let Err(why) = self.translate_free(entry.kind(), Vpn(entry.page() >> to_vpn), table) {
+                    cursor.raw = entry.at();
+                    return why;
+                }
+                *known = what;
+            }
+            cursor.entry += 1;
+        }
+        cursor.raw = segment.refs.len();
+        Why::End
+    }
+
     /// After an invalidation: runs references one by one until whatever each side might skip has been looked up since.
     /// Then runs may be skipped again.
-    fn look_up_again(&mut self, segment: &Segment, cursor: &mut Cursor, table: &mut PageTable) -> Option<Why> {
-        cursor.unfolded = true;
+    fn look_up_again(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable) -> Option<Why> {
         // Fetches are on a page looked up since after any one of them. Data is when it has turned to another page, or
         // has been both loaded and stored where it is.
         let (mut code, mut data) = (false, false);
@@ -231,6 +287,7 @@ impl Mmu {
             }
             let at_entry = segment.entries.get(cursor.entry).is_none_or(|e| e.at() == cursor.raw);
             if code && data && at_entry {
+                self.unfolded = false;
                 break;
             }
             let r = segment.refs[cursor.raw];
@@ -250,12 +307,11 @@ impl Mmu {
         while segment.entries.get(cursor.entry).is_some_and(|e| e.at() < cursor.raw) {
             cursor.entry += 1;
         }
-        cursor.unfolded = false;
         None
     }
 
     /// References one by one, without caches.
-    fn run_raw(&mut self, segment: &Segment, cursor: &mut Cursor, table: &mut PageTable) -> Why {
+    fn run_raw(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable) -> Why {
         while cursor.raw < segment.refs.len() {
             if let Err(why) = self.reference_pages(segment.refs[cursor.raw], table) {
                 return why;
@@ -277,13 +333,7 @@ impl Mmu {
     }
 
     /// References one by one, each sent through the caches after its translation.
-    fn run_cached(
-        &mut self,
-        segment: &Segment,
-        cursor: &mut Cursor,
-        table: &mut PageTable,
-        caches: &mut Caches,
-    ) -> Why {
+    fn run_cached(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable, caches: &mut Caches) -> Why {
         let fetches = caches.models_fetches();
         let lines = [caches.line_shift(Access::Fetch), caches.line_shift(Access::Load)];
         let near = [caches.near_latency(Access::Fetch), caches.near_latency(Access::Load)];

@@ -1,6 +1,6 @@
 //! Sets whose ways stay in place: tree-PLRU, NRU and random replacement, with one word or more of state a set.
 
-use crate::array::{EMPTY, find_in_many};
+use crate::array::{EMPTY, Word, find_in_many};
 use crate::config::Replacement;
 use reach_core::Random;
 
@@ -20,7 +20,7 @@ enum Policy {
     Random(Random),
 }
 
-impl<T: Copy + Default> Placed<T> {
+impl<T: Word> Placed<T> {
     pub fn new(sets: usize, ways: usize, replacement: Replacement, seed: u64) -> Placed<T> {
         let policy = match replacement {
             Replacement::TreePlru => Policy::TreePlru(vec![0; sets]),
@@ -163,7 +163,7 @@ mod tests {
         for ways in [1, 2, 64, 65, 128] {
             let mut placed = Placed::new(1, ways, Replacement::Nru, 0);
             for tag in 1..1000 {
-                placed.insert(0, tag, ());
+                placed.insert(0, tag, true);
             }
             assert_eq!(placed.set(0).0.iter().filter(|&&tag| tag != EMPTY).count(), ways);
             assert!(placed.lookup(0, 999).is_some(), "{ways} ways");
@@ -174,7 +174,7 @@ mod tests {
     fn random_is_seeded() {
         let run = |seed| {
             let mut placed = Placed::new(1, 8, Replacement::Random, seed);
-            (1..100).map(|tag| placed.insert(0, tag, ()).0).collect::<Vec<_>>()
+            (1..100).map(|tag| placed.insert(0, tag, true).0).collect::<Vec<_>>()
         };
         assert_eq!(run(1), run(1));
         assert_ne!(run(1), run(2));

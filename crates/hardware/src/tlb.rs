@@ -1,7 +1,9 @@
 //! Translation look-aside buffers: any number of arrays, split or unified by level, page size and kind of reference.
 
-use crate::array::{Array, EMPTY};
+use crate::array::Array;
 use crate::config;
+use crate::front::{Asked, Front, leading};
+use reach_core::fold::{Entry, UNIT};
 use reach_core::{Kind, PageShift, Pte, Vpn};
 
 /// A hardware address-space number as it stands in tags: already shifted into place, with the valid bit.
@@ -15,12 +17,12 @@ const CONTEXT_AT: u32 = 50;
 const CONTEXT_MASK: u64 = !0 << CONTEXT_AT;
 /// How many contexts tags can tell apart.
 pub(crate) const CONTEXTS: u64 = 1 << 13;
-/// A tag that no entry has and no set was asked for.
-const NO_PAGE: u64 = 1;
 /// How many page sizes a machine may have.
 const SIZES: usize = 16;
 /// Added to the level of a table entry that lives among translations.
 const TABLES: u64 = 16;
+/// No page size and no level.
+const NEITHER: u64 = 31;
 
 impl Context {
     /// Context number `n` < [`CONTEXTS`].
@@ -68,8 +70,6 @@ pub(crate) struct TlbArray {
     smash: bool,
     /// Whether a walk cache lives here, so that table entries stand among the translations.
     lends: bool,
-    /// Where in `last_used` this array's sets stand, if it is of a first level.
-    uses_at: Option<usize>,
 }
 
 /// What a lookup found.
@@ -89,37 +89,50 @@ pub(crate) struct Tlbs {
     pub arrays: Vec<TlbArray>,
     /// By kind: what is asked, in order.
     paths: [Path; 3],
-    /// By kind: short cuts for the hot loop.
-    fronts: [Front; 3],
+    /// By kind: every array and page size that may hold something, in the order in which they are asked.
+    probes: [Vec<Probe>; 3],
+    /// By kind: that of the first level which found something last, for the hot loop.
+    firsts: [Probe; 3],
     /// No level beyond the first smashes pages. Otherwise a first level may get a page whole one time and in pieces
-    /// another, and hold both.
+    /// another, and hold both: then it matters which is asked for first.
     pages_stay_whole: bool,
-    /// Tag and word that each set of every array of a first level was last asked for.
-    last_used: Vec<(u64, u64)>,
+    /// Loads and stores ask the same arrays.
+    data_alike: bool,
     /// The index of each page size, by its shift.
     size_of: [u8; 64],
 }
 
-/// What references of one kind most likely find, without asking any array.
+/// Asking one array for one page size.
 #[derive(Clone, Copy, Debug)]
-struct Front {
-    /// Where in `last_used` the sets of the array stand that is asked first.
-    at: usize,
+pub(crate) struct Probe {
+    array: u32,
+    depth: u32,
+    /// Binary logarithm of the base pages in a page of this size.
+    order: u32,
+    /// Cycles that it takes because others were asked before.
+    after: u32,
     set_mask: u64,
-    /// Bits that an entry must have for such a reference to change nothing.
-    needed: u64,
-    /// The last superpage: its first base page and the mask of base pages in it.
-    superpage: (u64, u64),
-    /// Where in `last_used` its set stands, and its tag.
-    superpage_at: usize,
-    superpage_tag: u64,
+    /// The page size, in its place in a tag.
+    what: u64,
+}
+
+/// A probe that finds nothing.
+const NOTHING: Probe = Probe { array: 0, depth: 0, order: 0, after: 0, set_mask: 0, what: NEITHER << WHAT_AT };
+
+impl Probe {
+    /// Set and tag of the page that holds `vpn`.
+    #[inline(always)]
+    pub fn place(&self, context: Context, vpn: Vpn) -> (usize, u64) {
+        let number = vpn.0 >> self.order;
+        ((number & self.set_mask) as usize, context.0 | self.what | number)
+    }
 }
 
 /// What references of one kind ask.
 #[derive(Clone, Debug)]
 struct Path {
     /// Arrays in order, each with the index of its level in this path.
-    probes: Vec<(usize, usize)>,
+    arrays: Vec<(usize, usize)>,
     /// For each level, and in it each page size of the machine: where such a page is kept.
     places: Vec<Vec<Option<Place>>>,
 }
@@ -153,10 +166,9 @@ impl Tlbs {
                 probe_again: if tlb.level >= 2 && tlb.entries > tlb.ways { tlb.probe } else { 0 },
                 smash: tlb.smash,
                 lends: false,
-                uses_at: None,
             }
         });
-        let mut arrays = arrays.collect::<Vec<_>>();
+        let arrays = arrays.collect::<Vec<_>>();
         let path = |kind: Kind| {
             let serves = |tlb: &config::Tlb| match kind {
                 Kind::Fetch => tlb.serves.fetch,
@@ -172,41 +184,24 @@ impl Tlbs {
             let levels: Vec<Vec<usize>> = levels.into_iter().map(at).collect();
             let sizes = 0..machine.sizes.len();
             let places = levels.iter().map(|level| sizes.clone().map(|size| place(&arrays, level, size)).collect());
-            let probes = levels.iter().enumerate().flat_map(|(depth, level)| level.iter().map(move |&a| (a, depth)));
-            Path { places: places.collect(), probes: probes.collect() }
+            let in_order = levels.iter().enumerate().flat_map(|(depth, level)| level.iter().map(move |&a| (a, depth)));
+            Path { places: places.collect(), arrays: in_order.collect() }
         };
         let paths = [path(Kind::Fetch), path(Kind::Load), path(Kind::Store)];
-        let mut last_used = Vec::new();
-        for &(index, _) in paths.iter().flat_map(|path| path.probes.iter().filter(|(_, depth)| *depth == 0)) {
-            if arrays[index].uses_at.is_none() {
-                arrays[index].uses_at = Some(last_used.len());
-                last_used.extend(std::iter::repeat_n((EMPTY, 0), arrays[index].array.sets()));
-            }
-        }
-        let front = |kind: Kind| {
-            let first = paths[kind as usize].probes.first().map(|&(index, _)| &arrays[index]);
-            let needed = match kind {
-                Kind::Fetch => Pte::EXECUTABLE,
-                Kind::Load => 0,
-                Kind::Store => Pte::WRITABLE | Pte::DIRTY,
-            };
-            // A kind that no array serves looks at the spare slot, which stays empty.
-            let at = first.and_then(|a| a.uses_at).unwrap_or(last_used.len());
-            let set_mask = first.map_or(0, |a| a.set_mask);
-            Front { at, set_mask, needed, superpage: (0, !0), superpage_at: at, superpage_tag: NO_PAGE }
-        };
-        let fronts = [front(Kind::Fetch), front(Kind::Load), front(Kind::Store)];
-        last_used.push((EMPTY, 0));
         let mut size_of = [u8::MAX; 64];
         for (index, size) in machine.sizes.iter().enumerate() {
             size_of[size.0 as usize] = index as u8;
         }
+        let (base, sizes) = (machine.sizes[0], machine.sizes.clone());
         let whole = |level: &Vec<Option<Place>>| {
             level.iter().enumerate().all(|(size, place)| place.as_ref().is_none_or(|place| place.size == size))
         };
         let pages_stay_whole = paths.iter().flat_map(|path| path.places.iter().skip(1)).all(whole);
-        let (base, sizes) = (machine.sizes[0], machine.sizes.clone());
-        Tlbs { base, sizes, fronts, pages_stay_whole, last_used, paths, arrays, size_of }
+        let data_alike = paths[Kind::Load as usize].arrays == paths[Kind::Store as usize].arrays;
+        let (probes, firsts) = (Default::default(), [NOTHING; 3]);
+        let mut tlbs = Tlbs { base, sizes, probes, firsts, pages_stay_whole, data_alike, paths, arrays, size_of };
+        tlbs.list_probes();
+        tlbs
     }
 
     /// Whether a page that has just been looked up stands in the arrays asked first, most recently used of its set,
@@ -216,7 +211,7 @@ impl Tlbs {
     pub fn keep_what_was_just_used(&self) -> bool {
         let kinds = [Kind::Fetch, Kind::Load, Kind::Store];
         let first = |kind: Kind| -> Vec<usize> {
-            self.paths[kind as usize].probes.iter().filter(|p| p.1 == 0).map(|p| p.0).collect()
+            self.paths[kind as usize].arrays.iter().filter(|p| p.1 == 0).map(|p| p.0).collect()
         };
         let keeps = |kind: Kind| {
             let arrays = || first(kind).into_iter().map(|i| &self.arrays[i]);
@@ -224,7 +219,7 @@ impl Tlbs {
         };
         let apart = |one: Kind, other: Kind| {
             let own = first(one);
-            !self.paths[other as usize].probes.iter().any(|p| own.contains(&p.0))
+            !self.paths[other as usize].arrays.iter().any(|p| own.contains(&p.0))
         };
         let together = |one: Kind, other: Kind| {
             one == other || one != Kind::Fetch && other != Kind::Fetch && first(one) == first(other)
@@ -237,65 +232,76 @@ impl Tlbs {
         self.paths[kind as usize].places.len()
     }
 
-    /// Whether a reference to base page `vpn` finds what its set was last asked for, and so changes nothing: whatever
-    /// the replacement policy, a second use right after the first leaves no trace.
-    #[inline(always)]
-    pub fn used_just_now(&self, kind: Kind, context: Context, vpn: Vpn) -> bool {
-        let front = &self.fronts[kind as usize];
-        let (tag, word) = self.last_used[front.at + (vpn.0 & front.set_mask) as usize];
-        if tag == context.tag(0, vpn.0) {
-            return word & front.needed == front.needed;
+    /// Lists the probes anew: an array has come to hold a page size that it did not hold before.
+    #[cold]
+    fn list_probes(&mut self) {
+        for kind in [Kind::Fetch, Kind::Load, Kind::Store] {
+            let probes = &mut self.probes[kind as usize];
+            probes.clear();
+            let mut last_depth = usize::MAX;
+            for &(index, depth) in &self.paths[kind as usize].arrays {
+                let a = &self.arrays[index];
+                let mut after = if depth == last_depth { a.probe } else { 0 };
+                for size in (0..self.sizes.len()).filter(|size| a.present >> size & 1 != 0) {
+                    probes.push(Probe {
+                        array: index as u32,
+                        depth: depth as u32,
+                        order: a.orders[size].into(),
+                        after,
+                        set_mask: a.set_mask,
+                        what: (size as u64) << WHAT_AT,
+                    });
+                    (after, last_depth) = (a.probe_again, depth);
+                }
+            }
+            let array = self.paths[kind as usize].arrays.first().map_or(0, |&(index, _)| index as u32);
+            let first = probes.first().copied().filter(|probe| probe.depth == 0);
+            self.firsts[kind as usize] = first.unwrap_or(Probe { array, ..NOTHING });
         }
-        let (first, within) = front.superpage;
-        let (tag, word) = self.last_used[front.superpage_at];
-        vpn.0 & !within == first
-            && tag == front.superpage_tag
-            && context.owns(tag)
-            && word & front.needed == front.needed
     }
 
-    /// Notes that a set of a first level was asked for `tag` by a reference of `kind` to the page of `order` base pages
-    /// (as a logarithm) that holds `vpn`.
-    #[inline(always)]
-    fn note_use(&mut self, kind: Kind, at: usize, entry: (u64, u64), vpn: Vpn, order: u8) {
-        self.last_used[at] = entry;
-        if order > 0 && self.pages_stay_whole {
-            let within = (1 << order) - 1;
-            let front = &mut self.fronts[kind as usize];
-            (front.superpage, front.superpage_at, front.superpage_tag) = ((vpn.0 & !within, within), at, entry.0);
+    /// How many references at the head of `entries` change nothing: the array asked first holds their page, and its
+    /// entry allows the reference as it is.
+    pub fn leading_hits(&mut self, context: Context, entries: &[Entry]) -> usize {
+        let to_vpn = u32::from(self.base.0) - UNIT;
+        let [fetch, load, _] = self.firsts;
+        let both = [fetch.array as usize, load.array as usize];
+        if self.data_alike
+            && let Ok([code, data]) = self.arrays.get_disjoint_mut(both)
+        {
+            let asked = [fetch, load].map(|probe| Asked { probe, context });
+            // The shapes of the presets, each with a loop of its own; then any other.
+            return match (&mut code.array, &mut data.array) {
+                (Array::Eight(code), Array::Four(data)) => leading(code, data, asked, entries, to_vpn),
+                (Array::Four(code), Array::Four(data)) => leading(code, data, asked, entries, to_vpn),
+                (Array::Eight(code), Array::Wide(data)) => leading(code, data, asked, entries, to_vpn),
+                (Array::Wide(code), Array::Wide(data)) => leading(code, data, asked, entries, to_vpn),
+                (code, data) => leading(code, data, asked, entries, to_vpn),
+            };
         }
+        let hit = |entry: &Entry| {
+            let probe = &self.firsts[entry.kind() as usize];
+            let (set, tag) = probe.place(context, Vpn(entry.page() >> to_vpn));
+            self.arrays[probe.array as usize].array.hits(set, tag, entry.kind())
+        };
+        entries.iter().map(hit).position(|hit| !hit).unwrap_or(entries.len())
     }
 
-    /// Looks `vpn` up, level by level. `penalty` receives the cycles of probes beyond the first.
+    /// Looks `vpn` up, level by level. `penalty` receives the cycles of probes beyond the first of each level.
     #[inline(always)]
     pub fn lookup(&mut self, kind: Kind, context: Context, vpn: Vpn, penalty: &mut u64) -> Option<Found> {
-        let mut last_depth = usize::MAX;
-        for &(index, depth) in &self.paths[kind as usize].probes {
-            let a = &mut self.arrays[index];
-            let mut present = a.present;
-            if present == 0 {
-                continue;
-            }
-            if depth == last_depth {
-                *penalty += u64::from(a.probe);
-            }
-            last_depth = depth;
-            while present != 0 {
-                let size = present.trailing_zeros() as usize;
-                present &= present - 1;
-                let number = vpn.0 >> a.orders[size];
-                let tag = context.tag(size as u64, number);
-                let set = (number & a.set_mask) as usize;
-                if let Some(&mut word) = a.array.lookup(set, tag) {
-                    if let Some(at) = a.uses_at {
-                        let order = a.orders[size];
-                        self.note_use(kind, at + set, (tag, word), vpn, order);
+        for probe in &self.probes[kind as usize] {
+            *penalty += u64::from(probe.after);
+            let (set, tag) = probe.place(context, vpn);
+            let array = probe.array as usize;
+            if let Some(&mut word) = self.arrays[array].array.lookup(set, tag) {
+                if probe.depth == 0 && self.pages_stay_whole {
+                    self.firsts[kind as usize] = *probe;
+                    if self.data_alike && kind != Kind::Fetch {
+                        (self.firsts[Kind::Load as usize], self.firsts[Kind::Store as usize]) = (*probe, *probe);
                     }
-                    return Some(Found { pte: Pte(word), depth, array: index });
                 }
-                if present != 0 {
-                    *penalty += u64::from(a.probe_again);
-                }
+                return Some(Found { pte: Pte(word), depth: probe.depth as usize, array });
             }
         }
         None
@@ -318,10 +324,8 @@ impl Tlbs {
             }
             let a = &mut arrays[index];
             let piece = if place.size == whole { pte } else { a.smashed(pte, vpn, place.size, *base) };
-            let (set, tag) = a.enter(place.size, context, vpn, piece);
-            if let Some(at) = a.uses_at {
-                let order = a.orders[place.size];
-                self.note_use(kind, at + set, (tag, piece.0), vpn, order);
+            if a.enter(place.size, context, vpn, piece) {
+                self.list_probes();
             }
         }
     }
@@ -334,9 +338,6 @@ impl Tlbs {
         let (set, tag) = ((number & a.set_mask) as usize, context.tag(size as u64, number));
         if let Some(word) = a.array.lookup(set, tag) {
             *word = pte.0;
-            if let Some(at) = a.uses_at {
-                self.last_used[at + set] = (tag, pte.0);
-            }
         }
     }
 
@@ -344,7 +345,6 @@ impl Tlbs {
     pub fn invalidate(&mut self, context: Context, vpn: Vpn, pages: u64) {
         let (base, sizes) = (self.base, &self.sizes);
         let end = vpn.0.saturating_add(pages);
-        self.last_used.fill((EMPTY, 0));
         for a in &mut self.arrays {
             let few = pages <= 8 && !a.lends;
             if few {
@@ -388,13 +388,15 @@ impl Tlbs {
 }
 
 impl TlbArray {
+    /// Returns whether this is the first page of its size here.
     #[inline(always)]
-    fn enter(&mut self, size: usize, context: Context, vpn: Vpn, pte: Pte) -> (usize, u64) {
+    fn enter(&mut self, size: usize, context: Context, vpn: Vpn, pte: Pte) -> bool {
         let number = vpn.0 >> self.orders[size];
         let (set, tag) = ((number & self.set_mask) as usize, context.tag(size as u64, number));
         self.array.insert(set, tag, pte.0);
+        let first = self.present >> size & 1 == 0;
         self.present |= 1 << size;
-        (set, tag)
+        first
     }
 
     /// The piece of page size number `size` of the page `pte` that holds `vpn`.

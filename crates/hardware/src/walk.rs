@@ -18,29 +18,38 @@ pub(crate) struct Walked {
 /// A walk cache: its own array, or room in a TLB array.
 #[derive(Clone, Debug)]
 enum Home {
-    Own(Array<u64>),
+    Own { array: Array<u64>, set_mask: u64 },
     Within(usize),
+}
+
+/// Which entries of a level are kept, and where.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    level: usize,
+    home: usize,
+    /// Binary logarithm of the base pages that an entry spans.
+    order: u32,
 }
 
 /// The walk caches of a machine, by level.
 #[derive(Clone, Debug)]
 pub(crate) struct WalkCaches {
     homes: Vec<Home>,
-    /// For each level of the page table the home of its entries.
-    by_level: Vec<Option<usize>>,
-    /// Binary logarithm of the base pages that an entry of each level spans.
-    orders: Vec<u32>,
+    /// The levels of which entries are kept, lowest first.
+    kept: Vec<Kept>,
+    levels: usize,
 }
 
 impl WalkCaches {
     pub fn new(machine: &config::Machine, caches: &[config::WalkCache], tlbs: &mut Tlbs) -> WalkCaches {
         let levels = machine.layout.levels();
-        let mut by_level = vec![None; levels];
-        let mut homes = Vec::new();
+        let (mut homes, mut kept) = (Vec::new(), Vec::new());
         for cache in caches {
-            for &level in &cache.levels {
-                by_level[level as usize] = Some(homes.len());
-            }
+            kept.extend(cache.levels.iter().map(|&level| Kept {
+                level: level.into(),
+                home: homes.len(),
+                order: machine.layout.span(level.into()).order(machine.layout.base).into(),
+            }));
             homes.push(match &cache.within {
                 Some(name) => {
                     let index = machine.tlbs.iter().position(|t| t.name == *name);
@@ -48,24 +57,24 @@ impl WalkCaches {
                     tlbs.arrays[index].lend();
                     Home::Within(index)
                 }
-                None => Home::Own(Array::new(cache.entries as usize, cache.ways as usize, config::Replacement::Lru, 0)),
+                None => {
+                    let array = Array::new(cache.entries as usize, cache.ways as usize, config::Replacement::Lru, 0);
+                    Home::Own { set_mask: array.sets() as u64 - 1, array }
+                }
             });
         }
-        let base = machine.layout.base.0;
-        let orders = (0..levels).map(|l| u32::from(machine.layout.span(l).0 - base)).collect();
-        WalkCaches { homes, by_level, orders }
+        kept.sort_by_key(|kept| kept.level);
+        WalkCaches { homes, kept, levels }
     }
 
     /// The lowest table that the caches know for `vpn`, with its level.
     #[inline]
     fn lookup(&mut self, tlbs: &mut Tlbs, context: Context, vpn: Vpn) -> Option<(NodeId, usize)> {
-        for level in 1..self.by_level.len() {
-            let Some(home) = self.by_level[level] else { continue };
-            let number = vpn.0 >> self.orders[level];
+        for &Kept { level, home, order } in &self.kept {
+            let number = vpn.0 >> order;
             let word = match &mut self.homes[home] {
-                Home::Own(array) => {
-                    let set = number as usize & (array.sets() - 1);
-                    array.lookup(set, context.table_tag(level, number)).copied()
+                Home::Own { array, set_mask } => {
+                    array.lookup((number & *set_mask) as usize, context.table_tag(level, number)).copied()
                 }
                 Home::Within(index) => tlbs.arrays[*index].lookup_table(context, level, number),
             };
@@ -78,13 +87,12 @@ impl WalkCaches {
 
     #[inline]
     fn enter(&mut self, tlbs: &mut Tlbs, context: Context, vpn: Vpn, level: usize, next: NodeId) {
-        let Some(home) = self.by_level[level] else { return };
-        let number = vpn.0 >> self.orders[level];
+        let Some(&Kept { home, order, .. }) = self.kept.iter().find(|kept| kept.level == level) else { return };
+        let number = vpn.0 >> order;
         let word = u64::from(next.0);
         match &mut self.homes[home] {
-            Home::Own(array) => {
-                let set = number as usize & (array.sets() - 1);
-                array.insert(set, context.table_tag(level, number), word);
+            Home::Own { array, set_mask } => {
+                array.insert((number & *set_mask) as usize, context.table_tag(level, number), word);
             }
             Home::Within(index) => tlbs.arrays[*index].enter_table(context, level, number, word),
         }
@@ -94,7 +102,7 @@ impl WalkCaches {
     /// invalidation of one page drops the context's whole walk caches (Intel SDM 4.10.4.1).
     pub fn invalidate(&mut self, context: Context) {
         for home in &mut self.homes {
-            if let Home::Own(array) = home {
+            if let Home::Own { array, .. } = home {
                 array.remove_all(|tag| context.owns(tag));
             }
         }
@@ -110,7 +118,7 @@ impl WalkCaches {
         vpn: Vpn,
         mut read: impl FnMut(PhysAddr),
     ) -> Walked {
-        let top = (table.root(), self.by_level.len() - 1);
+        let top = (table.root(), self.levels - 1);
         let (mut node, mut level) = self.lookup(tlbs, context, vpn).unwrap_or(top);
         let mut accesses = 0;
         loop {

@@ -2,7 +2,7 @@
 
 use crate::fan_out::fan_out;
 use crate::machine;
-use crate::prepare::{Counts, Preparer, Step};
+use crate::prepare::{Batch, Counts, Preparer};
 use crate::results::{self, Row, Value};
 use crate::simulation::{Conditions, Outcome, Simulation, SimulationError};
 use reach_core::Chunk;
@@ -137,7 +137,7 @@ impl Experiment {
         }
         let (mut chunk, mut preparer) = (Chunk::default(), Preparer::default());
         let (mut counts, mut reading) = (Counts::default(), Duration::ZERO);
-        let produce = || -> Result<Option<Vec<Step>>, ExperimentError> {
+        let produce = || -> Result<Option<Batch>, ExperimentError> {
             let room = self.limit.map(|limit| limit.saturating_sub(counts.references()));
             if room == Some(0) {
                 return Ok(None);
@@ -152,18 +152,17 @@ impl Experiment {
             if let Some(room) = room {
                 cut(&mut chunk, room);
             }
-            let mut steps = Vec::new();
-            preparer.prepare(&mut chunk, source.blocks(), &mut steps);
-            for step in &steps {
+            let batch = preparer.prepare(std::mem::take(&mut chunk), source.blocks());
+            for step in &batch.steps {
                 counts.absorb(&step.counts);
             }
             let status = Status { references: counts.references(), progress: source.progress() };
-            Ok(watch(status).then_some(steps))
+            Ok(watch(status).then_some(batch))
         };
         let simulating = AtomicU64::new(0);
-        let consume = |simulation: &mut Simulation, steps: &Vec<Step>| -> Result<(), ExperimentError> {
+        let consume = |simulation: &mut Simulation, batch: &Batch| -> Result<(), ExperimentError> {
             let before = Instant::now();
-            let outcome = steps.iter().try_for_each(|step| simulation.step(step));
+            let outcome = simulation.take(batch);
             simulating.fetch_add(before.elapsed().as_nanos() as u64, Ordering::Relaxed);
             outcome.map_err(ExperimentError::from)
         };
@@ -184,6 +183,8 @@ impl Experiment {
 fn cut(chunk: &mut Chunk, room: u64) {
     let Some(end) = usize::try_from(room).ok().filter(|&end| end < chunk.refs.len()) else { return };
     chunk.refs.truncate(end);
+    chunk.folded = chunk.folded.min(end);
+    chunk.entries.retain(|entry| entry.at() < end);
     chunk.events.retain(|(at, _)| *at as usize <= end);
     let fetches = chunk.refs.iter().filter(|r| r.kind() == reach_core::Kind::Fetch).count();
     chunk.fetched.truncate(fetches);

@@ -1,7 +1,7 @@
 //! Decode once: what a program gives becomes steps that any number of simulations read at the same time.
 
-use reach_core::{BlockId, BlockTable, Chunk, Event, Kind, Ref};
-use reach_hardware::Segment;
+use reach_core::{BlockId, BlockTable, Chunk, Kind, Ref};
+use std::ops::Range;
 
 /// Daemons get a chance to run whenever this many instructions have passed.
 pub const TICK: u64 = 1 << 20;
@@ -45,16 +45,25 @@ impl Counts {
 }
 
 /// Events, then references with none between them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Step {
     /// The daemons' chance comes first.
     pub tick: bool,
-    /// What happens before the references.
-    pub events: Vec<Event>,
-    /// The references, with and without runs folded.
-    pub segment: Segment,
+    /// What happens before the references: which of the chunk's events.
+    pub events: Range<usize>,
+    /// Which of the chunk's references.
+    pub refs: Range<usize>,
     /// What they add up to.
     pub counts: Counts,
+}
+
+/// A chunk, folded, and the steps in which simulations take it.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// What the program gave.
+    pub chunk: Chunk,
+    /// The steps, in order: together the whole chunk.
+    pub steps: Vec<Step>,
 }
 
 /// Turns chunks into steps. Where chunks are cut leaves no trace in what simulations see, except for cuts between
@@ -74,31 +83,24 @@ impl Default for Preparer {
 }
 
 impl Preparer {
-    /// Takes the contents of `chunk` and appends its steps to `steps`. `blocks` knows every block that it names.
-    pub fn prepare(&mut self, chunk: &mut Chunk, blocks: &BlockTable, steps: &mut Vec<Step>) {
+    /// Divides `chunk` into steps. `blocks` knows every block that it names.
+    pub fn prepare(&mut self, mut chunk: Chunk, blocks: &BlockTable) -> Batch {
         let known = self.lengths.len();
         self.lengths.extend(blocks.iter().skip(known).map(|b| b.instructions));
-        let mut events = chunk.events.drain(..).peekable();
+        chunk.fold();
+        let Chunk { refs, events, .. } = &chunk;
         let mut fetched = chunk.fetched.as_slice();
-        let refs = &chunk.refs;
-        let mut from = 0;
-        let mut tick = false;
-        while from < refs.len() || events.peek().is_some() {
-            let mut step = Step { tick, ..Step::default() };
-            while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= from) {
-                step.events.push(event);
-            }
-            let until = events.peek().map_or(refs.len(), |(at, _)| (*at as usize).min(refs.len()));
-            let until = until.min(from + Segment::MAX);
-            (step.counts, tick) = self.count(&refs[from..until], &mut fetched);
-            let end = from + step.counts.references() as usize;
-            step.segment.refs.extend_from_slice(&refs[from..end]);
-            step.segment.fold();
-            from = end;
-            steps.push(step);
+        let mut steps = Vec::new();
+        let (mut from, mut past, mut tick) = (0, 0, false);
+        while from < refs.len() || past < events.len() {
+            let due = past + events[past..].partition_point(|(at, _)| *at as usize <= from);
+            let until = events.get(due).map_or(refs.len(), |(at, _)| (*at as usize).min(refs.len()));
+            let (counts, next_tick) = self.count(&refs[from..until], &mut fetched);
+            let end = from + counts.references() as usize;
+            steps.push(Step { tick, events: past..due, refs: from..end, counts });
+            (from, past, tick) = (end, due, next_tick);
         }
-        drop(events);
-        chunk.clear();
+        Batch { chunk, steps }
     }
 
     /// Counts `refs`, of which `fetched` begins with the blocks, up to the first fetch at which a tick is due. Takes
@@ -147,7 +149,7 @@ fn count_kinds(refs: &[Ref]) -> [u64; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reach_core::{Asid, Block, Ref, ThreadId, VirtAddr};
+    use reach_core::{Asid, Block, Event, Ref, ThreadId, VirtAddr};
 
     /// The stream that a simulation sees: cuts between segments left out.
     #[derive(Debug, PartialEq)]
@@ -158,16 +160,16 @@ mod tests {
     }
 
     fn items(chunks: Vec<Chunk>, blocks: &BlockTable) -> (Vec<Item>, Counts) {
-        let (mut preparer, mut steps) = (Preparer::default(), Vec::new());
-        for mut chunk in chunks {
-            preparer.prepare(&mut chunk, blocks, &mut steps);
-        }
+        let mut preparer = Preparer::default();
         let (mut items, mut counts) = (Vec::new(), Counts::default());
-        for step in steps {
-            items.extend(step.tick.then_some(Item::Tick));
-            items.extend(step.events.into_iter().map(Item::Event));
-            items.extend(step.segment.refs.into_iter().map(Item::Ref));
-            counts.absorb(&step.counts);
+        for chunk in chunks {
+            let Batch { chunk, steps } = preparer.prepare(chunk, blocks);
+            for step in steps {
+                items.extend(step.tick.then_some(Item::Tick));
+                items.extend(chunk.events[step.events].iter().map(|(_, event)| Item::Event(event.clone())));
+                items.extend(chunk.refs[step.refs].iter().copied().map(Item::Ref));
+                counts.absorb(&step.counts);
+            }
         }
         (items, counts)
     }

@@ -1,9 +1,9 @@
 //! One machine under one system: the run loop, and the accounting of what it did.
 
 use crate::machine;
-use crate::prepare::{Counts, Step};
-use reach_core::{Asid, Cycles, Event, Label, Ledger, Traffic, Why};
-use reach_hardware::{Access, CacheCounters, Caches, Counters, Cursor, Mmu};
+use crate::prepare::{Batch, Counts, Step};
+use reach_core::{Asid, Chunk, Cycles, Event, Label, Ledger, Traffic, Why};
+use reach_hardware::{Access, CacheCounters, Caches, Counters, Mmu, Segment};
 use reach_os::{Costs, Fragmentation, OutOfMemory, Vm};
 use reach_systems::System;
 use std::collections::BTreeMap;
@@ -184,21 +184,26 @@ impl Simulation {
         })
     }
 
-    /// Takes one step of the program.
-    pub fn step(&mut self, step: &Step) -> Result<(), SimulationError> {
+    /// Takes a piece of the program.
+    pub fn take(&mut self, batch: &Batch) -> Result<(), SimulationError> {
+        batch.steps.iter().try_for_each(|step| self.step(&batch.chunk, step))
+    }
+
+    /// Takes one step of `chunk`.
+    pub fn step(&mut self, chunk: &Chunk, step: &Step) -> Result<(), SimulationError> {
         if step.tick {
             let now = self.now();
             if self.system.wake().is_some_and(|wake| wake <= now) {
                 self.ask(|system, vm| system.tick(now, vm))?;
             }
         }
-        for event in &step.events {
+        for (_, event) in &chunk.events[step.events.clone()] {
             self.event(event)?;
         }
-        if step.segment.refs.is_empty() {
+        if step.refs.is_empty() {
             return Ok(());
         }
-        self.run(step)?;
+        self.run(Segment::new(chunk, step.refs.clone()))?;
         self.counts.absorb(&step.counts);
         let millicycles = self.carry + step.counts.instructions * self.millicycles_per_instruction;
         self.carry = millicycles % 1000;
@@ -207,13 +212,13 @@ impl Simulation {
     }
 
     /// The run loop: references until the operating system is needed, again and again.
-    fn run(&mut self, step: &Step) -> Result<(), SimulationError> {
-        let mut cursor = Cursor::default();
+    fn run(&mut self, segment: Segment) -> Result<(), SimulationError> {
+        let mut cursor = segment.begin();
         let (mut last, mut again) = (None, 0);
         loop {
             let running = self.vm.running();
             let running = running.map_err(|source| out_of_memory(&self.machine, &self.system_name, source))?;
-            let why = self.mmu.run(&step.segment, &mut cursor, running.table, self.caches.as_mut());
+            let why = self.mmu.run(segment, &mut cursor, running.table, self.caches.as_mut());
             match why {
                 Why::End => return Ok(()),
                 Why::Fault(fault) => self.ask(|system, vm| system.fault(fault, vm))?,

@@ -230,19 +230,21 @@ fn translations_are_the_page_tables_after_every_step() {
     for program in programs() {
         // Short pieces: what is held is looked at some hundred times.
         let (mut source, mut chunk) = (program.cut(vec![program.len() / 100 + 1]), Chunk::default());
-        let (mut preparer, mut steps) = (Preparer::default(), Vec::new());
+        let (mut preparer, mut batches) = (Preparer::default(), Vec::new());
         while source.fill(&mut chunk).unwrap() {
             let blocks: &BlockTable = source.blocks();
-            preparer.prepare(&mut chunk, blocks, &mut steps);
+            batches.push(preparer.prepare(std::mem::take(&mut chunk), blocks));
         }
-        assert!(steps.len() >= 100);
+        assert!(batches.iter().map(|batch| batch.steps.len()).sum::<usize>() >= 100);
         for system in systems() {
             for (machine, timing) in [(MACHINES[0], TIMINGS[0]), (MACHINES[1], TIMINGS[1]), (MACHINES[2], TIMINGS[0])] {
                 let (machine, system) = (machine::resolve(machine).unwrap(), reach_systems::resolve(system).unwrap());
                 let mut simulation = Simulation::new(&machine, &system, &small(timing)).unwrap();
-                for step in &steps {
-                    simulation.step(step).unwrap();
-                    simulation.check();
+                for batch in &batches {
+                    for step in &batch.steps {
+                        simulation.step(&batch.chunk, step).unwrap();
+                        simulation.check();
+                    }
                 }
             }
         }

@@ -3,12 +3,12 @@
 //!
 //! `gcc` is a compiler run, captured on the first use and then replayed: decoding counts. The synthetic streams are
 //! generated beforehand and run once unmeasured, so that all pages have been touched: only folding and simulation count.
-//! Time is the processor's, not the wall's, and the best of
-//! several rounds is reported, since other work on the computer can only slow a round down.
+//! Time is the processor's, not the wall's, and the best of several rounds is reported, since other work on the
+//! computer can only slow a round down. Names of streams, machines and timings as arguments choose among them.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use reach_core::Chunk;
-use reach_lab::{Conditions, Preparer, Simulation, Step, Timing, machine};
+use reach_lab::{Batch, Conditions, Preparer, Simulation, Timing, machine};
 use reach_trace::file::{Reader, Writer};
 use reach_trace::live::{Live, Options};
 use reach_trace::{Source, synthetic};
@@ -16,38 +16,43 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
+/// References of a synthetic stream.
+const LENGTH: u64 = 4 << 20;
 const MACHINES: [&str; 2] = ["skylake-e3-1240v5", "zenplus-2700x"];
+const TIMINGS: [Timing; 2] = [Timing::Counts, Timing::InOrder];
+/// Names and, for the synthetic ones, specifications.
+const STREAMS: [(&str, Option<&str>); 4] = [
+    ("gcc", None),
+    ("same-page", Some("mix:bytes=1G,new_pages=0%")),
+    ("new-pages-10%", Some("mix:bytes=1G,new_pages=10%")),
+    ("uniform-random", Some("gups:bytes=1G,updates=8M")),
+];
 
-/// A stream by name.
+/// A stream ready to be run.
 enum Stream {
     /// Read from this file in every round.
     Recorded(PathBuf),
-    /// Generated once, from this specification, so many references.
-    Generated(&'static str, u64),
+    /// In memory.
+    Generated(Vec<Batch>),
 }
 
 fn main() -> Result<()> {
     let target = Path::new("target");
     std::fs::create_dir_all(target).context("target/ cannot be made; run this from the repository's root")?;
-    let streams = [
-        ("gcc", gcc(target)),
-        ("same-page", Ok(Stream::Generated("mix:bytes=1G,new_pages=0%", 8 << 20))),
-        ("new-pages-10%", Ok(Stream::Generated("mix:bytes=1G,new_pages=10%", 8 << 20))),
-        ("uniform-random", Ok(Stream::Generated("gups:bytes=1G,updates=8M", 8 << 20))),
-    ];
+    let chosen = Chosen::from_arguments()?;
     let mut rows = std::fs::File::create(target.join("bench.jsonl")).context("target/bench.jsonl cannot be written")?;
     println!("{:16}{:22}{:10}{:>14}", "stream", "machine", "timing", "M references/s");
-    for (name, stream) in streams {
-        let stream = match stream {
+    for (name, specification) in STREAMS.into_iter().filter(|(name, _)| chosen.has(name)) {
+        let stream = match specification.map_or_else(|| gcc(target), generate) {
             Ok(stream) => stream,
             Err(error) => {
                 println!("{name:16}not run: {error:#}");
                 continue;
             }
         };
-        for machine in MACHINES {
-            for timing in [Timing::Counts, Timing::InOrder] {
+        for machine in MACHINES.into_iter().filter(|machine| chosen.has(machine)) {
+            for timing in TIMINGS.into_iter().filter(|timing| chosen.has(timing.name())) {
                 let rate = measure(&stream, machine, timing)?;
                 println!("{name:16}{machine:22}{:10}{rate:>14.1}", timing.name());
                 let row = serde_json::json!({
@@ -58,6 +63,30 @@ fn main() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Names given as arguments; of streams, machines and timings none means all.
+struct Chosen(Vec<String>);
+
+impl Chosen {
+    fn groups() -> [Vec<&'static str>; 3] {
+        [STREAMS.map(|s| s.0).into(), MACHINES.into(), TIMINGS.map(Timing::name).into()]
+    }
+
+    fn from_arguments() -> Result<Chosen> {
+        let names: Vec<String> = std::env::args().skip(1).collect();
+        let known = Chosen::groups().concat();
+        for name in &names {
+            ensure!(known.contains(&name.as_str()), "there is no {name}; there are {}", known.join(", "));
+        }
+        Ok(Chosen(names))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        let group = Chosen::groups().into_iter().find(|group| group.contains(&name)).unwrap_or_default();
+        let mut of_group = self.0.iter().filter(|chosen| group.contains(&chosen.as_str())).peekable();
+        of_group.peek().is_none() || of_group.any(|chosen| chosen == name)
+    }
 }
 
 /// The recorded compiler run; captures it where there is none yet.
@@ -86,23 +115,16 @@ fn measure(stream: &Stream, machine: &str, timing: Timing) -> Result<f64> {
     let machine = machine::resolve(machine)?;
     let system = reach_systems::resolve("base")?;
     let conditions = Conditions { timing, memory: 16 << 30, seed: 1, fragmentation: None, warm: true };
-    let generated = match stream {
-        Stream::Recorded(_) => Vec::new(),
-        Stream::Generated(specification, references) => generate(specification, *references)?,
-    };
-    let mut simulation = Simulation::new(&machine, &system, &conditions)?;
-    if !generated.is_empty() {
-        run(generated.clone(), &mut simulation)?;
+    let fresh = || Simulation::new(&machine, &system, &conditions);
+    let mut simulation = fresh()?;
+    if let Stream::Generated(batches) = stream {
+        batches.iter().try_for_each(|batch| simulation.take(batch))?;
     }
     let mut best = f64::MIN;
     for _ in 0..ROUNDS {
         let (references, elapsed) = match stream {
-            Stream::Recorded(path) => replay(path, &mut Simulation::new(&machine, &system, &conditions)?)?,
-            Stream::Generated(..) => {
-                // The same references again, without the mappings that precede them.
-                let again = generated.iter().map(|step| Step { events: Vec::new(), ..step.clone() });
-                run(again.collect(), &mut simulation)?
-            }
+            Stream::Recorded(path) => replay(path, &mut fresh()?)?,
+            Stream::Generated(batches) => run_again(batches, &mut simulation)?,
         };
         best = best.max(references as f64 / elapsed.as_secs_f64() / 1e6);
     }
@@ -112,37 +134,43 @@ fn measure(stream: &Stream, machine: &str, timing: Timing) -> Result<f64> {
 fn replay(path: &Path, simulation: &mut Simulation) -> Result<(u64, Duration)> {
     let started = processor_time();
     let mut reader = Reader::open(path)?;
-    let (mut chunk, mut preparer, mut steps) = (Chunk::default(), Preparer::default(), Vec::new());
+    let (mut chunk, mut preparer) = (Chunk::default(), Preparer::default());
     let mut references = 0;
     while reader.fill(&mut chunk)? {
-        preparer.prepare(&mut chunk, reader.blocks(), &mut steps);
-        for step in steps.drain(..) {
-            references += step.counts.references();
-            simulation.step(&step)?;
-        }
+        references += chunk.refs.len() as u64;
+        let batch = preparer.prepare(chunk, reader.blocks());
+        simulation.take(&batch)?;
+        chunk = batch.chunk;
     }
     Ok((references, processor_time() - started))
 }
 
-/// Steps whose segments are still to be folded.
-fn generate(specification: &str, references: u64) -> Result<Vec<Step>> {
+fn generate(specification: &str) -> Result<Stream> {
     let mut source = synthetic::parse(specification)?;
-    let (mut chunk, mut preparer, mut steps) = (Chunk::default(), Preparer::default(), Vec::new());
+    let (mut chunk, mut preparer, mut batches) = (Chunk::default(), Preparer::default(), Vec::new());
     let mut made = 0;
-    while made < references && source.fill(&mut chunk)? {
+    while made < LENGTH && source.fill(&mut chunk)? {
         made += chunk.refs.len() as u64;
-        preparer.prepare(&mut chunk, source.blocks(), &mut steps);
+        batches.push(preparer.prepare(std::mem::take(&mut chunk), source.blocks()));
     }
-    Ok(steps)
+    Ok(Stream::Generated(batches))
 }
 
-fn run(mut steps: Vec<Step>, simulation: &mut Simulation) -> Result<(u64, Duration)> {
+/// The same references again, folded again, without the mappings that precede them.
+fn run_again(batches: &[Batch], simulation: &mut Simulation) -> Result<(u64, Duration)> {
+    let mut batches = batches.to_vec();
+    for step in batches.iter_mut().flat_map(|batch| &mut batch.steps) {
+        step.events = 0..0;
+    }
     let started = processor_time();
     let mut references = 0;
-    for step in &mut steps {
-        step.segment.fold();
-        references += step.counts.references();
-        simulation.step(step)?;
+    for batch in &mut batches {
+        let chunk = &mut batch.chunk;
+        references += chunk.refs.len() as u64;
+        chunk.entries.clear();
+        chunk.folded = 0;
+        chunk.fold();
+        simulation.take(batch)?;
     }
     Ok((references, processor_time() - started))
 }

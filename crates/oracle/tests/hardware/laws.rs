@@ -7,9 +7,9 @@ use crate::program::steps;
 use crate::system::{Edit, Memory};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use reach_core::{Asid, PageShift, Pfn, Pte, Random, Ref, Shootdown, VirtAddr, Vpn, Why};
+use reach_core::{Asid, Chunk, PageShift, Pfn, Pte, Random, Ref, Shootdown, VirtAddr, Vpn, Why};
 use reach_hardware::config::{Machine, Replacement, Serves, Tlb};
-use reach_hardware::{Caches, Cursor, Mmu, Segment};
+use reach_hardware::{Caches, Mmu, Segment};
 
 /// Memory whose first process has the first `pages` base pages mapped.
 fn mapped(machine: &Machine, pages: u64) -> Memory {
@@ -21,14 +21,15 @@ fn mapped(machine: &Machine, pages: u64) -> Memory {
 }
 
 fn load(mmu: &mut Mmu, page: u64, memory: &mut Memory) {
-    let segment = Segment::new(vec![Ref::load(VirtAddr(page << 12))]);
-    assert_eq!(mmu.run(&segment, &mut Cursor::default(), memory.table(Asid(0)), None), Why::End);
+    let chunk = Chunk::from(vec![Ref::load(VirtAddr(page << 12))]);
+    let segment = Segment::whole(&chunk);
+    assert_eq!(mmu.run(segment, &mut segment.begin(), memory.table(Asid(0)), None), Why::End);
 }
 
 proptest! {
     #![proptest_config(cases(500))]
 
-    /// Where a program is cut into segments changes nothing, though folding begins anew after each cut.
+    /// Where a program is cut into segments changes nothing, though folding goes on across the cuts.
     #[test]
     fn cuts_never_change_a_result(machine in machine(), cached: bool, seed: u64, steps in steps(300)) {
         let setup = Setup { machine, perfect: false, cached, seed };
@@ -154,18 +155,19 @@ fn perfect_units_see_ageing() {
     assert!(Mmu::new(&machine, true, 0).folds());
     let refs =
         vec![Ref::load(VirtAddr(0)), Ref::load(VirtAddr(8)), Ref::fetch(VirtAddr(0x1000), 1), Ref::load(VirtAddr(16))];
-    let segment = Segment::new(refs);
+    let chunk = Chunk::from(refs);
+    let segment = Segment::whole(&chunk);
     for caches in [None, Some(Caches::new(&machine, 0))] {
         let mut caches = caches;
         let mut memory = mapped(&machine, 2);
         let mut mmu = Mmu::new(&machine, true, 0);
-        let mut cursor = Cursor::default();
-        let why = mmu.run(&segment, &mut cursor, memory.table(Asid(0)), caches.as_mut());
+        let mut cursor = segment.begin();
+        let why = mmu.run(segment, &mut cursor, memory.table(Asid(0)), caches.as_mut());
         assert!(matches!(why, Why::Fault(_)) && cursor.position() == 2);
         assert!(memory.table(Asid(0)).lookup(Vpn(0)).unwrap().accessed());
         memory.edit(Edit::Change(Asid(0), Vpn(0), Pte::ACCESSED, 0));
         memory.edit(Edit::Change(Asid(0), Vpn(1), 0, Pte::EXECUTABLE));
-        assert_eq!(mmu.run(&segment, &mut cursor, memory.table(Asid(0)), caches.as_mut()), Why::End);
+        assert_eq!(mmu.run(segment, &mut cursor, memory.table(Asid(0)), caches.as_mut()), Why::End);
         assert!(memory.table(Asid(0)).lookup(Vpn(0)).unwrap().accessed());
     }
 }

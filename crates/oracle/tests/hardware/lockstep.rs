@@ -2,9 +2,10 @@
 
 use crate::program::{PROCESSES, Placer, Step};
 use crate::system::{Edit, Memory, System};
-use reach_core::{Asid, Label, Ledger, PageTable, Pte, Ref, Vpn, Why};
+use reach_core::{Asid, Chunk, Label, Ledger, PageTable, Pte, Ref, Vpn, Why};
 use reach_hardware::config::Machine;
-use reach_hardware::{Access, CacheCounters, Caches, Counters, Cursor, Mmu, Segment};
+use reach_hardware::{Access, CacheCounters, Caches, Counters, Mmu, Segment};
+use std::ops::Range;
 
 /// What is drawn once for a comparison.
 #[derive(Clone, Debug)]
@@ -130,27 +131,32 @@ impl Lockstep {
         }
     }
 
-    /// Runs a program. `cuts`: whether its plain cuts are heeded.
+    /// Runs a program, which is one chunk. `cuts`: whether its plain cuts are heeded.
     pub fn run(&mut self, machine: &Machine, steps: &[Step], cuts: bool) {
         let mut placer = Placer::new(machine);
-        let mut refs = Vec::new();
+        let refs = steps.iter().filter_map(|step| placer.reference(step)).collect::<Vec<Ref>>();
+        let chunk = Chunk::from(refs);
+        let (mut start, mut at) = (0, 0);
         for step in steps {
-            match (step, placer.reference(step)) {
-                (_, Some(r)) => refs.push(r),
-                (Step::Cut, _) if !cuts => {}
-                (Step::Switch(process), _) => {
-                    self.segment(std::mem::take(&mut refs));
-                    self.switch(Asid(*process));
+            match step {
+                Step::To(..) | Step::Again(..) => {
+                    at += 1;
+                    continue;
                 }
-                (Step::Meddle, _) => {
-                    self.segment(std::mem::take(&mut refs));
+                Step::Cut if !cuts => continue,
+                Step::Cut | Step::Switch(_) | Step::Meddle => self.segment(&chunk, start..at),
+            }
+            start = at;
+            match step {
+                Step::Switch(process) => self.switch(Asid(*process)),
+                Step::Meddle => {
                     let edits = self.system.meddle(&self.slow.memory);
                     self.edit(&edits);
                 }
-                _ => self.segment(std::mem::take(&mut refs)),
+                _ => {}
             }
         }
-        self.segment(refs);
+        self.segment(&chunk, start..at);
         self.check_tables();
     }
 
@@ -168,20 +174,21 @@ impl Lockstep {
     }
 
     /// Runs references to their end, with the operating system's help.
-    fn segment(&mut self, refs: Vec<Ref>) {
-        let segment = Segment::new(refs);
-        let mut cursors = [Cursor::default(); 2];
-        let mut done = 0;
+    fn segment(&mut self, chunk: &Chunk, range: Range<usize>) {
+        let segment = Segment::new(chunk, range.clone());
+        let refs = &chunk.refs[..range.end];
+        let mut cursors = [segment.begin(); 2];
+        let mut done = range.start;
         loop {
             let Slow { machine, caches, memory } = &mut self.slow;
-            let (why, consumed) = machine.run(&segment.refs[done..], memory.table(self.asid), caches.as_mut());
+            let (why, consumed) = machine.run(&refs[done..], memory.table(self.asid), caches.as_mut());
             done += consumed;
             self.stops += 1;
-            let at = (self.stops, done, segment.refs.get(done), why);
+            let at = (self.stops, done, refs.get(done), why);
             let expected = self.slow.view();
             for (fast, cursor) in self.fast.iter_mut().zip(&mut cursors) {
                 let Fast { mmu, caches, memory } = fast;
-                let got = mmu.run(&segment, cursor, memory.table(self.asid), caches.as_mut());
+                let got = mmu.run(segment, cursor, memory.table(self.asid), caches.as_mut());
                 let folds = mmu.folds();
                 assert_eq!((got, cursor.position()), (why, done), "folds: {folds}, at {at:?}");
                 assert_eq!(fast.view(), expected, "folds: {folds}, at {at:?}");

@@ -2,9 +2,9 @@
 
 use crate::machines::{plain_machine, plain_tlb};
 use crate::system::{Edit, Memory};
-use reach_core::{Asid, Kind, Layout, PageShift, Pfn, Pte, Ref, Shootdown, VirtAddr, Vpn, Why};
+use reach_core::{Asid, Chunk, Kind, Layout, PageShift, Pfn, Pte, Ref, Shootdown, VirtAddr, Vpn, Why};
 use reach_hardware::config::{Machine, Replacement, Serves, Tlb, WalkCache, Walker};
-use reach_hardware::{Cursor, Mmu, Segment};
+use reach_hardware::{Mmu, Segment};
 
 const POLICIES: [Replacement; 4] = [Replacement::Lru, Replacement::TreePlru, Replacement::Nru, Replacement::Random];
 
@@ -53,10 +53,11 @@ impl World {
                 return;
             }
         };
-        let segment = Segment::new(vec![Ref::data(kind, VirtAddr(page << 12), 3, 0)]);
+        let chunk = Chunk::from(vec![Ref::data(kind, VirtAddr(page << 12), 3, 0)]);
+        let segment = Segment::whole(&chunk);
         let [memory, twins] = &mut self.memory;
-        let why = self.mmu.run(&segment, &mut Cursor::default(), memory.table(Asid(0)), None);
-        assert_eq!((why, 1), self.twin.run(&segment.refs, twins.table(Asid(0)), None));
+        let why = self.mmu.run(segment, &mut segment.begin(), memory.table(Asid(0)), None);
+        assert_eq!((why, 1), self.twin.run(&chunk.refs, twins.table(Asid(0)), None));
     }
 
     fn agrees(&self) -> bool {
@@ -130,13 +131,14 @@ enum Answer {
 
 /// Runs references on empty memory, where folding may skip some, and compares with the twin at every fault.
 fn fold_with_faults(machine: &Machine, refs: &[Ref], answer: Answer) {
-    let segment = Segment::new(refs.to_vec());
+    let chunk = Chunk::from(refs.to_vec());
+    let segment = Segment::whole(&chunk);
     let mut mmu = Mmu::new(machine, false, 0);
     let mut twin = reach_oracle::Machine::new(machine, false, 0);
     let [mut memory, mut twins] = [(); 2].map(|()| Memory::new(&machine.layout, 1));
-    let (mut cursor, mut done) = (Cursor::default(), 0);
+    let (mut cursor, mut done) = (segment.begin(), 0);
     for _ in 0..100 {
-        let why = mmu.run(&segment, &mut cursor, memory.table(Asid(0)), None);
+        let why = mmu.run(segment, &mut cursor, memory.table(Asid(0)), None);
         let (expected, consumed) = twin.run(&refs[done..], twins.table(Asid(0)), None);
         done += consumed;
         assert_eq!((why, cursor.position(), mmu.counters), (expected, done, twin.counters), "{refs:?} {answer:?}");

@@ -5,6 +5,7 @@ use super::expand::{COPY, Expanded, MAX_PATH_REFS};
 use super::layout::{BLOCKS, CONTROL, EVENTS, FAR_BYTES, FORMS, NEAR_BYTES, SEQUENCE, STREAMS, SegmentHeader};
 use super::predict::{FARTHEST, NEAR};
 use super::{blocks, events};
+use reach_core::fold::{Folder, Kept, UNIT};
 use reach_core::{BlockTable, Chunk, Event, Ref};
 use std::collections::VecDeque;
 use std::io;
@@ -13,11 +14,12 @@ use std::io;
 /// rotation puts an address and the upper bits of its reference in their places.
 #[derive(Clone, Copy)]
 struct History {
-    ring: [u64; FARTHEST + 1],
+    /// The second half stays zero: there lies the base of slots that have none.
+    ring: [u64; 2 * (FARTHEST + 1)],
     next: usize,
 }
 
-const NO_HISTORY: History = History { ring: [0; FARTHEST + 1], next: 0 };
+const NO_HISTORY: History = History { ring: [0; 2 * (FARTHEST + 1)], next: 0 };
 
 /// Holds one segment and gives out its references from front to back.
 pub(super) struct SegmentDecoder {
@@ -148,40 +150,62 @@ impl SegmentDecoder {
         let mut escapes =
             Escapes { near: &self.raw[NEAR_BYTES][self.near..], far: &self.raw[FAR_BYTES][self.far..], lacking: false };
         let History { mut ring, mut next } = self.history;
-        let Expanded { paths, templates, blocks, entries, slots } = &mut self.expanded;
+        let Expanded { paths, templates, blocks, entries, slots, turns } = &mut self.expanded;
         let (mut read, mut executed) = (0, 0);
+        // Folded on the way: of fetches the pages are known beforehand, of data the sides need not be told apart.
+        let mut folder = Folder::default();
+        let Chunk { refs, fetched, entries: kept, .. } = chunk;
+        // Two pages for each reference, of the path that is executed last too.
+        let mut kept = Kept::new(kept, 2 * (left.min(want) + MAX_PATH_REFS) + 2);
         for number in sequence.chunks_exact(2) {
-            if chunk.refs.len() >= want {
+            if refs.len() >= want {
                 break;
             }
             executed += 1;
             let number = u16::from_le_bytes([number[0], number[1]]);
             let path = paths.get(number as usize).ok_or(Bad("a form that is not defined"))?;
-            copy(&mut chunk.fetched, &blocks[path.block as usize..], path.fetches as usize);
-            let (start, data) = (chunk.refs.len(), path.data as usize);
-            copy(&mut chunk.refs, &templates[path.template as usize..], path.refs as usize);
-            let out = &mut chunk.refs[start..];
+            copy(fetched, &blocks[path.block as usize..], path.fetches as usize);
+            let (start, data) = (refs.len(), path.data as usize);
+            copy(refs, &templates[path.template as usize..], path.refs as usize);
+            let out = &mut refs[start..];
             let codes = control.get(read..read + data).ok_or(MISMATCH)?;
             let entries = &entries[path.entry as usize..][..data];
-            for (i, (entry, &code)) in entries.iter().zip(codes).enumerate() {
-                let now = next.wrapping_add(i);
-                let slot = &mut slots[entry.slot as usize];
-                let ago = ring[now.wrapping_sub(slot.back as usize) & FARTHEST];
-                let base = std::hint::select_unpredictable(slot.back == 0, 0, ago);
-                let change = code as i8;
-                let step = if change > NEAR as i8 {
-                    slot.step.wrapping_add((change as u64) << 16)
-                } else {
-                    escapes.step(change, base, slot.step)
-                };
-                slot.step = step;
-                let addr = base.wrapping_add(step);
-                ring[now & FARTHEST] = addr;
-                out[entry.place as usize] = Ref((addr | slot.upper as u64).rotate_right(16));
+            let mut turns = turns[path.turn as usize..][..path.turns as usize].iter();
+            let mut done = 0;
+            loop {
+                let turn = turns.next();
+                let until = turn.map_or(data, |turn| turn.data as usize);
+                let stretch = entries[done..until].iter().zip(&codes[done..until]);
+                for (i, (entry, &code)) in (done..).zip(stretch) {
+                    let now = next.wrapping_add(i);
+                    let slot = &mut slots[entry.slot as usize];
+                    let base = ring[now.wrapping_sub(slot.back as usize) & FARTHEST | slot.none as usize];
+                    let change = code as i8;
+                    let step = if change > NEAR as i8 {
+                        slot.step.wrapping_add((change as u64) << 16)
+                    } else {
+                        escapes.step(change, base, slot.step)
+                    };
+                    slot.step = step;
+                    let addr = base.wrapping_add(step);
+                    ring[now & FARTHEST] = addr;
+                    out[entry.place as usize] = Ref((addr | slot.upper as u64).rotate_right(16));
+                    let (at, kind) = (start + entry.place as usize, slot.upper as u64 & 3);
+                    let page = addr >> (16 + UNIT);
+                    folder.data(at, page, kind, &mut kept);
+                    if (addr >> 16) as u16 & PAGE_MASK > slot.last {
+                        folder.data(at, page + 1, kind, &mut kept);
+                    }
+                }
+                let Some(turn) = turn else { break };
+                folder.fetch(start + turn.place as usize, turn.page, &mut kept);
+                done = until;
             }
             next = next.wrapping_add(data);
             read += data;
         }
+        drop(kept);
+        chunk.folded = chunk.refs.len();
         if escapes.lacking || chunk.refs.len() > left {
             return Err(MISMATCH);
         }
@@ -229,5 +253,8 @@ impl Escapes<'_> {
         step
     }
 }
+
+/// Where in its page an address lies.
+const PAGE_MASK: u16 = (1 << UNIT) - 1;
 
 const MISMATCH: Bad = Bad("a segment whose streams do not match its counts");

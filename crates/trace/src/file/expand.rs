@@ -3,10 +3,11 @@
 use super::Bad;
 use super::bytes::Cursor;
 use super::layout::{MAX_FORM_DATA, MAX_PATH_FORMS, SegmentHeader};
-use super::predict::FARTHEST;
+use super::predict::{FARTHEST, REPEAT};
+use reach_core::fold::UNIT;
 use reach_core::{BlockId, BlockTable, Ref};
 
-/// What a form or path executes as: a piece of each of the lists `templates`, `blocks` and `entries`.
+/// What a form or path executes as: a piece of each of the lists `templates`, `blocks`, `entries` and `turns`.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Path {
     pub template: u32,
@@ -14,6 +15,18 @@ pub(super) struct Path {
     pub block: u32,
     pub fetches: u32,
     pub entry: u32,
+    pub data: u32,
+    pub turn: u32,
+    pub turns: u32,
+}
+
+/// Where a path's fetches come to another page, as folding sees it ([`reach_core::fold`]).
+#[derive(Clone, Copy)]
+pub(super) struct Turn {
+    pub page: u64,
+    /// The fetch's place among the path's references.
+    pub place: u32,
+    /// Data references before it.
     pub data: u32,
 }
 
@@ -29,11 +42,18 @@ pub(super) struct Entry {
 pub(super) struct Slot {
     /// Distance from the base, as last seen, shifted left by 16 bits.
     pub step: u64,
-    /// The predictor: how many data references ago the base was, 0 where the base is zero.
-    pub back: u16,
+    /// The predictor: how many data references ago the base was.
+    pub back: u8,
+    /// [`NO_BASE`] where the base is zero, or 0.
+    pub none: u8,
     /// Kind, size and instruction index of the reference: the upper bits of the `Ref`.
     pub upper: u16,
+    /// The last place in a page, in bytes, from which such a reference does not reach into the next.
+    pub last: u16,
 }
+
+/// Added to an index in the ring of addresses, this gives one where it is always zero.
+const NO_BASE: u8 = FARTHEST as u8 + 1;
 
 /// Fetches and blocks are copied by so many at once, so that the processor need not guess how many copies it takes.
 pub(super) const COPY: usize = 8;
@@ -50,6 +70,7 @@ pub(super) struct Expanded {
     pub blocks: Vec<BlockId>,
     pub entries: Vec<Entry>,
     pub slots: Vec<Slot>,
+    pub turns: Vec<Turn>,
 }
 
 impl Expanded {
@@ -59,6 +80,7 @@ impl Expanded {
         self.blocks.clear();
         self.entries.clear();
         self.slots.clear();
+        self.turns.clear();
     }
 
     /// Reads the definitions of forms and paths.
@@ -87,7 +109,9 @@ impl Expanded {
                 let place = self.templates.len() as u32 - path.template;
                 self.entries.push(Entry { slot: self.slots.len() as u32, place });
                 self.templates.push(Ref(0));
-                self.slots.push(Slot { step: 0, back: predictor as u16, upper });
+                let size = 1 << (upper >> 2 & 7);
+                let none = if predictor == REPEAT { NO_BASE } else { 0 };
+                self.slots.push(Slot { step: 0, back: predictor, none, upper, last: PAGE - size });
             }
             self.end_path(path);
         }
@@ -123,16 +147,38 @@ impl Expanded {
             template: self.templates.len() as u32,
             block: self.blocks.len() as u32,
             entry: self.entries.len() as u32,
+            turn: self.turns.len() as u32,
             ..Path::default()
         }
     }
 
     fn end_path(&mut self, path: Path) {
+        let refs = &self.templates[path.template as usize..];
+        let mut data = 0;
+        let mut on = None;
+        for (place, fetch) in refs.iter().enumerate() {
+            // Data has no address yet, but it has a place.
+            if self.entries.get(path.entry as usize + data).is_some_and(|entry| entry.place as usize == place) {
+                data += 1;
+                continue;
+            }
+            let first = fetch.addr().0;
+            for page in first >> UNIT..=(first + fetch.len().max(1) - 1) >> UNIT {
+                if on != Some(page) {
+                    self.turns.push(Turn { page, place: place as u32, data: data as u32 });
+                    on = Some(page);
+                }
+            }
+        }
         self.paths.push(Path {
-            refs: self.templates.len() as u32 - path.template,
+            refs: refs.len() as u32,
             fetches: self.blocks.len() as u32 - path.block,
             data: self.entries.len() as u32 - path.entry,
+            turns: self.turns.len() as u32 - path.turn,
             ..path
         });
     }
 }
+
+/// Bytes of the pages that folding knows.
+const PAGE: u16 = 1 << UNIT;

@@ -105,7 +105,7 @@ fn cut(program: &Chunk, cuts: &[usize]) -> Vec<Chunk> {
         while let Some((at, event)) = events.next_if(|(at, _)| last || (*at as usize) < pair[1]) {
             mine.push((at - pair[0] as u32, event.clone()));
         }
-        chunks.push(Chunk { refs, fetched, events: mine });
+        chunks.push(Chunk { refs, fetched, events: mine, ..Chunk::default() });
     }
     chunks
 }
@@ -338,7 +338,7 @@ fn chunks_that_break_the_laws_are_refused() {
     let (_, table) = loops(10, 9);
     let fetch = table.get(BlockId(0)).fetch();
     let span = Span { start: VirtAddr(u64::MAX), len: 2 };
-    let chunk = |refs: Vec<Ref>, fetched: Vec<BlockId>, events| Chunk { refs, fetched, events };
+    let chunk = |refs: Vec<Ref>, fetched: Vec<BlockId>, events| Chunk { refs, fetched, events, ..Chunk::default() };
     let wrong = [
         chunk(vec![fetch], vec![], vec![]),
         chunk(vec![], vec![BlockId(0)], vec![]),

@@ -1,0 +1,205 @@
+//! Folding: a run of references that stay on their page is looked up once.
+//!
+//! Fetches and data run side by side, each on a page of its own. A reference may be left out when its side is still on
+//! the same page and that page has already been looked up by a reference of the same kind in this run: whatever the
+//! TLBs, it would hit the most recently used entry of its set and change nothing. That holds as long as nothing is
+//! invalidated in the run and fetches share no first-level array with data (the memory-management unit sees to both);
+//! it holds for every page size from 4 KB up, so one folding serves all machines.
+
+use crate::{Kind, Ref};
+
+/// The smallest page of any machine, and so the unit of folding, as a shift.
+pub const UNIT: u32 = 12;
+
+/// One reference that folding keeps: bits 0–36 the number of its 4 KB page, 37–38 the kind, 39–63 where in its chunk it
+/// stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Entry(u64);
+
+const KIND_AT: u32 = 37;
+const AT: u32 = 39;
+const PAGE_MASK: u64 = (1 << KIND_AT) - 1;
+
+impl Entry {
+    /// The most references that entries can tell apart.
+    pub const MOST: usize = 1 << (64 - AT);
+
+    #[inline(always)]
+    fn new(page: u64, kind: Kind, at: usize) -> Entry {
+        Entry(page | (kind as u64) << KIND_AT | (at as u64) << AT)
+    }
+
+    /// The 4 KB page.
+    #[inline(always)]
+    pub const fn page(self) -> u64 {
+        self.0 & PAGE_MASK
+    }
+
+    /// Fetch, load or store.
+    #[inline(always)]
+    pub const fn kind(self) -> Kind {
+        match self.0 >> KIND_AT & 3 {
+            0 => Kind::Fetch,
+            1 => Kind::Load,
+            _ => Kind::Store,
+        }
+    }
+
+    /// Page and kind together, without the place: bits 0–38.
+    #[inline(always)]
+    pub const fn what(self) -> u64 {
+        self.0 & ((1 << AT) - 1)
+    }
+
+    /// The reference's index in its chunk.
+    #[inline(always)]
+    pub const fn at(self) -> usize {
+        (self.0 >> AT) as usize
+    }
+}
+
+/// Decides what is kept.
+///
+/// The state of the data side is the page it is on, and above it, where an entry has its kind, a bit for having been
+/// loaded and one for having been stored to in this run. The code side's is its page.
+#[derive(Clone, Copy, Debug)]
+pub struct Folder {
+    code: u64,
+    data: u64,
+}
+
+impl Default for Folder {
+    /// Nothing is known: the first reference of each side is kept.
+    fn default() -> Folder {
+        Folder { code: !0, data: PAGE_MASK }
+    }
+}
+
+impl Folder {
+    /// A fetch from `page`.
+    #[inline(always)]
+    pub fn fetch(&mut self, at: usize, page: u64, kept: &mut Kept) {
+        kept.push(Entry::new(page, Kind::Fetch, at), self.code != page);
+        self.code = page;
+    }
+
+    /// A load (`kind` 1) or store (2) of `page`.
+    #[inline(always)]
+    pub fn data(&mut self, at: usize, page: u64, kind: u64, kept: &mut Kept) {
+        let fresh = page | kind << KIND_AT;
+        let next = std::hint::select_unpredictable(on_one_page(self.data, fresh), self.data | fresh, fresh);
+        kept.push(Entry(fresh | (at as u64) << AT), next != self.data);
+        self.data = next;
+    }
+
+    /// Any reference, both its pages where it crosses from one to the next.
+    #[inline(always)]
+    fn take(&mut self, at: usize, r: Ref, kept: &mut Kept) {
+        // What comes is not to be guessed: both sides are computed and one is chosen.
+        let kind = r.0 >> 48 & 3;
+        let fetch = kind == 0;
+        let beyond = std::hint::select_unpredictable(fetch, r.len().saturating_sub(1), r.size() - 1);
+        let (first, last) = (r.addr().0 >> UNIT, (r.addr().0 + beyond) >> UNIT);
+        let here = std::hint::select_unpredictable(fetch, self.code, self.data);
+        let fresh = first | kind << KIND_AT;
+        let next = std::hint::select_unpredictable(on_one_page(here, fresh), here | fresh, fresh);
+        self.code = std::hint::select_unpredictable(fetch, next, self.code);
+        self.data = std::hint::select_unpredictable(fetch, self.data, next);
+        kept.push(Entry(fresh | (at as u64) << AT), next != here);
+        if last != first {
+            if fetch { self.fetch(at, last, kept) } else { self.data(at, last, kind, kept) }
+        }
+    }
+}
+
+/// Whether two states are on the same page, whatever was done there.
+#[inline(always)]
+fn on_one_page(a: u64, b: u64) -> bool {
+    (a ^ b) << (64 - KIND_AT) == 0
+}
+
+/// Room for what is kept: every entry is written, and only then is it decided whether it stays.
+pub struct Kept<'a> {
+    entries: &'a mut Vec<Entry>,
+    /// How many are kept in `entries`, whose own length lags behind.
+    len: usize,
+    /// Where the room begins.
+    room: *mut Entry,
+    end: usize,
+}
+
+impl<'a> Kept<'a> {
+    /// Goes on behind `entries`, with room for `most` more.
+    pub fn new(entries: &'a mut Vec<Entry>, most: usize) -> Kept<'a> {
+        entries.reserve(most);
+        Kept { len: entries.len(), end: entries.capacity(), room: entries.as_mut_ptr(), entries }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, entry: Entry, keep: bool) {
+        assert!(self.len < self.end, "more entries than announced");
+        // SAFETY: `len` lies within the capacity of `entries`, which nobody else can change meanwhile.
+        unsafe { self.room.add(self.len).write(entry) };
+        self.len += usize::from(keep);
+    }
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        // SAFETY: as many entries have been written, within the capacity.
+        unsafe { self.entries.set_len(self.len) };
+    }
+}
+
+/// Folds `refs`, which are numbered from `at` on, and appends what is kept.
+pub(crate) fn fold(refs: &[Ref], at: usize, entries: &mut Vec<Entry>) {
+    let mut folder = Folder::default();
+    // A block of references at a time, so that room is asked for seldom: two pages each.
+    const BLOCK: usize = 1024;
+    for (block, at) in refs.chunks(BLOCK).zip((at..).step_by(BLOCK)) {
+        let mut kept = Kept::new(entries, 2 * BLOCK + 1);
+        for (i, &r) in block.iter().enumerate() {
+            folder.take(at + i, r, &mut kept);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Chunk, VirtAddr};
+    use Kind::*;
+
+    fn folded(refs: &[Ref]) -> Vec<(u64, Kind, usize)> {
+        let mut chunk = Chunk { refs: refs.to_vec(), ..Chunk::default() };
+        chunk.fold();
+        chunk.entries.iter().map(|e| (e.page(), e.kind(), e.at())).collect()
+    }
+
+    #[test]
+    fn sides_fold_apart_and_kinds_are_kept() {
+        let fetch = |a| Ref::fetch(VirtAddr(a), 16);
+        let load = |a| Ref::load(VirtAddr(a));
+        let store = |a| Ref::store(VirtAddr(a));
+        let refs = [
+            fetch(0x1000),
+            load(0x5000),
+            fetch(0x1010),
+            load(0x5008),
+            store(0x5010),
+            load(0x5018),
+            store(0x5020),
+            load(0x6000),
+            load(0x5000),
+        ];
+        let kept = [(1, Fetch, 0), (5, Load, 1), (5, Store, 4), (6, Load, 7), (5, Load, 8)];
+        assert_eq!(folded(&refs), kept);
+    }
+
+    #[test]
+    fn crossing_references_are_kept_twice() {
+        let refs = [Ref::fetch(VirtAddr(0x1ff8), 16), Ref::load(VirtAddr(0x2ffc))];
+        assert_eq!(folded(&refs), [(1, Fetch, 0), (2, Fetch, 0), (2, Load, 1), (3, Load, 1)]);
+    }
+}
