@@ -160,6 +160,7 @@ impl Rows<'_> {
         self.count("promotions", "count", os.promotions);
         self.count("demotions", "count", os.demotions);
         self.count("reservations", "count", os.reservations);
+        self.count("reservations_wanted", "count", os.reservations_wanted);
         self.count("preemptions", "count", os.preemptions);
         self.count("superpage_fallbacks", "count", os.superpage_fallbacks);
         for (size, gauge) in sizes.iter().skip(1).zip(&os.superpages) {
@@ -173,6 +174,7 @@ impl Rows<'_> {
         self.count("shootdowns", "count", os.shootdowns);
         if let Some(paging) = &os.paging {
             self.count("paging.out", "pages", paging.out);
+            self.count("paging.unchanged", "pages", paging.unchanged);
             self.count("paging.swapped_in", "pages", paging.swapped_in);
             self.count("paging.cached", "pages", paging.cached);
             self.count("paging.reactivated", "pages", paging.reactivated);

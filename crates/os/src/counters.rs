@@ -77,6 +77,8 @@ pub struct Counters {
     pub promotions: u64,
     /// Larger pages broken into smaller ones.
     pub demotions: u64,
+    /// Pages for which a reservation was wanted.
+    pub reservations_wanted: u64,
     /// Reservations made.
     pub reservations: u64,
     /// Reservations broken.

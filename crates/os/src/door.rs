@@ -42,6 +42,7 @@ impl Vm {
     pub fn unmap(&mut self, asid: Asid, vpn: Vpn, pages: u64, label: Label) -> Result<(), OutOfMemory> {
         self.cut(asid, vpn, label)?;
         self.cut(asid, vpn + pages, label)?;
+        self.take_apart(asid, vpn, pages, label)?;
         let mut entries = self.at(asid).table.pages(vpn, pages);
         entries.retain(|entry| entry.vpn >= vpn && self.extent(entry).1 <= vpn.0 + pages);
         for entry in &entries {

@@ -116,6 +116,9 @@ impl Vm {
         self.charge_fault(asid, FaultKind::File, page.read_in);
         let pte = self.entry(page.pfn, base, view.protection, writable_at_once(&region) || store);
         let pte = self.touched(pte, fault.kind);
+        if store {
+            self.note_written(page.pfn);
+        }
         self.map(asid, fault.vpn, pte, Label::Fault)?;
         if !store {
             self.fault_around(asid, fault.vpn, &view)?;
@@ -150,7 +153,7 @@ impl Vm {
             if !mine || index >= object_end || process.table.find(at).is_some() || self.in_swap(asid, at) {
                 continue;
             }
-            if let Some(pfn) = self.cached(region.object, index)? {
+            if let Some(pfn) = self.cached(region.object, index, Label::Fault)? {
                 let pte = self.watch(self.entry(pfn, base, view.protection, writable_at_once(region)));
                 self.map(asid, at, pte, Label::Fault)?;
                 mapped += 1;
@@ -180,7 +183,9 @@ impl Vm {
         }
         if view.region.shared {
             self.charge_fault(asid, FaultKind::WriteNotify, false);
-            return self.protect(asid, fault.vpn, 1, Label::Fault, Vm::stored);
+            self.note_written(entry.pte.pfn() + (fault.vpn - entry.vpn));
+            let (first, pages) = if self.partly_dirty() { (entry.vpn, pages) } else { (fault.vpn, 1) };
+            return self.protect(asid, first, pages, Label::Fault, Vm::stored);
         }
         self.charge_fault(asid, FaultKind::Cow, false);
         if self.sole_owner(entry.pte.pfn(), pages) {

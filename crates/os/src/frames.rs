@@ -35,6 +35,9 @@ pub struct Frame {
     pub cached: bool,
     /// Its page was written through a translation that is gone. Known only where pages are paged out.
     pub dirty: bool,
+    /// A store to it was seen since it was read in. Known only where digests are kept; of a superpage's pages it is
+    /// the first that is stored to.
+    pub written: bool,
     /// How many translations of base pages point to it; a superpage counts once for each frame that it covers.
     pub maps: u32,
     /// The object that it holds a page of, for anonymous and file frames.
@@ -254,7 +257,8 @@ impl Frames {
 
     /// What `pfn` holds is on the disk as it is.
     pub(crate) fn clean(&mut self, pfn: Pfn) {
-        self.get_mut(pfn).dirty = false;
+        let frame = self.get_mut(pfn);
+        (frame.dirty, frame.written) = (false, false);
     }
 
     /// `pfn` stays in use but belongs to no object any more.

@@ -13,13 +13,13 @@ pub(crate) struct Cached {
 
 impl Vm {
     /// Page `index` of `object`, if it counts as resident. A warm cache holds every page of every file.
-    pub(crate) fn cached(&mut self, object: ObjectId, index: u64) -> Result<Option<Pfn>, OutOfMemory> {
+    pub(crate) fn cached(&mut self, object: ObjectId, index: u64, label: Label) -> Result<Option<Pfn>, OutOfMemory> {
         if let Some(pfn) = self.resident(object, index) {
             return Ok(Some(pfn));
         }
         let file = matches!(self.objects.get(object).kind, ObjectKind::File(_));
         if file && self.options().warm {
-            self.fill_window(object, index)?;
+            self.fill_window(object, index, label)?;
             return Ok(self.resident(object, index));
         }
         Ok(None)
@@ -40,7 +40,7 @@ impl Vm {
     pub(crate) fn cache_page(&mut self, region: &Region, vpn: Vpn, label: Label) -> Result<Cached, OutOfMemory> {
         let (object, index) = (region.object, region.index(vpn, self.base()));
         self.frames.align(object, index, vpn.0);
-        if let Some(pfn) = self.cached(object, index)? {
+        if let Some(pfn) = self.cached(object, index, label)? {
             return Ok(Cached { pfn, read_in: false });
         }
         if !matches!(self.objects.get(object).kind, ObjectKind::File(_)) {
@@ -56,7 +56,7 @@ impl Vm {
             self.pin(Some(pfn));
             return Ok(Cached { pfn, read_in: swapped });
         }
-        let pages = self.fill_window(object, index)?;
+        let pages = self.fill_window(object, index, label)?;
         let bytes = pages << self.base().0;
         self.counters.bytes_read_in += bytes;
         let costs = &self.options().costs;
@@ -68,7 +68,7 @@ impl Vm {
 
     /// Gives frames to all pages of the aligned read-in window around `index` that have none, up to the end of the
     /// file; contiguous ones where that is possible, as large folios are. Returns how many.
-    fn fill_window(&mut self, object: ObjectId, index: u64) -> Result<u64, OutOfMemory> {
+    fn fill_window(&mut self, object: ObjectId, index: u64, label: Label) -> Result<u64, OutOfMemory> {
         let base = self.base();
         let window = (self.options().read_in >> base.0).max(1);
         let first = index & !(window - 1);
@@ -88,6 +88,7 @@ impl Vm {
         }
         for &index in &absent {
             let pfn = self.page_frame(FrameKind::File, object, index, None)?;
+            self.hash_page(label);
             self.enter(object, index, pfn);
         }
         Ok(absent.len() as u64)
@@ -131,21 +132,6 @@ impl Vm {
         for (object, index) in self.frames.take_dropped() {
             if self.objects.lives(object) {
                 self.objects.get_mut(object).pages.remove(&index);
-            }
-        }
-    }
-
-    /// If nobody maps this file any more: its clean pages become inactive, where the page daemon wants that.
-    pub(crate) fn last_close(&mut self, id: ObjectId) {
-        let object = self.objects.get(id);
-        let wanted = self.pager.as_ref().is_some_and(|pager| pager.how.last_close);
-        if !wanted || object.mapped > 0 || !matches!(object.kind, ObjectKind::File(_)) {
-            return;
-        }
-        for &pfn in object.pages.values() {
-            let frame = self.frames.get(pfn);
-            if frame.kind == FrameKind::File && frame.maps == 0 && !frame.dirty {
-                self.frames.deactivate(pfn);
             }
         }
     }

@@ -17,6 +17,7 @@ impl Vm {
         mapping: Option<(&Region, Vpn)>,
     ) -> Result<Pfn, OutOfMemory> {
         let Some(superpages) = &self.superpages else { return self.allocate(0, kind, object, index) };
+        let preemption = superpages.preemption;
         self.ledger.charge(Label::Fault, superpages.bookkeeping);
         let mut seat = self.frames.seat(object, index);
         let wanted = match seat {
@@ -32,10 +33,12 @@ impl Vm {
         }
         self.forget_dropped();
         let preempted = self.frames.preemptions() - before;
+        self.ledger.charge(Label::Fault, preempted * preemption);
         let asid = self.current;
         let reserved = seated.map_or(0, |seated| seated.reserved);
         self.tally(asid, |c| {
             c.preemptions += preempted;
+            c.reservations_wanted += u64::from(wanted > 0);
             c.reservations += u64::from(reserved > 0);
             c.superpage_fallbacks += u64::from(reserved < wanted);
         });

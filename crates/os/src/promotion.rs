@@ -1,6 +1,6 @@
 //! Incremental promotion and demotion (Navarro et al. §4.5 to 4.7): superpages where reservations are full.
 
-use crate::{FaultKind, FrameKind, Ladder, OutOfMemory, PageView, Reserving, Vm};
+use crate::{FaultKind, FrameKind, Ladder, OutOfMemory, PageView, Reserving, Vm, soft};
 use reach_core::{Asid, Cause, Fault, Kind, Label, MappedEntry, PageShift, Pte, Vpn};
 
 /// How a system that makes reservations treats superpages.
@@ -14,9 +14,20 @@ pub struct Superpages {
     pub past_end: PastEnd,
     /// Cycles for each page allocated, for population maps and lists.
     pub bookkeeping: u64,
+    /// Cycles for each reservation preempted.
+    pub preemption: u64,
     /// A superpage may be dirty in part: it is not demoted by its first write, and pages need not be equally dirty to
-    /// become one (§4.7, with hash digests telling later which are).
+    /// become one (§4.7).
     pub partly_dirty: bool,
+    /// Hash digests tell which pages of a dirty superpage need not be written (§4.7): thousandths of a cycle for each
+    /// byte hashed, when it is read in and again before it would be written. Only with `partly_dirty`, and a page
+    /// daemon.
+    pub digest: Option<u64>,
+    /// Superpages are really made. If not, all is done and charged as if they were (§6.6).
+    pub promote: bool,
+    /// Unmapping takes superpages apart size by size, where that rewrites replicated entries, as FreeBSD on Alpha did
+    /// (§6.6: each entry is visited once for each size).
+    pub demote_to_unmap: bool,
     /// The first write to any page is noticed, not only to superpages, so that an extent is promoted as soon as its
     /// last page is dirty.
     pub watch_all: bool,
@@ -48,6 +59,11 @@ impl Vm {
         self.superpages = Some(how);
     }
 
+    /// Whether first loads from untouched memory share a page of zeroes. At boot, before any process.
+    pub fn share_zeroes(&mut self, on: bool) {
+        self.options.zero_page = on;
+    }
+
     /// `pte` as it is to be when its page is mapped because of a reference of `kind`: after a store it is dirty,
     /// otherwise its first store is to be noticed. Only where superpages are made by reservation.
     pub(crate) fn touched(&self, pte: Pte, kind: Kind) -> Pte {
@@ -63,7 +79,9 @@ impl Vm {
     pub(crate) fn watch(&self, pte: Pte) -> Pte {
         let Some(how) = &self.superpages else { return pte };
         let wanted = how.watch_all || pte.shift() > self.base() || pte.watched();
-        pte.with_watched(wanted && !how.partly_dirty && pte.writable() && !pte.dirty())
+        // Digests are compared for pages whose first write was seen, so that it must be.
+        let wanted = wanted && (!how.partly_dirty || how.digest.is_some());
+        pte.with_watched(wanted && pte.writable() && !pte.dirty())
     }
 
     /// For [`Vm::protect`]: the page may be, and at once is, stored to.
@@ -87,6 +105,25 @@ impl Vm {
 
     fn next_smaller(&self, size: PageShift) -> &PageShift {
         self.options.sizes.iter().rev().find(|&&smaller| smaller < size).unwrap_or(&self.options.sizes[0])
+    }
+
+    /// Demotes all superpages in this range size by size, where the system unmaps so.
+    pub(crate) fn take_apart(&mut self, asid: Asid, vpn: Vpn, pages: u64, label: Label) -> Result<(), OutOfMemory> {
+        if !self.superpages.as_ref().is_some_and(|how| how.demote_to_unmap) {
+            return Ok(());
+        }
+        for i in (1..self.options.sizes.len()).rev() {
+            let (size, smaller) = (self.options.sizes[i], self.options.sizes[i - 1]);
+            let layout = &self.options.layout;
+            if layout.place(size).0 != layout.place(smaller).0 {
+                continue;
+            }
+            let whole = |entry: &MappedEntry| entry.pte.shift() == size && entry.pte.soft() & soft::WHOLE == 0;
+            for entry in self.at(asid).table.pages(vpn, pages).into_iter().filter(whole) {
+                self.demote(asid, entry.vpn, smaller, label)?;
+            }
+        }
+        Ok(())
     }
 
     /// Answers a fault of the running process by reservation, and promotes what has become full (§4.1, 4.5).
@@ -168,7 +205,7 @@ impl Vm {
         Ok(false)
     }
 
-    fn partly_dirty(&self) -> bool {
+    pub(crate) fn partly_dirty(&self) -> bool {
         self.superpages.as_ref().is_some_and(|how| how.partly_dirty)
     }
 
@@ -215,6 +252,11 @@ impl Vm {
     }
 
     fn make_superpage(&mut self, asid: Asid, start: Vpn, size: PageShift) -> Result<(), OutOfMemory> {
+        if !self.superpages.as_ref().is_some_and(|how| how.promote) {
+            let (_, entries) = self.options.layout.place(size);
+            self.ledger.charge(Label::Remap, entries * self.options.costs.pte_write);
+            return Ok(());
+        }
         self.even_out(asid, start, size)?;
         let promoted = self.promote(asid, start, size, Label::Remap);
         debug_assert_eq!(promoted, Ok(()), "{start:?} of {size} was found uniform");
@@ -268,6 +310,7 @@ impl Vm {
         if pages == 1 {
             self.demote_for(asid, vpn, Label::Remap)?;
         }
+        self.note_written(entry.pte.pfn() + (vpn - entry.vpn));
         self.protect(asid, first, pages, Label::Fault, Vm::stored)?;
         self.promote_around(asid, vpn)
     }

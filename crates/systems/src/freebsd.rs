@@ -25,21 +25,30 @@ use crate::{Accepts, Setting, Settings, System, SystemError, superpage};
 use reach_core::{Fault, PageShift, Vpn};
 use reach_os::{OutOfMemory, PastEnd, Superpages, Vm};
 
-pub(crate) const SETTINGS: &[Setting] = &[Setting {
-    name: "bookkeeping",
-    summary: "cycles for each page allocated that population maps and the queue cost",
-    accepts: Accepts::Number { least: 0, most: 1_000_000 },
-    default: "40",
-}];
+pub(crate) const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "bookkeeping",
+        summary: "cycles for each page allocated that population maps and the queue cost",
+        accepts: Accepts::Number { least: 0, most: 1_000_000 },
+        default: "40",
+    },
+    Setting {
+        name: "preemption",
+        summary: "cycles for each reservation preempted",
+        accepts: Accepts::Number { least: 0, most: 1_000_000 },
+        default: "350",
+    },
+];
 
 /// One size, one queue.
 pub(crate) struct FreeBsd {
     bookkeeping: u64,
+    preemption: u64,
 }
 
 impl FreeBsd {
     pub(crate) fn new(settings: &Settings) -> FreeBsd {
-        FreeBsd { bookkeeping: settings.number("bookkeeping") }
+        FreeBsd { bookkeeping: settings.number("bookkeeping"), preemption: settings.number("preemption") }
     }
 }
 
@@ -55,7 +64,11 @@ impl System for FreeBsd {
             renewed_by_freeing: true,
             past_end: PastEnd::Anonymous,
             bookkeeping: self.bookkeeping,
+            preemption: self.preemption,
             partly_dirty: false,
+            digest: None,
+            promote: true,
+            demote_to_unmap: false,
             watch_all: false,
             map_full: true,
             threshold: 100,

@@ -24,8 +24,8 @@ static ALL: &[Description] = &[
         name: "base",
         summary: "demand paging with base pages only",
         published: None,
-        settings: &[],
-        build: |_| Box::new(base::Base),
+        settings: base::SETTINGS,
+        build: |settings| Box::new(base::Base::new(settings)),
     },
     Description {
         name: "linux-thp",
@@ -78,8 +78,8 @@ static ALL: &[Description] = &[
         name: "ideal",
         summary: "base pages and a TLB that never misses: the bound of what any remedy can gain",
         published: None,
-        settings: &[],
-        build: |_| Box::new(ideal::Ideal),
+        settings: base::SETTINGS,
+        build: |settings| Box::new(ideal::Ideal::new(settings)),
     },
 ];
 
@@ -163,7 +163,7 @@ mod tests {
             message("bsae"),
             "there is no system \"bsae\": did you mean \"base\"?; `reach system list` shows all"
         );
-        assert!(message("base:x=1").contains("it has none"));
+        assert!(message("base:x=1").contains("it has zero_page"));
         assert!(message("base:x").contains("key=value"));
     }
 }

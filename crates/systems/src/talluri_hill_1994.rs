@@ -33,17 +33,28 @@ pub(crate) const SETTINGS: &[Setting] = &[
         accepts: Accepts::Number { least: 0, most: 1_000_000 },
         default: "40",
     },
+    Setting {
+        name: "preemption",
+        summary: "cycles for each reservation preempted",
+        accepts: Accepts::Number { least: 0, most: 1_000_000 },
+        default: "350",
+    },
 ];
 
 /// Reservations of one medium size.
 pub(crate) struct TalluriHill {
     threshold: u64,
     bookkeeping: u64,
+    preemption: u64,
 }
 
 impl TalluriHill {
     pub(crate) fn new(settings: &Settings) -> TalluriHill {
-        TalluriHill { threshold: settings.number("threshold"), bookkeeping: settings.number("bookkeeping") }
+        TalluriHill {
+            threshold: settings.number("threshold"),
+            bookkeeping: settings.number("bookkeeping"),
+            preemption: settings.number("preemption"),
+        }
     }
 }
 
@@ -59,7 +70,11 @@ impl System for TalluriHill {
             renewed_by_freeing: false,
             past_end: PastEnd::Growing,
             bookkeeping: self.bookkeeping,
+            preemption: self.preemption,
             partly_dirty: true,
+            digest: None,
+            promote: true,
+            demote_to_unmap: false,
             watch_all: false,
             map_full: false,
             threshold: self.threshold,

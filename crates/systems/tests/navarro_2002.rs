@@ -206,3 +206,60 @@ fn bookkeeping_is_charged() {
     };
     assert_eq!(cycles("navarro-2002:bookkeeping=1000") - cycles("navarro-2002:bookkeeping=0"), 128 * 1000);
 }
+
+/// §6.7: a file is read, every 512th page is written, and the file is closed.
+#[test]
+fn what_is_written_back_of_partly_dirty_superpages() {
+    let written = |dirty: &str| {
+        let mut machine = alpha(&format!("navarro-2002:dirty={dirty}"), 64 * M);
+        let file = FileId(1);
+        machine.event(&Event::File { file, path: "data".into(), len: 16 * M });
+        let backing = Backing::File { file, offset: 0 };
+        machine.event(&Event::Map(Map { backing, shared: true, ..Map::anonymous(VirtAddr(AT), 16 * M) }));
+        machine.sweep(AT, 2048, Kind::Load);
+        assert_eq!(superpages(&machine), [0, 0, 4]);
+        for i in 0..4 {
+            machine.touch(page(AT + i * 4 * M), Kind::Store);
+        }
+        let expected = if dirty == "demote" { [28, 28, 0] } else { [0, 0, 4] };
+        assert_eq!(superpages(&machine), expected);
+        let before = machine.vm.ledger.of(Label::Daemon);
+        machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 16 * M }));
+        let paging = machine.vm.counters.paging.unwrap();
+        let cycles = machine.vm.ledger.of(Label::Daemon) - before;
+        machine.leave();
+        (paging.out, paging.unchanged, cycles)
+    };
+    let (demote, whole, digest) = (written("demote"), written("whole"), written("digest"));
+    assert_eq!((demote.0, demote.1), (4, 0));
+    assert_eq!((whole.0, whole.1), (4 * 512, 0));
+    assert_eq!((digest.0, digest.1), (4, 4 * 511));
+    assert!(whole.2 == 512 * demote.2 && demote.2 < digest.2, "{demote:?} {whole:?} {digest:?}");
+}
+
+/// §6.6: each replicated entry is visited three times on the way up and three times on the way down.
+#[test]
+fn entries_are_visited_once_for_each_size_and_way() {
+    let cycles = |spec: &str| {
+        let mut machine = alpha(spec, 64 * M);
+        map(&mut machine, AT, 4 * M, Role::Mmap);
+        let before = machine.vm.ledger.clone();
+        machine.sweep(AT, 512, Kind::Store);
+        let up = machine.vm.ledger.since(&before).of(Label::Remap).0;
+        let before = machine.vm.ledger.clone();
+        machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 4 * M }));
+        let down = machine.vm.ledger.since(&before).of(Label::Fault).0;
+        (up, down, machine.vm.counters.promotions, machine.vm.counters.demotions)
+    };
+    let costs = reach_os::Costs::ESTIMATE;
+    // The last 64 KB of each 512 KB go straight to that, and the last of them to 4 MB.
+    let entries = 8 * 7 * 8 + 7 * 64 + 512;
+    assert_eq!(
+        cycles("navarro-2002"),
+        (entries * costs.pte_write + 64 * costs.shootdown, 4 * 512 * costs.pte_write + 74 * costs.shootdown, 64, 73)
+    );
+    // Without superpages the promotions are charged all the same.
+    let (up, down, promotions, demotions) = cycles("navarro-2002:promote=0");
+    assert_eq!((up, promotions, demotions), (entries * costs.pte_write, 0, 0));
+    assert_eq!(down, 512 * costs.pte_write + costs.shootdown);
+}

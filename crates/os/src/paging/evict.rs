@@ -1,6 +1,6 @@
 //! Taking a page from memory, and bringing it back.
 
-use crate::{FaultKind, FrameKind, OutOfMemory, PageView, Vm};
+use crate::{FaultKind, FrameKind, ObjectId, ObjectKind, OutOfMemory, PageView, Vm};
 use reach_core::{Asid, Fault, Kind, Label, Pfn, Vpn};
 
 impl Vm {
@@ -9,7 +9,7 @@ impl Vm {
     pub(crate) fn evict(&mut self, pfn: Pfn) -> Result<(), OutOfMemory> {
         let dirty = self.is_dirty(pfn);
         if dirty {
-            self.write_out();
+            self.write_out(pfn);
         }
         // Demotion may need memory, too; it is not to come from here.
         self.hold(pfn, 1);
@@ -47,14 +47,58 @@ impl Vm {
         Ok(())
     }
 
-    /// Charges for one page written to the disk, in clusters as large as what is read in at once.
-    pub(crate) fn write_out(&mut self) {
+    /// Charges for the dirty page at `pfn` being written to the disk, in clusters as large as what is read in at once.
+    /// Where digests are kept it is hashed first, and not written if it is unchanged.
+    pub(crate) fn write_out(&mut self, pfn: Pfn) {
+        let file = self.frames.get(pfn).kind == FrameKind::File;
+        if file && self.hash_page(Label::Daemon) && !self.frames.get(pfn).written {
+            self.paged(|counts| counts.unchanged += 1);
+            return;
+        }
         let bytes = self.base().bytes();
         let costs = &self.options.costs;
         let cluster = (self.options.read_in / bytes).max(1);
         let cycles = costs.file_read / cluster + bytes * costs.file_read_millicycles_per_byte / 1000;
         self.ledger.charge(Label::Daemon, cycles);
         self.paged(|counts| counts.out += 1);
+    }
+
+    /// Charges for the digest of a page. Returns whether digests are kept.
+    pub(crate) fn hash_page(&mut self, label: Label) -> bool {
+        let Some(millicycles) = self.superpages.as_ref().and_then(|how| how.digest) else { return false };
+        self.ledger.charge(label, self.base().bytes() * millicycles / 1000);
+        true
+    }
+
+    /// A store to `pfn` was seen.
+    pub(crate) fn note_written(&mut self, pfn: Pfn) {
+        if self.superpages.as_ref().is_some_and(|how| how.digest.is_some()) {
+            self.frames.get_mut(pfn).written = true;
+        }
+    }
+
+    /// Nobody maps this file any more. What is dirty of it is written, as the syncer would soon do; clean pages become
+    /// inactive where the page daemon wants that (§5.1).
+    pub(crate) fn last_close(&mut self, id: ObjectId) {
+        let object = self.objects.get(id);
+        let file = matches!(object.kind, ObjectKind::File(_));
+        let Some(inactive) = self.pager.as_ref().map(|pager| pager.how.last_close) else { return };
+        if object.mapped > 0 || !file {
+            return;
+        }
+        for pfn in object.pages.values().copied().collect::<Vec<_>>() {
+            let frame = self.frames.get(pfn);
+            if frame.kind != FrameKind::File || frame.maps > 0 {
+                continue;
+            }
+            if frame.dirty {
+                self.write_out(pfn);
+                self.frames.clean(pfn);
+            }
+            if inactive {
+                self.frames.deactivate(pfn);
+            }
+        }
     }
 
     /// Charges for one page read from swap, for which the program waits.

@@ -39,6 +39,8 @@ pub struct Paging {
 pub struct PagingCounts {
     /// Pages written to swap or to their files.
     pub out: u64,
+    /// Dirty pages whose digest showed that they need not be written.
+    pub unchanged: u64,
     /// Pages read back from swap.
     pub swapped_in: u64,
     /// Pages that the daemon moved to the cache.
