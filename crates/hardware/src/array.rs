@@ -209,10 +209,30 @@ pub(crate) trait Word: Copy + Default {
 }
 
 impl Word for bool {
+    /// Eight at a time, as bytes of one word.
     #[inline(always)]
     fn push_front(words: &mut [bool], way: usize, first: bool) {
-        words.copy_within(0..way, 1);
-        words[0] = first;
+        let (eights, rest) = words.as_chunks_mut::<8>();
+        let beyond = 8 * eights.len();
+        let mut carry = u64::from(first);
+        for (i, eight) in eights.iter_mut().enumerate() {
+            let old = u64::from_le_bytes(eight.map(u8::from));
+            let within = (way + 1).saturating_sub(8 * i).min(8);
+            let stay = u64::MAX.checked_shl(8 * within as u32).unwrap_or(0);
+            *eight = ((old << 8 | carry) & !stay | old & stay).to_le_bytes().map(|byte| byte != 0);
+            carry = old >> 56;
+        }
+        push_front_one_by_one(rest, (way + 1).saturating_sub(beyond), carry != 0);
+    }
+}
+
+/// The same for the first `ways` of a few words.
+#[inline(always)]
+fn push_front_one_by_one<T: Copy>(words: &mut [T], ways: usize, mut carry: T) {
+    for (i, word) in words.iter_mut().enumerate() {
+        let old = *word;
+        *word = if i < ways { carry } else { old };
+        carry = old;
     }
 }
 
@@ -226,6 +246,7 @@ impl Word for u64 {
             _mm256_permute4x64_epi64, _mm256_set1_epi64x, _mm256_setr_epi64x, _mm256_storeu_si256,
         };
         let (fours, rest) = words.as_chunks_mut::<4>();
+        let beyond = fours.len();
         // SAFETY: AVX2 is enabled for this whole build; every load and store covers the 32 bytes of one four.
         let carry = unsafe {
             let lanes = _mm256_setr_epi64x(0, 1, 2, 3);
@@ -241,13 +262,7 @@ impl Word for u64 {
             }
             std::arch::x86_64::_mm256_extract_epi64::<0>(carry) as u64
         };
-        let beyond = 4 * fours.len();
-        let mut carry = carry;
-        for (i, word) in rest.iter_mut().enumerate() {
-            if beyond + i <= way {
-                carry = std::mem::replace(word, carry);
-            }
-        }
+        push_front_one_by_one(rest, (way + 1).saturating_sub(4 * beyond), carry);
     }
 
     #[inline(always)]
