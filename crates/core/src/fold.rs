@@ -11,24 +11,19 @@ use crate::{Kind, Ref};
 /// The smallest page of any machine, and so the unit of folding, as a shift.
 pub const UNIT: u32 = 12;
 
-/// One reference that folding keeps: bits 0–36 the number of its 4 KB page, 37–38 the kind, 39–63 where in its chunk it
-/// stands.
+/// One reference that folding keeps: bits 0–35 the number of its 4 KB page, 36–37 the kind, 38–63 where in its chunk it
+/// stands. Page and kind stand as in a [`Ref`], but lower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Entry(u64);
 
-const KIND_AT: u32 = 37;
-const AT: u32 = 39;
+const KIND_AT: u32 = 36;
+const AT: u32 = 38;
 const PAGE_MASK: u64 = (1 << KIND_AT) - 1;
 
 impl Entry {
     /// The most references that entries can tell apart.
     pub const MOST: usize = 1 << (64 - AT);
-
-    #[inline(always)]
-    fn new(page: u64, kind: Kind, at: usize) -> Entry {
-        Entry(page | (kind as u64) << KIND_AT | (at as u64) << AT)
-    }
 
     /// The 4 KB page.
     #[inline(always)]
@@ -46,7 +41,7 @@ impl Entry {
         }
     }
 
-    /// Page and kind together, without the place: bits 0–38.
+    /// Page and kind together, without the place: bits 0–37.
     #[inline(always)]
     pub const fn what(self) -> u64 {
         self.0 & ((1 << AT) - 1)
@@ -59,10 +54,22 @@ impl Entry {
     }
 }
 
+/// Page and kind of `r`, as in an entry.
+#[inline(always)]
+fn what(r: Ref) -> u64 {
+    r.0 >> UNIT & ((1 << AT) - 1)
+}
+
+/// The same for the page behind it.
+#[inline(always)]
+fn behind(what: u64) -> u64 {
+    what & !PAGE_MASK | (what + 1) & PAGE_MASK
+}
+
 /// Decides what is kept.
 ///
-/// The state of the data side is the page it is on, and above it, where an entry has its kind, a bit for having been
-/// loaded and one for having been stored to in this run. The code side's is its page.
+/// The state of the data side is the page it is on, and where an entry has its kind, a bit for having been loaded and
+/// one for having been stored to in this run. The code side's is its page.
 #[derive(Clone, Copy, Debug)]
 pub struct Folder {
     code: u64,
@@ -80,38 +87,49 @@ impl Folder {
     /// A fetch from `page`.
     #[inline(always)]
     pub fn fetch(&mut self, at: usize, page: u64, kept: &mut Kept) {
-        kept.push(Entry::new(page, Kind::Fetch, at), self.code != page);
+        kept.push(page, at, self.code != page);
         self.code = page;
     }
 
-    /// A load (`kind` 1) or store (2) of `page`.
+    /// A load or store, which crosses to the next page if `crosses`.
     #[inline(always)]
-    pub fn data(&mut self, at: usize, page: u64, kind: u64, kept: &mut Kept) {
-        let fresh = page | kind << KIND_AT;
+    pub fn data(&mut self, at: usize, r: Ref, crosses: bool, kept: &mut Kept) {
+        self.data_page(at, what(r), kept);
+        if crosses {
+            self.data_page(at, behind(what(r)), kept);
+        }
+    }
+
+    #[inline(always)]
+    fn data_page(&mut self, at: usize, fresh: u64, kept: &mut Kept) {
         let next = std::hint::select_unpredictable(on_one_page(self.data, fresh), self.data | fresh, fresh);
-        kept.push(Entry(fresh | (at as u64) << AT), next != self.data);
+        kept.push(fresh, at, next != self.data);
         self.data = next;
     }
 
-    /// Any reference, both its pages where it crosses from one to the next.
+    /// Any reference.
     #[inline(always)]
     fn take(&mut self, at: usize, r: Ref, kept: &mut Kept) {
         // What comes is not to be guessed: both sides are computed and one is chosen.
-        let kind = r.0 >> 48 & 3;
-        let fetch = kind == 0;
-        let beyond = std::hint::select_unpredictable(fetch, r.len().saturating_sub(1), r.size() - 1);
-        let (first, last) = (r.addr().0 >> UNIT, (r.addr().0 + beyond) >> UNIT);
+        let fresh = what(r);
+        let fetch = fresh >> KIND_AT == 0;
         let here = std::hint::select_unpredictable(fetch, self.code, self.data);
-        let fresh = first | kind << KIND_AT;
         let next = std::hint::select_unpredictable(on_one_page(here, fresh), here | fresh, fresh);
         self.code = std::hint::select_unpredictable(fetch, next, self.code);
         self.data = std::hint::select_unpredictable(fetch, self.data, next);
-        kept.push(Entry(fresh | (at as u64) << AT), next != here);
-        if last != first {
-            if fetch { self.fetch(at, last, kept) } else { self.data(at, last, kind, kept) }
+        kept.push(fresh, at, next != here);
+        // A bound for the length of either kind, in the place where fetches have theirs.
+        let near_end = (r.0 & MOST_IN_PAGE) + r.len() + MOST_DATA > MOST_IN_PAGE;
+        if near_end && r.crosses() {
+            if fetch { self.fetch(at, behind(fresh), kept) } else { self.data_page(at, behind(fresh), kept) }
         }
     }
 }
+
+/// The last byte of a page.
+const MOST_IN_PAGE: u64 = (1 << UNIT) - 1;
+/// The longest load or store, in bytes.
+const MOST_DATA: u64 = 128;
 
 /// Whether two states are on the same page, whatever was done there.
 #[inline(always)]
@@ -137,7 +155,8 @@ impl<'a> Kept<'a> {
     }
 
     #[inline(always)]
-    fn push(&mut self, entry: Entry, keep: bool) {
+    fn push(&mut self, what: u64, at: usize, keep: bool) {
+        let entry = Entry(what | (at as u64) << AT);
         assert!(self.len < self.end, "more entries than announced");
         // SAFETY: `len` lies within the capacity of `entries`, which nobody else can change meanwhile.
         unsafe { self.room.add(self.len).write(entry) };

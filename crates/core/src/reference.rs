@@ -86,6 +86,22 @@ impl Ref {
         1 << self.size_log2()
     }
 
+    /// The last byte referred to. Addresses have 48 bits: behind the highest comes 0.
+    #[inline(always)]
+    pub const fn last(self) -> VirtAddr {
+        let beyond = match self.kind() {
+            Kind::Fetch => self.len().saturating_sub(1),
+            _ => self.size() - 1,
+        };
+        VirtAddr((self.0 + beyond) & ADDR_MASK)
+    }
+
+    /// Whether first and last byte lie in different pages of 4 KB.
+    #[inline(always)]
+    pub const fn crosses(self) -> bool {
+        (self.addr().0 ^ self.last().0) >> 12 != 0
+    }
+
     /// The index in its block of the instruction that made this reference, for data; saturates at 511.
     #[inline(always)]
     pub const fn index(self) -> u16 {

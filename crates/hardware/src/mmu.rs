@@ -71,6 +71,9 @@ pub struct Cursor {
 /// How many folded references the hot loop looks ahead.
 const AHEAD: usize = 16;
 
+/// The highest address: references have 48 bits for theirs.
+const ADDRESSES: u64 = (1 << 48) - 1;
+
 /// Kernel data that a software handler reads and writes for each process lies here, outside all frames.
 const KERNEL_DATA: u64 = 1 << 45;
 
@@ -260,7 +263,7 @@ impl Mmu {
         for entry in &segment.entries[cursor.entry..] {
             let what = entry.what();
             // Kinds of one page stand apart.
-            let known = &mut known[(what ^ what >> 29) as usize % 512];
+            let known = &mut known[(what ^ what >> 28) as usize % 512];
             if *known != what {
                 if let Err(why) = self.translate_free(entry.kind(), Vpn(entry.page() >> to_vpn), table) {
                     cursor.raw = entry.at();
@@ -297,7 +300,7 @@ impl Mmu {
             if r.kind() == Kind::Fetch {
                 code = true;
             } else {
-                let last = Some((r.addr().0 + r.size() - 1) >> UNIT);
+                let last = Some(r.last().0 >> UNIT);
                 kinds |= r.kind() as u64;
                 data |= kinds == 3 || page.is_some_and(|page| Some(page) != last);
                 page = last;
@@ -323,8 +326,7 @@ impl Mmu {
 
     #[inline]
     fn reference_pages(&mut self, r: Ref, table: &mut PageTable) -> Result<(), Why> {
-        let bytes = if r.kind() == Kind::Fetch { r.len().max(1) } else { r.size() };
-        let (first, last) = (r.addr().vpn(self.base), VirtAddr(r.addr().0 + bytes - 1).vpn(self.base));
+        let (first, last) = (r.addr().vpn(self.base), r.last().vpn(self.base));
         self.reference(r.kind(), first, table, None)?;
         if last != first {
             self.reference(r.kind(), last, table, None)?;
@@ -345,7 +347,7 @@ impl Mmu {
             let bytes = if fetch { r.len().max(1) } else { r.size() };
             let (mut at, end) = (r.addr().0, r.addr().0 + bytes);
             loop {
-                let vpn = VirtAddr(at).vpn(self.base);
+                let vpn = VirtAddr(at & ADDRESSES).vpn(self.base);
                 let pte = match self.known(kind, vpn) {
                     Some(pte) => pte,
                     None => match self.reference(kind, vpn, table, Some(caches)) {

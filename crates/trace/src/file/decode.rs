@@ -189,13 +189,10 @@ impl SegmentDecoder {
                     slot.step = step;
                     let addr = base.wrapping_add(step);
                     ring[now & FARTHEST] = addr;
-                    out[entry.place as usize] = Ref((addr | slot.upper as u64).rotate_right(16));
-                    let (at, kind) = (start + entry.place as usize, slot.upper as u64 & 3);
-                    let page = addr >> (16 + UNIT);
-                    folder.data(at, page, kind, &mut kept);
-                    if (addr >> 16) as u16 & PAGE_MASK > slot.last {
-                        folder.data(at, page + 1, kind, &mut kept);
-                    }
+                    let r = Ref((addr | slot.upper as u64).rotate_right(16));
+                    out[entry.place as usize] = r;
+                    let crosses = (addr >> 16) as u16 & PAGE_MASK > slot.last;
+                    folder.data(start + entry.place as usize, r, crosses, &mut kept);
                 }
                 let Some(turn) = turn else { break };
                 folder.fetch(start + turn.place as usize, turn.page, &mut kept);
