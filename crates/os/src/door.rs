@@ -42,7 +42,7 @@ impl Vm {
     pub fn unmap(&mut self, asid: Asid, vpn: Vpn, pages: u64, label: Label) -> Result<(), OutOfMemory> {
         self.cut(asid, vpn, label)?;
         self.cut(asid, vpn + pages, label)?;
-        self.take_apart(asid, vpn, pages, label)?;
+        self.take_apart(asid, vpn, pages, label);
         let mut entries = self.at(asid).table.pages(vpn, pages);
         entries.retain(|entry| entry.vpn >= vpn && self.extent(entry).1 <= vpn.0 + pages);
         for entry in &entries {
@@ -257,7 +257,7 @@ impl Vm {
     }
 
     /// Accounts for entries written, and for page-table nodes that came or went with them.
-    fn wrote(&mut self, asid: Asid, written: Written, label: Label) {
+    pub(crate) fn wrote(&mut self, asid: Asid, written: Written, label: Label) {
         if self.options().caches_modelled {
             self.push_traffic(Traffic { at: written.at, bytes: 8 * written.entries, write: true, label });
         } else {

@@ -1,7 +1,7 @@
 //! Incremental promotion and demotion (Navarro et al. §4.5 to 4.7): superpages where reservations are full.
 
 use crate::{FaultKind, FrameKind, Ladder, OutOfMemory, PageView, Reserving, Vm, soft};
-use reach_core::{Asid, Cause, Fault, Kind, Label, MappedEntry, PageShift, Pte, Vpn};
+use reach_core::{Asid, Cause, Fault, Kind, Label, MappedEntry, PageShift, Pte, Vpn, Written};
 
 /// How a system that makes reservations treats superpages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,23 +107,34 @@ impl Vm {
         self.options.sizes.iter().rev().find(|&&smaller| smaller < size).unwrap_or(&self.options.sizes[0])
     }
 
-    /// Demotes all superpages in this range size by size, where the system unmaps so.
-    pub(crate) fn take_apart(&mut self, asid: Asid, vpn: Vpn, pages: u64, label: Label) -> Result<(), OutOfMemory> {
+    /// Charges for demoting all superpages in this range, which is about to be unmapped, size by size down to base
+    /// pages, where the system unmaps so. Only sizes that rewrite the entries they stand in are taken apart.
+    pub(crate) fn take_apart(&mut self, asid: Asid, vpn: Vpn, pages: u64, label: Label) {
         if !self.superpages.as_ref().is_some_and(|how| how.demote_to_unmap) {
-            return Ok(());
+            return;
         }
-        for i in (1..self.options.sizes.len()).rev() {
-            let (size, smaller) = (self.options.sizes[i], self.options.sizes[i - 1]);
-            let layout = &self.options.layout;
-            if layout.place(size).0 != layout.place(smaller).0 {
-                continue;
+        let base = self.base();
+        let whole = |entry: &MappedEntry| entry.pte.shift() == base || entry.pte.soft() & soft::WHOLE != 0;
+        for entry in self.at(asid).table.pages(vpn, pages).iter().filter(|entry| !whole(entry)) {
+            let table = &self.at(asid).table;
+            let Some(at) = table.find(entry.vpn).map(|(node, index)| table.entry_at(node, index)) else { continue };
+            let (layout, size) = (&self.options.layout, entry.pte.shift());
+            let steps = self
+                .options
+                .sizes
+                .windows(2)
+                .filter(|step| step[1] <= size && layout.place(step[0]).0 == layout.place(step[1]).0);
+            let demotions: u64 = steps.clone().map(|step| 1 << (size.0 - step[1].0)).sum();
+            let (entries, steps) = (layout.place(size).1, steps.count());
+            for _ in 0..steps {
+                self.wrote(asid, Written { at, entries, nodes: 0 }, label);
             }
-            let whole = |entry: &MappedEntry| entry.pte.shift() == size && entry.pte.soft() & soft::WHOLE == 0;
-            for entry in self.at(asid).table.pages(vpn, pages).into_iter().filter(whole) {
-                self.demote(asid, entry.vpn, smaller, label)?;
-            }
+            self.ledger.charge(label, demotions * self.options.costs.shootdown);
+            self.tally(asid, |c| {
+                c.demotions += demotions;
+                c.shootdowns += demotions;
+            });
         }
-        Ok(())
     }
 
     /// Answers a fault of the running process by reservation, and promotes what has become full (§4.1, 4.5).

@@ -249,6 +249,8 @@ fn entries_are_visited_once_for_each_size_and_way() {
         let before = machine.vm.ledger.clone();
         machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 4 * M }));
         let down = machine.vm.ledger.since(&before).of(Label::Fault).0;
+        let peaks: Vec<u64> = machine.vm.counters.superpages.iter().map(|gauge| gauge.peak).collect();
+        assert!(peaks.iter().zip([8, 8, 1]).all(|(&peak, most)| peak <= most), "taking apart makes none: {peaks:?}");
         (up, down, machine.vm.counters.promotions, machine.vm.counters.demotions)
     };
     let costs = reach_os::Costs::ESTIMATE;
