@@ -166,6 +166,9 @@ impl Rows<'_> {
         for (size, gauge) in sizes.iter().skip(1).zip(&os.superpages) {
             self.count(&format!("superpages.{size}"), "pages", gauge.peak);
         }
+        for (size, count) in sizes.iter().skip(1).zip(&os.superpages_at_peak) {
+            self.count(&format!("superpages_at_peak.{size}"), "pages", *count);
+        }
         self.count("bytes_copied", "bytes", os.bytes_copied);
         self.count("bytes_zeroed", "bytes", os.bytes_zeroed);
         self.count("bytes_read_in", "bytes", os.bytes_read_in);

@@ -87,6 +87,8 @@ pub struct Counters {
     pub superpage_fallbacks: u64,
     /// Superpages mapped, by size in the order of the machine's sizes above the base.
     pub superpages: Vec<Gauge>,
+    /// Of all: the superpages that were mapped when most memory was in use, by size; the snapshot that papers show.
+    pub superpages_at_peak: Vec<u64>,
     /// Bytes copied by copy-on-write, migration and promotion.
     pub bytes_copied: u64,
     /// Bytes zeroed, page-table nodes included.

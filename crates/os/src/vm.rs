@@ -172,6 +172,12 @@ impl Vm {
             if up { resident.rise(bytes) } else { resident.fall(bytes) }
         }
         self.gauge_memory(asid);
+        let resident = &self.counters.resident_bytes;
+        if up && resident.current == resident.peak {
+            let now = self.counters.superpages.iter().map(|gauge| gauge.current);
+            self.counters.superpages_at_peak.clear();
+            self.counters.superpages_at_peak.extend(now);
+        }
     }
 
     pub(crate) fn gauge_memory(&mut self, asid: Asid) {

@@ -54,6 +54,10 @@ fn promotion_is_incremental() {
     machine.touch(page(AT + 4 * M - 8 * K), Kind::Store);
     assert_eq!((superpages(&machine), machine.vm.counters.promotions - before), ([0, 0, 1], 1));
     assert_eq!(machine.vm.counters.page_faults, 512);
+    machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 4 * M }));
+    map(&mut machine, AT, M, Role::Mmap);
+    machine.sweep(AT, 128, Kind::Store);
+    assert_eq!((superpages(&machine), &machine.vm.counters.superpages_at_peak[..]), ([0, 2, 0], &[0, 0, 1][..]));
     machine.leave();
 }
 
