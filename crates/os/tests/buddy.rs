@@ -125,3 +125,27 @@ proptest! {
         }
     }
 }
+
+/// Navarro et al. §4.1 and 5.1: what holds cached pages is handed out last, whatever it becomes a part of or is cut
+/// from.
+#[test]
+fn blocks_freed_last_are_allocated_last() {
+    let mut buddy = Buddy::new(64, 6, ListOrder::Lifo);
+    let all = buddy.allocate(6).unwrap();
+    // Four lone blocks of two frames; the first is to come last, and of the second one frame is.
+    for (at, last) in [(0, true), (8, false), (9, true), (16, false), (17, false), (24, false), (25, false)] {
+        match (at, last) {
+            (0, _) => buddy.free_last(all, 1),
+            (at, true) => buddy.free_last(Pfn(at), 0),
+            (at, false) => buddy.free(Pfn(at), 0),
+        }
+    }
+    let order: Vec<u64> = (0..4).map(|_| buddy.allocate(1).unwrap().0).collect();
+    assert_eq!(order, [24, 16, 0, 8]);
+    // A half of such a block comes after a lone frame that was freed before it was cut.
+    buddy.free(Pfn(40), 0);
+    buddy.free_last(Pfn(32), 1);
+    buddy.allocate_at(Pfn(32), 0).unwrap();
+    assert_eq!((0..2).map(|_| buddy.allocate(0).unwrap().0).collect::<Vec<_>>(), [40, 33]);
+    buddy.check();
+}
