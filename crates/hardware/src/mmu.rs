@@ -18,61 +18,15 @@ use crate::config::{self, Walker};
 use crate::counters::Counters;
 use crate::tlb::{CONTEXTS, Context, Tlbs};
 use crate::walk::WalkCaches;
-use reach_core::fold::{Entry, UNIT};
 use reach_core::{
-    Asid, Cause, Chunk, Fault, Hint, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, Ref, Shootdown, Slot,
-    VirtAddr, Vpn, Why,
+    Asid, Cause, Fault, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, Shootdown, Slot, Vpn, Why,
 };
-use std::ops::Range;
 
+mod run;
 #[cfg(feature = "testing")]
 mod testing;
 
-/// References of a chunk that are to run without an event between them, with and without runs folded.
-#[derive(Clone, Copy, Debug)]
-pub struct Segment<'a> {
-    /// The references of the chunk up to the segment's end.
-    refs: &'a [Ref],
-    /// What folding kept of those in the segment.
-    entries: &'a [Entry],
-    /// Where the segment begins.
-    start: usize,
-}
-
-impl<'a> Segment<'a> {
-    /// The references of `chunk`, which has been folded, with these numbers.
-    pub fn new(chunk: &'a Chunk, range: Range<usize>) -> Segment<'a> {
-        debug_assert_eq!(chunk.folded, chunk.refs.len());
-        let entry = |at: usize| chunk.entries.partition_point(|e| e.at() < at);
-        let entries = &chunk.entries[entry(range.start)..entry(range.end)];
-        Segment { refs: &chunk.refs[..range.end], entries, start: range.start }
-    }
-
-    /// All references of `chunk`, which has been folded.
-    pub fn whole(chunk: &'a Chunk) -> Segment<'a> {
-        Segment::new(chunk, 0..chunk.refs.len())
-    }
-
-    /// Where a run of it begins.
-    pub fn begin(&self) -> Cursor {
-        Cursor { raw: self.start, entry: 0 }
-    }
-}
-
-/// Where in a segment a run stands; [`Segment::begin`] gives the first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cursor {
-    /// The next reference.
-    raw: usize,
-    /// The first entry at or after it.
-    entry: usize,
-}
-
-/// How many folded references the hot loop looks ahead.
-const AHEAD: usize = 16;
-
-/// The highest address: references have 48 bits for theirs.
-const ADDRESSES: u64 = (1 << 48) - 1;
+pub use run::{Cursor, Segment};
 
 /// Kernel data that a software handler reads and writes for each process lies here, outside all frames.
 const KERNEL_DATA: u64 = 1 << 45;
@@ -196,198 +150,6 @@ impl Mmu {
         match &mut self.filler {
             Filler::Hardware { caches, .. } | Filler::Software { caches, .. } => caches.invalidate(context),
         }
-    }
-
-    /// Runs `segment` from `cursor` until its end or until the operating system is needed. `table` is that of the
-    /// current address space. With `caches` every reference is also sent through them.
-    pub fn run(
-        &mut self,
-        segment: Segment,
-        cursor: &mut Cursor,
-        table: &mut PageTable,
-        caches: Option<&mut Caches>,
-    ) -> Why {
-        // A perfect unit holds nothing: every look-up sees what the operating system has done since the last.
-        let shot = std::mem::take(&mut self.shot) || self.perfect;
-        if shot {
-            self.memo = NOWHERE;
-        }
-        match caches {
-            Some(caches) => self.run_cached(segment, cursor, table, caches),
-            None if self.foldable => {
-                self.unfolded |= shot;
-                self.run_folded(segment, cursor, table)
-            }
-            None => self.run_raw(segment, cursor, table),
-        }
-    }
-
-    /// The hot loop: folded references.
-    fn run_folded(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable) -> Why {
-        if self.unfolded
-            && let Some(why) = self.look_up_again(segment, cursor, table)
-        {
-            return why;
-        }
-        if self.perfect {
-            return self.run_perfect(segment, cursor, table);
-        }
-        let to_vpn = u32::from(self.base.0) - UNIT;
-        let mut hint = Hint::default();
-        loop {
-            cursor.entry += self.tlbs.leading_hits(self.context, &segment.entries[cursor.entry..]);
-            let Some(entry) = segment.entries.get(cursor.entry) else { break };
-            let walks = self.counters.walks_data;
-            if let Err(why) = self.reference(entry.kind(), Vpn(entry.page() >> to_vpn), table, None) {
-                cursor.raw = entry.at();
-                return why;
-            }
-            cursor.entry += 1;
-            // Where one reference walks, those that follow will too: ask this computer's memory for their entries.
-            if self.counters.walks_data != walks
-                && let Some(&ahead) = segment.entries.get(cursor.entry + AHEAD)
-            {
-                table.prefetch(Vpn(ahead.page() >> to_vpn), &mut hint);
-            }
-        }
-        cursor.entry = segment.entries.len();
-        cursor.raw = segment.refs.len();
-        Why::End
-    }
-
-    /// Folded references of a unit that never misses. What has been translated since the operating system last acted
-    /// is not looked up again: no second time would change anything.
-    fn run_perfect(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable) -> Why {
-        let to_vpn = u32::from(self.base.0) - UNIT;
-        let mut known = [u64::MAX; 512];
-        for entry in &segment.entries[cursor.entry..] {
-            let what = entry.what();
-            // Kinds of one page stand apart.
-            let known = &mut known[(what ^ what >> 28) as usize % 512];
-            if *known != what {
-                if let Err(why) = self.translate_free(entry.kind(), Vpn(entry.page() >> to_vpn), table) {
-                    cursor.raw = entry.at();
-                    return why;
-                }
-                *known = what;
-            }
-            cursor.entry += 1;
-        }
-        cursor.raw = segment.refs.len();
-        Why::End
-    }
-
-    /// After an invalidation: runs references one by one until whatever each side might skip has been looked up since.
-    /// Then runs may be skipped again.
-    fn look_up_again(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable) -> Option<Why> {
-        // Fetches are on a page looked up since after any one of them. Data is when it has turned to another page, or
-        // has been both loaded and stored where it is.
-        let (mut code, mut data) = (false, false);
-        let (mut page, mut kinds) = (None, 0);
-        while cursor.raw < segment.refs.len() {
-            while segment.entries.get(cursor.entry).is_some_and(|e| e.at() < cursor.raw) {
-                cursor.entry += 1;
-            }
-            let at_entry = segment.entries.get(cursor.entry).is_none_or(|e| e.at() == cursor.raw);
-            if code && data && at_entry {
-                self.unfolded = false;
-                break;
-            }
-            let r = segment.refs[cursor.raw];
-            if let Err(why) = self.reference_pages(r, table) {
-                return Some(why);
-            }
-            if r.kind() == Kind::Fetch {
-                code = true;
-            } else {
-                let last = Some(r.last().0 >> UNIT);
-                kinds |= r.kind() as u64;
-                data |= kinds == 3 || page.is_some_and(|page| Some(page) != last);
-                page = last;
-            }
-            cursor.raw += 1;
-        }
-        while segment.entries.get(cursor.entry).is_some_and(|e| e.at() < cursor.raw) {
-            cursor.entry += 1;
-        }
-        None
-    }
-
-    /// References one by one, without caches.
-    fn run_raw(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable) -> Why {
-        while cursor.raw < segment.refs.len() {
-            if let Err(why) = self.reference_pages(segment.refs[cursor.raw], table) {
-                return why;
-            }
-            cursor.raw += 1;
-        }
-        Why::End
-    }
-
-    #[inline]
-    fn reference_pages(&mut self, r: Ref, table: &mut PageTable) -> Result<(), Why> {
-        let (first, last) = (r.addr().vpn(self.base), r.last().vpn(self.base));
-        self.reference(r.kind(), first, table, None)?;
-        if last != first {
-            self.reference(r.kind(), last, table, None)?;
-        }
-        Ok(())
-    }
-
-    /// References one by one, each sent through the caches after its translation.
-    fn run_cached(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable, caches: &mut Caches) -> Why {
-        let fetches = caches.models_fetches();
-        let lines = [caches.line_shift(Access::Fetch), caches.line_shift(Access::Load)];
-        let near = [caches.near_latency(Access::Fetch), caches.near_latency(Access::Load)];
-        let mut stalls = 0;
-        let mut why = Why::End;
-        'refs: for &r in &segment.refs[cursor.raw..] {
-            let kind = r.kind();
-            let fetch = kind == Kind::Fetch;
-            let bytes = if fetch { r.len().max(1) } else { r.size() };
-            let (mut at, end) = (r.addr().0, r.addr().0 + bytes);
-            loop {
-                let vpn = VirtAddr(at & ADDRESSES).vpn(self.base);
-                let pte = match self.known(kind, vpn) {
-                    Some(pte) => pte,
-                    None => match self.reference(kind, vpn, table, Some(caches)) {
-                        Ok(pte) => {
-                            self.remember(kind, vpn, pte);
-                            pte
-                        }
-                        Err(stop) => {
-                            why = stop;
-                            break 'refs;
-                        }
-                    },
-                };
-                let stop = end.min((vpn + 1).addr(self.base).0);
-                if !fetch || fetches {
-                    let shift = lines[usize::from(!fetch)];
-                    let near = near[usize::from(!fetch)];
-                    let access = match kind {
-                        Kind::Fetch => Access::Fetch,
-                        Kind::Load => Access::Load,
-                        Kind::Store => Access::Store,
-                    };
-                    for line in at >> shift..=(stop - 1) >> shift {
-                        let byte = at.max(line << shift);
-                        let (latency, _) = caches.access(access, physical(pte, byte, self.base));
-                        // Stores retire into a buffer; only loads and fetches keep the core waiting.
-                        if kind != Kind::Store {
-                            stalls += u64::from(latency.saturating_sub(near));
-                        }
-                    }
-                }
-                at = stop;
-                if at == end {
-                    break;
-                }
-            }
-            cursor.raw += 1;
-        }
-        self.ledger.charge(Label::Cache, stalls);
-        why
     }
 
     /// The translation of a page that this side is on already, by the argument of `fold`.
@@ -605,9 +367,4 @@ fn allows(pte: Pte, kind: Kind) -> bool {
         Kind::Load => true,
         Kind::Store => pte.writable(),
     }
-}
-
-#[inline(always)]
-fn physical(pte: Pte, addr: u64, base: PageShift) -> PhysAddr {
-    PhysAddr(pte.pfn().addr(base).0 | addr & (pte.shift().bytes() - 1))
 }

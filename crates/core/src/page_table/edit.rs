@@ -1,0 +1,141 @@
+//! Changing a page table: what the operating system does to it.
+
+use super::{FrameSource, HEAD, MappedEntry, NodeId, PageTable, Slot, TABLE, Written};
+use crate::{PhysAddr, Pte, Vpn};
+
+impl PageTable {
+    /// Writes the entry of the page that starts at `vpn` (all copies of it), over whatever stood there: smaller pages
+    /// below it are dropped with their nodes. `vpn` and `pte` must be aligned to the page's size.
+    /// `None` when there is no frame for a node; then nothing was written but some nodes may have been added.
+    pub fn set(&mut self, vpn: Vpn, pte: Pte, frames: &mut impl FrameSource) -> Option<Written> {
+        let shift = pte.shift();
+        debug_assert!(vpn.is_aligned(shift, self.layout.base), "{vpn:?} for a page of {shift}");
+        let (target, copies) = self.layout.place(shift);
+        let mut nodes = 0;
+        let mut node = self.root();
+        for level in (target + 1..self.layout.levels()).rev() {
+            let index = self.index(level, vpn);
+            node = match self.slot(node, index) {
+                Slot::Table(next) => next,
+                Slot::Empty => {
+                    let next = self.add_node(level - 1, frames)?;
+                    self.write(node, index, TABLE | next.0 as u64);
+                    nodes += 1;
+                    next
+                }
+                Slot::Leaf(old) => panic!("{old:?} stands above {vpn:?}: demote it first"),
+            };
+        }
+        let index = self.index(target, vpn);
+        for i in index..index + copies as usize {
+            self.drop_subtree(node, target, i, frames);
+            self.write(node, i, pte.0);
+        }
+        Some(Written { at: self.entry_at(node, index), entries: copies, nodes })
+    }
+
+    /// Removes the page that holds `vpn` and frees nodes that become empty (never the root). Returns the page and the
+    /// entries written.
+    pub fn clear(&mut self, vpn: Vpn, frames: &mut impl FrameSource) -> Option<(MappedEntry, Written)> {
+        let entry = self.page(vpn)?;
+        let (target, copies) = self.layout.place(entry.pte.shift());
+        let mut path = Vec::with_capacity(self.layout.levels());
+        let mut node = self.root();
+        for level in (target + 1..self.layout.levels()).rev() {
+            let index = self.index(level, entry.vpn);
+            path.push((node, index));
+            let Slot::Table(next) = self.slot(node, index) else { unreachable!("a page was found below") };
+            node = next;
+        }
+        let index = self.index(target, entry.vpn);
+        let written = Written { at: self.entry_at(node, index), entries: copies, nodes: 0 };
+        for i in index..index + copies as usize {
+            self.write(node, i, 0);
+        }
+        let mut level = target;
+        while let Some((parent, index)) = path.pop() {
+            if self.words[node.0 as usize + 1] > 0 {
+                break;
+            }
+            self.free_node(node, level, frames);
+            level += 1;
+            self.write(parent, index, 0);
+            node = parent;
+        }
+        Some((entry, written))
+    }
+
+    /// Empties the entries of the page that holds `vpn` but keeps every node, for a caller that at once writes smaller
+    /// pages in its place. Returns the page and the entries written.
+    pub fn open(&mut self, vpn: Vpn) -> Option<(MappedEntry, Written)> {
+        let entry = self.page(vpn)?;
+        let (node, index) = self.find(entry.vpn)?;
+        let (_, copies) = self.layout.place(entry.pte.shift());
+        for i in index..index + copies as usize {
+            self.write(node, i, 0);
+        }
+        Some((entry, Written { at: self.entry_at(node, index), entries: copies, nodes: 0 }))
+    }
+
+    /// Rewrites the page that holds `vpn` in all its copies; the size must stay the same.
+    pub fn update(&mut self, vpn: Vpn, change: impl Fn(Pte) -> Pte) -> Option<Written> {
+        let (node, index) = self.find(vpn)?;
+        let words = &mut self.words[node.0 as usize + HEAD..];
+        let (_, copies) = self.layout.place(Pte(words[index]).shift());
+        let first = index & !(copies as usize - 1);
+        for word in &mut words[first..first + copies as usize] {
+            let new = change(Pte(*word));
+            debug_assert!(new.present() && new.shift() == Pte(*word).shift());
+            *word = new.0;
+        }
+        Some(Written { at: self.entry_at(node, first), entries: copies, nodes: 0 })
+    }
+
+    /// Gives all frames back. The table must not be used afterwards.
+    pub fn release(&mut self, frames: &mut impl FrameSource) {
+        let top = self.layout.levels() - 1;
+        for index in 0..1 << self.layout.bits[top] {
+            self.drop_subtree(self.root(), top, index, frames);
+        }
+        self.free_node(self.root(), top, frames);
+        self.words = Vec::new();
+    }
+
+    pub(super) fn add_node(&mut self, level: usize, frames: &mut impl FrameSource) -> Option<NodeId> {
+        let bytes = self.layout.node_bytes(level);
+        let at = frames.take_table(bytes)?;
+        self.bytes += bytes;
+        let len = HEAD + (1 << self.layout.bits[level]);
+        let id = self.free[level].pop().unwrap_or_else(|| {
+            let id = u32::try_from(self.words.len()).expect("page tables of less than 32 GB");
+            self.words.resize(self.words.len() + len, 0);
+            NodeId(id)
+        });
+        let words = &mut self.words[id.0 as usize..][..len];
+        words.fill(0);
+        words[0] = at.0;
+        Some(id)
+    }
+
+    fn free_node(&mut self, id: NodeId, level: usize, frames: &mut impl FrameSource) {
+        let bytes = self.layout.node_bytes(level);
+        frames.give_table(PhysAddr(self.words[id.0 as usize]), bytes);
+        self.bytes -= bytes;
+        self.free[level].push(id);
+    }
+
+    fn drop_subtree(&mut self, node: NodeId, level: usize, index: usize, frames: &mut impl FrameSource) {
+        if let Slot::Table(below) = self.slot(node, index) {
+            for i in 0..1 << self.layout.bits[level - 1] {
+                self.drop_subtree(below, level - 1, i, frames);
+            }
+            self.free_node(below, level - 1, frames);
+        }
+    }
+
+    fn write(&mut self, node: NodeId, index: usize, word: u64) {
+        let old = std::mem::replace(&mut self.words[node.0 as usize + HEAD + index], word);
+        let used = &mut self.words[node.0 as usize + 1];
+        *used = *used + u64::from(word != 0) - u64::from(old != 0);
+    }
+}
