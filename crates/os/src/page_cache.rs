@@ -140,8 +140,8 @@ impl Vm {
         OutOfMemory { wanted: Bytes(self.base().bytes() << order), memory: Bytes(self.options().memory) }
     }
 
-    /// Drops every cached file page that no translation points to. They are clean: simulated files are never written
-    /// back, so dropping costs nothing but the later fault.
+    /// Drops every cached file page that no translation points to. It costs nothing but the later fault: where there is
+    /// no page daemon, simulated files are never written back.
     pub fn drop_idle_file_pages(&mut self) {
         let files: Vec<ObjectId> = self.objects.files().map(|(_, id)| id).collect();
         for id in files {
@@ -154,6 +154,9 @@ impl Vm {
                 .filter(|&(_, pfn)| self.frames.get(pfn).maps == 0 && !self.pinned(pfn))
                 .collect();
             for (index, pfn) in idle {
+                if self.frames.get(pfn).dirty {
+                    self.write_out(pfn);
+                }
                 self.objects.get_mut(id).pages.remove(&index);
                 self.frames.uncache(pfn);
             }
