@@ -41,7 +41,7 @@ impl<'a> Segment<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     /// The next reference.
-    raw: usize,
+    pub(super) raw: usize,
     /// The first entry at or after it.
     entry: usize,
 }
