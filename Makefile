@@ -21,7 +21,7 @@ test: setup format-check lint
 	$(CARGO) test --workspace --locked --no-fail-fast
 
 ## test-long: all tests, the slow ones too, with many more random cases
-test-long: setup
+test-long: setup doc fuzz-check
 	$(CARGO) build --profile test --locked -p reach-cli -p reach-plugin
 	PROPTEST_CASES=$(LONG_CASES) $(CARGO) test --workspace --locked --no-fail-fast -- --include-ignored
 
@@ -33,6 +33,10 @@ bench:
 ## lint: clippy, with warnings as errors
 lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+## fuzz-check: whether the fuzz targets still compile (to run them: cargo +nightly fuzz run TARGET)
+fuzz-check:
+	RUSTFLAGS="--cfg fuzzing" $(CARGO) check --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz
 
 ## format: rustfmt
 format:
@@ -66,4 +70,4 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
 
-.PHONY: run build test test-long bench lint format format-check doc man setup qemu clean help
+.PHONY: run build test test-long bench lint fuzz-check format format-check doc man setup qemu clean help

@@ -14,6 +14,7 @@ use reach_trace::live::{Live, Options};
 use reach_trace::{Source, synthetic};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 
 const ROUNDS: usize = 3;
@@ -37,7 +38,17 @@ enum Stream {
     Generated(Vec<Batch>),
 }
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("reach-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
     let target = Path::new("target");
     std::fs::create_dir_all(target).context("target/ cannot be made; run this from the repository's root")?;
     let chosen = Chosen::from_arguments()?;

@@ -36,7 +36,7 @@ pub struct MachineFile {
     pub window: Option<Window>,
 }
 
-/// Which processors a preset stands for, as patterns: see [`super::host`].
+/// Which processors a preset stands for, as patterns that the choice of a machine for this computer goes by.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Processor {

@@ -6,7 +6,7 @@
 //! assert_eq!((l2.entries, l2.ways), (3072, 12));
 //! ```
 //!
-//! The schema is in [`file`](self::file) and, as prose, in `docs/machines.md`.
+//! The schema is in [`mod@file`] and, as prose, in `docs/machines.md`.
 
 mod check;
 mod error;
