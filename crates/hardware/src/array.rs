@@ -279,6 +279,49 @@ pub(crate) struct Wide<T> {
     ways: usize,
     tags: Vec<u64>,
     words: Vec<T>,
+    absent: Absent,
+}
+
+/// What a fully associative array cannot hold, so that the search of all its ways for what is not there is spared: one
+/// that holds pages of several sizes is asked for each of them. A bit for each hash of a tag entered since the bits
+/// were last made anew; what has left meanwhile is searched for in vain.
+#[derive(Clone, Debug)]
+struct Absent {
+    /// Empty for arrays of several sets.
+    bits: Vec<u64>,
+    entered: usize,
+}
+
+impl Absent {
+    const BITS: u32 = 12;
+
+    fn place(tag: u64) -> (usize, u64) {
+        let hash = tag.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - Absent::BITS);
+        (hash as usize / 64, 1 << (hash % 64))
+    }
+
+    fn is_sure(&self, tag: u64) -> bool {
+        let (word, bit) = Absent::place(tag);
+        self.bits.get(word).is_some_and(|bits| bits & bit == 0)
+    }
+
+    /// `tag` is about to be entered among `tags`.
+    fn enter(&mut self, tag: u64, tags: &[u64]) {
+        if self.bits.is_empty() {
+            return;
+        }
+        if self.entered == 4 * tags.len() {
+            self.bits.fill(0);
+            self.entered = 0;
+            for &tag in tags {
+                let (word, bit) = Absent::place(tag);
+                self.bits[word] |= bit;
+            }
+        }
+        self.entered += 1;
+        let (word, bit) = Absent::place(tag);
+        self.bits[word] |= bit;
+    }
 }
 
 /// How many ways of a wide set are looked at first.
@@ -286,7 +329,10 @@ const RECENT: usize = 8;
 
 /// Looks for `tag` in a whole wide set and moves it to the front.
 #[inline(never)]
-fn look_further<'a, T: Word>(tags: &mut [u64], words: &'a mut [T], tag: u64) -> Option<&'a mut T> {
+fn look_further<'a, T: Word>(tags: &mut [u64], words: &'a mut [T], tag: u64, absent: &Absent) -> Option<&'a mut T> {
+    if absent.is_sure(tag) {
+        return None;
+    }
     let way = find_in_many(tags, tag)?;
     // The last few may not make a four.
     let end = (way / 4 * 4 + 4).min(tags.len());
@@ -298,7 +344,9 @@ fn look_further<'a, T: Word>(tags: &mut [u64], words: &'a mut [T], tag: u64) -> 
 
 impl<T: Word> Wide<T> {
     fn new(sets: usize, ways: usize) -> Self {
-        Wide { ways, tags: vec![EMPTY; sets * ways], words: vec![T::default(); sets * ways] }
+        let bits = if sets == 1 { vec![0; (1 << Absent::BITS) / 64] } else { Vec::new() };
+        let absent = Absent { bits, entered: 0 };
+        Wide { ways, tags: vec![EMPTY; sets * ways], words: vec![T::default(); sets * ways], absent }
     }
 
     fn sets(&self) -> usize {
@@ -318,9 +366,9 @@ impl<T: Word> Wide<T> {
         // What is sought is most likely among the most recent: those are moved as a small set is.
         let (Some(recent), Some(recent_words)) = (tags.first_chunk_mut::<RECENT>(), words.first_chunk_mut::<RECENT>())
         else {
-            return look_further(tags, words, tag);
+            return look_further(tags, words, tag, &self.absent);
         };
-        let Some(way) = find(recent, tag) else { return look_further(tags, words, tag) };
+        let Some(way) = find(recent, tag) else { return look_further(tags, words, tag, &self.absent) };
         u64::push_front(recent, way, tag);
         let word = recent_words[way % RECENT];
         T::push_front(recent_words, way, word);
@@ -332,6 +380,7 @@ impl<T: Word> Wide<T> {
         let at = set * self.ways;
         let tags = &mut self.tags[at..at + self.ways];
         let words = &mut self.words[at..at + self.ways];
+        self.absent.enter(tag, tags);
         let last = self.ways - 1;
         let old = (tags[last], words[last]);
         u64::push_front(tags, last, tag);

@@ -25,7 +25,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// The version of QEMU's plugin interface that this plugin was written for: QEMU refuses it unless the number lies
 /// between its own least and current version. Those ranges do not overlap for QEMU 7.2 (1 to 1) and 9 and later (2
-/// and up), though all functions used here are the same, so [`choose_version`] sets it while the library is loaded.
+/// and up), though all functions used here are the same, so `choose_version` sets it while the library is loaded.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, missing_docs)]
 pub static mut qemu_plugin_version: c_int = 1;

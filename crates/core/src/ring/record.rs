@@ -1,6 +1,6 @@
 //! One word of a stream: a data reference, the execution of a block, or the head of a [`Mark`](super::Mark).
 //!
-//! Bits 62–63 tell which. A data reference (0) is a [`Ref`](crate::Ref) as it stands, except that kind 3 means a load
+//! Bits 62–63 tell which. A data reference (0) is a [`Ref`] as it stands, except that kind 3 means a load
 //! and a store at once (an atomic read-modify-write).
 
 use crate::Ref;
