@@ -28,31 +28,71 @@ macro_rules! fronts {
 }
 fronts!([const WAYS: usize] Recent<WAYS, u64> => lookup_flat, [] Wide<u64> => lookup, [] Array<u64> => lookup);
 
-/// How a side asks its first array.
-#[derive(Clone, Copy)]
-pub(crate) struct Asked {
-    pub probe: Probe,
-    pub context: Context,
+/// How references of a kind ask the array that found something last: for each page size that it may hold, first for
+/// that which was found last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Side {
+    probes: [Probe; Side::SIZES],
+    count: usize,
+}
+
+impl Side {
+    /// What it holds of more sizes is found on the long way.
+    const SIZES: usize = 4;
+
+    /// Asks as the first of `probes` does, then as those of the others that ask the same array.
+    pub fn new(first: Probe, probes: &[Probe]) -> Side {
+        let mut side = Side { probes: [first; Side::SIZES], count: 1 };
+        for &other in probes.iter().filter(|probe| probe.array == first.array && probe.what != first.what) {
+            if side.count < Side::SIZES {
+                side.probes[side.count] = other;
+                side.count += 1;
+            }
+        }
+        side
+    }
+
+    /// What is asked first.
+    #[inline(always)]
+    pub fn first(&self) -> &Probe {
+        &self.probes[0]
+    }
+
+    #[inline(always)]
+    fn hits(&mut self, array: &mut impl Front, context: Context, vpn: Vpn, kind: Kind) -> bool {
+        let (set, tag) = self.probes[0].place(context, vpn);
+        array.hits(set, tag, kind) || self.count > 1 && self.hits_another(array, context, vpn, kind)
+    }
+
+    #[inline(never)]
+    fn hits_another(&mut self, array: &mut impl Front, context: Context, vpn: Vpn, kind: Kind) -> bool {
+        for other in 1..self.count {
+            let (set, tag) = self.probes[other].place(context, vpn);
+            if array.hits(set, tag, kind) {
+                self.probes.swap(0, other);
+                return true;
+            }
+        }
+        false
+    }
 }
 
 /// How many references at the head of `entries` hit in the array that their side asks first: `code` for fetches, `data`
 /// for loads and stores alike.
 #[inline(always)]
 pub(crate) fn leading(
-    code: &mut impl Front,
-    data: &mut impl Front,
-    asked: [Asked; 2],
+    code: (&mut Side, &mut impl Front),
+    data: (&mut Side, &mut impl Front),
+    context: Context,
     entries: &[Entry],
     to_vpn: u32,
 ) -> usize {
     let hit = |entry: &Entry| {
         let vpn = Vpn(entry.page() >> to_vpn);
         if entry.kind() == Kind::Fetch {
-            let (set, tag) = asked[0].probe.place(asked[0].context, vpn);
-            code.hits(set, tag, Kind::Fetch)
+            code.0.hits(code.1, context, vpn, Kind::Fetch)
         } else {
-            let (set, tag) = asked[1].probe.place(asked[1].context, vpn);
-            data.hits(set, tag, entry.kind())
+            data.0.hits(data.1, context, vpn, entry.kind())
         }
     };
     entries.iter().map(hit).position(|hit| !hit).unwrap_or(entries.len())

@@ -2,7 +2,7 @@
 
 use crate::array::Array;
 use crate::config;
-use crate::front::{Asked, Front, leading};
+use crate::front::{Front, Side, leading};
 use reach_core::fold::{Entry, UNIT};
 use reach_core::{Kind, PageShift, Pte, Vpn};
 
@@ -91,8 +91,8 @@ pub(crate) struct Tlbs {
     paths: [Path; 3],
     /// By kind: every array and page size that may hold something, in the order in which they are asked.
     probes: [Vec<Probe>; 3],
-    /// By kind: that of the first level which found something last, for the hot loop.
-    firsts: [Probe; 3],
+    /// By kind: the array of the first level that found something last, for the hot loop.
+    sides: [Side; 3],
     /// No level beyond the first smashes pages. Otherwise a first level may get a page whole one time and in pieces
     /// another, and hold both: then it matters which is asked for first.
     pages_stay_whole: bool,
@@ -105,7 +105,7 @@ pub(crate) struct Tlbs {
 /// Asking one array for one page size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probe {
-    array: u32,
+    pub array: u32,
     depth: u32,
     /// Binary logarithm of the base pages in a page of this size.
     order: u32,
@@ -113,7 +113,7 @@ pub(crate) struct Probe {
     after: u32,
     set_mask: u64,
     /// The page size, in its place in a tag.
-    what: u64,
+    pub what: u64,
 }
 
 /// A probe that finds nothing.
@@ -198,8 +198,8 @@ impl Tlbs {
         };
         let pages_stay_whole = paths.iter().flat_map(|path| path.places.iter().skip(1)).all(whole);
         let data_alike = paths[Kind::Load as usize].arrays == paths[Kind::Store as usize].arrays;
-        let (probes, firsts) = (Default::default(), [NOTHING; 3]);
-        let mut tlbs = Tlbs { base, sizes, probes, firsts, pages_stay_whole, data_alike, paths, arrays, size_of };
+        let (probes, sides) = (Default::default(), [Side::new(NOTHING, &[]); 3]);
+        let mut tlbs = Tlbs { base, sizes, probes, sides, pages_stay_whole, data_alike, paths, arrays, size_of };
         tlbs.list_probes();
         tlbs
     }
@@ -256,7 +256,7 @@ impl Tlbs {
             }
             let array = self.paths[kind as usize].arrays.first().map_or(0, |&(index, _)| index as u32);
             let first = probes.first().copied().filter(|probe| probe.depth == 0);
-            self.firsts[kind as usize] = first.unwrap_or(Probe { array, ..NOTHING });
+            self.ask_first(kind, first.unwrap_or(Probe { array, ..NOTHING }));
         }
     }
 
@@ -264,27 +264,49 @@ impl Tlbs {
     /// entry allows the reference as it is.
     pub fn leading_hits(&mut self, context: Context, entries: &[Entry]) -> usize {
         let to_vpn = u32::from(self.base.0) - UNIT;
-        let [fetch, load, _] = self.firsts;
-        let both = [fetch.array as usize, load.array as usize];
+        let [fetch, load, _] = &mut self.sides;
+        let both = [fetch.first().array as usize, load.first().array as usize];
         if self.data_alike
             && let Ok([code, data]) = self.arrays.get_disjoint_mut(both)
         {
-            let asked = [fetch, load].map(|probe| Asked { probe, context });
             // The shapes of the presets, each with a loop of its own; then any other.
             return match (&mut code.array, &mut data.array) {
-                (Array::Eight(code), Array::Four(data)) => leading(code, data, asked, entries, to_vpn),
-                (Array::Four(code), Array::Four(data)) => leading(code, data, asked, entries, to_vpn),
-                (Array::Eight(code), Array::Wide(data)) => leading(code, data, asked, entries, to_vpn),
-                (Array::Wide(code), Array::Wide(data)) => leading(code, data, asked, entries, to_vpn),
-                (code, data) => leading(code, data, asked, entries, to_vpn),
+                (Array::Eight(code), Array::Four(data)) => {
+                    leading((fetch, code), (load, data), context, entries, to_vpn)
+                }
+                (Array::Four(code), Array::Four(data)) => {
+                    leading((fetch, code), (load, data), context, entries, to_vpn)
+                }
+                (Array::Eight(code), Array::Wide(data)) => {
+                    leading((fetch, code), (load, data), context, entries, to_vpn)
+                }
+                (Array::Wide(code), Array::Wide(data)) => {
+                    leading((fetch, code), (load, data), context, entries, to_vpn)
+                }
+                (code, data) => leading((fetch, code), (load, data), context, entries, to_vpn),
             };
         }
         let hit = |entry: &Entry| {
-            let probe = &self.firsts[entry.kind() as usize];
+            let probe = self.sides[entry.kind() as usize].first();
             let (set, tag) = probe.place(context, Vpn(entry.page() >> to_vpn));
             self.arrays[probe.array as usize].array.hits(set, tag, entry.kind())
         };
         entries.iter().map(hit).position(|hit| !hit).unwrap_or(entries.len())
+    }
+
+    /// Lets the hot loop ask as `probe` does for references of `kind`; where pages may be held whole and in pieces at
+    /// once, only as the first of all does.
+    #[inline]
+    fn ask_first(&mut self, kind: Kind, probe: Probe) {
+        let probes = &self.probes[kind as usize];
+        let side = match self.pages_stay_whole {
+            true => Side::new(probe, probes),
+            false => Side::new(*probes.first().filter(|first| first.depth == 0).unwrap_or(&probe), &[]),
+        };
+        self.sides[kind as usize] = side;
+        if self.data_alike && kind != Kind::Fetch {
+            (self.sides[Kind::Load as usize], self.sides[Kind::Store as usize]) = (side, side);
+        }
     }
 
     /// Looks `vpn` up, level by level. `penalty` receives the cycles of probes beyond the first of each level.
@@ -295,11 +317,9 @@ impl Tlbs {
             let (set, tag) = probe.place(context, vpn);
             let array = probe.array as usize;
             if let Some(&mut word) = self.arrays[array].array.lookup(set, tag) {
-                if probe.depth == 0 && self.pages_stay_whole {
-                    self.firsts[kind as usize] = *probe;
-                    if self.data_alike && kind != Kind::Fetch {
-                        (self.firsts[Kind::Load as usize], self.firsts[Kind::Store as usize]) = (*probe, *probe);
-                    }
+                let (probe, word) = (*probe, word);
+                if probe.depth == 0 {
+                    self.ask_first(kind, probe);
                 }
                 return Some(Found { pte: Pte(word), depth: probe.depth as usize, array });
             }
