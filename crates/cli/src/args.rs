@@ -36,6 +36,8 @@ pub enum Verb {
     System(SystemVerb),
     #[command(subcommand)]
     Program(ProgramVerb),
+    #[command(subcommand)]
+    Paper(PaperVerb),
     #[command(subcommand, hide = true)]
     Generate(GenerateVerb),
 }
@@ -94,20 +96,28 @@ pub struct Common {
     pub output: OutputArgs,
 }
 
-/// Where references come from: exactly one of three.
+/// Where references come from: stored programs, one or several; a scenario; or a live program.
 #[derive(Args)]
-#[group(required = true, multiple = false)]
+#[group(required = true, multiple = true)]
 pub struct ProgramArgs {
-    /// A recorded program: a trace of `reach record`, of ChampSim, or of valgrind's lackey
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Program")]
-    pub trace: Option<PathBuf>,
-    /// A made-up program; `reach program list` shows all
-    #[arg(short, long, value_name = "NAME[:KEY=VALUE,…]", value_parser = values::program, help_heading = "Program")]
-    pub program: Option<String>,
+    /// A recorded program: a trace of `reach record`, of ChampSim, or of valgrind's lackey; may be given several times
+    #[arg(short, long = "trace", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Program")]
+    pub traces: Vec<PathBuf>,
+    /// A made-up program; `reach program list` shows all; may be given several times
+    ///
+    /// Several programs run in one machine, each with its own address space and with files in common: one after the other,
+    /// traces last, or in turns of --quantum instructions.
+    #[arg(short, long = "program", value_name = "NAME[:KEY=VALUE,…]", value_parser = values::program, help_heading = "Program")]
+    pub programs: Vec<String>,
+    /// A file that says which programs run in one machine, and what starts when (docs/scenarios.md)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Program",
+          conflicts_with_all = ["traces", "programs"])]
+    pub scenario: Option<PathBuf>,
     /// After --, a program to run and capture, with its arguments
     ///
     /// It runs under QEMU, with all its children. Its input, output and exit status are left alone.
-    #[arg(last = true, value_name = "PROG", value_hint = ValueHint::CommandWithArguments, help_heading = "Program")]
+    #[arg(last = true, value_name = "PROG", value_hint = ValueHint::CommandWithArguments, help_heading = "Program",
+          conflicts_with_all = ["traces", "programs", "scenario"])]
     pub command: Vec<OsString>,
 }
 
@@ -124,6 +134,9 @@ pub struct ConditionArgs {
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Instructions after which the next of several programs has its turn [default: each runs to its end]
+    #[arg(long, value_name = "INSTRUCTIONS", value_parser = values::count, conflicts_with_all = ["scenario", "command"])]
+    pub quantum: Option<u64>,
     /// Break up free memory before the program starts
     ///
     /// Keys: scattered (share of the free memory that lies in blocks smaller than 2^order base pages, 0 to 1), order
@@ -288,6 +301,39 @@ pub enum ProgramVerb {
         #[arg(value_parser = values::program_name)]
         name: &'static reach_trace::synthetic::Description,
     },
+}
+
+/// Run the experiments of papers, and put their published numbers beside ours
+#[derive(Subcommand)]
+#[command(after_help = examples::PAPER)]
+pub enum PaperVerb {
+    /// List the papers, and the experiments of each
+    List,
+    /// Run a paper's experiments: a verdict for every published number
+    ///
+    /// A number of ours is `met` when it lies within the tolerance that the paper's file states, with its reason, and
+    /// `missed` when it does not. What cannot be run yet is `not measurable`, with the reason. The rows are also saved.
+    Run(PaperArgs),
+}
+
+/// What `paper run` takes.
+#[derive(Args)]
+pub struct PaperArgs {
+    /// A paper by name, or a folder with a paper.toml
+    #[arg(value_name = "PAPER", value_parser = values::paper)]
+    pub paper: reach_lab::paper::Paper,
+    /// One of its experiments [default: all]
+    #[arg(value_name = "EXPERIMENT")]
+    pub experiment: Option<String>,
+    /// Form of the results
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// Save the rows, as JSON lines, to this file [default: target/papers/PAPER.jsonl]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Threads that simulate [default: as many as there are processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
 }
 
 /// Write what packages need from this command line's definition

@@ -12,7 +12,8 @@ Examples:
 pub const COMPARE_USAGE: &str = "\
 reach compare [OPTIONS] -- PROG [ARGS]…
        reach compare [OPTIONS] --trace FILE
-       reach compare [OPTIONS] --program NAME[:KEY=VALUE,…]";
+       reach compare [OPTIONS] --program NAME[:KEY=VALUE,…]
+       reach compare [OPTIONS] --scenario FILE";
 
 /// `reach compare`.
 pub const COMPARE: &str = "\
@@ -35,14 +36,16 @@ and 128 + N where signal N killed it.";
 pub const RUN_USAGE: &str = "\
 reach run [OPTIONS] -- PROG [ARGS]…
        reach run [OPTIONS] --trace FILE
-       reach run [OPTIONS] --program NAME[:KEY=VALUE,…]";
+       reach run [OPTIONS] --program NAME[:KEY=VALUE,…]
+       reach run [OPTIONS] --scenario FILE";
 
 /// `reach run`.
 pub const RUN: &str = "\
 Examples:
   reach run -- python3 -c 'print(sum(range(10**6)))'
   reach run -m alpha-21264 -s base --program matrix:n=1000
-  reach run --timing inorder --trace gcc.reach";
+  reach run --timing inorder --trace gcc.reach
+  reach run --quantum 1M -p gups:bytes=64M,updates=1M -p tree";
 
 /// How to call `reach record`.
 pub const RECORD_USAGE: &str = "reach record [OPTIONS] -o FILE -- PROG [ARGS]…";
@@ -84,3 +87,10 @@ Examples:
   reach program list
   reach program show gups
   reach compare --program gups:bytes=4G,updates=10M";
+
+/// `reach paper`.
+pub const PAPER: &str = "\
+Examples:
+  reach paper list
+  reach paper run navarro-2002
+  reach paper run navarro-2002 matrix --format csv";

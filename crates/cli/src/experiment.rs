@@ -64,7 +64,7 @@ pub fn run(
         limit: common.conditions.limit,
     };
     let command = &common.program.command;
-    let mut stored = Program::stored(&common.program)?;
+    let mut stored = Program::stored(&common.program, common.conditions.quantum)?;
     let live = stored.is_none();
     let mut recorder = match &common.output.record {
         Some(path) => {
@@ -126,7 +126,7 @@ pub fn run(
 }
 
 /// How many threads simulate beside the one that reads the program; one thread in all does both by itself.
-fn threads(asked: Option<u16>) -> usize {
+pub fn threads(asked: Option<u16>) -> usize {
     let threads = asked.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
     if threads == 1 { 0 } else { threads }
 }

@@ -8,6 +8,7 @@ mod failure;
 mod generate;
 mod machine;
 mod output;
+mod paper;
 mod processor;
 mod program;
 mod progress;
@@ -47,6 +48,7 @@ fn start() -> ExitCode {
         Verb::Machine(verb) => machine::machine(verb, quiet),
         Verb::System(verb) => system::system(verb),
         Verb::Program(verb) => synthetic::program(verb),
+        Verb::Paper(verb) => paper::paper(verb, quiet),
         Verb::Generate(verb) => generate::generate(verb),
     };
     match done {

@@ -4,6 +4,7 @@ use crate::args::{Format, OutputArgs};
 use crate::experiment::Finished;
 use crate::failure::Failure;
 use reach_lab::{Header, Row};
+use serde::Serialize;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -63,7 +64,8 @@ fn jsonl(header: &Header, rows: &[Row]) -> String {
     out
 }
 
-fn csv(rows: &[Row]) -> String {
+/// Rows under their column names.
+pub fn csv(rows: &[impl Serialize]) -> String {
     let mut out = csv::Writer::from_writer(Vec::new());
     for row in rows {
         out.serialize(row).expect("a row is flat");

@@ -3,9 +3,10 @@
 use crate::args::ProgramArgs;
 use crate::failure::Failure;
 use reach_trace::live::{self, Live};
-use reach_trace::{Interruptible, Source, synthetic};
+use reach_trace::{Interruptible, Source, Together, TraceError, scenario, synthetic};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 
 /// What a shell calls the status of a program that SIGINT (2) ended.
@@ -20,12 +21,16 @@ pub enum Program {
 }
 
 impl Program {
-    /// Opens the trace or the synthetic program that the command line names; nothing where it names a live one.
-    pub fn stored(args: &ProgramArgs) -> Result<Option<Program>, Failure> {
-        let source = match (&args.trace, &args.program) {
-            (Some(path), _) => reach_trace::open(path),
-            (_, Some(spec)) => synthetic::parse(spec),
-            _ => return Ok(None),
+    /// Opens the traces, synthetic programs or scenario that the command line names, several of them to take turns of
+    /// `quantum` instructions; nothing where it names a live program.
+    pub fn stored(args: &ProgramArgs, quantum: Option<u64>) -> Result<Option<Program>, Failure> {
+        let ProgramArgs { traces, programs, scenario, .. } = args;
+        let source = match (&scenario, &traces[..], &programs[..]) {
+            (Some(path), ..) => scenario::open(path).map(|source| Box::new(source) as Box<dyn Source>),
+            (_, [], []) => return Ok(None),
+            (_, [path], []) => reach_trace::open(path),
+            (_, [], [spec]) => synthetic::parse(spec),
+            _ => several(traces, programs, quantum),
         };
         source.map(|source| Some(Program::Stored(Interruptible::new(source)))).map_err(Failure::failed)
     }
@@ -67,6 +72,20 @@ impl Program {
         }
         Ok(exit_status(status))
     }
+}
+
+/// All these programs in one machine.
+fn several(traces: &[PathBuf], programs: &[String], quantum: Option<u64>) -> Result<Box<dyn Source>, TraceError> {
+    let mut members = Vec::new();
+    for spec in programs {
+        members.push(scenario::synthetic_member(spec)?);
+    }
+    for path in traces {
+        members.push(scenario::trace_member(path)?);
+    }
+    let names = programs.iter().cloned().chain(traces.iter().map(|path| path.display().to_string()));
+    let name = names.collect::<Vec<_>>().join(" + ");
+    Ok(Box::new(Together::new(name, members, quantum)))
 }
 
 fn options(command: &[OsString]) -> live::Options {

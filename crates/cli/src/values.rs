@@ -1,6 +1,7 @@
 //! Values of options. Messages complete "invalid value 'X' for '--option': ".
 
 use reach_lab::machine::MachineError;
+use reach_lab::paper::{Paper, PaperError};
 use reach_os::Fragmentation;
 use reach_trace::TraceError;
 use reach_trace::synthetic::{self, Description};
@@ -22,6 +23,11 @@ pub fn program_name(name: &str) -> Result<&'static Description, TraceError> {
 /// The spec of a machine, which is good.
 pub fn machine(spec: &str) -> Result<String, MachineError> {
     reach_lab::machine::resolve(spec).map(|_| spec.to_owned())
+}
+
+/// A paper by name or folder, which is good.
+pub fn paper(name: &str) -> Result<Paper, PaperError> {
+    Paper::open(name)
 }
 
 /// A number with an optional suffix: powers of `step`, by the letters of `suffixes`.

@@ -33,6 +33,8 @@ fn mistakes_of_usage_name_what_is_near() {
         (&["--machines", "zen4"], "--machine"),
         (&["--", "true"], "cannot be used with"),
         (&["--force"], "--record"),
+        (&["--scenario", "s.toml"], "cannot be used with"),
+        (&["--quantum", "0"], "give a count from 1"),
     ];
     for (args, part) in cases {
         let (status, text) = failure(&[&["compare"], &touch[..], args].concat());
@@ -50,6 +52,9 @@ fn mistakes_of_usage_name_what_is_near() {
         (&["record", "--", "true"], "--output <FILE>"),
         (&["record", "-o", "x.reach"], "PROG"),
         (&["comprae"], "'compare'"),
+        (&["run", "--quantum", "5", "--", "true"], "cannot be used with"),
+        (&["paper", "run", "navarro"], "there are navarro-2002"),
+        (&["paper", "run", "navarro-2002", "matrx"], "it has matrix"),
         (&["compare", "gcc", "-c", "x.c"], "-- PROG [ARGS]…"),
     ] {
         let (status, text) = failure(args);
@@ -70,6 +75,24 @@ fn simulations_that_cannot_be_say_why() {
         assert!(text.starts_with("reach: ") && text.contains(part), "{args:?}: {text}");
         assert!(!text.contains('\n') || text.trim_end().lines().count() <= 3, "{text}");
     }
+}
+
+#[test]
+fn scenario_files_that_are_wrong_say_where() {
+    let folder = folder();
+    let file = path(&folder, "s.toml");
+    for (text, what) in [
+        ("[[program]]\nrun = 'touch'\nwhen = 5\n", "line 3: unknown field `when`"),
+        ("[[program]]\nrun = 'tuoch'\n", "program 1: there is no synthetic program `tuoch`; did you mean `touch`?"),
+        ("[[program]]\ntrace = 'none.reach'\n", "none.reach: No such file"),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let (status, error) = failure(&["run", "-m", "zen4", "--scenario", &file]);
+        assert!(status == 1 && error.contains(what), "{status} {error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+    let (status, error) = failure(&["compare", "-m", "zen4", "--scenario", "/no/such.toml"]);
+    assert!(status == 1 && error.starts_with("reach: /no/such.toml: "), "{status} {error}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod common;
 
 use common::{failure, folder, path, reach, stdout};
 
-const VERBS: [&[&str]; 17] = [
+const VERBS: [&[&str]; 20] = [
     &[],
     &["compare"],
     &["run"],
@@ -23,6 +23,9 @@ const VERBS: [&[&str]; 17] = [
     &["system", "show"],
     &["program"],
     &["program", "show"],
+    &["paper"],
+    &["paper", "list"],
+    &["paper", "run"],
 ];
 
 #[test]
@@ -71,6 +74,13 @@ fn lists_fit_a_terminal() {
             assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
         }
     }
+}
+
+#[test]
+fn papers_are_listed_with_their_experiments() {
+    let list = stdout(&["paper", "list"]);
+    assert!(list.starts_with("navarro-2002 ") && list.contains("\n  matrix "), "{list}");
+    assert!(list.lines().all(|line| line.chars().count() <= 80), "{list}");
 }
 
 #[test]

@@ -65,6 +65,11 @@ fn rows(text: &str) -> (Value, Vec<Value>) {
     (lines.next().unwrap(), lines.collect())
 }
 
+/// The same, where `rows` is something else.
+fn parsed(text: &str) -> (Value, Vec<Value>) {
+    rows(text)
+}
+
 fn jsonl(more: &[&str]) -> String {
     stdout(&[&["compare", "--format", "jsonl"], more].concat())
 }
@@ -198,6 +203,55 @@ fn a_recording_gives_the_same_results() {
         assert!(stdout(&["trace", "check", &trace]).contains("good"));
         assert!(stdout(&["trace", "info", &trace]).contains(program), "{program}");
     }
+}
+
+#[test]
+fn programs_in_one_machine_stay_apart_and_are_recorded_as_one() {
+    let folder = folder();
+    let (scenario, trace) = (path(&folder, "s.toml"), path(&folder, "t.reach"));
+    let text = "quantum = 1000\n[[program]]\nname = 'first'\nrun = 'touch:bytes=1M'\n\
+        [[program]]\nrun = 'matrix:n=50'\nrepeat = 2\n";
+    std::fs::write(&scenario, text).unwrap();
+    let args = ["-m", "zen4", "-s", "base", "-s", "linux-thp"];
+    let whole = jsonl(&[&args[..], &["--scenario", &scenario, "--record", &trace]].concat());
+    let (_, rows) = parsed(&whole);
+    let stores = |process: &str| {
+        let row = rows.iter().find(|row| row["process"] == process && row["metric"] == "stores");
+        row.map(|row| row["value"].as_u64().unwrap())
+    };
+    assert_eq!((stores("0 first"), stores("1 matrix"), stores("2 matrix")), (Some(256), Some(2500), Some(2500)));
+    assert_eq!(stores("all"), Some(5256));
+    let replayed = jsonl(&[&args[..], &["--trace", &trace]].concat());
+    assert_eq!(replayed, whole, "a recording gives the same results");
+    // The same programs by options: one after the other, and in turns, which costs switches.
+    let spec = ["-p", "touch:bytes=1M", "-p", "matrix:n=50", "-p", "matrix:n=50"];
+    let cycles = |more: &[&str]| {
+        let text = jsonl(&[&args[..], &spec, more].concat());
+        let (_, rows) = parsed(&text);
+        rows.iter().find(|row| row["metric"] == "cycles").unwrap()["value"].as_u64().unwrap()
+    };
+    assert!(cycles(&["--quantum", "100"]) >= cycles(&[]));
+}
+
+#[test]
+fn a_paper_is_run_into_rows_and_a_table() {
+    let folder = folder();
+    let saved = path(&folder, "deep/rows.jsonl");
+    let run = |format: &str| stdout(&["paper", "run", "-q", "navarro-2002", "preemption", "-f", format, "-o", &saved]);
+    let lines = run("jsonl");
+    assert_eq!(std::fs::read_to_string(&saved).unwrap(), lines);
+    let rows: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), 2);
+    for row in &rows {
+        for key in ["paper", "item", "published", "ours", "tolerance", "verdict", "reason", "section"] {
+            assert!(!row[key].is_null(), "{key}: {row}");
+        }
+        assert!(["met", "missed"].contains(&row["verdict"].as_str().unwrap()), "{row}");
+    }
+    assert_eq!(run("csv").lines().count(), 3);
+    let table = run("table");
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+    assert!(table.contains("not measurable\n"), "{table}");
 }
 
 #[test]

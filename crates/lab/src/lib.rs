@@ -3,6 +3,7 @@
 mod experiment;
 mod fan_out;
 pub mod machine;
+pub mod paper;
 mod prepare;
 mod results;
 mod simulation;

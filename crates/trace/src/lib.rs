@@ -3,11 +3,14 @@
 
 mod interrupt;
 pub mod live;
+pub mod scenario;
 mod source;
 pub mod synthetic;
+mod together;
 
 pub use interrupt::Interruptible;
 pub use source::{Progress, Source, TraceError};
+pub use together::{Member, Open, Start, Together};
 
 pub mod file;
 pub mod foreign;

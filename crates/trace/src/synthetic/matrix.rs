@@ -13,12 +13,21 @@ pub(super) const ABOUT: Description = Description {
     parameters: &[
         Parameter { name: "n", kind: Kind::Count(1, 1 << 18), default: "1000", meaning: "rows and columns" },
         Parameter { name: "passes", kind: Kind::Count(1, MAX_COUNT), default: "1", meaning: "how many transpositions" },
+        Parameter {
+            name: "init",
+            kind: Kind::Word(&["no", "yes"]),
+            default: "no",
+            meaning: "whether the matrix is first written, row by row",
+        },
     ],
     build,
 };
 
 struct Matrix {
+    init: Code,
     code: Code,
+    /// Elements still to be written before the transpositions.
+    blank: u64,
     a: u64,
     b: u64,
     n: u64,
@@ -34,13 +43,28 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
     let total = (n * n).checked_mul(values.number("passes")).ok_or(too_many)?;
     // mov x, [a]; mov [b], x; add a, 8; add b, 8n; cmp a, end; jb
     let code = process.block(6);
+    // mov [a], x; add a, 8; cmp a, end; jb
+    let init = process.block(4);
+    let blank = if values.is("init", "yes") { n * n } else { 0 };
     // One after the other, as an allocator on brk gives them, so B shares A's last page.
     let a = process.heap(2 * n * n * 8).0;
-    Ok(Box::new(Matrix { code, a, b: a + n * n * 8, n, i: 0, j: 0, left: total, total }))
+    Ok(Box::new(Matrix { init, code, blank, a, b: a + n * n * 8, n, i: 0, j: 0, left: total, total: total + blank }))
 }
 
 impl Program for Matrix {
     fn run(&mut self, chunk: &mut Chunk, until: usize) {
+        if self.blank > 0 {
+            let count = room(chunk, until, 2, self.blank);
+            let mut at = self.a + (self.n * self.n - self.blank) * 8;
+            bodies(chunk, self.init, count, || {
+                at += 8;
+                [store(at - 8, 0)]
+            });
+            self.blank -= count;
+            if self.blank > 0 {
+                return;
+            }
+        }
         let count = room(chunk, until, 3, self.left);
         let Matrix { code, a, b, n, mut i, mut j, .. } = *self;
         bodies(chunk, code, count, || {
@@ -57,7 +81,7 @@ impl Program for Matrix {
     }
 
     fn progress(&self) -> Progress {
-        Progress { done: self.total - self.left, total: Some(self.total) }
+        Progress { done: self.total - self.left - self.blank, total: Some(self.total) }
     }
 }
 
@@ -74,6 +98,16 @@ mod tests {
         let offsets = |refs: &[reach_core::Ref]| refs.iter().map(|r| (r.addr().0 - a) / 8).collect::<Vec<_>>();
         assert_eq!(offsets(&loads), [0, 1, 2, 3, 4, 5, 6, 7, 8].repeat(2));
         assert_eq!(offsets(&stores), [9, 12, 15, 10, 13, 16, 11, 14, 17].repeat(2));
+    }
+
+    #[test]
+    fn writes_the_matrix_first_if_asked() {
+        let refs = data("matrix:n=3,init=yes");
+        let (init, rest) = refs.split_at(9);
+        assert!(
+            init.iter().enumerate().all(|(i, r)| r.kind() == Kind::Store && r.addr() - init[0].addr() == 8 * i as u64)
+        );
+        assert_eq!((rest.len(), rest[0].addr()), (18, init[0].addr()));
     }
 
     #[test]

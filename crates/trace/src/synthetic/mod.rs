@@ -18,7 +18,10 @@
 //! nothing else: no start-up code, no loop overhead outside the innermost body.
 
 mod chase;
+mod cmp;
+mod dirty;
 mod fang_micro;
+mod fft3;
 mod gups;
 mod malloc;
 mod matrix;
@@ -27,11 +30,13 @@ mod parameter;
 mod permutation;
 mod phases;
 mod process;
+mod pulse;
 mod red_black;
 mod stream;
 mod stride;
 mod touch;
 mod tree;
+mod web;
 
 pub use parameter::{Kind, Parameter};
 
@@ -78,6 +83,11 @@ static PROGRAMS: &[Description] = &[
     matrix::ABOUT,
     fang_micro::ABOUT,
     tree::ABOUT,
+    cmp::ABOUT,
+    dirty::ABOUT,
+    fft3::ABOUT,
+    pulse::ABOUT,
+    web::ABOUT,
 ];
 
 /// All synthetic programs: from here the command line, its help and the documentation take them.
@@ -92,7 +102,7 @@ pub fn parse(spec: &str) -> Result<Box<dyn Source>, TraceError> {
     generator(spec, CHUNK_REFS).map(|generator| Box::new(generator) as Box<dyn Source>)
 }
 
-fn generator(spec: &str, chunk_refs: usize) -> Result<Generator, TraceError> {
+pub(crate) fn generator(spec: &str, chunk_refs: usize) -> Result<Generator, TraceError> {
     let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
     let about = PROGRAMS.iter().find(|about| about.name == name).ok_or_else(|| {
         let near = suggestion(name, PROGRAMS.iter().map(|about| about.name));
@@ -109,7 +119,7 @@ fn generator(spec: &str, chunk_refs: usize) -> Result<Generator, TraceError> {
 }
 
 /// Any synthetic program as a [`Source`].
-struct Generator {
+pub(crate) struct Generator {
     name: String,
     blocks: BlockTable,
     /// Events before the first reference; empty once they are out.

@@ -35,6 +35,7 @@ pub(super) struct Process {
     next_pc: u64,
     next_heap: u64,
     next_mmap: u64,
+    files: u32,
 }
 
 impl Process {
@@ -56,7 +57,14 @@ impl Process {
             image(DATA, DATA_BYTES, Protection::READ_WRITE, TEXT_BYTES),
             Event::Map(stack),
         ];
-        Process { blocks: BlockTable::default(), events, next_pc: TEXT + 0x1000, next_heap: HEAP, next_mmap: MMAP_TOP }
+        Process {
+            blocks: BlockTable::default(),
+            events,
+            next_pc: TEXT + 0x1000,
+            next_heap: HEAP,
+            next_mmap: MMAP_TOP,
+            files: 1,
+        }
     }
 
     /// Adds a block of so many instructions to the text.
@@ -71,10 +79,25 @@ impl Process {
 
     /// Zero-filled memory as `mmap` gives it.
     pub fn mmap(&mut self, bytes: u64) -> VirtAddr {
+        let start = self.reserve(bytes);
+        self.events.push(Event::Map(Map::anonymous(start, bytes)));
+        start
+    }
+
+    /// Addresses that `mmap` gives later, when the program runs.
+    pub fn reserve(&mut self, bytes: u64) -> VirtAddr {
         let align = if bytes >= HUGE { HUGE } else { GRAIN };
         self.next_mmap = (self.next_mmap - bytes) / align * align;
-        let start = VirtAddr(self.next_mmap);
-        self.events.push(Event::Map(Map::anonymous(start, bytes)));
+        VirtAddr(self.next_mmap)
+    }
+
+    /// A whole file of `bytes` bytes, mapped from the start and shared.
+    pub fn map_file(&mut self, path: String, bytes: u64, protection: Protection) -> VirtAddr {
+        let file = FileId(self.files);
+        self.files += 1;
+        self.events.push(Event::File { file, path, len: bytes });
+        let start = self.reserve(bytes);
+        self.events.push(Event::Map(file_map(start, bytes, file, protection)));
         start
     }
 
@@ -107,6 +130,12 @@ impl Process {
 pub(super) fn heap_growth(end: VirtAddr, bytes: u64) -> Map {
     let span = Span { start: end, len: bytes };
     Map { role: Role::Heap, ..Map::anonymous(span.start, span.len) }
+}
+
+/// A shared mapping of a whole file.
+pub(super) fn file_map(start: VirtAddr, bytes: u64, file: FileId, protection: Protection) -> Map {
+    let backing = Backing::File { file, offset: 0 };
+    Map { protection, backing, shared: true, ..Map::anonymous(start, bytes) }
 }
 
 /// How many bodies of `per_body` references (the fetch among them) bring `chunk` to `until` references, at most `left`.

@@ -1,0 +1,119 @@
+//! `reach paper`: published numbers beside ours.
+
+use crate::args::{Format, PaperArgs, PaperVerb};
+use crate::experiment::threads;
+use crate::failure::{Done, Failure};
+use crate::output;
+use crate::progress::Progress;
+use crate::text;
+use crate::units;
+use reach_lab::paper::{self, Paper, Row, Verdict};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Lists or runs.
+pub fn paper(verb: PaperVerb, quiet: bool) -> Done {
+    match verb {
+        PaperVerb::List => output::print(&list()?).map(|()| 0),
+        PaperVerb::Run(args) => run(args, quiet),
+    }
+}
+
+fn list() -> Result<String, Failure> {
+    let mut out = String::new();
+    for name in paper::list() {
+        let paper = Paper::open(name).map_err(Failure::failed)?;
+        out += &text::definitions([(paper.name.as_str(), paper.citation.as_str())]);
+        let experiments = paper.experiments.iter().map(|e| (format!("  {}", e.name), e.about.as_str()));
+        let experiments: Vec<_> = experiments.collect();
+        out += &text::definitions(experiments.iter().map(|(name, about)| (name.as_str(), *about)));
+    }
+    Ok(out)
+}
+
+fn run(args: PaperArgs, quiet: bool) -> Done {
+    let PaperArgs { paper, experiment, format, output, threads: asked } = args;
+    let chosen = paper.chosen(experiment.as_deref()).map_err(|error| Failure::Usage(error.to_string()))?;
+    let path = output.unwrap_or_else(|| PathBuf::from(format!("target/papers/{}.jsonl", paper.name)));
+    let mut file = create(&path)?;
+    let threads = threads(asked);
+    let mut rows = Vec::new();
+    for (at, experiment) in chosen.iter().enumerate() {
+        if !quiet {
+            eprintln!("reach: {} of {}: {}", at + 1, chosen.len(), experiment.name);
+        }
+        let mut progress = Progress::new(false, quiet);
+        rows.extend(paper.run(experiment, threads, |status| {
+            progress.show(status.references, status.progress);
+            true
+        }));
+        progress.end();
+    }
+    if experiment.is_none() {
+        rows.extend(paper.missing());
+    }
+    let lines = jsonl(&rows);
+    file.write_all(lines.as_bytes()).map_err(|error| Failure::writing(&path, error))?;
+    output::print(&match format {
+        Format::Table => table(&rows),
+        Format::Jsonl => lines,
+        Format::Csv => output::csv(&rows),
+    })?;
+    if !quiet {
+        eprintln!("reach: {} in {}", units::plural(rows.len() as u64, "row", "rows"), path.display());
+    }
+    Ok(0)
+}
+
+/// Finds out before the work whether the rows can be saved after it.
+fn create(path: &Path) -> Result<File, Failure> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder {
+        std::fs::create_dir_all(folder).map_err(|error| Failure::writing(folder, error))?;
+    }
+    File::create(path).map_err(|error| Failure::writing(path, error))
+}
+
+fn jsonl(rows: &[Row]) -> String {
+    rows.iter().map(|row| serde_json::to_string(row).expect("a row is JSON") + "\n").collect()
+}
+
+/// The rows for people: a line for each number, then why some cannot be measured, and a sum.
+fn table(rows: &[Row]) -> String {
+    let number = |x: f64| units::decimal(x, if x.abs() < 10.0 { 3 } else { 1 });
+    let measured = rows.iter().filter(|row| row.verdict != Verdict::NotMeasurable);
+    let lines = measured.map(|row| {
+        [
+            row.item.clone(),
+            format!("{} {}", number(row.published), row.unit),
+            row.ours.map_or(String::new(), number),
+            row.tolerance.clone(),
+            row.verdict.name().to_owned(),
+        ]
+    });
+    let mut out = text::numbers(["item", "published", "ours", "tolerance", "verdict"], lines);
+    let open: Vec<_> = rows.iter().filter(|row| row.verdict == Verdict::NotMeasurable).collect();
+    if !open.is_empty() {
+        out += "\nnot measurable\n";
+        let lines = open.iter().map(|row| (format!("  {}", row.item), row.reason.as_str()));
+        for (item, reason) in lines {
+            out += &format!("{item}\n");
+            out += &text::definitions([("     ", reason)]);
+        }
+    }
+    let replaced: std::collections::BTreeSet<_> =
+        rows.iter().filter(|row| !row.replaces.is_empty()).map(|row| (&row.experiment, &row.replaces)).collect();
+    if !replaced.is_empty() {
+        out += "\nreplaced programs\n";
+        let names: Vec<_> = replaced.into_iter().map(|(name, what)| (format!("  {name}"), what.as_str())).collect();
+        out += &text::definitions(names.iter().map(|(name, what)| (name.as_str(), *what)));
+    }
+    let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
+    out + &format!(
+        "\n{} met, {} missed, {} not measurable\n",
+        count(Verdict::Met),
+        count(Verdict::Missed),
+        count(Verdict::NotMeasurable)
+    )
+}

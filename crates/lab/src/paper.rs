@@ -1,0 +1,138 @@
+//! Published numbers beside ours: a paper's file holds its numbers as reviewed data, each with the experiment that gives
+//! ours, a tolerance, and the reason for it.
+//!
+//! An experiment is a base and its differences: programs or a scenario, on a machine, under systems that have labels. What
+//! cannot be run says why. Nothing here decides what a system does; a number that is missed is shown as missed.
+
+mod file;
+mod run;
+mod value;
+
+pub use file::{Experiment, Item, Missing, Tolerance};
+pub use run::{Row, Verdict};
+pub use value::{How, Measure};
+
+use std::path::{Path, PathBuf};
+
+/// The papers that come with the program: name, file, and other files by name.
+const PAPERS: &[(&str, &str, &[(&str, &str)])] = &[(
+    "navarro-2002",
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../papers/navarro-2002/paper.toml")),
+    &[
+        (
+            "sequence.toml",
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../papers/navarro-2002/sequence.toml")),
+        ),
+        (
+            "concurrent.toml",
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../papers/navarro-2002/concurrent.toml")),
+        ),
+    ],
+)];
+
+/// A paper with its experiments, checked.
+#[derive(Clone)]
+pub struct Paper {
+    /// Its name, which rows carry.
+    pub name: String,
+    /// Authors, title, where and when.
+    pub citation: String,
+    /// What is run, and which numbers come of it.
+    pub experiments: Vec<Experiment>,
+    /// Numbers that nothing measures yet.
+    pub missing: Vec<Missing>,
+    source: Source,
+}
+
+/// Where a paper's other files are.
+#[derive(Clone, Debug)]
+enum Source {
+    Built(&'static [(&'static str, &'static str)]),
+    Folder(PathBuf),
+}
+
+/// Why a paper could not be had, or run.
+#[derive(Debug, thiserror::Error)]
+pub enum PaperError {
+    /// There is no such paper.
+    #[error("there is no paper {name:?}; there are {known}, and folders with a paper.toml")]
+    Unknown {
+        /// As given.
+        name: String,
+        /// All there are.
+        known: String,
+    },
+    /// A file could not be read.
+    #[error("{path}: {source}", path = path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The paper's file is wrong.
+    #[error("{paper}: {what}")]
+    File {
+        /// Name or path.
+        paper: String,
+        /// What is wrong, where, and what would be right.
+        what: String,
+    },
+    /// The paper has no such experiment.
+    #[error("{paper} has no experiment {name:?}; it has {known}")]
+    NoExperiment {
+        /// Which paper.
+        paper: String,
+        /// As given.
+        name: String,
+        /// All there are.
+        known: String,
+    },
+}
+
+/// The names of all papers that come with the program.
+pub fn list() -> impl Iterator<Item = &'static str> {
+    PAPERS.iter().map(|(name, ..)| *name)
+}
+
+impl Paper {
+    /// The paper of this name, or in this folder.
+    pub fn open(name: &str) -> Result<Paper, PaperError> {
+        if let Some((name, text, files)) = PAPERS.iter().find(|(known, ..)| *known == name) {
+            return Paper::read(name, text, Source::Built(files));
+        }
+        let folder = Path::new(name);
+        if !folder.is_dir() {
+            let known = list().collect::<Vec<_>>().join(", ");
+            return Err(PaperError::Unknown { name: name.into(), known });
+        }
+        let path = folder.join("paper.toml");
+        let text = std::fs::read_to_string(&path).map_err(|source| PaperError::Io { path, source })?;
+        let short = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
+        Paper::read(&short, &text, Source::Folder(folder.to_owned()))
+    }
+
+    fn read(name: &str, text: &str, source: Source) -> Result<Paper, PaperError> {
+        let wrong = |what| PaperError::File { paper: format!("{name}/paper.toml"), what };
+        let (citation, experiments, missing) = file::read(text).map_err(wrong)?;
+        let paper = Paper { name: name.into(), citation, experiments, missing, source };
+        for experiment in &paper.experiments {
+            paper.program(experiment).map_err(|what| wrong(format!("experiment {}: {what}", experiment.name)))?;
+        }
+        Ok(paper)
+    }
+
+    /// The experiments named `name`, or all.
+    pub fn chosen(&self, name: Option<&str>) -> Result<Vec<&Experiment>, PaperError> {
+        let chosen: Vec<_> = self.experiments.iter().filter(|e| name.is_none_or(|name| e.name == name)).collect();
+        if chosen.is_empty() {
+            let known = self.experiments.iter().map(|e| e.name.as_str()).collect::<Vec<_>>().join(", ");
+            let name = name.unwrap_or_default().into();
+            return Err(PaperError::NoExperiment { paper: self.name.clone(), name, known });
+        }
+        Ok(chosen)
+    }
+}
+
+#[cfg(test)]
+mod tests;

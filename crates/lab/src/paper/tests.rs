@@ -1,0 +1,142 @@
+use super::value::Measure;
+use super::*;
+use crate::results::{ALL, Row as Result, Value};
+
+const HEAD: &str = "citation = 'c'\n[base]\nmachine = 'zen4'\nmemory_mb = 64\ntiming = 'counts'\nseed = 1\nwarm = true\n\
+    systems = { base = 'base', best = 'ideal' }\n";
+const TOUCH: &str = "[[experiment]]\nname = 'e'\nabout = 'a'\nprograms = ['touch:bytes=1M,page=4K']\n";
+
+fn read(text: &str) -> std::result::Result<Paper, PaperError> {
+    Paper::read("p", text, Source::Built(&[]))
+}
+
+fn item(tolerance: &str, ours: &str) -> String {
+    format!(
+        "[[experiment.item]]\nitem = 'i'\nsection = 's'\npublished = 256.0\nunit = 'pages'\ntolerance = {{ {tolerance} }}\n\
+         reason = 'r'\nours = {{ {ours} }}\n"
+    )
+}
+
+#[test]
+fn every_paper_that_comes_with_the_program_is_whole() {
+    for name in list() {
+        let paper = Paper::open(name).unwrap();
+        assert!(paper.experiments.iter().all(|e| !e.items.is_empty() && !e.about.is_empty()), "{name}");
+        assert!(paper.missing.iter().all(|m| !m.reason.is_empty()), "{name}");
+    }
+}
+
+#[test]
+fn an_experiment_is_judged_by_its_rows() {
+    let faults = "metric = 'page_faults.anonymous', system = 'base'";
+    for (tolerance, ours, verdict) in [
+        ("within = 0.0", faults, Verdict::Met),
+        ("within = 0.0", "metric = 'page_faults.anonymous', system = 'base', scale = 2.0", Verdict::Missed),
+        ("within = 0.0", "metric = 'stores', system = 'best', per = 'promotions'", Verdict::NotMeasurable),
+        ("at_least = 1.0", "metric = 'cycles', system = 'best', against = ['base'], how = 'speedup'", Verdict::Met),
+        ("at_most = 1.0", "metric = 'cycles', system = 'best', against = ['base'], how = 'speedup'", Verdict::Missed),
+    ] {
+        let paper = read(&[HEAD, TOUCH, &item(tolerance, ours)].concat()).unwrap();
+        let rows = paper.run(&paper.experiments[0], 0, |_| true);
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].verdict, verdict, "{ours}: {rows:?}");
+        assert_eq!(rows[0].ours.is_none(), verdict == Verdict::NotMeasurable);
+    }
+    let text = [HEAD, TOUCH, &item("within = 0.0", faults)].concat();
+    let paper = read(&text.replace("memory_mb = 64", "memory_mb = 1")).unwrap();
+    let rows = paper.run(&paper.experiments[0], 0, |_| true);
+    assert_eq!(rows[0].verdict, Verdict::NotMeasurable, "a simulation that fails measures nothing");
+    assert!(rows[0].reason.contains("zen4, base: "), "{}", rows[0].reason);
+}
+
+#[test]
+fn mistakes_are_named() {
+    let good = "metric = 'stores', system = 'base'";
+    for (text, message) in [
+        ([HEAD, "color = 3\n"].concat(), "line 9: unknown field `color`"),
+        ([HEAD, TOUCH, TOUCH].concat(), "experiment e: there are two of that name"),
+        ([HEAD, &TOUCH.replace("touch:", "tuoch:")].concat(), "experiment e: there is no synthetic program `tuoch`"),
+        ([HEAD, TOUCH, "scenario = 's.toml'\n"].concat(), "experiment e: give either programs or a scenario"),
+        (
+            [HEAD, &TOUCH.replace("programs = ['touch:bytes=1M,page=4K']", "scenario = 's'")].concat(),
+            "no scenario \"s\"",
+        ),
+        ([HEAD, TOUCH, "timing = 'slow'\n"].concat(), "give counts or inorder"),
+        ([HEAD, TOUCH, "machine = 'zen44'\n"].concat(), "did you mean zen4"),
+        ([HEAD, TOUCH, "systems = { x = 'bsae' }\n"].concat(), "system x: there is no system \"bsae\""),
+        ([HEAD, TOUCH, &item("factor = 0.5", good)].concat(), "e, i: a tolerance of factor 0.5 allows nothing"),
+        ([HEAD, TOUCH, &item("wide = 1", good)].concat(), "unknown variant `wide`"),
+        ([HEAD, TOUCH, &item("within = 1", good).replace("'r'", "' '")].concat(), "e, i: the tolerance has no reason"),
+        ([HEAD, TOUCH, &item("within = 1", "metric = 'm', system = 'x'")].concat(), "there is no system \"x\""),
+        ([HEAD, TOUCH, &item("within = 1", &format!("{good}, how = 'ratio'"))].concat(), "compares with nothing"),
+        ([HEAD, TOUCH, &item("within = 1", &format!("{good}, against = ['best']"))].concat(), "against needs how"),
+        ([HEAD, TOUCH, &item("within = 1", &format!("{good}, run = 1"))].concat(), "run picks one of nothing"),
+        (
+            [HEAD, TOUCH, &item("within = 1", good), &item("within = 1", good)].concat(),
+            "there are two items of that name",
+        ),
+    ] {
+        let error = read(&text).err().unwrap().to_string();
+        assert!(error.starts_with("p/paper.toml: ") && error.contains(message), "{message}: {error}");
+    }
+    assert!(Paper::open("navarro").err().unwrap().to_string().contains("there are navarro-2002"));
+    let paper = read(&[HEAD, TOUCH].concat()).unwrap();
+    assert_eq!(paper.chosen(Some("f")).err().unwrap().to_string(), "p has no experiment \"f\"; it has e");
+}
+
+fn row(system: &str, process: &str, metric: &str, value: f64) -> Result {
+    Result {
+        machine: "m".into(),
+        system: system.into(),
+        program: "p".into(),
+        process: process.into(),
+        metric: metric.into(),
+        unit: "count",
+        value: Value::Ratio(value),
+    }
+}
+
+#[test]
+fn values_follow_from_rows() {
+    let rows = [
+        row("one", ALL, "cycles", 100.0),
+        row("two", ALL, "cycles", 80.0),
+        row("three", ALL, "cycles", 50.0),
+        row("one", ALL, "walks", 20.0),
+        row("one", "0 web", "walks", 7.0),
+        row("one", "1 fft", "walks", 4.0),
+        row("one", "2 fft", "walks", 6.0),
+    ];
+    let value = |text: &str| {
+        let measure: Measure = toml::from_str(text).unwrap();
+        measure.check(|_| true).unwrap();
+        measure.compute(&rows, str::to_owned)
+    };
+    let cycles = |more: &str| value(&format!("metric = 'cycles'\n{more}"));
+    assert_eq!(cycles("system = 'two'"), Ok(80.0));
+    assert_eq!(cycles("system = 'two'\nagainst = ['one']\nhow = 'speedup'"), Ok(1.25));
+    assert_eq!(cycles("system = 'one'\nagainst = ['two', 'three']\nhow = 'ratio'"), Ok(2.0));
+    assert_eq!(cycles("system = 'three'\nagainst = ['one']\nhow = 'reduction'"), Ok(50.0));
+    assert_eq!(cycles("system = 'one'\nagainst = ['two']\nhow = 'increase'"), Ok(25.0));
+    assert_eq!(cycles("system = 'one'\nper = 'walks'\nscale = 3.0"), Ok(15.0));
+    let walks = |more: &str| value(&format!("metric = 'walks'\nsystem = 'one'\n{more}"));
+    assert_eq!(walks("process = 'fft'"), Ok(10.0));
+    assert_eq!(walks("process = 'fft'\nrun = 1"), Ok(6.0));
+    assert_eq!(walks("process = 'fft'\nrun = 2"), Err("one gives no metric walks of process fft".into()));
+    assert_eq!(value("metric = 'walks'\nsystem = 'two'"), Err("two gives no metric walks".into()));
+}
+
+#[test]
+fn tolerances_allow_what_they_say() {
+    use Tolerance::{AtLeast, AtMost, Factor, Within};
+    for (tolerance, yes, no) in [
+        (Factor(1.5), [6.7, 15.0], [6.6, 15.1]),
+        (Within(1.0), [9.0, 11.0], [8.9, 11.1]),
+        (AtLeast(3.0), [3.0, 100.0], [2.9, -1.0]),
+        (AtMost(3.0), [3.0, -100.0], [3.1, 100.0]),
+    ] {
+        assert!(yes.iter().all(|&ours| tolerance.allows(10.0, ours)), "{tolerance}");
+        assert!(no.iter().all(|&ours| !tolerance.allows(10.0, ours)), "{tolerance}");
+    }
+    assert!(!Factor(2.0).allows(1.0, 0.0) && !Factor(2.0).allows(1.0, -1.0));
+}

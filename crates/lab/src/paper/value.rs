@@ -1,0 +1,107 @@
+//! How a number that can be compared with a published one follows from the rows of results.
+
+use crate::results::{ALL, Row};
+use serde::Deserialize;
+
+/// A metric of a system, by itself or against other systems.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measure {
+    /// The metric's name in rows.
+    pub metric: String,
+    /// For each of this other metric.
+    pub per: Option<String>,
+    /// Times this.
+    pub scale: Option<f64>,
+    /// The label of the system.
+    pub system: String,
+    /// Labels of systems to compare with: that which has the least.
+    #[serde(default)]
+    pub against: Vec<String>,
+    /// How to compare.
+    pub how: Option<How>,
+    /// Only of processes that are called so; of all otherwise.
+    pub process: Option<String>,
+    /// Which of the processes that are called so, in the order of their starts, from 0; all together otherwise.
+    pub run: Option<usize>,
+}
+
+/// Comparisons of a value with another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    /// The value over the other.
+    Ratio,
+    /// The other over the value: what has fewer cycles has a greater speedup.
+    Speedup,
+    /// By how many percent of the other the value is less.
+    Reduction,
+    /// By how many percent of the other the value is more.
+    Increase,
+}
+
+impl Measure {
+    /// Whether this can be computed where there are these labels.
+    pub(super) fn check(&self, known: impl Fn(&str) -> bool) -> Result<(), String> {
+        if let Some(label) = self.against.iter().chain([&self.system]).find(|label| !known(label)) {
+            return Err(format!("there is no system {label:?} in this experiment; name one of its systems"));
+        }
+        match (self.how, self.against.is_empty()) {
+            (Some(_), true) => Err("how compares with nothing; give against".into()),
+            (None, false) => Err("against needs how: ratio, speedup, reduction or increase".into()),
+            (Some(_), _) if self.scale.is_some() => Err("a comparison has its own scale; leave scale out".into()),
+            _ if self.run.is_some() && self.process.is_none() => Err("run picks one of nothing; give process".into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The number, from `rows`, in which `name` says what the system of a label is called. Fails where a metric is not
+    /// there, or is compared with none.
+    pub(super) fn compute(&self, rows: &[Row], name: impl Fn(&str) -> String) -> Result<f64, String> {
+        let of = |label: &str| -> Result<f64, String> {
+            let system = name(label);
+            let value = self.sum(rows, &system, &self.metric)?;
+            match &self.per {
+                None => Ok(value),
+                Some(per) => match self.sum(rows, &system, per)? {
+                    0.0 => Err(format!("{system} counted no {per}")),
+                    per => Ok(value / per),
+                },
+            }
+        };
+        let value = of(&self.system)?;
+        let Some(how) = self.how else { return Ok(value * self.scale.unwrap_or(1.0)) };
+        let mut other = f64::INFINITY;
+        for label in &self.against {
+            other = other.min(of(label)?);
+        }
+        let divisor = if how == How::Speedup { value } else { other };
+        if divisor == 0.0 {
+            return Err(format!("{} is 0 and nothing can be compared with it", self.metric));
+        }
+        Ok(match how {
+            How::Ratio => value / other,
+            How::Speedup => other / value,
+            How::Reduction => 100.0 * (1.0 - value / other),
+            How::Increase => 100.0 * (value / other - 1.0),
+        })
+    }
+
+    fn sum(&self, rows: &[Row], system: &str, metric: &str) -> Result<f64, String> {
+        let of_system = rows.iter().filter(|row| row.system == system && row.metric == metric);
+        let mut values = of_system.filter(|row| match &self.process {
+            None => row.process == ALL,
+            // "3 fft3": the number of an address space, and what runs in it.
+            Some(process) => row.process.split_once(' ').is_some_and(|(_, name)| name == process),
+        });
+        let values: Vec<f64> = match self.run {
+            Some(run) => values.nth(run).into_iter().map(|row| row.value.as_f64()).collect(),
+            None => values.map(|row| row.value.as_f64()).collect(),
+        };
+        if values.is_empty() {
+            let whose = self.process.as_ref().map_or(String::new(), |process| format!(" of process {process}"));
+            return Err(format!("{system} gives no metric {metric}{whose}"));
+        }
+        Ok(values.into_iter().sum())
+    }
+}
