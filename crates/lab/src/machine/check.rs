@@ -284,7 +284,7 @@ impl Problems {
                 let at = format!("caches.{}", far.name);
                 if far.level == near.level {
                     self.add(&at, format!("a second cache for {kind} at level {}; one is the most", far.level));
-                } else if far.level > near.level + 1 {
+                } else if far.level > near.level.saturating_add(1) {
                     self.add(&at, format!("level {} follows level {} for {kind}; leave no gap", far.level, near.level));
                 }
                 if far.latency <= near.latency {

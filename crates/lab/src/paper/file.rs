@@ -210,6 +210,12 @@ fn resolve(base: &Base, own: Differences) -> Result<Experiment, String> {
         Ok(system) => Ok((label, system)),
         Err(error) => Err(format!("system {label}: {error}")),
     });
+    let systems: IndexMap<String, reach_systems::Resolved> = resolved.collect::<Result<_, _>>()?;
+    for (at, (label, system)) in systems.iter().enumerate() {
+        if let Some((other, _)) = systems.iter().take(at).find(|(_, other)| other.spec() == system.spec()) {
+            return Err(format!("systems {other} and {label} are the same; keep one"));
+        }
+    }
     Ok(Experiment {
         name: own.name,
         about: own.about,
@@ -222,7 +228,7 @@ fn resolve(base: &Base, own: Differences) -> Result<Experiment, String> {
         seed: base.seed,
         warm: own.warm.unwrap_or(base.warm),
         limit: own.limit,
-        systems: resolved.collect::<Result<_, _>>()?,
+        systems,
         items: own.item,
     })
 }

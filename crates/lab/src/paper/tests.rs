@@ -46,7 +46,7 @@ fn an_experiment_is_judged_by_its_rows() {
     let paper = read(&text.replace("memory_mb = 64", "memory_mb = 1")).unwrap();
     let rows = paper.run(&paper.experiments[0], 0, |_| true);
     assert_eq!(rows[0].verdict, Verdict::NotMeasurable, "a simulation that fails measures nothing");
-    assert!(rows[0].reason.contains("zen4, base: "), "{}", rows[0].reason);
+    assert!(rows[0].reason.contains("out of simulated memory"), "{}", rows[0].reason);
 }
 
 #[test]
@@ -64,6 +64,7 @@ fn mistakes_are_named() {
         ([HEAD, TOUCH, "timing = 'slow'\n"].concat(), "give counts or inorder"),
         ([HEAD, TOUCH, "machine = 'zen44'\n"].concat(), "did you mean zen4"),
         ([HEAD, TOUCH, "systems = { x = 'bsae' }\n"].concat(), "system x: there is no system \"bsae\""),
+        ([HEAD, TOUCH, "systems = { x = 'ideal' }\n"].concat(), "systems best and x are the same; keep one"),
         ([HEAD, TOUCH, &item("factor = 0.5", good)].concat(), "e, i: a tolerance of factor 0.5 allows nothing"),
         ([HEAD, TOUCH, &item("wide = 1", good)].concat(), "unknown variant `wide`"),
         ([HEAD, TOUCH, &item("within = 1", good).replace("'r'", "' '")].concat(), "e, i: the tolerance has no reason"),
