@@ -14,8 +14,11 @@ pub use value::{How, Measure};
 
 use std::path::{Path, PathBuf};
 
-/// The papers that come with the program: name, file, and other files by name.
-const PAPERS: &[(&str, &str, &[(&str, &str)])] = &[(
+/// Files by name.
+type Files = &'static [(&'static str, &'static str)];
+
+/// The papers that come with the program: name, file, and other files.
+const PAPERS: &[(&str, &str, Files)] = &[(
     "navarro-2002",
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../papers/navarro-2002/paper.toml")),
     &[
@@ -47,7 +50,7 @@ pub struct Paper {
 /// Where a paper's other files are.
 #[derive(Clone, Debug)]
 enum Source {
-    Built(&'static [(&'static str, &'static str)]),
+    Built(Files),
     Folder(PathBuf),
 }
 

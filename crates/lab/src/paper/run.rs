@@ -1,6 +1,6 @@
 //! Runs a paper's experiments and judges what comes out.
 
-use super::{Experiment, Item, Paper, Source as Files};
+use super::{Experiment, Item, Paper, Source as Origin};
 use crate::{Conditions, ExperimentError, Status};
 use reach_trace::{Source, Together, scenario, synthetic};
 use serde::Serialize;
@@ -156,8 +156,8 @@ impl Paper {
             return Ok(Box::new(Together::new(experiment.name.clone(), members, None)));
         };
         let together = match &self.source {
-            Files::Folder(folder) => scenario::open(&folder.join(name)),
-            Files::Built(files) => match files.iter().find(|(file, _)| file == name) {
+            Origin::Folder(folder) => scenario::open(&folder.join(name)),
+            Origin::Built(files) => match files.iter().find(|(file, _)| file == name) {
                 Some((name, text)) => scenario::read(text, name, Path::new("")),
                 None => return Err(format!("there is no scenario {name:?}; name a file that comes with the paper")),
             },
