@@ -15,13 +15,15 @@
 //! | 5.2 wired page clustering | `paging/wired.rs` |
 //!
 //! The defaults of `bookkeeping` and `preemption` follow from 6.6: 1.7 % of a program that touches each page once, and
-//! 1.1 % of one that has a reservation preempted at each seventh page, at some 5,000 cycles a page.
+//! 1.1 % of one that has a reservation preempted at each seventh page, at some 5,000 cycles a page. So 6.6 is no
+//! test of them.
 //! `promote=0` is the measurement of overhead without benefit of 6.6, `dirty=whole` the penalty of 6.7.
 //!
 //! Deviations: digests are taken to differ for pages whose first write was seen, which of a clean superpage is the
-//! first page written only; no frames are zeroed beforehand, as in the paper; addresses of captured programs cannot be moved, so instead of choosing addresses that suit an object
-//! (5.3), an object's reservations are placed to suit the address at which it is first used. Private copies of a
-//! file's pages are not reserved. After a fork, a parent's copy of a page whose frame its child keeps is not reserved.
+//! first page written only; no frames are zeroed beforehand, as in the paper; addresses of captured programs cannot be
+//! moved, so instead of choosing addresses that suit an object (5.3), an object's reservations are placed to suit the
+//! address at which it is first used. Private copies of a file's pages are not reserved. After a fork, a parent's copy
+//! of a page whose frame its child keeps is not reserved.
 
 use crate::{Accepts, Setting, Settings, System, SystemError, superpage};
 use reach_core::{Cycles, Fault, PageShift, Vpn};
@@ -36,13 +38,13 @@ pub(crate) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "bookkeeping",
-        summary: "cycles for each page allocated that population maps and reservation lists cost",
+        summary: "cycles for each page allocated that population maps and reservation lists cost (set from 6.6)",
         accepts: Accepts::Number { least: 0, most: 1_000_000 },
         default: "80",
     },
     Setting {
         name: "preemption",
-        summary: "cycles for each reservation preempted",
+        summary: "cycles for each reservation preempted (set from 6.6)",
         accepts: Accepts::Number { least: 0, most: 1_000_000 },
         default: "350",
     },
