@@ -20,6 +20,8 @@ pub struct Entry(u64);
 const KIND_AT: u32 = 36;
 const AT: u32 = 38;
 const PAGE_MASK: u64 = (1 << KIND_AT) - 1;
+/// In the state of the code side: its page was fetched from.
+const FETCHED: u64 = 1 << AT;
 
 impl Entry {
     /// The most references that entries can tell apart.
@@ -69,7 +71,8 @@ fn behind(what: u64) -> u64 {
 /// Decides what is kept.
 ///
 /// The state of the data side is the page it is on, and where an entry has its kind, a bit for having been loaded and
-/// one for having been stored to in this run. The code side's is its page.
+/// one for having been stored to in this run. The code side's is its page, and above the kind a bit for having been
+/// fetched from. Without such bits the last page there is stands for none.
 #[derive(Clone, Copy, Debug)]
 pub struct Folder {
     code: u64,
@@ -79,19 +82,20 @@ pub struct Folder {
 impl Default for Folder {
     /// Nothing is known: the first reference of each side is kept.
     fn default() -> Folder {
-        Folder { code: !0, data: PAGE_MASK }
+        Folder { code: PAGE_MASK, data: PAGE_MASK }
     }
 }
 
 impl Folder {
-    /// A fetch from `page`.
+    /// A fetch, number `at` of its chunk (< [`Entry::MOST`]), from the 4 KB page number `page` (< 2^36).
     #[inline(always)]
     pub fn fetch(&mut self, at: usize, page: u64, kept: &mut Kept) {
-        kept.push(page, at, self.code != page);
-        self.code = page;
+        let fresh = page | FETCHED;
+        kept.push(page, at, self.code != fresh);
+        self.code = fresh;
     }
 
-    /// A load or store, which crosses to the next page if `crosses`.
+    /// A load or store, number `at` of its chunk (< [`Entry::MOST`]); `crosses`: into the next page of 4 KB.
     #[inline(always)]
     pub fn data(&mut self, at: usize, r: Ref, crosses: bool, kept: &mut Kept) {
         self.data_page(at, what(r), kept);
@@ -111,17 +115,18 @@ impl Folder {
     #[inline(always)]
     fn take(&mut self, at: usize, r: Ref, kept: &mut Kept) {
         // What comes is not to be guessed: both sides are computed and one is chosen.
-        let fresh = what(r);
-        let fetch = fresh >> KIND_AT == 0;
+        let what = what(r);
+        let fetch = what >> KIND_AT == 0;
+        let fresh = what | u64::from(fetch) << AT;
         let here = std::hint::select_unpredictable(fetch, self.code, self.data);
         let next = std::hint::select_unpredictable(on_one_page(here, fresh), here | fresh, fresh);
         self.code = std::hint::select_unpredictable(fetch, next, self.code);
         self.data = std::hint::select_unpredictable(fetch, self.data, next);
-        kept.push(fresh, at, next != here);
+        kept.push(what, at, next != here);
         // A bound for the length of either kind, in the place where fetches have theirs.
         let near_end = (r.0 & MOST_IN_PAGE) + r.len() + MOST_DATA > MOST_IN_PAGE;
         if near_end && r.crosses() {
-            if fetch { self.fetch(at, behind(fresh), kept) } else { self.data_page(at, behind(fresh), kept) }
+            if fetch { self.fetch(at, behind(what), kept) } else { self.data_page(at, behind(what), kept) }
         }
     }
 }
@@ -148,7 +153,7 @@ pub struct Kept<'a> {
 }
 
 impl<'a> Kept<'a> {
-    /// Goes on behind `entries`, with room for `most` more.
+    /// Goes on behind `entries`. At most `most` pages may be taken, kept or not; more are a panic.
     pub fn new(entries: &'a mut Vec<Entry>, most: usize) -> Kept<'a> {
         entries.reserve(most);
         Kept { len: entries.len(), end: entries.capacity(), room: entries.as_mut_ptr(), entries }

@@ -58,6 +58,12 @@ impl Side {
         &self.probes[0]
     }
 
+    /// Whether that is what `probe` asks.
+    #[inline(always)]
+    pub fn asks_first(&self, probe: &Probe) -> bool {
+        (self.first().array, self.first().what) == (probe.array, probe.what)
+    }
+
     #[inline(always)]
     fn hits(&mut self, array: &mut impl Front, context: Context, vpn: Vpn, kind: Kind) -> bool {
         let (set, tag) = self.probes[0].place(context, vpn);

@@ -296,7 +296,6 @@ impl Tlbs {
 
     /// Lets the hot loop ask as `probe` does for references of `kind`; where pages may be held whole and in pieces at
     /// once, only as the first of all does.
-    #[inline]
     fn ask_first(&mut self, kind: Kind, probe: Probe) {
         let probes = &self.probes[kind as usize];
         let side = match self.pages_stay_whole {
@@ -317,8 +316,8 @@ impl Tlbs {
             let (set, tag) = probe.place(context, vpn);
             let array = probe.array as usize;
             if let Some(&mut word) = self.arrays[array].array.lookup(set, tag) {
-                let (probe, word) = (*probe, word);
-                if probe.depth == 0 {
+                let probe = *probe;
+                if probe.depth == 0 && !self.sides[kind as usize].asks_first(&probe) {
                     self.ask_first(kind, probe);
                 }
                 return Some(Found { pte: Pte(word), depth: probe.depth as usize, array });

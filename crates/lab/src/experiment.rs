@@ -137,9 +137,10 @@ impl Experiment {
         }
         let (mut chunk, mut preparer) = (Chunk::default(), Preparer::default());
         let (mut counts, mut reading) = (Counts::default(), Duration::ZERO);
+        let mut over = false;
         let produce = || -> Result<Option<Batch>, ExperimentError> {
             let room = self.limit.map(|limit| limit.saturating_sub(counts.references()));
-            if room == Some(0) {
+            if over || room == Some(0) {
                 return Ok(None);
             }
             let before = Instant::now();
@@ -157,7 +158,9 @@ impl Experiment {
                 counts.absorb(&step.counts);
             }
             let status = Status { references: counts.references(), progress: source.progress() };
-            Ok(watch(status).then_some(batch))
+            // What was counted is simulated too.
+            over = !watch(status);
+            Ok(Some(batch))
         };
         let simulating = AtomicU64::new(0);
         let consume = |simulation: &mut Simulation, batch: &Batch| -> Result<(), ExperimentError> {

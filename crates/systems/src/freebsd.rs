@@ -32,12 +32,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         accepts: Accepts::Number { least: 0, most: 1_000_000 },
         default: "40",
     },
-    Setting {
-        name: "preemption",
-        summary: "cycles for each reservation preempted",
-        accepts: Accepts::Number { least: 0, most: 1_000_000 },
-        default: "350",
-    },
+    superpage::PREEMPTION,
 ];
 
 /// One size, one queue.

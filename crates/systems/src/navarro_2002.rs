@@ -42,12 +42,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         accepts: Accepts::Number { least: 0, most: 1_000_000 },
         default: "80",
     },
-    Setting {
-        name: "preemption",
-        summary: "cycles for each reservation preempted (set from 6.6)",
-        accepts: Accepts::Number { least: 0, most: 1_000_000 },
-        default: "350",
-    },
+    superpage::PREEMPTION,
     Setting {
         name: "dirty",
         summary: "a write to a clean superpage demotes it (demote), makes all of it dirty (whole), or digests tell (digest)",

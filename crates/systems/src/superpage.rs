@@ -1,8 +1,17 @@
-//! Which of a machine's page sizes stands for a size that a system was made for.
+//! What systems with superpages share: which of a machine's page sizes stands for a size that a system was made for,
+//! and what preemption costs.
 
-use crate::SystemError;
+use crate::{Accepts, Setting, SystemError};
 use reach_core::PageShift;
 use reach_os::Vm;
+
+/// The cost of breaking a reservation for its frames.
+pub(crate) const PREEMPTION: Setting = Setting {
+    name: "preemption",
+    summary: "cycles for each reservation preempted (set from Navarro et al. 2002, 6.6)",
+    accepts: Accepts::Number { least: 0, most: 1_000_000 },
+    default: "350",
+};
 
 /// The machine's size that is `wanted`, else its smallest larger one, else its largest. A machine whose only size is
 /// the base page is refused.

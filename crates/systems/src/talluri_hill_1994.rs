@@ -33,12 +33,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         accepts: Accepts::Number { least: 0, most: 1_000_000 },
         default: "40",
     },
-    Setting {
-        name: "preemption",
-        summary: "cycles for each reservation preempted",
-        accepts: Accepts::Number { least: 0, most: 1_000_000 },
-        default: "350",
-    },
+    superpage::PREEMPTION,
 ];
 
 /// Reservations of one medium size.

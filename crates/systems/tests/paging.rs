@@ -6,7 +6,7 @@ use common::Machine;
 use proptest::prelude::*;
 use reach_core::{Asid, Backing, Cycles, Event, FileId, Kind, Label, Layout, Map, PageShift, Protection, Vpn};
 use reach_core::{Span, ThreadId, VirtAddr};
-use reach_oracle::os::{FIRST, NaiveSpaces, Op};
+use reach_oracle::os::{NaiveSpaces, Op};
 use reach_os::{Options, PagingCounts, contiguity};
 
 const K: u64 = 1 << 10;
@@ -34,13 +34,7 @@ fn run(spec: &str, mut options: Options, words: &[u64]) {
         if !twin.allows(op) {
             continue;
         }
-        match (op.event(), op) {
-            (Some(event), _) => machine.event(&event),
-            (None, Op::Touch { at, store }) => {
-                machine.touch(Vpn((FIRST + at) << 12 >> base.0), NaiveSpaces::kind(store));
-            }
-            (None, _) => unreachable!("all others are events"),
-        }
+        machine.apply(op);
         twin.apply(op);
         done.push(op);
         machine.vm.check();

@@ -55,13 +55,7 @@ fn run(spec: &str, mut options: Options, words: &[u64]) {
         if !twin.allows(op) {
             continue;
         }
-        match (op.event(), op) {
-            (Some(event), _) => machine.event(&event),
-            (None, Op::Touch { at, store }) => {
-                machine.touch(Vpn((FIRST + at) << 12 >> base.0), NaiveSpaces::kind(store));
-            }
-            (None, _) => unreachable!("all others are events"),
-        }
+        machine.apply(op);
         twin.apply(op);
         machine.vm.check();
         // Where base pages are the program's and nothing is copied in advance, sharing is Linux's to the page.

@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 use reach_core::{Asid, Cause, Event, Fault, Kind, Layout, PageShift, Pte, ThreadId, Vpn};
+use reach_oracle::os::{FIRST, NaiveSpaces, Op};
 use reach_os::{Options, Vm};
 use reach_systems::{System, resolve};
 
@@ -34,6 +35,18 @@ impl Machine {
 
     pub fn translation(&self, vpn: Vpn) -> Option<Pte> {
         self.vm.process(self.vm.current()).and_then(|process| process.table().lookup(vpn))
+    }
+
+    /// One operation of the twin's language.
+    pub fn apply(&mut self, op: Op) {
+        match (op.event(), op) {
+            (Some(event), _) => self.event(&event),
+            (None, Op::Touch { at, store }) => {
+                let base = self.vm.base();
+                self.touch(Vpn((FIRST + at) << 12 >> base.0), NaiveSpaces::kind(store));
+            }
+            (None, _) => unreachable!("all others are events"),
+        }
     }
 
     /// One reference; returns the faults that it took. A processor marks what it uses.

@@ -162,8 +162,8 @@ impl Expanded {
                 data += 1;
                 continue;
             }
-            let first = fetch.addr().0;
-            for page in first >> UNIT..=(first + fetch.len().max(1) - 1) >> UNIT {
+            // No fetch is longer than a page.
+            for page in [fetch.addr(), fetch.last()].map(|at| at.0 >> UNIT) {
                 if on != Some(page) {
                     self.turns.push(Turn { page, place: place as u32, data: data as u32 });
                     on = Some(page);
