@@ -38,19 +38,22 @@ fn run(args: PaperArgs, quiet: bool) -> Done {
     let path = output.unwrap_or_else(|| PathBuf::from(format!("target/papers/{}.jsonl", paper.name)));
     let mut file = create(&path)?;
     let threads = threads(asked);
-    let mut rows = Vec::new();
+    let mut outcomes = Vec::new();
     for (at, experiment) in chosen.iter().enumerate() {
         if !quiet {
             eprintln!("reach: {} of {}: {}", at + 1, chosen.len(), experiment.name);
         }
         let mut progress = Progress::new(false, quiet);
-        rows.extend(paper.run(experiment, threads, |status| {
+        let outcome = paper.run(experiment, threads, |status| {
             progress.show(status.references, status.progress);
             true
-        }));
+        });
+        outcomes.push((*experiment, outcome));
         progress.end();
     }
+    let mut rows: Vec<Row> = outcomes.iter().flat_map(|(_, outcome)| outcome.rows.clone()).collect();
     if experiment.is_none() {
+        rows.extend(paper.overall(&outcomes));
         rows.extend(paper.missing());
     }
     let lines = jsonl(&rows);

@@ -4,12 +4,17 @@
 //! An experiment is a base and its differences: programs or a scenario, on a machine, under systems that have labels. What
 //! cannot be run says why. Nothing here decides what a system does; a number that is missed is shown as missed.
 
+mod columns;
+mod command;
 mod file;
+mod overall;
 mod run;
 mod value;
 
+pub use command::Command;
 pub use file::{Experiment, Item, Missing, Tolerance};
-pub use run::{Row, Verdict};
+pub use overall::{Over, Overall};
+pub use run::{Outcome, Row, Verdict};
 pub use value::{How, Measure};
 
 use std::path::{Path, PathBuf};
@@ -17,19 +22,34 @@ use std::path::{Path, PathBuf};
 /// Files by name.
 type Files = &'static [(&'static str, &'static str)];
 
-/// The papers that come with the program: name, file, and other files.
-const PAPERS: &[(&str, &str, Files)] = &[(
+/// A file of a paper's folder, with its name there.
+macro_rules! file {
+    ($paper:literal, $name:literal) => {
+        ($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../papers/", $paper, "/", $name)))
+    };
+}
+
+/// The papers that come with the program: name, and files, of which the first says what there is.
+const PAPERS: &[(&str, Files)] = &[(
     "navarro-2002",
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../papers/navarro-2002/paper.toml")),
     &[
-        (
-            "sequence.toml",
-            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../papers/navarro-2002/sequence.toml")),
-        ),
-        (
-            "concurrent.toml",
-            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../papers/navarro-2002/concurrent.toml")),
-        ),
+        file!("navarro-2002", "paper.toml"),
+        file!("navarro-2002", "tables.toml"),
+        file!("navarro-2002", "programs.toml"),
+        file!("navarro-2002", "spec.toml"),
+        file!("navarro-2002", "sequence.toml"),
+        file!("navarro-2002", "concurrent.toml"),
+        file!("navarro-2002", "programs/c4.c"),
+        file!("navarro-2002", "programs/fftw.c"),
+        file!("navarro-2002", "programs/objects.c"),
+        file!("navarro-2002", "programs/objects.sql"),
+        file!("navarro-2002", "programs/picture.c"),
+        file!("navarro-2002", "programs/place.c"),
+        file!("navarro-2002", "programs/scene.pov"),
+        file!("navarro-2002", "programs/sp.c"),
+        file!("navarro-2002", "programs/swim.c"),
+        file!("navarro-2002", "programs/text.c"),
+        file!("navarro-2002", "programs/words.pl"),
     ],
 )];
 
@@ -42,6 +62,8 @@ pub struct Paper {
     pub citation: String,
     /// What is run, and which numbers come of it.
     pub experiments: Vec<Experiment>,
+    /// Numbers over all rows of a table.
+    pub overall: Vec<Overall>,
     /// Numbers that nothing measures yet.
     pub missing: Vec<Missing>,
     source: Source,
@@ -52,6 +74,22 @@ pub struct Paper {
 enum Source {
     Built(Files),
     Folder(PathBuf),
+}
+
+impl Source {
+    /// The text of the file `name`.
+    fn text(&self, name: &str) -> Result<String, String> {
+        match self {
+            Source::Folder(folder) => {
+                let path = folder.join(name);
+                std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+            }
+            Source::Built(files) => match files.iter().find(|(file, _)| *file == name) {
+                Some((_, text)) => Ok((*text).to_owned()),
+                None => Err(format!("there is no file {name:?}; name one that comes with the paper")),
+            },
+        }
+    }
 }
 
 /// Why a paper could not be had, or run.
@@ -95,14 +133,14 @@ pub enum PaperError {
 
 /// The names of all papers that come with the program.
 pub fn list() -> impl Iterator<Item = &'static str> {
-    PAPERS.iter().map(|(name, ..)| *name)
+    PAPERS.iter().map(|(name, _)| *name)
 }
 
 impl Paper {
     /// The paper of this name, or in this folder.
     pub fn open(name: &str) -> Result<Paper, PaperError> {
-        if let Some((name, text, files)) = PAPERS.iter().find(|(known, ..)| *known == name) {
-            return Paper::read(name, text, Source::Built(files));
+        if let Some((name, files)) = PAPERS.iter().find(|(known, _)| *known == name) {
+            return Paper::read(name, files[0].1, Source::Built(files));
         }
         let folder = Path::new(name);
         if !folder.is_dir() {
@@ -117,10 +155,11 @@ impl Paper {
 
     fn read(name: &str, text: &str, source: Source) -> Result<Paper, PaperError> {
         let wrong = |what| PaperError::File { paper: format!("{name}/paper.toml"), what };
-        let (citation, experiments, missing) = file::read(text).map_err(wrong)?;
-        let paper = Paper { name: name.into(), citation, experiments, missing, source };
+        let file::Content { citation, experiments, overall, missing } =
+            file::read(text, |name| source.text(name)).map_err(wrong)?;
+        let paper = Paper { name: name.into(), citation, experiments, overall, missing, source };
         for experiment in &paper.experiments {
-            paper.program(experiment).map_err(|what| wrong(format!("experiment {}: {what}", experiment.name)))?;
+            paper.check_program(experiment).map_err(|what| wrong(format!("experiment {}: {what}", experiment.name)))?;
         }
         Ok(paper)
     }

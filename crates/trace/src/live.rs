@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_millis(2);
 /// Buffers that a shortage adds.
 const MORE: usize = 64;
 
-/// What to run, and by what means. The environment and the standard streams are passed on as they are.
+/// What to run, and by what means. The environment is passed on as it is.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The program: a path, or a name to look for in `PATH`.
@@ -40,6 +40,11 @@ pub struct Options {
     pub qemu: Option<PathBuf>,
     /// The plugin; `None` looks in `$REACH_PLUGIN` and beside the running executable.
     pub plugin: Option<PathBuf>,
+    /// The folder in which it runs; `None` for that of this process.
+    pub folder: Option<PathBuf>,
+    /// A file that takes its standard output and error, while its standard input is empty; `None` passes on the streams
+    /// of this process as they are.
+    pub output: Option<PathBuf>,
 }
 
 /// The emulator that a launch would take: the path of one that has plugins, or why there is none.

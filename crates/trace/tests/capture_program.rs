@@ -225,6 +225,24 @@ fn giving_up_lets_the_program_go_on() {
 }
 
 #[test]
+fn a_program_runs_in_the_folder_that_is_named_and_its_output_goes_to_a_file() {
+    if !possible() {
+        return;
+    }
+    let (folder, output) = (file("elsewhere"), file("elsewhere.txt"));
+    std::fs::create_dir_all(&folder).unwrap();
+    let args = ["-c", "cat; pwd; echo wrong >&2"].map(Into::into).to_vec();
+    let (folder, output) = (Some(folder), Some(output));
+    let options = Options { program: "sh".into(), args, folder, output, ..Options::default() };
+    let (folder, output) = (options.folder.clone().unwrap(), options.output.clone().unwrap());
+    let mut live = Live::launch(options).unwrap();
+    let mut chunk = Default::default();
+    while live.fill(&mut chunk).unwrap() {}
+    assert!(live.wait().unwrap().success());
+    assert_eq!(std::fs::read_to_string(output).unwrap(), format!("{}\nwrong\n", folder.display()));
+}
+
+#[test]
 fn what_cannot_be_captured_is_explained() {
     if !possible() {
         return;

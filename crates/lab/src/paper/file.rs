@@ -1,9 +1,13 @@
 //! The form of a paper's file, and what must hold in it.
 
+use super::columns::{Absent, Cell, Column};
+use super::command::Command;
+use super::overall::Overall;
 use super::value::Measure;
 use crate::{Timing, machine};
 use indexmap::IndexMap;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::collections::HashSet;
 
 #[derive(Deserialize)]
@@ -11,10 +15,35 @@ use std::collections::HashSet;
 struct File {
     citation: String,
     base: Base,
+    /// Further files of the paper's folder, whose experiments come first; what one names may stand in those before.
+    #[serde(default)]
+    tables: Vec<String>,
     #[serde(default)]
     experiment: Vec<Differences>,
     #[serde(default)]
     missing: Vec<Missing>,
+}
+
+/// A published table: a row is an experiment, a column is an item that each may have.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    #[serde(default)]
+    column: Vec<Column>,
+    #[serde(default)]
+    experiment: Vec<Differences>,
+    #[serde(default)]
+    overall: Vec<Overall>,
+    #[serde(default)]
+    absent: Vec<Absent>,
+}
+
+/// What a paper's files hold.
+pub(super) struct Content {
+    pub citation: String,
+    pub experiments: Vec<Experiment>,
+    pub overall: Vec<Overall>,
+    pub missing: Vec<Missing>,
 }
 
 /// What experiments have unless they say otherwise.
@@ -38,6 +67,10 @@ struct Differences {
     #[serde(default)]
     programs: Vec<String>,
     scenario: Option<String>,
+    command: Option<Command>,
+    row: Option<String>,
+    #[serde(default)]
+    columns: IndexMap<String, Cell>,
     machine: Option<String>,
     memory_mb: Option<u64>,
     timing: Option<String>,
@@ -62,6 +95,10 @@ pub struct Experiment {
     pub programs: Vec<String>,
     /// A scenario file of the paper's folder instead.
     pub scenario: Option<String>,
+    /// A real program instead, which is captured.
+    pub command: Option<Command>,
+    /// What its row in the paper's table is called, where it has one.
+    pub row: Option<String>,
     /// The machine.
     pub machine: machine::Resolved,
     /// Physical memory in bytes.
@@ -164,39 +201,86 @@ impl std::fmt::Display for Tolerance {
     }
 }
 
-/// Citation, experiments and missing numbers of a paper's file.
-pub(super) fn read(text: &str) -> Result<(String, Vec<Experiment>, Vec<Missing>), String> {
-    let file: File = toml::from_str(text).map_err(|error| {
-        let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
-        format!("line {line}: {}", error.message().trim_end().replace('\n', "; "))
-    })?;
-    let mut experiments: Vec<Experiment> = Vec::new();
-    let mut items = HashSet::new();
+/// What a paper's file, and those that it names, hold; `open` gives the text of another file of the paper.
+pub(super) fn read(text: &str, open: impl Fn(&str) -> Result<String, String>) -> Result<Content, String> {
+    let file: File = parse(text)?;
+    let mut content =
+        Content { citation: file.citation, experiments: Vec::new(), overall: Vec::new(), missing: Vec::new() };
+    let mut columns = Vec::new();
+    for name in &file.tables {
+        let wrong = |what: String| format!("{name}: {what}");
+        let table: Table = parse(&open(name)?).map_err(wrong)?;
+        columns.extend(table.column);
+        for differences in table.experiment {
+            add(&mut content.experiments, &file.base, differences, &columns).map_err(wrong)?;
+        }
+        for absent in &table.absent {
+            content.missing.extend(absent.expand(&columns).map_err(wrong)?);
+        }
+        content.overall.extend(table.overall);
+    }
     for differences in file.experiment {
-        let name = differences.name.clone();
-        let wrong = |what: String| format!("experiment {name}: {what}");
-        if experiments.iter().any(|e| e.name == name) {
-            return Err(wrong("there are two of that name; rename one".into()));
-        }
-        let experiment = resolve(&file.base, differences).map_err(wrong)?;
-        for item in &experiment.items {
-            let wrong = |what: String| format!("{}, {}: {what}", experiment.name, item.item);
-            check(item, &experiment).map_err(wrong)?;
-            if !items.insert(item.item.clone()) {
-                return Err(wrong("there are two items of that name; rename one".into()));
-            }
-        }
-        experiments.push(experiment);
+        add(&mut content.experiments, &file.base, differences, &[])?;
     }
-    if let Some(missing) = file.missing.iter().find(|missing| !items.insert(missing.item.clone())) {
-        return Err(format!("{}: there are two items of that name; rename one", missing.item));
+    content.missing.extend(file.missing);
+    for overall in &content.overall {
+        let wrong = |what: String| format!("{}: {what}", overall.item.item);
+        check(&overall.item, |label| content.experiments.iter().any(|e| e.systems.contains_key(label)))
+            .map_err(wrong)?;
     }
-    Ok((file.citation, experiments, file.missing))
+    let mut names = HashSet::new();
+    let items = content.experiments.iter().flat_map(|e| &e.items).chain(content.overall.iter().map(|o| &o.item));
+    let items = items.map(|item| &item.item).chain(content.missing.iter().map(|missing| &missing.item));
+    for item in items {
+        if !names.insert(item) {
+            return Err(format!("{item}: there are two items of that name; rename one"));
+        }
+    }
+    Ok(content)
 }
 
-fn resolve(base: &Base, own: Differences) -> Result<Experiment, String> {
-    if own.programs.is_empty() == own.scenario.is_none() {
-        return Err("give either programs or a scenario".into());
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+        format!("line {line}: {}", error.message().trim_end().replace('\n', "; "))
+    })
+}
+
+fn add(
+    experiments: &mut Vec<Experiment>,
+    base: &Base,
+    differences: Differences,
+    columns: &[Column],
+) -> Result<(), String> {
+    let name = differences.name.clone();
+    let wrong = |what: String| format!("experiment {name}: {what}");
+    if experiments.iter().any(|e| e.name == name) {
+        return Err(wrong("there are two of that name; rename one".into()));
+    }
+    let experiment = resolve(base, differences, columns).map_err(wrong)?;
+    for item in &experiment.items {
+        let wrong = |what: String| format!("{name}, {}: {what}", item.item);
+        check(item, |label| experiment.systems.contains_key(label)).map_err(wrong)?;
+    }
+    experiments.push(experiment);
+    Ok(())
+}
+
+fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experiment, String> {
+    let ways = [!own.programs.is_empty(), own.scenario.is_some(), own.command.is_some()];
+    if ways.iter().filter(|given| **given).count() != 1 {
+        return Err("give either programs, a scenario or a command".into());
+    }
+    if let Some(command) = &own.command {
+        command.check()?;
+        if own.limit.is_some() {
+            return Err("a command cannot be cut short; give it less to do instead of a limit".into());
+        }
+    }
+    let mut items = own.item;
+    for (column, cell) in own.columns {
+        let row = own.row.as_ref().ok_or("columns need the name of a row; give row")?;
+        items.push(cell.expand(row, &column, columns)?);
     }
     let timing = match own.timing.as_ref().unwrap_or(&base.timing).as_str() {
         "counts" => Timing::Counts,
@@ -222,6 +306,8 @@ fn resolve(base: &Base, own: Differences) -> Result<Experiment, String> {
         replaces: own.replaces,
         programs: own.programs,
         scenario: own.scenario,
+        command: own.command,
+        row: own.row,
         machine: machine::resolve(own.machine.as_ref().unwrap_or(&base.machine)).map_err(|e| e.to_string())?,
         memory: memory.checked_mul(1 << 20).ok_or("so much memory cannot be counted; give less")?,
         timing,
@@ -229,11 +315,12 @@ fn resolve(base: &Base, own: Differences) -> Result<Experiment, String> {
         warm: own.warm.unwrap_or(base.warm),
         limit: own.limit,
         systems,
-        items: own.item,
+        items,
     })
 }
 
-fn check(item: &Item, experiment: &Experiment) -> Result<(), String> {
+/// Whether `item` can be judged where there are systems of these labels.
+fn check(item: &Item, known: impl Fn(&str) -> bool) -> Result<(), String> {
     if item.reason.trim().is_empty() {
         return Err("the tolerance has no reason; give one".into());
     }
@@ -243,5 +330,5 @@ fn check(item: &Item, experiment: &Experiment) -> Result<(), String> {
     if !item.published.is_finite() {
         return Err("the published value is no number; give one".into());
     }
-    item.ours.check(|label| experiment.systems.contains_key(label))
+    item.ours.check(known)
 }

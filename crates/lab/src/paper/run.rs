@@ -58,17 +58,26 @@ impl Verdict {
     }
 }
 
+/// What came of an experiment.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Its published numbers, with ours.
+    pub rows: Vec<Row>,
+    /// What was simulated.
+    results: Vec<crate::Row>,
+}
+
 impl Paper {
     /// Runs `experiment` on `threads` beside the caller's; `watch` is told how far it is, and returns false to end it, of
     /// which nothing then comes. A simulation that fails makes its numbers not measurable.
-    pub fn run(&self, experiment: &Experiment, threads: usize, mut watch: impl FnMut(Status) -> bool) -> Vec<Row> {
+    pub fn run(&self, experiment: &Experiment, threads: usize, mut watch: impl FnMut(Status) -> bool) -> Outcome {
         let mut stopped = false;
         let rows = self.simulate(experiment, threads, |status| {
             stopped |= !watch(status);
             !stopped
         });
         if stopped {
-            return Vec::new();
+            return Outcome::default();
         }
         let judge = |item: &Item| {
             let name = |label: &str| experiment.systems.get(label).map_or(String::new(), |s| s.spec().to_owned());
@@ -76,9 +85,24 @@ impl Paper {
                 Ok(rows) => item.ours.compute(rows, name),
                 Err(why) => Err(why.clone()),
             };
-            self.judged(experiment, item, ours)
+            self.judged(Some(experiment), item, ours)
         };
-        experiment.items.iter().map(judge).collect()
+        Outcome { rows: experiment.items.iter().map(judge).collect(), results: rows.unwrap_or_default() }
+    }
+
+    /// The numbers over all rows of a table, from the outcomes of all experiments.
+    pub fn overall(&self, outcomes: &[(&Experiment, Outcome)]) -> Vec<Row> {
+        let judge = |overall: &super::Overall| {
+            let found =
+                overall.compute(outcomes.iter().map(|(experiment, outcome)| (*experiment, &outcome.results[..])));
+            let mut item = overall.item.clone();
+            let ours = found.map(|(ours, whose)| {
+                item.reason = format!("{}; {whose}", item.reason);
+                ours
+            });
+            self.judged(None, &item, ours)
+        };
+        self.overall.iter().map(judge).collect()
     }
 
     /// The rows of numbers that nothing measures.
@@ -99,7 +123,7 @@ impl Paper {
         self.missing.iter().map(row).collect()
     }
 
-    fn judged(&self, experiment: &Experiment, item: &Item, ours: Result<f64, String>) -> Row {
+    fn judged(&self, experiment: Option<&Experiment>, item: &Item, ours: Result<f64, String>) -> Row {
         let (ours, verdict, reason) = match ours {
             Ok(ours) if item.tolerance.allows(item.published, ours) => (Some(ours), Verdict::Met, item.reason.clone()),
             Ok(ours) => (Some(ours), Verdict::Missed, item.reason.clone()),
@@ -107,7 +131,7 @@ impl Paper {
         };
         Row {
             paper: self.name.clone(),
-            experiment: experiment.name.clone(),
+            experiment: experiment.map_or(String::new(), |experiment| experiment.name.clone()),
             section: item.section.clone(),
             item: item.item.clone(),
             unit: item.unit.clone(),
@@ -116,7 +140,7 @@ impl Paper {
             tolerance: item.tolerance.to_string(),
             verdict,
             reason,
-            replaces: experiment.replaces.clone().unwrap_or_default(),
+            replaces: experiment.and_then(|experiment| experiment.replaces.clone()).unwrap_or_default(),
         }
     }
 
@@ -145,8 +169,19 @@ impl Paper {
         Ok(report.rows())
     }
 
+    /// Whether the program of `experiment` can be understood; real ones are not started.
+    pub(super) fn check_program(&self, experiment: &Experiment) -> Result<(), String> {
+        match &experiment.command {
+            Some(command) => command.files.iter().try_for_each(|name| self.source.text(name).map(drop)),
+            None => self.program(experiment).map(drop),
+        }
+    }
+
     /// The program of `experiment`, from its beginning.
-    pub(super) fn program(&self, experiment: &Experiment) -> Result<Box<dyn Source>, String> {
+    fn program(&self, experiment: &Experiment) -> Result<Box<dyn Source>, String> {
+        if let Some(command) = &experiment.command {
+            return Ok(Box::new(command.launch(|name| self.source.text(name))?));
+        }
         let Some(name) = &experiment.scenario else {
             if let [spec] = &experiment.programs[..] {
                 return synthetic::parse(spec).map_err(|e| e.to_string());
@@ -157,10 +192,7 @@ impl Paper {
         };
         let together = match &self.source {
             Origin::Folder(folder) => scenario::open(&folder.join(name)),
-            Origin::Built(files) => match files.iter().find(|(file, _)| file == name) {
-                Some((name, text)) => scenario::read(text, name, Path::new("")),
-                None => return Err(format!("there is no scenario {name:?}; name a file that comes with the paper")),
-            },
+            Origin::Built(_) => scenario::read(&self.source.text(name)?, name, Path::new("")),
         };
         together.map(|together| Box::new(together) as Box<dyn Source>).map_err(|e| e.to_string())
     }

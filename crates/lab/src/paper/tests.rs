@@ -37,14 +37,14 @@ fn an_experiment_is_judged_by_its_rows() {
         ("at_most = 1.0", "metric = 'cycles', system = 'best', against = ['base'], how = 'speedup'", Verdict::Missed),
     ] {
         let paper = read(&[HEAD, TOUCH, &item(tolerance, ours)].concat()).unwrap();
-        let rows = paper.run(&paper.experiments[0], 0, |_| true);
+        let rows = paper.run(&paper.experiments[0], 0, |_| true).rows;
         assert_eq!(rows.len(), 1);
         assert_eq!(rows[0].verdict, verdict, "{ours}: {rows:?}");
         assert_eq!(rows[0].ours.is_none(), verdict == Verdict::NotMeasurable);
     }
     let text = [HEAD, TOUCH, &item("within = 0.0", faults)].concat();
     let paper = read(&text.replace("memory_mb = 64", "memory_mb = 1")).unwrap();
-    let rows = paper.run(&paper.experiments[0], 0, |_| true);
+    let rows = paper.run(&paper.experiments[0], 0, |_| true).rows;
     assert_eq!(rows[0].verdict, Verdict::NotMeasurable, "a simulation that fails measures nothing");
     assert!(rows[0].reason.contains("out of simulated memory"), "{}", rows[0].reason);
 }
@@ -56,11 +56,11 @@ fn mistakes_are_named() {
         ([HEAD, "color = 3\n"].concat(), "line 9: unknown field `color`"),
         ([HEAD, TOUCH, TOUCH].concat(), "experiment e: there are two of that name"),
         ([HEAD, &TOUCH.replace("touch:", "tuoch:")].concat(), "experiment e: there is no synthetic program `tuoch`"),
-        ([HEAD, TOUCH, "scenario = 's.toml'\n"].concat(), "experiment e: give either programs or a scenario"),
         (
-            [HEAD, &TOUCH.replace("programs = ['touch:bytes=1M,page=4K']", "scenario = 's'")].concat(),
-            "no scenario \"s\"",
+            [HEAD, TOUCH, "scenario = 's.toml'\n"].concat(),
+            "experiment e: give either programs, a scenario or a command",
         ),
+        ([HEAD, &TOUCH.replace("programs = ['touch:bytes=1M,page=4K']", "scenario = 's'")].concat(), "no file \"s\""),
         ([HEAD, TOUCH, "timing = 'slow'\n"].concat(), "give counts or inorder"),
         ([HEAD, TOUCH, "machine = 'zen44'\n"].concat(), "did you mean zen4"),
         ([HEAD, TOUCH, "systems = { x = 'bsae' }\n"].concat(), "system x: there is no system \"bsae\""),
@@ -140,4 +140,70 @@ fn tolerances_allow_what_they_say() {
         assert!(no.iter().all(|&ours| !tolerance.allows(10.0, ours)), "{tolerance}");
     }
     assert!(!Factor(2.0).allows(1.0, 0.0) && !Factor(2.0).allows(1.0, -1.0));
+}
+
+const COLUMNS: &str = "[[column]]\nname = 'faults'\nitem = 'T {}: faults'\nsection = '1'\nunit = 'pages'\n\
+    tolerance = { within = 0.0 }\nreason = 'exact'\nours = { metric = 'page_faults.anonymous', system = 'base' }\n\
+    [[absent]]\ncolumn = 'faults'\nreason = 'not to be had'\nrows = { three = 3, four = 4 }\n\
+    [[overall]]\nover = 'greatest'\n[overall.value]\nitem = 'most'\nsection = '1'\npublished = 512\nunit = 'pages'\n\
+    tolerance = { within = 0.0 }\nreason = 'exact'\nours = { metric = 'page_faults.anonymous', system = 'base' }\n";
+const ROWS: &str = "[[experiment]]\nname = 'e1'\nabout = 'a'\nprograms = ['touch:bytes=1M,page=4K']\nrow = 'one'\n\
+    columns = { faults = 256 }\n[[experiment]]\nname = 'e2'\nabout = 'a'\nprograms = ['touch:bytes=2M,page=4K']\n\
+    row = 'two'\n[experiment.columns]\nfaults = { published = 600, tolerance = { factor = 1.1 }, reason = 'own' }\n";
+
+fn read_table(files: &'static [(&'static str, &'static str)]) -> std::result::Result<Paper, PaperError> {
+    let names = files.iter().map(|(name, _)| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    let text = HEAD.replacen("[base]", &format!("tables = [{names}]\n[base]"), 1);
+    Paper::read("p", &text, Source::Built(files))
+}
+
+#[test]
+fn a_table_is_its_columns_by_its_rows() {
+    let paper = read_table(&[("columns.toml", COLUMNS), ("rows.toml", ROWS)]).unwrap();
+    let outcomes: Vec<_> = paper.experiments.iter().map(|e| (e, paper.run(e, 0, |_| true))).collect();
+    let row = |row: &Row| (row.item.clone(), row.published, row.ours, row.verdict, row.reason.clone());
+    let rows: Vec<_> = outcomes.iter().flat_map(|(_, outcome)| &outcome.rows).map(row).collect();
+    assert_eq!(rows[0], ("T one: faults".into(), 256.0, Some(256.0), Verdict::Met, "exact".into()));
+    assert_eq!(rows[1], ("T two: faults".into(), 600.0, Some(512.0), Verdict::Missed, "own".into()));
+    let overall = paper.overall(&outcomes);
+    let reason = "exact; the greatest of 2 programs, two".to_owned();
+    assert_eq!(row(&overall[0]), ("most".into(), 512.0, Some(512.0), Verdict::Met, reason));
+    assert_eq!(paper.overall(&[])[0].verdict, Verdict::NotMeasurable);
+    let missing: Vec<_> = paper.missing().iter().map(|m| (m.item.clone(), m.published)).collect();
+    assert_eq!(missing, [("T three: faults".to_owned(), 3.0), ("T four: faults".to_owned(), 4.0)]);
+}
+
+#[test]
+fn mistakes_in_tables_are_named() {
+    let fails = |files| read_table(files).err().unwrap().to_string();
+    let error = fails(&[("rows.toml", ROWS), ("columns.toml", COLUMNS)]);
+    assert_eq!(error, "p/paper.toml: rows.toml: experiment e1: there is no column \"faults\"; there are ");
+    let error = fails(&[("columns.toml", "[[columm]]\n")]);
+    assert!(error.starts_with("p/paper.toml: columns.toml: line 1: unknown field `columm`"), "{error}");
+    let text = [HEAD.replacen("[base]", "tables = ['none']\n[base]", 1)].concat();
+    assert_eq!(
+        read(&text).err().unwrap().to_string(),
+        "p/paper.toml: there is no file \"none\"; name one that comes with the paper"
+    );
+    for (command, message) in [
+        ("{ run = [] }", "there is a command without words"),
+        ("{ run = ['true'], prepare = [[]] }", "there is a command without words"),
+        ("{ run = ['true'], files = ['x'] }", "there is no file \"x\""),
+        ("{ run = ['true'] }\nlimit = 5", "a command cannot be cut short"),
+        ("{ run = ['true'] }\ncolumns = { a = 1 }", "columns need the name of a row"),
+    ] {
+        let text = [HEAD, &TOUCH.replace("programs = ['touch:bytes=1M,page=4K']", &format!("command = {command}"))];
+        let error = read(&text.concat()).err().unwrap().to_string();
+        assert!(error.starts_with("p/paper.toml: experiment e: ") && error.contains(message), "{message}: {error}");
+    }
+}
+
+#[test]
+fn a_command_that_cannot_be_run_says_why() {
+    let command = "command = { run = ['true'], needs = { no-such-program-9 = 'some-package' } }";
+    let text = [HEAD, &TOUCH.replace("programs = ['touch:bytes=1M,page=4K']", command)].concat();
+    let paper = read(&[&text, &item("within = 0.0", "metric = 'stores', system = 'base'")[..]].concat()).unwrap();
+    let rows = paper.run(&paper.experiments[0], 0, |_| true).rows;
+    assert_eq!(rows[0].verdict, Verdict::NotMeasurable);
+    assert_eq!(rows[0].reason, "install some-package (there is no no-such-program-9)");
 }

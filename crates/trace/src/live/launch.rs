@@ -6,10 +6,11 @@ use super::memory::Memory;
 use crate::TraceError;
 use reach_core::ring::{Emulator, Identity};
 use std::ffi::{CString, OsString};
+use std::fs::File;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::{env, io};
 
@@ -28,6 +29,13 @@ pub(super) fn spawn(
     found: &Found,
     options: &Options,
 ) -> Result<Child, TraceError> {
+    // In another folder, relative paths would name other files.
+    let whole = |path: PathBuf| match options.folder {
+        Some(_) => std::path::absolute(&path).map_err(|source| TraceError::Io { path, source }),
+        None => Ok(path),
+    };
+    let (plugin, image) = (whole(plugin)?, whole(found.path.clone())?);
+    let qemu = Qemu { path: whole(qemu.path.clone())?, cpu: qemu.cpu };
     let emulator = Emulator { qemu: qemu.path.clone(), cpu: qemu.cpu.into(), plugin, ring: memory.path() };
     let header = memory.ring().header();
     header.next_process.store(1, Ordering::Relaxed);
@@ -44,7 +52,7 @@ pub(super) fn spawn(
     });
     let (own, moved) = Emulator::environment(variables.collect());
     let first = Identity { process: 0, thread: 0, goes_on: false };
-    let arguments = emulator.arguments(first, &moved, &found.path, &args);
+    let arguments = emulator.arguments(first, &moved, &image, &args);
 
     let failed = |source| TraceError::Io { path: qemu.path.clone(), source };
     let (arguments, own) = (strings(arguments).map_err(failed)?, strings(own).map_err(failed)?);
@@ -60,6 +68,14 @@ pub(super) fn spawn(
         Err(io::Error::last_os_error())
     };
     let mut command = Command::new(&qemu.path);
+    if let Some(folder) = &options.folder {
+        command.current_dir(folder);
+    }
+    if let Some(path) = &options.output {
+        let created = File::create(path).and_then(|file| Ok((file.try_clone()?, file)));
+        let (out, error) = created.map_err(|source| TraceError::Io { path: path.clone(), source })?;
+        command.stdin(Stdio::null()).stdout(out).stderr(error);
+    }
     // The standard library would sort the environment; its order is the program's to see.
     // SAFETY: between fork and exec the closure only allocates, as the only thread of a child whose C library supports
     // that after fork, and calls execve.

@@ -19,6 +19,12 @@ pub(super) const ABOUT: Description = Description {
             default: "no",
             meaning: "whether the matrix is first written, row by row",
         },
+        Parameter {
+            name: "before",
+            kind: Kind::Bytes(0, 1 << 40),
+            default: "0",
+            meaning: "heap in front of the matrices, never touched",
+        },
     ],
     build,
 };
@@ -47,7 +53,8 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
     let init = process.block(4);
     let blank = if values.is("init", "yes") { n * n } else { 0 };
     // One after the other, as an allocator on brk gives them, so B shares A's last page.
-    let a = process.heap(2 * n * n * 8).0;
+    let before = values.number("before");
+    let a = process.heap(before + 2 * n * n * 8).0 + before;
     Ok(Box::new(Matrix { init, code, blank, a, b: a + n * n * 8, n, i: 0, j: 0, left: total, total: total + blank }))
 }
 

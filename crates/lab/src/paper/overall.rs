@@ -1,0 +1,54 @@
+//! Numbers over all rows of a table: the greatest loss, the least gain.
+
+use super::file::{Experiment, Item};
+use crate::results::Row;
+use serde::Deserialize;
+
+/// A published number that one of a table's rows decides.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Overall {
+    /// Which row.
+    pub over: Over,
+    /// The number; ours is found in each row whose experiment has its systems.
+    #[serde(rename = "value")]
+    pub item: Item,
+}
+
+/// Which of a table's rows decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Over {
+    /// That with the greatest value.
+    Greatest,
+    /// That with the least value.
+    Least,
+}
+
+impl Overall {
+    /// The number, and of which row of how many it is. Fails where no row gives one.
+    pub(super) fn compute<'a>(
+        &self,
+        outcomes: impl Iterator<Item = (&'a Experiment, &'a [Row])>,
+    ) -> Result<(f64, String), String> {
+        let mut values = Vec::new();
+        for (experiment, rows) in outcomes {
+            let Some(row) = &experiment.row else { continue };
+            let known = |label: &str| experiment.systems.contains_key(label);
+            let name = |label: &str| experiment.systems.get(label).map_or(String::new(), |s| s.spec().to_owned());
+            if self.item.ours.check(known).is_ok()
+                && let Ok(value) = self.item.ours.compute(rows, name)
+            {
+                values.push((value, row));
+            }
+        }
+        let count = values.len();
+        let order = |a: &&(f64, &String), b: &&(f64, &String)| a.0.total_cmp(&b.0);
+        let (which, decides) = match self.over {
+            Over::Greatest => ("the greatest", values.iter().max_by(order)),
+            Over::Least => ("the least", values.iter().min_by(order)),
+        };
+        let (value, row) = decides.ok_or("none of its programs was run")?;
+        Ok((*value, format!("{which} of {count} programs, {row}")))
+    }
+}
