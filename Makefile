@@ -62,6 +62,10 @@ setup:
 qemu:
 	scripts/build-qemu.sh
 
+## paper-programs: install the real programs that papers' experiments capture (docs/papers.md)
+paper-programs:
+	scripts/paper-programs.sh
+
 ## clean: remove everything that was built
 clean:
 	$(CARGO) clean
@@ -70,4 +74,4 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
 
-.PHONY: run build test test-long bench lint fuzz-check format format-check doc man setup qemu clean help
+.PHONY: run build test test-long bench lint fuzz-check format format-check doc man setup qemu paper-programs clean help

@@ -1,8 +1,8 @@
 //! Published numbers beside ours: a paper's file holds its numbers as reviewed data, each with the experiment that gives
 //! ours, a tolerance, and the reason for it.
 //!
-//! An experiment is a base and its differences: programs or a scenario, on a machine, under systems that have labels. What
-//! cannot be run says why. Nothing here decides what a system does; a number that is missed is shown as missed.
+//! An experiment is a base and its differences: programs, a scenario or a captured command, on a machine, under systems that
+//! have labels. Tables say their columns once. What cannot be run says why. Nothing here decides what a system does; a number that is missed is shown as missed.
 
 mod columns;
 mod command;
