@@ -41,6 +41,7 @@ const PAPERS: &[(&str, Files)] = &[(
         file!("navarro-2002", "concurrent.toml"),
         file!("navarro-2002", "programs/c4.c"),
         file!("navarro-2002", "programs/fftw.c"),
+        file!("navarro-2002", "programs/flow.c"),
         file!("navarro-2002", "programs/objects.c"),
         file!("navarro-2002", "programs/objects.sql"),
         file!("navarro-2002", "programs/picture.c"),
