@@ -238,10 +238,13 @@ impl Vm {
         let written = match process.table.set(vpn, pte, &mut self.frames) {
             Some(written) => written,
             None => {
-                self.make_room()?;
+                let layout = &self.options().layout;
+                let nodes = (0..layout.levels() - 1).map(|level| self.frames.table_order(layout.node_bytes(level)));
+                let order = nodes.max().unwrap_or(0);
+                self.make_room(order)?;
                 let process = self.processes.get_mut(&asid).expect("still there");
                 let again = process.table.set(vpn, pte, &mut self.frames);
-                again.ok_or_else(|| self.out_of_memory(0))?
+                again.ok_or_else(|| self.out_of_memory(order))?
             }
         };
         self.forget_dropped();

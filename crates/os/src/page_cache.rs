@@ -99,32 +99,15 @@ impl Vm {
         self.objects.get_mut(object).pages.insert(index, pfn);
     }
 
-    /// A block of `2^order` frames. When there is none, file pages that nobody maps are dropped, all of them, and it
-    /// is tried once more.
+    /// A block of `2^order` frames. When there is none, room is made ([`Vm::make_room`]), and it is tried once more.
     pub fn allocate(&mut self, order: u8, kind: FrameKind, object: ObjectId, index: u64) -> Result<Pfn, OutOfMemory> {
         let mut pfn = self.frames.allocate(order, kind, object, index);
         if pfn.is_none() {
-            self.make_room()?;
+            self.make_room(order)?;
             pfn = self.frames.allocate(order, kind, object, index);
         }
         self.forget_dropped();
         pfn.ok_or_else(|| self.out_of_memory(order))
-    }
-
-    /// There is no memory: the page daemon finds some at once, or, where there is none, all file pages that nobody maps
-    /// are dropped.
-    pub(crate) fn make_room(&mut self) -> Result<(), OutOfMemory> {
-        // What the daemon itself needs must be there.
-        let Some(pager) = self.pager.as_mut().filter(|pager| !pager.running) else {
-            self.drop_idle_file_pages();
-            return Ok(());
-        };
-        pager.running = true;
-        let done = self.reclaim(self.available() + self.low_water().max(1), 3);
-        if let Some(pager) = &mut self.pager {
-            pager.running = false;
-        }
-        done
     }
 
     /// Files no longer have those cache pages whose frames went to others.
@@ -138,28 +121,5 @@ impl Vm {
 
     pub(crate) fn out_of_memory(&self, order: u8) -> OutOfMemory {
         OutOfMemory { wanted: Bytes(self.base().bytes() << order), memory: Bytes(self.options().memory) }
-    }
-
-    /// Drops every cached file page that no translation points to. It costs nothing but the later fault: where there is
-    /// no page daemon, simulated files are never written back.
-    pub fn drop_idle_file_pages(&mut self) {
-        let files: Vec<ObjectId> = self.objects.files().map(|(_, id)| id).collect();
-        for id in files {
-            let idle: Vec<(u64, Pfn)> = self
-                .objects
-                .get(id)
-                .pages
-                .iter()
-                .map(|(&index, &pfn)| (index, pfn))
-                .filter(|&(_, pfn)| self.frames.get(pfn).maps == 0 && !self.pinned(pfn))
-                .collect();
-            for (index, pfn) in idle {
-                if self.frames.get(pfn).dirty {
-                    self.write_out(pfn);
-                }
-                self.objects.get_mut(id).pages.remove(&index);
-                self.frames.uncache(pfn);
-            }
-        }
     }
 }

@@ -27,7 +27,7 @@ impl Vm {
         let before = self.frames.preemptions();
         let mut seated = self.frames.sit(kind, object, index, seat, wanted);
         if seated.is_none() {
-            self.make_room()?;
+            self.make_room(0)?;
             seat = self.frames.seat(object, index);
             seated = self.frames.sit(kind, object, index, seat, wanted);
         }

@@ -123,8 +123,9 @@ impl Vm {
         let table = match PageTable::new(layout.clone(), &mut self.frames) {
             Some(table) => table,
             None => {
-                self.make_room()?;
-                PageTable::new(layout, &mut self.frames).ok_or_else(|| self.out_of_memory(0))?
+                let order = self.frames.table_order(layout.node_bytes(layout.levels() - 1));
+                self.make_room(order)?;
+                PageTable::new(layout, &mut self.frames).ok_or_else(|| self.out_of_memory(order))?
             }
         };
         // The root is zeroed with the nodes of the first page that is mapped.

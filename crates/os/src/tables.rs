@@ -39,7 +39,7 @@ impl Frames {
     }
 
     /// How many base frames a page-table node of `bytes` takes.
-    fn table_order(&self, bytes: u64) -> u8 {
+    pub(crate) fn table_order(&self, bytes: u64) -> u8 {
         bytes.max(self.base.bytes()).ilog2() as u8 - self.base.0
     }
 }

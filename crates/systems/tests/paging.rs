@@ -204,3 +204,28 @@ fn the_daemon_is_charged() {
     let least = counts.scanned * costs.scan_per_page + counts.out * 8 * K * costs.file_read_millicycles_per_byte / 1000;
     assert!(machine.vm.ledger.of(Label::Daemon) - before >= least);
 }
+
+/// Mapped pages of files that stay open fill memory: who needs frames, and one that needs many in a row, waits until
+/// the daemon has found them.
+#[test]
+fn memory_full_of_mapped_files_is_reclaimed_when_an_allocation_fails() {
+    for paging in ["daemon", "cache"] {
+        let mut machine = alpha(&format!("navarro-2002:paging={paging}"), 8 * M);
+        for i in 0..400 {
+            let at = AT + u64::from(i) * 64 * K;
+            file(&mut machine, i, at, 8 * K * (1 + u64::from(i) % 8));
+            machine.sweep(at, 1 + u64::from(i) % 8, Kind::Load);
+            if i % 40 == 39 {
+                // The root of a new process takes 256 KB in a row.
+                machine.event(&Event::Switch { asid: Asid(2), thread: ThreadId(1) });
+                machine.touch(Vpn(AT >> 13), Kind::Store);
+                machine.event(&Event::Exit);
+                machine.event(&Event::Switch { asid: Asid(1), thread: ThreadId(0) });
+                machine.vm.check();
+            }
+        }
+        assert!(paged(&machine).cached > 700, "{:?}", paged(&machine));
+        assert_eq!(paged(&machine).out, 0, "files that are only read are not written");
+        machine.leave();
+    }
+}

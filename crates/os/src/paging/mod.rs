@@ -7,6 +7,7 @@ mod evict;
 mod queues;
 mod reference;
 mod rmap;
+mod room;
 mod wired;
 
 pub(crate) use queues::{Queue, Queues};
