@@ -1,6 +1,7 @@
 //! The hot loop: folded references that the arrays asked first know, and that change nothing else.
 
-use crate::array::{Array, Recent, Wide};
+use crate::array::{Array, Recent};
+use crate::full::Full;
 use crate::tlb::{Context, Probe};
 use reach_core::fold::Entry;
 use reach_core::{Kind, Pte, Vpn};
@@ -26,7 +27,7 @@ macro_rules! fronts {
         })*
     };
 }
-fronts!([const WAYS: usize] Recent<WAYS, u64> => lookup_flat, [] Wide<u64> => lookup, [] Array<u64> => lookup);
+fronts!([const WAYS: usize] Recent<WAYS, u64> => lookup_flat, [] Full<u64> => lookup, [] Array<u64> => lookup);
 
 /// How references of a kind ask the array that found something last: for each page size that it may hold, first for
 /// that which was found last.

@@ -6,6 +6,7 @@ mod cache;
 pub mod config;
 mod counters;
 mod front;
+mod full;
 mod mmu;
 mod placed;
 mod tlb;

@@ -277,11 +277,11 @@ impl Tlbs {
                 (Array::Four(code), Array::Four(data)) => {
                     leading((fetch, code), (load, data), context, entries, to_vpn)
                 }
-                (Array::Eight(code), Array::Wide(data)) => {
-                    leading((fetch, code), (load, data), context, entries, to_vpn)
+                (Array::Eight(code), Array::Full(data)) => {
+                    leading((fetch, code), (load, &mut **data), context, entries, to_vpn)
                 }
-                (Array::Wide(code), Array::Wide(data)) => {
-                    leading((fetch, code), (load, data), context, entries, to_vpn)
+                (Array::Full(code), Array::Full(data)) => {
+                    leading((fetch, &mut **code), (load, &mut **data), context, entries, to_vpn)
                 }
                 (code, data) => leading((fetch, code), (load, data), context, entries, to_vpn),
             };
