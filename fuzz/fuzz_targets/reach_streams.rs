@@ -10,8 +10,8 @@ use std::io::Cursor;
 
 #[derive(Arbitrary, Debug)]
 struct Input {
-    streams: [Vec<u8>; 7],
-    counts: [u16; 5],
+    streams: [Vec<u8>; 10],
+    counts: [u16; 7],
 }
 
 fuzz_target!(|input: Input| {
@@ -19,4 +19,7 @@ fuzz_target!(|input: Input| {
     let Ok(mut reader) = Reader::new(Cursor::new(file), "fuzz") else { return };
     let mut chunk = Chunk::default();
     while let Ok(true) = reader.fill(&mut chunk) {}
+    if let Ok(true) = reader.outline(true) {
+        while let Ok(true) = reader.fill(&mut chunk) {}
+    }
 });

@@ -6,9 +6,11 @@ use crate::program::Program;
 use crate::progress::Progress;
 use crate::record::Recorder;
 use crate::units;
-use reach_lab::{Conditions, Experiment, Header, Report, machine};
+use reach_core::Chunk;
+use reach_lab::{Conditions, Experiment, Header, Report, Status, machine};
 use reach_os::Fragmentation;
 use reach_systems::Resolved as System;
+use reach_trace::Source;
 
 /// A finished experiment.
 pub struct Finished {
@@ -78,19 +80,20 @@ pub fn run(
         None => Program::launch(command)?,
     };
     let mut progress = Progress::new(live, quiet);
-    let run = experiment.run(
-        program.source(),
-        |chunk, source| {
-            if let Some(recorder) = &mut recorder {
+    let watch = |status: Status| {
+        progress.show(status.references, status.progress);
+        true
+    };
+    let run = match &mut recorder {
+        None => experiment.run(program.source(), watch),
+        Some(recorder) => {
+            let record = |chunk: &Chunk, source: &dyn Source| {
                 recorder.take(chunk, source);
-            }
-            Ok(())
-        },
-        |status| {
-            progress.show(status.references, status.progress);
-            true
-        },
-    );
+                Ok(())
+            };
+            experiment.run_beside(record, program.source(), watch)
+        }
+    };
     progress.end();
     if run.is_err() && live && !quiet {
         eprintln!("reach: simulation has stopped; the program goes on to its end");

@@ -12,7 +12,8 @@ use crate::{Kind, Ref};
 pub const UNIT: u32 = 12;
 
 /// One reference that folding keeps: bits 0–35 the number of its 4 KB page, 36–37 the kind, 38–63 where in its chunk it
-/// stands. Page and kind stand as in a [`Ref`], but lower.
+/// stands. Page and kind stand as in a [`Ref`], but lower. In an outline, where there is nothing to stand in, bit 38 is
+/// set for the second page of a reference that crosses into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Entry(u64);
@@ -26,6 +27,34 @@ const FETCHED: u64 = 1 << AT;
 impl Entry {
     /// The most references that entries can tell apart.
     pub const MOST: usize = 1 << (64 - AT);
+
+    /// The bits of an entry of an outline.
+    pub const OUTLINE_BITS: u32 = AT + 1;
+
+    /// The entry of an outline with these bits, if there is one: none beyond [`Entry::OUTLINE_BITS`], and a kind.
+    pub const fn of_outline(bits: u64) -> Option<Entry> {
+        if bits >> Entry::OUTLINE_BITS != 0 || bits >> KIND_AT & 3 == 3 { None } else { Some(Entry(bits)) }
+    }
+
+    /// This entry as it stands in an outline. `first` is the page in which its reference begins.
+    const fn outlined(self, first: u64) -> Entry {
+        Entry(self.what() | if self.page() == first { 0 } else { 1 << AT })
+    }
+
+    /// In an outline: whether this is the second page of a reference that crosses into it.
+    pub const fn is_second(self) -> bool {
+        self.0 >> AT & 1 != 0
+    }
+
+    /// In an outline: all that it is.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The page before this one.
+    pub const fn page_before(self) -> u64 {
+        self.page().wrapping_sub(1) & PAGE_MASK
+    }
 
     /// The 4 KB page.
     #[inline(always)]
@@ -176,6 +205,15 @@ impl Drop for Kept<'_> {
     }
 }
 
+/// Appends what folding keeps of `refs` as it stands in an outline.
+pub fn outline(refs: &[Ref], entries: &mut Vec<Entry>) {
+    let kept = entries.len();
+    fold(refs, 0, entries);
+    for entry in &mut entries[kept..] {
+        *entry = entry.outlined(refs[entry.at()].addr().0 >> UNIT);
+    }
+}
+
 /// Folds `refs`, which are numbered from `at` on, and appends what is kept.
 pub(crate) fn fold(refs: &[Ref], at: usize, entries: &mut Vec<Entry>) {
     let mut folder = Folder::default();
@@ -225,5 +263,11 @@ mod tests {
     fn crossing_references_are_kept_twice() {
         let refs = [Ref::fetch(VirtAddr(0x1ff8), 16), Ref::load(VirtAddr(0x2ffc))];
         assert_eq!(folded(&refs), [(1, Fetch, 0), (2, Fetch, 0), (2, Load, 1), (3, Load, 1)]);
+        let mut entries = Vec::new();
+        outline(&refs, &mut entries);
+        assert_eq!(
+            entries.iter().map(|e| (e.page(), e.is_second())).collect::<Vec<_>>(),
+            [(1, false), (2, true), (2, false), (3, true)]
+        );
     }
 }

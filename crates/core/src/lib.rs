@@ -14,6 +14,7 @@ mod pte;
 mod random;
 mod reference;
 pub mod ring;
+mod step;
 
 pub use addr::{Asid, Bytes, Cycles, PageShift, Pfn, PhysAddr, VirtAddr, Vpn};
 pub use event::{Advice, Backing, Event, FileId, Map, Protection, Remap, Role, Span, ThreadId};
@@ -23,3 +24,4 @@ pub use page_table::{FrameSource, Hint, Layout, MappedEntry, NodeId, PageTable, 
 pub use pte::Pte;
 pub use random::Random;
 pub use reference::{Block, BlockId, BlockTable, Chunk, Kind, Ref};
+pub use step::{Counts, Step, Steps, TICK};

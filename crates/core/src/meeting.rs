@@ -33,6 +33,9 @@ pub enum Why {
     FirstWrite(Vpn),
     /// The policy in the miss handler asked for the operating system; the next reference is not affected.
     Consult,
+    /// An outline does not tell what comes next; with references it could be told. Nothing can be done but to begin
+    /// again.
+    Obscured,
 }
 
 /// Translations that processors must forget.

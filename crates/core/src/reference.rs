@@ -1,7 +1,7 @@
 //! References and the chunks they travel in.
 
 use crate::fold::{Entry, fold};
-use crate::{Event, VirtAddr};
+use crate::{Event, Step, VirtAddr};
 
 /// What a reference does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -182,6 +182,9 @@ impl BlockTable {
 /// A piece of a program: references, the blocks that its fetches fetch, and the events between them.
 ///
 /// Chunks may be of any length; where the cuts fall never changes a result.
+///
+/// An *outline* is a chunk for machines that only count: events, and in place of the references what folding keeps of
+/// them, in steps of which each was folded by itself.
 #[derive(Clone, Debug, Default)]
 pub struct Chunk {
     /// The references in order.
@@ -194,6 +197,8 @@ pub struct Chunk {
     pub entries: Vec<Entry>,
     /// How many references have been folded.
     pub folded: usize,
+    /// The steps of an outline; of any other chunk none.
+    pub outline: Vec<Step>,
 }
 
 impl Chunk {
@@ -204,6 +209,12 @@ impl Chunk {
         self.events.clear();
         self.entries.clear();
         self.folded = 0;
+        self.outline.clear();
+    }
+
+    /// Whether this is an outline.
+    pub fn is_outline(&self) -> bool {
+        !self.outline.is_empty()
     }
 
     /// Folds the references that have not been folded yet.
@@ -216,12 +227,20 @@ impl Chunk {
 
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
-        self.refs.is_empty() && self.events.is_empty()
+        self.refs.is_empty() && self.events.is_empty() && self.outline.is_empty()
     }
 
     /// Appends an event at the present end.
     pub fn push_event(&mut self, event: Event) {
         self.events.push((self.refs.len() as u32, event));
+    }
+
+    /// Appends the references and events of `next`, which comes behind this chunk and is no outline.
+    pub fn append(&mut self, next: &Chunk) {
+        let start = self.refs.len() as u32;
+        self.refs.extend(&next.refs);
+        self.fetched.extend(&next.fetched);
+        self.events.extend(next.events.iter().map(|(at, event)| (at + start, event.clone())));
     }
 
     /// Appends a fetch of `block`, which is number `id`.

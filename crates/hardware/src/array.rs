@@ -79,6 +79,11 @@ impl<T: Word> Array<T> {
         (old != EMPTY).then_some((old, word))
     }
 
+    /// Whether `tag` is in `set`, which is no use of it.
+    pub fn holds(&self, set: usize, tag: u64) -> bool {
+        each!(self, a => find_in_many(a.set(set).0, tag).is_some())
+    }
+
     /// Removes `tag` from `set`. Returns whether it was there.
     pub fn remove(&mut self, set: usize, tag: u64) -> bool {
         each!(self, a => match find_in_many(a.set(set).0, tag) {

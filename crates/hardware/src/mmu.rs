@@ -346,6 +346,17 @@ impl Mmu {
         Ok(Pte(pte.0 | bits))
     }
 
+    /// Whether a translation without cost would change nothing.
+    fn is_free(&self, kind: Kind, vpn: Vpn, table: &PageTable) -> bool {
+        let bits = Pte::ACCESSED | if kind == Kind::Store { Pte::DIRTY } else { 0 };
+        table.lookup(vpn).is_some_and(|pte| allows(pte, kind) && pte.0 & bits == bits)
+    }
+
+    /// Whether references may come as an outline, without caches: whether what folding leaves out changes nothing.
+    pub fn takes_outlines(&self) -> bool {
+        self.foldable
+    }
+
     /// Checks that every translation held for the current address space is the page table's (law 4 of the tests).
     pub fn check(&self, table: &PageTable) {
         for (array, vpn, held) in self.tlbs.translations(self.context) {

@@ -93,9 +93,9 @@ pub(crate) struct Tlbs {
     probes: [Vec<Probe>; 3],
     /// By kind: the array of the first level that found something last, for the hot loop.
     sides: [Side; 3],
-    /// No level beyond the first smashes pages. Otherwise a first level may get a page whole one time and in pieces
-    /// another, and hold both: then it matters which is asked for first.
-    pages_stay_whole: bool,
+    /// The sizes, as bits, that some level beyond the first smashes. Of those a first level may get a page whole one
+    /// time and in pieces another, and hold both: then it matters which is asked for first.
+    smashed: u32,
     /// Loads and stores ask the same arrays.
     data_alike: bool,
     /// The index of each page size, by its shift.
@@ -193,13 +193,15 @@ impl Tlbs {
             size_of[size.0 as usize] = index as u8;
         }
         let (base, sizes) = (machine.sizes[0], machine.sizes.clone());
-        let whole = |level: &Vec<Option<Place>>| {
-            level.iter().enumerate().all(|(size, place)| place.as_ref().is_none_or(|place| place.size == size))
+        let smashes = |level: &Vec<Option<Place>>| {
+            let smashed = |(size, place): &(usize, &Option<Place>)| place.as_ref().is_some_and(|p| p.size != *size);
+            level.iter().enumerate().filter(smashed).fold(0, |sizes, (size, _)| sizes | 1 << size)
         };
-        let pages_stay_whole = paths.iter().flat_map(|path| path.places.iter().skip(1)).all(whole);
+        let later = paths.iter().flat_map(|path| path.places.iter().skip(1));
+        let smashed = later.map(smashes).fold(0, |all, sizes| all | sizes);
         let data_alike = paths[Kind::Load as usize].arrays == paths[Kind::Store as usize].arrays;
         let (probes, sides) = (Default::default(), [Side::new(NOTHING, &[]); 3]);
-        let mut tlbs = Tlbs { base, sizes, probes, sides, pages_stay_whole, data_alike, paths, arrays, size_of };
+        let mut tlbs = Tlbs { base, sizes, probes, sides, smashed, data_alike, paths, arrays, size_of };
         tlbs.list_probes();
         tlbs
     }
@@ -225,6 +227,11 @@ impl Tlbs {
             one == other || one != Kind::Fetch && other != Kind::Fetch && first(one) == first(other)
         };
         kinds.iter().all(|&one| keeps(one) && kinds.iter().all(|&other| together(one, other) || apart(one, other)))
+    }
+
+    /// Whether loads and stores ask the same arrays.
+    pub fn are_data_alike(&self) -> bool {
+        self.data_alike
     }
 
     /// How many levels references of `kind` ask.
@@ -298,7 +305,7 @@ impl Tlbs {
     /// once, only as the first of all does.
     fn ask_first(&mut self, kind: Kind, probe: Probe) {
         let probes = &self.probes[kind as usize];
-        let side = match self.pages_stay_whole {
+        let side = match self.smashed == 0 {
             true => Side::new(probe, probes),
             false => Side::new(*probes.first().filter(|first| first.depth == 0).unwrap_or(&probe), &[]),
         };
@@ -347,6 +354,18 @@ impl Tlbs {
                 self.list_probes();
             }
         }
+    }
+
+    /// Whether an array asked first holds `vpn`, as it did when `kind` last looked it up. Changes nothing.
+    pub fn keeps(&self, kind: Kind, context: Context, vpn: Vpn) -> bool {
+        // With a page held whole and in pieces, what is left need not be what was used.
+        let whole = self.arrays.iter().all(|a| a.present & self.smashed == 0);
+        let mut first = self.probes[kind as usize].iter().filter(|probe| probe.depth == 0);
+        whole
+            && first.any(|probe| {
+                let (set, tag) = probe.place(context, vpn);
+                self.arrays[probe.array as usize].array.holds(set, tag)
+            })
     }
 
     /// Rewrites the entry that a lookup found in `array`, in place.

@@ -2,10 +2,10 @@
 
 use crate::fan_out::fan_out;
 use crate::machine;
-use crate::prepare::{Batch, Counts, Preparer};
+use crate::prepare::{Batch, Preparer};
 use crate::results::{self, Row, Value};
 use crate::simulation::{Conditions, Outcome, Simulation, SimulationError};
-use reach_core::Chunk;
+use reach_core::{Chunk, Counts};
 use reach_trace::{Progress, Source, TraceError};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -120,21 +120,53 @@ impl Experiment {
         header
     }
 
-    /// Runs `source` to its end. `tee` sees every chunk before it is simulated (a recorder); `watch` is told how far
-    /// things are, and ends the experiment early by returning false: what has been simulated by then is reported.
+    /// Runs `source`, which nothing has been read of yet, to its end. `watch` is told how far things are, and ends the
+    /// experiment early by returning false: what has been simulated by then is reported.
     pub fn run(
         &self,
         source: &mut dyn Source,
-        mut tee: impl FnMut(&Chunk, &dyn Source) -> Result<(), TraceError>,
         mut watch: impl FnMut(Status) -> bool,
     ) -> Result<Report, ExperimentError> {
         let started = Instant::now();
-        let mut simulations = Vec::new();
-        for machine in &self.machines {
-            for system in &self.systems {
-                simulations.push(Simulation::new(machine, system, &self.conditions)?);
+        let simulations = self.boot()?;
+        // Outlines do where nothing needs single references, which almost nothing does that only counts.
+        if self.limit.is_none() && simulations.iter().all(Simulation::takes_outlines) && source.outline(true)? {
+            match self.pass(simulations, source, |_, _| Ok(()), &mut watch, started) {
+                Err(ExperimentError::Simulation(SimulationError::NeedsReferences)) => {
+                    source.outline(false)?;
+                    self.pass(self.boot()?, source, |_, _| Ok(()), watch, started)
+                }
+                outcome => outcome,
             }
+        } else {
+            self.pass(simulations, source, |_, _| Ok(()), watch, started)
         }
+    }
+
+    /// The same beside `tee`, which sees every chunk before it is simulated (a recorder).
+    pub fn run_beside(
+        &self,
+        tee: impl FnMut(&Chunk, &dyn Source) -> Result<(), TraceError>,
+        source: &mut dyn Source,
+        watch: impl FnMut(Status) -> bool,
+    ) -> Result<Report, ExperimentError> {
+        let started = Instant::now();
+        self.pass(self.boot()?, source, tee, watch, started)
+    }
+
+    fn boot(&self) -> Result<Vec<Simulation>, SimulationError> {
+        let pairs = self.machines.iter().flat_map(|machine| self.systems.iter().map(move |system| (machine, system)));
+        pairs.map(|(machine, system)| Simulation::new(machine, system, &self.conditions)).collect()
+    }
+
+    fn pass(
+        &self,
+        simulations: Vec<Simulation>,
+        source: &mut dyn Source,
+        mut tee: impl FnMut(&Chunk, &dyn Source) -> Result<(), TraceError>,
+        mut watch: impl FnMut(Status) -> bool,
+        started: Instant,
+    ) -> Result<Report, ExperimentError> {
         let (mut chunk, mut preparer) = (Chunk::default(), Preparer::default());
         let (mut counts, mut reading) = (Counts::default(), Duration::ZERO);
         let mut over = false;

@@ -9,6 +9,7 @@ mod results;
 mod simulation;
 
 pub use experiment::{Experiment, ExperimentError, Header, Report, Status};
-pub use prepare::{Batch, Counts, Preparer, Step, TICK};
+pub use prepare::{Batch, Preparer};
+pub use reach_core::{Counts, Step, TICK};
 pub use results::{ALL, Row, Value};
 pub use simulation::{Conditions, Outcome, Simulation, SimulationError, Tally, Timing};

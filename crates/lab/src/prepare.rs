@@ -1,61 +1,6 @@
 //! Decode once: what a program gives becomes steps that any number of simulations read at the same time.
 
-use reach_core::{BlockId, BlockTable, Chunk, Kind, Ref};
-use std::ops::Range;
-
-/// Daemons get a chance to run whenever this many instructions have passed.
-pub const TICK: u64 = 1 << 20;
-
-/// Instructions and references.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Instructions.
-    pub instructions: u64,
-    /// Block fetches.
-    pub fetches: u64,
-    /// Loads.
-    pub loads: u64,
-    /// Stores.
-    pub stores: u64,
-}
-
-impl Counts {
-    /// All references.
-    pub fn references(&self) -> u64 {
-        self.fetches + self.loads + self.stores
-    }
-
-    /// What was counted since `earlier`.
-    pub fn since(&self, earlier: &Counts) -> Counts {
-        Counts {
-            instructions: self.instructions - earlier.instructions,
-            fetches: self.fetches - earlier.fetches,
-            loads: self.loads - earlier.loads,
-            stores: self.stores - earlier.stores,
-        }
-    }
-
-    /// Adds `other`.
-    pub fn absorb(&mut self, other: &Counts) {
-        self.instructions += other.instructions;
-        self.fetches += other.fetches;
-        self.loads += other.loads;
-        self.stores += other.stores;
-    }
-}
-
-/// Events, then references with none between them.
-#[derive(Clone, Debug)]
-pub struct Step {
-    /// The daemons' chance comes first.
-    pub tick: bool,
-    /// What happens before the references: which of the chunk's events.
-    pub events: Range<usize>,
-    /// Which of the chunk's references.
-    pub refs: Range<usize>,
-    /// What they add up to.
-    pub counts: Counts,
-}
+use reach_core::{BlockTable, Chunk, Step, Steps};
 
 /// A chunk, folded, and the steps in which simulations take it.
 #[derive(Clone, Debug, Default)]
@@ -66,139 +11,26 @@ pub struct Batch {
     pub steps: Vec<Step>,
 }
 
-/// Turns chunks into steps. Where chunks are cut leaves no trace in what simulations see, except for cuts between
-/// segments, which mean nothing.
-#[derive(Debug)]
-pub struct Preparer {
-    /// Instructions of every block, in two bytes each: all that this loop needs of them.
-    lengths: Vec<u16>,
-    instructions: u64,
-    next_tick: u64,
-}
-
-impl Default for Preparer {
-    fn default() -> Preparer {
-        Preparer { lengths: Vec::new(), instructions: 0, next_tick: TICK }
-    }
-}
+/// Turns chunks into batches.
+#[derive(Debug, Default)]
+pub struct Preparer(Steps);
 
 impl Preparer {
-    /// Divides `chunk` into steps. `blocks` knows every block that it names.
+    /// Divides `chunk` into steps, unless it is an outline, which consists of steps. `blocks` knows every block that it
+    /// names.
     pub fn prepare(&mut self, mut chunk: Chunk, blocks: &BlockTable) -> Batch {
-        let known = self.lengths.len();
-        self.lengths.extend(blocks.iter().skip(known).map(|b| b.instructions));
+        if chunk.is_outline() {
+            return Batch { steps: chunk.outline.clone(), chunk };
+        }
+        self.0.learn(blocks);
         chunk.fold();
-        let Chunk { refs, events, .. } = &chunk;
-        let mut fetched = chunk.fetched.as_slice();
-        let mut steps = Vec::new();
-        let (mut from, mut past, mut tick) = (0, 0, false);
-        while from < refs.len() || past < events.len() {
-            let due = past + events[past..].partition_point(|(at, _)| *at as usize <= from);
-            let until = events.get(due).map_or(refs.len(), |(at, _)| (*at as usize).min(refs.len()));
-            let (counts, next_tick) = self.count(&refs[from..until], &mut fetched);
-            let end = from + counts.references() as usize;
-            steps.push(Step { tick, events: past..due, refs: from..end, counts });
-            (from, past, tick) = (end, due, next_tick);
+        let mut steps = self.0.cut(&chunk.refs, &chunk.fetched, &chunk.events);
+        let mut from = 0;
+        for step in &mut steps {
+            let end = from + chunk.entries[from..].partition_point(|entry| entry.at() < step.refs.end);
+            step.entries = from..end;
+            from = end;
         }
         Batch { chunk, steps }
-    }
-
-    /// Counts `refs`, of which `fetched` begins with the blocks, up to the first fetch at which a tick is due. Takes
-    /// their blocks off `fetched`; returns whether there was a tick.
-    fn count(&mut self, refs: &[Ref], fetched: &mut &[BlockId]) -> (Counts, bool) {
-        let mut kinds = count_kinds(refs);
-        let mut blocks = kinds[0] as usize;
-        let length = |id: &BlockId| u64::from(self.lengths[id.0 as usize]);
-        let mut instructions: u64 = fetched[..blocks].iter().map(length).sum();
-        let mut tick = false;
-        if self.instructions + instructions >= self.next_tick {
-            let mut due = self.instructions;
-            blocks = fetched[..blocks]
-                .iter()
-                .take_while(|id| {
-                    let before = due < self.next_tick;
-                    due += if before { length(id) } else { 0 };
-                    before
-                })
-                .count();
-            instructions = due - self.instructions;
-            tick = blocks < kinds[0] as usize;
-            if tick {
-                let fetches = refs.iter().enumerate().filter(|(_, r)| r.kind() == Kind::Fetch);
-                let end = fetches.map(|(at, _)| at).nth(blocks).expect("there are more fetches than that");
-                kinds = count_kinds(&refs[..end]);
-                self.next_tick = (due / TICK + 1) * TICK;
-            }
-        }
-        *fetched = &fetched[blocks..];
-        self.instructions += instructions;
-        (Counts { instructions, fetches: kinds[0], loads: kinds[1], stores: kinds[2] }, tick)
-    }
-}
-
-/// How many fetches, loads and stores.
-fn count_kinds(refs: &[Ref]) -> [u64; 3] {
-    let (mut fetches, mut loads) = (0, 0);
-    for r in refs {
-        fetches += u64::from(r.kind() == Kind::Fetch);
-        loads += u64::from(r.kind() == Kind::Load);
-    }
-    [fetches, loads, refs.len() as u64 - fetches - loads]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use reach_core::{Asid, Block, Event, Ref, ThreadId, VirtAddr};
-
-    /// The stream that a simulation sees: cuts between segments left out.
-    #[derive(Debug, PartialEq)]
-    enum Item {
-        Tick,
-        Event(Event),
-        Ref(Ref),
-    }
-
-    fn items(chunks: Vec<Chunk>, blocks: &BlockTable) -> (Vec<Item>, Counts) {
-        let mut preparer = Preparer::default();
-        let (mut items, mut counts) = (Vec::new(), Counts::default());
-        for chunk in chunks {
-            let Batch { chunk, steps } = preparer.prepare(chunk, blocks);
-            for step in steps {
-                items.extend(step.tick.then_some(Item::Tick));
-                items.extend(chunk.events[step.events].iter().map(|(_, event)| Item::Event(event.clone())));
-                items.extend(chunk.refs[step.refs].iter().copied().map(Item::Ref));
-                counts.absorb(&step.counts);
-            }
-        }
-        (items, counts)
-    }
-
-    #[test]
-    fn cuts_leave_no_trace() {
-        let mut blocks = BlockTable::default();
-        let pc = VirtAddr(0x400000);
-        let id = blocks.push(Block { pc, len: 4000, instructions: 50000, bytes: Box::default() });
-        let chunk = |from: u32, to: u32| {
-            let mut chunk = Chunk::default();
-            for i in from..to {
-                if i % 7 == 0 {
-                    let (asid, thread) = (Asid(i), ThreadId(i));
-                    chunk.push_event(Event::Switch { asid, thread });
-                }
-                if i % 3 == 0 {
-                    chunk.push_fetch(id, blocks.get(id))
-                } else {
-                    chunk.refs.push(Ref::load(VirtAddr(u64::from(i))))
-                }
-            }
-            chunk
-        };
-        let whole = items(vec![chunk(0, 300)], &blocks);
-        assert_eq!(whole.1.instructions, 100 * 50000);
-        assert_eq!(whole.0.iter().filter(|i| **i == Item::Tick).count(), 4);
-        for cut in 1..299 {
-            assert_eq!(items(vec![chunk(0, cut), chunk(cut, 300)], &blocks), whole, "cut at {cut}");
-        }
     }
 }

@@ -107,7 +107,7 @@ fn a_recording_replays_to_the_same() {
         .unwrap();
         let experiment = experiment(&MACHINES[..1], &systems(), Timing::InOrder);
         let record = |chunk: &Chunk, source: &dyn Source| writer.write(chunk, source.blocks());
-        let live = experiment.run(&mut program, record, |_| true).unwrap().rows();
+        let live = experiment.run_beside(record, &mut program, |_| true).unwrap().rows();
         let bytes = writer.finish().unwrap();
         let replayed = run(&experiment, &mut Reader::new(bytes, "memory").unwrap()).rows();
         assert_eq!(live, replayed, "{}", program.name());

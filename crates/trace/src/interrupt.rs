@@ -80,6 +80,10 @@ impl Source for Interruptible {
         self.source.fill(chunk)
     }
 
+    fn outline(&mut self, on: bool) -> Result<bool, TraceError> {
+        self.source.outline(on)
+    }
+
     fn blocks(&self) -> &BlockTable {
         self.source.blocks()
     }

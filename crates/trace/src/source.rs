@@ -12,6 +12,13 @@ pub trait Source: Send {
     /// The first event of a program is a [`Switch`](reach_core::Event::Switch).
     fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError>;
 
+    /// Goes back to the start, to give outlines ([`Chunk::is_outline`]) from there on, or no more outlines where `on` is
+    /// false. Returns whether it has done so; a source that cannot stays where it is.
+    fn outline(&mut self, on: bool) -> Result<bool, TraceError> {
+        let _ = on;
+        Ok(false)
+    }
+
     /// All blocks that chunks so far have named.
     fn blocks(&self) -> &BlockTable;
 

@@ -3,8 +3,7 @@
 use super::{Mmu, NOWHERE};
 use crate::cache::{Access, Caches};
 use reach_core::fold::{Entry, UNIT};
-use reach_core::{Chunk, Hint, Kind, Label, PageShift, PageTable, PhysAddr, Pte, Ref, VirtAddr, Vpn, Why};
-use std::ops::Range;
+use reach_core::{Chunk, Hint, Kind, Label, PageShift, PageTable, PhysAddr, Pte, Ref, Step, VirtAddr, Vpn, Why};
 
 /// References of a chunk that are to run without an event between them, with and without runs folded.
 #[derive(Clone, Copy, Debug)]
@@ -15,25 +14,27 @@ pub struct Segment<'a> {
     entries: &'a [Entry],
     /// Where the segment begins.
     start: usize,
+    /// There are no references, only entries.
+    outlined: bool,
 }
 
 impl<'a> Segment<'a> {
-    /// The references of `chunk`, which has been folded, with these numbers.
-    pub fn new(chunk: &'a Chunk, range: Range<usize>) -> Segment<'a> {
+    /// The references of a step of `chunk`, which has been folded or is an outline.
+    pub fn new(chunk: &'a Chunk, step: &Step) -> Segment<'a> {
         debug_assert_eq!(chunk.folded, chunk.refs.len());
-        let entry = |at: usize| chunk.entries.partition_point(|e| e.at() < at);
-        let entries = &chunk.entries[entry(range.start)..entry(range.end)];
-        Segment { refs: &chunk.refs[..range.end], entries, start: range.start }
+        let (refs, entries) = (&chunk.refs[..step.refs.end], &chunk.entries[step.entries.clone()]);
+        Segment { refs, entries, start: step.refs.start, outlined: chunk.is_outline() }
     }
 
     /// All references of `chunk`, which has been folded.
     pub fn whole(chunk: &'a Chunk) -> Segment<'a> {
-        Segment::new(chunk, 0..chunk.refs.len())
+        debug_assert_eq!(chunk.folded, chunk.refs.len());
+        Segment { refs: &chunk.refs, entries: &chunk.entries, start: 0, outlined: false }
     }
 
     /// Where a run of it begins.
     pub fn begin(&self) -> Cursor {
-        Cursor { raw: self.start, entry: 0 }
+        Cursor { raw: self.start, entry: 0, whole: false }
     }
 }
 
@@ -44,6 +45,8 @@ pub struct Cursor {
     pub(super) raw: usize,
     /// The first entry at or after it.
     entry: usize,
+    /// In an outline: the next entry is the second page of a reference, and the first is to be looked up again too.
+    whole: bool,
 }
 
 /// How many folded references the hot loop looks ahead.
@@ -62,6 +65,10 @@ impl Mmu {
         table: &mut PageTable,
         caches: Option<&mut Caches>,
     ) -> Why {
+        assert!(
+            !segment.outlined || self.foldable && caches.is_none(),
+            "an outline for a machine that needs references"
+        );
         // A perfect unit holds nothing: every look-up sees what the operating system has done since the last.
         let shot = std::mem::take(&mut self.shot) || self.perfect;
         if shot {
@@ -69,8 +76,22 @@ impl Mmu {
         }
         match caches {
             Some(caches) => self.run_cached(segment, cursor, table, caches),
+            None if segment.outlined => {
+                if shot && !self.outline_holds(segment, cursor, table) {
+                    return Why::Obscured;
+                }
+                match self.look_up_first_page(segment, cursor, table) {
+                    Ok(()) => self.run_folded(segment, cursor, table),
+                    Err(why) => why,
+                }
+            }
             None if self.foldable => {
                 self.unfolded |= shot;
+                if self.unfolded
+                    && let Some(why) = self.look_up_again(segment, cursor, table)
+                {
+                    return why;
+                }
                 self.run_folded(segment, cursor, table)
             }
             None => self.run_raw(segment, cursor, table),
@@ -79,11 +100,6 @@ impl Mmu {
 
     /// The hot loop: folded references.
     fn run_folded(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable) -> Why {
-        if self.unfolded
-            && let Some(why) = self.look_up_again(segment, cursor, table)
-        {
-            return why;
-        }
         if self.perfect {
             return self.run_perfect(segment, cursor, table);
         }
@@ -166,6 +182,43 @@ impl Mmu {
             cursor.entry += 1;
         }
         None
+    }
+
+    /// After an invalidation within an outline: whether everything that was left out because its page had been looked
+    /// up would still change nothing. A step is folded by itself, so at its start nothing has been.
+    fn outline_holds(&self, segment: Segment, cursor: &mut Cursor, table: &PageTable) -> bool {
+        let Some(next) = segment.entries.get(cursor.entry) else { return true };
+        cursor.whole = next.is_second();
+        let to_vpn = u32::from(self.base.0) - UNIT;
+        let fetches = |entry: &Entry| entry.kind() == Kind::Fetch;
+        let before = &segment.entries[..cursor.entry];
+        // What a side has looked up on the page that it is on.
+        let side = |fetch: bool| {
+            let mut entries = before.iter().rev().filter(move |entry| fetches(entry) == fetch).peekable();
+            let page = entries.peek().map(|entry| entry.page());
+            entries.take_while(move |entry| Some(entry.page()) == page)
+        };
+        let holds = |entry: &Entry| {
+            let (kind, vpn) = (entry.kind(), Vpn(entry.page() >> to_vpn));
+            if self.perfect { self.is_free(kind, vpn, table) } else { self.tlbs.keeps(kind, self.context, vpn) }
+        };
+        // The side that is next may turn, and then needs nothing of where it was; if not, a store does a load's work
+        // where both ask the same arrays.
+        let implied = next.kind() == Kind::Store && (self.perfect || self.tlbs.are_data_alike());
+        side(!fetches(next)).all(holds)
+            && side(fetches(next)).all(|entry| implied || entry.page() != next.page() || holds(entry))
+    }
+
+    /// A reference that crosses into another page is done again as a whole.
+    fn look_up_first_page(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable) -> Result<(), Why> {
+        if !cursor.whole {
+            return Ok(());
+        }
+        let entry = segment.entries[cursor.entry];
+        let first = VirtAddr(entry.page_before() << UNIT).vpn(self.base);
+        self.reference(entry.kind(), first, table, None)?;
+        cursor.whole = false;
+        Ok(())
     }
 
     /// References one by one, without caches.

@@ -145,11 +145,12 @@ fn measure(stream: &Stream, machine: &str, timing: Timing) -> Result<f64> {
 fn replay(path: &Path, simulation: &mut Simulation) -> Result<(u64, Duration)> {
     let started = processor_time();
     let mut reader = Reader::open(path)?;
+    reader.outline(simulation.takes_outlines())?;
     let (mut chunk, mut preparer) = (Chunk::default(), Preparer::default());
     let mut references = 0;
     while reader.fill(&mut chunk)? {
-        references += chunk.refs.len() as u64;
         let batch = preparer.prepare(chunk, reader.blocks());
+        references += batch.steps.iter().map(|step| step.counts.references()).sum::<u64>();
         simulation.take(&batch)?;
         chunk = batch.chunk;
     }

@@ -165,7 +165,7 @@ impl Paper {
             threads,
             limit: experiment.limit,
         };
-        let report = run.run(&mut *program, |_, _| Ok(()), watch).map_err(|e: ExperimentError| e.to_string())?;
+        let report = run.run(&mut *program, watch).map_err(|e: ExperimentError| e.to_string())?;
         Ok(report.rows())
     }
 

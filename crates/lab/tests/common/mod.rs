@@ -30,7 +30,7 @@ pub fn experiment(machines: &[&str], systems: &[&str], timing: Timing) -> Experi
 
 /// Runs `source` to its end.
 pub fn run(experiment: &Experiment, source: &mut dyn Source) -> Report {
-    experiment.run(source, |_, _| Ok(()), |_| true).unwrap()
+    experiment.run(source, |_| true).unwrap()
 }
 
 /// One synthetic program on one machine under one system.

@@ -2,7 +2,7 @@
 
 use crate::program::{PROCESSES, Placer, Step};
 use crate::system::{Edit, Memory, System};
-use reach_core::{Asid, Chunk, Label, Ledger, PageTable, Pte, Ref, Vpn, Why};
+use reach_core::{Asid, Chunk, Counts, Label, Ledger, PageTable, Pte, Ref, Vpn, Why, fold};
 use reach_hardware::config::Machine;
 use reach_hardware::{Access, CacheCounters, Caches, Counters, Mmu, Segment};
 use std::ops::Range;
@@ -31,7 +31,7 @@ struct Slow {
 }
 
 /// All that can be seen of a side.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct View {
     counters: Counters,
     ledger: Ledger,
@@ -108,10 +108,27 @@ impl Slow {
     }
 }
 
-/// A twin and the units that must do as it does: one that folds where it may, one that never does.
+/// These references of a chunk, as a step.
+fn step(refs: Range<usize>, entries: &[fold::Entry]) -> reach_core::Step {
+    let entry = |at: usize| entries.partition_point(|entry| entry.at() < at);
+    reach_core::Step { entries: entry(refs.start)..entry(refs.end), refs, ..Default::default() }
+}
+
+/// The outline of a step.
+fn outline(refs: &[Ref]) -> Chunk {
+    let mut chunk = Chunk::default();
+    fold::outline(refs, &mut chunk.entries);
+    let counts = Counts { loads: refs.len() as u64, ..Counts::default() };
+    chunk.outline.push(reach_core::Step { entries: 0..chunk.entries.len(), counts, ..Default::default() });
+    chunk
+}
+
+/// A twin and the units that must do as it does: one that folds where it may, one that never does, and one that gets
+/// outlines, where it can and as long as they suffice.
 pub struct Lockstep {
     slow: Slow,
     fast: [Fast; 2],
+    outlined: Option<Fast>,
     system: System,
     asid: Asid,
     base_pages: u64,
@@ -124,6 +141,7 @@ impl Lockstep {
         Lockstep {
             slow: Slow::new(setup),
             fast: [Fast::new(setup, true), Fast::new(setup, false)],
+            outlined: Some(Fast::new(setup, true)).filter(|fast| fast.caches.is_none() && fast.mmu.takes_outlines()),
             system: System::new(layout, sizes, setup.seed),
             asid: Asid(0),
             base_pages: 1 << (layout.address_bits() - layout.base.0),
@@ -163,21 +181,24 @@ impl Lockstep {
     fn switch(&mut self, asid: Asid) {
         self.asid = asid;
         self.slow.machine.switch(asid);
-        self.fast.iter_mut().for_each(|fast| fast.mmu.switch(asid));
+        self.fast.iter_mut().chain(&mut self.outlined).for_each(|fast| fast.mmu.switch(asid));
     }
 
     fn edit(&mut self, edits: &[Edit]) {
         for &edit in edits {
             self.slow.edit(edit);
-            self.fast.iter_mut().for_each(|fast| fast.edit(edit));
+            self.fast.iter_mut().chain(&mut self.outlined).for_each(|fast| fast.edit(edit));
         }
     }
 
     /// Runs references to their end, with the operating system's help.
     fn segment(&mut self, chunk: &Chunk, range: Range<usize>) {
-        let segment = Segment::new(chunk, range.clone());
+        let segment = Segment::new(chunk, &step(range.clone(), &chunk.entries));
+        let outline = outline(&chunk.refs[range.clone()]);
+        let in_outline = Segment::new(&outline, &outline.outline[0]);
         let refs = &chunk.refs[..range.end];
         let mut cursors = [segment.begin(); 2];
+        let mut outline_cursor = in_outline.begin();
         let mut done = range.start;
         loop {
             let Slow { machine, caches, memory } = &mut self.slow;
@@ -193,6 +214,14 @@ impl Lockstep {
                 assert_eq!((got, cursor.position()), (why, done), "folds: {folds}, at {at:?}");
                 assert_eq!(fast.view(), expected, "folds: {folds}, at {at:?}");
                 fast.mmu.check(fast.memory.table(self.asid));
+            }
+            if let Some(fast) = &mut self.outlined {
+                let got = fast.mmu.run(in_outline, &mut outline_cursor, fast.memory.table(self.asid), None);
+                if got == Why::Obscured {
+                    self.outlined = None;
+                } else {
+                    assert_eq!((got, fast.view()), (why, expected.clone()), "outlined, at {at:?}");
+                }
             }
             self.check_ledger(&expected);
             if why == Why::End {
@@ -219,7 +248,7 @@ impl Lockstep {
 
     /// Page tables are equal to the last bit of the last copy.
     fn check_tables(&self) {
-        for fast in &self.fast {
+        for fast in self.fast.iter().chain(&self.outlined) {
             for (table, expected) in fast.memory.tables.iter().zip(&self.slow.memory.tables) {
                 table.check();
                 assert_eq!(self.entries(table), self.entries(expected));

@@ -95,7 +95,7 @@ impl System {
         let table = &memory.tables[asid.0 as usize];
         let mut edits = Vec::new();
         match why {
-            Why::End | Why::Consult => {}
+            Why::End | Why::Consult | Why::Obscured => {}
             Why::Fault(Fault { vpn, kind, cause: Cause::Missing }) => self.map(asid, vpn, kind, table, &mut edits),
             Why::Fault(Fault { vpn, kind, cause: Cause::Protection }) => {
                 let bit = if kind == Kind::Fetch { Pte::EXECUTABLE } else { Pte::WRITABLE };

@@ -2,8 +2,9 @@
 
 use super::Bad;
 use super::expand::{COPY, Expanded, MAX_PATH_REFS};
-use super::layout::{BLOCKS, CONTROL, EVENTS, FAR_BYTES, FORMS, NEAR_BYTES, SEQUENCE, STREAMS, SegmentHeader};
+use super::layout::{BLOCKS, CONTROL, EVENTS, FAR_BYTES, FORMS, NEAR_BYTES, SEQUENCE, SegmentHeader};
 use super::predict::{FARTHEST, NEAR};
+use super::streams::Streams;
 use super::{blocks, events};
 use reach_core::fold::{Folder, Kept, UNIT};
 use reach_core::{BlockTable, Chunk, Event, Ref};
@@ -23,8 +24,7 @@ const NO_HISTORY: History = History { ring: [0; 2 * (FARTHEST + 1)], next: 0 };
 
 /// Holds one segment and gives out its references from front to back.
 pub(super) struct SegmentDecoder {
-    zstd: zstd::bulk::Decompressor<'static>,
-    raw: [Vec<u8>; STREAMS],
+    streams: Streams,
     expanded: Expanded,
     events: VecDeque<(u32, Event)>,
     history: History,
@@ -42,8 +42,7 @@ pub(super) struct SegmentDecoder {
 impl SegmentDecoder {
     pub fn new() -> io::Result<SegmentDecoder> {
         Ok(SegmentDecoder {
-            zstd: zstd::bulk::Decompressor::new()?,
-            raw: Default::default(),
+            streams: Streams::new()?,
             expanded: Expanded::default(),
             events: VecDeque::new(),
             history: NO_HISTORY,
@@ -59,7 +58,7 @@ impl SegmentDecoder {
 
     /// Forgets the segment.
     pub fn clear(&mut self) {
-        self.raw.iter_mut().for_each(Vec::clear);
+        self.streams.clear();
         self.expanded.clear();
         self.events.clear();
         self.history = NO_HISTORY;
@@ -67,32 +66,16 @@ impl SegmentDecoder {
         (self.sequence, self.control, self.near, self.far, self.refs, self.fetches) = (0, 0, 0, 0, 0, 0);
     }
 
-    fn decompress(&mut self, stream: usize, header: &SegmentHeader, payload: &[u8]) -> Result<(), Bad> {
-        let skip: usize = header.streams[..stream].iter().map(|&(_, stored)| stored as usize).sum();
-        let (raw, stored) = header.streams[stream];
-        let out = &mut self.raw[stream];
-        out.clear();
-        if raw == 0 {
-            return Ok(());
-        }
-        let stored = payload.get(skip..skip + stored as usize).ok_or(Bad("a segment that is cut short"))?;
-        out.reserve(raw as usize);
-        match self.zstd.decompress_to_buffer(stored, out) {
-            Ok(n) if n == raw as usize => Ok(()),
-            _ => Err(Bad("a stream that does not decompress to its length")),
-        }
-    }
-
     /// Adds the segment's blocks to `table`. `payload` must hold at least the block stream.
     pub fn blocks(&mut self, header: &SegmentHeader, payload: &[u8], table: &mut BlockTable) -> Result<(), Bad> {
-        self.decompress(BLOCKS, header, payload)?;
-        blocks::decode(&self.raw[BLOCKS], header.blocks, table)
+        self.streams.decompress(BLOCKS, header, payload)?;
+        blocks::decode(&self.streams.raw[BLOCKS], header.blocks, table)
     }
 
     /// The segment's events. `payload` must hold at least the block and event streams.
     pub fn events(&mut self, header: &SegmentHeader, payload: &[u8]) -> Result<Vec<(u32, Event)>, Bad> {
-        self.decompress(EVENTS, header, payload)?;
-        events::decode(&self.raw[EVENTS], header.events, header.refs)
+        self.streams.decompress(EVENTS, header, payload)?;
+        events::decode(&self.streams.raw[EVENTS], header.events, header.refs)
     }
 
     /// Takes up a segment whose blocks are in `table`.
@@ -100,10 +83,10 @@ impl SegmentDecoder {
         self.clear();
         self.events = self.events(header, payload)?.into();
         for stream in [FORMS, SEQUENCE, CONTROL, NEAR_BYTES, FAR_BYTES] {
-            self.decompress(stream, header, payload)?;
+            self.streams.decompress(stream, header, payload)?;
         }
-        self.expanded.decode(&self.raw[FORMS], header, table)?;
-        if (header.refs == 0) != self.raw[SEQUENCE].is_empty() {
+        self.expanded.decode(&self.streams.raw[FORMS], header, table)?;
+        if (header.refs == 0) != self.streams.raw[SEQUENCE].is_empty() {
             return Err(MISMATCH);
         }
         self.header = header.clone();
@@ -112,7 +95,7 @@ impl SegmentDecoder {
 
     /// Whether all has been given out.
     pub fn is_done(&self) -> bool {
-        self.sequence == self.raw[SEQUENCE].len() && self.events.is_empty()
+        self.sequence == self.streams.raw[SEQUENCE].len() && self.events.is_empty()
     }
 
     /// Number in the file of the next reference.
@@ -127,12 +110,12 @@ impl SegmentDecoder {
         let start = self.refs;
         self.refs += chunk.refs.len() as u32;
         self.fetches += chunk.fetched.len() as u32;
-        let last = self.sequence == self.raw[SEQUENCE].len();
+        let last = self.sequence == self.streams.raw[SEQUENCE].len();
         if last
             && ((self.refs, self.fetches) != (self.header.refs, self.header.fetches)
-                || self.control != self.raw[CONTROL].len()
-                || self.near != self.raw[NEAR_BYTES].len()
-                || self.far != self.raw[FAR_BYTES].len())
+                || self.control != self.streams.raw[CONTROL].len()
+                || self.near != self.streams.raw[NEAR_BYTES].len()
+                || self.far != self.streams.raw[FAR_BYTES].len())
         {
             return Err(MISMATCH);
         }
@@ -145,10 +128,13 @@ impl SegmentDecoder {
         let left = (self.header.refs - self.refs) as usize;
         chunk.refs.reserve(left.min(want + MAX_PATH_REFS) + COPY);
         chunk.fetched.reserve(left.min(want + MAX_PATH_REFS) + COPY);
-        let sequence = &self.raw[SEQUENCE][self.sequence..];
-        let control = &self.raw[CONTROL][self.control..];
-        let mut escapes =
-            Escapes { near: &self.raw[NEAR_BYTES][self.near..], far: &self.raw[FAR_BYTES][self.far..], lacking: false };
+        let sequence = &self.streams.raw[SEQUENCE][self.sequence..];
+        let control = &self.streams.raw[CONTROL][self.control..];
+        let mut escapes = Escapes {
+            near: &self.streams.raw[NEAR_BYTES][self.near..],
+            far: &self.streams.raw[FAR_BYTES][self.far..],
+            lacking: false,
+        };
         let History { mut ring, mut next } = self.history;
         let Expanded { paths, templates, blocks, entries, slots, turns } = &mut self.expanded;
         let (mut read, mut executed) = (0, 0);
@@ -206,8 +192,8 @@ impl SegmentDecoder {
         if escapes.lacking || chunk.refs.len() > left {
             return Err(MISMATCH);
         }
-        self.near = self.raw[NEAR_BYTES].len() - escapes.near.len();
-        self.far = self.raw[FAR_BYTES].len() - escapes.far.len();
+        self.near = self.streams.raw[NEAR_BYTES].len() - escapes.near.len();
+        self.far = self.streams.raw[FAR_BYTES].len() - escapes.far.len();
         self.sequence += 2 * executed;
         self.control += read;
         self.history = History { ring, next };

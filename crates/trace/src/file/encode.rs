@@ -2,7 +2,7 @@
 
 use super::forms::Forms;
 use super::layout::{
-    BLOCKS, CONTROL, EVENTS, FAR_BYTES, FORMS, NEAR_BYTES, SEGMENT_HEADER, SEQUENCE, STREAMS, SegmentHeader,
+    BLOCKS, CONTROL, EVENTS, FAR_BYTES, FORMS, NEAR_BYTES, SEGMENT_HEADER, SEQUENCE, STEPS, STREAMS, SegmentHeader,
 };
 use super::paths::Paths;
 use super::predict::{FAR, FARTHEST, NEAR, base, difference};
@@ -38,8 +38,14 @@ impl SegmentEncoder {
     }
 
     /// Encodes what [`Forms::collect`] has just cut into forms, with block and event streams that are bytes
-    /// already, to `out`. `header` has all counts but that of the forms.
-    pub fn encode(&mut self, blocks: &[u8], events: &[u8], mut header: SegmentHeader) -> io::Result<SegmentHeader> {
+    /// already, and those of the outline, to `out`. `header` has all counts but that of the forms.
+    pub fn encode(
+        &mut self,
+        blocks: &[u8],
+        events: &[u8],
+        outline: &[Vec<u8>; 3],
+        mut header: SegmentHeader,
+    ) -> io::Result<SegmentHeader> {
         self.raw.iter_mut().for_each(Vec::clear);
         let predictors = self.forms.predictors();
         self.forms.encode(&predictors, &mut self.raw[FORMS]);
@@ -56,6 +62,7 @@ impl SegmentEncoder {
                 BLOCKS => blocks,
                 EVENTS => events,
                 SEQUENCE => &self.paths.sequence,
+                STEPS.. => &outline[i - STEPS],
                 _ => &self.raw[i],
             };
             let before = out.len();
@@ -77,7 +84,7 @@ impl SegmentEncoder {
     fn addresses(&mut self, predictors: &[u8]) {
         self.steps.clear();
         self.steps.resize(predictors.len(), 0);
-        let [.., control, near, far] = &mut self.raw;
+        let [_, _, _, _, control, near, far, ..] = &mut self.raw;
         let Forms { list, sequence, addresses, .. } = &self.forms;
         control.resize(addresses.len(), 0);
         let mut codes = control.iter_mut().enumerate();
@@ -106,4 +113,4 @@ impl SegmentEncoder {
     }
 }
 
-const _: () = assert!(CONTROL + 1 == NEAR_BYTES && NEAR_BYTES + 1 == FAR_BYTES && FAR_BYTES + 1 == STREAMS);
+const _: () = assert!(CONTROL == 4 && NEAR_BYTES == 5 && FAR_BYTES == 6 && STEPS + 3 == STREAMS);

@@ -5,9 +5,9 @@ use super::layout::{Entry, FORMS};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A file of one segment with these streams, each before compression. The header's counts agree with the streams'
-/// lengths as far as they can; `counts` are those of blocks, events, forms, paths and fetches.
-pub fn forge(streams: [&[u8]; STREAMS], counts: [u32; 5]) -> Vec<u8> {
-    let [blocks, events, forms, paths, fetches] = counts;
+/// lengths as far as they can; `counts` are those of blocks, events, forms, paths, fetches, stores and instructions.
+pub fn forge(streams: [&[u8]; STREAMS], counts: [u32; 7]) -> Vec<u8> {
+    let [blocks, events, forms, paths, fetches, stores, instructions] = counts;
     let mut file = Vec::with_capacity(HEADER_FIXED);
     file.extend(MAGIC);
     file.extend(VERSION.to_le_bytes());
@@ -22,7 +22,9 @@ pub fn forge(streams: [&[u8]; STREAMS], counts: [u32; 5]) -> Vec<u8> {
         forms: if streams[FORMS].is_empty() { 0 } else { forms },
         paths: if streams[FORMS].is_empty() { 0 } else { paths },
         fetches,
-        loads: data,
+        loads: data - stores.min(data),
+        stores: stores.min(data),
+        instructions: instructions.into(),
         ..SegmentHeader::default()
     };
     header.refs = header.fetches + data;

@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// The first bytes of every file. The high bit, the line ends and the ^Z show what a text-mode transfer did to it.
 pub(crate) const MAGIC: [u8; 8] = *b"\x93Reach\r\n";
 /// The format that is written, and the only one that is read.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Magic, version, length of the metadata.
 pub(super) const HEADER_FIXED: usize = 16;
 /// The longest metadata.
@@ -19,7 +19,7 @@ const INDEX_MAGIC: [u8; 4] = *b"Indx";
 const TRAILER_MAGIC: [u8; 8] = *b"ReachEnd";
 
 /// The streams of a segment, in the order in which they are stored.
-pub(super) const STREAMS: usize = 7;
+pub(super) const STREAMS: usize = 10;
 pub(super) const BLOCKS: usize = 0;
 pub(super) const EVENTS: usize = 1;
 pub(super) const FORMS: usize = 2;
@@ -27,6 +27,9 @@ pub(super) const SEQUENCE: usize = 3;
 pub(super) const CONTROL: usize = 4;
 pub(super) const NEAR_BYTES: usize = 5;
 pub(super) const FAR_BYTES: usize = 6;
+pub(super) const STEPS: usize = 7;
+pub(super) const VISITS: usize = 8;
+pub(super) const PAGES: usize = 9;
 
 /// The most references in a segment.
 pub(super) const MAX_REFS: u32 = 1 << 22;
@@ -150,6 +153,10 @@ impl SegmentHeader {
             && raw[CONTROL] == data
             && raw[NEAR_BYTES] <= 2 * data
             && raw[FAR_BYTES] <= 6 * data
+            && raw[STEPS] <= MAX_STREAM as u64
+            && raw[VISITS].is_multiple_of(2)
+            && raw[VISITS] <= 4 * self.refs as u64
+            && raw[PAGES] <= 3 * raw[VISITS]
             && self.first_block.checked_add(self.blocks).is_some()
             && self.first_ref.checked_add(self.refs as u64).is_some()
             && self.streams.iter().all(|&(raw, stored)| (raw == 0) == (stored == 0));

@@ -10,6 +10,9 @@
 //! in a form (see `predict`); the *control* stream has one byte for each data reference, the difference from the
 //! prediction, with escapes to two-byte differences and six-byte addresses. All streams go through zstd.
 //!
+//! Beside all this stands an *outline* (see `outline`): the pages alone, as far as folding keeps them. Who only counts
+//! reads nothing else.
+//!
 //! Measured on `gcc -O2 -c` and kept because of it:
 //! - Numbers of forms as they are, for zstd to find the repetition. Predicting successors first (the last successor,
 //!   hashes of up to four predecessors, move-to-front lists) was no smaller, and its decoder waits for a table on every
@@ -32,9 +35,11 @@ mod forms;
 mod laws;
 mod layout;
 mod metadata;
+mod outline;
 mod paths;
 mod predict;
 mod reader;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -47,6 +52,7 @@ pub use reader::{Reader, Segment};
 pub use writer::Writer;
 
 pub(crate) use layout::MAGIC;
+pub(crate) use outline::OutlineEncoder;
 
 /// Whether bytes are those whose checksum was stored. Fuzzers cannot make checksums, so they do without.
 fn is_intact(bytes: &[u8], checksum: u64) -> bool {

@@ -6,6 +6,7 @@ use super::layout::{
     decode_index, decode_trailer,
 };
 use super::metadata::Metadata;
+use super::outline::{OutlineDecoder, OutlineEncoder};
 use super::{Bad, is_intact};
 use crate::{Progress, Source, TraceError};
 use reach_core::{BlockTable, Chunk, Event};
@@ -36,6 +37,8 @@ pub struct Reader {
     /// The segment that is loaded next.
     next: usize,
     decoder: SegmentDecoder,
+    /// Where outlines are given, in its place.
+    outline: Option<OutlineDecoder>,
     payload: Vec<u8>,
     /// Where the segment in hand starts, for messages.
     at: u64,
@@ -68,8 +71,9 @@ pub struct Segment {
     pub forms: u32,
     /// Paths: runs of forms that have a number of their own.
     pub paths: u32,
-    /// Bytes before and after compression of blocks, events, forms, sequence, control, near and far stream.
-    pub streams: [(u32, u32); 7],
+    /// Bytes before and after compression of blocks, events, forms, sequence, control, near and far stream, and of the
+    /// outline's steps, visits and pages.
+    pub streams: [(u32, u32); 10],
 }
 
 impl Reader {
@@ -97,6 +101,7 @@ impl Reader {
             gathered: 0,
             next: 0,
             decoder,
+            outline: None,
             payload: Vec::new(),
             at: 0,
         };
@@ -140,8 +145,8 @@ impl Reader {
 
     /// Number in the file of the reference that [`Source::fill`] gives next.
     pub fn position(&self) -> u64 {
-        if !self.decoder.is_done() {
-            return self.decoder.position();
+        if !self.is_done() {
+            return self.outline.as_ref().map_or_else(|| self.decoder.position(), OutlineDecoder::position);
         }
         self.index.get(self.next).map_or_else(|| self.refs(), |e| e.first_ref)
     }
@@ -151,8 +156,14 @@ impl Reader {
     /// Events before it are not repeated: who needs the address spaces reads from the start.
     pub fn seek_segment(&mut self, segment: usize) -> Result<(), TraceError> {
         self.decoder.clear();
+        self.outline.iter_mut().for_each(OutlineDecoder::clear);
         self.next = segment.min(self.index.len());
-        self.gather(self.next)
+        if self.outline.is_some() { Ok(()) } else { self.gather(self.next) }
+    }
+
+    /// Whether all of the segment in hand has been given out.
+    fn is_done(&self) -> bool {
+        self.outline.as_ref().map_or_else(|| self.decoder.is_done(), OutlineDecoder::is_done)
     }
 
     /// Goes on reading at the start of the segment that holds reference number `number`. Gives the number of that
@@ -191,6 +202,20 @@ impl Reader {
         let entry = self.index[segment];
         let header = self.read_segment_header(entry)?;
         self.read_checked_payload(&header, entry)
+    }
+
+    /// Verifies that the outline of segment number `segment` is what `encoder`, which has made those of all segments
+    /// before it, made of its references.
+    pub(crate) fn verify_outline(&mut self, segment: usize, encoder: &OutlineEncoder) -> Result<(), TraceError> {
+        let entry = self.index[segment];
+        let header = self.read_segment_header(entry)?;
+        self.read_checked_payload(&header, entry)?;
+        let mut outline = OutlineDecoder::new().map_err(|e| self.io_error(e))?;
+        outline.load(&header, &self.payload).map_err(|bad| self.damaged(bad, entry.at))?;
+        if outline.streams().into_iter().eq(encoder.streams.iter().map(Vec::as_slice)) {
+            return Ok(());
+        }
+        Err(self.damaged(Bad("an outline of something else than its segment"), entry.at))
     }
 
     /// The events of segment number `segment`, each with the number in the segment of the reference it stands before.
@@ -232,6 +257,11 @@ impl Reader {
         self.decoder.clear();
         let header = self.read_segment_header(entry)?;
         self.read_checked_payload(&header, entry)?;
+        if let Some(outline) = &mut self.outline {
+            outline.load(&header, &self.payload).map_err(|bad| self.damaged(bad, entry.at))?;
+            self.next += 1;
+            return Ok(());
+        }
         if self.gathered == self.next {
             self.take_blocks(&header, entry)?;
             self.gathered += 1;
@@ -374,15 +404,24 @@ impl Source for Reader {
     fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
         chunk.clear();
         while chunk.is_empty() {
-            if self.decoder.is_done() {
+            if self.is_done() {
                 if self.next == self.index.len() {
                     return Ok(false);
                 }
                 self.load()?;
             }
-            let filled = self.decoder.fill(chunk, CHUNK_REFS);
+            let filled = match &mut self.outline {
+                Some(outline) => outline.fill(chunk),
+                None => self.decoder.fill(chunk, CHUNK_REFS),
+            };
             filled.map_err(|bad| self.damaged(bad, self.at))?;
         }
+        Ok(true)
+    }
+
+    fn outline(&mut self, on: bool) -> Result<bool, TraceError> {
+        self.outline = if on { Some(OutlineDecoder::new().map_err(|e| self.io_error(e))?) } else { None };
+        self.seek_segment(0)?;
         Ok(true)
     }
 

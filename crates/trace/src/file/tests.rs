@@ -13,6 +13,8 @@ use reach_core::{
 use std::io::{Cursor, Write};
 use std::sync::{Arc, Mutex};
 
+mod outline;
+
 /// A whole program in one chunk, with its blocks.
 type Program = (Chunk, BlockTable);
 
@@ -134,19 +136,12 @@ fn drain(source: &mut dyn Source) -> (Chunk, Option<TraceError>) {
             Ok(true) => {
                 assert_eq!(chunk.folded, chunk.refs.len());
                 assert_eq!(chunk.entries, Chunk::from(chunk.refs.clone()).entries);
-                append(&mut all, &chunk);
+                all.append(&chunk);
             }
             Ok(false) => return (all, None),
             Err(e) => return (all, Some(e)),
         }
     }
-}
-
-fn append(all: &mut Chunk, chunk: &Chunk) {
-    let start = all.refs.len() as u32;
-    all.refs.extend(&chunk.refs);
-    all.fetched.extend(&chunk.fetched);
-    all.events.extend(chunk.events.iter().map(|(at, event)| (at + start, event.clone())));
 }
 
 fn same(a: &Chunk, b: &Chunk) -> bool {
@@ -216,7 +211,7 @@ proptest! {
     }
 
     #[test]
-    fn any_streams_are_decoded_or_refused(streams in vec(vec(any::<u8>(), 0..80), STREAMS), counts in any::<[u8; 5]>()) {
+    fn any_streams_are_decoded_or_refused(streams in vec(vec(any::<u8>(), 0..80), STREAMS), counts in any::<[u8; 7]>()) {
         let streams: Vec<&[u8]> = streams.iter().map(Vec::as_slice).collect();
         if let Ok(mut reader) = open(&forge(streams.try_into().unwrap(), counts.map(|c| (c % 8) as u32))) {
             drain(&mut reader);
@@ -295,25 +290,26 @@ fn flipped_bits_never_give_other_references() {
     }
 }
 
+/// The streams of a file's first segment, and its counts, as [`forge`] takes them.
+fn take_apart(file: &[u8]) -> (Vec<Vec<u8>>, [u32; 7]) {
+    let s = open(file).unwrap().segment(0).unwrap();
+    let mut at = s.at as usize + SEGMENT_HEADER;
+    let mut stream = |&(raw, stored): &(u32, u32)| {
+        let bytes = &file[at..at + stored as usize];
+        at += stored as usize;
+        if raw == 0 { Vec::new() } else { zstd::bulk::decompress(bytes, raw as usize).unwrap() }
+    };
+    let streams = s.streams.iter().map(&mut stream).collect();
+    (streams, [s.blocks, s.events, s.forms, s.paths, s.fetches, s.stores, s.instructions as u32])
+}
+
 /// Seeded mutations of a good file's streams, with good checksums, so that the decoders see them.
 #[test]
 fn mutated_streams_are_decoded_or_refused() {
     let (program, table) = loops(2000, 7);
     let file = write(&[program], &table, &[]);
-    let mut reader = open(&file).unwrap();
-    let segment = reader.segment(0).unwrap();
-    assert!(segment.paths > 0);
-    let mut at = segment.at as usize + SEGMENT_HEADER;
-    let streams: Vec<Vec<u8>> = segment
-        .streams
-        .iter()
-        .map(|&(raw, stored)| {
-            let bytes = &file[at..at + stored as usize];
-            at += stored as usize;
-            if raw == 0 { Vec::new() } else { zstd::bulk::decompress(bytes, raw as usize).unwrap() }
-        })
-        .collect();
-    let counts = [segment.blocks, segment.events, segment.forms, segment.paths, segment.fetches];
+    let (streams, counts) = take_apart(&file);
+    assert!(counts[3] > 0, "no paths");
     let mut random = Random::new(8);
     let (mut good, mut refused) = (0, 0);
     for _ in 0..4000 {

@@ -9,6 +9,7 @@ use super::laws::{EVENT_BYTES, Laws, MAX_TEXT, text_of};
 use super::layout::{
     Entry, HEADER_FIXED, MAGIC, MAX_ITEMS, MAX_METADATA, MAX_REFS, MAX_STREAM, SegmentHeader, VERSION, encode_index,
 };
+use super::outline::OutlineEncoder;
 use crate::TraceError;
 use reach_core::{BlockId, BlockTable, Chunk, Event, Kind, Ref};
 use std::fs::File;
@@ -32,6 +33,7 @@ pub struct Writer<W: Write> {
     path: PathBuf,
     at: u64,
     encoder: SegmentEncoder,
+    outline: OutlineEncoder,
     index: Vec<Entry>,
     /// The segment that gathers.
     refs: Vec<Ref>,
@@ -68,6 +70,7 @@ impl<W: Write> Writer<W> {
             path,
             at: 0,
             encoder,
+            outline: OutlineEncoder::default(),
             index: Vec::new(),
             refs: Vec::new(),
             fetched: Vec::new(),
@@ -108,6 +111,7 @@ impl<W: Write> Writer<W> {
                 self.flush()?;
             }
         }
+        self.outline.learn(table);
         self.laws.check(chunk).map_err(|what| self.refused(what))?;
         let (mut at, mut fetch) = (0, 0);
         let mut events = chunk.events.iter().peekable();
@@ -145,6 +149,7 @@ impl<W: Write> Writer<W> {
             } else {
                 self.events.partition_point(|&(before, _)| (before as usize) < refs)
             };
+            self.outline.encode(&self.refs[..refs], &self.fetched[..fetches], &self.events[..events]);
             let mut encoded = EventEncoder::default();
             for (before, event) in self.events.drain(..events) {
                 encoded.put(before, &event);
@@ -163,8 +168,8 @@ impl<W: Write> Writer<W> {
                 instructions: self.laws.instructions(&self.fetched[..fetches]),
                 ..Default::default()
             };
-            let header =
-                self.encoder.encode(&self.blocks.bytes, &encoded.bytes, header).map_err(|e| self.io_error(e))?;
+            let header = self.encoder.encode(&self.blocks.bytes, &encoded.bytes, &self.outline.streams, header);
+            let header = header.map_err(|e| self.io_error(e))?;
             let at = self.at;
             let bytes = std::mem::take(&mut self.encoder.out);
             let written = self.put(&bytes);

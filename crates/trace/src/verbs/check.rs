@@ -1,7 +1,7 @@
 //! Reads all of a trace and verifies every law of it.
 
 use super::Watch;
-use crate::file::{Reader, Segment};
+use crate::file::{OutlineEncoder, Reader, Segment};
 use crate::{Format, Progress, Source, TraceError, open, recognise};
 use reach_core::{Backing, Chunk, Event, Kind};
 use std::collections::BTreeSet;
@@ -36,13 +36,14 @@ pub fn check(path: impl AsRef<Path>, watch: Watch) -> Result<Checked, TraceError
 
 fn check_reader(mut reader: Reader, path: &Path, watch: Watch) -> Result<Checked, TraceError> {
     let mut laws = Laws { path: path.to_owned(), files: BTreeSet::new(), started: false };
-    let (mut chunk, mut checked) = (Chunk::default(), Checked::default());
+    let (mut chunk, mut checked, mut outline) = (Chunk::default(), Checked::default(), OutlineEncoder::default());
     for i in 0..reader.segments() {
         let segment = reader.segment(i)?;
         let mut counts = Counts::default();
         let end = segment.first_ref + segment.refs as u64;
         let mut first = segment.first_ref;
         let mut events = 0;
+        let mut whole = Chunk::default();
         reader.seek_segment(i)?;
         while first < end || events < segment.events {
             if !reader.fill(&mut chunk)? {
@@ -50,6 +51,7 @@ fn check_reader(mut reader: Reader, path: &Path, watch: Watch) -> Result<Checked
             }
             laws.follow(&chunk, &segment)?;
             counts.add(&chunk, &reader);
+            whole.append(&chunk);
             first += chunk.refs.len() as u64;
             events += chunk.events.len() as u32;
             watch(first, Progress { done: first, total: Some(reader.refs()) });
@@ -61,6 +63,9 @@ fn check_reader(mut reader: Reader, path: &Path, watch: Watch) -> Result<Checked
         if (counts.fetches, counts.loads, counts.stores, counts.instructions) != told {
             return Err(laws.broken("a segment whose header counts wrongly", segment.at));
         }
+        outline.learn(reader.blocks());
+        outline.encode(&whole.refs, &whole.fetched, &whole.events);
+        reader.verify_outline(i, &outline)?;
         checked.refs += segment.refs as u64;
         checked.events += segment.events as u64;
         checked.segments += 1;
