@@ -108,11 +108,14 @@ fn an_interrupt_is_for_the_program_and_results_come() {
     if !can_capture() {
         return;
     }
-    let mut child = raw(&[&ARGS[..], &["--", "sh", "-c", "echo ready; exec sleep 100"]].concat())
+    // No program is executed after that line: the emulator loses a signal that arrives meanwhile.
+    let mut child = raw(&[&ARGS[..], &["--", "sh", "-c", "echo ready; read line"]].concat())
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .process_group(0)
         .spawn()
         .unwrap();
+    let input = child.stdin.take();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert_eq!(lines.next().as_deref(), Some("ready"));
     // SAFETY: a signal to the group of the child just started.
@@ -120,6 +123,7 @@ fn an_interrupt_is_for_the_program_and_results_come() {
     let rest: Vec<String> = lines.collect();
     assert!(rest.iter().any(|line| line.starts_with("base ")), "{rest:?}");
     assert_eq!(child.wait().unwrap().code(), Some(128 + 2));
+    drop(input);
 }
 
 #[test]

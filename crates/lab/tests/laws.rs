@@ -5,8 +5,8 @@ mod common;
 
 use common::{Pieces, conditions, count, run, script};
 use proptest::prelude::*;
-use reach_core::{BlockTable, Chunk, Event, Label};
-use reach_lab::{ALL, Conditions, Experiment, Preparer, Row, Simulation, Timing, Value, machine};
+use reach_core::{Asid, Block, BlockTable, Chunk, Event, Label, Map, Protection, Ref, ThreadId, VirtAddr};
+use reach_lab::{ALL, Conditions, Experiment, Preparer, Row, Simulation, Status, Timing, Value, machine};
 use reach_trace::file::{Metadata, Reader, Writer};
 use reach_trace::{Source, synthetic};
 use std::collections::BTreeSet;
@@ -97,21 +97,53 @@ fn threads_change_nothing() {
     }
 }
 
+/// The program as a trace file.
+fn recorded(program: &mut Pieces) -> Reader {
+    let metadata = Metadata { program: program.name().to_owned(), ..Metadata::default() };
+    let mut writer = Writer::new(Cursor::new(Vec::new()), &metadata).unwrap();
+    let record = |chunk: &Chunk, source: &dyn Source| writer.write(chunk, source.blocks());
+    experiment(&MACHINES[..1], &["base"], Timing::Counts).run_beside(record, program, |_| true).unwrap();
+    Reader::new(writer.finish().unwrap(), "memory").unwrap()
+}
+
+/// With caches from its references, without from its outline.
 #[test]
 fn a_recording_replays_to_the_same() {
-    for mut program in programs() {
-        let mut writer = Writer::new(
-            Cursor::new(Vec::new()),
-            &Metadata { program: program.name().to_owned(), ..Metadata::default() },
-        )
-        .unwrap();
-        let experiment = experiment(&MACHINES[..1], &systems(), Timing::InOrder);
-        let record = |chunk: &Chunk, source: &dyn Source| writer.write(chunk, source.blocks());
-        let live = experiment.run_beside(record, &mut program, |_| true).unwrap().rows();
-        let bytes = writer.finish().unwrap();
-        let replayed = run(&experiment, &mut Reader::new(bytes, "memory").unwrap()).rows();
-        assert_eq!(live, replayed, "{}", program.name());
+    for program in programs() {
+        for (timing, machines) in [(Timing::InOrder, &MACHINES[..1]), (Timing::Counts, &MACHINES)] {
+            let experiment = experiment(machines, &systems(), timing);
+            let live = run(&experiment, &mut program.cut(vec![usize::MAX])).rows();
+            let mut recording = recorded(&mut program.cut(vec![usize::MAX]));
+            assert_eq!(live, run(&experiment, &mut recording).rows(), "{}, {}", program.name(), timing.name());
+        }
     }
+}
+
+/// A superpage is made, in the middle of a step, of pages from which instructions are being fetched: whether they are
+/// fetched from before the next turn only the references tell.
+#[test]
+fn where_an_outline_is_too_little_references_are_read() {
+    let start = VirtAddr(0x4000_0000);
+    let (mut blocks, mut program) = (BlockTable::default(), Chunk::default());
+    let id = blocks.push(Block { pc: start, len: 16, instructions: 4, bytes: Box::default() });
+    program.push_event(Event::Switch { asid: Asid(0), thread: ThreadId(0) });
+    let all = Protection { execute: true, ..Protection::READ_WRITE };
+    program.push_event(Event::Map(Map { protection: all, ..Map::anonymous(start, 64 << 10) }));
+    for page in 0..8 {
+        program.push_fetch(id, blocks.get(id));
+        program.refs.push(Ref::store(start + page * 8192));
+    }
+    program.push_fetch(id, blocks.get(id));
+    let program = Pieces::new("code among data", blocks, program);
+    let experiment = experiment(&["alpha-21264"], &["base", "navarro-2002"], Timing::Counts);
+    let mut passes = 0;
+    let watch = |status: Status| {
+        passes += u32::from(status.references == program.len() as u64);
+        true
+    };
+    let replayed = experiment.run(&mut recorded(&mut program.cut(vec![usize::MAX])), watch).unwrap().rows();
+    assert_eq!(passes, 2);
+    assert_eq!(replayed, run(&experiment, &mut program.cut(vec![usize::MAX])).rows());
 }
 
 proptest! {
