@@ -19,7 +19,7 @@ mod step;
 pub use addr::{Asid, Bytes, Cycles, PageShift, Pfn, PhysAddr, VirtAddr, Vpn};
 pub use event::{Advice, Backing, Event, FileId, Map, Protection, Remap, Role, Span, ThreadId};
 pub use ledger::{Label, Ledger};
-pub use meeting::{Cause, Fault, Shootdown, Traffic, Why};
+pub use meeting::{Cause, Command, ControllerOptions, Fault, Preload, Shootdown, TlbEvent, Traffic, Why};
 pub use page_table::{FrameSource, Hint, Layout, MappedEntry, NodeId, PageTable, Slot, WalkStep, Written};
 pub use pte::Pte;
 pub use random::Random;

@@ -1,6 +1,6 @@
 //! What the processor and the operating system say to each other besides the page table.
 
-use crate::{Asid, Kind, Label, PhysAddr, Vpn};
+use crate::{Asid, Kind, Label, PageShift, Pfn, PhysAddr, Vpn};
 
 /// Why a reference could not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,11 +31,94 @@ pub enum Why {
     Fault(Fault),
     /// The first write to a clean page that the operating system watches ([`crate::Pte::watched`]); retried too.
     FirstWrite(Vpn),
-    /// The policy in the miss handler asked for the operating system; the next reference is not affected.
+    /// A miss has been handled where the operating system wants to see each ([`TlbEvent`]); the reference is retried, and
+    /// finds the translation that was entered.
     Consult,
     /// An outline does not tell what comes next; with references it could be told. Nothing can be done but to begin
     /// again.
     Obscured,
+}
+
+/// What becomes of the entries of a TLB that software fills, as its miss handler sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TlbEvent {
+    /// A reference of `kind` to base page `vpn` missed, and the handler found a page of size `shift` for it, which it is
+    /// about to enter.
+    Missed {
+        /// In which address space.
+        asid: Asid,
+        /// The base page referred to.
+        vpn: Vpn,
+        /// What was tried.
+        kind: Kind,
+        /// Size of the page that holds it.
+        shift: PageShift,
+    },
+    /// The page of size `shift` at `vpn` has left.
+    Left {
+        /// Of which address space.
+        asid: Asid,
+        /// Its first base page.
+        vpn: Vpn,
+        /// Its size.
+        shift: PageShift,
+        /// Another took its place; otherwise it was shot down.
+        replaced: bool,
+    },
+    /// The page of size `shift` at `vpn` has been entered.
+    Entered {
+        /// Of which address space.
+        asid: Asid,
+        /// Its first base page.
+        vpn: Vpn,
+        /// Its size.
+        shift: PageShift,
+    },
+}
+
+/// A translation that the operating system itself enters into the TLB of the running process, after all shootdowns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Preload {
+    /// A base page of it.
+    pub vpn: Vpn,
+    /// For references of this kind.
+    pub kind: Kind,
+}
+
+/// What the operating system does to memory that is remapped behind the caches (Fang §3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Command {
+    /// Every line of these bytes leaves the caches: their bus address changes.
+    Flush {
+        /// First byte, in bus addresses.
+        at: PhysAddr,
+        /// How many.
+        bytes: u64,
+    },
+    /// The memory controller takes this shadow frame for that real one from now on, or for none.
+    Retranslate {
+        /// The frame in shadow space.
+        shadow: Pfn,
+        /// The frame in memory.
+        real: Option<Pfn>,
+    },
+}
+
+/// A memory controller that retranslates shadow addresses, which no memory answers to (Impulse; Fang §3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ControllerOptions {
+    /// The first address of shadow space, which has no end.
+    pub base: PhysAddr,
+    /// Entries of its translation cache (MTLB), a multiple of `ways`; the quotient is a power of two.
+    pub entries: u32,
+    /// Ways of the cache.
+    pub ways: u32,
+    /// Processor cycles that a shadow address takes more than a real one where the cache holds its page.
+    pub hit: u32,
+    /// Processor cycles that it takes besides where the cache does not: a read of the table in memory.
+    pub miss: u32,
+    /// How many entries, a power of two, such a read brings: those of an aligned group of shadow frames.
+    pub group: u32,
 }
 
 /// Translations that processors must forget.

@@ -2,6 +2,7 @@
 
 use crate::array::Array;
 use crate::config::{self, Writes};
+use crate::controller::Controller;
 use reach_core::PhysAddr;
 
 /// What a cache is asked for.
@@ -98,6 +99,8 @@ pub struct Caches {
     fetch_path: Vec<usize>,
     data_path: Vec<usize>,
     memory: u32,
+    /// What stands between the caches and memory, where that is more than a wire.
+    pub controller: Option<Controller>,
 }
 
 impl Caches {
@@ -115,6 +118,7 @@ impl Caches {
             fetch_path: path(|c| c.instructions),
             data_path: path(|c| c.data),
             memory: machine.memory,
+            controller: None,
         }
     }
 
@@ -194,14 +198,43 @@ impl Caches {
                 self.write_back(access, depth + 1, victim);
             }
         }
-        let latency = if hit < deepest { self.levels[self.index(access, hit)].latency } else { self.memory };
+        let latency =
+            if hit < deepest { self.levels[self.index(access, hit)].latency } else { self.memory_latency(at) };
         (latency, hit)
+    }
+
+    fn memory_latency(&mut self, at: PhysAddr) -> u32 {
+        self.memory + self.controller.as_mut().map_or(0, |controller| controller.retranslate(at).1)
+    }
+
+    /// Drops every line of these bytes from the data side, and sends what is dirty to memory.
+    pub fn flush(&mut self, at: PhysAddr, bytes: u64) {
+        for depth in 0..self.data_path.len() {
+            let index = self.data_path[depth];
+            let shift = self.levels[index].line_shift;
+            for line in at.0 >> shift..=(at.0 + bytes - 1) >> shift {
+                let level = &mut self.levels[index];
+                let at = PhysAddr(line << shift);
+                let (set, tag) = level.place(at);
+                let dirty = level.array.lookup(set, tag).is_some_and(|dirty| *dirty);
+                level.array.remove(set, tag);
+                if dirty {
+                    level.counters.write_backs += 1;
+                    self.write_back(Access::Store, depth + 1, at);
+                }
+            }
+        }
     }
 
     /// A dirty line arrives at `depth`.
     fn write_back(&mut self, access: Access, depth: usize, at: PhysAddr) {
         let path = if access == Access::Fetch { &self.fetch_path } else { &self.data_path };
-        let Some(&index) = path.get(depth) else { return };
+        let Some(&index) = path.get(depth) else {
+            if let Some(controller) = &mut self.controller {
+                controller.write_back(at);
+            }
+            return;
+        };
         let level = &mut self.levels[index];
         let (set, tag) = level.place(at);
         let found = level.array.lookup(set, tag);

@@ -4,14 +4,17 @@
 mod array;
 mod cache;
 pub mod config;
+mod controller;
 mod counters;
 mod front;
 mod full;
+mod handler;
 mod mmu;
 mod placed;
 mod tlb;
 mod walk;
 
 pub use cache::{Access, CacheCounters, Caches};
+pub use controller::{Controller, ControllerCounters};
 pub use counters::Counters;
 pub use mmu::{Cursor, Mmu, Segment};

@@ -16,6 +16,7 @@
 use crate::cache::{Access, Caches};
 use crate::config::{self, Walker};
 use crate::counters::Counters;
+use crate::handler::Telling;
 use crate::tlb::{CONTEXTS, Context, Tlbs};
 use crate::walk::WalkCaches;
 use reach_core::{
@@ -40,15 +41,17 @@ enum Filler {
 /// The memory-management unit of one core.
 #[derive(Clone, Debug)]
 pub struct Mmu {
-    tlbs: Tlbs,
+    pub(crate) tlbs: Tlbs,
     filler: Filler,
     base: PageShift,
     walk_access: u32,
     foldable: bool,
     /// Never misses: translation is free, faults remain.
     perfect: bool,
-    asid: Asid,
-    context: Context,
+    pub(crate) asid: Asid,
+    pub(crate) context: Context,
+    /// Where the operating system keeps account of the entries.
+    pub(crate) telling: Option<Box<Telling>>,
     contexts: Vec<Option<Context>>,
     used_contexts: u64,
     /// Something was invalidated, or the address space has changed, since the last run.
@@ -100,6 +103,7 @@ impl Mmu {
             perfect,
             asid: Asid(0),
             context: Context::new(0),
+            telling: None,
             contexts: vec![Some(Context::new(0))],
             used_contexts: 1,
             shot: false,
@@ -127,8 +131,12 @@ impl Mmu {
                 self.contexts.fill(None);
                 self.used_contexts = 0;
             }
-            self.contexts[index] = Some(Context::new(self.used_contexts));
+            let context = Context::new(self.used_contexts);
+            self.contexts[index] = Some(context);
             self.used_contexts += 1;
+            if let Some(telling) = &mut self.telling {
+                telling.owns(context, asid);
+            }
         }
         self.context = self.contexts[index].expect("given above");
     }
@@ -145,6 +153,9 @@ impl Mmu {
     fn forget(&mut self, context: Context, vpn: Vpn, pages: u64) {
         if pages == 0 {
             return;
+        }
+        if let Some(telling) = &mut self.telling {
+            telling.leaving(&self.tlbs, context, vpn, pages);
         }
         self.tlbs.invalidate(context, vpn, pages);
         match &mut self.filler {
@@ -272,6 +283,9 @@ impl Mmu {
         let bits = Pte::ACCESSED | if store { Pte::DIRTY } else { 0 };
         table.mark(node, index, bits);
         let pte = Pte(pte.0 | bits);
+        if self.telling.is_some() {
+            return self.fill_and_tell(kind, vpn, pte);
+        }
         let depth = self.tlbs.depth(kind);
         self.tlbs.fill(kind, self.context, vpn, pte, depth);
         Ok(pte)

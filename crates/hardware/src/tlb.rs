@@ -6,6 +6,8 @@ use crate::front::{Front, Side, leading};
 use reach_core::fold::{Entry, UNIT};
 use reach_core::{Kind, PageShift, Pte, Vpn};
 
+mod told;
+
 /// A hardware address-space number as it stands in tags: already shifted into place, with the valid bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Context(u64);
@@ -29,6 +31,11 @@ impl Context {
     pub fn new(n: u64) -> Context {
         debug_assert!(n < CONTEXTS);
         Context(1 << 63 | n << CONTEXT_AT)
+    }
+
+    /// Its number.
+    pub fn number(self) -> usize {
+        ((self.0 & !(1 << 63)) >> CONTEXT_AT) as usize
     }
 
     #[inline(always)]
@@ -337,6 +344,21 @@ impl Tlbs {
     /// `depth`, in those levels.
     #[inline(always)]
     pub fn fill(&mut self, kind: Kind, context: Context, vpn: Vpn, pte: Pte, depth: usize) {
+        self.fill_watched(kind, context, vpn, pte, depth, |_, _, _| {});
+    }
+
+    /// The same. `watch` is told of each array that is filled, the tag that comes, and the tag that it takes the place
+    /// of.
+    #[inline(always)]
+    pub fn fill_watched(
+        &mut self,
+        kind: Kind,
+        context: Context,
+        vpn: Vpn,
+        pte: Pte,
+        depth: usize,
+        mut watch: impl FnMut(usize, u64, Option<u64>),
+    ) {
         let whole = usize::from(self.size_of[pte.shift().0 as usize]);
         for d in 0..depth {
             let Tlbs { arrays, paths, base, .. } = self;
@@ -350,7 +372,9 @@ impl Tlbs {
             }
             let a = &mut arrays[index];
             let piece = if place.size == whole { pte } else { a.smashed(pte, vpn, place.size, *base) };
-            if a.enter(place.size, context, vpn, piece) {
+            let (first, tag, gone) = a.enter(place.size, context, vpn, piece);
+            watch(index, tag, gone);
+            if first {
                 self.list_probes();
             }
         }
@@ -413,12 +437,8 @@ impl Tlbs {
     pub fn translations(&self, context: Context) -> Vec<(usize, Vpn, Pte)> {
         let mut found = Vec::new();
         for (index, a) in self.arrays.iter().enumerate() {
-            for (tag, word) in a.array.entries() {
-                let what = (tag >> WHAT_AT & 31) as usize;
-                if context.owns(tag) && what < TABLES as usize {
-                    let number = tag & ((1 << WHAT_AT) - 1);
-                    found.push((index, Vpn(number << (self.sizes[what].0 - self.base.0)), Pte(word)));
-                }
+            for (tag, word) in a.array.entries().into_iter().filter(|&(tag, _)| context.owns(tag)) {
+                found.extend(self.page_of(tag).map(|(_, vpn, _)| (index, vpn, Pte(word))));
             }
         }
         found
@@ -426,15 +446,15 @@ impl Tlbs {
 }
 
 impl TlbArray {
-    /// Returns whether this is the first page of its size here.
+    /// Returns whether this is the first page of its size here, its tag, and the tag that had to go.
     #[inline(always)]
-    fn enter(&mut self, size: usize, context: Context, vpn: Vpn, pte: Pte) -> bool {
+    fn enter(&mut self, size: usize, context: Context, vpn: Vpn, pte: Pte) -> (bool, u64, Option<u64>) {
         let number = vpn.0 >> self.orders[size];
         let (set, tag) = ((number & self.set_mask) as usize, context.tag(size as u64, number));
-        self.array.insert(set, tag, pte.0);
+        let gone = self.array.insert(set, tag, pte.0);
         let first = self.present >> size & 1 == 0;
         self.present |= 1 << size;
-        first
+        (first, tag, gone.map(|(tag, _)| tag))
     }
 
     /// The piece of page size number `size` of the page `pte` that holds `vpn`.

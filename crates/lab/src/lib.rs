@@ -7,6 +7,7 @@ pub mod paper;
 mod prepare;
 mod results;
 mod simulation;
+mod traffic;
 
 pub use experiment::{Experiment, ExperimentError, Header, Report, Status};
 pub use prepare::{Batch, Preparer};

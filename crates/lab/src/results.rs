@@ -203,5 +203,9 @@ impl Rows<'_> {
             self.count(&format!("cache.{name}.store_misses"), "count", c.store_misses);
             self.count(&format!("cache.{name}.write_backs"), "count", c.write_backs);
         }
+        if let Some(controller) = &self.outcome.controller {
+            self.count("controller.retranslations", "count", controller.retranslations);
+            self.count("controller.misses", "count", controller.misses);
+        }
     }
 }

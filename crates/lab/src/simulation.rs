@@ -2,8 +2,10 @@
 
 use crate::machine;
 use crate::prepare::Batch;
-use reach_core::{Asid, Chunk, Counts, Cycles, Event, Label, Ledger, Step, Traffic, Why};
-use reach_hardware::{Access, CacheCounters, Caches, Counters, Mmu, Segment};
+use crate::traffic::{obey, send};
+use reach_core::{Asid, Chunk, Counts, Cycles, Event, Label, Ledger, Step, TlbEvent, Why};
+use reach_hardware::config::Walker;
+use reach_hardware::{CacheCounters, Caches, Controller, ControllerCounters, Counters, Mmu, Segment};
 use reach_os::{Costs, Fragmentation, OutOfMemory, Vm};
 use reach_systems::System;
 use std::collections::BTreeMap;
@@ -109,6 +111,8 @@ pub struct Simulation {
     vm: Vm,
     mmu: Mmu,
     caches: Option<Caches>,
+    /// What the miss handler is to hear next.
+    told: Vec<TlbEvent>,
     millicycles_per_instruction: u64,
     /// Millicycles of instructions that do not make a whole cycle yet.
     carry: u64,
@@ -139,6 +143,8 @@ pub struct Outcome {
     pub os_processes: BTreeMap<Asid, reach_os::Counters>,
     /// The data and instruction caches, where they were modelled.
     pub caches: Vec<(String, CacheCounters)>,
+    /// The memory controller, where it retranslates addresses.
+    pub controller: Option<ControllerCounters>,
     /// Page sizes of the machine.
     pub sizes: Vec<reach_core::PageShift>,
     /// Contiguity of free memory at the end (Navarro §6.5), 0 to 1.
@@ -170,13 +176,27 @@ impl Simulation {
         }
         let mut built = system.build();
         built.boot(&mut vm).map_err(|e| boot(e.to_string()))?;
+        let mut mmu = Mmu::new(hardware, built.perfect_tlb(), conditions.seed);
+        if built.sees_misses() {
+            if let Walker::Hardware { .. } = hardware.walker {
+                let what = "it works in the miss handler, and hardware fills this TLB; take a machine whose TLB is filled \
+                            by software, such as paint-parisc or alpha-21264";
+                return Err(boot(what.into()));
+            }
+            mmu.tell();
+        }
+        let mut caches = cached.then(|| Caches::new(hardware, conditions.seed));
+        if let Some(caches) = &mut caches {
+            caches.controller = built.controller(&vm).map(|options| Controller::new(options, hardware.sizes[0]));
+        }
         Ok(Simulation {
             machine: machine.name.clone(),
             system_name: system.spec().into(),
-            mmu: Mmu::new(hardware, built.perfect_tlb(), conditions.seed),
+            mmu,
             system: built,
             vm,
-            caches: cached.then(|| Caches::new(hardware, conditions.seed)),
+            caches,
+            told: Vec::new(),
             millicycles_per_instruction: u64::from(hardware.core.millicycles_per_instruction),
             carry: 0,
             invalidate: u64::from(hardware.core.invalidate),
@@ -232,7 +252,13 @@ impl Simulation {
                 Why::End => return Ok(()),
                 Why::Fault(fault) => self.ask(|system, vm| system.fault(fault, vm))?,
                 Why::FirstWrite(vpn) => self.ask(|system, vm| system.first_write(vpn, vm))?,
-                Why::Consult => self.ask(|system, vm| system.consult(vm))?,
+                Why::Consult => {
+                    let mut told = std::mem::take(&mut self.told);
+                    self.mmu.told(&mut told);
+                    let handled = self.ask(|system, vm| system.handle(&told, vm));
+                    self.told = told;
+                    handled?;
+                }
                 Why::Obscured => return Err(SimulationError::NeedsReferences),
             }
             again = if last == Some((cursor, why)) { again + 1 } else { 0 };
@@ -280,10 +306,18 @@ impl Simulation {
             self.mmu.invalidate(&shootdown);
             self.mmu.ledger.charge(Label::Remap, self.invalidate);
         }
+        let commands = self.vm.take_commands();
         if let Some(caches) = &mut self.caches {
+            commands.iter().for_each(|command| obey(caches, command));
             for traffic in self.vm.traffic.drain(..) {
                 self.mmu.ledger.charge(traffic.label, send(caches, &traffic));
             }
+        }
+        if !self.vm.preloads.is_empty() {
+            let preloads = std::mem::take(&mut self.vm.preloads);
+            let running = self.vm.running();
+            let running = running.map_err(|source| out_of_memory(&self.machine, &self.system_name, source))?;
+            preloads.iter().for_each(|&preload| self.mmu.enter(preload, running.table));
         }
         Ok(())
     }
@@ -326,6 +360,7 @@ impl Simulation {
             names: self.names,
             os: self.vm.counters.clone(),
             os_processes,
+            controller: self.caches.as_ref().and_then(|c| c.controller.as_ref()).map(|controller| controller.counters),
             caches: self.caches.iter().flat_map(Caches::counters).map(|(n, c)| (n.to_owned(), c)).collect(),
             sizes: self.vm.options().sizes.clone(),
             contiguity,
@@ -343,23 +378,6 @@ impl Simulation {
 
 fn out_of_memory(machine: &str, system: &str, source: OutOfMemory) -> SimulationError {
     SimulationError::OutOfMemory { machine: machine.into(), system: system.into(), source }
-}
-
-/// Sends the operating system's own memory traffic through the caches, word by word in effect: a cycle for each eight
-/// bytes, and the wait for each line that is not near.
-fn send(caches: &mut Caches, traffic: &Traffic) -> u64 {
-    let access = if traffic.write { Access::Store } else { Access::Load };
-    let shift = caches.line_shift(access);
-    let near = caches.near_latency(access);
-    let mut cycles = traffic.bytes.div_ceil(8);
-    for line in traffic.at.0 >> shift..=(traffic.at.0 + traffic.bytes - 1) >> shift {
-        let (latency, _) = caches.access(access, reach_core::PhysAddr(line << shift));
-        // Stores retire into a buffer, as the program's do.
-        if !traffic.write {
-            cycles += u64::from(latency.saturating_sub(near));
-        }
-    }
-    cycles
 }
 
 /// The machine file's costs in the operating system's terms.

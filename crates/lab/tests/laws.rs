@@ -35,8 +35,22 @@ fn experiment(machines: &[&str], systems: &[&str], timing: Timing) -> Experiment
     Experiment { conditions: small(timing), ..common::experiment(machines, systems, timing) }
 }
 
-fn systems() -> Vec<&'static str> {
-    reach_systems::list().iter().map(|system| system.name).collect()
+/// Online promotion in its kinds, beside its default.
+const ONLINE: [&str; 4] = [
+    "fang-1999:policy=asap,mechanism=copy",
+    "fang-1999:policy=aol,mechanism=copy,threshold=1",
+    "fang-1999:policy=aol,mechanism=remap,threshold=1",
+    "fang-1999:policy=online,mechanism=copy,threshold=1",
+];
+
+/// Every system that runs on these machines.
+fn systems(machines: &[&str]) -> Vec<&'static str> {
+    let names = reach_systems::list().iter().map(|system| system.name).chain(ONLINE);
+    let boots = |system: &str, machine: &&str| {
+        let (machine, system) = (machine::resolve(machine).unwrap(), reach_systems::resolve(system).unwrap());
+        Simulation::new(&machine, &system, &small(Timing::Counts)).is_ok()
+    };
+    names.filter(|system| machines.iter().all(|machine| boots(system, machine))).collect()
 }
 
 fn machines() -> Vec<&'static str> {
@@ -84,7 +98,7 @@ fn threads_change_nothing() {
     for timing in TIMINGS {
         for program in [whole(PROGRAMS[0]), script::program(7, 40)] {
             let rows = |threads| {
-                let mut experiment = experiment(&MACHINES[..2], &systems()[..3], timing);
+                let mut experiment = experiment(&MACHINES[..2], &systems(&[])[..3], timing);
                 experiment.threads = threads;
                 run(&experiment, &mut program.cut(vec![997])).rows()
             };
@@ -111,7 +125,7 @@ fn recorded(program: &mut Pieces) -> Reader {
 fn a_recording_replays_to_the_same() {
     for program in programs() {
         for (timing, machines) in [(Timing::InOrder, &MACHINES[..1]), (Timing::Counts, &MACHINES)] {
-            let experiment = experiment(machines, &systems(), timing);
+            let experiment = experiment(machines, &systems(machines), timing);
             let live = run(&experiment, &mut program.cut(vec![usize::MAX])).rows();
             let mut recording = recorded(&mut program.cut(vec![usize::MAX]));
             assert_eq!(live, run(&experiment, &mut recording).rows(), "{}, {}", program.name(), timing.name());
@@ -157,7 +171,7 @@ proptest! {
     ) {
         let program = PROGRAMS.get(choice).map_or_else(|| script::program(seed, 40), |program| whole(program));
         for timing in TIMINGS {
-            let experiment = experiment(&[MACHINES[seed as usize % 3]], &systems(), timing);
+            let experiment = experiment(&[MACHINES[seed as usize % 3]], &systems(&[MACHINES[seed as usize % 3]]), timing);
             let uncut = run(&experiment, &mut program.cut(vec![usize::MAX])).rows();
             let cut = run(&experiment, &mut program.cut(lengths.clone())).rows();
             prop_assert_eq!(uncut, cut, "{}, {}", program.name(), timing.name());
@@ -173,14 +187,15 @@ fn ratio(rows: &[Row], metric: &str) -> f64 {
     }
 }
 
-/// Rows under every system, each simulation's by itself.
-fn all_rows(timing: Timing, machines: &[&str], mut program: Pieces) -> Vec<Vec<Row>> {
-    let report = run(&experiment(machines, &systems(), timing), &mut program);
-    let rows = report.rows();
-    let of = |machine: &str, system: &str| {
-        rows.iter().filter(|r| r.machine == machine && r.system == system).cloned().collect()
+/// Rows under every system that runs on each of `machines`, each simulation's by itself.
+fn all_rows(timing: Timing, machines: &[&str], program: Pieces) -> Vec<Vec<Row>> {
+    let of_machine = |machine: &&str| {
+        let report = run(&experiment(&[machine], &systems(&[machine]), timing), &mut program.cut(vec![usize::MAX]));
+        let rows = report.rows();
+        let of = |system: &str| rows.iter().filter(|r| r.system == system).cloned().collect();
+        report.outcomes.iter().map(|outcome| of(&outcome.system)).collect::<Vec<_>>()
     };
-    report.outcomes.iter().map(|outcome| of(&outcome.machine, &outcome.system)).collect()
+    machines.iter().flat_map(of_machine).collect()
 }
 
 #[test]
@@ -202,7 +217,12 @@ fn labels_sum_to_the_cycles_and_processes_to_the_whole() {
             }
             // What the hardware counted of walks is what the ledger was charged for them.
             let charged = count(&rows, ALL, "cycles.walk") + count(&rows, ALL, "cycles.handler");
-            assert_eq!(charged, count(&rows, ALL, "walk_cycles"), "{at}");
+            let walks = count(&rows, ALL, "walk_cycles");
+            match rows[0].system.starts_with("fang-1999") && rows[0].machine == "paint-parisc" {
+                // A policy in the handler is charged there, too.
+                true => assert!(charged > walks, "{at}"),
+                false => assert_eq!(charged, walks, "{at}"),
+            }
         }
     }
 }
@@ -268,8 +288,9 @@ fn translations_are_the_page_tables_after_every_step() {
             batches.push(preparer.prepare(std::mem::take(&mut chunk), blocks));
         }
         assert!(batches.iter().map(|batch| batch.steps.len()).sum::<usize>() >= 100);
-        for system in systems() {
-            for (machine, timing) in [(MACHINES[0], TIMINGS[0]), (MACHINES[1], TIMINGS[1]), (MACHINES[2], TIMINGS[0])] {
+        let timings = [(MACHINES[0], TIMINGS[0]), (MACHINES[1], TIMINGS[1]), (MACHINES[2], TIMINGS[0])];
+        for (machine, timing) in timings {
+            for system in systems(&[machine]) {
                 let (machine, system) = (machine::resolve(machine).unwrap(), reach_systems::resolve(system).unwrap());
                 let mut simulation = Simulation::new(&machine, &system, &small(timing)).unwrap();
                 for batch in &batches {

@@ -6,6 +6,7 @@ pub mod buddy;
 mod cache;
 mod machine;
 pub mod os;
+pub mod promotion;
 pub mod reservation;
 mod tlb;
 mod walk;

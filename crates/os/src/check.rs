@@ -14,6 +14,7 @@ impl Vm {
         self.frames.check();
         let base = self.base();
         let mut maps: BTreeMap<u64, u32> = BTreeMap::new();
+        let mut shadows: BTreeMap<u64, u32> = BTreeMap::new();
         let mut mapped: BTreeMap<ObjectId, u64> = BTreeMap::new();
         let limit = 1 << (self.options().layout.address_bits() - base.0);
         for (asid, process) in self.processes() {
@@ -25,7 +26,8 @@ impl Vm {
                 let view = process.space.page(entry.vpn, pages, base);
                 assert!(view.is_some(), "{asid:?}: {entry:?} is in no region");
                 for at in entry.pte.pfn().0..entry.pte.pfn().0 + pages {
-                    *maps.entry(at).or_default() += 1;
+                    *maps.entry(self.frames.real(Pfn(at)).0).or_default() += 1;
+                    shadows.entry(at).and_modify(|n| *n += 1).or_insert(1);
                 }
                 if self.kind_of(entry.pte) != FrameKind::Zero {
                     resident += entry.pte.shift().bytes();
@@ -47,6 +49,9 @@ impl Vm {
                 *mapped.entry(region.object).or_default() += region.len();
             }
         }
+        for (shadow, real, maps) in self.frames.shadow.iter().flat_map(|shadow| shadow.in_use()) {
+            assert_eq!(shadows.get(&shadow.0), Some(&maps), "maps of {shadow:?}, which stands for {real:?}");
+        }
         let mut cached: BTreeMap<u64, (ObjectId, u64)> = BTreeMap::new();
         for (id, object) in self.objects.iter() {
             let kernel = u64::from(self.vdso == Some(id));
@@ -64,7 +69,7 @@ impl Vm {
                 assert_eq!((frame.object, frame.index), place, "{at:#x}");
             }
             for (asid, vpn) in self.frames.translations(Pfn(at)) {
-                let pte = self.at(asid).table.page(vpn).map(|page| page.pte.pfn() + (vpn - page.vpn));
+                let pte = self.at(asid).table.page(vpn).map(|page| self.frames.real(page.pte.pfn() + (vpn - page.vpn)));
                 assert_eq!(pte, Some(Pfn(at)), "reverse mapping of {at:#x}");
             }
             let needed = frame.maps > 0 || frame.cached;

@@ -3,7 +3,8 @@
 /// Costs of the operating system's own work.
 ///
 /// Where the run loop models caches, zeroing, copying and page-table writes are sent through them as
-/// [`Traffic`](reach_core::Traffic) and their entries here are not used; everything else is always charged. The
+/// [`Traffic`](reach_core::Traffic) and their entries here are not used, but for the instructions of a promotion's copying;
+/// everything else is always charged. The
 /// invalidation of TLB entries itself is the hardware's to charge (`invalidate` of its core).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Costs {

@@ -142,16 +142,29 @@ impl Vm {
             seen |= entry.pte.0 & (Pte::ACCESSED | Pte::DIRTY);
         }
         self.zero(pte.pfn() + (filled - vpn), vpn + pages - filled, label);
-        // What stood there is written over, so no node goes that would only come back.
-        for entry in &entries {
+        self.replace(asid, vpn, Pte(pte.0 | seen), &entries, label)
+    }
+
+    /// Writes `pte` over `entries`, all that is mapped in its extent at `vpn`; no node goes that would only come back.
+    pub(crate) fn replace(
+        &mut self,
+        asid: Asid,
+        vpn: Vpn,
+        pte: Pte,
+        entries: &[MappedEntry],
+        label: Label,
+    ) -> Result<(), OutOfMemory> {
+        let base = self.base();
+        let pages = pte.shift().base_pages(base);
+        for entry in entries {
             self.hold(entry.pte.pfn(), entry.pte.shift().base_pages(base));
         }
-        let written = self.write_entry(asid, vpn, Pte(pte.0 | seen), label);
+        let written = self.write_entry(asid, vpn, pte, label);
         self.let_go(entries.len());
         written?;
         self.frames.add_map(asid, vpn, pte);
         self.forget_swapped(asid, vpn, pages);
-        for entry in &entries {
+        for entry in entries {
             self.count_page(asid, entry.pte, false);
             self.frames.drop_map(asid, entry.vpn, entry.pte);
         }

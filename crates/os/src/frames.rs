@@ -3,6 +3,7 @@
 use crate::chunked::Chunked;
 use crate::paging::{Queue, Queues, ReverseMap, WiredPool};
 use crate::reservation::{Freed, Reservations};
+use crate::shadow::{Shadow, is_shadow};
 use crate::{Buddy, ListOrder, ObjectId};
 use reach_core::{Asid, PageShift, Pfn, PhysAddr, Pte, Vpn};
 
@@ -62,6 +63,8 @@ pub struct Frames {
     pub(crate) cache_pages: u64,
     /// Cache pages that were handed out.
     pub(crate) dropped: Vec<(ObjectId, u64)>,
+    /// Where pages may be remapped behind the caches.
+    pub(crate) shadow: Option<Shadow>,
     pub(crate) base: PageShift,
     resident: u64,
     pub(crate) tables: u64,
@@ -85,6 +88,7 @@ impl Frames {
             emergency: Vec::new(),
             cache_pages: 0,
             dropped: Vec::new(),
+            shadow: None,
             base,
             resident: 0,
             tables: 0,
@@ -105,7 +109,16 @@ impl Frames {
     /// What is known of `pfn`.
     #[inline]
     pub fn get(&self, pfn: Pfn) -> Frame {
-        self.frames.get(pfn.0)
+        self.frames.get(self.real(pfn).0)
+    }
+
+    /// The frame in memory that `pfn` is or, in shadow space, stands for.
+    #[inline]
+    pub fn real(&self, pfn: Pfn) -> Pfn {
+        match &self.shadow {
+            Some(shadow) if is_shadow(pfn) => shadow.real(pfn),
+            _ => pfn,
+        }
     }
 
     /// Frames that at least one translation points to, the zero page and its like aside.
@@ -143,7 +156,8 @@ impl Frames {
     }
 
     pub(crate) fn get_mut(&mut self, pfn: Pfn) -> &mut Frame {
-        self.frames.get_mut(pfn.0)
+        let real = self.real(pfn);
+        self.frames.get_mut(real.0)
     }
 
     pub(crate) fn assign(&mut self, pfn: Pfn, frames: u64, kind: FrameKind, object: ObjectId, index: u64) {
@@ -164,9 +178,13 @@ impl Frames {
     /// `pte` now translates the page that starts at `vpn`.
     pub(crate) fn add_map(&mut self, asid: Asid, vpn: Vpn, pte: Pte) {
         let pfn = pte.pfn();
-        for at in pfn.0..pfn.0 + pte.shift().base_pages(self.base) {
+        for named in pfn.0..pfn.0 + pte.shift().base_pages(self.base) {
+            let at = self.real(Pfn(named)).0;
+            if let Some(shadow) = self.shadow.as_mut().filter(|_| is_shadow(pfn)) {
+                shadow.add(Pfn(named));
+            }
             if let Some(rmap) = &mut self.rmap {
-                rmap.add(at, asid, vpn + (at - pfn.0));
+                rmap.add(at, asid, vpn + (named - pfn.0));
             }
             let frame = self.frames.get_mut(at);
             debug_assert_ne!(frame.kind, FrameKind::Free, "{at:#x} is mapped while free");
@@ -180,21 +198,37 @@ impl Frames {
         let pfn = pte.pfn();
         let end = pfn.0 + pte.shift().base_pages(self.base);
         let mut idle = pfn.0;
-        for at in pfn.0..end {
+        for named in pfn.0..end {
+            let (Pfn(at), last) = match self.shadow.as_mut().filter(|_| is_shadow(pfn)) {
+                Some(shadow) => shadow.drop(Pfn(named)),
+                None => (Pfn(named), false),
+            };
+            if is_shadow(pfn) {
+                // Frames that lie apart are freed one by one.
+                idle = at;
+            }
             let frame = self.frames.get_mut(at);
             frame.maps -= 1;
             if let Some(rmap) = &mut self.rmap {
-                rmap.remove(at, asid, vpn + (at - pfn.0));
+                rmap.remove(at, asid, vpn + (named - pfn.0));
                 frame.dirty |= pte.dirty();
             }
             let user = matches!(frame.kind, FrameKind::Anonymous | FrameKind::File);
             self.resident -= u64::from(frame.maps == 0 && frame.kind != FrameKind::Zero);
-            if frame.maps > 0 || !user || frame.cached || !self.retire(Pfn(at)) {
+            let kept = frame.maps > 0 || !user || frame.cached || !self.retire(Pfn(at));
+            if kept {
                 self.buddy.free_range(Pfn(idle), at - idle);
                 idle = at + 1;
+            } else if is_shadow(pfn) {
+                self.buddy.free(Pfn(at), 0);
+            }
+            if let Some(shadow) = self.shadow.as_mut().filter(|_| last) {
+                shadow.release(Pfn(named), kept);
             }
         }
-        self.buddy.free_range(Pfn(idle), end - idle);
+        if !is_shadow(pfn) {
+            self.buddy.free_range(Pfn(idle), end - idle);
+        }
     }
 
     /// Forgets what `pfn` was used for. Returns whether it is to be given to the allocator; if not, its reservation has
@@ -269,6 +303,14 @@ impl Frames {
     /// `pfn` enters the page cache.
     pub(crate) fn cache(&mut self, pfn: Pfn) {
         self.frames.get_mut(pfn.0).cached = true;
+    }
+
+    /// The page of a file in `old`, which nothing maps any more, is in `new` from now on.
+    pub(crate) fn move_cached(&mut self, old: Pfn, new: Pfn) {
+        let Frame { kind, object, index, .. } = self.get(old);
+        let frame = self.get_mut(new);
+        (frame.kind, frame.object, frame.index, frame.cached) = (kind, object, index, true);
+        self.uncache(old);
     }
 
     /// `pfn` leaves the page cache, and is freed unless something still maps it.

@@ -3,8 +3,11 @@
 
 use crate::paging::Pager;
 use crate::promotion::Superpages;
+use crate::relocate::RemapCosts;
 use crate::{Counters, FrameKind, Frames, ObjectId, Objects, Options, OptionsError, OutOfMemory, Process};
-use reach_core::{Asid, Label, Ledger, PageShift, PageTable, Pfn, PhysAddr, Pte, Shootdown, ThreadId, Traffic, Vpn};
+use reach_core::{
+    Asid, Label, Ledger, PageShift, PageTable, Pfn, PhysAddr, Preload, Pte, Shootdown, ThreadId, Traffic, Vpn,
+};
 use std::collections::BTreeMap;
 
 /// Software bits of page-table entries.
@@ -50,6 +53,11 @@ pub struct Vm {
     pub counters: Counters,
     /// Translations to be forgotten before the next reference. The run loop drains it.
     pub shootdowns: Vec<Shootdown>,
+    /// Translations that it enters into the TLB by itself, afterwards. The run loop drains it.
+    pub preloads: Vec<Preload>,
+    pub(crate) remap_costs: RemapCosts,
+    /// Cycles for each KB that promotions copy, in place of what it would take (Romer et al.'s model).
+    pub(crate) flat_copies: Option<u64>,
     /// Memory that the operating system read and wrote. The run loop drains it through the caches. Stays empty unless
     /// [`Options::caches_modelled`].
     pub traffic: Vec<Traffic>,
@@ -80,6 +88,9 @@ impl Vm {
             finished: BTreeMap::new(),
             ledger: Ledger::default(),
             shootdowns: Vec::new(),
+            preloads: Vec::new(),
+            remap_costs: RemapCosts { flush: 0, entry: 0 },
+            flat_copies: None,
             traffic: Vec::new(),
         })
     }
@@ -219,7 +230,16 @@ impl Vm {
         let base = self.base();
         let bytes = pages << base.0;
         self.counters.bytes_copied += bytes;
+        let costs = &self.options.costs;
+        if let Some(flat) = self.flat_copies.filter(|_| label == Label::Copy) {
+            return self.ledger.charge(label, bytes * flat / 1024);
+        }
         if self.options.caches_modelled {
+            if label == Label::Copy {
+                // The loop of a promotion takes as long as the machine says; traffic has its cycle for each eight bytes.
+                let loops = bytes * costs.copy_millicycles_per_byte / 1000;
+                self.ledger.charge(label, loops.saturating_sub(2 * bytes.div_ceil(8)));
+            }
             for page in 0..pages {
                 let (from, to) = ((from + page).addr(base), (to + page).addr(base));
                 self.traffic.push(Traffic { at: from, bytes: base.bytes(), write: false, label });

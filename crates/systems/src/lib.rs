@@ -4,11 +4,13 @@
 //! To add a system: write its file, implement [`System`], and add one line to the table in `registry.rs`.
 
 mod base;
+mod fang_1999;
 mod freebsd;
 mod hugetlb;
 mod ideal;
 mod linux_thp;
 mod navarro_2002;
+mod online;
 mod registry;
 mod settings;
 mod superpage;
@@ -17,7 +19,7 @@ mod talluri_hill_1994;
 pub use registry::{Description, Resolved, list, resolve};
 pub use settings::{Accepts, Setting, Settings};
 
-use reach_core::{Cause, Cycles, Event, Fault, Kind, Vpn};
+use reach_core::{Cause, ControllerOptions, Cycles, Event, Fault, Kind, TlbEvent, Vpn};
 use reach_os::{OutOfMemory, Populate, Vm};
 
 /// An operating-system design. The run loop calls its hooks; they act on the [`Vm`], whose door charges for it.
@@ -48,10 +50,23 @@ pub trait System: Send {
         vm.protect(asid, vpn, 1, reach_core::Label::Fault, |_, entry| entry.pte.with_watched(false))
     }
 
-    /// The policy in the miss handler asked for the operating system.
-    fn consult(&mut self, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        let _ = vm;
+    /// Its miss handler keeps account of the TLB: [`System::handle`] hears of every miss, at no cost but its own. Only
+    /// TLBs that software fills have a miss handler; other machines are refused.
+    fn sees_misses(&self) -> bool {
+        false
+    }
+
+    /// The miss handler has found a translation. `events` end with the miss and the change that followed; before them
+    /// stands what else became of the TLB's entries since the last call.
+    fn handle(&mut self, events: &[TlbEvent], vm: &mut Vm) -> Result<(), OutOfMemory> {
+        let _ = (events, vm);
         Ok(())
+    }
+
+    /// The memory controller that it needs, asked after [`System::boot`]; `None`: an ordinary one.
+    fn controller(&self, vm: &Vm) -> Option<ControllerOptions> {
+        let _ = vm;
+        None
     }
 
     /// When [`System::tick`] is wanted next, in cycles since the start; `None`: never.

@@ -2,7 +2,8 @@
 
 use crate::settings::near;
 use crate::{
-    Setting, Settings, System, SystemError, base, freebsd, hugetlb, ideal, linux_thp, navarro_2002, talluri_hill_1994,
+    Setting, Settings, System, SystemError, base, fang_1999, freebsd, hugetlb, ideal, linux_thp, navarro_2002,
+    talluri_hill_1994,
 };
 use reach_core::PageShift;
 
@@ -73,6 +74,16 @@ static ALL: &[Description] = &[
         ),
         settings: navarro_2002::SETTINGS,
         build: |settings| Box::new(navarro_2002::Navarro::new(settings)),
+    },
+    Description {
+        name: "fang-1999",
+        summary: "superpages promoted online by the TLB miss handler, by copying or by remapping",
+        published: Some(
+            "Fang, Zhang, Carter, McKee and Hsieh: Online Superpage Promotion Revisited, University of Utah \
+             UUCS-99-021, 1999",
+        ),
+        settings: fang_1999::SETTINGS,
+        build: |settings| Box::new(fang_1999::Fang::new(settings)),
     },
     Description {
         name: "ideal",

@@ -23,6 +23,11 @@ pub(crate) fn nearest(system: &str, wanted: PageShift, vm: &Vm) -> Result<PageSh
     })
 }
 
+/// The machine's largest page. A machine whose only size is the base page is refused.
+pub(crate) fn largest(system: &str, vm: &Vm) -> Result<PageShift, SystemError> {
+    nearest(system, PageShift(u8::MAX), vm)
+}
+
 /// The machine's page sizes that are to be used: the base and `wanted`, or all. Refuses sizes that it has not.
 pub(crate) fn chosen(system: &str, wanted: &Option<Vec<PageShift>>, vm: &Vm) -> Result<Vec<PageShift>, SystemError> {
     let sizes = &vm.options().sizes;

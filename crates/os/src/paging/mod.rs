@@ -132,7 +132,10 @@ impl Vm {
 
     /// The page at `pfn` must stay in memory for now.
     pub(crate) fn pinned(&self, pfn: Pfn) -> bool {
-        let held = |&(first, pages): &(Pfn, u64)| first <= pfn && pfn < first + pages;
+        let held = |&(first, pages): &(Pfn, u64)| match crate::shadow::is_shadow(first) {
+            true => (0..pages).any(|at| self.frames.real(first + at) == pfn),
+            false => first <= pfn && pfn < first + pages,
+        };
         self.pager.as_ref().is_some_and(|pager| pager.pinned == Some(pfn) || pager.held.iter().any(held))
     }
 
