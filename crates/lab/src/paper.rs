@@ -30,29 +30,47 @@ macro_rules! file {
 }
 
 /// The papers that come with the program: name, and files, of which the first says what there is.
-const PAPERS: &[(&str, Files)] = &[(
-    "navarro-2002",
-    &[
-        file!("navarro-2002", "paper.toml"),
-        file!("navarro-2002", "tables.toml"),
-        file!("navarro-2002", "programs.toml"),
-        file!("navarro-2002", "spec.toml"),
-        file!("navarro-2002", "sequence.toml"),
-        file!("navarro-2002", "concurrent.toml"),
-        file!("navarro-2002", "programs/c4.c"),
-        file!("navarro-2002", "programs/fftw.c"),
-        file!("navarro-2002", "programs/flow.c"),
-        file!("navarro-2002", "programs/objects.c"),
-        file!("navarro-2002", "programs/objects.sql"),
-        file!("navarro-2002", "programs/picture.c"),
-        file!("navarro-2002", "programs/place.c"),
-        file!("navarro-2002", "programs/scene.pov"),
-        file!("navarro-2002", "programs/sp.c"),
-        file!("navarro-2002", "programs/swim.c"),
-        file!("navarro-2002", "programs/text.c"),
-        file!("navarro-2002", "programs/words.pl"),
-    ],
-)];
+const PAPERS: &[(&str, Files)] = &[
+    (
+        "fang-1999",
+        &[
+            file!("fang-1999", "paper.toml"),
+            file!("fang-1999", "tables.toml"),
+            file!("fang-1999", "programs.toml"),
+            file!("fang-1999", "programs/cga.c"),
+            file!("fang-1999", "programs/compress.c"),
+            file!("fang-1999", "programs/filter.c"),
+            file!("fang-1999", "programs/matmul.c"),
+            file!("fang-1999", "programs/radix.c"),
+            file!("fang-1999", "programs/raytrace.c"),
+            file!("fang-1999", "programs/rotate.c"),
+            file!("fang-1999", "programs/vortex.c"),
+        ],
+    ),
+    (
+        "navarro-2002",
+        &[
+            file!("navarro-2002", "paper.toml"),
+            file!("navarro-2002", "tables.toml"),
+            file!("navarro-2002", "programs.toml"),
+            file!("navarro-2002", "spec.toml"),
+            file!("navarro-2002", "sequence.toml"),
+            file!("navarro-2002", "concurrent.toml"),
+            file!("navarro-2002", "programs/c4.c"),
+            file!("navarro-2002", "programs/fftw.c"),
+            file!("navarro-2002", "programs/flow.c"),
+            file!("navarro-2002", "programs/objects.c"),
+            file!("navarro-2002", "programs/objects.sql"),
+            file!("navarro-2002", "programs/picture.c"),
+            file!("navarro-2002", "programs/place.c"),
+            file!("navarro-2002", "programs/scene.pov"),
+            file!("navarro-2002", "programs/sp.c"),
+            file!("navarro-2002", "programs/swim.c"),
+            file!("navarro-2002", "programs/text.c"),
+            file!("navarro-2002", "programs/words.pl"),
+        ],
+    ),
+];
 
 /// A paper with its experiments, checked.
 #[derive(Clone)]

@@ -133,6 +133,10 @@ impl Rows<'_> {
         self.count("walks.faulting", "count", h.walks_faulting);
         self.count("walk_accesses", "count", h.walk_accesses);
         self.count("walk_cycles", "cycles", h.walk_cycles);
+        self.count("walks.filled", "count", h.walks() - h.walks_faulting);
+        let miss = [Label::Walk, Label::Handler, Label::Copy, Label::Remap].map(|label| tally.ledger.of(label).0);
+        // What misses cost with all that is done because of them, by each miss that found a translation (Fang section 5.1).
+        self.count("miss_cycles", "cycles", miss.iter().sum());
         self.count("dirty_updates", "count", h.dirty_updates);
         self.ratio("wcpi", "cycles/instruction", quotient(h.walk_cycles, c.instructions));
         // The four factors of Lindsay and Bhattacharjee §IV; each numerator is the next one's denominator.
@@ -202,6 +206,9 @@ impl Rows<'_> {
             self.count(&format!("cache.{name}.load_misses"), "count", c.load_misses);
             self.count(&format!("cache.{name}.store_misses"), "count", c.store_misses);
             self.count(&format!("cache.{name}.write_backs"), "count", c.write_backs);
+            let (all, misses) = (c.fetches + c.loads + c.stores, c.fetch_misses + c.load_misses + c.store_misses);
+            self.count(&format!("cache.{name}.misses"), "count", misses);
+            self.ratio(&format!("cache.{name}.hit_ratio"), "ratio", quotient(all - misses, all));
         }
         if let Some(controller) = &self.outcome.controller {
             self.count("controller.retranslations", "count", controller.retranslations);

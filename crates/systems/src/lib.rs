@@ -12,6 +12,7 @@ mod linux_thp;
 mod navarro_2002;
 mod online;
 mod registry;
+mod romer_1995;
 mod settings;
 mod superpage;
 mod talluri_hill_1994;

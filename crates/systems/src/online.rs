@@ -12,6 +12,8 @@ pub(crate) struct Promoter {
     mechanism: Mechanism,
     /// Cycles for each counter of a candidate that the handler looks at, without its memory references.
     bookkeeping: u64,
+    /// What it looks at goes through the caches, where there are any.
+    cached: bool,
     due: Vec<Candidate>,
 }
 
@@ -22,8 +24,14 @@ impl Promoter {
             every_level: matches!(policy, Policy::Asap { every_level: true }),
             mechanism,
             bookkeeping,
+            cached: true,
             due: Vec::new(),
         }
+    }
+
+    /// What the handler looks at disturbs no cache.
+    pub fn without_caches(self) -> Promoter {
+        Promoter { cached: false, ..self }
     }
 
     /// The miss handler, after its miss.
@@ -101,7 +109,7 @@ impl Promoter {
         let mut count = 0;
         for visit in self.online.visits() {
             count += 1;
-            if vm.options().caches_modelled {
+            if self.cached && vm.options().caches_modelled {
                 let access = |write| Traffic { at: visit.at, bytes: 8, write, label: Label::Handler };
                 vm.traffic.push(access(false));
                 if visit.written {

@@ -3,7 +3,7 @@
 use crate::settings::near;
 use crate::{
     Setting, Settings, System, SystemError, base, fang_1999, freebsd, hugetlb, ideal, linux_thp, navarro_2002,
-    talluri_hill_1994,
+    romer_1995, talluri_hill_1994,
 };
 use reach_core::PageShift;
 
@@ -74,6 +74,16 @@ static ALL: &[Description] = &[
         ),
         settings: navarro_2002::SETTINGS,
         build: |settings| Box::new(navarro_2002::Navarro::new(settings)),
+    },
+    Description {
+        name: "romer-1995",
+        summary: "superpages promoted online by the TLB miss handler, copied at a fixed cost",
+        published: Some(
+            "Romer, Ohlrich, Karlin and Bershad: Reducing TLB and Memory Overhead Using Online Superpage Promotion, ISCA \
+             1995",
+        ),
+        settings: romer_1995::SETTINGS,
+        build: |settings| Box::new(romer_1995::Romer::new(settings)),
     },
     Description {
         name: "fang-1999",

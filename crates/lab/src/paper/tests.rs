@@ -119,6 +119,9 @@ fn values_follow_from_rows() {
     assert_eq!(cycles("system = 'one'\nagainst = ['two', 'three']\nhow = 'ratio'"), Ok(2.0));
     assert_eq!(cycles("system = 'three'\nagainst = ['one']\nhow = 'reduction'"), Ok(50.0));
     assert_eq!(cycles("system = 'one'\nagainst = ['two']\nhow = 'increase'"), Ok(25.0));
+    let excess = "against = ['two', 'three']\nhow = 'excess'\nper = 'walks'\nscale = 10.0";
+    assert_eq!(cycles(&format!("system = 'one'\n{excess}")), Ok(25.0));
+    assert_eq!(cycles("system = 'two'\nagainst = ['one']\nhow = 'excess'"), Ok(-20.0));
     assert_eq!(cycles("system = 'one'\nper = 'walks'\nscale = 3.0"), Ok(15.0));
     let walks = |more: &str| value(&format!("metric = 'walks'\nsystem = 'one'\n{more}"));
     assert_eq!(walks("process = 'fft'"), Ok(10.0));

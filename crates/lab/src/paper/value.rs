@@ -38,6 +38,8 @@ pub enum How {
     Reduction,
     /// By how many percent of the other the value is more.
     Increase,
+    /// By how much the value is more than the other, both in the metric itself; `per` and `scale` apply to that.
+    Excess,
 }
 
 impl Measure {
@@ -49,7 +51,9 @@ impl Measure {
         match (self.how, self.against.is_empty()) {
             (Some(_), true) => Err("how compares with nothing; give against".into()),
             (None, false) => Err("against needs how: ratio, speedup, reduction or increase".into()),
-            (Some(_), _) if self.scale.is_some() => Err("a comparison has its own scale; leave scale out".into()),
+            (Some(how), _) if self.scale.is_some() && how != How::Excess => {
+                Err("a comparison has its own scale; leave scale out".into())
+            }
             _ if self.run.is_some() && self.process.is_none() => Err("run picks one of nothing; give process".into()),
             _ => Ok(()),
         }
@@ -69,6 +73,21 @@ impl Measure {
                 },
             }
         };
+        if self.how == Some(How::Excess) {
+            let mut other = f64::INFINITY;
+            for label in &self.against {
+                other = other.min(self.sum(rows, &name(label), &self.metric)?);
+            }
+            let excess = self.sum(rows, &name(&self.system), &self.metric)? - other;
+            let per = match &self.per {
+                Some(per) => self.sum(rows, &name(&self.system), per)?,
+                None => 1.0,
+            };
+            return match per {
+                0.0 => Err(format!("{} counted no {}", self.system, self.per.as_deref().unwrap_or_default())),
+                per => Ok(excess / per * self.scale.unwrap_or(1.0)),
+            };
+        }
         let value = of(&self.system)?;
         let Some(how) = self.how else { return Ok(value * self.scale.unwrap_or(1.0)) };
         let mut other = f64::INFINITY;
@@ -84,6 +103,7 @@ impl Measure {
             How::Speedup => other / value,
             How::Reduction => 100.0 * (1.0 - value / other),
             How::Increase => 100.0 * (value / other - 1.0),
+            How::Excess => value - other,
         })
     }
 
