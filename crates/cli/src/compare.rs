@@ -41,6 +41,10 @@ fn default_systems(machines: &[Machine], conditions: &Conditions, quiet: bool) -
     let mut systems = Vec::new();
     for name in default_names(known) {
         let system = reach_systems::resolve(name).map_err(Failure::failed)?;
+        // That such systems say nothing about the processors of today is no news.
+        if machines.iter().any(|machine| Simulation::lacks_handler(machine, &system)) {
+            continue;
+        }
         let refusal = machines.iter().find_map(|machine| Simulation::new(machine, &system, conditions).err());
         match refusal {
             // Without this one there is nothing to compare to.

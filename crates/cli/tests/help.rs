@@ -79,7 +79,10 @@ fn lists_fit_a_terminal() {
 #[test]
 fn papers_are_listed_with_their_experiments() {
     let list = stdout(&["paper", "list"]);
-    assert!(list.starts_with("navarro-2002 ") && list.contains("\n  matrix "), "{list}");
+    assert!(
+        list.starts_with("fang-1999 ") && list.contains("\nnavarro-2002 ") && list.contains("\n  matrix "),
+        "{list}"
+    );
     assert!(list.lines().all(|line| line.chars().count() <= 80), "{list}");
 }
 

@@ -155,6 +155,11 @@ pub struct Outcome {
 const PATIENCE: u32 = 64;
 
 impl Simulation {
+    /// Whether `system` works in the miss handler, and `machine` has none: hardware fills its TLB.
+    pub fn lacks_handler(machine: &machine::Resolved, system: &reach_systems::Resolved) -> bool {
+        matches!(machine.hardware.walker, Walker::Hardware { .. }) && system.build().sees_misses()
+    }
+
     /// Boots `system` on `machine`.
     pub fn new(
         machine: &machine::Resolved,
@@ -178,7 +183,7 @@ impl Simulation {
         built.boot(&mut vm).map_err(|e| boot(e.to_string()))?;
         let mut mmu = Mmu::new(hardware, built.perfect_tlb(), conditions.seed);
         if built.sees_misses() {
-            if let Walker::Hardware { .. } = hardware.walker {
+            if Simulation::lacks_handler(machine, system) {
                 let what = "it works in the miss handler, and hardware fills this TLB; take a machine whose TLB is filled \
                             by software, such as paint-parisc or alpha-21264";
                 return Err(boot(what.into()));
