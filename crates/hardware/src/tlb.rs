@@ -432,17 +432,6 @@ impl Tlbs {
             });
         }
     }
-
-    /// Every translation held: array, kind-independent, with its first base page. For checks.
-    pub fn translations(&self, context: Context) -> Vec<(usize, Vpn, Pte)> {
-        let mut found = Vec::new();
-        for (index, a) in self.arrays.iter().enumerate() {
-            for (tag, word) in a.array.entries().into_iter().filter(|&(tag, _)| context.owns(tag)) {
-                found.extend(self.page_of(tag).map(|(_, vpn, _)| (index, vpn, Pte(word))));
-            }
-        }
-        found
-    }
 }
 
 impl TlbArray {

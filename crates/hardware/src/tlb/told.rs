@@ -1,7 +1,7 @@
-//! What is needed to tell of entries by their tags.
+//! What is needed to tell of entries, and to look at all of them.
 
 use super::{CONTEXT_MASK, Context, Tlbs, WHAT_AT};
-use reach_core::{PageShift, Vpn};
+use reach_core::{PageShift, Pte, Vpn};
 
 impl Tlbs {
     /// The base page.
@@ -25,5 +25,16 @@ impl Tlbs {
             path.arrays.iter().filter(|&&(_, d)| d == depth).for_each(|&(array, _)| last[array] = true);
         }
         last
+    }
+
+    /// Every translation held: array, kind-independent, with its first base page. For checks.
+    pub fn translations(&self, context: Context) -> Vec<(usize, Vpn, Pte)> {
+        let mut found = Vec::new();
+        for (index, a) in self.arrays.iter().enumerate() {
+            for (tag, word) in a.array.entries().into_iter().filter(|&(tag, _)| context.owns(tag)) {
+                found.extend(self.page_of(tag).map(|(_, vpn, _)| (index, vpn, Pte(word))));
+            }
+        }
+        found
     }
 }
