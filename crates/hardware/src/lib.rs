@@ -6,7 +6,6 @@ mod cache;
 pub mod config;
 mod controller;
 mod counters;
-mod front;
 mod full;
 mod handler;
 mod mmu;

@@ -2,10 +2,10 @@
 
 use crate::array::Array;
 use crate::config;
-use crate::front::{Front, Side, leading};
-use reach_core::fold::{Entry, UNIT};
+use front::Side;
 use reach_core::{Kind, PageShift, Pte, Vpn};
 
+mod front;
 mod told;
 
 /// A hardware address-space number as it stands in tags: already shifted into place, with the valid bit.
@@ -103,6 +103,8 @@ pub(crate) struct Tlbs {
     /// The sizes, as bits, that some level beyond the first smashes. Of those a first level may get a page whole one
     /// time and in pieces another, and hold both: then it matters which is asked for first.
     smashed: u32,
+    /// No array has held any of those yet, so that no page stands in two first-level arrays, or twice in one.
+    pages_stay_whole: bool,
     /// Loads and stores ask the same arrays.
     data_alike: bool,
     /// The index of each page size, by its shift.
@@ -208,7 +210,8 @@ impl Tlbs {
         let smashed = later.map(smashes).fold(0, |all, sizes| all | sizes);
         let data_alike = paths[Kind::Load as usize].arrays == paths[Kind::Store as usize].arrays;
         let (probes, sides) = (Default::default(), [Side::new(NOTHING, &[]); 3]);
-        let mut tlbs = Tlbs { base, sizes, probes, sides, smashed, data_alike, paths, arrays, size_of };
+        let mut tlbs =
+            Tlbs { base, sizes, probes, sides, smashed, pages_stay_whole: true, data_alike, paths, arrays, size_of };
         tlbs.list_probes();
         tlbs
     }
@@ -249,6 +252,7 @@ impl Tlbs {
     /// Lists the probes anew: an array has come to hold a page size that it did not hold before.
     #[cold]
     fn list_probes(&mut self) {
+        self.pages_stay_whole = self.arrays.iter().all(|a| a.present & self.smashed == 0);
         for kind in [Kind::Fetch, Kind::Load, Kind::Store] {
             let probes = &mut self.probes[kind as usize];
             probes.clear();
@@ -271,54 +275,6 @@ impl Tlbs {
             let array = self.paths[kind as usize].arrays.first().map_or(0, |&(index, _)| index as u32);
             let first = probes.first().copied().filter(|probe| probe.depth == 0);
             self.ask_first(kind, first.unwrap_or(Probe { array, ..NOTHING }));
-        }
-    }
-
-    /// How many references at the head of `entries` change nothing: the array asked first holds their page, and its
-    /// entry allows the reference as it is.
-    pub fn leading_hits(&mut self, context: Context, entries: &[Entry]) -> usize {
-        let to_vpn = u32::from(self.base.0) - UNIT;
-        let [fetch, load, _] = &mut self.sides;
-        let both = [fetch.first().array as usize, load.first().array as usize];
-        if self.data_alike
-            && let Ok([code, data]) = self.arrays.get_disjoint_mut(both)
-        {
-            // The shapes of the presets, each with a loop of its own; then any other.
-            return match (&mut code.array, &mut data.array) {
-                (Array::Eight(code), Array::Four(data)) => {
-                    leading((fetch, code), (load, data), context, entries, to_vpn)
-                }
-                (Array::Four(code), Array::Four(data)) => {
-                    leading((fetch, code), (load, data), context, entries, to_vpn)
-                }
-                (Array::Eight(code), Array::Full(data)) => {
-                    leading((fetch, code), (load, &mut **data), context, entries, to_vpn)
-                }
-                (Array::Full(code), Array::Full(data)) => {
-                    leading((fetch, &mut **code), (load, &mut **data), context, entries, to_vpn)
-                }
-                (code, data) => leading((fetch, code), (load, data), context, entries, to_vpn),
-            };
-        }
-        let hit = |entry: &Entry| {
-            let probe = self.sides[entry.kind() as usize].first();
-            let (set, tag) = probe.place(context, Vpn(entry.page() >> to_vpn));
-            self.arrays[probe.array as usize].array.hits(set, tag, entry.kind())
-        };
-        entries.iter().map(hit).position(|hit| !hit).unwrap_or(entries.len())
-    }
-
-    /// Lets the hot loop ask as `probe` does for references of `kind`; where pages may be held whole and in pieces at
-    /// once, only as the first of all does.
-    fn ask_first(&mut self, kind: Kind, probe: Probe) {
-        let probes = &self.probes[kind as usize];
-        let side = match self.smashed == 0 {
-            true => Side::new(probe, probes),
-            false => Side::new(*probes.first().filter(|first| first.depth == 0).unwrap_or(&probe), &[]),
-        };
-        self.sides[kind as usize] = side;
-        if self.data_alike && kind != Kind::Fetch {
-            (self.sides[Kind::Load as usize], self.sides[Kind::Store as usize]) = (side, side);
         }
     }
 
@@ -382,10 +338,9 @@ impl Tlbs {
 
     /// Whether an array asked first holds `vpn`, as it did when `kind` last looked it up. Changes nothing.
     pub fn keeps(&self, kind: Kind, context: Context, vpn: Vpn) -> bool {
-        // With a page held whole and in pieces, what is left need not be what was used.
-        let whole = self.arrays.iter().all(|a| a.present & self.smashed == 0);
         let mut first = self.probes[kind as usize].iter().filter(|probe| probe.depth == 0);
-        whole
+        // With a page held whole and in pieces, what is left need not be what was used.
+        self.pages_stay_whole
             && first.any(|probe| {
                 let (set, tag) = probe.place(context, vpn);
                 self.arrays[probe.array as usize].array.holds(set, tag)
