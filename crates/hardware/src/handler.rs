@@ -102,6 +102,8 @@ impl Mmu {
         // What is there already is not entered twice.
         let absent = self.tlbs.lookup(kind, self.context, vpn, &mut latency).is_none();
         if let Some(telling) = self.telling.as_mut().filter(|_| absent && pte.accessed()) {
+            // What a side is on need no longer be what was used last.
+            self.shot = true;
             telling.fill(&mut self.tlbs, kind, self.context, vpn, pte);
         }
     }

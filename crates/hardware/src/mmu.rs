@@ -55,7 +55,7 @@ pub struct Mmu {
     contexts: Vec<Option<Context>>,
     used_contexts: u64,
     /// Something was invalidated, or the address space has changed, since the last run.
-    shot: bool,
+    pub(crate) shot: bool,
     /// Since then, not both sides have left the pages they were on: runs may not be skipped.
     unfolded: bool,
     memo: Memo,
