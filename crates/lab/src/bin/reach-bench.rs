@@ -128,14 +128,19 @@ fn measure(stream: &Stream, machine: &str, timing: Timing) -> Result<f64> {
     let conditions = Conditions { timing, memory: 16 << 30, seed: 1, fragmentation: None, warm: true };
     let fresh = || Simulation::new(&machine, &system, &conditions);
     let mut simulation = fresh()?;
+    let mut again = Vec::new();
     if let Stream::Generated(batches) = stream {
         batches.iter().try_for_each(|batch| simulation.take(batch))?;
+        // The same again, without the mappings that precede them.
+        again.clone_from(batches);
+        again.iter_mut().flat_map(|batch| &mut batch.steps).for_each(|step| step.events = 0..0);
+        run_again(&mut again, &mut simulation)?;
     }
     let mut best = f64::MIN;
     for _ in 0..ROUNDS {
         let (references, elapsed) = match stream {
             Stream::Recorded(path) => replay(path, &mut fresh()?)?,
-            Stream::Generated(batches) => run_again(batches, &mut simulation)?,
+            Stream::Generated(_) => run_again(&mut again, &mut simulation)?,
         };
         best = best.max(references as f64 / elapsed.as_secs_f64() / 1e6);
     }
@@ -168,15 +173,11 @@ fn generate(specification: &str) -> Result<Stream> {
     Ok(Stream::Generated(batches))
 }
 
-/// The same references again, folded again, without the mappings that precede them.
-fn run_again(batches: &[Batch], simulation: &mut Simulation) -> Result<(u64, Duration)> {
-    let mut batches = batches.to_vec();
-    for step in batches.iter_mut().flat_map(|batch| &mut batch.steps) {
-        step.events = 0..0;
-    }
+/// The same references again, folded again.
+fn run_again(batches: &mut [Batch], simulation: &mut Simulation) -> Result<(u64, Duration)> {
     let started = processor_time();
     let mut references = 0;
-    for batch in &mut batches {
+    for batch in batches {
         let chunk = &mut batch.chunk;
         references += chunk.refs.len() as u64;
         chunk.entries.clear();
