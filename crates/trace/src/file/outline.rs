@@ -28,7 +28,7 @@ const CHUNK_ENTRIES: usize = 1 << 13;
 #[derive(Default)]
 pub(crate) struct OutlineEncoder {
     cutter: Steps,
-    known: HashMap<u64, u16, BuildHasherDefault<Identity>>,
+    numbers: Numbers,
     entries: Vec<Entry>,
     /// The streams of the last segment: steps, visits, pages.
     pub streams: [Vec<u8>; 3],
@@ -43,7 +43,7 @@ impl OutlineEncoder {
     /// Encodes a segment: its references, the blocks that its fetches fetch, and its events.
     pub fn encode(&mut self, refs: &[Ref], fetched: &[BlockId], events: &[(u32, Event)]) {
         self.streams.iter_mut().for_each(Vec::clear);
-        self.known.clear();
+        self.numbers.clear();
         let (mut start, mut fetch, mut past) = (0, 0, 0);
         while start < refs.len() || past < events.len() {
             let end = (start + STEP_REFS).min(refs.len());
@@ -71,17 +71,57 @@ impl OutlineEncoder {
             put_varint(steps, n);
         }
         for entry in &self.entries {
-            let bits = entry.bits();
-            let next = self.known.len() as u16;
-            // Spread over all bits of a hash; no two become one.
-            let hash = bits.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
-            let number = self.known.get(&hash).copied();
-            visits.extend_from_slice(&number.unwrap_or(NEW).to_le_bytes());
-            if number.is_none() {
-                pages.extend_from_slice(&bits.to_le_bytes()[..ENTRY]);
+            let number = self.numbers.of(entry.bits());
+            visits.extend_from_slice(&number.to_le_bytes());
+            if number == NEW {
+                pages.extend_from_slice(&entry.bits().to_le_bytes()[..ENTRY]);
+            }
+        }
+    }
+}
+
+/// The numbers of a segment's entries.
+struct Numbers {
+    known: HashMap<u64, u16, BuildHasherDefault<Identity>>,
+    /// Some of them, each where its hash says: most entries are found here.
+    near: Vec<(u64, u16)>,
+}
+
+impl Default for Numbers {
+    fn default() -> Numbers {
+        Numbers { known: HashMap::default(), near: vec![Numbers::NOTHING; 1 << Numbers::NEAR] }
+    }
+}
+
+impl Numbers {
+    const NEAR: u32 = 12;
+    /// The hash of no entry.
+    const NOTHING: (u64, u16) = (u64::MAX, NEW);
+
+    fn clear(&mut self) {
+        self.known.clear();
+        self.near.fill(Numbers::NOTHING);
+    }
+
+    /// The number of an entry, by its bits; [`NEW`] where it had none, and gets the next if there is one left.
+    fn of(&mut self, bits: u64) -> u16 {
+        // Spread over all bits of a hash; no two become one.
+        let hash = bits.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
+        let near = &mut self.near[(hash >> 20) as usize & ((1 << Numbers::NEAR) - 1)];
+        if near.0 == hash {
+            return near.1;
+        }
+        let next = self.known.len() as u16;
+        match self.known.get(&hash) {
+            Some(&number) => {
+                *near = (hash, number);
+                number
+            }
+            None => {
                 if next < NEW {
                     self.known.insert(hash, next);
                 }
+                NEW
             }
         }
     }
