@@ -179,6 +179,13 @@ impl Rows<'_> {
         self.count("peak_resident_bytes", "bytes", os.resident_bytes.peak);
         self.count("page_table_bytes", "bytes", os.page_table_bytes.peak);
         self.count("shootdowns", "count", os.shootdowns);
+        let around = os.around.iter().zip(["start", "end"]).filter_map(|(sample, when)| Some((sample.as_ref()?, when)));
+        for (sample, when) in around {
+            self.sample(sample, when);
+        }
+        for sample in &os.series {
+            self.sample(sample, &format!("@{}", sample.millis));
+        }
         if let Some(paging) = &os.paging {
             self.count("paging.out", "pages", paging.out);
             self.count("paging.unchanged", "pages", paging.unchanged);
@@ -197,6 +204,16 @@ impl Rows<'_> {
             self.count("vm.reserv.partpopq", "count", reserv.partpopq.peak);
             self.count("vm.reserv.reclaimed", "count", reserv.reclaimed);
         }
+    }
+
+    /// The state of memory, under names that say when: before or after a process, or so many milliseconds after boot.
+    fn sample(&mut self, sample: &reach_os::Sample, when: &str) {
+        self.ratio(&format!("memory.contiguity.{when}"), "share", sample.contiguity as f64 / 1e6);
+        self.count(&format!("memory.free.{when}"), "bytes", sample.free);
+        self.count(&format!("memory.active.{when}"), "bytes", sample.active);
+        self.count(&format!("memory.inactive.{when}"), "bytes", sample.inactive);
+        self.count(&format!("memory.extents_in_use.{when}"), "count", sample.in_use);
+        self.count(&format!("memory.extents_wired.{when}"), "count", sample.wired);
     }
 
     fn caches(&mut self) {

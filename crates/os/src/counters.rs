@@ -1,6 +1,6 @@
 //! What happened, under the names that results use.
 
-use crate::{PagingCounts, ReservationCounts};
+use crate::{PagingCounts, ReservationCounts, Sample};
 use reach_core::PageShift;
 
 /// A quantity that rises and falls.
@@ -103,6 +103,10 @@ pub struct Counters {
     pub shootdowns: u64,
     /// Forks.
     pub forks: u64,
+    /// Of all: memory over time, where that is asked for.
+    pub series: Vec<Sample>,
+    /// Of a process where there is a page daemon: memory before it began and after it had gone.
+    pub around: [Option<Sample>; 2],
     /// Of all: what the page daemon did, where there is one.
     pub paging: Option<PagingCounts>,
     /// Of all: what happened to reservations, where the system makes any.

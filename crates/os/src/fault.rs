@@ -106,6 +106,7 @@ impl Vm {
         let region = view.region;
         let store = fault.kind == Kind::Store;
         let page = self.cache_page(&region, fault.vpn, Label::Fault)?;
+        self.frames.enqueue(page.pfn);
         if store && !region.shared {
             self.charge_fault(asid, FaultKind::Cow, page.read_in);
             let pfn = self.private_frame(asid, &region, fault.vpn)?;

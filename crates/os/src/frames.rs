@@ -39,6 +39,12 @@ pub struct Frame {
     /// A store to it was seen since it was read in. Known only where digests are kept; of a superpage's pages it is
     /// the first that is stored to.
     pub written: bool,
+    /// It was used through a translation that is gone (FreeBSD's `PG_REFERENCED`). Known only where pages are paged out.
+    pub referenced: bool,
+    /// The page daemon has passed over it once because it is dirty (`PG_WINATCFLS`).
+    pub passed: bool,
+    /// How much it was used of late, as the page daemon counts it (`act_count`).
+    pub activity: u8,
     /// How many translations of base pages point to it; a superpage counts once for each frame that it covers.
     pub maps: u32,
     /// The object that it holds a page of, for anonymous and file frames.
@@ -60,6 +66,8 @@ pub struct Frames {
     pub(crate) wired: Option<WiredPool>,
     /// Frames for the nodes that the page daemon needs to demote superpages when there is no other memory.
     pub(crate) emergency: Vec<Pfn>,
+    /// Nodes of page tables that are larger than a page and not in use, with their orders.
+    pub(crate) spare_roots: Vec<(Pfn, u8)>,
     pub(crate) cache_pages: u64,
     /// Cache pages that were handed out.
     pub(crate) dropped: Vec<(ObjectId, u64)>,
@@ -67,9 +75,14 @@ pub struct Frames {
     pub(crate) shadow: Option<Shadow>,
     pub(crate) base: PageShift,
     resident: u64,
+    /// Translations of base pages, each counted for every frame that it covers.
+    pub(crate) translated: u64,
     pub(crate) tables: u64,
     pub(crate) new_tables: Vec<(PhysAddr, u64)>,
 }
+
+/// What a page that is made active counts as used (FreeBSD 4's `ACT_INIT`).
+const ACTIVITY_AT_FIRST: u8 = 5;
 
 /// Blocks of up to 2 GB, which is what eager paging wants (Karakostas §4.3).
 const MAX_BLOCK: u8 = 31;
@@ -86,11 +99,13 @@ impl Frames {
             rmap: None,
             wired: None,
             emergency: Vec::new(),
+            spare_roots: Vec::new(),
             cache_pages: 0,
             dropped: Vec::new(),
             shadow: None,
             base,
             resident: 0,
+            translated: 0,
             tables: 0,
             new_tables: Vec::new(),
         }
@@ -189,6 +204,7 @@ impl Frames {
             let frame = self.frames.get_mut(at);
             debug_assert_ne!(frame.kind, FrameKind::Free, "{at:#x} is mapped while free");
             frame.maps += 1;
+            self.translated += 1;
             self.resident += u64::from(frame.maps == 1 && frame.kind != FrameKind::Zero);
         }
     }
@@ -209,9 +225,11 @@ impl Frames {
             }
             let frame = self.frames.get_mut(at);
             frame.maps -= 1;
+            self.translated -= 1;
             if let Some(rmap) = &mut self.rmap {
                 rmap.remove(at, asid, vpn + (named - pfn.0));
                 frame.dirty |= pte.dirty();
+                frame.referenced |= pte.accessed();
             }
             let user = matches!(frame.kind, FrameKind::Anonymous | FrameKind::File);
             self.resident -= u64::from(frame.maps == 0 && frame.kind != FrameKind::Zero);
@@ -259,17 +277,29 @@ impl Frames {
         }
     }
 
-    /// `pfn` is in use: to the end of the active list.
+    /// `pfn` is in use: to the end of the active list (`vm_page_activate`).
     pub(crate) fn enqueue(&mut self, pfn: Pfn) {
         if let Some(queues) = &mut self.queues {
             queues.push(Queue::Active, pfn.0);
+            let frame = self.frames.get_mut(pfn.0);
+            frame.activity = frame.activity.max(ACTIVITY_AT_FIRST);
+            frame.passed = false;
         }
     }
 
-    /// `pfn` has not been used for long: to the end of the inactive list.
+    /// `pfn` has not been used for long: to the end of the inactive list (`vm_page_deactivate`).
     pub(crate) fn deactivate(&mut self, pfn: Pfn) {
         if let Some(queues) = &mut self.queues {
             queues.push(Queue::Inactive, pfn.0);
+            let frame = self.frames.get_mut(pfn.0);
+            (frame.activity, frame.referenced, frame.passed) = (0, false, false);
+        }
+    }
+
+    /// `pfn` goes to the end of the active list as it is.
+    pub(crate) fn rotate(&mut self, pfn: Pfn) {
+        if let Some(queues) = &mut self.queues {
+            queues.push(Queue::Active, pfn.0);
         }
     }
 
@@ -292,7 +322,7 @@ impl Frames {
     /// What `pfn` holds is on the disk as it is.
     pub(crate) fn clean(&mut self, pfn: Pfn) {
         let frame = self.get_mut(pfn);
-        (frame.dirty, frame.written) = (false, false);
+        (frame.dirty, frame.written, frame.passed) = (false, false, false);
     }
 
     /// `pfn` stays in use but belongs to no object any more.
@@ -357,7 +387,7 @@ impl Frames {
         self.buddy.check();
         let account = self.reservations.as_ref().map(Reservations::check).unwrap_or_default();
         let waiting: std::collections::BTreeSet<u64> = account.vacant.iter().copied().collect();
-        let (mut resident, mut cache_pages) = (0, 0);
+        let (mut resident, mut cache_pages, mut translated) = (0, 0, 0);
         for at in 0..self.buddy.frames() {
             let frame = self.get(Pfn(at));
             let (free, reserved) = (self.buddy.free_block(Pfn(at)).is_some(), waiting.contains(&at));
@@ -374,13 +404,14 @@ impl Frames {
             }
             assert!(frame.kind != FrameKind::Free || frame == Frame::default(), "free frame {at:#x}: {frame:?}");
             resident += u64::from(frame.maps > 0 && frame.kind != FrameKind::Zero);
+            translated += u64::from(frame.maps);
             if let Some(reservations) = &self.reservations {
                 let owned = (frame.object != ObjectId::NONE && !empty)
                     .then(|| (frame.object, reservations.place(frame.object, frame.index)));
                 assert_eq!(owned, account.populated.get(&at).copied(), "{at:#x}: {frame:?} and its population map");
             }
         }
-        assert_eq!(resident, self.resident, "resident frames");
+        assert_eq!((resident, translated), (self.resident, self.translated), "resident frames, translations");
         assert_eq!(cache_pages, self.cache_pages, "cache pages");
         let used: u64 = self.census().iter().sum();
         let all = self.buddy.free_frames() + account.vacant.len() as u64 + used;

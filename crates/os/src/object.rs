@@ -51,6 +51,8 @@ pub struct Objects {
     all: Vec<Option<Object>>,
     unused: Vec<ObjectId>,
     files: BTreeMap<FileId, ObjectId>,
+    /// Files with pages in memory.
+    backed: u64,
 }
 
 impl Objects {
@@ -89,6 +91,27 @@ impl Objects {
     /// An object that exists, to change.
     pub(crate) fn get_mut(&mut self, id: ObjectId) -> &mut Object {
         self.all[id.0 as usize].as_mut().expect("regions and frames name live objects")
+    }
+
+    /// Page `index` of `id` is in memory, at `pfn`.
+    pub(crate) fn enter(&mut self, id: ObjectId, index: u64, pfn: Pfn) {
+        let object = self.get_mut(id);
+        let first = object.pages.is_empty() && matches!(object.kind, ObjectKind::File(_));
+        object.pages.insert(index, pfn);
+        self.backed += u64::from(first);
+    }
+
+    /// Page `index` of `id` is no longer in memory.
+    pub(crate) fn leave(&mut self, id: ObjectId, index: u64) {
+        let object = self.get_mut(id);
+        let gone = object.pages.remove(&index).is_some();
+        let last = gone && object.pages.is_empty() && matches!(object.kind, ObjectKind::File(_));
+        self.backed -= u64::from(last);
+    }
+
+    /// How many files have pages in memory.
+    pub(crate) fn backed(&self) -> u64 {
+        self.backed
     }
 
     /// Whether it exists.

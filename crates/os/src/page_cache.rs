@@ -69,7 +69,7 @@ impl Vm {
     /// Gives frames to all pages of the aligned read-in window around `index` that have none, up to the end of the
     /// file; contiguous ones where that is possible, as large folios are. Returns how many.
     fn fill_window(&mut self, object: ObjectId, index: u64, label: Label) -> Result<u64, OutOfMemory> {
-        let base = self.base();
+        let (base, wanted) = (self.base(), index);
         let window = (self.options().read_in >> base.0).max(1);
         let first = index & !(window - 1);
         let file_pages = self.objects.get(object).len.map_or(u64::MAX, |len| len.div_ceil(base.bytes()));
@@ -90,13 +90,17 @@ impl Vm {
             let pfn = self.page_frame(FrameKind::File, object, index, None)?;
             self.hash_page(label);
             self.enter(object, index, pfn);
+            if index != wanted {
+                // What is read in besides is not in use yet.
+                self.frames.deactivate(pfn);
+            }
         }
         Ok(absent.len() as u64)
     }
 
     fn enter(&mut self, object: ObjectId, index: u64, pfn: Pfn) {
         self.frames.cache(pfn);
-        self.objects.get_mut(object).pages.insert(index, pfn);
+        self.objects.enter(object, index, pfn);
     }
 
     /// A block of `2^order` frames. When there is none, room is made ([`Vm::make_room`]), and it is tried once more.
@@ -114,7 +118,7 @@ impl Vm {
     pub(crate) fn forget_dropped(&mut self) {
         for (object, index) in self.frames.take_dropped() {
             if self.objects.lives(object) {
-                self.objects.get_mut(object).pages.remove(&index);
+                self.objects.leave(object, index);
             }
         }
     }

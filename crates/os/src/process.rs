@@ -65,6 +65,7 @@ impl Vm {
     /// Does what `event` says, as Linux does. Returns pages that the program wants populated; the system faults them
     /// in (see [`Vm::populating`]).
     pub fn apply(&mut self, event: &Event) -> Result<Option<Populate>, OutOfMemory> {
+        self.keep_records()?;
         let asid = self.current;
         match event {
             Event::File { file, len, .. } => {
@@ -129,7 +130,8 @@ impl Vm {
             }
         };
         // The root is zeroed with the nodes of the first page that is mapped.
-        let counters = Counters::new(&self.options().sizes);
+        let mut counters = Counters::new(&self.options().sizes);
+        counters.around[0] = self.pager.as_ref().map(|_| self.memory_now());
         self.processes.insert(
             asid,
             Process {
@@ -164,6 +166,7 @@ impl Vm {
         if let Some(mut process) = self.processes.remove(&asid) {
             process.table.release(&mut self.frames);
             process.counters.page_table_bytes.set(0);
+            process.counters.around[1] = self.pager.as_ref().map(|_| self.memory_now());
             self.finished.insert(asid, process.counters);
             self.gauge_memory(asid);
         }

@@ -139,6 +139,7 @@ impl Vm {
 
     /// Answers a fault of the running process by reservation, and promotes what has become full (§4.1, 4.5).
     pub fn reserved_fault(&mut self, fault: Fault) -> Result<(), OutOfMemory> {
+        self.keep_records()?;
         let view = self.fault_view(fault)?;
         let asid = self.current;
         if fault.cause == Cause::Protection && fault.kind == Kind::Store && !self.partly_dirty() {

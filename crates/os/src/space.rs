@@ -106,6 +106,11 @@ pub struct Space {
 }
 
 impl Space {
+    /// How many regions there are.
+    pub fn count(&self) -> u64 {
+        self.regions.len() as u64
+    }
+
     /// All regions by address.
     pub fn regions(&self) -> impl DoubleEndedIterator<Item = &Region> {
         self.regions.values()

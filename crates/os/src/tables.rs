@@ -22,20 +22,33 @@ impl Frames {
         }
     }
 
-    /// A frame for a page-table node from the pool of the kernel's pages, where there is one and memory for it.
-    fn take_wired(&mut self) -> Option<Pfn> {
-        let order = self.wired.as_ref()?.order;
-        let frame = match self.wired.as_mut()?.take() {
-            Some(frame) => frame,
-            None => {
-                let block = self.allocate(order, FrameKind::Wired, ObjectId::NONE, 0)?;
-                let pool = self.wired.as_mut()?;
-                pool.grow(block.0);
-                pool.take()?
-            }
-        };
-        self.get_mut(Pfn(frame)).kind = FrameKind::Table;
-        Some(Pfn(frame))
+    /// A wired frame from the pool of the kernel's pages, where there is one and memory for it. The pool grows by the
+    /// largest block that is to be had without preempting anything for it.
+    pub(crate) fn take_wired(&mut self) -> Option<Pfn> {
+        if let Some(frame) = self.wired.as_mut()?.take() {
+            return Some(Pfn(frame));
+        }
+        let orders = self.wired.as_ref()?.orders();
+        let order = orders.into_iter().find(|&order| self.buddy.largest_free() >= Some(order))?;
+        let block = self.allocate(order, FrameKind::Wired, ObjectId::NONE, 0)?;
+        let pool = self.wired.as_mut()?;
+        pool.grow(block.0, order);
+        pool.take().map(Pfn)
+    }
+
+    /// The `bytes` at `pfn`, which are the kernel's, are a page-table node now.
+    fn taken_table(&mut self, pfn: Pfn, bytes: u64) -> PhysAddr {
+        self.mark(pfn, self.table_order(bytes), FrameKind::Table);
+        let at = pfn.addr(self.base);
+        self.tables += bytes;
+        self.new_tables.push((at, bytes));
+        at
+    }
+
+    fn mark(&mut self, pfn: Pfn, order: u8, kind: FrameKind) {
+        for at in pfn.0..pfn.0 + (1 << order) {
+            self.get_mut(Pfn(at)).kind = kind;
+        }
     }
 
     /// How many base frames a page-table node of `bytes` takes.
@@ -47,35 +60,38 @@ impl Frames {
 impl FrameSource for Frames {
     fn take_table(&mut self, bytes: u64) -> Option<PhysAddr> {
         let order = self.table_order(bytes);
+        if let Some(at) = self.spare_roots.iter().position(|spare| spare.1 == order) {
+            let (pfn, _) = self.spare_roots.swap_remove(at);
+            return Some(self.taken_table(pfn, bytes));
+        }
         let pooled = if order == 0 { self.take_wired() } else { None };
         let pfn = match pooled {
             Some(pfn) => pfn,
             None => match self.allocate(order, FrameKind::Table, ObjectId::NONE, 0) {
                 Some(pfn) => pfn,
-                None if order == 0 => {
-                    let pfn = self.emergency.pop()?;
-                    self.get_mut(pfn).kind = FrameKind::Table;
-                    pfn
-                }
+                None if order == 0 => self.emergency.pop()?,
                 None => return None,
             },
         };
-        let at = pfn.addr(self.base);
-        self.tables += bytes;
-        self.new_tables.push((at, bytes));
-        Some(at)
+        Some(self.taken_table(pfn, bytes))
     }
 
     fn give_table(&mut self, at: PhysAddr, bytes: u64) {
         self.tables -= bytes;
         let pfn = at.pfn(self.base);
+        let order = self.table_order(bytes);
+        // Nodes of several pages, which few machines have and only as roots, are kept: fragmented memory has no others.
+        if order > 0 && self.queues.is_some() {
+            self.mark(pfn, order, FrameKind::Wired);
+            self.spare_roots.push((pfn, order));
+            return;
+        }
         match self.wired.as_mut().filter(|_| bytes <= self.base.bytes()).and_then(|pool| pool.give(pfn.0)) {
-            None => self.free(pfn, 1 << self.table_order(bytes)),
+            None => self.free(pfn, 1 << order),
             Some(empty) => {
                 self.get_mut(pfn).kind = FrameKind::Wired;
-                if let (Some(block), Some(pool)) = (empty, &self.wired) {
-                    let frames = 1 << pool.order;
-                    self.free(Pfn(block), frames);
+                if let Some((block, order)) = empty {
+                    self.free(Pfn(block), 1 << order);
                 }
             }
         }

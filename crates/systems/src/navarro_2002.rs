@@ -74,6 +74,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
         default: "20",
     },
     Setting {
+        name: "sample",
+        summary: "milliseconds from one sample of memory's state to the next, for Figure 5; 0: none",
+        accepts: Accepts::Number { least: 0, most: 1_000_000 },
+        default: "0",
+    },
+    Setting {
         name: "demote",
         summary: "percent of superpages demoted when their reference bit is cleared under memory pressure (p of 4.6)",
         accepts: Accepts::Number { least: 0, most: 100 },
@@ -97,6 +103,11 @@ pub(crate) struct Navarro {
     wake: Option<Cycles>,
     /// Not before this time, because it did what it could.
     rest: Cycles,
+    /// Nor at once when memory is short.
+    tired: bool,
+    /// Milliseconds between samples, and when the next is due.
+    sample: u64,
+    due: Cycles,
 }
 
 impl Navarro {
@@ -120,6 +131,9 @@ impl Navarro {
             paging: (settings.choice("paging") != "off").then_some(paging),
             wake: None,
             rest: Cycles(0),
+            tired: false,
+            sample: settings.number("sample"),
+            due: Cycles(0),
         }
     }
 
@@ -157,6 +171,9 @@ impl System for Navarro {
 
     fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
         vm.reserved_fault(fault)?;
+        if !self.tired {
+            self.tired = !vm.wake_daemon()?;
+        }
         self.look(vm);
         Ok(())
     }
@@ -166,11 +183,20 @@ impl System for Navarro {
     }
 
     fn wake(&self) -> Option<Cycles> {
-        self.wake
+        let due = (self.sample > 0).then_some(self.due);
+        [self.wake, due].into_iter().flatten().min()
     }
 
     fn tick(&mut self, now: Cycles, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        if self.sample > 0 && now >= self.due {
+            vm.sample(now);
+            self.due = now + vm.options().hertz / 1000 * self.sample;
+            if self.wake.is_none_or(|wake| now < wake) {
+                return Ok(());
+            }
+        }
         vm.page_daemon()?;
+        self.tired = false;
         self.rest = now + vm.options().hertz / RUNS_A_SECOND;
         self.look(vm);
         Ok(())

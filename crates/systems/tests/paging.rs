@@ -121,9 +121,9 @@ fn cache_pages_count_as_free_and_can_be_had_back() {
     let read = machine.vm.counters.bytes_read_in;
     file(&mut machine, 1, AT, 4 * M);
     machine.sweep(AT, 512, Kind::Load);
-    // All but a few, whose frames went to page tables.
-    let lost = cached - paged(&machine).reactivated;
-    assert!(machine.vm.counters.bytes_read_in == read && lost < 16, "{lost} of {cached}");
+    // All but a few, whose frames went to page tables; some go and come back again, for half of memory is to be free.
+    let back = paged(&machine).reactivated;
+    assert!(machine.vm.counters.bytes_read_in == read && back + 16 > cached, "{back} of {cached}");
     machine.vm.check();
     machine.leave();
 }

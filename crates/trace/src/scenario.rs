@@ -38,6 +38,9 @@ struct Entry {
     after: Option<String>,
     repeat: Option<u64>,
     every: Option<u64>,
+    turn: Option<u64>,
+    #[serde(default)]
+    background: bool,
 }
 
 /// Opens the scenario file `path`. Its traces are sought beside it. Fails with [`TraceError::Unknown`] where something is
@@ -75,6 +78,20 @@ pub fn read(text: &str, name: &str, folder: &Path) -> Result<Together, TraceErro
         names.push(member.name.clone());
         members.push(member);
     }
+    if let Some(member) = members.iter().find(|m| m.turn == Some(0) || m.turn.is_some() && file.quantum.is_none()) {
+        return Err(unknown(format!(
+            "{:?}: its own turns need a quantum for all, and an instruction at least",
+            member.name
+        )));
+    }
+    if let Some(member) = members.iter().find(|m| m.background && file.quantum.is_none()) {
+        return Err(unknown(format!("{:?} runs in the background, which needs a quantum; give one", member.name)));
+    }
+    if members.iter().all(|member| member.background) {
+        return Err(unknown(
+            "all programs run in the background, which lasts as long as others; give one that ends".into(),
+        ));
+    }
     Ok(Together::new(file.about.map_or(name.to_owned(), |about| format!("{name}: {about}")), members, file.quantum))
 }
 
@@ -104,6 +121,7 @@ fn member(entry: Entry, earlier: &[String], folder: &Path) -> Result<Member, Tra
     };
     member.repeat = entry.repeat.unwrap_or(1);
     member.every = entry.every;
+    (member.turn, member.background) = (entry.turn, entry.background);
     if member.repeat == 0 {
         return wrong("repeat = 0 means that it never runs; give at least 1".into());
     }
@@ -117,14 +135,14 @@ fn member(entry: Entry, earlier: &[String], folder: &Path) -> Result<Member, Tra
 pub fn synthetic_member(spec: &str) -> Result<Member, TraceError> {
     synthetic::parse(spec)?;
     let (spec, name) = (spec.to_owned(), spec.split(':').next().unwrap_or(spec).to_owned());
-    Ok(Member { name, open: Box::new(move || synthetic::parse(&spec)), start: Start::At(0), repeat: 1, every: None })
+    Ok(Member::new(name, Box::new(move || synthetic::parse(&spec))))
 }
 
 /// A trace that starts at once and runs once, under the name of its file.
 pub fn trace_member(path: &Path) -> Result<Member, TraceError> {
     crate::open(path)?;
     let (path, name) = (path.to_owned(), crate::name_of(path));
-    Ok(Member { name, open: Box::new(move || crate::open(&path)), start: Start::At(0), repeat: 1, every: None })
+    Ok(Member::new(name, Box::new(move || crate::open(&path))))
 }
 
 #[cfg(test)]
@@ -163,6 +181,18 @@ mod tests {
             (
                 "[[program]]\nrun = 'touch'\nrepeat = 0",
                 "program 1: repeat = 0 means that it never runs; give at least 1",
+            ),
+            (
+                "[[program]]\nrun = 'touch'\nturn = 5",
+                "\"touch\": its own turns need a quantum for all, and an instruction at least",
+            ),
+            (
+                "[[program]]\nrun = 'touch'\nbackground = true",
+                "\"touch\" runs in the background, which needs a quantum; give one",
+            ),
+            (
+                "quantum = 9\n[[program]]\nrun = 'touch'\nbackground = true",
+                "all programs run in the background, which lasts as long as others; give one that ends",
             ),
             (
                 "[[program]]\nrun = 'touch'\nevery = 5",

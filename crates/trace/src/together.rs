@@ -41,6 +41,17 @@ pub struct Member {
     /// Instructions of all programs together from one start to the next; without them it starts anew when it has ended. It
     /// never runs twice at the same time.
     pub every: Option<u64>,
+    /// Instructions of its own turns, in place of the quantum: of a program that mostly waits.
+    pub turn: Option<u64>,
+    /// It lives as long as any program that does not, and ends with the last.
+    pub background: bool,
+}
+
+impl Member {
+    /// A program that starts at once and runs once.
+    pub fn new(name: String, open: Open) -> Member {
+        Member { name, open, start: Start::At(0), repeat: 1, every: None, turn: None, background: false }
+    }
 }
 
 /// Several programs as one.
@@ -154,21 +165,45 @@ impl Together {
     }
 }
 
+impl Together {
+    /// Whether only programs in the background are left.
+    fn only_background(&self) -> bool {
+        self.members.iter().all(|m| m.member.background || m.ends >= m.member.repeat)
+    }
+
+    /// Ends whatever runs.
+    fn end_all(&mut self, chunk: &mut Chunk) {
+        self.ready.clear();
+        for running in &mut self.members {
+            if let Some(mut turn) = running.turn.take() {
+                turn.exit(chunk, self.current);
+                self.current = turn.at;
+            }
+            running.due = None;
+        }
+    }
+}
+
 impl Source for Together {
     fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
         chunk.clear();
         while chunk.refs.len() < self.chunk_refs {
+            if self.only_background() {
+                self.end_all(chunk);
+                break;
+            }
             if self.ready.is_empty() {
                 self.start_due()?;
             }
             let Some(&at) = self.ready.front() else { break };
             let next_start = self.members.iter().filter_map(|m| m.due).min();
-            let turn = self.members[at].turn.as_mut().expect("who is ready has been opened");
             // Until the quantum is used up, or somebody else is to start.
-            let quantum = self.quantum.map(|quantum| quantum.saturating_sub(self.used));
+            let whole = self.quantum.map(|quantum| self.members[at].member.turn.unwrap_or(quantum));
+            let quantum = whole.map(|quantum| quantum.saturating_sub(self.used));
             let start = next_start.map(|due| due.saturating_sub(self.instructions));
             let budget = [quantum, start].into_iter().flatten().min().unwrap_or(u64::MAX);
             let room = self.chunk_refs - chunk.refs.len();
+            let turn = self.members[at].turn.as_mut().expect("who is ready has been opened");
             let (spent, end) = turn.run(at, &mut self.numbers, chunk, budget, room)?;
             self.current = turn.at;
             self.instructions += spent;
@@ -179,7 +214,7 @@ impl Source for Together {
                 // say, and never where chunks are cut.
                 turn::End::Budget => {
                     self.start_due()?;
-                    if self.quantum.is_some_and(|quantum| self.used >= quantum) {
+                    if whole.is_some_and(|quantum| self.used >= quantum) {
                         self.rotate(chunk);
                     }
                 }
@@ -206,7 +241,7 @@ impl Source for Together {
     /// In thousandths of a run of a program, where each knows its own length.
     fn progress(&self) -> Progress {
         let (mut done, mut total) = (0, Some(0));
-        for running in &self.members {
+        for running in self.members.iter().filter(|running| !running.member.background) {
             total = total.map(|total| total + 1000 * running.member.repeat);
             done += 1000 * running.ends;
             if let Some(turn) = &running.turn {

@@ -40,7 +40,8 @@ impl Frames {
         }
         self.get_mut(pfn).kind = FrameKind::File;
         self.cache_pages -= 1;
-        self.enqueue(pfn);
+        // Whoever faults on it makes it active.
+        self.deactivate(pfn);
         if let Some(reservations) = &mut self.reservations {
             reservations.populate(object, index, pfn);
         }

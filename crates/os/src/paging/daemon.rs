@@ -1,5 +1,5 @@
-//! The page daemon (Navarro et al. §5.1): it keeps some memory available and, where it knows of contiguity, restores
-//! the regions that were asked for in vain.
+//! The page daemon (Navarro et al. §5.1): it keeps some memory available (`scan.rs`) and, where it knows of contiguity,
+//! restores the regions that were asked for in vain.
 
 use super::Queue;
 use crate::{FrameKind, OutOfMemory, Vm};
@@ -18,78 +18,27 @@ impl Vm {
         done
     }
 
+    /// Memory may have become short: the daemon is woken at once, as by FreeBSD's allocator, for memory only. Returns
+    /// false where it is still short afterwards; then there is nothing to do before pages have had time not to be used.
+    pub fn wake_daemon(&mut self) -> Result<bool, OutOfMemory> {
+        if !self.short_of_memory() {
+            return Ok(true);
+        }
+        let Some(pager) = self.pager.as_mut().filter(|pager| !pager.running) else { return Ok(true) };
+        pager.running = true;
+        let done = self.reclaim(2 * self.low_water(), 1);
+        if let Some(pager) = &mut self.pager {
+            pager.running = false;
+        }
+        done.map(|()| !self.short_of_memory())
+    }
+
     fn run_daemon(&mut self) -> Result<(), OutOfMemory> {
         if self.short_of_memory() {
             self.reclaim(2 * self.low_water(), 1)?;
         }
         if self.pager.as_ref().is_some_and(|pager| pager.how.contiguity) {
             self.restore_contiguity()?;
-        }
-        Ok(())
-    }
-
-    /// Frees pages until `target` frames are available, or every page has been looked at in so many rounds: inactive
-    /// pages that were not used meanwhile go, and pages of the active list that were not used become inactive. One
-    /// round leaves time for pages to be used before the next; three leave nothing that can go.
-    pub(crate) fn reclaim(&mut self, target: u64, rounds: u32) -> Result<(), OutOfMemory> {
-        for _ in 0..rounds {
-            self.scan_inactive(target)?;
-            if self.available() >= target {
-                break;
-            }
-            self.scan_active()?;
-        }
-        Ok(())
-    }
-
-    fn queued(&self, queue: Queue) -> u64 {
-        self.frames.queues.as_ref().map_or(0, |queues| queues.len(queue))
-    }
-
-    fn first(&self, queue: Queue) -> Option<Pfn> {
-        self.frames.queues.as_ref()?.first(queue).map(Pfn)
-    }
-
-    fn look(&mut self) {
-        self.ledger.charge(Label::Daemon, self.options.costs.scan_per_page);
-        self.paged(|counts| counts.scanned += 1);
-    }
-
-    fn scan_inactive(&mut self, target: u64) -> Result<(), OutOfMemory> {
-        for _ in 0..self.queued(Queue::Inactive) {
-            if self.available() >= target {
-                break;
-            }
-            let Some(pfn) = self.first(Queue::Inactive) else { break };
-            self.look();
-            if self.referenced(pfn) || self.pinned(pfn) {
-                self.clear_reference(pfn)?;
-                self.requeue(pfn);
-            } else {
-                self.evict(pfn)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The page at `pfn` goes to the end of the active list, if it still is in memory.
-    fn requeue(&mut self, pfn: Pfn) {
-        if self.frames.queued(pfn).is_some() {
-            self.frames.enqueue(pfn);
-        }
-    }
-
-    /// Looks at all active pages once; deactivates those that were not used.
-    fn scan_active(&mut self) -> Result<(), OutOfMemory> {
-        for _ in 0..self.queued(Queue::Active) {
-            let Some(pfn) = self.first(Queue::Active) else { break };
-            self.look();
-            if self.referenced(pfn) {
-                self.clear_reference(pfn)?;
-                self.requeue(pfn);
-            } else {
-                self.frames.deactivate(pfn);
-            }
         }
         Ok(())
     }
@@ -154,7 +103,8 @@ impl Vm {
                 }
                 FrameKind::File => {
                     let inactive = self.frames.queued(pfn) == Some(Queue::Inactive) && !self.pinned(pfn);
-                    inactive && frame.cached && !self.is_dirty(pfn) && !self.referenced(pfn)
+                    let used = !self.closed(pfn) && self.referenced(pfn);
+                    inactive && frame.cached && !self.is_dirty(pfn) && !used
                 }
                 _ => false,
             }

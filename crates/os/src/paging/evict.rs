@@ -38,10 +38,9 @@ impl Vm {
             self.paged(|counts| counts.cached += 1);
             return Ok(());
         }
-        let object = self.objects.get_mut(frame.object);
-        object.pages.remove(&frame.index);
+        self.objects.leave(frame.object, frame.index);
         if dirty {
-            object.swapped.insert(frame.index);
+            self.objects.get_mut(frame.object).swapped.insert(frame.index);
         }
         self.frames.uncache(pfn);
         Ok(())

@@ -4,10 +4,12 @@
 mod cache;
 mod daemon;
 mod evict;
+mod kernel;
 mod queues;
 mod reference;
 mod rmap;
 mod room;
+mod scan;
 mod wired;
 
 pub(crate) use queues::{Queue, Queues};
@@ -69,6 +71,8 @@ pub(crate) struct Pager {
     pub(crate) pinned: Option<Pfn>,
     /// Runs of frames whose translations are just being changed: they stay, too.
     pub(crate) held: Vec<(Pfn, u64)>,
+    /// The kernel's own records.
+    zones: kernel::Zones,
 }
 
 impl Vm {
@@ -78,9 +82,11 @@ impl Vm {
         self.frames.queues = Some(Queues::new(frames));
         self.frames.rmap = Some(ReverseMap::new(frames));
         if how.cluster_wired {
-            // A node is a page as a rule; a pool is the smallest superpage.
-            let order = self.options.sizes.get(1).map_or(0, |size| size.order(self.base()));
-            self.frames.wired = Some(WiredPool::new(order));
+            // Pools are superpages, so that no other superpage is lost to them; larger ones leave fewer lost. The paper does
+            // not say how large its pools are: here at most the 64th part of memory.
+            let sizes = self.options.sizes.iter().skip(1).filter(|size| size.bytes() <= self.options.memory >> 6);
+            let orders: Vec<u8> = sizes.map(|size| size.order(self.base())).collect();
+            self.frames.wired = Some(WiredPool::new(&orders));
         }
         self.frames.top_up();
         let unmet = vec![0; self.options.sizes.len()];
@@ -93,6 +99,7 @@ impl Vm {
             running: false,
             pinned: None,
             held: Vec::new(),
+            zones: kernel::Zones::default(),
             how,
         });
     }

@@ -7,7 +7,7 @@ impl Vm {
     /// Whether any translation of this frame was used since its mark was last cleared.
     pub(crate) fn referenced(&self, pfn: Pfn) -> bool {
         let used = |&(asid, vpn)| self.at(asid).table.page(vpn).is_some_and(|page| page.pte.accessed());
-        self.frames.translations(pfn).iter().any(used)
+        self.frames.get(pfn).referenced || self.frames.translations(pfn).iter().any(used)
     }
 
     /// Whether the page that this frame holds was written since it was last in its file or in swap.
@@ -22,6 +22,7 @@ impl Vm {
     pub(crate) fn clear_reference(&mut self, pfn: Pfn) -> Result<(), OutOfMemory> {
         let base = self.base();
         let pressure = self.short_of_memory();
+        self.frames.get_mut(pfn).referenced = false;
         for (asid, vpn) in self.frames.translations(pfn) {
             let Some(mut page) = self.at(asid).table.page(vpn) else { continue };
             if self.promote_referenced(asid, vpn)? {

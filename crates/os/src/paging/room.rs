@@ -3,6 +3,9 @@
 use crate::{FrameKind, ObjectId, OutOfMemory, Vm};
 use reach_core::Pfn;
 
+/// After so many rounds nothing is left that may go: no page can have been used more than this counts.
+const ROUNDS: u32 = super::scan::MOST_ACTIVITY as u32 + 3;
+
 impl Vm {
     /// A block of `2^order` frames is wanted and not to be had: the page daemon finds some at once. A block of several
     /// frames may need more than their number: then one is emptied, as FreeBSD's `contigmalloc` does. Where there is
@@ -15,7 +18,7 @@ impl Vm {
         };
         pager.running = true;
         let target = self.available() + self.low_water().max(1);
-        let done = self.reclaim(target, 3).and_then(|()| if order > 0 { self.clear_block(order) } else { Ok(()) });
+        let done = self.reclaim(target, ROUNDS).and_then(|()| if order > 0 { self.clear_block(order) } else { Ok(()) });
         if let Some(pager) = &mut self.pager {
             pager.running = false;
         }
@@ -64,7 +67,7 @@ impl Vm {
                 if self.frames.get(pfn).dirty {
                     self.write_out(pfn);
                 }
-                self.objects.get_mut(id).pages.remove(&index);
+                self.objects.leave(id, index);
                 self.frames.uncache(pfn);
             }
         }

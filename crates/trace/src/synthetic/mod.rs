@@ -19,6 +19,7 @@
 
 mod chase;
 mod cmp;
+mod daemons;
 mod dirty;
 mod fang_micro;
 mod fft3;
@@ -84,6 +85,7 @@ static PROGRAMS: &[Description] = &[
     fang_micro::ABOUT,
     tree::ABOUT,
     cmp::ABOUT,
+    daemons::ABOUT,
     dirty::ABOUT,
     fft3::ABOUT,
     pulse::ABOUT,

@@ -35,7 +35,7 @@ fn items(mut source: impl Source) -> Vec<Item> {
 fn member(spec: &str, chunk_refs: usize) -> Member {
     let (spec, name) = (spec.to_owned(), spec.split(':').next().unwrap().to_owned());
     let open = move || synthetic::generator(&spec, chunk_refs).map(|source| Box::new(source) as Box<dyn Source>);
-    Member { name, open: Box::new(open), start: Start::At(0), repeat: 1, every: None }
+    Member::new(name, Box::new(open))
 }
 
 fn together(members: Vec<Member>, quantum: Option<u64>, chunk_refs: usize) -> Together {
@@ -181,7 +181,7 @@ fn a_trace_that_was_cut_off_leaves_no_process() {
         }
     }
     let open: Open = Box::new(|| Ok(Box::new(Cut(BlockTable::default(), Some(())))));
-    let member = Member { name: "cut".into(), open, start: Start::At(0), repeat: 2, every: None };
+    let member = Member { repeat: 2, ..Member::new("cut".into(), open) };
     let all = items(together(vec![member], None, 10));
     let switch = |asid, thread| Item::Event(Event::Switch { asid: Asid(asid), thread: ThreadId(thread) });
     let run = |first: u32, thread| {
@@ -228,5 +228,33 @@ proptest! {
             prop_assert!(at.is_some());
             left.swap_remove(at.unwrap());
         }
+    }
+}
+
+#[test]
+fn who_runs_in_the_background_has_short_turns_and_ends_with_the_last() {
+    for chunk_refs in [1, 17, 1000] {
+        let spec = "daemons:processes=2,private=64K,image=64K,page=64K";
+        let waiting = Member { background: true, turn: Some(8), ..member(spec, 9) };
+        let all = items(together(vec![waiting, member("stride:bytes=1K,stride=32,passes=1", 5)], Some(40), chunk_refs));
+        assert_eq!(all.last(), Some(&Item::Event(Event::Exit)));
+        let exits = all.iter().filter(|item| matches!(item, Item::Event(Event::Exit))).count();
+        assert_eq!(exits, 3, "the processes of both end");
+        let (mut turns, mut ours) = (Vec::new(), false);
+        for item in &all {
+            match item {
+                Item::Event(Event::Switch { asid, .. }) if ours != (*asid == Asid(1)) => {
+                    ours = !ours;
+                    turns.push(0);
+                }
+                Item::Ref(_, Some(block)) => match turns.last_mut() {
+                    Some(turn) => *turn += block.instructions,
+                    None => turns.push(block.instructions),
+                },
+                _ => {}
+            }
+        }
+        assert!(turns.iter().step_by(2).all(|&turn| turn <= 8), "{turns:?}");
+        assert!(turns.len() >= 4 && turns[1] == 40, "{turns:?}");
     }
 }

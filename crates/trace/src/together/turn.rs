@@ -58,7 +58,8 @@ impl Turn {
         loop {
             if self.refs == self.chunk.refs.len() && self.events == self.chunk.events.len() {
                 if !self.source.fill(&mut self.chunk)? {
-                    self.exit(out);
+                    let at = self.at;
+                    self.exit(out, at);
                     return Ok((spent, End::Program));
                 }
                 (self.refs, self.fetches, self.events) = (0, 0, 0);
@@ -132,12 +133,13 @@ impl Turn {
         out.push_event(event);
     }
 
-    /// Ends what the program left running, as a trace does that was cut off.
-    fn exit(&mut self, out: &mut Chunk) {
+    /// Ends what the program left running, as a trace does that was cut off. `current` has the processor.
+    pub fn exit(&mut self, out: &mut Chunk, mut current: Option<(Asid, ThreadId)>) {
         let Some((_, thread)) = self.at else { return };
         for asid in std::mem::take(&mut self.alive) {
-            if self.at != Some((asid, thread)) {
-                self.at = Some((asid, thread));
+            let at = Some((asid, thread));
+            if current != at {
+                (self.at, current) = (at, at);
                 out.push_event(Event::Switch { asid, thread });
             }
             out.push_event(Event::Exit);

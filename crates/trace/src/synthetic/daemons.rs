@@ -1,0 +1,137 @@
+//! `daemons`: processes that wait most of the time, as on any machine that has booted: they keep a little memory for as long as
+//! they live, wake up in turn, and touch some of it (Navarro et al. 2002 §6.5, what remains active and inactive).
+
+use super::parameter::{Kind, MAX_BYTES, MAX_COUNT, Parameter, Values};
+use super::process::{Code, Process, bodies, file_map, load, store};
+use super::{Description, Program};
+use crate::Progress;
+use reach_core::{Asid, Chunk, Event, FileId, Map, Protection, Ref, ThreadId, VirtAddr};
+
+/// Text and data of the first process are file 0.
+const FIRST_FILE: u32 = 1;
+
+pub(super) const ABOUT: Description = Description {
+    name: "daemons",
+    purpose: "processes that mostly wait, and wake up in turn (Navarro et al. 2002, what is left in memory)",
+    parameters: &[
+        Parameter { name: "processes", kind: Kind::Count(1, 1000), default: "24", meaning: "how many there are" },
+        Parameter {
+            name: "private",
+            kind: Kind::Bytes(8, MAX_BYTES),
+            default: "512K",
+            meaning: "private memory of each",
+        },
+        Parameter {
+            name: "image",
+            kind: Kind::Bytes(8, MAX_BYTES),
+            default: "512K",
+            meaning: "the file that each maps",
+        },
+        Parameter { name: "awake", kind: Kind::Percent, default: "25%", meaning: "how much of it each waking touches" },
+        Parameter { name: "page", kind: Kind::Bytes(8, MAX_BYTES), default: "8K", meaning: "distance of references" },
+        Parameter { name: "wakings", kind: Kind::Count(1, MAX_COUNT), default: "1G", meaning: "how many in all" },
+    ],
+    build,
+};
+
+struct Daemons {
+    code: Code,
+    /// What the first process has mapped from its beginning, for the others.
+    layout: Vec<Event>,
+    processes: u64,
+    private: (u64, u64),
+    image: (u64, u64),
+    page: u64,
+    awake: f64,
+    done: u64,
+    wakings: u64,
+    /// Each touches all that it has when it starts.
+    started: u64,
+}
+
+fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, String> {
+    let (private, image) = (values.number("private"), values.number("image"));
+    // mov x, [p]; add p, page; cmp p, end; jb
+    let code = process.block(4);
+    let mapped = |event: &&Event| matches!(event, Event::Map(_));
+    Ok(Box::new(Daemons {
+        code,
+        layout: process.events.iter().filter(mapped).cloned().collect(),
+        processes: values.number("processes"),
+        private: (process.reserve(private).0, private),
+        image: (process.reserve(image).0, image),
+        page: values.number("page"),
+        awake: values.share("awake"),
+        done: 0,
+        wakings: values.number("wakings"),
+        started: 0,
+    }))
+}
+
+impl Daemons {
+    fn wake(&mut self, chunk: &mut Chunk) {
+        let number = self.done % self.processes;
+        let at = Asid(number as u32);
+        chunk.push_event(Event::Switch { asid: at, thread: ThreadId(number as u32) });
+        let first = number == self.started;
+        if first {
+            self.started += 1;
+            if number > 0 {
+                self.layout.iter().for_each(|event| chunk.push_event(event.clone()));
+            }
+            let file = FileId(FIRST_FILE + number as u32);
+            chunk.push_event(Event::File { file, path: format!("synthetic/daemon.{number}"), len: self.image.1 });
+            chunk.push_event(Event::Map(file_map(VirtAddr(self.image.0), self.image.1, file, Protection::READ)));
+            chunk.push_event(Event::Map(Map::anonymous(VirtAddr(self.private.0), self.private.1)));
+        }
+        let touches: [((u64, u64), fn(u64, u16) -> Ref); 2] = [(self.image, load), (self.private, store)];
+        for ((start, bytes), reference) in touches {
+            let part = if first { 1.0 } else { self.awake };
+            let n = (bytes.div_ceil(self.page) as f64 * part).ceil() as u64;
+            let mut at = start;
+            bodies(chunk, self.code, n, || {
+                at += self.page;
+                [reference((at - self.page).min(start + bytes - 8), 0)]
+            });
+        }
+        self.done += 1;
+    }
+}
+
+impl Program for Daemons {
+    fn run(&mut self, chunk: &mut Chunk, until: usize) {
+        while chunk.refs.len() < until && self.done < self.wakings {
+            self.wake(chunk);
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { done: self.done, total: Some(self.wakings) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{data, events};
+    use super::super::{CHUNK_REFS, generator};
+    use reach_core::Event;
+
+    const SPEC: &str = "daemons:processes=3,private=64K,image=32K,awake=25%,page=8K,wakings=7";
+
+    #[test]
+    fn each_has_its_own_and_touches_a_part_when_it_wakes() {
+        let events = events(generator(SPEC, CHUNK_REFS).unwrap());
+        let switches = events.iter().filter_map(|(at, event)| match event {
+            Event::Switch { asid, .. } => Some((*at, asid.0)),
+            _ => None,
+        });
+        // All of 12 pages in the beginning, then three: two references for each, the fetch among them.
+        let expected = [(0, 0), (0, 0), (24, 1), (48, 2), (72, 0), (78, 1), (84, 2), (90, 0)];
+        assert!(switches.eq(expected));
+        let maps = events
+            .iter()
+            .filter(|(_, event)| matches!(event, Event::Map(map) if [32 << 10, 64 << 10].contains(&map.span.len)));
+        assert_eq!(maps.count(), 6);
+        assert_eq!(data(SPEC).len(), 3 * 12 + 4 * 3);
+    }
+}
