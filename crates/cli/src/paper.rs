@@ -4,10 +4,12 @@ use crate::args::{Format, PaperArgs, PaperVerb};
 use crate::experiment::threads;
 use crate::failure::{Done, Failure};
 use crate::output;
+use crate::program::INTERRUPTED;
 use crate::progress::Progress;
 use crate::text;
 use crate::units;
 use reach_lab::paper::{self, Paper, Row, Verdict};
+use reach_trace::Interruption;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -39,6 +41,7 @@ fn run(args: PaperArgs, quiet: bool) -> Done {
     let mut file = create(&path)?;
     let threads = threads(asked);
     let mut outcomes = Vec::new();
+    let mut interruption = Interruption::default();
     for (at, experiment) in chosen.iter().enumerate() {
         if !quiet {
             eprintln!("reach: {} of {}: {}", at + 1, chosen.len(), experiment.name);
@@ -46,18 +49,23 @@ fn run(args: PaperArgs, quiet: bool) -> Done {
         let mut progress = Progress::new(false, quiet);
         let outcome = paper.run(experiment, threads, |status| {
             progress.show(status.references, status.progress);
-            true
+            !interruption.came()
         });
-        outcomes.push((*experiment, outcome));
         progress.end();
+        if interruption.came() {
+            break;
+        }
+        outcomes.push((*experiment, outcome));
     }
+    let interrupted = interruption.came();
     let mut rows: Vec<Row> = outcomes.iter().flat_map(|(_, outcome)| outcome.rows.clone()).collect();
-    if experiment.is_none() {
+    let series: Vec<_> = outcomes.iter().flat_map(|(_, outcome)| outcome.series.clone()).collect();
+    if experiment.is_none() && !interrupted {
         rows.extend(paper.overall(&outcomes));
         rows.extend(paper.missing());
     }
     let lines = jsonl(&rows);
-    file.write_all(lines.as_bytes()).map_err(|error| Failure::writing(&path, error))?;
+    file.write_all((lines.clone() + &jsonl(&series)).as_bytes()).map_err(|error| Failure::writing(&path, error))?;
     output::print(&match format {
         Format::Table => table(&rows),
         Format::Jsonl => lines,
@@ -65,8 +73,11 @@ fn run(args: PaperArgs, quiet: bool) -> Done {
     })?;
     if !quiet {
         eprintln!("reach: {} in {}", units::plural(rows.len() as u64, "row", "rows"), path.display());
+        if interrupted {
+            eprintln!("reach: interrupted: these are the experiments that were finished");
+        }
     }
-    Ok(0)
+    Ok(if interrupted { INTERRUPTED } else { 0 })
 }
 
 /// Finds out before the work whether the rows can be saved after it.
@@ -78,7 +89,7 @@ fn create(path: &Path) -> Result<File, Failure> {
     File::create(path).map_err(|error| Failure::writing(path, error))
 }
 
-fn jsonl(rows: &[Row]) -> String {
+fn jsonl<T: serde::Serialize>(rows: &[T]) -> String {
     rows.iter().map(|row| serde_json::to_string(row).expect("a row is JSON") + "\n").collect()
 }
 

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 
 /// What a shell calls the status of a program that SIGINT (2) ended.
-const INTERRUPTED: u8 = 128 + 2;
+pub const INTERRUPTED: u8 = 128 + 2;
 
 /// A program, ready to be read.
 pub enum Program {

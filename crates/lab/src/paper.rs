@@ -9,12 +9,14 @@ mod command;
 mod file;
 mod overall;
 mod run;
+mod series;
 mod value;
 
 pub use command::Command;
 pub use file::{Experiment, Item, Missing, Tolerance};
 pub use overall::{Over, Overall};
 pub use run::{Outcome, Row, Verdict};
+pub use series::Point;
 pub use value::{How, Measure};
 
 use std::path::{Path, PathBuf};

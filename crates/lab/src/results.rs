@@ -173,6 +173,13 @@ impl Rows<'_> {
         for (size, count) in sizes.iter().skip(1).zip(&os.superpages_at_peak) {
             self.count(&format!("superpages_at_peak.{size}"), "pages", *count);
         }
+        for (size, [wanted, made]) in sizes.iter().skip(1).zip(&os.reservations_by_size) {
+            self.count(&format!("reservations_wanted.{size}"), "count", *wanted);
+            self.count(&format!("reservations.{size}"), "count", *made);
+        }
+        if let Some(work) = &os.work {
+            self.work(work, sizes);
+        }
         self.count("bytes_copied", "bytes", os.bytes_copied);
         self.count("bytes_zeroed", "bytes", os.bytes_zeroed);
         self.count("bytes_read_in", "bytes", os.bytes_read_in);
@@ -203,6 +210,21 @@ impl Rows<'_> {
             self.count("vm.reserv.fullpop", "count", reserv.fullpop.peak);
             self.count("vm.reserv.partpopq", "count", reserv.partpopq.peak);
             self.count("vm.reserv.reclaimed", "count", reserv.reclaimed);
+        }
+    }
+
+    /// Elementary steps by operation, and by the page size that it was done to (Navarro et al. §6.8).
+    fn work(&mut self, work: &reach_os::Work, sizes: &[PageShift]) {
+        for operation in reach_os::Operation::ALL {
+            let mut push = |steps: reach_os::Steps, size: &str| {
+                let name = operation.name();
+                self.count(&format!("work.{name}.times{size}"), "count", steps.times);
+                self.count(&format!("work.{name}.steps{size}"), "count", steps.steps);
+            };
+            push(work.all(operation), "");
+            for (at, size) in sizes.iter().enumerate() {
+                push(work.of(operation, at), &format!(".{size}"));
+            }
         }
     }
 

@@ -46,6 +46,8 @@ pub struct Buddy {
     available: u32,
     frames: u64,
     free: u64,
+    /// Lists entered and left so far.
+    steps: u64,
 }
 
 impl Buddy {
@@ -60,9 +62,15 @@ impl Buddy {
             available: 0,
             frames,
             free: 0,
+            steps: 0,
         };
         buddy.free_range(Pfn(0), frames);
         buddy
+    }
+
+    /// How often a block was put on a list or taken from one: the work of splitting and joining.
+    pub fn steps(&self) -> u64 {
+        self.steps
     }
 
     /// How many frames there are, free or not.
@@ -191,6 +199,7 @@ impl Buddy {
 
     fn put(&mut self, at: u64, order: u8, last: bool) {
         let slot = order as usize;
+        self.steps += 1;
         let list = &mut self.lists[slot];
         list.len += 1;
         self.available |= 1 << order;
@@ -214,6 +223,7 @@ impl Buddy {
     /// Returns whether it was to come last.
     fn take(&mut self, at: u64, order: u8) -> bool {
         let slot = order as usize;
+        self.steps += 1;
         let link = std::mem::take(self.links.get_mut(at));
         debug_assert_eq!(link.mark, order + 1);
         let list = &mut self.lists[slot];

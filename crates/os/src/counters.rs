@@ -1,6 +1,6 @@
 //! What happened, under the names that results use.
 
-use crate::{PagingCounts, ReservationCounts, Sample};
+use crate::{PagingCounts, ReservationCounts, Sample, Work};
 use reach_core::PageShift;
 
 /// A quantity that rises and falls.
@@ -81,6 +81,8 @@ pub struct Counters {
     pub reservations_wanted: u64,
     /// Reservations made.
     pub reservations: u64,
+    /// Reservations wanted and made, by size in the order of the machine's sizes above the base.
+    pub reservations_by_size: Vec<[u64; 2]>,
     /// Reservations broken.
     pub preemptions: u64,
     /// Superpages wanted but not to be had.
@@ -103,6 +105,8 @@ pub struct Counters {
     pub shootdowns: u64,
     /// Forks.
     pub forks: u64,
+    /// Of all: elementary steps, where the system makes reservations.
+    pub work: Option<Box<Work>>,
     /// Of all: memory over time, where that is asked for.
     pub series: Vec<Sample>,
     /// Of a process where there is a page daemon: memory before it began and after it had gone.
@@ -116,7 +120,11 @@ pub struct Counters {
 impl Counters {
     /// Counters for a machine with these page sizes.
     pub fn new(sizes: &[PageShift]) -> Counters {
-        Counters { superpages: vec![Gauge::default(); sizes.len() - 1], ..Counters::default() }
+        Counters {
+            superpages: vec![Gauge::default(); sizes.len() - 1],
+            reservations_by_size: vec![[0; 2]; sizes.len() - 1],
+            ..Counters::default()
+        }
     }
 
     /// Faults that did not wait for a file.

@@ -2,7 +2,7 @@
 //! translations. Each edits the page table, charges the ledger, and queues the shootdown and the memory traffic that
 //! it causes, so that no policy can forget a cost.
 
-use crate::{FrameKind, OutOfMemory, Vm, soft};
+use crate::{FrameKind, Operation, OutOfMemory, Vm, soft};
 use reach_core::{Asid, Label, MappedEntry, PageShift, Pfn, Pte, Shootdown, Traffic, Vpn, Written};
 
 /// Why pages cannot be promoted where they are.
@@ -50,6 +50,7 @@ impl Vm {
             self.frames.drop_map(asid, entry.vpn, entry.pte);
         }
         self.forget_swapped(asid, vpn, pages);
+        self.account(label);
         self.gauge_memory(asid);
         if !entries.is_empty() {
             self.shoot(asid, vpn, pages, label);
@@ -86,7 +87,8 @@ impl Vm {
         let seen = entries.iter().fold(0, |bits, entry| bits | entry.pte.0 & marks);
         let pte = Pte(first.pte.with_shift(shift).0 | seen);
         // Every node on the way exists, because base pages below it do.
-        self.write_entry(asid, vpn, pte, label).map_err(|_| Refusal::Hole)?;
+        let written = self.set_entry(asid, vpn, pte).map_err(|_| Refusal::Hole)?;
+        self.rewrote(asid, written, shift, Operation::Promote, label);
         for entry in &entries {
             self.count_page(asid, entry.pte, false);
         }
@@ -110,12 +112,17 @@ impl Vm {
         }
         self.count_page(asid, entry.pte, false);
         self.hold(entry.pte.pfn(), pages);
+        let mut entries = 0;
         for at in (0..pages).step_by(to.base_pages(self.base()) as usize) {
             let pte = entry.pte.with_pfn(entry.pte.pfn() + at).with_shift(to);
-            self.write_entry(asid, entry.vpn + at, pte, label)?;
+            let written = self.set_entry(asid, entry.vpn + at, pte)?;
+            self.revisit(&written, label);
+            entries += written.entries;
+            self.wrote(asid, written, label);
             self.count_page(asid, pte, true);
         }
         self.let_go(1);
+        self.step(Operation::Demote, entry.pte.shift(), entries);
         self.tally(asid, |c| c.demotions += 1);
         self.shoot(asid, entry.vpn, pages, label);
         Ok(())
@@ -216,7 +223,7 @@ impl Vm {
             }
             debug_assert!(new.present() && new.pfn() == entry.pte.pfn() && new.shift() == entry.pte.shift());
             let written = self.at_mut(asid).table.update(entry.vpn, |_| new).expect("it was just found");
-            self.wrote(asid, written, label);
+            self.rewrote(asid, written, entry.pte.shift(), Operation::Emulate, label);
             // To be watched is to lose the right to write unseen.
             let lost = entry.pte.0 & !new.0 & !Pte::WATCHED | new.0 & !entry.pte.0 & Pte::WATCHED;
             let told = Pte::WRITABLE | Pte::EXECUTABLE | Pte::ACCESSED | Pte::DIRTY | Pte::WATCHED;
@@ -247,6 +254,13 @@ impl Vm {
     }
 
     fn write_entry(&mut self, asid: Asid, vpn: Vpn, pte: Pte, label: Label) -> Result<(), OutOfMemory> {
+        let written = self.set_entry(asid, vpn, pte)?;
+        self.wrote(asid, written, label);
+        Ok(())
+    }
+
+    /// Writes entries; they are still to be accounted for.
+    fn set_entry(&mut self, asid: Asid, vpn: Vpn, pte: Pte) -> Result<Written, OutOfMemory> {
         let process = self.processes.get_mut(&asid).expect("callers name live processes");
         let written = match process.table.set(vpn, pte, &mut self.frames) {
             Some(written) => written,
@@ -261,8 +275,7 @@ impl Vm {
             }
         };
         self.forget_dropped();
-        self.wrote(asid, written, label);
-        Ok(())
+        Ok(written)
     }
 
     fn clear_entry(&mut self, asid: Asid, entry: &MappedEntry, label: Label) {
@@ -270,6 +283,41 @@ impl Vm {
         let (_, written) = process.table.clear(entry.vpn, &mut self.frames).expect("the entry was just found");
         self.wrote(asid, written, label);
         self.count_page(asid, entry.pte, false);
+    }
+
+    /// Accounts for entries of a page of `size` that were there and were changed.
+    pub(crate) fn rewrote(&mut self, asid: Asid, written: Written, size: PageShift, what: Operation, label: Label) {
+        self.step(what, size, written.entries);
+        self.revisit(&written, label);
+        self.wrote(asid, written, label);
+    }
+
+    /// Where caches are modelled and superpages made: entries that are changed are read first, and the loop over them has
+    /// instructions, which no cache shows (§6.6: each replicated entry is traversed).
+    fn revisit(&mut self, written: &Written, label: Label) {
+        if self.superpages.is_some() && self.options().caches_modelled {
+            self.traffic.push(Traffic { at: written.at, bytes: 8 * written.entries, write: false, label });
+            self.ledger.charge(label, written.entries * self.options().costs.pte_write);
+        }
+    }
+
+    /// Counts an operation on a page of `size`, which took so many elementary steps.
+    pub(crate) fn step(&mut self, operation: Operation, size: PageShift, steps: u64) {
+        let level = self.options.sizes.iter().position(|&known| known == size).unwrap_or(0);
+        if let Some(work) = &mut self.counters.work {
+            work.did(operation, level, steps);
+        }
+    }
+
+    /// Counts and charges for what reservations, population maps and the allocator have done since the last time.
+    pub(crate) fn account(&mut self, label: Label) {
+        let Some(step) = self.superpages.as_ref().map(|how| how.step) else { return };
+        for (operation, level, steps) in self.frames.work.drain(..) {
+            self.ledger.charge(label, steps * step);
+            if let Some(work) = &mut self.counters.work {
+                work.did(operation, usize::from(level), steps);
+            }
+        }
     }
 
     /// Accounts for entries written, and for page-table nodes that came or went with them.

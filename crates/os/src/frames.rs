@@ -4,7 +4,7 @@ use crate::chunked::Chunked;
 use crate::paging::{Queue, Queues, ReverseMap, WiredPool};
 use crate::reservation::{Freed, Reservations};
 use crate::shadow::{Shadow, is_shadow};
-use crate::{Buddy, ListOrder, ObjectId};
+use crate::{Buddy, ListOrder, ObjectId, Operation};
 use reach_core::{Asid, PageShift, Pfn, PhysAddr, Pte, Vpn};
 
 /// What a frame is used for.
@@ -68,6 +68,8 @@ pub struct Frames {
     pub(crate) emergency: Vec<Pfn>,
     /// Nodes of page tables that are larger than a page and not in use, with their orders.
     pub(crate) spare_roots: Vec<(Pfn, u8)>,
+    /// Work that is not accounted for yet, where the system makes reservations: the level of what it was done to, and steps.
+    pub(crate) work: Vec<(Operation, u8, u64)>,
     pub(crate) cache_pages: u64,
     /// Cache pages that were handed out.
     pub(crate) dropped: Vec<(ObjectId, u64)>,
@@ -100,6 +102,7 @@ impl Frames {
             wired: None,
             emergency: Vec::new(),
             spare_roots: Vec::new(),
+            work: Vec::new(),
             cache_pages: 0,
             dropped: Vec::new(),
             shadow: None,
@@ -211,7 +214,7 @@ impl Frames {
 
     /// Such a translation is gone. Frames that nobody needs any more are freed, in blocks as large as possible.
     pub(crate) fn drop_map(&mut self, asid: Asid, vpn: Vpn, pte: Pte) {
-        let pfn = pte.pfn();
+        let (pfn, before) = (pte.pfn(), self.buddy.steps());
         let end = pfn.0 + pte.shift().base_pages(self.base);
         let mut idle = pfn.0;
         for named in pfn.0..end {
@@ -247,6 +250,7 @@ impl Frames {
         if !is_shadow(pfn) {
             self.buddy.free_range(Pfn(idle), end - idle);
         }
+        self.did_buddy(Operation::Join, pte.shift().order(self.base), before);
     }
 
     /// Forgets what `pfn` was used for. Returns whether it is to be given to the allocator; if not, its reservation has
@@ -256,20 +260,25 @@ impl Frames {
         self.unqueue(pfn);
         match self.reservations.as_mut().filter(|_| frame.object != ObjectId::NONE) {
             None => true,
-            Some(reservations) => match reservations.depopulate(frame.object, frame.index, pfn) {
-                Freed::Plain => true,
-                Freed::Kept => false,
-                Freed::Block(block, order) => {
-                    self.release(block, order);
-                    false
+            Some(reservations) => {
+                let freed = reservations.depopulate(frame.object, frame.index, pfn);
+                self.did(Operation::Update, 0);
+                match freed {
+                    Freed::Plain => true,
+                    Freed::Kept => false,
+                    Freed::Block(block, order) => {
+                        self.release(block, order);
+                        false
+                    }
                 }
-            },
+            }
         }
     }
 
     /// The page at `pfn` leaves its object's population map; the frame goes where it is free.
     pub(crate) fn leave_map(&mut self, object: ObjectId, index: u64, pfn: Pfn) {
         let freed = self.reservations.as_mut().map_or(Freed::Plain, |r| r.depopulate(object, index, pfn));
+        self.did(Operation::Update, 0);
         match freed {
             Freed::Plain => self.release(pfn, 0),
             Freed::Kept => {}

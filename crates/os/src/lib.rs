@@ -35,6 +35,7 @@ mod superpage;
 mod tables;
 mod vfork;
 mod vm;
+mod work;
 
 pub use buddy::{Buddy, ListOrder};
 pub use contiguity::contiguity;
@@ -54,3 +55,4 @@ pub use series::Sample;
 pub use space::{PROGRAM_PAGE, PageView, Region, Space};
 pub use superpage::Superpage;
 pub use vm::{Running, Vm, soft};
+pub use work::{Operation, Steps, Work};

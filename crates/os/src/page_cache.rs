@@ -19,7 +19,11 @@ impl Vm {
         }
         let file = matches!(self.objects.get(object).kind, ObjectKind::File(_));
         if file && self.options().warm {
+            // That was before the program, so that it has not cost it anything.
+            let before = self.ledger.clone();
             self.fill_window(object, index, label)?;
+            self.account(label);
+            self.ledger = before;
             return Ok(self.resident(object, index));
         }
         Ok(None)

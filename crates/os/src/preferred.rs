@@ -16,9 +16,9 @@ impl Vm {
         index: u64,
         mapping: Option<(&Region, Vpn)>,
     ) -> Result<Pfn, OutOfMemory> {
-        let Some(superpages) = &self.superpages else { return self.allocate(0, kind, object, index) };
-        let preemption = superpages.preemption;
-        self.ledger.charge(Label::Fault, superpages.bookkeeping);
+        if self.superpages.is_none() {
+            return self.allocate(0, kind, object, index);
+        }
         let mut seat = self.frames.seat(object, index);
         let wanted = match seat {
             Seat::Vacant(level) => self.preferred(object, index, mapping, level),
@@ -33,7 +33,7 @@ impl Vm {
         }
         self.forget_dropped();
         let preempted = self.frames.preemptions() - before;
-        self.ledger.charge(Label::Fault, preempted * preemption);
+        self.account(Label::Fault);
         let asid = self.current;
         let reserved = seated.map_or(0, |seated| seated.reserved);
         self.tally(asid, |c| {
@@ -41,6 +41,13 @@ impl Vm {
             c.reservations_wanted += u64::from(wanted > 0);
             c.reservations += u64::from(reserved > 0);
             c.superpage_fallbacks += u64::from(reserved < wanted);
+            for (level, slot) in [(wanted, 0), (reserved, 1)] {
+                if let Some(counts) =
+                    usize::from(level).checked_sub(1).and_then(|at| c.reservations_by_size.get_mut(at))
+                {
+                    counts[slot] += 1;
+                }
+            }
         });
         if reserved < wanted {
             self.unmet(wanted);

@@ -1,6 +1,6 @@
 //! Incremental promotion and demotion (Navarro et al. §4.5 to 4.7): superpages where reservations are full.
 
-use crate::{FaultKind, FrameKind, Ladder, OutOfMemory, PageView, Reserving, Vm, soft};
+use crate::{FaultKind, FrameKind, Ladder, Operation, OutOfMemory, PageView, Reserving, Vm, soft};
 use reach_core::{Asid, Cause, Fault, Kind, Label, MappedEntry, PageShift, Pte, Vpn, Written};
 
 /// How a system that makes reservations treats superpages.
@@ -12,10 +12,8 @@ pub struct Superpages {
     pub renewed_by_freeing: bool,
     /// Which reservations may reach beyond the end of their object.
     pub past_end: PastEnd,
-    /// Cycles for each page allocated, for population maps and lists.
-    pub bookkeeping: u64,
-    /// Cycles for each reservation preempted.
-    pub preemption: u64,
+    /// Cycles for each elementary step ([`Operation`](crate::Operation)) of population maps, lists and the allocator.
+    pub step: u64,
     /// A superpage may be dirty in part: it is not demoted by its first write, and pages need not be equally dirty to
     /// become one (§4.7).
     pub partly_dirty: bool,
@@ -54,6 +52,7 @@ impl Vm {
         let renewed_by_freeing = how.renewed_by_freeing;
         self.frames.make_reservations(Reserving { ladder: Ladder::new(&how.sizes), renewed_by_freeing });
         self.counters = crate::Counters::new(&how.sizes);
+        self.counters.work = Some(Box::default());
         self.options.sizes = how.sizes.clone();
         self.options.zero_page = false;
         self.superpages = Some(how);
@@ -127,7 +126,7 @@ impl Vm {
             let demotions: u64 = steps.clone().map(|step| 1 << (size.0 - step[1].0)).sum();
             let (entries, steps) = (layout.place(size).1, steps.count());
             for _ in 0..steps {
-                self.wrote(asid, Written { at, entries, nodes: 0 }, label);
+                self.rewrote(asid, Written { at, entries, nodes: 0 }, size, Operation::Demote, label);
             }
             self.ledger.charge(label, demotions * self.options.costs.shootdown);
             self.tally(asid, |c| {
@@ -265,8 +264,12 @@ impl Vm {
 
     fn make_superpage(&mut self, asid: Asid, start: Vpn, size: PageShift) -> Result<(), OutOfMemory> {
         if !self.superpages.as_ref().is_some_and(|how| how.promote) {
+            // As in the paper, entries are rewritten all the same, in a part of them that the processor ignores.
             let (_, entries) = self.options.layout.place(size);
-            self.ledger.charge(Label::Remap, entries * self.options.costs.pte_write);
+            let table = &self.at(asid).table;
+            if let Some(at) = table.find(start).map(|(node, index)| table.entry_at(node, index)) {
+                self.rewrote(asid, Written { at, entries, nodes: 0 }, size, Operation::Promote, Label::Remap);
+            }
             return Ok(());
         }
         self.even_out(asid, start, size)?;

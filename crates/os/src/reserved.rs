@@ -1,7 +1,7 @@
 //! Frames with reservations: how a page gets its frame, and how memory is had when the allocator has none.
 
 use crate::reservation::{Reservations, Reserving, Seat};
-use crate::{FrameKind, Frames, ObjectId};
+use crate::{FrameKind, Frames, ObjectId, Operation};
 use reach_core::Pfn;
 
 /// A frame that a page got.
@@ -26,13 +26,34 @@ impl Frames {
     /// A block of `2^order` free frames: the allocator's, or what preempting reservations yields (§4.3).
     pub(crate) fn obtain(&mut self, order: u8) -> Option<Pfn> {
         loop {
+            let before = self.buddy.steps();
             if let Some(pfn) = self.buddy.allocate(order) {
+                self.did_buddy(Operation::Split, order, before);
                 return Some(pfn);
             }
-            let free = self.reservations.as_mut()?.preempt(order)?;
+            let (level, free) = self.reservations.as_mut()?.preempt(order)?;
+            self.did(Operation::Preempt, level);
             for (pfn, order) in free {
+                let before = self.buddy.steps();
                 self.release(pfn, order);
+                self.did_buddy(Operation::Join, order, before);
             }
+        }
+    }
+
+    /// Notes the steps that reservations and population maps took since the last time.
+    pub(crate) fn did(&mut self, operation: Operation, level: u8) {
+        if let Some(reservations) = &self.reservations {
+            self.work.push((operation, level, reservations.take_steps()));
+        }
+    }
+
+    /// Notes the steps that the allocator took since `before`, for a block of `2^order` frames.
+    pub(crate) fn did_buddy(&mut self, operation: Operation, order: u8, before: u64) {
+        let steps = self.buddy.steps() - before;
+        if let Some(reservations) = self.reservations.as_ref().filter(|_| steps > 0) {
+            let level = reservations.ladder().holding(order).unwrap_or(reservations.ladder().top());
+            self.work.push((operation, level, steps));
         }
     }
 
@@ -42,8 +63,10 @@ impl Frames {
     }
 
     /// Where page `index` of `object` may go; nothing is reserved where the system makes no reservations.
-    pub(crate) fn seat(&self, object: ObjectId, index: u64) -> Seat {
-        self.reservations.as_ref().map_or(Seat::Vacant(0), |reservations| reservations.seat(object, index))
+    pub(crate) fn seat(&mut self, object: ObjectId, index: u64) -> Seat {
+        let seat = self.reservations.as_ref().map_or(Seat::Vacant(0), |reservations| reservations.seat(object, index));
+        self.did(Operation::LookUp, 0);
+        seat
     }
 
     /// Pages of `object` will be placed so that page `index` falls on `place`, unless that was decided before.
@@ -75,6 +98,7 @@ impl Frames {
         self.assign(pfn, 1, kind, object, index);
         if let Some(reservations) = &mut self.reservations {
             reservations.populate(object, index, pfn);
+            self.did(Operation::Update, 0);
         }
         Some(Seated { pfn, reserved })
     }
@@ -84,6 +108,7 @@ impl Frames {
             let order = self.reservations.as_ref()?.ladder().order(level);
             if let Some(block) = self.obtain(order) {
                 let pfn = self.reservations.as_mut()?.reserve(object, index, level, block);
+                self.did(Operation::Reserve, level);
                 return Some((pfn, level));
             }
         }

@@ -11,39 +11,34 @@
 //! | `pmap_demote_pde`: at the first write to a clean superpage, and when a part is changed | `Vm::first_write`, the door's own cuts |
 //! | `vm_fault_soft_fast`: a fault maps the whole superpage of a full reservation | `Vm::reserved_fault` |
 //! | clusters of 64 KB read in and mapped around a fault | `read_in` and `fault_around` of `Options` |
+//! | `vm_pageout_scan`: inactive pages that were not used go, active ones become inactive; no superpage is demoted for it | `paging/scan.rs` |
+//! | the kernel's memory comes by superpages (`KVA_QUANTUM`) | `paging/wired.rs` |
 //! | `vm.reserv.{broken,freed,fullpop,partpopq,reclaimed}` | results under these names; `fullpop` and `partpopq` at their greatest |
 //!
 //! Reservations are preempted for single pages only, never for another reservation; breaking one frees all that is
 //! empty in it, and nothing of it stays reserved.
 //!
-//! Deviations: no page daemon; on machines without a 2 MB page the smallest larger size, else the largest; no
+//! Deviations: dirty pages have no laundry queue; on machines without a 2 MB page the smallest larger size, else the largest; no
 //! superpages of 1 GB, which FreeBSD gives to those who ask for them only. After a fork, FreeBSD puts a new object in
 //! front of both sides', with reservations of its own; here the parent keeps its object, and its copies of pages
 //! whose frames the child keeps are not reserved.
 
-use crate::{Accepts, Setting, Settings, System, SystemError, superpage};
-use reach_core::{Fault, PageShift, Vpn};
-use reach_os::{OutOfMemory, PastEnd, Superpages, Vm};
+use crate::{Setting, Settings, System, SystemError, superpage};
+use reach_core::{Cycles, Fault, PageShift, Vpn};
+use reach_os::{OutOfMemory, Paging, PastEnd, Superpages, Vm};
 
-pub(crate) const SETTINGS: &[Setting] = &[
-    Setting {
-        name: "bookkeeping",
-        summary: "cycles for each page allocated that population maps and the queue cost",
-        accepts: Accepts::Number { least: 0, most: 1_000_000 },
-        default: "40",
-    },
-    superpage::PREEMPTION,
-];
+pub(crate) const SETTINGS: &[Setting] = &[superpage::STEP, superpage::LOW];
 
 /// One size, one queue.
 pub(crate) struct FreeBsd {
-    bookkeeping: u64,
-    preemption: u64,
+    step: u64,
+    low: u64,
+    daemon: superpage::Daemon,
 }
 
 impl FreeBsd {
     pub(crate) fn new(settings: &Settings) -> FreeBsd {
-        FreeBsd { bookkeeping: settings.number("bookkeeping"), preemption: settings.number("preemption") }
+        FreeBsd { step: settings.number("step"), daemon: superpage::Daemon::default(), low: settings.number("low") }
     }
 }
 
@@ -58,8 +53,7 @@ impl System for FreeBsd {
             sizes: vec![vm.base(), size],
             renewed_by_freeing: true,
             past_end: PastEnd::Anonymous,
-            bookkeeping: self.bookkeeping,
-            preemption: self.preemption,
+            step: self.step,
             partly_dirty: false,
             digest: None,
             promote: true,
@@ -68,11 +62,29 @@ impl System for FreeBsd {
             map_full: true,
             threshold: 100,
         });
+        vm.use_paging(Paging {
+            contiguity: false,
+            last_close: false,
+            cluster_wired: true,
+            cache: false,
+            demote: 0,
+            low: self.low,
+            seed: 0,
+        });
         Ok(())
     }
 
     fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        vm.reserved_fault(fault)
+        vm.reserved_fault(fault)?;
+        self.daemon.fault(vm)
+    }
+
+    fn wake(&self) -> Option<Cycles> {
+        self.daemon.wake
+    }
+
+    fn tick(&mut self, now: Cycles, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        self.daemon.tick(now, vm)
     }
 
     fn first_write(&mut self, vpn: Vpn, vm: &mut Vm) -> Result<(), OutOfMemory> {

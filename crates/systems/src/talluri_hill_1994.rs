@@ -27,29 +27,18 @@ pub(crate) const SETTINGS: &[Setting] = &[
         accepts: Accepts::Number { least: 1, most: 100 },
         default: "50",
     },
-    Setting {
-        name: "bookkeeping",
-        summary: "cycles for each page allocated that reservations cost",
-        accepts: Accepts::Number { least: 0, most: 1_000_000 },
-        default: "40",
-    },
-    superpage::PREEMPTION,
+    superpage::STEP,
 ];
 
 /// Reservations of one medium size.
 pub(crate) struct TalluriHill {
     threshold: u64,
-    bookkeeping: u64,
-    preemption: u64,
+    step: u64,
 }
 
 impl TalluriHill {
     pub(crate) fn new(settings: &Settings) -> TalluriHill {
-        TalluriHill {
-            threshold: settings.number("threshold"),
-            bookkeeping: settings.number("bookkeeping"),
-            preemption: settings.number("preemption"),
-        }
+        TalluriHill { threshold: settings.number("threshold"), step: settings.number("step") }
     }
 }
 
@@ -64,8 +53,7 @@ impl System for TalluriHill {
             sizes: vec![vm.base(), size],
             renewed_by_freeing: false,
             past_end: PastEnd::Growing,
-            bookkeeping: self.bookkeeping,
-            preemption: self.preemption,
+            step: self.step,
             partly_dirty: true,
             digest: None,
             promote: true,

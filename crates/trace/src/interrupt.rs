@@ -51,6 +51,23 @@ impl Drop for Interrupts {
     }
 }
 
+/// Says whether SIGINT has come. Once it has, another does what it did before.
+pub struct Interruption(Option<Interrupts>);
+
+impl Default for Interruption {
+    fn default() -> Interruption {
+        Interruption(Some(Interrupts::hold(&[libc::SIGINT])))
+    }
+}
+
+impl Interruption {
+    /// Whether it has come since this was made.
+    pub fn came(&mut self) -> bool {
+        self.0.take_if(Interrupts::any);
+        self.0.is_none()
+    }
+}
+
 /// A source that SIGINT ends, as if the program had ended there. A second SIGINT does what it did before.
 pub struct Interruptible {
     source: Box<dyn Source>,

@@ -8,7 +8,7 @@ mod source;
 pub mod synthetic;
 mod together;
 
-pub use interrupt::Interruptible;
+pub use interrupt::{Interruptible, Interruption};
 pub use source::{Progress, Source, TraceError};
 pub use together::{Member, Open, Start, Together};
 

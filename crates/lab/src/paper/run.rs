@@ -1,6 +1,6 @@
 //! Runs a paper's experiments and judges what comes out.
 
-use super::{Experiment, Item, Paper, Source as Origin};
+use super::{Experiment, Item, Paper, Point, Source as Origin, series};
 use crate::{Conditions, ExperimentError, Status};
 use reach_trace::{Source, Together, scenario, synthetic};
 use serde::Serialize;
@@ -63,6 +63,8 @@ impl Verdict {
 pub struct Outcome {
     /// Its published numbers, with ours.
     pub rows: Vec<Row>,
+    /// What its systems say about memory over time, where they were asked to.
+    pub series: Vec<Point>,
     /// What was simulated.
     results: Vec<crate::Row>,
 }
@@ -87,7 +89,10 @@ impl Paper {
             };
             self.judged(Some(experiment), item, ours)
         };
-        Outcome { rows: experiment.items.iter().map(judge).collect(), results: rows.unwrap_or_default() }
+        let judged = experiment.items.iter().map(judge).collect();
+        let results = rows.unwrap_or_default();
+        let series = series::points(&self.name, experiment, &results);
+        Outcome { rows: judged, results, series }
     }
 
     /// The numbers over all rows of a table, from the outcomes of all experiments.

@@ -2,7 +2,7 @@
 //! as free and hand them out last; until then they can be had back with what they hold.
 
 use crate::reservation::Seat;
-use crate::{FrameKind, Frames, ObjectId};
+use crate::{FrameKind, Frames, ObjectId, Operation};
 use reach_core::Pfn;
 
 impl Frames {
@@ -44,12 +44,16 @@ impl Frames {
         self.deactivate(pfn);
         if let Some(reservations) = &mut self.reservations {
             reservations.populate(object, index, pfn);
+            self.did(Operation::Update, 0);
         }
     }
 
     fn break_at(&mut self, pfn: Pfn) {
         let Some(reservations) = &mut self.reservations else { return };
-        for (pfn, order) in reservations.break_at(pfn) {
+        let level = reservations.level_over(pfn);
+        let free = reservations.break_at(pfn);
+        self.did(Operation::Preempt, level);
+        for (pfn, order) in free {
             self.release(pfn, order);
         }
     }

@@ -38,7 +38,7 @@ impl Vm {
             self.reclaim(2 * self.low_water(), 1)?;
         }
         if self.pager.as_ref().is_some_and(|pager| pager.how.contiguity) {
-            self.restore_contiguity()?;
+            self.counting_scans(Vm::restore_contiguity)?;
         }
         Ok(())
     }

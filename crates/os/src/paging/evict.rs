@@ -33,7 +33,7 @@ impl Vm {
             return Ok(());
         }
         self.frames.clean(pfn);
-        if frame.kind == FrameKind::File {
+        if frame.kind == FrameKind::File && self.pager.as_ref().is_some_and(|pager| pager.how.cache) {
             self.frames.shelve(pfn);
             self.paged(|counts| counts.cached += 1);
             return Ok(());

@@ -28,6 +28,8 @@ pub struct Paging {
     pub last_close: bool,
     /// The kernel's own pages are clustered.
     pub cluster_wired: bool,
+    /// Clean pages of files that go are cache pages, which can be had back (FreeBSD until 11), not free ones.
+    pub cache: bool,
     /// With what probability, in percent, a superpage is demoted when its reference bit is cleared.
     pub demote: u64,
     /// The daemon runs when less than this share of memory is free or cached, in thousandths, and goes on until twice

@@ -1,7 +1,7 @@
 //! The scans of the page daemon, as FreeBSD 4 does them (`vm_pageout_scan`): approximately least recently used.
 
 use super::Queue;
-use crate::{OutOfMemory, Vm};
+use crate::{Operation, OutOfMemory, Vm};
 use reach_core::{Label, Pfn};
 
 /// How much a look at a page that was used adds to its activity, and at one that was not takes away (`ACT_ADVANCE`,
@@ -15,6 +15,24 @@ impl Vm {
     /// used meanwhile go, from the first on; then as many active pages become inactive as there is a want of, those
     /// that were not used for the longest time.
     pub(crate) fn reclaim(&mut self, target: u64, rounds: u32) -> Result<(), OutOfMemory> {
+        self.counting_scans(|vm| vm.reclaim_in(target, rounds))
+    }
+
+    /// Counts what the daemon looks at in one run.
+    pub(super) fn counting_scans(
+        &mut self,
+        run: impl FnOnce(&mut Vm) -> Result<(), OutOfMemory>,
+    ) -> Result<(), OutOfMemory> {
+        let looked = |vm: &Vm| vm.pager.as_ref().map_or(0, |pager| pager.counts.scanned);
+        let before = looked(self);
+        let done = run(self);
+        let base = self.base();
+        self.step(Operation::Scan, base, looked(self) - before);
+        self.account(Label::Daemon);
+        done
+    }
+
+    fn reclaim_in(&mut self, target: u64, rounds: u32) -> Result<(), OutOfMemory> {
         for round in 0..rounds {
             self.scan_inactive(target, round > 0)?;
             // `v_inactive_target` is one and a half times what is to be free.

@@ -9,6 +9,7 @@
 use super::Ladder;
 use crate::ObjectId;
 use reach_core::Pfn;
+use std::cell::Cell;
 use std::collections::HashMap;
 
 /// No node, no reservation, no frame.
@@ -59,11 +60,13 @@ pub(super) struct Maps {
     nodes: Vec<Node>,
     unused: Vec<u32>,
     pub(super) objects: HashMap<ObjectId, ObjectMaps>,
+    /// Elementary steps so far: look-ups in the hash table, nodes visited.
+    pub(super) steps: Cell<u64>,
 }
 
 impl Maps {
     pub(super) fn new(ladder: Ladder) -> Maps {
-        Maps { ladder, nodes: Vec::new(), unused: Vec::new(), objects: HashMap::new() }
+        Maps { ladder, nodes: Vec::new(), unused: Vec::new(), objects: HashMap::new(), steps: Cell::new(0) }
     }
 
     pub(super) fn node(&self, id: u32) -> &Node {
@@ -79,7 +82,12 @@ impl Maps {
         index.wrapping_add(self.objects.get(&object).map_or(0, |maps| maps.colour))
     }
 
+    pub(super) fn step(&self, steps: u64) {
+        self.steps.set(self.steps.get() + steps);
+    }
+
     fn root(&self, object: ObjectId, place: u64) -> Option<u32> {
+        self.step(1);
         self.objects.get(&object)?.roots.get(&(place >> self.ladder.order(self.ladder.top()))).copied()
     }
 
@@ -87,6 +95,7 @@ impl Maps {
         let Some(mut id) = self.root(object, place) else { return Found::Vacant(self.ladder.top()) };
         let mut reservation = NIL;
         loop {
+            self.step(1);
             let node = self.node(id);
             if node.reservation != NIL {
                 reservation = node.reservation;
@@ -108,6 +117,7 @@ impl Maps {
         let mut next = self.root(object, place).unwrap_or(NIL);
         std::iter::from_fn(move || {
             let node = self.nodes.get(next as usize)?;
+            self.step(1);
             next = if node.level > 1 { node.below[self.ladder.slot(node.level, place)] } else { NIL };
             Some((node.level, node))
         })
@@ -133,6 +143,7 @@ impl Maps {
             }
         };
         for at in (level..top).rev() {
+            self.step(1);
             let slot = self.ladder.slot(at + 1, place);
             let mut child = self.node(id).below[slot];
             if child == NIL {
@@ -174,6 +185,7 @@ impl Maps {
     pub(super) fn empty(&mut self, object: ObjectId, place: u64, pfn: Pfn) -> Option<u32> {
         let mut id = self.root(object, place)?;
         loop {
+            self.step(1);
             let node = self.node(id);
             let below = node.below[self.ladder.slot(node.level, place)];
             if node.level == 1 {
@@ -197,6 +209,7 @@ impl Maps {
     fn carry(&mut self, leaf: u32, step: i32) {
         let (mut some, mut full, mut id) = (step, step, leaf);
         while id != NIL {
+            self.step(1);
             let fan = self.ladder.fan(self.node(id).level);
             let node = self.node_mut(id);
             let before = (node.some > 0, node.full == fan, node.vacant);
@@ -224,6 +237,7 @@ impl Maps {
             return None;
         }
         // Only where every child holds something: the greatest of what they have.
+        self.step(u64::from(node.some));
         node.below.iter().filter_map(|&child| self.node(child).vacant).max()
     }
 

@@ -191,6 +191,11 @@ impl Reservations {
         }
     }
 
+    /// Elementary steps of all that was done since the last call.
+    pub(crate) fn take_steps(&self) -> u64 {
+        self.maps.steps.take()
+    }
+
     /// Brings the gauges up to date.
     fn recount(&mut self) {
         let listed = self.lists.iter().map(|list| list.len() as u64).sum();
@@ -253,6 +258,7 @@ impl Reservations {
     }
 
     fn add(&mut self, reservation: Reservation) -> u32 {
+        self.maps.step(1);
         let (pfn, node) = (reservation.pfn.0, reservation.node);
         let id = match self.unused.pop() {
             Some(id) => {
@@ -272,6 +278,7 @@ impl Reservations {
     fn remove(&mut self, id: u32) -> Reservation {
         let reservation = self.all[id as usize].take().expect("lists and maps name live reservations");
         self.unused.push(id);
+        self.maps.step(1);
         self.starts.remove(&reservation.pfn.0);
         self.maps.node_mut(reservation.node).reservation = NIL;
         if let Some(list) = reservation.list {
@@ -287,6 +294,8 @@ impl Reservations {
         if (reservation.list, reservation.stamp) == (list, stamp) {
             return;
         }
+        // Off one list, on to another; both know their ends.
+        self.maps.step(u64::from(reservation.list.is_some()) + u64::from(list.is_some()));
         if let Some(old) = reservation.list {
             self.lists[old as usize].remove(&(reservation.stamp, reservation.pfn.0));
         }

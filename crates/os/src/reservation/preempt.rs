@@ -18,10 +18,11 @@ impl Reservations {
 
     /// Takes the reservation that is to be preempted for a block of `2^order` frames apart; see
     /// [`Reservations::break_up`]. `None` when there is none.
-    pub(crate) fn preempt(&mut self, order: u8) -> Option<Vec<Block>> {
+    /// Returns the level of the reservation, too.
+    pub(crate) fn preempt(&mut self, order: u8) -> Option<(u8, Vec<Block>)> {
         let victim = self.victim(order)?;
         self.counts.reclaimed += 1;
-        Some(self.break_up(victim))
+        Some((self.get(victim).level, self.break_up(victim)))
     }
 
     /// Breaks a reservation into extents of the next smaller size. Empty ones are returned, for the allocator;
@@ -34,6 +35,7 @@ impl Reservations {
         let order = self.ladder().order(level);
         let mut free = Vec::new();
         for slot in 0..self.ladder().fan(old.level) as usize {
+            self.maps.step(1);
             let offset = (slot as u64) << order;
             let below = self.maps.node(old.node).below[slot];
             if below == NIL {
@@ -61,6 +63,11 @@ impl Reservations {
             free.extend(self.break_up(self.starts[&start]));
         }
         free
+    }
+
+    /// The level of the reservation that holds frame `pfn`; 0 where none does.
+    pub(crate) fn level_over(&self, pfn: Pfn) -> u8 {
+        self.extent_of(pfn).map_or(0, |(start, _)| self.get(self.starts[&start]).level)
     }
 
     /// The reservation that holds frame `pfn`: its first frame, and how many it has.

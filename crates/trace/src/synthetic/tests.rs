@@ -21,6 +21,7 @@ const SMALL: &[&str] = &[
     "tree:nodes=1,operations=200,record=16",
     "matrix:n=20,init=yes",
     "cmp:bytes=1000",
+    "daemons:processes=3,private=64K,image=32K,wakings=20",
     "dirty:bytes=1M,page=4K,every=7",
     "fft3:n=5",
     "pulse:bytes=20K,page=4K,times=3",

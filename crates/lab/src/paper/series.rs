@@ -1,0 +1,44 @@
+//! What systems say about memory over time, as points that can be plotted (Navarro et al. 2002, Figure 5).
+
+use super::Experiment;
+use crate::results::{ALL, Row};
+use serde::Serialize;
+
+/// One value at one time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// The paper.
+    pub paper: String,
+    /// The experiment.
+    pub experiment: String,
+    /// The label of the system.
+    pub system: String,
+    /// What it is, as metrics call it: `memory.contiguity`, `memory.free` and so on.
+    pub series: String,
+    /// What the value is counted in.
+    pub unit: &'static str,
+    /// Seconds after boot.
+    pub seconds: f64,
+    /// The value.
+    pub value: f64,
+}
+
+/// The points among `rows`: metrics whose names end in `.@` and milliseconds.
+pub(super) fn points(paper: &str, experiment: &Experiment, rows: &[Row]) -> Vec<Point> {
+    let label =
+        |spec: &str| experiment.systems.iter().find(|(_, system)| system.spec() == spec).map(|(label, _)| label);
+    let point = |row: &Row| {
+        let (series, millis) = row.metric.split_once(".@")?;
+        let seconds = millis.parse::<f64>().ok()? / 1000.0;
+        Some(Point {
+            paper: paper.into(),
+            experiment: experiment.name.clone(),
+            system: label(&row.system)?.clone(),
+            series: series.into(),
+            unit: row.unit,
+            seconds,
+            value: row.value.as_f64(),
+        })
+    };
+    rows.iter().filter(|row| row.process == ALL).filter_map(point).collect()
+}
