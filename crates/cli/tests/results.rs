@@ -321,3 +321,38 @@ fn an_interrupted_simulation_gives_the_results_of_what_it_has_seen() {
         assert_eq!(stdout(&[&args[..], &["--limit", &limit, "-p", source]].concat()), results);
     }
 }
+
+/// What was finished is printed and saved; a folder with an experiment that is short and one that never ends.
+#[test]
+fn an_interrupted_paper_gives_what_was_finished() {
+    let folder = folder();
+    let experiment = |name: &str, program: &str| {
+        format!(
+            "[[experiment]]\nname = '{name}'\nabout = 'x'\nprograms = ['{program}']\n[[experiment.item]]\nitem = '{name}'\n\
+             section = '1'\npublished = 1.0\nunit = 'x'\ntolerance = {{ at_least = 0.0 }}\nreason = 'r'\n\
+             ours = {{ metric = 'stores', system = 'base' }}\n"
+        )
+    };
+    let head = "citation = 'c'\n[base]\nmachine = 'zen4'\nmemory_mb = 64\ntiming = 'counts'\nseed = 1\nwarm = true\n\
+                systems = { base = 'base' }\n";
+    let text =
+        [head, &experiment("short", "touch:bytes=64K"), &experiment("long", "gups:bytes=64K,updates=1T")].concat();
+    let results = path(&folder, "rows.jsonl");
+    std::fs::write(folder.path().join("paper.toml"), text).unwrap();
+    let args = ["paper", "run", folder.path().to_str().unwrap(), "-o", &results];
+    let mut child = raw(&args).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut told = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("2 of 2") {
+        line.clear();
+        assert!(std::io::BufRead::read_line(&mut told, &mut line).unwrap() > 0, "it ended by itself");
+    }
+    // SAFETY: a signal to the child just started.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(128 + 2));
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("short") && !table.contains("long"), "{table}");
+    let saved = std::fs::read_to_string(&results).unwrap();
+    assert!(saved.lines().count() == 1 && saved.contains("\"item\":\"short\""), "{saved}");
+}

@@ -52,6 +52,9 @@ impl Vm {
         for (shadow, real, maps) in self.frames.shadow.iter().flat_map(|shadow| shadow.in_use()) {
             assert_eq!(shadows.get(&shadow.0), Some(&maps), "maps of {shadow:?}, which stands for {real:?}");
         }
+        let recorded = self.pager.as_ref().map_or(0, |pager| pager.recorded());
+        let kept = recorded + self.frames.kept_for_the_kernel();
+        assert!(self.frames.census()[3] >= kept, "the kernel's records, pools and stores are wired: {kept}");
         let mut cached: BTreeMap<u64, (ObjectId, u64)> = BTreeMap::new();
         for (id, object) in self.objects.iter() {
             let kernel = u64::from(self.vdso == Some(id));

@@ -39,7 +39,8 @@ impl Vm {
             return Ok(());
         }
         self.objects.leave(frame.object, frame.index);
-        if dirty {
+        // What is dirty of a file has gone to the file.
+        if dirty && frame.kind != FrameKind::File {
             self.objects.get_mut(frame.object).swapped.insert(frame.index);
         }
         self.frames.uncache(pfn);

@@ -51,7 +51,21 @@ impl Vm {
     }
 }
 
+impl super::Pager {
+    /// Pages that hold the kernel's records.
+    pub(crate) fn recorded(&self) -> u64 {
+        self.zones.pages.iter().sum()
+    }
+}
+
 impl crate::Frames {
+    /// Wired pages that hold nothing: in the pool, in the emergency store, and roots that are not in use.
+    pub(crate) fn kept_for_the_kernel(&self) -> u64 {
+        let pooled = self.wired.as_ref().map_or(0, super::WiredPool::unused);
+        let roots: u64 = self.spare_roots.iter().map(|&(_, order)| 1 << order).sum();
+        pooled + roots + self.emergency.len() as u64
+    }
+
     /// A page for the kernel, for good: from its pool, where there is one.
     fn wire(&mut self) -> Option<()> {
         let pooled = self.take_wired();

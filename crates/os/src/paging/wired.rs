@@ -24,6 +24,11 @@ impl WiredPool {
         self.orders.clone()
     }
 
+    /// Frames of the pool that nothing uses.
+    pub(crate) fn unused(&self) -> u64 {
+        self.free.len() as u64
+    }
+
     /// The block that holds `frame`: its first frame.
     fn block(&self, frame: u64) -> Option<u64> {
         let (&start, &(order, _)) = self.blocks.range(..=frame).next_back()?;

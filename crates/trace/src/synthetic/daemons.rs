@@ -5,7 +5,7 @@ use super::parameter::{Kind, MAX_BYTES, MAX_COUNT, Parameter, Values};
 use super::process::{Code, Process, bodies, file_map, load, store};
 use super::{Description, Program};
 use crate::Progress;
-use reach_core::{Asid, Chunk, Event, FileId, Map, Protection, Ref, ThreadId, VirtAddr};
+use reach_core::{Asid, Chunk, Event, FileId, Map, Protection, ThreadId, VirtAddr};
 
 /// Text and data of the first process are file 0.
 const FIRST_FILE: u32 = 1;
@@ -84,14 +84,15 @@ impl Daemons {
             chunk.push_event(Event::Map(file_map(VirtAddr(self.image.0), self.image.1, file, Protection::READ)));
             chunk.push_event(Event::Map(Map::anonymous(VirtAddr(self.private.0), self.private.1)));
         }
-        let touches: [((u64, u64), fn(u64, u16) -> Ref); 2] = [(self.image, load), (self.private, store)];
-        for ((start, bytes), reference) in touches {
+        for private in [false, true] {
+            let (start, bytes) = if private { self.private } else { self.image };
             let part = if first { 1.0 } else { self.awake };
             let n = (bytes.div_ceil(self.page) as f64 * part).ceil() as u64;
             let mut at = start;
             bodies(chunk, self.code, n, || {
                 at += self.page;
-                [reference((at - self.page).min(start + bytes - 8), 0)]
+                let addr = (at - self.page).min(start + bytes - 8);
+                [if private { store(addr, 0) } else { load(addr, 0) }]
             });
         }
         self.done += 1;
