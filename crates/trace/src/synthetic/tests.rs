@@ -1,7 +1,8 @@
 //! What holds for every synthetic program.
 
 use super::*;
-use reach_core::{Kind, Ref};
+use reach_core::{Asid, Kind, Ref};
+use std::collections::BTreeMap;
 
 /// Small runs of every program.
 const SMALL: &[&str] = &[
@@ -105,9 +106,15 @@ fn references_stay_within_mappings() {
         assert!(matches!(events[0], (0, Event::Switch { .. })));
         assert!(matches!(events.last(), Some((at, Event::Exit)) if *at == refs.len() as u64));
         let mut events = events.into_iter().peekable();
-        let mut maps: Vec<reach_core::Map> = Vec::new();
+        // Each address space has its own.
+        let mut spaces: BTreeMap<Asid, Vec<reach_core::Map>> = BTreeMap::new();
+        let mut current = Asid(0);
         for (at, r) in refs.iter().enumerate() {
             while let Some((_, event)) = events.next_if(|(before, _)| *before <= at as u64) {
+                if let Event::Switch { asid, .. } = &event {
+                    current = *asid;
+                }
+                let maps = spaces.entry(current).or_default();
                 if let Event::Unmap(span) = &event {
                     maps.retain(|m| m.span != *span);
                 }
@@ -117,7 +124,7 @@ fn references_stay_within_mappings() {
                     maps.push(map);
                 }
             }
-            let of = maps.iter().find(|m| m.span.start <= r.addr() && r.addr() < m.span.end());
+            let of = spaces[&current].iter().find(|m| m.span.start <= r.addr() && r.addr() < m.span.end());
             let rights = of.unwrap_or_else(|| panic!("{spec}: {r:?} is not mapped")).protection;
             assert!(match r.kind() {
                 Kind::Fetch => rights.execute,
