@@ -241,14 +241,14 @@ fn a_paper_is_run_into_rows_and_a_table() {
     let lines = run("jsonl");
     assert_eq!(std::fs::read_to_string(&saved).unwrap(), lines);
     let rows: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(rows.len(), 2);
+    assert_eq!(rows.len(), 3);
     for row in &rows {
         for key in ["paper", "item", "published", "ours", "tolerance", "verdict", "reason", "section"] {
             assert!(!row[key].is_null(), "{key}: {row}");
         }
         assert!(["met", "missed"].contains(&row["verdict"].as_str().unwrap()), "{row}");
     }
-    assert_eq!(run("csv").lines().count(), 3);
+    assert_eq!(run("csv").lines().count(), 4);
     let table = run("table");
     assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
     assert!(table.contains("not measurable\n"), "{table}");
