@@ -130,16 +130,14 @@ impl Experiment {
         let started = Instant::now();
         let simulations = self.boot()?;
         // Outlines do where nothing needs single references, which almost nothing does that only counts.
-        if self.limit.is_none() && simulations.iter().all(Simulation::takes_outlines) && source.outline(true)? {
-            match self.pass(simulations, source, |_, _| Ok(()), &mut watch, started) {
-                Err(ExperimentError::Simulation(SimulationError::NeedsReferences)) => {
-                    source.outline(false)?;
-                    self.pass(self.boot()?, source, |_, _| Ok(()), watch, started)
-                }
-                outcome => outcome,
+        if self.limit.is_none() && simulations.iter().all(Simulation::takes_outlines) {
+            source.outline(true)?;
+        }
+        match self.pass(simulations, source, |_, _| Ok(()), &mut watch, started) {
+            Err(ExperimentError::Simulation(SimulationError::NeedsReferences)) if source.outline(false)? => {
+                self.pass(self.boot()?, source, |_, _| Ok(()), watch, started)
             }
-        } else {
-            self.pass(simulations, source, |_, _| Ok(()), watch, started)
+            outcome => outcome,
         }
     }
 
