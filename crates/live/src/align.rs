@@ -1,0 +1,279 @@
+//! Aligning the code of a program to 2 MB in a copy of its file, and padding its residual code to whole superpages, without
+//! relinking (Zhou et al. 2023, section 6).
+//!
+//! No address changes, only where segments lie in the file and how much of it they take. Where code shares a window of
+//! 2 MB with read-only neighbours only, the executable segment is extended over them: they are in the file beside it.
+
+use crate::elf::{BASE, Elf, ElfError, Kind, Segment};
+use crate::layout::{self, Congruence, Fit, SUPERPAGE};
+use object::elf::{self, FileHeader64, ProgramHeader64, SectionHeader64};
+use object::endian::{LittleEndian as LE, U16, U32, U64};
+use object::pod;
+use std::ops::Range;
+
+/// What was done to a copy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Segments whose alignment is 2 MB now, and was less.
+    pub aligned: usize,
+    /// Whether segments were moved within the file.
+    pub moved: bool,
+    /// Bytes by which executable segments were extended to whole superpages.
+    pub padded: u64,
+}
+
+/// Why a file cannot be aligned without relinking.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AlignError {
+    /// Not a file to be aligned.
+    #[error(transparent)]
+    Elf(#[from] ElfError),
+    /// Its segments cannot be moved in the file.
+    #[error("cannot be aligned without relinking: {0}")]
+    Impossible(&'static str),
+    /// Its code is aligned, and fills whole superpages as far as it can.
+    #[error("is aligned already, and padded as far as that is possible without relinking")]
+    Nothing,
+}
+
+/// Files grow by no more than this when segments are moved, beyond twice their size.
+const GROWTH: u64 = 64 << 20;
+
+/// Aligns the code in the bytes of a file, and pads it if `pad`.
+///
+/// # Errors
+/// When that is not possible, or there is nothing to do.
+pub fn align(original: &[u8], pad: bool) -> Result<(Vec<u8>, Changes), AlignError> {
+    let mut elf = Elf::read(original)?;
+    let mut bytes = original.to_vec();
+    let mut changes = Changes::default();
+    if elf.code().any(|segment| layout::congruence(&elf, segment) == Congruence::Never) {
+        bytes = moved(original, &elf)?;
+        changes.moved = true;
+        elf = Elf::read(&bytes[..])?;
+    }
+    let headers = program_headers(&mut bytes)?;
+    if elf.kind != Kind::Fixed {
+        for segment in elf.code().filter(|segment| segment.align < SUPERPAGE) {
+            headers[segment.index].p_align = U64::new(LE, SUPERPAGE);
+            changes.aligned += 1;
+        }
+    }
+    if pad {
+        let end;
+        (changes.padded, end) = extend(&elf, headers);
+        bytes.resize(bytes.len().max(end as usize), 0);
+    }
+    if changes == Changes::default() {
+        return Err(AlignError::Nothing);
+    }
+    // The headers are in memory too, and are all that may differ there.
+    let mut expected = original.to_vec();
+    for range in headers_of(original)? {
+        expected[range.clone()].copy_from_slice(&bytes[range]);
+    }
+    if !same_memory((&expected, &Elf::read(original)?), (&bytes, &Elf::read(&bytes[..])?)) {
+        return Err(AlignError::Impossible("the copy would not be the same in memory"));
+    }
+    Ok((bytes, changes))
+}
+
+/// Where the header and the table of segments are.
+fn headers_of(bytes: &[u8]) -> Result<[Range<usize>; 2], AlignError> {
+    let corrupt = || AlignError::Elf(ElfError::Corrupt("no readable table of segments"));
+    let (header, _) = pod::from_bytes::<FileHeader64<LE>>(bytes).map_err(|()| corrupt())?;
+    let (start, count) = (header.e_phoff.get(LE) as usize, usize::from(header.e_phnum.get(LE)));
+    Ok([0..size_of::<FileHeader64<LE>>(), start..start + count * size_of::<ProgramHeader64<LE>>()])
+}
+
+/// The table of segments, to be changed. That there is one has been seen.
+fn program_headers(bytes: &mut [u8]) -> Result<&mut [ProgramHeader64<LE>], AlignError> {
+    let [_, table] = headers_of(bytes)?;
+    let corrupt = AlignError::Elf(ElfError::Corrupt("no readable table of segments"));
+    let count = table.len() / size_of::<ProgramHeader64<LE>>();
+    match bytes.get_mut(table).and_then(|table| pod::slice_from_bytes_mut(table, count).ok()) {
+        Some((headers, _)) => Ok(headers),
+        None => Err(corrupt),
+    }
+}
+
+/// Extends executable segments over the windows that can be padded, and takes them from their neighbours. Gives how many
+/// bytes of code that adds, and where the file must end.
+fn extend(elf: &Elf, headers: &mut [ProgramHeader64<LE>]) -> (u64, u64) {
+    let code = |segment: &Segment| if segment.execute { segment.pages().end - segment.pages().start } else { 0 };
+    let mut end = 0;
+    let mut segments: Vec<Option<Segment>> = elf.segments.iter().copied().map(Some).collect();
+    for window in layout::windows(elf).iter().filter(|window| window.fit == Fit::PadInCopy) {
+        let all = window.vaddr..window.vaddr + SUPERPAGE;
+        if take(&mut segments, &all).is_some() {
+            end = end.max(window.offset.unwrap_or(0) + SUPERPAGE);
+        }
+    }
+    for (before, after) in elf.segments.iter().zip(&segments).filter(|(before, after)| Some(**before) != **after) {
+        let header = &mut headers[before.index];
+        match after {
+            None => header.p_type = U32::new(LE, elf::PT_NULL),
+            Some(segment) => {
+                header.p_vaddr = U64::new(LE, segment.vaddr);
+                header.p_paddr = U64::new(LE, segment.vaddr);
+                header.p_offset = U64::new(LE, segment.offset);
+                header.p_filesz = U64::new(LE, segment.file_size);
+                header.p_memsz = U64::new(LE, segment.memory_size);
+            }
+        }
+    }
+    let before: u64 = elf.segments.iter().map(code).sum();
+    let after: u64 = segments.iter().flatten().map(code).sum();
+    (after.saturating_sub(before), end)
+}
+
+/// Gives all of a window to the first executable segment in it. Nothing happens where a neighbour would fall in two.
+fn take(segments: &mut [Option<Segment>], window: &Range<u64>) -> Option<()> {
+    let inside = |segment: &Segment| segment.pages().start < window.end && segment.pages().end > window.start;
+    let first =
+        segments.iter().position(|segment| segment.is_some_and(|segment| segment.execute && inside(&segment)))?;
+    let splits = |segment: &Segment| segment.pages().start < window.start && segment.pages().end > window.end;
+    if segments.iter().flatten().any(|segment| !segment.execute && splits(segment)) {
+        return None;
+    }
+    let taken = segments[first]?;
+    let (mut start, mut stop) = (taken.vaddr.min(window.start), (taken.vaddr + taken.file_size).max(window.end));
+    for (i, slot) in segments.iter_mut().enumerate().filter(|(i, _)| *i != first) {
+        let Some(segment) = slot.filter(inside) else { continue };
+        let (from, to) = (segment.vaddr, segment.vaddr + segment.file_size);
+        *slot = if segment.execute || from >= window.start && to <= window.end {
+            // Code of another segment joins this one, with all that it has outside of the window.
+            start = if segment.execute { start.min(from) } else { start };
+            stop = if segment.execute { stop.max(to) } else { stop };
+            None
+        } else if i < first {
+            let size = window.start - from;
+            Some(Segment { file_size: size, memory_size: size, ..segment })
+        } else {
+            let gone = window.end - from;
+            Some(Segment {
+                vaddr: window.end,
+                offset: segment.offset + gone,
+                file_size: segment.file_size - gone,
+                memory_size: segment.memory_size - gone,
+                ..segment
+            })
+        };
+    }
+    let (offset, size) = (start.wrapping_sub(taken.delta()), stop - start);
+    segments[first] = Some(Segment { vaddr: start, offset, file_size: size, memory_size: size, ..taken });
+    Some(())
+}
+
+/// The file with its segments where their addresses say: all offsets are addresses less one multiple of 2 MB. What is not
+/// loaded comes after.
+fn moved(original: &[u8], elf: &Elf) -> Result<Vec<u8>, AlignError> {
+    let first = elf.segments[0];
+    if first.offset != 0 || !first.vaddr.is_multiple_of(SUPERPAGE) {
+        return Err(AlignError::Impossible("its first segment does not begin the file at a multiple of 2 MB"));
+    }
+    let [_, table] = headers_of(original)?;
+    if table.end as u64 > first.file_size {
+        return Err(AlignError::Impossible("its table of segments is not in its first segment"));
+    }
+    let place = |segment: &Segment| segment.vaddr - first.vaddr;
+    let end = elf.segments.iter().map(|segment| place(segment) + segment.file_size).max().unwrap_or(0);
+    if end > 2 * elf.size + GROWTH {
+        return Err(AlignError::Impossible("its segments are so far apart that the file would more than double"));
+    }
+    let mut bytes = vec![0; end as usize];
+    for segment in &elf.segments {
+        let (from, to, size) = (segment.offset as usize, place(segment) as usize, segment.file_size as usize);
+        bytes[to..to + size].copy_from_slice(&original[from..from + size]);
+    }
+    for header in program_headers(&mut bytes)? {
+        let (offset, size) = (header.p_offset.get(LE), header.p_filesz.get(LE));
+        let inside = |segment: &&Segment| {
+            offset >= segment.offset && offset - segment.offset <= segment.file_size.saturating_sub(size)
+        };
+        // Where segments share bytes of the file, the address says which is meant.
+        let meant = |segment: &&Segment| header.p_vaddr.get(LE).wrapping_sub(offset) == segment.delta();
+        match elf.segments.iter().filter(inside).find(meant) {
+            Some(segment) => header.p_offset = U64::new(LE, offset - segment.offset + place(segment)),
+            None if size == 0 || header.p_type.get(LE) == elf::PT_NULL => {}
+            None => return Err(AlignError::Impossible("a part that its loader needs is in no segment")),
+        }
+    }
+    sections(original, &mut bytes, elf, first.vaddr);
+    Ok(bytes)
+}
+
+/// Brings the sections along, for debuggers; a table that makes no sense is left out.
+fn sections(original: &[u8], bytes: &mut Vec<u8>, elf: &Elf, base: u64) {
+    let Ok((header, _)) = pod::from_bytes::<FileHeader64<LE>>(original) else { return };
+    let (start, count) = (header.e_shoff.get(LE) as usize, usize::from(header.e_shnum.get(LE)));
+    let table = original.get(start..).and_then(|rest| pod::slice_from_bytes::<SectionHeader64<LE>>(rest, count).ok());
+    let mut table = table.map_or(Vec::new(), |(table, _)| table.to_vec());
+    let limit = bytes.len() + original.len();
+    for section in &mut table {
+        let (offset, size) = (section.sh_offset.get(LE), section.sh_size.get(LE));
+        let address = section.sh_addr.get(LE);
+        if address >= base && elf.segments.iter().any(|segment| segment.pages().contains(&address)) {
+            section.sh_offset = U64::new(LE, address - base);
+        } else if section.sh_type.get(LE) != elf::SHT_NOBITS && size > 0 {
+            let content = offset.checked_add(size).and_then(|end| original.get(offset as usize..end as usize));
+            // Sections that overlap could make the file grow without end.
+            let Some(content) = content.filter(|content| bytes.len() + content.len() <= limit) else {
+                table.clear();
+                break;
+            };
+            let alignment = section.sh_addralign.get(LE).clamp(1, BASE).next_power_of_two();
+            bytes.resize(bytes.len().next_multiple_of(alignment as usize), 0);
+            section.sh_offset = U64::new(LE, bytes.len() as u64);
+            bytes.extend_from_slice(content);
+        }
+    }
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    let place = bytes.len() as u64;
+    bytes.extend_from_slice(pod::bytes_of_slice(&table));
+    if let Ok((header, _)) = pod::from_bytes_mut::<FileHeader64<LE>>(bytes) {
+        header.e_shoff = U64::new(LE, if table.is_empty() { 0 } else { place });
+        if table.is_empty() {
+            header.e_shnum = U16::new(LE, 0);
+            header.e_shstrndx = U16::new(LE, elf::SHN_UNDEF);
+        }
+    }
+}
+
+/// Whether each byte of the original's memory is the same in the copy's, under the same rights, but that data beside code
+/// may be executable.
+fn same_memory(original: (&[u8], &Elf), copy: (&[u8], &Elf)) -> bool {
+    original.1.segments.iter().all(|segment| {
+        let (mut address, end) = (segment.vaddr, segment.vaddr + segment.memory_size);
+        while address < end {
+            let holds = |other: &&Segment| other.vaddr <= address && address < other.vaddr + other.memory_size;
+            let Some(other) = copy.1.segments.iter().find(holds) else { return false };
+            if other.write != segment.write || segment.execute && !other.execute {
+                return false;
+            }
+            let (a, more) = content(original.0, segment, address);
+            let (b, also) = content(copy.0, other, address);
+            let length = more.min(also).min(end - address);
+            let (a, b) = (a.map(|bytes| &bytes[..length as usize]), b.map(|bytes| &bytes[..length as usize]));
+            let zero = |bytes: Option<&[u8]>| bytes.is_none_or(|bytes| bytes.iter().all(|&byte| byte == 0));
+            if a != b && !(zero(a) && zero(b)) {
+                return false;
+            }
+            address += length;
+        }
+        true
+    })
+}
+
+/// The bytes from the file at an address of a segment, or nothing for zeros; and for how many bytes that holds.
+fn content<'b>(bytes: &'b [u8], segment: &Segment, address: u64) -> (Option<&'b [u8]>, u64) {
+    let inside = address - segment.vaddr;
+    match inside < segment.file_size {
+        true => {
+            let from = segment.offset + inside;
+            let to = segment.offset + segment.file_size;
+            (Some(&bytes[from as usize..to as usize]), to - from)
+        }
+        false => (None, segment.memory_size - inside),
+    }
+}

@@ -1,0 +1,103 @@
+//! What this kernel can do, and what it is said to lack.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// An ability that can be denied for a test, by naming it in `REACH_LIVE_WITHOUT`: large-folios, frames, copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lack {
+    /// Superpages of files on disk.
+    LargeFolios,
+    /// Frames and folios shown to root.
+    Frames,
+}
+
+/// The variable that denies abilities, separated by commas.
+pub const WITHOUT: &str = "REACH_LIVE_WITHOUT";
+
+/// Whether an ability was denied.
+pub fn lacks(lack: Lack) -> bool {
+    let name = match lack {
+        Lack::LargeFolios => "large-folios",
+        Lack::Frames => "frames",
+    };
+    std::env::var(WITHOUT).is_ok_and(|all| all.split(',').any(|word| word == name))
+}
+
+/// Fails when an ability was denied.
+pub(crate) fn pretend(lack: Lack) -> io::Result<()> {
+    if lacks(lack) { Err(io::ErrorKind::Unsupported.into()) } else { Ok(()) }
+}
+
+/// The kernel's release, such as `6.18.0`.
+pub fn kernel() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease")
+        .map_or_else(|_| "of unknown release".into(), |text| text.trim().into())
+}
+
+/// The size of the kernel's superpages for files and anonymous memory, in bytes; none without them.
+pub fn superpage() -> Option<u64> {
+    std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size").ok()?.trim().parse().ok()
+}
+
+/// The type of a file's file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileSystem {
+    /// In memory: superpages are made in place.
+    Tmpfs,
+    /// Any other.
+    Other(&'static str),
+}
+
+impl FileSystem {
+    /// Asks for it.
+    ///
+    /// # Errors
+    /// Those of fstatfs.
+    pub fn of(file: &File) -> io::Result<FileSystem> {
+        // SAFETY: the structure is plain data that the kernel fills.
+        let kind = unsafe {
+            let mut stat: libc::statfs = std::mem::zeroed();
+            if libc::fstatfs(file.as_raw_fd(), &mut stat) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            stat.f_type as u32
+        };
+        Ok(match kind {
+            0x0102_1994 => FileSystem::Tmpfs,
+            0xef53 => FileSystem::Other("ext4"),
+            0x5846_5342 => FileSystem::Other("xfs"),
+            0x9123_683e => FileSystem::Other("btrfs"),
+            0x794c_7630 => FileSystem::Other("overlay"),
+            0xe0f5_e1e2 => FileSystem::Other("erofs"),
+            0x7371_7368 => FileSystem::Other("squashfs"),
+            0x6969 => FileSystem::Other("nfs"),
+            0x6573_5546 => FileSystem::Other("fuse"),
+            0xf2f5_2010 => FileSystem::Other("f2fs"),
+            0x2fc1_2fc1 => FileSystem::Other("zfs"),
+            _ => FileSystem::Other("this file system"),
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            FileSystem::Tmpfs => "tmpfs",
+            FileSystem::Other(name) => name,
+        }
+    }
+}
+
+/// Whether this process may do all that root may.
+pub fn is_root() -> bool {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Reads an extended attribute's presence.
+pub(crate) fn has_attribute(file: &File, name: &CStr) -> bool {
+    // SAFETY: with a length of 0, only the size is told.
+    unsafe { libc::fgetxattr(file.as_raw_fd(), name.as_ptr(), std::ptr::null_mut(), 0) > 0 }
+}

@@ -1,0 +1,151 @@
+//! A program or library on disk: the file, what its headers say, and its state in memory.
+
+use crate::cache::Held;
+use crate::elf::{Elf, Kind};
+use crate::error::{LiveError, Why};
+use crate::host::{self, FileSystem};
+use crate::layout::{self, Congruence, SUPERPAGE, Window};
+use crate::map::{Advice, FileMap};
+use crate::users::{self, Identity, Users};
+use procfs::process::{MemoryMap, Process};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// A program or library, open for reading.
+pub struct Image {
+    /// Where it is, with no symbolic links.
+    pub path: PathBuf,
+    /// The file itself.
+    pub file: File,
+    /// What its headers say.
+    pub elf: Elf,
+    /// Windows of 2 MB that hold code.
+    pub windows: Vec<Window>,
+    /// The type of its file system.
+    pub file_system: FileSystem,
+}
+
+impl Image {
+    /// Opens a file and reads its headers.
+    ///
+    /// # Errors
+    /// When it cannot be read, or holds no code for this machine.
+    pub fn open(path: &Path) -> Result<Image, LiveError> {
+        let path = &path.canonicalize().map_err(LiveError::io(path, "cannot be found"))?;
+        Image::of(path, path)
+    }
+
+    /// The file that a process has mapped, even if another has taken its place since or it lies in another's mount
+    /// namespace.
+    ///
+    /// # Errors
+    /// When it cannot be read: for all but root, when it has been replaced.
+    pub fn of_mapping(pid: i32, mapping: &MemoryMap, path: &Path) -> Result<Image, LiveError> {
+        let (start, end) = mapping.address;
+        let exact = PathBuf::from(format!("/proc/{pid}/map_files/{start:x}-{end:x}"));
+        Image::of(path, &exact).or_else(|error| if host::is_root() { Err(error) } else { Image::of(path, path) })
+    }
+
+    /// The image that is called `path`, opened by way of `link`.
+    fn of(path: &Path, link: &Path) -> Result<Image, LiveError> {
+        // A pipe must not be waited for, and a terminal must not become ours.
+        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+        let opened = OpenOptions::new().read(true).custom_flags(flags).open(link);
+        Image::from_file(path, opened.map_err(LiveError::io(path, "cannot be opened"))?)
+    }
+
+    /// The image in `file`, which is called `path`.
+    ///
+    /// # Errors
+    /// When it holds no code for this machine.
+    pub fn from_file(path: &Path, file: File) -> Result<Image, LiveError> {
+        let metadata = file.metadata().map_err(LiveError::io(path, "cannot be examined"))?;
+        if !metadata.is_file() {
+            return Err(LiveError::new(path, Why::NotAFile));
+        }
+        let elf = Elf::of(&file).map_err(|error| LiveError::new(path, error))?;
+        let file_system = FileSystem::of(&file).map_err(LiveError::io(path, "its file system cannot be examined"))?;
+        Ok(Image { path: path.into(), windows: layout::windows(&elf), file, elf, file_system })
+    }
+
+    /// Windows that can be superpages of the page cache.
+    pub fn promotable(&self) -> Vec<Window> {
+        layout::promotable(&self.elf)
+    }
+
+    /// Whether all of its code will lie so that superpages can be mapped.
+    pub fn congruence(&self) -> Congruence {
+        let each = self.elf.code().map(|segment| layout::congruence(&self.elf, segment));
+        let worse = |a: Congruence, b| match (a, b) {
+            (Congruence::Never, _) | (_, Congruence::Never) => Congruence::Never,
+            (Congruence::Always, Congruence::Always) => Congruence::Always,
+            _ => Congruence::WhereLoaded,
+        };
+        each.reduce(worse).unwrap_or(Congruence::Never)
+    }
+
+    /// What it is, in words.
+    pub fn kind(&self) -> &'static str {
+        match self.elf.kind {
+            Kind::Fixed if self.elf.is_static() => "static program at a fixed address",
+            Kind::Fixed => "program at a fixed address",
+            Kind::Pie if self.elf.is_static() => "static position-independent program",
+            Kind::Pie => "position-independent program",
+            Kind::Library => "shared library",
+        }
+    }
+
+    /// Whether the kernel tells this user what of the file is in memory.
+    pub fn cache_is_told(&self) -> bool {
+        // SAFETY: takes nothing and cannot fail.
+        let me = unsafe { libc::geteuid() };
+        host::is_root() || self.file.metadata().is_ok_and(|metadata| metadata.uid() == me)
+    }
+
+    /// What the page cache holds of the whole file.
+    ///
+    /// # Errors
+    /// When that cannot be seen.
+    pub fn held(&self) -> Result<Held, LiveError> {
+        Held::of(&self.file, 0..self.elf.size).map_err(LiveError::io(&self.path, "its page cache cannot be examined"))
+    }
+
+    /// Who has it mapped.
+    ///
+    /// # Errors
+    /// When that cannot be seen.
+    pub fn users(&self) -> Result<Users, LiveError> {
+        let users = Identity::of(&self.file).and_then(Users::of);
+        users.map_err(LiveError::io(&self.path, "its users cannot be found"))
+    }
+
+    /// Which of `windows` are mapped with a superpage in a fresh mapping, as they would be in the next process. What is
+    /// not in memory is not brought in.
+    ///
+    /// # Errors
+    /// When it cannot be mapped.
+    pub fn as_superpages(&self, windows: &[Window]) -> Result<Vec<bool>, LiveError> {
+        as_superpages(&self.file, windows).map_err(LiveError::io(&self.path, "its mapping cannot be verified"))
+    }
+}
+
+fn as_superpages(file: &File, windows: &[Window]) -> io::Result<Vec<bool>> {
+    let mut maps = Vec::new();
+    for window in windows {
+        let map = window.file_range().map(|range| FileMap::new(file, range)).transpose()?;
+        if let Some(map) = &map
+            && map.resident()?.iter().all(|&resident| resident)
+        {
+            map.advise(0..SUPERPAGE, Advice::Populate)?;
+        }
+        maps.push(map);
+    }
+    let own = Process::myself().and_then(|me| me.smaps()).map_err(io::Error::other)?;
+    let superpage = |map: &FileMap| {
+        let mapping = own.iter().find(|mapping| mapping.address.0 == map.address());
+        mapping.is_some_and(|mapping| users::superpages(mapping) == SUPERPAGE)
+    };
+    Ok(maps.iter().map(|map| map.as_ref().is_some_and(superpage)).collect())
+}

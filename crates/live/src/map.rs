@@ -1,0 +1,118 @@
+//! Mapping part of a file to look at its page cache, or to fill it.
+
+use crate::elf::BASE;
+use crate::layout::SUPERPAGE;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::ptr;
+
+/// What the kernel is told about a mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// No readahead: touching a page brings in no other.
+    Random,
+    /// Superpages, please: reading ahead is done with folios of 2 MB.
+    Huge,
+    /// Touch all pages now. A page that cannot be read is an error, not a signal.
+    Populate,
+    /// Make superpages of what is there, at once (Linux 6.1; of files, only on tmpfs).
+    Collapse,
+}
+
+/// Part of a file, mapped privately for reading. Its address is a multiple of 2 MB.
+pub struct FileMap {
+    base: *mut libc::c_void,
+    length: usize,
+    reserved: Range<usize>,
+}
+
+impl FileMap {
+    /// Maps `range` of `file`; its start is a multiple of the base page size.
+    ///
+    /// # Errors
+    /// Those of mmap.
+    pub fn new(file: &File, range: Range<u64>) -> io::Result<FileMap> {
+        let length = (range.end - range.start).next_multiple_of(BASE) as usize;
+        let reserve = length + SUPERPAGE as usize;
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+        let reserved = unsafe {
+            libc::mmap(ptr::null_mut(), reserve, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+        };
+        if reserved == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = reserved as usize;
+        let (flags, offset) = (libc::MAP_PRIVATE | libc::MAP_FIXED, range.start as libc::off_t);
+        let base = start.next_multiple_of(SUPERPAGE as usize) as *mut libc::c_void;
+        // SAFETY: within the address range that was just reserved, and that nobody else knows of.
+        let mapped = unsafe { libc::mmap(base, length, libc::PROT_READ, flags, file.as_raw_fd(), offset) };
+        // From here on the reservation goes away with the value.
+        let map = FileMap { base, length, reserved: start..start + reserve };
+        if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(map) }
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> u64 {
+        self.base as u64
+    }
+
+    /// Gives advice for some bytes of it.
+    ///
+    /// # Errors
+    /// Those of madvise: for `Populate`, that some page cannot be read; for `Collapse`, any reason for failing.
+    pub fn advise(&self, bytes: Range<u64>, advice: Advice) -> io::Result<()> {
+        assert!(bytes.end <= self.length as u64 && bytes.start <= bytes.end);
+        let advice = match advice {
+            Advice::Random => libc::MADV_RANDOM,
+            Advice::Huge => libc::MADV_HUGEPAGE,
+            Advice::Populate => libc::MADV_POPULATE_READ,
+            Advice::Collapse => libc::MADV_COLLAPSE,
+        };
+        let (start, length) = (self.base.wrapping_byte_add(bytes.start as usize), (bytes.end - bytes.start) as usize);
+        // SAFETY: the range lies in this mapping, of which no references exist; this advice changes no content.
+        match unsafe { libc::madvise(start, length, advice) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Which of its pages are in the page cache. The kernel tells this to those who could write the file, and answers
+    /// others that all are.
+    ///
+    /// # Errors
+    /// Those of mincore.
+    pub fn resident(&self) -> io::Result<Vec<bool>> {
+        let mut pages = vec![0u8; self.length / BASE as usize];
+        // SAFETY: the range lies in this mapping, and there is a byte for each of its pages.
+        match unsafe { libc::mincore(self.base, self.length, pages.as_mut_ptr()) } {
+            0 => Ok(pages.into_iter().map(|page| page & 1 != 0).collect()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl Drop for FileMap {
+    fn drop(&mut self) {
+        // SAFETY: all of it was made by `new`, and goes.
+        unsafe { libc::munmap(self.reserved.start as *mut libc::c_void, self.reserved.len()) };
+    }
+}
+
+/// Has the kernel find 2 MB of contiguous memory, and leaves them free: for anonymous superpages it compacts memory, for
+/// those of files it only takes what is there. Whether it has found some is seen later.
+pub fn make_room() {
+    let (length, rights) = (2 * SUPERPAGE as usize, libc::PROT_READ | libc::PROT_WRITE);
+    // SAFETY: new memory at an address of the kernel's choice, that goes at once.
+    unsafe {
+        let start = libc::mmap(ptr::null_mut(), length, rights, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+        if start == libc::MAP_FAILED {
+            return;
+        }
+        let aligned = (start as usize).next_multiple_of(SUPERPAGE as usize) as *mut libc::c_void;
+        libc::madvise(aligned, SUPERPAGE as usize, libc::MADV_HUGEPAGE);
+        libc::madvise(aligned, libc::sysconf(libc::_SC_PAGESIZE) as usize, libc::MADV_POPULATE_WRITE);
+        libc::munmap(start, length);
+    }
+}

@@ -1,0 +1,132 @@
+//! Putting a promoted copy in a file's place, for programs that are in use: what runs keeps the old file, what starts later
+//! gets the new one. At every moment the name stands for a whole file with the same bytes.
+
+use crate::error::{LiveError, Why};
+use crate::image::Image;
+use crate::layout::SUPERPAGE;
+use crate::lease::Lease;
+use crate::promote::{self, Outcome, Request};
+use rustix::fs::{AtFlags, Mode, OFlags, Timestamps, XattrFlags};
+use std::fs::{File, Metadata, Permissions};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+
+/// Replaces `image`'s file with a promoted copy of the same bytes, owner, mode, times and attributes.
+///
+/// # Errors
+/// When the file cannot be replaced, or the copy is no better; nothing has changed then.
+pub fn replace(image: &Image, request: Request) -> Result<Outcome, LiveError> {
+    promote::check(image)?;
+    let failed = |doing| LiveError::io(&image.path, doing);
+    let before = image.file.metadata().map_err(failed("cannot be examined"))?;
+    if before.nlink() > 1 {
+        let what = format!("has {} names (hard links), which a copy would separate", before.nlink());
+        return Err(LiveError::plain(&image.path, what));
+    }
+    // Whoever wants to write waits until the copy is in place or given up.
+    let lease = Lease::take(&image.file).map_err(failed("it cannot be kept from being written"))?;
+    let Some(lease) = lease else { return Err(LiveError::new(&image.path, Why::BeingWritten)) };
+    let folder = image.path.parent().unwrap_or(Path::new("/"));
+    let copy = unnamed(folder).map_err(failed("no copy can be made in its folder"))?;
+    copy_to(image, &copy).map_err(failed("cannot be copied"))?;
+    like(&image.file, &before, &copy).map_err(failed("its owner, mode and attributes cannot be kept"))?;
+    copy.sync_all().map_err(failed("the copy cannot be written to disk"))?;
+    // Opened anew for reading only, so that nobody writes it any more.
+    let link = format!("/proc/self/fd/{}", copy.as_raw_fd());
+    let reading = File::open(&link).map_err(failed("the copy cannot be opened"))?;
+    drop(copy);
+    if !same(&image.file, &reading).map_err(failed("the copy cannot be compared"))? {
+        return Err(LiveError::plain(&image.path, "has changed while it was copied; nothing was replaced"));
+    }
+    let copied = Image::from_file(&image.path, reading)?;
+    let outcome = promote::promote(&copied, request)?;
+    if outcome.promoted + outcome.already == 0 {
+        return Err(LiveError::plain(&image.path, "a copy is held in pages as small; nothing was replaced"));
+    }
+    let now = image.path.metadata().map_err(failed("cannot be examined"))?;
+    if !lease.holds() || identity(&now) != identity(&before) {
+        return Err(LiveError::plain(&image.path, "has changed while it was copied; nothing was replaced"));
+    }
+    put(&copied.file, folder, &image.path).map_err(failed("the copy cannot be put in its place"))?;
+    Ok(outcome)
+}
+
+/// What changes when a file is written or replaced.
+fn identity(metadata: &Metadata) -> (u64, u64, u64, i64, i64, i64, i64) {
+    let (m, c) = ((metadata.mtime(), metadata.mtime_nsec()), (metadata.ctime(), metadata.ctime_nsec()));
+    (metadata.dev(), metadata.ino(), metadata.len(), m.0, m.1, c.0, c.1)
+}
+
+/// A file without a name: it goes with the process, however that ends.
+fn unnamed(folder: &Path) -> io::Result<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR)?.into())
+}
+
+/// Copies in pieces so large that the page cache makes superpages of them.
+pub(crate) fn copy_to(image: &Image, mut copy: &File) -> io::Result<()> {
+    let mut piece = vec![0; 2 * SUPERPAGE as usize];
+    let mut offset = 0;
+    while offset < image.elf.size {
+        let length = piece.len().min((image.elf.size - offset) as usize);
+        image.file.read_exact_at(&mut piece[..length], offset)?;
+        copy.write_all(&piece[..length])?;
+        offset += length as u64;
+    }
+    Ok(())
+}
+
+/// Gives `copy` the owner, mode, extended attributes and times of `original`.
+pub(crate) fn like(original: &File, metadata: &Metadata, copy: &File) -> io::Result<()> {
+    std::os::unix::fs::fchown(copy, Some(metadata.uid()), Some(metadata.gid()))?;
+    copy.set_permissions(Permissions::from_mode(metadata.mode() & 0o7777))?;
+    let mut names = vec![0u8; 64 << 10];
+    let length = match rustix::fs::flistxattr(original, &mut names) {
+        Err(rustix::io::Errno::OPNOTSUPP) => 0,
+        other => other?,
+    };
+    for name in names[..length].split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
+        let mut value = vec![0u8; 64 << 10];
+        let length = rustix::fs::fgetxattr(original, name, &mut value)?;
+        rustix::fs::fsetxattr(copy, name, &value[..length], XattrFlags::empty())?;
+    }
+    let time = |seconds, nanoseconds| rustix::fs::Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
+    let times = Timestamps {
+        last_access: time(metadata.atime(), metadata.atime_nsec()),
+        last_modification: time(metadata.mtime(), metadata.mtime_nsec()),
+    };
+    Ok(rustix::fs::futimens(copy, &times)?)
+}
+
+/// Whether two files have the same bytes.
+pub(crate) fn same(a: &File, b: &File) -> io::Result<bool> {
+    let (mut left, mut right) = (vec![0; SUPERPAGE as usize], vec![0; SUPERPAGE as usize]);
+    let size = a.metadata()?.len();
+    if size != b.metadata()?.len() {
+        return Ok(false);
+    }
+    for offset in (0..size).step_by(left.len()) {
+        let length = left.len().min((size - offset) as usize);
+        a.read_exact_at(&mut left[..length], offset)?;
+        b.read_exact_at(&mut right[..length], offset)?;
+        if left[..length] != right[..length] {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Gives `copy` a name for a moment, and then the name `path`, in one step.
+fn put(copy: &File, folder: &Path, path: &Path) -> io::Result<()> {
+    let link = format!("/proc/self/fd/{}", copy.as_raw_fd());
+    let name = format!(".{}.reach-{}", path.file_name().unwrap_or_default().to_string_lossy(), std::process::id());
+    let name = folder.join(name);
+    rustix::fs::linkat(rustix::fs::CWD, link, rustix::fs::CWD, &name, AtFlags::SYMLINK_FOLLOW)?;
+    if let Err(error) = std::fs::rename(&name, path) {
+        let _ = std::fs::remove_file(&name);
+        return Err(error);
+    }
+    File::open(folder)?.sync_all()
+}

@@ -1,0 +1,21 @@
+/* Calls functions in MB megabytes of code at random: CALLS times, and prints a sum; then, if told so, waits for input. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+extern char code[];
+
+int main(int argc, char **argv)
+{
+    uint64_t calls = argc > 1 ? strtoull(argv[1], 0, 0) : 1000000, x = 88172645463325252ull, sum = 0;
+    for (uint64_t i = 0; i < calls; i++) {
+        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+        uint64_t page = (x >> 20) % (MB * 256);
+        sum = ((uint64_t (*)(uint64_t))(code + page * 4096 + 64 + page * 7 % 61 * 64))(sum);
+    }
+    printf("%llx\n", (unsigned long long)sum);
+    fflush(stdout);
+    if (argc > 2)
+        getchar();
+    return 0;
+}

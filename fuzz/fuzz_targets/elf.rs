@@ -1,0 +1,20 @@
+//! An ELF file, and what is made of it: its segments, its windows of 2 MB, an aligned copy.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use reach_live::elf::Elf;
+use reach_live::{align, layout};
+
+fuzz_target!(|data: &[u8]| {
+    let Ok(elf) = Elf::read(data) else { return };
+    layout::windows(&elf);
+    for segment in elf.code() {
+        layout::residual(segment, &layout::windows(&elf));
+    }
+    for pad in [false, true] {
+        if let Ok((copy, _)) = align::align(data, pad) {
+            let aligned = Elf::read(&copy[..]).expect("what is made can be read");
+            assert!(layout::promotable(&aligned).len() >= layout::promotable(&elf).len());
+        }
+    }
+});
