@@ -11,18 +11,18 @@ LONG_CASES ?= 20000
 run: setup build
 	$(REACH) compare -- gcc -O2 -c examples/lz.c -o target/lz.o
 
-## build: the reach command and the plugin that captures programs
+## build: the reach command, the plugin that captures programs, and the library that moves code
 build:
-	$(CARGO) build --release --locked -p reach-cli -p reach-plugin
+	$(CARGO) build --release --locked -p reach-cli -p reach-plugin -p reach-preload
 
 ## test: format, lints and all tests
 test: setup format-check lint
-	$(CARGO) build --profile test --locked -p reach-cli -p reach-plugin
+	$(CARGO) build --profile test --locked -p reach-cli -p reach-plugin -p reach-preload
 	$(CARGO) test --workspace --locked --no-fail-fast
 
 ## test-long: all tests, the slow ones too, with many more random cases
 test-long: setup doc fuzz-check
-	$(CARGO) build --profile test --locked -p reach-cli -p reach-plugin
+	$(CARGO) build --profile test --locked -p reach-cli -p reach-plugin -p reach-preload
 	PROPTEST_CASES=$(LONG_CASES) $(CARGO) test --workspace --locked --no-fail-fast -- --include-ignored
 
 ## bench: million references a second on named streams; rows go to target/bench.jsonl
