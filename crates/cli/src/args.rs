@@ -1,5 +1,6 @@
 //! The command line as one definition: from it come parsing, help, man pages and completions.
 
+use crate::live::args::{PagesArgs, TextVerb};
 use crate::{examples, values};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use reach_lab::machine;
@@ -38,6 +39,9 @@ pub enum Verb {
     Program(ProgramVerb),
     #[command(subcommand)]
     Paper(PaperVerb),
+    #[command(subcommand)]
+    Text(TextVerb),
+    Pages(PagesArgs),
     #[command(subcommand, hide = true)]
     Generate(GenerateVerb),
 }

@@ -6,6 +6,7 @@ mod examples;
 mod experiment;
 mod failure;
 mod generate;
+mod live;
 mod machine;
 mod output;
 mod paper;
@@ -49,6 +50,8 @@ fn start() -> ExitCode {
         Verb::System(verb) => system::system(verb),
         Verb::Program(verb) => synthetic::program(verb),
         Verb::Paper(verb) => paper::paper(verb, quiet),
+        Verb::Text(verb) => live::text(verb, quiet),
+        Verb::Pages(args) => live::pages(&args),
         Verb::Generate(verb) => generate::generate(verb),
     };
     match done {

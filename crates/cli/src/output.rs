@@ -58,15 +58,25 @@ fn jsonl(header: &Header, rows: &[Row]) -> String {
     let mut out = serde_json::to_string(header).expect("a header is JSON");
     out.push('\n');
     for row in rows {
-        out += &serde_json::to_string(row).expect("a row is JSON");
+        out += &json(row);
         out.push('\n');
     }
     out
 }
 
+/// A row of results as JSON.
+pub fn json(row: &impl Serialize) -> String {
+    serde_json::to_string(row).expect("a row is JSON")
+}
+
 /// Rows under their column names.
 pub fn csv(rows: &[impl Serialize]) -> String {
-    let mut out = csv::Writer::from_writer(Vec::new());
+    csv_after(rows, true)
+}
+
+/// Rows, under their column names if these begin the results.
+pub fn csv_after(rows: &[impl Serialize], begin: bool) -> String {
+    let mut out = csv::WriterBuilder::new().has_headers(begin).from_writer(Vec::new());
     for row in rows {
         out.serialize(row).expect("a row is flat");
     }

@@ -5,7 +5,7 @@ mod common;
 
 use common::{failure, folder, path, reach, stdout};
 
-const VERBS: [&[&str]; 20] = [
+const VERBS: [&[&str]; 28] = [
     &[],
     &["compare"],
     &["run"],
@@ -26,6 +26,14 @@ const VERBS: [&[&str]; 20] = [
     &["paper"],
     &["paper", "list"],
     &["paper", "run"],
+    &["text"],
+    &["text", "show"],
+    &["text", "promote"],
+    &["text", "align"],
+    &["text", "run"],
+    &["text", "keep"],
+    &["text", "bench"],
+    &["pages"],
 ];
 
 #[test]

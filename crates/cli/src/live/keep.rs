@@ -1,0 +1,38 @@
+//! `reach text keep`.
+
+use super::args::KeepArgs;
+use crate::failure::{Done, Failure};
+use crate::output;
+use reach_live::keep::{Bounds, Ending, Keeper};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Looks after files until it is told to stop.
+pub fn keep(args: &KeepArgs) -> Done {
+    let ending = Ending::hold().map_err(Failure::failed)?;
+    let bounds = Bounds { threshold: args.threshold, bytes_per_round: args.work };
+    let mut keeper = Keeper::new(bounds);
+    loop {
+        let mut files = args.files.clone();
+        if let Some(list) = &args.list {
+            files.extend(listed(list)?);
+        }
+        let mut written = Ok(());
+        keeper.round(&files, |line| {
+            if written.is_ok() {
+                written = output::print(&format!("{line}\n"));
+            }
+        });
+        written?;
+        if args.once || ending.wait(Duration::from_secs(args.every)) {
+            return Ok(0);
+        }
+    }
+}
+
+/// Paths of files, one a line; # begins a remark.
+fn listed(list: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let text = std::fs::read_to_string(list).map_err(|error| Failure::writing(list, error))?;
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    Ok(lines.filter(|line| !line.is_empty()).map(PathBuf::from).collect())
+}

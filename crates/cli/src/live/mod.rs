@@ -1,0 +1,34 @@
+//! `reach text` and `reach pages`: what is done on the Linux that this runs on.
+
+mod align;
+pub mod args;
+mod bench;
+mod examples;
+mod keep;
+mod pages;
+mod promote;
+mod run;
+mod show;
+
+use crate::failure::{Done, Failure};
+use args::TextVerb;
+pub use pages::pages;
+use reach_live::error::LiveError;
+
+/// `reach text`.
+pub fn text(verb: TextVerb, quiet: bool) -> Done {
+    match verb {
+        TextVerb::Show(args) => show::show(&args),
+        TextVerb::Promote(args) => promote::promote(&args),
+        TextVerb::Align(args) => align::align(&args),
+        TextVerb::Run(args) => run::run(&args, quiet),
+        TextVerb::Keep(args) => keep::keep(&args),
+        TextVerb::Bench(args) => bench::bench(&args, quiet),
+    }
+}
+
+impl From<LiveError> for Failure {
+    fn from(error: LiveError) -> Failure {
+        Failure::failed(error)
+    }
+}
