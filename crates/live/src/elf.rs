@@ -113,6 +113,8 @@ pub struct Elf {
     pub segments: Vec<Segment>,
     /// The dynamic loader; a program without one is static.
     pub interpreter: Option<PathBuf>,
+    /// It names libraries that its loader runs while it loads (`DT_AUDIT`).
+    pub audited: bool,
     /// Bytes in the file.
     pub size: u64,
 }
@@ -146,13 +148,15 @@ impl Elf {
         within("the table of segments", header.e_phoff.get(endian), 56 * count, size)?;
         let headers =
             header.program_headers(endian, data).map_err(|_| ElfError::Corrupt("no readable table of segments"))?;
-        let (mut segments, mut interpreter, mut pie) = (Vec::new(), None, false);
+        let (mut segments, mut interpreter, mut pie, mut audited) = (Vec::new(), None, false, false);
         for (index, header) in headers.iter().enumerate() {
             match header.p_type(endian) {
                 elf::PT_LOAD => segments.extend(segment(index, header, endian, size)?),
                 elf::PT_INTERP => interpreter = header.interpreter(endian, data).ok().flatten().map(path),
                 elf::PT_DYNAMIC => {
                     let entries = header.dynamic(endian, data).ok().flatten().unwrap_or_default();
+                    let audits = [elf::DT_AUDIT, elf::DT_DEPAUDIT];
+                    audited = entries.iter().any(|entry| audits.contains(&entry.tag(endian)));
                     let flags = entries.iter().find(|entry| entry.tag(endian) == elf::DT_FLAGS_1);
                     pie = flags.is_some_and(|entry| entry.val(endian) & elf::DF_1_PIE.0 != 0);
                 }
@@ -168,7 +172,7 @@ impl Elf {
             _ if pie => Kind::Pie,
             _ => Kind::Library,
         };
-        Ok(Elf { kind, segments, interpreter, size })
+        Ok(Elf { kind, segments, interpreter, audited, size })
     }
 
     /// A program, and one without a dynamic loader.

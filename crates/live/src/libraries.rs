@@ -13,11 +13,16 @@ use std::process::{Command, Stdio};
 /// When the loader is none of the system's, or fails: a library may be missing.
 pub fn of(image: &Image) -> Result<Vec<PathBuf>, LiveError> {
     let Some(loader) = &image.elf.interpreter else { return Ok(Vec::new()) };
-    list(loader, &image.path)
+    list(loader, image)
 }
 
-/// What `loader` would load for `path`.
-pub(crate) fn list(loader: &Path, path: &Path) -> Result<Vec<PathBuf>, LiveError> {
+/// What `loader` would load for an image.
+pub(crate) fn list(loader: &Path, image: &Image) -> Result<Vec<PathBuf>, LiveError> {
+    let path = &image.path;
+    if image.elf.audited {
+        let what = "names auditing libraries (DT_AUDIT), which its dynamic loader would run; it is not asked";
+        return Err(LiveError::plain(path, what));
+    }
     if !trusted(loader) {
         let what = format!("its dynamic loader {} is none of the system's, and is not asked", loader.display());
         return Err(LiveError::plain(path, what));

@@ -7,9 +7,10 @@ use crate::layout::SUPERPAGE;
 use crate::lease::Lease;
 use crate::promote::{self, Outcome, Request};
 use rustix::fs::{AtFlags, Mode, OFlags, Timestamps, XattrFlags};
+use std::ffi::OsString;
 use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
@@ -28,8 +29,8 @@ pub fn replace(image: &Image, request: Request) -> Result<Outcome, LiveError> {
     // Whoever wants to write waits until the copy is in place or given up.
     let lease = Lease::take(&image.file).map_err(failed("it cannot be kept from being written"))?;
     let Some(lease) = lease else { return Err(LiveError::new(&image.path, Why::BeingWritten)) };
-    let folder = image.path.parent().unwrap_or(Path::new("/"));
-    let copy = unnamed(folder).map_err(failed("no copy can be made in its folder"))?;
+    let folder = Folder::of(&image.path).map_err(failed("its folder cannot be opened"))?;
+    let copy = folder.unnamed().map_err(failed("no copy can be made in its folder"))?;
     copy_to(image, &copy).map_err(failed("cannot be copied"))?;
     like(&image.file, &before, &copy).map_err(failed("its owner, mode and attributes cannot be kept"))?;
     copy.sync_all().map_err(failed("the copy cannot be written to disk"))?;
@@ -45,11 +46,12 @@ pub fn replace(image: &Image, request: Request) -> Result<Outcome, LiveError> {
     if outcome.promoted + outcome.already == 0 {
         return Err(LiveError::plain(&image.path, "a copy is held in pages as small; nothing was replaced"));
     }
-    let now = image.path.metadata().map_err(failed("cannot be examined"))?;
-    if !lease.holds() || identity(&now) != identity(&before) {
+    let now = image.file.metadata().map_err(failed("cannot be examined"))?;
+    let named = folder.holds(&now).map_err(failed("cannot be examined"))?;
+    if !lease.holds() || !named || identity(&now) != identity(&before) {
         return Err(LiveError::plain(&image.path, "has changed while it was copied; nothing was replaced"));
     }
-    put(&copied.file, folder, &image.path).map_err(failed("the copy cannot be put in its place"))?;
+    folder.put(&copied.file).map_err(failed("the copy cannot be put in its place"))?;
     Ok(outcome)
 }
 
@@ -59,10 +61,42 @@ fn identity(metadata: &Metadata) -> (u64, u64, u64, i64, i64, i64, i64) {
     (metadata.dev(), metadata.ino(), metadata.len(), m.0, m.1, c.0, c.1)
 }
 
-/// A file without a name: it goes with the process, however that ends.
-fn unnamed(folder: &Path) -> io::Result<File> {
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR)?.into())
+/// The folder of a file, held open so that it stays the same one, and the file's name in it.
+struct Folder {
+    folder: OwnedFd,
+    name: OsString,
+}
+
+impl Folder {
+    fn of(path: &Path) -> io::Result<Folder> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(path.parent().unwrap_or(Path::new("/")), flags, Mode::empty())?;
+        Ok(Folder { folder, name: path.file_name().unwrap_or_default().to_owned() })
+    }
+
+    /// A file without a name: it goes with the process, however that ends.
+    fn unnamed(&self) -> io::Result<File> {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(&self.folder, ".", flags, Mode::RUSR | Mode::WUSR)?.into())
+    }
+
+    /// Whether the name is still that of the file with `metadata`.
+    fn holds(&self, metadata: &Metadata) -> io::Result<bool> {
+        let named = rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok((named.st_dev, named.st_ino) == (metadata.dev(), metadata.ino()))
+    }
+
+    /// Gives `copy` a name for a moment, and then the file's name, in one step.
+    fn put(&self, copy: &File) -> io::Result<()> {
+        let link = format!("/proc/self/fd/{}", copy.as_raw_fd());
+        let name = format!(".{}.reach-{}", self.name.to_string_lossy(), std::process::id());
+        rustix::fs::linkat(rustix::fs::CWD, link, &self.folder, &name, AtFlags::SYMLINK_FOLLOW)?;
+        if let Err(error) = rustix::fs::renameat(&self.folder, &name, &self.folder, &self.name) {
+            let _ = rustix::fs::unlinkat(&self.folder, &name, AtFlags::empty());
+            return Err(error.into());
+        }
+        Ok(rustix::fs::fsync(&self.folder)?)
+    }
 }
 
 /// Copies in pieces so large that the page cache makes superpages of them.
@@ -116,17 +150,4 @@ pub(crate) fn same(a: &File, b: &File) -> io::Result<bool> {
         }
     }
     Ok(true)
-}
-
-/// Gives `copy` a name for a moment, and then the name `path`, in one step.
-fn put(copy: &File, folder: &Path, path: &Path) -> io::Result<()> {
-    let link = format!("/proc/self/fd/{}", copy.as_raw_fd());
-    let name = format!(".{}.reach-{}", path.file_name().unwrap_or_default().to_string_lossy(), std::process::id());
-    let name = folder.join(name);
-    rustix::fs::linkat(rustix::fs::CWD, link, rustix::fs::CWD, &name, AtFlags::SYMLINK_FOLLOW)?;
-    if let Err(error) = std::fs::rename(&name, path) {
-        let _ = std::fs::remove_file(&name);
-        return Err(error);
-    }
-    File::open(folder)?.sync_all()
 }

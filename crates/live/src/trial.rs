@@ -48,12 +48,15 @@ pub fn same(original: &Image, copy: &Path) -> Result<(), LiveError> {
         None => None,
     };
     if let Some(loader) = loader {
-        let others = |path: &Path| {
-            let listed = libraries::list(&loader, path)?;
-            Ok::<_, LiveError>(listed.into_iter().filter(|library| library != path).collect::<Vec<_>>())
+        let others = |image: &Image| {
+            let listed = libraries::list(&loader, image)?;
+            Ok::<_, LiveError>(listed.into_iter().filter(|library| *library != image.path).collect::<Vec<_>>())
         };
-        if others(&original.path)? != others(&image.path)? {
-            return Err(LiveError::plain(copy, "loads other libraries than the original"));
+        let expected = others(original)?;
+        if others(&image).ok() != Some(expected) {
+            let what =
+                "does not find the original's libraries; if these are found relative to it, write the copy beside it";
+            return Err(LiveError::plain(copy, what));
         }
     }
     if original.elf.kind == Kind::Library {

@@ -265,3 +265,21 @@ fn users_are_those_who_have_the_file_mapped() {
     assert_eq!(users.phrase(), format!("mapped ({})", process.pid()));
     assert_eq!(Users::default().phrase(), "a process that cannot be seen from here");
 }
+
+#[test]
+fn programs_whose_loading_would_run_code_are_not_given_to_their_loader() {
+    let folder = folder();
+    let path = folder.path().join("audited");
+    let source = folder.path().join("empty.c");
+    fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let built =
+        std::process::Command::new("cc").arg("-Wl,--audit=/tmp/audit.so").arg("-o").args([&path, &source]).status();
+    if !built.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no C compiler that knows --audit");
+        return;
+    }
+    let image = Image::open(&path).unwrap();
+    assert!(image.elf.audited);
+    let refused = reach_live::libraries::of(&image).unwrap_err().to_string();
+    assert!(refused.contains("DT_AUDIT"), "{refused}");
+}

@@ -3,8 +3,15 @@
 /// `reach text`.
 pub const TEXT: &str = "\
 Examples:
-  reach text show /usr/bin/node
-  reach text promote /usr/bin/node";
+  What superpages the code of a program could have, and has:
+      reach text show /usr/bin/node
+  Promote it, for all processes from now on, and undo that:
+      reach text promote /usr/bin/node
+      reach text promote --restore /usr/bin/node
+  Does it help this program, here?
+      reach text bench -- node app.js
+  One process only, and no file touched:
+      reach text run -- node app.js";
 
 /// `reach text show`.
 pub const SHOW: &str = "\
