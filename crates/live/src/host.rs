@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// An ability that can be denied for a test, by naming it in `REACH_LIVE_WITHOUT`: large-folios, frames, copies.
+/// An ability that can be denied for a test, by naming it in `REACH_LIVE_WITHOUT`: large-folios, frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lack {
     /// Superpages of files on disk.
@@ -90,13 +90,18 @@ impl FileSystem {
     }
 }
 
-/// Whether this process may do all that root may.
-pub fn is_root() -> bool {
-    // SAFETY: takes nothing and cannot fail.
-    unsafe { libc::geteuid() == 0 }
+/// The user and the group that this process acts for.
+pub fn user() -> (u32, u32) {
+    // SAFETY: these take nothing and cannot fail.
+    unsafe { (libc::geteuid(), libc::getegid()) }
 }
 
-/// Reads an extended attribute's presence.
+/// Whether this process may do all that root may.
+pub fn is_root() -> bool {
+    user().0 == 0
+}
+
+/// Whether a file has an extended attribute.
 pub(crate) fn has_attribute(file: &File, name: &CStr) -> bool {
     // SAFETY: with a length of 0, only the size is told.
     unsafe { libc::fgetxattr(file.as_raw_fd(), name.as_ptr(), std::ptr::null_mut(), 0) > 0 }

@@ -99,9 +99,7 @@ impl Image {
 
     /// Whether the kernel tells this user what of the file is in memory.
     pub fn cache_is_told(&self) -> bool {
-        // SAFETY: takes nothing and cannot fail.
-        let me = unsafe { libc::geteuid() };
-        host::is_root() || self.file.metadata().is_ok_and(|metadata| metadata.uid() == me)
+        host::is_root() || self.file.metadata().is_ok_and(|metadata| metadata.uid() == host::user().0)
     }
 
     /// What the page cache holds of the whole file.

@@ -1,5 +1,6 @@
 //! Running a program once, with other files in the place of its own, and seeing how its code is mapped when it ends.
 
+use crate::host;
 use crate::users::{self, Identity};
 use std::ffi::{CString, OsString};
 use std::io;
@@ -142,8 +143,7 @@ struct IdMaps {
 
 impl IdMaps {
     fn new() -> IdMaps {
-        // SAFETY: these take nothing and cannot fail.
-        let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+        let (user, group) = host::user();
         IdMaps { root: user == 0, user: format!("{user} {user} 1"), group: format!("{group} {group} 1") }
     }
 

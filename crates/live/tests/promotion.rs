@@ -283,3 +283,24 @@ fn programs_whose_loading_would_run_code_are_not_given_to_their_loader() {
     let refused = reach_live::libraries::of(&image).unwrap_err().to_string();
     assert!(refused.contains("DT_AUDIT"), "{refused}");
 }
+
+#[test]
+fn padded_code_is_superpages_to_its_last_byte() {
+    let folder = folder();
+    if !can_promote(folder.path()) {
+        return;
+    }
+    let Some(path) = program(folder.path(), "code", 40, Linked::Aligned) else { return };
+    let (copy, changes) = align::align(&fs::read(&path).unwrap(), true).unwrap();
+    assert!(changes.padded > 0);
+    let padded = folder.path().join("padded");
+    fs::write(&padded, copy).unwrap();
+    fs::set_permissions(&padded, fs::Permissions::from_mode(0o755)).unwrap();
+    promote_all(&Image::open(&padded).unwrap());
+    let process = Waiting::start(&padded, CALLS);
+    let code = users::code_of(process.pid()).unwrap().into_iter().find(|file| file.path == padded).unwrap();
+    // The last region holds a few bytes of code, which a program runs only when it ends.
+    let touched = code.user.code - SUPERPAGE;
+    assert!(code.user.code > 40 << 20 && code.user.superpages >= touched, "{:?}", code.user);
+    assert_eq!(state(&padded).superpages as u64 * SUPERPAGE, code.user.code, "all of it would be mapped so");
+}
