@@ -149,6 +149,9 @@ pub struct Core {
     pub walk_access: u32,
     /// Cycles that a remote processor's or this processor's TLB invalidation of one page takes (INVLPG class).
     pub invalidate: u32,
+    /// Address spaces that TLBs and walk caches tell apart, at least 1. When one more is switched to, they are emptied;
+    /// with 1, at every switch. More than 8192 count as so many.
+    pub contexts: u32,
 }
 
 /// A whole machine.

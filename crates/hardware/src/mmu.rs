@@ -54,6 +54,8 @@ pub struct Mmu {
     pub(crate) telling: Option<Box<Telling>>,
     contexts: Vec<Option<Context>>,
     used_contexts: u64,
+    /// How many there are.
+    all_contexts: u64,
     /// Something was invalidated, or the address space has changed, since the last run.
     pub(crate) shot: bool,
     /// Since then, not both sides have left the pages they were on: runs may not be skipped.
@@ -106,6 +108,7 @@ impl Mmu {
             telling: None,
             contexts: vec![Some(Context::new(0))],
             used_contexts: 1,
+            all_contexts: u64::from(machine.core.contexts).clamp(1, CONTEXTS),
             shot: false,
             unfolded: false,
             memo: NOWHERE,
@@ -124,8 +127,8 @@ impl Mmu {
             self.contexts.resize(index + 1, None);
         }
         if self.contexts[index].is_none() {
-            if self.used_contexts == CONTEXTS {
-                for n in 0..CONTEXTS {
+            if self.used_contexts == self.all_contexts {
+                for n in 0..self.all_contexts {
                     self.forget(Context::new(n), Vpn(0), u64::MAX);
                 }
                 self.contexts.fill(None);

@@ -108,7 +108,7 @@ fn caches() -> Caches {
             cache("ll", 2, true, true, 8 << 20, 16),
         ],
         memory: 100,
-        core: Core { millicycles_per_instruction: 1000, hertz: 1, walk_access: 1, invalidate: 1 },
+        core: Core { millicycles_per_instruction: 1000, hertz: 1, walk_access: 1, invalidate: 1, contexts: 1 },
     };
     Caches::new(&machine, 0)
 }

@@ -11,7 +11,7 @@ use reach_hardware::config::{self, Walker};
 use reach_hardware::{Access, Counters};
 use std::collections::BTreeSet;
 
-/// So many address spaces can be told apart; one more, and everything is flushed.
+/// So many address spaces can be told apart at most; one more, and everything is flushed.
 const CONTEXTS: usize = 1 << 13;
 /// Where handlers keep their data: 128 bytes for each process, loads from the first half on, stores from the second.
 const KERNEL_DATA: u64 = 1 << 45;
@@ -56,7 +56,7 @@ impl Machine {
 
     /// Goes over to another address space.
     pub fn switch(&mut self, asid: Asid) {
-        if !self.known.contains(&asid) && self.known.len() == CONTEXTS {
+        if !self.known.contains(&asid) && self.known.len() == CONTEXTS.min(self.config.core.contexts as usize) {
             for old in std::mem::take(&mut self.known) {
                 self.forget(old, Vpn(0), u64::MAX);
             }

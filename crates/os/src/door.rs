@@ -48,6 +48,7 @@ impl Vm {
         for entry in &entries {
             self.clear_entry(asid, entry, label);
             self.frames.drop_map(asid, entry.vpn, entry.pte);
+            self.tear(asid, entry.vpn, entry.pte.shift().base_pages(self.base()), label);
         }
         self.forget_swapped(asid, vpn, pages);
         self.account(label);
@@ -124,6 +125,7 @@ impl Vm {
         self.let_go(1);
         self.step(Operation::Demote, entry.pte.shift(), entries);
         self.tally(asid, |c| c.demotions += 1);
+        self.tear(asid, entry.vpn, pages, label);
         self.shoot(asid, entry.vpn, pages, label);
         Ok(())
     }
@@ -166,8 +168,10 @@ impl Vm {
         for entry in entries {
             self.hold(entry.pte.pfn(), entry.pte.shift().base_pages(base));
         }
+        // The new frames have no translation yet.
+        self.hold(pte.pfn(), pages);
         let written = self.write_entry(asid, vpn, pte, label);
-        self.let_go(entries.len());
+        self.let_go(entries.len() + 1);
         written?;
         self.frames.add_map(asid, vpn, pte);
         self.forget_swapped(asid, vpn, pages);

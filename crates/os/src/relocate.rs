@@ -1,7 +1,7 @@
 //! Making pages that lie apart one page: by copying them to a block of memory, or by remapping them in shadow space
 //! (Fang et al. 1999, section 3).
 
-use crate::shadow::Shadow;
+use crate::shadow::{Shadow, is_shadow};
 use crate::{FrameKind, ObjectId, OutOfMemory, Vm, soft};
 use reach_core::{Asid, Command, Kind, Label, MappedEntry, PageShift, Pfn, Preload, Pte, Vpn};
 
@@ -62,6 +62,21 @@ impl Vm {
         });
         self.ledger.charge(Label::Remap, cycles.sum());
         commands
+    }
+
+    /// The page at `pfn`, a frame of memory, is about to be read by a device: lines of it that are cached under shadow
+    /// addresses are written back.
+    pub(crate) fn flush_shadow(&mut self, pfn: Pfn) {
+        if self.frames.shadow.is_none() {
+            return;
+        }
+        for (asid, vpn) in self.frames.translations(pfn) {
+            let Some(page) = self.at(asid).table.page(vpn) else { continue };
+            let named = page.pte.pfn() + (vpn - page.vpn);
+            if let Some(shadow) = self.frames.shadow.as_mut().filter(|_| is_shadow(named)) {
+                shadow.flush(named);
+            }
+        }
     }
 
     /// The operating system enters the translation of `vpn` into the TLB by itself.
@@ -140,7 +155,13 @@ impl Vm {
             return Ok(Err(Unbuilt::NoBlock));
         };
         self.own(asid, vpn, shift.base_pages(base));
-        self.migrate(asid, vpn, rights.with_pfn(block), Label::Copy)?;
+        // What was written through translations that are gone is dirty in its new place, too.
+        let dirty = |entry: &MappedEntry| {
+            (0..entry.pte.shift().base_pages(base)).any(|at| self.frames.get(entry.pte.pfn() + at).dirty)
+        };
+        let dirty = entries.iter().any(dirty);
+        let pte = Pte(rights.with_pfn(block).0 | if dirty { Pte::DIRTY } else { 0 });
+        self.migrate(asid, vpn, pte, Label::Copy)?;
         // Pages of files go along with their objects.
         for entry in entries {
             for at in 0..entry.pte.shift().base_pages(base) {
@@ -169,7 +190,7 @@ impl Vm {
         });
         let Some(shadow) = self.frames.shadow.as_mut() else { return Ok(Err(Unbuilt::NoBlock)) };
         let block = shadow.place(asid, vpn);
-        let real = |shadow: &Shadow, now: Pfn| if crate::shadow::is_shadow(now) { shadow.real(now) } else { now };
+        let real = |shadow: &Shadow, now: Pfn| if is_shadow(now) { shadow.real(now) } else { now };
         if pages.clone().any(|(at, now)| shadow.taken(block + at, real(shadow, now))) {
             self.tally(asid, |c| c.superpage_fallbacks += 1);
             return Ok(Err(Unbuilt::NoBlock));

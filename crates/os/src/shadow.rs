@@ -148,7 +148,8 @@ impl Shadow {
         }
     }
 
-    fn flush(&mut self, at: Pfn) {
+    /// The lines of the frame that are cached under this address are written back.
+    pub fn flush(&mut self, at: Pfn) {
         self.commands.push(Command::Flush { at: at.addr(self.base), bytes: self.base.bytes() });
     }
 

@@ -56,6 +56,8 @@ pub struct Vm {
     /// Translations that it enters into the TLB by itself, afterwards. The run loop drains it.
     pub preloads: Vec<Preload>,
     pub(crate) remap_costs: RemapCosts,
+    /// Where a policy is to hear of it: pages that were taken apart or unmapped.
+    pub(crate) torn: Option<Vec<crate::Torn>>,
     /// Cycles for each KB that promotions copy, in place of what it would take (Romer et al.'s model).
     pub(crate) flat_copies: Option<u64>,
     /// Memory that the operating system read and wrote. The run loop drains it through the caches. Stays empty unless
@@ -90,6 +92,7 @@ impl Vm {
             shootdowns: Vec::new(),
             preloads: Vec::new(),
             remap_costs: RemapCosts { flush: 0, entry: 0 },
+            torn: None,
             flat_copies: None,
             traffic: Vec::new(),
         })

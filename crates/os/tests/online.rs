@@ -5,31 +5,46 @@ use reach_core::{Asid, Kind, PageShift, PhysAddr, TlbEvent, Vpn};
 use reach_oracle::promotion::{Extent, NaiveOnline, cheapest};
 use reach_os::online::{Candidate, Online, Policy};
 
-const ASID: Asid = Asid(7);
-
-/// A TLB of LRU entries and a policy above it, without memory.
+/// A TLB of LRU entries and a policy above it, without memory, for several programs.
 struct World {
     online: Online,
     entries: usize,
+    /// Who runs.
+    asid: Asid,
     /// The least recently used first.
-    tlb: Vec<Extent>,
-    built: Vec<Extent>,
+    tlb: Vec<(Asid, Extent)>,
+    built: Vec<(Asid, Extent)>,
     misses: u64,
 }
+
+/// So many programs at most.
+const PROGRAMS: u32 = 3;
 
 impl World {
     fn new(policy: Policy, top: u32, entries: usize) -> World {
         let sizes: Vec<PageShift> = (0..=top).map(|order| PageShift(12 + order as u8)).collect();
         let mut online = Online::new(policy, &sizes);
-        for tree in 0..64 {
-            online.candidates().add(ASID, Vpn(tree << top), PhysAddr(tree << 20));
+        for (asid, tree) in (0..PROGRAMS).flat_map(|asid| (0..64).map(move |tree| (asid, tree))) {
+            online.candidates().add(Asid(asid), Vpn(tree << top), PhysAddr(tree << 20));
         }
-        World { online, entries, tlb: Vec::new(), built: Vec::new(), misses: 0 }
+        World { online, entries, asid: Asid(0), tlb: Vec::new(), built: Vec::new(), misses: 0 }
     }
 
     fn page(&self, page: u64) -> Extent {
-        let holds = |&&(first, order): &&Extent| page >> order << order == first;
-        *self.built.iter().filter(holds).max_by_key(|extent| extent.1).unwrap_or(&(page, 0))
+        let built = self.built.iter().filter(|(asid, _)| *asid == self.asid).map(|(_, extent)| *extent);
+        built
+            .filter(|&(first, order)| page >> order << order == first)
+            .max_by_key(|extent| extent.1)
+            .unwrap_or((page, 0))
+    }
+
+    /// Entries of the program that runs.
+    fn own(&self) -> Vec<Extent> {
+        self.tlb.iter().filter(|(asid, _)| *asid == self.asid).map(|(_, extent)| *extent).collect()
+    }
+
+    fn candidate(&self, (first, order): Extent) -> Candidate {
+        Candidate { asid: self.asid, level: order as usize, vpn: Vpn(first) }
     }
 
     fn tell(&mut self, event: TlbEvent) -> Vec<Extent> {
@@ -39,39 +54,44 @@ impl World {
     }
 
     fn leave(&mut self, at: usize, replaced: bool) {
-        let (first, order) = self.tlb.remove(at);
-        self.tell(TlbEvent::Left { asid: ASID, vpn: Vpn(first), shift: PageShift(12 + order as u8), replaced });
+        let (asid, (first, order)) = self.tlb.remove(at);
+        self.tell(TlbEvent::Left { asid, vpn: Vpn(first), shift: PageShift(12 + order as u8), replaced });
+    }
+
+    fn flush(&mut self) {
+        while !self.tlb.is_empty() {
+            self.leave(0, false);
+        }
     }
 
     fn enter(&mut self, entry: Extent) {
         if self.tlb.len() == self.entries {
             self.leave(0, true);
         }
-        self.tlb.push(entry);
+        self.tlb.push((self.asid, entry));
         let shift = PageShift(12 + entry.1 as u8);
-        self.tell(TlbEvent::Entered { asid: ASID, vpn: Vpn(entry.0), shift });
+        self.tell(TlbEvent::Entered { asid: self.asid, vpn: Vpn(entry.0), shift });
     }
 
     /// One reference. Returns what is due after its miss, if it misses.
     fn touch(&mut self, page: u64) -> Option<Vec<Extent>> {
         let entry = self.page(page);
-        if let Some(at) = self.tlb.iter().position(|&held| held == entry) {
-            self.tlb.remove(at);
-            self.tlb.push(entry);
+        if let Some(at) = self.tlb.iter().position(|&held| held == (self.asid, entry)) {
+            self.tlb[at..].rotate_left(1);
             return None;
         }
         self.misses += 1;
         let shift = PageShift(12 + entry.1 as u8);
-        let due = self.tell(TlbEvent::Missed { asid: ASID, vpn: Vpn(page), kind: Kind::Load, shift });
+        let due = self.tell(TlbEvent::Missed { asid: self.asid, vpn: Vpn(page), kind: Kind::Load, shift });
         self.enter(entry);
         Some(due)
     }
 
     fn build(&mut self, extent: Extent) {
-        let (vpn, level) = (Vpn(extent.0), extent.1 as usize);
-        self.online.promoted(Candidate { asid: ASID, level, vpn });
-        self.built.push(extent);
-        let within = |held: &Extent| held.0 >> extent.1 << extent.1 == extent.0;
+        self.online.promoted(self.candidate(extent));
+        self.built.push((self.asid, extent));
+        let own = self.asid;
+        let within = |&(asid, held): &(Asid, Extent)| asid == own && held.0 >> extent.1 << extent.1 == extent.0;
         while let Some(at) = self.tlb.iter().position(within) {
             self.leave(at, false);
         }
@@ -82,30 +102,42 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
+    /// With several programs in turn, whose entries stay in the TLB when another runs or go, and with superpages that are
+    /// taken apart.
     #[test]
     fn counting_entries_is_as_good_as_looking_at_them(
         pages in prop::collection::vec(0u64..96, 1..400),
         (threshold, entries, top) in (1u32..6, 1usize..9, 1u32..6),
-        flushes in prop::collection::btree_set(0usize..400, 0..6),
+        turns in prop::collection::btree_map(0usize..400, 0..PROGRAMS, 0..12),
+        demotions in prop::collection::btree_set(0usize..400, 0..6),
+        tagged: bool,
     ) {
         let mut world = World::new(Policy::ApproxOnline { threshold }, top, entries);
-        let mut twin = NaiveOnline::new(top);
+        let mut twins: Vec<NaiveOnline> = (0..PROGRAMS).map(|_| NaiveOnline::new(top)).collect();
         for (n, &page) in pages.iter().enumerate() {
-            if flushes.contains(&n) {
-                while !world.tlb.is_empty() {
-                    world.leave(0, false);
+            if let Some(&program) = turns.get(&n).filter(|&&program| Asid(program) != world.asid) {
+                world.asid = Asid(program);
+                if !tagged {
+                    world.flush();
                 }
             }
-            let (order, tlb) = (world.page(page).1, world.tlb.clone());
+            let (asid, entry) = (world.asid, world.page(page));
+            if demotions.contains(&n) && entry.1 > 0 {
+                world.built.retain(|&built| built != (asid, entry));
+                if let Some(at) = world.tlb.iter().position(|&held| held == (asid, entry)) {
+                    world.leave(at, false);
+                }
+                world.online.torn(asid, Vpn(entry.0), 1 << entry.1);
+            }
+            let (order, tlb, twin) = (world.page(page).1, world.own(), &mut twins[asid.0 as usize]);
             let Some(due) = world.touch(page) else { continue };
             prop_assert_eq!(&due, &twin.missed(page, order, &tlb, threshold.into()), "reference {} to {}", n, page);
             if let Some(&extent) = due.first() {
                 world.build(extent);
                 twin.promoted(extent);
             }
-            for (&(first, order), &charge) in &twin.prefetch {
-                let candidate = Candidate { asid: ASID, level: order as usize, vpn: Vpn(first) };
-                prop_assert_eq!(u64::from(world.online.charges(candidate).0), charge, "({:#x}, {})", first, order);
+            for (&extent, &charge) in &twin.prefetch {
+                prop_assert_eq!(u64::from(world.online.charges(world.candidate(extent)).0), charge, "{:?}", extent);
             }
         }
     }
@@ -120,12 +152,10 @@ proptest! {
         for (page, what) in steps {
             if what == 0 {
                 // Unmapped, with the large page that it was in.
-                world.online.unmapped(ASID, Vpn(page), 3);
+                world.online.torn(world.asid, Vpn(page), 3);
                 twin.unmapped(page, 3);
-                world.built.retain(|&(first, order)| first + (1 << order) <= page || first >= page + 3);
-                while !world.tlb.is_empty() {
-                    world.leave(0, false);
-                }
+                world.built.retain(|&(_, (first, order))| first + (1 << order) <= page || first >= page + 3);
+                world.flush();
                 continue;
             }
             let order = world.page(page).1;

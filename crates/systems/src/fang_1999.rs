@@ -11,6 +11,7 @@
 //! | 3.1 copying; 3.2 remapping to shadow addresses | `relocate.rs`, `shadow.rs` of `reach-os` |
 //! | 3.2 the memory controller | `controller.rs` of `reach-hardware` |
 //! | 5.3 promotion by hints at allocation (Swanson et al.) | `Fang::hint` |
+//! | 6 further work: several programs; superpages torn down to support demand paging | `online.rs`, `paging/` of `reach-os` |
 //!
 //! Readings, where the paper is silent. asap builds each level that becomes complete (`build=level`; only the largest
 //! with `build=largest`). Pages are copied even where their frames happen to be one block. Only candidates whose pages
@@ -18,16 +19,21 @@
 //! charge anew. Shadow space is given out in blocks of the largest page, so that pages which have moved there do not
 //! move again when their superpage grows.
 //!
+//! Beyond the paper. Where memory is short, a page daemon as in BSD pages out what was not used for long, and takes the
+//! superpages apart that it was part of; a remapped page gives its shadow address back. What was taken apart becomes
+//! one again under asap when all of it has been touched again, under approx-online when it has been charged again. No
+//! page is paged out to make room for a copy.
+//!
 //! `bookkeeping` is inferred: with its loads and stores it makes 320 to 460 cycles a miss for approx-online on ten levels,
 //! which the break-even points of figure 2 imply. `flush` and `entry` are estimates of an instruction sequence and of an
 //! uncached store. The MTLB is an estimate, too: that a read of the controller's table brings a line of 128 bytes, 16
 //! entries, is inferred, for with a read for each page the microbenchmark would lose more than a TLB miss costs.
 
-use crate::online::Promoter;
+use crate::online::{self, Online, Promoter};
 use crate::{Accepts, Setting, Settings, System, SystemError, superpage};
-use reach_core::{Backing, ControllerOptions, Event, Fault, Map, Role, TlbEvent, Vpn};
+use reach_core::{Backing, ControllerOptions, Cycles, Event, Fault, Map, Role, TlbEvent, Vpn};
 use reach_os::online::Policy;
-use reach_os::{Mechanism, OutOfMemory, Populate, RemapCosts, Vm};
+use reach_os::{Mechanism, OutOfMemory, Paging, Populate, RemapCosts, Vm};
 
 pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
@@ -42,24 +48,14 @@ pub(crate) const SETTINGS: &[Setting] = &[
         accepts: Accepts::Choice(&["copy", "remap"]),
         default: "remap",
     },
-    Setting {
-        name: "threshold",
-        summary: "misses that are charged to two base pages before they become one (aol, online); doubled with each size",
-        accepts: Accepts::Number { least: 1, most: 1 << 20 },
-        default: "16",
-    },
+    online::THRESHOLD,
     Setting {
         name: "build",
         summary: "asap builds each size that is complete (level), or only the largest",
         accepts: Accepts::Choice(&["level", "largest"]),
         default: "level",
     },
-    Setting {
-        name: "bookkeeping",
-        summary: "cycles for each candidate's counters that the handler looks at, besides its loads and stores",
-        accepts: Accepts::Number { least: 0, most: 100_000 },
-        default: "20",
-    },
+    online::BOOKKEEPING,
     Setting {
         name: "flush",
         summary: "remap: cycles for each 32 bytes flushed from the caches",
@@ -97,6 +93,14 @@ pub(crate) const SETTINGS: &[Setting] = &[
         default: "64",
     },
     Setting {
+        summary: "when memory is short: a page daemon that takes superpages apart (daemon), nothing (off); as-base: off if policy=never",
+        accepts: Accepts::Choice(&["as-base", "daemon", "off"]),
+        default: "as-base",
+        ..online::PAGING
+    },
+    superpage::LOW,
+    online::DEMOTE,
+    Setting {
         name: "zero_page",
         summary: "first loads share a page of zeroes (1) or not (0, as in BSD); as-base: 0 unless policy=never",
         accepts: Accepts::Choice(&["as-base", "0", "1"]),
@@ -117,21 +121,19 @@ pub(crate) struct Fang {
     costs: RemapCosts,
     mtlb: [u32; 3],
     zero_page: bool,
-    promoter: Option<Promoter>,
+    paging: Option<Paging>,
+    online: Online,
 }
 
 impl Fang {
     pub(crate) fn new(settings: &Settings) -> Fang {
-        let threshold = settings.number("threshold") as u32;
         let name = settings.choice("policy");
-        let policy = match name {
-            "asap" => Some(Policy::Asap { every_level: settings.choice("build") == "level" }),
-            "aol" => Some(Policy::ApproxOnline { threshold }),
-            "online" => Some(Policy::Online { threshold }),
-            _ => None,
+        let pages_out = match settings.choice("paging") {
+            "as-base" => name != "never",
+            given => given == "daemon",
         };
         Fang {
-            policy,
+            policy: online::policy(settings, settings.choice("build") == "level"),
             hints: (name == "hints").then(|| settings.number("least") << 10),
             mechanism: if settings.choice("mechanism") == "copy" { Mechanism::Copy } else { Mechanism::Remap },
             bookkeeping: settings.number("bookkeeping"),
@@ -141,7 +143,8 @@ impl Fang {
                 "as-base" => name == "never",
                 given => given == "1",
             },
-            promoter: None,
+            paging: pages_out.then(|| online::paging(settings)),
+            online: Online::default(),
         }
     }
 
@@ -184,6 +187,7 @@ impl System for Fang {
     fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
         vm.share_zeroes(self.zero_page);
         if !self.promotes() {
+            self.online = Online::new(None, self.paging.as_ref(), vm);
             return Ok(());
         }
         let largest = superpage::largest(self.name(), vm)?;
@@ -195,18 +199,16 @@ impl System for Fang {
             }
             vm.use_shadow(largest, self.costs);
         }
-        self.promoter = self.policy.map(|policy| Promoter::new(policy, self.mechanism, self.bookkeeping, vm));
+        let promoter = self.policy.map(|policy| Promoter::new(policy, self.mechanism, self.bookkeeping, vm));
+        self.online = Online::new(promoter, self.paging.as_ref(), vm);
         Ok(())
     }
 
     fn event(&mut self, event: &Event, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        let asid = vm.current();
         if let Some(populate) = vm.apply(event)? {
             self.populate(&populate, vm)?;
         }
-        if let Some(promoter) = &mut self.promoter {
-            promoter.note(event, asid, vm);
-        }
+        self.online.applied(event, vm);
         match event {
             Event::Map(map) if self.hints.is_some() => self.hint(map, vm),
             _ => Ok(()),
@@ -214,7 +216,7 @@ impl System for Fang {
     }
 
     fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        vm.demand_fault(fault)
+        self.online.fault(fault, vm)
     }
 
     fn sees_misses(&self) -> bool {
@@ -222,10 +224,15 @@ impl System for Fang {
     }
 
     fn handle(&mut self, events: &[TlbEvent], vm: &mut Vm) -> Result<(), OutOfMemory> {
-        match &mut self.promoter {
-            Some(promoter) => promoter.handle(events, vm),
-            None => Ok(()),
-        }
+        self.online.handle(events, vm)
+    }
+
+    fn wake(&self) -> Option<Cycles> {
+        self.online.wake()
+    }
+
+    fn tick(&mut self, now: Cycles, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        self.online.tick(now, vm)
     }
 
     fn controller(&self, vm: &Vm) -> Option<ControllerOptions> {

@@ -1,149 +1,128 @@
 //! What systems share whose miss handler promotes: it hears of misses, keeps the candidates' counters in the kernel's
-//! memory, pays for that, and builds what is due.
+//! memory, pays for that, and builds what is due. Where memory is short, a page daemon takes superpages apart.
 
-use reach_core::{Asid, Event, Kind, Label, PhysAddr, TlbEvent, Traffic, Vpn};
-use reach_os::online::{Candidate, Online, Policy};
-use reach_os::{FrameKind, Mechanism, ObjectId, OutOfMemory, Unbuilt, Vm};
+mod promoter;
 
-/// A policy at work.
-pub(crate) struct Promoter {
-    online: Online,
-    every_level: bool,
-    mechanism: Mechanism,
-    /// Cycles for each counter of a candidate that the handler looks at, without its memory references.
-    bookkeeping: u64,
-    /// What it looks at goes through the caches, where there are any.
-    cached: bool,
-    due: Vec<Candidate>,
+use crate::superpage::Daemon;
+use crate::{Accepts, Setting, Settings};
+pub(crate) use promoter::Promoter;
+use reach_core::{Cycles, Event, Fault, TlbEvent};
+use reach_os::online::Policy;
+use reach_os::{OutOfMemory, Paging, Vm};
+
+/// Of approx-online and online.
+pub(crate) const THRESHOLD: Setting = Setting {
+    name: "threshold",
+    summary: "misses that are charged to two base pages before they become one (aol, online); doubled with each size",
+    accepts: Accepts::Number { least: 1, most: 1 << 20 },
+    default: "16",
+};
+
+/// What the handler's look at a candidate takes.
+pub(crate) const BOOKKEEPING: Setting = Setting {
+    name: "bookkeeping",
+    summary: "cycles for each candidate's counters that the handler looks at, besides its loads and stores",
+    accepts: Accepts::Number { least: 0, most: 100_000 },
+    default: "20",
+};
+
+/// What happens when memory is short.
+pub(crate) const PAGING: Setting = Setting {
+    name: "paging",
+    summary: "when memory is short: a page daemon pages out and takes superpages apart for it (daemon), or nothing (off)",
+    accepts: Accepts::Choice(&["daemon", "off"]),
+    default: "daemon",
+};
+
+/// Which superpages are taken apart.
+pub(crate) const DEMOTE: Setting = Setting {
+    name: "demote",
+    summary: "percent of superpages in use that the daemon takes apart to see which of their pages are; others when a page goes",
+    accepts: Accepts::Number { least: 0, most: 100 },
+    default: "0",
+};
+
+/// The policy that `settings` name, with its threshold; `None` for others.
+pub(crate) fn policy(settings: &Settings, every_level: bool) -> Option<Policy> {
+    let threshold = settings.number(THRESHOLD.name) as u32;
+    match settings.choice("policy") {
+        "asap" => Some(Policy::Asap { every_level }),
+        "aol" => Some(Policy::ApproxOnline { threshold }),
+        "online" => Some(Policy::Online { threshold }),
+        _ => None,
+    }
 }
 
-impl Promoter {
-    pub fn new(policy: Policy, mechanism: Mechanism, bookkeeping: u64, vm: &Vm) -> Promoter {
-        Promoter {
-            online: Online::new(policy, &vm.options().sizes),
-            every_level: matches!(policy, Policy::Asap { every_level: true }),
-            mechanism,
-            bookkeeping,
-            cached: true,
-            due: Vec::new(),
+/// How memory is reclaimed, after [`PAGING`], [`DEMOTE`] and [`superpage::LOW`](crate::superpage::LOW).
+pub(crate) fn paging(settings: &Settings) -> Paging {
+    Paging {
+        contiguity: false,
+        last_close: false,
+        cluster_wired: false,
+        cache: false,
+        demote: settings.number(DEMOTE.name),
+        low: settings.number(crate::superpage::LOW.name),
+        seed: 1999,
+    }
+}
+
+/// A miss handler that promotes, and the daemon that undoes it, where there are any.
+#[derive(Default)]
+pub(crate) struct Online {
+    promoter: Option<Promoter>,
+    daemon: Option<Daemon>,
+}
+
+impl Online {
+    /// At boot, before any process.
+    pub fn new(promoter: Option<Promoter>, paging: Option<&Paging>, vm: &mut Vm) -> Online {
+        if promoter.is_some() {
+            vm.tell_torn();
         }
+        if let Some(paging) = paging {
+            vm.use_paging(paging.clone());
+        }
+        Online { promoter, daemon: paging.map(|_| Daemon::default()) }
     }
 
-    /// What the handler looks at disturbs no cache.
-    pub fn without_caches(self) -> Promoter {
-        Promoter { cached: false, ..self }
+    /// `event` has been applied.
+    pub fn applied(&mut self, event: &Event, vm: &mut Vm) {
+        let Some(promoter) = &mut self.promoter else { return };
+        // What was left by then is nobody's; a child of vfork leaves its parent's memory alone.
+        if let Event::Exit | Event::Exec { .. } = event {
+            promoter.forget(vm.current(), vm);
+        }
+        promoter.hear_of_torn(vm);
+    }
+
+    /// Answers a fault with base pages.
+    pub fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        vm.demand_fault(fault)?;
+        let done = self.daemon.as_mut().map_or(Ok(()), |daemon| daemon.fault(vm));
+        self.hear_of_torn(vm);
+        done
     }
 
     /// The miss handler, after its miss.
     pub fn handle(&mut self, events: &[TlbEvent], vm: &mut Vm) -> Result<(), OutOfMemory> {
-        for event in events {
-            let (TlbEvent::Missed { asid, vpn, .. }
-            | TlbEvent::Left { asid, vpn, .. }
-            | TlbEvent::Entered { asid, vpn, .. }) = *event;
-            if !self.online.knows(asid, vpn) && !self.make_tree(asid, vpn, vm) {
-                continue;
-            }
-            let mut due = std::mem::take(&mut self.due);
-            self.online.take(event, &mut due);
-            self.pay(vm);
-            if let TlbEvent::Missed { vpn, kind, .. } = *event {
-                self.build(&due, vpn, kind, vm)?;
-            }
-            self.due = due;
-        }
-        Ok(())
+        self.promoter.as_mut().map_or(Ok(()), |promoter| promoter.handle(events, vm))
     }
 
-    /// Builds what is due after a miss on `vpn`.
-    fn build(&mut self, due: &[Candidate], vpn: Vpn, kind: Kind, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        let mut built: Option<Candidate> = None;
-        for &candidate in due {
-            let candidates = self.online.candidates();
-            let size = vm.options().sizes[candidate.level];
-            let within = |larger: Candidate| {
-                larger.asid == candidate.asid && candidates.around(larger.asid, larger.level, candidate.vpn) == larger
-            };
-            if !self.every_level && built.is_some_and(within) {
-                continue;
-            }
-            let done = vm.build_superpage(candidate.asid, candidate.vpn, size, self.mechanism)?;
-            match done {
-                Ok(()) => {
-                    self.online.promoted(candidate);
-                    built = Some(candidate);
-                }
-                Err(why) => {
-                    self.online.refused(candidate);
-                    // What does not fit together will not do so in a larger page; a smaller block may be free.
-                    if self.every_level || why == Unbuilt::NoBlock && self.mechanism == Mechanism::Remap {
-                        break;
-                    }
-                }
-            }
-        }
-        self.pay(vm);
-        if built.is_some() {
-            // The handler's last act: the large page in place of the small ones, which have been shot down.
-            vm.preload(vpn, kind);
-        }
-        Ok(())
+    /// When the daemon is wanted next.
+    pub fn wake(&self) -> Option<Cycles> {
+        self.daemon.as_ref().and_then(|daemon| daemon.wake)
     }
 
-    /// The kernel's memory for the counters of all candidates around `vpn`. Without any left there is no promotion.
-    fn make_tree(&mut self, asid: Asid, vpn: Vpn, vm: &mut Vm) -> bool {
-        if vm.process(asid).is_none() {
-            return false;
-        }
-        let bytes = self.online.candidates().tree_bytes();
-        let base = vm.base();
-        let order = order(bytes, vm);
-        let Some(pfn) = vm.frames_mut().allocate(order, FrameKind::Wired, ObjectId::NONE, 0) else {
-            return false;
-        };
-        self.online.candidates().add(asid, vpn, pfn.addr(base));
-        true
+    /// The time for the daemon has come.
+    pub fn tick(&mut self, now: Cycles, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        let done = self.daemon.as_mut().map_or(Ok(()), |daemon| daemon.tick(now, vm));
+        self.hear_of_torn(vm);
+        done
     }
 
-    /// Charges for the counters that were looked at: instructions, and their loads and stores.
-    fn pay(&mut self, vm: &mut Vm) {
-        let mut count = 0;
-        for visit in self.online.visits() {
-            count += 1;
-            if self.cached && vm.options().caches_modelled {
-                let access = |write| Traffic { at: visit.at, bytes: 8, write, label: Label::Handler };
-                vm.traffic.push(access(false));
-                if visit.written {
-                    vm.traffic.push(access(true));
-                }
-            }
+    fn hear_of_torn(&mut self, vm: &mut Vm) {
+        if let Some(promoter) = &mut self.promoter {
+            promoter.hear_of_torn(vm);
         }
-        vm.ledger.charge(Label::Handler, count * self.bookkeeping);
     }
-
-    /// Something has happened to address spaces; `asid` is the one that it concerned.
-    pub fn note(&mut self, event: &Event, asid: Asid, vm: &mut Vm) {
-        let base = vm.base();
-        match event {
-            Event::Unmap(span) | Event::Advise(span, reach_core::Advice::DontNeed) => {
-                let (first, end) = (span.start.0.div_ceil(base.bytes()), (span.start.0 + span.len) >> base.0);
-                self.online.unmapped(asid, Vpn(first), end.saturating_sub(first));
-            }
-            Event::Remap(remap) => {
-                let (from, end) = (remap.from.start.0 >> base.0, remap.from.end().0.div_ceil(base.bytes()));
-                self.online.unmapped(asid, Vpn(from), end.saturating_sub(from));
-            }
-            Event::Exit | Event::Exec { .. } => {
-                let frames = 1 << order(self.online.candidates().tree_bytes(), vm);
-                for at in self.online.exited(asid) {
-                    vm.frames_mut().free(PhysAddr::pfn(at, base), frames);
-                }
-            }
-            _ => {}
-        }
-        self.online.visits().for_each(drop);
-    }
-}
-
-fn order(bytes: u64, vm: &Vm) -> u8 {
-    bytes.next_power_of_two().max(vm.base().bytes()).ilog2() as u8 - vm.base().0
 }

@@ -12,11 +12,11 @@
 //! Readings. `bookkeeping` makes a miss under approx-online some four times as dear as without a policy, which Navarro et
 //! al. 2002 quote of it; its counters, too, disturb no cache. Everything else is as in `fang-1999`.
 
-use crate::online::Promoter;
+use crate::online::{self, Online, Promoter};
 use crate::{Accepts, Setting, Settings, System, SystemError, superpage};
-use reach_core::{Event, Fault, TlbEvent};
+use reach_core::{Cycles, Event, Fault, TlbEvent};
 use reach_os::online::Policy;
-use reach_os::{Mechanism, OutOfMemory, Vm};
+use reach_os::{Mechanism, OutOfMemory, Paging, Vm};
 
 pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
@@ -25,12 +25,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         accepts: Accepts::Choice(&["asap", "aol", "online"]),
         default: "aol",
     },
-    Setting {
-        name: "threshold",
-        summary: "misses that are charged to two base pages before they become one; doubled with each size",
-        accepts: Accepts::Number { least: 1, most: 1 << 20 },
-        default: "100",
-    },
+    Setting { default: "100", ..online::THRESHOLD },
     Setting {
         name: "copy",
         summary: "cycles for each KB copied",
@@ -38,33 +33,32 @@ pub(crate) const SETTINGS: &[Setting] = &[
         default: "3000",
     },
     Setting {
-        name: "bookkeeping",
         summary: "cycles for each candidate's counters that the handler looks at, their memory references included",
-        accepts: Accepts::Number { least: 0, most: 100_000 },
         default: "7",
+        ..online::BOOKKEEPING
     },
+    online::PAGING,
+    superpage::LOW,
+    online::DEMOTE,
 ];
 
 /// Online promotion at fixed costs.
 pub(crate) struct Romer {
-    policy: Policy,
+    policy: Option<Policy>,
     copy: u64,
     bookkeeping: u64,
-    promoter: Option<Promoter>,
+    paging: Option<Paging>,
+    online: Online,
 }
 
 impl Romer {
     pub(crate) fn new(settings: &Settings) -> Romer {
-        let threshold = settings.number("threshold") as u32;
         Romer {
-            policy: match settings.choice("policy") {
-                "asap" => Policy::Asap { every_level: true },
-                "online" => Policy::Online { threshold },
-                _ => Policy::ApproxOnline { threshold },
-            },
+            policy: online::policy(settings, true),
             copy: settings.number("copy"),
             bookkeeping: settings.number("bookkeeping"),
-            promoter: None,
+            paging: (settings.choice("paging") == "daemon").then(|| online::paging(settings)),
+            online: Online::default(),
         }
     }
 }
@@ -78,23 +72,22 @@ impl System for Romer {
         superpage::largest(self.name(), vm)?;
         vm.share_zeroes(false);
         vm.copy_at(self.copy);
-        self.promoter = Some(Promoter::new(self.policy, Mechanism::Copy, self.bookkeeping, vm).without_caches());
+        let promoter = |policy| Promoter::new(policy, Mechanism::Copy, self.bookkeeping, vm).without_caches();
+        let promoter = self.policy.map(promoter);
+        self.online = Online::new(promoter, self.paging.as_ref(), vm);
         Ok(())
     }
 
     fn event(&mut self, event: &Event, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        let asid = vm.current();
         if let Some(populate) = vm.apply(event)? {
             self.populate(&populate, vm)?;
         }
-        if let Some(promoter) = &mut self.promoter {
-            promoter.note(event, asid, vm);
-        }
+        self.online.applied(event, vm);
         Ok(())
     }
 
     fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        vm.demand_fault(fault)
+        self.online.fault(fault, vm)
     }
 
     fn sees_misses(&self) -> bool {
@@ -102,9 +95,14 @@ impl System for Romer {
     }
 
     fn handle(&mut self, events: &[TlbEvent], vm: &mut Vm) -> Result<(), OutOfMemory> {
-        match &mut self.promoter {
-            Some(promoter) => promoter.handle(events, vm),
-            None => Ok(()),
-        }
+        self.online.handle(events, vm)
+    }
+
+    fn wake(&self) -> Option<Cycles> {
+        self.online.wake()
+    }
+
+    fn tick(&mut self, now: Cycles, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        self.online.tick(now, vm)
     }
 }

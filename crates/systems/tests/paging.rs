@@ -72,6 +72,9 @@ proptest! {
                 run(&spec, options.clone(), &words);
             }
             run(&format!("freebsd:low={low}"), options.clone(), &words);
+            for policy in ["asap,mechanism=copy", "asap,mechanism=remap", "aol,mechanism=copy,threshold=1", "online,threshold=1"] {
+                run(&format!("fang-1999:policy={policy},low={low},demote={demote}"), options.clone(), &words);
+            }
         }
     }
 }

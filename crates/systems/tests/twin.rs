@@ -26,6 +26,15 @@ fn machines() -> Vec<Options> {
     ]
 }
 
+/// Online promotion that promotes at once, or almost.
+const ONLINE: [&str; 5] = [
+    "fang-1999:policy=asap,mechanism=copy",
+    "fang-1999:policy=aol,mechanism=copy,threshold=1",
+    "fang-1999:policy=aol,mechanism=remap,threshold=1",
+    "fang-1999:policy=online,mechanism=remap,threshold=1",
+    "romer-1995:policy=asap",
+];
+
 fn seen(vm: &Vm) -> Vec<Seen> {
     let mut seen = Vec::new();
     for (asid, process) in vm.processes() {
@@ -83,9 +92,9 @@ proptest! {
 
     #[test]
     fn every_system_keeps_the_laws(words in proptest::collection::vec(any::<u64>(), 1..80)) {
-        for description in list() {
+        for system in list().iter().map(|description| description.name).chain(ONLINE) {
             for options in machines() {
-                run(description.name, options, &words);
+                run(system, options, &words);
             }
         }
     }

@@ -314,6 +314,7 @@ impl Problems {
             ("millicycles_per_instruction", core.millicycles_per_instruction == 0),
             ("mhz", core.hertz == 0),
             ("walk_access", core.walk_access == 0),
+            ("contexts", core.contexts == 0),
         ] {
             if zero {
                 self.add(format!("core.{key}"), "0; it must be at least 1");

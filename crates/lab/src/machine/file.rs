@@ -200,6 +200,8 @@ pub struct Core {
     pub walk_access: Tagged<u32>,
     /// Cycles to invalidate one page.
     pub invalidate: Tagged<u32>,
+    /// Address spaces that TLBs tell apart.
+    pub contexts: Tagged<u32>,
 }
 
 /// What the operating system's own work costs: see [`super::OsCosts`].

@@ -110,6 +110,7 @@ pub(super) fn hardware(file: &MachineFile) -> (Machine, Vec<Problem>) {
             hertz: u64::from(mhz) * 1_000_000,
             walk_access: file.core.walk_access.value,
             invalidate: file.core.invalidate.value,
+            contexts: file.core.contexts.value,
         },
     };
     (machine, problems)

@@ -29,6 +29,7 @@ pub fn machine_from(choices: &[u8]) -> Machine {
         hertz: 1_000_000_000,
         walk_access: 1 + draw.below(40),
         invalidate: draw.below(200),
+        contexts: 1 + draw.below(10_000),
     };
     Machine { layout, sizes, tlbs, walker, caches, memory, core }
 }

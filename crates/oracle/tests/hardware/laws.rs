@@ -7,9 +7,10 @@ use crate::program::steps;
 use crate::system::{Edit, Memory};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use reach_core::{Asid, Chunk, PageShift, Pfn, Pte, Random, Ref, Shootdown, VirtAddr, Vpn, Why};
+use reach_core::{Asid, Chunk, PageShift, Pfn, Pte, Random, Ref, Shootdown, TlbEvent, VirtAddr, Vpn, Why};
 use reach_hardware::config::{Machine, Replacement, Serves, Tlb};
 use reach_hardware::{Caches, Mmu, Segment};
+use std::collections::BTreeSet;
 
 /// Memory whose first process has the first `pages` base pages mapped.
 fn mapped(machine: &Machine, pages: u64) -> Memory {
@@ -125,6 +126,49 @@ fn contexts_are_reused_without_harm() {
         };
         if n % 64 == 0 || (8180..8200).contains(&n) {
             assert_eq!(known(mmu.contents()), known(twin.contents()), "process {n}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(500))]
+
+    /// What a miss handler is told of adds up to what the TLB holds: after misses, replacements, shootdowns, switches,
+    /// and where switches empty it because its contexts are used up.
+    #[test]
+    fn what_handlers_are_told_is_what_the_tlb_holds(
+        (entries, contexts) in (1..9u32, prop::sample::select(vec![1, 2, 3, 1 << 13])),
+        steps in vec((0..8u32, 0..4u32, 0..24u64), 1..200),
+    ) {
+        let mut machine = plain_machine(vec![plain_tlb(1, entries, entries, Replacement::Nru)]);
+        machine.core.contexts = contexts;
+        let mut memory = mapped(&machine, 24);
+        let mut mmu = Mmu::new(&machine, false, 0);
+        mmu.tell();
+        let (mut told, mut held) = (Vec::new(), BTreeSet::new());
+        for (what, process, page) in steps {
+            match what {
+                0 | 1 => mmu.switch(Asid(process)),
+                2 => mmu.invalidate(&Shootdown { asid: Asid(process), vpn: Vpn(page), pages: page }),
+                _ => {
+                    let chunk = Chunk::from(vec![Ref::load(VirtAddr(page << 12))]);
+                    let (segment, mut consulted) = (Segment::whole(&chunk), false);
+                    let mut cursor = segment.begin();
+                    while mmu.run(segment, &mut cursor, memory.table(Asid(0)), None) == Why::Consult {
+                        prop_assert!(!std::mem::replace(&mut consulted, true), "told twice of one miss");
+                    }
+                }
+            }
+            mmu.told(&mut told);
+            for event in &told {
+                match *event {
+                    TlbEvent::Missed { asid, vpn, .. } => prop_assert!(!held.contains(&(asid, vpn)), "{:?}", event),
+                    TlbEvent::Entered { asid, vpn, .. } => prop_assert!(held.insert((asid, vpn)), "{:?}", event),
+                    TlbEvent::Left { asid, vpn, .. } => prop_assert!(held.remove(&(asid, vpn)), "{:?}", event),
+                }
+            }
+            let contents: BTreeSet<_> = mmu.contents().into_iter().map(|(_, asid, vpn, _)| (asid, vpn)).collect();
+            prop_assert_eq!(&held, &contents);
         }
     }
 }

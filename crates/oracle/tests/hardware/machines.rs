@@ -9,11 +9,14 @@ use reach_hardware::config::{Cache, Core, Machine, Replacement, Serves, Tlb, Wal
 /// Any machine, those included that no machine file may describe. Every other one is laid out as processors are: each side has a first-level array of its own for base
 /// pages, so that runs of references may be folded.
 pub fn machine() -> impl Strategy<Value = Machine> {
-    let core = (0..40u32).prop_map(|walk_access| Core {
+    // Few enough that they are used up at every switch, at some, or never.
+    let contexts = prop::sample::select(vec![1, 2, 1 << 13]);
+    let core = (0..40u32, contexts).prop_map(|(walk_access, contexts)| Core {
         millicycles_per_instruction: 1000,
         hertz: 1_000_000_000,
         walk_access,
         invalidate: 100,
+        contexts,
     });
     let parts = (pages(), any::<bool>(), vec(tlb(), 0..6), vec(tlb(), 2), walker(), vec(cache(), 0..4), core);
     parts.prop_map(|((layout, sizes), usual, mut tlbs, first, walker, caches, core)| {
@@ -228,6 +231,12 @@ pub fn plain_machine(tlbs: Vec<Tlb>) -> Machine {
         walker: Walker::Hardware { walkers: 1, consult: 0, caches: Vec::new() },
         caches: Vec::new(),
         memory: 100,
-        core: Core { millicycles_per_instruction: 1000, hertz: 1_000_000_000, walk_access: 20, invalidate: 100 },
+        core: Core {
+            millicycles_per_instruction: 1000,
+            hertz: 1_000_000_000,
+            walk_access: 20,
+            invalidate: 100,
+            contexts: 1 << 13,
+        },
     }
 }

@@ -55,6 +55,7 @@ impl Vm {
             self.paged(|counts| counts.unchanged += 1);
             return;
         }
+        self.flush_shadow(pfn);
         let bytes = self.base().bytes();
         let costs = &self.options.costs;
         let cluster = (self.options.read_in / bytes).max(1);
@@ -116,7 +117,7 @@ impl Vm {
         self.read_back();
         let pte = self.entry(pfn, self.base(), view.protection, true);
         // Only memory holds it now.
-        let pte = self.touched(pte, Kind::Store);
+        let pte = self.touched(pte, Kind::Store).with_dirty(true);
         self.map(asid, fault.vpn, pte, Label::Fault)
     }
 

@@ -33,6 +33,13 @@ impl Vm {
                 page = self.at(asid).table.page(vpn).unwrap_or(page);
             }
             let pages = page.pte.shift().base_pages(base);
+            // A superpage has one mark, and clearing it tells of one frame: the others keep theirs to themselves.
+            if page.pte.accessed() && pages > 1 {
+                for at in 0..pages {
+                    self.frames.get_mut(page.pte.pfn() + at).referenced = true;
+                }
+                self.frames.get_mut(pfn).referenced = false;
+            }
             self.protect(asid, page.vpn, pages, Label::Daemon, |_, entry| entry.pte.with_accessed(false))?;
         }
         Ok(())

@@ -3,15 +3,70 @@
 // Not every test needs all of it.
 #![allow(dead_code)]
 
-use reach_core::{Asid, Cause, Event, Fault, Kind, Layout, PageShift, Pte, ThreadId, Vpn};
+use reach_core::{Asid, Cause, Event, Fault, Kind, Layout, PageShift, Pte, ThreadId, TlbEvent, Vpn};
 use reach_oracle::os::{FIRST, NaiveSpaces, Op};
 use reach_os::{Options, Vm};
 use reach_systems::{System, resolve};
+use std::collections::VecDeque;
 
 /// A booted machine with a system.
 pub struct Machine {
     pub vm: Vm,
     pub system: Box<dyn System>,
+    tlb: Tlb,
+}
+
+/// Entries, first in first out, for systems that work in the miss handler; and what those have not heard yet.
+#[derive(Default)]
+struct Tlb {
+    entries: VecDeque<(Asid, Vpn, PageShift)>,
+    told: Vec<TlbEvent>,
+}
+
+const ENTRIES: usize = 8;
+
+impl Tlb {
+    /// Drops what was shot down.
+    fn shoot(&mut self, vm: &mut Vm) {
+        let base = vm.base();
+        for shot in vm.shootdowns.drain(..) {
+            let told = &mut self.told;
+            self.entries.retain(|&(asid, vpn, shift)| {
+                let apart =
+                    vpn.0 >= shot.vpn.0.saturating_add(shot.pages) || vpn.0 + shift.base_pages(base) <= shot.vpn.0;
+                let stays = asid != shot.asid || apart;
+                if !stays {
+                    told.push(TlbEvent::Left { asid, vpn, shift, replaced: false });
+                }
+                stays
+            });
+        }
+        for &(asid, vpn, shift) in &self.entries {
+            let page = vm.process(asid).and_then(|process| process.table().page(vpn));
+            let held = page.map(|page| (page.vpn, page.pte.shift()));
+            assert_eq!(held, Some((vpn, shift)), "{asid:?}: the TLB holds what the page table does not");
+        }
+    }
+
+    /// Enters the page that holds `vpn`, unless it is there.
+    fn enter(&mut self, asid: Asid, vpn: Vpn, missed: Option<Kind>, vm: &Vm) -> bool {
+        let Some(page) = vm.process(asid).and_then(|process| process.table().page(vpn)) else { return false };
+        let shift = page.pte.shift();
+        if self.entries.contains(&(asid, page.vpn, shift)) {
+            return false;
+        }
+        if let Some(kind) = missed {
+            self.told.push(TlbEvent::Missed { asid, vpn, kind, shift });
+        }
+        if self.entries.len() == ENTRIES
+            && let Some((asid, vpn, shift)) = self.entries.pop_front()
+        {
+            self.told.push(TlbEvent::Left { asid, vpn, shift, replaced: true });
+        }
+        self.entries.push_back((asid, page.vpn, shift));
+        self.told.push(TlbEvent::Entered { asid, vpn: page.vpn, shift });
+        true
+    }
 }
 
 impl Machine {
@@ -19,7 +74,7 @@ impl Machine {
         let mut vm = Vm::new(options).unwrap();
         let mut system = resolve(spec).unwrap().build();
         system.boot(&mut vm).unwrap();
-        let mut machine = Machine { vm, system };
+        let mut machine = Machine { vm, system, tlb: Tlb::default() };
         machine.event(&Event::Switch { asid: Asid(1), thread: ThreadId(0) });
         machine
     }
@@ -65,12 +120,30 @@ impl Machine {
                     let table = self.vm.running().unwrap().table;
                     let (node, index) = table.find(vpn).unwrap();
                     table.mark(node, index, Pte::ACCESSED | if kind == Kind::Store { Pte::DIRTY } else { 0 });
+                    self.look_up(vpn, kind);
                     return self.vm.counters.page_faults - before;
                 }
             };
             self.system.fault(Fault { vpn, kind, cause }, &mut self.vm).unwrap();
         }
         panic!("no progress at {vpn:?}");
+    }
+
+    /// What the miss handler does, if the page is not in the TLB.
+    fn look_up(&mut self, vpn: Vpn, kind: Kind) {
+        if !self.system.sees_misses() {
+            return;
+        }
+        self.tlb.shoot(&mut self.vm);
+        let asid = self.vm.current();
+        if self.tlb.enter(asid, vpn, Some(kind), &self.vm) {
+            let told = std::mem::take(&mut self.tlb.told);
+            self.system.handle(&told, &mut self.vm).unwrap();
+            self.tlb.shoot(&mut self.vm);
+            for preload in std::mem::take(&mut self.vm.preloads) {
+                self.tlb.enter(asid, preload.vpn, None, &self.vm);
+            }
+        }
     }
 
     /// References to `pages` base pages from byte `at` on, one each; returns the faults.
