@@ -42,12 +42,13 @@ fn run(args: PaperArgs, quiet: bool) -> Done {
     let threads = threads(asked);
     let mut outcomes = Vec::new();
     let mut interruption = Interruption::default();
-    for (at, experiment) in chosen.iter().enumerate() {
+    for pass in paper.passes(&chosen) {
         if !quiet {
-            eprintln!("reach: {} of {}: {}", at + 1, chosen.len(), experiment.name);
+            let names: Vec<&str> = pass.iter().map(|experiment| experiment.name.as_str()).collect();
+            eprintln!("reach: {} of {}: {}", outcomes.len() + pass.len(), chosen.len(), names.join(" and "));
         }
         let mut progress = Progress::new(false, quiet);
-        let outcome = paper.run(experiment, threads, |status| {
+        let done = paper.run(&pass, threads, |status| {
             progress.show(status.references, status.progress);
             !interruption.came()
         });
@@ -55,7 +56,7 @@ fn run(args: PaperArgs, quiet: bool) -> Done {
         if interruption.came() {
             break;
         }
-        outcomes.push((*experiment, outcome));
+        outcomes.extend(pass.into_iter().zip(done));
     }
     let interrupted = interruption.came();
     let mut rows: Vec<Row> = outcomes.iter().flat_map(|(_, outcome)| outcome.rows.clone()).collect();

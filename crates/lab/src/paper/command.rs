@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// A program that is captured, and what must be there before.
 ///
 /// It runs in a folder of its own, which goes away with it; a relative path names a file of that folder.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Command {
     /// The program and its arguments.

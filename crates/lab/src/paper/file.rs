@@ -28,6 +28,9 @@ struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
+    /// What all of its experiments have besides those of the base.
+    #[serde(default)]
+    systems: IndexMap<String, String>,
     #[serde(default)]
     column: Vec<Column>,
     #[serde(default)]
@@ -115,6 +118,19 @@ pub struct Experiment {
     pub systems: IndexMap<String, reach_systems::Resolved>,
     /// The published numbers that it is about.
     pub items: Vec<Item>,
+}
+
+impl Experiment {
+    /// Whether `other` differs in nothing that is run but the machine.
+    pub(super) fn shares_pass(&self, other: &Experiment) -> bool {
+        let program = |e: &Experiment| (e.programs.clone(), e.scenario.clone(), e.command.clone(), e.limit);
+        let conditions = |e: &Experiment| (e.memory, e.timing, e.seed, e.warm);
+        let specs = |e: &Experiment| e.systems.values().map(|s| s.spec().to_owned()).collect::<Vec<_>>();
+        self.machine.name != other.machine.name
+            && program(self) == program(other)
+            && conditions(self) == conditions(other)
+            && specs(self) == specs(other)
+    }
 }
 
 /// A published number, and how ours is found.
@@ -211,7 +227,9 @@ pub(super) fn read(text: &str, open: impl Fn(&str) -> Result<String, String>) ->
         let wrong = |what: String| format!("{name}: {what}");
         let table: Table = parse(&open(name)?).map_err(wrong)?;
         columns.extend(table.column);
-        for differences in table.experiment {
+        for mut differences in table.experiment {
+            let own = std::mem::replace(&mut differences.systems, table.systems.clone());
+            differences.systems.extend(own);
             add(&mut content.experiments, &file.base, differences, &columns).map_err(wrong)?;
         }
         for absent in &table.absent {

@@ -70,17 +70,40 @@ pub struct Outcome {
 }
 
 impl Paper {
-    /// Runs `experiment` on `threads` beside the caller's; `watch` is told how far it is, and returns false to end it, of
-    /// which nothing then comes. A simulation that fails makes its numbers not measurable.
-    pub fn run(&self, experiment: &Experiment, threads: usize, mut watch: impl FnMut(Status) -> bool) -> Outcome {
+    /// `experiments` in their order, those together that follow each other and differ in nothing but the machine: one pass
+    /// over their program does for all of them.
+    pub fn passes<'a>(&self, experiments: &[&'a Experiment]) -> Vec<Vec<&'a Experiment>> {
+        let mut passes: Vec<Vec<&Experiment>> = Vec::new();
+        for &experiment in experiments {
+            match passes.last_mut().filter(|pass| pass.iter().all(|other| other.shares_pass(experiment))) {
+                Some(pass) => pass.push(experiment),
+                None => passes.push(vec![experiment]),
+            }
+        }
+        passes
+    }
+
+    /// Runs the experiments of one pass on `threads` beside the caller's; `watch` is told how far it is, and returns false
+    /// to end it, of which nothing then comes. A simulation that fails makes its numbers not measurable.
+    pub fn run(&self, pass: &[&Experiment], threads: usize, mut watch: impl FnMut(Status) -> bool) -> Vec<Outcome> {
         let mut stopped = false;
-        let rows = self.simulate(experiment, threads, |status| {
+        let rows = self.simulate(pass, threads, |status| {
             stopped |= !watch(status);
             !stopped
         });
         if stopped {
-            return Outcome::default();
+            return pass.iter().map(|_| Outcome::default()).collect();
         }
+        let outcome = |experiment: &&Experiment| {
+            let of_machine = |rows: &Vec<crate::Row>| {
+                rows.iter().filter(|row| row.machine == experiment.machine.name).cloned().collect::<Vec<_>>()
+            };
+            self.outcome(experiment, rows.as_ref().map(of_machine).map_err(Clone::clone))
+        };
+        pass.iter().map(outcome).collect()
+    }
+
+    fn outcome(&self, experiment: &Experiment, rows: Result<Vec<crate::Row>, String>) -> Outcome {
         let judge = |item: &Item| {
             let name = |label: &str| experiment.systems.get(label).map_or(String::new(), |s| s.spec().to_owned());
             let ours = match &rows {
@@ -151,10 +174,11 @@ impl Paper {
 
     fn simulate(
         &self,
-        experiment: &Experiment,
+        pass: &[&Experiment],
         threads: usize,
         watch: impl FnMut(Status) -> bool,
     ) -> Result<Vec<crate::Row>, String> {
+        let Some(experiment) = pass.first() else { return Ok(Vec::new()) };
         let mut program = self.program(experiment)?;
         let conditions = Conditions {
             timing: experiment.timing,
@@ -164,7 +188,7 @@ impl Paper {
             warm: experiment.warm,
         };
         let run = crate::Experiment {
-            machines: vec![experiment.machine.clone()],
+            machines: pass.iter().map(|experiment| experiment.machine.clone()).collect(),
             systems: experiment.systems.values().cloned().collect(),
             conditions,
             threads,

@@ -37,14 +37,14 @@ fn an_experiment_is_judged_by_its_rows() {
         ("at_most = 1.0", "metric = 'cycles', system = 'best', against = ['base'], how = 'speedup'", Verdict::Missed),
     ] {
         let paper = read(&[HEAD, TOUCH, &item(tolerance, ours)].concat()).unwrap();
-        let rows = paper.run(&paper.experiments[0], 0, |_| true).rows;
+        let rows = paper.run(&[&paper.experiments[0]], 0, |_| true).remove(0).rows;
         assert_eq!(rows.len(), 1);
         assert_eq!(rows[0].verdict, verdict, "{ours}: {rows:?}");
         assert_eq!(rows[0].ours.is_none(), verdict == Verdict::NotMeasurable);
     }
     let text = [HEAD, TOUCH, &item("within = 0.0", faults)].concat();
     let paper = read(&text.replace("memory_mb = 64", "memory_mb = 1")).unwrap();
-    let rows = paper.run(&paper.experiments[0], 0, |_| true).rows;
+    let rows = paper.run(&[&paper.experiments[0]], 0, |_| true).remove(0).rows;
     assert_eq!(rows[0].verdict, Verdict::NotMeasurable, "a simulation that fails measures nothing");
     assert!(rows[0].reason.contains("out of simulated memory"), "{}", rows[0].reason);
 }
@@ -163,7 +163,7 @@ fn read_table(files: &'static [(&'static str, &'static str)]) -> std::result::Re
 #[test]
 fn a_table_is_its_columns_by_its_rows() {
     let paper = read_table(&[("columns.toml", COLUMNS), ("rows.toml", ROWS)]).unwrap();
-    let outcomes: Vec<_> = paper.experiments.iter().map(|e| (e, paper.run(e, 0, |_| true))).collect();
+    let outcomes: Vec<_> = paper.experiments.iter().map(|e| (e, paper.run(&[e], 0, |_| true).remove(0))).collect();
     let row = |row: &Row| (row.item.clone(), row.published, row.ours, row.verdict, row.reason.clone());
     let rows: Vec<_> = outcomes.iter().flat_map(|(_, outcome)| &outcome.rows).map(row).collect();
     assert_eq!(rows[0], ("T one: faults".into(), 256.0, Some(256.0), Verdict::Met, "exact".into()));
@@ -206,7 +206,7 @@ fn a_command_that_cannot_be_run_says_why() {
     let command = "command = { run = ['true'], needs = { no-such-program-9 = 'some-package' } }";
     let text = [HEAD, &TOUCH.replace("programs = ['touch:bytes=1M,page=4K']", command)].concat();
     let paper = read(&[&text, &item("within = 0.0", "metric = 'stores', system = 'base'")[..]].concat()).unwrap();
-    let rows = paper.run(&paper.experiments[0], 0, |_| true).rows;
+    let rows = paper.run(&[&paper.experiments[0]], 0, |_| true).remove(0).rows;
     assert_eq!(rows[0].verdict, Verdict::NotMeasurable);
     assert_eq!(rows[0].reason, "install some-package (there is no no-such-program-9)");
 }

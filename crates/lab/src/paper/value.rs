@@ -15,6 +15,11 @@ pub struct Measure {
     pub scale: Option<f64>,
     /// The label of the system.
     pub system: String,
+    /// Labels of others, any of which may stand in its place: that which has the least does.
+    #[serde(default)]
+    pub or: Vec<String>,
+    /// Not the metric is wanted but the value that this option has in the system that stands in that place.
+    pub option: Option<String>,
     /// Labels of systems to compare with: that which has the least.
     #[serde(default)]
     pub against: Vec<String>,
@@ -45,8 +50,11 @@ pub enum How {
 impl Measure {
     /// Whether this can be computed where there are these labels.
     pub(super) fn check(&self, known: impl Fn(&str) -> bool) -> Result<(), String> {
-        if let Some(label) = self.against.iter().chain([&self.system]).find(|label| !known(label)) {
+        if let Some(label) = self.against.iter().chain(&self.or).chain([&self.system]).find(|label| !known(label)) {
             return Err(format!("there is no system {label:?} in this experiment; name one of its systems"));
+        }
+        if self.option.is_some() && (self.how.is_some() || self.per.is_some() || self.scale.is_some()) {
+            return Err("an option's value is compared with nothing; leave how, per and scale out".into());
         }
         match (self.how, self.against.is_empty()) {
             (Some(_), true) => Err("how compares with nothing; give against".into()),
@@ -73,6 +81,24 @@ impl Measure {
                 },
             }
         };
+        let least = |labels: &mut dyn Iterator<Item = &String>| -> Result<(f64, String), String> {
+            let mut best: Option<(f64, String)> = None;
+            for label in labels {
+                let value = of(label)?;
+                if best.as_ref().is_none_or(|(least, _)| value < *least) {
+                    best = Some((value, label.clone()));
+                }
+            }
+            best.ok_or_else(|| "it is compared with nothing; give against".into())
+        };
+        let (value, best) = least(&mut [&self.system].into_iter().chain(&self.or))?;
+        if let Some(option) = &self.option {
+            let system = reach_systems::resolve(&name(&best)).map_err(|error| error.to_string())?;
+            let set = system.settings().iter().find(|(name, _)| name == option);
+            return set
+                .and_then(|(_, value)| value.parse().ok())
+                .ok_or_else(|| format!("{} has no option {option} that is a number", system.spec()));
+        }
         if self.how == Some(How::Excess) {
             let mut other = f64::INFINITY;
             for label in &self.against {
@@ -88,12 +114,8 @@ impl Measure {
                 per => Ok(excess / per * self.scale.unwrap_or(1.0)),
             };
         }
-        let value = of(&self.system)?;
         let Some(how) = self.how else { return Ok(value * self.scale.unwrap_or(1.0)) };
-        let mut other = f64::INFINITY;
-        for label in &self.against {
-            other = other.min(of(label)?);
-        }
+        let (other, _) = least(&mut self.against.iter())?;
         let divisor = if how == How::Speedup { value } else { other };
         if divisor == 0.0 {
             return Err(format!("{} is 0 and nothing can be compared with it", self.metric));

@@ -41,7 +41,8 @@ impl Promoter {
             | TlbEvent::Entered { asid, vpn, .. }) = *event;
             // Of what leaves the TLB after its process has, nothing is known.
             let coming = !matches!(event, TlbEvent::Left { .. });
-            if !self.online.knows(asid, vpn) && !(coming && self.make_tree(asid, vpn, vm)) {
+            let known = self.online.knows(asid, vpn) || coming && self.make_tree(asid, vpn, vm);
+            if !known {
                 continue;
             }
             let mut due = std::mem::take(&mut self.due);
