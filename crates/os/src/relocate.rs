@@ -34,6 +34,15 @@ pub enum Unbuilt {
     NoBlock,
 }
 
+/// What is to become one page: all that is mapped of an aligned extent.
+struct Parts<'a> {
+    asid: Asid,
+    vpn: Vpn,
+    /// The rights that they have in common, without place, in the size of the whole.
+    rights: Pte,
+    entries: &'a [MappedEntry],
+}
+
 impl Vm {
     /// From now on pages may be remapped, at these costs. At boot, before any process.
     pub fn use_shadow(&mut self, largest: PageShift, costs: RemapCosts) {
@@ -97,10 +106,15 @@ impl Vm {
         let Some(process) = self.process(asid) else { return Ok(Err(Unbuilt::Unfit)) };
         let entries = process.table.pages(vpn, pages);
         let Some(rights) = self.alike(asid, &entries, shift, mechanism) else { return Ok(Err(Unbuilt::Unfit)) };
-        match mechanism {
-            Mechanism::Copy => self.copy_together(asid, vpn, rights, &entries),
-            Mechanism::Remap => self.remap_together(asid, vpn, rights, &entries),
+        let parts = Parts { asid, vpn, rights, entries: &entries };
+        let done = match mechanism {
+            Mechanism::Copy => self.copy_together(&parts)?,
+            Mechanism::Remap => self.remap_together(&parts)?,
+        };
+        if done.is_err() {
+            self.tally(asid, |c| c.superpage_fallbacks += 1);
         }
+        Ok(done)
     }
 
     /// The rights, without place and size, that the pages of an extent of size `shift` have in common, if they can
@@ -142,16 +156,10 @@ impl Vm {
         common
     }
 
-    fn copy_together(
-        &mut self,
-        asid: Asid,
-        vpn: Vpn,
-        rights: Pte,
-        entries: &[MappedEntry],
-    ) -> Result<Result<(), Unbuilt>, OutOfMemory> {
+    fn copy_together(&mut self, parts: &Parts) -> Result<Result<(), Unbuilt>, OutOfMemory> {
+        let &Parts { asid, vpn, rights, entries } = parts;
         let (base, shift) = (self.base(), rights.shift());
         let Some(block) = self.frames.allocate(shift.order(base), FrameKind::Anonymous, ObjectId::NONE, 0) else {
-            self.tally(asid, |c| c.superpage_fallbacks += 1);
             return Ok(Err(Unbuilt::NoBlock));
         };
         self.own(asid, vpn, shift.base_pages(base));
@@ -176,14 +184,8 @@ impl Vm {
         Ok(Ok(()))
     }
 
-    fn remap_together(
-        &mut self,
-        asid: Asid,
-        vpn: Vpn,
-        rights: Pte,
-        entries: &[MappedEntry],
-    ) -> Result<Result<(), Unbuilt>, OutOfMemory> {
-        let base = self.base();
+    fn remap_together(&mut self, parts: &Parts) -> Result<Result<(), Unbuilt>, OutOfMemory> {
+        let (&Parts { asid, vpn, rights, entries }, base) = (parts, self.base());
         let pages = entries.iter().flat_map(|entry| {
             let pages = entry.pte.shift().base_pages(base);
             (0..pages).map(|at| (entry.vpn - vpn + at, entry.pte.pfn() + at))
@@ -192,7 +194,6 @@ impl Vm {
         let block = shadow.place(asid, vpn);
         let real = |shadow: &Shadow, now: Pfn| if is_shadow(now) { shadow.real(now) } else { now };
         if pages.clone().any(|(at, now)| shadow.taken(block + at, real(shadow, now))) {
-            self.tally(asid, |c| c.superpage_fallbacks += 1);
             return Ok(Err(Unbuilt::NoBlock));
         }
         for (at, now) in pages.filter(|&(at, now)| now != block + at) {
