@@ -280,6 +280,33 @@ fn run_moves_code_and_leaves_the_program_its_own() {
 }
 
 #[test]
+fn what_fails_while_code_is_moved_leaves_the_program_as_it_was() {
+    let folder = folder();
+    let Some(file) = program(folder.path(), "unmoved", 40, Linked::Aligned) else { return };
+    let plain = std::process::Command::new(&file).arg("5000").output().unwrap();
+    let reach = assert_cmd::cargo::cargo_bin("reach");
+    // Too little memory for the copies; and a kernel that refuses to put them in their places.
+    let little = "ulimit -v 85000; exec \"$@\"";
+    let refuse = "exec strace -f -qq -o /dev/null -e trace=mremap -e inject=mremap:error=ENOMEM \"$@\"";
+    for (script, why) in [(little, "(not enough memory)"), (refuse, "(the kernel refused to move some)")] {
+        if script == refuse && std::process::Command::new("strace").arg("-V").output().is_err() {
+            eprintln!("skipped: no strace");
+            continue;
+        }
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", script, "sh"]).arg(&reach).args(["text", "run", "--"]).arg(&file).arg("5000");
+        let run = command.output().unwrap();
+        let said = stderr(&run);
+        if said.contains("no superpages to be had") || said.contains("strace: ") {
+            eprintln!("skipped: {said}");
+            continue;
+        }
+        assert_eq!((run.status.code(), &run.stdout), (Some(0), &plain.stdout), "{said}");
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[test]
 fn a_program_may_be_killed_at_any_point_of_its_promotion() {
     let folder = folder();
     let Some(file) = program(folder.path(), "killed", 8, Linked::Aligned) else { return };
