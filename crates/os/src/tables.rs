@@ -3,37 +3,10 @@
 use crate::{FrameKind, Frames, ObjectId};
 use reach_core::{FrameSource, Pfn, PhysAddr};
 
-/// Demoting one page down all the sizes of a machine takes a few nodes, and then frees a frame.
-const EMERGENCY: usize = 8;
-
 impl Frames {
     /// Page-table nodes taken since the last call, with their sizes in bytes: they have to be zeroed.
     pub(crate) fn new_tables(&mut self) -> Vec<(PhysAddr, u64)> {
         std::mem::take(&mut self.new_tables)
-    }
-
-    /// Fills the page daemon's emergency store up to what it should be, as far as there is memory.
-    pub(crate) fn top_up(&mut self) {
-        while self.queues.is_some() && self.emergency.len() < EMERGENCY {
-            match self.allocate(0, FrameKind::Wired, ObjectId::NONE, 0) {
-                Some(pfn) => self.emergency.push(pfn),
-                None => return,
-            }
-        }
-    }
-
-    /// A wired frame from the pool of the kernel's pages, where there is one and memory for it. The pool grows by the
-    /// largest block that is to be had without preempting anything for it.
-    pub(crate) fn take_wired(&mut self) -> Option<Pfn> {
-        if let Some(frame) = self.wired.as_mut()?.take() {
-            return Some(Pfn(frame));
-        }
-        let orders = self.wired.as_ref()?.orders();
-        let order = orders.into_iter().find(|&order| self.buddy.largest_free() >= Some(order))?;
-        let block = self.allocate(order, FrameKind::Wired, ObjectId::NONE, 0)?;
-        let pool = self.wired.as_mut()?;
-        pool.grow(block.0, order);
-        pool.take().map(Pfn)
     }
 
     /// The `bytes` at `pfn`, which are the kernel's, are a page-table node now.

@@ -80,7 +80,7 @@ proptest! {
 }
 
 fn alpha(spec: &str, memory: u64) -> Machine {
-    let layout = Layout { base: PageShift(13), bits: vec![10, 10, 15] };
+    let layout = Layout { base: PageShift(13), bits: vec![10, 10, 10, 5] };
     Machine::boot(spec, Options::linux(layout, [13, 16, 19, 22].map(PageShift).to_vec(), memory))
 }
 
@@ -259,6 +259,35 @@ fn memory_is_sampled_over_time_and_around_processes() {
         start.contiguity >= end.contiguity && start.free >= end.free && wired >= 4096 * 56 / (8 * K),
         "{start:?} {end:?}"
     );
+}
+
+/// §5.2: what the kernel wires while memory is full of files' pages takes idle pages' places in extents where it has some, not
+/// a frame here and there.
+#[test]
+fn wired_pages_keep_together() {
+    let wired = |spec: &str| {
+        let mut machine = alpha(spec, 64 * M);
+        for number in 0..2000 {
+            let at = AT + u64::from(number) * M;
+            file(&mut machine, number + 1, at, 64 * K);
+            machine.sweep(at, 8, Kind::Load);
+            if number % 3 > 0 {
+                machine.event(&Event::Unmap(Span { start: VirtAddr(at), len: 64 * K }));
+            }
+            if number % 16 == 0 {
+                daemon(&mut machine);
+            }
+        }
+        machine.vm.sample(Cycles(0));
+        // A record for each file in memory, and page tables for each MB.
+        let pages = machine.vm.frames().census();
+        assert!(pages[2] + pages[3] > 150, "{pages:?}");
+        let extents = machine.vm.counters.series.last().unwrap().wired;
+        machine.leave();
+        extents
+    };
+    let (together, apart) = (wired("navarro-2002"), wired("navarro-2002:paging=cache"));
+    assert!(3 * together <= apart, "{together} and {apart} of 16 extents");
 }
 
 /// §6.8: what is linear in superpage size is so exactly, and what is not does not grow with it.

@@ -48,7 +48,8 @@ impl Frames {
         }
     }
 
-    fn break_at(&mut self, pfn: Pfn) {
+    /// The reservation that holds the vacant frame `pfn` is preempted until that frame is free.
+    pub(super) fn break_at(&mut self, pfn: Pfn) {
         let Some(reservations) = &mut self.reservations else { return };
         let level = reservations.level_over(pfn);
         let free = reservations.break_at(pfn);

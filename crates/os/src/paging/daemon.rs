@@ -9,9 +9,17 @@ use std::collections::BTreeSet;
 impl Vm {
     /// Runs the daemon once: for memory if that is short, then for contiguity if regions failed since the last time.
     pub fn page_daemon(&mut self) -> Result<(), OutOfMemory> {
-        let Some(pager) = self.pager.as_mut() else { return Ok(()) };
+        self.as_daemon(Vm::run_daemon)
+    }
+
+    /// Runs what must not be called again while it runs. Does nothing where there is no page daemon, or it is at work.
+    pub(super) fn as_daemon(
+        &mut self,
+        run: impl FnOnce(&mut Vm) -> Result<(), OutOfMemory>,
+    ) -> Result<(), OutOfMemory> {
+        let Some(pager) = self.pager.as_mut().filter(|pager| !pager.running) else { return Ok(()) };
         pager.running = true;
-        let done = self.run_daemon();
+        let done = run(self);
         if let Some(pager) = &mut self.pager {
             pager.running = false;
         }
@@ -24,13 +32,11 @@ impl Vm {
         if !self.short_of_memory() {
             return Ok(true);
         }
-        let Some(pager) = self.pager.as_mut().filter(|pager| !pager.running) else { return Ok(true) };
-        pager.running = true;
-        let done = self.reclaim(2 * self.low_water(), 1);
-        if let Some(pager) = &mut self.pager {
-            pager.running = false;
+        if self.pager.as_ref().is_none_or(|pager| pager.running) {
+            return Ok(true);
         }
-        done.map(|()| !self.short_of_memory())
+        self.as_daemon(|vm| vm.reclaim(2 * vm.low_water(), 1))?;
+        Ok(!self.short_of_memory())
     }
 
     fn run_daemon(&mut self) -> Result<(), OutOfMemory> {

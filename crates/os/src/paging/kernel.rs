@@ -4,7 +4,7 @@
 //! full and never gives one back (`vm_zone.c`). Sizes are estimates for 64-bit pointers, from the structures of 4.3 with
 //! 32-bit ones: they may be a quarter smaller or larger.
 
-use crate::{FrameKind, ObjectId, OutOfMemory, Vm};
+use crate::{OutOfMemory, Vm};
 
 /// `pv_entry`: one for each translation of a base page.
 const TRANSLATION: u64 = 56;
@@ -26,7 +26,10 @@ impl Vm {
     /// Sees to it that the kernel has room for its records, where the system has wired memory at all. Not while
     /// translations are being changed.
     pub(crate) fn keep_records(&mut self) -> Result<(), OutOfMemory> {
-        let Some(pager) = self.pager.as_ref().filter(|pager| !pager.running) else { return Ok(()) };
+        if self.pager.as_ref().is_none_or(|pager| pager.running) {
+            return Ok(());
+        }
+        self.as_daemon(Vm::stock_pool)?;
         let regions = self.processes.values().map(|process| process.space.count()).sum();
         let records = [
             (self.frames.translated, TRANSLATION),
@@ -34,7 +37,7 @@ impl Vm {
             (self.objects.backed(), FILE),
             (self.processes.len() as u64, PROCESS),
         ];
-        let has = pager.zones.pages;
+        let Some(has) = self.pager.as_ref().map(|pager| pager.zones.pages) else { return Ok(()) };
         for (zone, (count, bytes)) in records.into_iter().enumerate() {
             for _ in has[zone]..(count * bytes).div_ceil(self.base().bytes()) {
                 if self.frames.wire().is_none() {
@@ -64,11 +67,5 @@ impl crate::Frames {
         let pooled = self.wired.as_ref().map_or(0, super::WiredPool::unused);
         let roots: u64 = self.spare_roots.iter().map(|&(_, order)| 1 << order).sum();
         pooled + roots + self.emergency.len() as u64
-    }
-
-    /// A page for the kernel, for good: from its pool, where there is one.
-    fn wire(&mut self) -> Option<()> {
-        let pooled = self.take_wired();
-        pooled.or_else(|| self.allocate(0, FrameKind::Wired, ObjectId::NONE, 0)).map(|_| ())
     }
 }

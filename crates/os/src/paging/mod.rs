@@ -84,11 +84,12 @@ impl Vm {
         self.frames.queues = Some(Queues::new(frames));
         self.frames.rmap = Some(ReverseMap::new(frames));
         if how.cluster_wired {
-            // Pools are superpages, so that no other superpage is lost to them; larger ones leave fewer lost. The paper does
-            // not say how large its pools are: here at most the 64th part of memory.
-            let sizes = self.options.sizes.iter().skip(1).filter(|size| size.bytes() <= self.options.memory >> 6);
-            let orders: Vec<u8> = sizes.map(|size| size.order(self.base())).collect();
-            self.frames.wired = Some(WiredPool::new(&orders));
+            // Pools grow by superpages, so that no other superpage is lost to them; larger ones leave fewer lost. The paper does
+            // not say how large its pools are: here it is at most the 64th part of memory at once.
+            let superpages = self.options.sizes.iter().skip(1);
+            let orders: Vec<u8> = superpages.map(|size| size.order(self.base())).collect();
+            let most = (self.options.memory >> 6 >> self.base().0).max(1).ilog2() as u8;
+            self.frames.wired = Some(WiredPool::new(&orders, most, frames));
         }
         self.frames.top_up();
         let unmet = vec![0; self.options.sizes.len()];

@@ -12,17 +12,15 @@ impl Vm {
     /// no page daemon, all file pages that nobody maps are dropped.
     pub(crate) fn make_room(&mut self, order: u8) -> Result<(), OutOfMemory> {
         // What the daemon itself needs must be there.
-        let Some(pager) = self.pager.as_mut().filter(|pager| !pager.running) else {
+        if self.pager.as_ref().is_none_or(|pager| pager.running) {
             self.drop_idle_file_pages();
             return Ok(());
-        };
-        pager.running = true;
-        let target = self.available() + self.low_water().max(1);
-        let done = self.reclaim(target, ROUNDS).and_then(|()| if order > 0 { self.clear_block(order) } else { Ok(()) });
-        if let Some(pager) = &mut self.pager {
-            pager.running = false;
         }
-        done
+        self.as_daemon(|vm| {
+            let target = vm.available() + vm.low_water().max(1);
+            vm.reclaim(target, ROUNDS)?;
+            if order > 0 { vm.clear_block(order) } else { Ok(()) }
+        })
     }
 
     /// Empties the lowest block of `2^order` frames in which nothing must stay, unless one is free.

@@ -43,7 +43,7 @@ impl Vm {
                 break;
             }
         }
-        Ok(())
+        self.stock_pool()
     }
 
     fn queued(&self, queue: Queue) -> u64 {

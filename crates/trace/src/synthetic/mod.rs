@@ -23,6 +23,7 @@ mod daemons;
 mod dirty;
 mod fang_micro;
 mod fft3;
+mod first_fit;
 mod gups;
 mod malloc;
 mod matrix;

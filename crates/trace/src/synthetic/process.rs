@@ -6,7 +6,7 @@
 use reach_core::{Asid, Backing, Block, BlockId, BlockTable, Chunk, Event, FileId, Kind, Map, Protection, Ref, Role};
 use reach_core::{Span, ThreadId, VirtAddr};
 
-const GRAIN: u64 = 64 << 10;
+pub(super) const GRAIN: u64 = 64 << 10;
 const TEXT: u64 = 0x40_0000;
 const TEXT_BYTES: u64 = 8 << 10;
 const DATA: u64 = 0x41_0000;

@@ -26,7 +26,7 @@ const SMALL: &[&str] = &[
     "dirty:bytes=1M,page=4K,every=7",
     "fft3:n=5",
     "pulse:bytes=20K,page=4K,times=3",
-    "web:files=50,least=100,most=9K,requests=70,open=3",
+    "web:files=50,least=100,most=9K,requests=70,rate=1,mapped=3",
 ];
 
 /// The data references of a program.
