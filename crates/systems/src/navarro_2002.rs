@@ -7,7 +7,7 @@
 //! | 4.1 reservation-based allocation | `Vm::page_frame`, `Vm::reserved_fault` |
 //! | 4.2 preferred superpage size | `preferred.rs` of `reach-os` |
 //! | 4.3 preemption, 4.8 multi-list scheme | `reservation/preempt.rs` |
-//! | 4.5 incremental promotion, 4.6 demotion | `Vm::promote_around`, the door's own cuts, `promotion.rs` |
+//! | 4.5 incremental promotion, 4.6 demotion | `Vm::promote_around`, the door's own cuts, `promotion/demote.rs` |
 //! | 4.7 clean superpages demoted by the first write; hash digests instead | `Vm::first_write`, `Vm::write_out` |
 //! | 4.6 speculative demotion, repromotion | `paging/reference.rs` |
 //! | 4.9 population maps | `reservation/map.rs` |
