@@ -12,6 +12,7 @@ mod meeting;
 mod page_table;
 mod pte;
 mod random;
+mod range_table;
 mod reference;
 pub mod ring;
 mod step;
@@ -19,9 +20,13 @@ mod step;
 pub use addr::{Asid, Bytes, Cycles, PageShift, Pfn, PhysAddr, VirtAddr, Vpn};
 pub use event::{Advice, Backing, Event, FileId, Map, Protection, Remap, Role, Span, ThreadId};
 pub use ledger::{Label, Ledger};
-pub use meeting::{Cause, Command, ControllerOptions, Fault, Preload, Shootdown, TlbEvent, Traffic, Why};
+pub use meeting::{
+    Asked, Beside, Cause, ClusterTlbOptions, Command, ControllerOptions, Fault, Preload, RangeTlbOptions, Shootdown,
+    TlbEvent, Traffic, Why,
+};
 pub use page_table::{FrameSource, Hint, Layout, MappedEntry, NodeId, PageTable, Slot, WalkStep, Written};
 pub use pte::Pte;
 pub use random::Random;
+pub use range_table::{Range, RangeTable, Visit};
 pub use reference::{Block, BlockId, BlockTable, Chunk, Kind, Ref};
 pub use step::{Counts, Step, Steps, TICK};

@@ -5,7 +5,7 @@
 //! entries are not larger than it, in as many equal entries as it spans there: one entry for 2 MB on x86, 512
 //! replicated ones for 4 MB on Alpha (Navarro §5).
 
-use crate::{PageShift, PhysAddr, Pte, Vpn};
+use crate::{PageShift, PhysAddr, Pte, Range, RangeTable, Vpn};
 
 mod edit;
 
@@ -150,6 +150,11 @@ pub struct PageTable {
     /// Freed nodes by level.
     free: Vec<Vec<NodeId>>,
     bytes: u64,
+    /// What the same address space has of ranges, where there are any: a second table beside this one, which says nothing
+    /// that this one does not say.
+    pub ranges: Option<Box<RangeTable>>,
+    /// Its segments, by address (Basu et al. 2013), which say nothing that this table does not say, either.
+    pub segments: Vec<Range>,
 }
 
 /// Words of a node before its entries.
@@ -176,7 +181,8 @@ impl PageTable {
             *slot = (layout.span(level).order(layout.base), (1 << layout.bits[level]) - 1);
         }
         let free = vec![Vec::new(); layout.levels()];
-        let mut table = PageTable { layout, levels, words: Vec::new(), free, bytes: 0 };
+        let mut table =
+            PageTable { layout, levels, words: Vec::new(), free, bytes: 0, ranges: None, segments: Vec::new() };
         table.add_node(table.layout.levels() - 1, frames)?;
         Some(table)
     }

@@ -91,8 +91,11 @@ impl PageTable {
         Some(Written { at: self.entry_at(node, first), entries: copies, nodes: 0 })
     }
 
-    /// Gives all frames back. The table must not be used afterwards.
+    /// Gives all frames back, those of its ranges too. The table must not be used afterwards.
     pub fn release(&mut self, frames: &mut impl FrameSource) {
+        if let Some(mut ranges) = self.ranges.take() {
+            ranges.release(frames);
+        }
         let top = self.layout.levels() - 1;
         for index in 0..1 << self.layout.bits[top] {
             self.drop_subtree(self.root(), top, index, frames);

@@ -1,0 +1,323 @@
+//! Range tables (Karakostas et al. 2015, §4.2): the range translations of one address space in a B-tree whose nodes lie in
+//! simulated frames, so that a walker, and the operating system, read real addresses.
+//!
+//! A node holds four ranges and points to five children: 36 bits each for BASE and LIMIT and a word for OFFSET and rights
+//! make 68 bytes, the pointers 40, so that it takes two lines of 64 bytes; 32 nodes fill a page of 4 KB.
+
+use crate::{FrameSource, PhysAddr, Pte, Vpn};
+use std::collections::BTreeSet;
+
+mod edit;
+mod pack;
+#[cfg(test)]
+mod tests;
+
+/// The most ranges of a node.
+const RANGES: usize = 4;
+/// The fewest, of any but the root.
+const FEWEST: usize = RANGES / 2;
+
+/// Virtual pages that follow one another, in frames that do, with the same rights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The first base page (BASE).
+    pub vpn: Vpn,
+    /// How many base pages; LIMIT is the one after the last.
+    pub pages: u64,
+    /// The first page's entry, with the rights of all. OFFSET is its frame less BASE.
+    pub pte: Pte,
+}
+
+impl Range {
+    /// One past the last base page (LIMIT).
+    #[inline(always)]
+    pub fn end(&self) -> Vpn {
+        self.vpn + self.pages
+    }
+
+    /// Whether `vpn` lies in it.
+    #[inline(always)]
+    pub fn holds(&self, vpn: Vpn) -> bool {
+        vpn.0.wrapping_sub(self.vpn.0) < self.pages
+    }
+
+    /// The entry of `vpn`, which lies in it.
+    #[inline(always)]
+    pub fn entry(&self, vpn: Vpn) -> Pte {
+        self.pte.with_pfn(self.pte.pfn() + (vpn - self.vpn))
+    }
+
+    /// Its part of `pages` base pages from `vpn` on.
+    pub fn part(&self, vpn: Vpn, pages: u64) -> Range {
+        debug_assert!(self.vpn <= vpn && vpn + pages <= self.end());
+        Range { vpn, pages, pte: self.entry(vpn) }
+    }
+
+    /// Whether `next` begins where this ends, in memory as in addresses, with the same rights.
+    pub fn continues(&self, next: &Range) -> bool {
+        next.vpn == self.end() && next.pte == self.pte.with_pfn(self.pte.pfn() + self.pages)
+    }
+}
+
+/// A node that the operating system read or wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visit {
+    /// Its first byte.
+    pub at: PhysAddr,
+    /// Whether it was changed.
+    pub written: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Node {
+    ranges: Vec<Range>,
+    /// One more than ranges, or none in a leaf.
+    children: Vec<u32>,
+}
+
+/// A page of nodes.
+#[derive(Clone, Copy, Debug)]
+struct Page {
+    at: PhysAddr,
+    used: u32,
+}
+
+/// The range table of one address space.
+#[derive(Clone, Debug)]
+pub struct RangeTable {
+    nodes: Vec<Node>,
+    /// The pages that nodes lie in, in the order of their numbers.
+    pages: Vec<Option<Page>>,
+    /// Nodes not in use whose page is there. The lowest is taken first, so that pages fill up.
+    free: BTreeSet<u32>,
+    root: u32,
+    height: u32,
+    len: usize,
+    page_bytes: u64,
+    visits: Vec<Visit>,
+}
+
+impl RangeTable {
+    /// Bytes of a node: two cache lines.
+    pub const NODE_BYTES: u64 = 128;
+
+    /// An empty table: its root only, in a page of `page_bytes`. `None` when there is no frame for it.
+    pub fn new(page_bytes: u64, frames: &mut impl FrameSource) -> Option<RangeTable> {
+        let mut table = RangeTable {
+            nodes: Vec::new(),
+            pages: Vec::new(),
+            free: BTreeSet::new(),
+            root: 0,
+            height: 1,
+            len: 0,
+            page_bytes,
+            visits: Vec::new(),
+        };
+        table.reserve(1, frames).then_some(())?;
+        table.root = table.take_node();
+        Some(table)
+    }
+
+    /// How many ranges it holds.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Levels of nodes, at least 1.
+    pub fn height(&self) -> u32 {
+        self.height
+    }
+
+    /// The most ranges in so many levels of nodes: 4, 24, 124, …
+    pub fn most(levels: u32) -> usize {
+        5usize.saturating_pow(levels) - 1
+    }
+
+    /// Physical memory that it takes, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.pages.iter().flatten().count() as u64 * self.page_bytes
+    }
+
+    /// Where its root lies (CR-RT).
+    pub fn root(&self) -> PhysAddr {
+        self.at(self.root)
+    }
+
+    /// The range that holds `vpn`, as a walker finds it; `read` is told of each node that it reads, root first.
+    pub fn walk(&self, vpn: Vpn, mut read: impl FnMut(PhysAddr)) -> Option<Range> {
+        let mut number = self.root;
+        loop {
+            read(self.at(number));
+            let node = &self.nodes[number as usize];
+            let next = node.ranges.partition_point(|range| range.end() <= vpn);
+            if let Some(range) = node.ranges.get(next).filter(|range| range.holds(vpn)) {
+                return Some(*range);
+            }
+            number = *node.children.get(next)?;
+        }
+    }
+
+    /// The first range that ends after `vpn`: the one that holds it or, without any, the next.
+    pub fn from(&mut self, vpn: Vpn) -> Option<Range> {
+        self.nearest(|range| range.end() <= vpn, |node, at| node.ranges.get(at))
+    }
+
+    /// The last range that starts before `vpn`.
+    pub fn before(&mut self, vpn: Vpn) -> Option<Range> {
+        self.nearest(|range| range.vpn < vpn, |node, at| node.ranges[..at].last())
+    }
+
+    /// Descends to where `passed` turns false; of what `choose` finds at the turn, the lowest in the tree.
+    fn nearest(
+        &mut self,
+        passed: impl Fn(&Range) -> bool,
+        choose: impl for<'n> Fn(&'n Node, usize) -> Option<&'n Range>,
+    ) -> Option<Range> {
+        let (mut number, mut found) = (self.root, None);
+        loop {
+            self.visit(number, false);
+            let node = &self.nodes[number as usize];
+            let at = node.ranges.partition_point(&passed);
+            found = choose(node, at).copied().or(found);
+            match node.children.get(at) {
+                Some(&next) => number = next,
+                None => return found,
+            }
+        }
+    }
+
+    /// All ranges that overlap `[vpn, vpn + pages)`, in order.
+    pub fn overlapping(&mut self, vpn: Vpn, pages: u64) -> Vec<Range> {
+        let end = vpn.0.saturating_add(pages);
+        let (mut found, mut at) = (Vec::new(), vpn);
+        while let Some(range) = self.from(at).filter(|range| range.vpn.0 < end) {
+            at = range.end();
+            found.push(range);
+        }
+        found
+    }
+
+    /// All ranges, in order.
+    pub fn ranges(&self) -> Vec<Range> {
+        let mut all = Vec::with_capacity(self.len);
+        self.collect(self.root, &mut all);
+        all
+    }
+
+    fn collect(&self, number: u32, all: &mut Vec<Range>) {
+        let node = &self.nodes[number as usize];
+        for (at, range) in node.ranges.iter().enumerate() {
+            if let Some(&child) = node.children.get(at) {
+                self.collect(child, all);
+            }
+            all.push(*range);
+        }
+        if let Some(&last) = node.children.last() {
+            self.collect(last, all);
+        }
+    }
+
+    /// The nodes that were read or written by all but [`RangeTable::walk`] since the last call.
+    pub fn take_visits(&mut self) -> Vec<Visit> {
+        std::mem::take(&mut self.visits)
+    }
+
+    /// Gives all frames back. The table must not be used afterwards.
+    pub fn release(&mut self, frames: &mut impl FrameSource) {
+        for page in std::mem::take(&mut self.pages).into_iter().flatten() {
+            frames.give_table(page.at, self.page_bytes);
+        }
+        (self.nodes, self.free, self.len) = (Vec::new(), BTreeSet::new(), 0);
+    }
+
+    /// Checks what must always hold: order, disjointness, fill, balance, use counts. For tests and debug builds.
+    pub fn check(&self) {
+        let mut used = vec![0; self.pages.len()];
+        self.check_node(self.root, self.height, &mut used);
+        for (number, (page, used)) in self.pages.iter().zip(used).enumerate() {
+            assert_eq!(page.map_or(0, |page| page.used), used, "nodes of page {number} in use");
+        }
+        let all = self.ranges();
+        assert_eq!(all.len(), self.len, "ranges");
+        assert!(all.iter().all(|range| range.pages > 0), "empty ranges: {all:?}");
+        assert!(all.is_sorted_by(|a, b| a.end() <= b.vpn), "out of order: {all:?}");
+    }
+
+    fn check_node(&self, number: u32, level: u32, used: &mut [u32]) {
+        let node = &self.nodes[number as usize];
+        used[number as usize / self.per_page()] += 1;
+        assert!(!self.free.contains(&number), "node {number} is free and in use");
+        assert!(node.ranges.len() <= RANGES && (number == self.root || node.ranges.len() >= FEWEST), "{node:?}");
+        assert_eq!(node.children.len(), if level == 1 { 0 } else { node.ranges.len() + 1 }, "{node:?}");
+        node.children.iter().for_each(|&child| self.check_node(child, level - 1, used));
+    }
+
+    // Where nodes lie.
+
+    fn per_page(&self) -> usize {
+        (self.page_bytes / RangeTable::NODE_BYTES) as usize
+    }
+
+    fn at(&self, number: u32) -> PhysAddr {
+        let page = self.pages[number as usize / self.per_page()].expect("nodes in use have a page");
+        page.at + (number as u64 * RangeTable::NODE_BYTES) % self.page_bytes
+    }
+
+    fn visit(&mut self, number: u32, written: bool) {
+        let at = self.at(number);
+        self.visits.push(Visit { at, written });
+    }
+
+    /// Sees to it that `nodes` can be taken. `false`: there is no memory for them.
+    fn reserve(&mut self, nodes: usize, frames: &mut impl FrameSource) -> bool {
+        while self.free.len() < nodes {
+            let Some(at) = frames.take_table(self.page_bytes) else { return false };
+            let page = self.pages.iter().position(Option::is_none).unwrap_or(self.pages.len());
+            if page == self.pages.len() {
+                self.pages.push(None);
+                self.nodes.resize_with(self.pages.len() * self.per_page(), Node::default);
+            }
+            self.pages[page] = Some(Page { at, used: 0 });
+            let first = page * self.per_page();
+            self.free.extend((first..first + self.per_page()).map(|number| number as u32));
+        }
+        true
+    }
+
+    /// A node, of which one has been reserved.
+    fn take_node(&mut self) -> u32 {
+        let number = self.free.pop_first().expect("reserved before");
+        self.page_of(number).used += 1;
+        number
+    }
+
+    fn give_node(&mut self, number: u32) {
+        self.nodes[number as usize] = Node::default();
+        self.page_of(number).used -= 1;
+        self.free.insert(number);
+    }
+
+    fn page_of(&mut self, number: u32) -> &mut Page {
+        let page = number as usize / self.per_page();
+        self.pages[page].as_mut().expect("nodes in use have a page")
+    }
+
+    /// Gives back pages that hold no node, but for `spare` of them.
+    fn trim(&mut self, spare: usize, frames: &mut impl FrameSource) {
+        while self.free.len() >= (spare + 1) * self.per_page() {
+            let Some(number) = self.pages.iter().rposition(|page| page.is_some_and(|page| page.used == 0)) else {
+                return;
+            };
+            let page = self.pages[number].take().expect("just found");
+            frames.give_table(page.at, self.page_bytes);
+            let first = (number * self.per_page()) as u32;
+            let nodes = first..first + self.per_page() as u32;
+            self.free.retain(|node| !nodes.contains(node));
+        }
+    }
+}

@@ -1,0 +1,149 @@
+use super::*;
+use crate::{PageShift, Pfn, Random};
+use std::collections::BTreeMap;
+
+/// Hands out pages in sequence, of which there are so many.
+struct Frames {
+    left: u64,
+    taken: BTreeMap<PhysAddr, u64>,
+}
+
+impl Frames {
+    fn new(left: u64) -> Frames {
+        Frames { left, taken: BTreeMap::new() }
+    }
+}
+
+impl FrameSource for Frames {
+    fn take_table(&mut self, bytes: u64) -> Option<PhysAddr> {
+        self.left = self.left.checked_sub(1)?;
+        let at = (1..).map(|page| PhysAddr(page * bytes)).find(|at| !self.taken.contains_key(at))?;
+        self.taken.insert(at, bytes);
+        Some(at)
+    }
+
+    fn give_table(&mut self, at: PhysAddr, bytes: u64) {
+        assert_eq!(self.taken.remove(&at), Some(bytes));
+        self.left += 1;
+    }
+}
+
+fn range(vpn: u64, pages: u64) -> Range {
+    Range { vpn: Vpn(vpn), pages, pte: Pte::new(Pfn(vpn + 1000), PageShift(12)).with_writable(true) }
+}
+
+/// §4.2: "each node accommodates four range translations and points to five children, e.g., up to 124 range translations
+/// in three levels"; a page of 4 KB has room for 128.
+#[test]
+fn three_levels_hold_124_ranges_in_one_page_in_whatever_order_they_come() {
+    for order in 0..4 {
+        let mut numbers: Vec<u64> = (0..124).collect();
+        match order {
+            0 => {}
+            1 => numbers.reverse(),
+            _ => {
+                let mut random = Random::new(order);
+                (1..124).rev().for_each(|i| numbers.swap(i, random.below(i as u64 + 1) as usize));
+            }
+        }
+        let mut frames = Frames::new(10);
+        let mut table = RangeTable::new(4096, &mut frames).unwrap();
+        for (n, &number) in numbers.iter().enumerate() {
+            assert!(table.insert(range(number * 10, 8), &mut frames));
+            table.check();
+            let levels = (1..).find(|&levels| RangeTable::most(levels) > n).unwrap();
+            assert_eq!(table.height(), levels, "{} ranges, order {order}", n + 1);
+        }
+        assert_eq!((table.height(), table.bytes()), (3, 4096));
+        let mut read = Vec::new();
+        for number in 0..124 {
+            read.clear();
+            let found = table.walk(Vpn(number * 10 + 7), |at| read.push(at));
+            assert_eq!(found, Some(range(number * 10, 8)));
+            assert!(read.len() <= 3 && read[0] == table.root(), "{read:?}");
+            assert_eq!(table.walk(Vpn(number * 10 + 8), |_| {}), None);
+        }
+        assert!(table.insert(range(5000, 1), &mut frames));
+        assert_eq!(table.height(), 4);
+    }
+}
+
+#[test]
+fn levels_hold_4_and_24_and_124_and_624() {
+    assert_eq!([1, 2, 3, 4].map(RangeTable::most), [4, 24, 124, 624]);
+}
+
+/// Insertions, removals and changes against a sorted list, with memory that runs out at times.
+#[test]
+fn does_as_a_sorted_list() {
+    for seed in 0..12 {
+        let mut random = Random::new(seed);
+        let mut frames = Frames::new(if seed % 3 == 0 { 3 } else { 1000 });
+        let page = if seed % 2 == 0 { 4096 } else { 16384 };
+        let mut table = RangeTable::new(page, &mut frames).unwrap();
+        let mut list: Vec<Range> = Vec::new();
+        let slots = [30, 300, 3000][seed as usize % 3];
+        for step in 0..3000u64 {
+            // Phases of growth and of decay.
+            let grows = step / 500 % 2 == 0;
+            let slot = random.below(slots) * 10;
+            let known = list.iter().position(|range| range.vpn.0 / 10 == slot / 10);
+            match (known, random.below(4) < if grows { 3 } else { 1 }) {
+                (None, true) => {
+                    let new = range(slot + random.below(3), 1 + random.below(7));
+                    if table.insert(new, &mut frames) {
+                        list.insert(list.partition_point(|range| range.vpn < new.vpn), new);
+                    } else {
+                        assert_eq!(frames.left, 0, "refused without need");
+                    }
+                }
+                (Some(at), true) => {
+                    let with = range(slot + random.below(3), 1 + random.below(7));
+                    table.replace(list[at].vpn, with);
+                    list[at] = with;
+                }
+                (Some(at), false) => {
+                    assert_eq!(table.remove(list[at].vpn, &mut frames), Some(list[at]));
+                    list.remove(at);
+                }
+                (None, false) => assert_eq!(table.remove(Vpn(slot + 9), &mut frames), None),
+            }
+            table.check();
+            assert_eq!(table.ranges(), list);
+            let at = Vpn(random.below(slots * 10));
+            assert_eq!(table.walk(at, |_| {}), list.iter().copied().find(|range| range.holds(at)));
+            assert_eq!(table.from(at), list.iter().copied().find(|range| range.end() > at));
+            assert_eq!(table.before(at), list.iter().copied().rfind(|range| range.vpn < at));
+            let pages = random.below(50);
+            let overlaps = |range: &&Range| range.vpn.0 < at.0 + pages && range.end() > at;
+            assert_eq!(table.overlapping(at, pages), list.iter().filter(overlaps).copied().collect::<Vec<_>>());
+        }
+        for range in list {
+            table.remove(range.vpn, &mut frames);
+        }
+        table.check();
+        assert!(table.is_empty() && table.height() == 1 && table.bytes() <= 2 * page);
+        table.release(&mut frames);
+        assert!(frames.taken.is_empty(), "frames were lost");
+    }
+}
+
+#[test]
+fn what_the_operating_system_reads_and_writes_is_known() {
+    let mut frames = Frames::new(1);
+    let mut table = RangeTable::new(4096, &mut frames).unwrap();
+    table.insert(range(0, 8), &mut frames);
+    let root = table.root();
+    assert_eq!(table.take_visits(), [Visit { at: root, written: false }, Visit { at: root, written: true }]);
+    table.walk(Vpn(0), |_| {});
+    assert!(table.take_visits().is_empty(), "a walker's reads are its own");
+}
+
+#[test]
+fn parts_keep_their_frames_and_continue_one_another() {
+    let whole = range(100, 20);
+    let (left, right) = (whole.part(Vpn(100), 5), whole.part(Vpn(105), 15));
+    assert!(left.continues(&right) && !right.continues(&left));
+    assert_eq!(right.entry(Vpn(110)), whole.entry(Vpn(110)));
+    assert!(!left.continues(&Range { pte: right.pte.with_writable(false), ..right }));
+}
