@@ -45,6 +45,22 @@ counters! {
     dirty_updates,
     /// Translations invalidated on request, counted in shootdowns received.
     shootdowns,
+    /// How often what stands beside the last level was asked.
+    beside_searches,
+    /// How often it knew the page.
+    beside_hits,
+    /// Those for which the last level did not: walks that were spared.
+    beside_spared,
+    /// Hits in the entry that had been used last.
+    beside_mru_hits,
+    /// Entries made in it.
+    beside_fills,
+    /// Walks of range tables, in the background.
+    range_walks,
+    /// Lines of 64 bytes that they read, two for each node.
+    range_walk_accesses,
+    /// Cycles that they took; nothing waits for them.
+    range_walk_cycles,
 }
 
 impl Counters {

@@ -2,7 +2,9 @@
 //! through [`reach_core::PageTable`] and the operating system not at all.
 
 mod array;
+mod beside;
 mod cache;
+mod cluster_tlb;
 pub mod config;
 mod controller;
 mod counters;
@@ -10,9 +12,11 @@ mod full;
 mod handler;
 mod mmu;
 mod placed;
+mod range_tlb;
 mod tlb;
 mod walk;
 
+pub use beside::fit;
 pub use cache::{Access, CacheCounters, Caches};
 pub use controller::{Controller, ControllerCounters};
 pub use counters::Counters;

@@ -8,11 +8,13 @@
 //!    or forbidding entry is a fault.
 //! 4. A store through a clean entry stops with `FirstWrite` where the entry is watched; otherwise the dirty bit is set
 //!    in the page table and the entry found is refreshed in place.
-//! 5. The translation is filled into all levels before the one that held it (all, after a walk), and a walk's sets the
+//! 5. What a system puts beside the last level of arrays is asked, and learns, as `beside.rs` says.
+//! 6. The translation is filled into all levels before the one that held it (all, after a walk), and a walk's sets the
 //!    accessed bit.
 //!
 //! A reference that crosses a page boundary does this for both pages, in order.
 
+use crate::beside::Companion;
 use crate::cache::{Access, Caches};
 use crate::config::{self, Walker};
 use crate::counters::Counters;
@@ -43,8 +45,8 @@ enum Filler {
 pub struct Mmu {
     pub(crate) tlbs: Tlbs,
     filler: Filler,
-    base: PageShift,
-    walk_access: u32,
+    pub(crate) base: PageShift,
+    pub(crate) walk_access: u32,
     foldable: bool,
     /// Never misses: translation is free, faults remain.
     perfect: bool,
@@ -52,6 +54,8 @@ pub struct Mmu {
     pub(crate) context: Context,
     /// Where the operating system keeps account of the entries.
     pub(crate) telling: Option<Box<Telling>>,
+    /// What stands beside the last level of arrays.
+    pub(crate) companion: Option<Box<Companion>>,
     contexts: Vec<Option<Context>>,
     used_contexts: u64,
     /// How many there are.
@@ -106,6 +110,7 @@ impl Mmu {
             asid: Asid(0),
             context: Context::new(0),
             telling: None,
+            companion: None,
             contexts: vec![Some(Context::new(0))],
             used_contexts: 1,
             all_contexts: u64::from(machine.core.contexts).clamp(1, CONTEXTS),
@@ -161,6 +166,9 @@ impl Mmu {
             telling.leaving(&self.tlbs, context, vpn, pages);
         }
         self.tlbs.invalidate(context, vpn, pages);
+        if let Some(companion) = &mut self.companion {
+            companion.invalidate(context, vpn, pages);
+        }
         match &mut self.filler {
             Filler::Hardware { caches, .. } | Filler::Software { caches, .. } => caches.invalidate(context),
         }
@@ -203,15 +211,25 @@ impl Mmu {
         kind: Kind,
         vpn: Vpn,
         table: &mut PageTable,
-        caches: Option<&mut Caches>,
+        mut caches: Option<&mut Caches>,
     ) -> Result<Pte, Why> {
         if self.perfect {
             return self.translate_free(kind, vpn, table);
+        }
+        if self.companion.is_some()
+            && let Some(done) = self.in_segment(kind, vpn, table)
+        {
+            return done;
         }
         let mut latency = 0;
         let found = self.tlbs.lookup(kind, self.context, vpn, &mut latency);
         let Some(found) = found else {
             self.ledger.charge(Label::L2TlbHit, latency);
+            if self.companion.is_some()
+                && let Some(known) = self.find_beside(kind, vpn, table, caches.as_deref_mut())
+            {
+                return known;
+            }
             return self.miss(kind, vpn, table, caches);
         };
         let array = &self.tlbs.arrays[found.array];
@@ -229,6 +247,9 @@ impl Mmu {
                     (c.l1i_tlb_misses, c.l2_tlb_hits_fetch) = (c.l1i_tlb_misses + 1, c.l2_tlb_hits_fetch + 1)
                 }
                 _ => (c.l1d_tlb_misses, c.l2_tlb_hits_data) = (c.l1d_tlb_misses + 1, c.l2_tlb_hits_data + 1),
+            }
+            if self.companion.is_some() {
+                self.search_beside(kind, vpn, found.depth);
             }
         }
         let mut pte = found.pte;
@@ -251,7 +272,7 @@ impl Mmu {
 
     /// The processor writes the dirty bit: one page-table entry read and written.
     #[cold]
-    fn set_dirty(&mut self, vpn: Vpn, table: &mut PageTable, caches: Option<&mut Caches>) {
+    pub(crate) fn set_dirty(&mut self, vpn: Vpn, table: &mut PageTable, caches: Option<&mut Caches>) {
         let (node, index) = table.find(vpn).expect("what a TLB holds, the page table holds");
         table.mark(node, index, Pte::ACCESSED | Pte::DIRTY);
         self.counters.dirty_updates += 1;
@@ -262,13 +283,19 @@ impl Mmu {
 
     /// No array knows the page.
     #[inline(never)]
-    fn miss(&mut self, kind: Kind, vpn: Vpn, table: &mut PageTable, caches: Option<&mut Caches>) -> Result<Pte, Why> {
+    fn miss(
+        &mut self,
+        kind: Kind,
+        vpn: Vpn,
+        table: &mut PageTable,
+        mut caches: Option<&mut Caches>,
+    ) -> Result<Pte, Why> {
         let c = &mut self.counters;
         match kind {
             Kind::Fetch => (c.l1i_tlb_misses, c.walks_fetch) = (c.l1i_tlb_misses + 1, c.walks_fetch + 1),
             _ => (c.l1d_tlb_misses, c.walks_data) = (c.l1d_tlb_misses + 1, c.walks_data + 1),
         }
-        let (node, index, slot) = self.fetch_entry(vpn, table, caches);
+        let (node, index, slot) = self.fetch_entry(vpn, table, caches.as_deref_mut());
         let forbidden = |cause| Err(Why::Fault(Fault { vpn, kind, cause }));
         let Slot::Leaf(pte) = slot else {
             self.counters.walks_faulting += 1;
@@ -289,7 +316,10 @@ impl Mmu {
         if self.telling.is_some() {
             return self.fill_and_tell(kind, vpn, pte);
         }
-        let depth = self.tlbs.depth(kind);
+        let depth = match &self.companion {
+            None => self.tlbs.depth(kind),
+            Some(_) => self.learn_beside(kind, vpn, pte, table, caches),
+        };
         self.tlbs.fill(kind, self.context, vpn, pte, depth);
         Ok(pte)
     }
@@ -384,12 +414,13 @@ impl Mmu {
             assert_eq!(held.writable(), real.writable(), "array {array}: {vpn:?} {held:?} for {real:?}");
             assert!(!held.dirty() || table.page(vpn).is_some_and(|p| p.pte.dirty()), "array {array}: {vpn:?} dirty");
         }
+        self.check_beside(table);
     }
 }
 
 /// Whether a page may be used so.
 #[inline(always)]
-fn allows(pte: Pte, kind: Kind) -> bool {
+pub(crate) fn allows(pte: Pte, kind: Kind) -> bool {
     match kind {
         Kind::Fetch => pte.executable(),
         Kind::Load => true,

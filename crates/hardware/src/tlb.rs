@@ -49,6 +49,18 @@ impl Context {
         tag & CONTEXT_MASK == self.0
     }
 
+    /// `vpn` in this context, as one number: those of one context follow one another as pages do.
+    #[inline(always)]
+    pub fn key(self, vpn: Vpn) -> u64 {
+        debug_assert!(vpn.0 < 1 << WHAT_AT);
+        self.0 | vpn.0
+    }
+
+    /// The page of a key.
+    pub fn vpn_of(key: u64) -> Vpn {
+        Vpn(key & !CONTEXT_MASK)
+    }
+
     /// The tag of a table entry of `level`.
     #[inline(always)]
     pub fn table_tag(self, level: usize, number: u64) -> u64 {
@@ -247,6 +259,14 @@ impl Tlbs {
     /// How many levels references of `kind` ask.
     pub fn depth(&self, kind: Kind) -> usize {
         self.paths[kind as usize].places.len()
+    }
+
+    /// Which of the levels that references of `kind` ask is the last before the walker, and what a hit there takes;
+    /// `None` where there is but one.
+    pub fn last_level(&self, kind: Kind) -> Option<(usize, u32)> {
+        let path = &self.paths[kind as usize];
+        let last = path.places.len().checked_sub(1).filter(|&last| last > 0)?;
+        path.arrays.iter().find(|&&(_, depth)| depth == last).map(|&(array, _)| (last, self.arrays[array].latency))
     }
 
     /// Lists the probes anew: an array has come to hold a page size that it did not hold before.

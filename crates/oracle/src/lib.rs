@@ -4,9 +4,11 @@
 mod array;
 pub mod buddy;
 mod cache;
+mod cluster_tlb;
 mod machine;
 pub mod os;
 pub mod promotion;
+mod range_tlb;
 pub mod reservation;
 mod tlb;
 mod walk;

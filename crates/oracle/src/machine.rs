@@ -1,11 +1,13 @@
 //! The twin of `reach_hardware::Mmu`: every reference, page by page, as the head of that module says.
 
 use crate::cache::Caches;
+use crate::cluster_tlb::ClusterTlb;
+use crate::range_tlb::RangeTlb;
 use crate::tlb::Tlbs;
 use crate::walk::WalkCaches;
 use reach_core::{
-    Asid, Cause, Fault, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, Ref, Shootdown, Slot, VirtAddr, Vpn,
-    WalkStep, Why,
+    Asid, Asked, Beside, Cause, Fault, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, Range, Ref, Shootdown,
+    Slot, VirtAddr, Vpn, WalkStep, Why,
 };
 use reach_hardware::config::{self, Walker};
 use reach_hardware::{Access, Counters};
@@ -16,6 +18,14 @@ const CONTEXTS: usize = 1 << 13;
 /// Where handlers keep their data: 128 bytes for each process, loads from the first half on, stores from the second.
 const KERNEL_DATA: u64 = 1 << 45;
 
+/// What stands beside the last level.
+#[derive(Clone, Debug)]
+enum Companion {
+    Ranges(Asked, u32, RangeTlb),
+    Clusters(Asked, u32, ClusterTlb),
+    Segments,
+}
+
 /// One core's translation hardware.
 #[derive(Clone, Debug)]
 pub struct Machine {
@@ -23,6 +33,7 @@ pub struct Machine {
     tlbs: Tlbs,
     walk_caches: WalkCaches,
     perfect: bool,
+    beside: Option<Companion>,
     asid: Asid,
     known: BTreeSet<Asid>,
     /// What was counted so far.
@@ -43,11 +54,23 @@ impl Machine {
             walk_caches: WalkCaches::new(config, walk_caches),
             config: config.clone(),
             perfect,
+            beside: None,
             asid: Asid(0),
             known: BTreeSet::from([Asid(0)]),
             counters: Counters::default(),
             ledger: Ledger::default(),
         }
+    }
+
+    /// Puts `beside` beside the last level.
+    pub fn place(&mut self, beside: Beside) {
+        self.beside = Some(match beside {
+            Beside::Ranges(options) => {
+                Companion::Ranges(options.asked, options.latency, RangeTlb::new(options.entries))
+            }
+            Beside::Clusters(options) => Companion::Clusters(options.asked, options.latency, ClusterTlb::new(options)),
+            Beside::Segments => Companion::Segments,
+        });
     }
 
     fn base(&self) -> PageShift {
@@ -74,6 +97,11 @@ impl Machine {
     fn forget(&mut self, asid: Asid, vpn: Vpn, pages: u64) {
         self.tlbs.invalidate(asid, vpn, pages);
         self.walk_caches.invalidate(asid);
+        match &mut self.beside {
+            Some(Companion::Ranges(.., ranges)) => ranges.invalidate(asid, vpn, pages),
+            Some(Companion::Clusters(.., clusters)) => clusters.invalidate(asid, vpn, pages),
+            Some(Companion::Segments) | None => {}
+        }
     }
 
     /// Runs references until they end or the operating system is needed. Returns why, and how many were done.
@@ -89,6 +117,16 @@ impl Machine {
     /// Every translation held: array, address space, first base page.
     pub fn contents(&self) -> Vec<(usize, Asid, Vpn, Pte)> {
         self.tlbs.contents()
+    }
+
+    /// Every range held.
+    pub fn ranges(&self) -> Vec<(Asid, Range)> {
+        if let Some(Companion::Ranges(.., ranges)) = &self.beside { ranges.held() } else { Vec::new() }
+    }
+
+    /// Every page held beside the arrays.
+    pub fn pages_beside(&self) -> Vec<(Asid, Vpn, Pte)> {
+        if let Some(Companion::Clusters(.., clusters)) = &self.beside { clusters.held() } else { Vec::new() }
     }
 
     /// One reference: for each page that it touches, the translation, then the caches line by line.
@@ -141,11 +179,27 @@ impl Machine {
             let leaf = table.walk(vpn).last().map(|step| step.slot);
             return use_entry(kind, vpn, leaf, table);
         }
+        if let Some(Companion::Segments) = self.beside
+            && let Some(segment) = table.segments.iter().find(|segment| segment.vpn <= vpn && vpn < segment.end())
+        {
+            let pte = segment.pte.with_pfn(segment.pte.pfn() + (vpn - segment.vpn));
+            let fault = Why::Fault(Fault { vpn, kind, cause: Cause::Protection });
+            return if allows(pte, kind) { Ok(pte) } else { Err(fault) };
+        }
         let (found, probing) = self.tlbs.lookup(kind, self.asid, vpn);
         self.ledger.charge(Label::L2TlbHit, probing);
-        let Some(found) = found else { return self.miss(kind, vpn, table, caches) };
-        let hit = self.tlbs.arrays[found.array].config.clone();
         let levels = self.tlbs.levels(kind);
+        let Some(found) = found else {
+            return match self.search_beside(kind, vpn) {
+                Some(pte) => self.use_beside(kind, vpn, pte, table, caches),
+                None => self.miss(kind, vpn, table, caches),
+            };
+        };
+        let hit = self.tlbs.arrays[found.array].config.clone();
+        let last = hit.level >= 2 && levels.len() > 1 && levels.last() == Some(&hit.level);
+        if last && self.asked().is_some_and(|(asked, _)| asked == Asked::InParallel) {
+            self.search_beside(kind, vpn);
+        }
         if hit.level != levels[0] {
             self.ledger.charge(Label::L2TlbHit, u64::from(hit.latency));
         }
@@ -179,6 +233,101 @@ impl Machine {
         Ok(pte)
     }
 
+    /// When what stands beside the last level is asked, and what it takes where there is one level only.
+    fn asked(&self) -> Option<(Asked, u32)> {
+        match self.beside.as_ref()? {
+            Companion::Ranges(asked, latency, _) | Companion::Clusters(asked, latency, _) => Some((*asked, *latency)),
+            Companion::Segments => None,
+        }
+    }
+
+    fn search_beside(&mut self, kind: Kind, vpn: Vpn) -> Option<Pte> {
+        let found = match self.beside.as_mut()? {
+            Companion::Ranges(.., ranges) => {
+                let found = ranges.search(self.asid, vpn, |pte| allows(pte, kind));
+                found.map(|(range, last)| (range.pte.with_pfn(range.pte.pfn() + (vpn.0 - range.vpn.0)), last))
+            }
+            Companion::Clusters(.., clusters) => clusters.search(self.asid, vpn),
+            Companion::Segments => return None,
+        };
+        self.counters.beside_searches += 1;
+        let (pte, used_last) = found?;
+        self.counters.beside_hits += 1;
+        if used_last {
+            self.counters.beside_mru_hits += 1;
+        }
+        Some(pte)
+    }
+
+    /// No array knows the page, but what stands beside them.
+    fn use_beside(
+        &mut self,
+        kind: Kind,
+        vpn: Vpn,
+        mut pte: Pte,
+        table: &mut PageTable,
+        caches: Option<&mut Caches>,
+    ) -> Result<Pte, Why> {
+        let (asked, alone) = self.asked().expect("it was just asked");
+        self.count_first_level_miss(kind);
+        self.counters.beside_spared += 1;
+        let levels = self.tlbs.levels(kind);
+        let of_level = |level: u8| {
+            let mut arrays = self.tlbs.arrays.iter().map(|tlb| &tlb.config);
+            arrays.find(|config| config.level == level && self.tlbs.serves(config, kind)).map_or(0, |c| c.latency)
+        };
+        let latency = if levels.len() > 1 { of_level(levels[levels.len() - 1]) } else { alone };
+        self.ledger.charge(Label::L2TlbHit, u64::from(latency));
+        if !allows(pte, kind) {
+            return Err(Why::Fault(Fault { vpn, kind, cause: Cause::Protection }));
+        }
+        if kind == Kind::Store && !pte.dirty() {
+            if pte.watched() {
+                return Err(Why::FirstWrite(vpn));
+            }
+            if let Some(Companion::Clusters(.., clusters)) = &mut self.beside {
+                clusters.invalidate(self.asid, vpn, 1);
+            }
+            pte = pte.with_dirty(true);
+            let (node, index) = table.find(vpn).expect("what a TLB holds, the page table holds");
+            table.mark(node, index, Pte::ACCESSED | Pte::DIRTY);
+            self.counters.dirty_updates += 1;
+            if let Some(caches) = caches {
+                caches.access(Access::Store, table.entry_at(node, index));
+            }
+        }
+        let filled = match asked {
+            Asked::InParallel => levels.len().saturating_sub(1).max(1).min(levels.len()),
+            Asked::AfterMiss => levels.len(),
+        };
+        for level in levels.into_iter().take(filled) {
+            self.tlbs.fill(kind, level, self.asid, vpn, pte);
+        }
+        Ok(pte)
+    }
+
+    /// After a walk: the range table, where the entry's bit says that it knows more.
+    fn walk_ranges(&mut self, vpn: Vpn, pte: Pte, table: &PageTable, mut caches: Option<&mut Caches>) {
+        let (Some(Companion::Ranges(.., ranges)), Some(known), true) = (&mut self.beside, &table.ranges, pte.range())
+        else {
+            return;
+        };
+        let mut nodes = Vec::new();
+        known.walk(vpn, |node| nodes.push(node));
+        self.counters.range_walks += 1;
+        for line in nodes.into_iter().flat_map(|node| [node, node + 64]) {
+            self.counters.range_walk_accesses += 1;
+            self.counters.range_walk_cycles += u64::from(match caches.as_deref_mut() {
+                Some(caches) => caches.access(Access::Load, line),
+                None => self.config.core.walk_access,
+            });
+        }
+        if let Some(range) = known.ranges().into_iter().find(|range| range.vpn <= vpn && vpn < range.end()) {
+            self.counters.beside_fills += 1;
+            ranges.enter(self.asid, range);
+        }
+    }
+
     fn count_first_level_miss(&mut self, kind: Kind) {
         match kind {
             Kind::Fetch => self.counters.l1i_tlb_misses += 1,
@@ -186,19 +335,36 @@ impl Machine {
         }
     }
 
-    fn miss(&mut self, kind: Kind, vpn: Vpn, table: &mut PageTable, caches: Option<&mut Caches>) -> Result<Pte, Why> {
+    fn miss(
+        &mut self,
+        kind: Kind,
+        vpn: Vpn,
+        table: &mut PageTable,
+        mut caches: Option<&mut Caches>,
+    ) -> Result<Pte, Why> {
         self.count_first_level_miss(kind);
         match kind {
             Kind::Fetch => self.counters.walks_fetch += 1,
             Kind::Load | Kind::Store => self.counters.walks_data += 1,
         }
         let steps = self.walk_caches.walk(&mut self.tlbs, table, self.asid, vpn);
-        self.pay_for_walk(&steps, caches);
+        self.pay_for_walk(&steps, caches.as_deref_mut());
         let leaf = steps.last().map(|step| step.slot);
         let pte = use_entry(kind, vpn, leaf, table).inspect_err(|_| self.counters.walks_faulting += 1)?;
-        for level in self.tlbs.levels(kind) {
+        let mut levels = self.tlbs.levels(kind);
+        if let Some(Companion::Clusters(asked, _, clusters)) = &mut self.beside
+            && pte.shift() == self.config.sizes[0]
+            && clusters.learn(self.asid, vpn, pte, table)
+        {
+            self.counters.beside_fills += 1;
+            if *asked == Asked::InParallel && levels.len() > 1 {
+                levels.pop();
+            }
+        }
+        for level in levels {
             self.tlbs.fill(kind, level, self.asid, vpn, pte);
         }
+        self.walk_ranges(vpn, pte, table, caches);
         Ok(pte)
     }
 

@@ -77,6 +77,11 @@ impl Tlbs {
         levels
     }
 
+    /// Whether references of `kind` ask such an array.
+    pub fn serves(&self, config: &config::Tlb, kind: Kind) -> bool {
+        serves(config, kind)
+    }
+
     fn arrays_of(&self, kind: Kind, level: u8) -> Vec<usize> {
         let all = 0..self.arrays.len();
         all.filter(|&i| serves(&self.arrays[i].config, kind) && self.arrays[i].config.level == level).collect()

@@ -1,7 +1,7 @@
 //! What tests may see and force.
 
 use super::{Cursor, Mmu};
-use reach_core::{Asid, Pte, Vpn};
+use reach_core::{Asid, Pte, Range, Vpn};
 
 impl Mmu {
     /// Looks every reference up, though folding would be exact.
@@ -23,6 +23,26 @@ impl Mmu {
             all.extend(held.map(|(array, vpn, pte)| (array, Asid(asid as u32), vpn, pte)));
         }
         all
+    }
+
+    /// Every range held: address space by address space, the last used first.
+    pub fn ranges(&self) -> Vec<(Asid, Range)> {
+        let contexts = self.contexts.iter().enumerate().filter_map(|(asid, context)| Some((asid, (*context)?)));
+        let held = |(asid, context)| {
+            let ranges = self.companion.as_ref().map(|companion| companion.ranges_of(context)).unwrap_or_default();
+            ranges.into_iter().map(move |range| (Asid(asid as u32), range))
+        };
+        contexts.flat_map(held).collect()
+    }
+
+    /// Every page held by what stands beside the last level.
+    pub fn pages_beside(&self) -> Vec<(Asid, Vpn, Pte)> {
+        let contexts = self.contexts.iter().enumerate().filter_map(|(asid, context)| Some((asid, (*context)?)));
+        let held = |(asid, context)| {
+            let pages = self.companion.as_ref().map(|companion| companion.pages_of(context)).unwrap_or_default();
+            pages.into_iter().map(move |(vpn, pte)| (Asid(asid as u32), vpn, pte))
+        };
+        contexts.flat_map(held).collect()
     }
 }
 

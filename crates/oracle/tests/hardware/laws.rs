@@ -7,8 +7,11 @@ use crate::program::steps;
 use crate::system::{Edit, Memory};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use reach_core::{Asid, Chunk, PageShift, Pfn, Pte, Random, Ref, Shootdown, TlbEvent, VirtAddr, Vpn, Why};
-use reach_hardware::config::{Machine, Replacement, Serves, Tlb};
+use reach_core::{
+    Asid, Asked, Beside, Chunk, PageShift, Pfn, Pte, Random, RangeTlbOptions, Ref, Shootdown, TlbEvent, VirtAddr, Vpn,
+    Why,
+};
+use reach_hardware::config::{Machine, Replacement, Serves, Tlb, Walker};
 use reach_hardware::{Caches, Mmu, Segment};
 use std::collections::BTreeSet;
 
@@ -21,10 +24,43 @@ fn mapped(machine: &Machine, pages: u64) -> Memory {
     memory
 }
 
+/// The same machine, whose walk caches have arrays of their own: a walk changes nothing in the TLB but by its translation.
+fn without_guests(mut machine: Machine) -> Machine {
+    if let Walker::Hardware { caches, .. } = &mut machine.walker {
+        for cache in caches.iter_mut().filter(|cache| cache.within.is_some()) {
+            (cache.entries, cache.ways, cache.within) = (1, 1, None);
+        }
+    }
+    machine
+}
+
 fn load(mmu: &mut Mmu, page: u64, memory: &mut Memory) {
     let chunk = Chunk::from(vec![Ref::load(VirtAddr(page << 12))]);
     let segment = Segment::whole(&chunk);
     assert_eq!(mmu.run(segment, &mut segment.begin(), memory.table(Asid(0)), None), Why::End);
+}
+
+proptest! {
+    #![proptest_config(cases(60))]
+
+    /// One pass counts for range TLBs of every size what each would have hit by itself (Karakostas, Figure 7), also where
+    /// entries are shot down and operating systems change what they map.
+    #[test]
+    fn one_pass_counts_range_tlbs_of_all_sizes(machine in machine(), cached: bool, seed: u64, steps in steps(300)) {
+        let machine = without_guests(machine);
+        let beside = |entries, sweep| {
+            Beside::Ranges(RangeTlbOptions { entries, sweep, mru: false, asked: Asked::AfterMiss, latency: 7 })
+        };
+        let run = |beside: Beside| {
+            let setup = Setup { machine: machine.clone(), perfect: false, cached, beside: Some(beside), seed };
+            let mut both = Lockstep::new(&setup);
+            both.run(&setup.machine, &steps, true);
+            (both.counted().0, both.range_hits_by_entries())
+        };
+        let (_, together) = run(beside(3, 6));
+        let alone: Vec<u64> = (1..=6).map(|entries| run(beside(entries, 0)).0.beside_hits).collect();
+        prop_assert_eq!(together, alone);
+    }
 }
 
 proptest! {
@@ -33,7 +69,7 @@ proptest! {
     /// Where a program is cut into segments changes nothing, though folding goes on across the cuts.
     #[test]
     fn cuts_never_change_a_result(machine in machine(), cached: bool, seed: u64, steps in steps(300)) {
-        let setup = Setup { machine, perfect: false, cached, seed };
+        let setup = Setup { machine, perfect: false, cached, beside: None, seed };
         let counted = [true, false].map(|cuts| {
             let mut both = Lockstep::new(&setup);
             both.run(&setup.machine, &steps, cuts);

@@ -2,7 +2,7 @@
 
 use crate::program::{PROCESSES, Placer, Step};
 use crate::system::{Edit, Memory, System};
-use reach_core::{Asid, Chunk, Counts, Label, Ledger, PageTable, Pte, Ref, Vpn, Why, fold};
+use reach_core::{Asid, Beside, Chunk, Counts, Label, Ledger, PageTable, Pte, Ref, Vpn, Why, fold};
 use reach_hardware::config::Machine;
 use reach_hardware::{Access, CacheCounters, Caches, Counters, Mmu, Segment};
 use std::ops::Range;
@@ -13,6 +13,7 @@ pub struct Setup {
     pub machine: Machine,
     pub perfect: bool,
     pub cached: bool,
+    pub beside: Option<Beside>,
     pub seed: u64,
 }
 
@@ -37,6 +38,8 @@ struct View {
     ledger: Ledger,
     caches: Vec<CacheCounters>,
     held: Vec<(usize, Asid, Vpn, Pte)>,
+    ranges: Vec<(Asid, reach_core::Range)>,
+    beside: Vec<(Asid, Vpn, Pte)>,
 }
 
 fn sorted(mut held: Vec<(usize, Asid, Vpn, Pte)>) -> Vec<(usize, Asid, Vpn, Pte)> {
@@ -44,9 +47,21 @@ fn sorted(mut held: Vec<(usize, Asid, Vpn, Pte)>) -> Vec<(usize, Asid, Vpn, Pte)
     held
 }
 
+/// By address space, those of each in their order.
+fn by_space(mut ranges: Vec<(Asid, reach_core::Range)>) -> Vec<(Asid, reach_core::Range)> {
+    ranges.sort_by_key(|&(asid, _)| asid);
+    ranges
+}
+
+fn by_page(mut pages: Vec<(Asid, Vpn, Pte)>) -> Vec<(Asid, Vpn, Pte)> {
+    pages.sort_by_key(|&(asid, vpn, pte)| (asid, vpn, pte.0));
+    pages
+}
+
 impl Fast {
     fn new(setup: &Setup, fold: bool) -> Fast {
         let mut mmu = Mmu::new(&setup.machine, setup.perfect, setup.seed);
+        setup.beside.into_iter().for_each(|beside| mmu.place(beside));
         if !fold {
             mmu.look_up_every_reference();
         }
@@ -74,14 +89,18 @@ impl Fast {
             ledger: self.mmu.ledger.clone(),
             caches: self.caches.iter().flat_map(|c| c.counters().map(|(_, counters)| counters)).collect(),
             held: sorted(self.mmu.contents()),
+            ranges: self.mmu.ranges(),
+            beside: by_page(self.mmu.pages_beside()),
         }
     }
 }
 
 impl Slow {
     fn new(setup: &Setup) -> Slow {
+        let mut machine = reach_oracle::Machine::new(&setup.machine, setup.perfect, setup.seed);
+        setup.beside.into_iter().for_each(|beside| machine.place(beside));
         Slow {
-            machine: reach_oracle::Machine::new(&setup.machine, setup.perfect, setup.seed),
+            machine,
             caches: setup.cached.then(|| reach_oracle::Caches::new(&setup.machine, setup.seed)),
             memory: Memory::new(&setup.machine.layout, PROCESSES),
         }
@@ -104,6 +123,8 @@ impl Slow {
             ledger: self.machine.ledger.clone(),
             caches: self.caches.iter().flat_map(|c| c.counters()).collect(),
             held: sorted(self.machine.contents()),
+            ranges: by_space(self.machine.ranges()),
+            beside: by_page(self.machine.pages_beside()),
         }
     }
 }
@@ -142,7 +163,7 @@ impl Lockstep {
             slow: Slow::new(setup),
             fast: [Fast::new(setup, true), Fast::new(setup, false)],
             outlined: Some(Fast::new(setup, true)).filter(|fast| fast.caches.is_none() && fast.mmu.takes_outlines()),
-            system: System::new(layout, sizes, setup.seed),
+            system: System::new(layout, sizes, setup.beside.is_some(), setup.seed),
             asid: Asid(0),
             base_pages: 1 << (layout.address_bits() - layout.base.0),
             stops: 0,
@@ -243,7 +264,8 @@ impl Lockstep {
         assert_eq!(view.ledger.total().0, used.iter().sum::<u64>());
         assert_eq!(view.counters.walk_cycles, of(Label::Walk) + of(Label::Handler));
         let missed = view.counters.l1i_tlb_misses + view.counters.l1d_tlb_misses;
-        assert_eq!(missed, view.counters.walks() + view.counters.l2_tlb_hits());
+        let c = &view.counters;
+        assert_eq!(missed, c.walks() + c.l2_tlb_hits() + c.beside_spared);
     }
 
     /// Page tables are equal to the last bit of the last copy.
@@ -264,6 +286,11 @@ impl Lockstep {
             all.extend((0..copies).map(|n| page.vpn + n * span).map(|vpn| (vpn, table.lookup(vpn))));
         }
         all
+    }
+
+    /// How many searches range TLBs of 1, 2, … entries would have answered, as the unit under test counted them.
+    pub fn range_hits_by_entries(&self) -> Vec<u64> {
+        self.fast[0].mmu.range_hits_by_entries()
     }
 
     /// What has been counted so far.

@@ -3,7 +3,7 @@
 
 use reach_core::{
     Asid, Cause, Fault, FrameSource, Kind, Layout, MappedEntry, PageShift, PageTable, Pfn, PhysAddr, Pte, Random,
-    Shootdown, Vpn, Why,
+    Range, RangeTable, Shootdown, Vpn, Why,
 };
 use std::collections::BTreeMap;
 
@@ -17,6 +17,8 @@ pub enum Edit {
     Shoot(Shootdown),
     /// The operating system's own load or store.
     Access(PhysAddr, bool),
+    /// So many base pages become a range, where nothing is mapped.
+    Range(Asid, Range),
 }
 
 /// Frames for page-table nodes: those given back are reused, latest first.
@@ -50,7 +52,11 @@ pub struct Memory {
 impl Memory {
     pub fn new(layout: &Layout, processes: u32) -> Memory {
         let mut frames = Frames::default();
-        let mut table = || PageTable::new(layout.clone(), &mut frames).expect("frames are plenty");
+        let mut table = || {
+            let mut table = PageTable::new(layout.clone(), &mut frames).expect("frames are plenty");
+            table.ranges = RangeTable::new(layout.base.bytes(), &mut frames).map(Box::new);
+            table
+        };
         Memory { tables: (0..processes).map(|_| table()).collect(), frames }
     }
 
@@ -58,7 +64,30 @@ impl Memory {
         &mut self.tables[asid.0 as usize]
     }
 
+    /// What is edited is in no range any more, nor is what was in one with it.
+    fn dissolve(&mut self, asid: Asid, vpn: Vpn, pages: u64) {
+        let table = &mut self.tables[asid.0 as usize];
+        table.segments.retain(|segment| segment.end() <= vpn || vpn + pages <= segment.vpn);
+        let Some(mut ranges) = table.ranges.take() else { return };
+        for range in ranges.overlapping(vpn, pages) {
+            ranges.remove(range.vpn, &mut self.frames);
+            for page in range.vpn.0..range.end().0 {
+                table.update(Vpn(page), |pte| pte.with_range(false));
+            }
+        }
+        table.ranges = Some(ranges);
+    }
+
     pub fn edit(&mut self, edit: Edit) {
+        let base = self.tables[0].layout().base;
+        match edit {
+            Edit::Set(asid, vpn, pte) => self.dissolve(asid, vpn, pte.shift().base_pages(base)),
+            Edit::Clear(asid, vpn) | Edit::Change(asid, vpn, ..) => {
+                let page = page(&self.tables[asid.0 as usize], vpn);
+                self.dissolve(asid, page.vpn, page.pte.shift().base_pages(base));
+            }
+            Edit::Shoot(_) | Edit::Access(..) | Edit::Range(..) => {}
+        }
         let Memory { tables, frames } = self;
         match edit {
             Edit::Set(asid, vpn, pte) => {
@@ -69,6 +98,20 @@ impl Memory {
             }
             Edit::Change(asid, vpn, clear, set) => {
                 tables[asid.0 as usize].update(vpn, |pte| Pte(pte.0 & !clear | set)).expect("it was there");
+            }
+            Edit::Range(asid, range) => {
+                let table = &mut tables[asid.0 as usize];
+                for vpn in (range.vpn.0..range.end().0).map(Vpn) {
+                    table.set(vpn, range.entry(vpn), frames).expect("frames are plenty");
+                }
+                let mut ranges = table.ranges.take().expect("every table has one");
+                assert!(ranges.insert(range, frames));
+                table.ranges = Some(ranges);
+                // Every other one is a segment as well.
+                if range.pte.pfn().0 % 2 == 0 {
+                    let at = table.segments.partition_point(|other| other.vpn < range.vpn);
+                    table.segments.insert(at, range);
+                }
             }
             Edit::Shoot(_) | Edit::Access(..) => {}
         }
@@ -81,13 +124,15 @@ pub struct System {
     random: Random,
     layout: Layout,
     sizes: Vec<PageShift>,
+    /// Whether it makes ranges.
+    ranges: bool,
     /// How many more times it may do what nobody asked for: some of it undoes what was just done.
     patience: u32,
 }
 
 impl System {
-    pub fn new(layout: &Layout, sizes: &[PageShift], seed: u64) -> System {
-        System { random: Random::new(seed), layout: layout.clone(), sizes: sizes.to_vec(), patience: 500 }
+    pub fn new(layout: &Layout, sizes: &[PageShift], ranges: bool, seed: u64) -> System {
+        System { random: Random::new(seed), layout: layout.clone(), sizes: sizes.to_vec(), ranges, patience: 500 }
     }
 
     /// What to do about a stop.
@@ -135,8 +180,13 @@ impl System {
             1 => self.change(asid, entry, Pte::WRITABLE | Pte::EXECUTABLE, 0, &mut edits),
             2 => self.change(asid, entry, 0, Pte::WRITABLE | Pte::EXECUTABLE, &mut edits),
             3 => self.change(asid, entry, Pte::DIRTY, Pte::WATCHED, &mut edits),
-            // Ageing, which needs no shootdown.
-            4 => edits.push(Edit::Change(asid, entry.vpn, Pte::ACCESSED, 0)),
+            // Ageing, which needs no shootdown, but where it ends a range.
+            4 => {
+                edits.push(Edit::Change(asid, entry.vpn, Pte::ACCESSED, 0));
+                if entry.pte.range() {
+                    self.shoot(asid, entry.vpn, entry.pte.shift(), &mut edits);
+                }
+            }
             5 => self.promote(asid, entry, &mut edits),
             6 => self.demote(asid, entry, &mut edits),
             7 => {
@@ -169,6 +219,9 @@ impl System {
 
     /// Maps a page of any size around `vpn`, mostly so that `kind` is allowed.
     fn map(&mut self, asid: Asid, vpn: Vpn, kind: Kind, table: &PageTable, edits: &mut Vec<Edit>) {
+        if self.ranges && self.one_in(2) {
+            return self.map_range(asid, vpn, kind, table, edits);
+        }
         let size = self.sizes[self.random.below(self.sizes.len() as u64) as usize];
         let start = vpn.align_down(size, self.layout.base);
         let bit = if kind == Kind::Fetch { Pte::EXECUTABLE } else { Pte::WRITABLE };
@@ -180,6 +233,19 @@ impl System {
         if replaces {
             self.shoot(asid, start, size, edits);
         }
+    }
+
+    /// Maps a range of a few base pages around `vpn`, as far as nothing is mapped there.
+    fn map_range(&mut self, asid: Asid, vpn: Vpn, kind: Kind, table: &PageTable, edits: &mut Vec<Edit>) {
+        let free = |vpn: &u64| *vpn < self.base_pages() && table.lookup(Vpn(*vpn)).is_none();
+        let first = (vpn.0.saturating_sub(3)..=vpn.0).rev().take_while(free).last().unwrap_or(vpn.0);
+        let pages = (first..first + 8).take_while(free).count() as u64;
+        let bit = if kind == Kind::Fetch { Pte::EXECUTABLE } else { Pte::WRITABLE };
+        let wanted = if self.one_in(4) { 0 } else { bit };
+        let any = self.random.next_u64() & (Pte::WRITABLE | Pte::EXECUTABLE);
+        let bits = Pte::RANGE | Pte::ACCESSED | Pte::DIRTY | wanted | any;
+        let pte = Pte(Pte::new(Pfn(self.random.below(64)), self.layout.base).0 | bits);
+        edits.push(Edit::Range(asid, Range { vpn: Vpn(first), pages, pte }));
     }
 
     /// An entry for some frame. They are few, so that pages share cache sets and frames.

@@ -1,0 +1,93 @@
+//! The twin of clustered and coalesced TLBs: each entry is a list of pages.
+
+use reach_core::{Asid, ClusterTlbOptions, PageTable, Pfn, Pte, Vpn};
+
+/// An entry: whose it is, and its pages with their translations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    asid: Asid,
+    pages: Vec<(Vpn, Pte)>,
+}
+
+/// All entries, the last used first.
+#[derive(Clone, Debug)]
+pub struct ClusterTlb {
+    options: ClusterTlbOptions,
+    entries: Vec<Entry>,
+}
+
+impl ClusterTlb {
+    /// An empty one.
+    pub fn new(options: ClusterTlbOptions) -> ClusterTlb {
+        ClusterTlb { options, entries: Vec::new() }
+    }
+
+    fn group(&self, vpn: Vpn) -> u64 {
+        vpn.0 / u64::from(self.options.pages)
+    }
+
+    fn set(&self, vpn: Vpn) -> usize {
+        (self.group(vpn) % u64::from(self.options.entries / self.options.ways)) as usize
+    }
+
+    /// The translation of `vpn`, and whether its entry is the last used of its set. Counts as a use.
+    pub fn search(&mut self, asid: Asid, vpn: Vpn) -> Option<(Pte, bool)> {
+        let knows = |entry: &Entry| entry.asid == asid && entry.pages.iter().any(|&(page, _)| page == vpn);
+        let at = self.entries.iter().position(knows)?;
+        let newest = !self.entries[..at].iter().any(|other| self.set(other.pages[0].0) == self.set(vpn));
+        let entry = self.entries.remove(at);
+        let pte = entry.pages.iter().find(|&&(page, _)| page == vpn)?.1;
+        self.entries.insert(0, entry);
+        Some((pte, newest))
+    }
+
+    /// Enters what goes with `vpn`. `false`: too few pages.
+    pub fn learn(&mut self, asid: Asid, vpn: Vpn, pte: Pte, table: &PageTable) -> bool {
+        let layout = table.layout();
+        let (count, node) = (u64::from(self.options.pages), 1 << layout.bits[0]);
+        let first = self.group(vpn) * count;
+        let near = |page: u64| page / node == vpn.0 / node;
+        let of = |page: u64| {
+            let found = table.page(Vpn(page)).filter(|entry| near(page) && entry.pte.shift() == layout.base)?;
+            (found.pte.with_pfn(Pfn(0)) == pte.with_pfn(Pfn(0))).then_some(found.pte)
+        };
+        let follows = |page: u64| of(page).is_some_and(|other| other.pfn().0 + vpn.0 == pte.pfn().0 + page);
+        let mut pages = Vec::new();
+        for page in first..first + count {
+            let fits = match self.options.ordered {
+                true => (page.min(vpn.0)..=page.max(vpn.0)).all(follows),
+                false => of(page).is_some_and(|other| other.pfn().0 / count == pte.pfn().0 / count),
+            };
+            if let Some(other) = of(page).filter(|_| fits) {
+                pages.push((Vpn(page), other));
+            }
+        }
+        if pages.len() < self.options.least as usize {
+            return false;
+        }
+        self.entries.retain(|old| {
+            old.asid != asid || !old.pages.iter().any(|&(old, _)| pages.iter().any(|&(new, _)| new == old))
+        });
+        self.entries.insert(0, Entry { asid, pages });
+        let set = self.set(vpn);
+        let of_set: Vec<usize> =
+            (0..self.entries.len()).filter(|&at| self.set(self.entries[at].pages[0].0) == set).collect();
+        if let Some(&oldest) = of_set.get(self.options.ways as usize) {
+            self.entries.remove(oldest);
+        }
+        true
+    }
+
+    /// Drops every entry of `asid` with a page among these.
+    pub fn invalidate(&mut self, asid: Asid, vpn: Vpn, pages: u64) {
+        let end = u128::from(vpn.0) + u128::from(pages);
+        let hit = |page: Vpn| page >= vpn && u128::from(page.0) < end;
+        self.entries.retain(|entry| entry.asid != asid || !entry.pages.iter().any(|&(page, _)| hit(page)));
+    }
+
+    /// Every page held, in order.
+    pub fn held(&self) -> Vec<(Asid, Vpn, Pte)> {
+        let pages = |entry: &Entry| entry.pages.iter().map(|&(vpn, pte)| (entry.asid, vpn, pte)).collect::<Vec<_>>();
+        self.entries.iter().flat_map(pages).collect()
+    }
+}
