@@ -68,6 +68,31 @@ impl Buddy {
         buddy
     }
 
+    /// From now on blocks are handed out by address ([`ListOrder::Address`]).
+    pub(crate) fn sort(&mut self) {
+        let mut sorted = vec![BTreeSet::new(); self.lists.len()];
+        for (at, order) in self.free_blocks() {
+            sorted[order as usize].insert(at);
+        }
+        self.sorted = Some(sorted);
+    }
+
+    /// From now on no block is larger than `2^max_order` frames.
+    pub(crate) fn limit(&mut self, max_order: u8) {
+        let blocks = self.free_blocks();
+        if max_order < self.max_order() {
+            for &(at, order) in &blocks {
+                self.take(at, order);
+            }
+            self.free = 0;
+            self.lists.truncate(max_order as usize + 1);
+            self.sorted.iter_mut().for_each(|sorted| sorted.truncate(max_order as usize + 1));
+            for (at, order) in blocks {
+                self.free_range(Pfn(at), 1 << order);
+            }
+        }
+    }
+
     /// How often a block was put on a list or taken from one: the work of splitting and joining.
     pub fn steps(&self) -> u64 {
         self.steps

@@ -9,9 +9,11 @@ impl Vm {
     ///
     /// # Panics
     /// When frames are lost or mapped a wrong number of times, a translation lies outside every region or gives more
-    /// than its region's rights, an object's uses are miscounted, or the allocator and the frames disagree.
+    /// than its region's rights, an object's uses are miscounted, a range says what the page
+    /// table does not say, or the allocator and the frames disagree.
     pub fn check(&self) {
         self.frames.check();
+        self.check_ranges();
         let base = self.base();
         let mut maps: BTreeMap<u64, u32> = BTreeMap::new();
         let mut shadows: BTreeMap<u64, u32> = BTreeMap::new();

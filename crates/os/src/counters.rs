@@ -1,6 +1,6 @@
 //! What happened, under the names that results use.
 
-use crate::{PagingCounts, ReservationCounts, Sample, Work};
+use crate::{Census, PagingCounts, RangeCounts, ReservationCounts, Sample, Work};
 use reach_core::PageShift;
 
 /// A quantity that rises and falls.
@@ -113,6 +113,10 @@ pub struct Counters {
     pub around: [Option<Sample>; 2],
     /// Of all: what the page daemon did, where there is one.
     pub paging: Option<PagingCounts>,
+    /// Of all: the contiguity of the process that had most mapped when it ended.
+    pub census: Option<Box<Census>>,
+    /// Of all: what happened to ranges, where there are any.
+    pub ranges: Option<RangeCounts>,
     /// Of all: what happened to reservations, where the system makes any.
     pub reserv: Option<ReservationCounts>,
 }

@@ -50,6 +50,7 @@ impl Vm {
             self.frames.drop_map(asid, entry.vpn, entry.pte);
             self.tear(asid, entry.vpn, entry.pte.shift().base_pages(self.base()), label);
         }
+        self.cut_ranges(asid, vpn, pages, label);
         self.forget_swapped(asid, vpn, pages);
         self.account(label);
         self.gauge_memory(asid);
@@ -73,7 +74,7 @@ impl Vm {
             return Err(Refusal::Hole);
         }
         let marks = Pte::ACCESSED | Pte::DIRTY;
-        let rights = |pte: Pte| Pte(pte.0 & !marks).with_pfn(Pfn(0)).with_shift(shift);
+        let rights = |pte: Pte| Pte(pte.0 & !marks).with_range(false).with_pfn(Pfn(0)).with_shift(shift);
         if !first.pte.pfn().is_aligned(shift, base) {
             return Err(Refusal::Scattered);
         }
@@ -86,7 +87,8 @@ impl Vm {
             }
         }
         let seen = entries.iter().fold(0, |bits, entry| bits | entry.pte.0 & marks);
-        let pte = Pte(first.pte.with_shift(shift).0 | seen);
+        let pte = Pte(first.pte.with_shift(shift).with_range(false).0 | seen);
+        self.cut_ranges(asid, vpn, pages, label);
         // Every node on the way exists, because base pages below it do.
         let written = self.set_entry(asid, vpn, pte).map_err(|_| Refusal::Hole)?;
         self.rewrote(asid, written, shift, Operation::Promote, label);
@@ -165,6 +167,7 @@ impl Vm {
     ) -> Result<(), OutOfMemory> {
         let base = self.base();
         let pages = pte.shift().base_pages(base);
+        self.cut_ranges(asid, vpn, pages, label);
         for entry in entries {
             self.hold(entry.pte.pfn(), entry.pte.shift().base_pages(base));
         }
@@ -219,7 +222,7 @@ impl Vm {
     ) -> Result<bool, OutOfMemory> {
         self.cut(asid, vpn, label)?;
         self.cut(asid, vpn + pages, label)?;
-        let (mut taken, mut given) = (false, false);
+        let (mut taken, mut given, mut aged) = (false, false, false);
         for entry in self.at(asid).table.pages(vpn, pages) {
             let new = change(self, &entry);
             if new == entry.pte {
@@ -232,8 +235,10 @@ impl Vm {
             let lost = entry.pte.0 & !new.0 & !Pte::WATCHED | new.0 & !entry.pte.0 & Pte::WATCHED;
             let told = Pte::WRITABLE | Pte::EXECUTABLE | Pte::ACCESSED | Pte::DIRTY | Pte::WATCHED;
             taken |= lost & told != 0;
+            aged |= lost & (Pte::ACCESSED | Pte::DIRTY) != 0;
             given = true;
         }
+        self.follow_rights(asid, vpn, pages, given, aged, label);
         if given && !taken {
             self.shootdowns.push(Shootdown { asid, vpn, pages });
         }

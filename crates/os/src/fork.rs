@@ -31,7 +31,13 @@ impl Vm {
             }
             self.add_region(child, copy);
             if region.private_pages {
-                protected |= self.copy_translations(parent, child, &region, region.pages(self.base()))?;
+                let pages = region.pages(self.base());
+                self.ranges_later = true;
+                protected |= self.copy_translations(parent, child, &region, pages.clone())?;
+                self.ranges_later = false;
+                for asid in [parent, child] {
+                    self.form_ranges_anew(asid, Vpn(pages.start), pages.end - pages.start, Label::Fault);
+                }
             }
         }
         if protected {
@@ -66,7 +72,7 @@ impl Vm {
                 protected |= self.copy_translations(parent, child, region, entry.vpn.0..entry.vpn.0 + n)?;
                 continue;
             }
-            let mut pte = entry.pte.with_accessed(false).with_dirty(false);
+            let mut pte = entry.pte.with_accessed(false).with_dirty(false).with_range(false);
             if !region.shared {
                 pte = pte.with_writable(false);
                 let change = |_: &Vm, entry: &MappedEntry| entry.pte.with_writable(false);

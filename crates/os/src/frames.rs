@@ -157,6 +157,14 @@ impl Frames {
         Some(pfn)
     }
 
+    /// The first `pages` frames of a block of `2^order`; the rest stays free. `None` when there is none so large.
+    pub(crate) fn allocate_part(&mut self, order: u8, pages: u64, object: ObjectId, index: u64) -> Option<Pfn> {
+        let pfn = self.obtain(order)?;
+        self.assign(pfn, pages, FrameKind::Anonymous, object, index);
+        self.buddy.free_range(pfn + pages, (1 << order) - pages);
+        Some(pfn)
+    }
+
     /// Like [`Frames::allocate`], for the block at `pfn` and no other.
     pub fn allocate_at(&mut self, pfn: Pfn, order: u8, kind: FrameKind, object: ObjectId, index: u64) -> Option<Pfn> {
         self.buddy.allocate_at(pfn, order)?;

@@ -5,12 +5,14 @@
 //! it, and each of them charges for it, queues the shootdown, and queues the memory traffic.
 
 mod buddy;
+mod census;
 mod check;
 mod chunked;
 mod contiguity;
 mod costs;
 mod counters;
 mod door;
+mod eager;
 mod exec;
 mod fault;
 mod fork;
@@ -24,6 +26,7 @@ mod paging;
 mod preferred;
 mod process;
 mod promotion;
+mod ranges;
 mod relocate;
 mod remap;
 mod reservation;
@@ -39,6 +42,7 @@ mod vm;
 mod work;
 
 pub use buddy::{Buddy, ListOrder};
+pub use census::Census;
 pub use contiguity::contiguity;
 pub use costs::Costs;
 pub use counters::{Counters, FaultKind, Gauge};
@@ -50,6 +54,7 @@ pub use options::{Options, OptionsError, OutOfMemory};
 pub use paging::{Paging, PagingCounts};
 pub use process::{Populate, Process};
 pub use promotion::{PastEnd, Superpages};
+pub use ranges::{RangeCounts, Ranging, Translated};
 pub use relocate::{Mechanism, RemapCosts, Unbuilt};
 pub use reservation::{Ladder, ReservationCounts, Reservations, Reserving};
 pub use series::Sample;

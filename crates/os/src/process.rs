@@ -82,6 +82,7 @@ impl Vm {
             Event::Exec { .. } => {
                 let asid = self.leave_shared();
                 self.ensure(asid)?;
+                self.note_census(asid);
                 self.discard(asid)?;
                 self.at_mut(asid).fresh = true;
             }
@@ -121,7 +122,7 @@ impl Vm {
             return Ok(());
         }
         let layout = self.options().layout.clone();
-        let table = match PageTable::new(layout.clone(), &mut self.frames) {
+        let mut table = match PageTable::new(layout.clone(), &mut self.frames) {
             Some(table) => table,
             None => {
                 let order = self.frames.table_order(layout.node_bytes(layout.levels() - 1));
@@ -130,6 +131,7 @@ impl Vm {
             }
         };
         // The root is zeroed with the nodes of the first page that is mapped.
+        table.ranges = self.new_ranges();
         let mut counters = Counters::new(&self.options().sizes);
         counters.around[0] = self.pager.as_ref().map(|_| self.memory_now());
         self.processes.insert(
@@ -162,8 +164,10 @@ impl Vm {
     }
 
     pub(crate) fn exit(&mut self, asid: Asid) -> Result<(), OutOfMemory> {
+        self.note_census(asid);
         self.discard(asid)?;
         if let Some(mut process) = self.processes.remove(&asid) {
+            self.end_ranges(process.table.ranges.take());
             process.table.release(&mut self.frames);
             process.counters.page_table_bytes.set(0);
             process.counters.around[1] = self.pager.as_ref().map(|_| self.memory_now());

@@ -89,12 +89,13 @@ impl Vm {
                 entry = self.at(asid).table.page(Vpn(at)).expect("demotion keeps the page");
             }
             if self.vacant_in_region(asid, target(entry.vpn)) {
-                self.map(asid, target(entry.vpn), entry.pte, Label::Fault)?;
+                self.map(asid, target(entry.vpn), entry.pte.with_range(false), Label::Fault)?;
             }
             at = self.extent(&entry).1;
         }
         let swapped = self.swapped(asid, Vpn(pages.start), len);
         self.unmap(asid, Vpn(pages.start), len, Label::Fault)?;
+        self.form_ranges(asid, target(Vpn(pages.start)), len, Label::Fault);
         for offset in swapped {
             let to = target(Vpn(pages.start + offset));
             if self.vacant_in_region(asid, to) {

@@ -3,6 +3,7 @@
 
 use crate::paging::Pager;
 use crate::promotion::Superpages;
+use crate::ranges::Ranging;
 use crate::relocate::RemapCosts;
 use crate::{Counters, FrameKind, Frames, ObjectId, Objects, Options, OptionsError, OutOfMemory, Process};
 use reach_core::{
@@ -30,6 +31,10 @@ pub struct Vm {
     pub(crate) options: Options,
     /// Where the system makes reservations and promotes: how.
     pub(crate) superpages: Option<Superpages>,
+    /// Where address spaces have range tables: how.
+    pub(crate) ranging: Option<Ranging>,
+    /// Rights are being changed page by page; ranges will be made anew when all are.
+    pub(crate) ranges_later: bool,
     /// Where there is a page daemon.
     pub(crate) pager: Option<Pager>,
     pub(crate) frames: Frames,
@@ -76,6 +81,8 @@ impl Vm {
             counters: Counters::new(&options.sizes),
             options,
             superpages: None,
+            ranging: None,
+            ranges_later: false,
             pager: None,
             frames,
             objects: Objects::default(),
