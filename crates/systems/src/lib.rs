@@ -4,13 +4,18 @@
 //! To add a system: write its file, implement [`System`], and add one line to the table in `registry.rs`.
 
 mod base;
+mod basu_2013_direct_segment;
+mod eager;
 mod fang_1999;
 mod freebsd;
 mod hugetlb;
 mod ideal;
+mod karakostas_2015_rmm;
 mod linux_thp;
 mod navarro_2002;
 mod online;
+mod pham_2012_colt;
+mod pham_2014_clustered;
 mod registry;
 mod romer_1995;
 mod settings;
@@ -20,7 +25,7 @@ mod talluri_hill_1994;
 pub use registry::{Description, Resolved, list, resolve};
 pub use settings::{Accepts, Setting, Settings};
 
-use reach_core::{Cause, ControllerOptions, Cycles, Event, Fault, Kind, TlbEvent, Vpn};
+use reach_core::{Beside, Cause, ControllerOptions, Cycles, Event, Fault, Kind, TlbEvent, Vpn};
 use reach_os::{OutOfMemory, Populate, Vm};
 
 /// An operating-system design. The run loop calls its hooks; they act on the [`Vm`], whose door charges for it.
@@ -66,6 +71,12 @@ pub trait System: Send {
 
     /// The memory controller that it needs, asked after [`System::boot`]; `None`: an ordinary one.
     fn controller(&self, vm: &Vm) -> Option<ControllerOptions> {
+        let _ = vm;
+        None
+    }
+
+    /// What it puts beside the last level of TLB arrays, asked after [`System::boot`]; `None`: nothing, at no cost.
+    fn beside(&self, vm: &Vm) -> Option<Beside> {
         let _ = vm;
         None
     }

@@ -2,8 +2,8 @@
 
 use crate::settings::near;
 use crate::{
-    Setting, Settings, System, SystemError, base, fang_1999, freebsd, hugetlb, ideal, linux_thp, navarro_2002,
-    romer_1995, talluri_hill_1994,
+    Setting, Settings, System, SystemError, base, basu_2013_direct_segment, fang_1999, freebsd, hugetlb, ideal,
+    karakostas_2015_rmm, linux_thp, navarro_2002, pham_2012_colt, pham_2014_clustered, romer_1995, talluri_hill_1994,
 };
 use reach_core::PageShift;
 
@@ -94,6 +94,42 @@ static ALL: &[Description] = &[
         ),
         settings: fang_1999::SETTINGS,
         build: |settings| Box::new(fang_1999::Fang::new(settings)),
+    },
+    Description {
+        name: "basu-2013-direct-segment",
+        summary: "one segment of memory in one piece, translated by three registers",
+        published: Some(
+            "Basu, Gandhi, Chang, Hill and Swift: Efficient Virtual Memory for Big Memory Servers, ISCA 2013",
+        ),
+        settings: basu_2013_direct_segment::SETTINGS,
+        build: |settings| Box::new(basu_2013_direct_segment::DirectSegment::new(settings)),
+    },
+    Description {
+        name: "pham-2012-colt",
+        summary: "last-level TLB entries for up to four pages that follow one another in memory",
+        published: Some("Pham, Vaidyanathan, Jaleel and Bhattacharjee: CoLT: Coalesced Large-Reach TLBs, MICRO 2012"),
+        settings: pham_2012_colt::SETTINGS,
+        build: |settings| Box::new(pham_2012_colt::Colt::new(settings)),
+    },
+    Description {
+        name: "pham-2014-clustered",
+        summary: "TLB entries for up to eight pages whose frames lie in one group",
+        published: Some(
+            "Pham, Bhattacharjee, Eckert and Loh: Increasing TLB Reach by Exploiting Clustering in Page Translations, HPCA \
+             2014",
+        ),
+        settings: pham_2014_clustered::SETTINGS,
+        build: |settings| Box::new(pham_2014_clustered::Clustered::new(settings)),
+    },
+    Description {
+        name: "karakostas-2015-rmm",
+        summary: "eager paging in contiguous ranges, translated by a range TLB beside the last level of TLBs",
+        published: Some(
+            "Karakostas, Gandhi, Ayar, Cristal, Hill, McKinley, Nemirovsky, Swift and Ünsal: Redundant Memory Mappings for \
+             Fast Access to Large Memories, ISCA 2015",
+        ),
+        settings: karakostas_2015_rmm::SETTINGS,
+        build: |settings| Box::new(karakostas_2015_rmm::Rmm::new(settings)),
     },
     Description {
         name: "ideal",

@@ -1,0 +1,165 @@
+//! `karakostas-2015-rmm`: redundant memory mappings.
+//!
+//! After: Karakostas, Gandhi, Ayar, Cristal, Hill, McKinley, Nemirovsky, Swift and Ünsal, "Redundant Memory Mappings for
+//! Fast Access to Large Memories", ISCA 2015.
+//!
+//! | section | here |
+//! |---|---|
+//! | 4.1 range TLB, MRU pointer | `range_tlb.rs` and `beside.rs` of `reach-hardware` |
+//! | 4.2 range table, a B-tree | `range_table.rs` of `reach-core` |
+//! | 4.3 misses, range bit, INVLPG, address-space identifiers | `beside.rs` |
+//! | 5.1 ranges made, merged, cut and dissolved | `ranges.rs` of `reach-os` |
+//! | 5.2 eager paging, Figure 5, and its two improvements | `eager.rs` of `reach-os`; `larger`, `sorted` |
+//! | 6 accessed and dirty bits in advance | `ranges.rs` |
+//! | 6 copy-on-write | `Rmm::fault` |
+//! | 7 BadgerTrap's emulation | `asked=after-miss` |
+//!
+//! Readings, where the paper is silent. A request is paged eagerly if it has the pages of the shortest range. Figure 5's
+//! `freelist[i]` stands for the allocator, which splits larger blocks. Blocks that continue one another, and ranges that
+//! do so with the same rights, are one range. Memory is fragmented as far as its free part lies in blocks smaller than 2 MB
+//! (`fragmented`, an estimate); a sixteenth of memory is never given out in advance. The range TLB evicts its least
+//! recently used entry. Unmapping, a change of rights and reclaim cut a range at the pages that they concern; after a
+//! change of rights what is contiguous becomes ranges anew, and so does what fork and mremap leave. Only mmap, brk and
+//! mremap page eagerly: memory that is mapped without rights and then opened by mprotect (glibc's arenas of threads) is
+//! demand-paged. A range walk ends before the next reference; nothing waits for it. Stacks, files and shared memory are paged on
+//! demand.
+
+use crate::{Accepts, Setting, Settings, System, SystemError, eager};
+use reach_core::{Asked, Beside, Cause, Event, Fault, Kind, Label, RangeTlbOptions};
+use reach_os::{OutOfMemory, Ranging, Translated, Vm};
+
+pub(crate) const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "entries",
+        summary: "ranges that the range TLB holds",
+        accepts: Accepts::Number { least: 1, most: 4096 },
+        default: "32",
+    },
+    Setting {
+        name: "mru",
+        summary: "the range used last is looked at first (1), which spares searches, or not (0)",
+        accepts: Accepts::Number { least: 0, most: 1 },
+        default: "0",
+    },
+    Setting {
+        name: "sweep",
+        summary: "count in the same pass what range TLBs of up to so many entries would hit; asked=after-miss only",
+        accepts: Accepts::Number { least: 0, most: 4096 },
+        default: "0",
+    },
+    Setting {
+        name: "asked",
+        summary: "the range TLB is asked with the last level of TLBs, or after a miss there (the paper's emulation)",
+        accepts: Accepts::Choice(&["in-parallel", "after-miss"]),
+        default: "in-parallel",
+    },
+    Setting {
+        name: "latency",
+        summary: "cycles of a hit where the TLB has one level; elsewhere it takes those of the last level",
+        accepts: Accepts::Number { least: 0, most: 1000 },
+        default: "7",
+    },
+    Setting {
+        name: "least",
+        summary: "the fewest base pages of a range (contiguity threshold)",
+        accepts: Accepts::Number { least: 1, most: 1 << 20 },
+        default: "8",
+    },
+    Setting {
+        name: "fragmented",
+        summary: "no eager paging when more of free memory, in thousandths, lies in blocks below 2 MB",
+        accepts: Accepts::Number { least: 0, most: 1000 },
+        default: "750",
+    },
+    Setting {
+        name: "larger",
+        summary: "a request takes a larger block and returns the rest (1), or blocks that add up to it (0, the prototype)",
+        accepts: Accepts::Number { least: 0, most: 1 },
+        default: "0",
+    },
+    Setting {
+        name: "sorted",
+        summary: "free lists are sorted, so that the largest blocks follow one another (1), or not (0, the prototype)",
+        accepts: Accepts::Number { least: 0, most: 1 },
+        default: "0",
+    },
+    Setting {
+        name: "block",
+        summary: "the allocator's largest block in MB; Linux has 4, the paper 2048",
+        accepts: Accepts::Number { least: 1, most: 2048 },
+        default: "2048",
+    },
+    Setting {
+        name: "copy_on_write",
+        summary: "a store to a shared page makes its whole range pages (dissolve), or only that page one (split)",
+        accepts: Accepts::Choice(&["dissolve", "split"]),
+        default: "dissolve",
+    },
+];
+
+/// Redundant memory mappings.
+pub(crate) struct Rmm {
+    range_tlb: RangeTlbOptions,
+    ranging: Ranging,
+    dissolve: bool,
+}
+
+impl Rmm {
+    pub(crate) fn new(settings: &Settings) -> Rmm {
+        Rmm {
+            range_tlb: RangeTlbOptions {
+                entries: settings.number("entries") as u32,
+                sweep: settings.number("sweep") as u32,
+                mru: settings.number("mru") == 1,
+                asked: match settings.choice("asked") {
+                    "after-miss" => Asked::AfterMiss,
+                    _ => Asked::InParallel,
+                },
+                latency: settings.number("latency") as u32,
+            },
+            ranging: Ranging {
+                least: settings.number("least"),
+                fragmented: settings.number("fragmented"),
+                larger: settings.number("larger") == 1,
+                sorted: settings.number("sorted") == 1,
+                block: settings.number("block") << 20,
+                translated: Translated::ByRanges,
+                heap: true,
+            },
+            dissolve: settings.choice("copy_on_write") == "dissolve",
+        }
+    }
+}
+
+impl System for Rmm {
+    fn name(&self) -> &str {
+        "karakostas-2015-rmm"
+    }
+
+    fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
+        if self.range_tlb.sweep > 0 && self.range_tlb.asked == Asked::InParallel {
+            let what = "sweep counts in one pass only what asked=after-miss asks; give that too".into();
+            return Err(SystemError::Machine { system: self.name().into(), what });
+        }
+        vm.use_ranges(self.ranging);
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Event, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        let populate = eager::event(event, vm)?;
+        populate.map_or(Ok(()), |populate| self.populate(&populate, vm))
+    }
+
+    fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        let view = vm.fault_view(fault)?;
+        if self.dissolve && fault.kind == Kind::Store && fault.cause == Cause::Protection {
+            vm.dissolve_range(fault.vpn, Label::Fault);
+        }
+        vm.demand_fault_in(fault, view)
+    }
+
+    fn beside(&self, vm: &Vm) -> Option<Beside> {
+        let _ = vm;
+        Some(Beside::Ranges(self.range_tlb))
+    }
+}
