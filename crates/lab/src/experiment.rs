@@ -237,8 +237,39 @@ impl Report {
                 all.extend(results::rows(outcome, &self.program, outcomes.first()));
             }
             all.extend(self.overhead(outcomes));
+            all.extend(self.linear_model(outcomes));
         }
         all
+    }
+
+    /// The linear model of Karakostas et al. 2015 (Table 6), where base pages and transparent huge pages were simulated
+    /// side by side: T_ideal = T_2M - C_2M; overhead C / T_ideal where pages are the machine's own, and
+    /// M * (C_4K / M_4K) / T_ideal where misses were simulated.
+    fn linear_model(&self, outcomes: &[Outcome]) -> Vec<Row> {
+        let named = |outcome: &Outcome| outcome.system.split(':').next().unwrap_or_default().to_owned();
+        let find = |name: &str| outcomes.iter().find(|outcome| named(outcome) == name);
+        let (Some(base), Some(huge)) = (find("base"), find("linux-thp")) else { return Vec::new() };
+        let walks = |outcome: &Outcome| outcome.total.hardware.walks() as f64;
+        let cycles = |outcome: &Outcome| outcome.total.hardware.walk_cycles as f64;
+        let ideal = huge.total.ledger.total().0 as f64 - cycles(huge);
+        let average = cycles(base) / walks(base).max(1.0);
+        if ideal <= 0.0 {
+            return Vec::new();
+        }
+        let rows = outcomes.iter().map(|outcome| {
+            let own = matches!(named(outcome).as_str(), "base" | "linux-thp" | "hugetlb-2m" | "hugetlb-1g");
+            let walking = if own { cycles(outcome) } else { walks(outcome) * average };
+            Row {
+                machine: outcome.machine.clone(),
+                system: outcome.system.clone(),
+                program: self.program.clone(),
+                process: results::ALL.into(),
+                metric: "model.overhead".into(),
+                unit: "ratio",
+                value: Value::Ratio(walking / ideal),
+            }
+        });
+        rows.collect()
     }
 
     /// Relative overhead, where base pages and a larger size were simulated side by side.

@@ -53,6 +53,27 @@ const PAPERS: &[(&str, Files)] = &[
         ],
     ),
     (
+        "karakostas-2015-rmm",
+        &[
+            file!("karakostas-2015-rmm", "paper.toml"),
+            file!("karakostas-2015-rmm", "tables.toml"),
+            file!("karakostas-2015-rmm", "programs.toml"),
+            file!("karakostas-2015-rmm", "programs/astar.c"),
+            file!("karakostas-2015-rmm", "programs/bfs.c"),
+            file!("karakostas-2015-rmm", "programs/cache-client.c"),
+            file!("karakostas-2015-rmm", "programs/canneal.c"),
+            file!("karakostas-2015-rmm", "programs/cg.c"),
+            file!("karakostas-2015-rmm", "programs/dna.c"),
+            file!("karakostas-2015-rmm", "programs/gups.c"),
+            file!("karakostas-2015-rmm", "programs/mcf.c"),
+            file!("karakostas-2015-rmm", "programs/omnetpp.c"),
+            file!("karakostas-2015-rmm", "programs/soplex.c"),
+            file!("karakostas-2015-rmm", "programs/stencil.c"),
+            file!("karakostas-2015-rmm", "programs/streamcluster.c"),
+            file!("karakostas-2015-rmm", "programs/tigr.c"),
+        ],
+    ),
+    (
         "navarro-2002",
         &[
             file!("navarro-2002", "paper.toml"),

@@ -1,7 +1,7 @@
 //! Rows of results: one metric a row, under the names that others rely on.
 
 use crate::simulation::{Outcome, Tally};
-use reach_core::{Asid, Label, PageShift};
+use reach_core::{Asid, Beside, Label, PageShift};
 use serde::Serialize;
 
 /// A measured value.
@@ -54,6 +54,8 @@ pub fn rows(outcome: &Outcome, program: &str, baseline: Option<&Outcome>) -> Vec
     rows.operating_system(&outcome.os, &outcome.sizes);
     rows.caches();
     rows.ratio("contiguity", "share", outcome.contiguity);
+    rows.range_tlbs();
+    rows.census();
     if let Some(baseline) = baseline {
         let (theirs, ours) = (baseline.total.ledger.total().0, outcome.total.ledger.total().0);
         rows.ratio("speedup", "ratio", quotient(theirs, ours));
@@ -138,6 +140,26 @@ impl Rows<'_> {
         // What misses cost with all that is done because of them, by each miss that found a translation (Fang section 5.1).
         self.count("miss_cycles", "cycles", miss.iter().sum());
         self.count("dirty_updates", "count", h.dirty_updates);
+        let named = match &self.outcome.beside {
+            Some(Beside::Ranges(_)) => Some("range_tlb"),
+            Some(Beside::Clusters(_)) => Some("cluster_tlb"),
+            Some(Beside::Segments) | None => None,
+        };
+        if let Some(name) = named {
+            self.count(&format!("{name}.lookups"), "count", h.beside_searches);
+            self.count(&format!("{name}.hits"), "count", h.beside_hits);
+            self.count(&format!("{name}.mru_hits"), "count", h.beside_mru_hits);
+            self.count(&format!("{name}.spared_walks"), "count", h.beside_spared);
+            self.count(&format!("{name}.fills"), "count", h.beside_fills);
+        }
+        if let Some(Beside::Ranges(options)) = &self.outcome.beside {
+            // What takes energy: entries compared all at once, unless the one used last was the right one (section 4.1).
+            let searches = h.beside_searches - if options.mru { h.beside_mru_hits } else { 0 };
+            self.count("range_tlb.searches", "count", searches);
+            self.count("range_walks", "count", h.range_walks);
+            self.count("range_walk_accesses", "count", h.range_walk_accesses);
+            self.count("range_walk_cycles", "cycles", h.range_walk_cycles);
+        }
         self.ratio("wcpi", "cycles/instruction", quotient(h.walk_cycles, c.instructions));
         // The four factors of Lindsay and Bhattacharjee §IV; each numerator is the next one's denominator.
         self.ratio("wcpi.accesses_per_instruction", "ratio", quotient(references, c.instructions));
@@ -203,6 +225,22 @@ impl Rows<'_> {
             self.count("paging.regions_wanted", "count", paging.regions_wanted);
             self.count("paging.regions_restored", "count", paging.regions_restored);
         }
+        if let Some(ranges) = &os.ranges {
+            self.count("ranges", "count", ranges.ranges.peak);
+            self.count("ranges.bytes", "bytes", ranges.pages.peak * sizes[0].bytes());
+            self.count("ranges.made", "count", ranges.made);
+            self.count("ranges.grown", "count", ranges.grown);
+            self.count("ranges.cut", "count", ranges.cut);
+            self.count("ranges.dissolved", "count", ranges.dissolved);
+            self.count("ranges.nodes_read", "count", ranges.nodes_read);
+            self.count("ranges.nodes_written", "count", ranges.nodes_written);
+            self.count("range_table_bytes", "bytes", ranges.table_bytes.peak);
+            self.count("eager.requests", "count", ranges.eager);
+            self.count("eager.blocks", "count", ranges.eager_blocks);
+            self.count("eager.bytes", "bytes", ranges.eager_pages * sizes[0].bytes());
+            self.count("eager.fragmented", "count", ranges.fragmented);
+            self.count("eager.short", "count", ranges.short);
+        }
         // FreeBSD's names; its two gauges at their greatest.
         if let Some(reserv) = &os.reserv {
             self.count("vm.reserv.broken", "count", reserv.broken);
@@ -236,6 +274,37 @@ impl Rows<'_> {
         self.count(&format!("memory.inactive.{when}"), "bytes", sample.inactive);
         self.count(&format!("memory.extents_in_use.{when}"), "count", sample.in_use);
         self.count(&format!("memory.extents_wired.{when}"), "count", sample.wired);
+    }
+
+    /// What range TLBs of other sizes would have missed, where they were counted (Karakostas et al., Figure 7).
+    fn range_tlbs(&mut self) {
+        let lookups = self.outcome.total.hardware.beside_searches;
+        if !matches!(self.outcome.beside, Some(Beside::Ranges(options)) if options.sweep > 0) {
+            return;
+        }
+        for (entries, hits) in (1..).zip(&self.outcome.range_hits) {
+            self.count(&format!("range_tlb.misses@{entries}"), "count", lookups - hits);
+            self.ratio(&format!("range_tlb.miss_ratio@{entries}"), "ratio", quotient(lookups - hits, lookups));
+        }
+    }
+
+    /// How contiguous the largest process was (Karakostas et al., Tables 2 and 7), in base pages.
+    fn census(&mut self) {
+        let Some(census) = &self.outcome.census else { return };
+        self.count("mapped.pages", "pages", census.pages);
+        for (size, entries) in self.outcome.sizes.iter().zip(&census.entries) {
+            self.count(&format!("mapped.entries.{size}"), "count", *entries);
+        }
+        let count = census.ranges.len() as u64;
+        self.count("mapped.ranges", "count", count);
+        self.ratio("mapped.ranges.coverage", "share", quotient(census.covered(), census.pages));
+        self.count("mapped.ranges.median", "pages", census.median());
+        self.ratio("mapped.ranges.average", "pages", quotient(census.covered(), count));
+        self.count("mapped.ranges.greatest", "pages", census.ranges.last().copied().unwrap_or(0));
+        self.count("mapped.ideal_ranges", "count", census.ideal.len() as u64);
+        self.count("mapped.ideal_ranges.for_99_percent", "count", census.for_99_percent());
+        let greatest = census.ideal.last().copied().unwrap_or(0);
+        self.ratio("mapped.ideal_ranges.greatest", "share", quotient(greatest, census.pages));
     }
 
     fn caches(&mut self) {

@@ -3,7 +3,7 @@
 use crate::machine;
 use crate::prepare::Batch;
 use crate::traffic::{obey, send};
-use reach_core::{Asid, Chunk, Counts, Cycles, Event, Label, Ledger, Step, TlbEvent, Why};
+use reach_core::{Asid, Beside, Chunk, Counts, Cycles, Event, Label, Ledger, Step, TlbEvent, Why};
 use reach_hardware::config::Walker;
 use reach_hardware::{CacheCounters, Caches, Controller, ControllerCounters, Counters, Mmu, Segment};
 use reach_os::{Costs, Fragmentation, OutOfMemory, Vm};
@@ -117,6 +117,7 @@ pub struct Simulation {
     /// Millicycles of instructions that do not make a whole cycle yet.
     carry: u64,
     invalidate: u64,
+    beside: Option<Beside>,
     asid: Asid,
     /// Totals when the running process was switched to.
     since: Tally,
@@ -145,6 +146,12 @@ pub struct Outcome {
     pub caches: Vec<(String, CacheCounters)>,
     /// The memory controller, where it retranslates addresses.
     pub controller: Option<ControllerCounters>,
+    /// What stood beside the last level of TLB arrays, where anything did.
+    pub beside: Option<Beside>,
+    /// Where range TLBs of other sizes were counted: how many searches those of 1, 2, … entries would have answered.
+    pub range_hits: Vec<u64>,
+    /// The contiguity of the process that had most mapped at its end.
+    pub census: Option<reach_os::Census>,
     /// Page sizes of the machine.
     pub sizes: Vec<reach_core::PageShift>,
     /// Contiguity of free memory at the end (Navarro §6.5), 0 to 1.
@@ -190,6 +197,8 @@ impl Simulation {
             }
             mmu.tell();
         }
+        let beside = built.beside(&vm).map(|beside| reach_hardware::fit(beside, hardware));
+        beside.into_iter().for_each(|beside| mmu.place(beside));
         let mut caches = cached.then(|| Caches::new(hardware, conditions.seed));
         if let Some(caches) = &mut caches {
             caches.controller = built.controller(&vm).map(|options| Controller::new(options, hardware.sizes[0]));
@@ -205,6 +214,7 @@ impl Simulation {
             millicycles_per_instruction: u64::from(hardware.core.millicycles_per_instruction),
             carry: 0,
             invalidate: u64::from(hardware.core.invalidate),
+            beside,
             asid: Asid(0),
             since: Tally::default(),
             counts: Counts::default(),
@@ -367,6 +377,9 @@ impl Simulation {
             os_processes,
             controller: self.caches.as_ref().and_then(|c| c.controller.as_ref()).map(|controller| controller.counters),
             caches: self.caches.iter().flat_map(Caches::counters).map(|(n, c)| (n.to_owned(), c)).collect(),
+            beside: self.beside,
+            census: self.vm.largest_census(),
+            range_hits: self.mmu.range_hits_by_entries(),
             sizes: self.vm.options().sizes.clone(),
             contiguity,
         }
