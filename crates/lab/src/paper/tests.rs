@@ -80,7 +80,13 @@ fn mistakes_are_named() {
         let error = read(&text).err().unwrap().to_string();
         assert!(error.starts_with("p/paper.toml: ") && error.contains(message), "{message}: {error}");
     }
-    assert!(Paper::open("navarro").err().unwrap().to_string().contains("there are fang-1999, karakostas-2015-rmm, navarro-2002"));
+    assert!(
+        Paper::open("navarro")
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("there are fang-1999, karakostas-2015-rmm, navarro-2002")
+    );
     let paper = read(&[HEAD, TOUCH].concat()).unwrap();
     assert_eq!(paper.chosen(Some("f")).err().unwrap().to_string(), "p has no experiment \"f\"; it has e");
 }
