@@ -108,9 +108,9 @@ impl Decoder {
     }
 
     /// Reads everything that process `number` wrote and did not publish, or published and was not read yet. With
-    /// `image`, what images other than that one wrote.
+    /// `image`, what images before that one wrote: later ones may have published already.
     fn leftovers(&mut self, number: u32, image: Option<u32>, chunk: &mut Chunk) {
-        let wanted = |owner: Owner| owner.process == number && image.is_none_or(|image| owner.image != image);
+        let wanted = |owner: Owner| owner.process == number && image.is_none_or(|image| owner.image < image);
         for index in self.order.take_of(wanted) {
             self.empty(index, chunk);
         }
@@ -262,5 +262,36 @@ impl Decoder {
             words = &words[used..];
             self.known.define(number, block);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::memory::Memory;
+    use super::*;
+
+    /// Where the reader begins late, the program may have been executed anew: the first image's beginning is no reason to
+    /// read what the second wrote.
+    #[test]
+    fn images_that_were_published_before_they_are_read_come_in_order() {
+        let memory = Memory::new().unwrap();
+        let ring = memory.ring();
+        for image in 0..3 {
+            let owner = Owner { process: 0, image, thread: 0, pid: 0 };
+            let buffer = ring.acquire(Use::Stream, owner).unwrap();
+            assert!(buffer.push_all(&Mark::Begin { path: image.to_string() }.encode()));
+            ring.publish(buffer);
+        }
+        let (mut decoder, mut chunk) = (Decoder::new(ring, std::process::id()), Chunk::default());
+        assert!(decoder.read(&mut chunk, 1));
+        let images = chunk.events.iter().filter_map(|(_, event)| match event {
+            Event::Exec { path } => Some(path.as_str()),
+            _ => None,
+        });
+        assert!(images.eq(["0", "1", "2"]));
+        let owner = Owner { process: 0, image: 3, thread: 0, pid: 0 };
+        let free: Vec<u32> =
+            std::iter::from_fn(|| ring.acquire(Use::Stream, owner)).map(|buffer| ring.index(buffer)).collect();
+        assert_eq!(free.len(), free.iter().collect::<std::collections::BTreeSet<_>>().len(), "freed once each");
     }
 }
