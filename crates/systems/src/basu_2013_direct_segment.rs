@@ -73,8 +73,7 @@ impl System for DirectSegment {
         vm.demand_fault(fault)
     }
 
-    fn beside(&self, vm: &Vm) -> Option<Beside> {
-        let _ = vm;
+    fn beside(&self, _: &Vm) -> Option<Beside> {
         Some(Beside::Segments)
     }
 }

@@ -158,8 +158,7 @@ impl System for Rmm {
         vm.demand_fault_in(fault, view)
     }
 
-    fn beside(&self, vm: &Vm) -> Option<Beside> {
-        let _ = vm;
+    fn beside(&self, _: &Vm) -> Option<Beside> {
         Some(Beside::Ranges(self.range_tlb))
     }
 }

@@ -35,8 +35,7 @@ impl System for Colt {
         vm.demand_fault(fault)
     }
 
-    fn beside(&self, vm: &Vm) -> Option<Beside> {
-        let _ = vm;
+    fn beside(&self, _: &Vm) -> Option<Beside> {
         Some(Beside::Clusters(ClusterTlbOptions {
             entries: 0,
             ways: 0,

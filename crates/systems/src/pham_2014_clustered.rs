@@ -105,8 +105,7 @@ impl System for Clustered {
         vm.demand_fault(fault)
     }
 
-    fn beside(&self, vm: &Vm) -> Option<Beside> {
-        let _ = vm;
+    fn beside(&self, _: &Vm) -> Option<Beside> {
         Some(Beside::Clusters(self.tlb))
     }
 }
