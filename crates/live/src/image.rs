@@ -136,6 +136,8 @@ fn as_superpages(file: &File, windows: &[Window]) -> io::Result<Vec<bool>> {
         if let Some(map) = &map
             && map.resident()?.iter().all(|&resident| resident)
         {
+            // Touching a page where readahead left its mark would read on.
+            map.advise(0..SUPERPAGE, Advice::Random)?;
             map.advise(0..SUPERPAGE, Advice::Populate)?;
         }
         maps.push(map);
