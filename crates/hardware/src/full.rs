@@ -17,9 +17,13 @@ pub(crate) struct Full<T> {
     index: Vec<u16>,
     /// 64 less the binary logarithm of the index's length.
     shift: u32,
+    /// Where the owner's keys, by their hash, were found last. Guesses: they are never wrong about a tag, only about
+    /// where to look.
+    guesses: Box<[u16; GUESSES]>,
 }
 
 const FREE: u16 = u16::MAX;
+const GUESSES: usize = 1 << 12;
 
 impl<T: Word> Full<T> {
     /// The most ways.
@@ -36,6 +40,7 @@ impl<T: Word> Full<T> {
             now: 0,
             index: vec![FREE; index],
             shift: 64 - index.trailing_zeros(),
+            guesses: Box::new([0; GUESSES]),
         }
     }
 
@@ -58,17 +63,46 @@ impl<T: Word> Full<T> {
 
     #[inline(always)]
     pub fn lookup(&mut self, _: usize, tag: u64) -> Option<&mut T> {
+        let way = self.find(tag)?;
+        Some(self.use_way(way))
+    }
+
+    #[inline(always)]
+    fn find(&self, tag: u64) -> Option<usize> {
         let mut place = self.home(tag);
         loop {
             // What the index names is a way, and what it does not name is none.
             let way = usize::from(self.index[place]);
             if *self.tags.get(way)? == tag {
-                self.now += 1;
-                self.used[way] = self.now;
-                return Some(&mut self.words[way]);
+                return Some(way);
             }
             place = self.next(place);
         }
+    }
+
+    #[inline(always)]
+    fn use_way(&mut self, way: usize) -> &mut T {
+        self.now += 1;
+        self.used[way] = self.now;
+        &mut self.words[way]
+    }
+
+    /// Looks up what may stand here under one of several tags: `key` is the same for all of them, `is` tells them from
+    /// others, `tags` gives them. Asks first where something under a key like this was found last.
+    #[inline(always)]
+    pub fn lookup_any(
+        &mut self,
+        key: u64,
+        is: impl Fn(u64) -> bool,
+        tags: impl IntoIterator<Item = u64>,
+    ) -> Option<&mut T> {
+        let guess = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - GUESSES.trailing_zeros())) as usize;
+        let mut way = usize::from(self.guesses[guess]);
+        if !is(self.tags[way]) {
+            way = tags.into_iter().find_map(|tag| self.find(tag))?;
+            self.guesses[guess] = way as u16;
+        }
+        Some(self.use_way(way))
     }
 
     #[inline]
@@ -156,7 +190,12 @@ mod tests {
                     way.into_iter().for_each(|way| full.vacate(0, way));
                     continue;
                 }
-                assert_eq!(full.lookup(0, tag).copied(), known.map(|(_, word)| word));
+                // Keys that several tags have lead to the wrong way now and then.
+                let found = match random.below(2) {
+                    0 => full.lookup(0, tag),
+                    _ => full.lookup_any(tag / 2, |other| other == tag, [tag + 2 * ways as u64, tag]),
+                };
+                assert_eq!(found.copied(), known.map(|(_, word)| word));
                 if known.is_none() {
                     let old = if naive.0.len() == ways { naive.0.pop() } else { None };
                     assert_eq!(full.insert(0, tag, step).0, old.map_or(EMPTY, |(tag, _)| tag));

@@ -2,7 +2,7 @@
 
 use crate::array::{Array, Recent};
 use crate::full::Full;
-use crate::tlb::{Context, Probe, Tlbs};
+use crate::tlb::{Context, Probe, Tlbs, WHAT_AT};
 use reach_core::fold::{Entry, UNIT};
 use reach_core::{Kind, Pte, Vpn};
 
@@ -10,24 +10,52 @@ use reach_core::{Kind, Pte, Vpn};
 pub(super) trait Front {
     /// Looks `tag` up in `set` and notes the use. Returns whether it is there and allows `kind` as it is.
     fn hits(&mut self, set: usize, tag: u64, kind: Kind) -> bool;
+
+    /// The same for a page of any of the sizes that `side` asks for.
+    fn hits_any(&mut self, side: &mut Side, context: Context, vpn: Vpn, kind: Kind) -> bool {
+        let (set, tag) = side.first().place(context, vpn);
+        self.hits(set, tag, kind) || side.others_hit(self, context, vpn, kind)
+    }
 }
 
-macro_rules! fronts {
-    ($([$($ways:tt)*] $array:ty => $lookup:ident),*) => {
-        $(impl<$($ways)*> Front for $array {
-            #[inline(always)]
-            fn hits(&mut self, set: usize, tag: u64, kind: Kind) -> bool {
-                let needed = match kind {
-                    Kind::Fetch => Pte::EXECUTABLE,
-                    Kind::Load => 0,
-                    Kind::Store => Pte::WRITABLE | Pte::DIRTY,
-                };
-                self.$lookup(set, tag).is_some_and(|word| *word & needed == needed)
-            }
-        })*
-    };
+/// What an entry must say for a reference of `kind` to change nothing.
+#[inline(always)]
+fn needed(kind: Kind) -> u64 {
+    match kind {
+        Kind::Fetch => Pte::EXECUTABLE,
+        Kind::Load => 0,
+        Kind::Store => Pte::WRITABLE | Pte::DIRTY,
+    }
 }
-fronts!([const WAYS: usize] Recent<WAYS, u64> => lookup_flat, [] Full<u64> => lookup, [] Array<u64> => lookup);
+
+impl<const WAYS: usize> Front for Recent<WAYS, u64> {
+    #[inline(always)]
+    fn hits(&mut self, set: usize, tag: u64, kind: Kind) -> bool {
+        self.lookup_flat(set, tag).is_some_and(|word| *word & needed(kind) == needed(kind))
+    }
+}
+
+impl Front for Full<u64> {
+    #[inline(always)]
+    fn hits(&mut self, set: usize, tag: u64, kind: Kind) -> bool {
+        self.lookup(set, tag).is_some_and(|word| *word & needed(kind) == needed(kind))
+    }
+
+    /// With all sizes in one set, the place of a page is remembered whatever its size.
+    #[inline(always)]
+    fn hits_any(&mut self, side: &mut Side, context: Context, vpn: Vpn, kind: Kind) -> bool {
+        let is = |tag| side.is_of(tag, context, vpn);
+        let tags = side.asked().iter().map(|probe| probe.place(context, vpn).1);
+        self.lookup_any(vpn.0, is, tags).is_some_and(|word| *word & needed(kind) == needed(kind))
+    }
+}
+
+impl Front for Array<u64> {
+    #[inline(always)]
+    fn hits(&mut self, set: usize, tag: u64, kind: Kind) -> bool {
+        self.lookup(set, tag).is_some_and(|word| *word & needed(kind) == needed(kind))
+    }
+}
 
 /// How references of a kind ask the array that found something last: for each page size that it may hold, first for
 /// that which was found last.
@@ -35,20 +63,27 @@ fronts!([const WAYS: usize] Recent<WAYS, u64> => lookup_flat, [] Full<u64> => lo
 pub(super) struct Side {
     probes: [Probe; Side::SIZES],
     count: usize,
+    /// By what a tag says it is: the order of a page that is asked for, or [`Side::OTHER`].
+    orders: [u8; 32],
 }
 
 impl Side {
     /// What it holds of more sizes is found on the long way.
     const SIZES: usize = 4;
+    /// Not asked for.
+    const OTHER: u8 = u8::MAX;
 
     /// Asks as the first of `probes` does, then as those of the others that ask the same array.
     pub fn new(first: Probe, probes: &[Probe]) -> Side {
-        let mut side = Side { probes: [first; Side::SIZES], count: 1 };
+        let mut side = Side { probes: [first; Side::SIZES], count: 1, orders: [Side::OTHER; 32] };
         for &other in probes.iter().filter(|probe| probe.array == first.array && probe.what != first.what) {
             if side.count < Side::SIZES {
                 side.probes[side.count] = other;
                 side.count += 1;
             }
+        }
+        for probe in &side.probes[..side.count] {
+            side.orders[(probe.what >> WHAT_AT) as usize] = probe.order as u8;
         }
         side
     }
@@ -59,20 +94,36 @@ impl Side {
         &self.probes[0]
     }
 
+    /// All that is asked.
+    pub fn asked(&self) -> &[Probe] {
+        &self.probes[..self.count]
+    }
+
     /// Whether that is what `probe` asks.
     #[inline(always)]
     pub fn asks_first(&self, probe: &Probe) -> bool {
         (self.first().array, self.first().what) == (probe.array, probe.what)
     }
 
+    /// Whether `tag` is that of a page that holds `vpn`, of a size that is asked for.
+    #[inline(always)]
+    fn is_of(&self, tag: u64, context: Context, vpn: Vpn) -> bool {
+        let what = tag >> WHAT_AT & 31;
+        let order = self.orders[what as usize];
+        order != Side::OTHER && tag == context.tag(what, vpn.0 >> order)
+    }
+
     #[inline(always)]
     fn hits(&mut self, array: &mut impl Front, context: Context, vpn: Vpn, kind: Kind) -> bool {
-        let (set, tag) = self.probes[0].place(context, vpn);
-        array.hits(set, tag, kind) || self.count > 1 && self.hits_another(array, context, vpn, kind)
+        if self.count == 1 {
+            let (set, tag) = self.probes[0].place(context, vpn);
+            return array.hits(set, tag, kind);
+        }
+        array.hits_any(self, context, vpn, kind)
     }
 
     #[inline(never)]
-    fn hits_another(&mut self, array: &mut impl Front, context: Context, vpn: Vpn, kind: Kind) -> bool {
+    fn others_hit(&mut self, array: &mut (impl Front + ?Sized), context: Context, vpn: Vpn, kind: Kind) -> bool {
         for other in 1..self.count {
             let (set, tag) = self.probes[other].place(context, vpn);
             if array.hits(set, tag, kind) {
