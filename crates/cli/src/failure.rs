@@ -26,6 +26,11 @@ impl Failure {
         Failure::Failed(why.to_string())
     }
 
+    /// `path` could not be read.
+    pub fn reading(path: &Path, error: io::Error) -> Failure {
+        Failure::Failed(format!("{}: cannot be read: {}", path.display(), units::reason(&error)))
+    }
+
     /// `path` could not be written.
     pub fn writing(path: &Path, error: io::Error) -> Failure {
         match error.kind() {
@@ -33,7 +38,7 @@ impl Failure {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                 Failure::Failed(format!("{}: the disk is full; make room or write elsewhere", path.display()))
             }
-            _ => Failure::Failed(format!("{}: {}", path.display(), units::reason(&error))),
+            _ => Failure::Failed(format!("{}: cannot be written: {}", path.display(), units::reason(&error))),
         }
     }
 

@@ -188,8 +188,13 @@ fn evict(image: &Image, targets: Vec<Window>, request: Request) -> Result<Vec<Wi
     }
     // What is not on disk yet cannot be evicted.
     image.file.sync_all().map_err(LiveError::io(&image.path, "cannot be written to disk"))?;
-    let gone = |window: &Window| throw_out(image, window);
-    let gone: Vec<bool> = targets.iter().map(gone).collect::<Result<_, _>>()?;
+    let throw = |window: &Window| throw_out(image, window);
+    let mut gone: Vec<bool> = targets.iter().map(throw).collect::<Result<_, _>>()?;
+    if users.users.is_empty() && gone.contains(&false) {
+        // Of a file seen through an overlay, the layer below may still have to be written.
+        rustix::fs::sync();
+        gone = targets.iter().map(throw).collect::<Result<_, _>>()?;
+    }
     if !request.around_users && gone.contains(&false) {
         return in_use();
     }

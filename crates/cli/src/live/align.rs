@@ -24,7 +24,7 @@ pub fn align(args: &AlignArgs) -> Done {
         let what = format!("{}: exists already; give another name, or --force to replace it", to.display());
         return Err(Failure::Usage(what));
     }
-    let bytes = std::fs::read(from).map_err(|error| Failure::writing(from, error))?;
+    let bytes = std::fs::read(from).map_err(|error| Failure::reading(from, error))?;
     let (copy, changes) = align::align(&bytes, !args.no_padding).map_err(|error| impossible(from, &error))?;
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let failed = |error| Failure::writing(to, error);

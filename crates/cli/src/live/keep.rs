@@ -32,7 +32,7 @@ pub fn keep(args: &KeepArgs) -> Done {
 
 /// Paths of files, one a line; # begins a remark.
 fn listed(list: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let text = std::fs::read_to_string(list).map_err(|error| Failure::writing(list, error))?;
+    let text = std::fs::read_to_string(list).map_err(|error| Failure::reading(list, error))?;
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     Ok(lines.filter(|line| !line.is_empty()).map(PathBuf::from).collect())
 }
