@@ -163,6 +163,9 @@ fn memory(sheet: &mut Sheet, outcome: &Outcome) {
     sheet.some("reservations", os.reservations);
     sheet.some("reservations preempted", os.preemptions);
     sheet.some("superpages not to be had", os.superpage_fallbacks);
+    if os.padded_bytes > 0 {
+        sheet.fact("code padded by", units::memory(os.padded_bytes), "");
+    }
     sheet.some("shootdowns", os.shootdowns);
     sheet.some("forks", os.forks);
     sheet.fact("contiguity of what is free", units::decimal(outcome.contiguity, 3), "0 to 1");

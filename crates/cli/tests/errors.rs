@@ -190,7 +190,10 @@ fn files_are_not_replaced_by_accident() {
 fn results_that_cannot_be_written_fail() {
     let args = ["compare", "-m", "zen4", "-s", "base", "-p", "touch:bytes=1M"];
     let (status, text) = failure(&[&args[..], &["-o", "/no/such/folder/file"]].concat());
-    assert_eq!((status, text.as_str()), (1, "reach: /no/such/folder/file: cannot be written: No such file or directory\n"));
+    assert_eq!(
+        (status, text.as_str()),
+        (1, "reach: /no/such/folder/file: cannot be written: No such file or directory\n")
+    );
     let (status, text) = failure(&[&args[..], &["-o", "/dev/full"]].concat());
     assert!(status == 1 && text.contains("/dev/full: the disk is full; make room"), "{text}");
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();

@@ -189,6 +189,7 @@ impl Rows<'_> {
         self.count("reservations_wanted", "count", os.reservations_wanted);
         self.count("preemptions", "count", os.preemptions);
         self.count("superpage_fallbacks", "count", os.superpage_fallbacks);
+        self.count("padded_bytes", "bytes", os.padded_bytes);
         for (size, gauge) in sizes.iter().skip(1).zip(&os.superpages) {
             self.count(&format!("superpages.{size}"), "pages", gauge.peak);
         }

@@ -87,6 +87,8 @@ pub struct Counters {
     pub preemptions: u64,
     /// Superpages wanted but not to be had.
     pub superpage_fallbacks: u64,
+    /// Bytes of addresses that became code to make whole superpages of it.
+    pub padded_bytes: u64,
     /// Superpages mapped, by size in the order of the machine's sizes above the base.
     pub superpages: Vec<Gauge>,
     /// Of all: the superpages that were mapped when most memory was in use, by size; the snapshot that papers show.

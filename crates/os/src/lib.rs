@@ -8,6 +8,7 @@ mod buddy;
 mod census;
 mod check;
 mod chunked;
+mod code;
 mod contiguity;
 mod costs;
 mod counters;
@@ -43,6 +44,7 @@ mod work;
 
 pub use buddy::{Buddy, ListOrder};
 pub use census::Census;
+pub use code::{CLUSTER, CodePages};
 pub use contiguity::contiguity;
 pub use costs::Costs;
 pub use counters::{Counters, FaultKind, Gauge};

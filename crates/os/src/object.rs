@@ -37,6 +37,8 @@ pub struct Object {
     pub kind: ObjectKind,
     /// Its length in bytes, where one is known (files).
     pub len: Option<u64>,
+    /// To how many pages its code is padded, where that is more than it has; 0 where it is not.
+    pub padded: u64,
     /// Pages in memory by index in base pages, for shared memory and files.
     pub pages: BTreeMap<u64, Pfn>,
     /// Pages of shared memory that are in swap.
@@ -58,7 +60,7 @@ pub struct Objects {
 impl Objects {
     /// A new object without pages.
     pub fn create(&mut self, kind: ObjectKind, len: Option<u64>) -> ObjectId {
-        let object = Some(Object { kind, len, pages: BTreeMap::new(), swapped: BTreeSet::new(), mapped: 0 });
+        let object = Some(Object { kind, len, padded: 0, pages: BTreeMap::new(), swapped: BTreeSet::new(), mapped: 0 });
         match self.unused.pop() {
             Some(id) => {
                 self.all[id.0 as usize] = object;

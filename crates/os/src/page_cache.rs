@@ -61,13 +61,17 @@ impl Vm {
             return Ok(Cached { pfn, read_in: swapped });
         }
         let pages = self.fill_window(object, index, label)?;
-        let bytes = pages << self.base().0;
-        self.counters.bytes_read_in += bytes;
-        let costs = &self.options().costs;
-        let cycles = costs.file_read + bytes * costs.file_read_millicycles_per_byte / 1000;
-        self.ledger.charge(label, cycles);
+        self.charge_read(1, pages << self.base().0, label);
         let pfn = self.resident(object, index).ok_or_else(|| self.out_of_memory(0))?;
         Ok(Cached { pfn, read_in: true })
+    }
+
+    /// Charges for reading a file: so many requests, so many bytes.
+    pub(crate) fn charge_read(&mut self, requests: u64, bytes: u64, label: Label) {
+        self.counters.bytes_read_in += bytes;
+        let costs = &self.options.costs;
+        let cycles = requests * costs.file_read + bytes * costs.file_read_millicycles_per_byte / 1000;
+        self.ledger.charge(label, cycles);
     }
 
     /// Gives frames to all pages of the aligned read-in window around `index` that have none, up to the end of the
@@ -102,7 +106,7 @@ impl Vm {
         Ok(absent.len() as u64)
     }
 
-    fn enter(&mut self, object: ObjectId, index: u64, pfn: Pfn) {
+    pub(crate) fn enter(&mut self, object: ObjectId, index: u64, pfn: Pfn) {
         self.frames.cache(pfn);
         self.objects.enter(object, index, pfn);
     }

@@ -1,7 +1,7 @@
 //! Which frame a page gets, and how much is reserved around it (Navarro et al. §4.2).
 
 use crate::reservation::Seat;
-use crate::{FrameKind, ObjectId, ObjectKind, OutOfMemory, PROGRAM_PAGE, PastEnd, Region, Vm};
+use crate::{FrameKind, ObjectId, OutOfMemory, PROGRAM_PAGE, PastEnd, Region, Vm};
 use reach_core::{Label, Pfn, Role, Vpn};
 use std::ops::Range;
 
@@ -80,9 +80,7 @@ impl Vm {
                 })
             }
             _ => {
-                let object = self.objects.get(object);
-                debug_assert!(matches!(object.kind, ObjectKind::File(_)));
-                let end = object.len.map_or(u64::MAX, |len| len.div_ceil(self.base().bytes()));
+                let end = self.reservable(object);
                 Box::new(move |level| {
                     let (back, pages) = extent(level);
                     index.checked_sub(back).is_some_and(|start| start + pages <= end)

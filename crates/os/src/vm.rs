@@ -1,6 +1,7 @@
 //! The memory manager: what it holds, and how it accounts for what it does. Its one door is in `door.rs`, faults in
 //! `fault.rs`, events in `process.rs`.
 
+use crate::code::CodePages;
 use crate::paging::Pager;
 use crate::promotion::Superpages;
 use crate::ranges::Ranging;
@@ -31,6 +32,8 @@ pub struct Vm {
     pub(crate) options: Options,
     /// Where the system makes reservations and promotes: how.
     pub(crate) superpages: Option<Superpages>,
+    /// Where code of files becomes superpages by a rule of its own: which.
+    pub(crate) code: Option<CodePages>,
     /// Where address spaces have range tables: how.
     pub(crate) ranging: Option<Ranging>,
     /// Rights are being changed page by page; ranges will be made anew when all are.
@@ -81,6 +84,7 @@ impl Vm {
             counters: Counters::new(&options.sizes),
             options,
             superpages: None,
+            code: None,
             ranging: None,
             ranges_later: false,
             pager: None,

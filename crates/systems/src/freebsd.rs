@@ -33,12 +33,25 @@ pub(crate) const SETTINGS: &[Setting] = &[superpage::STEP, superpage::LOW];
 pub(crate) struct FreeBsd {
     step: u64,
     low: u64,
+    /// [`Superpages::threshold`].
+    threshold: u64,
     daemon: superpage::Daemon,
 }
 
 impl FreeBsd {
     pub(crate) fn new(settings: &Settings) -> FreeBsd {
-        FreeBsd { step: settings.number("step"), daemon: superpage::Daemon::default(), low: settings.number("low") }
+        FreeBsd::with_threshold(settings, 100)
+    }
+
+    /// With another threshold for private memory, for systems that descend from this one.
+    pub(crate) fn with_threshold(settings: &Settings, threshold: u64) -> FreeBsd {
+        let (step, low) = (settings.number("step"), settings.number("low"));
+        FreeBsd { step, low, threshold, daemon: superpage::Daemon::default() }
+    }
+
+    /// A fault has been answered.
+    pub(crate) fn after_fault(&mut self, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        self.daemon.fault(vm)
     }
 }
 
@@ -60,7 +73,7 @@ impl System for FreeBsd {
             demote_to_unmap: false,
             watch_all: false,
             map_full: true,
-            threshold: 100,
+            threshold: self.threshold,
         });
         vm.use_paging(Paging {
             contiguity: false,
@@ -76,7 +89,7 @@ impl System for FreeBsd {
 
     fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
         vm.reserved_fault(fault)?;
-        self.daemon.fault(vm)
+        self.after_fault(vm)
     }
 
     fn wake(&self) -> Option<Cycles> {

@@ -21,6 +21,7 @@ mod romer_1995;
 mod settings;
 mod superpage;
 mod talluri_hill_1994;
+mod zhou_2023;
 
 pub use registry::{Description, Resolved, list, resolve};
 pub use settings::{Accepts, Setting, Settings};

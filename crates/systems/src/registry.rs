@@ -4,6 +4,7 @@ use crate::settings::near;
 use crate::{
     Setting, Settings, System, SystemError, base, basu_2013_direct_segment, fang_1999, freebsd, hugetlb, ideal,
     karakostas_2015_rmm, linux_thp, navarro_2002, pham_2012_colt, pham_2014_clustered, romer_1995, talluri_hill_1994,
+    zhou_2023,
 };
 use reach_core::PageShift;
 
@@ -130,6 +131,16 @@ static ALL: &[Description] = &[
         ),
         settings: karakostas_2015_rmm::SETTINGS,
         build: |settings| Box::new(karakostas_2015_rmm::Rmm::new(settings)),
+    },
+    Description {
+        name: "zhou-2023",
+        summary: "FreeBSD with superpages of code from files, made early and padded",
+        published: Some(
+            "Zhou, Cox, Dwarkadas and Dong: The Impact of Page Size and Microarchitecture on Instruction Address Translation \
+             Overhead, ACM TACO 20(3), 2023",
+        ),
+        settings: zhou_2023::SETTINGS,
+        build: |settings| Box::new(zhou_2023::Zhou::new(settings)),
     },
     Description {
         name: "ideal",

@@ -4,7 +4,7 @@ mod demote;
 mod populate;
 mod promote;
 
-use crate::{Ladder, OutOfMemory, Reserving, Vm};
+use crate::{Ladder, OutOfMemory, PageView, Reserving, Vm};
 use reach_core::{Cause, Fault, Kind, Label, PageShift};
 
 /// How a system that makes reservations treats superpages.
@@ -75,6 +75,11 @@ impl Vm {
     pub fn reserved_fault(&mut self, fault: Fault) -> Result<(), OutOfMemory> {
         self.keep_records()?;
         let view = self.fault_view(fault)?;
+        self.reserved_fault_in(fault, view)
+    }
+
+    /// The same when the region has been looked up.
+    pub(crate) fn reserved_fault_in(&mut self, fault: Fault, view: PageView) -> Result<(), OutOfMemory> {
         let asid = self.current;
         if fault.cause == Cause::Protection && fault.kind == Kind::Store && !self.partly_dirty() {
             let page = self.at(asid).table.page(fault.vpn);
@@ -87,7 +92,7 @@ impl Vm {
         }
         self.demand_fault_in(fault, view)?;
         if view.region.anonymous() {
-            self.fill_up(asid, fault.vpn, &view)?;
+            self.fill_up(asid, fault, &view)?;
         }
         self.promote_around(asid, fault.vpn)
     }

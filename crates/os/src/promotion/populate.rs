@@ -6,8 +6,10 @@ use reach_core::{Asid, Fault, Kind, Label, Vpn};
 
 impl Vm {
     /// Populates the rest of the smallest superpage around `vpn` where enough of its reservation is in use (Talluri and
-    /// Hill's promotion threshold).
-    pub(super) fn fill_up(&mut self, asid: Asid, vpn: Vpn, view: &PageView) -> Result<(), OutOfMemory> {
+    /// Hill's promotion threshold). Where pages must be equally dirty to become one, they become so by a store.
+    pub(super) fn fill_up(&mut self, asid: Asid, fault: Fault, view: &PageView) -> Result<(), OutOfMemory> {
+        let vpn = fault.vpn;
+        let dirty = fault.kind == Kind::Store && !self.partly_dirty();
         let threshold = self.superpages.as_ref().map_or(100, |how| how.threshold);
         let (base, region) = (self.base(), view.region);
         let size = self.options.sizes[1];
@@ -26,7 +28,7 @@ impl Vm {
                 let pfn = self.page_frame(FrameKind::Anonymous, object, index, Some((&region, at)))?;
                 self.own(asid, at, 1);
                 self.zero(pfn, 1, Label::Remap);
-                let pte = self.watch(self.entry(pfn, base, view.protection, true));
+                let pte = self.watch(self.entry(pfn, base, view.protection, true).with_dirty(dirty));
                 self.map(asid, at, pte, Label::Remap)?;
             }
         }

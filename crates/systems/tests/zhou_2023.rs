@@ -1,0 +1,186 @@
+//! `zhou-2023`: when code of files becomes superpages, what pads it, who shares it, and what copying it costs.
+
+mod common;
+
+use common::Machine;
+use reach_core::{Asid, Backing, Event, FileId, Kind, Map, PageShift, Protection, Role, Span, ThreadId, VirtAddr, Vpn};
+use reach_os::{CLUSTER, Options};
+
+const K: u64 = 1 << 10;
+const M: u64 = 1 << 20;
+const AT: u64 = 0x40_0000;
+
+/// A machine whose page cache is empty, with a file of `len` bytes.
+fn machine(options: &str, len: u64) -> Machine {
+    let sizes = vec![PageShift(12), PageShift(21), PageShift(30)];
+    let layout = reach_core::Layout::x86_64();
+    let how = Options { warm: false, ..Options::linux(layout, sizes, 256 * M) };
+    let mut machine = Machine::boot(&format!("zhou-2023:{options}"), how);
+    machine.event(&Event::File { file: FileId(0), path: "/bin/postgres".into(), len });
+    machine
+}
+
+fn map(machine: &mut Machine, at: u64, len: u64, offset: u64, protection: Protection, role: Role) {
+    let backing = Backing::File { file: FileId(0), offset };
+    machine.event(&Event::Map(Map { backing, protection, role, ..Map::anonymous(VirtAddr(at), len) }));
+}
+
+fn code(machine: &mut Machine, len: u64) {
+    map(machine, AT, len, 0, Protection::READ_EXECUTE, Role::Image);
+}
+
+fn superpages(machine: &Machine) -> u64 {
+    machine.vm.check();
+    machine.vm.counters.superpages[0].current
+}
+
+fn fetch(machine: &mut Machine, at: u64) -> u64 {
+    machine.touch(Vpn(at >> 12), Kind::Fetch)
+}
+
+fn run(machine: &mut Machine, asid: u32) {
+    machine.event(&Event::Switch { asid: Asid(asid), thread: ThreadId(asid) });
+}
+
+#[test]
+fn code_is_a_superpage_when_as_many_clusters_are_in_memory_as_the_threshold_says() {
+    for threshold in [1, 16, 28, 32, 33] {
+        let mut machine = machine(&format!("threshold={threshold},padding=off"), 4 * M);
+        code(&mut machine, 4 * M);
+        for clusters in 1..=32 {
+            // Every other cluster first.
+            let cluster = (clusters * 2 - 2) % 32 + u64::from(clusters > 16);
+            fetch(&mut machine, AT + cluster * CLUSTER);
+            assert_eq!(superpages(&machine), u64::from(clusters >= threshold), "{clusters} of {threshold}");
+            let read = if clusters >= threshold { 32 } else { clusters };
+            assert_eq!(machine.vm.counters.bytes_read_in, read * CLUSTER);
+        }
+        machine.leave();
+    }
+}
+
+#[test]
+fn later_processes_map_what_is_in_memory_at_their_first_fault() {
+    let mut machine = machine("threshold=20,padding=off", 4 * M);
+    code(&mut machine, 4 * M);
+    for cluster in 0..20 {
+        fetch(&mut machine, AT + cluster * CLUSTER);
+    }
+    run(&mut machine, 2);
+    code(&mut machine, 4 * M);
+    assert_eq!((fetch(&mut machine, AT + 31 * CLUSTER), superpages(&machine)), (1, 2));
+    assert_eq!(machine.vm.counters.promotions, 1, "it was never mapped by base pages");
+    let frame = |asid: u32| machine.vm.process(Asid(asid)).unwrap().table().lookup(Vpn(AT >> 12)).unwrap().pfn();
+    assert_eq!(frame(1), frame(2));
+    machine.leave();
+}
+
+/// Table 4: code at 0x400000–0x9f4000, data from the next page of the file at 0xbf4000–0xc00000.
+fn postgres(machine: &mut Machine) {
+    code(machine, 0x5f_4000);
+    map(machine, 0xbf_4000, 0xc000, 0x5f_4000, Protection::READ_WRITE, Role::Image);
+}
+
+#[test]
+fn residual_code_is_padded_with_the_data_that_follows() {
+    for (padding, expected, padded) in [("off", 2, 0), ("on", 3, 0xc000)] {
+        let mut machine = machine(&format!("threshold=1,padding={padding}"), 0x60_0000);
+        postgres(&mut machine);
+        for at in (AT..0x9f_4000).step_by(2 << 20) {
+            fetch(&mut machine, at);
+        }
+        assert_eq!((superpages(&machine), machine.vm.counters.padded_bytes), (expected, padded));
+        // The data's page is in the code's superpage and in the data segment, where a store copies it.
+        let before = machine.vm.counters.bytes_read_in;
+        machine.touch(Vpn(0xbf_4000 >> 12), Kind::Load);
+        let read = machine.vm.counters.bytes_read_in - before;
+        assert_eq!(read, if padding == "on" { 0 } else { CLUSTER });
+        machine.touch(Vpn(0xbf_4000 >> 12), Kind::Store);
+        assert_eq!((superpages(&machine), machine.vm.counters.cow_faults > 0), (expected, true));
+        machine.leave();
+    }
+}
+
+#[test]
+fn beyond_the_file_there_are_no_ops() {
+    let mut machine = machine("threshold=1", 2 * M + 300 * K);
+    code(&mut machine, 2 * M + 300 * K);
+    fetch(&mut machine, AT + 2 * M);
+    assert_eq!((superpages(&machine), machine.vm.counters.bytes_read_in), (1, 300 * K));
+    assert_eq!(machine.vm.counters.padded_bytes, 2 * M - 300 * K);
+    // What the program maps there later takes the superpage apart.
+    machine.event(&Event::Map(Map::anonymous(VirtAddr(AT + 3 * M), 64 * K)));
+    machine.touch(Vpn((AT + 3 * M) >> 12), Kind::Store);
+    assert_eq!((superpages(&machine), fetch(&mut machine, AT + 2 * M)), (0, 0));
+    machine.leave();
+}
+
+#[test]
+fn code_is_not_padded_over_what_can_be_written_or_is_anothers() {
+    let mut machine = machine("threshold=1", 8 * M);
+    code(&mut machine, M);
+    map(&mut machine, AT + M, M, M, Protection::READ_WRITE, Role::Image);
+    map(&mut machine, AT + 2 * M, M, 2 * M, Protection::READ_EXECUTE, Role::Image);
+    machine.event(&Event::Map(Map::anonymous(VirtAddr(AT + 3 * M), 64 * K)));
+    fetch(&mut machine, AT);
+    fetch(&mut machine, AT + 2 * M);
+    assert_eq!((superpages(&machine), machine.vm.counters.padded_bytes), (0, 0));
+    machine.leave();
+}
+
+#[test]
+fn libraries_and_what_programs_write_themselves_have_rules_of_their_own() {
+    for (options, library, jit) in [("libraries=on", 1, 1), ("libraries=off", 0, 1), ("threshold=33", 0, 0)] {
+        let mut machine = machine(options, 4 * M);
+        map(&mut machine, AT, 4 * M, 0, Protection::READ_EXECUTE, Role::Mmap);
+        fetch(&mut machine, AT);
+        assert_eq!(superpages(&machine), library, "{options}");
+        let protection = Protection { read: true, write: true, execute: true };
+        machine.event(&Event::Map(Map { protection, ..Map::anonymous(VirtAddr(1 << 30), 2 * M) }));
+        machine.sweep(1 << 30, 512, Kind::Store);
+        assert_eq!(superpages(&machine), library + jit, "{options}");
+        machine.leave();
+    }
+}
+
+#[test]
+fn data_has_superpages_when_full_at_first_touch_or_never() {
+    for (data, touched, expected) in [("full", 511, 0), ("full", 512, 1), ("first-touch", 1, 1), ("none", 512, 0)] {
+        let mut machine = machine(&format!("data={data}"), 4 * M);
+        machine.event(&Event::Map(Map::anonymous(VirtAddr(1 << 30), 2 * M)));
+        machine.sweep(1 << 30, touched, Kind::Store);
+        assert_eq!(superpages(&machine), expected, "{data}, {touched} pages");
+        machine.leave();
+    }
+}
+
+#[test]
+fn copies_are_made_for_each_process_and_inherited() {
+    let mut machine = machine("copy=on", 5 * M);
+    code(&mut machine, 5 * M);
+    assert_eq!((superpages(&machine), machine.vm.counters.bytes_copied), (2, 4 * M));
+    assert_eq!(fetch(&mut machine, AT + M), 0);
+    machine.event(&Event::Fork { child: Asid(2), shares_memory: false });
+    run(&mut machine, 2);
+    assert_eq!((fetch(&mut machine, AT + M), superpages(&machine)), (0, 4));
+    assert_eq!(machine.vm.counters.bytes_copied, 4 * M, "children inherit them");
+    run(&mut machine, 3);
+    code(&mut machine, 5 * M);
+    assert_eq!((superpages(&machine), machine.vm.counters.bytes_copied), (6, 8 * M), "others do not");
+    machine.leave();
+}
+
+#[test]
+fn protection_and_unmapping_take_superpages_apart() {
+    let mut machine = machine("threshold=1", 8 * M);
+    code(&mut machine, 8 * M);
+    for at in 0..4 {
+        fetch(&mut machine, AT + at * 2 * M);
+    }
+    assert_eq!(superpages(&machine), 4);
+    machine.event(&Event::Protect(Span { start: VirtAddr(AT), len: 64 * K }, Protection::READ_WRITE));
+    machine.touch(Vpn(AT >> 12), Kind::Store);
+    machine.event(&Event::Unmap(Span { start: VirtAddr(AT + 3 * M), len: 64 * K }));
+    assert_eq!(superpages(&machine), 2);
+    machine.leave();
+}
