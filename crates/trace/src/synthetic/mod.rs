@@ -19,6 +19,7 @@
 
 mod chase;
 mod cmp;
+mod code;
 mod daemons;
 mod dirty;
 mod fang_micro;
@@ -39,6 +40,7 @@ mod stride;
 mod touch;
 mod tree;
 mod web;
+mod zipf;
 
 pub use parameter::{Kind, Parameter};
 
@@ -86,6 +88,7 @@ static PROGRAMS: &[Description] = &[
     fang_micro::ABOUT,
     tree::ABOUT,
     cmp::ABOUT,
+    code::ABOUT,
     daemons::ABOUT,
     dirty::ABOUT,
     fft3::ABOUT,

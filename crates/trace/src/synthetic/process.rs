@@ -12,6 +12,8 @@ const TEXT_BYTES: u64 = 8 << 10;
 const DATA: u64 = 0x41_0000;
 const DATA_BYTES: u64 = 4 << 10;
 const HEAP: u64 = 0x42_0000;
+/// Far above any heap.
+const MORE_TEXT: u64 = 0x5555_0000_0000;
 /// Linux places mappings from here downwards; those that could hold a page of 2 or 4 MiB begin at a multiple of one: addresses
 /// of superpages suit every machine (Navarro et al. 2002 §5.3).
 const MMAP_TOP: u64 = 0x7fff_f000_0000;
@@ -70,11 +72,26 @@ impl Process {
 
     /// Adds a block of so many instructions to the text.
     pub fn block(&mut self, instructions: u16) -> Code {
-        let len = instructions * INSTRUCTION_BYTES;
-        let pc = VirtAddr(self.next_pc);
-        let id = self.blocks.push(Block { pc, len, instructions, bytes: Box::default() });
-        self.next_pc = (self.next_pc + u64::from(len)).next_multiple_of(16);
+        let code = self.block_at(self.next_pc, instructions);
+        self.next_pc = (self.next_pc + u64::from(instructions * INSTRUCTION_BYTES)).next_multiple_of(16);
         assert!(self.next_pc <= TEXT + TEXT_BYTES, "a synthetic program fits its text");
+        code
+    }
+
+    /// More code, in a file of its own that is mapped at exec at a multiple of 2 MiB.
+    pub fn text(&mut self, path: &str, len: u64) -> u64 {
+        let file = self.file(path.into(), len);
+        let backing = Backing::File { file, offset: 0 };
+        let start = VirtAddr(MORE_TEXT);
+        let protection = Protection::READ_EXECUTE;
+        self.events.push(Event::Map(Map { protection, backing, role: Role::Image, ..Map::anonymous(start, len) }));
+        start.0
+    }
+
+    /// Adds a block of so many instructions at `pc`.
+    pub fn block_at(&mut self, pc: u64, instructions: u16) -> Code {
+        let len = instructions * INSTRUCTION_BYTES;
+        let id = self.blocks.push(Block { pc: VirtAddr(pc), len, instructions, bytes: Box::default() });
         Code { id, fetch: self.blocks.get(id).fetch() }
     }
 
@@ -92,11 +109,16 @@ impl Process {
         VirtAddr(self.next_mmap)
     }
 
-    /// A whole file of `bytes` bytes, mapped from the start and shared.
-    pub fn map_file(&mut self, path: String, bytes: u64, protection: Protection) -> VirtAddr {
+    fn file(&mut self, path: String, len: u64) -> FileId {
         let file = FileId(self.files);
         self.files += 1;
-        self.events.push(Event::File { file, path, len: bytes });
+        self.events.push(Event::File { file, path, len });
+        file
+    }
+
+    /// A whole file of `bytes` bytes, mapped from the start and shared.
+    pub fn map_file(&mut self, path: String, bytes: u64, protection: Protection) -> VirtAddr {
+        let file = self.file(path, bytes);
         let start = self.reserve(bytes);
         self.events.push(Event::Map(file_map(start, bytes, file, protection)));
         start

@@ -22,6 +22,8 @@ const SMALL: &[&str] = &[
     "tree:nodes=1,operations=200,record=16",
     "matrix:n=20,init=yes",
     "cmp:bytes=1000",
+    "code:regions=2,clusters=3,dwell=5,visits=100,data=8K",
+    "code:regions=3,tail=5000,order=cycle,data=0,visits=100",
     "daemons:processes=3,private=64K,image=32K,wakings=20",
     "dirty:bytes=1M,page=4K,every=7",
     "fft3:n=5",
@@ -33,6 +35,12 @@ const SMALL: &[&str] = &[
 pub(super) fn data(spec: &str) -> Vec<Ref> {
     let (refs, _) = all(generator(spec, CHUNK_REFS).unwrap());
     refs.into_iter().filter(|r| r.kind() != Kind::Fetch).collect()
+}
+
+/// Addresses of blocks in the order in which a program runs them.
+pub(super) fn fetches(spec: &str) -> Vec<u64> {
+    let (refs, _) = all(generator(spec, CHUNK_REFS).unwrap());
+    refs.into_iter().filter(|r| r.kind() == Kind::Fetch).map(|r| r.addr().0).collect()
 }
 
 /// The events of a program, each with the number of references before it.
@@ -87,6 +95,7 @@ fn chunk_size_changes_nothing() {
 fn equal_seeds_give_equal_programs() {
     for name in [
         "chase:bytes=1M,steps=100",
+        "code:visits=100",
         "gups:updates=100",
         "mix:refs=100",
         "phases:dwell=10",

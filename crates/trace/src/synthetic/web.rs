@@ -11,6 +11,7 @@
 use super::first_fit::FirstFit;
 use super::parameter::{Kind, MAX_COUNT, Parameter, SEED, Values};
 use super::process::{Code, GRAIN, Process, bodies, file_map, load, room};
+use super::zipf::Zipf;
 use super::{Description, Program};
 use crate::Progress;
 use reach_core::{Chunk, Event, FileId, Protection, Random, Span, VirtAddr};
@@ -83,8 +84,8 @@ struct Mapping {
 struct Web {
     code: Code,
     addresses: FirstFit,
-    /// Sums of popularity up to each rank, which is the file's number.
-    popularity: Vec<f64>,
+    /// A file's rank is its number.
+    popularity: Zipf,
     sizes: Sizes,
     seed: u64,
     random: Random,
@@ -117,12 +118,6 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
     sizes.check()?;
     let files = values.number("files");
     let skew = values.number("skew") as f64 / 100.0;
-    let mut sum = 0.0;
-    let popularity = (1..=files).map(|rank| {
-        sum += (rank as f64).powf(-skew);
-        sum
-    });
-    let popularity = popularity.collect();
     let seed = values.number("seed");
     let top = if sizes.large > 0.0 { sizes.largest } else { sizes.most };
     // Room for all files at once, whatever their sizes, as far as there are addresses.
@@ -133,7 +128,7 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
     Ok(Box::new(Web {
         code,
         addresses: FirstFit::new(area),
-        popularity,
+        popularity: Zipf::new(files, skew),
         sizes,
         seed,
         random: Random::new(seed),
@@ -189,7 +184,7 @@ impl Web {
     /// The size of file number `file`, in whole words.
     fn bytes(&self, file: u64) -> u64 {
         let mut random = Random::new(self.seed ^ file.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let small = file < self.popularity.len() as u64 / SMALL_RANKS;
+        let small = file < self.popularity.len() / SMALL_RANKS;
         self.sizes.draw(&mut random, small)
     }
 
@@ -203,9 +198,7 @@ impl Web {
             self.look += LOOK * self.rate;
             self.clean_up(chunk);
         }
-        let all = self.popularity.last().copied().unwrap_or(0.0);
-        let point = self.random.unit() * all;
-        let file = self.popularity.partition_point(|&sum| sum <= point).min(self.popularity.len() - 1) as u64;
+        let file = self.popularity.draw(&mut self.random);
         let at = match self.mapped.get(&file) {
             Some(&Mapping { at, asked }) => {
                 self.order.remove(&asked);

@@ -1,0 +1,192 @@
+//! `code`: a program with much code, of which it runs a part: regions of 2 MB, clusters of 64 KB in each, pages in those
+//! (Zhou et al. 2023, figure 2), each for a while before the next.
+
+use super::parameter::{Kind, MAX_BYTES, MAX_COUNT, Parameter, SEED, Values};
+use super::process::{Code, GRAIN, Process, bodies, load, room};
+use super::zipf::Zipf;
+use super::{Description, Program};
+use crate::Progress;
+use reach_core::{Chunk, Random};
+
+const REGION: u64 = 2 << 20;
+/// Executed pages are those of x86: smaller ones would not be told apart by any machine.
+const PAGE: u64 = 4 << 10;
+/// Instructions of a block, one of which loads where there is data.
+const INSTRUCTIONS: u16 = 16;
+
+pub(super) const ABOUT: Description = Description {
+    name: "code",
+    purpose: "much code, run in part, in regions, clusters and pages (Zhou et al. 2023)",
+    parameters: &[
+        Parameter { name: "regions", kind: Kind::Count(1, 1024), default: "16", meaning: "regions of 2 MB of code" },
+        Parameter {
+            name: "tail",
+            kind: Kind::Bytes(0, REGION - PAGE),
+            default: "0",
+            meaning: "residual code after them",
+        },
+        Parameter {
+            name: "clusters",
+            kind: Kind::CountList(1, 32),
+            default: "20",
+            meaning: "clusters of 64 KB that are run in each region: for all, or in turns",
+        },
+        Parameter { name: "pages", kind: Kind::Count(1, 16), default: "4", meaning: "pages that are run in a cluster" },
+        Parameter {
+            name: "dwell",
+            kind: Kind::Count(1, MAX_COUNT),
+            default: "8",
+            meaning: "blocks of 16 instructions that are run on a page before another's turn",
+        },
+        Parameter {
+            name: "order",
+            kind: Kind::Word(&["random", "cycle"]),
+            default: "random",
+            meaning: "which page is next: by reuse, or all of them in turn, a region after the other",
+        },
+        Parameter {
+            name: "reuse",
+            kind: Kind::Count(0, 1000),
+            default: "90",
+            meaning: "exponent of Zipf's law by which pages are run again, in hundredths",
+        },
+        Parameter {
+            name: "data",
+            kind: Kind::Bytes(0, MAX_BYTES),
+            default: "8M",
+            meaning: "memory from which each block loads a random word; 0: no loads",
+        },
+        Parameter { name: "visits", kind: Kind::Count(1, MAX_COUNT), default: "1M", meaning: "pages that are run" },
+        SEED,
+    ],
+    build,
+};
+
+struct Running {
+    /// A block of each page, in the order of popularity, or of turns.
+    pages: Vec<Code>,
+    reuse: Option<Zipf>,
+    dwell: u64,
+    /// Where the data is, and how many words.
+    data: Option<(u64, u64)>,
+    random: Random,
+    /// The page that is run, and how often still.
+    current: usize,
+    left: u64,
+    visits: u64,
+    total: u64,
+}
+
+fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, String> {
+    let (regions, clusters) = (values.number("regions"), values.list("clusters"));
+    let tail = values.number("tail").next_multiple_of(PAGE);
+    let seed = values.number("seed");
+    let text = process.text("synthetic/code.text", regions * REGION + tail);
+    let mut random = Random::new(seed);
+    let mut places = Vec::new();
+    for region in 0..=regions {
+        let len = if region < regions { REGION } else { tail };
+        let wanted = clusters[region as usize % clusters.len()];
+        let mut all: Vec<u64> = (0..len.div_ceil(GRAIN)).collect();
+        shuffle(&mut all, &mut random);
+        for cluster in all.into_iter().take(wanted as usize) {
+            let start = region * REGION + cluster * GRAIN;
+            let end = (start + GRAIN).min(region * REGION + len);
+            let pages = (end - start).div_ceil(PAGE).min(values.number("pages"));
+            places.extend((0..pages).map(|page| start + page * PAGE));
+        }
+    }
+    let cycle = values.is("order", "cycle");
+    match cycle {
+        // A page of each region in turn, so that no two that follow one another lie in one.
+        true => places = in_turns(&places),
+        false => shuffle(&mut places, &mut random),
+    }
+    // Not all at the same place in their page: that would be one set of a cache.
+    let room = PAGE / 64 - 1;
+    let pages = places.iter().map(|at| process.block_at(text + at + random.below(room) * 64, INSTRUCTIONS)).collect();
+    let data = values.number("data");
+    Ok(Box::new(Running {
+        reuse: (!cycle).then(|| Zipf::new(places.len() as u64, values.number("reuse") as f64 / 100.0)),
+        pages,
+        dwell: values.number("dwell"),
+        data: (data >= 8).then(|| (process.mmap(data).0, data / 8)),
+        random,
+        current: places.len() - 1,
+        left: 0,
+        visits: 0,
+        total: values.number("visits"),
+    }))
+}
+
+fn shuffle(all: &mut [u64], random: &mut Random) {
+    for at in (1..all.len()).rev() {
+        all.swap(at, random.below(at as u64 + 1) as usize);
+    }
+}
+
+/// The first place of each region, then the second, and so on.
+fn in_turns(places: &[u64]) -> Vec<u64> {
+    let regions: Vec<&[u64]> = places.chunk_by(|a, b| a / REGION == b / REGION).collect();
+    let most = regions.iter().map(|places| places.len()).max().unwrap_or(0);
+    (0..most).flat_map(|turn| regions.iter().filter_map(move |places| places.get(turn).copied())).collect()
+}
+
+impl Program for Running {
+    fn run(&mut self, chunk: &mut Chunk, until: usize) {
+        while chunk.refs.len() < until && (self.left > 0 || self.visits < self.total) {
+            if self.left == 0 {
+                self.current = match &self.reuse {
+                    Some(zipf) => zipf.draw(&mut self.random) as usize,
+                    None => (self.current + 1) % self.pages.len(),
+                };
+                (self.left, self.visits) = (self.dwell, self.visits + 1);
+            }
+            let code = self.pages[self.current];
+            let n = match self.data {
+                Some((start, words)) => {
+                    let n = room(chunk, until, 2, self.left);
+                    let random = &mut self.random;
+                    bodies(chunk, code, n, || [load(start + random.below(words) * 8, 0)]);
+                    n
+                }
+                None => {
+                    let n = room(chunk, until, 1, self.left);
+                    bodies(chunk, code, n, || []);
+                    n
+                }
+            };
+            self.left -= n;
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { done: self.visits, total: Some(self.total) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::fetches;
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn as_many_clusters_and_pages_are_run_as_asked_for() {
+        let run = fetches("code:regions=3,clusters=5/32,pages=2,reuse=0,dwell=1,data=0,visits=20000,tail=100K");
+        let first = run.iter().min().unwrap() / REGION;
+        let in_region = |region: u64| run.iter().filter(move |at| *at / REGION == first + region);
+        let count = |region: u64, unit: u64| in_region(region).map(|at| at / unit).collect::<BTreeSet<_>>().len();
+        assert_eq!([0, 1, 2, 3].map(|region| count(region, GRAIN)), [5, 32, 5, 2]);
+        assert_eq!([0, 1, 2, 3].map(|region| count(region, PAGE)), [10, 64, 10, 4]);
+    }
+
+    #[test]
+    fn a_cycle_changes_the_region_at_every_turn() {
+        let run = fetches("code:regions=9,clusters=1,pages=1,order=cycle,dwell=3,data=0,visits=18");
+        let regions: Vec<u64> = run.iter().map(|at| at / REGION).collect();
+        let turns: Vec<u64> = regions.chunks(3).map(|turn| turn[0] - regions[0]).collect();
+        assert_eq!(turns, (0..9).chain(0..9).collect::<Vec<_>>());
+        assert!(regions.chunks(3).all(|turn| turn.iter().all(|region| *region == turn[0])));
+    }
+}
