@@ -165,14 +165,19 @@ impl Vm {
         }
         let object = self.objects.get(extent.object);
         let cluster = (CLUSTER >> self.base().0).max(1);
-        let end = extent.index + extent.in_file;
-        let resident = |from: u64| {
-            let to = (from + cluster).min(end);
-            object.pages.range(from..to.max(from)).count() as u64 == to.saturating_sub(from)
+        let end = extent.index + self.pages_in(extent);
+        let in_file = extent.index..extent.index + extent.in_file;
+        // Clusters are the file's: where an extent starts within one, it has parts of two more than fit in it.
+        let starts = (extent.index / cluster..end.div_ceil(cluster)).map(|at| at * cluster);
+        let resident = |from: &u64| {
+            let (from, to) = ((*from).max(in_file.start), (from + cluster).min(in_file.end));
+            from >= to || object.pages.range(from..to).count() as u64 == to - from
         };
-        let clusters = self.pages_in(extent).div_ceil(cluster);
-        let some = (0..clusters).filter(|i| resident(extent.index + i * cluster)).count() as u64;
-        some * 32 >= threshold * clusters
+        let (some, all) = (starts.clone().filter(resident).count(), starts.count());
+        match threshold {
+            32.. => some == all,
+            _ => some as u64 * 32 >= threshold * (self.pages_in(extent) / cluster).max(1),
+        }
     }
 
     /// Brings in what is missing of an extent: each gap is one read. Returns whether all of it lies in one block now.

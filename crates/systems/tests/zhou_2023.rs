@@ -184,3 +184,15 @@ fn protection_and_unmapping_take_superpages_apart() {
     assert_eq!(superpages(&machine), 2);
     machine.leave();
 }
+
+#[test]
+fn libraries_lie_where_they_lie() {
+    let mut machine = machine("threshold=1,padding=off", 8 * M);
+    let at = 0x7f00_0000_7000;
+    map(&mut machine, at, M, 0, Protection::READ, Role::Mmap);
+    map(&mut machine, at + M, 6 * M, M, Protection::READ_EXECUTE, Role::Mmap);
+    machine.touch(Vpn(at >> 12), Kind::Load);
+    fetch(&mut machine, at + 2 * M);
+    assert_eq!(superpages(&machine), 1);
+    machine.leave();
+}
