@@ -83,14 +83,20 @@ impl Vm {
         Ok(())
     }
 
-    /// A file was mapped: copies the whole superpages of code in it to private memory, where that is wanted (§9). What a
-    /// program without such help would do later, it does now: read the code, page by page.
-    pub fn copy_code(&mut self, start: VirtAddr) -> Result<(), OutOfMemory> {
-        let asid = self.current;
+    /// Something was mapped at `start`. If it is a file's code, the file's pages will be placed to suit it: its data lie
+    /// at other distances from their places in the file, and are often touched first. Where that is wanted, whole
+    /// superpages of code are copied to private memory (§9): what a program without such help would do later, it does
+    /// now, and reads the code, page by page.
+    pub fn code_mapped(&mut self, start: VirtAddr) -> Result<(), OutOfMemory> {
+        let (asid, base) = (self.current, self.base());
         let region = self.process(asid).and_then(|process| process.space().find(start)).copied();
-        let copies = self.code.as_ref().is_some_and(|code| code.copy);
-        let Some(region) = region.filter(|region| copies && is_code(region)) else { return Ok(()) };
-        let (base, size) = (self.base(), self.options.sizes[1]);
+        let Some(region) = region.filter(is_code) else { return Ok(()) };
+        let first = Vpn(region.start >> base.0);
+        self.frames.align(region.object, region.index(first, base), first.0);
+        if !self.code.as_ref().is_some_and(|code| code.copy) {
+            return Ok(());
+        }
+        let size = self.options.sizes[1];
         let pages = size.base_pages(base);
         let mut at = Vpn(region.start.div_ceil(size.bytes()) * pages);
         while ((at.0 + pages) << base.0) <= region.end {

@@ -100,7 +100,7 @@ impl System for Zhou {
             self.populate(&populate, vm)?;
         }
         match event {
-            Event::Map(map) => vm.copy_code(map.span.start),
+            Event::Map(map) => vm.code_mapped(map.span.start),
             _ => Ok(()),
         }
     }

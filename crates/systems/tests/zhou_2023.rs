@@ -191,8 +191,13 @@ fn libraries_lie_where_they_lie() {
     let at = 0x7f00_0000_7000;
     map(&mut machine, at, M, 0, Protection::READ, Role::Mmap);
     map(&mut machine, at + M, 6 * M, M, Protection::READ_EXECUTE, Role::Mmap);
-    machine.touch(Vpn(at >> 12), Kind::Load);
+    // Linkers leave a page's distance before data, which are relocated first.
+    map(&mut machine, at + 7 * M + 4 * K, M - 4 * K, 7 * M, Protection::READ_WRITE, Role::Mmap);
+    machine.touch(Vpn((at + 7 * M + 4 * K) >> 12), Kind::Store);
     fetch(&mut machine, at + 2 * M);
     assert_eq!(superpages(&machine), 1);
+    // A load brings code in as well.
+    machine.touch(Vpn((at + 4 * M) >> 12), Kind::Load);
+    assert_eq!(superpages(&machine), 2);
     machine.leave();
 }
