@@ -21,8 +21,8 @@ pub use addr::{Asid, Bytes, Cycles, PageShift, Pfn, PhysAddr, VirtAddr, Vpn};
 pub use event::{Advice, Backing, Event, FileId, Map, Protection, Remap, Role, Span, ThreadId};
 pub use ledger::{Label, Ledger};
 pub use meeting::{
-    Asked, Beside, Cause, ClusterTlbOptions, Command, ControllerOptions, Fault, Preload, RangeTlbOptions, Shootdown,
-    TlbEvent, Traffic, Why,
+    Asked, Beside, Cause, ClusterTlbOptions, Command, ControllerOptions, Fault, Performance, Preload, RangeTlbOptions,
+    Shootdown, TlbEvent, Traffic, Why,
 };
 pub use page_table::{FrameSource, Hint, Layout, MappedEntry, NodeId, PageTable, Slot, WalkStep, Written};
 pub use pte::Pte;

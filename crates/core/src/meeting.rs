@@ -181,6 +181,39 @@ pub enum Asked {
     AfterMiss,
 }
 
+/// What a processor's performance counters say, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Performance {
+    /// All cycles.
+    pub cycles: u64,
+    /// Page walks.
+    pub walks: u64,
+    /// Their cycles.
+    pub walk_cycles: u64,
+    /// Walks that were spared by what stands beside the last level of TLB arrays.
+    pub spared: u64,
+}
+
+impl Performance {
+    /// What was counted since `earlier`.
+    pub fn since(&self, earlier: &Performance) -> Performance {
+        Performance {
+            cycles: self.cycles - earlier.cycles,
+            walks: self.walks - earlier.walks,
+            walk_cycles: self.walk_cycles - earlier.walk_cycles,
+            spared: self.spared - earlier.spared,
+        }
+    }
+
+    /// Adds what `other` counted.
+    pub fn absorb(&mut self, other: &Performance) {
+        self.cycles += other.cycles;
+        self.walks += other.walks;
+        self.walk_cycles += other.walk_cycles;
+        self.spared += other.spared;
+    }
+}
+
 /// Translations that processors must forget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shootdown {

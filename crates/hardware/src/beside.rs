@@ -32,6 +32,8 @@ pub(crate) struct Companion {
     structure: Structure,
     asked: Asked,
     latency: u32,
+    /// It is asked, and learns.
+    enabled: bool,
 }
 
 impl Companion {
@@ -43,7 +45,7 @@ impl Companion {
             Beside::Clusters(o) => (Structure::Clusters(ClusterTlb::new(o)), o.asked, o.latency),
             Beside::Segments => (Structure::Segments, Asked::AfterMiss, 0),
         };
-        Companion { structure, asked, latency }
+        Companion { structure, asked, latency, enabled: true }
     }
 
     /// What it holds of the ranges of `context`, the last used first.
@@ -54,6 +56,15 @@ impl Companion {
     /// The single pages that it holds of `context`.
     pub fn pages_of(&self, context: Context) -> Vec<(Vpn, Pte)> {
         if let Structure::Clusters(clusters) = &self.structure { clusters.pages(context) } else { Vec::new() }
+    }
+
+    /// Forgets everything.
+    fn clear(&mut self) {
+        match &mut self.structure {
+            Structure::Ranges(ranges) => ranges.clear(),
+            Structure::Clusters(clusters) => clusters.clear(),
+            Structure::Segments => {}
+        }
     }
 
     /// Forgets what it knows of these pages.
@@ -85,6 +96,15 @@ impl Mmu {
         self.companion = Some(Box::new(Companion::new(beside)));
     }
 
+    /// Turns what stands there on or off. What is off is not asked, learns nothing and holds nothing.
+    pub fn enable_beside(&mut self, enabled: bool) {
+        let Some(companion) = &mut self.companion else { return };
+        if companion.enabled && !enabled {
+            companion.clear();
+        }
+        companion.enabled = enabled;
+    }
+
     /// Whether a segment holds the page, and what then becomes of the reference.
     #[inline(never)]
     pub(crate) fn in_segment(&self, kind: Kind, vpn: Vpn, table: &PageTable) -> Option<Result<Pte, Why>> {
@@ -110,7 +130,12 @@ impl Mmu {
     }
 
     fn search(&mut self, kind: Kind, vpn: Vpn) -> Option<Pte> {
-        let found = match &mut self.companion.as_mut()?.structure {
+        let companion = self.companion.as_mut()?;
+        if !companion.enabled {
+            self.counters.beside_unasked += 1;
+            return None;
+        }
+        let found = match &mut companion.structure {
             Structure::Ranges(ranges) => ranges.search(self.context, vpn, kind),
             Structure::Clusters(clusters) => clusters.search(self.context, vpn),
             Structure::Segments => return None,
@@ -170,7 +195,7 @@ impl Mmu {
         mut caches: Option<&mut Caches>,
     ) -> usize {
         let all = self.tlbs.depth(kind);
-        let Some(companion) = &mut self.companion else { return all };
+        let Some(companion) = self.companion.as_mut().filter(|companion| companion.enabled) else { return all };
         let c = &mut self.counters;
         match (&mut companion.structure, &table.ranges) {
             (Structure::Ranges(tlb), Some(ranges)) if pte.range() => {

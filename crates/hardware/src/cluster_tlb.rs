@@ -137,6 +137,11 @@ impl ClusterTlb {
         }
     }
 
+    /// Drops everything.
+    pub fn clear(&mut self) {
+        self.sets.fill(Set::default());
+    }
+
     /// Every page held of `context`. For checks.
     pub fn pages(&self, context: Context) -> Vec<(Vpn, Pte)> {
         let mut all = Vec::new();

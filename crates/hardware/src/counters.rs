@@ -47,6 +47,8 @@ counters! {
     shootdowns,
     /// How often what stands beside the last level was asked.
     beside_searches,
+    /// How often it would have been asked, and was turned off.
+    beside_unasked,
     /// How often it knew the page.
     beside_hits,
     /// Those for which the last level did not: walks that were spared.

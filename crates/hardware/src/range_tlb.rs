@@ -86,6 +86,11 @@ impl RangeTlb {
         }
     }
 
+    /// Drops every range.
+    pub fn clear(&mut self) {
+        self.pages.fill(0);
+    }
+
     /// How many searches a range TLB of each number of entries, from 1 on, would have answered.
     pub fn hits_by_entries(&self) -> Vec<u64> {
         let sum = |all: &mut u64, hits: &u64| {

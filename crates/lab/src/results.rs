@@ -129,6 +129,14 @@ impl Rows<'_> {
         self.count("l1i_tlb_misses", "count", h.l1i_tlb_misses);
         self.count("l1d_tlb_misses", "count", h.l1d_tlb_misses);
         self.count("l2_tlb_hits", "count", h.l2_tlb_hits());
+        // What takes energy, with searches, walk accesses and range walk accesses: every reference asks the arrays of the
+        // first level, and every miss there those of the next.
+        self.count("l1i_tlb_lookups", "count", c.fetches);
+        self.count("l1d_tlb_lookups", "count", c.loads + c.stores);
+        let second =
+            [(h.l1i_tlb_misses, self.outcome.second_level[0]), (h.l1d_tlb_misses, self.outcome.second_level[1])];
+        let second = second.iter().map(|(misses, there)| if *there { *misses } else { 0 });
+        self.count("l2_tlb_lookups", "count", second.sum());
         self.count("walks", "count", h.walks());
         self.count("walks.fetch", "count", h.walks_fetch);
         self.count("walks.data", "count", h.walks_data);
@@ -156,6 +164,7 @@ impl Rows<'_> {
             // What takes energy: entries compared all at once, unless the one used last was the right one (section 4.1).
             let searches = h.beside_searches - if options.mru { h.beside_mru_hits } else { 0 };
             self.count("range_tlb.searches", "count", searches);
+            self.count("range_tlb.not_asked", "count", h.beside_unasked);
             self.count("range_walks", "count", h.range_walks);
             self.count("range_walk_accesses", "count", h.range_walk_accesses);
             self.count("range_walk_cycles", "cycles", h.range_walk_cycles);
@@ -236,6 +245,8 @@ impl Rows<'_> {
             self.count("ranges.nodes_read", "count", ranges.nodes_read);
             self.count("ranges.nodes_written", "count", ranges.nodes_written);
             self.count("range_table_bytes", "bytes", ranges.table_bytes.peak);
+            self.count("range_tlb.enabled", "count", ranges.enabled);
+            self.count("range_tlb.disabled", "count", ranges.disabled);
             self.count("eager.requests", "count", ranges.eager);
             self.count("eager.blocks", "count", ranges.eager_blocks);
             self.count("eager.bytes", "bytes", ranges.eager_pages * sizes[0].bytes());

@@ -3,8 +3,8 @@
 use crate::machine;
 use crate::prepare::Batch;
 use crate::traffic::{obey, send};
-use reach_core::{Asid, Beside, Chunk, Counts, Cycles, Event, Label, Ledger, Step, TlbEvent, Why};
-use reach_hardware::config::Walker;
+use reach_core::{Asid, Beside, Chunk, Counts, Cycles, Event, Label, Ledger, Performance, Step, TlbEvent, Why};
+use reach_hardware::config::{Serves, Walker};
 use reach_hardware::{CacheCounters, Caches, Controller, ControllerCounters, Counters, Mmu, Segment};
 use reach_os::{Costs, Fragmentation, OutOfMemory, Vm};
 use reach_systems::System;
@@ -118,6 +118,9 @@ pub struct Simulation {
     carry: u64,
     invalidate: u64,
     beside: Option<Beside>,
+    second_level: [bool; 2],
+    /// The system reads performance counters, and may turn off what stands beside the last level.
+    reads_counters: bool,
     asid: Asid,
     /// Totals when the running process was switched to.
     since: Tally,
@@ -148,6 +151,8 @@ pub struct Outcome {
     pub controller: Option<ControllerCounters>,
     /// What stood beside the last level of TLB arrays, where anything did.
     pub beside: Option<Beside>,
+    /// Whether fetches, and loads and stores, ask a second level of TLB arrays where the first misses.
+    pub second_level: [bool; 2],
     /// Where range TLBs of other sizes were counted: how many searches those of 1, 2, … entries would have answered.
     pub range_hits: Vec<u64>,
     /// The contiguity of the process that had most mapped at its end.
@@ -199,6 +204,10 @@ impl Simulation {
         }
         let beside = built.beside(&vm).map(|beside| reach_hardware::fit(beside, hardware));
         beside.into_iter().for_each(|beside| mmu.place(beside));
+        let reads_counters = built.reads_counters();
+        if reads_counters {
+            mmu.enable_beside(built.enables_beside(&vm));
+        }
         let mut caches = cached.then(|| Caches::new(hardware, conditions.seed));
         if let Some(caches) = &mut caches {
             caches.controller = built.controller(&vm).map(|options| Controller::new(options, hardware.sizes[0]));
@@ -215,6 +224,9 @@ impl Simulation {
             carry: 0,
             invalidate: u64::from(hardware.core.invalidate),
             beside,
+            second_level: [|s: &Serves| s.fetch, |s: &Serves| s.load || s.store]
+                .map(|serves| hardware.tlbs.iter().any(|tlb| tlb.level >= 2 && serves(&tlb.serves))),
+            reads_counters,
             asid: Asid(0),
             since: Tally::default(),
             counts: Counts::default(),
@@ -315,8 +327,14 @@ impl Simulation {
         &mut self,
         act: impl FnOnce(&mut dyn System, &mut Vm) -> Result<(), OutOfMemory>,
     ) -> Result<(), SimulationError> {
+        if self.reads_counters {
+            self.vm.performance = self.performance();
+        }
         act(&mut *self.system, &mut self.vm)
             .map_err(|source| out_of_memory(&self.machine, &self.system_name, source))?;
+        if self.reads_counters {
+            self.mmu.enable_beside(self.system.enables_beside(&self.vm));
+        }
         for shootdown in self.vm.shootdowns.drain(..) {
             self.mmu.invalidate(&shootdown);
             self.mmu.ledger.charge(Label::Remap, self.invalidate);
@@ -339,6 +357,11 @@ impl Simulation {
 
     fn now(&self) -> Cycles {
         self.vm.ledger.total() + self.mmu.ledger.total().0
+    }
+
+    fn performance(&self) -> Performance {
+        let c = &self.mmu.counters;
+        Performance { cycles: self.now().0, walks: c.walks(), walk_cycles: c.walk_cycles, spared: c.beside_spared }
     }
 
     fn total(&self) -> Tally {
@@ -378,6 +401,7 @@ impl Simulation {
             controller: self.caches.as_ref().and_then(|c| c.controller.as_ref()).map(|controller| controller.counters),
             caches: self.caches.iter().flat_map(Caches::counters).map(|(n, c)| (n.to_owned(), c)).collect(),
             beside: self.beside,
+            second_level: self.second_level,
             census: self.vm.largest_census(),
             range_hits: self.mmu.range_hits_by_entries(),
             sizes: self.vm.options().sizes.clone(),

@@ -19,7 +19,7 @@ impl Region {
 impl Vm {
     /// Gives the bytes `start..end`, which the running process has just mapped, their memory, as far as that is the
     /// paper's wish and there is enough. The rest is left to demand paging.
-    pub fn page_eagerly(&mut self, start: u64, end: u64) -> Result<(), OutOfMemory> {
+    pub(crate) fn page_eagerly(&mut self, start: u64, end: u64) -> Result<(), OutOfMemory> {
         let asid = self.current;
         let Some(how) = self.ranging else { return Ok(()) };
         if start >= end || self.process(asid).is_none() {
@@ -28,7 +28,8 @@ impl Vm {
         let pages = self.own_pages(asid, start, end);
         let wanted = pages.end - pages.start;
         let view = self.at(asid).space.page(Vpn(pages.start), 1, self.base());
-        let wished = |view: &PageView| view.region.eager() && (how.heap || view.region.role != Role::Heap);
+        let wished =
+            |view: &PageView| view.region.eager() && (view.region.role != Role::Heap || end - start >= how.heap);
         let Some(view) = view.filter(|view| wanted >= how.least && wished(view)) else { return Ok(()) };
         if how.translated == Translated::BySegment && !self.at(asid).table.segments.is_empty() {
             return Ok(());
@@ -48,9 +49,11 @@ impl Vm {
         Ok(())
     }
 
-    /// The share of free memory, in thousandths, in blocks smaller than [`Ranging::BLOCK`](crate::Ranging::BLOCK).
+    /// The share of free memory, in thousandths, in blocks smaller than [`Ranging::BLOCK`](crate::Ranging::BLOCK), or
+    /// than the allocator's largest where those are smaller still.
     pub fn fragmentation(&self) -> u64 {
-        let order = (crate::Ranging::BLOCK >> self.base().0).max(1).ilog2() as usize;
+        let order = (crate::Ranging::BLOCK >> self.base().0).max(1).ilog2();
+        let order = order.min(u32::from(self.frames.buddy().max_order())) as usize;
         let blocks = self.frames.buddy().free_by_order();
         let frames = |orders: &[u64], first: usize| -> u64 {
             orders.iter().enumerate().map(|(order, blocks)| blocks << (first + order)).sum()

@@ -90,7 +90,11 @@ impl Vm {
                 let asid = self.leave_shared();
                 self.exit(asid)?;
             }
-            Event::Map(map) => return self.map_region(map),
+            Event::Map(map) => {
+                let populate = self.map_region(map)?;
+                self.page_eagerly(map.span.start.0, map.span.end().0)?;
+                return Ok(populate);
+            }
             Event::Unmap(span) => {
                 self.ensure(asid)?;
                 self.unmap_regions(asid, span.start.0, page_end(*span))?;
@@ -102,6 +106,9 @@ impl Vm {
             Event::Remap(remap) => {
                 self.ensure(asid)?;
                 self.remap(remap)?;
+                if remap.from.len > 0 {
+                    self.page_eagerly(remap.to.start.0 + remap.from.len, remap.to.end().0)?;
+                }
             }
             Event::Advise(span, advice) => {
                 self.ensure(asid)?;

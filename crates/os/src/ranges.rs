@@ -39,8 +39,8 @@ pub struct Ranging {
     pub sorted: bool,
     /// What becomes of them.
     pub translated: Translated,
-    /// The heap is paged eagerly, too: what brk makes is no memory of a fixed size.
-    pub heap: bool,
+    /// The heap is paged eagerly, too, where it grows by this many bytes or more at once.
+    pub heap: u64,
 }
 
 impl Ranging {
@@ -79,6 +79,10 @@ pub struct RangeCounts {
     pub fragmented: u64,
     /// Requests left to demand paging, in whole or in part, because memory was short.
     pub short: u64,
+    /// How often the range TLB was turned on for a program ([`Enabling`](crate::Enabling)).
+    pub enabled: u64,
+    /// How often it was turned off again.
+    pub disabled: u64,
 }
 
 /// What no range distinguishes: these bits are set in all of its pages.
@@ -135,8 +139,7 @@ impl Vm {
     pub(crate) fn cut_ranges(&mut self, asid: Asid, vpn: Vpn, pages: u64, label: Label) {
         let Some(how) = self.ranging else { return };
         let end = Vpn(vpn.0.saturating_add(pages));
-        // A segment of which a page changes ends: all of its pages stand in the page table.
-        self.at_mut(asid).table.segments.retain(|segment| segment.end() <= vpn || end <= segment.vpn);
+        self.cut_segments(asid, vpn, end, how);
         let Some(ranges) = &mut self.at_mut(asid).table.ranges else { return };
         for range in ranges.overlapping(vpn, pages) {
             self.remove_range(asid, &range);
@@ -157,6 +160,27 @@ impl Vm {
             });
         }
         self.visited(asid, label);
+    }
+
+    /// A segment that loses pages at one end has its base or limit moved. One that loses them in the middle ends, since two
+    /// are not to be had, unless any number is; all of its pages stand in the page table.
+    fn cut_segments(&mut self, asid: Asid, vpn: Vpn, end: Vpn, how: Ranging) {
+        let segments = &mut self.at_mut(asid).table.segments;
+        if segments.iter().all(|segment| segment.end() <= vpn || end <= segment.vpn) {
+            return;
+        }
+        let cut = |segment: Range| {
+            let before = (segment.vpn < vpn).then(|| segment.part(segment.vpn, vpn.min(segment.end()) - segment.vpn));
+            let behind = (end < segment.end()).then(|| {
+                let first = end.max(segment.vpn);
+                segment.part(first, segment.end() - first)
+            });
+            let apart = segment.end() <= vpn || end <= segment.vpn;
+            let ends = !apart && before.is_some() && behind.is_some() && how.translated == Translated::BySegment;
+            let pieces = if apart { [Some(segment), None] } else { [before, behind] };
+            pieces.into_iter().flatten().filter(move |piece| !ends && (apart || piece.pages >= how.least))
+        };
+        *segments = std::mem::take(segments).into_iter().flat_map(cut).collect();
     }
 
     /// What is contiguous among the `pages` base pages from `vpn` on, which are in no range, becomes ranges, one with those

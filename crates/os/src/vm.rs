@@ -8,7 +8,8 @@ use crate::ranges::Ranging;
 use crate::relocate::RemapCosts;
 use crate::{Counters, FrameKind, Frames, ObjectId, Objects, Options, OptionsError, OutOfMemory, Process};
 use reach_core::{
-    Asid, Label, Ledger, PageShift, PageTable, Pfn, PhysAddr, Preload, Pte, Shootdown, ThreadId, Traffic, Vpn,
+    Asid, Label, Ledger, PageShift, PageTable, Performance, Pfn, PhysAddr, Preload, Pte, Shootdown, ThreadId, Traffic,
+    Vpn,
 };
 use std::collections::BTreeMap;
 
@@ -63,6 +64,8 @@ pub struct Vm {
     pub shootdowns: Vec<Shootdown>,
     /// Translations that it enters into the TLB by itself, afterwards. The run loop drains it.
     pub preloads: Vec<Preload>,
+    /// What the processor's performance counters say, where the system reads them. The run loop writes it.
+    pub performance: Performance,
     pub(crate) remap_costs: RemapCosts,
     /// Where a policy is to hear of it: pages that were taken apart or unmapped.
     pub(crate) torn: Option<Vec<crate::Torn>>,
@@ -101,6 +104,7 @@ impl Vm {
             finished: BTreeMap::new(),
             ledger: Ledger::default(),
             shootdowns: Vec::new(),
+            performance: Performance::default(),
             preloads: Vec::new(),
             remap_costs: RemapCosts { flush: 0, entry: 0 },
             torn: None,

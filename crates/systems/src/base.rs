@@ -6,8 +6,7 @@
 //! Deviations: no swap and no reclaim but of unmapped file pages; page counts of the page cache follow 64 KB read-in.
 
 use crate::{Accepts, Setting, Settings, System, SystemError};
-use reach_core::Fault;
-use reach_os::{OutOfMemory, Vm};
+use reach_os::Vm;
 
 pub(crate) const SETTINGS: &[Setting] = &[Setting {
     name: "zero_page",
@@ -35,9 +34,5 @@ impl System for Base {
     fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
         vm.share_zeroes(self.zero_page);
         Ok(())
-    }
-
-    fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        vm.demand_fault(fault)
     }
 }

@@ -10,14 +10,15 @@
 //! | memory reserved at once and in one piece | `eager.rs` of `reach-os` |
 //!
 //! Readings. A captured program does not ask for its primary region: with `kind=explicit` it is the first private mapping
-//! of at least `least` MB, the heap included where one request makes it so large. With `kind=ideal` every private mapping of 32 KB or more
-//! but the heap is in the segment, however long it lives: the paper leaves out what lives for less than 80 % of the time, so
-//! that this is a bound. A segment of which a page is unmapped, or changes its rights, ends; its pages stand in the page table,
-//! too, which the paper spares.
+//! of at least `least` MB, the heap included where one request makes it so large. With `kind=ideal` every private mapping of
+//! 32 KB or more is in the segment, however long it lives: the paper leaves out what lives for less than 80 % of the time, so
+//! that this is a bound. A heap that grows by and by has no fixed size; but what is asked of it at once, `heap` MB or more,
+//! is one large allocation of the program (allocators let their heap grow by 1 MB or less), and in the segment too. A segment that loses pages at an end, or whose rights change there, becomes shorter; one that loses them in the middle ends, or
+//! becomes two with `kind=ideal`. Its pages stand in the page table, too, which the paper spares.
 
-use crate::{Accepts, Setting, Settings, System, SystemError, eager};
-use reach_core::{Beside, Event, Fault};
-use reach_os::{OutOfMemory, Ranging, Translated, Vm};
+use crate::{Accepts, Setting, Settings, System, SystemError};
+use reach_core::Beside;
+use reach_os::{Ranging, Translated, Vm};
 
 pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
@@ -32,17 +33,28 @@ pub(crate) const SETTINGS: &[Setting] = &[
         accepts: Accepts::Number { least: 1, most: 1 << 20 },
         default: "16",
     },
+    Setting {
+        name: "heap",
+        summary: "ideal: the smallest request of heap that is memory of a fixed size, in MB",
+        accepts: Accepts::Number { least: 1, most: 1 << 20 },
+        default: "2",
+    },
 ];
 
 /// Direct segments.
 pub(crate) struct DirectSegment {
     ideal: bool,
     least: u64,
+    heap: u64,
 }
 
 impl DirectSegment {
     pub(crate) fn new(settings: &Settings) -> DirectSegment {
-        DirectSegment { ideal: settings.choice("kind") == "ideal", least: settings.number("least") << 20 }
+        DirectSegment {
+            ideal: settings.choice("kind") == "ideal",
+            least: settings.number("least") << 20,
+            heap: settings.number("heap") << 20,
+        }
     }
 }
 
@@ -59,18 +71,9 @@ impl System for DirectSegment {
             sorted: true,
             block: 2 << 30,
             translated: if self.ideal { Translated::BySegments } else { Translated::BySegment },
-            heap: !self.ideal,
+            heap: if self.ideal { self.heap } else { 0 },
         });
         Ok(())
-    }
-
-    fn event(&mut self, event: &Event, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        let populate = eager::event(event, vm)?;
-        populate.map_or(Ok(()), |populate| self.populate(&populate, vm))
-    }
-
-    fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        vm.demand_fault(fault)
     }
 
     fn beside(&self, _: &Vm) -> Option<Beside> {

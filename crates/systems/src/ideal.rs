@@ -5,8 +5,7 @@
 //! of `base`, too.
 
 use crate::{Settings, System, SystemError};
-use reach_core::Fault;
-use reach_os::{OutOfMemory, Vm};
+use reach_os::Vm;
 
 /// Base pages and a perfect TLB.
 pub(crate) struct Ideal {
@@ -27,10 +26,6 @@ impl System for Ideal {
     fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
         vm.share_zeroes(self.zero_page);
         Ok(())
-    }
-
-    fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        vm.demand_fault(fault)
     }
 
     fn perfect_tlb(&self) -> bool {

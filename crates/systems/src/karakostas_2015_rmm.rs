@@ -10,6 +10,7 @@
 //! | 4.3 misses, range bit, INVLPG, address-space identifiers | `beside.rs` |
 //! | 5.1 ranges made, merged, cut and dissolved | `ranges.rs` of `reach-os` |
 //! | 5.2 eager paging, Figure 5, and its two improvements | `eager.rs` of `reach-os`; `larger`, `sorted` |
+//! | 6 TLB-friendly workloads | `enabling.rs` of `reach-os`; `enable=measured` |
 //! | 6 accessed and dirty bits in advance | `ranges.rs` |
 //! | 6 copy-on-write | `Rmm::fault` |
 //! | 7 BadgerTrap's emulation | `asked=after-miss` |
@@ -24,9 +25,9 @@
 //! demand-paged. A range walk ends before the next reference; nothing waits for it. Stacks, files and shared memory are paged on
 //! demand.
 
-use crate::{Accepts, Setting, Settings, System, SystemError, eager};
-use reach_core::{Asked, Beside, Cause, Event, Fault, Kind, Label, RangeTlbOptions};
-use reach_os::{OutOfMemory, Ranging, Translated, Vm};
+use crate::{Accepts, Setting, Settings, System, SystemError};
+use reach_core::{Asked, Beside, Cause, Cycles, Event, Fault, Kind, Label, RangeTlbOptions};
+use reach_os::{Enabling, OutOfMemory, Ranging, Translated, Vm, Worth};
 
 pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
@@ -95,6 +96,30 @@ pub(crate) const SETTINGS: &[Setting] = &[
         accepts: Accepts::Choice(&["dissolve", "split"]),
         default: "dissolve",
     },
+    Setting {
+        name: "enable",
+        summary: "the range TLB is on always, or for programs that are worth it by the performance counters (measured)",
+        accepts: Accepts::Choice(&["always", "measured"]),
+        default: "always",
+    },
+    Setting {
+        name: "worth",
+        summary: "enable=measured: the share of its time, in ten-thousandths, for which a program must walk",
+        accepts: Accepts::Number { least: 0, most: 10_000 },
+        default: "50",
+    },
+    Setting {
+        name: "memory",
+        summary: "enable=measured: what a program must have in memory, in KB; 2048 is what 512 base pages hold",
+        accepts: Accepts::Number { least: 0, most: 1 << 32 },
+        default: "2048",
+    },
+    Setting {
+        name: "period",
+        summary: "enable=measured: milliseconds between two looks at the counters",
+        accepts: Accepts::Number { least: 1, most: 1_000_000 },
+        default: "1",
+    },
 ];
 
 /// Redundant memory mappings.
@@ -102,6 +127,11 @@ pub(crate) struct Rmm {
     range_tlb: RangeTlbOptions,
     ranging: Ranging,
     dissolve: bool,
+    /// Where the range TLB is not always on.
+    enabling: Option<Enabling>,
+    /// Milliseconds between looks, and when the next is.
+    period: u64,
+    wake: Option<Cycles>,
 }
 
 impl Rmm {
@@ -124,10 +154,22 @@ impl Rmm {
                 sorted: settings.number("sorted") == 1,
                 block: settings.number("block") << 20,
                 translated: Translated::ByRanges,
-                heap: true,
+                heap: 0,
             },
             dissolve: settings.choice("copy_on_write") == "dissolve",
+            enabling: (settings.choice("enable") == "measured").then(|| {
+                Enabling::new(Worth { share: settings.number("worth"), memory: settings.number("memory") << 10 })
+            }),
+            period: settings.number("period"),
+            wake: None,
         }
+    }
+}
+
+impl Rmm {
+    fn after(&self, now: Cycles, vm: &Vm) -> Cycles {
+        let cycles = u128::from(self.period) * u128::from(vm.options().hertz) / 1000;
+        Cycles(now.0.saturating_add(cycles as u64))
     }
 }
 
@@ -136,18 +178,55 @@ impl System for Rmm {
         "karakostas-2015-rmm"
     }
 
+    fn reads_counters(&self) -> bool {
+        self.enabling.is_some()
+    }
+
+    fn enables_beside(&self, vm: &Vm) -> bool {
+        self.enabling.as_ref().is_none_or(|enabling| enabling.is_on(vm.current()))
+    }
+
     fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
         if self.range_tlb.sweep > 0 && self.range_tlb.asked == Asked::InParallel {
             let what = "sweep counts in one pass only what asked=after-miss asks; give that too".into();
             return Err(SystemError::Machine { system: self.name().into(), what });
+        }
+        if self.range_tlb.sweep > 0 && self.enabling.is_some() {
+            let what = "sweep counts for range TLBs that are always on; leave enable=measured out".into();
+            return Err(SystemError::Machine { system: self.name().into(), what });
+        }
+        if self.enabling.is_some() {
+            self.wake = Some(self.after(Cycles(0), vm));
         }
         vm.use_ranges(self.ranging);
         Ok(())
     }
 
     fn event(&mut self, event: &Event, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        let populate = eager::event(event, vm)?;
+        if let Some(enabling) = &mut self.enabling {
+            enabling.book(vm);
+        }
+        let populate = vm.apply(event)?;
+        if let Some(enabling) = &mut self.enabling
+            && matches!(event, Event::Exec { .. } | Event::Exit)
+        {
+            enabling.forget(vm.current());
+        }
         populate.map_or(Ok(()), |populate| self.populate(&populate, vm))
+    }
+
+    fn wake(&self) -> Option<Cycles> {
+        self.wake
+    }
+
+    fn tick(&mut self, now: Cycles, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        if self.wake.is_some_and(|wake| wake <= now)
+            && let Some(enabling) = &mut self.enabling
+        {
+            enabling.look(vm);
+            self.wake = Some(self.after(now, vm));
+        }
+        Ok(())
     }
 
     fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {

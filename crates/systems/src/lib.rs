@@ -5,7 +5,6 @@
 
 mod base;
 mod basu_2013_direct_segment;
-mod eager;
 mod fang_1999;
 mod freebsd;
 mod hugetlb;
@@ -48,8 +47,11 @@ pub trait System: Send {
         }
     }
 
-    /// A reference of the running process could not be translated. Afterwards it can.
-    fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory>;
+    /// A reference of the running process could not be translated. Afterwards it can. Unless the system says otherwise,
+    /// by a base page that is given its memory now.
+    fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        vm.demand_fault(fault)
+    }
 
     /// The first write to a clean page that the system watches ([`reach_core::Pte::watched`]).
     fn first_write(&mut self, vpn: Vpn, vm: &mut Vm) -> Result<(), OutOfMemory> {
@@ -80,6 +82,19 @@ pub trait System: Send {
     fn beside(&self, vm: &Vm) -> Option<Beside> {
         let _ = vm;
         None
+    }
+
+    /// It reads the processor's performance counters ([`Vm::performance`]), which are then kept up to date, and may turn
+    /// what stands beside the last level off ([`System::enables_beside`]).
+    fn reads_counters(&self) -> bool {
+        false
+    }
+
+    /// Whether what stands beside the last level is on for the address space that runs now; where it
+    /// [reads counters](System::reads_counters).
+    fn enables_beside(&self, vm: &Vm) -> bool {
+        let _ = vm;
+        true
     }
 
     /// When [`System::tick`] is wanted next, in cycles since the start; `None`: never.

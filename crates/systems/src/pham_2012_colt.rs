@@ -12,8 +12,8 @@
 //! the last level is shared by page sizes, superpages have it for themselves. An entry ends when a page of it changes.
 
 use crate::{Setting, Settings, System};
-use reach_core::{Asked, Beside, ClusterTlbOptions, Fault};
-use reach_os::{OutOfMemory, Vm};
+use reach_core::{Asked, Beside, ClusterTlbOptions};
+use reach_os::Vm;
 
 pub(crate) const SETTINGS: &[Setting] = &[];
 
@@ -29,10 +29,6 @@ impl Colt {
 impl System for Colt {
     fn name(&self) -> &str {
         "pham-2012-colt"
-    }
-
-    fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        vm.demand_fault(fault)
     }
 
     fn beside(&self, _: &Vm) -> Option<Beside> {

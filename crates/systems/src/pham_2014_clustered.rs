@@ -15,9 +15,9 @@
 //! level, which is larger. Pages share an entry only if their rights and their accessed and dirty bits are equal; an entry ends
 //! when a page of it changes.
 
-use crate::{Accepts, Setting, Settings, System, SystemError, eager};
-use reach_core::{Asked, Beside, ClusterTlbOptions, Event, Fault};
-use reach_os::{OutOfMemory, Ranging, Translated, Vm};
+use crate::{Accepts, Setting, Settings, System, SystemError};
+use reach_core::{Asked, Beside, ClusterTlbOptions};
+use reach_os::{Ranging, Translated, Vm};
 
 pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
@@ -90,19 +90,10 @@ impl System for Clustered {
                 sorted: false,
                 block: self.block,
                 translated: Translated::ByPages,
-                heap: true,
+                heap: 0,
             });
         }
         Ok(())
-    }
-
-    fn event(&mut self, event: &Event, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        let populate = eager::event(event, vm)?;
-        populate.map_or(Ok(()), |populate| self.populate(&populate, vm))
-    }
-
-    fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        vm.demand_fault(fault)
     }
 
     fn beside(&self, _: &Vm) -> Option<Beside> {

@@ -174,9 +174,33 @@ fn a_direct_segment_is_one_piece_and_ends_when_a_page_changes() {
     map(&mut machine, AT + 64 * M, 17 * M);
     map(&mut machine, AT + 128 * M, 32 * M);
     assert_eq!(segments(&machine), [(64 * 256, 17 * 256)], "there is but one");
+    // What an allocator trims to align it.
+    machine.event(&Event::Unmap(span(AT + 64 * M, 64 * K)));
+    machine.event(&Event::Unmap(span(AT + 81 * M - 4 * K, 4 * K)));
+    assert_eq!(segments(&machine), [(64 * 256 + 16, 17 * 256 - 17)]);
     machine.event(&Event::Protect(span(AT + 65 * M, 4 * K), Protection::READ));
-    assert_eq!(segments(&machine), []);
+    assert_eq!(segments(&machine), [], "there is but one");
     assert_eq!(machine.sweep(AT + 66 * M, 100, Kind::Store), 0, "its pages stay");
+}
+
+/// Karakostas §8: all memory of a fixed size is one; a heap has a fixed size as far as it was asked for at once.
+#[test]
+fn the_ideal_segment_is_all_memory_of_a_fixed_size() {
+    let mut machine = Machine::x86("basu-2013-direct-segment:kind=ideal,heap=2", 512 * M);
+    let segments = |machine: &Machine| -> Vec<u64> {
+        machine.vm.check();
+        let process = machine.vm.process(machine.vm.current()).unwrap();
+        process.table().segments.iter().map(|segment| segment.pages).collect()
+    };
+    for (at, len) in [(0, 1), (1, 1), (2, 2), (4, 4)] {
+        let heap = Map { role: Role::Heap, ..Map::anonymous(VirtAddr(AT + at * M), len * M) };
+        machine.event(&Event::Map(heap));
+    }
+    assert_eq!(segments(&machine), [2 * 256, 4 * 256], "1 MB is how heaps grow");
+    map(&mut machine, AT + 64 * M, M);
+    machine.event(&Event::Unmap(span(AT + 64 * M + 80 * K, 8 * K)));
+    machine.event(&Event::Unmap(span(AT + 64 * M, 64 * K)));
+    assert_eq!(segments(&machine), [2 * 256, 4 * 256, 256 - 22], "four pages are too few");
 }
 
 /// With little memory and a page daemon: reclaim and swap among all the rest.
