@@ -8,7 +8,7 @@ use crate::program::INTERRUPTED;
 use crate::progress::Progress;
 use crate::text;
 use crate::units;
-use reach_lab::paper::{self, Paper, Row, Verdict};
+use reach_lab::paper::{self, Drawn, Paper, Row, Verdict};
 use reach_trace::Interruption;
 use std::fs::File;
 use std::io::Write;
@@ -65,10 +65,13 @@ fn run(args: PaperArgs, quiet: bool) -> Done {
         rows.extend(paper.overall(&outcomes));
         rows.extend(paper.missing());
     }
+    let drawn = paper.draw(&outcomes);
+    let marks: Vec<_> = drawn.iter().flat_map(|drawn| drawn.marks(&paper.name)).collect();
     let lines = jsonl(&rows);
-    file.write_all((lines.clone() + &jsonl(&series)).as_bytes()).map_err(|error| Failure::writing(&path, error))?;
+    file.write_all((lines.clone() + &jsonl(&series) + &jsonl(&marks)).as_bytes())
+        .map_err(|error| Failure::writing(&path, error))?;
     output::print(&match format {
-        Format::Table => table(&rows),
+        Format::Table => drawn.iter().map(figure).collect::<String>() + &table(&rows),
         Format::Jsonl => lines,
         Format::Csv => output::csv(&rows),
     })?;
@@ -92,6 +95,25 @@ fn create(path: &Path) -> Result<File, Failure> {
 
 fn jsonl<T: serde::Serialize>(rows: &[T]) -> String {
     rows.iter().map(|row| serde_json::to_string(row).expect("a row is JSON") + "\n").collect()
+}
+
+/// A figure for people: a line for each row.
+fn figure(drawn: &Drawn) -> String {
+    let columns = drawn.columns.len() + 1;
+    let line = |(row, cells): &(String, Vec<Option<f64>>)| {
+        let cells = cells.iter().map(|cell| cell.map_or("-".into(), |x| units::decimal(x, 2)));
+        [row.clone()].into_iter().chain(cells).collect::<Vec<_>>()
+    };
+    let names = [String::new()].into_iter().chain(drawn.columns.iter().cloned());
+    let lines: Vec<Vec<String>> = [names.collect()].into_iter().chain(drawn.rows.iter().map(line)).collect();
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut out = format!("{}, {}\n", drawn.name, drawn.unit);
+    for line in &lines {
+        let cells = line.iter().zip(&widths).skip(1).map(|(cell, width)| format!("  {cell:>width$}"));
+        out += &format!("  {:width$}{}\n", line[0], cells.collect::<String>(), width = widths[0]);
+    }
+    out + "\n"
 }
 
 /// The rows for people: a line for each number, then why some cannot be measured, and a sum.

@@ -6,6 +6,7 @@
 
 mod columns;
 mod command;
+mod figure;
 mod file;
 mod overall;
 mod run;
@@ -13,6 +14,7 @@ mod series;
 mod value;
 
 pub use command::Command;
+pub use figure::{Drawn, Figure, Mark};
 pub use file::{Experiment, Item, Missing, Tolerance};
 pub use overall::{Over, Overall};
 pub use run::{Outcome, Row, Verdict};
@@ -58,6 +60,7 @@ const PAPERS: &[(&str, Files)] = &[
             file!("karakostas-2015-rmm", "paper.toml"),
             file!("karakostas-2015-rmm", "tables.toml"),
             file!("karakostas-2015-rmm", "programs.toml"),
+            file!("karakostas-2015-rmm", "discussion.toml"),
             file!("karakostas-2015-rmm", "programs/astar.c"),
             file!("karakostas-2015-rmm", "programs/bfs.c"),
             file!("karakostas-2015-rmm", "programs/cache-client.c"),
@@ -67,6 +70,7 @@ const PAPERS: &[(&str, Files)] = &[
             file!("karakostas-2015-rmm", "programs/gups.c"),
             file!("karakostas-2015-rmm", "programs/mcf.c"),
             file!("karakostas-2015-rmm", "programs/omnetpp.c"),
+            file!("karakostas-2015-rmm", "programs/sbrk.c"),
             file!("karakostas-2015-rmm", "programs/soplex.c"),
             file!("karakostas-2015-rmm", "programs/stencil.c"),
             file!("karakostas-2015-rmm", "programs/streamcluster.c"),
@@ -111,6 +115,8 @@ pub struct Paper {
     pub overall: Vec<Overall>,
     /// Numbers that nothing measures yet.
     pub missing: Vec<Missing>,
+    /// Numbers of ours that the paper gives as bars or curves.
+    pub figures: Vec<Figure>,
     source: Source,
 }
 
@@ -200,9 +206,9 @@ impl Paper {
 
     fn read(name: &str, text: &str, source: Source) -> Result<Paper, PaperError> {
         let wrong = |what| PaperError::File { paper: format!("{name}/paper.toml"), what };
-        let file::Content { citation, experiments, overall, missing } =
+        let file::Content { citation, experiments, overall, missing, figures } =
             file::read(text, |name| source.text(name)).map_err(wrong)?;
-        let paper = Paper { name: name.into(), citation, experiments, overall, missing, source };
+        let paper = Paper { name: name.into(), citation, experiments, overall, missing, figures, source };
         for experiment in &paper.experiments {
             paper.check_program(experiment).map_err(|what| wrong(format!("experiment {}: {what}", experiment.name)))?;
         }

@@ -2,10 +2,12 @@
 
 use super::columns::{Absent, Cell, Column};
 use super::command::Command;
+use super::figure::Figure;
 use super::overall::Overall;
 use super::value::Measure;
 use crate::{Timing, machine};
 use indexmap::IndexMap;
+use reach_os::Fragmentation;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashSet;
@@ -39,6 +41,17 @@ struct Table {
     overall: Vec<Overall>,
     #[serde(default)]
     absent: Vec<Absent>,
+    #[serde(default)]
+    figure: Vec<Figure>,
+}
+
+/// How memory is broken up before the program starts, as shares from 0 to 1 ([`Fragmentation`]).
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Broken {
+    order: u8,
+    scattered: f64,
+    hold: f64,
 }
 
 /// What a paper's files hold.
@@ -47,6 +60,7 @@ pub(super) struct Content {
     pub experiments: Vec<Experiment>,
     pub overall: Vec<Overall>,
     pub missing: Vec<Missing>,
+    pub figures: Vec<Figure>,
 }
 
 /// What experiments have unless they say otherwise.
@@ -78,6 +92,7 @@ struct Differences {
     memory_mb: Option<u64>,
     timing: Option<String>,
     warm: Option<bool>,
+    fragmentation: Option<Broken>,
     limit: Option<u64>,
     #[serde(default)]
     systems: IndexMap<String, String>,
@@ -112,6 +127,8 @@ pub struct Experiment {
     pub seed: u64,
     /// Files are in the page cache before.
     pub warm: bool,
+    /// What state memory is in at boot.
+    pub fragmentation: Option<Fragmentation>,
     /// The program ends after so many references.
     pub limit: Option<u64>,
     /// Systems by label; speedups are relative to the first.
@@ -124,7 +141,7 @@ impl Experiment {
     /// Whether `other` differs in nothing that is run but the machine.
     pub(super) fn shares_pass(&self, other: &Experiment) -> bool {
         let program = |e: &Experiment| (e.programs.clone(), e.scenario.clone(), e.command.clone(), e.limit);
-        let conditions = |e: &Experiment| (e.memory, e.timing, e.seed, e.warm);
+        let conditions = |e: &Experiment| (e.memory, e.timing, e.seed, e.warm, e.fragmentation);
         let specs = |e: &Experiment| e.systems.values().map(|s| s.spec().to_owned()).collect::<Vec<_>>();
         self.machine.name != other.machine.name
             && program(self) == program(other)
@@ -221,7 +238,7 @@ impl std::fmt::Display for Tolerance {
 pub(super) fn read(text: &str, open: impl Fn(&str) -> Result<String, String>) -> Result<Content, String> {
     let file: File = parse(text)?;
     let mut content =
-        Content { citation: file.citation, experiments: Vec::new(), overall: Vec::new(), missing: Vec::new() };
+        Content { citation: file.citation, experiments: vec![], overall: vec![], missing: vec![], figures: vec![] };
     let mut columns = Vec::new();
     for name in &file.tables {
         let wrong = |what: String| format!("{name}: {what}");
@@ -236,6 +253,7 @@ pub(super) fn read(text: &str, open: impl Fn(&str) -> Result<String, String>) ->
             content.missing.extend(absent.expand(&columns).map_err(wrong)?);
         }
         content.overall.extend(table.overall);
+        content.figures.extend(table.figure);
     }
     for differences in file.experiment {
         add(&mut content.experiments, &file.base, differences, &[])?;
@@ -245,6 +263,10 @@ pub(super) fn read(text: &str, open: impl Fn(&str) -> Result<String, String>) ->
         let wrong = |what: String| format!("{}: {what}", overall.item.item);
         check(&overall.item, |label| content.experiments.iter().any(|e| e.systems.contains_key(label)))
             .map_err(wrong)?;
+    }
+    for figure in &content.figures {
+        let wrong = |what: String| format!("figure {}: {what}", figure.name);
+        figure.check(|label| content.experiments.iter().any(|e| e.systems.contains_key(label))).map_err(wrong)?;
     }
     let mut names = HashSet::new();
     let items = content.experiments.iter().flat_map(|e| &e.items).chain(content.overall.iter().map(|o| &o.item));
@@ -331,6 +353,12 @@ fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experime
         timing,
         seed: base.seed,
         warm: own.warm.unwrap_or(base.warm),
+        fragmentation: own.fragmentation.map(|Broken { order, scattered, hold }| Fragmentation {
+            order,
+            scattered,
+            hold,
+            seed: base.seed,
+        }),
         limit: own.limit,
         systems,
         items,

@@ -66,7 +66,7 @@ pub struct Outcome {
     /// What its systems say about memory over time, where they were asked to.
     pub series: Vec<Point>,
     /// What was simulated.
-    results: Vec<crate::Row>,
+    pub(super) results: Vec<crate::Row>,
 }
 
 impl Paper {
@@ -184,7 +184,7 @@ impl Paper {
             timing: experiment.timing,
             memory: experiment.memory,
             seed: experiment.seed,
-            fragmentation: None,
+            fragmentation: experiment.fragmentation,
             warm: experiment.warm,
         };
         let run = crate::Experiment {

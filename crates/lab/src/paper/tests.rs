@@ -216,3 +216,64 @@ fn a_command_that_cannot_be_run_says_why() {
     assert_eq!(rows[0].verdict, Verdict::NotMeasurable);
     assert_eq!(rows[0].reason, "install some-package (there is no no-such-program-9)");
 }
+
+#[test]
+fn figures_show_rows_that_have_their_systems() {
+    let figure = |needs: &str| {
+        format!(
+            "[[figure]]\nname = 'F'\nunit = 'pages'\nneeds = ['{needs}']\n\
+                 columns.a = {{ metric = 'page_faults.anonymous', system = 'base', scale = 2.0 }}\n\
+                 columns.b = {{ metric = 'stores', system = 'two' }}\n"
+        )
+    };
+    let row = |name: &str, systems: &str| {
+        TOUCH.replace("'e'", &format!("'{name}'")) + &format!("row = '{name}'\nsystems = {{ {systems} }}\n")
+    };
+    let table = [row("r", "two = 'base:zero_page=0'"), row("s", ""), figure("base")].concat();
+    let files: Files = &[];
+    let open = |needs: &str| {
+        let table = table.replace("needs = ['base']", &format!("needs = ['{needs}']"));
+        let head = HEAD.replace("citation", "tables = ['t.toml']\ncitation");
+        let read = file::read(&head, |_| Ok(table.clone()));
+        read.map(|content| Paper {
+            name: "p".into(),
+            citation: content.citation,
+            experiments: content.experiments,
+            overall: content.overall,
+            missing: content.missing,
+            figures: content.figures,
+            source: Source::Built(files),
+        })
+    };
+    let drawn = |needs: &str| {
+        let paper = open(needs).unwrap();
+        let run = |experiment| (experiment, paper.run(&[experiment], 0, |_| true).remove(0));
+        let outcomes: Vec<_> = paper.experiments.iter().map(run).collect();
+        paper.draw(&outcomes)
+    };
+    let all = drawn("base");
+    assert_eq!(all[0].columns, ["a", "b"]);
+    assert_eq!(all[0].rows.len(), 2);
+    assert_eq!(all[0].rows[0], ("r".into(), vec![Some(512.0), Some(256.0)]));
+    assert_eq!(all[0].rows[1], ("s".into(), vec![Some(512.0), None]));
+    let marks: Vec<_> = all[0].marks("p").into_iter().map(|mark| (mark.row, mark.column, mark.value)).collect();
+    assert_eq!(marks[2], ("s".into(), "a".into(), 512.0));
+    assert_eq!(drawn("two")[0].rows.len(), 1);
+    let error = open("three").err().unwrap();
+    assert_eq!(error, "figure F: it needs a system \"three\", which no experiment has");
+}
+
+/// The same program in memory that is broken up.
+#[test]
+fn memory_may_be_broken_up() {
+    let faults = "metric = 'superpage_fallbacks', system = 'base'";
+    let thp = HEAD.replace("base = 'base'", "base = 'linux-thp'");
+    for (recipe, fallbacks) in [("", false), ("fragmentation = { order = 9, scattered = 1.0, hold = 0.1 }\n", true)] {
+        let program = TOUCH.replace("1M", "16M");
+        let paper = read(&[&thp, &program, recipe, &item("at_least = 1.0", faults)].concat()).unwrap();
+        let rows = paper.run(&[&paper.experiments[0]], 0, |_| true).remove(0).rows;
+        assert_eq!(rows[0].verdict == Verdict::Met, fallbacks, "{rows:?}");
+    }
+    let text = [HEAD, TOUCH, "fragmentation = { order = 9, hold = 0.1 }\n"].concat();
+    assert!(read(&text).err().unwrap().to_string().contains("missing field `scattered`"));
+}
