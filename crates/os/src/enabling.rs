@@ -74,8 +74,8 @@ impl Enabling {
             if spent.cycles == 0 {
                 continue;
             }
-            if spent.walks > 0 {
-                account.walk = spent.walk_cycles * 1000 / spent.walks;
+            if let Some(walk) = (spent.walk_cycles * 1000).checked_div(spent.walks) {
+                account.walk = walk;
             }
             let share = |cycles: u64| (u128::from(cycles) * 10_000 / u128::from(spent.cycles)) as u64;
             if account.on {
