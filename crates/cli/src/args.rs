@@ -317,7 +317,7 @@ pub enum PaperVerb {
     ///
     /// A number of ours is `met` when it lies within the tolerance that the paper's file states, with its reason, and
     /// `missed` when it does not. What cannot be run yet is `not measurable`, with the reason. The rows are also saved.
-    Run(PaperArgs),
+    Run(Box<PaperArgs>),
 }
 
 /// What `paper run` takes.

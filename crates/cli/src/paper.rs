@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 pub fn paper(verb: PaperVerb, quiet: bool) -> Done {
     match verb {
         PaperVerb::List => output::print(&list()?).map(|()| 0),
-        PaperVerb::Run(args) => run(args, quiet),
+        PaperVerb::Run(args) => run(*args, quiet),
     }
 }
 

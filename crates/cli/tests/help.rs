@@ -118,5 +118,5 @@ fn manual_pages_and_completions_are_generated() {
         assert!(text.contains(content), "{file}: {text}");
     }
     let (status, text) = failure(&["generate", "man", "/dev/null/man"]);
-    assert_eq!((status, text.as_str()), (1, "reach: /dev/null/man: Not a directory\n"));
+    assert_eq!((status, text.as_str()), (1, "reach: /dev/null/man: cannot be written: Not a directory\n"));
 }
