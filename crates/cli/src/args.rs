@@ -184,6 +184,8 @@ pub enum Timing {
     /// A blocking in-order core with caches
     #[value(name = "inorder")]
     InOrder,
+    /// An out-of-order core with caches, which overlaps walks and misses
+    Window,
 }
 
 /// Forms of results.
@@ -276,6 +278,9 @@ pub enum MachineVerb {
         /// Files
         #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
         files: Vec<PathBuf>,
+        /// Refuse machines that lack what this timing needs
+        #[arg(long, value_enum, default_value_t = Timing::Counts)]
+        timing: Timing,
     },
 }
 

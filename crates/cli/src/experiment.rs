@@ -43,6 +43,7 @@ pub fn conditions(args: &ConditionArgs) -> Conditions {
         timing: match args.timing {
             Timing::Counts => reach_lab::Timing::Counts,
             Timing::InOrder => reach_lab::Timing::InOrder,
+            Timing::Window => reach_lab::Timing::Window,
         },
         memory: args.memory,
         seed: args.seed,

@@ -1,6 +1,6 @@
 //! `reach machine`: presets and machine files.
 
-use crate::args::MachineVerb;
+use crate::args::{MachineVerb, Timing};
 use crate::failure::{Done, Failure, complain};
 use crate::{output, text};
 use reach_lab::machine::{self, Tag};
@@ -18,7 +18,7 @@ pub fn machine(verb: MachineVerb, quiet: bool) -> Done {
             output::print(&show(&machine)?)?;
             Ok(0)
         }
-        MachineVerb::Check { files } => check(&files, quiet),
+        MachineVerb::Check { files, timing } => check(&files, timing, quiet),
     }
 }
 
@@ -51,12 +51,15 @@ fn show(spec: &str) -> Result<String, Failure> {
 }
 
 /// Says of each file what is wrong with it.
-fn check(files: &[PathBuf], quiet: bool) -> Done {
+fn check(files: &[PathBuf], timing: Timing, quiet: bool) -> Done {
     let mut status = 0;
     for path in files {
         match machine::check_path(path) {
             Ok(problems) if problems.is_empty() => {
-                if !quiet {
+                if timing == Timing::Window && !machine::has_window(path).map_err(Failure::failed)? {
+                    complain(format!("{}: window: missing, and --timing window needs it", path.display()));
+                    status = 1;
+                } else if !quiet {
                     output::print(&format!("{}: good\n", path.display()))?;
                 }
             }

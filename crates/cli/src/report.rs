@@ -17,6 +17,7 @@ pub fn report(machine: &Resolved, finished: &Finished) -> String {
     let timing = match finished.timing {
         Timing::Counts => "counts: translation work at fixed costs, no caches",
         Timing::InOrder => "inorder: a blocking core that executes in order, with caches",
+        Timing::Window => "window: a core that executes out of order, with caches",
     };
     let mut sheet = Sheet::default();
     cycles(&mut sheet, &outcome.total);
@@ -84,7 +85,10 @@ fn cycles(sheet: &mut Sheet, tally: &Tally) {
         Label::Remap => "remapping and shootdowns",
         Label::Fault => "page faults and zeroing",
         Label::Daemon => "daemons",
-        Label::ItlbStall => "front end stalled",
+        Label::ItlbStall => "ITLB entries still in use",
+        Label::ItlbWalk => "page walks for fetches",
+        Label::ItlbL2TlbHit => "ITLB hits in later levels",
+        Label::Branch => "branches guessed wrong",
     };
     for label in Label::ALL {
         let cycles = tally.ledger.of(label).0;
@@ -115,6 +119,19 @@ fn translation(sheet: &mut Sheet, tally: &Tally, timing: Timing) {
     sheet.count("page-table entries read", h.walk_accesses, "");
     sheet.count("walk cycles", h.walk_cycles, estimated);
     sheet.count("dirty bits set", h.dirty_updates, "");
+    if timing == Timing::Window {
+        let hidden = "whether or not it was hidden";
+        sheet.count("front end waited", h.itlb_stall(), hidden);
+        sheet.count("  for walks", h.itlb_stall_walk, "");
+        sheet.count("  for later levels", h.itlb_stall_l2_tlb_hit, "");
+        sheet.count("  for entries still in use", h.itlb_stall_inclusion, "");
+        let share = 100.0 * h.mispredictions as f64 / h.branches.max(1) as f64;
+        sheet.count(
+            "branches guessed wrong",
+            h.mispredictions,
+            format!("{share:.2} % of {}", units::grouped(h.branches)),
+        );
+    }
 }
 
 /// The factors of Lindsay and Bhattacharjee §IV.

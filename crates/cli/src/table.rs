@@ -10,7 +10,8 @@ use reach_lab::{Outcome, Report, Tally, Value};
 const NAME: usize = 20;
 
 /// Labels of cycles that are address translation.
-const TRANSLATION: [Label; 4] = [Label::L2TlbHit, Label::Walk, Label::Handler, Label::ItlbStall];
+const TRANSLATION: [Label; 6] =
+    [Label::L2TlbHit, Label::Walk, Label::Handler, Label::ItlbStall, Label::ItlbWalk, Label::ItlbL2TlbHit];
 
 /// What was compared, a table for each machine, and how long it took.
 pub fn comparison(finished: &Finished) -> String {

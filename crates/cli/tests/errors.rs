@@ -23,7 +23,7 @@ fn mistakes_of_usage_name_what_is_near() {
         (&["-s", "linux-thp:enable=always"], "did you mean \"enabled\"?"),
         (&["-s", "linux-thp:enabled=perhaps"], "always or madvise or never"),
         (&["-s", "linux-thp:enabled"], "key=value"),
-        (&["--timing", "outoforder"], "possible values: counts, inorder"),
+        (&["--timing", "outoforder"], "possible values: counts, inorder, window"),
         (&["--format", "xml"], "possible values: table, jsonl, csv"),
         (&["--memory", "lots"], "such as 512M, 16G or 1T"),
         (&["--limit", "0"], "give a count from 1"),

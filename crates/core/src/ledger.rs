@@ -26,11 +26,17 @@ pub enum Label {
     Daemon,
     /// Front end waiting for the ITLB beyond walk and L2-TLB hit (pipeline inclusion).
     ItlbStall,
+    /// Front end waiting for walks, where those of fetches are told apart (timing `window`).
+    ItlbWalk,
+    /// Front end waiting for translations that a later level of TLBs holds (timing `window`).
+    ItlbL2TlbHit,
+    /// Refilling the pipeline after a branch that was guessed wrong (timing `window`).
+    Branch,
 }
 
 impl Label {
     /// All labels, in the order in which results list them.
-    pub const ALL: [Label; 10] = [
+    pub const ALL: [Label; 13] = [
         Label::Compute,
         Label::Cache,
         Label::L2TlbHit,
@@ -41,6 +47,9 @@ impl Label {
         Label::Fault,
         Label::Daemon,
         Label::ItlbStall,
+        Label::ItlbWalk,
+        Label::ItlbL2TlbHit,
+        Label::Branch,
     ];
 
     /// The name in results: `cycles.<name>`.
@@ -56,6 +65,9 @@ impl Label {
             Label::Fault => "fault",
             Label::Daemon => "daemon",
             Label::ItlbStall => "itlb_stall",
+            Label::ItlbWalk => "itlb_walk",
+            Label::ItlbL2TlbHit => "itlb_l2_tlb_hit",
+            Label::Branch => "branch",
         }
     }
 }

@@ -53,6 +53,8 @@ pub struct Step {
     pub events: Range<usize>,
     /// Which of the chunk's references; none in an outline.
     pub refs: Range<usize>,
+    /// Which of the chunk's fetched blocks; none in an outline.
+    pub fetched: Range<usize>,
     /// Which of the chunk's entries.
     pub entries: Range<usize>,
     /// What the references add up to.
@@ -88,12 +90,15 @@ impl Steps {
     pub fn cut(&mut self, refs: &[Ref], mut fetched: &[BlockId], events: &[(u32, Event)]) -> Vec<Step> {
         let mut steps = Vec::new();
         let (mut from, mut past, mut tick) = (0, 0, false);
+        let mut block = 0;
         while from < refs.len() || past < events.len() {
             let due = past + events[past..].partition_point(|(at, _)| *at as usize <= from);
             let until = events.get(due).map_or(refs.len(), |(at, _)| (*at as usize).min(refs.len()));
             let (counts, next_tick) = self.count(&refs[from..until], &mut fetched);
             let end = from + counts.references() as usize;
-            steps.push(Step { tick, events: past..due, refs: from..end, entries: 0..0, counts });
+            let blocks = block..block + counts.fetches as usize;
+            block = blocks.end;
+            steps.push(Step { tick, events: past..due, refs: from..end, fetched: blocks, entries: 0..0, counts });
             (from, past, tick) = (end, due, next_tick);
         }
         steps

@@ -154,6 +154,63 @@ pub struct Core {
     pub contexts: u32,
 }
 
+/// Cycles from an instruction's start to its result, by what it does; loads take what caches take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latencies {
+    /// Integer multiplication.
+    pub multiply: u32,
+    /// Integer division of the most common width.
+    pub divide: u32,
+    /// Addition, multiplication and conversion of floating-point numbers, vectors of them included.
+    pub float: u32,
+    /// Division and square root of floating-point numbers.
+    pub float_divide: u32,
+}
+
+/// What guesses where the program goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Predictor {
+    /// Entries of the table without history; each of the four tables with history, and that of indirect targets, has a
+    /// quarter of them. A power of two, 64 to 2^20.
+    pub entries: u32,
+    /// How many earlier conditional branches the longest of the four histories tells apart, 8 to 255.
+    pub history: u32,
+    /// Return addresses on the stack.
+    pub returns: u32,
+}
+
+/// The out-of-order window of a core, as `window` times it. All numbers are at least 1, `front_end` excepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Instructions in flight: entries of the reorder buffer.
+    pub rob: u32,
+    /// Instructions that are fetched, enter the window, start and leave it in one cycle.
+    pub issue: u32,
+    /// Loads that can start in one cycle.
+    pub load_ports: u32,
+    /// Stores that can start in one cycle.
+    pub store_ports: u32,
+    /// Loads in flight.
+    pub load_queue: u32,
+    /// Stores in flight, those that have retired and wait to be written included.
+    pub store_queue: u32,
+    /// First-level data misses under way at once.
+    pub l1_mshrs: u32,
+    /// How many of the page walkers serve instruction fetches.
+    pub itlb_walkers: u32,
+    /// Cycles from the fetch of an instruction to its entry into the window.
+    pub front_end: u32,
+    /// Instructions that may wait between the two.
+    pub fetch_queue: u32,
+    /// An entry of the first-level ITLB is replaced only when the last instruction in flight that was fetched through it
+    /// has retired (Zhou et al. 2023, section 7.1).
+    pub itlb_inclusion: bool,
+    /// What instructions take.
+    pub latencies: Latencies,
+    /// What guesses branches.
+    pub predictor: Predictor,
+}
+
 /// A whole machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {

@@ -63,9 +63,26 @@ counters! {
     range_walk_accesses,
     /// Cycles that they took; nothing waits for them.
     range_walk_cycles,
+    /// Branches (timing `window`, as all that follows).
+    branches,
+    /// Branches that were guessed wrong.
+    mispredictions,
+    /// Cycles that the front end waited for later levels of TLBs, whether or not the window had work meanwhile.
+    itlb_stall_l2_tlb_hit,
+    /// The same for walks.
+    itlb_stall_walk,
+    /// The same for entries of the first-level ITLB in use by instructions in flight.
+    itlb_stall_inclusion,
+    /// The same for instruction caches.
+    fetch_stall_cache,
 }
 
 impl Counters {
+    /// Cycles that the front end waited for translations, whether or not the window had work meanwhile.
+    pub fn itlb_stall(&self) -> u64 {
+        self.itlb_stall_l2_tlb_hit + self.itlb_stall_walk + self.itlb_stall_inclusion
+    }
+
     /// All walks.
     pub fn walks(&self) -> u64 {
         self.walks_fetch + self.walks_data

@@ -15,6 +15,7 @@ mod placed;
 mod range_tlb;
 mod tlb;
 mod walk;
+pub mod window;
 
 pub use beside::fit;
 pub use cache::{Access, CacheCounters, Caches};

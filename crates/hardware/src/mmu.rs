@@ -26,6 +26,7 @@ use reach_core::{
 };
 
 mod run;
+pub(crate) use run::physical;
 #[cfg(feature = "testing")]
 mod testing;
 
@@ -122,6 +123,11 @@ impl Mmu {
         }
     }
 
+    /// From now on the window hears which entries leave the first-level ITLB.
+    pub fn note_victims(&mut self) {
+        self.tlbs.note_victims();
+    }
+
     /// Goes over to another address space. Contexts are given out once; when they are used up, everything is flushed.
     pub fn switch(&mut self, asid: Asid) {
         self.asid = asid;
@@ -176,7 +182,7 @@ impl Mmu {
 
     /// The translation of a page that this side is on already, by the argument of `fold`.
     #[inline(always)]
-    fn known(&self, kind: Kind, vpn: Vpn) -> Option<Pte> {
+    pub(crate) fn known(&self, kind: Kind, vpn: Vpn) -> Option<Pte> {
         let memo = &self.memo;
         let known = match kind {
             Kind::Fetch => (memo.code == vpn, memo.code_pte),
@@ -187,7 +193,7 @@ impl Mmu {
     }
 
     #[inline(always)]
-    fn remember(&mut self, kind: Kind, vpn: Vpn, pte: Pte) {
+    pub(crate) fn remember(&mut self, kind: Kind, vpn: Vpn, pte: Pte) {
         if !self.foldable {
             return;
         }
@@ -206,7 +212,7 @@ impl Mmu {
 
     /// One reference to one page.
     #[inline]
-    fn reference(
+    pub(crate) fn reference(
         &mut self,
         kind: Kind,
         vpn: Vpn,

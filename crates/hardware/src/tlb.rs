@@ -121,6 +121,9 @@ pub(crate) struct Tlbs {
     data_alike: bool,
     /// The index of each page size, by its shift.
     size_of: [u8; 64],
+    /// Whether it is noted what goes from first-level arrays for fetches, and the tag that went last.
+    notes_victims: bool,
+    victim: Option<u64>,
 }
 
 /// Asking one array for one page size.
@@ -222,8 +225,20 @@ impl Tlbs {
         let smashed = later.map(smashes).fold(0, |all, sizes| all | sizes);
         let data_alike = paths[Kind::Load as usize].arrays == paths[Kind::Store as usize].arrays;
         let (probes, sides) = (Default::default(), [Side::new(NOTHING, &[]); 3]);
-        let mut tlbs =
-            Tlbs { base, sizes, probes, sides, smashed, pages_stay_whole: true, data_alike, paths, arrays, size_of };
+        let mut tlbs = Tlbs {
+            base,
+            sizes,
+            probes,
+            sides,
+            smashed,
+            pages_stay_whole: true,
+            data_alike,
+            paths,
+            arrays,
+            size_of,
+            notes_victims: false,
+            victim: None,
+        };
         tlbs.list_probes();
         tlbs
     }
@@ -320,7 +335,36 @@ impl Tlbs {
     /// `depth`, in those levels.
     #[inline(always)]
     pub fn fill(&mut self, kind: Kind, context: Context, vpn: Vpn, pte: Pte, depth: usize) {
+        if self.notes_victims && kind == Kind::Fetch {
+            return self.fill_and_note(context, vpn, pte, depth);
+        }
         self.fill_watched(kind, context, vpn, pte, depth, |_, _, _| {});
+    }
+
+    /// The same for a fetch. What goes from a first-level array is noted.
+    #[cold]
+    fn fill_and_note(&mut self, context: Context, vpn: Vpn, pte: Pte, depth: usize) {
+        let mut gone = [(usize::MAX, None); 8];
+        let mut count = 0;
+        self.fill_watched(Kind::Fetch, context, vpn, pte, depth, |array, _, tag| {
+            gone[count % 8] = (array, tag);
+            count += 1;
+        });
+        let first = gone[..count.min(8)].iter().rev().find(|(array, _)| self.arrays[*array].level == 1);
+        self.victim = first.and_then(|(_, tag)| *tag);
+    }
+
+    /// From now on it is noted what goes from first-level arrays for fetches.
+    pub fn note_victims(&mut self) {
+        self.notes_victims = true;
+    }
+
+    /// The pages, from the first to before the last, of the entry that had to go from a first-level array at the last
+    /// fill for a fetch, if one had to and has not been asked for.
+    pub fn take_victim(&mut self) -> Option<(u64, u64)> {
+        let gone = self.victim.take()?;
+        let (_, first, size) = self.page_of(gone)?;
+        Some((first.0, first.0 + size.base_pages(self.base)))
     }
 
     /// The same. `watch` is told of each array that is filled, the tag that comes, and the tag that it takes the place

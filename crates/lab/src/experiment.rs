@@ -165,7 +165,7 @@ impl Experiment {
         mut watch: impl FnMut(Status) -> bool,
         started: Instant,
     ) -> Result<Report, ExperimentError> {
-        let (mut chunk, mut preparer) = (Chunk::default(), Preparer::default());
+        let (mut chunk, mut preparer) = (Chunk::default(), Preparer::new(self.conditions.timing));
         let (mut counts, mut reading) = (Counts::default(), Duration::ZERO);
         let mut over = false;
         let produce = || -> Result<Option<Batch>, ExperimentError> {

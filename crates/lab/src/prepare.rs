@@ -1,6 +1,8 @@
 //! Decode once: what a program gives becomes steps that any number of simulations read at the same time.
 
+use crate::simulation::Timing;
 use reach_core::{BlockTable, Chunk, Step, Steps};
+use reach_hardware::window::Code;
 
 /// A chunk, folded, and the steps in which simulations take it.
 #[derive(Clone, Debug, Default)]
@@ -9,28 +11,42 @@ pub struct Batch {
     pub chunk: Chunk,
     /// The steps, in order: together the whole chunk.
     pub steps: Vec<Step>,
+    /// The instructions of all blocks so far, where the timing asks for them.
+    pub code: Code,
 }
 
 /// Turns chunks into batches.
-#[derive(Debug, Default)]
-pub struct Preparer(Steps);
+#[derive(Debug)]
+pub struct Preparer {
+    steps: Steps,
+    /// All instructions so far, for timings that ask for them.
+    code: Option<Code>,
+}
 
 impl Preparer {
+    /// For simulations of this timing.
+    pub fn new(timing: Timing) -> Preparer {
+        Preparer { steps: Steps::default(), code: (timing == Timing::Window).then(Code::default) }
+    }
+
     /// Divides `chunk` into steps, unless it is an outline, which consists of steps. `blocks` knows every block that it
     /// names.
     pub fn prepare(&mut self, mut chunk: Chunk, blocks: &BlockTable) -> Batch {
         if chunk.is_outline() {
-            return Batch { steps: chunk.outline.clone(), chunk };
+            return Batch { steps: chunk.outline.clone(), chunk, code: Code::default() };
         }
-        self.0.learn(blocks);
+        self.steps.learn(blocks);
+        if let Some(code) = &mut self.code {
+            code.learn(blocks);
+        }
         chunk.fold();
-        let mut steps = self.0.cut(&chunk.refs, &chunk.fetched, &chunk.events);
+        let mut steps = self.steps.cut(&chunk.refs, &chunk.fetched, &chunk.events);
         let mut from = 0;
         for step in &mut steps {
             let end = from + chunk.entries[from..].partition_point(|entry| entry.at() < step.refs.end);
             step.entries = from..end;
             from = end;
         }
-        Batch { chunk, steps }
+        Batch { chunk, steps, code: self.code.clone().unwrap_or_default() }
     }
 }

@@ -144,7 +144,8 @@ impl Rows<'_> {
         self.count("walk_accesses", "count", h.walk_accesses);
         self.count("walk_cycles", "cycles", h.walk_cycles);
         self.count("walks.filled", "count", h.walks() - h.walks_faulting);
-        let miss = [Label::Walk, Label::Handler, Label::Copy, Label::Remap].map(|label| tally.ledger.of(label).0);
+        let miss = [Label::Walk, Label::ItlbWalk, Label::Handler, Label::Copy, Label::Remap]
+            .map(|label| tally.ledger.of(label).0);
         // What misses cost with all that is done because of them, by each miss that found a translation (Fang section 5.1).
         self.count("miss_cycles", "cycles", miss.iter().sum());
         self.count("dirty_updates", "count", h.dirty_updates);
@@ -168,6 +169,16 @@ impl Rows<'_> {
             self.count("range_walks", "count", h.range_walks);
             self.count("range_walk_accesses", "count", h.range_walk_accesses);
             self.count("range_walk_cycles", "cycles", h.range_walk_cycles);
+        }
+        if self.outcome.out_of_order {
+            // As the paper splits its counters (Zhou et al. 2023, section 7.1): hidden cycles are among them.
+            self.count("itlb_stall", "cycles", h.itlb_stall());
+            self.count("itlb_stall.walk", "cycles", h.itlb_stall_walk);
+            self.count("itlb_stall.l2_tlb_hit", "cycles", h.itlb_stall_l2_tlb_hit);
+            self.count("itlb_stall.inclusion", "cycles", h.itlb_stall_inclusion);
+            self.count("fetch_stall.cache", "cycles", h.fetch_stall_cache);
+            self.count("branches", "count", h.branches);
+            self.count("branches.mispredicted", "count", h.mispredictions);
         }
         self.ratio("wcpi", "cycles/instruction", quotient(h.walk_cycles, c.instructions));
         // The four factors of Lindsay and Bhattacharjee §IV; each numerator is the next one's denominator.

@@ -5,6 +5,7 @@ use crate::prepare::Batch;
 use crate::traffic::{obey, send};
 use reach_core::{Asid, Beside, Chunk, Counts, Cycles, Event, Label, Ledger, Performance, Step, TlbEvent, Why};
 use reach_hardware::config::{Serves, Walker};
+use reach_hardware::window::{Code, Core, Window};
 use reach_hardware::{CacheCounters, Caches, Controller, ControllerCounters, Counters, Mmu, Segment};
 use reach_os::{Costs, Fragmentation, OutOfMemory, Vm};
 use reach_systems::System;
@@ -18,6 +19,8 @@ pub enum Timing {
     /// A blocking core that executes in order, with caches: every reference and everything that the operating system
     /// and the walker read and write goes through them.
     InOrder,
+    /// A core that executes out of order, with caches ([`reach_hardware::window`]).
+    Window,
 }
 
 impl Timing {
@@ -26,7 +29,16 @@ impl Timing {
         match self {
             Timing::Counts => "counts",
             Timing::InOrder => "inorder",
+            Timing::Window => "window",
         }
+    }
+
+    /// All timings.
+    pub const ALL: [Timing; 3] = [Timing::Counts, Timing::InOrder, Timing::Window];
+
+    /// Whether data and instruction caches are modelled.
+    pub fn has_caches(self) -> bool {
+        self != Timing::Counts
     }
 }
 
@@ -111,6 +123,9 @@ pub struct Simulation {
     vm: Vm,
     mmu: Mmu,
     caches: Option<Caches>,
+    window: Option<Box<Window>>,
+    /// The instructions of all blocks, for the window.
+    code: Code,
     /// What the miss handler is to hear next.
     told: Vec<TlbEvent>,
     millicycles_per_instruction: u64,
@@ -145,6 +160,8 @@ pub struct Outcome {
     pub os: reach_os::Counters,
     /// What it counted of each process.
     pub os_processes: BTreeMap<Asid, reach_os::Counters>,
+    /// The core executed out of order.
+    pub out_of_order: bool,
     /// The data and instruction caches, where they were modelled.
     pub caches: Vec<(String, CacheCounters)>,
     /// The memory controller, where it retranslates addresses.
@@ -181,7 +198,22 @@ impl Simulation {
         let boot =
             |what: String| SimulationError::Boot { machine: machine.name.clone(), system: system.spec().into(), what };
         let hardware = &machine.hardware;
-        let cached = conditions.timing == Timing::InOrder;
+        let cached = conditions.timing.has_caches();
+        let window = match (conditions.timing, &machine.window) {
+            (Timing::Window, None) => {
+                let what = "it has no [window] in its file, and so no core that executes out of order; take --timing \
+                            inorder, or add one (docs/machines.md)";
+                return Err(boot(what.into()));
+            }
+            (Timing::Window, Some(window)) => {
+                let walkers = match hardware.walker {
+                    Walker::Hardware { walkers, .. } => walkers,
+                    Walker::Software { .. } => 1,
+                };
+                Some(Box::new(Window::new(window.core, walkers)))
+            }
+            _ => None,
+        };
         let mut options = reach_os::Options::linux(hardware.layout.clone(), hardware.sizes.clone(), conditions.memory);
         options.costs = costs(machine);
         options.caches_modelled = cached;
@@ -208,6 +240,9 @@ impl Simulation {
         if reads_counters {
             mmu.enable_beside(built.enables_beside(&vm));
         }
+        if machine.window.as_ref().is_some_and(|w| window.is_some() && w.core.itlb_inclusion) {
+            mmu.note_victims();
+        }
         let mut caches = cached.then(|| Caches::new(hardware, conditions.seed));
         if let Some(caches) = &mut caches {
             caches.controller = built.controller(&vm).map(|options| Controller::new(options, hardware.sizes[0]));
@@ -219,6 +254,8 @@ impl Simulation {
             system: built,
             vm,
             caches,
+            window,
+            code: Code::default(),
             told: Vec::new(),
             millicycles_per_instruction: u64::from(hardware.core.millicycles_per_instruction),
             carry: 0,
@@ -242,6 +279,9 @@ impl Simulation {
 
     /// Takes a piece of the program.
     pub fn take(&mut self, batch: &Batch) -> Result<(), SimulationError> {
+        if self.window.is_some() {
+            self.code.clone_from(&batch.code);
+        }
         batch.steps.iter().try_for_each(|step| self.step(&batch.chunk, step))
     }
 
@@ -250,10 +290,12 @@ impl Simulation {
         if step.tick {
             let now = self.now();
             if self.system.wake().is_some_and(|wake| wake <= now) {
+                self.serialise(false);
                 self.ask(|system, vm| system.tick(now, vm))?;
             }
         }
         for (_, event) in &chunk.events[step.events.clone()] {
+            self.serialise(true);
             self.event(event)?;
         }
         if step.counts.references() == 0 {
@@ -261,10 +303,20 @@ impl Simulation {
         }
         self.run(Segment::new(chunk, step))?;
         self.counts.absorb(&step.counts);
+        if self.window.is_some() {
+            return Ok(());
+        }
         let millicycles = self.carry + step.counts.instructions * self.millicycles_per_instruction;
         self.carry = millicycles % 1000;
         self.mmu.ledger.charge(Label::Compute, millicycles / 1000);
         Ok(())
+    }
+
+    /// Lets what is under way in the window end. `ends`: the block under way does not go on.
+    fn serialise(&mut self, ends: bool) {
+        if let Some(window) = &mut self.window {
+            self.mmu.serialise_window(window, &self.code, ends);
+        }
     }
 
     /// The run loop: references until the operating system is needed, again and again.
@@ -274,7 +326,16 @@ impl Simulation {
         loop {
             let running = self.vm.running();
             let running = running.map_err(|source| out_of_memory(&self.machine, &self.system_name, source))?;
-            let why = self.mmu.run(segment, &mut cursor, running.table, self.caches.as_mut());
+            let why = match (&mut self.window, &mut self.caches) {
+                (Some(window), Some(caches)) => {
+                    let core = Core { window, code: &self.code, caches };
+                    self.mmu.run_window(segment, &mut cursor, running.table, core)
+                }
+                (_, caches) => self.mmu.run(segment, &mut cursor, running.table, caches.as_mut()),
+            };
+            if why != Why::End {
+                self.serialise(false);
+            }
             match why {
                 Why::End => return Ok(()),
                 Why::Fault(fault) => self.ask(|system, vm| system.fault(fault, vm))?,
@@ -386,6 +447,7 @@ impl Simulation {
 
     /// Ends the simulation.
     pub fn finish(mut self) -> Outcome {
+        self.serialise(true);
         self.settle();
         let mut os_processes = std::mem::take(&mut self.vm.finished);
         os_processes.extend(self.vm.processes().map(|(asid, process)| (asid, process.counters.clone())));
@@ -394,6 +456,7 @@ impl Simulation {
             machine: self.machine.clone(),
             system: self.system_name.clone(),
             total: self.total(),
+            out_of_order: self.window.is_some(),
             processes: self.processes,
             names: self.names,
             os: self.vm.counters.clone(),

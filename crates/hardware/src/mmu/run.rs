@@ -3,13 +3,17 @@
 use super::{Mmu, NOWHERE};
 use crate::cache::{Access, Caches};
 use reach_core::fold::{Entry, UNIT};
-use reach_core::{Chunk, Hint, Kind, Label, PageShift, PageTable, PhysAddr, Pte, Ref, Step, VirtAddr, Vpn, Why};
+use reach_core::{
+    BlockId, Chunk, Hint, Kind, Label, PageShift, PageTable, PhysAddr, Pte, Ref, Step, VirtAddr, Vpn, Why,
+};
 
 /// References of a chunk that are to run without an event between them, with and without runs folded.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'a> {
     /// The references of the chunk up to the segment's end.
-    refs: &'a [Ref],
+    pub(crate) refs: &'a [Ref],
+    /// The blocks that its fetches fetch, from the segment's first on.
+    pub(crate) fetched: &'a [BlockId],
     /// What folding kept of those in the segment.
     entries: &'a [Entry],
     /// Where the segment begins.
@@ -23,18 +27,20 @@ impl<'a> Segment<'a> {
     pub fn new(chunk: &'a Chunk, step: &Step) -> Segment<'a> {
         debug_assert_eq!(chunk.folded, chunk.refs.len());
         let (refs, entries) = (&chunk.refs[..step.refs.end], &chunk.entries[step.entries.clone()]);
-        Segment { refs, entries, start: step.refs.start, outlined: chunk.is_outline() }
+        // Chunks made of references alone have no blocks.
+        let fetched = chunk.fetched.get(step.fetched.clone()).unwrap_or_default();
+        Segment { refs, fetched, entries, start: step.refs.start, outlined: chunk.is_outline() }
     }
 
     /// All references of `chunk`, which has been folded.
     pub fn whole(chunk: &'a Chunk) -> Segment<'a> {
         debug_assert_eq!(chunk.folded, chunk.refs.len());
-        Segment { refs: &chunk.refs, entries: &chunk.entries, start: 0, outlined: false }
+        Segment { refs: &chunk.refs, fetched: &chunk.fetched, entries: &chunk.entries, start: 0, outlined: false }
     }
 
     /// Where a run of it begins.
     pub fn begin(&self) -> Cursor {
-        Cursor { raw: self.start, entry: 0, whole: false }
+        Cursor { raw: self.start, fetched: 0, entry: 0, whole: false }
     }
 }
 
@@ -42,7 +48,9 @@ impl<'a> Segment<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     /// The next reference.
-    pub(super) raw: usize,
+    pub(crate) raw: usize,
+    /// The next fetch's block, of those of the segment; kept by runs that need blocks.
+    pub(crate) fetched: usize,
     /// The first entry at or after it.
     entry: usize,
     /// In an outline: the next entry is the second page of a reference, and the first is to be looked up again too.
@@ -69,11 +77,7 @@ impl Mmu {
             !segment.outlined || self.foldable && caches.is_none(),
             "an outline for a machine that needs references"
         );
-        // A perfect unit holds nothing: every look-up sees what the operating system has done since the last.
-        let shot = std::mem::take(&mut self.shot) || self.perfect;
-        if shot {
-            self.memo = NOWHERE;
-        }
+        let shot = self.begin_run();
         match caches {
             Some(caches) => self.run_cached(segment, cursor, table, caches),
             None if segment.outlined => {
@@ -96,6 +100,16 @@ impl Mmu {
             }
             None => self.run_raw(segment, cursor, table),
         }
+    }
+
+    /// Returns whether the operating system has done something since the last run that must be seen now.
+    pub(crate) fn begin_run(&mut self) -> bool {
+        // A perfect unit holds nothing: every look-up sees what the operating system has done since the last.
+        let shot = std::mem::take(&mut self.shot) || self.perfect;
+        if shot {
+            self.memo = NOWHERE;
+        }
+        shot
     }
 
     /// The hot loop: folded references.
@@ -299,7 +313,8 @@ impl Mmu {
     }
 }
 
+/// The physical address of `addr`, which the page `pte` translates.
 #[inline(always)]
-fn physical(pte: Pte, addr: u64, base: PageShift) -> PhysAddr {
+pub(crate) fn physical(pte: Pte, addr: u64, base: PageShift) -> PhysAddr {
     PhysAddr(pte.pfn().addr(base).0 | addr & (pte.shift().bytes() - 1))
 }

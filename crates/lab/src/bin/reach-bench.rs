@@ -21,7 +21,7 @@ const ROUNDS: usize = 3;
 /// References of a synthetic stream.
 const LENGTH: u64 = 4 << 20;
 const MACHINES: [&str; 2] = ["skylake-e3-1240v5", "zenplus-2700x"];
-const TIMINGS: [Timing; 2] = [Timing::Counts, Timing::InOrder];
+const TIMINGS: [Timing; 3] = Timing::ALL;
 /// Names and, for the synthetic ones, specifications.
 const STREAMS: [(&str, Option<&str>); 4] = [
     ("gcc", None),
@@ -139,7 +139,7 @@ fn measure(stream: &Stream, machine: &str, timing: Timing) -> Result<f64> {
     let mut best = f64::MIN;
     for _ in 0..ROUNDS {
         let (references, elapsed) = match stream {
-            Stream::Recorded(path) => replay(path, &mut fresh()?)?,
+            Stream::Recorded(path) => replay(path, timing, &mut fresh()?)?,
             Stream::Generated(_) => run_again(&mut again, &mut simulation)?,
         };
         best = best.max(references as f64 / elapsed.as_secs_f64() / 1e6);
@@ -147,11 +147,11 @@ fn measure(stream: &Stream, machine: &str, timing: Timing) -> Result<f64> {
     Ok(best)
 }
 
-fn replay(path: &Path, simulation: &mut Simulation) -> Result<(u64, Duration)> {
+fn replay(path: &Path, timing: Timing, simulation: &mut Simulation) -> Result<(u64, Duration)> {
     let started = processor_time();
     let mut reader = Reader::open(path)?;
     reader.outline(simulation.takes_outlines())?;
-    let (mut chunk, mut preparer) = (Chunk::default(), Preparer::default());
+    let (mut chunk, mut preparer) = (Chunk::default(), Preparer::new(timing));
     let mut references = 0;
     while reader.fill(&mut chunk)? {
         let batch = preparer.prepare(chunk, reader.blocks());
@@ -164,7 +164,7 @@ fn replay(path: &Path, simulation: &mut Simulation) -> Result<(u64, Duration)> {
 
 fn generate(specification: &str) -> Result<Stream> {
     let mut source = synthetic::parse(specification)?;
-    let (mut chunk, mut preparer, mut batches) = (Chunk::default(), Preparer::default(), Vec::new());
+    let (mut chunk, mut preparer, mut batches) = (Chunk::default(), Preparer::new(Timing::Window), Vec::new());
     let mut made = 0;
     while made < LENGTH && source.fill(&mut chunk)? {
         made += chunk.refs.len() as u64;

@@ -237,17 +237,45 @@ pub enum Sharing {
     Replicated,
 }
 
-/// The out-of-order window: see [`super::Window`].
+/// The out-of-order window: see [`reach_hardware::config::Window`], and [`super::Window`] for what threads divide.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "the fields are those of super::Window")]
+#[expect(missing_docs, reason = "the fields are those of the two")]
 pub struct Window {
     pub rob: Tagged<u32>,
     pub issue: Tagged<u32>,
     pub load_ports: Tagged<u32>,
     pub store_ports: Tagged<u32>,
+    pub load_queue: Tagged<u32>,
+    pub store_queue: Tagged<u32>,
     pub l1_mshrs: Tagged<u32>,
     pub itlb_walkers: Tagged<u32>,
+    pub itlb_inclusion: Tagged<bool>,
+    pub front_end: Tagged<u32>,
+    pub fetch_queue: Tagged<u32>,
+    pub latency: Latency,
+    pub predictor: Predictor,
     pub threads: Tagged<u32>,
     pub smt: Option<IndexMap<String, Tagged<Sharing>>>,
+}
+
+/// See [`reach_hardware::config::Latencies`].
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of reach_hardware::config::Latencies")]
+pub struct Latency {
+    pub multiply: Tagged<u32>,
+    pub divide: Tagged<u32>,
+    pub float: Tagged<u32>,
+    pub float_divide: Tagged<u32>,
+}
+
+/// See [`reach_hardware::config::Predictor`].
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of reach_hardware::config::Predictor")]
+pub struct Predictor {
+    pub entries: Tagged<u32>,
+    pub history: Tagged<u32>,
+    pub returns: Tagged<u32>,
 }

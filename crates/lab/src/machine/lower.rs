@@ -5,7 +5,7 @@ use super::file::{self, Class, Holds, MachineFile, Sharing};
 use super::value::PageSize;
 use super::{OsCosts, Window};
 use reach_core::{Layout, PageShift};
-use reach_hardware::config::{Cache, Core, Machine, Replacement, Serves, Tlb, WalkCache, Walker, Writes};
+use reach_hardware::config::{self, Cache, Core, Machine, Replacement, Serves, Tlb, WalkCache, Walker, Writes};
 use std::collections::BTreeMap;
 
 fn shifts(sizes: &[PageSize]) -> Vec<PageShift> {
@@ -146,6 +146,14 @@ pub(super) fn window(window: &file::Window, machine: &Machine) -> (Window, Vec<P
         ("issue", window.issue.value),
         ("load_ports", window.load_ports.value),
         ("store_ports", window.store_ports.value),
+        ("load_queue", window.load_queue.value),
+        ("store_queue", window.store_queue.value),
+        ("fetch_queue", window.fetch_queue.value),
+        ("latency.multiply", window.latency.multiply.value),
+        ("latency.divide", window.latency.divide.value),
+        ("latency.float", window.latency.float.value),
+        ("latency.float_divide", window.latency.float_divide.value),
+        ("predictor.returns", window.predictor.returns.value),
         ("l1_mshrs", window.l1_mshrs.value),
         ("itlb_walkers", window.itlb_walkers.value),
         ("threads", threads),
@@ -153,6 +161,28 @@ pub(super) fn window(window: &file::Window, machine: &Machine) -> (Window, Vec<P
         if value == 0 {
             problems.push(Problem::new(format!("window.{key}"), "0; it must be at least 1"));
         }
+    }
+    for (key, value, most) in [
+        ("rob", window.rob.value, 1 << 16),
+        ("load_queue", window.load_queue.value, 1 << 16),
+        ("store_queue", window.store_queue.value, 1 << 16),
+        ("fetch_queue", window.fetch_queue.value, 1 << 16),
+        ("l1_mshrs", window.l1_mshrs.value, 1 << 16),
+        ("issue", window.issue.value, 255),
+        ("predictor.returns", window.predictor.returns.value, 1 << 16),
+    ] {
+        if value > most {
+            problems.push(Problem::new(format!("window.{key}"), format!("{value}; {most} is the most")));
+        }
+    }
+    let entries = window.predictor.entries.value;
+    if !entries.is_power_of_two() || !(64..=1 << 20).contains(&entries) {
+        let what = format!("{entries} entries; use a power of two from 64 to 1048576");
+        problems.push(Problem::new("window.predictor.entries", what));
+    }
+    let history = window.predictor.history.value;
+    if !(8..=255).contains(&history) {
+        problems.push(Problem::new("window.predictor.history", format!("{history} branches; use 8 to 255")));
     }
     if let Walker::Hardware { walkers, .. } = machine.walker
         && window.itlb_walkers.value > walkers
@@ -179,15 +209,25 @@ pub(super) fn window(window: &file::Window, machine: &Machine) -> (Window, Vec<P
             problems.push(Problem::new("window.smt", what));
         }
     }
-    let window = Window {
+    let core = config::Window {
         rob: window.rob.value,
         issue: window.issue.value,
         load_ports: window.load_ports.value,
         store_ports: window.store_ports.value,
+        load_queue: window.load_queue.value,
+        store_queue: window.store_queue.value,
         l1_mshrs: window.l1_mshrs.value,
         itlb_walkers: window.itlb_walkers.value,
-        threads,
-        smt,
+        itlb_inclusion: window.itlb_inclusion.value,
+        front_end: window.front_end.value,
+        fetch_queue: window.fetch_queue.value,
+        latencies: config::Latencies {
+            multiply: window.latency.multiply.value,
+            divide: window.latency.divide.value,
+            float: window.latency.float.value,
+            float_divide: window.latency.float_divide.value,
+        },
+        predictor: config::Predictor { entries, history, returns: window.predictor.returns.value },
     };
-    (window, problems)
+    (Window { core, threads, smt }, problems)
 }

@@ -78,18 +78,8 @@ pub struct OsCosts {
 /// The out-of-order window of a core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Instructions in flight (entries of the reorder buffer).
-    pub rob: u32,
-    /// Instructions that enter and leave the window in one cycle.
-    pub issue: u32,
-    /// Loads that can start in one cycle.
-    pub load_ports: u32,
-    /// Stores that can start in one cycle.
-    pub store_ports: u32,
-    /// First-level data misses under way at once.
-    pub l1_mshrs: u32,
-    /// How many of the page walkers serve instruction fetches.
-    pub itlb_walkers: u32,
+    /// The core itself.
+    pub core: reach_hardware::config::Window,
     /// Hardware threads of a core.
     pub threads: u32,
     /// How these threads divide each TLB array; empty with one thread.
@@ -184,6 +174,15 @@ pub fn check(text: &str) -> Vec<Problem> {
 pub fn check_path(path: &Path) -> Result<Vec<Problem>, MachineError> {
     let text = std::fs::read_to_string(path).map_err(|source| MachineError::Io { path: path.to_owned(), source })?;
     Ok(check(&text))
+}
+
+/// Whether the machine file at `path`, in which nothing is wrong, describes a window.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn has_window(path: &Path) -> Result<bool, MachineError> {
+    let text = std::fs::read_to_string(path).map_err(|source| MachineError::Io { path: path.to_owned(), source })?;
+    Ok(toml::from_str(&text).is_ok_and(|file: MachineFile| file.window.is_some()))
 }
 
 /// The presets as files.

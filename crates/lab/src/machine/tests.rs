@@ -156,7 +156,7 @@ fn the_papers_own_machines_are_theirs() {
     let last = *paint.sizes.last().unwrap();
     assert_eq!(paint.layout.place(last), (0, 1024));
     let skylake = resolve("skylake-e3-1240v5").unwrap().window.unwrap();
-    assert_eq!((skylake.rob, skylake.itlb_walkers), (224, 1));
+    assert_eq!((skylake.core.rob, skylake.core.itlb_walkers), (224, 1));
     assert_eq!(skylake.smt["l1i_2m"], Sharing::Replicated);
     for preset in ["zenplus-2700x", "zen3", "zen4", "zen5"] {
         let Walker::Hardware { caches, .. } = hardware(preset).walker else { panic!("{preset}") };

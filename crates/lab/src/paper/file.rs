@@ -325,7 +325,8 @@ fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experime
     let timing = match own.timing.as_ref().unwrap_or(&base.timing).as_str() {
         "counts" => Timing::Counts,
         "inorder" => Timing::InOrder,
-        other => return Err(format!("there is no timing {other:?}; give counts or inorder")),
+        "window" => Timing::Window,
+        other => return Err(format!("there is no timing {other:?}; give counts, inorder or window")),
     };
     let memory = own.memory_mb.unwrap_or(base.memory_mb);
     let mut systems = base.systems.clone();

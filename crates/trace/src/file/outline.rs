@@ -234,6 +234,7 @@ impl OutlineDecoder {
             tick: kept & 1 != 0,
             events: events..chunk.events.len(),
             refs: 0..0,
+            fetched: 0..0,
             entries: entries..chunk.entries.len(),
             counts,
         });

@@ -3,7 +3,7 @@
 
 use super::parameter::{Kind, MAX_BYTES, MAX_COUNT, Parameter, SEED, Values};
 use super::permutation::Cycle;
-use super::process::{Code, Process, bodies, load, room};
+use super::process::{Code, Process, bodies, code, load, room};
 use super::{Description, Program};
 use crate::Progress;
 use reach_core::Chunk;
@@ -44,8 +44,8 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
     if unit > bytes {
         return Err(format!("a unit of {unit} bytes is larger than the area of {bytes}; give a smaller unit"));
     }
-    // mov p, [p]; dec n; jnz
-    let (code, base) = (process.block(3), process.mmap(bytes).0);
+    let body = [code::FOLLOW, code::COUNT, code::AGAIN];
+    let (code, base) = (process.coded(body), process.mmap(bytes).0);
     let cycle = Cycle::new(bytes / unit, values.number("seed"));
     Ok(Box::new(Chase { code, base, unit, cycle, left: total, total }))
 }

@@ -1,7 +1,7 @@
 //! `gups`: HPCC RandomAccess. Random words of a table are read, changed and written back: the worst case of a TLB.
 
 use super::parameter::{Kind, MAX_BYTES, MAX_COUNT, Parameter, SEED, Values};
-use super::process::{Code, Process, bodies, load, room, store};
+use super::process::{Code, Process, bodies, code, load, room, store};
 use super::{Description, Program};
 use crate::Progress;
 use reach_core::{Chunk, Event, Random};
@@ -45,7 +45,11 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
     // mov [t+i], i; inc i; cmp i, n; jb
     let init = process.block(4);
     // The generator's step (shift, sign, xor), the index (and), then: mov x, [t+i]; xor x, r; mov [t+i], x; dec n; jnz
-    let update = process.block(11);
+    let next = [code::COPY, code::SHIFT, code::MASK, code::MIX, code::COPY, code::MASK];
+    let [a, b, c, d, e, f] = next;
+    let change = [code::LOAD, code::CHANGE, code::STORE, code::COUNT, code::AGAIN];
+    let [g, h, i, j, k] = change;
+    let update = process.coded([a, b, c, d, e, f, g, h, i, j, k]);
     let base = process.mmap(words * 8).0;
     if init_first {
         process.events.push(Event::Phase("init".into()));

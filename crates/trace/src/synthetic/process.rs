@@ -70,9 +70,19 @@ impl Process {
         }
     }
 
-    /// Adds a block of so many instructions to the text.
+    /// Adds a block of so many instructions to the text. Of a block without bytes no instruction waits for another: a
+    /// program in which that matters gives them ([`Process::coded`]).
     pub fn block(&mut self, instructions: u16) -> Code {
-        let code = self.block_at(self.next_pc, instructions);
+        self.add(instructions, Box::default())
+    }
+
+    /// Adds a block of these instructions to the text.
+    pub fn coded<const N: usize>(&mut self, instructions: [[u8; INSTRUCTION_BYTES as usize]; N]) -> Code {
+        self.add(N as u16, instructions.as_flattened().into())
+    }
+
+    fn add(&mut self, instructions: u16, bytes: Box<[u8]>) -> Code {
+        let code = self.add_at(self.next_pc, instructions, bytes);
         self.next_pc = (self.next_pc + u64::from(instructions * INSTRUCTION_BYTES)).next_multiple_of(16);
         assert!(self.next_pc <= TEXT + TEXT_BYTES, "a synthetic program fits its text");
         code
@@ -90,8 +100,12 @@ impl Process {
 
     /// Adds a block of so many instructions at `pc`.
     pub fn block_at(&mut self, pc: u64, instructions: u16) -> Code {
+        self.add_at(pc, instructions, Box::default())
+    }
+
+    fn add_at(&mut self, pc: u64, instructions: u16, bytes: Box<[u8]>) -> Code {
         let len = instructions * INSTRUCTION_BYTES;
-        let id = self.blocks.push(Block { pc: VirtAddr(pc), len, instructions, bytes: Box::default() });
+        let id = self.blocks.push(Block { pc: VirtAddr(pc), len, instructions, bytes });
         Code { id, fetch: self.blocks.get(id).fetch() }
     }
 
@@ -178,6 +192,30 @@ pub(super) fn bodies<const N: usize>(chunk: &mut Chunk, code: Code, n: u64, mut 
     for body in chunk.refs[first..].chunks_exact_mut(N + 1) {
         body[1..].copy_from_slice(&data());
     }
+}
+
+/// Instructions in four bytes each, padded with prefixes that mean nothing.
+pub(super) mod code {
+    /// mov rax, [rax]
+    pub const FOLLOW: [u8; 4] = [0x48, 0x8b, 0x40, 0];
+    /// mov rax, [rdx]
+    pub const LOAD: [u8; 4] = [0x48, 0x8b, 0x42, 0];
+    /// xor rax, rsi
+    pub const CHANGE: [u8; 4] = [0x2e, 0x48, 0x31, 0xf0];
+    /// mov [rdx], rax
+    pub const STORE: [u8; 4] = [0x48, 0x89, 0x42, 0];
+    /// shl rsi, 1
+    pub const SHIFT: [u8; 4] = [0x2e, 0x48, 0xd1, 0xe6];
+    /// xor rsi, rdi
+    pub const MIX: [u8; 4] = [0x2e, 0x48, 0x31, 0xfe];
+    /// mov rdx, rsi
+    pub const COPY: [u8; 4] = [0x2e, 0x48, 0x89, 0xf2];
+    /// and rdx, rbp
+    pub const MASK: [u8; 4] = [0x2e, 0x48, 0x21, 0xea];
+    /// sub rcx, 1
+    pub const COUNT: [u8; 4] = [0x48, 0x83, 0xe9, 1];
+    /// jnz, backwards
+    pub const AGAIN: [u8; 4] = [0x2e, 0x2e, 0x75, 0xf0];
 }
 
 /// A load of eight bytes by the block's instruction number `index`.

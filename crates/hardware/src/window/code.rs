@@ -1,0 +1,130 @@
+//! Instructions as the window needs them: what they wait for, what waits for them, and how long they take.
+
+use super::decode;
+use reach_core::{Block, BlockId, BlockTable};
+use std::sync::Arc;
+
+/// A register's number: 0–15 general purpose, 16–47 vectors, 48–55 masks, 56 flags, 57 the x87 stack.
+pub type Register = u8;
+/// The register that nothing is written to and that is always ready.
+pub const NO_SOURCE: Register = 63;
+/// The register that nothing reads.
+pub const NO_TARGET: Register = 62;
+/// How many register numbers there are.
+pub const REGISTERS: usize = 64;
+
+/// What an instruction does beside its loads and stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Class {
+    /// Nothing: it only moves between memory and registers.
+    Move,
+    /// Whatever takes one cycle.
+    Simple,
+    /// Integer multiplication.
+    Multiply,
+    /// Integer division.
+    Divide,
+    /// Floating-point arithmetic.
+    Float,
+    /// Floating-point division and square roots.
+    FloatDivide,
+}
+
+/// How an instruction goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Branch {
+    /// At the next one.
+    None,
+    /// At one that it names.
+    Jump,
+    /// The same, and remembers where to return to.
+    Call,
+    /// At one that it names, or at the next.
+    Conditional,
+    /// At one that a register or memory names.
+    Indirect,
+    /// The same, and remembers where to return to.
+    IndirectCall,
+    /// Where a call was.
+    Return,
+}
+
+/// One instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inst {
+    /// What its addresses are made from.
+    pub address: [Register; 2],
+    /// What else it reads; of more than four registers the first four.
+    pub sources: [Register; 4],
+    /// What it writes; of more than three registers the first three.
+    pub targets: [Register; 3],
+    /// What it does.
+    pub class: Class,
+    /// How it goes on.
+    pub branch: Branch,
+}
+
+impl Inst {
+    /// An instruction of which nothing is known: it waits for nothing, and nothing waits for it.
+    pub const UNKNOWN: Inst = Inst {
+        address: [NO_SOURCE; 2],
+        sources: [NO_SOURCE; 4],
+        targets: [NO_TARGET; 3],
+        class: Class::Move,
+        branch: Branch::None,
+    };
+}
+
+/// Blocks of this many make a piece of the table.
+const PIECE: usize = 1 << 10;
+
+/// Some blocks' instructions, one block behind the other.
+#[derive(Clone, Debug, Default)]
+struct Piece {
+    /// Where each block ends.
+    ends: Vec<u32>,
+    instructions: Vec<Inst>,
+}
+
+/// The instructions of all blocks of a program that have been seen so far. Copies share what does not change any more.
+#[derive(Clone, Debug, Default)]
+pub struct Code {
+    pieces: Vec<Arc<Piece>>,
+    blocks: usize,
+}
+
+impl Code {
+    /// Decodes the blocks of `blocks` that it did not have before. Blocks without bytes, and bytes that are not as many
+    /// instructions as the block says, become [unknown](Inst::UNKNOWN) ones.
+    pub fn learn(&mut self, blocks: &BlockTable) {
+        for block in blocks.iter().skip(self.blocks) {
+            self.add(block);
+        }
+    }
+
+    fn add(&mut self, block: &Block) {
+        if self.blocks.is_multiple_of(PIECE) {
+            self.pieces.push(Arc::default());
+        }
+        let piece = Arc::make_mut(self.pieces.last_mut().expect("pushed above"));
+        let start = piece.instructions.len();
+        decode::block(block, &mut piece.instructions);
+        if piece.instructions.len() - start != usize::from(block.instructions) {
+            piece.instructions.truncate(start);
+            piece.instructions.resize(start + usize::from(block.instructions), Inst::UNKNOWN);
+        }
+        piece.ends.push(piece.instructions.len() as u32);
+        self.blocks += 1;
+    }
+
+    /// The instructions of a block that has been learned.
+    #[inline(always)]
+    pub fn of(&self, id: BlockId) -> &[Inst] {
+        let piece = &self.pieces[id.0 as usize / PIECE];
+        let at = id.0 as usize % PIECE;
+        let start = if at == 0 { 0 } else { piece.ends[at - 1] };
+        &piece.instructions[start as usize..piece.ends[at] as usize]
+    }
+}

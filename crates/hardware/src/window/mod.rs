@@ -1,0 +1,621 @@
+//! An out-of-order core in one pass (timing `window`).
+//!
+//! Instructions are taken in program order, each once, and each gets the times at which it is fetched, enters the window,
+//! starts, is complete and retires. An earlier instruction's times never change any more; so all that limits a later one
+//! is known when its turn comes:
+//!
+//! 1. *Fetch*, in order, `issue` in a cycle; a taken branch ends a cycle's. It waits for the translation and the lines of
+//!    the block, for room in the fetch queue, and behind a branch that was guessed wrong for that branch's result.
+//! 2. *Entry*, `front_end` cycles later, in order, `issue` in a cycle; it waits for room in the reorder buffer and in the
+//!    load and store queues.
+//! 3. *Loads* start when the registers of their address are known and a port is free. A translation that the first-level
+//!    TLB does not hold takes the time of the level that does, or of a walk, for which one of the walkers must be free; then
+//!    comes the cache, for a miss as soon as one of the bounded misses (`l1_mshrs`) is free. Who comes to a page or a line
+//!    that is under way already waits for the same walk or miss. A load from what a store in flight writes takes its data.
+//! 4. *Execution* starts when sources and loads are known, and takes what its class takes.
+//! 5. *Stores* are complete when address and data are known. They are written after retirement, in order; their misses
+//!    overlap.
+//! 6. *Retirement*, in order, `issue` in a cycle.
+//!
+//! Every cycle between two retirements has a label, by what the later of the two was waiting for ([`Gap`]). What the
+//! operating system does stands between instructions: the window is empty when it begins ([`Window::serialise`]).
+//!
+//! The caches and the TLB see references in program order. What a core does on the wrong path is not modelled; between the
+//! fetch of a branch that was guessed wrong and its result ([`Window::redirect`]) is where it would be.
+
+mod code;
+mod decode;
+mod gap;
+mod predict;
+mod run;
+mod slots;
+mod stores;
+
+pub use code::{Branch, Class, Code, Inst, NO_SOURCE, NO_TARGET, Register};
+pub use run::Core;
+
+use crate::config;
+use code::REGISTERS;
+use gap::Gap;
+use predict::Predictor;
+use reach_core::{BlockId, Label, Ledger};
+use slots::{Busy, Calendar, Port};
+use std::collections::VecDeque;
+use stores::Stores;
+
+/// Pages whose walk, and lines whose miss, may be waited for: places by a hash of their number, each for the last that
+/// came there.
+const PAGES: usize = 64;
+const LINES: usize = 256;
+
+/// What the translation of a reference took, in cycles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Translation {
+    /// Later levels of TLBs.
+    pub tlb: u32,
+    /// A walk.
+    pub walk: u32,
+    /// A miss handler in software, for which the window must be empty.
+    pub handler: u32,
+}
+
+/// How long the front end has waited for a block, in cycles, by what it waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrontEnd {
+    /// A branch that was guessed wrong.
+    pub branch: u64,
+    /// Later levels of TLBs.
+    pub tlb: u64,
+    /// Walks.
+    pub walk: u64,
+    /// The entry to be replaced was in use by an instruction in flight.
+    pub inclusion: u64,
+    /// Instruction caches.
+    pub cache: u64,
+}
+
+/// A ring of times.
+#[derive(Clone, Debug)]
+struct Ring {
+    times: Box<[u64]>,
+    next: usize,
+}
+
+impl Ring {
+    fn new(most: u32) -> Ring {
+        Ring { times: vec![0; most as usize].into(), next: 0 }
+    }
+
+    /// The time of the one whose place is taken next.
+    #[inline(always)]
+    fn oldest(&self) -> u64 {
+        self.times[self.next]
+    }
+
+    #[inline(always)]
+    fn push(&mut self, time: u64) {
+        self.times[self.next] = time;
+        self.next = if self.next + 1 == self.times.len() { 0 } else { self.next + 1 };
+    }
+}
+
+/// Something in order, so many in a cycle.
+#[derive(Clone, Copy, Debug, Default)]
+struct InOrder {
+    cycle: u64,
+    used: u32,
+}
+
+impl InOrder {
+    /// The next one's cycle, at `at` or later.
+    #[inline(always)]
+    fn take(&mut self, at: u64, width: u32) -> u64 {
+        if at > self.cycle {
+            *self = InOrder { cycle: at, used: 0 };
+        } else if self.used == width {
+            *self = InOrder { cycle: self.cycle + 1, used: 0 };
+        }
+        self.used += 1;
+        self.cycle
+    }
+}
+
+/// The times of the reference that an instruction has waited for longest.
+#[derive(Clone, Copy, Debug, Default)]
+struct Critical {
+    start: u64,
+    /// The TLB's later levels have answered.
+    found: u64,
+    translated: u64,
+    /// All but the time of a hit in the nearest cache has passed.
+    near: u64,
+    done: u64,
+}
+
+/// A store of the instruction under way.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    from: u64,
+    to: u64,
+    line: u64,
+    translated: u64,
+    /// Cycles of its miss, 0 where the nearest cache that keeps stores has the line.
+    miss: u32,
+}
+
+/// The instruction under way.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    inst: Inst,
+    fetched: u64,
+    /// When it could enter the window but for the store queue, and when it does.
+    could_enter: u64,
+    entered: u64,
+    /// When the registers of its addresses are known.
+    address: u64,
+    /// When its loads are.
+    loaded: u64,
+    loads: u32,
+    critical: Critical,
+    front: FrontEnd,
+}
+
+/// The block under way.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    block: BlockId,
+    start: u64,
+    end: u64,
+    /// The next instruction, of those of the block.
+    next: u32,
+}
+
+/// A run of instructions that were fetched through one page.
+#[derive(Clone, Copy, Debug)]
+struct Fetched {
+    page: u64,
+    /// When the last of them retired.
+    retired: u64,
+}
+
+/// The core.
+#[derive(Clone, Debug)]
+pub struct Window {
+    config: config::Window,
+    fetch: InOrder,
+    entry: InOrder,
+    retire: InOrder,
+    queue: Ring,
+    rob: Ring,
+    loads: Ring,
+    stores: Stores,
+    calendar: Calendar,
+    walkers: Busy,
+    misses: Busy,
+    registers: [u64; REGISTERS],
+    pages: Box<[(u64, u64); PAGES]>,
+    lines: Box<[(u64, u64); LINES]>,
+    predictor: Predictor,
+    block: Option<Running>,
+    flight: Option<Flight>,
+    pending: Vec<Pending>,
+    /// How the front end has waited since the last instruction.
+    front: FrontEnd,
+    /// The pages of instructions in flight, the oldest first, and the page of the block under way.
+    in_flight: VecDeque<Fetched>,
+    fetching: u64,
+    /// The last block's branch: its kind, where its block begins and ends, and when its result is known.
+    branch: Option<(Branch, u64, u64, u64)>,
+    /// Of the instruction that was complete last.
+    completed: u64,
+    /// Where the cycles went that have not been handed over.
+    ledger: Ledger,
+    /// What was counted and not handed over.
+    counted: Counted,
+}
+
+/// What the window counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Branches.
+    pub branches: u64,
+    /// Those that were guessed wrong.
+    pub mispredictions: u64,
+    /// How the front end has waited, whether or not that was hidden.
+    pub front: FrontEnd,
+}
+
+impl Window {
+    /// An empty window in a core with so many page walkers.
+    pub fn new(config: config::Window, walkers: u32) -> Window {
+        Window {
+            fetch: InOrder::default(),
+            entry: InOrder::default(),
+            retire: InOrder::default(),
+            queue: Ring::new(config.fetch_queue),
+            rob: Ring::new(config.rob),
+            loads: Ring::new(config.load_queue),
+            stores: Stores::new(config.store_queue),
+            calendar: Calendar::new(config.issue, config.load_ports, config.store_ports),
+            walkers: Busy::new(walkers),
+            misses: Busy::new(config.l1_mshrs),
+            registers: [0; REGISTERS],
+            pages: Box::new([(u64::MAX, 0); PAGES]),
+            lines: Box::new([(u64::MAX, 0); LINES]),
+            predictor: Predictor::new(&config.predictor),
+            block: None,
+            flight: None,
+            pending: Vec::new(),
+            front: FrontEnd::default(),
+            in_flight: VecDeque::new(),
+            fetching: u64::MAX,
+            branch: None,
+            completed: 0,
+            ledger: Ledger::default(),
+            counted: Counted::default(),
+            config,
+        }
+    }
+
+    /// When the last instruction retired: all cycles that have passed.
+    pub fn now(&self) -> u64 {
+        self.retire.cycle
+    }
+
+    /// The cycles that have passed since this was last asked, by label.
+    pub fn hand_over(&mut self) -> Ledger {
+        std::mem::take(&mut self.ledger)
+    }
+
+    /// What was counted since this was last asked.
+    pub fn hand_over_counts(&mut self) -> Counted {
+        std::mem::take(&mut self.counted)
+    }
+
+    /// The program goes on at `start`. Before this the last block must have ended ([`Window::end_block`]). Where its branch
+    /// was guessed wrong, fetching waits for the branch's result: until then the core is on the wrong path.
+    pub fn redirect(&mut self, start: u64) {
+        if let Some((branch, before, fall, result)) = self.branch.take() {
+            if branch != Branch::None {
+                self.counted.branches += 1;
+            }
+            if !self.predictor.learn(branch, before, fall, start) {
+                self.counted.mispredictions += 1;
+                self.front.branch += self.wait_fetch(result + 1);
+            } else if start != fall {
+                // What is fetched in one cycle ends where a branch leaves it.
+                let next = self.fetch.cycle + 1;
+                self.fetch = InOrder { cycle: next, used: 0 };
+            }
+        }
+    }
+
+    /// The block to which the program goes on, from `start` to before `end`, has been fetched.
+    pub fn start_block(&mut self, block: BlockId, start: u64, end: u64) {
+        self.block = Some(Running { block, start, end, next: 0 });
+    }
+
+    /// Nothing is fetched before `until`. Returns by how many cycles that is later.
+    fn wait_fetch(&mut self, until: u64) -> u64 {
+        let by = until.saturating_sub(self.fetch.cycle);
+        if by > 0 {
+            self.fetch = InOrder { cycle: until, used: 0 };
+        }
+        by
+    }
+
+    /// The block under way is fetched through base page number `page`, translated as `translation` says. `victim`: the pages,
+    /// from the first to before the last, of an entry of the first-level ITLB that had to go for it.
+    pub fn fetch_page(&mut self, page: u64, translation: Translation, victim: Option<(u64, u64)>) {
+        if self.config.itlb_inclusion && page != self.fetching {
+            self.note_page();
+            self.fetching = page;
+        }
+        if translation == Translation::default() && victim.is_none() {
+            return;
+        }
+        let before = self.front;
+        self.front.tlb += self.wait_fetch(self.fetch.cycle + u64::from(translation.tlb));
+        if translation.walk > 0 {
+            let base = self.base();
+            let start = self.walkers.start(base, self.fetch.cycle, translation.walk.into());
+            self.front.walk += self.wait_fetch(start + u64::from(translation.walk));
+        }
+        if translation.handler > 0 {
+            self.handle(translation.handler);
+        }
+        if let Some((first, end)) = victim {
+            let used = self.in_flight.iter().rev().find(|fetched| (first..end).contains(&fetched.page));
+            if let Some(retired) = used.map(|fetched| fetched.retired) {
+                self.front.inclusion += self.wait_fetch(retired);
+            }
+        }
+        self.counted.front.tlb += self.front.tlb - before.tlb;
+        self.counted.front.walk += self.front.walk - before.walk;
+        self.counted.front.inclusion += self.front.inclusion - before.inclusion;
+    }
+
+    /// Notes when the last instruction of the page that is being left retires, and forgets what has retired.
+    fn note_page(&mut self) {
+        if self.fetching != u64::MAX {
+            self.in_flight.push_back(Fetched { page: self.fetching, retired: self.retire.cycle });
+        }
+        while self.in_flight.front().is_some_and(|fetched| fetched.retired <= self.fetch.cycle) {
+            self.in_flight.pop_front();
+        }
+    }
+
+    /// A trap to a miss handler: the window empties, the handler runs, and fetching begins anew.
+    fn handle(&mut self, cycles: u32) {
+        let gone_by = self.retire.cycle + u64::from(cycles);
+        self.ledger.charge(Label::Handler, cycles.into());
+        self.retire = InOrder { cycle: gone_by, used: 0 };
+        self.wait_fetch(gone_by);
+    }
+
+    /// The lines of the block under way are there `cycles` later than a hit would have them.
+    pub fn fetch_lines(&mut self, cycles: u32) {
+        let waited = self.wait_fetch(self.fetch.cycle + u64::from(cycles));
+        self.front.cache += waited;
+        self.counted.front.cache += waited;
+    }
+
+    /// No instruction to come starts or asks for anything before this.
+    #[inline(always)]
+    fn base(&self) -> u64 {
+        // Fetching runs ahead of the window's entry by no more than the queue: what is fetched later enters later.
+        self.entry.cycle.min(self.fetch.cycle)
+    }
+
+    /// Takes the instructions before number `index` of the block under way that have not been taken, and begins that one.
+    /// Numbers beyond the last mean the last; without a block, something of which nothing is known.
+    #[inline]
+    pub fn advance(&mut self, code: &Code, index: u32) {
+        let Some(running) = self.block else {
+            if self.flight.is_none() {
+                self.begin(Inst::UNKNOWN);
+            }
+            return;
+        };
+        let insts = code.of(running.block);
+        let index = index.min(insts.len() as u32 - 1);
+        // What is under way is number `next - 1`.
+        if self.flight.is_some() && running.next > index {
+            return;
+        }
+        self.end();
+        let mut next = running.next;
+        while next < index {
+            self.begin(insts[next as usize]);
+            self.end();
+            next += 1;
+        }
+        if next <= index {
+            self.begin(insts[index as usize]);
+            next = index + 1;
+        } else {
+            // It was ended by what came between.
+            self.begin(Inst::UNKNOWN);
+        }
+        if let Some(running) = &mut self.block {
+            running.next = next;
+        }
+    }
+
+    /// Takes what is left of the block under way.
+    #[inline]
+    pub fn end_block(&mut self, code: &Code) {
+        self.end();
+        let Some(running) = self.block.take() else { return };
+        let insts = code.of(running.block);
+        for &inst in &insts[running.next as usize..] {
+            self.begin(inst);
+            self.end();
+        }
+        let branch = insts.last().map_or(Branch::None, |last| last.branch);
+        self.branch = Some((branch, running.start, running.end, self.completed));
+    }
+
+    /// The operating system acts: everything before is over by then, and nothing after has begun. `ends`: the program goes on
+    /// elsewhere, so that the block under way is over as well.
+    pub fn serialise(&mut self, code: &Code, ends: bool) {
+        if ends {
+            self.end_block(code);
+            self.branch = None;
+        }
+        let now = self.retire.cycle;
+        self.wait_fetch(now);
+        if let Some(flight) = &mut self.flight {
+            flight.fetched = flight.fetched.max(now);
+            let entered = now + u64::from(self.config.front_end);
+            flight.could_enter = flight.could_enter.max(entered);
+            flight.entered = flight.entered.max(entered);
+            flight.address = flight.address.max(entered + 1);
+            self.entry = InOrder { cycle: flight.entered.max(self.entry.cycle), used: 1 };
+        }
+    }
+
+    /// A translation that ended in a stop: nothing else happens meanwhile.
+    pub fn stopped(&mut self, translation: Translation) {
+        let parts = [
+            (Label::L2TlbHit, translation.tlb),
+            (Label::Walk, translation.walk),
+            (Label::Handler, translation.handler),
+        ];
+        for (label, cycles) in parts {
+            self.ledger.charge(label, cycles.into());
+            self.retire = InOrder { cycle: self.retire.cycle + u64::from(cycles), used: 0 };
+        }
+    }
+
+    /// Fetches an instruction and lets it enter the window.
+    #[inline]
+    fn begin(&mut self, inst: Inst) {
+        let width = self.config.issue;
+        let fetched = self.fetch.take(self.queue.oldest(), width);
+        let front = std::mem::take(&mut self.front);
+        let could_enter = self.rob.oldest().max(fetched + u64::from(self.config.front_end));
+        let entered = self.entry.take(could_enter, width);
+        self.queue.push(entered);
+        let [a, b] = inst.address.map(|register| self.registers[usize::from(register)]);
+        self.flight = Some(Flight {
+            inst,
+            fetched,
+            could_enter: entered,
+            entered,
+            address: a.max(b).max(entered + 1),
+            loaded: 0,
+            loads: 0,
+            critical: Critical::default(),
+            front,
+        });
+    }
+
+    /// The instruction under way waits until `time` to enter the window: a queue is full.
+    #[inline]
+    fn enter_later(&mut self, time: u64) {
+        let Some(flight) = &mut self.flight else { return };
+        if time > flight.entered {
+            flight.entered = time;
+            flight.address = flight.address.max(time + 1);
+            self.entry = InOrder { cycle: time, used: 1 };
+        }
+    }
+
+    /// Translates for the instruction under way, from `start` on. Returns its times, without the cache's.
+    #[inline]
+    fn translate(&mut self, start: u64, page: u64, translation: Translation) -> Critical {
+        let found = start + u64::from(translation.tlb);
+        let mut translated = found;
+        let slot = page as usize % PAGES;
+        if translation.handler > 0 {
+            self.handle(translation.handler);
+            translated = translated.max(self.retire.cycle);
+        }
+        if translation.walk > 0 {
+            let base = self.base();
+            let walking = u64::from(translation.walk);
+            translated = self.walkers.start(base, found, walking) + walking;
+            self.pages[slot] = (page, translated);
+        } else if self.pages[slot].0 == page {
+            translated = translated.max(self.pages[slot].1);
+        }
+        Critical { start, found, translated, near: translated, done: translated }
+    }
+
+    /// When `line` is there for who asks at `from`, where getting it takes `miss` cycles.
+    #[inline]
+    fn get_line(&mut self, line: u64, from: u64, miss: u32) -> u64 {
+        let slot = &mut self.lines[(line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize];
+        if miss == 0 {
+            return if slot.0 == line { slot.1.max(from) } else { from };
+        }
+        if slot.0 == line && slot.1 > from {
+            return slot.1;
+        }
+        let base = self.entry.cycle.min(self.fetch.cycle);
+        let there = self.misses.start(base, from, miss.into()) + u64::from(miss);
+        *slot = (line, there);
+        there
+    }
+
+    /// The instruction under way loads the bytes from `from` to before `to`, which lie in line number `line` of physical
+    /// memory, on base page number `page`. A hit in the nearest cache takes `near` cycles, this load `latency`.
+    #[inline]
+    pub fn load(
+        &mut self,
+        (from, to): (u64, u64),
+        line: u64,
+        page: u64,
+        translation: Translation,
+        near: u32,
+        latency: u32,
+    ) {
+        let oldest = self.loads.oldest();
+        self.enter_later(oldest);
+        let Some(flight) = self.flight else { return };
+        let start = self.calendar.take(self.base(), flight.address, Port::Load);
+        let mut times = self.translate(start, page, translation);
+        times.done = times.translated + u64::from(near);
+        if let Some(ready) = self.stores.forward(from, to, times.translated) {
+            times.done = times.done.max(ready + u64::from(near));
+        } else {
+            let miss = if latency > near { latency } else { 0 };
+            times.done = times.done.max(self.get_line(line, times.translated, miss));
+        }
+        times.near = times.done - u64::from(near);
+        let Some(flight) = &mut self.flight else { return };
+        flight.loads += 1;
+        flight.loaded = flight.loaded.max(times.done);
+        if times.done > flight.critical.done {
+            flight.critical = times;
+        }
+    }
+
+    /// The instruction under way stores the bytes from `from` to before `to`. `miss`: the cycles that getting their line
+    /// takes, 0 where the cache has it.
+    #[inline]
+    pub fn store(&mut self, (from, to): (u64, u64), line: u64, page: u64, translation: Translation, miss: u32) {
+        let free = self.stores.free();
+        self.enter_later(free);
+        let Some(flight) = self.flight else { return };
+        let start = self.calendar.take(self.base(), flight.address, Port::Store);
+        let times = self.translate(start, page, translation);
+        self.pending.push(Pending { from, to, line, translated: times.translated, miss });
+        let Some(flight) = &mut self.flight else { return };
+        if times.done > flight.critical.done {
+            flight.critical = times;
+        }
+    }
+
+    /// Completes and retires the instruction under way, if there is one.
+    #[inline]
+    fn end(&mut self) {
+        let Some(flight) = self.flight.take() else { return };
+        let inst = flight.inst;
+        let sources = inst.sources.map(|register| self.registers[usize::from(register)]);
+        let known = sources.into_iter().fold(flight.loaded.max(flight.address), u64::max);
+        let latencies = &self.config.latencies;
+        let takes = match inst.class {
+            Class::Move => 0,
+            Class::Simple => 1,
+            Class::Multiply => latencies.multiply,
+            Class::Divide => latencies.divide,
+            Class::Float => latencies.float,
+            Class::FloatDivide => latencies.float_divide,
+        };
+        let result = match takes {
+            // What neither loads nor stores takes a cycle all the same.
+            0 if flight.loads > 0 || !self.pending.is_empty() => known,
+            takes => self.calendar.take(self.base(), known, Port::Any) + u64::from(takes.max(1)),
+        };
+        for target in inst.targets {
+            self.registers[usize::from(target)] = result;
+        }
+        let translated = self.pending.iter().fold(0, |latest, store| latest.max(store.translated));
+        let complete = result.max(translated);
+        self.completed = complete;
+        let before = self.retire.cycle;
+        let retired = self.retire.take(complete + 1, self.config.issue);
+        if retired > before {
+            Gap { flight: &flight, complete: result, config: &self.config }.charge(before, retired, &mut self.ledger);
+        }
+        self.rob.push(retired);
+        for _ in 0..flight.loads {
+            self.loads.push(retired);
+        }
+        if !self.pending.is_empty() {
+            self.write(retired, result);
+        }
+    }
+
+    /// Hands the stores of an instruction that has retired to the queue.
+    fn write(&mut self, retired: u64, data: u64) {
+        for at in 0..self.pending.len() {
+            let store = self.pending[at];
+            let there = self.get_line(store.line, retired, store.miss);
+            self.stores.push(store.from, store.to, data.max(store.translated), retired, there);
+        }
+        self.pending.clear();
+    }
+}

@@ -1,0 +1,239 @@
+//! Where the program goes on, guessed: a small TAGE (Seznec and Michaud, JILP 2006) for conditional branches, a table of
+//! targets by history for indirect ones, and a stack for returns.
+
+use super::code::Branch;
+use crate::config;
+
+/// Tables with history.
+const TABLES: usize = 4;
+/// The bits of a tag: two foldings of the history side by side, of lengths without a common divisor, so that they do not
+/// cancel out where a loop's count is a multiple of one.
+const TAG_BITS: [u32; 2] = [9, 7];
+
+/// A history of many branches in few bits: each new one is shifted in and the one that is too old is taken out.
+#[derive(Clone, Copy, Debug, Default)]
+struct Folded {
+    value: u32,
+    bits: u32,
+    /// Where in it the branch that leaves stands.
+    out: u32,
+}
+
+impl Folded {
+    fn new(bits: u32, length: u32) -> Folded {
+        Folded { value: 0, bits, out: length % bits }
+    }
+
+    #[inline(always)]
+    fn shift(&mut self, new: u32, old: u32) {
+        let value = self.value << 1 | new;
+        let value = value ^ old << self.out;
+        self.value = (value ^ value >> self.bits) & ((1 << self.bits) - 1);
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    tag: u16,
+    /// −4 to 3; taken from 0 on.
+    counter: i8,
+    useful: u8,
+}
+
+#[derive(Clone, Debug)]
+struct Table {
+    entries: Box<[Entry]>,
+    length: u32,
+    index: Folded,
+    tags: [Folded; 2],
+}
+
+impl Table {
+    #[inline(always)]
+    fn place(&self, pc: u64) -> (usize, u16) {
+        let index = pc ^ pc >> self.index.bits ^ u64::from(self.index.value);
+        let tag = pc as u32 ^ (self.tags[0].value | self.tags[1].value << TAG_BITS[0]);
+        (index as usize & (self.entries.len() - 1), tag as u16)
+    }
+}
+
+/// Everything that guesses.
+#[derive(Clone, Debug)]
+pub struct Predictor {
+    /// −2 to 1; taken from 0 on.
+    plain: Box<[i8]>,
+    tables: [Table; TABLES],
+    /// The last 256 conditional branches, the last one in bit 0 of the first word.
+    history: [u64; 4],
+    targets: Box<[(u64, u64)]>,
+    path: u64,
+    returns: Box<[u64]>,
+    top: usize,
+}
+
+impl Predictor {
+    /// Knows nothing yet.
+    pub fn new(of: &config::Predictor) -> Predictor {
+        let quarter = (of.entries / 4).max(16);
+        let bits = quarter.trailing_zeros();
+        // Lengths grow by a constant factor up to the longest.
+        let table = |i: usize| {
+            let length = (f64::from(of.history).powf((i + 1) as f64 / TABLES as f64).round() as u32).clamp(2, 255);
+            Table {
+                entries: vec![Entry::default(); quarter as usize].into(),
+                length,
+                index: Folded::new(bits, length),
+                tags: TAG_BITS.map(|bits| Folded::new(bits, length)),
+            }
+        };
+        Predictor {
+            plain: vec![0; of.entries as usize].into(),
+            tables: std::array::from_fn(table),
+            history: [0; 4],
+            targets: vec![(0, 0); quarter as usize].into(),
+            path: 0,
+            returns: vec![0; of.returns as usize].into(),
+            top: 0,
+        }
+    }
+
+    /// The branch that ends at `end`, before which its block begins at `start`, went on at `next`: learns that, and returns
+    /// whether it had guessed so.
+    pub fn learn(&mut self, branch: Branch, start: u64, end: u64, next: u64) -> bool {
+        let right = match branch {
+            Branch::None | Branch::Jump => true,
+            Branch::Conditional => self.conditional(end, next != end),
+            Branch::Call => {
+                self.push(end);
+                true
+            }
+            Branch::Indirect => self.indirect(start, next),
+            Branch::IndirectCall => {
+                self.push(end);
+                self.indirect(start, next)
+            }
+            Branch::Return => {
+                self.top = (self.top + self.returns.len() - 1) % self.returns.len();
+                self.returns[self.top] == next
+            }
+        };
+        if next != end {
+            self.path = self.path << 3 ^ next >> 2;
+        }
+        right
+    }
+
+    fn push(&mut self, to: u64) {
+        self.returns[self.top] = to;
+        self.top = (self.top + 1) % self.returns.len();
+    }
+
+    fn indirect(&mut self, start: u64, next: u64) -> bool {
+        let key = start ^ (self.path & 0xffff_ffff) << 16;
+        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let at = hash as usize & (self.targets.len() - 1);
+        let slot = &mut self.targets[at];
+        let right = *slot == (key, next);
+        *slot = (key, next);
+        right
+    }
+
+    fn conditional(&mut self, pc: u64, taken: bool) -> bool {
+        let places: [(usize, u16); TABLES] = std::array::from_fn(|i| self.tables[i].place(pc));
+        let mut hits = (0..TABLES).rev().filter(|&i| self.tables[i].entries[places[i].0].tag == places[i].1);
+        let (provider, other) = (hits.next(), hits.next());
+        let mask = self.plain.len() - 1;
+        let plain = &mut self.plain[pc as usize & mask];
+        let by_plain = *plain >= 0;
+        let guess = |i: Option<usize>, tables: &[Table; TABLES]| {
+            i.map_or(by_plain, |i| tables[i].entries[places[i].0].counter >= 0)
+        };
+        let (guessed, alternative) = (guess(provider, &self.tables), guess(other, &self.tables));
+        match provider {
+            Some(i) => {
+                let entry = &mut self.tables[i].entries[places[i].0];
+                entry.counter = if taken { (entry.counter + 1).min(3) } else { (entry.counter - 1).max(-4) };
+                if guessed != alternative {
+                    entry.useful =
+                        if guessed == taken { (entry.useful + 1).min(3) } else { entry.useful.saturating_sub(1) };
+                }
+            }
+            None => *plain = if taken { (*plain + 1).min(1) } else { (*plain - 1).max(-2) },
+        }
+        if guessed != taken {
+            self.allocate(provider.map_or(0, |i| i + 1), &places, taken);
+        }
+        self.shift(taken);
+        guessed == taken
+    }
+
+    /// Enters the branch in the first table from `from` on where its place is not useful to another.
+    fn allocate(&mut self, from: usize, places: &[(usize, u16); TABLES], taken: bool) {
+        let longer = self.tables.iter_mut().zip(places).skip(from);
+        let mut candidates: Vec<_> = longer.map(|(table, &(at, tag))| (&mut table.entries[at], tag)).collect();
+        if let Some((entry, tag)) = candidates.iter_mut().find(|(entry, _)| entry.useful == 0) {
+            **entry = Entry { tag: *tag, counter: if taken { 0 } else { -1 }, useful: 0 };
+            return;
+        }
+        candidates.iter_mut().for_each(|(entry, _)| entry.useful -= 1);
+    }
+
+    fn shift(&mut self, taken: bool) {
+        let new = u32::from(taken);
+        for table in &mut self.tables {
+            let old = table.length - 1;
+            let old = (self.history[old as usize / 64] >> (old % 64) & 1) as u32;
+            table.index.shift(new, old);
+            table.tags.iter_mut().for_each(|folded| folded.shift(new, old));
+        }
+        for word in (1..4).rev() {
+            self.history[word] = self.history[word] << 1 | self.history[word - 1] >> 63;
+        }
+        self.history[0] = self.history[0] << 1 | u64::from(new);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn predictor() -> Predictor {
+        Predictor::new(&config::Predictor { entries: 4096, history: 100, returns: 16 })
+    }
+
+    /// How many of the last hundred of `n` are guessed right.
+    fn right(n: u64, mut taken: impl FnMut(u64) -> bool) -> usize {
+        let mut predictor = predictor();
+        let guess = |i| predictor.learn(Branch::Conditional, 0x1000, 0x1010, if taken(i) { 0x1000 } else { 0x1010 });
+        (0..n).map(guess).skip(n as usize - 100).filter(|right| *right).count()
+    }
+
+    #[test]
+    fn patterns_are_learned_and_chance_is_not() {
+        assert_eq!(right(200, |_| true), 100);
+        assert_eq!(right(2000, |i| i % 7 == 3), 100);
+        assert_eq!(right(20_000, |i| i % 40 == 0), 100, "a loop of forty");
+        let mut random = reach_core::Random::new(7);
+        assert!((30..70).contains(&right(20_000, |_| random.below(2) == 0)));
+    }
+
+    #[test]
+    fn returns_go_where_calls_were() {
+        let mut predictor = predictor();
+        for depth in 0..10 {
+            assert!(predictor.learn(Branch::Call, depth, 100 + depth, 1000));
+        }
+        for depth in (0..10).rev() {
+            assert!(predictor.learn(Branch::Return, 0, 0, 100 + depth));
+        }
+    }
+
+    #[test]
+    fn indirect_targets_are_known_by_the_way_to_them() {
+        let mut predictor = predictor();
+        let rounds: Vec<bool> =
+            (0..200).map(|i| predictor.learn(Branch::Indirect, 0x1000, 0x1010, 0x2000 + i % 3 * 256)).collect();
+        assert!(rounds[100..].iter().all(|right| *right));
+        assert!(!rounds[..3].iter().any(|right| *right));
+    }
+}

@@ -1,0 +1,185 @@
+//! References through the window: each is translated and sent through the caches in program order, and the window says
+//! when that was.
+
+use super::{Code, Translation, Window};
+use crate::cache::{Access, Caches};
+use crate::mmu::{Cursor, Mmu, Segment, physical};
+use reach_core::{Kind, Label, Ledger, PageTable, Pte, VirtAddr, Vpn, Why};
+
+/// The highest address: references have 48 bits for theirs.
+const ADDRESSES: u64 = (1 << 48) - 1;
+
+/// What a run in the window needs beside what every run needs.
+pub struct Core<'a> {
+    /// The window.
+    pub window: &'a mut Window,
+    /// The instructions of all blocks.
+    pub code: &'a Code,
+    /// The caches.
+    pub caches: &'a mut Caches,
+}
+
+impl Mmu {
+    /// Runs `segment` from `cursor` until its end or until the operating system is needed, through the window.
+    pub fn run_window(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable, core: Core) -> Why {
+        self.begin_run();
+        // What translations take is charged to this ledger one by one, and taken out of it again.
+        let ledger = std::mem::take(&mut self.ledger);
+        let Core { window, code, caches } = core;
+        let mut why = Why::End;
+        while let Some(&r) = segment.refs.get(cursor.raw) {
+            let done = match r.kind() {
+                Kind::Fetch => {
+                    let block = segment.fetched[cursor.fetched];
+                    window.end_block(code);
+                    let (from, to) = (r.addr().0, r.addr().0 + r.len().max(1));
+                    self.fetch_block((from, to), table, window, caches).map(|()| {
+                        window.start_block(block, from, to);
+                        cursor.fetched += 1;
+                    })
+                }
+                kind => {
+                    window.advance(code, r.index().into());
+                    self.data((r.addr().0, r.addr().0 + r.size()), kind, table, window, caches)
+                }
+            };
+            if let Err((stop, taken)) = done {
+                window.stopped(taken);
+                why = stop;
+                break;
+            }
+            cursor.raw += 1;
+        }
+        self.ledger = ledger;
+        self.settle_window(window);
+        why
+    }
+
+    /// Ends what is under way: what the operating system does next is not to overlap with it. `ends`: the program does not
+    /// go on in the block under way.
+    pub fn serialise_window(&mut self, window: &mut Window, code: &Code, ends: bool) {
+        window.serialise(code, ends);
+        self.settle_window(window);
+    }
+
+    /// Books what has passed in the window.
+    fn settle_window(&mut self, window: &mut Window) {
+        self.ledger.absorb(&window.hand_over());
+        let counted = window.hand_over_counts();
+        let c = &mut self.counters;
+        c.branches += counted.branches;
+        c.mispredictions += counted.mispredictions;
+        c.itlb_stall_l2_tlb_hit += counted.front.tlb;
+        c.itlb_stall_walk += counted.front.walk;
+        c.itlb_stall_inclusion += counted.front.inclusion;
+        c.fetch_stall_cache += counted.front.cache;
+    }
+
+    /// Translates, and says what that took.
+    #[inline(always)]
+    fn timed(
+        &mut self,
+        kind: Kind,
+        vpn: Vpn,
+        table: &mut PageTable,
+        caches: &mut Caches,
+    ) -> Result<(Pte, Translation), (Why, Translation)> {
+        if let Some(pte) = self.known(kind, vpn) {
+            return Ok((pte, Translation::default()));
+        }
+        let found = self.reference(kind, vpn, table, Some(caches));
+        let taken = self.taken();
+        let pte = found.map_err(|why| (why, taken))?;
+        self.remember(kind, vpn, pte);
+        Ok((pte, taken))
+    }
+
+    /// What has been charged since this was last asked.
+    #[inline(always)]
+    fn taken(&mut self) -> Translation {
+        let of = |ledger: &Ledger, label| ledger.of(label).0 as u32;
+        let ledger = &mut self.ledger;
+        let taken = Translation {
+            tlb: of(ledger, Label::L2TlbHit),
+            walk: of(ledger, Label::Walk),
+            handler: of(ledger, Label::Handler),
+        };
+        if taken != Translation::default() {
+            *ledger = Ledger::default();
+        }
+        taken
+    }
+
+    /// Fetches the bytes from `from` to before `to`.
+    fn fetch_block(
+        &mut self,
+        (from, to): (u64, u64),
+        table: &mut PageTable,
+        window: &mut Window,
+        caches: &mut Caches,
+    ) -> Result<(), (Why, Translation)> {
+        window.redirect(from);
+        let models = caches.models_fetches();
+        let (shift, near) = (caches.line_shift(Access::Fetch), caches.near_latency(Access::Fetch));
+        let mut at = from;
+        let mut slowest = 0;
+        while at < to {
+            let vpn = VirtAddr(at & ADDRESSES).vpn(self.base);
+            let misses = self.counters.l1i_tlb_misses;
+            let (pte, taken) = self.timed(Kind::Fetch, vpn, table, caches)?;
+            let missed = self.counters.l1i_tlb_misses != misses;
+            let victim = if missed { self.tlbs.take_victim() } else { None };
+            window.fetch_page(vpn.0, taken, victim);
+            let stop = to.min((vpn + 1).addr(self.base).0.max(at + 1));
+            if models {
+                for line in at >> shift..=(stop - 1) >> shift {
+                    let byte = at.max(line << shift);
+                    let (latency, _) = caches.access(Access::Fetch, physical(pte, byte, self.base));
+                    // The lines of a block are asked for one right after the other.
+                    slowest = slowest.max(latency.saturating_sub(near));
+                }
+            }
+            at = stop;
+        }
+        if slowest > 0 {
+            window.fetch_lines(slowest);
+        }
+        Ok(())
+    }
+
+    /// A load or store of the bytes from `from` to before `to`.
+    #[inline]
+    fn data(
+        &mut self,
+        (from, to): (u64, u64),
+        kind: Kind,
+        table: &mut PageTable,
+        window: &mut Window,
+        caches: &mut Caches,
+    ) -> Result<(), (Why, Translation)> {
+        let access = if kind == Kind::Store { Access::Store } else { Access::Load };
+        let (shift, near) = (caches.line_shift(access), caches.near_latency(access));
+        let mut at = from;
+        while at < to {
+            let vpn = VirtAddr(at & ADDRESSES).vpn(self.base);
+            let (pte, mut taken) = self.timed(kind, vpn, table, caches)?;
+            let stop = to.min((vpn + 1).addr(self.base).0.max(at + 1));
+            while at < stop {
+                let end = stop.min(((at >> shift) + 1) << shift);
+                let physical = physical(pte, at, self.base);
+                let (latency, _) = caches.access(access, physical);
+                let line = physical.0 >> shift;
+                // The whole reference is what stores and loads are compared by; a line's part of it is what is got here.
+                if kind == Kind::Store {
+                    let miss = if latency > near { latency } else { 0 };
+                    window.store((at, end), line, vpn.0, taken, miss);
+                } else {
+                    window.load((at, end), line, vpn.0, taken, near, latency);
+                }
+                taken = Translation::default();
+                at = end;
+            }
+        }
+        Ok(())
+    }
+}
