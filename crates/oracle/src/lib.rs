@@ -12,6 +12,7 @@ mod range_tlb;
 pub mod reservation;
 mod tlb;
 mod walk;
+pub mod window;
 
 pub use array::Array;
 pub use cache::Caches;

@@ -119,6 +119,20 @@ impl Code {
         self.blocks += 1;
     }
 
+    /// Blocks of these instructions.
+    #[cfg(feature = "testing")]
+    pub fn of_instructions(blocks: &[Vec<Inst>]) -> Code {
+        let mut code = Code::default();
+        for block in blocks {
+            let mut piece = Piece { ends: Vec::new(), instructions: block.clone() };
+            piece.ends.extend([block.len() as u32; PIECE]);
+            // A piece for each: only its first place is used.
+            code.pieces.push(Arc::new(piece));
+        }
+        code.blocks = blocks.len() * PIECE;
+        code
+    }
+
     /// The instructions of a block that has been learned.
     #[inline(always)]
     pub fn of(&self, id: BlockId) -> &[Inst] {

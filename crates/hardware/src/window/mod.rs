@@ -99,6 +99,14 @@ impl Ring {
     }
 }
 
+impl Ring {
+    /// The one whose place was taken last has another time after all.
+    fn correct(&mut self, time: u64) {
+        let last = self.next.checked_sub(1).unwrap_or(self.times.len() - 1);
+        self.times[last] = time;
+    }
+}
+
 /// Something in order, so many in a cycle.
 #[derive(Clone, Copy, Debug, Default)]
 struct InOrder {
@@ -479,6 +487,7 @@ impl Window {
             flight.entered = time;
             flight.address = flight.address.max(time + 1);
             self.entry = InOrder { cycle: time, used: 1 };
+            self.queue.correct(time);
         }
     }
 

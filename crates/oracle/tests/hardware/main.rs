@@ -7,6 +7,7 @@ mod machines;
 mod program;
 mod small_worlds;
 mod system;
+mod window;
 
 use proptest::prelude::ProptestConfig;
 
