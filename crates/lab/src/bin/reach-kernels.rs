@@ -1,9 +1,9 @@
 //! Small kernels on this computer and in simulation: how much longer they take on pages of 4 KB than on pages of 2 MB.
 //!
-//! `reach-kernels` runs each natively, with `MADV_NOHUGEPAGE` and with `MADV_HUGEPAGE`, and captures it once for timing
-//! `window` on the preset nearest to this computer, under `base` and `linux-thp`. Both times are those of one round more, so
-//! that start and page faults are left out. `reach-kernels NAME ROUNDS base|huge` runs one and prints nanoseconds; names
-//! alone choose among the kernels. Not a test: the numbers are read by people, and dated records are in `benches/`.
+//! `reach-kernels` compiles `examples/kernels.c`, runs each kernel natively with `MADV_NOHUGEPAGE` and with `MADV_HUGEPAGE`,
+//! and captures it for timing `window` on the preset nearest to this computer, under `base` and `linux-thp`. Both times are
+//! those of one round more, so that start and page faults are left out. Names as arguments choose among the kernels. Not
+//! a test: the numbers are read by people, and dated records are in `benches/`.
 
 use anyhow::{Context, Result, bail, ensure};
 use reach_core::Label;
@@ -11,90 +11,41 @@ use reach_lab::{Conditions, Experiment, Outcome, Timing, machine};
 use reach_trace::live::{Live, Options};
 use std::process::Command;
 
-/// A kernel: its name, how many bytes it works on, and one round over them.
+/// A kernel on so much memory.
 struct Kernel {
     name: &'static str,
+    /// What it is called in `examples/kernels.c`.
+    kind: &'static str,
     bytes: usize,
-    init: fn(&mut [u64]),
-    round: fn(&[u64], u64) -> u64,
 }
+
+/// At least 2 MB: less is no superpage.
+const fn kernel(name: &'static str, kind: &'static str, bytes: usize) -> Kernel {
+    Kernel { name, kind, bytes }
+}
+
+const KERNELS: [Kernel; 8] = [
+    kernel("sum", "sum", 32 << 20),
+    kernel("stride", "stride", 64 << 20),
+    kernel("columns", "columns", 32 << 20),
+    kernel("chase-2M", "chase", 2 << 20),
+    kernel("chase-4M", "chase", 4 << 20),
+    kernel("chase-64M", "chase", 64 << 20),
+    kernel("random-4M", "random", 4 << 20),
+    kernel("random-64M", "random", 64 << 20),
+];
 
 /// How often the natives are run; the least time counts.
 const TRIES: usize = 5;
-/// Accesses of a round where it does not go over everything.
-const STEPS: usize = 1 << 20;
-/// Words in a line of 64 bytes.
-const LINE: usize = 8;
-
-const KERNELS: [Kernel; 8] = [
-    Kernel { name: "sum", bytes: 64 << 20, init: count, round: sum },
-    Kernel { name: "stride-4160", bytes: 64 << 20, init: count, round: stride },
-    Kernel { name: "columns", bytes: 32 << 20, init: count, round: columns },
-    Kernel { name: "chase-1M", bytes: 1 << 20, init: list, round: chase },
-    Kernel { name: "chase-4M", bytes: 4 << 20, init: list, round: chase },
-    Kernel { name: "chase-64M", bytes: 64 << 20, init: list, round: chase },
-    Kernel { name: "random-4M", bytes: 4 << 20, init: count, round: random },
-    Kernel { name: "random-64M", bytes: 64 << 20, init: count, round: random },
-];
-
-fn count(words: &mut [u64]) {
-    words.iter_mut().zip(0..).for_each(|(word, i)| *word = i);
-}
-
-/// The next number of a generator (xorshift).
-fn next(x: u64) -> u64 {
-    let x = x ^ x << 13;
-    let x = x ^ x >> 7;
-    x ^ x << 17
-}
-
-/// A cycle through all lines in random order (Sattolo): each first word is the number of the next.
-fn list(words: &mut [u64]) {
-    let lines = words.len() / LINE;
-    (0..lines).for_each(|i| words[i * LINE] = i as u64);
-    let mut x = 88_172_645_463_325_252;
-    for i in (1..lines).rev() {
-        x = next(x);
-        words.swap(i * LINE, (x % i as u64) as usize * LINE);
-    }
-}
-
-fn sum(words: &[u64], start: u64) -> u64 {
-    words.iter().fold(start, |sum, word| sum.wrapping_add(*word))
-}
-
-/// A word of each page and of the next line in the next, eight times over.
-fn stride(words: &[u64], start: u64) -> u64 {
-    let once = |sum: u64, from: usize| {
-        words[from..].iter().step_by((4096 + 64) / 8).fold(sum, |sum, word| sum.wrapping_add(*word))
-    };
-    (0..16).fold(start, |sum, i| once(sum, i * LINE))
-}
-
-/// A square matrix, column by column.
-fn columns(words: &[u64], start: u64) -> u64 {
-    let n = words.len().isqrt();
-    (0..n / 4).fold(start, |sum, column| (0..n).fold(sum, |sum, row| sum.wrapping_add(words[row * n + column])))
-}
-
-fn chase(words: &[u64], start: u64) -> u64 {
-    (0..STEPS).fold(start % LINE as u64, |at, _| words[at as usize * LINE])
-}
-
-fn random(words: &[u64], start: u64) -> u64 {
-    let mask = words.len() - 1;
-    let step = |(x, sum): (u64, u64), _| (next(x), sum.wrapping_add(words[x as usize & mask]));
-    (0..STEPS).fold((start | 1, 0), step).1
-}
+/// Where the kernels are compiled to.
+const PROGRAM: &str = "target/reach-kernels-c";
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [name, rounds, pages] = &arguments[..]
-        && let Ok(rounds) = rounds.parse()
-    {
-        println!("{}", run(find(name)?, rounds, pages == "huge")?);
-        return Ok(());
-    }
+    // Plain x86-64, as the emulator knows it.
+    let compiled =
+        Command::new("cc").args(["-O2", "-fno-tree-vectorize", "examples/kernels.c", "-o", PROGRAM]).status();
+    ensure!(compiled.context("there is no C compiler `cc`")?.success(), "examples/kernels.c cannot be compiled");
     let chosen = arguments.iter().map(|name| find(name)).collect::<Result<Vec<_>>>()?;
     let all = if chosen.is_empty() { KERNELS.iter().collect() } else { chosen };
     let (preset, _) = machine::nearest_host();
@@ -124,35 +75,10 @@ fn find(name: &str) -> Result<&'static Kernel> {
     KERNELS.iter().find(|kernel| kernel.name == name).with_context(|| format!("there is no {name}; there are {names}"))
 }
 
-/// Runs rounds of a kernel and returns nanoseconds.
-fn run(kernel: &Kernel, rounds: u32, huge: bool) -> Result<u128> {
-    const ALIGN: usize = 2 << 20;
-    // SAFETY: a private anonymous mapping at an address of the kernel's choice.
-    let at = unsafe {
-        let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        libc::mmap(std::ptr::null_mut(), kernel.bytes + ALIGN, rights, flags, -1, 0)
-    };
-    ensure!(at != libc::MAP_FAILED, "no memory for {} bytes", kernel.bytes);
-    let start = at as usize;
-    let at = at.wrapping_byte_add(start.next_multiple_of(ALIGN) - start);
-    let advice = if huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
-    // SAFETY: the range lies in the mapping.
-    ensure!(unsafe { libc::madvise(at, kernel.bytes, advice) } == 0, "this kernel refuses the advice on page sizes");
-    // SAFETY: mapped above, zeroed, aligned, and nobody else knows it.
-    let words = unsafe { std::slice::from_raw_parts_mut(at.cast::<u64>(), kernel.bytes / 8) };
-    (kernel.init)(words);
-    let words = std::hint::black_box(&*words);
-    let started = std::time::Instant::now();
-    let result = (0..rounds).fold(0, |start, _| (kernel.round)(words, std::hint::black_box(start)));
-    std::hint::black_box(result);
-    Ok(started.elapsed().as_nanos())
-}
-
 /// Nanoseconds of a round on this computer.
 fn native(kernel: &Kernel, pages: &str) -> Result<f64> {
-    let own = std::env::current_exe()?;
     let once = |rounds: &str| -> Result<f64> {
-        let output = Command::new(&own).args([kernel.name, rounds, pages]).output()?;
+        let output = Command::new(PROGRAM).args([kernel.kind, &kernel.bytes.to_string(), rounds, pages]).output()?;
         ensure!(output.status.success(), "{} failed: {}", kernel.name, String::from_utf8_lossy(&output.stderr));
         Ok(String::from_utf8(output.stdout)?.trim().parse()?)
     };
@@ -172,8 +98,8 @@ fn simulated(kernel: &Kernel, preset: &str) -> Result<[f64; 2]> {
     let experiment =
         Experiment { machines: vec![machine], systems: systems.into(), conditions, threads: 1, limit: None };
     let cycles = |rounds: &str| -> Result<[f64; 2]> {
-        let args = [kernel.name, rounds, "huge"].map(Into::into).into();
-        let options = Options { program: std::env::current_exe()?.into(), args, ..Options::default() };
+        let args = [kernel.kind, &kernel.bytes.to_string(), rounds, "huge"].map(Into::into).into();
+        let options = Options { program: PROGRAM.into(), args, ..Options::default() };
         let mut live = Live::launch(options)?;
         let report = experiment.run(&mut live, |_| true)?;
         let status = live.wait()?;
