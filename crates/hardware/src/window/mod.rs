@@ -25,7 +25,9 @@
 
 mod code;
 mod decode;
+mod front;
 mod gap;
+mod memory;
 mod predict;
 mod run;
 mod slots;
@@ -280,77 +282,9 @@ impl Window {
         std::mem::take(&mut self.counted)
     }
 
-    /// The program goes on at `start`. Before this the last block must have ended ([`Window::end_block`]). Where its branch
-    /// was guessed wrong, fetching waits for the branch's result: until then the core is on the wrong path.
-    pub fn redirect(&mut self, start: u64) {
-        if let Some((branch, before, fall, result)) = self.branch.take() {
-            if branch != Branch::None {
-                self.counted.branches += 1;
-            }
-            if !self.predictor.learn(branch, before, fall, start) {
-                self.counted.mispredictions += 1;
-                self.front.branch += self.wait_fetch(result + 1);
-            } else if start != fall {
-                // What is fetched in one cycle ends where a branch leaves it.
-                let next = self.fetch.cycle + 1;
-                self.fetch = InOrder { cycle: next, used: 0 };
-            }
-        }
-    }
-
     /// The block to which the program goes on, from `start` to before `end`, has been fetched.
     pub fn start_block(&mut self, block: BlockId, start: u64, end: u64) {
         self.block = Some(Running { block, start, end, next: 0 });
-    }
-
-    /// Nothing is fetched before `until`. Returns by how many cycles that is later.
-    fn wait_fetch(&mut self, until: u64) -> u64 {
-        let by = until.saturating_sub(self.fetch.cycle);
-        if by > 0 {
-            self.fetch = InOrder { cycle: until, used: 0 };
-        }
-        by
-    }
-
-    /// The block under way is fetched through base page number `page`, translated as `translation` says. `victim`: the pages,
-    /// from the first to before the last, of an entry of the first-level ITLB that had to go for it.
-    pub fn fetch_page(&mut self, page: u64, translation: Translation, victim: Option<(u64, u64)>) {
-        if self.config.itlb_inclusion && page != self.fetching {
-            self.note_page();
-            self.fetching = page;
-        }
-        if translation == Translation::default() && victim.is_none() {
-            return;
-        }
-        let before = self.front;
-        self.front.tlb += self.wait_fetch(self.fetch.cycle + u64::from(translation.tlb));
-        if translation.walk > 0 {
-            let base = self.base();
-            let start = self.walkers.start(base, self.fetch.cycle, translation.walk.into());
-            self.front.walk += self.wait_fetch(start + u64::from(translation.walk));
-        }
-        if translation.handler > 0 {
-            self.handle(translation.handler);
-        }
-        if let Some((first, end)) = victim {
-            let used = self.in_flight.iter().rev().find(|fetched| (first..end).contains(&fetched.page));
-            if let Some(retired) = used.map(|fetched| fetched.retired) {
-                self.front.inclusion += self.wait_fetch(retired);
-            }
-        }
-        self.counted.front.tlb += self.front.tlb - before.tlb;
-        self.counted.front.walk += self.front.walk - before.walk;
-        self.counted.front.inclusion += self.front.inclusion - before.inclusion;
-    }
-
-    /// Notes when the last instruction of the page that is being left retires, and forgets what has retired.
-    fn note_page(&mut self) {
-        if self.fetching != u64::MAX {
-            self.in_flight.push_back(Fetched { page: self.fetching, retired: self.retire.cycle });
-        }
-        while self.in_flight.front().is_some_and(|fetched| fetched.retired <= self.fetch.cycle) {
-            self.in_flight.pop_front();
-        }
     }
 
     /// A trap to a miss handler: the window empties, the handler runs, and fetching begins anew.
@@ -359,13 +293,6 @@ impl Window {
         self.ledger.charge(Label::Handler, cycles.into());
         self.retire = InOrder { cycle: gone_by, used: 0 };
         self.wait_fetch(gone_by);
-    }
-
-    /// The lines of the block under way are there `cycles` later than a hit would have them.
-    pub fn fetch_lines(&mut self, cycles: u32) {
-        let waited = self.wait_fetch(self.fetch.cycle + u64::from(cycles));
-        self.front.cache += waited;
-        self.counted.front.cache += waited;
     }
 
     /// No instruction to come starts or asks for anything before this.
@@ -479,104 +406,6 @@ impl Window {
         });
     }
 
-    /// The instruction under way waits until `time` to enter the window: a queue is full.
-    #[inline]
-    fn enter_later(&mut self, time: u64) {
-        let Some(flight) = &mut self.flight else { return };
-        if time > flight.entered {
-            flight.entered = time;
-            flight.address = flight.address.max(time + 1);
-            self.entry = InOrder { cycle: time, used: 1 };
-            self.queue.correct(time);
-        }
-    }
-
-    /// Translates for the instruction under way, from `start` on. Returns its times, without the cache's.
-    #[inline]
-    fn translate(&mut self, start: u64, page: u64, translation: Translation) -> Critical {
-        let found = start + u64::from(translation.tlb);
-        let mut translated = found;
-        let slot = page as usize % PAGES;
-        if translation.handler > 0 {
-            self.handle(translation.handler);
-            translated = translated.max(self.retire.cycle);
-        }
-        if translation.walk > 0 {
-            let base = self.base();
-            let walking = u64::from(translation.walk);
-            translated = self.walkers.start(base, found, walking) + walking;
-            self.pages[slot] = (page, translated);
-        } else if self.pages[slot].0 == page {
-            translated = translated.max(self.pages[slot].1);
-        }
-        Critical { start, found, translated, near: translated, done: translated }
-    }
-
-    /// When `line` is there for who asks at `from`, where getting it takes `miss` cycles.
-    #[inline]
-    fn get_line(&mut self, line: u64, from: u64, miss: u32) -> u64 {
-        let slot = &mut self.lines[(line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize];
-        if miss == 0 {
-            return if slot.0 == line { slot.1.max(from) } else { from };
-        }
-        if slot.0 == line && slot.1 > from {
-            return slot.1;
-        }
-        let base = self.entry.cycle.min(self.fetch.cycle);
-        let there = self.misses.start(base, from, miss.into()) + u64::from(miss);
-        *slot = (line, there);
-        there
-    }
-
-    /// The instruction under way loads the bytes from `from` to before `to`, which lie in line number `line` of physical
-    /// memory, on base page number `page`. A hit in the nearest cache takes `near` cycles, this load `latency`.
-    #[inline]
-    pub fn load(
-        &mut self,
-        (from, to): (u64, u64),
-        line: u64,
-        page: u64,
-        translation: Translation,
-        near: u32,
-        latency: u32,
-    ) {
-        let oldest = self.loads.oldest();
-        self.enter_later(oldest);
-        let Some(flight) = self.flight else { return };
-        let start = self.calendar.take(self.base(), flight.address, Port::Load);
-        let mut times = self.translate(start, page, translation);
-        times.done = times.translated + u64::from(near);
-        if let Some(ready) = self.stores.forward(from, to, times.translated) {
-            times.done = times.done.max(ready + u64::from(near));
-        } else {
-            let miss = if latency > near { latency } else { 0 };
-            times.done = times.done.max(self.get_line(line, times.translated, miss));
-        }
-        times.near = times.done - u64::from(near);
-        let Some(flight) = &mut self.flight else { return };
-        flight.loads += 1;
-        flight.loaded = flight.loaded.max(times.done);
-        if times.done > flight.critical.done {
-            flight.critical = times;
-        }
-    }
-
-    /// The instruction under way stores the bytes from `from` to before `to`. `miss`: the cycles that getting their line
-    /// takes, 0 where the cache has it.
-    #[inline]
-    pub fn store(&mut self, (from, to): (u64, u64), line: u64, page: u64, translation: Translation, miss: u32) {
-        let free = self.stores.free();
-        self.enter_later(free);
-        let Some(flight) = self.flight else { return };
-        let start = self.calendar.take(self.base(), flight.address, Port::Store);
-        let times = self.translate(start, page, translation);
-        self.pending.push(Pending { from, to, line, translated: times.translated, miss });
-        let Some(flight) = &mut self.flight else { return };
-        if times.done > flight.critical.done {
-            flight.critical = times;
-        }
-    }
-
     /// Completes and retires the instruction under way, if there is one.
     #[inline]
     fn end(&mut self) {
@@ -616,15 +445,5 @@ impl Window {
         if !self.pending.is_empty() {
             self.write(retired, result);
         }
-    }
-
-    /// Hands the stores of an instruction that has retired to the queue.
-    fn write(&mut self, retired: u64, data: u64) {
-        for at in 0..self.pending.len() {
-            let store = self.pending[at];
-            let there = self.get_line(store.line, retired, store.miss);
-            self.stores.push(store.from, store.to, data.max(store.translated), retired, there);
-        }
-        self.pending.clear();
     }
 }

@@ -1,0 +1,80 @@
+//! The front end: where the program goes on, and what fetching waits for.
+
+use super::{Branch, Fetched, InOrder, Translation, Window};
+
+impl Window {
+    /// The program goes on at `start`. Before this the last block must have ended ([`Window::end_block`]). Where its branch
+    /// was guessed wrong, fetching waits for the branch's result: until then the core is on the wrong path.
+    pub fn redirect(&mut self, start: u64) {
+        if let Some((branch, before, fall, result)) = self.branch.take() {
+            if branch != Branch::None {
+                self.counted.branches += 1;
+            }
+            if !self.predictor.learn(branch, before, fall, start) {
+                self.counted.mispredictions += 1;
+                self.front.branch += self.wait_fetch(result + 1);
+            } else if start != fall {
+                // What is fetched in one cycle ends where a branch leaves it.
+                let next = self.fetch.cycle + 1;
+                self.fetch = InOrder { cycle: next, used: 0 };
+            }
+        }
+    }
+
+    /// Nothing is fetched before `until`. Returns by how many cycles that is later.
+    pub(super) fn wait_fetch(&mut self, until: u64) -> u64 {
+        let by = until.saturating_sub(self.fetch.cycle);
+        if by > 0 {
+            self.fetch = InOrder { cycle: until, used: 0 };
+        }
+        by
+    }
+
+    /// The block under way is fetched through base page number `page`, translated as `translation` says. `victim`: the pages,
+    /// from the first to before the last, of an entry of the first-level ITLB that had to go for it.
+    pub fn fetch_page(&mut self, page: u64, translation: Translation, victim: Option<(u64, u64)>) {
+        if self.config.itlb_inclusion && page != self.fetching {
+            self.note_page();
+            self.fetching = page;
+        }
+        if translation == Translation::default() && victim.is_none() {
+            return;
+        }
+        let before = self.front;
+        self.front.tlb += self.wait_fetch(self.fetch.cycle + u64::from(translation.tlb));
+        if translation.walk > 0 {
+            let base = self.base();
+            let start = self.walkers.start(base, self.fetch.cycle, translation.walk.into());
+            self.front.walk += self.wait_fetch(start + u64::from(translation.walk));
+        }
+        if translation.handler > 0 {
+            self.handle(translation.handler);
+        }
+        if let Some((first, end)) = victim {
+            let used = self.in_flight.iter().rev().find(|fetched| (first..end).contains(&fetched.page));
+            if let Some(retired) = used.map(|fetched| fetched.retired) {
+                self.front.inclusion += self.wait_fetch(retired);
+            }
+        }
+        self.counted.front.tlb += self.front.tlb - before.tlb;
+        self.counted.front.walk += self.front.walk - before.walk;
+        self.counted.front.inclusion += self.front.inclusion - before.inclusion;
+    }
+
+    /// Notes when the last instruction of the page that is being left retires, and forgets what has retired.
+    pub(super) fn note_page(&mut self) {
+        if self.fetching != u64::MAX {
+            self.in_flight.push_back(Fetched { page: self.fetching, retired: self.retire.cycle });
+        }
+        while self.in_flight.front().is_some_and(|fetched| fetched.retired <= self.fetch.cycle) {
+            self.in_flight.pop_front();
+        }
+    }
+
+    /// The lines of the block under way are there `cycles` later than a hit would have them.
+    pub fn fetch_lines(&mut self, cycles: u32) {
+        let waited = self.wait_fetch(self.fetch.cycle + u64::from(cycles));
+        self.front.cache += waited;
+        self.counted.front.cache += waited;
+    }
+}
