@@ -65,44 +65,40 @@ impl Calendar {
 #[derive(Clone, Debug)]
 pub struct Busy {
     most: usize,
-    /// End and start of each, by end.
-    intervals: Vec<(u64, u64)>,
-    latest_start: u64,
+    /// When they start and when they end, each in order: how many overlap a span is a difference of counts.
+    starts: Vec<u64>,
+    ends: Vec<u64>,
 }
 
 impl Busy {
     /// At most `most` at once.
     pub fn new(most: u32) -> Busy {
-        Busy { most: most as usize, intervals: Vec::new(), latest_start: 0 }
+        Busy { most: most as usize, starts: Vec::new(), ends: Vec::new() }
     }
 
     /// Starts something that takes `cycles`, at the first moment from `from` on at which fewer than the most are under
     /// way at any time until its end, those that have been given a later start already included. Returns the start.
     /// `base` never decreases from call to call, and is at most `from`.
     pub fn start(&mut self, base: u64, from: u64, cycles: u64) -> u64 {
-        if self.intervals.len() >= 2 * self.most + 16 {
-            let over = self.intervals.partition_point(|&(end, _)| end <= base);
-            self.intervals.drain(..over);
+        if self.ends.len() >= 2 * self.most + 16 {
+            // As many starts lie before `base`: the first ones do for counting.
+            let over = self.ends.partition_point(|&end| end <= base);
+            self.ends.drain(..over);
+            self.starts.drain(..over);
         }
         let mut at = from;
-        let mut first = self.intervals.partition_point(|&(end, _)| end <= at);
-        loop {
-            let beside = &self.intervals[first..];
-            let count = match beside.len() >= self.most && self.latest_start >= at + cycles {
-                true => beside.iter().filter(|&&(_, start)| start < at + cycles).count(),
-                false => beside.len(),
-            };
-            if count < self.most {
-                break;
-            }
-            // As many must end as are too many; where some only start later, one.
-            let skip = if count == beside.len() { count - self.most } else { 0 };
-            at = beside[skip].0;
-            first += self.intervals[first..].partition_point(|&(end, _)| end <= at);
+        let mut ended = self.ends.partition_point(|&end| end <= at);
+        let mut started = self.starts.partition_point(|&start| start < at + cycles);
+        while started - ended >= self.most {
+            // As many must end as are too many.
+            at = self.ends[started - self.most];
+            ended += self.ends[ended..].iter().take_while(|&&end| end <= at).count();
+            started += self.starts[started..].iter().take_while(|&&start| start < at + cycles).count();
         }
-        let place = first + self.intervals[first..].partition_point(|&(end, _)| end <= at + cycles);
-        self.intervals.insert(place, (at + cycles, at));
-        self.latest_start = self.latest_start.max(at);
+        let last = ended + self.ends[ended..].partition_point(|&end| end <= at + cycles);
+        self.ends.insert(last, at + cycles);
+        let first = self.starts.partition_point(|&start| start <= at);
+        self.starts.insert(first, at);
         at
     }
 }
