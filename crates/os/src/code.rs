@@ -54,7 +54,7 @@ impl Vm {
         if fault.cause != Cause::Missing || !is_code(&view.region) {
             let wanted = match view.region.anonymous() {
                 // What a program wrote itself is code by the rule for private memory (§5).
-                true if view.protection.execute => code.threshold.is_some(),
+                true if view.protection.execute => code.threshold.is_some() || code.copy,
                 true => data,
                 false => true,
             };
@@ -62,10 +62,10 @@ impl Vm {
         }
         let extent = self.code_extent(asid, fault.vpn, &view.region);
         if let Some(extent) = &extent {
-            let end = extent.index + self.pages_in(extent);
-            let object = self.objects.get_mut(extent.object);
-            if extent.in_file < end - extent.index {
-                object.padded = object.padded.max(end);
+            let pages = self.pages_in(extent);
+            if extent.in_file < pages {
+                let padded = &mut self.objects.get_mut(extent.object).padded;
+                *padded = (*padded).max(extent.index + pages);
             }
             if self.map_code(asid, extent, Some((fault, &view)))? {
                 return Ok(());
