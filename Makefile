@@ -17,12 +17,12 @@ build:
 
 ## test: format, lints and all tests
 test: setup format-check lint
-	$(CARGO) build --profile test --locked -p reach-cli -p reach-plugin -p reach-preload
+	$(CARGO) build --workspace --all-targets --profile test --locked
 	$(CARGO) test --workspace --locked --no-fail-fast
 
 ## test-long: all tests, the slow ones too, with many more random cases
 test-long: setup doc fuzz-check
-	$(CARGO) build --profile test --locked -p reach-cli -p reach-plugin -p reach-preload
+	$(CARGO) build --workspace --all-targets --profile test --locked
 	PROPTEST_CASES=$(LONG_CASES) $(CARGO) test --workspace --locked --no-fail-fast -- --include-ignored
 
 ## bench: million references a second on named streams; rows go to target/bench.jsonl

@@ -134,7 +134,16 @@ fn an_interrupt_is_for_the_program() {
         return;
     }
     let mut child = capturing(&["sh", "-c", "trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.1; done"]);
-    let mut child = child.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Whoever runs tests in the background ignores interrupts, and so would the program.
+    // SAFETY: between fork and exec only the disposition of a signal is changed.
+    unsafe {
+        child.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
+    let mut child = child.spawn().unwrap();
     assert_eq!(first_line(&mut child), "ready");
     // SAFETY: the group of the child that was just started.
     unsafe { libc::kill(-(child.id() as i32), libc::SIGINT) };
