@@ -111,14 +111,6 @@ fn an_interrupt_is_for_the_program_and_results_come() {
     // No program is executed after that line: the emulator loses a signal that arrives meanwhile.
     let mut command = raw(&[&ARGS[..], &["--", "sh", "-c", "echo ready; read line"]].concat());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
-    // Whoever runs tests in the background ignores interrupts, and so would they.
-    // SAFETY: between fork and exec only the disposition of a signal is changed.
-    unsafe {
-        command.pre_exec(|| {
-            libc::signal(libc::SIGINT, libc::SIG_DFL);
-            Ok(())
-        });
-    }
     let mut child = command.spawn().unwrap();
     let input = child.stdin.take();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);

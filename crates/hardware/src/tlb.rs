@@ -344,14 +344,13 @@ impl Tlbs {
     /// The same for a fetch. What goes from a first-level array is noted.
     #[cold]
     fn fill_and_note(&mut self, context: Context, vpn: Vpn, pte: Pte, depth: usize) {
-        let mut gone = [(usize::MAX, None); 8];
-        let mut count = 0;
-        self.fill_watched(Kind::Fetch, context, vpn, pte, depth, |array, _, tag| {
-            gone[count % 8] = (array, tag);
-            count += 1;
+        // Levels are filled in order, but the first need not take pages of this size.
+        let mut first = None;
+        self.fill_watched(Kind::Fetch, context, vpn, pte, depth, |array, _, gone| {
+            first.get_or_insert((array, gone));
         });
-        let first = gone[..count.min(8)].iter().rev().find(|(array, _)| self.arrays[*array].level == 1);
-        self.victim = first.and_then(|(_, tag)| *tag);
+        let path = &self.paths[Kind::Fetch as usize].arrays;
+        self.victim = first.filter(|&(array, _)| path.contains(&(array, 0))).and_then(|(_, gone)| gone);
     }
 
     /// From now on it is noted what goes from first-level arrays for fetches.

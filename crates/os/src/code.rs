@@ -87,13 +87,14 @@ impl Vm {
     /// at other distances from their places in the file, and are often touched first. Where that is wanted, whole
     /// superpages of code are copied to private memory (§9): what a program without such help would do later, it does
     /// now, and reads the code, page by page.
-    pub fn code_mapped(&mut self, start: VirtAddr) -> Result<(), OutOfMemory> {
+    pub(crate) fn code_mapped(&mut self, start: VirtAddr) -> Result<(), OutOfMemory> {
+        let Some(code) = self.code else { return Ok(()) };
         let (asid, base) = (self.current, self.base());
         let region = self.process(asid).and_then(|process| process.space().find(start)).copied();
         let Some(region) = region.filter(is_code) else { return Ok(()) };
         let first = Vpn(region.start >> base.0);
         self.frames.align(region.object, region.index(first, base), first.0);
-        if !self.code.as_ref().is_some_and(|code| code.copy) {
+        if !code.copy {
             return Ok(());
         }
         let size = self.options.sizes[1];

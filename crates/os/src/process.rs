@@ -93,6 +93,7 @@ impl Vm {
             Event::Map(map) => {
                 let populate = self.map_region(map)?;
                 self.page_eagerly(map.span.start.0, map.span.end().0)?;
+                self.code_mapped(map.span.start)?;
                 return Ok(populate);
             }
             Event::Unmap(span) => {

@@ -76,6 +76,7 @@ impl Vm {
         let pages = self.pages_to_move(asid, from, len);
         let target = |vpn: Vpn| Vpn((to >> base.0) + (vpn.0 - (from >> base.0)));
         let len = pages.end - pages.start;
+        let mut moved: Vec<std::ops::Range<u64>> = Vec::new();
         let mut at = pages.start;
         while at < pages.end {
             let Some(mut entry) = self.at(asid).table.page(Vpn(at)) else {
@@ -88,14 +89,23 @@ impl Vm {
                 self.demote(asid, Vpn(at), base, Label::Fault)?;
                 entry = self.at(asid).table.page(Vpn(at)).expect("demotion keeps the page");
             }
-            if self.vacant_in_region(asid, target(entry.vpn)) {
-                self.map(asid, target(entry.vpn), entry.pte.with_range(false), Label::Fault)?;
+            let to = target(entry.vpn);
+            if self.vacant_in_region(asid, to) {
+                self.map(asid, to, entry.pte.with_range(false), Label::Fault)?;
+                let end = to.0 + entry.pte.shift().base_pages(base);
+                match moved.last_mut().filter(|run| run.end == to.0) {
+                    Some(run) => run.end = end,
+                    None => moved.push(to.0..end),
+                }
             }
             at = self.extent(&entry).1;
         }
         let swapped = self.swapped(asid, Vpn(pages.start), len);
         self.unmap(asid, Vpn(pages.start), len, Label::Fault)?;
-        self.form_ranges(asid, target(Vpn(pages.start)), len, Label::Fault);
+        // A page of a neighbour at the new place may be in a range already.
+        for run in moved {
+            self.form_ranges(asid, Vpn(run.start), run.end - run.start, Label::Fault);
+        }
         for offset in swapped {
             let to = target(Vpn(pages.start + offset));
             if self.vacant_in_region(asid, to) {

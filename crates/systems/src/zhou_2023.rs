@@ -22,7 +22,7 @@
 
 use crate::freebsd::FreeBsd;
 use crate::{Accepts, Setting, Settings, System, SystemError, superpage};
-use reach_core::{Cycles, Event, Fault, Vpn};
+use reach_core::{Cycles, Fault, Vpn};
 use reach_os::{CodePages, OutOfMemory, Vm};
 
 pub(crate) const SETTINGS: &[Setting] = &[
@@ -93,16 +93,6 @@ impl System for Zhou {
         self.freebsd.boot(vm)?;
         vm.use_code_superpages(self.code);
         Ok(())
-    }
-
-    fn event(&mut self, event: &Event, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        if let Some(populate) = vm.apply(event)? {
-            self.populate(&populate, vm)?;
-        }
-        match event {
-            Event::Map(map) => vm.code_mapped(map.span.start),
-            _ => Ok(()),
-        }
     }
 
     fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {

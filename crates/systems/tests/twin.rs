@@ -106,3 +106,22 @@ proptest! {
         }
     }
 }
+
+/// Where the program's pages are smaller, a mapping moved beside another meets a page that both are in, and that is in a
+/// range already.
+#[test]
+fn a_mapping_may_move_to_a_page_that_is_in_a_range() {
+    let map = |at, len, backing, shared| Op::Map { at, len, backing, shared, write: true };
+    let ops = [
+        map(19, 2, 0, false),
+        map(9, 8, 2, true),
+        Op::Touch { at: 28, store: true },
+        Op::Remap { from: 19, len: 1, to: 11, new_len: 2 },
+        Op::Remap { from: 28, len: 2, to: 11, new_len: 8 },
+    ];
+    let mut machine = Machine::boot("karakostas-2015-rmm:least=1", machines().swap_remove(2));
+    for op in ops {
+        machine.apply(op);
+        machine.vm.check();
+    }
+}

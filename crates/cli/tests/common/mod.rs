@@ -1,6 +1,7 @@
 //! What the tests of the command share.
 
 use assert_cmd::Command;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use tempfile::TempDir;
@@ -13,10 +14,18 @@ pub fn reach(args: &[&str]) -> Command {
     command
 }
 
-/// The same for those who must have their hands on the process.
+/// The same for those who must have their hands on the process. Whoever runs tests in the background ignores interrupts;
+/// it does not.
 pub fn raw(args: &[&str]) -> std::process::Command {
     let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("reach"));
     command.args(args).stdin(Stdio::null());
+    // SAFETY: between fork and exec only the disposition of a signal is changed.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
     command
 }
 
