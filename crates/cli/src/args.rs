@@ -150,6 +150,12 @@ pub struct ConditionArgs {
     /// Start with a cold page cache: first accesses to files wait for the disk
     #[arg(long)]
     pub cold: bool,
+    /// Cores that the program's threads and processes are placed on, in turn as they appear (docs/cores.md)
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub cores: u32,
+    /// Hardware threads of each core that are used, as many as the machine has or fewer
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub smt: u32,
     /// Cut the program off after so many references
     #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
     pub limit: Option<u64>,

@@ -49,6 +49,7 @@ pub fn conditions(args: &ConditionArgs) -> Conditions {
         seed: args.seed,
         fragmentation: args.fragment.map(|recipe| Fragmentation { seed: args.seed, ..recipe }),
         warm: !args.cold,
+        placement: reach_lab::Placement::of(args.cores, args.smt),
     }
 }
 

@@ -49,6 +49,8 @@ impl Counts {
 pub struct Step {
     /// The daemons' chance comes first.
     pub tick: bool,
+    /// A slice begins: where there are several hardware threads, another may be due.
+    pub slice: bool,
     /// What happens before the references: which of the chunk's events.
     pub events: Range<usize>,
     /// Which of the chunk's references; none in an outline.
@@ -69,16 +71,25 @@ pub struct Steps {
     lengths: Vec<u16>,
     instructions: u64,
     next_tick: u64,
+    /// Instructions of a slice, where there are slices.
+    slice: Option<u64>,
+    next_slice: u64,
 }
 
 impl Default for Steps {
     /// At the start of a program.
     fn default() -> Steps {
-        Steps { lengths: Vec::new(), instructions: 0, next_tick: TICK }
+        Steps { lengths: Vec::new(), instructions: 0, next_tick: TICK, slice: None, next_slice: u64::MAX }
     }
 }
 
 impl Steps {
+    /// At the start of a program that is cut into slices of `instructions` (> 0) too, at the first fetch behind each
+    /// multiple of it.
+    pub fn sliced(instructions: u64) -> Steps {
+        Steps { slice: Some(instructions), next_slice: instructions, ..Steps::default() }
+    }
+
     /// Learns the blocks of `blocks` that it did not have before.
     pub fn learn(&mut self, blocks: &BlockTable) {
         let known = self.lengths.len();
@@ -89,29 +100,34 @@ impl Steps {
     /// before the reference with that number. Their entries are for the caller to say.
     pub fn cut(&mut self, refs: &[Ref], mut fetched: &[BlockId], events: &[(u32, Event)]) -> Vec<Step> {
         let mut steps = Vec::new();
-        let (mut from, mut past, mut tick) = (0, 0, false);
+        let (mut from, mut past, mut due_now) = (0, 0, Due::default());
         let mut block = 0;
         while from < refs.len() || past < events.len() {
             let due = past + events[past..].partition_point(|(at, _)| *at as usize <= from);
             let until = events.get(due).map_or(refs.len(), |(at, _)| (*at as usize).min(refs.len()));
-            let (counts, next_tick) = self.count(&refs[from..until], &mut fetched);
+            let (counts, due_next) = self.count(&refs[from..until], &mut fetched);
             let end = from + counts.references() as usize;
             let blocks = block..block + counts.fetches as usize;
             block = blocks.end;
-            steps.push(Step { tick, events: past..due, refs: from..end, fetched: blocks, entries: 0..0, counts });
-            (from, past, tick) = (end, due, next_tick);
+            let Due { tick, slice } = due_now;
+            let (events, refs) = (past..due, from..end);
+            steps.push(Step { tick, slice, events, refs, fetched: blocks, entries: 0..0, counts });
+            (from, past, due_now) = (end, due, due_next);
         }
         steps
     }
 
-    /// Counts `refs`, of which `fetched` begins with the blocks, up to the first fetch at which a tick is due. Takes
-    /// their blocks off `fetched`; returns whether there was a tick.
-    fn count(&mut self, refs: &[Ref], fetched: &mut &[BlockId]) -> (Counts, bool) {
+    /// Counts `refs`, of which `fetched` begins with the blocks, up to the first fetch at which something is due. Takes
+    /// their blocks off `fetched`; returns what is.
+    fn count(&mut self, refs: &[Ref], fetched: &mut &[BlockId]) -> (Counts, Due) {
+        if self.slice.is_some() {
+            return self.count_one_by_one(refs, fetched);
+        }
         let mut kinds = count_kinds(refs);
         let mut blocks = kinds[0] as usize;
         let length = |id: &BlockId| u64::from(self.lengths[id.0 as usize]);
         let mut instructions: u64 = fetched[..blocks].iter().map(length).sum();
-        let mut tick = false;
+        let mut found = Due::default();
         if self.instructions + instructions >= self.next_tick {
             let mut due = self.instructions;
             blocks = fetched[..blocks]
@@ -123,18 +139,58 @@ impl Steps {
                 })
                 .count();
             instructions = due - self.instructions;
-            tick = blocks < kinds[0] as usize;
-            if tick {
+            if blocks < kinds[0] as usize {
                 let fetches = refs.iter().enumerate().filter(|(_, r)| r.kind() == Kind::Fetch);
                 let end = fetches.map(|(at, _)| at).nth(blocks).expect("there are more fetches than that");
                 kinds = count_kinds(&refs[..end]);
+                found.tick = true;
                 self.next_tick = (due / TICK + 1) * TICK;
             }
         }
         *fetched = &fetched[blocks..];
         self.instructions += instructions;
-        (Counts { instructions, fetches: kinds[0], loads: kinds[1], stores: kinds[2] }, tick)
+        (Counts { instructions, fetches: kinds[0], loads: kinds[1], stores: kinds[2] }, found)
     }
+}
+
+impl Steps {
+    /// [`Steps::count`] where something is due after few references.
+    fn count_one_by_one(&mut self, refs: &[Ref], fetched: &mut &[BlockId]) -> (Counts, Due) {
+        let mut counts = Counts::default();
+        for r in refs {
+            match r.kind() {
+                Kind::Fetch => {
+                    let now = self.instructions + counts.instructions;
+                    let due = Due { tick: now >= self.next_tick, slice: now >= self.next_slice };
+                    if due.tick || due.slice {
+                        if due.tick {
+                            self.next_tick = (now / TICK + 1) * TICK;
+                        }
+                        if let Some(slice) = self.slice.filter(|_| due.slice) {
+                            self.next_slice = (now / slice + 1) * slice;
+                        }
+                        self.instructions = now;
+                        return (counts, due);
+                    }
+                    let (block, rest) = fetched.split_first().expect("a block for each fetch");
+                    *fetched = rest;
+                    counts.instructions += u64::from(self.lengths[block.0 as usize]);
+                    counts.fetches += 1;
+                }
+                Kind::Load => counts.loads += 1,
+                Kind::Store => counts.stores += 1,
+            }
+        }
+        self.instructions += counts.instructions;
+        (counts, Due::default())
+    }
+}
+
+/// What comes before the next step.
+#[derive(Clone, Copy, Debug, Default)]
+struct Due {
+    tick: bool,
+    slice: bool,
 }
 
 /// How many fetches, loads and stores.
@@ -156,17 +212,19 @@ mod tests {
     #[derive(Debug, PartialEq)]
     enum Item {
         Tick,
+        Slice,
         Event(Event),
         Ref(Ref),
     }
 
-    fn items(chunks: Vec<Chunk>, blocks: &BlockTable) -> (Vec<Item>, Counts) {
-        let mut cutter = Steps::default();
+    fn items(chunks: Vec<Chunk>, blocks: &BlockTable, slice: Option<u64>) -> (Vec<Item>, Counts) {
+        let mut cutter = slice.map_or_else(Steps::default, Steps::sliced);
         cutter.learn(blocks);
         let (mut items, mut counts) = (Vec::new(), Counts::default());
         for chunk in chunks {
             for step in cutter.cut(&chunk.refs, &chunk.fetched, &chunk.events) {
                 items.extend(step.tick.then_some(Item::Tick));
+                items.extend(step.slice.then_some(Item::Slice));
                 items.extend(chunk.events[step.events].iter().map(|(_, event)| Item::Event(event.clone())));
                 items.extend(chunk.refs[step.refs].iter().copied().map(Item::Ref));
                 counts.absorb(&step.counts);
@@ -195,11 +253,15 @@ mod tests {
             }
             chunk
         };
-        let whole = items(vec![chunk(0, 300)], &blocks);
-        assert_eq!(whole.1.instructions, 100 * 50000);
-        assert_eq!(whole.0.iter().filter(|i| **i == Item::Tick).count(), 4);
-        for cut in 1..299 {
-            assert_eq!(items(vec![chunk(0, cut), chunk(cut, 300)], &blocks), whole, "cut at {cut}");
+        for (slice, slices) in [(None, 0), (Some(30_000), 99), (Some(120_000), 41)] {
+            let whole = items(vec![chunk(0, 300)], &blocks, slice);
+            assert_eq!(whole.1.instructions, 100 * 50000);
+            assert_eq!(whole.0.iter().filter(|i| **i == Item::Tick).count(), 4);
+            assert_eq!(whole.0.iter().filter(|i| **i == Item::Slice).count(), slices);
+            for cut in 1..299 {
+                let parts = items(vec![chunk(0, cut), chunk(cut, 300)], &blocks, slice);
+                assert!(parts == whole, "cut at {cut}");
+            }
         }
     }
 }

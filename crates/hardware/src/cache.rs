@@ -35,6 +35,36 @@ pub struct CacheCounters {
     pub write_backs: u64,
 }
 
+impl CacheCounters {
+    /// Adds what `other` counted.
+    pub fn absorb(&mut self, other: &CacheCounters) {
+        let CacheCounters { fetches, fetch_misses, loads, load_misses, stores, store_misses, write_backs } = other;
+        self.fetches += fetches;
+        self.fetch_misses += fetch_misses;
+        self.loads += loads;
+        self.load_misses += load_misses;
+        self.stores += stores;
+        self.store_misses += store_misses;
+        self.write_backs += write_backs;
+    }
+}
+
+/// Accesses that no cache answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beyond {
+    /// How many.
+    pub accesses: u64,
+    /// What they took, each for itself.
+    pub cycles: u64,
+}
+
+impl Beyond {
+    /// Adds what `other` counted.
+    pub fn absorb(&mut self, other: &Beyond) {
+        (self.accesses, self.cycles) = (self.accesses + other.accesses, self.cycles + other.cycles);
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Level {
     array: Array<bool>,
@@ -42,6 +72,8 @@ struct Level {
     sets: u64,
     latency: u32,
     writes: Writes,
+    /// One for all cores.
+    shared: bool,
     counters: CacheCounters,
 }
 
@@ -54,6 +86,7 @@ impl Level {
             sets: (entries / cache.ways as usize) as u64,
             latency: cache.latency,
             writes: cache.writes,
+            shared: cache.shared,
             counters: CacheCounters::default(),
         }
     }
@@ -99,6 +132,8 @@ pub struct Caches {
     fetch_path: Vec<usize>,
     data_path: Vec<usize>,
     memory: u32,
+    /// Accesses that went to memory, by kind, and the cycles until each had its value, overlapping ones counted twice.
+    pub beyond: [Beyond; 3],
     /// What stands between the caches and memory, where that is more than a wire.
     pub controller: Option<Controller>,
 }
@@ -118,8 +153,17 @@ impl Caches {
             fetch_path: path(|c| c.instructions),
             data_path: path(|c| c.data),
             memory: machine.memory,
+            beyond: [Beyond::default(); 3],
             controller: None,
         }
+    }
+
+    /// Takes what all cores share from the caches of the core that ran last, which gets empty ones for them.
+    pub(crate) fn take_shared(&mut self, last: &mut Caches) {
+        for (mine, theirs) in self.levels.iter_mut().zip(&mut last.levels).filter(|(mine, _)| mine.shared) {
+            std::mem::swap(mine, theirs);
+        }
+        std::mem::swap(&mut self.controller, &mut last.controller);
     }
 
     /// Whether fetches are modelled; otherwise the instruction cache is perfect (Fang §3).
@@ -199,12 +243,15 @@ impl Caches {
             }
         }
         let latency =
-            if hit < deepest { self.levels[self.index(access, hit)].latency } else { self.memory_latency(at) };
+            if hit < deepest { self.levels[self.index(access, hit)].latency } else { self.memory_latency(access, at) };
         (latency, hit)
     }
 
-    fn memory_latency(&mut self, at: PhysAddr) -> u32 {
-        self.memory + self.controller.as_mut().map_or(0, |controller| controller.retranslate(at).1)
+    fn memory_latency(&mut self, access: Access, at: PhysAddr) -> u32 {
+        let latency = self.memory + self.controller.as_mut().map_or(0, |controller| controller.retranslate(at).1);
+        let beyond = &mut self.beyond[access as usize];
+        (beyond.accesses, beyond.cycles) = (beyond.accesses + 1, beyond.cycles + u64::from(latency));
+        latency
     }
 
     /// Drops every line of these bytes from the data side, and sends what is dirty to memory.

@@ -28,6 +28,17 @@ pub enum Replacement {
     Random,
 }
 
+/// How the hardware threads of a core divide a TLB array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sharing {
+    /// All compete for all entries.
+    Shared,
+    /// Each has its part of the entries: a part of the sets, where there are enough of them.
+    Partitioned,
+    /// Each has an array of the full size to itself.
+    Replicated,
+}
+
 /// One array of a TLB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tlb {

@@ -39,6 +39,8 @@ counters! {
     walk_accesses,
     /// Cycles of walks and handler runs, those that end in a fault included.
     walk_cycles,
+    /// Those of them that were for fetches.
+    walk_cycles_fetch,
     /// Walks that found no usable translation.
     walks_faulting,
     /// First stores to a page through a clean entry: the dirty bit is set in the page table.

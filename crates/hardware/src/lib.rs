@@ -12,13 +12,15 @@ mod full;
 mod handler;
 mod mmu;
 mod placed;
+mod processor;
 mod range_tlb;
 mod tlb;
 mod walk;
 pub mod window;
 
 pub use beside::fit;
-pub use cache::{Access, CacheCounters, Caches};
+pub use cache::{Access, Beyond, CacheCounters, Caches};
 pub use controller::{Controller, ControllerCounters};
 pub use counters::Counters;
 pub use mmu::{Cursor, Mmu, Segment};
+pub use processor::{Processor, Shape};

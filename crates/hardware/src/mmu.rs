@@ -26,6 +26,7 @@ use reach_core::{
 };
 
 mod run;
+mod thread;
 pub(crate) use run::physical;
 #[cfg(feature = "testing")]
 mod testing;
@@ -58,6 +59,8 @@ pub struct Mmu {
     /// What stands beside the last level of arrays.
     pub(crate) companion: Option<Box<Companion>>,
     contexts: Vec<Option<Context>>,
+    /// The first of this unit's contexts: those of threads that share arrays are others.
+    first_context: u64,
     used_contexts: u64,
     /// How many there are.
     all_contexts: u64,
@@ -113,6 +116,7 @@ impl Mmu {
             telling: None,
             companion: None,
             contexts: vec![Some(Context::new(0))],
+            first_context: 0,
             used_contexts: 1,
             all_contexts: u64::from(machine.core.contexts).clamp(1, CONTEXTS),
             shot: false,
@@ -140,12 +144,12 @@ impl Mmu {
         if self.contexts[index].is_none() {
             if self.used_contexts == self.all_contexts {
                 for n in 0..self.all_contexts {
-                    self.forget(Context::new(n), Vpn(0), u64::MAX);
+                    self.forget(Context::new(self.first_context + n), Vpn(0), u64::MAX);
                 }
                 self.contexts.fill(None);
                 self.used_contexts = 0;
             }
-            let context = Context::new(self.used_contexts);
+            let context = Context::new(self.first_context + self.used_contexts);
             self.contexts[index] = Some(context);
             self.used_contexts += 1;
             if let Some(telling) = &mut self.telling {
@@ -301,7 +305,11 @@ impl Mmu {
             Kind::Fetch => (c.l1i_tlb_misses, c.walks_fetch) = (c.l1i_tlb_misses + 1, c.walks_fetch + 1),
             _ => (c.l1d_tlb_misses, c.walks_data) = (c.l1d_tlb_misses + 1, c.walks_data + 1),
         }
+        let before = self.counters.walk_cycles;
         let (node, index, slot) = self.fetch_entry(vpn, table, caches.as_deref_mut());
+        if kind == Kind::Fetch {
+            self.counters.walk_cycles_fetch += self.counters.walk_cycles - before;
+        }
         let forbidden = |cause| Err(Why::Fault(Fault { vpn, kind, cause }));
         let Slot::Leaf(pte) = slot else {
             self.counters.walks_faulting += 1;

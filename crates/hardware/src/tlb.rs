@@ -6,6 +6,7 @@ use front::Side;
 use reach_core::{Kind, PageShift, Pte, Vpn};
 
 mod front;
+mod share;
 mod told;
 
 /// A hardware address-space number as it stands in tags: already shifted into place, with the valid bit.

@@ -9,6 +9,7 @@ use reach_core::{Chunk, Counts};
 use reach_trace::{Progress, Source, TraceError};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -78,6 +79,12 @@ pub struct Header {
     pub fragmentation: Option<serde_json::Value>,
     /// Whether files were in the page cache before the program started.
     pub warm: bool,
+    /// How many cores the program ran on, where it was more than one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cores: Option<u32>,
+    /// On how many hardware threads of each, where it was more than one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub smt: Option<u32>,
     /// After how many references the program was cut off, where it was.
     pub limit: Option<u64>,
     /// The machines' resolved configurations.
@@ -110,6 +117,8 @@ impl Experiment {
                 |f| serde_json::json!({ "order": f.order, "scattered": f.scattered, "hold": f.hold, "seed": f.seed }),
             ),
             warm: self.conditions.warm,
+            cores: Some(self.conditions.placement.cores).filter(|&cores| cores > 1),
+            smt: Some(self.conditions.placement.threads).filter(|&threads| threads > 1),
             limit: self.limit,
             machines: machines.collect(),
             systems: systems.collect(),
@@ -165,10 +174,11 @@ impl Experiment {
         mut watch: impl FnMut(Status) -> bool,
         started: Instant,
     ) -> Result<Report, ExperimentError> {
-        let (mut chunk, mut preparer) = (Chunk::default(), Preparer::new(self.conditions.timing));
+        let slices = self.conditions.placement.slices();
+        let (mut chunk, mut preparer) = (Chunk::default(), Preparer::sliced(self.conditions.timing, slices));
         let (mut counts, mut reading) = (Counts::default(), Duration::ZERO);
-        let mut over = false;
-        let produce = || -> Result<Option<Batch>, ExperimentError> {
+        let (mut over, mut ended) = (false, slices.is_none());
+        let mut piece = || -> Result<Option<Batch>, ExperimentError> {
             let room = self.limit.map(|limit| limit.saturating_sub(counts.references()));
             if over || room == Some(0) {
                 return Ok(None);
@@ -192,8 +202,15 @@ impl Experiment {
             over = !watch(status);
             Ok(Some(batch))
         };
+        let produce = || {
+            let batch = match piece()? {
+                None if !std::mem::replace(&mut ended, true) => Some(Batch::end()),
+                batch => batch,
+            };
+            Ok(batch.map(Arc::new))
+        };
         let simulating = AtomicU64::new(0);
-        let consume = |simulation: &mut Simulation, batch: &Batch| -> Result<(), ExperimentError> {
+        let consume = |simulation: &mut Simulation, batch: &Arc<Batch>| -> Result<(), ExperimentError> {
             let before = Instant::now();
             let outcome = simulation.take(batch);
             simulating.fetch_add(before.elapsed().as_nanos() as u64, Ordering::Relaxed);

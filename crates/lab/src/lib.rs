@@ -13,4 +13,4 @@ pub use experiment::{Experiment, ExperimentError, Header, Report, Status};
 pub use prepare::{Batch, Preparer};
 pub use reach_core::{Counts, Step, TICK};
 pub use results::{ALL, Row, Value};
-pub use simulation::{Conditions, Outcome, Simulation, SimulationError, Tally, Timing};
+pub use simulation::{Conditions, Lane, Outcome, Placement, Simulation, SimulationError, Tally, Timing};

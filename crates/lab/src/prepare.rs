@@ -13,6 +13,15 @@ pub struct Batch {
     pub steps: Vec<Step>,
     /// The instructions of all blocks so far, where the timing asks for them.
     pub code: Code,
+    /// Nothing comes after it.
+    pub last: bool,
+}
+
+impl Batch {
+    /// The end of a program.
+    pub fn end() -> Batch {
+        Batch { last: true, ..Batch::default() }
+    }
 }
 
 /// Turns chunks into batches.
@@ -26,14 +35,20 @@ pub struct Preparer {
 impl Preparer {
     /// For simulations of this timing.
     pub fn new(timing: Timing) -> Preparer {
-        Preparer { steps: Steps::default(), code: (timing == Timing::Window).then(Code::default) }
+        Preparer::sliced(timing, None)
+    }
+
+    /// The same, with slices of so many instructions.
+    pub fn sliced(timing: Timing, slices: Option<u64>) -> Preparer {
+        let steps = slices.map_or_else(Steps::default, Steps::sliced);
+        Preparer { steps, code: (timing == Timing::Window).then(Code::default) }
     }
 
     /// Divides `chunk` into steps, unless it is an outline, which consists of steps. `blocks` knows every block that it
     /// names.
     pub fn prepare(&mut self, mut chunk: Chunk, blocks: &BlockTable) -> Batch {
         if chunk.is_outline() {
-            return Batch { steps: chunk.outline.clone(), chunk, code: Code::default() };
+            return Batch { steps: chunk.outline.clone(), chunk, ..Batch::default() };
         }
         self.steps.learn(blocks);
         if let Some(code) = &mut self.code {
@@ -47,6 +62,6 @@ impl Preparer {
             step.entries = from..end;
             from = end;
         }
-        Batch { chunk, steps, code: self.code.clone().unwrap_or_default() }
+        Batch { chunk, steps, code: self.code.clone().unwrap_or_default(), last: false }
     }
 }

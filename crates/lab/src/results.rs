@@ -2,6 +2,7 @@
 
 use crate::simulation::{Outcome, Tally};
 use reach_core::{Asid, Beside, Label, PageShift};
+use reach_hardware::Beyond;
 use serde::Serialize;
 
 /// A measured value.
@@ -56,6 +57,7 @@ pub fn rows(outcome: &Outcome, program: &str, baseline: Option<&Outcome>) -> Vec
     rows.ratio("contiguity", "share", outcome.contiguity);
     rows.range_tlbs();
     rows.census();
+    rows.cores();
     if let Some(baseline) = baseline {
         let (theirs, ours) = (baseline.total.ledger.total().0, outcome.total.ledger.total().0);
         rows.ratio("speedup", "ratio", quotient(theirs, ours));
@@ -143,6 +145,7 @@ impl Rows<'_> {
         self.count("walks.faulting", "count", h.walks_faulting);
         self.count("walk_accesses", "count", h.walk_accesses);
         self.count("walk_cycles", "cycles", h.walk_cycles);
+        self.count("walk_cycles.fetch", "cycles", h.walk_cycles_fetch);
         self.count("walks.filled", "count", h.walks() - h.walks_faulting);
         let miss = [Label::Walk, Label::ItlbWalk, Label::Handler, Label::Copy, Label::Remap]
             .map(|label| tally.ledger.of(label).0);
@@ -330,6 +333,43 @@ impl Rows<'_> {
         self.ratio("mapped.ideal_ranges.greatest", "share", quotient(greatest, census.pages));
     }
 
+    /// What each core did, where there are several hardware threads.
+    fn cores(&mut self) {
+        let Outcome { lanes, threads, beyond, out_of_order, .. } = self.outcome;
+        if lanes.len() == 1 {
+            return;
+        }
+        // Who has nothing to do waits for the last, so all clocks are the same at the end.
+        self.count("elapsed_cycles", "cycles", lanes.iter().map(|lane| lane.clock).max().unwrap_or(0));
+        for (core, lanes) in lanes.chunks(*threads).enumerate() {
+            let mut all = Tally::default();
+            lanes.iter().for_each(|lane| all.absorb(&lane.tally));
+            let (h, name) = (&all.hardware, |metric: &str| format!("core.{core}.{metric}"));
+            self.count(&name("instructions"), "count", all.counts.instructions);
+            self.count(&name("cycles"), "cycles", all.ledger.total().0);
+            self.count(&name("l1i_tlb_misses"), "count", h.l1i_tlb_misses);
+            self.count(&name("l1d_tlb_misses"), "count", h.l1d_tlb_misses);
+            self.count(&name("walks.fetch"), "count", h.walks_fetch);
+            self.count(&name("walks.data"), "count", h.walks_data);
+            self.count(&name("walk_cycles"), "cycles", h.walk_cycles);
+            self.count(&name("walk_cycles.fetch"), "cycles", h.walk_cycles_fetch);
+            if *out_of_order {
+                self.count(&name("itlb_stall"), "cycles", h.itlb_stall());
+            }
+            if let Some(beyond) = beyond.get(core) {
+                self.beyond(&format!("core.{core}."), beyond);
+            }
+        }
+    }
+
+    /// What no cache answered.
+    fn beyond(&mut self, of: &str, beyond: &[Beyond; 3]) {
+        for (kind, beyond) in ["fetch", "load", "store"].iter().zip(beyond) {
+            self.count(&format!("{of}memory.{kind}.accesses"), "count", beyond.accesses);
+            self.count(&format!("{of}memory.{kind}.cycles"), "cycles", beyond.cycles);
+        }
+    }
+
     fn caches(&mut self) {
         for (name, c) in &self.outcome.caches {
             self.count(&format!("cache.{name}.accesses"), "count", c.fetches + c.loads + c.stores);
@@ -340,6 +380,13 @@ impl Rows<'_> {
             let (all, misses) = (c.fetches + c.loads + c.stores, c.fetch_misses + c.load_misses + c.store_misses);
             self.count(&format!("cache.{name}.misses"), "count", misses);
             self.ratio(&format!("cache.{name}.hit_ratio"), "ratio", quotient(all - misses, all));
+        }
+        if !self.outcome.beyond.is_empty() {
+            let mut all = [Beyond::default(); 3];
+            for core in &self.outcome.beyond {
+                all.iter_mut().zip(core).for_each(|(all, core)| all.absorb(core));
+            }
+            self.beyond("", &all);
         }
         if let Some(controller) = &self.outcome.controller {
             self.count("controller.retranslations", "count", controller.retranslations);

@@ -1,7 +1,7 @@
 //! What the operating system's own work does to caches and memory.
 
 use reach_core::{Command, PhysAddr, Traffic};
-use reach_hardware::{Access, Caches};
+use reach_hardware::{Access, Caches, Processor};
 
 /// Sends the operating system's own memory traffic through the caches, word by word in effect: a cycle for each eight
 /// bytes, and the wait for each line that is not near.
@@ -22,11 +22,11 @@ pub(crate) fn send(caches: &mut Caches, traffic: &Traffic) -> u64 {
 
 /// Carries out what changes the addresses that memory goes by. The operating system has charged for it; lines that are
 /// written back are buffered, as all are.
-pub(crate) fn obey(caches: &mut Caches, command: &Command) {
+pub(crate) fn obey(processor: &mut Processor, command: &Command) {
     match *command {
-        Command::Flush { at, bytes } => caches.flush(at, bytes),
+        Command::Flush { at, bytes } => processor.flush(at, bytes),
         Command::Retranslate { shadow, real } => {
-            if let Some(controller) = &mut caches.controller {
+            if let Some(controller) = processor.caches().and_then(|caches| caches.controller.as_mut()) {
                 controller.set(shadow, real);
             }
         }

@@ -65,6 +65,15 @@ impl Caches {
         }
     }
 
+    /// What all cores share is as the core that ran last has left it.
+    pub fn copy_shared(&mut self, last: &Caches) {
+        for (mine, theirs) in self.caches.iter_mut().zip(&last.caches) {
+            if mine.config.shared {
+                *mine = theirs.clone();
+            }
+        }
+    }
+
     /// Counters of all caches, in the machine's order.
     pub fn counters(&self) -> Vec<CacheCounters> {
         self.caches.iter().map(|c| c.counters).collect()

@@ -9,12 +9,14 @@ use reach_core::{
     Asid, Asked, Beside, Cause, Fault, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, Range, Ref, Shootdown,
     Slot, VirtAddr, Vpn, WalkStep, Why,
 };
-use reach_hardware::config::{self, Walker};
+use reach_hardware::config::{self, Sharing, Walker};
 use reach_hardware::{Access, Counters};
 use std::collections::BTreeSet;
 
 /// So many address spaces can be told apart at most; one more, and everything is flushed.
 const CONTEXTS: usize = 1 << 13;
+/// Far beyond the number of any address space.
+const OFFSET: u32 = 1 << 24;
 /// Where handlers keep their data: 128 bytes for each process, loads from the first half on, stores from the second.
 const KERNEL_DATA: u64 = 1 << 45;
 
@@ -36,6 +38,10 @@ pub struct Machine {
     beside: Option<Companion>,
     asid: Asid,
     known: BTreeSet<Asid>,
+    /// How many address spaces it can tell apart.
+    contexts: usize,
+    /// Added to the numbers of address spaces in what it holds: threads of a core do not find each other's entries.
+    offset: u32,
     /// What was counted so far.
     pub counters: Counters,
     /// Where the cycles went.
@@ -43,6 +49,39 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Hardware thread number `thread` of `threads` of a core.
+    pub fn of_thread(config: &config::Machine, thread: usize, threads: usize, seed: u64) -> Machine {
+        let mut machine = Machine::new(config, false, seed);
+        machine.contexts = machine.contexts.min(CONTEXTS / threads);
+        machine.offset = thread as u32 * OFFSET;
+        machine
+    }
+
+    /// What threads of a core share is as the sibling that ran last has left it.
+    pub fn copy_shared(&mut self, sibling: &Machine, sharing: &[Sharing]) {
+        let arrays = self.tlbs.arrays.iter_mut().zip(&sibling.tlbs.arrays).zip(sharing);
+        for ((mine, theirs), _) in arrays.filter(|(_, sharing)| **sharing == Sharing::Shared) {
+            *mine = theirs.clone();
+        }
+        self.walk_caches = sibling.walk_caches.clone();
+        self.beside = sibling.beside.clone();
+    }
+
+    /// Whether it may hold anything of this address space.
+    pub fn knows(&self, asid: Asid) -> bool {
+        self.known.contains(&asid)
+    }
+
+    /// Whether it runs in this address space.
+    pub fn runs_in(&self, asid: Asid) -> bool {
+        self.asid == asid
+    }
+
+    /// The address space that runs, as it stands in what is held.
+    fn own(&self) -> Asid {
+        Asid(self.asid.0 + self.offset)
+    }
+
     /// An empty machine. `perfect`: translation costs nothing and never misses.
     pub fn new(config: &config::Machine, perfect: bool, seed: u64) -> Machine {
         let walk_caches = match &config.walker {
@@ -57,6 +96,8 @@ impl Machine {
             beside: None,
             asid: Asid(0),
             known: BTreeSet::from([Asid(0)]),
+            contexts: CONTEXTS.min(config.core.contexts as usize),
+            offset: 0,
             counters: Counters::default(),
             ledger: Ledger::default(),
         }
@@ -79,7 +120,7 @@ impl Machine {
 
     /// Goes over to another address space.
     pub fn switch(&mut self, asid: Asid) {
-        if !self.known.contains(&asid) && self.known.len() == CONTEXTS.min(self.config.core.contexts as usize) {
+        if !self.known.contains(&asid) && self.known.len() == self.contexts.max(1) {
             for old in std::mem::take(&mut self.known) {
                 self.forget(old, Vpn(0), u64::MAX);
             }
@@ -95,6 +136,7 @@ impl Machine {
     }
 
     fn forget(&mut self, asid: Asid, vpn: Vpn, pages: u64) {
+        let asid = Asid(asid.0 + self.offset);
         self.tlbs.invalidate(asid, vpn, pages);
         self.walk_caches.invalidate(asid);
         match &mut self.beside {
@@ -114,9 +156,12 @@ impl Machine {
         (Why::End, refs.len())
     }
 
-    /// Every translation held: array, address space, first base page.
+    /// Every translation held for it: array, address space, first base page.
     pub fn contents(&self) -> Vec<(usize, Asid, Vpn, Pte)> {
-        self.tlbs.contents()
+        let mut held = self.tlbs.contents();
+        held.retain(|(_, asid, ..)| asid.0 / OFFSET == self.offset / OFFSET);
+        held.iter_mut().for_each(|(_, asid, ..)| asid.0 -= self.offset);
+        held
     }
 
     /// Every range held.
@@ -175,6 +220,7 @@ impl Machine {
         table: &mut PageTable,
         caches: Option<&mut Caches>,
     ) -> Result<Pte, Why> {
+        let asid = self.own();
         if self.perfect {
             let leaf = table.walk(vpn).last().map(|step| step.slot);
             return use_entry(kind, vpn, leaf, table);
@@ -186,7 +232,7 @@ impl Machine {
             let fault = Why::Fault(Fault { vpn, kind, cause: Cause::Protection });
             return if allows(pte, kind) { Ok(pte) } else { Err(fault) };
         }
-        let (found, probing) = self.tlbs.lookup(kind, self.asid, vpn);
+        let (found, probing) = self.tlbs.lookup(kind, asid, vpn);
         self.ledger.charge(Label::L2TlbHit, probing);
         let levels = self.tlbs.levels(kind);
         let Some(found) = found else {
@@ -228,7 +274,7 @@ impl Machine {
             self.tlbs.refresh(&found, pte);
         }
         for level in levels.into_iter().filter(|&level| level < hit.level) {
-            self.tlbs.fill(kind, level, self.asid, vpn, pte);
+            self.tlbs.fill(kind, level, asid, vpn, pte);
         }
         Ok(pte)
     }
@@ -242,12 +288,13 @@ impl Machine {
     }
 
     fn search_beside(&mut self, kind: Kind, vpn: Vpn) -> Option<Pte> {
+        let asid = self.own();
         let found = match self.beside.as_mut()? {
             Companion::Ranges(.., ranges) => {
-                let found = ranges.search(self.asid, vpn, |pte| allows(pte, kind));
+                let found = ranges.search(asid, vpn, |pte| allows(pte, kind));
                 found.map(|(range, last)| (range.pte.with_pfn(range.pte.pfn() + (vpn.0 - range.vpn.0)), last))
             }
-            Companion::Clusters(.., clusters) => clusters.search(self.asid, vpn),
+            Companion::Clusters(.., clusters) => clusters.search(asid, vpn),
             Companion::Segments => return None,
         };
         self.counters.beside_searches += 1;
@@ -268,6 +315,7 @@ impl Machine {
         table: &mut PageTable,
         caches: Option<&mut Caches>,
     ) -> Result<Pte, Why> {
+        let asid = self.own();
         let (asked, alone) = self.asked().expect("it was just asked");
         self.count_first_level_miss(kind);
         self.counters.beside_spared += 1;
@@ -286,7 +334,7 @@ impl Machine {
                 return Err(Why::FirstWrite(vpn));
             }
             if let Some(Companion::Clusters(.., clusters)) = &mut self.beside {
-                clusters.invalidate(self.asid, vpn, 1);
+                clusters.invalidate(asid, vpn, 1);
             }
             pte = pte.with_dirty(true);
             let (node, index) = table.find(vpn).expect("what a TLB holds, the page table holds");
@@ -301,13 +349,14 @@ impl Machine {
             Asked::AfterMiss => levels.len(),
         };
         for level in levels.into_iter().take(filled) {
-            self.tlbs.fill(kind, level, self.asid, vpn, pte);
+            self.tlbs.fill(kind, level, asid, vpn, pte);
         }
         Ok(pte)
     }
 
     /// After a walk: the range table, where the entry's bit says that it knows more.
     fn walk_ranges(&mut self, vpn: Vpn, pte: Pte, table: &PageTable, mut caches: Option<&mut Caches>) {
+        let asid = self.own();
         let (Some(Companion::Ranges(.., ranges)), Some(known), true) = (&mut self.beside, &table.ranges, pte.range())
         else {
             return;
@@ -324,7 +373,7 @@ impl Machine {
         }
         if let Some(range) = known.ranges().into_iter().find(|range| range.vpn <= vpn && vpn < range.end()) {
             self.counters.beside_fills += 1;
-            ranges.enter(self.asid, range);
+            ranges.enter(asid, range);
         }
     }
 
@@ -342,19 +391,20 @@ impl Machine {
         table: &mut PageTable,
         mut caches: Option<&mut Caches>,
     ) -> Result<Pte, Why> {
+        let asid = self.own();
         self.count_first_level_miss(kind);
         match kind {
             Kind::Fetch => self.counters.walks_fetch += 1,
             Kind::Load | Kind::Store => self.counters.walks_data += 1,
         }
-        let steps = self.walk_caches.walk(&mut self.tlbs, table, self.asid, vpn);
-        self.pay_for_walk(&steps, caches.as_deref_mut());
+        let steps = self.walk_caches.walk(&mut self.tlbs, table, asid, vpn);
+        self.pay_for_walk(kind, &steps, caches.as_deref_mut());
         let leaf = steps.last().map(|step| step.slot);
         let pte = use_entry(kind, vpn, leaf, table).inspect_err(|_| self.counters.walks_faulting += 1)?;
         let mut levels = self.tlbs.levels(kind);
         if let Some(Companion::Clusters(asked, _, clusters)) = &mut self.beside
             && pte.shift() == self.config.sizes[0]
-            && clusters.learn(self.asid, vpn, pte, table)
+            && clusters.learn(asid, vpn, pte, table)
         {
             self.counters.beside_fills += 1;
             if *asked == Asked::InParallel && levels.len() > 1 {
@@ -362,13 +412,13 @@ impl Machine {
             }
         }
         for level in levels {
-            self.tlbs.fill(kind, level, self.asid, vpn, pte);
+            self.tlbs.fill(kind, level, asid, vpn, pte);
         }
         self.walk_ranges(vpn, pte, table, caches);
         Ok(pte)
     }
 
-    fn pay_for_walk(&mut self, steps: &[WalkStep], caches: Option<&mut Caches>) {
+    fn pay_for_walk(&mut self, kind: Kind, steps: &[WalkStep], caches: Option<&mut Caches>) {
         let (label, accesses, cycles) = match self.config.walker {
             Walker::Hardware { consult, .. } => {
                 let mut cycles = u64::from(consult);
@@ -399,6 +449,9 @@ impl Machine {
         };
         self.counters.walk_accesses += accesses as u64;
         self.counters.walk_cycles += cycles;
+        if kind == Kind::Fetch {
+            self.counters.walk_cycles_fetch += cycles;
+        }
         self.ledger.charge(label, cycles);
     }
 }

@@ -96,6 +96,11 @@ pub struct Code {
 }
 
 impl Code {
+    /// How many blocks it has.
+    pub fn blocks(&self) -> usize {
+        self.blocks
+    }
+
     /// Decodes the blocks of `blocks` that it did not have before. Blocks without bytes, and bytes that are not as many
     /// instructions as the block says, become [unknown](Inst::UNKNOWN) ones.
     pub fn learn(&mut self, blocks: &BlockTable) {

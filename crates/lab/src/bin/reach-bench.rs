@@ -8,13 +8,14 @@
 
 use anyhow::{Context, Result, ensure};
 use reach_core::Chunk;
-use reach_lab::{Batch, Conditions, Preparer, Simulation, Timing, machine};
+use reach_lab::{Batch, Conditions, Placement, Preparer, Simulation, Timing, machine};
 use reach_trace::file::{Reader, Writer};
 use reach_trace::live::{Live, Options};
 use reach_trace::{Source, synthetic};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 const ROUNDS: usize = 3;
@@ -35,7 +36,7 @@ enum Stream {
     /// Read from this file in every round.
     Recorded(PathBuf),
     /// In memory.
-    Generated(Vec<Batch>),
+    Generated(Vec<Arc<Batch>>),
 }
 
 fn main() -> ExitCode {
@@ -125,7 +126,8 @@ fn gcc(target: &Path) -> Result<Stream> {
 fn measure(stream: &Stream, machine: &str, timing: Timing) -> Result<f64> {
     let machine = machine::resolve(machine)?;
     let system = reach_systems::resolve("base")?;
-    let conditions = Conditions { timing, memory: 16 << 30, seed: 1, fragmentation: None, warm: true };
+    let conditions =
+        Conditions { timing, memory: 16 << 30, seed: 1, fragmentation: None, warm: true, placement: Placement::ONE };
     let fresh = || Simulation::new(&machine, &system, &conditions);
     let mut simulation = fresh()?;
     let mut again = Vec::new();
@@ -133,7 +135,7 @@ fn measure(stream: &Stream, machine: &str, timing: Timing) -> Result<f64> {
         batches.iter().try_for_each(|batch| simulation.take(batch))?;
         // The same again, without the mappings that precede them.
         again.clone_from(batches);
-        again.iter_mut().flat_map(|batch| &mut batch.steps).for_each(|step| step.events = 0..0);
+        again.iter_mut().flat_map(|batch| &mut own(batch).steps).for_each(|step| step.events = 0..0);
         run_again(&mut again, &mut simulation)?;
     }
     let mut best = f64::MIN;
@@ -154,10 +156,10 @@ fn replay(path: &Path, timing: Timing, simulation: &mut Simulation) -> Result<(u
     let (mut chunk, mut preparer) = (Chunk::default(), Preparer::new(timing));
     let mut references = 0;
     while reader.fill(&mut chunk)? {
-        let batch = preparer.prepare(chunk, reader.blocks());
+        let batch = Arc::new(preparer.prepare(chunk, reader.blocks()));
         references += batch.steps.iter().map(|step| step.counts.references()).sum::<u64>();
         simulation.take(&batch)?;
-        chunk = batch.chunk;
+        chunk = Arc::try_unwrap(batch).map(|batch| batch.chunk).unwrap_or_default();
     }
     Ok((references, processor_time() - started))
 }
@@ -168,17 +170,17 @@ fn generate(specification: &str) -> Result<Stream> {
     let mut made = 0;
     while made < LENGTH && source.fill(&mut chunk)? {
         made += chunk.refs.len() as u64;
-        batches.push(preparer.prepare(std::mem::take(&mut chunk), source.blocks()));
+        batches.push(Arc::new(preparer.prepare(std::mem::take(&mut chunk), source.blocks())));
     }
     Ok(Stream::Generated(batches))
 }
 
 /// The same references again, folded again.
-fn run_again(batches: &mut [Batch], simulation: &mut Simulation) -> Result<(u64, Duration)> {
+fn run_again(batches: &mut [Arc<Batch>], simulation: &mut Simulation) -> Result<(u64, Duration)> {
     let started = processor_time();
     let mut references = 0;
     for batch in batches {
-        let chunk = &mut batch.chunk;
+        let chunk = &mut own(batch).chunk;
         references += chunk.refs.len() as u64;
         chunk.entries.clear();
         chunk.folded = 0;
@@ -186,6 +188,11 @@ fn run_again(batches: &mut [Batch], simulation: &mut Simulation) -> Result<(u64,
         simulation.take(batch)?;
     }
     Ok((references, processor_time() - started))
+}
+
+/// A batch that nobody else has.
+fn own(batch: &mut Arc<Batch>) -> &mut Batch {
+    Arc::make_mut(batch)
 }
 
 fn processor_time() -> Duration {

@@ -7,7 +7,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use reach_core::Label;
-use reach_lab::{Conditions, Experiment, Outcome, Timing, machine};
+use reach_lab::{Conditions, Experiment, Outcome, Placement, Timing, machine};
 use reach_trace::live::{Live, Options};
 use std::process::Command;
 
@@ -94,7 +94,14 @@ fn simulated(kernel: &Kernel, preset: &str) -> Result<[f64; 2]> {
     let machine = machine::resolve(preset)?;
     let hertz = machine.hardware.core.hertz as f64;
     let systems = ["base", "linux-thp"].map(|name| reach_systems::resolve(name).expect("these are systems"));
-    let conditions = Conditions { timing: Timing::Window, memory: 4 << 30, seed: 1, fragmentation: None, warm: true };
+    let conditions = Conditions {
+        timing: Timing::Window,
+        memory: 4 << 30,
+        seed: 1,
+        fragmentation: None,
+        warm: true,
+        placement: Placement::ONE,
+    };
     let experiment =
         Experiment { machines: vec![machine], systems: systems.into(), conditions, threads: 1, limit: None };
     let cycles = |rounds: &str| -> Result<[f64; 2]> {

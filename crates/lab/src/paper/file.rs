@@ -5,7 +5,7 @@ use super::command::Command;
 use super::figure::Figure;
 use super::overall::Overall;
 use super::value::Measure;
-use crate::{Timing, machine};
+use crate::{Placement, Timing, machine};
 use indexmap::IndexMap;
 use reach_os::Fragmentation;
 use serde::Deserialize;
@@ -92,6 +92,8 @@ struct Differences {
     memory_mb: Option<u64>,
     timing: Option<String>,
     warm: Option<bool>,
+    cores: Option<u32>,
+    smt: Option<u32>,
     fragmentation: Option<Broken>,
     limit: Option<u64>,
     #[serde(default)]
@@ -127,6 +129,8 @@ pub struct Experiment {
     pub seed: u64,
     /// Files are in the page cache before.
     pub warm: bool,
+    /// On how many hardware threads.
+    pub placement: Placement,
     /// What state memory is in at boot.
     pub fragmentation: Option<Fragmentation>,
     /// The program ends after so many references.
@@ -141,7 +145,7 @@ impl Experiment {
     /// Whether `other` differs in nothing that is run but the machine.
     pub(super) fn shares_pass(&self, other: &Experiment) -> bool {
         let program = |e: &Experiment| (e.programs.clone(), e.scenario.clone(), e.command.clone(), e.limit);
-        let conditions = |e: &Experiment| (e.memory, e.timing, e.seed, e.warm, e.fragmentation);
+        let conditions = |e: &Experiment| (e.memory, e.timing, e.seed, e.warm, e.placement, e.fragmentation);
         let specs = |e: &Experiment| e.systems.values().map(|s| s.spec().to_owned()).collect::<Vec<_>>();
         self.machine.name != other.machine.name
             && program(self) == program(other)
@@ -354,6 +358,7 @@ fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experime
         timing,
         seed: base.seed,
         warm: own.warm.unwrap_or(base.warm),
+        placement: placement(own.cores.unwrap_or(1), own.smt.unwrap_or(1))?,
         fragmentation: own.fragmentation.map(|Broken { order, scattered, hold }| Fragmentation {
             order,
             scattered,
@@ -364,6 +369,15 @@ fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experime
         systems,
         items,
     })
+}
+
+/// So many cores with so many hardware threads each.
+fn placement(cores: u32, smt: u32) -> Result<Placement, String> {
+    let most = Placement::MOST;
+    if !(1..=most).contains(&cores) || !(1..=most).contains(&smt) {
+        return Err(format!("{cores} cores with {smt} hardware threads each; use 1 to {most} of either"));
+    }
+    Ok(Placement::of(cores, smt))
 }
 
 /// Whether `item` can be judged where there are systems of these labels.

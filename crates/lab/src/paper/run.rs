@@ -186,6 +186,7 @@ impl Paper {
             seed: experiment.seed,
             fragmentation: experiment.fragmentation,
             warm: experiment.warm,
+            placement: experiment.placement,
         };
         let run = crate::Experiment {
             machines: pass.iter().map(|experiment| experiment.machine.clone()).collect(),

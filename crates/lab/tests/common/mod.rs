@@ -6,7 +6,7 @@
 pub mod script;
 
 use reach_core::{BlockTable, Chunk, Event, Kind};
-use reach_lab::{Conditions, Experiment, Outcome, Report, Row, Timing, machine};
+use reach_lab::{Conditions, Experiment, Outcome, Placement, Report, Row, Timing, machine};
 use reach_trace::{Progress, Source, TraceError, synthetic};
 
 /// Enough for the largest program of these tests.
@@ -14,7 +14,7 @@ const MEMORY: u64 = 8 << 30;
 
 /// Plain conditions: memory in order, files in the page cache.
 pub fn conditions(timing: Timing) -> Conditions {
-    Conditions { timing, memory: MEMORY, seed: 1, fragmentation: None, warm: true }
+    Conditions { timing, memory: MEMORY, seed: 1, fragmentation: None, warm: true, placement: Placement::ONE }
 }
 
 /// Every one of `machines` under every one of `systems`, on this thread alone.

@@ -4,6 +4,7 @@ mod differential;
 mod laws;
 mod lockstep;
 mod machines;
+mod processor;
 mod program;
 mod small_worlds;
 mod system;

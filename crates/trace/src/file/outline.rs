@@ -232,6 +232,7 @@ impl OutlineDecoder {
         self.given.absorb(&counts);
         chunk.outline.push(Step {
             tick: kept & 1 != 0,
+            slice: false,
             events: events..chunk.events.len(),
             refs: 0..0,
             fetched: 0..0,

@@ -1,0 +1,138 @@
+//! What each hardware thread has done, and on whose account.
+
+use super::{Lane, Simulation, Tally};
+use reach_core::{Asid, Counts, Cycles, Ledger, Performance, ThreadId};
+
+/// A hardware thread's account, beside what its unit counts.
+#[derive(Clone, Debug, Default)]
+struct Account {
+    /// The process that it runs.
+    process: Asid,
+    /// The software thread that it ran last, where there are several hardware threads.
+    ran: Option<(Asid, ThreadId)>,
+    counts: Counts,
+    /// Millicycles of instructions that do not make a whole cycle yet.
+    carry: u64,
+    /// What the operating system has done on it.
+    os: Ledger,
+    /// Cycles for which it had nothing to do.
+    idle: u64,
+    /// Totals when the running process was switched to.
+    since: Tally,
+}
+
+/// The accounts of all hardware threads.
+#[derive(Clone, Debug)]
+pub(super) struct Lanes {
+    accounts: Vec<Account>,
+    /// The operating system's ledger when the last of it was booked.
+    os: Ledger,
+}
+
+impl Lanes {
+    pub fn new(lanes: usize) -> Lanes {
+        Lanes { accounts: vec![Account::default(); lanes], os: Ledger::default() }
+    }
+
+    /// The process that `lane` runs.
+    pub fn process(&self, lane: usize) -> Asid {
+        self.accounts[lane].process
+    }
+
+    /// `lane` runs a software thread; returns whether it ran another before.
+    pub fn goes_over(&mut self, lane: usize, software: (Asid, ThreadId)) -> bool {
+        self.accounts[lane].ran.replace(software).is_some_and(|ran| ran != software)
+    }
+
+    /// Counts what `lane` has executed; returns whole cycles, at so many thousandths for each instruction.
+    pub fn executed(&mut self, lane: usize, counts: &Counts, millicycles: u64) -> u64 {
+        let account = &mut self.accounts[lane];
+        account.counts.absorb(counts);
+        let all = account.carry + counts.instructions * millicycles;
+        account.carry = all % 1000;
+        all / 1000
+    }
+}
+
+impl Simulation {
+    /// From here on `lane` runs.
+    pub(super) fn go_to(&mut self, lane: usize) {
+        if lane != self.processor.on() {
+            self.book();
+        }
+        self.processor.run_on(lane);
+    }
+
+    /// Books what the operating system has done since the last time on the thread that runs.
+    fn book(&mut self) {
+        let done = self.vm.ledger.since(&self.lanes.os);
+        self.lanes.accounts[self.processor.on()].os.absorb(&done);
+        self.lanes.os = self.vm.ledger.clone();
+    }
+
+    /// The thread that runs has nothing to do until `time` by its clock.
+    pub(super) fn wait_until(&mut self, time: u64) {
+        let lane = self.processor.on();
+        self.lanes.accounts[lane].idle += time - self.clock(lane);
+    }
+
+    /// The clock of a hardware thread: its cycles, and those for which it had nothing to do.
+    pub(super) fn clock(&self, lane: usize) -> u64 {
+        let account = &self.lanes.accounts[lane];
+        let unbooked = self.vm.ledger.total().0 - self.lanes.os.total().0;
+        let unbooked = if lane == self.processor.on() { unbooked } else { 0 };
+        account.idle + account.os.total().0 + unbooked + self.processor.mmu_of(lane).ledger.total().0
+    }
+
+    /// The time, by the clock of the thread that runs.
+    pub(super) fn now(&self) -> Cycles {
+        Cycles(self.clock(self.processor.on()))
+    }
+
+    /// What the performance counters of all hardware threads say together.
+    pub(super) fn performance(&self) -> Performance {
+        let mut all = Performance { cycles: self.now().0, walks: 0, walk_cycles: 0, spared: 0 };
+        for lane in 0..self.processor.lanes() {
+            let c = &self.processor.mmu_of(lane).counters;
+            all.walks += c.walks();
+            all.walk_cycles += c.walk_cycles;
+            all.spared += c.beside_spared;
+        }
+        all
+    }
+
+    fn total_of(&self, lane: usize) -> Tally {
+        let (account, mmu) = (&self.lanes.accounts[lane], self.processor.mmu_of(lane));
+        let mut ledger = account.os.clone();
+        ledger.absorb(&mmu.ledger);
+        Tally { counts: account.counts, hardware: mmu.counters, ledger }
+    }
+
+    /// Books what has happened on the thread that runs since its last switch on the process that ran.
+    pub(super) fn settle(&mut self) {
+        self.book();
+        let lane = self.processor.on();
+        let total = self.total_of(lane);
+        let since = &self.lanes.accounts[lane].since;
+        let spent = Tally {
+            counts: total.counts.since(&since.counts),
+            hardware: total.hardware.since(&since.hardware),
+            ledger: total.ledger.since(&since.ledger),
+        };
+        if spent.counts.references() > 0 || spent.ledger.total() > Cycles(0) {
+            self.processes.entry(self.lanes.accounts[lane].process).or_default().absorb(&spent);
+        }
+        self.lanes.accounts[lane].since = total;
+    }
+
+    /// The thread that runs goes over to another process.
+    pub(super) fn take_up(&mut self, process: Asid) {
+        self.settle();
+        self.lanes.accounts[self.processor.on()].process = process;
+    }
+
+    /// What each hardware thread has done, when all is settled.
+    pub(super) fn all_lanes(&self) -> Vec<Lane> {
+        (0..self.processor.lanes()).map(|lane| Lane { tally: self.total_of(lane), clock: self.clock(lane) }).collect()
+    }
+}

@@ -1,0 +1,131 @@
+//! What a simulation has found out.
+
+use super::Simulation;
+use reach_core::{Asid, Beside, Counts, Ledger};
+use reach_hardware::{Beyond, CacheCounters, ControllerCounters, Counters};
+use std::collections::BTreeMap;
+
+/// What was counted of a process, or of all together.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Instructions and references.
+    pub counts: Counts,
+    /// What the translation hardware did.
+    pub hardware: Counters,
+    /// Where the cycles went.
+    pub ledger: Ledger,
+}
+
+impl Tally {
+    /// Adds what `other` has.
+    pub(crate) fn absorb(&mut self, other: &Tally) {
+        self.counts.absorb(&other.counts);
+        self.hardware.absorb(&other.hardware);
+        self.ledger.absorb(&other.ledger);
+    }
+}
+
+/// What one hardware thread did.
+#[derive(Clone, Debug)]
+pub struct Lane {
+    /// Its counts and cycles.
+    pub tally: Tally,
+    /// Its clock at the end: its cycles, and those for which it had nothing to do.
+    pub clock: u64,
+}
+
+/// Everything that a finished simulation knows.
+pub struct Outcome {
+    /// The machine, as it was asked for.
+    pub machine: String,
+    /// The system, as it was asked for.
+    pub system: String,
+    /// All processes together.
+    pub total: Tally,
+    /// Each process.
+    pub processes: BTreeMap<Asid, Tally>,
+    /// What each process last executed, where that is known.
+    pub names: BTreeMap<Asid, String>,
+    /// What the operating system counted, all together.
+    pub os: reach_os::Counters,
+    /// What it counted of each process.
+    pub os_processes: BTreeMap<Asid, reach_os::Counters>,
+    /// What each hardware thread did, those of the first core first.
+    pub lanes: Vec<Lane>,
+    /// Hardware threads of a core.
+    pub threads: usize,
+    /// Of each core, what went to memory, by kind of access, where caches were modelled.
+    pub beyond: Vec<[Beyond; 3]>,
+    /// The core executed out of order.
+    pub out_of_order: bool,
+    /// The data and instruction caches, where they were modelled.
+    pub caches: Vec<(String, CacheCounters)>,
+    /// The memory controller, where it retranslates addresses.
+    pub controller: Option<ControllerCounters>,
+    /// What stood beside the last level of TLB arrays, where anything did.
+    pub beside: Option<Beside>,
+    /// Whether fetches, and loads and stores, ask a second level of TLB arrays where the first misses.
+    pub second_level: [bool; 2],
+    /// Where range TLBs of other sizes were counted: how many searches those of 1, 2, … entries would have answered.
+    pub range_hits: Vec<u64>,
+    /// The contiguity of the process that had most mapped at its end.
+    pub census: Option<reach_os::Census>,
+    /// Page sizes of the machine.
+    pub sizes: Vec<reach_core::PageShift>,
+    /// Contiguity of free memory at the end (Navarro §6.5), 0 to 1.
+    pub contiguity: f64,
+}
+
+impl Simulation {
+    /// Ends the simulation.
+    pub fn finish(mut self) -> Outcome {
+        for lane in 0..self.processor.lanes() {
+            self.go_to(lane);
+            self.serialise(true);
+            self.settle();
+        }
+        let lanes = self.all_lanes();
+        let mut total = Tally::default();
+        lanes.iter().for_each(|lane| total.absorb(&lane.tally));
+        let mut os_processes = std::mem::take(&mut self.vm.finished);
+        os_processes.extend(self.vm.processes().map(|(asid, process)| (asid, process.counters.clone())));
+        let contiguity = reach_os::contiguity(self.vm.frames().buddy(), &self.vm.options().sizes);
+        let mut caches: Vec<(String, CacheCounters)> = Vec::new();
+        for each in self.processor.all_caches() {
+            for (at, (name, counters)) in each.counters().enumerate() {
+                match caches.get_mut(at) {
+                    Some((_, all)) => all.absorb(&counters),
+                    None => caches.push((name.to_owned(), counters)),
+                }
+            }
+        }
+        let controllers = || self.processor.all_caches().iter().filter_map(|caches| caches.controller.as_ref());
+        let mut range_hits: Vec<u64> = Vec::new();
+        for lane in 0..self.processor.lanes() {
+            let hits = self.processor.mmu_of(lane).range_hits_by_entries();
+            range_hits.resize(range_hits.len().max(hits.len()), 0);
+            range_hits.iter_mut().zip(hits).for_each(|(all, hits)| *all += hits);
+        }
+        Outcome {
+            machine: self.machine.clone(),
+            system: self.system_name.clone(),
+            total,
+            threads: self.processor.threads(),
+            beyond: self.processor.all_caches().iter().map(|caches| caches.beyond).collect(),
+            lanes,
+            out_of_order: self.out_of_order,
+            controller: controllers().next().map(|controller| controller.counters),
+            caches,
+            range_hits,
+            processes: self.processes,
+            names: self.names,
+            os: self.vm.counters.clone(),
+            os_processes,
+            beside: self.beside,
+            second_level: self.second_level,
+            census: self.vm.largest_census(),
+            sizes: self.vm.options().sizes.clone(),
+            contiguity,
+        }
+    }
+}

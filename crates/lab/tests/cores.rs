@@ -1,0 +1,170 @@
+//! Several cores and hardware threads: what is placed where, what they share, and what that changes.
+
+mod common;
+
+use common::{Pieces, conditions, count, run, script};
+use reach_core::Chunk;
+use reach_lab::{Batch, Conditions, Experiment, Outcome, Placement, Preparer, Row, Simulation, Timing, machine};
+use reach_trace::{Member, Together, synthetic};
+use std::sync::Arc;
+
+const SKYLAKE: &str = "skylake-e3-1240v5";
+
+/// Programs that take turns of so many instructions.
+fn together(programs: &[&str], quantum: u64) -> Together {
+    let member = |spec: &&str| {
+        let spec = spec.to_string();
+        Member::new(spec.clone(), Box::new(move || synthetic::parse(&spec)))
+    };
+    Together::new("together".into(), programs.iter().map(member).collect(), Some(quantum))
+}
+
+fn experiment(machine: &str, timing: Timing, placement: Placement) -> Experiment {
+    let conditions = Conditions { placement, ..conditions(timing) };
+    Experiment { conditions, ..common::experiment(&[machine], &["base"], timing) }
+}
+
+/// Rows and outcome of programs on a machine.
+fn simulate(machine: &str, timing: Timing, placement: Placement, programs: &[&str]) -> (Vec<Row>, Outcome) {
+    let mut report = run(&experiment(machine, timing, placement), &mut together(programs, 20_000));
+    (report.rows(), report.outcomes.remove(0))
+}
+
+fn shared_by_all(rows: &[Row]) -> Vec<&Row> {
+    rows.iter().filter(|row| !row.metric.starts_with("core.") && row.metric != "elapsed_cycles").collect()
+}
+
+#[test]
+fn who_is_alone_finds_nothing_changed() {
+    for timing in Timing::ALL {
+        for program in ["tree:nodes=3K,operations=3K", "code:regions=3,visits=4K", "gups:bytes=4M,updates=20K"] {
+            let alone = simulate(SKYLAKE, timing, Placement::ONE, &[program]).0;
+            let many = simulate(SKYLAKE, timing, Placement::of(3, 1), &[program]).0;
+            for (one, other) in alone.iter().zip(shared_by_all(&many)) {
+                assert_eq!((one, program, timing.name()), (other, program, timing.name()));
+            }
+            assert_eq!(count(&many, "all", "elapsed_cycles"), count(&alone, "all", "cycles"));
+        }
+    }
+}
+
+#[test]
+fn programs_on_cores_of_their_own_miss_as_they_do_alone() {
+    let programs = ["gups:bytes=8M,updates=40K", "tree:nodes=20K,operations=5K", "code:regions=2,visits=8K"];
+    let (rows, outcome) = simulate(SKYLAKE, Timing::Counts, Placement::of(3, 1), &programs);
+    let on_one = simulate(SKYLAKE, Timing::Counts, Placement::ONE, &programs).1;
+    assert_eq!(outcome.processes.len(), 3);
+    for (at, program) in programs.iter().enumerate() {
+        let alone = simulate(SKYLAKE, Timing::Counts, Placement::ONE, &[program]).1;
+        let (asid, here) = outcome.processes.iter().nth(at).unwrap();
+        let (alone, shared) = (alone.total.hardware, on_one.processes[asid].hardware);
+        assert_eq!((here.hardware.walks(), here.hardware.l1d_tlb_misses), (alone.walks(), alone.l1d_tlb_misses));
+        assert!(shared.walks() > alone.walks(), "{program} shares a TLB on one core");
+        assert_eq!(count(&rows, "all", &format!("core.{at}.walk_cycles")), here.hardware.walk_cycles);
+    }
+}
+
+/// Everything that must add up.
+#[test]
+fn cycles_add_up_on_any_processor() {
+    let programs = ["gups:bytes=2M,updates=30K", "tree:nodes=5K,operations=4K", "matrix:n=80"];
+    for machine in [SKYLAKE, "zenplus-2700x"] {
+        for timing in Timing::ALL {
+            for placement in [Placement::of(1, 2), Placement::of(2, 1), Placement::of(2, 2)] {
+                let (rows, outcome) = simulate(machine, timing, placement, &programs);
+                let total = outcome.total.ledger.total().0;
+                let lanes = outcome.lanes.iter().map(|lane| lane.tally.ledger.total().0);
+                assert_eq!(outcome.lanes.len(), placement.lanes() as usize);
+                assert_eq!(lanes.clone().sum::<u64>(), total);
+                let processes = outcome.processes.values().map(|tally| tally.ledger.total().0);
+                assert_eq!(processes.sum::<u64>(), total);
+                let elapsed = count(&rows, "all", "elapsed_cycles");
+                assert!(lanes.clone().all(|lane| lane <= elapsed) && elapsed < total);
+                assert!(outcome.lanes.iter().all(|lane| lane.clock == elapsed));
+                let cores = (0..placement.cores).map(|core| count(&rows, "all", &format!("core.{core}.cycles")));
+                assert_eq!(cores.sum::<u64>(), total);
+                let instructions = outcome.processes.values().map(|tally| tally.counts.instructions);
+                assert_eq!(instructions.sum::<u64>(), outcome.total.counts.instructions);
+            }
+        }
+    }
+}
+
+#[test]
+fn neither_cuts_nor_threads_leave_a_trace() {
+    let programs = ["gups:bytes=2M,updates=30K", "tree:nodes=5K,operations=4K", "matrix:n=60"];
+    let pieces = Pieces::of(&mut together(&programs, 10_000));
+    for timing in [Timing::Counts, Timing::InOrder] {
+        let experiment = experiment(SKYLAKE, timing, Placement::of(2, 2));
+        let whole = run(&experiment, &mut pieces.cut(vec![usize::MAX])).rows();
+        for lengths in [vec![777], vec![1, 5000, 40_000]] {
+            assert!(run(&experiment, &mut pieces.cut(lengths)).rows() == whole);
+        }
+        let experiment = Experiment { threads: 3, ..experiment };
+        assert!(run(&experiment, &mut pieces.cut(vec![10_000])).rows() == whole);
+    }
+}
+
+/// Processes that fork, map and unmap on several cores: no TLB ever holds what its page table does not.
+#[test]
+fn translations_are_the_page_tables_everywhere() {
+    for seed in 1..=4 {
+        let program = script::program(seed, 150);
+        let machine = machine::resolve(["skylake-e3-1240v5", "zenplus-2700x"][seed as usize % 2]).unwrap();
+        for system in ["base", "linux-thp", "navarro-2002", "karakostas-2015-rmm", "zhou-2023"] {
+            let system = reach_systems::resolve(system).unwrap();
+            let placement = Placement { slice: 300, ..Placement::of(2, 2) };
+            let conditions = Conditions { placement, memory: 64 << 20, ..conditions(Timing::InOrder) };
+            let mut simulation = Simulation::new(&machine, &system, &conditions).unwrap();
+            simulation.check_often();
+            let mut preparer = Preparer::sliced(Timing::InOrder, placement.slices());
+            let (mut source, mut chunk) = (program.cut(vec![10_000]), Chunk::default());
+            while reach_trace::Source::fill(&mut source, &mut chunk).unwrap() {
+                let batch = preparer.prepare(std::mem::take(&mut chunk), reach_trace::Source::blocks(&source));
+                simulation.take(&Arc::new(batch)).unwrap();
+            }
+            simulation.take(&Arc::new(Batch::end())).unwrap();
+            let outcome = simulation.finish();
+            let busy = outcome.lanes.iter().filter(|lane| lane.tally.counts.instructions > 0).count();
+            assert!(busy > 2, "seed {seed}: {busy}");
+        }
+    }
+}
+
+/// Threads that step on each other in the last cache: the more cores, the more goes to memory; how long slices are hardly
+/// matters.
+#[test]
+fn cores_compete_for_the_last_cache() {
+    let program = "gups:bytes=3M,updates=300K";
+    let missed = |cores: usize, slice: u64| {
+        let placement = Placement { slice, ..Placement::of(cores as u32, 1) };
+        // Superpages fill all sets of the cache alike; where base pages lie is an accident of who faults first.
+        let systems = vec![reach_systems::resolve("linux-thp").unwrap()];
+        let experiment = Experiment { systems, ..experiment(SKYLAKE, Timing::InOrder, placement) };
+        let rows = run(&experiment, &mut together(&vec![program; cores], 20_000)).rows();
+        (count(&rows, "all", "memory.load.accesses") / cores as u64, count(&rows, "all", "cycles"))
+    };
+    let (one, four) = (missed(1, 1000).0, missed(4, 1000));
+    assert!(four.0 > 2 * one, "{} for {one}", four.0);
+    for slice in [250, 500, 2000, 4000, 8000] {
+        let (accesses, cycles) = missed(4, slice);
+        let off = |a: u64, b: u64| (a as f64 / b as f64 - 1.0).abs();
+        assert!(
+            off(accesses, four.0) < 0.01 && off(cycles, four.1) < 0.01,
+            "slices of {slice}: {accesses}, {cycles}; {four:?}"
+        );
+    }
+}
+
+#[test]
+fn what_a_core_cannot_do_is_refused() {
+    let refused = |machine: &str, system: &str, placement: Placement| {
+        let (machine, system) = (machine::resolve(machine).unwrap(), reach_systems::resolve(system).unwrap());
+        let conditions = Conditions { placement, memory: 64 << 20, ..conditions(Timing::Counts) };
+        Simulation::new(&machine, &system, &conditions).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert!(refused("zen4", "base", Placement::of(1, 3)).contains("2 hardware threads, and --smt asks for 3"));
+    assert!(refused("apple-m1", "base", Placement::of(1, 2)).contains("1 hardware thread, and"));
+    assert!(refused("alpha-21264", "romer-1995", Placement::of(2, 1)).contains("one TLB holds"));
+    assert_eq!(refused("alpha-21264", "navarro-2002", Placement::of(2, 1)), "");
+}
