@@ -99,10 +99,26 @@ impl Processor {
         }
     }
 
-    /// Gives every hardware thread a window.
+    /// Gives every hardware thread its part of a core's window, `core` with so many page walkers: of all that is counted
+    /// in it, at least one each. Buffers are partitioned so in hardware; width, ports, misses under way and walkers are
+    /// competed for there, and are divided here as if both threads always wanted them.
     pub fn with_windows(&mut self, core: config::Window, walkers: u32) {
+        let part = |all: u32| all.div_ceil(self.threads as u32);
+        let own = config::Window {
+            rob: part(core.rob),
+            issue: part(core.issue),
+            load_ports: part(core.load_ports),
+            store_ports: part(core.store_ports),
+            load_queue: part(core.load_queue),
+            store_queue: part(core.store_queue),
+            l1_mshrs: part(core.l1_mshrs),
+            itlb_walkers: part(core.itlb_walkers),
+            fetch_queue: part(core.fetch_queue),
+            ..core
+        };
+        let walkers = part(walkers);
         for unit in &mut self.units {
-            unit.window = Some(Box::new(Window::new(core, walkers)));
+            unit.window = Some(Box::new(Window::new(own, walkers)));
         }
     }
 
