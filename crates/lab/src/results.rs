@@ -232,6 +232,9 @@ impl Rows<'_> {
         self.count("peak_resident_bytes", "bytes", os.resident_bytes.peak);
         self.count("page_table_bytes", "bytes", os.page_table_bytes.peak);
         self.count("shootdowns", "count", os.shootdowns);
+        self.count("page_table.entries_copied", "count", os.entries_copied);
+        self.count("page_table.entries_torn_down", "count", os.entries_torn_down);
+        self.count("page_table.tables_shared", "count", os.tables_shared);
         let around = os.around.iter().zip(["start", "end"]).filter_map(|(sample, when)| Some((sample.as_ref()?, when)));
         for (sample, when) in around {
             self.sample(sample, when);

@@ -111,7 +111,7 @@ fn translations_are_the_page_tables_everywhere() {
     for seed in 1..=4 {
         let program = script::program(seed, 150);
         let machine = machine::resolve(["skylake-e3-1240v5", "zenplus-2700x"][seed as usize % 2]).unwrap();
-        for system in ["base", "linux-thp", "navarro-2002", "karakostas-2015-rmm", "zhou-2023"] {
+        for system in ["base", "linux-thp", "navarro-2002", "karakostas-2015-rmm", "zhou-2023:share=on"] {
             let system = reach_systems::resolve(system).unwrap();
             let placement = Placement { slice: 300, ..Placement::of(2, 2) };
             let conditions = Conditions { placement, memory: 64 << 20, ..conditions(Timing::InOrder) };
@@ -154,6 +154,19 @@ fn cores_compete_for_the_last_cache() {
             "slices of {slice}: {accesses}, {cycles}; {four:?}"
         );
     }
+}
+
+/// Under `window`, siblings have half a core each, and a thread alone a whole one.
+#[test]
+fn siblings_share_a_window() {
+    let programs = ["gups:bytes=1M,updates=100K", "gups:bytes=1M,updates=100K,seed=2"];
+    let elapsed = |placement: Placement, programs: &[&str]| {
+        let (rows, _) = simulate(SKYLAKE, Timing::Window, placement, programs);
+        count(&rows, "all", if placement.lanes() > 1 { "elapsed_cycles" } else { "cycles" })
+    };
+    let (siblings, cores) = (elapsed(Placement::of(1, 2), &programs), elapsed(Placement::of(2, 1), &programs));
+    let turns = elapsed(Placement::ONE, &programs);
+    assert!(cores < siblings && siblings < turns * 21 / 20, "{cores}, {siblings}, {turns}");
 }
 
 #[test]

@@ -17,7 +17,9 @@ pub struct CodePages {
     pub padding: bool,
     /// Shared libraries as well as the executable.
     pub libraries: bool,
-    /// Nothing of the above: whole superpages of code are copied to private memory when they are mapped (§9).
+    /// Processes that map the same part of a file in the same way share the page of entries that it takes.
+    pub share: bool,
+    /// Nothing of the above, but the last: whole superpages of code are copied to private memory when they are mapped (§9).
     pub copy: bool,
 }
 
@@ -42,6 +44,7 @@ impl Vm {
     /// From now on the code of files is treated so, and other memory as [`Vm::use_superpages`] was told before. At boot.
     pub fn use_code_superpages(&mut self, code: CodePages) {
         self.code = Some(code);
+        self.sharing = code.share.then(Default::default);
     }
 
     /// Answers a fault of the running process: as [`Vm::reserved_fault`] does, except for code of files. `data`: private
@@ -49,6 +52,14 @@ impl Vm {
     pub fn code_fault(&mut self, fault: Fault, data: bool) -> Result<(), OutOfMemory> {
         self.keep_records()?;
         let view = self.fault_view(fault)?;
+        if fault.cause == Cause::Missing && self.take_shared_table(fault.vpn)? {
+            return Ok(());
+        }
+        self.code_fault_in(fault, data, view)?;
+        self.map_for_others(fault.vpn)
+    }
+
+    fn code_fault_in(&mut self, fault: Fault, data: bool, view: PageView) -> Result<(), OutOfMemory> {
         let asid = self.current;
         let code = self.code.expect("the system said at boot what becomes of code");
         if fault.cause != Cause::Missing || !is_code(&view.region) {

@@ -28,6 +28,11 @@ pub struct Costs {
     pub fork: u64,
     /// Cycles for each page-table entry that fork copies, without the write itself.
     pub fork_per_pte: u64,
+    /// Cycles for each page-table entry that exec and exit tear down, without the write itself: the page's reverse mapping
+    /// and reference counts.
+    pub exit_per_pte: u64,
+    /// Cycles for each page of page tables that fork adds or that exec and exit free, without zeroing.
+    pub table_page: u64,
     /// Cycles for each request to read in part of a file.
     pub file_read: u64,
     /// Thousandths of a cycle for each byte read in.
@@ -49,6 +54,8 @@ impl Costs {
         shootdown: 0,
         fork: 0,
         fork_per_pte: 0,
+        exit_per_pte: 0,
+        table_page: 0,
         file_read: 0,
         file_read_millicycles_per_byte: 0,
         scan_per_page: 0,
@@ -67,6 +74,8 @@ impl Costs {
         shootdown: 4_000,
         fork: 120_000,
         fork_per_pte: 25,
+        exit_per_pte: 25,
+        table_page: 400,
         file_read: 240_000,
         file_read_millicycles_per_byte: 1_000,
         scan_per_page: 15,

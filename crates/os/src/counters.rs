@@ -107,6 +107,12 @@ pub struct Counters {
     pub shootdowns: u64,
     /// Forks.
     pub forks: u64,
+    /// Page-table entries that forks copied.
+    pub entries_copied: u64,
+    /// Page-table entries that exec and exit tore down.
+    pub entries_torn_down: u64,
+    /// Leaf tables that processes took over from others.
+    pub tables_shared: u64,
     /// Of all: elementary steps, where the system makes reservations.
     pub work: Option<Box<Work>>,
     /// Of all: memory over time, where that is asked for.

@@ -269,7 +269,7 @@ impl Vm {
     }
 
     /// Writes entries; they are still to be accounted for.
-    fn set_entry(&mut self, asid: Asid, vpn: Vpn, pte: Pte) -> Result<Written, OutOfMemory> {
+    pub(crate) fn set_entry(&mut self, asid: Asid, vpn: Vpn, pte: Pte) -> Result<Written, OutOfMemory> {
         let process = self.processes.get_mut(&asid).expect("callers name live processes");
         let written = match process.table.set(vpn, pte, &mut self.frames) {
             Some(written) => written,

@@ -30,7 +30,7 @@ impl Vm {
                 copy.object = *objects.entry(region.object).or_insert_with(new);
             }
             self.add_region(child, copy);
-            if region.private_pages {
+            if self.copied_at_fork(&region) {
                 let pages = region.pages(self.base());
                 self.ranges_later = true;
                 protected |= self.copy_translations(parent, child, &region, pages.clone())?;
@@ -40,10 +40,19 @@ impl Vm {
                 }
             }
         }
+        let tables = self.table_pages(child).saturating_sub(1);
+        self.ledger.charge(Label::Fault, tables * self.options().costs.table_page);
         if protected {
             self.shoot(parent, Vpn(0), u64::MAX, Label::Fault);
         }
         Ok(())
+    }
+
+    /// Whether fork copies the translations of a region rather than leave them to faults. FreeBSD, whose systems have a
+    /// rule for code, copies those of files too (`pmap_copy`; Zhou et al. 2023, §9: superpages make that cheaper), unless
+    /// tables are shared.
+    fn copied_at_fork(&self, region: &Region) -> bool {
+        region.private_pages || self.code.is_some_and(|code| !code.share) && region.file && !region.shared
     }
 
     /// Returns whether the parent lost rights.
@@ -79,6 +88,7 @@ impl Vm {
                 protected |= self.protect_quietly(parent, entry.vpn, n, Label::Fault, change)?;
             }
             self.map(child, entry.vpn, pte, Label::Fault)?;
+            self.tally(parent, |c| c.entries_copied += 1);
             self.ledger.charge(Label::Fault, self.options().costs.fork_per_pte);
         }
         Ok(protected)

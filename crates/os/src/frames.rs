@@ -80,6 +80,8 @@ pub struct Frames {
     /// Translations of base pages, each counted for every frame that it covers.
     pub(crate) translated: u64,
     pub(crate) tables: u64,
+    /// Of page-table nodes that several page tables have: how many more than one do.
+    pub(crate) shared_tables: std::collections::BTreeMap<PhysAddr, u32>,
     pub(crate) new_tables: Vec<(PhysAddr, u64)>,
 }
 
@@ -110,6 +112,7 @@ impl Frames {
             resident: 0,
             translated: 0,
             tables: 0,
+            shared_tables: Default::default(),
             new_tables: Vec::new(),
         }
     }

@@ -35,6 +35,7 @@ mod reservation;
 mod reserved;
 mod series;
 mod shadow;
+mod sharing;
 mod space;
 mod superpage;
 mod tables;

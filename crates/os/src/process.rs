@@ -165,10 +165,31 @@ impl Vm {
         }
         let layout = &self.options().layout;
         let all = 1 << (layout.address_bits() - layout.base.0);
+        self.charge_teardown(asid, all);
         let removed = self.at_mut(asid).space.carve(0, u64::MAX);
         self.unmap(asid, Vpn(0), all, Label::Fault)?;
         self.release_regions(&removed);
         Ok(())
+    }
+
+    /// Taking a page table down takes time by its size: larger pages, fewer entries (Zhou et al. 2023, §9).
+    fn charge_teardown(&mut self, asid: Asid, all: u64) {
+        let options = self.options();
+        let (layout, costs) = (&options.layout, &options.costs);
+        if (costs.exit_per_pte, costs.table_page) == (0, 0) {
+            return;
+        }
+        let table = &self.at(asid).table;
+        let entries: u64 = table.pages(Vpn(0), all).iter().map(|entry| layout.place(entry.pte.shift()).1).sum();
+        // The root stays until the process goes, and is one page among many.
+        let cycles = entries * costs.exit_per_pte + self.table_pages(asid) * costs.table_page;
+        self.ledger.charge(Label::Fault, cycles);
+        self.tally(asid, |c| c.entries_torn_down += entries);
+    }
+
+    /// Pages that a process's page table takes.
+    pub(crate) fn table_pages(&self, asid: Asid) -> u64 {
+        self.at(asid).table.bytes().div_ceil(self.base().bytes())
     }
 
     pub(crate) fn exit(&mut self, asid: Asid) -> Result<(), OutOfMemory> {
@@ -247,6 +268,7 @@ impl Vm {
 
     /// Removes the regions in the bytes `start..end` and the translations of pages that no region overlaps then.
     pub(crate) fn unmap_regions(&mut self, asid: Asid, start: u64, end: u64) -> Result<(), OutOfMemory> {
+        self.unshare_tables(asid, start, end)?;
         let removed = self.at_mut(asid).space.carve(start, end);
         if removed.is_empty() {
             return Ok(());
@@ -313,6 +335,7 @@ impl Vm {
 
     fn protect_regions(&mut self, asid: Asid, span: Span, protection: Protection) -> Result<(), OutOfMemory> {
         let (start, end) = (span.start.0, page_end(span));
+        self.unshare_tables(asid, start, end)?;
         let rounded = Span { start: span.start, len: end - start };
         self.at_mut(asid).space.change(rounded, |region| region.protection = protection);
         let base = self.base();

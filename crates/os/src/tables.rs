@@ -50,6 +50,9 @@ impl FrameSource for Frames {
     }
 
     fn give_table(&mut self, at: PhysAddr, bytes: u64) {
+        if self.unshare_table(at) {
+            return;
+        }
         self.tables -= bytes;
         let pfn = at.pfn(self.base);
         let order = self.table_order(bytes);

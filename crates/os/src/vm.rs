@@ -6,6 +6,7 @@ use crate::paging::Pager;
 use crate::promotion::Superpages;
 use crate::ranges::Ranging;
 use crate::relocate::RemapCosts;
+use crate::sharing::SharedTables;
 use crate::{Counters, FrameKind, Frames, ObjectId, Objects, Options, OptionsError, OutOfMemory, Process};
 use reach_core::{
     Asid, Label, Ledger, PageShift, PageTable, Performance, Pfn, PhysAddr, Preload, Pte, Shootdown, ThreadId, Traffic,
@@ -35,6 +36,8 @@ pub struct Vm {
     pub(crate) superpages: Option<Superpages>,
     /// Where code of files becomes superpages by a rule of its own: which.
     pub(crate) code: Option<CodePages>,
+    /// Where processes share leaf tables: which.
+    pub(crate) sharing: Option<SharedTables>,
     /// Where address spaces have range tables: how.
     pub(crate) ranging: Option<Ranging>,
     /// Rights are being changed page by page; ranges will be made anew when all are.
@@ -88,6 +91,7 @@ impl Vm {
             options,
             superpages: None,
             code: None,
+            sharing: None,
             ranging: None,
             ranges_later: false,
             pager: None,

@@ -11,13 +11,17 @@
 //! | §5: code that a program writes itself is private memory, promoted when full | `Vm::code_fault`; not at 33 |
 //! | §6: residual code reaches to the next 2 MB, with what follows in the file, then no-ops; mapped twice | `padding`, `code.rs` |
 //! | §7.4: the most aggressive policy for data, or none | `data` |
+//! | §9, Table 6: fork copies entries of code, too, and exec and exit tear them down: time by their number | `Vm::fork`, `discard` |
 //! | §9: each new process copies its whole superpages of code to private memory; children inherit them | `copy=on` |
 //!
 //! Padding takes in read-only data of the file before code as well, since linkers put it there today; it can be executed
 //! then. Where a program lies is what the capture saw: libraries that are not aligned to 2 MB can be padded in place only
 //! where their neighbours leave room, so that §6's alignment is had by aligned copies of them.
 //!
-//! Deviations: page tables are not shared between processes (the authors' earlier work). What is beyond the end of a
+//! The authors' earlier work, page-table pages that processes share where they map the same part of a file alike, is
+//! `share=on` (`sharing.rs` of `reach-os`).
+//!
+//! Deviations: what is beyond the end of a
 //! file needs no reading, and counts as resident.
 
 use crate::freebsd::FreeBsd;
@@ -51,6 +55,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
         default: "off",
     },
     Setting {
+        name: "share",
+        summary: "processes share the page-table pages of what they map alike from files",
+        accepts: Accepts::Choice(&["off", "on"]),
+        default: "off",
+    },
+    Setting {
         name: "data",
         summary: "superpages of private memory: when full, at first touch, or none",
         accepts: Accepts::Choice(&["full", "first-touch", "none"]),
@@ -78,6 +88,7 @@ impl Zhou {
                 padding: on("padding"),
                 libraries: on("libraries"),
                 copy: on("copy"),
+                share: on("share"),
             },
             data: data != "none",
         }

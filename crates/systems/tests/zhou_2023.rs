@@ -172,6 +172,129 @@ fn copies_are_made_for_each_process_and_inherited() {
     machine.leave();
 }
 
+/// Faults of the running process at every page of `len` bytes of code.
+fn fetch_all(machine: &mut Machine, len: u64) -> u64 {
+    (AT..AT + len).step_by(4096).map(|at| fetch(machine, at)).sum()
+}
+
+/// Page-table bytes of all processes, and where they have code.
+fn tables(machine: &Machine) -> (u64, Vec<Option<reach_core::Pte>>) {
+    machine.vm.check();
+    let process = |asid: u32| machine.vm.process(Asid(asid)).unwrap().table();
+    let plain = |pte: reach_core::Pte| pte.with_accessed(false);
+    let held = [1, 2].map(|asid| (AT..AT + 8 * M).step_by(4096).map(move |at| (asid, at)));
+    let held = held.into_iter().flatten().map(|(asid, at)| process(asid).lookup(Vpn(at >> 12)).map(plain));
+    (machine.vm.frames().table_bytes(), held.collect())
+}
+
+#[test]
+fn shared_tables_serve_all_who_map_a_file_alike() {
+    let run_two = |share: &str| {
+        let mut machine = machine(&format!("threshold=33,share={share}"), 8 * M);
+        code(&mut machine, 8 * M);
+        let first = fetch_all(&mut machine, 8 * M);
+        run(&mut machine, 2);
+        code(&mut machine, 8 * M);
+        let second = fetch_all(&mut machine, 8 * M);
+        (machine, first, second)
+    };
+    let ((mut shared, first, second), (mut alone, first_alone, second_alone)) = (run_two("on"), run_two("off"));
+    assert_eq!((first, first_alone, second_alone), (128, 128, 128), "a fault for each cluster");
+    assert_eq!(second, 4, "a fault for each table");
+    let ((bytes, held), (bytes_alone, held_alone)) = (tables(&shared), tables(&alone));
+    assert_eq!(bytes_alone - bytes, 4 * 4096);
+    assert!(held == held_alone && held.iter().all(Option::is_some));
+    assert_eq!(shared.vm.counters.tables_shared, 4);
+    let leaf = |machine: &Machine, asid: u32, at: u64| machine.vm.leaf_table(Asid(asid), Vpn((AT + at) >> 12));
+    for table in 0..4 {
+        let at = table * 2 * M;
+        assert_eq!(leaf(&shared, 1, at), leaf(&shared, 2, at));
+        assert_ne!(leaf(&alone, 1, at), leaf(&alone, 2, at));
+    }
+    // Who changes something has a copy from then on; the others keep theirs.
+    let before = leaf(&shared, 1, 0);
+    for machine in [&mut shared, &mut alone] {
+        machine.event(&Event::Protect(Span { start: VirtAddr(AT + 64 * K), len: 4096 }, Protection::READ_WRITE));
+        machine.touch(Vpn((AT + 64 * K) >> 12), Kind::Store);
+    }
+    assert_eq!(leaf(&shared, 1, 0), before);
+    assert_ne!(leaf(&shared, 2, 0), before);
+    assert_eq!(leaf(&shared, 1, 2 * M), leaf(&shared, 2, 2 * M));
+    let plain = |machine: &Machine| {
+        tables(machine).1.iter().map(|pte| pte.map(|pte| (pte.writable(), pte.executable()))).collect::<Vec<_>>()
+    };
+    assert!(plain(&shared) == plain(&alone));
+    // The first goes, and the second still has all.
+    run(&mut shared, 1);
+    shared.event(&Event::Exit);
+    run(&mut shared, 2);
+    shared.vm.check();
+    assert_eq!(fetch_all(&mut shared, 64 * K) + fetch_all(&mut shared, 8 * M), 1, "what it may not execute any more");
+    shared.leave();
+    alone.leave();
+}
+
+#[test]
+fn what_one_faults_in_all_have() {
+    let mut machine = machine("threshold=33,share=on", 4 * M);
+    code(&mut machine, 4 * M);
+    fetch(&mut machine, AT);
+    run(&mut machine, 2);
+    code(&mut machine, 4 * M);
+    assert_eq!(fetch(&mut machine, AT), 1, "it takes the table over");
+    assert_eq!(fetch(&mut machine, AT + M), 1, "nobody has that yet");
+    run(&mut machine, 1);
+    assert_eq!(fetch(&mut machine, AT + M), 0);
+    machine.vm.check();
+    // A child has its parent's tables at its first fault, and copies nothing.
+    machine.event(&Event::Fork { child: Asid(3), shares_memory: false });
+    assert_eq!(machine.vm.counters.entries_copied, 0);
+    run(&mut machine, 3);
+    assert_eq!((fetch(&mut machine, AT), fetch(&mut machine, AT + M)), (1, 0));
+    // Other offsets are another matter.
+    run(&mut machine, 4);
+    map(&mut machine, AT, 2 * M, 2 * M, Protection::READ_EXECUTE, Role::Image);
+    fetch(&mut machine, AT);
+    let leaf = |asid: u32| machine.vm.leaf_table(Asid(asid), Vpn(AT >> 12));
+    assert!(leaf(1).is_some() && leaf(1) == leaf(2) && leaf(1) == leaf(3) && leaf(1) != leaf(4));
+    machine.event(&Event::Exit);
+    machine.leave();
+}
+
+/// §9, Table 6: fork, exec and exit take time by the entries and tables that there are.
+#[test]
+fn processes_come_and_go_faster_with_superpages() {
+    let cycles = |threshold: &str| {
+        let mut machine = machine(&format!("threshold={threshold},padding=off"), 8 * M);
+        code(&mut machine, 8 * M);
+        for at in (AT..AT + 8 * M).step_by(4096) {
+            fetch(&mut machine, at);
+        }
+        let entries = machine.vm.process(Asid(1)).unwrap().table().pages(Vpn(0), 1 << 36).len() as u64;
+        let fault = |machine: &Machine| machine.vm.ledger.of(reach_core::Label::Fault).0;
+        let before = fault(&machine);
+        machine.event(&Event::Fork { child: Asid(2), shares_memory: false });
+        assert_eq!(machine.vm.counters.entries_copied, entries);
+        let forked = fault(&machine);
+        run(&mut machine, 2);
+        assert_eq!(fetch(&mut machine, AT + 5 * M), 0, "the child has what its parent had");
+        machine.event(&Event::Exec { path: "/bin/other".into() });
+        assert_eq!(machine.vm.counters.entries_torn_down, entries);
+        let executed = fault(&machine);
+        machine.event(&Event::Exit);
+        run(&mut machine, 1);
+        machine.event(&Event::Exit);
+        assert_eq!(machine.vm.counters.entries_torn_down, 2 * entries);
+        let costs = machine.vm.options().costs.clone();
+        assert!(forked - before >= costs.fork + entries * (costs.fork_per_pte + costs.pte_write));
+        assert!(executed - forked >= entries * (costs.exit_per_pte + costs.pte_write));
+        (entries, fault(&machine) - before)
+    };
+    let (none, all) = (cycles("33"), cycles("1"));
+    assert_eq!((none.0, all.0), (2048, 4));
+    assert!(none.1 > 2 * all.1, "{none:?} {all:?}");
+}
+
 #[test]
 fn protection_and_unmapping_take_superpages_apart() {
     let mut machine = machine("threshold=1", 8 * M);

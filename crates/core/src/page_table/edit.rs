@@ -91,6 +91,16 @@ impl PageTable {
         Some(Written { at: self.entry_at(node, first), entries: copies, nodes: 0 })
     }
 
+    /// The leaf node (level 0) that holds `vpn` lies at `at` from now on. Returns where it lay; `None` without such a node.
+    pub fn move_leaf(&mut self, vpn: Vpn, at: PhysAddr) -> Option<PhysAddr> {
+        let mut node = self.root();
+        for level in (1..self.layout.levels()).rev() {
+            let Slot::Table(next) = self.slot(node, self.index(level, vpn)) else { return None };
+            node = next;
+        }
+        Some(PhysAddr(std::mem::replace(&mut self.words[node.0 as usize], at.0)))
+    }
+
     /// Gives all frames back, those of its ranges too. The table must not be used afterwards.
     pub fn release(&mut self, frames: &mut impl FrameSource) {
         if let Some(mut ranges) = self.ranges.take() {

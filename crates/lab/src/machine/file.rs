@@ -219,6 +219,8 @@ pub struct Os {
     pub shootdown: Tagged<u32>,
     pub fork: Tagged<u32>,
     pub fork_per_pte: Tagged<u32>,
+    pub exit_per_pte: Tagged<u32>,
+    pub table_page: Tagged<u32>,
     pub read_in: Tagged<u32>,
     pub read_in_per_byte: Tagged<u32>,
     pub scan_per_page: Tagged<u32>,

@@ -129,6 +129,8 @@ pub(super) fn os(os: &file::Os) -> OsCosts {
         shootdown: os.shootdown.value,
         fork: os.fork.value,
         fork_per_pte: os.fork_per_pte.value,
+        exit_per_pte: os.exit_per_pte.value,
+        table_page: os.table_page.value,
         read_in: os.read_in.value,
         read_in_per_byte: os.read_in_per_byte.value,
         scan_per_page: os.scan_per_page.value,

@@ -65,6 +65,10 @@ pub struct OsCosts {
     pub fork: u32,
     /// Duplicating one entry at fork, without writing it.
     pub fork_per_pte: u32,
+    /// Tearing down one entry at exec or exit, without writing it.
+    pub exit_per_pte: u32,
+    /// One page of page tables that fork adds, or exec or exit frees, without zeroing it.
+    pub table_page: u32,
     /// One request to read a part of a file into the page cache.
     pub read_in: u32,
     /// Reading one byte of a file into the page cache, in thousandths of a cycle.

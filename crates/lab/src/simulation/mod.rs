@@ -374,6 +374,8 @@ fn costs(machine: &machine::Resolved) -> Costs {
         shootdown: u64::from(os.shootdown),
         fork: u64::from(os.fork),
         fork_per_pte: u64::from(os.fork_per_pte),
+        exit_per_pte: u64::from(os.exit_per_pte),
+        table_page: u64::from(os.table_page),
         file_read: u64::from(os.read_in),
         file_read_millicycles_per_byte: u64::from(os.read_in_per_byte),
         scan_per_page: u64::from(os.scan_per_page),
