@@ -156,6 +156,12 @@ pub struct ConditionArgs {
     /// Hardware threads of each core that are used, as many as the machine has or fewer
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub smt: u32,
+    /// Pass over the program's first references, but for what changes the operating system's state
+    ///
+    /// Of so many references only the first to each page and the first store to it are simulated: the rest meets memory and
+    /// files as the beginning has left them. Nothing is passed over of caches' and TLBs' warming that the rest needs.
+    #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
+    pub skim: Option<u64>,
     /// Cut the program off after so many references
     #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
     pub limit: Option<u64>,
@@ -215,6 +221,9 @@ pub struct RecordArgs {
     /// Replace an existing file
     #[arg(long)]
     pub force: bool,
+    /// Pass over the program's first references, but for the first to each page and the first store to it
+    #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
+    pub skim: Option<u64>,
     /// Stop recording after so many references; the program goes on to its end
     #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
     pub limit: Option<u64>,
@@ -328,7 +337,21 @@ pub enum PaperVerb {
     ///
     /// A number of ours is `met` when it lies within the tolerance that the paper's file states, with its reason, and
     /// `missed` when it does not. What cannot be run yet is `not measurable`, with the reason. The rows are also saved.
+    ///
+    /// Captured programs are read from their recordings, where `paper record` has made some, and run anew where not.
     Run(Box<PaperArgs>),
+    /// Record the programs that a paper's experiments capture, in target/papers/PAPER/, so that each run reads the same
+    Record {
+        /// A paper by name, or a folder with a paper.toml
+        #[arg(value_name = "PAPER", value_parser = values::paper)]
+        paper: Box<reach_lab::paper::Paper>,
+        /// The program of one of its experiments [default: all]
+        #[arg(value_name = "EXPERIMENT")]
+        experiment: Option<String>,
+        /// Record anew what is there already
+        #[arg(long)]
+        force: bool,
+    },
 }
 
 /// What `paper run` takes.

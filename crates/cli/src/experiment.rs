@@ -65,6 +65,7 @@ pub fn run(
         systems,
         conditions: conditions(&common.conditions),
         threads: threads(common.conditions.threads),
+        skim: common.conditions.skim.unwrap_or(0),
         limit: common.conditions.limit,
     };
     let command = &common.program.command;

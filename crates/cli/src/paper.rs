@@ -19,6 +19,7 @@ pub fn paper(verb: PaperVerb, quiet: bool) -> Done {
     match verb {
         PaperVerb::List => output::print(&list()?).map(|()| 0),
         PaperVerb::Run(args) => run(*args, quiet),
+        PaperVerb::Record { paper, experiment, force } => record(&paper, experiment.as_deref(), force, quiet),
     }
 }
 
@@ -82,6 +83,48 @@ fn run(args: PaperArgs, quiet: bool) -> Done {
         }
     }
     Ok(if interrupted { INTERRUPTED } else { 0 })
+}
+
+/// Records what the experiments capture; programs that cannot be recorded leave the others to be.
+fn record(paper: &Paper, experiment: Option<&str>, force: bool, quiet: bool) -> Done {
+    let chosen = paper.chosen(experiment).map_err(|error| Failure::Usage(error.to_string()))?;
+    let recordings = paper.recordings(&chosen).map_err(Failure::Failed)?;
+    let mut interruption = Interruption::default();
+    let (mut failed, mut out) = (Vec::new(), Vec::new());
+    for (at, recording) in recordings.iter().enumerate() {
+        let name = &recording.experiment.name;
+        if !force && recording.is_made().unwrap_or(false) {
+            out.push((name.as_str(), format!("{} is there already", recording.path.display())));
+            continue;
+        }
+        if !quiet {
+            eprintln!("reach: {} of {}: {name}", at + 1, recordings.len());
+        }
+        let mut progress = Progress::new(true, quiet);
+        let done = paper.record(recording, |references| {
+            progress.show(references, Default::default());
+            !interruption.came()
+        });
+        progress.end();
+        match done {
+            Ok(Some(references)) => {
+                let bytes = std::fs::metadata(&recording.path).map_or(0, |file| file.len());
+                let what = (units::short(references as f64), units::memory(bytes), recording.path.display());
+                out.push((name, format!("{} references in {}, {}", what.0, what.2, what.1)));
+            }
+            Ok(None) => break,
+            Err(why) => failed.push(format!("{name}: {why}")),
+        }
+    }
+    if recordings.is_empty() {
+        out.push((paper.name.as_str(), "captures no program for this".into()));
+    }
+    output::print(&text::definitions(out.iter().map(|(name, what)| (*name, what.as_str()))))?;
+    match &failed[..] {
+        _ if interruption.came() => Ok(INTERRUPTED),
+        [] => Ok(0),
+        failed => Err(Failure::Failed(failed.join("\nreach: "))),
+    }
 }
 
 /// Finds out before the work whether the rows can be saved after it.

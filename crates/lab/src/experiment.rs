@@ -6,7 +6,7 @@ use crate::prepare::{Batch, Preparer};
 use crate::results::{self, Row, Value};
 use crate::simulation::{Conditions, Outcome, Simulation, SimulationError};
 use reach_core::{Chunk, Counts};
-use reach_trace::{Progress, Source, TraceError};
+use reach_trace::{Progress, Skimmed, Source, TraceError};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -23,6 +23,9 @@ pub struct Experiment {
     pub conditions: Conditions,
     /// Threads that simulate; 0: only the caller's.
     pub threads: usize,
+    /// Of so many references at the program's beginning only those are simulated that change the operating system's
+    /// state ([`Skimmed`]).
+    pub skim: u64,
     /// The program ends for the simulations after so many references.
     pub limit: Option<u64>,
 }
@@ -85,6 +88,8 @@ pub struct Header {
     /// On how many hardware threads of each, where it was more than one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub smt: Option<u32>,
+    /// How many references at the beginning were skimmed.
+    pub skim: u64,
     /// After how many references the program was cut off, where it was.
     pub limit: Option<u64>,
     /// The machines' resolved configurations.
@@ -119,6 +124,7 @@ impl Experiment {
             warm: self.conditions.warm,
             cores: Some(self.conditions.placement.cores).filter(|&cores| cores > 1),
             smt: Some(self.conditions.placement.threads).filter(|&threads| threads > 1),
+            skim: self.skim,
             limit: self.limit,
             machines: machines.collect(),
             systems: systems.collect(),
@@ -139,7 +145,7 @@ impl Experiment {
         let started = Instant::now();
         let simulations = self.boot()?;
         // Outlines do where nothing needs single references, which almost nothing does that only counts.
-        if self.limit.is_none() && simulations.iter().all(Simulation::takes_outlines) {
+        if self.limit.is_none() && self.skim == 0 && simulations.iter().all(Simulation::takes_outlines) {
             source.outline(true)?;
         }
         match self.pass(simulations, source, |_, _| Ok(()), &mut watch, started) {
@@ -174,6 +180,14 @@ impl Experiment {
         mut watch: impl FnMut(Status) -> bool,
         started: Instant,
     ) -> Result<Report, ExperimentError> {
+        let mut skimmed;
+        let source: &mut dyn Source = match self.skim {
+            0 => source,
+            references => {
+                skimmed = Skimmed::new(source, references);
+                &mut skimmed
+            }
+        };
         let slices = self.conditions.placement.slices();
         let (mut chunk, mut preparer) = (Chunk::default(), Preparer::sliced(self.conditions.timing, slices));
         let (mut counts, mut reading) = (Counts::default(), Duration::ZERO);

@@ -9,6 +9,7 @@ mod command;
 mod figure;
 mod file;
 mod overall;
+mod recording;
 mod run;
 mod series;
 mod value;
@@ -17,6 +18,7 @@ pub use command::Command;
 pub use figure::{Drawn, Figure, Mark};
 pub use file::{Experiment, Item, Missing, Tolerance};
 pub use overall::{Over, Overall};
+pub use recording::Recording;
 pub use run::{Outcome, Row, Verdict};
 pub use series::Point;
 pub use value::{How, Measure};
@@ -117,6 +119,8 @@ pub struct Paper {
     pub missing: Vec<Missing>,
     /// Numbers of ours that the paper gives as bars or curves.
     pub figures: Vec<Figure>,
+    /// Where recordings of captured programs are looked for before they are captured anew.
+    pub recordings: PathBuf,
     source: Source,
 }
 
@@ -208,7 +212,8 @@ impl Paper {
         let wrong = |what| PaperError::File { paper: format!("{name}/paper.toml"), what };
         let file::Content { citation, experiments, overall, missing, figures } =
             file::read(text, |name| source.text(name)).map_err(wrong)?;
-        let paper = Paper { name: name.into(), citation, experiments, overall, missing, figures, source };
+        let recordings = Path::new("target/papers").join(name);
+        let paper = Paper { name: name.into(), citation, experiments, overall, missing, figures, recordings, source };
         for experiment in &paper.experiments {
             paper.check_program(experiment).map_err(|what| wrong(format!("experiment {}: {what}", experiment.name)))?;
         }

@@ -4,11 +4,13 @@
 mod interrupt;
 pub mod live;
 pub mod scenario;
+mod skim;
 mod source;
 pub mod synthetic;
 mod together;
 
 pub use interrupt::{Interruptible, Interruption};
+pub use skim::Skimmed;
 pub use source::{Progress, Source, TraceError};
 pub use together::{Member, Open, Start, Together};
 

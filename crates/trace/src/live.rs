@@ -45,6 +45,9 @@ pub struct Options {
     /// A file that takes its standard output and error, while its standard input is empty; `None` passes on the streams
     /// of this process as they are.
     pub output: Option<PathBuf>,
+    /// Whether it is nobody's but the caller's: out of the terminal's reach, and killed with its descendants by
+    /// [`Live::kill`].
+    pub own: bool,
 }
 
 /// The emulator that a launch would take: the path of one that has plugins, or why there is none.
@@ -64,6 +67,7 @@ pub struct Live {
     child: Child,
     status: Option<ExitStatus>,
     ended: bool,
+    own: bool,
     interrupts: Interrupts,
     // Last: everything above looks into it.
     memory: Memory,
@@ -83,7 +87,7 @@ impl Live {
         let interrupts = Interrupts::hold(&[libc::SIGINT, libc::SIGQUIT]);
         let child = launch::spawn(&memory, &qemu, plugin, &program, &options)?;
         let decoder = Decoder::new(memory.ring(), child.id());
-        Ok(Live { name, decoder, child, status: None, ended: false, interrupts, memory })
+        Ok(Live { name, decoder, child, status: None, ended: false, own: options.own, interrupts, memory })
     }
 
     /// Whether [`Live::launch`] would find the program, the emulator and the plugin; fails as it does. For those who
@@ -110,6 +114,20 @@ impl Live {
                 Ok(*self.status.insert(status))
             }
         }
+    }
+
+    /// Kills the program, and all its descendants if they are the caller's own ([`Options::own`]). What was not read is lost.
+    pub fn kill(&mut self) {
+        self.memory.abort();
+        if self.own {
+            // SAFETY: a call on numbers. The program leads the group, whose number stays its own while it has members; who has
+            // died meanwhile needs no killing.
+            unsafe { libc::killpg(self.child.id() as libc::pid_t, libc::SIGKILL) };
+        } else if self.status.is_none() {
+            let _ = self.child.kill();
+        }
+        self.status = self.status.or_else(|| self.child.wait().ok());
+        self.ended = true;
     }
 
     /// What the user should know about the capture so far: programs that ran untraced, and losses.

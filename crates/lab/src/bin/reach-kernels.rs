@@ -103,7 +103,7 @@ fn simulated(kernel: &Kernel, preset: &str) -> Result<[f64; 2]> {
         placement: Placement::ONE,
     };
     let experiment =
-        Experiment { machines: vec![machine], systems: systems.into(), conditions, threads: 1, limit: None };
+        Experiment { machines: vec![machine], systems: systems.into(), conditions, threads: 1, skim: 0, limit: None };
     let cycles = |rounds: &str| -> Result<[f64; 2]> {
         let args = [kernel.kind, &kernel.bytes.to_string(), rounds, "huge"].map(Into::into).into();
         let options = Options { program: PROGRAM.into(), args, ..Options::default() };

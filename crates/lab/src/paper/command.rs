@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use reach_core::{BlockTable, Chunk};
 use reach_trace::live::{Live, Options};
 use reach_trace::{Progress, Source, TraceError};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// A program that is captured, and what must be there before.
 ///
 /// It runs in a folder of its own, which goes away with it; a relative path names a file of that folder.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Command {
     /// The program and its arguments.
@@ -64,6 +64,7 @@ impl Command {
             args: args.iter().map(Into::into).collect(),
             folder: Some(folder.path().to_owned()),
             output: Some(folder.path().join(OUTPUT)),
+            own: true,
             ..Options::default()
         };
         let live = Live::launch(options).map_err(|error| error.to_string())?;
@@ -138,6 +139,15 @@ impl Source for Captured {
 
     fn progress(&self) -> Progress {
         self.live.progress()
+    }
+}
+
+impl Drop for Captured {
+    /// Who asked for no more of it has no use for the rest.
+    fn drop(&mut self) {
+        if !self.over {
+            self.live.kill();
+        }
     }
 }
 

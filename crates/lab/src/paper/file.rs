@@ -95,6 +95,8 @@ struct Differences {
     cores: Option<u32>,
     smt: Option<u32>,
     fragmentation: Option<Broken>,
+    #[serde(default)]
+    skim: u64,
     limit: Option<u64>,
     #[serde(default)]
     systems: IndexMap<String, String>,
@@ -133,6 +135,8 @@ pub struct Experiment {
     pub placement: Placement,
     /// What state memory is in at boot.
     pub fragmentation: Option<Fragmentation>,
+    /// Of so many references at the program's beginning only those stay that change the operating system's state.
+    pub skim: u64,
     /// The program ends after so many references.
     pub limit: Option<u64>,
     /// Systems by label; speedups are relative to the first.
@@ -144,7 +148,7 @@ pub struct Experiment {
 impl Experiment {
     /// Whether `other` differs in nothing that is run but the machine.
     pub(super) fn shares_pass(&self, other: &Experiment) -> bool {
-        let program = |e: &Experiment| (e.programs.clone(), e.scenario.clone(), e.command.clone(), e.limit);
+        let program = |e: &Experiment| (e.programs.clone(), e.scenario.clone(), e.command.clone(), e.skim, e.limit);
         let conditions = |e: &Experiment| (e.memory, e.timing, e.seed, e.warm, e.placement, e.fragmentation);
         let specs = |e: &Experiment| e.systems.values().map(|s| s.spec().to_owned()).collect::<Vec<_>>();
         self.machine.name != other.machine.name
@@ -317,9 +321,6 @@ fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experime
     }
     if let Some(command) = &own.command {
         command.check()?;
-        if own.limit.is_some() {
-            return Err("a command cannot be cut short; give it less to do instead of a limit".into());
-        }
     }
     let mut items = own.item;
     for (column, cell) in own.columns {
@@ -365,6 +366,7 @@ fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experime
             hold,
             seed: base.seed,
         }),
+        skim: own.skim,
         limit: own.limit,
         systems,
         items,

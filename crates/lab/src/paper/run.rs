@@ -179,7 +179,9 @@ impl Paper {
         watch: impl FnMut(Status) -> bool,
     ) -> Result<Vec<crate::Row>, String> {
         let Some(experiment) = pass.first() else { return Ok(Vec::new()) };
-        let mut program = self.program(experiment)?;
+        let recorded = self.recorded(experiment)?;
+        let whole = recorded.is_none();
+        let mut program = recorded.map_or_else(|| self.program(experiment), Ok)?;
         let conditions = Conditions {
             timing: experiment.timing,
             memory: experiment.memory,
@@ -193,7 +195,9 @@ impl Paper {
             systems: experiment.systems.values().cloned().collect(),
             conditions,
             threads,
-            limit: experiment.limit,
+            // A recording holds only what the experiment wants.
+            skim: if whole { experiment.skim } else { 0 },
+            limit: experiment.limit.filter(|_| whole),
         };
         let report = run.run(&mut *program, watch).map_err(|e: ExperimentError| e.to_string())?;
         Ok(report.rows())
@@ -208,7 +212,7 @@ impl Paper {
     }
 
     /// The program of `experiment`, from its beginning.
-    fn program(&self, experiment: &Experiment) -> Result<Box<dyn Source>, String> {
+    pub(super) fn program(&self, experiment: &Experiment) -> Result<Box<dyn Source>, String> {
         if let Some(command) = &experiment.command {
             return Ok(Box::new(command.launch(|name| self.source.text(name))?));
         }

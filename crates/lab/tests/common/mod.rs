@@ -24,6 +24,7 @@ pub fn experiment(machines: &[&str], systems: &[&str], timing: Timing) -> Experi
         systems: systems.iter().map(|spec| reach_systems::resolve(spec).unwrap()).collect(),
         conditions: conditions(timing),
         threads: 0,
+        skim: 0,
         limit: None,
     }
 }

@@ -71,6 +71,9 @@ pub(super) fn spawn(
     if let Some(folder) = &options.folder {
         command.current_dir(folder);
     }
+    if options.own {
+        command.process_group(0);
+    }
     if let Some(path) = &options.output {
         let created = File::create(path).and_then(|file| Ok((file.try_clone()?, file)));
         let (out, error) = created.map_err(|source| TraceError::Io { path: path.clone(), source })?;

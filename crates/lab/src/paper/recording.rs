@@ -1,0 +1,122 @@
+//! Recordings of captured programs: made once, then every run of the paper reads the same.
+
+use super::{Command, Experiment, Paper};
+use reach_core::Chunk;
+use reach_trace::file::{Metadata, Reader, Writer};
+use reach_trace::{Skimmed, Source};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::PathBuf;
+
+/// Under what name a recording's metadata hold how it was made.
+const RECIPE: &str = "recipe";
+
+/// A captured program of a paper, and where its recording belongs.
+pub struct Recording<'a> {
+    /// The first experiment with this program, after which the file is called.
+    pub experiment: &'a Experiment,
+    /// The file.
+    pub path: PathBuf,
+    command: &'a Command,
+    /// A hash of all that decides what is recorded.
+    recipe: String,
+}
+
+impl Paper {
+    /// The recordings that `experiments` read, each once.
+    pub fn recordings<'a>(&'a self, experiments: &[&Experiment]) -> Result<Vec<Recording<'a>>, String> {
+        let mut recordings: Vec<Recording> = Vec::new();
+        for experiment in experiments {
+            if let Some(recording) = self.recording(experiment)?
+                && recordings.iter().all(|other| other.path != recording.path)
+            {
+                recordings.push(recording);
+            }
+        }
+        Ok(recordings)
+    }
+
+    fn recording<'a>(&'a self, experiment: &Experiment) -> Result<Option<Recording<'a>>, String> {
+        if experiment.command.is_none() {
+            return Ok(None);
+        }
+        let captured = |e: &Experiment| (e.command.clone(), e.skim, e.limit);
+        let first = self.experiments.iter().find(|other| captured(other) == captured(experiment));
+        let Some((first, command)) = first.and_then(|first| Some((first, first.command.as_ref()?))) else {
+            return Ok(None);
+        };
+        let files = command.files.iter().map(|name| self.source.text(name)).collect::<Result<Vec<_>, _>>()?;
+        let recipe = serde_json::to_string(&(command, files, first.skim, first.limit)).map_err(|e| e.to_string())?;
+        let recipe = Sha256::digest(recipe).iter().map(|byte| format!("{byte:02x}")).collect();
+        let path = self.recordings.join(format!("{}.reach", first.name));
+        Ok(Some(Recording { experiment: first, path, command, recipe }))
+    }
+
+    /// The recorded program of `experiment`; nothing where none was recorded.
+    pub(super) fn recorded(&self, experiment: &Experiment) -> Result<Option<Box<dyn Source>>, String> {
+        let Some(recording) = self.recording(experiment)?.filter(|recording| recording.path.exists()) else {
+            return Ok(None);
+        };
+        if !recording.is_made()? {
+            let (path, paper, name) = (recording.path.display(), &self.name, &recording.experiment.name);
+            return Err(format!("{path} is of other commands; record it again: reach paper record {paper} {name}"));
+        }
+        let source = reach_trace::open(&recording.path).map_err(|error| error.to_string())?;
+        Ok(Some(source))
+    }
+
+    /// Captures the program of `recording`, and returns how many references were kept. `watch` is told that now and then,
+    /// and returns false to give up, of which nothing then remains.
+    pub fn record(&self, recording: &Recording, mut watch: impl FnMut(u64) -> bool) -> Result<Option<u64>, String> {
+        let Recording { experiment, path, command, recipe } = recording;
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        fs::create_dir_all(&self.recordings).map_err(failed)?;
+        let captured = command.launch(|name| self.source.text(name))?;
+        let mut source = Skimmed::new(captured, experiment.skim);
+        let metadata = Metadata {
+            program: format!("{}, {}", self.name, experiment.name),
+            command: command.run.clone(),
+            tool: concat!("reach ", env!("CARGO_PKG_VERSION")).into(),
+            other: [(RECIPE.to_owned(), recipe.clone())].into(),
+            ..Metadata::default()
+        };
+        // Under its own name only when it is whole.
+        let part = path.with_extension("part");
+        let unfinished = Unfinished(&part);
+        let mut writer = Writer::create(&part, &metadata).map_err(|error| error.to_string())?;
+        let mut chunk = Chunk::default();
+        while experiment.limit.is_none_or(|limit| writer.refs() < limit)
+            && source.fill(&mut chunk).map_err(|error| error.to_string())?
+        {
+            writer.write(&chunk, source.blocks()).map_err(|error| error.to_string())?;
+            if !watch(writer.refs()) {
+                return Ok(None);
+            }
+        }
+        let references = writer.refs();
+        writer.finish().map_err(|error| error.to_string())?;
+        fs::rename(&part, path).map_err(failed)?;
+        drop(unfinished);
+        Ok(Some(references))
+    }
+}
+
+impl Recording<'_> {
+    /// Whether the file is there, and was made as it would be now.
+    pub fn is_made(&self) -> Result<bool, String> {
+        if !self.path.exists() {
+            return Ok(false);
+        }
+        let reader = Reader::open(&self.path).map_err(|error| error.to_string())?;
+        Ok(reader.metadata().other.get(RECIPE) == Some(&self.recipe))
+    }
+}
+
+/// A file that goes away, if it is still there.
+struct Unfinished<'a>(&'a PathBuf);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.0);
+    }
+}
