@@ -341,17 +341,21 @@ pub enum PaperVerb {
     /// Captured programs are read from their recordings, where `paper record` has made some, and run anew where not.
     Run(Box<PaperArgs>),
     /// Record the programs that a paper's experiments capture, in target/papers/PAPER/, so that each run reads the same
-    Record {
-        /// A paper by name, or a folder with a paper.toml
-        #[arg(value_name = "PAPER", value_parser = values::paper)]
-        paper: Box<reach_lab::paper::Paper>,
-        /// The program of one of its experiments [default: all]
-        #[arg(value_name = "EXPERIMENT")]
-        experiment: Option<String>,
-        /// Record anew what is there already
-        #[arg(long)]
-        force: bool,
-    },
+    Record(Box<PaperRecordArgs>),
+}
+
+/// What `paper record` takes.
+#[derive(Args)]
+pub struct PaperRecordArgs {
+    /// A paper by name, or a folder with a paper.toml
+    #[arg(value_name = "PAPER", value_parser = values::paper)]
+    pub paper: reach_lab::paper::Paper,
+    /// The program of one of its experiments [default: all]
+    #[arg(value_name = "EXPERIMENT")]
+    pub experiment: Option<String>,
+    /// Record anew what is there already
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// What `paper run` takes.

@@ -1,6 +1,6 @@
 //! `reach paper`: published numbers beside ours.
 
-use crate::args::{Format, PaperArgs, PaperVerb};
+use crate::args::{Format, PaperArgs, PaperRecordArgs, PaperVerb};
 use crate::experiment::threads;
 use crate::failure::{Done, Failure};
 use crate::output;
@@ -19,7 +19,7 @@ pub fn paper(verb: PaperVerb, quiet: bool) -> Done {
     match verb {
         PaperVerb::List => output::print(&list()?).map(|()| 0),
         PaperVerb::Run(args) => run(*args, quiet),
-        PaperVerb::Record { paper, experiment, force } => record(&paper, experiment.as_deref(), force, quiet),
+        PaperVerb::Record(args) => record(*args, quiet),
     }
 }
 
@@ -86,8 +86,9 @@ fn run(args: PaperArgs, quiet: bool) -> Done {
 }
 
 /// Records what the experiments capture; programs that cannot be recorded leave the others to be.
-fn record(paper: &Paper, experiment: Option<&str>, force: bool, quiet: bool) -> Done {
-    let chosen = paper.chosen(experiment).map_err(|error| Failure::Usage(error.to_string()))?;
+fn record(args: PaperRecordArgs, quiet: bool) -> Done {
+    let PaperRecordArgs { paper, experiment, force } = args;
+    let chosen = paper.chosen(experiment.as_deref()).map_err(|error| Failure::Usage(error.to_string()))?;
     let recordings = paper.recordings(&chosen).map_err(Failure::Failed)?;
     let mut interruption = Interruption::default();
     let (mut failed, mut out) = (Vec::new(), Vec::new());

@@ -33,8 +33,8 @@ pub fn comparison(finished: &Finished) -> String {
 
 /// What the program is and did.
 pub fn heading(report: &Report) -> String {
-    let counts = &report.counts;
     let first = &report.outcomes[0];
+    let counts = &first.total.counts;
     let facts = [
         format!("{} instructions", units::short(counts.instructions as f64)),
         format!("{} data references", units::short((counts.loads + counts.stores) as f64)),

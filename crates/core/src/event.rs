@@ -195,3 +195,8 @@ pub enum Event {
     /// The program enters a named phase (synthetic programs and marked captures); results may be split by it.
     Phase(String),
 }
+
+impl Event {
+    /// The phase from which on results count. What is before it only makes the state that it meets.
+    pub const MEASURED: &str = "measured";
+}

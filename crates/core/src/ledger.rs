@@ -52,6 +52,11 @@ impl Label {
         Label::Branch,
     ];
 
+    /// Whether the operating system spends it, in the miss handler or elsewhere.
+    pub const fn is_system(self) -> bool {
+        matches!(self, Label::Handler | Label::Copy | Label::Remap | Label::Fault | Label::Daemon)
+    }
+
     /// The name in results: `cycles.<name>`.
     pub const fn name(self) -> &'static str {
         match self {

@@ -16,37 +16,43 @@ pub enum Access {
     Store,
 }
 
-/// Hits and misses of one cache, by whether the access came down the instruction or the data side.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheCounters {
-    /// Accesses by fetches.
-    pub fetches: u64,
-    /// Those that missed.
-    pub fetch_misses: u64,
-    /// Accesses by loads and walks.
-    pub loads: u64,
-    /// Those that missed.
-    pub load_misses: u64,
-    /// Accesses by stores.
-    pub stores: u64,
-    /// Those that missed.
-    pub store_misses: u64,
-    /// Dirty lines sent to the next level.
-    pub write_backs: u64,
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Hits and misses of one cache, by whether the access came down the instruction or the data side.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct CacheCounters {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl CacheCounters {
+            /// What was counted since `earlier`.
+            pub fn since(&self, earlier: &CacheCounters) -> CacheCounters {
+                CacheCounters { $($name: self.$name - earlier.$name,)* }
+            }
+
+            /// Adds what `other` counted.
+            pub fn absorb(&mut self, other: &CacheCounters) {
+                $(self.$name += other.$name;)*
+            }
+        }
+    };
 }
 
-impl CacheCounters {
-    /// Adds what `other` counted.
-    pub fn absorb(&mut self, other: &CacheCounters) {
-        let CacheCounters { fetches, fetch_misses, loads, load_misses, stores, store_misses, write_backs } = other;
-        self.fetches += fetches;
-        self.fetch_misses += fetch_misses;
-        self.loads += loads;
-        self.load_misses += load_misses;
-        self.stores += stores;
-        self.store_misses += store_misses;
-        self.write_backs += write_backs;
-    }
+counters! {
+    /// Accesses by fetches.
+    fetches,
+    /// Those that missed.
+    fetch_misses,
+    /// Accesses by loads and walks.
+    loads,
+    /// Those that missed.
+    load_misses,
+    /// Accesses by stores.
+    stores,
+    /// Those that missed.
+    store_misses,
+    /// Dirty lines sent to the next level.
+    write_backs,
 }
 
 /// Accesses that no cache answered.
@@ -56,6 +62,13 @@ pub struct Beyond {
     pub accesses: u64,
     /// What they took, each for itself.
     pub cycles: u64,
+}
+
+impl Beyond {
+    /// What was counted since `earlier`.
+    pub fn since(&self, earlier: &Beyond) -> Beyond {
+        Beyond { accesses: self.accesses - earlier.accesses, cycles: self.cycles - earlier.cycles }
+    }
 }
 
 impl Beyond {

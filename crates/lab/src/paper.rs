@@ -102,6 +102,24 @@ const PAPERS: &[(&str, Files)] = &[
             file!("navarro-2002", "programs/words.pl"),
         ],
     ),
+    (
+        "zhou-2023",
+        &[
+            file!("zhou-2023", "paper.toml"),
+            file!("zhou-2023", "skylake.toml"),
+            file!("zhou-2023", "zenplus.toml"),
+            file!("zhou-2023", "build.toml"),
+            file!("zhou-2023", "programs/guest-make.sh"),
+            file!("zhou-2023", "programs/mariadb-make.sh"),
+            file!("zhou-2023", "programs/Orders.java"),
+            file!("zhou-2023", "programs/owner.c"),
+            file!("zhou-2023", "programs/postgres-make.sh"),
+            file!("zhou-2023", "programs/records.c"),
+            file!("zhou-2023", "programs/sources.awk"),
+            file!("zhou-2023", "programs/ssr.js"),
+            file!("zhou-2023", "programs/unpack.sh"),
+        ],
+    ),
 ];
 
 /// A paper with its experiments, checked.

@@ -58,6 +58,7 @@ pub fn rows(outcome: &Outcome, program: &str, baseline: Option<&Outcome>) -> Vec
     rows.range_tlbs();
     rows.census();
     rows.cores();
+    rows.code();
     if let Some(baseline) = baseline {
         let (theirs, ours) = (baseline.total.ledger.total().0, outcome.total.ledger.total().0);
         rows.ratio("speedup", "ratio", quotient(theirs, ours));
@@ -146,6 +147,7 @@ impl Rows<'_> {
         self.count("walk_accesses", "count", h.walk_accesses);
         self.count("walk_cycles", "cycles", h.walk_cycles);
         self.count("walk_cycles.fetch", "cycles", h.walk_cycles_fetch);
+        self.count("walk_cycles.data", "cycles", h.walk_cycles - h.walk_cycles_fetch);
         self.count("walks.filled", "count", h.walks() - h.walks_faulting);
         let miss = [Label::Walk, Label::ItlbWalk, Label::Handler, Label::Copy, Label::Remap]
             .map(|label| tally.ledger.of(label).0);
@@ -190,6 +192,9 @@ impl Rows<'_> {
         self.ratio("wcpi.walk_accesses_per_miss", "ratio", quotient(h.walk_accesses, h.walks()));
         self.ratio("wcpi.cycles_per_walk_access", "cycles", quotient(h.walk_cycles, h.walk_accesses));
         self.count("cycles", "cycles", tally.ledger.total().0);
+        let system: u64 = Label::ALL.into_iter().filter(|l| l.is_system()).map(|l| tally.ledger.of(l).0).sum();
+        self.count("system_cycles", "cycles", system);
+        self.count("user_cycles", "cycles", tally.ledger.total().0 - system);
         for label in Label::ALL {
             self.count(&format!("cycles.{}", label.name()), "cycles", tally.ledger.of(label).0);
         }
@@ -371,6 +376,25 @@ impl Rows<'_> {
             self.count(&format!("{of}memory.{kind}.accesses"), "count", beyond.accesses);
             self.count(&format!("{of}memory.{kind}.cycles"), "cycles", beyond.cycles);
         }
+    }
+
+    /// How much code there was, touched and in superpages (Zhou et al. 2023, Table 3, Figures 1 and 2).
+    fn code(&mut self) {
+        let Some(code) = &self.outcome.code else { return };
+        let below = |bytes: u64| code.libraries.partition_point(|&library| library < bytes) as u64;
+        let with = |clusters: u64| (code.clusters.len() - code.clusters.partition_point(|&c| c < clusters)) as u64;
+        self.count("code.executable_bytes", "bytes", code.executable);
+        self.count("code.libraries", "count", code.libraries.len() as u64);
+        self.count("code.libraries.below_1M", "count", below(1 << 20));
+        self.count("code.libraries.below_2M", "count", below(2 << 20));
+        self.count("code.libraries.greatest_bytes", "bytes", code.libraries.last().copied().unwrap_or(0));
+        self.count("code.written_bytes", "bytes", code.written.resident);
+        self.count("code.extents", "count", code.clusters.len() as u64 + code.written.extents);
+        self.count("code.extents.touched", "count", with(1) + code.written.touched);
+        for clusters in 1..=32 {
+            self.count(&format!("code.extents.with_{clusters}"), "count", with(clusters));
+        }
+        self.count("code.superpages", "pages", code.promoted + code.written.promoted);
     }
 
     fn caches(&mut self) {

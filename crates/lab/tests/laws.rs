@@ -318,3 +318,35 @@ fn translations_are_the_page_tables_after_every_step() {
         }
     }
 }
+
+/// A beginning that is skimmed leaves the operating system where all of it would have, and counts for nothing.
+#[test]
+fn what_is_skimmed_makes_the_same_state_and_is_not_measured() {
+    for timing in TIMINGS {
+        let systems = ["base", "navarro-2002", "zhou-2023"];
+        let machines = ["skylake-e3-1240v5"];
+        for program in [PROGRAMS[0], PROGRAMS[3], "web:requests=50"] {
+            let whole = Pieces::of(&mut *synthetic::parse(program).unwrap());
+            let skim = whole.len() as u64 / 2;
+            let plain = experiment(&machines, &systems, timing);
+            let skimming = Experiment { skim, ..experiment(&machines, &systems, timing) };
+            let reports = [run(&plain, &mut whole.cut(vec![997])), run(&skimming, &mut whole.cut(vec![1009]))];
+            for (all, rest) in reports[0].outcomes.iter().zip(&reports[1].outcomes) {
+                let state = |outcome: &reach_lab::Outcome| {
+                    let os = &outcome.os;
+                    (os.page_faults, os.bytes_zeroed, os.resident_bytes, os.page_table_bytes, os.promotions)
+                };
+                assert_eq!(state(all), state(rest), "{program} {}", all.system);
+                // The fetch that the first of the rest belongs to may come with it.
+                let more = rest.total.counts.references() - (whole.len() as u64 - skim);
+                assert!(more <= 1, "{program} {}: {more} more", all.system);
+                let cycles = |outcome: &reach_lab::Outcome| outcome.total.ledger.total();
+                assert!(cycles(rest) < cycles(all), "{program} {}", all.system);
+            }
+        }
+    }
+    let whole = Pieces::of(&mut *synthetic::parse(PROGRAMS[0]).unwrap());
+    let skimming = Experiment { skim: u64::MAX, ..experiment(&MACHINES[..1], &["base"], Timing::Counts) };
+    let error = skimming.run(&mut whole.cut(vec![100]), |_| true).err().unwrap().to_string();
+    assert!(error.contains("skim fewer"), "{error}");
+}

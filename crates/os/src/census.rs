@@ -101,6 +101,9 @@ impl Vm {
 
     /// Keeps the census of a process that is about to end, if it has more mapped than those before it.
     pub(crate) fn note_census(&mut self, asid: Asid) {
+        if self.code.is_some() {
+            self.see_written(asid);
+        }
         // Most programs fork and exec: an address space is only looked at if it may be the largest.
         let most = self.counters.census.as_ref().map_or(0, |census| census.pages);
         let larger = |process: &&Process| process.counters.resident_bytes.current >> self.base().0 > most;

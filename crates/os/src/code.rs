@@ -103,6 +103,7 @@ impl Vm {
         let (asid, base) = (self.current, self.base());
         let region = self.process(asid).and_then(|process| process.space().find(start)).copied();
         let Some(region) = region.filter(is_code) else { return Ok(()) };
+        self.see_code(&region);
         let first = Vpn(region.start >> base.0);
         self.frames.align(region.object, region.index(first, base), first.0);
         if !code.copy {
@@ -248,6 +249,7 @@ impl Vm {
             self.charge_fault(asid, FaultKind::File, false);
         }
         self.pad(asid, extent);
+        self.see_promoted(extent.object, extent.index);
         let pte = self.touched(self.entry(block, extent.size, Protection::READ_EXECUTE, false), Kind::Fetch);
         let label = if fault.is_some() { Label::Fault } else { Label::Remap };
         match entries.is_empty() {

@@ -2,6 +2,7 @@
 //! `fault.rs`, events in `process.rs`.
 
 use crate::code::CodePages;
+use crate::code_census::CodeSeen;
 use crate::paging::Pager;
 use crate::promotion::Superpages;
 use crate::ranges::Ranging;
@@ -38,6 +39,8 @@ pub struct Vm {
     pub(crate) code: Option<CodePages>,
     /// Where processes share leaf tables: which.
     pub(crate) sharing: Option<SharedTables>,
+    /// What was code until now, there.
+    pub(crate) code_seen: CodeSeen,
     /// Where address spaces have range tables: how.
     pub(crate) ranging: Option<Ranging>,
     /// Rights are being changed page by page; ranges will be made anew when all are.
@@ -92,6 +95,7 @@ impl Vm {
             superpages: None,
             code: None,
             sharing: None,
+            code_seen: CodeSeen::default(),
             ranging: None,
             ranges_later: false,
             pager: None,

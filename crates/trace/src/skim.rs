@@ -2,7 +2,7 @@
 //!
 //! What is measured is often how a program runs once it is under way, and that depends on the state that its beginning
 //! left: what is mapped, what has been touched, what of its files is in memory. That state needs all events, and of the
-//! references the first to each page and the first store to it.
+//! references the first to each page and the first store to it. Results count from the end of what is skimmed.
 
 use crate::{Progress, Source, TraceError};
 use reach_core::{Asid, BlockId, BlockTable, Chunk, Event, Kind, Ref, Remap, Span};
@@ -15,8 +15,12 @@ const PAGE: u32 = 12;
 /// first time, since something last happened to it; with each the fetch of its block.
 pub struct Skimmed<S> {
     source: S,
-    /// How many references are still to be skimmed.
+    /// How many references are skimmed in all.
+    asked: u64,
+    /// How many are still to be.
     left: u64,
+    /// Whether it has been said that what comes counts.
+    marked: bool,
     whole: Chunk,
     /// Pages that were touched, and whether for a store.
     touched: HashMap<(Asid, u64), bool>,
@@ -30,7 +34,9 @@ impl<S: Source> Skimmed<S> {
     pub fn new(source: S, references: u64) -> Skimmed<S> {
         Skimmed {
             source,
+            asked: references,
             left: references,
+            marked: references == 0,
             whole: Chunk::default(),
             touched: HashMap::new(),
             asid: Asid(0),
@@ -49,6 +55,9 @@ impl<S: Source> Skimmed<S> {
             }
             let block = (r.kind() == Kind::Fetch).then(|| *fetched.next().expect("a fetch has its block"));
             let skims = self.left > 0;
+            if !skims && !std::mem::replace(&mut self.marked, true) {
+                chunk.push_event(Event::Phase(Event::MEASURED.into()));
+            }
             self.left -= u64::from(skims);
             match block {
                 Some(block) => {
@@ -69,6 +78,18 @@ impl<S: Source> Skimmed<S> {
             chunk.push_event(event.clone());
         });
         self.whole = whole;
+    }
+
+    /// The program is over, which it should not be before anything was measured.
+    fn end(&self) -> Result<bool, TraceError> {
+        let skimmed = self.asked - self.left;
+        match self.left {
+            0 => Ok(false),
+            _ => Err(TraceError::Unknown(format!(
+                "{}: it ends after {skimmed} references, all of which were to be passed over; skim fewer",
+                self.source.name()
+            ))),
+        }
     }
 
     /// Keeps the last fetch, which what comes next belongs to.
@@ -133,14 +154,14 @@ impl<S: Source> Skimmed<S> {
 
 impl<S: Source> Source for Skimmed<S> {
     fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
-        if self.left == 0 {
+        if self.marked {
             return self.source.fill(chunk);
         }
         chunk.clear();
         // A piece of which nothing stays is no end.
         while chunk.is_empty() {
             if !self.source.fill(&mut self.whole)? {
-                return Ok(false);
+                return self.end();
             }
             self.keep(chunk);
         }
@@ -187,7 +208,14 @@ mod tests {
             // The fetch that the first reference belongs to may stay, too.
             assert_eq!(kept.refs[kept.refs.len() - behind..], all.refs[skim..], "{spec}");
             let events = |chunk: &Chunk| chunk.events.iter().map(|(_, event)| event.clone()).collect::<Vec<_>>();
-            assert_eq!(events(&kept), events(&all), "{spec}");
+            let mark = Event::Phase(Event::MEASURED.into());
+            assert_eq!(
+                events(&kept).into_iter().filter(|event| *event != mark).collect::<Vec<_>>(),
+                events(&all),
+                "{spec}"
+            );
+            let (at, _) = kept.events.iter().find(|(_, event)| *event == mark).unwrap();
+            assert_eq!(kept.refs[*at as usize..], all.refs[skim..], "{spec}: the mark is where skimming ends");
             assert!(kept.refs.len() < all.refs.len(), "{spec}: nothing was skimmed");
         }
     }

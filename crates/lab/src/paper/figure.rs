@@ -16,6 +16,8 @@ pub struct Figure {
     pub unit: String,
     /// Labels of systems without which an experiment has nothing to do with it.
     pub needs: Vec<String>,
+    /// The only machine whose experiments it shows.
+    pub machine: Option<String>,
     /// Bars or points of a row by name, and how each is found.
     pub columns: IndexMap<String, Measure>,
 }
@@ -65,6 +67,9 @@ impl Figure {
     }
 
     fn row(&self, experiment: &Experiment, outcome: &Outcome) -> Option<(String, Vec<Option<f64>>)> {
+        if self.machine.as_ref().is_some_and(|machine| *machine != experiment.machine.name) {
+            return None;
+        }
         let known = |label: &str| experiment.systems.contains_key(label);
         let row = experiment.row.clone().filter(|_| self.needs.iter().all(|label| known(label)))?;
         let name = |label: &str| experiment.systems.get(label).map_or(String::new(), |s| s.spec().to_owned());

@@ -81,6 +81,8 @@ struct Differences {
     name: String,
     about: String,
     replaces: Option<String>,
+    /// An experiment before this one, whose program it has.
+    like: Option<String>,
     #[serde(default)]
     programs: Vec<String>,
     scenario: Option<String>,
@@ -297,13 +299,23 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 fn add(
     experiments: &mut Vec<Experiment>,
     base: &Base,
-    differences: Differences,
+    mut differences: Differences,
     columns: &[Column],
 ) -> Result<(), String> {
     let name = differences.name.clone();
     let wrong = |what: String| format!("experiment {name}: {what}");
     if experiments.iter().any(|e| e.name == name) {
         return Err(wrong("there are two of that name; rename one".into()));
+    }
+    if let Some(like) = differences.like.take() {
+        let other = experiments.iter().find(|e| e.name == like);
+        let other = other.ok_or_else(|| wrong(format!("there is no experiment {like:?} before it; name one")))?;
+        differences.programs.extend(other.programs.iter().cloned());
+        differences.scenario = differences.scenario.or_else(|| other.scenario.clone());
+        differences.command = differences.command.or_else(|| other.command.clone());
+        differences.replaces = differences.replaces.or_else(|| other.replaces.clone());
+        differences.row = differences.row.or_else(|| other.row.clone());
+        (differences.skim, differences.limit) = (other.skim, differences.limit.or(other.limit));
     }
     let experiment = resolve(base, differences, columns).map_err(wrong)?;
     for item in &experiment.items {

@@ -19,6 +19,8 @@ struct Account {
     idle: u64,
     /// Totals when the running process was switched to.
     since: Tally,
+    /// Totals, and the clock, where measuring began.
+    before: (Tally, u64),
 }
 
 /// The accounts of all hardware threads.
@@ -113,16 +115,25 @@ impl Simulation {
         self.book();
         let lane = self.processor.on();
         let total = self.total_of(lane);
-        let since = &self.lanes.accounts[lane].since;
-        let spent = Tally {
-            counts: total.counts.since(&since.counts),
-            hardware: total.hardware.since(&since.hardware),
-            ledger: total.ledger.since(&since.ledger),
-        };
+        let spent = total.since(&self.lanes.accounts[lane].since);
         if spent.counts.references() > 0 || spent.ledger.total() > Cycles(0) {
             self.processes.entry(self.lanes.accounts[lane].process).or_default().absorb(&spent);
         }
         self.lanes.accounts[lane].since = total;
+    }
+
+    /// What comes from now on is the result. What the operating system counted stays: it made the state that is met here.
+    pub(super) fn measure(&mut self) {
+        self.book();
+        for lane in 0..self.processor.lanes() {
+            let (total, clock) = (self.total_of(lane), self.clock(lane));
+            self.lanes.accounts[lane].since = total.clone();
+            self.lanes.accounts[lane].before = (total, clock);
+        }
+        self.processes.clear();
+        let caches = self.processor.all_caches();
+        self.before = caches.iter().flat_map(|caches| caches.counters().map(|(_, counters)| counters)).collect();
+        self.beyond = caches.iter().map(|caches| caches.beyond).collect();
     }
 
     /// The thread that runs goes over to another process.
@@ -133,6 +144,10 @@ impl Simulation {
 
     /// What each hardware thread has done, when all is settled.
     pub(super) fn all_lanes(&self) -> Vec<Lane> {
-        (0..self.processor.lanes()).map(|lane| Lane { tally: self.total_of(lane), clock: self.clock(lane) }).collect()
+        let of = |lane: usize| {
+            let (before, clock) = &self.lanes.accounts[lane].before;
+            Lane { tally: self.total_of(lane).since(before), clock: self.clock(lane) - clock }
+        };
+        (0..self.processor.lanes()).map(of).collect()
     }
 }

@@ -15,7 +15,7 @@ use lanes::Lanes;
 use reach_core::{Asid, Beside, Chunk, Event, Label, Step, ThreadId, TlbEvent, Why};
 use reach_hardware::config::{Serves, Sharing, Walker};
 use reach_hardware::window::{Code, Core};
-use reach_hardware::{Controller, Processor, Segment, Shape};
+use reach_hardware::{Beyond, CacheCounters, Controller, Processor, Segment, Shape};
 use reach_os::{Costs, OutOfMemory, Vm};
 use reach_systems::System;
 use rounds::Rounds;
@@ -49,6 +49,10 @@ pub struct Simulation {
     /// The system reads performance counters, and may turn off what stands beside the last level.
     reads_counters: bool,
     processes: BTreeMap<Asid, Tally>,
+    /// What each cache had counted where measuring began.
+    before: Vec<CacheCounters>,
+    /// And what had gone to memory, by core.
+    beyond: Vec<[Beyond; 3]>,
     names: BTreeMap<Asid, String>,
 }
 
@@ -151,6 +155,8 @@ impl Simulation {
                 .map(|serves| hardware.tlbs.iter().any(|tlb| tlb.level >= 2 && serves(&tlb.serves))),
             reads_counters,
             processes: BTreeMap::new(),
+            before: Vec::new(),
+            beyond: Vec::new(),
             names: BTreeMap::new(),
         })
     }
@@ -266,6 +272,7 @@ impl Simulation {
                     self.names.insert(*child, name);
                 }
             }
+            Event::Phase(name) if name == Event::MEASURED => self.measure(),
             _ => {}
         }
         let space = self.vm.current();

@@ -17,6 +17,15 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// What was counted since `earlier`.
+    pub(crate) fn since(&self, earlier: &Tally) -> Tally {
+        Tally {
+            counts: self.counts.since(&earlier.counts),
+            hardware: self.hardware.since(&earlier.hardware),
+            ledger: self.ledger.since(&earlier.ledger),
+        }
+    }
+
     /// Adds what `other` has.
     pub(crate) fn absorb(&mut self, other: &Tally) {
         self.counts.absorb(&other.counts);
@@ -70,6 +79,8 @@ pub struct Outcome {
     pub range_hits: Vec<u64>,
     /// The contiguity of the process that had most mapped at its end.
     pub census: Option<reach_os::Census>,
+    /// What was code, where the system treats it in its own way.
+    pub code: Option<reach_os::CodeCensus>,
     /// Page sizes of the machine.
     pub sizes: Vec<reach_core::PageShift>,
     /// Contiguity of free memory at the end (Navarro §6.5), 0 to 1.
@@ -90,9 +101,15 @@ impl Simulation {
         let mut os_processes = std::mem::take(&mut self.vm.finished);
         os_processes.extend(self.vm.processes().map(|(asid, process)| (asid, process.counters.clone())));
         let contiguity = reach_os::contiguity(self.vm.frames().buddy(), &self.vm.options().sizes);
+        let mut beyond: Vec<_> = self.processor.all_caches().iter().map(|caches| caches.beyond).collect();
+        for (now, before) in beyond.iter_mut().flatten().zip(self.beyond.iter().flatten()) {
+            *now = now.since(before);
+        }
         let mut caches: Vec<(String, CacheCounters)> = Vec::new();
+        let mut before = self.before.iter();
         for each in self.processor.all_caches() {
             for (at, (name, counters)) in each.counters().enumerate() {
+                let counters = before.next().map_or(counters, |before| counters.since(before));
                 match caches.get_mut(at) {
                     Some((_, all)) => all.absorb(&counters),
                     None => caches.push((name.to_owned(), counters)),
@@ -111,7 +128,7 @@ impl Simulation {
             system: self.system_name.clone(),
             total,
             threads: self.processor.threads(),
-            beyond: self.processor.all_caches().iter().map(|caches| caches.beyond).collect(),
+            beyond,
             lanes,
             out_of_order: self.out_of_order,
             controller: controllers().next().map(|controller| controller.counters),
@@ -124,6 +141,7 @@ impl Simulation {
             beside: self.beside,
             second_level: self.second_level,
             census: self.vm.largest_census(),
+            code: self.vm.code_census(),
             sizes: self.vm.options().sizes.clone(),
             contiguity,
         }

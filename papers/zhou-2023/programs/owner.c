@@ -1,0 +1,12 @@
+/* A server that refuses to run as root believes that it is the owner of its data. Preloaded. */
+#define _GNU_SOURCE
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+uid_t geteuid(void)
+{
+	struct stat data;
+
+	return stat("data", &data) == 0 ? data.st_uid : (uid_t)syscall(SYS_geteuid);
+}
