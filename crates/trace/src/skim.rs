@@ -187,7 +187,8 @@ mod tests {
     use crate::synthetic;
 
     /// Files that are mapped and unmapped, memory that comes and goes, processes that take turns.
-    const PROGRAMS: [&str; 4] = ["web:requests=50", "cmp:bytes=2M", "tree:nodes=3000,operations=1K", "phases:sizes=64K/2M,dwell=1K,rounds=3"];
+    const PROGRAMS: [&str; 4] =
+        ["web:requests=50", "cmp:bytes=2M", "tree:nodes=3000,operations=1K", "phases:sizes=64K/2M,dwell=1K,rounds=3"];
 
     fn whole(source: &mut dyn Source) -> Chunk {
         let (mut chunk, mut all) = (Chunk::default(), Chunk::default());
