@@ -254,6 +254,41 @@ fn a_paper_is_run_into_rows_and_a_table() {
     assert!(table.contains("not measurable\n"), "{table}");
 }
 
+/// Recorded once, read by each run, refused when its commands have changed since.
+#[test]
+fn a_papers_programs_are_recorded() {
+    let folder = folder();
+    let paper = |limit: u64| {
+        let text = format!(
+            "citation = 'c'\n[base]\nmachine = 'zen4'\nmemory_mb = 256\ntiming = 'counts'\nseed = 1\nwarm = true\n\
+             systems = {{ base = 'base' }}\n[[experiment]]\nname = 'sums'\nabout = 'a'\nskim = 20_000\nlimit = {limit}\n\
+             command = {{ run = ['sh', '-c', 'i=0; while :; do i=$((i + 1)); done'] }}\n[[experiment.item]]\nitem = 'i'\n\
+             section = 's'\npublished = 1.0\nunit = 'x'\ntolerance = {{ at_least = 1000.0 }}\nreason = 'r'\n\
+             ours = {{ metric = 'instructions', system = 'base' }}\n"
+        );
+        std::fs::create_dir_all(folder.path().join("p")).unwrap();
+        std::fs::write(folder.path().join("p/paper.toml"), text).unwrap();
+    };
+    let paper_verb = |args: &[&str]| {
+        let output = reach(&[&["paper"], args].concat()).current_dir(folder.path()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout.clone()).unwrap() + &stderr(&output))
+    };
+    paper(100_000);
+    let (status, said) = paper_verb(&["record", "-q", "./p"]);
+    assert!(status == Some(0) && said.contains("references in target/papers/p/sums.reach"), "{said}");
+    assert!(paper_verb(&["record", "-q", "./p"]).1.contains("is there already"));
+    // The program never ends: its recording does.
+    let first = paper_verb(&["run", "-q", "./p", "-f", "jsonl"]);
+    assert!(first.0 == Some(0) && first.1.contains("\"verdict\":\"met\""), "{}", first.1);
+    assert_eq!(paper_verb(&["run", "-q", "./p", "-f", "jsonl"]), first);
+    paper(200_000);
+    let (_, said) = paper_verb(&["run", "-q", "./p", "-f", "jsonl"]);
+    assert!(said.contains("record it again: reach paper record p sums"), "{said}");
+    assert_eq!(paper_verb(&["record", "-q", "./p", "sums"]).0, Some(0));
+    assert!(paper_verb(&["run", "-q", "./p", "-f", "jsonl"]).1.contains("\"verdict\":\"met\""));
+    assert_eq!(paper_verb(&["record", "./p", "none"]).0, Some(2));
+}
+
 #[test]
 fn quiet_says_nothing() {
     let args = [&["compare", "-q", "-s", "base", "-p", "touch:bytes=1M"][..]].concat();

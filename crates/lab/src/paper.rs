@@ -113,6 +113,7 @@ const PAPERS: &[(&str, Files)] = &[
             file!("zhou-2023", "programs/guest-make.sh"),
             file!("zhou-2023", "programs/mariadb-make.sh"),
             file!("zhou-2023", "programs/Orders.java"),
+            file!("zhou-2023", "programs/owner.c"),
             file!("zhou-2023", "programs/postgres-make.sh"),
             file!("zhou-2023", "programs/records.c"),
             file!("zhou-2023", "programs/sources.awk"),

@@ -48,9 +48,6 @@ pub struct Options {
     /// Whether it is nobody's but the caller's: out of the terminal's reach, and killed with its descendants by
     /// [`Live::kill`].
     pub own: bool,
-    /// Whether root is to run it as somebody else, for programs that refuse root: in a user namespace of its own, where it
-    /// is user 1000 and still owns what root owns.
-    pub unprivileged: bool,
 }
 
 /// The emulator that a launch would take: the path of one that has plugins, or why there is none.

@@ -15,9 +15,11 @@ cat >make.sh <<-END
 END
 if [ "$(id -u)" = 0 ]; then
 	unshare -U --map-user=1000 --map-group=1000 sh make.sh
+	chown 1000 data
 else
 	sh make.sh
 fi
+gcc -shared -fPIC -O1 -o owner.so owner.c
 cat >clients.sh <<-END
 	for second in \$(seq 600); do
 		[ -d data ] || exit

@@ -27,9 +27,6 @@ pub struct Command {
     /// What is needed, a program of `PATH` or a file with its whole path, and the package (of Debian) that has it.
     #[serde(default)]
     pub needs: IndexMap<String, String>,
-    /// It refuses root, who is somebody else for it.
-    #[serde(default)]
-    pub unprivileged: bool,
 }
 
 /// The file in which the program's output ends.
@@ -68,7 +65,6 @@ impl Command {
             folder: Some(folder.path().to_owned()),
             output: Some(folder.path().join(OUTPUT)),
             own: true,
-            unprivileged: self.unprivileged,
             ..Options::default()
         };
         let live = Live::launch(options).map_err(|error| error.to_string())?;

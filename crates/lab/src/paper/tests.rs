@@ -198,7 +198,7 @@ fn mistakes_in_tables_are_named() {
         ("{ run = [] }", "there is a command without words"),
         ("{ run = ['true'], prepare = [[]] }", "there is a command without words"),
         ("{ run = ['true'], files = ['x'] }", "there is no file \"x\""),
-        ("{ run = ['true'] }\nlimit = 5", "a command cannot be cut short"),
+        ("{ run = ['true'] }\nlike = 'x'", "there is no experiment \"x\" before it"),
         ("{ run = ['true'] }\ncolumns = { a = 1 }", "columns need the name of a row"),
     ] {
         let text = [HEAD, &TOUCH.replace("programs = ['touch:bytes=1M,page=4K']", &format!("command = {command}"))];
@@ -242,6 +242,7 @@ fn figures_show_rows_that_have_their_systems() {
             overall: content.overall,
             missing: content.missing,
             figures: content.figures,
+            recordings: PathBuf::new(),
             source: Source::Built(files),
         })
     };

@@ -56,12 +56,7 @@ pub(super) fn spawn(
 
     let failed = |source| TraceError::Io { path: qemu.path.clone(), source };
     let (arguments, own) = (strings(arguments).map_err(failed)?, strings(own).map_err(failed)?);
-    // SAFETY: a call that always succeeds.
-    let leaves = options.unprivileged && unsafe { libc::geteuid() } == 0;
     let run = move || {
-        if leaves {
-            leave_root()?;
-        }
         let pointers = |all: &[CString], to: &mut [*const libc::c_char]| {
             to.iter_mut().zip(all).for_each(|(pointer, one)| *pointer = one.as_ptr());
         };
@@ -89,17 +84,6 @@ pub(super) fn spawn(
     // that after fork, and calls execve.
     unsafe { command.pre_exec(run) };
     command.spawn().map_err(failed)
-}
-
-/// Makes the calling process, which has one thread, user 1000 of a user namespace of its own (user_namespaces(7)).
-fn leave_root() -> io::Result<()> {
-    // SAFETY: a call on a number.
-    if unsafe { libc::unshare(libc::CLONE_NEWUSER) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    std::fs::write("/proc/self/setgroups", "deny")?;
-    std::fs::write("/proc/self/uid_map", "1000 0 1")?;
-    std::fs::write("/proc/self/gid_map", "1000 0 1")
 }
 
 fn strings(all: Vec<OsString>) -> io::Result<Vec<CString>> {
