@@ -45,6 +45,9 @@ struct Table {
     figure: Vec<Figure>,
 }
 
+/// Instructions after which the next of several copies has its turn: few, so that all hardware threads have work.
+pub const QUANTUM: u64 = 20_000;
+
 /// How memory is broken up before the program starts, as shares from 0 to 1 ([`Fragmentation`]).
 #[derive(Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -96,6 +99,8 @@ struct Differences {
     warm: Option<bool>,
     cores: Option<u32>,
     smt: Option<u32>,
+    copies: Option<u32>,
+    cut: Option<u64>,
     fragmentation: Option<Broken>,
     #[serde(default)]
     skim: u64,
@@ -135,6 +140,10 @@ pub struct Experiment {
     pub warm: bool,
     /// On how many hardware threads.
     pub placement: Placement,
+    /// How many copies of its recorded program run, in turns of [`QUANTUM`] instructions.
+    pub copies: u32,
+    /// The recorded programs, all together, end after so many references.
+    pub cut: Option<u64>,
     /// What state memory is in at boot.
     pub fragmentation: Option<Fragmentation>,
     /// Of so many references at the program's beginning only those stay that change the operating system's state.
@@ -151,10 +160,12 @@ impl Experiment {
     /// Whether `other` differs in nothing that is run but the machine.
     pub(super) fn shares_pass(&self, other: &Experiment) -> bool {
         let program = |e: &Experiment| (e.programs.clone(), e.scenario.clone(), e.command.clone(), e.skim, e.limit);
+        let copies = |e: &Experiment| (e.copies, e.cut);
         let conditions = |e: &Experiment| (e.memory, e.timing, e.seed, e.warm, e.placement, e.fragmentation);
         let specs = |e: &Experiment| e.systems.values().map(|s| s.spec().to_owned()).collect::<Vec<_>>();
         self.machine.name != other.machine.name
             && program(self) == program(other)
+            && copies(self) == copies(other)
             && conditions(self) == conditions(other)
             && specs(self) == specs(other)
     }
@@ -334,6 +345,9 @@ fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experime
     if let Some(command) = &own.command {
         command.check()?;
     }
+    if own.command.is_none() && (own.copies.is_some() || own.cut.is_some()) {
+        return Err("only recorded programs have copies, and are cut; give a command, or leave them out".into());
+    }
     let mut items = own.item;
     for (column, cell) in own.columns {
         let row = own.row.as_ref().ok_or("columns need the name of a row; give row")?;
@@ -371,6 +385,8 @@ fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experime
         timing,
         seed: base.seed,
         warm: own.warm.unwrap_or(base.warm),
+        copies: own.copies.unwrap_or(1).clamp(1, 64),
+        cut: own.cut,
         placement: placement(own.cores.unwrap_or(1), own.smt.unwrap_or(1))?,
         fragmentation: own.fragmentation.map(|Broken { order, scattered, hold }| Fragmentation {
             order,

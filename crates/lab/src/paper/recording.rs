@@ -1,9 +1,10 @@
 //! Recordings of captured programs: made once, then every run of the paper reads the same.
 
+use super::file::QUANTUM;
 use super::{Command, Experiment, Paper};
 use reach_core::Chunk;
 use reach_trace::file::{Metadata, Reader, Writer};
-use reach_trace::{Skimmed, Source};
+use reach_trace::{Skimmed, Source, Together, scenario};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::PathBuf;
@@ -54,15 +55,27 @@ impl Paper {
 
     /// The recorded program of `experiment`; nothing where none was recorded.
     pub(super) fn recorded(&self, experiment: &Experiment) -> Result<Option<Box<dyn Source>>, String> {
-        let Some(recording) = self.recording(experiment)?.filter(|recording| recording.path.exists()) else {
-            return Ok(None);
-        };
+        let Some(recording) = self.recording(experiment)? else { return Ok(None) };
+        if !recording.path.exists() {
+            return match experiment.copies == 1 && experiment.cut.is_none() {
+                true => Ok(None),
+                false => {
+                    Err(format!("it needs a recording; make it: reach paper record {} {}", self.name, experiment.name))
+                }
+            };
+        }
         if !recording.is_made()? {
             let (path, paper, name) = (recording.path.display(), &self.name, &recording.experiment.name);
             return Err(format!("{path} is of other commands; record it again: reach paper record {paper} {name}"));
         }
-        let source = reach_trace::open(&recording.path).map_err(|error| error.to_string())?;
-        Ok(Some(source))
+        let path = &recording.path;
+        let source = match experiment.copies {
+            1 => reach_trace::open(path),
+            copies => (0..copies).map(|_| scenario::trace_member(path)).collect::<Result<_, _>>().map(|members| {
+                Box::new(Together::new(experiment.name.clone(), members, Some(QUANTUM))) as Box<dyn Source>
+            }),
+        };
+        source.map(Some).map_err(|error| error.to_string())
     }
 
     /// Captures the program of `recording`, and returns how many references were kept. `watch` is told that now and then,

@@ -197,7 +197,7 @@ impl Paper {
             threads,
             // A recording holds only what the experiment wants.
             skim: if whole { experiment.skim } else { 0 },
-            limit: experiment.limit.filter(|_| whole),
+            limit: if whole { experiment.limit } else { experiment.cut },
         };
         let report = run.run(&mut *program, watch).map_err(|e: ExperimentError| e.to_string())?;
         Ok(report.rows())
