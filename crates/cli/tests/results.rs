@@ -283,7 +283,7 @@ fn a_papers_programs_are_recorded() {
     assert_eq!(paper_verb(&["run", "-q", "./p", "-f", "jsonl"]), first);
     paper(200_000);
     let (_, said) = paper_verb(&["run", "-q", "./p", "-f", "jsonl"]);
-    assert!(said.contains("record it again: reach paper record p sums"), "{said}");
+    assert!(said.contains("record it again: reach paper record ./p sums"), "{said}");
     assert_eq!(paper_verb(&["record", "-q", "./p", "sums"]).0, Some(0));
     assert!(paper_verb(&["run", "-q", "./p", "-f", "jsonl"]).1.contains("\"verdict\":\"met\""));
     assert_eq!(paper_verb(&["record", "./p", "none"]).0, Some(2));

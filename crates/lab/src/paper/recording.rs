@@ -1,12 +1,13 @@
 //! Recordings of captured programs: made once, then every run of the paper reads the same.
 
 use super::file::QUANTUM;
-use super::{Command, Experiment, Paper};
+use super::{Command, Experiment, Paper, Source as Origin};
 use reach_core::Chunk;
 use reach_trace::file::{Metadata, Reader, Writer};
-use reach_trace::{Skimmed, Source, Together, scenario};
+use reach_trace::{Skimmed, Source, Together, TraceError, scenario};
 use sha2::{Digest, Sha256};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 /// Under what name a recording's metadata hold how it was made.
@@ -59,14 +60,12 @@ impl Paper {
         if !recording.path.exists() {
             return match experiment.copies == 1 && experiment.cut.is_none() {
                 true => Ok(None),
-                false => {
-                    Err(format!("it needs a recording; make it: reach paper record {} {}", self.name, experiment.name))
-                }
+                false => Err(format!("it needs a recording; make it: {}", self.how_to_record(experiment))),
             };
         }
         if !recording.is_made()? {
-            let (path, paper, name) = (recording.path.display(), &self.name, &recording.experiment.name);
-            return Err(format!("{path} is of other commands; record it again: reach paper record {paper} {name}"));
+            let path = recording.path.display();
+            return Err(format!("{path} is of other commands; record it again: {}", self.how_to_record(experiment)));
         }
         let path = &recording.path;
         let source = match experiment.copies {
@@ -76,6 +75,14 @@ impl Paper {
             }),
         };
         source.map(Some).map_err(|error| error.to_string())
+    }
+
+    fn how_to_record(&self, experiment: &Experiment) -> String {
+        let paper = match &self.source {
+            Origin::Folder(folder) => folder.display().to_string(),
+            Origin::Built(_) => self.name.clone(),
+        };
+        format!("reach paper record {paper} {}", experiment.name)
     }
 
     /// Captures the program of `recording`, and returns how many references were kept. `watch` is told that now and then,
@@ -96,18 +103,18 @@ impl Paper {
         // Under its own name only when it is whole.
         let part = path.with_extension("part");
         let unfinished = Unfinished(&part);
-        let mut writer = Writer::create(&part, &metadata).map_err(|error| error.to_string())?;
+        let mut writer = Writer::create(&part, &metadata).map_err(unwritten)?;
         let mut chunk = Chunk::default();
         while experiment.limit.is_none_or(|limit| writer.refs() < limit)
             && source.fill(&mut chunk).map_err(|error| error.to_string())?
         {
-            writer.write(&chunk, source.blocks()).map_err(|error| error.to_string())?;
+            writer.write(&chunk, source.blocks()).map_err(unwritten)?;
             if !watch(writer.refs()) {
                 return Ok(None);
             }
         }
         let references = writer.refs();
-        writer.finish().map_err(|error| error.to_string())?;
+        writer.finish().map_err(unwritten)?;
         fs::rename(&part, path).map_err(failed)?;
         drop(unfinished);
         Ok(Some(references))
@@ -122,6 +129,16 @@ impl Recording<'_> {
         }
         let reader = Reader::open(&self.path).map_err(|error| error.to_string())?;
         Ok(reader.metadata().other.get(RECIPE) == Some(&self.recipe))
+    }
+}
+
+/// Why a recording could not be written.
+fn unwritten(error: TraceError) -> String {
+    match &error {
+        TraceError::Io { path, source } if source.kind() == ErrorKind::StorageFull => {
+            format!("{}: the disk is full; make room", path.display())
+        }
+        _ => error.to_string(),
     }
 }
 
