@@ -58,8 +58,8 @@ pub fn count(text: &str) -> Result<u64, String> {
 
 /// A recipe for fragmentation; its seed is filled in later.
 pub fn fragmentation(text: &str) -> Result<Fragmentation, String> {
-    const KEYS: &str = "give scattered=SHARE, order=N and hold=SHARE, with shares from 0 to 1";
-    let mut recipe = Fragmentation { order: 9, scattered: f64::NAN, hold: 0.1, seed: 0 };
+    const KEYS: &str = "give scattered=SHARE, order=N, hold=SHARE and grain=N, with shares from 0 to 1";
+    let mut recipe = Fragmentation { order: 9, scattered: f64::NAN, hold: 0.1, grain: 0, seed: 0 };
     for pair in text.split(',') {
         let (key, value) =
             pair.split_once('=').ok_or_else(|| format!("{pair:?} is not of the form key=value; {KEYS}"))?;
@@ -70,6 +70,10 @@ pub fn fragmentation(text: &str) -> Result<Fragmentation, String> {
         match key {
             "scattered" => recipe.scattered = share()?,
             "hold" => recipe.hold = share()?,
+            "grain" => {
+                let grain = value.parse().ok().filter(|&grain| grain < 63);
+                recipe.grain = grain.ok_or_else(|| format!("grain of {value} is none; give a number of doublings"))?;
+            }
             "order" => match value.parse() {
                 Ok(order @ 1..=63) => recipe.order = order,
                 _ => return Err(format!("order of {value} is none; give a number of doublings, such as 9")),
@@ -102,7 +106,7 @@ mod tests {
 
     #[test]
     fn fragmentation_names_what_is_wrong() {
-        let recipe = Fragmentation { order: 9, scattered: 0.8, hold: 0.1, seed: 0 };
+        let recipe = Fragmentation { order: 9, scattered: 0.8, hold: 0.1, grain: 0, seed: 0 };
         assert_eq!(fragmentation("scattered=0.8"), Ok(recipe));
         assert_eq!(fragmentation("order=9,hold=0.1,scattered=0.8"), Ok(recipe));
         for (text, part) in [

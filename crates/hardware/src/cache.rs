@@ -3,6 +3,7 @@
 use crate::array::Array;
 use crate::config::{self, Writes};
 use crate::controller::Controller;
+use crate::nested::Frames;
 use reach_core::PhysAddr;
 
 /// What a cache is asked for.
@@ -147,6 +148,8 @@ pub struct Caches {
     memory: u32,
     /// Accesses that went to memory, by kind, and the cycles until each had its value, overlapping ones counted twice.
     pub beyond: [Beyond; 3],
+    /// In a guest: where the host has its memory.
+    host: Option<Frames>,
     /// What stands between the caches and memory, where that is more than a wire.
     pub controller: Option<Controller>,
 }
@@ -167,6 +170,7 @@ impl Caches {
             data_path: path(|c| c.data),
             memory: machine.memory,
             beyond: [Beyond::default(); 3],
+            host: machine.nested.as_ref().map(|nested| Frames::new(nested.host)),
             controller: None,
         }
     }
@@ -200,6 +204,7 @@ impl Caches {
     /// which it hit (the number of caches on the way for memory).
     #[inline(always)]
     pub fn access(&mut self, access: Access, at: PhysAddr) -> (u32, usize) {
+        let at = self.host.map_or(at, |frames| frames.of(at));
         let fetch = access == Access::Fetch;
         let Some(&first) = (if fetch { self.fetch_path.first() } else { self.data_path.first() }) else {
             return (if fetch { 0 } else { self.memory }, 0);
@@ -243,9 +248,17 @@ impl Caches {
                 break;
             }
         }
-        // Fill from the far end, as lines travel.
         let nearest = if store { owner.unwrap_or(hit) } else { 0 };
-        for depth in (nearest..hit).rev() {
+        self.fill(access, at, nearest..hit, owner);
+        let latency =
+            if hit < deepest { self.levels[self.index(access, hit)].latency } else { self.memory_latency(access, at) };
+        (latency, hit)
+    }
+
+    /// Enters the line that holds `at` at these depths, none of which has it; it is dirty at depth `owner`.
+    fn fill(&mut self, access: Access, at: PhysAddr, depths: std::ops::Range<usize>, owner: Option<usize>) {
+        // From the far end, as lines travel.
+        for depth in depths.rev() {
             let index = self.index(access, depth);
             let level = &mut self.levels[index];
             let (set, tag) = level.place(at);
@@ -255,13 +268,33 @@ impl Caches {
                 self.write_back(access, depth + 1, victim);
             }
         }
-        let latency =
-            if hit < deepest { self.levels[self.index(access, hit)].latency } else { self.memory_latency(access, at) };
-        (latency, hit)
+    }
+
+    /// Fetches the line that holds `at` into the second level of the data side and those behind it. Returns the cycles that
+    /// takes, or none where the second level has it or there is none. Not counted among what the program asks for.
+    pub fn fetch_ahead(&mut self, at: PhysAddr) -> Option<u32> {
+        let at = self.host.map_or(at, |frames| frames.of(at));
+        let deepest = self.data_path.len();
+        let mut holds = (1..deepest).filter(|&depth| {
+            let level = &mut self.levels[self.data_path[depth]];
+            let (set, tag) = level.place(at);
+            level.array.lookup(set, tag).is_some()
+        });
+        let hit = holds.next().unwrap_or(deepest);
+        drop(holds);
+        if deepest < 2 || hit == 1 {
+            return None;
+        }
+        self.fill(Access::Load, at, 1..hit, None);
+        Some(if hit < deepest { self.levels[self.data_path[hit]].latency } else { self.latency_beyond(at) })
+    }
+
+    fn latency_beyond(&mut self, at: PhysAddr) -> u32 {
+        self.memory + self.controller.as_mut().map_or(0, |controller| controller.retranslate(at).1)
     }
 
     fn memory_latency(&mut self, access: Access, at: PhysAddr) -> u32 {
-        let latency = self.memory + self.controller.as_mut().map_or(0, |controller| controller.retranslate(at).1);
+        let latency = self.latency_beyond(at);
         let beyond = &mut self.beyond[access as usize];
         (beyond.accesses, beyond.cycles) = (beyond.accesses + 1, beyond.cycles + u64::from(latency));
         latency
@@ -274,7 +307,7 @@ impl Caches {
             let shift = self.levels[index].line_shift;
             for line in at.0 >> shift..=(at.0 + bytes - 1) >> shift {
                 let level = &mut self.levels[index];
-                let at = PhysAddr(line << shift);
+                let at = self.host.map_or(PhysAddr(line << shift), |frames| frames.of(PhysAddr(line << shift)));
                 let (set, tag) = level.place(at);
                 let dirty = level.array.lookup(set, tag).is_some_and(|dirty| *dirty);
                 level.array.remove(set, tag);

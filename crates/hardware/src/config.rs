@@ -190,6 +190,24 @@ pub struct Predictor {
     pub returns: u32,
 }
 
+/// What fetches lines before they are asked for, into the second-level data cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefetch {
+    /// Pages in which ascending or descending runs of first-level misses are followed; 0 for none.
+    pub streams: u32,
+    /// How many lines ahead of the last miss it fetches, within the page.
+    pub ahead: u32,
+    /// At most so many lines for each miss.
+    pub degree: u32,
+    /// What the second level misses is fetched with its neighbour, to a pair of aligned lines.
+    pub pairs: bool,
+    /// A run that reaches the end of its page goes on: the next page is translated, by a walk if need be, and its first line
+    /// fetched.
+    pub next_page: bool,
+    /// Lines under way at once; where there are more, none is fetched ahead.
+    pub most: u32,
+}
+
 /// The out-of-order window of a core, as `window` times it. All numbers are at least 1, `front_end` excepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
@@ -216,10 +234,25 @@ pub struct Window {
     /// An entry of the first-level ITLB is replaced only when the last instruction in flight that was fetched through it
     /// has retired (Zhou et al. 2023, section 7.1).
     pub itlb_inclusion: bool,
+    /// Cycles from a translation that fetching has waited for to the next fetch: it is looked up once more.
+    pub itlb_replay: u32,
     /// What instructions take.
     pub latencies: Latencies,
     /// What guesses branches.
     pub predictor: Predictor,
+    /// What guesses addresses.
+    pub prefetch: Prefetch,
+}
+
+/// The host below a guest, and what the processor keeps of its page table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nested {
+    /// The host's pages: one of the machine's sizes.
+    pub host: PageShift,
+    /// How many places of the guest's page-table pages are kept, compared all at once; 0 for none.
+    pub tlb: u32,
+    /// How many entries of the host's page table are kept, by level from 1 up, compared all at once; 0 for none.
+    pub tables: Vec<u32>,
 }
 
 /// A whole machine.
@@ -233,6 +266,8 @@ pub struct Machine {
     pub tlbs: Vec<Tlb>,
     /// Who fills them.
     pub walker: Walker,
+    /// The program runs in a guest. Only where hardware walks.
+    pub nested: Option<Nested>,
     /// Caches, nearest first. None: every reference takes `memory` cycles.
     pub caches: Vec<Cache>,
     /// Cycles to memory, from the load to the use.

@@ -35,8 +35,10 @@ counters! {
     walks_fetch,
     /// Walks (or handler runs) for loads and stores.
     walks_data,
-    /// Page-table entries that walks read.
+    /// Page-table entries that walks read, those of the host included.
     walk_accesses,
+    /// Entries of the host's page table that walks of a guest read.
+    host_accesses,
     /// Cycles of walks and handler runs, those that end in a fault included.
     walk_cycles,
     /// Those of them that were for fetches.

@@ -11,6 +11,7 @@ mod counters;
 mod full;
 mod handler;
 mod mmu;
+mod nested;
 mod placed;
 mod processor;
 mod range_tlb;

@@ -19,6 +19,7 @@ use crate::cache::{Access, Caches};
 use crate::config::{self, Walker};
 use crate::counters::Counters;
 use crate::handler::Telling;
+use crate::nested::Nested;
 use crate::tlb::{CONTEXTS, Context, Tlbs};
 use crate::walk::WalkCaches;
 use reach_core::{
@@ -38,7 +39,7 @@ const KERNEL_DATA: u64 = 1 << 45;
 
 #[derive(Clone, Debug)]
 enum Filler {
-    Hardware { caches: WalkCaches, consult: u32 },
+    Hardware { caches: WalkCaches, consult: u32, nested: Option<Box<Nested>> },
     Software { cycles: u32, loads: u32, stores: u32, caches: WalkCaches },
 }
 
@@ -95,7 +96,8 @@ impl Mmu {
         let mut tlbs = Tlbs::new(machine, seed);
         let filler = match &machine.walker {
             Walker::Hardware { consult, caches, .. } => {
-                Filler::Hardware { caches: WalkCaches::new(machine, caches, &mut tlbs), consult: *consult }
+                let nested = machine.nested.as_ref().map(|nested| Box::new(Nested::new(machine, nested)));
+                Filler::Hardware { caches: WalkCaches::new(machine, caches, &mut tlbs), consult: *consult, nested }
             }
             Walker::Software { cycles, loads, stores, .. } => Filler::Software {
                 cycles: *cycles,
@@ -214,6 +216,16 @@ impl Mmu {
         memo.stored |= kind == Kind::Store;
     }
 
+    /// Whether a walk disturbs nothing but what walks disturb.
+    pub(crate) fn walks_in_hardware(&self) -> bool {
+        matches!(self.filler, Filler::Hardware { .. })
+    }
+
+    /// Loads and stores are on no page that needs no look-up.
+    pub(crate) fn forget_data_page(&mut self) {
+        (self.memo.data, self.memo.loaded, self.memo.stored) = (NOWHERE.data, false, false);
+    }
+
     /// One reference to one page.
     #[inline]
     pub(crate) fn reference(
@@ -326,7 +338,7 @@ impl Mmu {
         }
         let bits = Pte::ACCESSED | if store { Pte::DIRTY } else { 0 };
         table.mark(node, index, bits);
-        let pte = Pte(pte.0 | bits);
+        let pte = self.piece(Pte(pte.0 | bits), vpn);
         if self.telling.is_some() {
             return self.fill_and_tell(kind, vpn, pte);
         }
@@ -338,6 +350,19 @@ impl Mmu {
         Ok(pte)
     }
 
+    /// What of the page `pte` around `vpn` is a page of the host too: TLBs hold the smaller of the two.
+    #[inline(always)]
+    fn piece(&self, pte: Pte, vpn: Vpn) -> Pte {
+        match &self.filler {
+            Filler::Hardware { nested: Some(nested), .. } if nested.host < pte.shift() => {
+                let pages = |shift: PageShift| shift.base_pages(self.base) - 1;
+                let within = vpn.0 & pages(pte.shift()) & !pages(nested.host);
+                pte.with_pfn(pte.pfn() + within).with_shift(nested.host)
+            }
+            _ => pte,
+        }
+    }
+
     /// A walk or a handler run, with its cost.
     fn fetch_entry(
         &mut self,
@@ -345,16 +370,28 @@ impl Mmu {
         table: &PageTable,
         mut caches: Option<&mut Caches>,
     ) -> (reach_core::NodeId, usize, Slot) {
-        let Mmu { tlbs, filler, context, counters, ledger, walk_access, asid, .. } = self;
+        let Mmu { tlbs, filler, context, counters, ledger, walk_access, asid, base, .. } = self;
         match filler {
-            Filler::Hardware { caches: walk_caches, consult } => {
+            Filler::Hardware { caches: walk_caches, consult, nested } => {
                 let mut cycles = u64::from(*consult);
-                let walked = walk_caches.walk(tlbs, table, *context, vpn, |at| {
+                let mut read = |at| {
                     cycles += match caches.as_deref_mut() {
                         Some(caches) => u64::from(caches.access(Access::Load, at).0),
                         None => u64::from(*walk_access),
                     };
+                };
+                let mut of_host = 0;
+                let walked = walk_caches.walk(tlbs, table, *context, vpn, |at, known| {
+                    if let Some(nested) = nested.as_deref_mut().filter(|_| !known) {
+                        nested.translate(at, true, |at| (of_host += 1, read(at)).1);
+                    }
+                    read(at);
                 });
+                if let (Some(nested), Slot::Leaf(pte)) = (nested, walked.slot) {
+                    nested.translate(physical(pte, vpn.addr(*base).0, *base), false, |at| (of_host += 1, read(at)).1);
+                }
+                counters.host_accesses += of_host;
+                counters.walk_accesses += of_host;
                 counters.walk_accesses += u64::from(walked.accesses);
                 counters.walk_cycles += cycles;
                 ledger.charge(Label::Walk, cycles);
@@ -363,7 +400,7 @@ impl Mmu {
             Filler::Software { cycles, loads, stores, caches: walk_caches } => {
                 let mut path = [PhysAddr(0); 8];
                 let mut depth = 0;
-                let walked = walk_caches.walk(tlbs, table, *context, vpn, |at| {
+                let walked = walk_caches.walk(tlbs, table, *context, vpn, |at, _| {
                     path[depth % 8] = at;
                     depth += 1;
                 });

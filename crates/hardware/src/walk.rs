@@ -108,7 +108,8 @@ impl WalkCaches {
         }
     }
 
-    /// Walks to `vpn` from the lowest table that the caches know; `read` is told of every entry read.
+    /// Walks to `vpn` from the lowest table that the caches know; `read` is told of every entry read, and whether the
+    /// caches knew where it is.
     #[inline]
     pub fn walk(
         &mut self,
@@ -116,16 +117,17 @@ impl WalkCaches {
         table: &PageTable,
         context: Context,
         vpn: Vpn,
-        mut read: impl FnMut(PhysAddr),
+        mut read: impl FnMut(PhysAddr, bool),
     ) -> Walked {
         let top = (table.root(), self.levels - 1);
-        let (mut node, mut level) = self.lookup(tlbs, context, vpn).unwrap_or(top);
+        let known = self.lookup(tlbs, context, vpn);
+        let (mut node, mut level) = known.unwrap_or(top);
         let mut accesses = 0;
         loop {
             let index = table.index(level, vpn);
             let slot = table.slot(node, index);
             accesses += 1;
-            read(table.entry_at(node, index));
+            read(table.entry_at(node, index), accesses == 1 && known.is_some());
             match slot {
                 Slot::Table(next) => {
                     self.enter(tlbs, context, vpn, level, next);

@@ -145,6 +145,9 @@ impl Rows<'_> {
         self.count("walks.data", "count", h.walks_data);
         self.count("walks.faulting", "count", h.walks_faulting);
         self.count("walk_accesses", "count", h.walk_accesses);
+        if h.host_accesses > 0 {
+            self.count("walk_accesses.host", "count", h.host_accesses);
+        }
         self.count("walk_cycles", "cycles", h.walk_cycles);
         self.count("walk_cycles.fetch", "cycles", h.walk_cycles_fetch);
         self.count("walk_cycles.data", "cycles", h.walk_cycles - h.walk_cycles_fetch);

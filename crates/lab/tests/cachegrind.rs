@@ -102,6 +102,7 @@ fn caches() -> Caches {
         sizes: vec![PageShift(12)],
         tlbs: Vec::new(),
         walker: Walker::Hardware { walkers: 1, consult: 0, caches: Vec::new() },
+        nested: None,
         caches: vec![
             cache("i1", 1, true, false, 32 << 10, 8),
             cache("d1", 1, false, true, 32 << 10, 8),

@@ -115,7 +115,7 @@ fn more_than_eight_code_superpages_slow_skylake_down_and_not_zen() {
         visit(12) / visit(8)
     };
     let (skylake, zen) = (slowdown(SKYLAKE), slowdown(ZEN));
-    assert!(skylake > 3.0, "{skylake}");
+    assert!((4.5..6.0).contains(&skylake), "{skylake}");
     assert!((0.9..1.1).contains(&zen), "{zen}");
 }
 
@@ -130,12 +130,14 @@ fn inclusion_is_a_stall_of_its_own() {
         assert_eq!(h.itlb_stall_l2_tlb_hit, 7 * h.l2_tlb_hits_fetch);
         (h.itlb_stall_inclusion, outcome.total.ledger.of(Label::ItlbStall).0)
     };
-    let (counted, charged) = stalls(SKYLAKE, 9);
+    // Without the time of looking up once more, which counters cannot tell apart.
+    let skylake = format!("{SKYLAKE}:window.itlb_replay=0");
+    let (counted, charged) = stalls(&skylake, 9);
     assert!(counted > 100_000, "more than a cycle a visit: {counted}");
     assert!(charged <= counted, "{charged} of {counted}");
     // Eight entries do for eight regions.
-    assert_eq!(stalls(SKYLAKE, 8), (0, 0));
-    assert_eq!(stalls(&format!("{SKYLAKE}:window.itlb_inclusion=false"), 9), (0, 0));
+    assert_eq!(stalls(&skylake, 8), (0, 0));
+    assert_eq!(stalls(&format!("{skylake},window.itlb_inclusion=false"), 9), (0, 0));
 }
 
 #[test]

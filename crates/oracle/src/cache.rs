@@ -1,7 +1,8 @@
 //! Data and instruction caches: what goes down, level by level, and what comes back.
 
 use crate::array::Array;
-use reach_core::PhysAddr;
+use crate::nested;
+use reach_core::{PageShift, PhysAddr};
 use reach_hardware::config::{self, Writes};
 use reach_hardware::{Access, CacheCounters};
 
@@ -18,6 +19,8 @@ struct Cache {
 pub struct Caches {
     caches: Vec<Cache>,
     memory: u32,
+    /// The host's pages, in a guest.
+    host: Option<PageShift>,
 }
 
 impl Caches {
@@ -29,7 +32,11 @@ impl Caches {
             let lines = Array::new(entries, config.ways, config.replacement, seed);
             Cache { config: config.clone(), lines, counters: CacheCounters::default() }
         };
-        Caches { caches: machine.caches.iter().enumerate().map(cache).collect(), memory: machine.memory }
+        Caches {
+            caches: machine.caches.iter().enumerate().map(cache).collect(),
+            memory: machine.memory,
+            host: machine.nested.as_ref().map(|n| n.host),
+        }
     }
 
     /// The caches that an access may meet, nearest first.
@@ -58,6 +65,7 @@ impl Caches {
     /// One access; returns its cycles.
     pub fn access(&mut self, access: Access, at: PhysAddr) -> u32 {
         let path = self.path(access);
+        let at = self.host.map_or(at, |host| nested::frame(host, at));
         match access {
             Access::Fetch if path.is_empty() => 0,
             Access::Store => self.store(&path, at),

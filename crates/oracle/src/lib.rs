@@ -6,6 +6,7 @@ pub mod buddy;
 mod cache;
 mod cluster_tlb;
 mod machine;
+mod nested;
 pub mod os;
 mod processor;
 pub mod promotion;

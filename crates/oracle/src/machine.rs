@@ -2,6 +2,7 @@
 
 use crate::cache::Caches;
 use crate::cluster_tlb::ClusterTlb;
+use crate::nested::Nested;
 use crate::range_tlb::RangeTlb;
 use crate::tlb::Tlbs;
 use crate::walk::WalkCaches;
@@ -34,6 +35,7 @@ pub struct Machine {
     config: config::Machine,
     tlbs: Tlbs,
     walk_caches: WalkCaches,
+    nested: Option<Nested>,
     perfect: bool,
     beside: Option<Companion>,
     asid: Asid,
@@ -91,6 +93,7 @@ impl Machine {
         Machine {
             tlbs: Tlbs::new(config, seed),
             walk_caches: WalkCaches::new(config, walk_caches),
+            nested: config.nested.clone().map(|nested| Nested::new(nested, config.layout.clone())),
             config: config.clone(),
             perfect,
             beside: None,
@@ -398,9 +401,10 @@ impl Machine {
             Kind::Load | Kind::Store => self.counters.walks_data += 1,
         }
         let steps = self.walk_caches.walk(&mut self.tlbs, table, asid, vpn);
-        self.pay_for_walk(kind, &steps, caches.as_deref_mut());
+        self.pay_for_walk(kind, vpn, &steps, caches.as_deref_mut());
         let leaf = steps.last().map(|step| step.slot);
         let pte = use_entry(kind, vpn, leaf, table).inspect_err(|_| self.counters.walks_faulting += 1)?;
+        let pte = self.piece(vpn, pte);
         let mut levels = self.tlbs.levels(kind);
         if let Some(Companion::Clusters(asked, _, clusters)) = &mut self.beside
             && pte.shift() == self.config.sizes[0]
@@ -418,15 +422,45 @@ impl Machine {
         Ok(pte)
     }
 
-    fn pay_for_walk(&mut self, kind: Kind, steps: &[WalkStep], caches: Option<&mut Caches>) {
+    /// TLBs hold what is one page to guest and host.
+    fn piece(&self, vpn: Vpn, pte: Pte) -> Pte {
+        let Some(nested) = &self.nested else { return pte };
+        let size = nested.size(pte.shift());
+        let within = vpn.0 % pte.shift().base_pages(self.config.sizes[0]);
+        let first = within - within % size.base_pages(self.config.sizes[0]);
+        pte.with_pfn(pte.pfn() + first).with_shift(size)
+    }
+
+    /// All entries that a walk reads, of the guest's table and the host's.
+    fn reads(&mut self, vpn: Vpn, steps: &[WalkStep]) -> Vec<PhysAddr> {
+        let Some(nested) = &mut self.nested else { return steps.iter().map(|step| step.at).collect() };
+        let mut all = Vec::new();
+        for (number, step) in steps.iter().enumerate() {
+            // Where a walk cache knows a table, it knows the host's address.
+            if number > 0 || step.level == self.config.layout.levels() - 1 {
+                all.extend(nested.translate(step.at, true));
+            }
+            all.push(step.at);
+        }
+        if let Some(Slot::Leaf(pte)) = steps.last().map(|step| step.slot) {
+            let base = self.config.sizes[0];
+            let within = vpn.addr(base).0 % pte.shift().bytes();
+            all.extend(nested.translate(PhysAddr(pte.pfn().addr(base).0 + within), false));
+        }
+        self.counters.host_accesses += (all.len() - steps.len()) as u64;
+        all
+    }
+
+    fn pay_for_walk(&mut self, kind: Kind, vpn: Vpn, steps: &[WalkStep], caches: Option<&mut Caches>) {
         let (label, accesses, cycles) = match self.config.walker {
             Walker::Hardware { consult, .. } => {
                 let mut cycles = u64::from(consult);
+                let reads = self.reads(vpn, steps);
                 match caches {
-                    Some(caches) => steps.iter().for_each(|s| cycles += u64::from(caches.access(Access::Load, s.at))),
-                    None => cycles += steps.len() as u64 * u64::from(self.config.core.walk_access),
+                    Some(caches) => reads.iter().for_each(|at| cycles += u64::from(caches.access(Access::Load, *at))),
+                    None => cycles += reads.len() as u64 * u64::from(self.config.core.walk_access),
                 }
-                (Label::Walk, steps.len(), cycles)
+                (Label::Walk, reads.len(), cycles)
             }
             Walker::Software { cycles, loads, stores, .. } => {
                 // The handler's loads are the lowest entries of the walk, then data of its own.

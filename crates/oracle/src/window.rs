@@ -101,6 +101,9 @@ impl PlainWindow {
             at = first_free(&self.walks, self.walkers, at, walk) + walk;
             self.walks.push((at - walk, at));
         }
+        if translation.tlb > 0 || walk > 0 {
+            at += u64::from(self.config.itlb_replay);
+        }
         self.floor = at + u64::from(cycles);
     }
 

@@ -6,7 +6,8 @@ use reach_core::{Pfn, Random};
 /// How free memory is to be broken up before the program starts.
 ///
 /// The recipe: memory is cut into aligned blocks of `2^order` base pages. Blocks chosen at random are *broken*: a share
-/// `hold` of their frames, at least one each, chosen at random, is taken for good by the kernel (unmovable, wired). So
+/// `hold` of their frames, in aligned runs of `2^grain`, at least one each, chosen at random, is taken for good by the
+/// kernel (unmovable, wired). So
 /// many blocks are broken that the share `scattered` of the memory that is still free lies in them, and thus in free
 /// blocks smaller than `2^order`. The other blocks stay whole. Equal parameters give equal memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,8 +16,10 @@ pub struct Fragmentation {
     pub order: u8,
     /// Share of the free memory that lies in broken blocks, 0 to 1.
     pub scattered: f64,
-    /// Share of a broken block that is taken, 0 to 1; at least one frame is taken and one left.
+    /// Share of a broken block that is taken, 0 to 1; at least one run is taken and one left.
     pub hold: f64,
+    /// What is taken, and what is left, comes in aligned runs of `2^grain` frames; less than `order`.
+    pub grain: u8,
     /// Seed of all choices.
     pub seed: u64,
 }
@@ -31,6 +34,14 @@ pub enum FragmentError {
         order: u8,
         /// The greatest.
         most: u8,
+    },
+    /// The grain.
+    #[error("fragmentation grain {grain} is out of range; it must be less than the order, {order}")]
+    Grain {
+        /// As given.
+        grain: u8,
+        /// The order.
+        order: u8,
     },
     /// A share.
     #[error("fragmentation {name} of {value} is no share; give one from 0 to 1")]
@@ -54,8 +65,12 @@ impl Fragmentation {
                 return Err(FragmentError::Share { name, value });
             }
         }
-        let size = 1u64 << self.order;
-        let held = ((size as f64 * self.hold).round() as u64).clamp(1, size - 1);
+        if self.grain >= self.order {
+            return Err(FragmentError::Grain { grain: self.grain, order: self.order });
+        }
+        let (runs, run) = (1u64 << (self.order - self.grain), 1u64 << self.grain);
+        let taken_runs = ((runs as f64 * self.hold).round() as u64).clamp(1, runs - 1);
+        let (size, held) = (1u64 << self.order, taken_runs * run);
         let mut blocks: Vec<u64> = (0..frames.buddy().frames() >> self.order)
             .map(|block| block << self.order)
             .filter(|&at| frames.buddy().free_block(Pfn(at)).is_some_and(|(_, order)| order >= self.order))
@@ -69,15 +84,15 @@ impl Fragmentation {
         for i in 0..broken {
             let other = i + random.below((blocks.len() - i) as u64) as usize;
             blocks.swap(i, other);
-            // Floyd's sampling: `held` different offsets of `size`.
+            // Floyd's sampling: so many different ones of `runs`.
             let mut taken = std::collections::BTreeSet::new();
-            for top in size - held..size {
+            for top in runs - taken_runs..runs {
                 let pick = random.below(top + 1);
                 if !taken.insert(pick) {
                     taken.insert(top);
                 }
             }
-            for offset in taken {
+            for offset in taken.into_iter().flat_map(|first| first * run..(first + 1) * run) {
                 frames.allocate_at(Pfn(blocks[i] + offset), 0, FrameKind::Wired, ObjectId::NONE, 0);
             }
         }
@@ -95,7 +110,7 @@ mod tests {
     fn the_asked_share_of_free_memory_is_scattered() {
         for (scattered, hold) in [(0.0, 0.5), (0.4, 0.25), (0.9, 0.01), (1.0, 0.5)] {
             let mut frames = Frames::new(1 << 30, PageShift(12), ListOrder::Lifo);
-            let recipe = Fragmentation { order: 9, scattered, hold, seed: 7 };
+            let recipe = Fragmentation { order: 9, scattered, hold, grain: 0, seed: 7 };
             recipe.apply(&mut frames).unwrap();
             frames.check();
             let by_order = frames.buddy().free_by_order();
@@ -109,7 +124,7 @@ mod tests {
     fn the_same_seed_gives_the_same_memory() {
         let blocks = |seed| {
             let mut frames = Frames::new(64 << 20, PageShift(12), ListOrder::Lifo);
-            Fragmentation { order: 9, scattered: 0.7, hold: 0.3, seed }.apply(&mut frames).unwrap();
+            Fragmentation { order: 9, scattered: 0.7, hold: 0.3, grain: 0, seed }.apply(&mut frames).unwrap();
             frames.buddy().free_blocks()
         };
         assert_eq!(blocks(1), blocks(1));
@@ -117,10 +132,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_left_comes_in_runs() {
+        let mut frames = Frames::new(64 << 20, PageShift(12), ListOrder::Lifo);
+        Fragmentation { order: 9, scattered: 1.0, hold: 0.9, grain: 2, seed: 3 }.apply(&mut frames).unwrap();
+        let blocks = frames.buddy().free_blocks();
+        assert!(!blocks.is_empty() && blocks.iter().all(|&(_, order)| order >= 2));
+    }
+
+    #[test]
     fn nonsense_is_refused() {
         let mut frames = Frames::new(64 << 20, PageShift(12), ListOrder::Lifo);
-        let recipe = Fragmentation { order: 0, scattered: 0.5, hold: 0.5, seed: 1 };
+        let recipe = Fragmentation { order: 0, scattered: 0.5, hold: 0.5, grain: 0, seed: 1 };
         assert!(recipe.apply(&mut frames).is_err());
+        assert!(Fragmentation { order: 3, grain: 3, ..recipe }.apply(&mut frames).is_err());
         assert!(Fragmentation { order: 9, scattered: f64::NAN, ..recipe }.apply(&mut frames).is_err());
     }
 }

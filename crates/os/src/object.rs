@@ -39,6 +39,10 @@ pub struct Object {
     pub len: Option<u64>,
     /// To how many pages its code is padded, where that is more than it has; 0 where it is not.
     pub padded: u64,
+    /// Where its path is known: what the program calls it.
+    pub path: Option<Box<str>>,
+    /// First pages of what has been mapped as superpages of code.
+    pub code_superpages: BTreeSet<u64>,
     /// Pages in memory by index in base pages, for shared memory and files.
     pub pages: BTreeMap<u64, Pfn>,
     /// Pages of shared memory that are in swap.
@@ -60,7 +64,16 @@ pub struct Objects {
 impl Objects {
     /// A new object without pages.
     pub fn create(&mut self, kind: ObjectKind, len: Option<u64>) -> ObjectId {
-        let object = Some(Object { kind, len, padded: 0, pages: BTreeMap::new(), swapped: BTreeSet::new(), mapped: 0 });
+        let object = Some(Object {
+            kind,
+            len,
+            padded: 0,
+            path: None,
+            code_superpages: BTreeSet::new(),
+            pages: BTreeMap::new(),
+            swapped: BTreeSet::new(),
+            mapped: 0,
+        });
         match self.unused.pop() {
             Some(id) => {
                 self.all[id.0 as usize] = object;

@@ -68,9 +68,10 @@ impl Vm {
         self.keep_records()?;
         let asid = self.current;
         match event {
-            Event::File { file, len, .. } => {
+            Event::File { file, len, path } => {
                 let object = self.objects.file(*file);
-                self.objects.get_mut(object).len = Some(*len);
+                let object = self.objects.get_mut(object);
+                (object.len, object.path) = (Some(*len), Some(path.as_str().into()));
             }
             Event::Phase(_) => {}
             Event::Switch { asid, thread } => {

@@ -56,6 +56,10 @@ impl Window {
                 self.front.inclusion += self.wait_fetch(retired);
             }
         }
+        if translation.tlb > 0 || translation.walk > 0 {
+            // Neither a hit's time nor a walk's: counters have it in the rest, as inclusion.
+            self.front.inclusion += self.wait_fetch(self.fetch.cycle + u64::from(self.config.itlb_replay));
+        }
         self.counted.front.tlb += self.front.tlb - before.tlb;
         self.counted.front.walk += self.front.walk - before.walk;
         self.counted.front.inclusion += self.front.inclusion - before.inclusion;

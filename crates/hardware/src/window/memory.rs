@@ -3,6 +3,12 @@
 use super::slots::Port;
 use super::{Critical, InOrder, PAGES, Pending, Translation, Window};
 
+/// Where the last miss of a line is noted.
+#[inline(always)]
+fn line_place(line: u64) -> usize {
+    (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
+}
+
 impl Window {
     /// The instruction under way waits until `time` to enter the window: a queue is full.
     #[inline]
@@ -40,7 +46,7 @@ impl Window {
     /// When `line` is there for who asks at `from`, where getting it takes `miss` cycles.
     #[inline]
     pub(super) fn get_line(&mut self, line: u64, from: u64, miss: u32) -> u64 {
-        let slot = &mut self.lines[(line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize];
+        let slot = &mut self.lines[line_place(line)];
         if miss == 0 {
             return if slot.0 == line { slot.1.max(from) } else { from };
         }
@@ -53,8 +59,14 @@ impl Window {
         there
     }
 
+    /// `line` will be there at `there`, though nothing has asked for it yet.
+    pub(super) fn expect_line(&mut self, line: u64, there: u64) {
+        self.lines[line_place(line)] = (line, there);
+    }
+
     /// The instruction under way loads the bytes from `from` to before `to`, which lie in line number `line` of physical
-    /// memory, on base page number `page`. A hit in the nearest cache takes `near` cycles, this load `latency`.
+    /// memory, on base page number `page`. A hit in the nearest cache takes `near` cycles, this load `latency`. Returns when
+    /// the address is translated.
     #[inline]
     pub fn load(
         &mut self,
@@ -64,10 +76,10 @@ impl Window {
         translation: Translation,
         near: u32,
         latency: u32,
-    ) {
+    ) -> u64 {
         let oldest = self.loads.oldest();
         self.enter_later(oldest);
-        let Some(flight) = self.flight else { return };
+        let Some(flight) = self.flight else { return 0 };
         let start = self.calendar.take(self.base(), flight.address, Port::Load);
         let mut times = self.translate(start, page, translation);
         times.done = times.translated + u64::from(near);
@@ -78,28 +90,30 @@ impl Window {
             times.done = times.done.max(self.get_line(line, times.translated, miss));
         }
         times.near = times.done - u64::from(near);
-        let Some(flight) = &mut self.flight else { return };
+        let Some(flight) = &mut self.flight else { return 0 };
         flight.loads += 1;
         flight.loaded = flight.loaded.max(times.done);
         if times.done > flight.critical.done {
             flight.critical = times;
         }
+        times.translated
     }
 
     /// The instruction under way stores the bytes from `from` to before `to`. `miss`: the cycles that getting their line
-    /// takes, 0 where the cache has it.
+    /// takes, 0 where the cache has it. Returns when the address is translated.
     #[inline]
-    pub fn store(&mut self, (from, to): (u64, u64), line: u64, page: u64, translation: Translation, miss: u32) {
+    pub fn store(&mut self, (from, to): (u64, u64), line: u64, page: u64, translation: Translation, miss: u32) -> u64 {
         let free = self.stores.free();
         self.enter_later(free);
-        let Some(flight) = self.flight else { return };
+        let Some(flight) = self.flight else { return 0 };
         let start = self.calendar.take(self.base(), flight.address, Port::Store);
         let times = self.translate(start, page, translation);
         self.pending.push(Pending { from, to, line, translated: times.translated, miss });
-        let Some(flight) = &mut self.flight else { return };
+        let Some(flight) = &mut self.flight else { return 0 };
         if times.done > flight.critical.done {
             flight.critical = times;
         }
+        times.translated
     }
 
     /// Hands the stores of an instruction that has retired to the queue.

@@ -23,6 +23,7 @@
 //! The caches and the TLB see references in program order. What a core does on the wrong path is not modelled; between the
 //! fetch of a branch that was guessed wrong and its result ([`Window::redirect`]) is where it would be.
 
+mod ahead;
 mod code;
 mod decode;
 mod front;
@@ -37,6 +38,7 @@ pub use code::{Branch, Class, Code, Inst, NO_SOURCE, NO_TARGET, Register};
 pub use run::Core;
 
 use crate::config;
+use ahead::Streams;
 use code::REGISTERS;
 use gap::Gap;
 use predict::Predictor;
@@ -202,6 +204,9 @@ pub struct Window {
     calendar: Calendar,
     walkers: Busy,
     misses: Busy,
+    /// Lines under way that nothing has asked for, and what guesses them.
+    ahead: Busy,
+    streams: Streams,
     registers: [u64; REGISTERS],
     pages: Box<[(u64, u64); PAGES]>,
     lines: Box<[(u64, u64); LINES]>,
@@ -249,6 +254,8 @@ impl Window {
             calendar: Calendar::new(config.issue, config.load_ports, config.store_ports),
             walkers: Busy::new(walkers),
             misses: Busy::new(config.l1_mshrs),
+            ahead: Busy::new(config.prefetch.most),
+            streams: Streams::new(config.prefetch),
             registers: [0; REGISTERS],
             pages: Box::new([(u64::MAX, 0); PAGES]),
             lines: Box::new([(u64::MAX, 0); LINES]),

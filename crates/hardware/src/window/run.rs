@@ -96,7 +96,7 @@ impl Mmu {
 
     /// What has been charged since this was last asked.
     #[inline(always)]
-    fn taken(&mut self) -> Translation {
+    pub(super) fn taken(&mut self) -> Translation {
         let of = |ledger: &Ledger, label| ledger.of(label).0 as u32;
         let ledger = &mut self.ledger;
         let taken = Translation {
@@ -167,14 +167,17 @@ impl Mmu {
             while at < stop {
                 let end = stop.min(((at >> shift) + 1) << shift);
                 let physical = physical(pte, at, self.base);
-                let (latency, _) = caches.access(access, physical);
+                let (latency, depth) = caches.access(access, physical);
                 let line = physical.0 >> shift;
                 // The whole reference is what stores and loads are compared by; a line's part of it is what is got here.
-                if kind == Kind::Store {
+                let from = if kind == Kind::Store {
                     let miss = if latency > near { latency } else { 0 };
-                    window.store((at, end), line, vpn.0, taken, miss);
+                    window.store((at, end), line, vpn.0, taken, miss)
                 } else {
-                    window.load((at, end), line, vpn.0, taken, near, latency);
+                    window.load((at, end), line, vpn.0, taken, near, latency)
+                };
+                if depth > 0 && window.looks_ahead() {
+                    self.look_ahead((vpn, physical), from, depth > 1, table, (window, caches));
                 }
                 taken = Translation::default();
                 at = end;

@@ -76,6 +76,11 @@ impl Busy {
         Busy { most: most as usize, starts: Vec::new(), ends: Vec::new() }
     }
 
+    /// How many are under way at `at`, which is not before the last `base` of [`Busy::start`].
+    pub fn under_way(&self, at: u64) -> usize {
+        self.starts.partition_point(|&start| start <= at) - self.ends.partition_point(|&end| end <= at)
+    }
+
     /// Starts something that takes `cycles`, at the first moment from `from` on at which fewer than the most are under
     /// way at any time until its end, those that have been given a later start already included. Returns the start.
     /// `base` never decreases from call to call, and is at most `from`.

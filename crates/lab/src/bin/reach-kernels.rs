@@ -2,12 +2,15 @@
 //!
 //! `reach-kernels` compiles `examples/kernels.c`, runs each kernel natively with `MADV_NOHUGEPAGE` and with `MADV_HUGEPAGE`,
 //! and captures it for timing `window` on the preset nearest to this computer, under `base` and `linux-thp`. Both times are
-//! those of one round more, so that start and page faults are left out. Names as arguments choose among the kernels. Not
-//! a test: the numbers are read by people, and dated records are in `benches/`.
+//! those of a round: natively the shortest of many, in simulation of one more, so that start and page faults are left out.
+//! `--machine` takes another machine; `--here` the preset with clock and latencies as measured here, `--host 4K` as the
+//! guest of a host with such pages; other arguments choose among the kernels. Not a test: the numbers are read by people,
+//! and dated records are in `benches/`.
 
 use anyhow::{Context, Result, bail, ensure};
 use reach_core::Label;
 use reach_lab::{Conditions, Experiment, Outcome, Placement, Timing, machine};
+use reach_os::Fragmentation;
 use reach_trace::live::{Live, Options};
 use std::process::Command;
 
@@ -36,29 +39,35 @@ const KERNELS: [Kernel; 8] = [
 ];
 
 /// How often the natives are run; the least time counts.
-const TRIES: usize = 5;
+const TRIES: usize = 9;
 /// Where the kernels are compiled to.
 const PROGRAM: &str = "target/reach-kernels-c";
 
 fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     // Plain x86-64, as the emulator knows it.
     let compiled =
         Command::new("cc").args(["-O2", "-fno-tree-vectorize", "examples/kernels.c", "-o", PROGRAM]).status();
     ensure!(compiled.context("there is no C compiler `cc`")?.success(), "examples/kernels.c cannot be compiled");
+    let mut preset = machine::nearest_host().0.to_owned();
+    while arguments.first().is_some_and(|first| first.starts_with("--")) {
+        match arguments.remove(0).as_str() {
+            "--here" => preset = here(&preset)?,
+            "--host" if !arguments.is_empty() => preset = and(&preset, &format!("nested.host={}", arguments.remove(0))),
+            "--machine" if !arguments.is_empty() => preset = arguments.remove(0),
+            other => bail!("{other}: there are --machine MACHINE, --here and --host PAGE"),
+        }
+    }
     let chosen = arguments.iter().map(|name| find(name)).collect::<Result<Vec<_>>>()?;
     let all = if chosen.is_empty() { KERNELS.iter().collect() } else { chosen };
-    let (preset, _) = machine::nearest_host();
-    println!(
-        "{:14}{:>10}{:>10}{:>8}   {preset}{:>10}{:>8}{:>8}",
-        "kernel", "4K ns", "2M ns", "ratio", "4K", "2M", "ratio"
-    );
+    println!("on {preset}");
+    println!("{:12}{:>12}{:>12}{:>7}{:>14}{:>12}{:>7}", "kernel", "native 4K", "2M", "ratio", "sim. 4K", "2M", "ratio");
     for kernel in all {
-        let native = [native(kernel, "base")?, native(kernel, "huge")?];
-        let simulated = simulated(kernel, preset)?;
+        let native = native(kernel)?;
+        let simulated = simulated(kernel, &preset)?;
         let (ours, theirs) = (simulated[0] / simulated[1], native[0] / native[1]);
         println!(
-            "{:14}{:>10.0}{:>10.0}{theirs:>8.2}   {:>20.0}{:>10.0}{ours:>8.2}{:>+8.1} %",
+            "{:12}{:>12.0}{:>12.0}{theirs:>7.2}{:>14.0}{:>12.0}{ours:>7.2}{:>+8.1} %",
             kernel.name,
             native[0],
             native[1],
@@ -70,23 +79,54 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+/// `machine` with another difference.
+fn and(machine: &str, difference: &str) -> String {
+    format!("{machine}{}{difference}", if machine.contains(':') { ',' } else { ':' })
+}
+
+/// `machine` with the clock and the latencies of the last cache and of memory as they are here, now: measured one by one, on
+/// pages of 2 MB, by other kernels than those that are compared.
+fn here(machine: &str) -> Result<String> {
+    let step = |kind, bytes| -> Result<f64> {
+        let times = (0..TRIES).map(|_| once(kind, bytes, "5", "huge")).collect::<Result<Vec<f64>>>()?;
+        Ok(times.into_iter().fold(f64::MAX, f64::min) / f64::from(1 << 20))
+    };
+    // Three cycles each.
+    let megahertz = 3000.0 / step("multiply", 2 << 20)?;
+    // Eight lines of each page: 64 KB of lines; 4 MB, of which the second level can hold half; and 64 MB.
+    let (second, last, memory) = (step("pages", 512 << 10)?, step("pages", 32 << 20)?, step("pages", 512 << 20)?);
+    let last = 2.0 * last - second;
+    Ok(and(
+        machine,
+        &format!(
+            "core.mhz={megahertz:.0},caches.l3.latency={:.0},memory.latency={:.0} ns",
+            last * megahertz / 1000.0,
+            memory.max(last + 1.0)
+        ),
+    ))
+}
+
 fn find(name: &str) -> Result<&'static Kernel> {
     let names = KERNELS.map(|kernel| kernel.name).join(", ");
     KERNELS.iter().find(|kernel| kernel.name == name).with_context(|| format!("there is no {name}; there are {names}"))
 }
 
-/// Nanoseconds of a round on this computer.
-fn native(kernel: &Kernel, pages: &str) -> Result<f64> {
-    let once = |rounds: &str| -> Result<f64> {
-        let output = Command::new(PROGRAM).args([kernel.kind, &kernel.bytes.to_string(), rounds, pages]).output()?;
-        ensure!(output.status.success(), "{} failed: {}", kernel.name, String::from_utf8_lossy(&output.stderr));
-        Ok(String::from_utf8(output.stdout)?.trim().parse()?)
-    };
+/// Nanoseconds of the shortest of so many rounds on this computer.
+fn once(kind: &str, bytes: usize, rounds: &str, pages: &str) -> Result<f64> {
+    let output = Command::new(PROGRAM).args([kind, &bytes.to_string(), rounds, pages]).output()?;
+    ensure!(output.status.success(), "{kind} failed: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?.trim().parse()?)
+}
+
+/// The same on pages of 4 KB and of 2 MB, by turns.
+fn native(kernel: &Kernel) -> Result<[f64; 2]> {
     let mut best = [f64::MAX; 2];
     for _ in 0..TRIES {
-        best = [best[0].min(once("1")?), best[1].min(once("9")?)];
+        for (best, pages) in best.iter_mut().zip(["base", "huge"]) {
+            *best = best.min(once(kernel.kind, kernel.bytes, "8", pages)?);
+        }
     }
-    Ok((best[1] - best[0]) / 8.0)
+    Ok(best)
 }
 
 /// Nanoseconds of a round in simulation, on pages of 4 KB and with transparent huge pages.
@@ -94,18 +134,16 @@ fn simulated(kernel: &Kernel, preset: &str) -> Result<[f64; 2]> {
     let machine = machine::resolve(preset)?;
     let hertz = machine.hardware.core.hertz as f64;
     let systems = ["base", "linux-thp"].map(|name| reach_systems::resolve(name).expect("these are systems"));
-    let conditions = Conditions {
-        timing: Timing::Window,
-        memory: 4 << 30,
-        seed: 1,
-        fragmentation: None,
-        warm: true,
-        placement: Placement::ONE,
-    };
+    // After a day of work: what is allocated page by page lies in some pages of each of thousands of regions of 2 MB, as
+    // /proc/self/pagemap shows.
+    let fragmentation = Some(Fragmentation { order: 9, scattered: 0.006, hold: 0.99, grain: 1, seed: 1 });
+    let placement = Placement::ONE;
+    let conditions =
+        Conditions { timing: Timing::Window, memory: 24 << 30, seed: 1, fragmentation, warm: true, placement };
     let experiment =
         Experiment { machines: vec![machine], systems: systems.into(), conditions, threads: 1, skim: 0, limit: None };
     let cycles = |rounds: &str| -> Result<[f64; 2]> {
-        let args = [kernel.kind, &kernel.bytes.to_string(), rounds, "huge"].map(Into::into).into();
+        let args = [kernel.kind, &kernel.bytes.to_string(), rounds, "silent"].map(Into::into).into();
         let options = Options { program: PROGRAM.into(), args, ..Options::default() };
         let mut live = Live::launch(options)?;
         let report = experiment.run(&mut live, |_| true)?;

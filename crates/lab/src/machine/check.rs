@@ -23,6 +23,7 @@ pub fn check_hardware(machine: &Machine) -> Vec<Problem> {
     }
     problems.tlbs(machine);
     problems.walker(machine);
+    problems.nested(machine);
     problems.caches(machine);
     problems.core(machine);
     problems.0
@@ -230,6 +231,24 @@ impl Problems {
                     self.add("walker.software.loads", "no loads, but a handler reads the entry that it fills in");
                 }
             }
+        }
+    }
+
+    fn nested(&mut self, machine: &Machine) {
+        let Some(nested) = &machine.nested else { return };
+        if !matches!(machine.walker, Walker::Hardware { .. }) {
+            self.add("nested.host", "a guest on a machine whose TLB software fills; nested paging takes a walker");
+        } else if !machine.sizes.contains(&nested.host) {
+            self.add("nested.host", "no page size of this machine; page_table.sizes lists them");
+        }
+        if nested.tlb.max(nested.tables.iter().copied().max().unwrap_or(0)) > 1 << 16 {
+            self.add("nested", "more than 65536 entries");
+        }
+        if nested.tables.len() >= machine.layout.levels() {
+            let what = format!("{} levels; the page table has {} above the lowest", nested.tables.len(), {
+                machine.layout.levels() - 1
+            });
+            self.add("nested.tables", what);
         }
     }
 

@@ -2,7 +2,7 @@
 //! `docs/machines.md` is its prose.
 
 use super::tag::Tagged;
-use super::value::{Delay, PageSize, Size, Ways};
+use super::value::{Delay, HostPage, PageSize, Size, Ways};
 use indexmap::IndexMap;
 use serde::Deserialize;
 
@@ -32,8 +32,22 @@ pub struct MachineFile {
     pub core: Core,
     /// What the operating system's own work costs.
     pub os: Os,
+    /// What guests have beside the walker, and whether the program runs in one; for machines with nested paging.
+    pub nested: Option<Nested>,
     /// The out-of-order window, for machines that have one.
     pub window: Option<Window>,
+}
+
+/// Nested paging: see [`reach_hardware::config::Nested`].
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nested {
+    /// The host's pages; `"none"` where the program does not run in a guest.
+    pub host: Tagged<HostPage>,
+    /// Entries of the nested TLB.
+    pub tlb: Tagged<u32>,
+    /// Entries kept of each level of the host's page table from 1 up.
+    pub tables: Tagged<Vec<u32>>,
 }
 
 /// Which processors a preset stands for, as patterns that the choice of a machine for this computer goes by.
@@ -253,10 +267,12 @@ pub struct Window {
     pub l1_mshrs: Tagged<u32>,
     pub itlb_walkers: Tagged<u32>,
     pub itlb_inclusion: Tagged<bool>,
+    pub itlb_replay: Tagged<u32>,
     pub front_end: Tagged<u32>,
     pub fetch_queue: Tagged<u32>,
     pub latency: Latency,
     pub predictor: Predictor,
+    pub prefetch: Prefetch,
     pub threads: Tagged<u32>,
     pub smt: Option<IndexMap<String, Tagged<Sharing>>>,
 }
@@ -280,4 +296,17 @@ pub struct Predictor {
     pub entries: Tagged<u32>,
     pub history: Tagged<u32>,
     pub returns: Tagged<u32>,
+}
+
+/// See [`reach_hardware::config::Prefetch`].
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of reach_hardware::config::Prefetch")]
+pub struct Prefetch {
+    pub streams: Tagged<u32>,
+    pub ahead: Tagged<u32>,
+    pub degree: Tagged<u32>,
+    pub pairs: Tagged<bool>,
+    pub next_page: Tagged<bool>,
+    pub most: Tagged<u32>,
 }

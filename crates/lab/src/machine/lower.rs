@@ -66,6 +66,12 @@ fn walker(written: &file::Walker, problems: &mut Vec<Problem>) -> Walker {
     }
 }
 
+/// The host, where there is one.
+fn nested(written: &file::Nested) -> Option<config::Nested> {
+    let host = written.host.value.0?;
+    Some(config::Nested { host, tlb: written.tlb.value, tables: written.tables.value.clone() })
+}
+
 fn cache(name: &str, cache: &file::Cache, problems: &mut Vec<Problem>) -> Cache {
     let narrow = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
     let line = narrow(cache.line.value.0);
@@ -103,6 +109,7 @@ pub(super) fn hardware(file: &MachineFile) -> (Machine, Vec<Problem>) {
         sizes: shifts(&file.page_table.sizes.value),
         tlbs: file.tlb.iter().map(|(name, written)| tlb(name, written)).collect(),
         walker: walker(&file.walker, &mut problems),
+        nested: file.nested.as_ref().and_then(nested),
         caches: file.caches.iter().map(|(name, written)| cache(name, written, &mut problems)).collect(),
         memory: u32::try_from(memory).unwrap_or(u32::MAX),
         core: Core {
@@ -172,6 +179,10 @@ pub(super) fn window(window: &file::Window, machine: &Machine) -> (Window, Vec<P
         ("l1_mshrs", window.l1_mshrs.value, 1 << 16),
         ("issue", window.issue.value, 255),
         ("predictor.returns", window.predictor.returns.value, 1 << 16),
+        ("prefetch.streams", window.prefetch.streams.value, 1 << 10),
+        ("prefetch.ahead", window.prefetch.ahead.value, 1 << 10),
+        ("prefetch.degree", window.prefetch.degree.value, 64),
+        ("prefetch.most", window.prefetch.most.value, 1 << 16),
     ] {
         if value > most {
             problems.push(Problem::new(format!("window.{key}"), format!("{value}; {most} is the most")));
@@ -221,6 +232,7 @@ pub(super) fn window(window: &file::Window, machine: &Machine) -> (Window, Vec<P
         l1_mshrs: window.l1_mshrs.value,
         itlb_walkers: window.itlb_walkers.value,
         itlb_inclusion: window.itlb_inclusion.value,
+        itlb_replay: window.itlb_replay.value,
         front_end: window.front_end.value,
         fetch_queue: window.fetch_queue.value,
         latencies: config::Latencies {
@@ -230,6 +242,14 @@ pub(super) fn window(window: &file::Window, machine: &Machine) -> (Window, Vec<P
             float_divide: window.latency.float_divide.value,
         },
         predictor: config::Predictor { entries, history, returns: window.predictor.returns.value },
+        prefetch: config::Prefetch {
+            streams: window.prefetch.streams.value,
+            ahead: window.prefetch.ahead.value,
+            degree: window.prefetch.degree.value,
+            pairs: window.prefetch.pairs.value,
+            next_page: window.prefetch.next_page.value,
+            most: window.prefetch.most.value,
+        },
     };
     (Window { core, threads, smt }, problems)
 }

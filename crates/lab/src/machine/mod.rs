@@ -30,7 +30,7 @@ pub use file::{MachineFile, Sharing};
 pub use host::nearest_host;
 pub use rows::Row;
 pub use tag::{Tag, Tagged};
-pub use value::{Delay, PageSize, Size, Ways};
+pub use value::{Delay, HostPage, PageSize, Size, Ways};
 
 use presets::PRESETS;
 use reach_hardware::config::Machine;

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use reach_core::{Layout, PageShift};
-use reach_hardware::config::{Cache, Core, Machine, Replacement, Serves, Tlb, WalkCache, Walker, Writes};
+use reach_hardware::config::{Cache, Core, Machine, Nested, Replacement, Serves, Tlb, WalkCache, Walker, Writes};
 
 /// Machines of one to five page-table levels, one to four page sizes, one to three TLB levels (with or without a level
 /// 0 in front) split or unified by class of reference and by page size, every replacement, hardware and software
@@ -31,7 +31,8 @@ pub fn machine_from(choices: &[u8]) -> Machine {
         invalidate: draw.below(200),
         contexts: 1 + draw.below(10_000),
     };
-    Machine { layout, sizes, tlbs, walker, caches, memory, core }
+    let nested = nested(&mut draw, &layout, &sizes, &walker);
+    Machine { layout, sizes, tlbs, walker, nested, caches, memory, core }
 }
 
 /// A sequence of choices that never ends.
@@ -192,6 +193,15 @@ fn walker(draw: &mut Draw, levels: usize, tlbs: &[Tlb]) -> Walker {
         }
     }
     Walker::Hardware { walkers: 1 + draw.below(4), consult: draw.below(3), caches }
+}
+
+fn nested(draw: &mut Draw, layout: &Layout, sizes: &[PageShift], walker: &Walker) -> Option<Nested> {
+    let guest = draw.one_in(4) && matches!(walker, Walker::Hardware { .. });
+    guest.then(|| Nested {
+        host: draw.one_of(sizes),
+        tlb: draw.below(4),
+        tables: (1..layout.levels()).map(|_| draw.below(3)).collect(),
+    })
 }
 
 fn caches(draw: &mut Draw) -> Vec<Cache> {

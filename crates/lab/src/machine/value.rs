@@ -12,6 +12,10 @@ pub struct Size(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageSize(pub PageShift);
 
+/// The pages of the host, where the program runs in a guest: a page size, or `"none"` where there is no host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostPage(pub Option<PageShift>);
+
 /// The ways of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ways {
@@ -79,6 +83,13 @@ fn parse_page_size(text: &str) -> Result<PageSize, String> {
     Ok(PageSize(PageShift(bytes.trailing_zeros() as u8)))
 }
 
+fn parse_host_page(text: &str) -> Result<HostPage, String> {
+    match text {
+        "none" => Ok(HostPage(None)),
+        _ => parse_page_size(text).map(|size| HostPage(Some(size.0))),
+    }
+}
+
 fn parse_ways(text: &str) -> Result<Ways, String> {
     match text {
         "full" => Ok(Ways::Full),
@@ -144,6 +155,7 @@ macro_rules! from_text {
 from_text! {
     Size: parse_size, |_| None, "a size in a string, such as \"64K\"";
     PageSize: parse_page_size, |_| None, "a page size in a string, such as \"4K\"";
+    HostPage: parse_host_page, |_| None, "a page size in a string, such as \"4K\", or \"none\"";
     Ways: parse_ways, |ways| Some(Ways::Of(ways)), "a number of ways or \"full\"";
     Delay: parse_delay, |_| None, "a time in a string, such as \"60 cycles\" or \"75 ns\"";
 }

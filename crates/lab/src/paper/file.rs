@@ -392,6 +392,7 @@ fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experime
             order,
             scattered,
             hold,
+            grain: 0,
             seed: base.seed,
         }),
         skim: own.skim,

@@ -115,6 +115,10 @@ impl Simulation {
             }
             processor.mmu().tell();
         }
+        if hardware.nested.is_some() && built.beside(&vm).is_some() {
+            let what = "what it puts beside the TLB is not modelled in a guest; take a machine without nested.host";
+            return Err(boot(what.into()));
+        }
         let beside = built.beside(&vm).map(|beside| reach_hardware::fit(beside, hardware));
         let reads_counters = built.reads_counters();
         let notes = machine.window.as_ref().is_some_and(|w| window.is_some() && w.core.itlb_inclusion);

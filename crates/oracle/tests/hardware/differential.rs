@@ -10,8 +10,13 @@ use reach_hardware::config::Machine;
 use reach_lab::machine::testing::arbitrary_machine;
 
 fn setup(machine: impl Strategy<Value = Machine>) -> impl Strategy<Value = Setup> {
-    (machine, prop::bool::weighted(0.1), any::<bool>(), beside(), any::<u64>())
-        .prop_map(|(machine, perfect, cached, beside, seed)| Setup { machine, perfect, cached, beside, seed })
+    (machine, prop::bool::weighted(0.1), any::<bool>(), beside(), any::<u64>()).prop_map(
+        |(machine, perfect, cached, beside, seed)| {
+            // Nothing stands beside the TLB of a guest.
+            let beside = beside.filter(|_| machine.nested.is_none());
+            Setup { machine, perfect, cached, beside, seed }
+        },
+    )
 }
 
 /// Nothing, a range TLB of a few entries, a TLB of clusters, or segments.
@@ -34,11 +39,10 @@ fn schema() -> impl Strategy<Value = Machine> {
 }
 
 fn presets() -> impl Strategy<Value = Machine> {
-    let machines = reach_lab::machine::list().map(|listed| {
-        let resolved = reach_lab::machine::resolve(listed.name);
-        resolved.expect("a listed machine").hardware
-    });
-    prop::sample::select(machines.collect::<Vec<_>>())
+    let plain = reach_lab::machine::list().map(|listed| reach_lab::machine::resolve(listed.name).expect("listed"));
+    let guests = ["skylake-e3-1240v5:nested.host=4K", "zen4:nested.host=2M", "neoverse-v2:nested.host=64K"];
+    let guests = guests.map(|guest| reach_lab::machine::resolve(guest).expect("a machine"));
+    prop::sample::select(plain.chain(guests).map(|machine| machine.hardware).collect::<Vec<_>>())
 }
 
 proptest! {

@@ -4,7 +4,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use reach_core::{Layout, PageShift};
-use reach_hardware::config::{Cache, Core, Machine, Replacement, Serves, Tlb, WalkCache, Walker, Writes};
+use reach_hardware::config::{Cache, Core, Machine, Nested, Replacement, Serves, Tlb, WalkCache, Walker, Writes};
 
 /// Any machine, those included that no machine file may describe. Every other one is laid out as processors are: each side has a first-level array of its own for base
 /// pages, so that runs of references may be folded.
@@ -26,7 +26,11 @@ pub fn machine() -> impl Strategy<Value = Machine> {
         let tlbs: Vec<Tlb> = tlbs.into_iter().enumerate().map(|(i, t)| t.build(i, &sizes)).collect();
         let walker = walker.build(&layout, &tlbs);
         let caches = caches.into_iter().enumerate().map(|(i, c)| Cache { name: format!("c{i}"), ..c }).collect();
-        Machine { layout, sizes, tlbs, walker, caches, memory: 100, core }
+        // A part of the walkers is in a guest.
+        let guest = matches!(walker, Walker::Hardware { consult, .. } if consult % 2 == 1);
+        let host = sizes[sizes.len() / 2];
+        let nested = guest.then(|| Nested { host, tlb: 2, tables: vec![2; layout.levels() - 1] });
+        Machine { layout, sizes, tlbs, walker, nested, caches, memory: 100, core }
     })
 }
 
@@ -229,6 +233,7 @@ pub fn plain_machine(tlbs: Vec<Tlb>) -> Machine {
         sizes: vec![PageShift(12)],
         tlbs,
         walker: Walker::Hardware { walkers: 1, consult: 0, caches: Vec::new() },
+        nested: None,
         caches: Vec::new(),
         memory: 100,
         core: Core {

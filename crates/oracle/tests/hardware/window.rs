@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use reach_core::{BlockId, Random};
-use reach_hardware::config::{Latencies, Predictor, Window as Config};
+use reach_hardware::config::{Latencies, Predictor, Prefetch, Window as Config};
 use reach_hardware::window::{Branch, Class, Code, Inst, NO_SOURCE, NO_TARGET, Translation, Window};
 use reach_oracle::window::{PlainWindow, Touch};
 
@@ -22,6 +22,8 @@ fn config(random: &mut Random) -> Config {
         fetch_queue: below(30),
         itlb_inclusion: false,
         latencies: Latencies { multiply: below(4), divide: below(30), float: below(5), float_divide: below(20) },
+        itlb_replay: below(4) - 1,
+        prefetch: Prefetch { streams: 0, ahead: 0, degree: 0, pairs: false, next_page: false, most: 0 },
         predictor: Predictor { entries: 64, history: 8, returns: 1 },
     }
 }
@@ -97,10 +99,10 @@ fn compare(seed: u64) -> Result<(), TestCaseError> {
             for touch in &touches {
                 window.advance(&code, index as u32);
                 let Touch { bytes, line, page, translation, near, latency, .. } = *touch;
-                match touch.store {
+                let _translated = match touch.store {
                     true => window.store(bytes, line, page, translation, latency),
                     false => window.load(bytes, line, page, translation, near, latency),
-                }
+                };
             }
             plain.take(*inst, &touches);
         }
