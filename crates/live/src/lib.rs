@@ -24,6 +24,7 @@ pub mod pages;
 pub mod promote;
 pub mod replace;
 pub mod run;
+pub mod stat;
 pub mod statistics;
 pub mod trace;
 pub mod trial;

@@ -1,0 +1,170 @@
+//! What counts say: walk cycles per instruction and its factors (Lindsay and Bhattacharjee 2024, section 4), and what becomes of
+//! walks (their Table VI).
+
+use super::models::{Model, Role};
+use super::read::Count;
+use std::collections::BTreeMap;
+
+/// A quotient of two counts, kept whole so that factors cancel exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Factor {
+    /// Its name, as `reach run` has it.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Above the line.
+    pub over: u64,
+    /// Below it.
+    pub under: u64,
+}
+
+impl Factor {
+    /// Its value; none where nothing was counted below the line.
+    pub fn value(&self) -> Option<f64> {
+        (self.under > 0).then(|| self.over as f64 / self.under as f64)
+    }
+}
+
+/// A number of the answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fact {
+    /// Its name.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Its value.
+    pub value: f64,
+}
+
+/// All that counts say.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// By which model.
+    pub model: &'static Model,
+    /// Counts and what follows from them.
+    pub facts: Vec<Fact>,
+    /// The factors of WCPI, in order: each one's count below the line is that above the line of the one before. Without
+    /// walk cycles, those that there are.
+    pub factors: Vec<Factor>,
+    /// What cannot be said, and why.
+    pub missing: Vec<(String, String)>,
+    /// The least share of the time for which an event was counted; the rest is scaled. 1 where all were counted throughout.
+    pub least_share: f64,
+}
+
+/// Sums of all events of each role, as far as all of them were counted.
+fn sums(model: &Model, counts: &[Count]) -> (BTreeMap<Role, u64>, Vec<&'static str>) {
+    let mut sums: BTreeMap<Role, Option<u64>> = BTreeMap::new();
+    let mut absent = Vec::new();
+    for event in model.events {
+        let count = counts.iter().find(|count| count.name == event.name).and_then(|count| count.value);
+        if count.is_none() {
+            absent.push(event.name);
+        }
+        let sum = sums.entry(event.role).or_insert(Some(0));
+        *sum = sum.zip(count).map(|(sum, count)| sum.saturating_add(count));
+    }
+    (sums.into_iter().filter_map(|(role, sum)| Some((role, sum?))).collect(), absent)
+}
+
+impl Answer {
+    /// What `counts` say on a processor of `model`.
+    pub fn of(model: &'static Model, counts: &[Count]) -> Answer {
+        let (sums, absent) = sums(model, counts);
+        let of = |role: Role| sums.get(&role).copied();
+        let mut facts = Vec::new();
+        let mut fact = |name, unit, value: Option<f64>| {
+            facts.extend(value.map(|value| Fact { name, unit, value }));
+        };
+        let count = |role| of(role).map(|count| count as f64);
+        fact("instructions", "count", count(Role::Instructions));
+        fact("cycles", "cycles", count(Role::Cycles));
+        fact("accesses", "count", count(Role::Accesses));
+        fact("l2_tlb_hits.data", "count", count(Role::SecondHits));
+        let outcomes =
+            Outcomes { initiated: of(Role::Initiated), completed: of(Role::Completed), retired: of(Role::Retired) };
+        for (name, value) in outcomes.facts() {
+            fact(name, "count", value.map(|value| value as f64));
+        }
+        fact("walk_accesses", "count", count(Role::WalkAccesses));
+        fact("walk_cycles", "cycles", count(Role::WalkCycles));
+        let share = |over: Option<u64>| {
+            let cycles = of(Role::Cycles).filter(|&cycles| cycles > 0)?;
+            Some(over? as f64 / cycles as f64)
+        };
+        fact("walk_cycles.share", "share of cycles", share(of(Role::WalkCycles)));
+        fact("walk_cycles.host", "cycles", count(Role::HostCycles));
+        fact("l2_tlb_hits.fetch", "count", count(Role::FetchSecondHits));
+        fact("walks.fetch", "count", count(Role::FetchInitiated).or(count(Role::FetchCompleted)));
+        fact("walk_cycles.fetch", "cycles", count(Role::FetchWalkCycles));
+        let stall = of(Role::FetchStall);
+        fact("itlb_stall", "cycles", stall.map(|cycles| cycles as f64));
+        // As Zhou et al. 2023 (section 7.1) split it: seven cycles for each hit in the second level.
+        if let (Some(all), Some(walk), Some(hits)) = (stall, of(Role::FetchWalkCycles), of(Role::FetchSecondHits)) {
+            let hits = 7.0 * hits as f64;
+            fact("itlb_stall.walk", "cycles", Some(walk as f64));
+            fact("itlb_stall.l2_tlb_hit", "cycles", Some(hits));
+            fact("itlb_stall.inclusion", "cycles", Some(all as f64 - walk as f64 - hits));
+        }
+        let factors = factors(&of);
+        let wcpi = of(Role::WalkCycles).zip(of(Role::Instructions)).filter(|(_, n)| *n > 0);
+        fact("wcpi", "cycles/instruction", wcpi.map(|(cycles, n)| cycles as f64 / n as f64));
+        let mut missing: Vec<(String, String)> =
+            model.missing.iter().map(|(what, why)| (what.to_string(), why.to_string())).collect();
+        if !absent.is_empty() {
+            missing.push((absent.join(", "), "not counted".to_owned()));
+        }
+        let least_share = counts.iter().filter(|count| count.value.is_some()).map(|count| count.share);
+        Answer { model, facts, factors, missing, least_share: least_share.fold(1.0, f64::min) }
+    }
+
+    /// The value of a fact or a factor.
+    pub fn value(&self, name: &str) -> Option<f64> {
+        let fact = self.facts.iter().find(|fact| fact.name == name).map(|fact| fact.value);
+        fact.or_else(|| self.factors.iter().find(|factor| factor.name == name)?.value())
+    }
+}
+
+/// Accesses of an instruction, misses of an access, reads of a miss, cycles of a read; where reads are not counted, cycles of a
+/// miss; where walks are counted only when they end, these are the misses.
+fn factors(of: &impl Fn(Role) -> Option<u64>) -> Vec<Factor> {
+    let mut factors = Vec::new();
+    let (Some(instructions), Some(accesses)) = (of(Role::Instructions), of(Role::Accesses)) else { return factors };
+    let mut factor = |name, unit, over, under| factors.push(Factor { name, unit, over, under });
+    factor("wcpi.accesses_per_instruction", "ratio", accesses, instructions);
+    let Some(misses) = of(Role::Initiated).or(of(Role::Completed)) else { return factors };
+    factor("wcpi.misses_per_access", "ratio", misses, accesses);
+    match (of(Role::WalkAccesses), of(Role::WalkCycles)) {
+        (Some(reads), cycles) => {
+            factor("wcpi.walk_accesses_per_miss", "ratio", reads, misses);
+            if let Some(cycles) = cycles {
+                factor("wcpi.cycles_per_walk_access", "cycles", cycles, reads);
+            }
+        }
+        (None, Some(cycles)) => factor("wcpi.cycles_per_miss", "cycles", cycles, misses),
+        (None, None) => {}
+    }
+    factors
+}
+
+/// What becomes of walks.
+struct Outcomes {
+    initiated: Option<u64>,
+    completed: Option<u64>,
+    retired: Option<u64>,
+}
+
+impl Outcomes {
+    /// As Table VI derives them. Differences of counts may be negative.
+    fn facts(&self) -> [(&'static str, Option<i128>); 5] {
+        let wide = |count: Option<u64>| count.map(i128::from);
+        let (initiated, completed, retired) = (wide(self.initiated), wide(self.completed), wide(self.retired));
+        [
+            ("walks.initiated", initiated),
+            ("walks.completed", completed),
+            ("walks.retired", retired),
+            ("walks.aborted", initiated.zip(completed).map(|(begun, ended)| begun - ended)),
+            ("walks.wrong_path", completed.zip(retired).map(|(ended, retired)| ended - retired)),
+        ]
+    }
+}

@@ -1,0 +1,14 @@
+//! Hardware counters of address translation: walk cycles per instruction and its factors, by processor.
+
+mod answer;
+mod counters;
+pub mod models;
+mod read;
+
+pub use answer::{Answer, Fact, Factor};
+pub use counters::{CountError, Counters, run};
+pub use models::{MODELS, Model};
+pub use read::{Count, ReadError, counts, guess, translate};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,252 @@
+//! Counts as perf writes them, and the numbers that a person works out from them by hand.
+
+use super::models::{MODELS, Role, named};
+use super::{Answer, ReadError, counts, guess, translate};
+
+/// The answer to a recorded output, with the model that its events tell.
+fn answer(recorded: &str) -> Answer {
+    let mut counts = counts(recorded).expect("perf wrote this");
+    let model = guess(&counts).expect("its events tell");
+    translate(&mut counts, model);
+    let answer = Answer::of(model, &counts);
+    assert_identity(&answer);
+    answer
+}
+
+/// The factors multiply out to WCPI exactly: what is above the line of each is below that of the next.
+fn assert_identity(answer: &Answer) {
+    for pair in answer.factors.windows(2) {
+        assert_eq!(pair[0].over, pair[1].under, "{} and {}", pair[0].name, pair[1].name);
+    }
+    if let (Some(wcpi), Some(first), Some(last)) = (answer.value("wcpi"), answer.factors.first(), answer.factors.last())
+    {
+        assert_eq!(Some(first.under as f64), answer.value("instructions"));
+        assert_eq!(Some(last.over as f64), answer.value("walk_cycles"));
+        assert_eq!(wcpi, last.over as f64 / first.under as f64);
+    }
+}
+
+fn assert_values(answer: &Answer, values: &[(&str, f64)]) {
+    for (name, value) in values {
+        assert_eq!(answer.value(name), Some(*value), "{name} on {}", answer.model.name);
+    }
+}
+
+fn assert_none(answer: &Answer, names: &[&str]) {
+    for name in names {
+        assert_eq!(answer.value(name), None, "{name} on {}", answer.model.name);
+    }
+}
+
+#[test]
+fn haswell_tells_all_four_factors() {
+    let answer = answer(include_str!("recorded/haswell.csv"));
+    assert_eq!(answer.model.name, "haswell");
+    assert_values(
+        &answer,
+        &[
+            ("accesses", 6e9),
+            ("walks.initiated", 120e6),
+            ("walks.completed", 100e6),
+            ("walks.retired", 80e6),
+            ("walks.aborted", 20e6),
+            ("walks.wrong_path", 20e6),
+            ("walk_accesses", 180e6),
+            ("walk_cycles", 3.6e9),
+            ("wcpi", 0.18),
+            ("wcpi.accesses_per_instruction", 0.3),
+            ("wcpi.misses_per_access", 0.02),
+            ("wcpi.walk_accesses_per_miss", 1.5),
+            ("wcpi.cycles_per_walk_access", 20.0),
+            ("walk_cycles.share", 0.144),
+            ("walks.fetch", 400_000.0),
+            ("l2_tlb_hits.data", 15e6),
+        ],
+    );
+    assert!((answer.least_share - 0.3077).abs() < 1e-9);
+    assert_eq!(answer.missing, []);
+}
+
+#[test]
+fn skylake_has_no_reads_of_walks_and_splits_the_stall_of_fetching() {
+    let answer = answer(include_str!("recorded/skylake.jsonl"));
+    assert_eq!(answer.model.name, "skylake");
+    assert_values(
+        &answer,
+        &[
+            ("wcpi", 0.15),
+            ("wcpi.accesses_per_instruction", 0.4),
+            ("wcpi.misses_per_access", 0.0125),
+            ("wcpi.cycles_per_miss", 30.0),
+            ("walks.aborted", 5e6),
+            // More loads wait for a walk than there are walks.
+            ("walks.wrong_path", -2e6),
+            ("itlb_stall", 800e6),
+            ("itlb_stall.walk", 100e6),
+            ("itlb_stall.l2_tlb_hit", 140e6),
+            ("itlb_stall.inclusion", 560e6),
+        ],
+    );
+    assert_none(&answer, &["wcpi.walk_accesses_per_miss", "walk_accesses", "walk_cycles.host"]);
+    assert!(answer.missing.iter().any(|(what, why)| what == "ept.walk_pending" && why == "not counted"));
+}
+
+#[test]
+fn ice_lake_counts_walks_when_they_end() {
+    let answer = answer(include_str!("recorded/ice-lake.csv"));
+    assert_eq!(answer.model.name, "ice-lake");
+    assert_values(
+        &answer,
+        &[
+            ("wcpi", 0.12),
+            ("wcpi.accesses_per_instruction", 0.4),
+            ("wcpi.misses_per_access", 0.01),
+            ("wcpi.cycles_per_miss", 30.0),
+            ("walks.wrong_path", 1e6),
+            ("itlb_stall.inclusion", 12e6 - 4e6 - 3.5e6),
+        ],
+    );
+    assert_none(&answer, &["walks.initiated", "walks.aborted"]);
+}
+
+/// Raw encodings, the kernel's names, and deviations of several runs.
+#[test]
+fn golden_cove_by_raw_encodings() {
+    let answer = answer(include_str!("recorded/golden-cove.csv"));
+    assert_eq!(answer.model.name, "golden-cove");
+    assert_values(
+        &answer,
+        &[
+            ("instructions", 4e9),
+            ("wcpi", 0.1),
+            ("wcpi.accesses_per_instruction", 0.4),
+            ("wcpi.misses_per_access", 0.01),
+            ("wcpi.cycles_per_miss", 25.0),
+            ("walk_cycles.share", 0.16),
+            ("itlb_stall.inclusion", 7e6),
+        ],
+    );
+    assert!((answer.least_share - 0.375).abs() < 1e-9);
+}
+
+#[test]
+fn zen_has_no_walk_cycles() {
+    let answer = answer(include_str!("recorded/zen-1.csv"));
+    assert_eq!(answer.model.name, "zen-1");
+    assert_values(
+        &answer,
+        &[
+            ("accesses", 1.5e9),
+            ("walks.initiated", 12e6),
+            ("walks.completed", 11.5e6),
+            ("walks.aborted", 0.5e6),
+            ("wcpi.accesses_per_instruction", 0.5),
+            ("wcpi.misses_per_access", 0.008),
+            ("l2_tlb_hits.data", 25e6),
+            ("walks.fetch", 310_000.0),
+        ],
+    );
+    assert_none(&answer, &["wcpi", "walk_cycles", "walks.retired", "walks.wrong_path"]);
+    assert!(answer.missing.iter().any(|(what, why)| what.contains("wcpi") && why.contains("IBS")));
+}
+
+#[test]
+fn zen_3_merges_pages() {
+    let answer = answer(include_str!("recorded/zen-3.jsonl"));
+    assert_eq!(answer.model.name, "zen-3");
+    assert_values(&answer, &[("walks.initiated", 8e6), ("wcpi.misses_per_access", 0.004), ("walks.aborted", 0.4e6)]);
+    // Not recorded at all, and recorded without a count.
+    let (what, _) = answer.missing.last().unwrap();
+    assert!(what.contains("tlb_reload_4k_l2_hit") && what.contains("ls_tablewalker.iside"), "{what}");
+    assert_none(&answer, &["wcpi", "l2_tlb_hits.data"]);
+}
+
+/// Intervals (`-I`) are added.
+#[test]
+fn zen_4_has_no_table_walker_and_intervals_are_added() {
+    let answer = answer(include_str!("recorded/zen-4.csv"));
+    assert_eq!(answer.model.name, "zen-4");
+    assert_values(
+        &answer,
+        &[
+            ("instructions", 4e9),
+            ("cycles", 3.2e9),
+            ("accesses", 1.6e9),
+            ("walks.initiated", 4e6),
+            ("wcpi.accesses_per_instruction", 0.4),
+            ("wcpi.misses_per_access", 0.0025),
+            ("walks.fetch", 50_000.0),
+        ],
+    );
+    assert_none(&answer, &["walks.completed", "wcpi"]);
+}
+
+#[test]
+fn neoverse_counts_walks_and_not_their_cycles() {
+    let answer = answer(include_str!("recorded/neoverse.csv"));
+    assert_eq!(answer.model.name, "neoverse");
+    assert_values(&answer, &[("wcpi.accesses_per_instruction", 0.4), ("wcpi.misses_per_access", 0.005)]);
+    assert_eq!(answer.value("walks.fetch"), Some(500_000.0));
+    assert_none(&answer, &["wcpi", "walks.aborted"]);
+}
+
+#[test]
+fn what_perf_did_not_write_is_refused_by_line() {
+    assert_eq!(counts("").unwrap_err(), ReadError::Nothing);
+    assert_eq!(counts("# started\n\n").unwrap_err(), ReadError::Nothing);
+    for (text, line) in [("hello", 1), ("1,,cycles,1,100.00,,\n{\"counter-value\"", 2), ("a,b,c,d", 1)] {
+        match counts(text).unwrap_err() {
+            ReadError::Line { line: at, .. } => assert_eq!(at, line, "{text}"),
+            ReadError::Nothing => panic!("{text}"),
+        }
+    }
+    assert!(counts("99999999999999999999999,,cycles,1,100.00,,").is_err());
+    assert!(counts("-5,,cycles,1,100.00,,").is_err());
+}
+
+#[test]
+fn counts_are_scaled_to_the_whole_time() {
+    use super::counters::scale;
+    assert_eq!(scale(1000, 300, 100), Some((3000, 100.0 / 300.0)));
+    assert_eq!(scale(7, 5, 5), Some((7, 1.0)));
+    assert_eq!(scale(7, 5, 0), None);
+    assert_eq!(scale(u64::MAX, 2, 1), Some((u64::MAX, 0.5)));
+}
+
+#[test]
+fn every_model_counts_what_every_answer_needs_and_names_are_its_own() {
+    for model in MODELS {
+        for role in [Role::Instructions, Role::Cycles, Role::Accesses] {
+            assert!(model.events.iter().any(|event| event.role == role), "{}", model.name);
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        for event in model.events {
+            assert!(seen.insert(event.name) && seen.len() <= 32, "{} twice on {}", event.name, model.name);
+            let same = model.events.iter().filter(|other| other.config == event.config).count();
+            assert_eq!(same, 1, "{} on {}", event.name, model.name);
+        }
+        assert_eq!(named(model.name).map(|found| found.name), Some(model.name));
+    }
+}
+
+#[test]
+fn processors_are_known_by_what_they_say() {
+    let of = |text: &str| super::Model::of(text).map(|model| model.name);
+    let x86 = |vendor: &str, family: u32, model: u32| {
+        of(&format!(
+            "processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\nmodel name\t: any\n"
+        ))
+    };
+    assert_eq!(x86("GenuineIntel", 6, 63), Some("haswell"));
+    assert_eq!(x86("GenuineIntel", 6, 94), Some("skylake"));
+    assert_eq!(x86("GenuineIntel", 6, 106), Some("ice-lake"));
+    assert_eq!(x86("GenuineIntel", 6, 207), Some("golden-cove"));
+    assert_eq!(x86("AuthenticAMD", 23, 8), Some("zen-1"));
+    assert_eq!(x86("AuthenticAMD", 23, 49), Some("zen-2"));
+    assert_eq!(x86("AuthenticAMD", 25, 33), Some("zen-3"));
+    assert_eq!(x86("AuthenticAMD", 25, 97), Some("zen-4"));
+    assert_eq!(x86("AuthenticAMD", 26, 2), Some("zen-4"));
+    assert_eq!(of("processor : 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n"), Some("neoverse"));
+    assert_eq!(x86("GenuineIntel", 5, 4), None);
+    assert_eq!(of(""), None);
+}
