@@ -1,6 +1,6 @@
 //! The command line as one definition: from it come parsing, help, man pages and completions.
 
-use crate::live::args::{PagesArgs, TextVerb};
+use crate::live::args::{PagesArgs, StatArgs, TextVerb};
 use crate::{examples, values};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use reach_lab::machine;
@@ -42,6 +42,7 @@ pub enum Verb {
     #[command(subcommand)]
     Text(TextVerb),
     Pages(PagesArgs),
+    Stat(StatArgs),
     #[command(subcommand, hide = true)]
     Generate(GenerateVerb),
 }
@@ -144,7 +145,8 @@ pub struct ConditionArgs {
     /// Break up free memory before the program starts
     ///
     /// Keys: scattered (share of the free memory that lies in blocks smaller than 2^order base pages, 0 to 1), order
-    /// (default 9: 2 MB with pages of 4 KB), hold (share of such a block that the kernel keeps, default 0.1).
+    /// (default 9: 2 MB with pages of 4 KB), hold (share of such a block that the kernel keeps, default 0.1), grain (in
+    /// runs of 2^grain pages, default 0).
     #[arg(long, value_name = "scattered=SHARE,…", value_parser = values::fragmentation)]
     pub fragment: Option<Fragmentation>,
     /// Start with a cold page cache: first accesses to files wait for the disk

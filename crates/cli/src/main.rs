@@ -52,6 +52,7 @@ fn start() -> ExitCode {
         Verb::Paper(verb) => paper::paper(verb, quiet),
         Verb::Text(verb) => live::text(verb, quiet),
         Verb::Pages(args) => live::pages(&args),
+        Verb::Stat(args) => live::stat(args, quiet),
         Verb::Generate(verb) => generate::generate(verb),
     };
     match done {

@@ -31,14 +31,65 @@ pub enum TextVerb {
 #[command(after_help = examples::SHOW)]
 pub struct ShowArgs {
     /// Programs and libraries, or numbers of processes
-    #[arg(required = true, value_name = "FILE|PID", value_hint = ValueHint::FilePath)]
+    #[arg(required_unless_present = "gain", conflicts_with = "gain", value_name = "FILE|PID", value_hint = ValueHint::FilePath)]
     pub what: Vec<PathBuf>,
+    /// What promoting the code of a program and its libraries would give, by simulation: nothing is promoted
+    #[arg(long)]
+    pub gain: bool,
+    #[command(flatten)]
+    pub source: GainSource,
     /// Also show the libraries that the programs load
     #[arg(long)]
     pub libraries: bool,
     /// Form of the results
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
+}
+
+/// Which program `reach text show --gain` simulates, and on which machine.
+#[derive(Args)]
+pub struct GainSource {
+    /// With --gain: the machine [default: the preset nearest to this computer's processor]
+    #[arg(short, long, value_name = "MACHINE[:KEY=VALUE,…]", requires = "gain")]
+    pub machine: Option<String>,
+    /// With --gain: a recorded program
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "gain", conflicts_with = "command")]
+    pub trace: Option<PathBuf>,
+    /// With --gain, after --: a program to run and capture, with its arguments
+    #[arg(last = true, value_name = "PROG", value_hint = ValueHint::CommandWithArguments, requires = "gain")]
+    pub command: Vec<OsString>,
+}
+
+/// Count walk cycles per instruction with the counters of the processor, and what they are made of
+///
+/// Walk cycles per instruction (WCPI) and its factors, and what becomes of walks, of a program that is started, of a
+/// process, or of what `perf stat` has counted elsewhere. docs/stat.md says which processors are known, what each can tell,
+/// and what it cannot.
+#[derive(Args)]
+#[command(after_help = examples::STAT)]
+pub struct StatArgs {
+    /// Count what a process and all that it starts do
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with_all = ["read", "command"])]
+    pub pid: Option<i32>,
+    /// With --pid: for so many seconds
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86400))]
+    pub seconds: u64,
+    /// Read what `perf stat -x,` or `perf stat -j` has written
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub read: Option<PathBuf>,
+    /// With --read: of which processor it is, where its events do not tell
+    #[arg(long, value_name = "NAME", requires = "read")]
+    pub model: Option<String>,
+    /// Answer by simulation (`reach run --timing window`), with no counters
+    #[arg(long, conflicts_with_all = ["pid", "read"])]
+    pub simulate: bool,
+    /// Form of the results
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// After --, a program to run, with its arguments
+    #[arg(last = true, value_name = "PROG", value_hint = ValueHint::CommandWithArguments,
+          required_unless_present_any = ["pid", "read"], conflicts_with = "read")]
+    pub command: Vec<OsString>,
 }
 
 /// Show the pages of a live process: sizes, residency, bloat, and how contiguous its memory is

@@ -18,7 +18,20 @@ pub const SHOW: &str = "\
 Examples:
   reach text show /usr/bin/node
   reach text show --libraries /usr/bin/node
+  What promotion would give, before anything is promoted:
+      reach text show --gain -- node app.js
   reach text show 1";
+
+/// `reach stat`.
+pub const STAT: &str = "\
+Examples:
+  reach stat -- ./program
+  reach stat --pid 1234 --seconds 30
+  Counts of another computer:
+      perf stat -x, -e EVENTS -o counts.csv -- ./program
+      reach stat --read counts.csv
+  Where there are no counters:
+      reach stat --simulate -- ./program";
 
 /// `reach pages`.
 pub const PAGES: &str = "\

@@ -4,20 +4,24 @@ mod align;
 pub mod args;
 mod bench;
 mod examples;
+mod gain;
 mod keep;
 mod pages;
 mod promote;
 mod run;
 mod show;
+mod stat;
 
 use crate::failure::{Done, Failure};
 use args::TextVerb;
 pub use pages::pages;
 use reach_live::error::LiveError;
+pub use stat::stat;
 
 /// `reach text`.
 pub fn text(verb: TextVerb, quiet: bool) -> Done {
     match verb {
+        TextVerb::Show(args) if args.gain => gain::gain(&args, quiet),
         TextVerb::Show(args) => show::show(&args),
         TextVerb::Promote(args) => promote::promote(&args),
         TextVerb::Align(args) => align::align(&args),

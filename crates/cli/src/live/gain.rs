@@ -1,0 +1,122 @@
+//! `reach text show --gain`: what promoting code would give, by simulation.
+
+use super::args::ShowArgs;
+use crate::args::{Cli, Format, Verb};
+use crate::failure::{Done, Failure};
+use crate::units::{grouped, percent};
+use crate::{experiment, output, text};
+use clap::Parser;
+use reach_core::Label;
+use reach_lab::Outcome;
+use serde::Serialize;
+use std::ffi::OsString;
+
+/// No code superpages; those of the program itself; those of its libraries too. As `reach text promote` makes them: of whole
+/// regions, whatever of them is in memory, without padding. Private memory has base pages throughout.
+const SYSTEMS: [(&str, &str); 3] = [
+    ("none", "zhou-2023:threshold=33,padding=off,data=none"),
+    ("program", "zhou-2023:threshold=1,padding=off,libraries=off,data=none"),
+    ("program and libraries", "zhou-2023:threshold=1,padding=off,data=none"),
+];
+
+/// Simulates the program without and with code superpages.
+pub fn gain(args: &ShowArgs, quiet: bool) -> Done {
+    let source = &args.source;
+    let mut line: Vec<OsString> = ["reach", "compare", "--timing", "window"].map(Into::into).into();
+    SYSTEMS.iter().for_each(|(_, system)| line.extend(["--system".into(), (*system).into()]));
+    line.extend(source.machine.iter().flat_map(|machine| ["--machine".into(), machine.into()]));
+    match (&source.trace, source.command.is_empty()) {
+        (Some(trace), _) => line.extend(["--trace".into(), trace.into()]),
+        (None, false) => {
+            line.push("--".into());
+            line.extend(source.command.iter().cloned());
+        }
+        (None, true) => {
+            let what = "--gain simulates a program: give --trace FILE, or the program after --";
+            return Err(Failure::Usage(what.into()));
+        }
+    }
+    let cli = Cli::try_parse_from(line).map_err(|error| {
+        let text = error.to_string();
+        Failure::Usage(text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned())
+    })?;
+    let Verb::Compare(compare) = cli.verb else { return Err(Failure::Usage("`reach compare` compares".into())) };
+    let machine = match compare.machines.into_iter().next() {
+        Some(machine) => machine,
+        None => experiment::nearest_machine(quiet)?,
+    };
+    let finished = experiment::run(vec![machine], compare.systems, &compare.common, quiet)?;
+    let outcomes = &finished.report.outcomes;
+    output::print(&match args.format {
+        Format::Table => table(outcomes),
+        Format::Jsonl => rows(outcomes).iter().map(|row| output::json(row) + "\n").collect(),
+        Format::Csv => output::csv(&rows(outcomes)),
+    })?;
+    Ok(finished.status)
+}
+
+/// A number.
+#[derive(Serialize)]
+struct Row {
+    promoted: &'static str,
+    metric: String,
+    unit: &'static str,
+    value: f64,
+}
+
+fn cycles(outcome: &Outcome) -> u64 {
+    outcome.total.ledger.total().0
+}
+
+fn share(part: u64, of: u64) -> f64 {
+    if of == 0 { 0.0 } else { part as f64 / of as f64 }
+}
+
+/// Cycles that were lost to the translation of fetches.
+fn lost(outcome: &Outcome) -> u64 {
+    [Label::ItlbStall, Label::ItlbWalk, Label::ItlbL2TlbHit].map(|label| outcome.total.ledger.of(label).0).iter().sum()
+}
+
+fn saved(outcomes: &[Outcome], outcome: &Outcome) -> f64 {
+    1.0 - cycles(outcome) as f64 / cycles(&outcomes[0]).max(1) as f64
+}
+
+fn rows(outcomes: &[Outcome]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for ((promoted, _), outcome) in SYSTEMS.iter().zip(outcomes) {
+        let mut add = |metric: String, unit, value| rows.push(Row { promoted, metric, unit, value });
+        add("cycles".into(), "cycles", cycles(outcome) as f64);
+        add("itlb_stall".into(), "cycles", outcome.total.hardware.itlb_stall() as f64);
+        add("itlb_stall.lost".into(), "cycles", lost(outcome) as f64);
+        add("walks.fetch".into(), "count", outcome.total.hardware.walks_fetch as f64);
+        add("cycles.saved".into(), "share", saved(outcomes, outcome));
+        for (file, superpages) in &outcome.code_superpages {
+            add(format!("superpages {file}"), "regions", *superpages as f64);
+        }
+    }
+    rows
+}
+
+fn table(outcomes: &[Outcome]) -> String {
+    let header = ["code superpages", "regions", "fetch\nwalks", "ITLB\nstall", "of it\nlost", "cycles\nsaved"];
+    let lines = SYSTEMS.iter().zip(outcomes).map(|((promoted, _), outcome)| {
+        let hardware = &outcome.total.hardware;
+        [
+            (*promoted).to_owned(),
+            outcome.code_superpages.iter().map(|(_, regions)| regions).sum::<u64>().to_string(),
+            grouped(hardware.walks_fetch),
+            percent(share(hardware.itlb_stall(), cycles(outcome))),
+            percent(share(lost(outcome), cycles(outcome))),
+            percent(saved(outcomes, outcome)),
+        ]
+    });
+    let mut all = format!("{}: simulated, out of order; nothing was promoted\n", outcomes[0].machine);
+    all += &text::numbers(header, lines);
+    let files = &outcomes[outcomes.len() - 1].code_superpages;
+    if files.is_empty() {
+        return all
+            + "No file of this program has a region of 2 MB of code at an address where it can be a superpage.\n";
+    }
+    let files = files.iter().map(|(file, regions)| [file.clone(), regions.to_string()]);
+    all + &text::numbers(["file", "regions"], files)
+}
