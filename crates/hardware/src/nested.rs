@@ -155,7 +155,7 @@ mod tests {
             let frames = Frames::new(PageShift(shift));
             let mut seen = std::collections::BTreeSet::new();
             for page in 0..20_000u64 {
-                let at = frames.of(PhysAddr(page % (1 << (BITS - u32::from(shift))) << shift | 77));
+                let at = frames.of(PhysAddr(((page % (1 << (BITS - u32::from(shift)))) << shift) | 77));
                 assert_eq!(at.0 & ((1 << shift) - 1), 77);
                 assert!(at.0 < 1 << BITS);
                 seen.insert(at.0);

@@ -66,6 +66,7 @@ impl Machine {
             *mine = theirs.clone();
         }
         self.walk_caches = sibling.walk_caches.clone();
+        self.nested = sibling.nested.clone();
         self.beside = sibling.beside.clone();
     }
 

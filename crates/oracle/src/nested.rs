@@ -66,5 +66,5 @@ pub fn frame(host: PageShift, at: PhysAddr) -> PhysAddr {
         page = (page ^ page >> (bits / 2)) * odd % pages;
     }
     page ^= page >> (bits / 2);
-    PhysAddr((page as u64) << host.0 | at.0 % host.bytes())
+    PhysAddr(((page as u64) << host.0) | (at.0 % host.bytes()))
 }

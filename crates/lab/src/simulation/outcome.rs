@@ -77,6 +77,8 @@ pub struct Outcome {
     pub second_level: [bool; 2],
     /// Where range TLBs of other sizes were counted: how many searches those of 1, 2, … entries would have answered.
     pub range_hits: Vec<u64>,
+    /// Superpages of code of each file, by path, where code has a rule of its own.
+    pub code_superpages: Vec<(String, u64)>,
     /// The contiguity of the process that had most mapped at its end.
     pub census: Option<reach_os::Census>,
     /// What was code, where the system treats it in its own way.
@@ -140,6 +142,7 @@ impl Simulation {
             os_processes,
             beside: self.beside,
             second_level: self.second_level,
+            code_superpages: self.vm.code_superpages(),
             census: self.vm.largest_census(),
             code: self.vm.code_census(),
             sizes: self.vm.options().sizes.clone(),

@@ -134,12 +134,11 @@ fn name(event: &str) -> String {
     {
         name.truncate(plain.len());
     }
-    let name = match name.as_str() {
+    match name.as_str() {
         "instructions" | "inst_retired.any" => "inst_retired.any_p".to_owned(),
         "cycles" | "cpu-cycles" | "cpu_clk_unhalted.thread" => "cpu_clk_unhalted.thread_p".to_owned(),
         _ => name,
-    };
-    name
+    }
 }
 
 /// Names that stand for one another: perf's own for instructions and cycles, and Intel's two for one event.
