@@ -160,8 +160,8 @@ pub struct ConditionArgs {
     pub smt: u32,
     /// Pass over the program's first references, but for what changes the operating system's state
     ///
-    /// Of so many references only the first to each page and the first store to it are simulated: the rest meets memory and
-    /// files as the beginning has left them. Nothing is passed over of caches' and TLBs' warming that the rest needs.
+    /// Of so many references only the first to each page and the first store to it are simulated, and nothing of that is
+    /// counted: the rest meets memory and files as the beginning has left them, and caches and TLBs that are nearly cold.
     #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
     pub skim: Option<u64>,
     /// Cut the program off after so many references
