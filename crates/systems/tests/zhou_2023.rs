@@ -59,6 +59,18 @@ fn code_is_a_superpage_when_as_many_clusters_are_in_memory_as_the_threshold_says
     }
 }
 
+/// Programs at fixed addresses: code lies as in the file modulo 2 MB, data a page further, and are touched first.
+#[test]
+fn data_that_are_touched_first_do_not_misplace_code() {
+    let mut machine = machine("threshold=1,padding=off", 6 * M);
+    code(&mut machine, 4 * M);
+    map(&mut machine, AT + 5 * M + 4 * K, M, 5 * M, Protection::READ_WRITE, Role::Image);
+    machine.touch(Vpn((AT + 5 * M + 4 * K) >> 12), Kind::Load);
+    fetch(&mut machine, AT + M);
+    assert_eq!(superpages(&machine), 1);
+    machine.leave();
+}
+
 #[test]
 fn later_processes_map_what_is_in_memory_at_their_first_fault() {
     let mut machine = machine("threshold=20,padding=off", 4 * M);

@@ -37,7 +37,7 @@ pub(super) struct Node {
 pub(super) struct ObjectMaps {
     /// Added to a page's index in the object to give its place: so that superpages of memory and of the object fall
     /// together where the object is mapped at an odd address (FreeBSD calls it the object's colour).
-    pub(super) colour: u64,
+    pub(super) colour: Option<u64>,
     /// Root nodes by place, in extents of the largest size.
     pub(super) roots: HashMap<u64, u32>,
 }
@@ -79,7 +79,7 @@ impl Maps {
 
     /// Where page `index` of `object` stands.
     pub(super) fn place(&self, object: ObjectId, index: u64) -> u64 {
-        index.wrapping_add(self.objects.get(&object).map_or(0, |maps| maps.colour))
+        index.wrapping_add(self.objects.get(&object).and_then(|maps| maps.colour).unwrap_or(0))
     }
 
     pub(super) fn step(&self, steps: u64) {

@@ -144,8 +144,8 @@ impl Reservations {
     pub(crate) fn align(&mut self, object: ObjectId, index: u64, place: u64) {
         let top = self.ladder().pages(self.ladder().top());
         let maps = self.maps.objects.entry(object).or_default();
-        if maps.roots.is_empty() && maps.colour == 0 {
-            maps.colour = place.wrapping_sub(index) & (top - 1);
+        if maps.roots.is_empty() && maps.colour.is_none() {
+            maps.colour = Some(place.wrapping_sub(index) & (top - 1));
         }
     }
 
