@@ -18,6 +18,7 @@ use crate::beside::Companion;
 use crate::cache::{Access, Caches};
 use crate::config::{self, Walker};
 use crate::counters::Counters;
+use crate::curve::Curve;
 use crate::handler::Telling;
 use crate::nested::Nested;
 use crate::tlb::{CONTEXTS, Context, Tlbs};
@@ -26,6 +27,7 @@ use reach_core::{
     Asid, Cause, Fault, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, Shootdown, Slot, Vpn, Why,
 };
 
+mod observe;
 mod run;
 mod thread;
 pub(crate) use run::physical;
@@ -59,6 +61,8 @@ pub struct Mmu {
     pub(crate) telling: Option<Box<Telling>>,
     /// What stands beside the last level of arrays.
     pub(crate) companion: Option<Box<Companion>>,
+    /// What shadows an array, to count what others in its place would have missed.
+    curve: Option<Box<Curve>>,
     contexts: Vec<Option<Context>>,
     /// The first of this unit's contexts: those of threads that share arrays are others.
     first_context: u64,
@@ -117,6 +121,7 @@ impl Mmu {
             context: Context::new(0),
             telling: None,
             companion: None,
+            curve: None,
             contexts: vec![Some(Context::new(0))],
             first_context: 0,
             used_contexts: 1,
@@ -178,6 +183,9 @@ impl Mmu {
             telling.leaving(&self.tlbs, context, vpn, pages);
         }
         self.tlbs.invalidate(context, vpn, pages);
+        if let Some(curve) = &mut self.curve {
+            self.tlbs.forget_in(curve, context, vpn, pages);
+        }
         if let Some(companion) = &mut self.companion {
             companion.invalidate(context, vpn, pages);
         }
@@ -229,6 +237,20 @@ impl Mmu {
     /// One reference to one page.
     #[inline]
     pub(crate) fn reference(
+        &mut self,
+        kind: Kind,
+        vpn: Vpn,
+        table: &mut PageTable,
+        caches: Option<&mut Caches>,
+    ) -> Result<Pte, Why> {
+        if self.curve.is_some() {
+            return self.reference_observed(kind, vpn, table, caches);
+        }
+        self.reference_unobserved(kind, vpn, table, caches)
+    }
+
+    #[inline(always)]
+    fn reference_unobserved(
         &mut self,
         kind: Kind,
         vpn: Vpn,
@@ -452,7 +474,7 @@ impl Mmu {
 
     /// Whether references may come as an outline, without caches: whether what folding leaves out changes nothing.
     pub fn takes_outlines(&self) -> bool {
-        self.foldable && self.telling.is_none()
+        self.foldable && self.telling.is_none() && !self.observes_all()
     }
 
     /// Checks that every translation held for the current address space is the page table's (law 4 of the tests).

@@ -6,6 +6,7 @@ use front::Side;
 use reach_core::{Kind, PageShift, Pte, Vpn};
 
 mod front;
+mod shadow;
 mod share;
 mod told;
 

@@ -4,7 +4,7 @@ use crate::program::{PROCESSES, Placer, Step};
 use crate::system::{Edit, Memory, System};
 use reach_core::{Asid, Beside, Chunk, Counts, Label, Ledger, PageTable, Pte, Ref, Vpn, Why, fold};
 use reach_hardware::config::Machine;
-use reach_hardware::{Access, CacheCounters, Caches, Counters, Mmu, Segment};
+use reach_hardware::{Access, CacheCounters, Caches, Counters, CurveCounts, Geometry, Mmu, Segment};
 use std::ops::Range;
 
 /// What is drawn once for a comparison.
@@ -291,6 +291,21 @@ impl Lockstep {
     /// How many searches range TLBs of 1, 2, … entries would have answered, as the unit under test counted them.
     pub fn range_hits_by_entries(&self) -> Vec<u64> {
         self.fast[0].mmu.range_hits_by_entries()
+    }
+
+    /// From now on the units under test also count what arrays of `geometries` would miss in the place of array number
+    /// `array`. Says why not, if so.
+    pub fn observe(&mut self, machine: &Machine, array: usize, geometries: &[Geometry]) -> Result<(), String> {
+        let mut units = self.fast.iter_mut().chain(&mut self.outlined);
+        units.try_for_each(|fast| fast.mmu.observe(machine, array, geometries))
+    }
+
+    /// What they have counted, which is the same for all.
+    pub fn curve(&self) -> Result<CurveCounts, String> {
+        let counts = |fast: &Fast| fast.mmu.curve_counts().expect("it was asked for");
+        let all: Vec<_> = self.fast.iter().chain(&self.outlined).map(counts).collect();
+        assert!(all.iter().all(|one| *one == all[0]), "{all:?}");
+        all.into_iter().next().expect("there are two units")
     }
 
     /// What has been counted so far.

@@ -1,5 +1,6 @@
 //! `reach_hardware` against its twin.
 
+mod curve;
 mod differential;
 mod laws;
 mod lockstep;

@@ -1,0 +1,77 @@
+//! Counting what other arrays in an array's place would have missed ([`crate::curve`]).
+
+use super::Mmu;
+use crate::cache::Caches;
+use crate::config;
+use crate::curve::{Curve, CurveCounts, Geometry};
+use reach_core::{Kind, PageTable, Pte, Vpn, Why};
+
+impl Mmu {
+    /// From now on it is counted what arrays of these geometries would miss in the place of array number `array` of
+    /// `machine`, which this is. Call it before the first reference. The error completes "no curve of NAME: ".
+    pub fn observe(&mut self, machine: &config::Machine, array: usize, geometries: &[Geometry]) -> Result<(), String> {
+        if self.perfect {
+            return Err("translation never misses under this system".into());
+        }
+        if self.telling.is_some() {
+            return Err("the system acts on misses and on what leaves the TLB, which depends on its geometry".into());
+        }
+        if self.companion.is_some() {
+            return Err("the system puts something beside the TLB, which answers and learns from its misses".into());
+        }
+        self.curve = Some(Box::new(Curve::new(machine, array, geometries)?));
+        Ok(())
+    }
+
+    /// Counts for the curve begin anew; what arrays hold stays.
+    pub fn restart_curve(&mut self) {
+        if let Some(curve) = &mut self.curve {
+            curve.restart();
+        }
+    }
+
+    /// What was counted for the curve, where there is one; an error where something happened that it cannot count.
+    pub fn curve_counts(&self) -> Option<Result<CurveCounts, String>> {
+        Some(self.curve.as_ref()?.counts(self.tlbs.pages_stay_whole()))
+    }
+
+    /// Whether what shadows an array has to see references that the first level knows.
+    pub(super) fn observes_all(&self) -> bool {
+        self.curve.as_ref().is_some_and(|curve| curve.is_first_level())
+    }
+
+    /// One reference to one page, of which the curve is told.
+    #[inline(never)]
+    pub(super) fn reference_observed(
+        &mut self,
+        kind: Kind,
+        vpn: Vpn,
+        table: &mut PageTable,
+        caches: Option<&mut Caches>,
+    ) -> Result<Pte, Why> {
+        let found = self.tlbs.whereabouts(kind, self.context, vpn);
+        let done = self.reference_unobserved(kind, vpn, table, caches);
+        let Some(curve) = self.curve.as_ref().filter(|curve| curve.serves[kind as usize]) else { return done };
+        if found.is_some_and(|(array, _)| self.tlbs.arrays[array].level < curve.level) {
+            return done;
+        }
+        // A page that is not mapped stands nowhere; what is mapped stands as walks find it.
+        let size = match (&done, found) {
+            (Ok(pte), _) => Some(pte.shift()),
+            (Err(_), Some((_, size))) => Some(size),
+            (Err(_), None) => table.lookup(vpn).map(|pte| self.piece(pte, vpn).shift()),
+        };
+        let array = curve.array;
+        let place = size.and_then(|size| self.tlbs.place_in(array, kind, self.context, vpn, size));
+        let elsewhere = found.is_some_and(|(at, _)| at != array && self.tlbs.arrays[at].level == curve.level);
+        let context = self.context.number() as u64;
+        let Some(curve) = &mut self.curve else { return done };
+        match (elsewhere, place, &done) {
+            (true, ..) => curve.found_elsewhere(),
+            (_, None, _) => curve.never_found(),
+            (_, Some((number, tag)), Ok(_)) => curve.found(context, number, tag),
+            (_, Some((number, tag)), Err(_)) => curve.faulted(number, tag),
+        }
+        done
+    }
+}

@@ -1,0 +1,124 @@
+//! One pass for many geometries of a TLB array, against a simulation of each.
+
+use crate::cases;
+use crate::lockstep::{Lockstep, Setup};
+use crate::machines::machine;
+use crate::program::{Step, steps};
+use proptest::prelude::*;
+use proptest::test_runner::{TestError, TestRunner};
+use reach_hardware::config::{Machine, Replacement, Serves, Tlb, Walker};
+use reach_hardware::{Counters, Geometry};
+use std::cell::Cell;
+
+/// Forms that are smaller and larger than any of the machines have, with one set and several.
+const FORMS: [(u32, u32); 14] = [
+    (1, 1),
+    (2, 1),
+    (4, 1),
+    (2, 2),
+    (4, 2),
+    (8, 2),
+    (3, 3),
+    (6, 3),
+    (24, 3),
+    (4, 4),
+    (8, 4),
+    (10, 5),
+    (9, 9),
+    (13, 13),
+];
+
+/// The misses of the array's level that separate counters tell apart: by fetches, data, or both; in the first level or
+/// before the walker.
+fn level_misses(machine: &Machine, array: &Tlb, counters: &Counters) -> Option<u64> {
+    let Serves { fetch, load, store } = array.serves;
+    let meets = |tlb: &&Tlb| fetch && tlb.serves.fetch || load && tlb.serves.load || store && tlb.serves.store;
+    let others = || machine.tlbs.iter().filter(meets);
+    let c = counters;
+    let (of_fetches, of_data) = if array.level <= 1 {
+        // A hit in either of the first two is a first-level hit.
+        let last = others().all(|tlb| tlb.level <= array.level || tlb.level >= 2);
+        last.then_some((c.l1i_tlb_misses, c.l1d_tlb_misses))?
+    } else {
+        others().all(|tlb| tlb.level <= array.level).then_some((c.walks_fetch, c.walks_data))?
+    };
+    match (fetch, load, store) {
+        (true, true, true) => Some(of_fetches + of_data),
+        (true, false, false) => Some(of_fetches),
+        (false, true, true) => Some(of_data),
+        _ => None,
+    }
+}
+
+fn with(machine: &Machine, array: usize, geometry: Geometry) -> Machine {
+    let mut machine = machine.clone();
+    (machine.tlbs[array].entries, machine.tlbs[array].ways) = (geometry.entries, geometry.ways);
+    machine
+}
+
+/// Machines that one pass can be had of: walk caches have arrays of their own, and most arrays replace by LRU.
+fn studied() -> impl Strategy<Value = (Machine, usize)> {
+    (machine(), any::<prop::sample::Index>(), any::<u8>()).prop_map(|(mut machine, index, others)| {
+        if let Walker::Hardware { caches, .. } = &mut machine.walker {
+            for cache in caches.iter_mut().filter(|cache| cache.within.is_some()) {
+                (cache.entries, cache.ways, cache.within) = (1, 1, None);
+            }
+        }
+        let array = if machine.tlbs.is_empty() { 0 } else { index.index(machine.tlbs.len()) };
+        for (at, tlb) in machine.tlbs.iter_mut().enumerate() {
+            if at == array || others >> (at % 8) & 1 != 0 {
+                tlb.replacement = Replacement::Lru;
+            }
+        }
+        (machine, array)
+    })
+}
+
+fn run(setup: &Setup, steps: &[Step], observe: impl FnOnce(&mut Lockstep) -> Result<(), String>) -> Option<Lockstep> {
+    let mut both = Lockstep::new(setup);
+    observe(&mut both).ok()?;
+    both.run(&setup.machine, steps, true);
+    Some(both)
+}
+
+/// With page sizes mixed, superpages made and taken apart, shootdowns of pages and of ranges, first writes and faults, and
+/// processes that take turns, until contexts are used up and everything is flushed.
+#[test]
+fn one_pass_counts_what_each_geometry_would() {
+    let compared = Cell::new([0u32; 2]);
+    let mut runner = TestRunner::new(cases(500));
+    let drawn = (studied(), any::<bool>(), any::<u64>(), steps(400));
+    let outcome = runner.run(&drawn, |((machine, array), cached, seed, steps)| {
+        let setup = |machine| Setup { machine, perfect: false, cached, beside: None, seed };
+        let geometries = FORMS.map(|(entries, ways)| Geometry { entries, ways });
+        let known = machine.tlbs.get(array).and_then(|tlb| level_misses(&machine, tlb, &Counters::default()));
+        if known.is_none() {
+            return Ok(());
+        }
+        let first_level = machine.tlbs[array].level <= 1;
+        let Some(whole) = run(&setup(machine.clone()), &steps, |both| both.observe(&machine, array, &geometries))
+        else {
+            return Ok(());
+        };
+        let Ok(counts) = whole.curve() else { return Ok(()) };
+        prop_assert_eq!(counts.misses.len(), geometries.len());
+        for (geometry, misses) in counts.misses {
+            let other = with(&machine, array, geometry);
+            let Some(alone) = run(&setup(other.clone()), &steps, |_| Ok(())) else { unreachable!("nothing refuses") };
+            let alone = level_misses(&other, &other.tlbs[array], &alone.counted().0);
+            prop_assert_eq!(Some(misses), alone, "{:?} in the place of {:?}", geometry, &machine.tlbs[array]);
+        }
+        let mut seen = compared.get();
+        seen[usize::from(!first_level)] += 1;
+        compared.set(seen);
+        Ok(())
+    });
+    match outcome {
+        Ok(()) => {}
+        Err(TestError::Fail(why, case)) => panic!("{why}\n{case:#?}"),
+        Err(TestError::Abort(why)) => panic!("{why}"),
+    }
+    // Enough of what was drawn could be compared, in first and in later levels.
+    let cases = cases(500).cases;
+    assert!(compared.get().iter().all(|&n| n >= cases / 20), "{:?} of {cases}", compared.get());
+}
