@@ -86,6 +86,12 @@ pub struct RunArgs {
     /// The system: an operating-system design by name; options follow a colon
     #[arg(short, long, value_name = "SYSTEM[:KEY=VALUE,…]", value_parser = reach_systems::resolve, default_value = "base")]
     pub system: reach_systems::Resolved,
+    /// Also count what a TLB array would miss at other sizes and numbers of ways, all in the same pass (docs/curve.md)
+    ///
+    /// The array goes by its name in the machine, or as l1d_tlb, l2_tlb. entries and ways are lists of numbers and ranges:
+    /// l2_tlb:entries=64..4096/1536,ways=4..16/full. Without them, entries are 16..16384, and ways 1..16/full.
+    #[arg(long, value_name = "ARRAY[:entries=…,ways=…]", help_heading = "Simulation")]
+    pub curve: Option<reach_lab::Curve>,
     #[command(flatten)]
     pub common: Common,
 }

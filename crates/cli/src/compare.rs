@@ -18,7 +18,7 @@ pub fn compare(args: CompareArgs, quiet: bool) -> Done {
         systems = default_systems(&machines, &experiment::conditions(&common.conditions), quiet)?;
     }
     let out = Output::open(&common.output)?;
-    let finished = experiment::run(machines, systems, &common, quiet)?;
+    let finished = experiment::run(machines, systems, None, &common, quiet)?;
     out.write(&output::render(&finished, common.output.format, table::comparison))?;
     finish(finished)
 }

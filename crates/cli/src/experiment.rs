@@ -7,7 +7,7 @@ use crate::progress::Progress;
 use crate::record::Recorder;
 use crate::units;
 use reach_core::Chunk;
-use reach_lab::{Conditions, Experiment, Header, Report, Status, machine};
+use reach_lab::{Conditions, Curve, Experiment, Header, Report, Status, machine};
 use reach_os::Fragmentation;
 use reach_systems::Resolved as System;
 use reach_trace::Source;
@@ -53,10 +53,11 @@ pub fn conditions(args: &ConditionArgs) -> Conditions {
     }
 }
 
-/// Runs the program on all of `machines` under all of `systems`.
+/// Runs the program on all of `machines` under all of `systems`, and counts `curve` of each.
 pub fn run(
     machines: Vec<machine::Resolved>,
     systems: Vec<System>,
+    curve: Option<Curve>,
     common: &Common,
     quiet: bool,
 ) -> Result<Finished, Failure> {
@@ -67,6 +68,7 @@ pub fn run(
         threads: threads(common.conditions.threads),
         skim: common.conditions.skim.unwrap_or(0),
         limit: common.conditions.limit,
+        curve,
     };
     let command = &common.program.command;
     let mut stored = Program::stored(&common.program, common.conditions.quantum)?;

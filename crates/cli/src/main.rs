@@ -2,6 +2,7 @@
 
 mod args;
 mod compare;
+mod curve;
 mod examples;
 mod experiment;
 mod failure;

@@ -2,7 +2,7 @@
 
 use crate::args::Timing;
 use crate::experiment::Finished;
-use crate::{table, text, units};
+use crate::{curve, table, text, units};
 use reach_core::{Label, PageShift};
 use reach_hardware::config::Tlb;
 use reach_lab::machine::Resolved;
@@ -36,6 +36,7 @@ pub fn report(machine: &Resolved, finished: &Finished) -> String {
         ]),
         sheet.0,
         arrays(machine),
+        outcome.curve.as_ref().map_or_else(String::new, curve::tables),
         caches(outcome),
         processes(outcome),
         "\n".into(),

@@ -8,13 +8,13 @@ use crate::{experiment, report};
 
 /// Runs.
 pub fn run(args: RunArgs, quiet: bool) -> Done {
-    let RunArgs { machine, system, common } = args;
+    let RunArgs { machine, system, curve, common } = args;
     let machine = match machine {
         Some(machine) => machine,
         None => experiment::nearest_machine(quiet)?,
     };
     let out = Output::open(&common.output)?;
-    let finished = experiment::run(vec![machine.clone()], vec![system], &common, quiet)?;
+    let finished = experiment::run(vec![machine.clone()], vec![system], curve, &common, quiet)?;
     out.write(&output::render(&finished, common.output.format, |finished| report::report(&machine, finished)))?;
     finish(finished)
 }

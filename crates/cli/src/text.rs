@@ -33,14 +33,30 @@ pub fn numbers<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item =
     rows.into_iter().for_each(|row| {
         table.add_row(row);
     });
+    to_the_right(&mut table);
+    lines(&table)
+}
+
+/// The same with as many columns as the header has.
+pub fn grid(header: Vec<String>, rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = plain();
+    table.set_header(header);
+    rows.into_iter().for_each(|row| {
+        table.add_row(row);
+    });
+    to_the_right(&mut table);
+    lines(&table)
+}
+
+fn to_the_right(table: &mut Table) {
+    let last = table.column_count().saturating_sub(1);
     for (i, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if i == N - 1 { 0 } else { 2 }));
+        column.set_padding((0, if i == last { 0 } else { 2 }));
         if i > 0 {
             column.set_cell_alignment(CellAlignment::Right);
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
     }
-    lines(&table)
 }
 
 fn plain() -> Table {

@@ -391,3 +391,20 @@ fn an_interrupted_paper_gives_what_was_finished() {
     let saved = std::fs::read_to_string(&results).unwrap();
     assert!(saved.lines().count() == 1 && saved.contains("\"item\":\"short\""), "{saved}");
 }
+
+#[test]
+fn a_curve_is_tables_and_rows() {
+    let curve = ["run", "-m", "skylake-e3-1240v5", "--curve", "l2_tlb:entries=64..256/4096,ways=2..4/full"];
+    let report = stdout(&[&curve[..], &GUPS].concat());
+    assert!(report.lines().all(|line| line.chars().count() <= 80), "{report}");
+    assert!(report.contains("\nl2: misses in % of ") && report.contains("\nl2: misses\n"), "{report}");
+    assert!(report.contains("* as the machine has it"), "{report}");
+    let rows = stdout(&[&curve[..], &["-f", "jsonl"], &GUPS].concat());
+    let rows: Vec<Value> = rows.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
+    let value = |metric: &str| rows.iter().find(|row| row["metric"] == metric).map(|row| row["value"].clone());
+    assert_eq!(value("curve.l2.misses@1536x12"), value("walks"));
+    assert_eq!(value("curve.l2.lookups"), value("l2_tlb_lookups"));
+    let named = |row: &&Value| row["metric"].as_str().unwrap().starts_with("curve.l2.miss_ratio@");
+    // 64, 128, 256 and 4096 of 2 and 4 ways and full, 96 and 192 of 3 ways, and the machine's own.
+    assert_eq!(rows.iter().filter(named).count(), 15);
+}

@@ -1,5 +1,6 @@
 //! An experiment: one pass over a program feeds every machine × system, on all processors.
 
+use crate::curve::Curve;
 use crate::fan_out::fan_out;
 use crate::machine;
 use crate::prepare::{Batch, Preparer};
@@ -28,6 +29,8 @@ pub struct Experiment {
     pub skim: u64,
     /// The program ends for the simulations after so many references.
     pub limit: Option<u64>,
+    /// Also count what a TLB array would have missed at other sizes and numbers of ways.
+    pub curve: Option<Curve>,
 }
 
 /// Why an experiment came to nothing.
@@ -169,7 +172,14 @@ impl Experiment {
 
     fn boot(&self) -> Result<Vec<Simulation>, SimulationError> {
         let pairs = self.machines.iter().flat_map(|machine| self.systems.iter().map(move |system| (machine, system)));
-        pairs.map(|(machine, system)| Simulation::new(machine, system, &self.conditions)).collect()
+        let boot = |(machine, system)| {
+            let mut simulation = Simulation::new(machine, system, &self.conditions)?;
+            if let Some(curve) = &self.curve {
+                simulation.observe(machine, curve)?;
+            }
+            Ok(simulation)
+        };
+        pairs.map(boot).collect()
     }
 
     fn pass(
@@ -231,6 +241,7 @@ impl Experiment {
             outcome.map_err(ExperimentError::from)
         };
         let simulations = fan_out(simulations, self.threads, 8, produce, consume)?;
+        simulations.iter().try_for_each(Simulation::check_curve)?;
         Ok(Report {
             program: source.name().into(),
             counts,

@@ -1,5 +1,6 @@
 //! The laboratory: machine files, experiments, the run loop, accounting and results.
 
+mod curve;
 mod experiment;
 mod fan_out;
 pub mod machine;
@@ -9,8 +10,10 @@ mod results;
 mod simulation;
 mod traffic;
 
+pub use curve::{Curve, Misses};
 pub use experiment::{Experiment, ExperimentError, Header, Report, Status};
 pub use prepare::{Batch, Preparer};
 pub use reach_core::{Counts, Step, TICK};
+pub use reach_hardware::Geometry;
 pub use results::{ALL, Row, Value};
 pub use simulation::{Conditions, Lane, Outcome, Placement, Simulation, SimulationError, Tally, Timing};

@@ -56,6 +56,7 @@ pub fn rows(outcome: &Outcome, program: &str, baseline: Option<&Outcome>) -> Vec
     rows.caches();
     rows.ratio("contiguity", "share", outcome.contiguity);
     rows.range_tlbs();
+    rows.curve();
     rows.census();
     rows.cores();
     rows.code();
@@ -323,6 +324,19 @@ impl Rows<'_> {
             self.count(&format!("range_tlb.misses@{entries}"), "count", lookups - hits);
             self.ratio(&format!("range_tlb.miss_ratio@{entries}"), "ratio", quotient(lookups - hits, lookups));
         }
+    }
+
+    /// What a TLB array would have missed at other geometries, by entries and ways.
+    fn curve(&mut self) {
+        let Some(curve) = &self.outcome.curve else { return };
+        let name = |metric: &str| format!("curve.{}.{metric}", curve.array);
+        self.count(&name("lookups"), "count", curve.lookups);
+        for (geometry, misses) in &curve.misses {
+            let at = format!("@{}x{}", geometry.entries, geometry.ways);
+            self.count(&(name("misses") + &at), "count", *misses);
+            self.ratio(&(name("miss_ratio") + &at), "ratio", quotient(*misses, curve.lookups));
+        }
+        self.count(&name("wakes"), "count", curve.wakes);
     }
 
     /// How contiguous the largest process was (Karakostas et al., Tables 2 and 7), in base pages.

@@ -45,7 +45,7 @@ pub fn gain(args: &ShowArgs, quiet: bool) -> Done {
         Some(machine) => machine,
         None => experiment::nearest_machine(quiet)?,
     };
-    let finished = experiment::run(vec![machine], compare.systems, &compare.common, quiet)?;
+    let finished = experiment::run(vec![machine], compare.systems, None, &compare.common, quiet)?;
     let outcomes = &finished.report.outcomes;
     output::print(&match args.format {
         Format::Table => table(outcomes),

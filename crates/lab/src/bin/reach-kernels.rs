@@ -140,8 +140,15 @@ fn simulated(kernel: &Kernel, preset: &str) -> Result<[f64; 2]> {
     let placement = Placement::ONE;
     let conditions =
         Conditions { timing: Timing::Window, memory: 24 << 30, seed: 1, fragmentation, warm: true, placement };
-    let experiment =
-        Experiment { machines: vec![machine], systems: systems.into(), conditions, threads: 1, skim: 0, limit: None };
+    let experiment = Experiment {
+        machines: vec![machine],
+        systems: systems.into(),
+        conditions,
+        threads: 1,
+        skim: 0,
+        limit: None,
+        curve: None,
+    };
     let cycles = |rounds: &str| -> Result<[f64; 2]> {
         let args = [kernel.kind, &kernel.bytes.to_string(), rounds, "silent"].map(Into::into).into();
         let options = Options { program: PROGRAM.into(), args, ..Options::default() };

@@ -198,6 +198,7 @@ impl Paper {
             // A recording holds only what the experiment wants.
             skim: if whole { experiment.skim } else { 0 },
             limit: if whole { experiment.limit } else { experiment.cut },
+            curve: None,
         };
         let report = run.run(&mut *program, watch).map_err(|e: ExperimentError| e.to_string())?;
         Ok(report.rows())

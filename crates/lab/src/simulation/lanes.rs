@@ -130,6 +130,7 @@ impl Simulation {
             self.lanes.accounts[lane].since = total.clone();
             self.lanes.accounts[lane].before = (total, clock);
         }
+        self.processor.mmu().restart_curve();
         self.processes.clear();
         let caches = self.processor.all_caches();
         self.before = caches.iter().flat_map(|caches| caches.counters().map(|(_, counters)| counters)).collect();

@@ -1,6 +1,7 @@
 //! One machine under one system: the run loop, and the accounting of what it did.
 
 mod conditions;
+mod curve;
 mod lanes;
 mod outcome;
 mod rounds;
@@ -13,7 +14,7 @@ use crate::prepare::Batch;
 use crate::traffic::{obey, send};
 use lanes::Lanes;
 use reach_core::{Asid, Beside, Chunk, Event, Label, Step, ThreadId, TlbEvent, Why};
-use reach_hardware::config::{Serves, Sharing, Walker};
+use reach_hardware::config::{Serves, Sharing, Tlb, Walker};
 use reach_hardware::window::{Code, Core};
 use reach_hardware::{Beyond, CacheCounters, Controller, Processor, Segment, Shape};
 use reach_os::{Costs, OutOfMemory, Vm};
@@ -54,6 +55,10 @@ pub struct Simulation {
     /// And what had gone to memory, by core.
     beyond: Vec<[Beyond; 3]>,
     names: BTreeMap<Asid, String>,
+    /// The TLB array that a curve is counted of.
+    observed: Option<Tlb>,
+    /// How often a daemon was woken.
+    wakes: u64,
 }
 
 /// A stop that comes back this often at one reference will come back for ever.
@@ -162,6 +167,8 @@ impl Simulation {
             before: Vec::new(),
             beyond: Vec::new(),
             names: BTreeMap::new(),
+            observed: None,
+            wakes: 0,
         })
     }
 
@@ -200,6 +207,7 @@ impl Simulation {
         if self.system.wake().is_none_or(|wake| wake > now) {
             return Ok(());
         }
+        self.wakes += 1;
         self.serialise(false);
         self.ask(|system, vm| system.tick(now, vm))
     }

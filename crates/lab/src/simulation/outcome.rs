@@ -1,6 +1,7 @@
 //! What a simulation has found out.
 
 use super::Simulation;
+use crate::curve::Misses;
 use reach_core::{Asid, Beside, Counts, Ledger};
 use reach_hardware::{Beyond, CacheCounters, ControllerCounters, Counters};
 use std::collections::BTreeMap;
@@ -79,6 +80,8 @@ pub struct Outcome {
     pub range_hits: Vec<u64>,
     /// Superpages of code of each file, by path, where code has a rule of its own.
     pub code_superpages: Vec<(String, u64)>,
+    /// What a TLB array would have missed at other geometries, where that was asked for.
+    pub curve: Option<Misses>,
     /// The contiguity of the process that had most mapped at its end.
     pub census: Option<reach_os::Census>,
     /// What was code, where the system treats it in its own way.
@@ -125,7 +128,10 @@ impl Simulation {
             range_hits.resize(range_hits.len().max(hits.len()), 0);
             range_hits.iter_mut().zip(hits).for_each(|(all, hits)| *all += hits);
         }
+        let counts = &total.counts;
+        let curve = self.misses([counts.fetches, counts.loads, counts.stores]);
         Outcome {
+            curve,
             machine: self.machine.clone(),
             system: self.system_name.clone(),
             total,

@@ -26,6 +26,7 @@ pub fn experiment(machines: &[&str], systems: &[&str], timing: Timing) -> Experi
         threads: 0,
         skim: 0,
         limit: None,
+        curve: None,
     }
 }
 

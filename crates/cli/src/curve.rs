@@ -1,0 +1,55 @@
+//! A curve as tables: miss ratios and misses, entries by ways.
+
+use crate::{text, units};
+use reach_lab::Misses;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Ways of a fully associative array, in the order of columns: behind all others.
+const FULL: u32 = u32::MAX;
+/// Columns that 80 characters have room for.
+const COLUMNS: usize = 9;
+
+/// The tables.
+pub fn tables(curve: &Misses) -> String {
+    let mut cells: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+    for (geometry, misses) in &curve.misses {
+        let ways = if geometry.ways == geometry.entries && geometry != &curve.own { FULL } else { geometry.ways };
+        cells.insert((geometry.entries, ways), *misses);
+    }
+    let lookups = units::grouped(curve.lookups);
+    let ratio = |misses: u64| match misses as f64 / curve.lookups.max(1) as f64 {
+        0.0 => "0".into(),
+        ratio => format!("{:.2}", 100.0 * ratio),
+    };
+    let mut out = format!("\n{}: misses in % of {lookups} look-ups, by entries and ways\n", curve.array);
+    out += &table(curve, &cells, ratio);
+    out += &format!("\n{}: misses\n", curve.array);
+    out += &table(curve, &cells, |misses| units::short(misses as f64));
+    if curve.wakes > 0 {
+        let times = units::plural(curve.wakes, "time", "times");
+        out += &format!("daemons woke {times} by the clock of this machine, not by that of each geometry\n");
+    }
+    out
+}
+
+/// Entries down, ways across, in as many parts as there is need for.
+fn table(curve: &Misses, cells: &BTreeMap<(u32, u32), u64>, show: impl Fn(u64) -> String) -> String {
+    let ways: Vec<u32> = cells.keys().map(|(_, ways)| *ways).collect::<BTreeSet<_>>().into_iter().collect();
+    let entries: BTreeSet<u32> = cells.keys().map(|(entries, _)| *entries).collect();
+    let parts = ways.chunks(COLUMNS).map(|ways| {
+        let name = |ways: &u32| if *ways == FULL { "full".into() } else { ways.to_string() };
+        let header: Vec<String> = ["entries".into()].into_iter().chain(ways.iter().map(name)).collect();
+        let row = |&entries: &u32| {
+            let cell = |&ways: &u32| match cells.get(&(entries, ways)) {
+                Some(misses) if (entries, ways) == (curve.own.entries, curve.own.ways) => format!("*{}", show(*misses)),
+                Some(misses) => show(*misses),
+                None => String::new(),
+            };
+            let cells: Vec<String> = ways.iter().map(cell).collect();
+            let any = cells.iter().any(|cell| !cell.is_empty());
+            any.then(|| [entries.to_string()].into_iter().chain(cells).collect::<Vec<_>>())
+        };
+        text::grid(header, entries.iter().filter_map(row))
+    });
+    parts.collect::<Vec<_>>().join("\n") + "* as the machine has it\n"
+}

@@ -1,0 +1,138 @@
+//! One pass for many geometries, through the whole run loop: the same as a simulation of each.
+
+mod common;
+
+use common::{Pieces, conditions, count, run};
+use reach_lab::{Conditions, Curve, Experiment, ExperimentError, Placement, Report, Timing, machine};
+use reach_trace::synthetic;
+
+const MACHINE: &str = "skylake-e3-1240v5";
+const SYSTEMS: [&str; 3] = ["base", "linux-thp", "navarro-2002"];
+const PROGRAMS: [&str; 3] =
+    ["web:requests=20", "tree:nodes=3000,operations=500", "phases:sizes=64K/4M,dwell=1K,rounds=4"];
+
+/// Little memory: there are many boots, and the operating system checks itself after every operation.
+fn experiment(machines: &[&str], systems: &[&str], timing: Timing) -> Experiment {
+    let conditions = Conditions { memory: 64 << 20, ..conditions(timing) };
+    Experiment { conditions, ..common::experiment(machines, systems, timing) }
+}
+
+fn curve(spec: &str) -> Option<Curve> {
+    Some(spec.parse().unwrap())
+}
+
+/// The metric of all processes, under the system with this number.
+fn of(report: &Report, system: &str, metric: &str) -> u64 {
+    let rows: Vec<_> = report.rows().into_iter().filter(|row| row.system == system).collect();
+    count(&rows, "all", metric)
+}
+
+#[test]
+fn one_pass_is_a_simulation_of_each_geometry() {
+    let mut compared = 0;
+    for program in PROGRAMS {
+        let program = Pieces::of(&mut *synthetic::parse(program).unwrap());
+        for (timing, asked, array, metric) in [
+            (Timing::Counts, "l2_tlb:entries=24/64/1024,ways=1/3/full", "l2", "walks"),
+            (Timing::InOrder, "l2_tlb:entries=64,ways=4", "l2", "walks"),
+            (Timing::Counts, "l1d_tlb:entries=8/96,ways=2/6/full", "l1d_4k", "l1d_tlb_misses"),
+            (Timing::InOrder, "l1i_tlb:entries=4/16,ways=4/full", "l1i_4k", "l1i_tlb_misses"),
+        ] {
+            let observed = Experiment { curve: curve(asked), ..experiment(&[MACHINE], &SYSTEMS, timing) };
+            let one = run(&observed, &mut program.cut(vec![997]));
+            let plain = run(&experiment(&[MACHINE], &SYSTEMS, timing), &mut program.cut(vec![5000]));
+            let all = one.outcomes[0].curve.as_ref().unwrap().misses.clone();
+            for (geometry, _) in all {
+                let (entries, ways) = (geometry.entries, geometry.ways);
+                let spec = format!("{MACHINE}:tlb.{array}.entries={entries},tlb.{array}.ways={ways}");
+                let alone = run(&experiment(&[&spec], &SYSTEMS, timing), &mut program.cut(vec![20_000]));
+                for system in SYSTEMS {
+                    let at = format!("{system}, {spec}, {}", timing.name());
+                    let misses = of(&alone, system, metric);
+                    assert_eq!(of(&one, system, &format!("curve.{array}.wakes")), 0, "{at}: the clock decides");
+                    assert_eq!(of(&one, system, &format!("curve.{array}.misses@{entries}x{ways}")), misses, "{at}");
+                    compared += 1;
+                }
+            }
+            // Counting beside changes nothing.
+            for system in SYSTEMS {
+                for metric in ["cycles", "walks", "l2_tlb_hits", "l1i_tlb_misses", "page_faults"] {
+                    assert_eq!(of(&one, system, metric), of(&plain, system, metric), "{system} {metric}");
+                }
+            }
+        }
+    }
+    assert!(compared > 150, "{compared}");
+}
+
+#[test]
+fn look_ups_are_those_of_the_level() {
+    let program = Pieces::of(&mut *synthetic::parse(PROGRAMS[0]).unwrap());
+    for (asked, array, metric) in [
+        ("l2", "l2", "l2_tlb_lookups"),
+        ("l1d_4k", "l1d_4k", "l1d_tlb_lookups"),
+        ("l1i_4k", "l1i_4k", "l1i_tlb_lookups"),
+    ] {
+        let observed = Experiment { curve: curve(asked), ..experiment(&[MACHINE], &["base"], Timing::Counts) };
+        let report = run(&observed, &mut program.cut(vec![997]));
+        assert_eq!(of(&report, "base", &format!("curve.{array}.lookups")), of(&report, "base", metric));
+        let misses = &report.outcomes[0].curve.as_ref().unwrap().misses;
+        // LRU: more entries of as many sets never miss more.
+        for (small, fewer) in misses {
+            for (large, more) in misses {
+                let sets = |g: &reach_lab::Geometry| g.entries / g.ways;
+                assert!(sets(small) != sets(large) || small.ways > large.ways || fewer >= more, "{small:?} {large:?}");
+            }
+        }
+    }
+}
+
+/// Counts begin where measuring begins; what was looked up before is held.
+#[test]
+fn what_is_skimmed_does_not_count() {
+    let program = Pieces::of(&mut *synthetic::parse("gups:bytes=1M,updates=20000").unwrap());
+    let observed = |skim| Experiment {
+        curve: curve("l2:entries=16/256/512,ways=full"),
+        skim,
+        ..experiment(&[MACHINE], &["base"], Timing::Counts)
+    };
+    let report = run(&observed(program.len() as u64 / 2), &mut program.cut(vec![997]));
+    assert_eq!(of(&report, "base", "curve.l2.misses@1536x12"), of(&report, "base", "walks"));
+    assert_eq!(of(&report, "base", "curve.l2.lookups"), of(&report, "base", "l2_tlb_lookups"));
+}
+
+#[test]
+fn what_cannot_be_had_exactly_is_refused() {
+    let refusal = |experiment: Experiment| {
+        let mut source = synthetic::parse("gups:bytes=64K,updates=10").unwrap();
+        let error: ExperimentError = experiment.run(&mut *source, |_| true).err().expect("a refusal");
+        error.to_string()
+    };
+    let on = |machine: &str, system: &str, timing, asked: &str| {
+        refusal(Experiment { curve: curve(asked), ..experiment(&[machine], &[system], timing) })
+    };
+    for (machine, system, timing, asked, part) in [
+        (MACHINE, "base", Timing::Counts, "l3", "there is no such TLB array; there are l1i_4k, "),
+        (MACHINE, "base", Timing::Window, "l2", "take --timing counts or inorder"),
+        (MACHINE, "ideal", Timing::Counts, "l2", "translation never misses"),
+        (MACHINE, "karakostas-2015-rmm", Timing::Counts, "l2", "beside the TLB"),
+        (MACHINE, "pham-2012-colt", Timing::Counts, "l2", "beside the TLB"),
+        ("skylake-e3-1240v5:tlb.l2.replacement=nru", "base", Timing::Counts, "l2", "takes LRU"),
+        ("zen3", "base", Timing::Counts, "l2d", "has its entries in l2d"),
+        ("paint-parisc", "romer-1995", Timing::Counts, "micro_itlb", "acts on misses"),
+    ] {
+        let error = on(machine, system, timing, asked);
+        assert!(error.contains(part) && !error.contains('\n'), "{machine} {system}: {error}");
+    }
+    let several = Experiment { curve: curve("l2"), ..experiment(&[MACHINE], &["base"], Timing::Counts) };
+    let mut conditions = several.conditions.clone();
+    conditions.placement = Placement::of(2, 1);
+    let error = refusal(Experiment { conditions, ..several });
+    assert!(error.contains("take one core"), "{error}");
+    // The instruction side of a machine whose data side lends its entries is none the worse.
+    let zen = Experiment { curve: curve("l2i"), ..experiment(&["zen3"], &["base"], Timing::Counts) };
+    let report = run(&zen, &mut *synthetic::parse(PROGRAMS[0]).unwrap());
+    let tlb = machine::resolve("zen3").unwrap().hardware.tlbs.into_iter().find(|tlb| tlb.name == "l2i").unwrap();
+    let own = format!("curve.l2i.misses@{}x{}", tlb.entries, tlb.ways);
+    assert_eq!(of(&report, "base", &own), of(&report, "base", "walks.fetch"));
+}
