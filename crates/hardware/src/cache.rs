@@ -70,9 +70,7 @@ impl Beyond {
     pub fn since(&self, earlier: &Beyond) -> Beyond {
         Beyond { accesses: self.accesses - earlier.accesses, cycles: self.cycles - earlier.cycles }
     }
-}
 
-impl Beyond {
     /// Adds what `other` counted.
     pub fn absorb(&mut self, other: &Beyond) {
         (self.accesses, self.cycles) = (self.accesses + other.accesses, self.cycles + other.cycles);

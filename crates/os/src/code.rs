@@ -252,7 +252,6 @@ impl Vm {
         self.see_promoted(extent.object, extent.index);
         let pte = self.touched(self.entry(block, extent.size, Protection::READ_EXECUTE, false), Kind::Fetch);
         let label = if fault.is_some() { Label::Fault } else { Label::Remap };
-        self.objects.get_mut(extent.object).code_superpages.insert(extent.index);
         match entries.is_empty() {
             true => self.map(asid, extent.first, pte, label)?,
             false => self.replace(asid, extent.first, pte, &entries, label)?,

@@ -63,6 +63,16 @@ impl Vm {
         self.code_seen.promoted.insert((object, index));
     }
 
+    /// How many superpages of each file's code have ever been mapped, for files with any, by path.
+    pub fn code_superpages(&self) -> Vec<(String, u64)> {
+        let mut files = BTreeMap::<ObjectId, u64>::new();
+        for &(object, _) in &self.code_seen.promoted {
+            *files.entry(object).or_default() += 1;
+        }
+        let path = |object| self.objects.get(object).path.as_deref().unwrap_or("?").to_owned();
+        files.into_iter().map(|(object, superpages)| (path(object), superpages)).collect()
+    }
+
     /// The code that a process that is about to end wrote itself.
     pub(crate) fn see_written(&mut self, asid: Asid) {
         let written = self.process(asid).map(|process| self.written(process));

@@ -41,8 +41,6 @@ pub struct Object {
     pub padded: u64,
     /// Where its path is known: what the program calls it.
     pub path: Option<Box<str>>,
-    /// First pages of what has been mapped as superpages of code.
-    pub code_superpages: BTreeSet<u64>,
     /// Pages in memory by index in base pages, for shared memory and files.
     pub pages: BTreeMap<u64, Pfn>,
     /// Pages of shared memory that are in swap.
@@ -69,7 +67,6 @@ impl Objects {
             len,
             padded: 0,
             path: None,
-            code_superpages: BTreeSet::new(),
             pages: BTreeMap::new(),
             swapped: BTreeSet::new(),
             mapped: 0,

@@ -136,14 +136,6 @@ impl Vm {
         &mut self.frames
     }
 
-    /// How many superpages of each file's code have ever been mapped, for files with any, by path.
-    pub fn code_superpages(&self) -> Vec<(String, u64)> {
-        let files = self.objects.files().map(|(_, object)| self.objects.get(object));
-        let with = files.filter(|object| !object.code_superpages.is_empty());
-        with.map(|object| (object.path.as_deref().unwrap_or("?").to_owned(), object.code_superpages.len() as u64))
-            .collect()
-    }
-
     /// Objects and, with them, the page cache.
     pub fn objects(&self) -> &Objects {
         &self.objects

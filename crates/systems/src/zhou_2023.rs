@@ -21,8 +21,7 @@
 //! The authors' earlier work, page-table pages that processes share where they map the same part of a file alike, is
 //! `share=on` (`sharing.rs` of `reach-os`).
 //!
-//! Deviations: what is beyond the end of a
-//! file needs no reading, and counts as resident.
+//! Deviations: what is beyond the end of a file needs no reading, and counts as resident.
 
 use crate::freebsd::FreeBsd;
 use crate::{Accepts, Setting, Settings, System, SystemError, superpage};

@@ -7,6 +7,7 @@
 use crate::{Progress, Source, TraceError};
 use reach_core::{Asid, BlockId, BlockTable, Chunk, Event, Kind, Ref, Remap, Span};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// Bytes in a page here: no simulated machine has smaller ones.
 const PAGE: u32 = 12;
@@ -25,6 +26,8 @@ pub struct Skimmed<S> {
     /// Pages that were touched, and whether for a store.
     touched: HashMap<(Asid, u64), bool>,
     asid: Asid,
+    /// The page that each kind of reference was the last to touch: most touch it again, and nothing is new there.
+    last: [Option<u64>; 3],
     /// The last fetch, unless it has been kept.
     fetch: Option<(BlockId, Ref)>,
 }
@@ -40,6 +43,7 @@ impl<S: Source> Skimmed<S> {
             whole: Chunk::default(),
             touched: HashMap::new(),
             asid: Asid(0),
+            last: [None; 3],
             fetch: None,
         }
     }
@@ -101,27 +105,30 @@ impl<S: Source> Skimmed<S> {
     }
 
     /// Whether `r` touches a page as it was not touched before; from now on it was.
+    #[inline]
     fn is_new(&mut self, r: Ref) -> bool {
-        let store = r.kind() == Kind::Store;
         let (first, last) = (r.addr().0 >> PAGE, r.last().0 >> PAGE);
-        let mut new = false;
-        for page in [first, last] {
-            match self.touched.get_mut(&(self.asid, page)) {
-                Some(stored) => {
-                    new |= store && !*stored;
-                    *stored |= store;
-                }
-                None => {
-                    self.touched.insert((self.asid, page), store);
-                    new = true;
-                }
+        let before = self.last[r.kind() as usize].replace(last);
+        match first == last {
+            true => before != Some(last) && self.touch(last, r.kind()),
+            false => self.touch(first, r.kind()) | self.touch(last, r.kind()),
+        }
+    }
+
+    fn touch(&mut self, page: u64, kind: Kind) -> bool {
+        let store = kind == Kind::Store;
+        match self.touched.entry((self.asid, page)) {
+            Entry::Occupied(mut stored) => store && !stored.insert(store | *stored.get()),
+            Entry::Vacant(empty) => {
+                empty.insert(store);
+                true
             }
         }
-        new
     }
 
     /// What `event` may have changed counts as untouched.
     fn forget(&mut self, event: &Event) {
+        self.last = [None; 3];
         match event {
             Event::Switch { asid, .. } => {
                 self.asid = *asid;

@@ -45,6 +45,9 @@ struct Table {
     figure: Vec<Figure>,
 }
 
+/// Of one recorded program at once.
+const MOST_COPIES: u32 = 64;
+
 /// Instructions after which the next of several copies has its turn: few, so that all hardware threads have work.
 pub const QUANTUM: u64 = 20_000;
 
@@ -103,7 +106,7 @@ struct Differences {
     cut: Option<u64>,
     fragmentation: Option<Broken>,
     #[serde(default)]
-    skim: u64,
+    skim: Option<u64>,
     limit: Option<u64>,
     #[serde(default)]
     systems: IndexMap<String, String>,
@@ -326,7 +329,8 @@ fn add(
         differences.command = differences.command.or_else(|| other.command.clone());
         differences.replaces = differences.replaces.or_else(|| other.replaces.clone());
         differences.row = differences.row.or_else(|| other.row.clone());
-        (differences.skim, differences.limit) = (other.skim, differences.limit.or(other.limit));
+        differences.skim = differences.skim.or(Some(other.skim));
+        differences.limit = differences.limit.or(other.limit);
     }
     let experiment = resolve(base, differences, columns).map_err(wrong)?;
     for item in &experiment.items {
@@ -347,6 +351,9 @@ fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experime
     }
     if own.command.is_none() && (own.copies.is_some() || own.cut.is_some()) {
         return Err("only recorded programs have copies, and are cut; give a command, or leave them out".into());
+    }
+    if own.copies.is_some_and(|copies| !(1..=MOST_COPIES).contains(&copies)) {
+        return Err(format!("copies is 1 to {MOST_COPIES}; give a number between"));
     }
     let mut items = own.item;
     for (column, cell) in own.columns {
@@ -385,7 +392,7 @@ fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experime
         timing,
         seed: base.seed,
         warm: own.warm.unwrap_or(base.warm),
-        copies: own.copies.unwrap_or(1).clamp(1, 64),
+        copies: own.copies.unwrap_or(1),
         cut: own.cut,
         placement: placement(own.cores.unwrap_or(1), own.smt.unwrap_or(1))?,
         fragmentation: own.fragmentation.map(|Broken { order, scattered, hold }| Fragmentation {
@@ -395,7 +402,7 @@ fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experime
             grain: 0,
             seed: base.seed,
         }),
-        skim: own.skim,
+        skim: own.skim.unwrap_or(0),
         limit: own.limit,
         systems,
         items,

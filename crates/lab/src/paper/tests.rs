@@ -198,6 +198,7 @@ fn mistakes_in_tables_are_named() {
         ("{ run = [] }", "there is a command without words"),
         ("{ run = ['true'], prepare = [[]] }", "there is a command without words"),
         ("{ run = ['true'], files = ['x'] }", "there is no file \"x\""),
+        ("{ run = ['true'] }\ncopies = 65", "copies is 1 to 64; give a number between"),
         ("{ run = ['true'] }\nlike = 'x'", "there is no experiment \"x\" before it"),
         ("{ run = ['true'] }\ncolumns = { a = 1 }", "columns need the name of a row"),
     ] {

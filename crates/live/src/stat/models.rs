@@ -179,47 +179,40 @@ macro_rules! zen {
     };
 }
 
-const ZEN_1: &[Event] = zen![
-    amd("ls_l1_d_tlb_miss.tlb_reload_4k_l2_miss", 0x45, 0x10, Initiated),
+/// Zen to Zen 3 are alike but for a page size of their own and for names of the instruction side.
+macro_rules! zen_1_to_3 {
+    ($($event:expr),* $(,)?) => {
+        zen![
+            $($event,)*
+            amd("ls_l1_d_tlb_miss.tlb_reload_4k_l2_miss", 0x45, 0x10, Initiated),
+            amd("ls_l1_d_tlb_miss.tlb_reload_2m_l2_miss", 0x45, 0x40, Initiated),
+            amd("ls_l1_d_tlb_miss.tlb_reload_1g_l2_miss", 0x45, 0x80, Initiated),
+            amd("ls_l1_d_tlb_miss.tlb_reload_4k_l2_hit", 0x45, 0x01, SecondHits),
+            amd("ls_l1_d_tlb_miss.tlb_reload_2m_l2_hit", 0x45, 0x04, SecondHits),
+            amd("ls_l1_d_tlb_miss.tlb_reload_1g_l2_hit", 0x45, 0x08, SecondHits),
+            amd("ls_tablewalker.dside", 0x46, 0x03, Completed),
+            amd("ls_tablewalker.iside", 0x46, 0x0c, FetchCompleted),
+        ]
+    };
+}
+
+const ZEN_1: &[Event] = zen_1_to_3![
     amd("ls_l1_d_tlb_miss.tlb_reload_32k_l2_miss", 0x45, 0x20, Initiated),
-    amd("ls_l1_d_tlb_miss.tlb_reload_2m_l2_miss", 0x45, 0x40, Initiated),
-    amd("ls_l1_d_tlb_miss.tlb_reload_1g_l2_miss", 0x45, 0x80, Initiated),
-    amd("ls_l1_d_tlb_miss.tlb_reload_4k_l2_hit", 0x45, 0x01, SecondHits),
     amd("ls_l1_d_tlb_miss.tlb_reload_32k_l2_hit", 0x45, 0x02, SecondHits),
-    amd("ls_l1_d_tlb_miss.tlb_reload_2m_l2_hit", 0x45, 0x04, SecondHits),
-    amd("ls_l1_d_tlb_miss.tlb_reload_1g_l2_hit", 0x45, 0x08, SecondHits),
-    amd("ls_tablewalker.dside", 0x46, 0x03, Completed),
-    amd("ls_tablewalker.iside", 0x46, 0x0c, FetchCompleted),
     amd("bp_l1_tlb_miss_l2_hit", 0x84, 0x00, FetchSecondHits),
     amd("bp_l1_tlb_miss_l2_miss", 0x85, 0x00, FetchInitiated),
 ];
 
-const ZEN_2: &[Event] = zen![
-    amd("ls_l1_d_tlb_miss.tlb_reload_4k_l2_miss", 0x45, 0x10, Initiated),
+const ZEN_2: &[Event] = zen_1_to_3![
     amd("ls_l1_d_tlb_miss.tlb_reload_coalesced_page_miss", 0x45, 0x20, Initiated),
-    amd("ls_l1_d_tlb_miss.tlb_reload_2m_l2_miss", 0x45, 0x40, Initiated),
-    amd("ls_l1_d_tlb_miss.tlb_reload_1g_l2_miss", 0x45, 0x80, Initiated),
-    amd("ls_l1_d_tlb_miss.tlb_reload_4k_l2_hit", 0x45, 0x01, SecondHits),
     amd("ls_l1_d_tlb_miss.tlb_reload_coalesced_page_hit", 0x45, 0x02, SecondHits),
-    amd("ls_l1_d_tlb_miss.tlb_reload_2m_l2_hit", 0x45, 0x04, SecondHits),
-    amd("ls_l1_d_tlb_miss.tlb_reload_1g_l2_hit", 0x45, 0x08, SecondHits),
-    amd("ls_tablewalker.dside", 0x46, 0x03, Completed),
-    amd("ls_tablewalker.iside", 0x46, 0x0c, FetchCompleted),
     amd("bp_l1_tlb_miss_l2_hit", 0x84, 0x00, FetchSecondHits),
     amd("bp_l1_tlb_miss_l2_tlb_miss", 0x85, 0x07, FetchInitiated),
 ];
 
-const ZEN_3: &[Event] = zen![
-    amd("ls_l1_d_tlb_miss.tlb_reload_4k_l2_miss", 0x45, 0x10, Initiated),
+const ZEN_3: &[Event] = zen_1_to_3![
     amd("ls_l1_d_tlb_miss.tlb_reload_coalesced_page_miss", 0x45, 0x20, Initiated),
-    amd("ls_l1_d_tlb_miss.tlb_reload_2m_l2_miss", 0x45, 0x40, Initiated),
-    amd("ls_l1_d_tlb_miss.tlb_reload_1g_l2_miss", 0x45, 0x80, Initiated),
-    amd("ls_l1_d_tlb_miss.tlb_reload_4k_l2_hit", 0x45, 0x01, SecondHits),
     amd("ls_l1_d_tlb_miss.tlb_reload_coalesced_page_hit", 0x45, 0x02, SecondHits),
-    amd("ls_l1_d_tlb_miss.tlb_reload_2m_l2_hit", 0x45, 0x04, SecondHits),
-    amd("ls_l1_d_tlb_miss.tlb_reload_1g_l2_hit", 0x45, 0x08, SecondHits),
-    amd("ls_tablewalker.dside", 0x46, 0x03, Completed),
-    amd("ls_tablewalker.iside", 0x46, 0x0c, FetchCompleted),
     amd("bp_l1_tlb_miss_l2_tlb_hit", 0x84, 0x00, FetchSecondHits),
     amd("bp_l1_tlb_miss_l2_tlb_miss", 0x85, 0x0f, FetchInitiated),
 ];
