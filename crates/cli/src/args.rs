@@ -170,6 +170,12 @@ pub struct ConditionArgs {
     /// counted: the rest meets memory and files as the beginning has left them, and caches and TLBs that are nearly cold.
     #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
     pub skim: Option<u64>,
+    /// Move executables and libraries to multiples of 2 MB, and what of them is written 2 MB behind their code
+    ///
+    /// As if they had been linked with -z max-page-size=2097152: superpages of code can begin with the file, and its last
+    /// ones can be padded (zhou-2023:padding=on). Nothing but addresses changes.
+    #[arg(long)]
+    pub align_code: bool,
     /// Cut the program off after so many references
     #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
     pub limit: Option<u64>,

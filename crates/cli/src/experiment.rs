@@ -67,6 +67,7 @@ pub fn run(
         conditions: conditions(&common.conditions),
         threads: threads(common.conditions.threads),
         skim: common.conditions.skim.unwrap_or(0),
+        align_code: common.conditions.align_code,
         limit: common.conditions.limit,
         curve,
     };

@@ -64,6 +64,12 @@ impl Ref {
         VirtAddr(self.0 & ADDR_MASK)
     }
 
+    /// The same `by` bytes further on, modulo 2⁴⁸.
+    #[inline(always)]
+    pub const fn moved(self, by: u64) -> Ref {
+        Ref(self.0 & !ADDR_MASK | self.0.wrapping_add(by) & ADDR_MASK)
+    }
+
     /// Fetch, load or store.
     #[inline(always)]
     pub const fn kind(self) -> Kind {

@@ -7,7 +7,7 @@ use crate::prepare::{Batch, Preparer};
 use crate::results::{self, Row, Value};
 use crate::simulation::{Conditions, Outcome, Simulation, SimulationError};
 use reach_core::{Chunk, Counts};
-use reach_trace::{Progress, Skimmed, Source, TraceError};
+use reach_trace::{Aligned, Progress, Skimmed, Source, TraceError};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -27,6 +27,8 @@ pub struct Experiment {
     /// Of so many references at the program's beginning only those are simulated that change the operating system's
     /// state ([`Skimmed`]).
     pub skim: u64,
+    /// Files of code are moved to where superpages can begin ([`Aligned`]).
+    pub align_code: bool,
     /// The program ends for the simulations after so many references.
     pub limit: Option<u64>,
     /// Also count what a TLB array would have missed at other sizes and numbers of ways.
@@ -91,6 +93,9 @@ pub struct Header {
     /// On how many hardware threads of each, where it was more than one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub smt: Option<u32>,
+    /// Whether files of code were moved to where superpages can begin.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub align_code: bool,
     /// How many references at the beginning were skimmed.
     pub skim: u64,
     /// After how many references the program was cut off, where it was.
@@ -127,6 +132,7 @@ impl Experiment {
             warm: self.conditions.warm,
             cores: Some(self.conditions.placement.cores).filter(|&cores| cores > 1),
             smt: Some(self.conditions.placement.threads).filter(|&threads| threads > 1),
+            align_code: self.align_code,
             skim: self.skim,
             limit: self.limit,
             machines: machines.collect(),
@@ -148,7 +154,8 @@ impl Experiment {
         let started = Instant::now();
         let simulations = self.boot()?;
         // Outlines do where nothing needs single references, which almost nothing does that only counts.
-        if self.limit.is_none() && self.skim == 0 && simulations.iter().all(Simulation::takes_outlines) {
+        let untouched = self.limit.is_none() && self.skim == 0 && !self.align_code;
+        if untouched && simulations.iter().all(Simulation::takes_outlines) {
             source.outline(true)?;
         }
         match self.pass(simulations, source, |_, _| Ok(()), &mut watch, started) {
@@ -196,6 +203,14 @@ impl Experiment {
             references => {
                 skimmed = Skimmed::new(source, references);
                 &mut skimmed
+            }
+        };
+        let mut aligned;
+        let source: &mut dyn Source = match self.align_code {
+            false => source,
+            true => {
+                aligned = Aligned::new(source);
+                &mut aligned
             }
         };
         let slices = self.conditions.placement.slices();

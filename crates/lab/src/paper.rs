@@ -110,6 +110,7 @@ const PAPERS: &[(&str, Files)] = &[
             file!("zhou-2023", "zenplus.toml"),
             file!("zhou-2023", "build.toml"),
             file!("zhou-2023", "cores.toml"),
+            file!("zhou-2023", "padding.toml"),
             file!("zhou-2023", "figures.toml"),
             file!("zhou-2023", "programs/guest-make.sh"),
             file!("zhou-2023", "programs/mariadb-make.sh"),

@@ -5,7 +5,9 @@ mod common;
 
 use common::{Pieces, conditions, count, run, script};
 use proptest::prelude::*;
-use reach_core::{Asid, Block, BlockTable, Chunk, Event, Label, Map, Protection, Ref, ThreadId, VirtAddr};
+use reach_core::{
+    Asid, Backing, Block, BlockTable, Chunk, Event, FileId, Label, Map, Protection, Ref, ThreadId, VirtAddr,
+};
 use reach_lab::{ALL, Conditions, Experiment, Preparer, Row, Simulation, Status, Timing, Value, machine};
 use reach_trace::file::{Metadata, Reader, Writer};
 use reach_trace::{Source, synthetic};
@@ -349,4 +351,43 @@ fn what_is_skimmed_makes_the_same_state_and_is_not_measured() {
     let skimming = Experiment { skim: u64::MAX, ..experiment(&MACHINES[..1], &["base"], Timing::Counts) };
     let error = skimming.run(&mut whole.cut(vec![100]), |_| true).err().unwrap().to_string();
     assert!(error.contains("skim fewer"), "{error}");
+}
+
+/// A library that lies as loaders put it, what it writes right behind its code, can be padded where it is moved; the same is
+/// touched either way.
+#[test]
+fn code_that_is_aligned_can_be_padded() {
+    const AT: u64 = 0x7f12_3451_7000;
+    let (mut chunk, mut blocks) = (Chunk::default(), BlockTable::default());
+    chunk.push_event(Event::Switch { asid: Asid(1), thread: ThreadId(1) });
+    chunk.push_event(Event::File { file: FileId(1), path: "/lib/libc.so.6".into(), len: 0x1a_0000 });
+    for (from, len, write, execute) in
+        [(0, 0x1b_0000, false, false), (0, 0x17_0000, false, true), (0x17_0000, 0x4_0000, true, false)]
+    {
+        chunk.push_event(Event::Map(Map {
+            protection: Protection { read: true, write, execute },
+            backing: Backing::File { file: FileId(1), offset: from },
+            ..Map::anonymous(VirtAddr(AT + from), len)
+        }));
+    }
+    for page in (0..0x17_0000).step_by(4096) {
+        let block = Block { pc: VirtAddr(AT + page), len: 16, instructions: 4, bytes: Box::new([]) };
+        let id = blocks.push(block.clone());
+        chunk.push_fetch(id, &block);
+        chunk.refs.push(Ref::store(VirtAddr(AT + 0x17_0000 + page % 0x3_0000)));
+    }
+    let program = Pieces::new("library", blocks, chunk);
+    for (align_code, superpages) in [(false, 0), (true, 1)] {
+        let systems = ["base", "zhou-2023:threshold=1,padding=on"];
+        let moved = Experiment { align_code, ..experiment(&["skylake-e3-1240v5"], &systems, Timing::Counts) };
+        let outcomes = run(&moved, &mut program.cut(vec![101])).outcomes;
+        let promoted = |outcome: &reach_lab::Outcome| outcome.code_superpages.iter().map(|(_, all)| *all).sum::<u64>();
+        assert_eq!(outcomes.iter().map(promoted).collect::<Vec<_>>(), [0, superpages]);
+        assert_eq!(
+            outcomes[0].os.resident_bytes.current,
+            0x17_0000 + 0x3_0000,
+            "every page that is touched is in memory once"
+        );
+        assert_eq!(outcomes[0].total.counts.references(), program.len() as u64);
+    }
 }

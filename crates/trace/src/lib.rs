@@ -1,6 +1,7 @@
 //! Programs: where references come from. A live process, a recorded trace, a foreign trace or a synthetic generator,
 //! all behind [`Source`].
 
+mod aligned;
 mod interrupt;
 pub mod live;
 pub mod scenario;
@@ -9,6 +10,7 @@ mod source;
 pub mod synthetic;
 mod together;
 
+pub use aligned::Aligned;
 pub use interrupt::{Interruptible, Interruption};
 pub use skim::Skimmed;
 pub use source::{Progress, Source, TraceError};

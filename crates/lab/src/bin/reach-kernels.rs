@@ -146,6 +146,7 @@ fn simulated(kernel: &Kernel, preset: &str) -> Result<[f64; 2]> {
         conditions,
         threads: 1,
         skim: 0,
+        align_code: false,
         limit: None,
         curve: None,
     };

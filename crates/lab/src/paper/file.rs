@@ -104,6 +104,7 @@ struct Differences {
     smt: Option<u32>,
     copies: Option<u32>,
     cut: Option<u64>,
+    align_code: Option<bool>,
     fragmentation: Option<Broken>,
     #[serde(default)]
     skim: Option<u64>,
@@ -147,6 +148,8 @@ pub struct Experiment {
     pub copies: u32,
     /// The recorded programs, all together, end after so many references.
     pub cut: Option<u64>,
+    /// Its code is moved to where superpages can begin.
+    pub align_code: bool,
     /// What state memory is in at boot.
     pub fragmentation: Option<Fragmentation>,
     /// Of so many references at the program's beginning only those stay that change the operating system's state.
@@ -163,7 +166,7 @@ impl Experiment {
     /// Whether `other` differs in nothing that is run but the machine.
     pub(super) fn shares_pass(&self, other: &Experiment) -> bool {
         let program = |e: &Experiment| (e.programs.clone(), e.scenario.clone(), e.command.clone(), e.skim, e.limit);
-        let copies = |e: &Experiment| (e.copies, e.cut);
+        let copies = |e: &Experiment| (e.copies, e.cut, e.align_code);
         let conditions = |e: &Experiment| (e.memory, e.timing, e.seed, e.warm, e.placement, e.fragmentation);
         let specs = |e: &Experiment| e.systems.values().map(|s| s.spec().to_owned()).collect::<Vec<_>>();
         self.machine.name != other.machine.name
@@ -394,6 +397,7 @@ fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experime
         warm: own.warm.unwrap_or(base.warm),
         copies: own.copies.unwrap_or(1),
         cut: own.cut,
+        align_code: own.align_code.unwrap_or(false),
         placement: placement(own.cores.unwrap_or(1), own.smt.unwrap_or(1))?,
         fragmentation: own.fragmentation.map(|Broken { order, scattered, hold }| Fragmentation {
             order,

@@ -197,6 +197,7 @@ impl Paper {
             threads,
             // A recording holds only what the experiment wants.
             skim: if whole { experiment.skim } else { 0 },
+            align_code: experiment.align_code,
             limit: if whole { experiment.limit } else { experiment.cut },
             curve: None,
         };

@@ -25,6 +25,7 @@ pub fn experiment(machines: &[&str], systems: &[&str], timing: Timing) -> Experi
         conditions: conditions(timing),
         threads: 0,
         skim: 0,
+        align_code: false,
         limit: None,
         curve: None,
     }
