@@ -47,6 +47,11 @@ impl Vm {
         self.sharing = code.share.then(Default::default);
     }
 
+    /// Only code of files that are called `name`, whatever their folder, becomes superpages. At boot.
+    pub fn use_code_superpages_of(&mut self, name: &str) {
+        self.code_of = Some(name.into());
+    }
+
     /// Answers a fault of the running process: as [`Vm::reserved_fault`] does, except for code of files. `data`: private
     /// memory without code may become superpages.
     pub fn code_fault(&mut self, fault: Fault, data: bool) -> Result<(), OutOfMemory> {
@@ -161,6 +166,10 @@ impl Vm {
         let (first, pages) = (vpn.align_down(size, base), size.base_pages(base));
         let index = region.index(vpn, base).checked_sub(vpn - first)?;
         let object = self.objects.get(region.object);
+        if let Some(name) = &self.code_of {
+            let path = object.path.as_deref().unwrap_or_default();
+            path.rsplit('/').next().filter(|file| *file == &**name)?;
+        }
         let len = object.len.map_or(u64::MAX, |len| len.div_ceil(base.bytes()));
         let in_file = len.saturating_sub(index).min(pages);
         let (start, end) = (first.0 << base.0, (first.0 + pages) << base.0);

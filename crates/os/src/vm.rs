@@ -37,6 +37,8 @@ pub struct Vm {
     pub(crate) superpages: Option<Superpages>,
     /// Where code of files becomes superpages by a rule of its own: which.
     pub(crate) code: Option<CodePages>,
+    /// Of which files only, by their names.
+    pub(crate) code_of: Option<Box<str>>,
     /// Where processes share leaf tables: which.
     pub(crate) sharing: Option<SharedTables>,
     /// What was code until now, there.
@@ -95,6 +97,7 @@ impl Vm {
             superpages: None,
             code: None,
             sharing: None,
+            code_of: None,
             code_seen: CodeSeen::default(),
             ranging: None,
             ranges_later: false,

@@ -18,6 +18,8 @@ pub enum Accepts {
     },
     /// Page sizes joined by `+`, or `all` that the machine has.
     Sizes,
+    /// The name of a file without its folder, or `all`.
+    File,
 }
 
 impl Accepts {
@@ -25,6 +27,7 @@ impl Accepts {
         match self {
             Accepts::Choice(words) => words.contains(&value),
             Accepts::Number { least, most } => value.parse().is_ok_and(|n: u64| (least..=most).contains(&n)),
+            Accepts::File => !value.is_empty() && !value.contains('/'),
             Accepts::Sizes => value == "all" || value.split('+').all(|size| page_size(size).is_some()),
         }
     }
@@ -36,6 +39,7 @@ impl std::fmt::Display for Accepts {
             Accepts::Choice(words) => write!(f, "{}", words.join(" or ")),
             Accepts::Number { least, most } => write!(f, "a number from {least} to {most}"),
             Accepts::Sizes => write!(f, "all, or page sizes such as 64K+4M"),
+            Accepts::File => write!(f, "all, or a file's name such as libc.so.6, without its folder"),
         }
     }
 }
@@ -98,6 +102,11 @@ impl Settings {
     /// The value of a [`Accepts::Number`] option that the system has.
     pub(crate) fn number(&self, name: &str) -> u64 {
         self.0[name].parse().expect("checked when it was set")
+    }
+
+    /// The value of an [`Accepts::File`] option that the system has; `None`: all.
+    pub(crate) fn file(&self, name: &str) -> Option<&str> {
+        Some(self.0[name].as_str()).filter(|&file| file != "all")
     }
 
     /// The value of an [`Accepts::Sizes`] option that the system has; `None`: all.

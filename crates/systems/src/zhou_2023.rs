@@ -48,6 +48,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
         default: "on",
     },
     Setting {
+        name: "file",
+        summary: "code superpages for files of this name only",
+        accepts: Accepts::File,
+        default: "all",
+    },
+    Setting {
         name: "copy",
         summary: "instead: copy whole superpages of code to private memory in each new process",
         accepts: Accepts::Choice(&["off", "on"]),
@@ -73,6 +79,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
 pub(crate) struct Zhou {
     freebsd: FreeBsd,
     code: CodePages,
+    /// Whose code, where it is not all.
+    file: Option<String>,
     data: bool,
 }
 
@@ -89,6 +97,7 @@ impl Zhou {
                 copy: on("copy"),
                 share: on("share"),
             },
+            file: settings.file("file").map(str::to_owned),
             data: data != "none",
         }
     }
@@ -102,6 +111,9 @@ impl System for Zhou {
     fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
         self.freebsd.boot(vm)?;
         vm.use_code_superpages(self.code);
+        if let Some(name) = &self.file {
+            vm.use_code_superpages_of(name);
+        }
         Ok(())
     }
 

@@ -142,9 +142,14 @@ fn code_is_not_padded_over_what_can_be_written_or_is_anothers() {
 
 #[test]
 fn libraries_and_what_programs_write_themselves_have_rules_of_their_own() {
-    for (options, library, jit) in
-        [("libraries=on", 1, 1), ("libraries=off", 0, 1), ("threshold=33", 0, 0), ("copy=on", 2, 1)]
-    {
+    for (options, library, jit) in [
+        ("libraries=on", 1, 1),
+        ("libraries=off", 0, 1),
+        ("file=postgres", 1, 1),
+        ("file=gres", 0, 1),
+        ("threshold=33", 0, 0),
+        ("copy=on", 2, 1),
+    ] {
         let mut machine = machine(options, 4 * M);
         map(&mut machine, AT, 4 * M, 0, Protection::READ_EXECUTE, Role::Mmap);
         fetch(&mut machine, AT);

@@ -30,8 +30,8 @@ pub enum TextVerb {
 #[derive(Args)]
 #[command(after_help = examples::SHOW)]
 pub struct ShowArgs {
-    /// Programs and libraries, or numbers of processes
-    #[arg(required_unless_present = "gain", conflicts_with = "gain", value_name = "FILE|PID", value_hint = ValueHint::FilePath)]
+    /// Programs and libraries, or numbers of processes; with --gain: which code to promote, one file at a time
+    #[arg(required_unless_present = "gain", value_name = "FILE|PID", value_hint = ValueHint::FilePath)]
     pub what: Vec<PathBuf>,
     /// What promoting the code of a program and its libraries would give, by simulation: nothing is promoted
     #[arg(long)]

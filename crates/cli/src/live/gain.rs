@@ -16,14 +16,30 @@ use std::ffi::OsString;
 const SYSTEMS: [(&str, &str); 3] = [
     ("none", "zhou-2023:threshold=33,padding=off,data=none"),
     ("program", "zhou-2023:threshold=1,padding=off,libraries=off,data=none"),
-    ("program and libraries", "zhou-2023:threshold=1,padding=off,data=none"),
+    ("program and libraries", ALL),
 ];
+
+const ALL: &str = "zhou-2023:threshold=1,padding=off,data=none";
+
+/// What is promoted, by name, and the system that does so: the above, and each of the files that were named alone.
+fn systems(args: &ShowArgs) -> Result<Vec<(String, String)>, Failure> {
+    let mut systems = SYSTEMS.map(|(promoted, system)| (promoted.to_owned(), system.to_owned())).to_vec();
+    for path in &args.what {
+        let name = path.file_name().and_then(|name| name.to_str()).filter(|name| !name.contains(','));
+        let name = name.ok_or_else(|| {
+            Failure::Usage(format!("{} names no file of code; name a program or a library", path.display()))
+        })?;
+        systems.push((format!("{name} only"), format!("{ALL},file={name}")));
+    }
+    Ok(systems)
+}
 
 /// Simulates the program without and with code superpages.
 pub fn gain(args: &ShowArgs, quiet: bool) -> Done {
     let source = &args.source;
+    let systems = systems(args)?;
     let mut line: Vec<OsString> = ["reach", "compare", "--timing", "window"].map(Into::into).into();
-    SYSTEMS.iter().for_each(|(_, system)| line.extend(["--system".into(), (*system).into()]));
+    systems.iter().for_each(|(_, system)| line.extend(["--system".into(), system.into()]));
     line.extend(source.machine.iter().flat_map(|machine| ["--machine".into(), machine.into()]));
     match (&source.trace, source.command.is_empty()) {
         (Some(trace), _) => line.extend(["--trace".into(), trace.into()]),
@@ -47,18 +63,19 @@ pub fn gain(args: &ShowArgs, quiet: bool) -> Done {
     };
     let finished = experiment::run(vec![machine], compare.systems, None, &compare.common, quiet)?;
     let outcomes = &finished.report.outcomes;
+    let promoted: Vec<&str> = systems.iter().map(|(promoted, _)| promoted.as_str()).collect();
     output::print(&match args.format {
-        Format::Table => table(outcomes),
-        Format::Jsonl => rows(outcomes).iter().map(|row| output::json(row) + "\n").collect(),
-        Format::Csv => output::csv(&rows(outcomes)),
+        Format::Table => table(&promoted, outcomes),
+        Format::Jsonl => rows(&promoted, outcomes).iter().map(|row| output::json(row) + "\n").collect(),
+        Format::Csv => output::csv(&rows(&promoted, outcomes)),
     })?;
     Ok(finished.status)
 }
 
 /// A number.
 #[derive(Serialize)]
-struct Row {
-    promoted: &'static str,
+struct Row<'a> {
+    promoted: &'a str,
     metric: String,
     unit: &'static str,
     value: f64,
@@ -81,9 +98,9 @@ fn saved(outcomes: &[Outcome], outcome: &Outcome) -> f64 {
     1.0 - cycles(outcome) as f64 / cycles(&outcomes[0]).max(1) as f64
 }
 
-fn rows(outcomes: &[Outcome]) -> Vec<Row> {
+fn rows<'a>(promoted: &[&'a str], outcomes: &[Outcome]) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
-    for ((promoted, _), outcome) in SYSTEMS.iter().zip(outcomes) {
+    for (&promoted, outcome) in promoted.iter().zip(outcomes) {
         let mut add = |metric: String, unit, value| rows.push(Row { promoted, metric, unit, value });
         add("cycles".into(), "cycles", cycles(outcome) as f64);
         add("itlb_stall".into(), "cycles", outcome.total.hardware.itlb_stall() as f64);
@@ -97,12 +114,12 @@ fn rows(outcomes: &[Outcome]) -> Vec<Row> {
     rows
 }
 
-fn table(outcomes: &[Outcome]) -> String {
+fn table(promoted: &[&str], outcomes: &[Outcome]) -> String {
     let header = ["code superpages", "regions", "fetch\nwalks", "ITLB\nstall", "of it\nlost", "cycles\nsaved"];
-    let lines = SYSTEMS.iter().zip(outcomes).map(|((promoted, _), outcome)| {
+    let lines = promoted.iter().zip(outcomes).map(|(&promoted, outcome)| {
         let hardware = &outcome.total.hardware;
         [
-            (*promoted).to_owned(),
+            promoted.to_owned(),
             outcome.code_superpages.iter().map(|(_, regions)| regions).sum::<u64>().to_string(),
             grouped(hardware.walks_fetch),
             percent(share(hardware.itlb_stall(), cycles(outcome))),
@@ -112,7 +129,12 @@ fn table(outcomes: &[Outcome]) -> String {
     });
     let mut all = format!("{}: simulated, out of order; nothing was promoted\n", outcomes[0].machine);
     all += &text::numbers(header, lines);
-    let files = &outcomes[outcomes.len() - 1].code_superpages;
+    for (promoted, outcome) in promoted.iter().zip(outcomes).skip(SYSTEMS.len()) {
+        if outcome.code_superpages.is_empty() {
+            all += &format!("{promoted}: the program has no region of 2 MB of code of a file of that name\n");
+        }
+    }
+    let files = &outcomes[SYSTEMS.len() - 1].code_superpages;
     if files.is_empty() {
         return all
             + "No file of this program has a region of 2 MB of code at an address where it can be a superpage.\n";
