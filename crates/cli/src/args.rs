@@ -170,18 +170,27 @@ pub struct ConditionArgs {
     /// counted: the rest meets memory and files as the beginning has left them, and caches and TLBs that are nearly cold.
     #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
     pub skim: Option<u64>,
-    /// Move executables and libraries to multiples of 2 MB, and what of them is written 2 MB behind their code
+    /// Move files of code to multiples of 2 MB, and what of them is written 2 MB behind
     ///
     /// As if they had been linked with -z max-page-size=2097152: superpages of code can begin with the file, and its last
     /// ones can be padded (zhou-2023:padding=on). Nothing but addresses changes.
-    #[arg(long)]
-    pub align_code: bool,
+    #[arg(long, value_enum, value_name = "WHICH")]
+    pub align_code: Option<AlignCode>,
     /// Cut the program off after so many references
     #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
     pub limit: Option<u64>,
     /// Threads that simulate [default: as many as there are processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
+}
+
+/// Which files of code are moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AlignCode {
+    /// Executables
+    Programs,
+    /// Executables and libraries
+    All,
 }
 
 /// What comes out, and where.

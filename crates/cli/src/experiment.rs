@@ -1,6 +1,6 @@
 //! From arguments to a report: what `compare` and `run` share.
 
-use crate::args::{Common, ConditionArgs, Timing};
+use crate::args::{AlignCode, Common, ConditionArgs, Timing};
 use crate::failure::{Failure, complain};
 use crate::program::Program;
 use crate::progress::Progress;
@@ -10,7 +10,7 @@ use reach_core::Chunk;
 use reach_lab::{Conditions, Curve, Experiment, Header, Report, Status, machine};
 use reach_os::Fragmentation;
 use reach_systems::Resolved as System;
-use reach_trace::Source;
+use reach_trace::{Alignment, Source};
 
 /// A finished experiment.
 pub struct Finished {
@@ -67,7 +67,10 @@ pub fn run(
         conditions: conditions(&common.conditions),
         threads: threads(common.conditions.threads),
         skim: common.conditions.skim.unwrap_or(0),
-        align_code: common.conditions.align_code,
+        align_code: common.conditions.align_code.map(|which| match which {
+            AlignCode::Programs => Alignment::Programs,
+            AlignCode::All => Alignment::All,
+        }),
         limit: common.conditions.limit,
         curve,
     };

@@ -7,7 +7,7 @@ use crate::prepare::{Batch, Preparer};
 use crate::results::{self, Row, Value};
 use crate::simulation::{Conditions, Outcome, Simulation, SimulationError};
 use reach_core::{Chunk, Counts};
-use reach_trace::{Aligned, Progress, Skimmed, Source, TraceError};
+use reach_trace::{Aligned, Alignment, Progress, Skimmed, Source, TraceError};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -27,8 +27,8 @@ pub struct Experiment {
     /// Of so many references at the program's beginning only those are simulated that change the operating system's
     /// state ([`Skimmed`]).
     pub skim: u64,
-    /// Files of code are moved to where superpages can begin ([`Aligned`]).
-    pub align_code: bool,
+    /// Which files of code are moved to where superpages can begin ([`Aligned`]).
+    pub align_code: Option<Alignment>,
     /// The program ends for the simulations after so many references.
     pub limit: Option<u64>,
     /// Also count what a TLB array would have missed at other sizes and numbers of ways.
@@ -93,9 +93,9 @@ pub struct Header {
     /// On how many hardware threads of each, where it was more than one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub smt: Option<u32>,
-    /// Whether files of code were moved to where superpages can begin.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub align_code: bool,
+    /// Which files of code were moved to where superpages can begin, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub align_code: Option<Alignment>,
     /// How many references at the beginning were skimmed.
     pub skim: u64,
     /// After how many references the program was cut off, where it was.
@@ -154,7 +154,7 @@ impl Experiment {
         let started = Instant::now();
         let simulations = self.boot()?;
         // Outlines do where nothing needs single references, which almost nothing does that only counts.
-        let untouched = self.limit.is_none() && self.skim == 0 && !self.align_code;
+        let untouched = self.limit.is_none() && self.skim == 0 && self.align_code.is_none();
         if untouched && simulations.iter().all(Simulation::takes_outlines) {
             source.outline(true)?;
         }
@@ -207,9 +207,9 @@ impl Experiment {
         };
         let mut aligned;
         let source: &mut dyn Source = match self.align_code {
-            false => source,
-            true => {
-                aligned = Aligned::new(source);
+            None => source,
+            Some(alignment) => {
+                aligned = Aligned::new(source, alignment);
                 &mut aligned
             }
         };

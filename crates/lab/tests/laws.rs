@@ -10,7 +10,7 @@ use reach_core::{
 };
 use reach_lab::{ALL, Conditions, Experiment, Preparer, Row, Simulation, Status, Timing, Value, machine};
 use reach_trace::file::{Metadata, Reader, Writer};
-use reach_trace::{Source, synthetic};
+use reach_trace::{Alignment, Source, synthetic};
 use std::collections::BTreeSet;
 use std::io::Cursor;
 
@@ -377,7 +377,7 @@ fn code_that_is_aligned_can_be_padded() {
         chunk.refs.push(Ref::store(VirtAddr(AT + 0x17_0000 + page % 0x3_0000)));
     }
     let program = Pieces::new("library", blocks, chunk);
-    for (align_code, superpages) in [(false, 0), (true, 1)] {
+    for (align_code, superpages) in [(None, 0), (Some(Alignment::Programs), 0), (Some(Alignment::All), 1)] {
         let systems = ["base", "zhou-2023:threshold=1,padding=on"];
         let moved = Experiment { align_code, ..experiment(&["skylake-e3-1240v5"], &systems, Timing::Counts) };
         let outcomes = run(&moved, &mut program.cut(vec![101])).outcomes;

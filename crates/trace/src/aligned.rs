@@ -9,6 +9,7 @@ use crate::{Progress, Source, TraceError};
 use reach_core::{
     Asid, Backing, BlockId, BlockTable, Chunk, Event, FileId, Kind, Map, Ref, Remap, Role, Span, VirtAddr,
 };
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Bytes of a superpage of code.
@@ -18,15 +19,26 @@ const PLACES: std::ops::Range<u64> = 0x1800_0000_0000..0x2000_0000_0000;
 /// Addresses for each executable, whose length is not known when its first segment is.
 const IMAGE: u64 = 1 << 30;
 
+/// Which files of code are moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Alignment {
+    /// Executables: FreeBSD 11 links them so; its loader packs libraries.
+    Programs,
+    /// Shared objects, too: the paper's kernel aligns them where it pads.
+    All,
+}
+
 /// A program with its code moved.
 pub struct Aligned<S> {
     source: S,
+    alignment: Alignment,
     /// Those of the source, at their new addresses, and one more for each that runs in several places.
     blocks: BlockTable,
     /// For each block of the source, by how much it was moved first, and what it is called there.
     moved: Vec<Option<(u64, BlockId)>>,
     again: HashMap<(BlockId, u64), BlockId>,
-    /// Files that are shared objects by their names.
+    /// Files that are shared objects by their names, where those are moved.
     libraries: BTreeSet<FileId>,
     /// Where each file that was mapped at some address is now: the same for all processes.
     places: BTreeMap<(FileId, u64), u64>,
@@ -60,9 +72,10 @@ struct Piece {
 
 impl<S: Source> Aligned<S> {
     /// Aligns the code of `source`, of which nothing has been read.
-    pub fn new(source: S) -> Aligned<S> {
+    pub fn new(source: S, alignment: Alignment) -> Aligned<S> {
         Aligned {
             source,
+            alignment,
             blocks: BlockTable::default(),
             moved: Vec::new(),
             again: HashMap::new(),
@@ -234,7 +247,7 @@ impl<S: Source> Aligned<S> {
             }
             other => {
                 match &other {
-                    Event::File { file, path, .. } if is_library(path) => {
+                    Event::File { file, path, .. } if self.alignment == Alignment::All && is_library(path) => {
                         self.libraries.insert(*file);
                     }
                     Event::Switch { asid, .. } => self.asid = *asid,

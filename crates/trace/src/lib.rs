@@ -10,7 +10,7 @@ mod source;
 pub mod synthetic;
 mod together;
 
-pub use aligned::Aligned;
+pub use aligned::{Aligned, Alignment};
 pub use interrupt::{Interruptible, Interruption};
 pub use skim::Skimmed;
 pub use source::{Progress, Source, TraceError};

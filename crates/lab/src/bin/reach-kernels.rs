@@ -146,7 +146,7 @@ fn simulated(kernel: &Kernel, preset: &str) -> Result<[f64; 2]> {
         conditions,
         threads: 1,
         skim: 0,
-        align_code: false,
+        align_code: None,
         limit: None,
         curve: None,
     };

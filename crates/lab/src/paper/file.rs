@@ -8,6 +8,7 @@ use super::value::Measure;
 use crate::{Placement, Timing, machine};
 use indexmap::IndexMap;
 use reach_os::Fragmentation;
+use reach_trace::Alignment;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashSet;
@@ -78,6 +79,7 @@ struct Base {
     timing: String,
     seed: u64,
     warm: bool,
+    align_code: Option<Alignment>,
     systems: IndexMap<String, String>,
 }
 
@@ -104,7 +106,7 @@ struct Differences {
     smt: Option<u32>,
     copies: Option<u32>,
     cut: Option<u64>,
-    align_code: Option<bool>,
+    align_code: Option<Alignment>,
     fragmentation: Option<Broken>,
     #[serde(default)]
     skim: Option<u64>,
@@ -148,8 +150,8 @@ pub struct Experiment {
     pub copies: u32,
     /// The recorded programs, all together, end after so many references.
     pub cut: Option<u64>,
-    /// Its code is moved to where superpages can begin.
-    pub align_code: bool,
+    /// Which of its files of code are moved to where superpages can begin.
+    pub align_code: Option<Alignment>,
     /// What state memory is in at boot.
     pub fragmentation: Option<Fragmentation>,
     /// Of so many references at the program's beginning only those stay that change the operating system's state.
@@ -397,7 +399,7 @@ fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experime
         warm: own.warm.unwrap_or(base.warm),
         copies: own.copies.unwrap_or(1),
         cut: own.cut,
-        align_code: own.align_code.unwrap_or(false),
+        align_code: own.align_code.or(base.align_code),
         placement: placement(own.cores.unwrap_or(1), own.smt.unwrap_or(1))?,
         fragmentation: own.fragmentation.map(|Broken { order, scattered, hold }| Fragmentation {
             order,

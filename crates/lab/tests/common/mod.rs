@@ -25,7 +25,7 @@ pub fn experiment(machines: &[&str], systems: &[&str], timing: Timing) -> Experi
         conditions: conditions(timing),
         threads: 0,
         skim: 0,
-        align_code: false,
+        align_code: None,
         limit: None,
         curve: None,
     }

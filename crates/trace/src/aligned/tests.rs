@@ -73,7 +73,7 @@ fn program() -> Vec<Event> {
 }
 
 /// The chunk of these events and, behind them, references to these addresses.
-fn aligned(events: Vec<Event>, at: &[u64]) -> (Chunk, BlockTable) {
+fn aligned(alignment: Alignment, events: Vec<Event>, at: &[u64]) -> (Chunk, BlockTable) {
     let (mut chunk, mut blocks) = (Chunk::default(), BlockTable::default());
     events.into_iter().for_each(|event| chunk.push_event(event));
     for &at in at {
@@ -82,7 +82,7 @@ fn aligned(events: Vec<Event>, at: &[u64]) -> (Chunk, BlockTable) {
         chunk.push_fetch(id, &block);
         chunk.refs.push(Ref::load(VirtAddr(at)));
     }
-    let mut source = Aligned::new(Given(Some(chunk), blocks));
+    let mut source = Aligned::new(Given(Some(chunk), blocks), alignment);
     let mut chunk = Chunk::default();
     assert!(source.fill(&mut chunk).unwrap());
     assert!(!source.fill(&mut Chunk::default()).unwrap());
@@ -91,7 +91,11 @@ fn aligned(events: Vec<Event>, at: &[u64]) -> (Chunk, BlockTable) {
 
 /// Where references went.
 fn went(events: Vec<Event>, at: &[u64]) -> Vec<u64> {
-    let (chunk, blocks) = aligned(events, at);
+    went_where(Alignment::All, events, at)
+}
+
+fn went_where(alignment: Alignment, events: Vec<Event>, at: &[u64]) -> Vec<u64> {
+    let (chunk, blocks) = aligned(alignment, events, at);
     let fetches = chunk.refs.iter().step_by(2);
     for (fetch, &id) in fetches.zip(&chunk.fetched) {
         assert_eq!(*fetch, blocks.get(id).fetch(), "a fetch is of its block");
@@ -111,11 +115,13 @@ fn superpages_of_a_library_begin_where_those_of_its_file_do() {
     assert_eq!(places[3] % SUPERPAGE, 40 * K);
     assert_eq!(places[4], places[3] + 3060 * K + SUPERPAGE);
     assert_eq!(places[5], 0x1000, "other memory stays");
+    let at = [code, PROGRAM + 40 * K];
+    assert_eq!(went_where(Alignment::Programs, events, &at), [code, places[3]], "libraries stay, too, when told to");
 }
 
 #[test]
 fn what_may_be_written_is_not_beside_code_and_nothing_lies_twice() {
-    let (chunk, _) = aligned([program(), library()].concat(), &[]);
+    let (chunk, _) = aligned(Alignment::All, [program(), library()].concat(), &[]);
     let mut pages = std::collections::BTreeMap::new();
     for (_, event) in &chunk.events {
         match event {
@@ -139,7 +145,7 @@ fn spans_over_several_places_come_apart_and_unmapped_code_is_forgotten() {
     let whole = span(LIBRARY - 4 * K, 1828 * K);
     let protect = Event::Protect(whole, Protection::NONE);
     let gone = vec![protect, Event::Unmap(whole)];
-    let (chunk, _) = aligned([program(), library(), gone].concat(), &[LIBRARY]);
+    let (chunk, _) = aligned(Alignment::All, [program(), library(), gone].concat(), &[LIBRARY]);
     let spans = |wanted: fn(&Event) -> Option<Span>| -> Vec<u64> {
         chunk.events.iter().filter_map(|(_, event)| wanted(event)).map(|span| span.len / K).collect()
     };
@@ -170,6 +176,7 @@ fn memory_where_code_would_go_is_refused() {
     let mut chunk = Chunk::default();
     program().into_iter().for_each(|event| chunk.push_event(event));
     chunk.push_event(Event::Map(Map::anonymous(VirtAddr(PLACES.start + 4096), 4096)));
-    let error = Aligned::new(Given(Some(chunk), BlockTable::default())).fill(&mut Chunk::default()).unwrap_err();
+    let mut error = Aligned::new(Given(Some(chunk), BlockTable::default()), Alignment::All);
+    let error = error.fill(&mut Chunk::default()).unwrap_err();
     assert!(error.to_string().starts_with("given: it maps memory at 0x180000001000, where its code"), "{error}");
 }
