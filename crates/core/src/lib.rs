@@ -24,7 +24,7 @@ pub use meeting::{
     Asked, Beside, Cause, ClusterTlbOptions, Command, ControllerOptions, Fault, Performance, Preload, RangeTlbOptions,
     Shootdown, TlbEvent, Traffic, Why,
 };
-pub use page_table::{FrameSource, Hint, Layout, MappedEntry, NodeId, PageTable, Slot, WalkStep, Written};
+pub use page_table::{FrameSource, Hint, Layout, MappedEntry, NodeId, PageTable, Slot, WalkStep, Written, prefetch};
 pub use pte::Pte;
 pub use random::Random;
 pub use range_table::{Range, RangeTable, Visit};

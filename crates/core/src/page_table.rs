@@ -6,8 +6,10 @@
 //! replicated ones for 4 MB on Alpha (Navarro §5).
 
 use crate::{PageShift, PhysAddr, Pte, Range, RangeTable, Vpn};
+use words::Words;
 
 mod edit;
+mod words;
 
 /// The shape of a page table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,27 +128,29 @@ fn decode(word: u64) -> Slot {
     }
 }
 
+/// Tells this computer's own caches that word `at` will be needed soon; nothing where there is none.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn prefetch(words: &[u64], at: usize) {
+pub fn prefetch(words: &[u64], at: usize) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     // SAFETY: a prefetch reads nothing and faults nowhere, whatever the address.
     unsafe { _mm_prefetch(words.as_ptr().wrapping_add(at).cast(), _MM_HINT_T0) }
 }
 
+/// Tells this computer's own caches that word `at` will be needed soon; here they are not told.
 #[cfg(not(target_arch = "x86_64"))]
-fn prefetch(_: &[u64], _: usize) {}
+pub fn prefetch(_: &[u64], _: usize) {}
 
 /// A page table of one address space.
 ///
-/// All nodes stand in one vector, so that reading an entry is one load: first the node's physical address, then how
+/// All nodes stand in one array, so that reading an entry is one load: first the node's physical address, then how
 /// many of its entries are in use, then the entries.
 #[derive(Clone, Debug)]
 pub struct PageTable {
     layout: Layout,
     /// For each level the order of what an entry spans, and the mask of an index.
     levels: [(u8, u64); Layout::MOST_LEVELS],
-    words: Vec<u64>,
+    words: Words,
     /// Freed nodes by level.
     free: Vec<Vec<NodeId>>,
     bytes: u64,
@@ -182,7 +186,7 @@ impl PageTable {
         }
         let free = vec![Vec::new(); layout.levels()];
         let mut table =
-            PageTable { layout, levels, words: Vec::new(), free, bytes: 0, ranges: None, segments: Vec::new() };
+            PageTable { layout, levels, words: Words::default(), free, bytes: 0, ranges: None, segments: Vec::new() };
         table.add_node(table.layout.levels() - 1, frames)?;
         Some(table)
     }
@@ -311,19 +315,25 @@ impl PageTable {
 
     /// All pages that overlap `[start, start + pages)`, in order, each once.
     pub fn pages(&self, start: Vpn, pages: u64) -> Vec<MappedEntry> {
-        let mut found = Vec::new();
+        self.each_page(start, pages).collect()
+    }
+
+    /// [`PageTable::pages`] one by one, for spans of which nobody knows how many they have.
+    pub fn each_page(&self, start: Vpn, pages: u64) -> impl Iterator<Item = MappedEntry> + '_ {
         let end = start.0 + pages;
         let mut at = start.0;
-        while at < end {
-            match self.page(Vpn(at)) {
-                Some(entry) => {
-                    at = entry.vpn.0 + entry.pte.shift().base_pages(self.layout.base);
-                    found.push(entry);
+        std::iter::from_fn(move || {
+            while at < end {
+                match self.page(Vpn(at)) {
+                    Some(entry) => {
+                        at = entry.vpn.0 + entry.pte.shift().base_pages(self.layout.base);
+                        return Some(entry);
+                    }
+                    None => at = self.next_filled(Vpn(at)).map_or(end, |vpn| vpn.0),
                 }
-                None => at = self.next_filled(Vpn(at)).map_or(end, |vpn| vpn.0),
             }
-        }
-        found
+            None
+        })
     }
 
     /// The first base page after `vpn` that might be mapped: past the empty entry that holds `vpn`.

@@ -15,7 +15,7 @@ pub enum ListOrder {
 }
 
 /// The links of a free block, kept at its first frame.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq)]
 struct Link {
     next: u32,
     prev: u32,
@@ -242,14 +242,14 @@ impl Buddy {
             self.links.get_mut(list.head as u64).prev = at as u32;
             list.head = at as u32;
         }
-        *self.links.get_mut(at) = link;
+        self.links.set(at, link);
     }
 
     /// Returns whether it was to come last.
     fn take(&mut self, at: u64, order: u8) -> bool {
         let slot = order as usize;
         self.steps += 1;
-        let link = std::mem::take(self.links.get_mut(at));
+        let link = self.links.set(at, Link::default());
         debug_assert_eq!(link.mark, order + 1);
         let list = &mut self.lists[slot];
         list.len -= 1;

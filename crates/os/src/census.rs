@@ -49,25 +49,35 @@ impl Census {
 
 /// Adds `entry` to the runs, of which the last may go on.
 struct Runs {
+    /// Shorter ones are not kept.
+    least: u64,
     lengths: Vec<u64>,
     next: Option<(Vpn, Pte)>,
 }
 
 impl Runs {
-    fn new() -> Runs {
-        Runs { lengths: Vec::new(), next: None }
+    fn new(least: u64) -> Runs {
+        Runs { least, lengths: Vec::new(), next: None }
     }
 
     /// A page of so many base pages; `alike` is what must be equal in the next, and where that has to lie.
     fn take(&mut self, entry: &MappedEntry, pages: u64, alike: Pte, step: u64) {
         match self.lengths.last_mut().filter(|_| self.next == Some((entry.vpn, alike))) {
             Some(last) => *last += pages,
-            None => self.lengths.push(pages),
+            None => {
+                self.drop_short();
+                self.lengths.push(pages);
+            }
         }
         self.next = Some((entry.vpn + pages, alike.with_pfn(alike.pfn() + step)));
     }
 
+    fn drop_short(&mut self) {
+        self.lengths.pop_if(|&mut last| last < self.least);
+    }
+
     fn sorted(mut self) -> Vec<u64> {
+        self.drop_short();
         self.lengths.sort_unstable();
         self.lengths
     }
@@ -79,8 +89,8 @@ impl Vm {
         let base = self.base();
         let limit = 1 << (self.options().layout.address_bits() - base.0);
         let mut census = Census { entries: vec![0; self.options().sizes.len()], ..Census::default() };
-        let (mut ranges, mut ideal) = (Runs::new(), Runs::new());
-        for entry in process.table().pages(Vpn(0), limit) {
+        let (mut ranges, mut ideal) = (Runs::new(LEAST), Runs::new(1));
+        for entry in process.table().each_page(Vpn(0), limit) {
             if self.kind_of(entry.pte) == FrameKind::Zero {
                 continue;
             }
@@ -94,7 +104,6 @@ impl Vm {
             ideal.take(&entry, pages, rights, 0);
         }
         census.ranges = ranges.sorted();
-        census.ranges.retain(|&pages| pages >= LEAST);
         census.ideal = ideal.sorted();
         census
     }

@@ -22,6 +22,9 @@ pub enum Refusal {
     Already,
 }
 
+/// So many pages are found at once when many go.
+const BATCH: usize = 4096;
+
 impl Vm {
     /// Maps the page that starts at `vpn`, where nothing is mapped, as `pte` says.
     pub fn map(&mut self, asid: Asid, vpn: Vpn, pte: Pte, label: Label) -> Result<(), OutOfMemory> {
@@ -43,18 +46,26 @@ impl Vm {
         self.cut(asid, vpn, label)?;
         self.cut(asid, vpn + pages, label)?;
         self.take_apart(asid, vpn, pages, label);
-        let mut entries = self.at(asid).table.pages(vpn, pages);
-        entries.retain(|entry| entry.vpn >= vpn && self.extent(entry).1 <= vpn.0 + pages);
-        for entry in &entries {
-            self.clear_entry(asid, entry, label);
-            self.frames.drop_map(asid, entry.vpn, entry.pte);
-            self.tear(asid, entry.vpn, entry.pte.shift().base_pages(self.base()), label);
+        let (mut at, end, mut any) = (vpn, vpn + pages, false);
+        loop {
+            let entries: Vec<MappedEntry> = self.at(asid).table.each_page(at, end - at).take(BATCH).collect();
+            let Some(last) = entries.last() else { break };
+            at = Vpn(self.extent(last).1.min(end.0));
+            for entry in &entries {
+                if entry.vpn < vpn || self.extent(entry).1 > end.0 {
+                    continue;
+                }
+                any = true;
+                self.clear_entry(asid, entry, label);
+                self.frames.drop_map(asid, entry.vpn, entry.pte);
+                self.tear(asid, entry.vpn, entry.pte.shift().base_pages(self.base()), label);
+            }
         }
         self.cut_ranges(asid, vpn, pages, label);
         self.forget_swapped(asid, vpn, pages);
         self.account(label);
         self.gauge_memory(asid);
-        if !entries.is_empty() {
+        if any {
             self.shoot(asid, vpn, pages, label);
         }
         Ok(())

@@ -1,11 +1,13 @@
 //! Physical frames: who uses them, how often they are mapped, and the allocator below.
 
-use crate::chunked::Chunked;
 use crate::paging::{Queue, Queues, ReverseMap, WiredPool};
 use crate::reservation::{Freed, Reservations};
 use crate::shadow::{Shadow, is_shadow};
 use crate::{Buddy, ListOrder, ObjectId, Operation};
+use packed::{Book, FrameMut};
 use reach_core::{Asid, PageShift, Pfn, PhysAddr, Pte, Vpn};
+
+mod packed;
 
 /// What a frame is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -56,7 +58,7 @@ pub struct Frame {
 /// All frames of the machine.
 pub struct Frames {
     pub(crate) buddy: Buddy,
-    frames: Chunked<Frame>,
+    frames: Book,
     /// Where the system makes reservations.
     pub(crate) reservations: Option<Reservations>,
     /// Where there is a page daemon: its lists, and which translations point to each frame.
@@ -97,7 +99,7 @@ impl Frames {
         let count = memory >> base.0;
         Frames {
             buddy: Buddy::new(count, MAX_BLOCK - base.0, lists),
-            frames: Chunked::new(count),
+            frames: Book::new(count),
             reservations: None,
             queues: None,
             rmap: None,
@@ -178,26 +180,27 @@ impl Frames {
     /// Gives back frames that [`Frames::allocate`] gave and that were never used.
     pub fn free(&mut self, pfn: Pfn, frames: u64) {
         for at in pfn.0..pfn.0 + frames {
-            let frame = std::mem::take(self.frames.get_mut(at));
+            let frame = self.frames.set(at, Frame::default());
             debug_assert!(frame.maps == 0 && !frame.cached && frame.kind != FrameKind::Free, "{at:#x} {frame:?}");
         }
         self.buddy.free_range(pfn, frames);
     }
 
-    pub(crate) fn get_mut(&mut self, pfn: Pfn) -> &mut Frame {
+    pub(crate) fn get_mut(&mut self, pfn: Pfn) -> FrameMut<'_> {
         let real = self.real(pfn);
         self.frames.get_mut(real.0)
     }
 
     pub(crate) fn assign(&mut self, pfn: Pfn, frames: u64, kind: FrameKind, object: ObjectId, index: u64) {
         for i in 0..frames {
-            let frame = self.frames.get_mut(pfn.0 + i);
+            let mut frame = self.frames.get_mut(pfn.0 + i);
             debug_assert!(matches!(frame.kind, FrameKind::Free | FrameKind::Cache), "{frame:?}");
             if frame.kind == FrameKind::Cache {
                 self.dropped.push((frame.object, frame.index));
                 self.cache_pages -= 1;
             }
             *frame = Frame { kind, object, index: index + i, ..Frame::default() };
+            drop(frame);
             if matches!(kind, FrameKind::Anonymous | FrameKind::File) {
                 self.enqueue(pfn + i);
             }
@@ -215,7 +218,7 @@ impl Frames {
             if let Some(rmap) = &mut self.rmap {
                 rmap.add(at, asid, vpn + (named - pfn.0));
             }
-            let frame = self.frames.get_mut(at);
+            let mut frame = self.frames.get_mut(at);
             debug_assert_ne!(frame.kind, FrameKind::Free, "{at:#x} is mapped while free");
             frame.maps += 1;
             self.translated += 1;
@@ -237,7 +240,7 @@ impl Frames {
                 // Frames that lie apart are freed one by one.
                 idle = at;
             }
-            let frame = self.frames.get_mut(at);
+            let mut frame = self.frames.get_mut(at);
             frame.maps -= 1;
             self.translated -= 1;
             if let Some(rmap) = &mut self.rmap {
@@ -247,7 +250,9 @@ impl Frames {
             }
             let user = matches!(frame.kind, FrameKind::Anonymous | FrameKind::File);
             self.resident -= u64::from(frame.maps == 0 && frame.kind != FrameKind::Zero);
-            let kept = frame.maps > 0 || !user || frame.cached || !self.retire(Pfn(at));
+            let needed = frame.maps > 0 || !user || frame.cached;
+            drop(frame);
+            let kept = needed || !self.retire(Pfn(at));
             if kept {
                 self.buddy.free_range(Pfn(idle), at - idle);
                 idle = at + 1;
@@ -267,7 +272,7 @@ impl Frames {
     /// Forgets what `pfn` was used for. Returns whether it is to be given to the allocator; if not, its reservation has
     /// it, or has ended and given all its frames back.
     fn retire(&mut self, pfn: Pfn) -> bool {
-        let frame = std::mem::take(self.frames.get_mut(pfn.0));
+        let frame = self.frames.set(pfn.0, Frame::default());
         self.unqueue(pfn);
         match self.reservations.as_mut().filter(|_| frame.object != ObjectId::NONE) {
             None => true,
@@ -301,7 +306,7 @@ impl Frames {
     pub(crate) fn enqueue(&mut self, pfn: Pfn) {
         if let Some(queues) = &mut self.queues {
             queues.push(Queue::Active, pfn.0);
-            let frame = self.frames.get_mut(pfn.0);
+            let mut frame = self.frames.get_mut(pfn.0);
             frame.activity = frame.activity.max(ACTIVITY_AT_FIRST);
             frame.passed = false;
         }
@@ -311,7 +316,7 @@ impl Frames {
     pub(crate) fn deactivate(&mut self, pfn: Pfn) {
         if let Some(queues) = &mut self.queues {
             queues.push(Queue::Inactive, pfn.0);
-            let frame = self.frames.get_mut(pfn.0);
+            let mut frame = self.frames.get_mut(pfn.0);
             (frame.activity, frame.referenced, frame.passed) = (0, false, false);
         }
     }
@@ -341,7 +346,7 @@ impl Frames {
 
     /// What `pfn` holds is on the disk as it is.
     pub(crate) fn clean(&mut self, pfn: Pfn) {
-        let frame = self.get_mut(pfn);
+        let mut frame = self.get_mut(pfn);
         (frame.dirty, frame.written, frame.passed) = (false, false, false);
     }
 
@@ -358,14 +363,15 @@ impl Frames {
     /// The page of a file in `old`, which nothing maps any more, is in `new` from now on.
     pub(crate) fn move_cached(&mut self, old: Pfn, new: Pfn) {
         let Frame { kind, object, index, .. } = self.get(old);
-        let frame = self.get_mut(new);
+        let mut frame = self.get_mut(new);
         (frame.kind, frame.object, frame.index, frame.cached) = (kind, object, index, true);
+        drop(frame);
         self.uncache(old);
     }
 
     /// `pfn` leaves the page cache, and is freed unless something still maps it.
     pub(crate) fn uncache(&mut self, pfn: Pfn) {
-        let frame = self.frames.get_mut(pfn.0);
+        let mut frame = self.frames.get_mut(pfn.0);
         debug_assert!(frame.cached);
         if frame.kind == FrameKind::Cache {
             // The allocator, or a reservation, has it already.
@@ -374,7 +380,9 @@ impl Frames {
             return;
         }
         frame.cached = false;
-        if frame.maps == 0 && self.retire(pfn) {
+        let idle = frame.maps == 0;
+        drop(frame);
+        if idle && self.retire(pfn) {
             self.buddy.free(pfn, 0);
         }
     }

@@ -181,7 +181,7 @@ impl Vm {
             return;
         }
         let table = &self.at(asid).table;
-        let entries: u64 = table.pages(Vpn(0), all).iter().map(|entry| layout.place(entry.pte.shift()).1).sum();
+        let entries: u64 = table.each_page(Vpn(0), all).map(|entry| layout.place(entry.pte.shift()).1).sum();
         // The root stays until the process goes, and is one page among many.
         let cycles = entries * costs.exit_per_pte + self.table_pages(asid) * costs.table_page;
         self.ledger.charge(Label::Fault, cycles);

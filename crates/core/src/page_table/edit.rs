@@ -1,5 +1,6 @@
 //! Changing a page table: what the operating system does to it.
 
+use super::words::Words;
 use super::{FrameSource, HEAD, MappedEntry, NodeId, PageTable, Slot, TABLE, Written};
 use crate::{PhysAddr, Pte, Vpn};
 
@@ -111,7 +112,7 @@ impl PageTable {
             self.drop_subtree(self.root(), top, index, frames);
         }
         self.free_node(self.root(), top, frames);
-        self.words = Vec::new();
+        self.words = Words::default();
     }
 
     pub(super) fn add_node(&mut self, level: usize, frames: &mut impl FrameSource) -> Option<NodeId> {
@@ -121,7 +122,7 @@ impl PageTable {
         let len = HEAD + (1 << self.layout.bits[level]);
         let id = self.free[level].pop().unwrap_or_else(|| {
             let id = u32::try_from(self.words.len()).expect("page tables of less than 32 GB");
-            self.words.resize(self.words.len() + len, 0);
+            self.words.grow(len);
             NodeId(id)
         });
         let words = &mut self.words[id.0 as usize..][..len];

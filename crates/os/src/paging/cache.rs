@@ -8,10 +8,11 @@ use reach_core::Pfn;
 impl Frames {
     /// The unmapped page of a file at `pfn` becomes a cache page.
     pub(crate) fn shelve(&mut self, pfn: Pfn) {
-        let frame = self.get_mut(pfn);
+        let mut frame = self.get_mut(pfn);
         debug_assert!(frame.kind == FrameKind::File && frame.cached && frame.maps == 0 && !frame.dirty, "{frame:?}");
         frame.kind = FrameKind::Cache;
         let (object, index) = (frame.object, frame.index);
+        drop(frame);
         self.cache_pages += 1;
         self.unqueue(pfn);
         self.leave_map(object, index, pfn);

@@ -11,7 +11,7 @@ pub enum Queue {
     Inactive = 1,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 struct Link {
     next: u32,
     prev: u32,
@@ -76,7 +76,7 @@ impl Queues {
             NIL => list.head = frame as u32,
             tail => self.links.get_mut(tail as u64).next = frame as u32,
         }
-        *self.links.get_mut(frame) = Link { next: NIL, prev: tail, queue: Some(queue) };
+        self.links.set(frame, Link { next: NIL, prev: tail, queue: Some(queue) });
     }
 
     /// `frame` leaves its list, if it is on one.
@@ -94,7 +94,7 @@ impl Queues {
             NIL => list.tail = link.prev,
             next => self.links.get_mut(next as u64).prev = link.prev,
         }
-        *self.links.get_mut(frame) = Link::default();
+        self.links.set(frame, Link::default());
     }
 
     /// All frames of a list, first to last.

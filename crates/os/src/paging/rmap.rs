@@ -16,9 +16,8 @@ impl ReverseMap {
     }
 
     pub(crate) fn add(&mut self, frame: u64, asid: Asid, vpn: Vpn) {
-        let first = self.first.get_mut(frame);
-        if first.is_none() {
-            *first = Some((asid, vpn));
+        if self.first.get(frame).is_none() {
+            self.first.set(frame, Some((asid, vpn)));
         } else {
             self.others.entry(frame).or_default().push((asid, vpn));
         }
@@ -26,9 +25,8 @@ impl ReverseMap {
 
     pub(crate) fn remove(&mut self, frame: u64, asid: Asid, vpn: Vpn) {
         let others = self.others.get_mut(&frame);
-        let first = self.first.get_mut(frame);
-        if *first == Some((asid, vpn)) {
-            *first = others.and_then(Vec::pop);
+        if self.first.get(frame) == Some((asid, vpn)) {
+            self.first.set(frame, others.and_then(Vec::pop));
         } else if let Some(others) = others {
             others.retain(|&other| other != (asid, vpn));
         }

@@ -90,7 +90,7 @@ impl Vm {
     fn advance(&mut self, pfn: Pfn) {
         if self.frames.queued(pfn).is_some() {
             self.frames.enqueue(pfn);
-            let frame = self.frames.get_mut(pfn);
+            let mut frame = self.frames.get_mut(pfn);
             frame.activity = (frame.activity + ADVANCE).min(MOST_ACTIVITY);
         }
     }

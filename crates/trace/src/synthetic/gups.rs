@@ -14,9 +14,9 @@ pub(super) const ABOUT: Description = Description {
         Parameter { name: "updates", kind: Kind::Count(1, MAX_COUNT), default: "32M", meaning: "how many updates" },
         Parameter {
             name: "init",
-            kind: Kind::Word(&["no", "yes"]),
+            kind: Kind::Word(&["no", "pages", "yes"]),
             default: "no",
-            meaning: "whether the table is first written from end to end, as HPCC does",
+            meaning: "whether the table is first written: every word, as HPCC does, or one word of every 4 KB",
         },
         SEED,
     ],
@@ -29,6 +29,8 @@ struct Gups {
     base: u64,
     words: u64,
     random: Random,
+    /// Words from one that is written first to the next.
+    stride: u64,
     /// Words still to be written before the updates.
     blank: u64,
     left: u64,
@@ -40,8 +42,9 @@ struct Gups {
 fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, String> {
     let words = values.number("bytes") / 8;
     let left = values.number("updates");
-    let init_first = values.is("init", "yes");
-    let blank = if init_first { words } else { 0 };
+    let init_first = !values.is("init", "no");
+    let stride = if values.is("init", "pages") { 512 } else { 1 };
+    let blank = if init_first { words.div_ceil(stride) } else { 0 };
     // mov [t+i], i; inc i; cmp i, n; jb
     let init = process.block(4);
     // The generator's step (shift, sign, xor), the index (and), then: mov x, [t+i]; xor x, r; mov [t+i], x; dec n; jnz
@@ -55,17 +58,29 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
         process.events.push(Event::Phase("init".into()));
     }
     let random = Random::new(values.number("seed"));
-    Ok(Box::new(Gups { init, update, base, words, random, blank, left, total: left + blank, started: !init_first }))
+    Ok(Box::new(Gups {
+        init,
+        update,
+        base,
+        words,
+        random,
+        stride,
+        blank,
+        left,
+        total: left + blank,
+        started: !init_first,
+    }))
 }
 
 impl Program for Gups {
     fn run(&mut self, chunk: &mut Chunk, until: usize) {
         if self.blank > 0 {
             let n = room(chunk, until, 2, self.blank);
-            let mut at = self.base + (self.words - self.blank) * 8;
+            let step = self.stride * 8;
+            let mut at = self.base + (self.words.div_ceil(self.stride) - self.blank) * step;
             bodies(chunk, self.init, n, || {
-                at += 8;
-                [store(at - 8, 0)]
+                at += step;
+                [store(at - step, 0)]
             });
             self.blank -= n;
             if self.blank > 0 {
@@ -113,5 +128,18 @@ mod tests {
         let refs = data("gups:bytes=80,updates=1,init=yes");
         assert_eq!(refs.len(), 12);
         assert!((0..10).all(|i| refs[i].kind() == Kind::Store && refs[i].addr() - refs[0].addr() == 8 * i as u64));
+    }
+
+    #[test]
+    fn initialisation_by_pages_touches_what_the_whole_one_does() {
+        let pages = |init| {
+            let refs = data(&format!("gups:bytes=100K,updates=1,init={init}"));
+            let stores = refs[..refs.len() - 2].iter().map(|r| r.addr().0 >> 12);
+            let mut pages: Vec<u64> = stores.collect();
+            pages.dedup();
+            pages
+        };
+        assert_eq!(pages("pages").len(), 25);
+        assert_eq!(pages("pages"), pages("yes"));
     }
 }

@@ -25,6 +25,7 @@ mod dirty;
 mod fang_micro;
 mod fft3;
 mod first_fit;
+mod graph;
 mod gups;
 mod malloc;
 mod matrix;
@@ -82,6 +83,9 @@ static PROGRAMS: &[Description] = &[
     stride::ABOUT,
     chase::ABOUT,
     gups::ABOUT,
+    graph::bfs::ABOUT,
+    graph::pr::ABOUT,
+    graph::tc::ABOUT,
     mix::ABOUT,
     phases::ABOUT,
     matrix::ABOUT,

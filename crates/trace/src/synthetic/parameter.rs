@@ -196,7 +196,9 @@ pub(super) fn suggestion<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) 
     let names: Vec<&str> = names.collect();
     let distance = |name: &&&str| strsim::damerau_levenshtein(wrong, name);
     match names.iter().min_by_key(distance) {
-        Some(near) if distance(&near) <= 2.max(near.len() / 3) => format!("did you mean `{near}`?"),
+        Some(near) if distance(&near) <= 2.max(near.len() / 3) && distance(&near) < near.len() => {
+            format!("did you mean `{near}`?")
+        }
         _ => format!("there are {}", names.join(", ")),
     }
 }

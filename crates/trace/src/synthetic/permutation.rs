@@ -4,44 +4,98 @@ use reach_core::Random;
 
 const ROUNDS: usize = 3;
 
-/// Visits the numbers below `n` in a random order, each once, over and over: a single cycle through all of them. Costs
-/// O(1) memory whatever `n` is.
-///
-/// A keyed bijection `f` of the k-bit numbers, 2^k the first power of two that holds `n`, is applied to 0, 1, 2, …, and
-/// what is not below `n` is passed over. `f` is made of steps that each can be undone: multiplication by an odd number
-/// (mod 2^k), and exclusive or with a shifted self.
+/// A keyed bijection of the k-bit numbers, 2^k the first power of two that holds `n`, and with it one of the numbers below
+/// `n`. It is made of steps that each can be undone: multiplication by an odd number (mod 2^k), and exclusive or with a
+/// shifted self.
 #[derive(Clone, Debug)]
-pub(super) struct Cycle {
+pub(super) struct Permutation {
     n: u64,
     mask: u64,
     shift: u32,
     odd: [u64; ROUNDS],
+    /// Of each of `odd`, the number by which it gives 1 (mod 2^64).
+    inverse: [u64; ROUNDS],
     add: [u64; ROUNDS],
+}
+
+impl Permutation {
+    /// The one that `seed` gives of the numbers below `n` (1 to 2^63).
+    pub fn new(n: u64, seed: u64) -> Permutation {
+        let mut random = Random::new(seed);
+        let size = n.next_power_of_two();
+        let odd = std::array::from_fn(|_| random.next_u64() | 1);
+        let add = std::array::from_fn(|_| random.next_u64());
+        Permutation { n, mask: size - 1, shift: size.trailing_zeros().div_ceil(2), odd, inverse: odd.map(inverse), add }
+    }
+
+    /// Of the k-bit numbers.
+    #[inline(always)]
+    fn forward(&self, mut x: u64) -> u64 {
+        for round in 0..ROUNDS {
+            x = x.wrapping_mul(self.odd[round]).wrapping_add(self.add[round]) & self.mask;
+            // Half the width: high bits, which the product mixed well, reach the low half.
+            x ^= x >> self.shift;
+        }
+        x
+    }
+
+    #[inline(always)]
+    fn backward(&self, mut x: u64) -> u64 {
+        for round in (0..ROUNDS).rev() {
+            // The upper half is as it was, and the lower half comes back with it.
+            x ^= x >> self.shift;
+            x = x.wrapping_sub(self.add[round]).wrapping_mul(self.inverse[round]) & self.mask;
+        }
+        x
+    }
+
+    /// Where `x`, which is below `n`, goes: what is not below `n` is passed over.
+    #[inline(always)]
+    pub fn apply(&self, x: u64) -> u64 {
+        let mut x = self.forward(x);
+        while x >= self.n {
+            x = self.forward(x);
+        }
+        x
+    }
+
+    /// What goes to `x`, which is below `n`.
+    #[inline(always)]
+    pub fn invert(&self, x: u64) -> u64 {
+        let mut x = self.backward(x);
+        while x >= self.n {
+            x = self.backward(x);
+        }
+        x
+    }
+}
+
+/// By Newton's iteration: each step doubles the bits that are right, of which an odd number has three.
+fn inverse(odd: u64) -> u64 {
+    (0..5).fold(odd, |x, _| x.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(x))))
+}
+
+/// Visits the numbers below `n` in a random order, each once, over and over: a single cycle through all of them. Costs
+/// O(1) memory whatever `n` is.
+#[derive(Clone, Debug)]
+pub(super) struct Cycle {
+    order: Permutation,
     next: u64,
 }
 
 impl Cycle {
     /// The order that `seed` gives to the numbers below `n` (1 to 2^63).
     pub fn new(n: u64, seed: u64) -> Cycle {
-        let mut random = Random::new(seed);
-        let size = n.next_power_of_two();
-        let odd = std::array::from_fn(|_| random.next_u64() | 1);
-        let add = std::array::from_fn(|_| random.next_u64());
-        Cycle { n, mask: size - 1, shift: size.trailing_zeros().div_ceil(2), odd, add, next: 0 }
+        Cycle { order: Permutation::new(n, seed), next: 0 }
     }
 
     /// The next number of the cycle.
     #[inline(always)]
     pub fn advance(&mut self) -> u64 {
         loop {
-            let mut x = self.next;
-            self.next = (self.next + 1) & self.mask;
-            for round in 0..ROUNDS {
-                x = x.wrapping_mul(self.odd[round]).wrapping_add(self.add[round]) & self.mask;
-                // Half the width: high bits, which the product mixed well, reach the low half.
-                x ^= x >> self.shift;
-            }
-            if x < self.n {
+            let x = self.order.forward(self.next);
+            self.next = (self.next + 1) & self.order.mask;
+            if x < self.order.n {
                 return x;
             }
         }
@@ -54,6 +108,17 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn a_permutation_is_undone(n in 1u64..5000, seed: u64) {
+            let permutation = Permutation::new(n, seed);
+            let mut seen = vec![false; n as usize];
+            for x in 0..n {
+                let y = permutation.apply(x);
+                prop_assert!(!std::mem::replace(&mut seen[y as usize], true));
+                prop_assert_eq!(permutation.invert(y), x);
+            }
+        }
+
         #[test]
         fn is_one_full_cycle(n in 1u64..5000, seed: u64) {
             let mut cycle = Cycle::new(n, seed);

@@ -81,11 +81,28 @@ impl Process {
         self.add(N as u16, instructions.as_flattened().into())
     }
 
+    /// Adds blocks of these instructions to the text, one right behind the other, so that each falls through to the next.
+    pub fn assembled<const N: usize>(&mut self, blocks: [&[&[u8]]; N]) -> [Code; N] {
+        let codes = blocks.map(|block| {
+            let bytes: Box<[u8]> = block.concat().into();
+            let (pc, len) = (self.next_pc, bytes.len() as u16);
+            self.next_pc += u64::from(len);
+            self.put(Block { pc: VirtAddr(pc), len, instructions: block.len() as u16, bytes })
+        });
+        self.end_of_code();
+        codes
+    }
+
     fn add(&mut self, instructions: u16, bytes: Box<[u8]>) -> Code {
         let code = self.add_at(self.next_pc, instructions, bytes);
-        self.next_pc = (self.next_pc + u64::from(instructions * INSTRUCTION_BYTES)).next_multiple_of(16);
-        assert!(self.next_pc <= TEXT + TEXT_BYTES, "a synthetic program fits its text");
+        self.next_pc += u64::from(instructions * INSTRUCTION_BYTES);
+        self.end_of_code();
         code
+    }
+
+    fn end_of_code(&mut self) {
+        self.next_pc = self.next_pc.next_multiple_of(16);
+        assert!(self.next_pc <= TEXT + TEXT_BYTES, "a synthetic program fits its text");
     }
 
     /// More code, in a file of its own that is mapped at exec at a multiple of 2 MiB.
@@ -105,7 +122,11 @@ impl Process {
 
     fn add_at(&mut self, pc: u64, instructions: u16, bytes: Box<[u8]>) -> Code {
         let len = instructions * INSTRUCTION_BYTES;
-        let id = self.blocks.push(Block { pc: VirtAddr(pc), len, instructions, bytes });
+        self.put(Block { pc: VirtAddr(pc), len, instructions, bytes })
+    }
+
+    fn put(&mut self, block: Block) -> Code {
+        let id = self.blocks.push(block);
         Code { id, fetch: self.blocks.get(id).fetch() }
     }
 
@@ -216,6 +237,31 @@ pub(super) mod code {
     pub const COUNT: [u8; 4] = [0x48, 0x83, 0xe9, 1];
     /// jnz, backwards
     pub const AGAIN: [u8; 4] = [0x2e, 0x2e, 0x75, 0xf0];
+}
+
+/// Appends what programs do one by one that are no plain loops.
+pub(super) struct Emit<'a> {
+    pub chunk: &'a mut Chunk,
+}
+
+impl Emit<'_> {
+    #[inline(always)]
+    pub fn fetch(&mut self, code: Code) {
+        self.chunk.refs.push(code.fetch);
+        self.chunk.fetched.push(code.id);
+    }
+
+    /// A load of `1 << size` bytes by the block's instruction number `index`.
+    #[inline(always)]
+    pub fn load(&mut self, addr: u64, size: u8, index: u16) {
+        self.chunk.refs.push(Ref::data(Kind::Load, VirtAddr(addr), size, index));
+    }
+
+    /// A store of `1 << size` bytes by the block's instruction number `index`.
+    #[inline(always)]
+    pub fn store(&mut self, addr: u64, size: u8, index: u16) {
+        self.chunk.refs.push(Ref::data(Kind::Store, VirtAddr(addr), size, index));
+    }
 }
 
 /// A load of eight bytes by the block's instruction number `index`.

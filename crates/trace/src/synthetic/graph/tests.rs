@@ -1,0 +1,370 @@
+//! Twins that have their graph and all that they compute in memory, and note every place that they refer to.
+
+use super::super::parameter::{SEED, Values};
+use super::super::process::Process;
+use super::super::tests::data;
+use super::*;
+use reach_core::{Event, Kind};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+/// What a program refers to: kind, address, size.
+type Place = (Kind, u64, u8);
+
+/// An array in memory at a known address.
+struct Array<'a, T> {
+    at: u64,
+    items: Vec<T>,
+    places: &'a RefCell<Vec<Place>>,
+}
+
+impl<T: Copy> Array<'_, T> {
+    fn note(&self, kind: Kind, i: u64) {
+        let bytes = size_of::<T>() as u64;
+        self.places.borrow_mut().push((kind, self.at + i * bytes, bytes.ilog2() as u8));
+    }
+
+    fn get(&self, i: u64) -> T {
+        self.note(Kind::Load, i);
+        self.items[i as usize]
+    }
+
+    fn set(&mut self, i: u64, item: T) {
+        self.note(Kind::Store, i);
+        self.items[i as usize] = item;
+    }
+}
+
+/// The memory of a program: its mappings in the order in which it asked for them.
+struct Memory {
+    areas: std::vec::IntoIter<u64>,
+    places: RefCell<Vec<Place>>,
+}
+
+impl Memory {
+    fn of(spec: &str) -> Memory {
+        let source = super::super::generator(spec, 1).unwrap();
+        let anonymous = |event: &Event| match event {
+            Event::Map(map) if map.role == reach_core::Role::Mmap => Some(map.span.start.0),
+            _ => None,
+        };
+        let areas: Vec<u64> = source.start.iter().filter_map(anonymous).collect();
+        Memory { areas: areas.into_iter(), places: RefCell::default() }
+    }
+}
+
+macro_rules! array {
+    ($memory:ident, $areas:ident, $items:expr) => {
+        Array { at: $areas.next().unwrap(), items: $items, places: &$memory }
+    };
+}
+
+fn graph(text: &str) -> Graph {
+    static PARAMETERS: &[Parameter] = &[GRAPH, BYTES, DEGREE, INIT, SEED];
+    let (bits, ids) = if text.starts_with("bfs") {
+        (2, 2)
+    } else if text.starts_with("pr") {
+        (64, 0)
+    } else {
+        (0, 0)
+    };
+    let common = text.split_once(':').unwrap().1.split(',');
+    let known = common.filter(|pair| PARAMETERS.iter().any(|p| pair.starts_with(&format!("{}=", p.name))));
+    let values = Values::read(PARAMETERS, &known.collect::<Vec<_>>().join(",")).unwrap();
+    Graph::new(&values, &mut Process::new("twin"), bits, ids).unwrap()
+}
+
+/// Rows in memory: offsets, and neighbours.
+fn rows(graph: &Graph) -> (Vec<u64>, Vec<u32>) {
+    let (mut offsets, mut targets, mut list) = (vec![0], Vec::new(), Vec::new());
+    for v in 0..graph.vertices {
+        graph.neighbours(v, &mut list);
+        targets.extend(list.iter().map(|&v| v as u32));
+        offsets.push(targets.len() as u64);
+    }
+    (offsets, targets)
+}
+
+fn places(spec: &str) -> Vec<Place> {
+    data(spec).iter().map(|r| (r.kind(), r.addr().0, r.size_log2())).collect()
+}
+
+/// Compares without printing all of both.
+fn same(ours: &[Place], theirs: &[Place], spec: &str) {
+    let first = ours.iter().zip(theirs).position(|(a, b)| a != b);
+    let around = first.map(|at| (at, ours[at], theirs[at]));
+    assert!(around.is_none() && ours.len() == theirs.len(), "{spec}: {around:?}, {} and {}", ours.len(), theirs.len());
+}
+
+#[test]
+fn neighbours_are_each_others() {
+    for spec in ["pr:bytes=20K,degree=2", "pr:bytes=100K,degree=8,seed=3", "pr:bytes=1M"] {
+        let graph = graph(spec);
+        let mut edges = BTreeMap::new();
+        let mut list = Vec::new();
+        for v in 0..graph.vertices {
+            graph.neighbours(v, &mut list);
+            assert!(list.len() as u64 == graph.degree && list.is_sorted());
+            for &w in &list {
+                assert!(w < graph.vertices);
+                *edges.entry((v, w)).or_insert(0) += 1;
+            }
+        }
+        assert!(edges.iter().all(|(&(v, w), count)| edges[&(w, v)] == *count), "{spec}");
+        // In a random order of neighbours no place is nearer than another: a quarter is in each quarter.
+        let quarter = edges.keys().filter(|(v, w)| (v / 3) % 4 == (w / 5) % 4).count() as f64 / edges.len() as f64;
+        assert!((quarter - 0.25).abs() < 0.1, "{spec}: {quarter}");
+    }
+}
+
+#[test]
+fn memory_is_what_was_asked_for() {
+    for (spec, arrays) in [("bfs:bytes=10M", 6), ("pr:bytes=10M", 4), ("tc:bytes=10M", 2), ("bfs:bytes=600G", 6)] {
+        let source = super::super::generator(spec, 1).unwrap();
+        let lengths = source.start.iter().filter_map(|event| match event {
+            Event::Map(map) if map.role == reach_core::Role::Mmap => Some(map.span.len),
+            _ => None,
+        });
+        let lengths: Vec<u64> = lengths.collect();
+        let (sum, wanted) = (lengths.iter().sum::<u64>(), if spec.contains('G') { 600 << 30 } else { 10 << 20 });
+        assert_eq!(lengths.len(), arrays);
+        assert!(sum <= wanted + 16 && sum > wanted - 4096, "{spec}: {sum}");
+    }
+}
+
+/// GAP's search on the rows, without any of the generator's ways.
+fn search(spec: &str, sources: &[u64]) -> (Vec<Place>, Vec<&'static str>) {
+    let graph = graph(spec);
+    let n = graph.vertices;
+    let Memory { mut areas, places } = Memory::of(spec);
+    let (offsets, targets) = rows(&graph);
+    let edges = targets.len() as i64;
+    let offsets = array!(places, areas, offsets);
+    let targets = array!(places, areas, targets);
+    let mut parent = array!(places, areas, vec![0i32; n as usize]);
+    let mut queue = array!(places, areas, vec![0u32; n as usize]);
+    let words = n.div_ceil(64);
+    let mut front = array!(places, areas, vec![0u64; words as usize]);
+    let mut next = array!(places, areas, vec![0u64; words as usize]);
+    let mut steps = Vec::new();
+    for &source in sources {
+        for v in 0..n {
+            let degree = offsets.get(v) as i64 - offsets.get(v + 1) as i64;
+            parent.set(v, degree as i32);
+        }
+        parent.set(source, source as i32);
+        queue.set(0, source as u32);
+        front.items.fill(0);
+        let (mut head, mut tail, mut scout, mut unexplored) = (0, 1, graph.degree as i64, edges);
+        while head < tail {
+            if scout > unexplored / 15 {
+                for i in head..tail {
+                    let v = u64::from(queue.get(i));
+                    let word = front.get(v / 64);
+                    front.set(v / 64, word | 1 << (v % 64));
+                }
+                let mut awake = tail - head;
+                head = tail;
+                loop {
+                    steps.push("up");
+                    let before = std::mem::take(&mut awake);
+                    for word in 0..words {
+                        next.set(word, 0);
+                    }
+                    for u in 0..n {
+                        if parent.get(u) >= 0 {
+                            continue;
+                        }
+                        let (from, to) = (offsets.get(u), offsets.get(u + 1));
+                        for i in from..to {
+                            let v = u64::from(targets.get(i));
+                            if front.get(v / 64) >> (v % 64) & 1 != 0 {
+                                parent.set(u, v as i32);
+                                let word = next.get(u / 64);
+                                next.set(u / 64, word | 1 << (u % 64));
+                                awake += 1;
+                                break;
+                            }
+                        }
+                    }
+                    std::mem::swap(&mut front, &mut next);
+                    if awake < before && awake <= n / 18 {
+                        break;
+                    }
+                }
+                for u in 0..n {
+                    if front.get(u / 64) >> (u % 64) & 1 != 0 {
+                        queue.set(tail, u as u32);
+                        tail += 1;
+                    }
+                }
+                scout = 1;
+            } else {
+                steps.push("down");
+                unexplored -= scout;
+                scout = 0;
+                let end = tail;
+                while head < end {
+                    let u = u64::from(queue.get(head));
+                    head += 1;
+                    let (from, to) = (offsets.get(u), offsets.get(u + 1));
+                    for i in from..to {
+                        let v = u64::from(targets.get(i));
+                        let old = parent.get(v);
+                        if old < 0 {
+                            parent.set(v, u as i32);
+                            queue.set(tail, v as u32);
+                            tail += 1;
+                            scout -= i64::from(old);
+                        }
+                    }
+                }
+            }
+        }
+        // The answer, by a plain search.
+        let mut depth = vec![u32::MAX; n as usize];
+        depth[source as usize] = 0;
+        let mut plain = std::collections::VecDeque::from([source]);
+        while let Some(u) = plain.pop_front() {
+            for i in offsets.items[u as usize]..offsets.items[u as usize + 1] {
+                let v = targets.items[i as usize] as usize;
+                if depth[v] == u32::MAX {
+                    depth[v] = depth[u as usize] + 1;
+                    plain.push_back(v as u64);
+                }
+            }
+        }
+        for v in (0..n as usize).filter(|&v| v as u64 != source) {
+            let parent = parent.items[v];
+            assert_eq!(parent >= 0, depth[v] != u32::MAX, "{spec}: {v}");
+            assert!(parent < 0 || depth[parent as usize] + 1 == depth[v], "{spec}: {v} is found late");
+        }
+    }
+    (places.into_inner(), steps)
+}
+
+#[test]
+fn bfs_refers_to_what_a_search_in_memory_does() {
+    let mut both = 0;
+    for spec in [
+        "bfs:bytes=8K,degree=2",
+        "bfs:bytes=40K,degree=4,seed=2",
+        "bfs:bytes=300K,degree=6,searches=3,seed=5",
+        "bfs:bytes=1M,seed=9",
+        "bfs:bytes=6M,searches=2",
+        "bfs:bytes=3M,degree=12,seed=4",
+    ] {
+        let ours = places(spec);
+        // Where searches begin, the generator says; that is where their parents are themselves.
+        let graph = graph(spec);
+        let parents = Memory::of(spec).areas.nth(2).unwrap();
+        let n = graph.vertices as usize;
+        let sources: Vec<u64> = (0..ours.len())
+            .filter(|&i| {
+                i >= 3 * n && (0..n).all(|v| ours[i - 3 * n + 3 * v + 2] == (Kind::Store, parents + 4 * v as u64, 2))
+            })
+            .map(|i| (ours[i].1 - parents) / 4)
+            .collect();
+        let (theirs, steps) = search(spec, &sources);
+        same(&ours, &theirs, spec);
+        let kinds = steps.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        both += usize::from(kinds >= 2);
+    }
+    assert!(both >= 3, "only {both} of the searches go down, up and down again");
+}
+
+#[test]
+fn pr_refers_to_what_page_rank_in_memory_does() {
+    for spec in ["pr:bytes=100K,iterations=3,degree=8", "pr:bytes=1M,iterations=2,seed=3"] {
+        let graph = graph(spec);
+        let n = graph.vertices;
+        let Memory { mut areas, places: noted } = Memory::of(spec);
+        let (offsets, targets) = rows(&graph);
+        let offsets = array!(noted, areas, offsets);
+        let targets = array!(noted, areas, targets);
+        let mut scores = array!(noted, areas, vec![0f32; n as usize]);
+        let mut contributions = array!(noted, areas, vec![0f32; n as usize]);
+        for v in 0..n {
+            let degree = (offsets.get(v + 1) as f32) - (offsets.get(v) as f32);
+            scores.set(v, 1.0 / n as f32);
+            contributions.set(v, 1.0 / n as f32 / degree);
+        }
+        for _ in 0..if spec.contains("=3,") { 3 } else { 2 } {
+            for v in 0..n {
+                let (from, to) = (offsets.get(v), offsets.get(v + 1));
+                let sum: f32 = (from..to).map(|i| contributions.get(u64::from(targets.get(i)))).sum();
+                let _error = scores.get(v);
+                let score = 0.15 / n as f32 + 0.85 * sum;
+                scores.set(v, score);
+                contributions.set(v, score / (to - from) as f32);
+            }
+        }
+        assert!((scores.items.iter().sum::<f32>() - 1.0).abs() < 1e-3);
+        same(&places(spec), &noted.into_inner(), spec);
+    }
+}
+
+#[test]
+fn tc_refers_to_what_counting_in_memory_does() {
+    for spec in ["tc:bytes=30K,degree=16", "tc:bytes=8K,degree=6,seed=2", "tc:bytes=500K,seed=3"] {
+        let graph = graph(spec);
+        let Memory { mut areas, places: noted } = Memory::of(spec);
+        let (offsets, targets) = rows(&graph);
+        let offsets = array!(noted, areas, offsets);
+        let targets = array!(noted, areas, targets);
+        let (mut triangles, mut expected) = (0u64, 0u64);
+        for u in 0..graph.vertices {
+            let (from, to) = (offsets.get(u), offsets.get(u + 1));
+            for i in from..to {
+                let v = u64::from(targets.get(i));
+                if v > u {
+                    break;
+                }
+                let (first, last) = (offsets.get(v), offsets.get(v + 1));
+                let mut at = offsets.get(u);
+                for j in first..last {
+                    let w = u64::from(targets.get(j));
+                    if w > v {
+                        break;
+                    }
+                    while u64::from(targets.get(at)) < w {
+                        at += 1;
+                    }
+                    triangles += u64::from(u64::from(targets.items[at as usize]) == w);
+                }
+            }
+            // The answer, pair by pair.
+            let row = &targets.items[offsets.items[u as usize] as usize..][..graph.degree as usize];
+            for &v in row.iter().filter(|&&v| u64::from(v) <= u) {
+                let far = &targets.items[offsets.items[v as usize] as usize..][..graph.degree as usize];
+                expected += far.iter().filter(|&&w| w <= v && row.contains(&w)).count() as u64;
+            }
+        }
+        assert!(triangles == expected && triangles > 0, "{spec}: {triangles}, {expected}");
+        same(&places(spec), &noted.into_inner(), spec);
+    }
+}
+
+#[test]
+fn initialisation_writes_all_arrays() {
+    let first = |init: &str| {
+        let all = places(&format!("tc:bytes=100K,most=1,init={init}"));
+        let stores: Vec<u64> = all.iter().filter(|place| place.0 == Kind::Store).map(|place| place.1).collect();
+        assert!(all[..stores.len()].iter().all(|place| place.0 == Kind::Store));
+        stores
+    };
+    let areas: Vec<u64> = Memory::of("tc:bytes=100K").areas.collect();
+    let words = first("yes");
+    assert!(words.len() as u64 > 99 * 128 && words.windows(2).filter(|pair| pair[1] != pair[0] + 8).count() == 1);
+    let pages = |stores: &[u64]| stores.iter().map(|at| at >> 12).collect::<std::collections::BTreeSet<_>>();
+    assert_eq!(pages(&first("pages")), pages(&words));
+    assert!(first("pages").len() <= 26 && areas.iter().all(|at| words.contains(at)));
+    assert!(first("no").is_empty());
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let error = |spec: &str| super::super::parse(spec).err().unwrap().to_string();
+    assert!(error("bfs:degree=3").contains("is odd"));
+    assert!(error("pr:graph=kron").contains("is not possible; give urand"));
+}
