@@ -92,7 +92,7 @@ fn wrong_answers_are_noticed() {
     let changes = [
         ("bc", "score[u] += sum;", "score[u] = sum;"),
         ("bfs", "parent[u] = near[k];", "parent[u] = u;"),
-        ("cc", "row[v] + ROUNDS", "row[v] + 9 * ROUNDS"),
+        ("cc", "row[v] + link_round < row[v + 1]", "row[v] + link_round + 1 < row[v + 1]"),
         ("pr", "DAMPING * sum", "0.8f * sum"),
         ("tc", "mine += near[at] == near[j]", "mine += near[at] != near[j]"),
         ("mcf", "if (reduced < 0) {", "if (reduced < -2000) {"),
