@@ -247,6 +247,8 @@ impl PageTable {
         }
         let above = self.words.get(hint.node as usize + self.index(1, vpn));
         if let Some(Slot::Table(leaf)) = above.map(|&word| decode(word)) {
+            // Walks ask where the node lies, too.
+            prefetch(&self.words, leaf.0 as usize);
             prefetch(&self.words, leaf.0 as usize + HEAD + self.index(0, vpn));
         }
     }

@@ -27,6 +27,7 @@ mod fft3;
 mod first_fit;
 mod graph;
 mod gups;
+mod kv;
 mod malloc;
 mod matrix;
 mod mix;
@@ -41,6 +42,7 @@ mod stride;
 mod touch;
 mod tree;
 mod web;
+mod writing;
 mod zipf;
 
 pub use parameter::{Kind, Parameter};
@@ -86,6 +88,7 @@ static PROGRAMS: &[Description] = &[
     graph::bfs::ABOUT,
     graph::pr::ABOUT,
     graph::tc::ABOUT,
+    kv::ABOUT,
     mix::ABOUT,
     phases::ABOUT,
     matrix::ABOUT,

@@ -19,7 +19,8 @@ pub(super) mod tc;
 
 use super::parameter::{Kind, MAX_BYTES, Parameter, Values};
 use super::permutation::Permutation;
-use super::process::{Code, Emit, Process, bodies, room, store};
+use super::process::{Code, Emit, Process};
+use super::writing::Writing;
 use reach_core::{Chunk, Event, Random};
 
 pub(super) const GRAPH: Parameter =
@@ -57,17 +58,7 @@ pub(super) struct Graph {
     targets: u64,
     /// The binary logarithm of a vertex's size in bytes.
     pub id: u8,
-    init: Init,
-}
-
-/// The writing of all arrays.
-struct Init {
-    /// Address and words of each.
-    areas: Vec<(u64, u64)>,
-    stride: u64,
-    /// What is next.
-    area: usize,
-    word: u64,
+    init: Option<Writing>,
 }
 
 impl Graph {
@@ -82,12 +73,10 @@ impl Graph {
         let vertices = count(u64::from(id));
         let mut random = Random::new(values.number("seed"));
         let permutations = (0..degree / 2).map(|_| Permutation::new(vertices, random.next_u64())).collect();
-        let stride = if values.is("init", "pages") { 512 } else { 1 };
-        let area = if values.is("init", "no") { usize::MAX } else { 0 };
-        if area == 0 {
+        let init = (!values.is("init", "no")).then(|| Writing::new(values.is("init", "pages")));
+        if init.is_some() {
             process.events.push(Event::Phase("init".into()));
         }
-        let init = Init { areas: Vec::new(), stride, area, word: 0 };
         let mut graph = Graph { vertices, degree, permutations, offsets: 0, targets: 0, id, init };
         graph.offsets = graph.array((vertices + 1) * 8, process);
         graph.targets = graph.array((vertices * degree) << id, process);
@@ -97,7 +86,9 @@ impl Graph {
     /// Memory that the program has for something else.
     fn array(&mut self, bytes: u64, process: &mut Process) -> u64 {
         let at = process.mmap(bytes).0;
-        self.init.areas.push((at, bytes.div_ceil(8)));
+        if let Some(writing) = &mut self.init {
+            writing.add(at, bytes);
+        }
         at
     }
 
@@ -143,21 +134,7 @@ impl Graph {
 
     /// Writes arrays as [`INIT`] says, one word an execution of `code`. Returns whether all is written.
     fn initialise(&mut self, code: Code, chunk: &mut Chunk, until: usize) -> bool {
-        let init = &mut self.init;
-        while let Some(&(base, words)) = init.areas.get(init.area) {
-            let n = room(chunk, until, 2, (words - init.word).div_ceil(init.stride));
-            let (mut at, step) = (base + init.word * 8, init.stride * 8);
-            bodies(chunk, code, n, || {
-                at += step;
-                [store(at - step, 0)]
-            });
-            init.word += n * init.stride;
-            if init.word < words {
-                return false;
-            }
-            (init.area, init.word) = (init.area + 1, 0);
-        }
-        true
+        self.init.as_mut().is_none_or(|writing| writing.run(code, chunk, until))
     }
 }
 
