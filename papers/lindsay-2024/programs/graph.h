@@ -165,26 +165,26 @@ static void fill_rows(int thread)
         }
 }
 
-static int by_number(const void *a, const void *b)
+__attribute__((unused)) static int by_number(const void *a, const void *b)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return (x > y) - (x < y);
 }
 
-static void sort_rows(int thread)
+/* What is put where rows say, vertex after vertex, stands there in the order of vertices: rows sorted, since edges go both ways.
+ * `renamed` gives vertices other numbers, which `row` is for already; without it they keep theirs. */
+static uint32_t *sorted_rows(const uint64_t *row_then, const uint32_t *old_of, const uint32_t *renamed)
 {
-    uint64_t from, to;
-    (void)thread;
-    while (block(vertices, &from, &to))
-        for (uint64_t v = from; v < to; v++) {
-            uint32_t *first = near + row[v], kept = 0;
-            uint64_t n = degree(v);
-            qsort(first, n, sizeof *first, by_number);
-            for (uint64_t i = 0; i < n; i++)
-                if (first[i] != v && (!kept || first[i] != first[kept - 1]))
-                    first[kept++] = first[i];
-            filled[v] = kept;
-        }
+    uint32_t *sorted = get(row[vertices] * sizeof *sorted);
+    filled = get(vertices * sizeof *filled);
+    memcpy(filled, row, vertices * sizeof *filled);
+    for (uint32_t v = 0; v < vertices; v++) {
+        uint32_t old = old_of ? old_of[v] : v;
+        for (uint64_t k = row_then[old]; k < row_then[old + 1]; k++)
+            sorted[filled[renamed ? renamed[near[k]] : near[k]]++] = v;
+    }
+    free(filled);
+    return sorted;
 }
 
 static void make_graph(void)
@@ -210,17 +210,20 @@ static void make_graph(void)
     memcpy(filled, row, vertices * sizeof *filled);
     parallel(fill_rows);
     free(edge);
-    parallel(sort_rows);
-    /* What doubles and loops took goes, in place. */
-    uint64_t at = 0;
+    free(filled);
+    uint32_t *sorted = sorted_rows(row, 0, 0);
+    free(near);
+    near = sorted;
+    /* Doubles and loops go, in place. */
+    uint64_t at = 0, first = 0;
     for (uint32_t v = 0; v < vertices; v++) {
-        uint64_t first = row[v];
-        row[v] = at;
-        memmove(near + at, near + first, filled[v] * sizeof *near);
-        at += filled[v];
+        uint64_t last = row[v + 1], start = at;
+        for (; first < last; first++)
+            if (near[first] != v && (at == start || near[first] != near[at - 1]))
+                near[at++] = near[first];
+        row[v] = start;
     }
     row[vertices] = at;
-    free(filled);
 }
 
 /* A vertex with neighbours, at random. */

@@ -44,40 +44,22 @@ static int by_degree(const void *a, const void *b)
     return of_x != of_y ? (of_x < of_y) - (of_x > of_y) : (x > y) - (x < y);
 }
 
-static uint32_t *order, *number, *near_then;
-static uint64_t *row_then;
-
-static void renumber_rows(int thread)
-{
-    uint64_t from, to;
-    (void)thread;
-    while (block(vertices, &from, &to))
-        for (uint64_t v = from; v < to; v++) {
-            uint64_t first = row_then[order[v]], n = degree(v);
-            for (uint64_t i = 0; i < n; i++)
-                near[row[v] + i] = number[near_then[first + i]];
-            qsort(near + row[v], n, sizeof *near, by_number);
-        }
-}
-
 static void renumber(void)
 {
-    order = get(vertices * sizeof *order);
-    number = get(vertices * sizeof *number);
+    uint32_t *order = get(vertices * sizeof *order), *number = get(vertices * sizeof *number);
     for (uint32_t v = 0; v < vertices; v++)
         order[v] = v;
     qsort(order, vertices, sizeof *order, by_degree);
-    row_then = row;
-    near_then = near;
+    uint64_t *row_then = row;
     row = get((vertices + 1ull) * sizeof *row);
-    near = get(row_then[vertices] * sizeof *near);
     row[0] = 0;
     for (uint32_t v = 0; v < vertices; v++) {
         number[order[v]] = v;
         row[v + 1] = row[v] + (row_then[order[v] + 1] - row_then[order[v]]);
     }
-    parallel(renumber_rows);
-    free(near_then);
+    uint32_t *sorted = sorted_rows(row_then, order, number);
+    free(near);
+    near = sorted;
     free(row_then);
     free(number);
     free(order);

@@ -3,7 +3,7 @@
 //!
 //! `gcc` is a compiler run, captured on the first use and then replayed: decoding counts. The synthetic streams are
 //! generated beforehand and run once unmeasured, so that all pages have been touched: only folding and simulation count.
-//! `uniform-random` and `uniform-64G` are one program at two sizes: what a reference costs should not depend on them.
+//! `uniform-random` to `uniform-1T` are one program at three sizes: what a reference costs should not depend on them.
 //! Time is the processor's, not the wall's, and the best of several rounds is reported, since other work on the
 //! computer can only slow a round down. Names of streams, machines and timings as arguments choose among them.
 
@@ -21,18 +21,19 @@ use std::time::Duration;
 
 const ROUNDS: usize = 3;
 /// Simulated.
-const MEMORY: u64 = 128 << 30;
+const MEMORY: u64 = 2 << 40;
 /// References of a synthetic stream.
 const LENGTH: u64 = 4 << 20;
 const MACHINES: [&str; 2] = ["skylake-e3-1240v5", "zenplus-2700x"];
 const TIMINGS: [Timing; 3] = Timing::ALL;
 /// Names and, for the synthetic ones, specifications.
-const STREAMS: [(&str, Option<&str>); 5] = [
+const STREAMS: [(&str, Option<&str>); 6] = [
     ("gcc", None),
     ("same-page", Some("mix:bytes=1G,new_pages=0%")),
     ("new-pages-10%", Some("mix:bytes=1G,new_pages=10%")),
     ("uniform-random", Some("gups:bytes=1G,updates=8M")),
-    ("uniform-64G", Some("gups:bytes=64G,updates=8M")),
+    ("uniform-32G", Some("gups:bytes=32G,updates=8M")),
+    ("uniform-1T", Some("gups:bytes=1T,updates=8M")),
 ];
 
 /// A stream ready to be run.

@@ -9,6 +9,7 @@
 use super::super::parameter::{Kind as Takes, Parameter, SEED, Values};
 use super::super::process::{Code, Emit, Process, bodies, load, room, store};
 use super::super::{Description, Program};
+use super::bits::Bits;
 use super::{BYTES, DEGREE, GRAPH, Graph, INIT};
 use crate::Progress;
 use reach_core::{Chunk, Event, Kind, Random, Ref, VirtAddr};
@@ -61,37 +62,6 @@ enum Site {
     Bit,
     Keep,
     Unset,
-}
-
-/// A bit for each vertex.
-#[derive(Clone)]
-struct Bits(Vec<u64>);
-
-impl Bits {
-    fn new(vertices: u64) -> Bits {
-        Bits(vec![0; vertices.div_ceil(64) as usize])
-    }
-
-    #[inline(always)]
-    fn has(&self, v: u64) -> bool {
-        self.0[(v / 64) as usize] >> (v % 64) & 1 != 0
-    }
-
-    /// Returns whether it was not there.
-    #[inline(always)]
-    fn add(&mut self, v: u64) -> bool {
-        let (word, bit) = (&mut self.0[(v / 64) as usize], 1 << (v % 64));
-        let new = *word & bit == 0;
-        *word |= bit;
-        new
-    }
-
-    /// Asks this computer's caches for what will be needed of `list`.
-    fn expect(&self, list: &[u64]) {
-        for &v in list {
-            reach_core::prefetch(&self.0, (v / 64) as usize);
-        }
-    }
 }
 
 /// Where a search is.
@@ -203,8 +173,8 @@ impl Bfs {
     /// From a vertex at random.
     fn begin(&mut self, emit: &mut Emit) {
         let source = self.random.below(self.graph.vertices);
-        self.found.0.fill(0);
-        self.front.0.fill(0);
+        self.found.clear();
+        self.front.clear();
         self.found.add(source);
         (self.frontier, self.large) = (vec![source as u32], false);
         (self.awake, self.head, self.tail) = (1, 0, 1);
@@ -224,7 +194,7 @@ impl Bfs {
             Phase::Enter(0)
         } else {
             self.unexplored = self.unexplored.saturating_sub(self.scout);
-            self.before.0.copy_from_slice(&self.found.0);
+            self.before.copy(&self.found);
             (self.scout, self.large) = (0, false);
             self.following.clear();
             Phase::Down(0)
@@ -312,7 +282,7 @@ impl Bfs {
         });
         self.phase = Phase::Clear(word + n);
         if word + n == self.words() {
-            self.next.0.fill(0);
+            self.next.clear();
             self.joined = 0;
             self.phase = Phase::Up(0);
         }
@@ -332,7 +302,7 @@ impl Bfs {
         }
         self.phase = Phase::Up(u);
         if u == self.graph.vertices {
-            self.front.0.swap_with_slice(&mut self.next.0);
+            std::mem::swap(&mut self.front, &mut self.next);
             self.bitmaps.swap(0, 1);
             let before = std::mem::replace(&mut self.awake, self.joined);
             let again = self.awake >= before || self.awake > self.graph.vertices / BETA;

@@ -14,6 +14,7 @@
 //! program on arrays that hold the graph, reference by reference: `tests` says so, with twins that have the arrays.
 
 pub(super) mod bfs;
+mod bits;
 pub(super) mod pr;
 pub(super) mod tc;
 
@@ -40,8 +41,8 @@ pub(super) const DEGREE: Parameter = Parameter {
 pub(super) const INIT: Parameter = Parameter {
     name: "init",
     kind: Kind::Word(&["no", "pages", "yes"]),
-    default: "no",
-    meaning: "whether all arrays are first written: every word, or one word of every 4 KB",
+    default: "pages",
+    meaning: "whether all arrays are first written, as whoever made the graph did: every word, or one word of every 4 KB",
 };
 
 /// From here on vertices do not fit 31 bits.

@@ -86,7 +86,8 @@ fn rows(graph: &Graph) -> (Vec<u64>, Vec<u32>) {
 }
 
 fn places(spec: &str) -> Vec<Place> {
-    data(spec).iter().map(|r| (r.kind(), r.addr().0, r.size_log2())).collect()
+    let init = if spec.contains("init") { "" } else { ",init=no" };
+    data(&format!("{spec}{init}")).iter().map(|r| (r.kind(), r.addr().0, r.size_log2())).collect()
 }
 
 /// Compares without printing all of both.

@@ -38,8 +38,8 @@ pub(super) const ABOUT: Description = Description {
         Parameter {
             name: "load",
             kind: Kind::Word(&["no", "pages", "yes"]),
-            default: "no",
-            meaning: "whether records are written first, by requests; or one word of every 4 KB; or they are just there",
+            default: "pages",
+            meaning: "whether records are written first: by requests, or one word of every 4 KB; or they are just there",
         },
         SEED,
     ],

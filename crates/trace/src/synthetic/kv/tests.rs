@@ -168,7 +168,7 @@ fn requests_refer_to_what_a_store_in_memory_does() {
 #[test]
 fn loaded_is_as_after_loading() {
     for spec in ["kv:bytes=100K,value=1K,requests=400", "kv:bytes=100K,value=1K,records=300,requests=400,writes=40%"] {
-        let (loaded, placed) = (data(&format!("{spec},load=yes")), data(spec));
+        let (loaded, placed) = (data(&format!("{spec},load=yes")), data(&format!("{spec},load=no")));
         assert!(loaded.len() > placed.len() && loaded.ends_with(&placed), "{spec}");
         let touched = data(&format!("{spec},load=pages"));
         assert!(touched.ends_with(&placed) && touched.len() - placed.len() <= 27, "{spec}");
