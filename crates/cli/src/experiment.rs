@@ -73,6 +73,7 @@ pub fn run(
         }),
         limit: common.conditions.limit,
         curve,
+        sample: common.conditions.sample,
     };
     let command = &common.program.command;
     let mut stored = Program::stored(&common.program, common.conditions.quantum)?;

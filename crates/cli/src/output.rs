@@ -3,7 +3,7 @@
 use crate::args::{Format, OutputArgs};
 use crate::experiment::Finished;
 use crate::failure::Failure;
-use reach_lab::{Header, Row};
+use reach_lab::{Header, Row, Value};
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -50,7 +50,11 @@ pub fn render(finished: &Finished, format: Format, table: impl Fn(&Finished) -> 
     match format {
         Format::Table => table(finished),
         Format::Jsonl => jsonl(&finished.header, &finished.report.rows()),
-        Format::Csv => csv(&finished.report.rows()),
+        Format::Csv => {
+            let rows = finished.report.rows();
+            let sampled = finished.report.outcomes.iter().any(|outcome| outcome.sample.is_some());
+            if sampled { csv(&rows.iter().map(Sampled::from).collect::<Vec<_>>()) } else { csv(&rows) }
+        }
     }
 }
 
@@ -62,6 +66,26 @@ fn jsonl(header: &Header, rows: &[Row]) -> String {
         out.push('\n');
     }
     out
+}
+
+/// A row of results whose error has a column even where there is none.
+#[derive(Serialize)]
+struct Sampled<'a> {
+    machine: &'a str,
+    system: &'a str,
+    program: &'a str,
+    process: &'a str,
+    metric: &'a str,
+    unit: &'static str,
+    value: Value,
+    error: Option<f64>,
+}
+
+impl<'a> From<&'a Row> for Sampled<'a> {
+    fn from(row: &'a Row) -> Sampled<'a> {
+        let Row { machine, system, program, process, metric, unit, value, error } = row;
+        Sampled { machine, system, program, process, metric, unit, value: *value, error: *error }
+    }
 }
 
 /// A row of results as JSON.

@@ -5,6 +5,7 @@ use crate::experiment::Finished;
 use crate::{curve, table, text, units};
 use reach_core::{Label, PageShift};
 use reach_hardware::config::Tlb;
+use reach_hardware::{CacheCounters, Counters};
 use reach_lab::machine::Resolved;
 use reach_lab::{Outcome, Tally};
 
@@ -20,9 +21,9 @@ pub fn report(machine: &Resolved, finished: &Finished) -> String {
         Timing::Window => "window: a core that executes out of order, with caches",
     };
     let mut sheet = Sheet::default();
-    cycles(&mut sheet, &outcome.total);
-    translation(&mut sheet, &outcome.total, finished.timing);
-    wcpi(&mut sheet, &outcome.total);
+    cycles(&mut sheet, outcome);
+    translation(&mut sheet, outcome, finished.timing);
+    wcpi(&mut sheet, outcome);
     faults(&mut sheet, outcome);
     memory(&mut sheet, outcome);
     [
@@ -40,6 +41,7 @@ pub fn report(machine: &Resolved, finished: &Finished) -> String {
         caches(outcome),
         processes(outcome),
         "\n".into(),
+        table::sampled(&finished.report),
         table::closing(finished),
     ]
     .concat()
@@ -72,10 +74,13 @@ impl Sheet {
     }
 }
 
-fn cycles(sheet: &mut Sheet, tally: &Tally) {
+fn cycles(sheet: &mut Sheet, outcome: &Outcome) {
+    let tally = &outcome.total;
     let (all, instructions) = (tally.ledger.total().0, tally.counts.instructions);
     sheet.group("cycles");
-    sheet.count("all", all, format!("{:.2} an instruction", all as f64 / instructions.max(1) as f64));
+    let error = outcome.error(&|t| (t.cycles(), t.counts.instructions));
+    let each = all as f64 / instructions.max(1) as f64;
+    sheet.count("all", all, format!("{} an instruction", units::decimal_within(each, error, 2)));
     let meaning = |label| match label {
         Label::Compute => "executing instructions",
         Label::Cache => "caches and memory",
@@ -94,28 +99,40 @@ fn cycles(sheet: &mut Sheet, tally: &Tally) {
     for label in Label::ALL {
         let cycles = tally.ledger.of(label).0;
         if cycles > 0 {
-            let share = 100.0 * cycles as f64 / all as f64;
-            sheet.count(label.name(), cycles, format!("{share:>5.1} %  {}", meaning(label)));
+            let error = outcome.error(&|t| (t.ledger.of(label).0, t.cycles()));
+            // An error takes the room of what the label means.
+            let meaning = if error.is_some() { "" } else { meaning(label) };
+            sheet.count(label.name(), cycles, format!("{}  {meaning}", share(cycles, all, error)));
         }
     }
-    let share = 100.0 * table::translation(tally);
-    sheet.fact("translation", "", format!("{share:>5.1} %  TLB hits, walks, stalls"));
+    let error = outcome.error(&|t| (t.translation(), t.cycles()));
+    let meaning = if error.is_some() { "" } else { "TLB hits, walks, stalls" };
+    sheet.fact("translation", "", format!("{}  {meaning}", share(tally.translation(), all, error)));
 }
 
-fn translation(sheet: &mut Sheet, tally: &Tally, timing: Timing) {
+/// A share of cycles in per cent, with its error where that is known.
+fn share(cycles: u64, all: u64, error: Option<f64>) -> String {
+    let share = 100.0 * cycles as f64 / all.max(1) as f64;
+    let error = error.map_or(String::new(), |error| format!(" ±{:<4.1}", 100.0 * error));
+    format!("{share:>5.1}{error} %")
+}
+
+fn translation(sheet: &mut Sheet, outcome: &Outcome, timing: Timing) {
+    let tally = &outcome.total;
     let (c, h) = (&tally.counts, &tally.hardware);
     sheet.group("translation");
-    let mut count = |name: &str, n: u64| {
-        let per = 1000.0 * n as f64 / c.instructions.max(1) as f64;
-        sheet.count(name, n, format!("{} per 1000 instr", units::decimal(per, 3)));
+    let mut count = |name: &str, of: fn(&Counters) -> u64| {
+        let per = 1000.0 * of(h) as f64 / c.instructions.max(1) as f64;
+        let error = outcome.error(&|t| (of(&t.hardware), t.counts.instructions)).map(|error| 1000.0 * error);
+        sheet.count(name, of(h), format!("{} per 1000 instr", units::decimal_within(per, error, 3)));
     };
-    count("L1 misses of fetches", h.l1i_tlb_misses);
-    count("L1 misses of data", h.l1d_tlb_misses);
-    count("held by a later level", h.l2_tlb_hits());
-    count("walks", h.walks());
-    count("walks for fetches", h.walks_fetch);
-    count("walks for data", h.walks_data);
-    count("walks that ended in a fault", h.walks_faulting);
+    count("L1 misses of fetches", |h| h.l1i_tlb_misses);
+    count("L1 misses of data", |h| h.l1d_tlb_misses);
+    count("held by a later level", Counters::l2_tlb_hits);
+    count("walks", Counters::walks);
+    count("walks for fetches", |h| h.walks_fetch);
+    count("walks for data", |h| h.walks_data);
+    count("walks that ended in a fault", |h| h.walks_faulting);
     let estimated = if timing == Timing::Counts { "estimated: fixed cost an entry" } else { "" };
     sheet.count("page-table entries read", h.walk_accesses, "");
     sheet.count("walk cycles", h.walk_cycles, estimated);
@@ -127,25 +144,26 @@ fn translation(sheet: &mut Sheet, tally: &Tally, timing: Timing) {
         sheet.count("  for later levels", h.itlb_stall_l2_tlb_hit, "");
         sheet.count("  for entries still in use", h.itlb_stall_inclusion, "");
         let share = 100.0 * h.mispredictions as f64 / h.branches.max(1) as f64;
-        sheet.count(
-            "branches guessed wrong",
-            h.mispredictions,
-            format!("{share:.2} % of {}", units::grouped(h.branches)),
-        );
+        let error = outcome.error(&|t| (t.hardware.mispredictions, t.hardware.branches)).map(|error| 100.0 * error);
+        let share = units::decimal_within(share, error, 2);
+        sheet.count("branches guessed wrong", h.mispredictions, format!("{share} % of {}", units::grouped(h.branches)));
     }
 }
 
 /// The factors of Lindsay and Bhattacharjee §IV.
-fn wcpi(sheet: &mut Sheet, tally: &Tally) {
-    let (c, h) = (&tally.counts, &tally.hardware);
-    let quotient = |a: u64, b: u64| if b == 0 { 0.0 } else { a as f64 / b as f64 };
+fn wcpi(sheet: &mut Sheet, outcome: &Outcome) {
     sheet.group("WCPI");
-    let mut fact = |name: &str, x: f64, decimals| sheet.fact(name, units::decimal(x, decimals), "");
-    fact("walk cycles per instruction", quotient(h.walk_cycles, c.instructions), 6);
-    fact("= references per instruction", quotient(c.references(), c.instructions), 6);
-    fact("× misses per reference", quotient(h.walks(), c.references()), 6);
-    fact("× entries read per miss", quotient(h.walk_accesses, h.walks()), 3);
-    fact("× cycles per entry read", quotient(h.walk_cycles, h.walk_accesses), 3);
+    let mut fact = |name: &str, of: fn(&Tally) -> (u64, u64), decimals: usize| {
+        let (a, b) = of(&outcome.total);
+        let x = if b == 0 { 0.0 } else { a as f64 / b as f64 };
+        let error = outcome.error(&of).map_or(String::new(), |error| format!("±{error:.decimals$}"));
+        sheet.fact(name, units::decimal(x, decimals), error);
+    };
+    fact("walk cycles per instruction", |t| (t.hardware.walk_cycles, t.counts.instructions), 6);
+    fact("= references per instruction", |t| (t.counts.references(), t.counts.instructions), 6);
+    fact("× misses per reference", |t| (t.hardware.walks(), t.counts.references()), 6);
+    fact("× entries read per miss", |t| (t.hardware.walk_accesses, t.hardware.walks()), 3);
+    fact("× cycles per entry read", |t| (t.hardware.walk_cycles, t.hardware.walk_accesses), 3);
 }
 
 fn faults(sheet: &mut Sheet, outcome: &Outcome) {
@@ -228,14 +246,17 @@ fn caches(outcome: &Outcome) -> String {
     if outcome.caches.is_empty() {
         return String::new();
     }
-    let share = |misses: u64, all: u64| units::percent(misses as f64 / all.max(1) as f64);
-    let rows = outcome.caches.iter().map(|(name, c)| {
+    let rows = outcome.caches.iter().enumerate().map(|(at, (name, c))| {
+        let share = |of: fn(&CacheCounters) -> (u64, u64)| {
+            let (misses, all) = of(c);
+            units::percent_within(misses as f64 / all.max(1) as f64, outcome.cache_error(at, &of))
+        };
         [
             format!("  {name}"),
             units::short((c.fetches + c.loads + c.stores) as f64),
-            share(c.fetch_misses, c.fetches),
-            share(c.load_misses, c.loads),
-            share(c.store_misses, c.stores),
+            share(|c| (c.fetch_misses, c.fetches)),
+            share(|c| (c.load_misses, c.loads)),
+            share(|c| (c.store_misses, c.stores)),
             units::short(c.write_backs as f64),
         ]
     });
@@ -257,19 +278,30 @@ fn processes(outcome: &Outcome) -> String {
         let (c, h) = (&tally.counts, &tally.hardware);
         let instructions = c.instructions.max(1) as f64;
         let os = outcome.os_processes.get(asid);
+        let walks = outcome.process_error(*asid, &|t| (t.hardware.walks(), t.counts.instructions));
+        let wcpi = outcome.process_error(*asid, &|t| (t.hardware.walk_cycles, t.counts.instructions));
+        let translation = outcome.process_error(*asid, &|t| (t.translation(), t.cycles()));
         [
             format!("  {} {}", asid.0, outcome.names.get(asid).map_or("", String::as_str)),
             units::short(c.instructions as f64),
-            units::decimal(1000.0 * h.walks() as f64 / instructions, 2),
-            units::decimal(h.walk_cycles as f64 / instructions, 3),
-            units::percent(table::translation(tally)),
+            units::decimal_within(1000.0 * h.walks() as f64 / instructions, walks.map(|error| 1000.0 * error), 2),
+            units::decimal_within(h.walk_cycles as f64 / instructions, wcpi, 3),
+            units::percent_within(table::translation(tally), translation),
             units::grouped(os.map_or(0, |os| os.page_faults)),
             units::memory(os.map_or(0, |os| os.resident_bytes.peak)),
         ]
     });
     let header =
         ["  process", "instructions", "walks\nper 1000", "WCPI", "translation\n% of cycles", "faults", "memory"];
-    let mut out = format!("\n{}", text::numbers(header, rows));
+    let mut out = match outcome.sample {
+        None => format!("\n{}", text::numbers(header, rows)),
+        // Errors take the room of what is of the whole program.
+        Some(_) => {
+            let five = |[a, b, c, d, e, ..]: [String; 7]| [a, b, c, d, e];
+            let [a, b, c, d, e, ..] = header;
+            format!("\n{}", text::numbers([a, b, c, d, e], rows.map(five)))
+        }
+    };
     if left > 0 {
         out += &format!("  and {} that took fewer cycles\n", units::plural(left as u64, "other", "others"));
     }

@@ -61,6 +61,22 @@ pub fn decimal(x: f64, decimals: usize) -> String {
     if x == 0.0 { "0".into() } else { format!("{x:.decimals$}") }
 }
 
+/// The same with its error, where that is known: `3.21 ±0.08`.
+pub fn decimal_within(x: f64, error: Option<f64>, decimals: usize) -> String {
+    match error {
+        Some(error) if x != 0.0 => format!("{x:.decimals$} ±{error:.decimals$}"),
+        _ => decimal(x, decimals),
+    }
+}
+
+/// A share with its error, where that is known: `9.8 ±0.3 %`.
+pub fn percent_within(share: f64, error: Option<f64>) -> String {
+    match error {
+        Some(error) if share != 0.0 => format!("{:.1} ±{:.1} %", 100.0 * share, 100.0 * error),
+        _ => percent(share),
+    }
+}
+
 /// Seconds as `7 ms`, `0.42 s`, `14.2 s`, `3 min 20 s`.
 pub fn time(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();

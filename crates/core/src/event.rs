@@ -199,4 +199,10 @@ pub enum Event {
 impl Event {
     /// The phase from which on results count. What is before it only makes the state that it meets.
     pub const MEASURED: &str = "measured";
+    /// The phases that begin and end an interval that is measured, where a program is sampled.
+    pub const INTERVAL: &str = "interval";
+    /// The end of one.
+    pub const INTERVAL_END: &str = "interval ends";
+    /// Before the number of instructions that were passed over, where a program is sampled.
+    pub const PASSED: &str = "passed over ";
 }

@@ -5,9 +5,9 @@ use crate::fan_out::fan_out;
 use crate::machine;
 use crate::prepare::{Batch, Preparer};
 use crate::results::{self, Row, Value};
-use crate::simulation::{Conditions, Outcome, Simulation, SimulationError};
+use crate::simulation::{Conditions, Outcome, Simulation, SimulationError, Tally};
 use reach_core::{Chunk, Counts};
-use reach_trace::{Aligned, Alignment, Progress, Skimmed, Source, TraceError};
+use reach_trace::{Aligned, Alignment, Progress, Sampled, Sampling, Skimmed, Source, TraceError};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -33,6 +33,8 @@ pub struct Experiment {
     pub limit: Option<u64>,
     /// Also count what a TLB array would have missed at other sizes and numbers of ways.
     pub curve: Option<Curve>,
+    /// Only a sample of the program is simulated and measured.
+    pub sample: Option<Sampling>,
 }
 
 /// Why an experiment came to nothing.
@@ -100,6 +102,9 @@ pub struct Header {
     pub skim: u64,
     /// After how many references the program was cut off, where it was.
     pub limit: Option<u64>,
+    /// How the program was sampled, where it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<serde_json::Value>,
     /// The machines' resolved configurations.
     pub machines: Vec<serde_json::Value>,
     /// The systems with all their options.
@@ -135,6 +140,7 @@ impl Experiment {
             align_code: self.align_code,
             skim: self.skim,
             limit: self.limit,
+            sample: self.sample.map(|s| serde_json::json!({ "every": s.every, "measure": s.measure, "warm": s.warm })),
             machines: machines.collect(),
             systems: systems.collect(),
             hash: String::new(),
@@ -154,7 +160,8 @@ impl Experiment {
         let started = Instant::now();
         let simulations = self.boot()?;
         // Outlines do where nothing needs single references, which almost nothing does that only counts.
-        let untouched = self.limit.is_none() && self.skim == 0 && self.align_code.is_none();
+        let untouched =
+            self.limit.is_none() && self.skim == 0 && self.align_code.is_none() && self.sample.is_none();
         if untouched && simulations.iter().all(Simulation::takes_outlines) {
             source.outline(true)?;
         }
@@ -184,6 +191,9 @@ impl Experiment {
             if let Some(curve) = &self.curve {
                 simulation.observe(machine, curve)?;
             }
+            if self.sample.is_some() {
+                simulation.sample()?;
+            }
             Ok(simulation)
         };
         pairs.map(boot).collect()
@@ -193,18 +203,34 @@ impl Experiment {
         &self,
         simulations: Vec<Simulation>,
         source: &mut dyn Source,
+        tee: impl FnMut(&Chunk, &dyn Source) -> Result<(), TraceError>,
+        watch: impl FnMut(Status) -> bool,
+        started: Instant,
+    ) -> Result<Report, ExperimentError> {
+        if let Some(sampling) = self.sample {
+            let mut sampled = Sampled::new(source, sampling, self.skim, self.limit, self.conditions.seed);
+            let mut report = self.pass_on(simulations, &mut sampled, None, tee, watch, started)?;
+            report.sampled(sampled.references());
+            return Ok(report);
+        }
+        match self.skim {
+            0 => self.pass_on(simulations, source, self.limit, tee, watch, started),
+            references => {
+                self.pass_on(simulations, &mut Skimmed::new(source, references), self.limit, tee, watch, started)
+            }
+        }
+    }
+
+    /// Runs all that `source` gives, up to `limit`.
+    fn pass_on(
+        &self,
+        simulations: Vec<Simulation>,
+        source: &mut dyn Source,
+        limit: Option<u64>,
         mut tee: impl FnMut(&Chunk, &dyn Source) -> Result<(), TraceError>,
         mut watch: impl FnMut(Status) -> bool,
         started: Instant,
     ) -> Result<Report, ExperimentError> {
-        let mut skimmed;
-        let source: &mut dyn Source = match self.skim {
-            0 => source,
-            references => {
-                skimmed = Skimmed::new(source, references);
-                &mut skimmed
-            }
-        };
         let mut aligned;
         let source: &mut dyn Source = match self.align_code {
             None => source,
@@ -218,7 +244,7 @@ impl Experiment {
         let (mut counts, mut reading) = (Counts::default(), Duration::ZERO);
         let (mut over, mut ended) = (false, slices.is_none());
         let mut piece = || -> Result<Option<Batch>, ExperimentError> {
-            let room = self.limit.map(|limit| limit.saturating_sub(counts.references()));
+            let room = limit.map(|limit| limit.saturating_sub(counts.references()));
             if over || room == Some(0) {
                 return Ok(None);
             }
@@ -286,6 +312,11 @@ impl Report {
         self.outcomes.chunks(self.systems.max(1))
     }
 
+    /// What was simulated is a sample of a program of so many references.
+    fn sampled(&mut self, references: u64) {
+        self.outcomes.iter_mut().filter_map(|outcome| outcome.sample.as_mut()).for_each(|s| s.references = references);
+    }
+
     /// All results.
     pub fn rows(&self) -> Vec<Row> {
         let mut all = Vec::new();
@@ -313,9 +344,20 @@ impl Report {
         if ideal <= 0.0 {
             return Vec::new();
         }
+        let walking_of = |t: &Tally| t.hardware.walk_cycles;
+        let ideal_of = |t: &Tally| t.cycles() - t.hardware.walk_cycles;
         let rows = outcomes.iter().map(|outcome| {
             let own = matches!(named(outcome).as_str(), "base" | "linux-thp" | "hugetlb-2m" | "hugetlb-1g");
             let walking = if own { cycles(outcome) } else { walks(outcome) * average };
+            let error = match own {
+                true => outcome.joint_error(&[(outcome, &walking_of, 1.0), (huge, &ideal_of, -1.0)]),
+                false => outcome.joint_error(&[
+                    (outcome, &|t: &Tally| t.hardware.walks(), 1.0),
+                    (base, &walking_of, 1.0),
+                    (base, &|t: &Tally| t.hardware.walks(), -1.0),
+                    (huge, &ideal_of, -1.0),
+                ]),
+            };
             Row {
                 machine: outcome.machine.clone(),
                 system: outcome.system.clone(),
@@ -324,6 +366,7 @@ impl Report {
                 metric: "model.overhead".into(),
                 unit: "ratio",
                 value: Value::Ratio(walking / ideal),
+                error,
             }
         });
         rows.collect()
@@ -343,6 +386,7 @@ impl Report {
             metric: "relative_overhead".into(),
             unit: "ratio",
             value: Value::Ratio(overhead),
+            error: results::overhead_error(base, &superpages),
         })
     }
 }

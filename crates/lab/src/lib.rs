@@ -7,6 +7,7 @@ pub mod machine;
 pub mod paper;
 mod prepare;
 mod results;
+mod sample;
 mod simulation;
 mod traffic;
 
@@ -16,4 +17,7 @@ pub use prepare::{Batch, Preparer};
 pub use reach_core::{Counts, Step, TICK};
 pub use reach_hardware::Geometry;
 pub use results::{ALL, Row, Value};
-pub use simulation::{Conditions, Lane, Outcome, Placement, Simulation, SimulationError, Tally, Timing};
+pub use sample::LEAST;
+pub use simulation::{
+    Conditions, Interval, Lane, Outcome, Placement, Sample, Simulation, SimulationError, Tally, Timing,
+};

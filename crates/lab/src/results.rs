@@ -2,7 +2,7 @@
 
 use crate::simulation::{Outcome, Tally};
 use reach_core::{Asid, Beside, Label, PageShift};
-use reach_hardware::Beyond;
+use reach_hardware::{Beyond, CacheCounters};
 use serde::Serialize;
 
 /// A measured value.
@@ -42,6 +42,10 @@ pub struct Row {
     pub unit: &'static str,
     /// The value.
     pub value: Value,
+    /// Of a rate that was sampled: half the width of the interval around it that holds the whole program's with a
+    /// probability of 95 %, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<f64>,
 }
 
 /// The name of all processes together in [`Row::process`].
@@ -50,7 +54,7 @@ pub const ALL: &str = "all";
 /// All metrics of `outcome`: of all processes together, and of each where there are several. `baseline` is the
 /// simulation that speedups are relative to, on the same machine.
 pub fn rows(outcome: &Outcome, program: &str, baseline: Option<&Outcome>) -> Vec<Row> {
-    let mut rows = Rows { outcome, program, process: ALL.into(), rows: Vec::new() };
+    let mut rows = Rows { outcome, program, process: ALL.into(), asid: None, rows: Vec::new() };
     rows.tally(&outcome.total);
     rows.operating_system(&outcome.os, &outcome.sizes);
     rows.caches();
@@ -61,12 +65,12 @@ pub fn rows(outcome: &Outcome, program: &str, baseline: Option<&Outcome>) -> Vec
     rows.cores();
     rows.code();
     if let Some(baseline) = baseline {
-        let (theirs, ours) = (baseline.total.ledger.total().0, outcome.total.ledger.total().0);
-        rows.ratio("speedup", "ratio", quotient(theirs, ours));
+        rows.ratio("speedup", "ratio", quotient(baseline.total.cycles(), outcome.total.cycles()));
+        rows.of_error(outcome.speedup_error(baseline));
     }
     if outcome.processes.len() > 1 {
         for (asid, tally) in &outcome.processes {
-            rows.process = process_name(outcome, *asid);
+            (rows.process, rows.asid) = (process_name(outcome, *asid), Some(*asid));
             rows.tally(tally);
             if let Some(counters) = outcome.os_processes.get(asid) {
                 rows.operating_system(counters, &outcome.sizes);
@@ -81,6 +85,11 @@ pub fn relative_overhead(base: &Outcome, superpages: &[&Outcome]) -> Option<f64>
     let cycles = |outcome: &Outcome| outcome.total.ledger.total().0;
     let best = superpages.iter().map(|o| cycles(o)).min()?;
     (best > 0).then(|| (cycles(base) as f64 - best as f64) / best as f64)
+}
+
+/// How well a sample knows that: as well as the quotient of cycles that it is less 1.
+pub(crate) fn overhead_error(base: &Outcome, superpages: &[&Outcome]) -> Option<f64> {
+    superpages.iter().min_by_key(|outcome| outcome.total.cycles())?.speedup_error(base)
 }
 
 fn process_name(outcome: &Outcome, asid: Asid) -> String {
@@ -99,6 +108,8 @@ struct Rows<'a> {
     outcome: &'a Outcome,
     program: &'a str,
     process: String,
+    /// The process that rows are of, if not all.
+    asid: Option<Asid>,
     rows: Vec<Row>,
 }
 
@@ -112,6 +123,7 @@ impl Rows<'_> {
             metric: metric.into(),
             unit,
             value,
+            error: None,
         });
     }
 
@@ -123,9 +135,39 @@ impl Rows<'_> {
         self.push(metric, unit, Value::Ratio(value));
     }
 
+    /// The row that was pushed last has this error.
+    fn of_error(&mut self, error: Option<f64>) {
+        if let Some(row) = self.rows.last_mut() {
+            row.error = error;
+        }
+    }
+
+    /// A quotient of what `tally`, which is that of the process that rows are of, has counted.
+    fn rate(&mut self, tally: &Tally, metric: &str, unit: &'static str, of: &dyn Fn(&Tally) -> (u64, u64)) {
+        let (a, b) = of(tally);
+        self.ratio(metric, unit, quotient(a, b));
+        self.of_error(match self.asid {
+            None => self.outcome.error(of),
+            Some(process) => self.outcome.process_error(process, of),
+        });
+    }
+
+    /// What was sampled, and rates that follow from counts, which by themselves have no error.
+    fn sampled(&mut self, tally: &Tally) {
+        let Some(sample) = &self.outcome.sample else { return };
+        if self.asid.is_none() {
+            self.count("sample.intervals", "count", sample.intervals.len() as u64);
+            self.count("sample.references", "count", sample.measured());
+            self.count("sample.program_references", "count", sample.references);
+        }
+        let c = |t: &Tally| t.counts.instructions;
+        self.rate(tally, "sample.walks_per_instruction", "ratio", &|t| (t.hardware.walks(), c(t)));
+        self.rate(tally, "sample.cycles_per_instruction", "cycles/instruction", &|t| (t.cycles(), c(t)));
+        self.rate(tally, "sample.translation", "share", &|t| (t.translation(), t.cycles()));
+    }
+
     fn tally(&mut self, tally: &Tally) {
         let (c, h) = (&tally.counts, &tally.hardware);
-        let references = c.references();
         self.count("instructions", "count", c.instructions);
         self.count("fetches", "count", c.fetches);
         self.count("loads", "count", c.loads);
@@ -189,12 +231,16 @@ impl Rows<'_> {
             self.count("branches", "count", h.branches);
             self.count("branches.mispredicted", "count", h.mispredictions);
         }
-        self.ratio("wcpi", "cycles/instruction", quotient(h.walk_cycles, c.instructions));
+        self.rate(tally, "wcpi", "cycles/instruction", &|t| (t.hardware.walk_cycles, t.counts.instructions));
         // The four factors of Lindsay and Bhattacharjee §IV; each numerator is the next one's denominator.
-        self.ratio("wcpi.accesses_per_instruction", "ratio", quotient(references, c.instructions));
-        self.ratio("wcpi.misses_per_access", "ratio", quotient(h.walks(), references));
-        self.ratio("wcpi.walk_accesses_per_miss", "ratio", quotient(h.walk_accesses, h.walks()));
-        self.ratio("wcpi.cycles_per_walk_access", "cycles", quotient(h.walk_cycles, h.walk_accesses));
+        let all = |t: &Tally| t.counts.references();
+        self.rate(tally, "wcpi.accesses_per_instruction", "ratio", &|t| (all(t), t.counts.instructions));
+        self.rate(tally, "wcpi.misses_per_access", "ratio", &|t| (t.hardware.walks(), all(t)));
+        let of = |t: &Tally| (t.hardware.walk_accesses, t.hardware.walks());
+        self.rate(tally, "wcpi.walk_accesses_per_miss", "ratio", &of);
+        let of = |t: &Tally| (t.hardware.walk_cycles, t.hardware.walk_accesses);
+        self.rate(tally, "wcpi.cycles_per_walk_access", "cycles", &of);
+        self.sampled(tally);
         self.count("cycles", "cycles", tally.ledger.total().0);
         let system: u64 = Label::ALL.into_iter().filter(|l| l.is_system()).map(|l| tally.ledger.of(l).0).sum();
         self.count("system_cycles", "cycles", system);
@@ -317,7 +363,9 @@ impl Rows<'_> {
     /// What range TLBs of other sizes would have missed, where they were counted (Karakostas et al., Figure 7).
     fn range_tlbs(&mut self) {
         let lookups = self.outcome.total.hardware.beside_searches;
-        if !matches!(self.outcome.beside, Some(Beside::Ranges(options)) if options.sweep > 0) {
+        // Counted of all that was simulated, not of what was measured of it.
+        let sampled = self.outcome.sample.is_some();
+        if sampled || !matches!(self.outcome.beside, Some(Beside::Ranges(options)) if options.sweep > 0) {
             return;
         }
         for (entries, hits) in (1..).zip(&self.outcome.range_hits) {
@@ -415,15 +463,18 @@ impl Rows<'_> {
     }
 
     fn caches(&mut self) {
-        for (name, c) in &self.outcome.caches {
+        for (at, (name, c)) in self.outcome.caches.iter().enumerate() {
             self.count(&format!("cache.{name}.accesses"), "count", c.fetches + c.loads + c.stores);
             self.count(&format!("cache.{name}.fetch_misses"), "count", c.fetch_misses);
             self.count(&format!("cache.{name}.load_misses"), "count", c.load_misses);
             self.count(&format!("cache.{name}.store_misses"), "count", c.store_misses);
             self.count(&format!("cache.{name}.write_backs"), "count", c.write_backs);
-            let (all, misses) = (c.fetches + c.loads + c.stores, c.fetch_misses + c.load_misses + c.store_misses);
-            self.count(&format!("cache.{name}.misses"), "count", misses);
-            self.ratio(&format!("cache.{name}.hit_ratio"), "ratio", quotient(all - misses, all));
+            let all = |c: &CacheCounters| c.fetches + c.loads + c.stores;
+            let misses = |c: &CacheCounters| c.fetch_misses + c.load_misses + c.store_misses;
+            self.count(&format!("cache.{name}.misses"), "count", misses(c));
+            let hits = |c: &CacheCounters| (all(c) - misses(c), all(c));
+            self.ratio(&format!("cache.{name}.hit_ratio"), "ratio", quotient(hits(c).0, hits(c).1));
+            self.of_error(self.outcome.cache_error(at, &hits));
         }
         if !self.outcome.beyond.is_empty() {
             let mut all = [Beyond::default(); 3];

@@ -4,6 +4,7 @@
 mod aligned;
 mod interrupt;
 pub mod live;
+mod sample;
 pub mod scenario;
 mod skim;
 mod source;
@@ -12,6 +13,7 @@ mod together;
 
 pub use aligned::{Aligned, Alignment};
 pub use interrupt::{Interruptible, Interruption};
+pub use sample::{Sampled, Sampling};
 pub use skim::Skimmed;
 pub use source::{Progress, Source, TraceError};
 pub use together::{Member, Open, Start, Together};

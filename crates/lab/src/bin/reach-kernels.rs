@@ -149,6 +149,7 @@ fn simulated(kernel: &Kernel, preset: &str) -> Result<[f64; 2]> {
         align_code: None,
         limit: None,
         curve: None,
+        sample: None,
     };
     let cycles = |rounds: &str| -> Result<[f64; 2]> {
         let args = [kernel.kind, &kernel.bytes.to_string(), rounds, "silent"].map(Into::into).into();

@@ -200,6 +200,7 @@ impl Paper {
             align_code: experiment.align_code,
             limit: if whole { experiment.limit } else { experiment.cut },
             curve: None,
+            sample: None,
         };
         let report = run.run(&mut *program, watch).map_err(|e: ExperimentError| e.to_string())?;
         Ok(report.rows())

@@ -100,6 +100,7 @@ fn row(system: &str, process: &str, metric: &str, value: f64) -> Result {
         metric: metric.into(),
         unit: "count",
         value: Value::Ratio(value),
+        error: None,
     }
 }
 

@@ -27,7 +27,7 @@ impl Simulation {
         Ok(())
     }
 
-    fn refusal(&self, what: String) -> SimulationError {
+    pub(super) fn refusal(&self, what: String) -> SimulationError {
         SimulationError::Boot { machine: self.machine.clone(), system: self.system_name.clone(), what }
     }
 

@@ -103,7 +103,7 @@ impl Simulation {
         all
     }
 
-    fn total_of(&self, lane: usize) -> Tally {
+    pub(super) fn total_of(&self, lane: usize) -> Tally {
         let (account, mmu) = (&self.lanes.accounts[lane], self.processor.mmu_of(lane));
         let mut ledger = account.os.clone();
         ledger.absorb(&mmu.ledger);
@@ -117,7 +117,7 @@ impl Simulation {
         let total = self.total_of(lane);
         let spent = total.since(&self.lanes.accounts[lane].since);
         if spent.counts.references() > 0 || spent.ledger.total() > Cycles(0) {
-            self.processes.entry(self.lanes.accounts[lane].process).or_default().absorb(&spent);
+            self.book_on(self.lanes.accounts[lane].process, &spent);
         }
         self.lanes.accounts[lane].since = total;
     }

@@ -5,9 +5,11 @@ mod curve;
 mod lanes;
 mod outcome;
 mod rounds;
+mod sampling;
 
 pub use conditions::{Conditions, Placement, SimulationError, Timing};
 pub use outcome::{Lane, Outcome, Tally};
+pub use sampling::{Interval, Sample};
 
 use crate::machine;
 use crate::prepare::Batch;
@@ -20,6 +22,7 @@ use reach_hardware::{Beyond, CacheCounters, Controller, Processor, Segment, Shap
 use reach_os::{Costs, OutOfMemory, Vm};
 use reach_systems::System;
 use rounds::Rounds;
+use sampling::{Mark, Sampling};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -59,6 +62,8 @@ pub struct Simulation {
     observed: Option<Tlb>,
     /// How often a daemon was woken.
     wakes: u64,
+    /// What was measured so far, where the program is sampled.
+    sampling: Option<Box<Sampling>>,
 }
 
 /// A stop that comes back this often at one reference will come back for ever.
@@ -169,6 +174,7 @@ impl Simulation {
             names: BTreeMap::new(),
             observed: None,
             wakes: 0,
+            sampling: None,
         })
     }
 
@@ -195,6 +201,12 @@ impl Simulation {
             self.tick()?;
         }
         for (_, event) in &chunk.events[step.events.clone()] {
+            if self.sampling.is_some()
+                && let Some(mark) = Mark::of(event)
+            {
+                self.mark(mark)?;
+                continue;
+            }
             self.serialise(true);
             self.event(event)?;
         }

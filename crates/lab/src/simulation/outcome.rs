@@ -1,8 +1,9 @@
 //! What a simulation has found out.
 
-use super::Simulation;
+use super::{Interval, Sample, Simulation};
 use crate::curve::Misses;
-use reach_core::{Asid, Beside, Counts, Ledger};
+use crate::sample::{error, ratio_error};
+use reach_core::{Asid, Beside, Counts, Label, Ledger};
 use reach_hardware::{Beyond, CacheCounters, ControllerCounters, Counters};
 use std::collections::BTreeMap;
 
@@ -32,6 +33,22 @@ impl Tally {
         self.counts.absorb(&other.counts);
         self.hardware.absorb(&other.hardware);
         self.ledger.absorb(&other.ledger);
+    }
+}
+
+/// Labels of cycles that are address translation.
+const TRANSLATION: [Label; 6] =
+    [Label::L2TlbHit, Label::Walk, Label::Handler, Label::ItlbStall, Label::ItlbWalk, Label::ItlbL2TlbHit];
+
+impl Tally {
+    /// Cycles that address translation took.
+    pub fn translation(&self) -> u64 {
+        TRANSLATION.iter().map(|&label| self.ledger.of(label).0).sum()
+    }
+
+    /// All cycles.
+    pub fn cycles(&self) -> u64 {
+        self.ledger.total().0
     }
 }
 
@@ -82,6 +99,8 @@ pub struct Outcome {
     pub code_superpages: Vec<(String, u64)>,
     /// What a TLB array would have missed at other geometries, where that was asked for.
     pub curve: Option<Misses>,
+    /// The intervals that were measured, where the program was sampled: counts of hardware and cycles are of these.
+    pub sample: Option<Sample>,
     /// The contiguity of the process that had most mapped at its end.
     pub census: Option<reach_os::Census>,
     /// What was code, where the system treats it in its own way.
@@ -100,7 +119,12 @@ impl Simulation {
             self.serialise(true);
             self.settle();
         }
-        let lanes = self.all_lanes();
+        let mut lanes = self.all_lanes();
+        let sample = self.take_sample();
+        if let (Some(sample), [lane]) = (&sample, &mut lanes[..]) {
+            lane.tally = Tally::default();
+            sample.intervals.iter().for_each(|interval| lane.tally.absorb(&interval.tally));
+        }
         let mut total = Tally::default();
         lanes.iter().for_each(|lane| total.absorb(&lane.tally));
         let mut os_processes = std::mem::take(&mut self.vm.finished);
@@ -121,6 +145,17 @@ impl Simulation {
                 }
             }
         }
+        if let Some(sample) = &sample {
+            for (at, (_, counters)) in caches.iter_mut().enumerate() {
+                *counters = CacheCounters::default();
+                sample.intervals.iter().for_each(|interval| counters.absorb(&interval.caches[at]));
+            }
+            beyond.iter_mut().for_each(|beyond| *beyond = Default::default());
+            for interval in &sample.intervals {
+                let parts = beyond.iter_mut().flatten().zip(interval.beyond.iter().flatten());
+                parts.for_each(|(all, part)| all.absorb(part));
+            }
+        }
         let controllers = || self.processor.all_caches().iter().filter_map(|caches| caches.controller.as_ref());
         let mut range_hits: Vec<u64> = Vec::new();
         for lane in 0..self.processor.lanes() {
@@ -132,6 +167,7 @@ impl Simulation {
         let curve = self.misses([counts.fetches, counts.loads, counts.stores]);
         Outcome {
             curve,
+            sample,
             machine: self.machine.clone(),
             system: self.system_name.clone(),
             total,
@@ -154,5 +190,46 @@ impl Simulation {
             sizes: self.vm.options().sizes.clone(),
             contiguity,
         }
+    }
+}
+
+/// How well a sample knows its rates: half the width of the interval around each that holds the whole program's with a
+/// probability of 95 %. `None` where nothing was sampled, where there are too few intervals, and where nothing was counted.
+impl Outcome {
+    /// Of a quotient of what all processes together have done.
+    pub fn error(&self, of: &dyn Fn(&Tally) -> (u64, u64)) -> Option<f64> {
+        ratio_error(self.sample.as_ref()?, &|interval| of(&interval.tally))
+    }
+
+    /// Of a quotient of what one process has done.
+    pub fn process_error(&self, process: Asid, of: &dyn Fn(&Tally) -> (u64, u64)) -> Option<f64> {
+        let tally = |interval: &Interval| interval.processes.get(&process).map_or((0, 0), of);
+        ratio_error(self.sample.as_ref()?, &tally)
+    }
+
+    /// Of a quotient of what cache number `at` has counted.
+    pub fn cache_error(&self, at: usize, of: &dyn Fn(&CacheCounters) -> (u64, u64)) -> Option<f64> {
+        ratio_error(self.sample.as_ref()?, &|interval| of(&interval.caches[at]))
+    }
+
+    /// Of the cycles of `baseline`, a simulation of the same sample, by those of this one.
+    pub fn speedup_error(&self, baseline: &Outcome) -> Option<f64> {
+        self.joint_error(&[(baseline, &Tally::cycles, 1.0), (self, &Tally::cycles, -1.0)])
+    }
+
+    /// Of a product of what simulations of the same sample have counted, each to some power.
+    pub(crate) fn joint_error(&self, factors: &[(&Outcome, &dyn Fn(&Tally) -> u64, f64)]) -> Option<f64> {
+        let sample = self.sample.as_ref()?;
+        let intervals = factors.iter().map(|(outcome, of, power)| {
+            let intervals = &outcome.sample.as_ref()?.intervals;
+            (intervals.len() == sample.intervals.len()).then_some((intervals, of, *power))
+        });
+        let intervals: Vec<_> = intervals.collect::<Option<_>>()?;
+        let parts: Vec<_> = intervals
+            .iter()
+            .map(|(intervals, of, power)| (|i: usize| of(&intervals[i].tally) as f64, *power))
+            .collect();
+        let factors: Vec<(&dyn Fn(usize) -> f64, f64)> = parts.iter().map(|(of, power)| (of as _, *power)).collect();
+        error(sample, &factors)
     }
 }

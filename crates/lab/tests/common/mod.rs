@@ -28,6 +28,7 @@ pub fn experiment(machines: &[&str], systems: &[&str], timing: Timing) -> Experi
         align_code: None,
         limit: None,
         curve: None,
+        sample: None,
     }
 }
 
@@ -83,6 +84,13 @@ impl Pieces {
     pub fn cut(&self, lengths: Vec<usize>) -> Pieces {
         let lengths = Box::new(lengths.into_iter().cycle());
         Pieces { lengths, ..Pieces::new(&self.name, self.blocks.clone(), self.whole.clone()) }
+    }
+
+    /// The same program, which is cut off behind its last reference.
+    pub fn without_end(mut self) -> Pieces {
+        let end = self.len();
+        self.whole.events.retain(|(at, _)| (*at as usize) < end);
+        self
     }
 
     /// How many references there are.

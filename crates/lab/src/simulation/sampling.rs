@@ -1,0 +1,173 @@
+//! Sampling: what is booked of a program of which intervals are measured.
+
+use super::{Simulation, SimulationError, Tally};
+use reach_core::{Asid, Event};
+use reach_hardware::{Beyond, CacheCounters};
+use std::collections::BTreeMap;
+
+/// What was counted in one measured interval.
+#[derive(Clone, Debug, Default)]
+pub struct Interval {
+    /// All processes together.
+    pub tally: Tally,
+    /// Each process that ran.
+    pub processes: BTreeMap<Asid, Tally>,
+    /// Each cache, in the order of [`super::Outcome::caches`].
+    pub caches: Vec<CacheCounters>,
+    /// What went to memory.
+    pub beyond: Vec<[Beyond; 3]>,
+}
+
+/// The intervals that were measured of a program.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    /// In the program's order.
+    pub intervals: Vec<Interval>,
+    /// How many references the whole program has.
+    pub references: u64,
+}
+
+impl Sample {
+    /// References in the measured intervals.
+    pub fn measured(&self) -> u64 {
+        self.intervals.iter().map(|interval| interval.tally.counts.references()).sum()
+    }
+
+    /// The share of the program's references that was measured.
+    pub fn share(&self) -> f64 {
+        if self.references == 0 { 1.0 } else { self.measured() as f64 / self.references as f64 }
+    }
+}
+
+/// The state of sampling.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sampling {
+    sample: Sample,
+    /// Sums over all of them.
+    cycles: u64,
+    instructions: u64,
+    /// Totals where the interval under way began.
+    from: Option<(Tally, Vec<CacheCounters>, Vec<[Beyond; 3]>)>,
+    /// What processes have done in it.
+    processes: BTreeMap<Asid, Tally>,
+}
+
+/// A mark that sampling has put into a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    Begin,
+    End,
+    Passed(u64),
+}
+
+impl Mark {
+    /// What `event` marks, if it is a mark.
+    pub fn of(event: &Event) -> Option<Mark> {
+        let Event::Phase(name) = event else { return None };
+        match name.as_str() {
+            Event::INTERVAL => Some(Mark::Begin),
+            Event::INTERVAL_END => Some(Mark::End),
+            name => Some(Mark::Passed(name.strip_prefix(Event::PASSED)?.parse().ok()?)),
+        }
+    }
+}
+
+impl Simulation {
+    /// What it gets is a sample: only what lies in marked intervals counts.
+    pub fn sample(&mut self) -> Result<(), SimulationError> {
+        if self.processor.lanes() > 1 {
+            let what = "--sample takes one core with one hardware thread: on several, intervals would not be of the same \
+                        instructions everywhere";
+            return Err(self.refusal(what.into()));
+        }
+        self.sampling = Some(Box::default());
+        Ok(())
+    }
+
+    /// Books a mark. Nothing of it can be seen in how the program runs, except for the time that passes over instructions
+    /// that are passed over: as long as so many took in what was measured.
+    pub(super) fn mark(&mut self, mark: Mark) -> Result<(), SimulationError> {
+        match mark {
+            Mark::Begin => {
+                self.settle();
+                let (caches, beyond) = self.caches_now();
+                let total = self.total_of(self.processor.on());
+                if let Some(sampling) = &mut self.sampling {
+                    sampling.processes.clear();
+                    sampling.from = Some((total, caches, beyond));
+                }
+                Ok(())
+            }
+            Mark::End => {
+                self.end_interval();
+                Ok(())
+            }
+            Mark::Passed(instructions) => {
+                self.serialise(true);
+                let (cycles, of) =
+                    self.sampling.as_ref().map_or((0, 0), |sampling| (sampling.cycles, sampling.instructions));
+                let millicycles = match of {
+                    0 => self.millicycles_per_instruction,
+                    of => (u128::from(cycles) * 1000 / u128::from(of)) as u64,
+                };
+                let cycles = (u128::from(instructions) * u128::from(millicycles) / 1000) as u64;
+                let now = self.clock(self.processor.on());
+                self.wait_until(now + cycles);
+                self.tick()
+            }
+        }
+    }
+
+    /// Ends the interval that is under way, if there is one.
+    pub(super) fn end_interval(&mut self) {
+        self.settle();
+        let (caches, beyond) = self.caches_now();
+        let total = self.total_of(self.processor.on());
+        let Some(sampling) = &mut self.sampling else { return };
+        let Some((tally_before, caches_before, beyond_before)) = sampling.from.take() else { return };
+        let tally = total.since(&tally_before);
+        if tally.counts.references() == 0 {
+            return;
+        }
+        sampling.cycles += tally.ledger.total().0;
+        sampling.instructions += tally.counts.instructions;
+        let beyond = beyond.iter().zip(&beyond_before).map(|(now, before)| {
+            let mut all = *now;
+            all.iter_mut().zip(before).for_each(|(now, before)| *now = now.since(before));
+            all
+        });
+        sampling.sample.intervals.push(Interval {
+            tally,
+            processes: std::mem::take(&mut sampling.processes),
+            caches: caches.iter().zip(&caches_before).map(|(now, before)| now.since(before)).collect(),
+            beyond: beyond.collect(),
+        });
+    }
+
+    fn caches_now(&self) -> (Vec<CacheCounters>, Vec<[Beyond; 3]>) {
+        let caches = self.processor.all_caches();
+        let counters = caches.iter().flat_map(|caches| caches.counters().map(|(_, counters)| counters)).collect();
+        (counters, caches.iter().map(|caches| caches.beyond).collect())
+    }
+
+    /// Books on a process what it has done. Where the program is sampled, that is what it has done in an interval.
+    pub(super) fn book_on(&mut self, process: Asid, spent: &Tally) {
+        match &mut self.sampling {
+            None => self.processes.entry(process).or_default().absorb(spent),
+            Some(sampling) if sampling.from.is_some() => {
+                sampling.processes.entry(process).or_default().absorb(spent);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// The sample, where the program was one. Ends what is under way.
+    pub(super) fn take_sample(&mut self) -> Option<Sample> {
+        self.end_interval();
+        let sample = self.sampling.take()?.sample;
+        for (asid, tally) in sample.intervals.iter().flat_map(|interval| &interval.processes) {
+            self.processes.entry(*asid).or_default().absorb(tally);
+        }
+        Some(sample)
+    }
+}

@@ -1,0 +1,165 @@
+//! Sampling: of everything it is everything, of a part it knows how well it knows.
+
+mod common;
+
+use common::{Pieces, conditions, run};
+use reach_lab::{ALL, Conditions, Experiment, Report, Row, Timing};
+use reach_trace::{Sampling, synthetic};
+use std::collections::BTreeMap;
+
+const MACHINE: &str = "skylake-e3-1240v5";
+
+fn experiment(systems: &[&str], timing: Timing) -> Experiment {
+    let conditions = Conditions { memory: 64 << 20, ..conditions(timing) };
+    Experiment { conditions, ..common::experiment(&[MACHINE], systems, timing) }
+}
+
+fn sampling(text: &str) -> Option<Sampling> {
+    Some(text.parse().unwrap())
+}
+
+/// Rows by system, process and metric.
+fn rows(report: &Report) -> BTreeMap<(String, String, String), Row> {
+    let key = |row: &Row| (row.system.clone(), row.process.clone(), row.metric.clone());
+    report.rows().into_iter().map(|row| (key(&row), row)).collect()
+}
+
+fn of(report: &Report, metric: &str) -> Row {
+    let all = report.rows();
+    all.into_iter().find(|row| row.process == ALL && row.metric == metric).unwrap_or_else(|| panic!("no {metric}"))
+}
+
+#[test]
+fn a_sample_of_everything_is_the_full_run() {
+    for timing in Timing::ALL {
+        for program in ["web:requests=20", "tree:nodes=500,operations=100", "gups:bytes=4M,updates=3000"] {
+            let program = Pieces::of(&mut *synthetic::parse(program).unwrap());
+            let every = program.len() / 40;
+            let plain = experiment(&["base", "navarro-2002", "linux-thp"], timing);
+            let sample = sampling(&format!("every={every},measure={every},warm=0"));
+            let sampled = Experiment { sample, ..experiment(&["base", "navarro-2002", "linux-thp"], timing) };
+            let full = rows(&run(&plain, &mut program.cut(vec![1009])));
+            let all = rows(&run(&sampled, &mut program.cut(vec![997])));
+            for (key, row) in &full {
+                let other = all.get(key).unwrap_or_else(|| panic!("{key:?} is missing"));
+                assert_eq!(other.value, row.value, "{} {key:?}", timing.name());
+                // Nothing is left to be unsure of.
+                assert!(other.error.is_none_or(|error| error == 0.0), "{key:?}: {:?}", other.error);
+            }
+            let more: Vec<_> = all.keys().filter(|key| !full.contains_key(key)).collect();
+            assert!(more.iter().all(|(.., metric)| metric.starts_with("sample.")), "{more:?}");
+        }
+    }
+}
+
+#[test]
+fn factors_multiply_out_in_what_was_sampled() {
+    for timing in Timing::ALL {
+        let program = Pieces::of(&mut *synthetic::parse("web:requests=100").unwrap());
+        let sample = sampling("every=5k,measure=500,warm=1k");
+        let report =
+            run(&Experiment { sample, ..experiment(&["base", "linux-thp"], timing) }, &mut program.cut(vec![997]));
+        let all = rows(&report);
+        let mut checked = 0;
+        for ((system, process, metric), row) in &all {
+            if metric != "wcpi" {
+                continue;
+            }
+            let factor = |name: &str| {
+                let key = (system.clone(), process.clone(), format!("wcpi.{name}"));
+                all[&key].value.as_f64()
+            };
+            let names =
+                ["accesses_per_instruction", "misses_per_access", "walk_accesses_per_miss", "cycles_per_walk_access"];
+            let (product, wcpi): (f64, f64) = (names.into_iter().map(factor).product(), row.value.as_f64());
+            assert!((product - wcpi).abs() <= 1e-12 * wcpi, "{system} {process}: {product} for {wcpi}");
+            // In whole numbers: what each factor is divided by is what the one before counts.
+            checked += 1;
+        }
+        assert!(checked >= 2);
+        for outcome in &report.outcomes {
+            let sample = outcome.sample.as_ref().unwrap();
+            let walks: u64 = sample.intervals.iter().map(|interval| interval.tally.hardware.walks()).sum();
+            assert_eq!(walks, outcome.total.hardware.walks());
+            let labels: u64 = reach_core::Label::ALL.iter().map(|&label| outcome.total.ledger.of(label).0).sum();
+            assert_eq!(labels, outcome.total.cycles());
+            let processes: u64 = outcome.processes.values().map(|tally| tally.cycles()).sum();
+            assert_eq!(processes, outcome.total.cycles(), "of processes");
+        }
+    }
+}
+
+/// The operating system is where all of the program would have left it, however little was measured.
+#[test]
+fn what_is_passed_over_makes_the_same_state() {
+    let program = Pieces::of(&mut *synthetic::parse("web:requests=50").unwrap());
+    let sample = sampling("every=2k,measure=50,warm=50");
+    let systems = ["base", "navarro-2002", "zhou-2023"];
+    let plain = run(&experiment(&systems, Timing::Counts), &mut program.cut(vec![997]));
+    let sampled = run(&Experiment { sample, ..experiment(&systems, Timing::Counts) }, &mut program.cut(vec![1009]));
+    for (all, part) in plain.outcomes.iter().zip(&sampled.outcomes) {
+        let state = |outcome: &reach_lab::Outcome| {
+            let os = &outcome.os;
+            (os.page_faults, os.bytes_zeroed, os.resident_bytes, os.page_table_bytes, os.promotions)
+        };
+        assert_eq!(state(all), state(part), "{}", all.system);
+        let share = part.sample.as_ref().unwrap().share();
+        assert!((0.01..0.05).contains(&share), "{share}");
+    }
+}
+
+/// Of stationary programs, at least nine of ten bars hold what all of the program gives.
+#[test]
+fn bars_hold_the_truth() {
+    const SEEDS: u64 = 60;
+    // How much comes before the stationary part: first touches.
+    for (program, timing, skim) in [
+        ("gups:bytes=16M,updates=600K", Timing::Counts, 300_000),
+        ("gups:bytes=8M,updates=400K", Timing::InOrder, 200_000),
+        ("mix:bytes=8M,new_pages=20%,refs=1500K", Timing::Counts, 300_000),
+    ] {
+        let program_name = program;
+        // What a process's end costs is not stationary.
+        let program = Pieces::of(&mut *synthetic::parse(program).unwrap()).without_end();
+        let full = run(&Experiment { skim, ..experiment(&["base"], timing) }, &mut program.cut(vec![100_000]));
+        let instructions = |report: &Report| of(report, "instructions").value.as_f64();
+        let true_rates = [
+            ("wcpi", of(&full, "wcpi").value.as_f64()),
+            ("wcpi.misses_per_access", of(&full, "wcpi.misses_per_access").value.as_f64()),
+            ("sample.cycles_per_instruction", of(&full, "cycles").value.as_f64() / instructions(&full)),
+        ];
+        let mut held = [0u64; 3];
+        for seed in 0..SEEDS {
+            let sampled =
+                Experiment { skim, sample: sampling("every=20k,measure=1k,warm=2k"), ..experiment(&["base"], timing) };
+            let conditions = Conditions { seed, ..sampled.conditions.clone() };
+            let report = run(&Experiment { conditions, ..sampled }, &mut program.cut(vec![100_000]));
+            for ((metric, truth), held) in true_rates.iter().zip(&mut held) {
+                let row = of(&report, metric);
+                let error = row.error.expect("there are intervals enough");
+                *held += u64::from((row.value.as_f64() - truth).abs() <= error);
+                assert!(error < 0.2 * truth, "{program_name}: {metric} {truth} ±{error}");
+            }
+        }
+        assert!(held.iter().all(|&held| 10 * held >= 9 * SEEDS), "{program_name}: {held:?} of {SEEDS}");
+    }
+}
+
+#[test]
+fn few_intervals_have_no_bars() {
+    let program = Pieces::of(&mut *synthetic::parse("gups:bytes=1M,updates=20K").unwrap());
+    let sample = sampling("every=5k,measure=100,warm=100");
+    let report = run(&Experiment { sample, ..experiment(&["base"], Timing::Counts) }, &mut program.cut(vec![997]));
+    assert!(report.outcomes[0].sample.as_ref().unwrap().intervals.len() < 30);
+    assert!(report.rows().iter().all(|row| row.error.is_none()));
+}
+
+#[test]
+fn several_hardware_threads_are_refused() {
+    let sampled = Experiment { sample: sampling(""), ..experiment(&["base"], Timing::Counts) };
+    let mut conditions = sampled.conditions.clone();
+    conditions.placement = reach_lab::Placement::of(2, 1);
+    let mut source = synthetic::parse("gups:bytes=1M,updates=20").unwrap();
+    let error = Experiment { conditions, ..sampled }.run(&mut *source, |_| true).err().unwrap().to_string();
+    assert!(error.contains("one core with one hardware thread"), "{error}");
+}
