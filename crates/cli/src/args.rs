@@ -90,7 +90,7 @@ pub struct RunArgs {
     ///
     /// The array goes by its name in the machine, or as l1d_tlb, l2_tlb. entries and ways are lists of numbers and ranges:
     /// l2_tlb:entries=64..4096/1536,ways=4..16/full. Without them, entries are 16..16384, and ways 1..16/full.
-    #[arg(long, value_name = "ARRAY[:entries=…,ways=…]", help_heading = "Simulation")]
+    #[arg(long, value_name = "ARRAY[:entries=…,ways=…]", help_heading = "Simulation", conflicts_with = "sample")]
     pub curve: Option<reach_lab::Curve>,
     #[command(flatten)]
     pub common: Common,
@@ -182,7 +182,7 @@ pub struct ConditionArgs {
     /// (what is simulated before each and not measured, default 200k). What is passed over still changes the operating
     /// system's state. Rates get error bars of 95 % confidence. Needs one core with one hardware thread.
     #[arg(long, value_name = "every=N,measure=N,warm=N", num_args = 0..=1, default_missing_value = "",
-          conflicts_with_all = ["record", "curve"])]
+          conflicts_with = "record")]
     pub sample: Option<reach_trace::Sampling>,
     /// Cut the program off after so many references
     #[arg(long, value_name = "REFERENCES", value_parser = values::count)]

@@ -408,3 +408,34 @@ fn a_curve_is_tables_and_rows() {
     // 64, 128, 256 and 4096 of 2 and 4 ways and full, 96 and 192 of 3 ways, and the machine's own.
     assert_eq!(rows.iter().filter(named).count(), 15);
 }
+
+#[test]
+fn a_sample_has_error_bars() {
+    let sample = ["--sample", "every=10k,measure=1k,warm=2k", "-m", "skylake-e3-1240v5", "--timing", "inorder"];
+    let run = |verb: &[&str], more: &[&str]| stdout(&[verb, &sample, more, &GUPS].concat());
+    for table in [run(&["run"], &[]), run(&["compare", "-s", "base", "-s", "linux-thp"], &[])] {
+        assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+        assert!(
+            table.contains(" ±") && table.contains("with 95 % confidence") && table.contains("\nsampled: "),
+            "{table}"
+        );
+    }
+    let rows = run(&["compare", "-s", "base", "-s", "linux-thp"], &["-f", "jsonl"]);
+    let mut rows = rows.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    assert_eq!(rows.next().unwrap()["sample"]["every"], 10_000);
+    let rows: Vec<Value> = rows.collect();
+    let errors = |metric: &str| rows.iter().filter(|row| row["metric"] == metric && row["error"].is_f64()).count();
+    for metric in ["wcpi", "wcpi.misses_per_access", "sample.translation", "speedup", "cache.l1d.hit_ratio"] {
+        assert!(errors(metric) > 0, "{metric}");
+    }
+    assert_eq!((errors("walks"), errors("contiguity")), (0, 0));
+    let csv = run(&["run"], &["-f", "csv"]);
+    let columns = |line: &str| line.matches(',').count();
+    assert!(csv.lines().next().unwrap().ends_with(",value,error"), "{csv}");
+    let plain = stdout(&[&["run", "-m", "skylake-e3-1240v5", "-f", "csv"][..], &GUPS].concat());
+    assert_eq!(columns(plain.lines().next().unwrap()) + 1, columns(csv.lines().next().unwrap()));
+    // Too few for bars is said, and there are none.
+    let few =
+        stdout(&[&["run", "-m", "skylake-e3-1240v5", "--sample", "every=100k,measure=1k,warm=1k"][..], &GUPS].concat());
+    assert!(few.contains("no error bars: ") && !few.contains('±'), "{few}");
+}

@@ -193,6 +193,9 @@ impl Simulation {
     }
 }
 
+/// A simulation, what it has counted, and the power of that in a product.
+type Factor<'a> = (&'a Outcome, &'a dyn Fn(&Tally) -> u64, f64);
+
 /// How well a sample knows its rates: half the width of the interval around each that holds the whole program's with a
 /// probability of 95 %. `None` where nothing was sampled, where there are too few intervals, and where nothing was counted.
 impl Outcome {
@@ -218,7 +221,7 @@ impl Outcome {
     }
 
     /// Of a product of what simulations of the same sample have counted, each to some power.
-    pub(crate) fn joint_error(&self, factors: &[(&Outcome, &dyn Fn(&Tally) -> u64, f64)]) -> Option<f64> {
+    pub(crate) fn joint_error(&self, factors: &[Factor]) -> Option<f64> {
         let sample = self.sample.as_ref()?;
         let intervals = factors.iter().map(|(outcome, of, power)| {
             let intervals = &outcome.sample.as_ref()?.intervals;
