@@ -176,11 +176,11 @@ pub struct ConditionArgs {
     /// ones can be padded (zhou-2023:padding=on). Nothing but addresses changes.
     #[arg(long, value_enum, value_name = "WHICH")]
     pub align_code: Option<AlignCode>,
-    /// Measure intervals at equal distances, and pass over what lies between them (docs/sampling.md)
+    /// Measure intervals at equal distances, and give rates with error bars (docs/sampling.md)
     ///
     /// Keys, in references: every (from interval to interval, default 10M), measure (the length of one, default 100k), warm
-    /// (what is simulated before each and not measured, default 200k). What is passed over still changes the operating
-    /// system's state. Rates get error bars of 95 % confidence. Needs one core with one hardware thread.
+    /// (what is simulated in full before each and not measured, default 200k). Between intervals, TLBs and the operating
+    /// system follow the program, caches do not. Needs one core with one hardware thread.
     #[arg(long, value_name = "every=N,measure=N,warm=N", num_args = 0..=1, default_missing_value = "",
           conflicts_with = "record")]
     pub sample: Option<reach_trace::Sampling>,

@@ -203,6 +203,8 @@ impl Event {
     pub const INTERVAL: &str = "interval";
     /// The end of one.
     pub const INTERVAL_END: &str = "interval ends";
-    /// Before the number of instructions that were passed over, where a program is sampled.
-    pub const PASSED: &str = "passed over ";
+    /// From here on references only keep TLBs and the operating system where they would be, where a program is sampled.
+    pub const FOLLOWED: &str = "followed";
+    /// From here on they are simulated in full again.
+    pub const SIMULATED: &str = "simulated";
 }

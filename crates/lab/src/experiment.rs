@@ -160,8 +160,7 @@ impl Experiment {
         let started = Instant::now();
         let simulations = self.boot()?;
         // Outlines do where nothing needs single references, which almost nothing does that only counts.
-        let untouched =
-            self.limit.is_none() && self.skim == 0 && self.align_code.is_none() && self.sample.is_none();
+        let untouched = self.limit.is_none() && self.skim == 0 && self.align_code.is_none() && self.sample.is_none();
         if untouched && simulations.iter().all(Simulation::takes_outlines) {
             source.outline(true)?;
         }
@@ -208,25 +207,22 @@ impl Experiment {
         started: Instant,
     ) -> Result<Report, ExperimentError> {
         if let Some(sampling) = self.sample {
-            let mut sampled = Sampled::new(source, sampling, self.skim, self.limit, self.conditions.seed);
-            let mut report = self.pass_on(simulations, &mut sampled, None, tee, watch, started)?;
-            report.sampled(sampled.references());
+            let mut sampled = Sampled::new(source, sampling, self.skim, self.conditions.seed);
+            let mut report = self.pass_on(simulations, &mut sampled, tee, watch, started)?;
+            report.sampled(report.counts.references().saturating_sub(self.skim));
             return Ok(report);
         }
         match self.skim {
-            0 => self.pass_on(simulations, source, self.limit, tee, watch, started),
-            references => {
-                self.pass_on(simulations, &mut Skimmed::new(source, references), self.limit, tee, watch, started)
-            }
+            0 => self.pass_on(simulations, source, tee, watch, started),
+            references => self.pass_on(simulations, &mut Skimmed::new(source, references), tee, watch, started),
         }
     }
 
-    /// Runs all that `source` gives, up to `limit`.
+    /// Runs all that `source` gives, up to the limit.
     fn pass_on(
         &self,
         simulations: Vec<Simulation>,
         source: &mut dyn Source,
-        limit: Option<u64>,
         mut tee: impl FnMut(&Chunk, &dyn Source) -> Result<(), TraceError>,
         mut watch: impl FnMut(Status) -> bool,
         started: Instant,
@@ -244,7 +240,7 @@ impl Experiment {
         let (mut counts, mut reading) = (Counts::default(), Duration::ZERO);
         let (mut over, mut ended) = (false, slices.is_none());
         let mut piece = || -> Result<Option<Batch>, ExperimentError> {
-            let room = limit.map(|limit| limit.saturating_sub(counts.references()));
+            let room = self.limit.map(|limit| limit.saturating_sub(counts.references()));
             if over || room == Some(0) {
                 return Ok(None);
             }

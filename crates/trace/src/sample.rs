@@ -1,13 +1,11 @@
 //! Systematic sampling: of a long program, intervals at equal distances are measured (Wunderlich et al. 2003, SMARTS).
 //!
-//! What lies between the intervals is passed over as [`crate::Skimmed`] passes over a beginning: events stay, and of the
-//! references the first to each page and the first store to it, so that the operating system's state is the program's
-//! wherever it is looked at. Before each interval, references of a warm-up fill TLBs and caches and are not measured. Marks in
-//! the program say where intervals begin and end, and how much was passed over.
+//! The whole program is given, with marks that say what is to be done with its references: those between the intervals are
+//! followed, so that TLBs and the operating system are where the whole program would have them; those before each interval
+//! warm up what is not followed, such as data caches; and intervals are measured.
 
-use crate::touched::Touched;
 use crate::{Progress, Source, TraceError};
-use reach_core::{BlockId, BlockTable, Chunk, Event, Kind, Random, Ref, TICK};
+use reach_core::{BlockTable, Chunk, Event, Kind, Random};
 use std::str::FromStr;
 
 /// How a program is sampled, in references.
@@ -17,7 +15,7 @@ pub struct Sampling {
     pub every: u64,
     /// Length of an interval, at least 1.
     pub measure: u64,
-    /// Before each interval, so many are simulated and not measured.
+    /// Before each interval, so many are simulated in full and not measured.
     pub warm: u64,
 }
 
@@ -70,188 +68,98 @@ fn number(text: &str) -> Option<u64> {
 /// What becomes of references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Passing,
+    Followed,
     Warming,
-    Measuring,
+    Measured,
 }
 
 /// A program of which intervals are measured. Intervals begin and end at fetches.
 pub struct Sampled<S> {
     source: S,
     sampling: Sampling,
-    /// References so far, and at how many the program ends.
+    /// References before the present piece.
     done: u64,
-    limit: u64,
     /// Where the warm-up before the next interval begins, or this one did.
     start: u64,
     state: State,
-    whole: Chunk,
-    touched: Touched,
-    /// Instructions of all blocks.
-    lengths: Vec<u16>,
-    /// Instructions that were passed over and not told of yet.
-    passed: u64,
-    /// The last fetch, unless it has been kept.
-    fetch: Option<(BlockId, Ref)>,
+    /// What the last mark but those of intervals says: that references are followed.
+    followed: bool,
     begun: bool,
 }
 
 impl<S: Source> Sampled<S> {
-    /// Samples `source`, of which nothing has been read, behind its first `skim` references and up to the one with number
-    /// `limit`. Where in each period its interval lies is drawn once, by `seed`.
-    pub fn new(source: S, sampling: Sampling, skim: u64, limit: Option<u64>, seed: u64) -> Sampled<S> {
+    /// Samples `source`, of which nothing has been read, behind its first `skim` references. Where in each period its
+    /// interval lies is drawn once, by `seed`.
+    pub fn new(source: S, sampling: Sampling, skim: u64, seed: u64) -> Sampled<S> {
         let room = sampling.every - sampling.warm - sampling.measure;
         let offset = if room == 0 { 0 } else { Random::new(seed ^ 0x5a4d_504c).below(room + 1) };
-        Sampled {
-            source,
-            sampling,
-            done: 0,
-            limit: limit.unwrap_or(u64::MAX),
-            start: skim.saturating_add(offset),
-            state: State::Passing,
-            whole: Chunk::default(),
-            touched: Touched::default(),
-            lengths: Vec::new(),
-            passed: 0,
-            fetch: None,
-            begun: false,
-        }
-    }
-
-    /// How many references the program has had so far.
-    pub fn references(&self) -> u64 {
-        self.done
+        let start = skim.saturating_add(offset);
+        Sampled { source, sampling, done: 0, start, state: State::Followed, followed: false, begun: false }
     }
 
     /// Where the state is due to change, at the next fetch.
     fn due(&self) -> u64 {
         match self.state {
-            State::Passing => self.start,
+            State::Followed => self.start,
             State::Warming => self.start + self.sampling.warm,
-            State::Measuring => self.start + self.sampling.warm + self.sampling.measure,
+            State::Measured => self.start + self.sampling.warm + self.sampling.measure,
         }
     }
 
-    /// Changes the state as often as is due.
-    fn go_on(&mut self, chunk: &mut Chunk) {
-        while self.done >= self.due() {
-            let mark = |name: &str| Event::Phase(name.into());
+    /// Changes the state before reference `at` of the piece as often as is due. Returns the marks.
+    fn go_on(&mut self, at: usize) -> Vec<&'static str> {
+        let mut marks = Vec::new();
+        while self.done + at as u64 >= self.due() {
             self.state = match self.state {
-                State::Passing => {
-                    self.tell_passed(chunk);
-                    self.fetch = None;
+                State::Followed => {
+                    marks.extend(std::mem::take(&mut self.followed).then_some(Event::SIMULATED));
                     State::Warming
                 }
                 State::Warming => {
-                    chunk.push_event(mark(Event::INTERVAL));
-                    State::Measuring
+                    marks.push(Event::INTERVAL);
+                    State::Measured
                 }
-                State::Measuring => {
-                    chunk.push_event(mark(Event::INTERVAL_END));
-                    self.start += self.sampling.every;
-                    State::Passing
+                State::Measured => {
+                    marks.push(Event::INTERVAL_END);
+                    self.start = self.start.saturating_add(self.sampling.every);
+                    State::Followed
                 }
             };
         }
-    }
-
-    fn tell_passed(&mut self, chunk: &mut Chunk) {
-        if self.passed > 0 {
-            chunk.push_event(Event::Phase(format!("{}{}", Event::PASSED, self.passed)));
-            self.passed = 0;
+        if self.state == State::Followed && !std::mem::replace(&mut self.followed, true) {
+            marks.push(Event::FOLLOWED);
         }
+        marks
     }
 
-    /// Puts into `chunk` what stays of the whole one.
-    fn keep(&mut self, chunk: &mut Chunk) {
-        let whole = std::mem::take(&mut self.whole);
-        let known = self.lengths.len();
-        self.lengths.extend(self.source.blocks().iter().skip(known).map(|block| block.instructions));
-        if !std::mem::replace(&mut self.begun, true) && self.sampling.warm == 0 {
+    /// Puts marks into a piece.
+    fn mark(&mut self, chunk: &mut Chunk) {
+        let mark = |name: &str| Event::Phase(name.into());
+        if !std::mem::replace(&mut self.begun, true) {
             // What starts at once starts before the first event.
-            self.go_on(chunk);
+            let marks = self.go_on(0).into_iter().map(|name| (0, mark(name)));
+            chunk.events.splice(0..0, marks);
         }
-        let (mut events, mut fetched) = (whole.events.iter().peekable(), whole.fetched.iter());
-        for (at, &r) in whole.refs.iter().enumerate() {
-            if events.peek().is_some_and(|(before, _)| *before as usize <= at) {
-                while let Some((_, event)) = events.next_if(|(before, _)| *before as usize <= at) {
-                    self.event(event, chunk);
-                }
-            }
-            if self.done == self.limit {
-                break;
-            }
-            if r.kind() == Kind::Fetch {
-                let block = *fetched.next().expect("a fetch has its block");
-                if self.done >= self.due() {
-                    self.go_on(chunk);
-                }
-                if self.state == State::Passing {
-                    self.pass_fetch(block, r, chunk);
-                } else {
-                    self.touched.is_new(r, false);
-                    chunk.refs.push(r);
-                    chunk.fetched.push(block);
-                }
-            } else {
-                let new = self.touched.is_new(r, r.kind() == Kind::Store);
-                if self.state != State::Passing {
-                    chunk.refs.push(r);
-                } else if new {
-                    self.keep_fetch(chunk);
-                    chunk.refs.push(r);
-                }
-            }
-            self.done += 1;
+        while let Some(from) =
+            usize::try_from(self.due().saturating_sub(self.done)).ok().filter(|&n| n < chunk.refs.len())
+        {
+            let Some(fetch) = chunk.refs[from..].iter().position(|r| r.kind() == Kind::Fetch) else { break };
+            let at = from + fetch;
+            let behind = chunk.events.partition_point(|(before, _)| *before as usize <= at);
+            let marks = self.go_on(at).into_iter().map(|name| (at as u32, mark(name)));
+            chunk.events.splice(behind..behind, marks);
         }
-        if self.done < self.limit {
-            events.for_each(|(_, event)| self.event(event, chunk));
-        }
-        self.whole = whole;
-    }
-
-    #[inline(always)]
-    fn pass_fetch(&mut self, block: BlockId, r: Ref, chunk: &mut Chunk) {
-        // Not what may turn out to be kept.
-        if self.passed >= TICK {
-            self.tell_passed(chunk);
-        }
-        self.passed += u64::from(self.lengths[block.0 as usize]);
-        self.fetch = Some((block, r));
-        if self.touched.is_new(r, false) {
-            self.keep_fetch(chunk);
-        }
-    }
-
-    fn event(&mut self, event: &Event, chunk: &mut Chunk) {
-        if matches!(event, Event::Switch { .. }) {
-            self.fetch = None;
-        }
-        self.touched.forget(event);
-        chunk.push_event(event.clone());
-    }
-
-    /// Keeps the last fetch, which what comes next belongs to.
-    fn keep_fetch(&mut self, chunk: &mut Chunk) {
-        if let Some((block, fetch)) = self.fetch.take() {
-            self.passed -= u64::from(self.lengths[block.0 as usize]);
-            chunk.refs.push(fetch);
-            chunk.fetched.push(block);
-        }
+        self.done += chunk.refs.len() as u64;
     }
 }
 
 impl<S: Source> Source for Sampled<S> {
     fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
-        chunk.clear();
-        // A piece of which nothing stays is no end.
-        while chunk.is_empty() {
-            if self.done == self.limit || !self.source.fill(&mut self.whole)? {
-                return Ok(false);
-            }
-            self.keep(chunk);
+        let more = self.source.fill(chunk)?;
+        if more {
+            self.mark(chunk);
         }
-        Ok(true)
+        Ok(more)
     }
 
     fn blocks(&self) -> &BlockTable {
@@ -282,66 +190,64 @@ mod tests {
         all
     }
 
-    fn sampled(text: &str, limit: Option<u64>) -> Chunk {
+    fn sampled(text: &str) -> Chunk {
         let mut source = synthetic::parse(PROGRAM).unwrap();
-        whole(&mut Sampled::new(&mut *source, text.parse().unwrap(), 0, limit, 1))
+        whole(&mut Sampled::new(&mut *source, text.parse().unwrap(), 0, 1))
     }
 
-    fn is_mark(event: &Event) -> bool {
-        let Event::Phase(name) = event else { return false };
-        name == Event::INTERVAL || name == Event::INTERVAL_END || name.starts_with(Event::PASSED)
+    const MARKS: [&str; 4] = [Event::INTERVAL, Event::INTERVAL_END, Event::FOLLOWED, Event::SIMULATED];
+
+    fn marks(chunk: &Chunk) -> Vec<(u32, &'static str)> {
+        let name = |event: &Event| MARKS.into_iter().find(|mark| *event == Event::Phase(String::from(*mark)));
+        chunk.events.iter().filter_map(|(at, event)| Some((*at, name(event)?))).collect()
     }
 
     #[test]
-    fn a_sample_of_everything_is_everything() {
-        let (all, kept) =
-            (whole(&mut *synthetic::parse(PROGRAM).unwrap()), sampled("every=5k,measure=5k,warm=0", None));
-        assert!(kept.refs == all.refs && kept.fetched == all.fetched);
-        let events = |chunk: &Chunk| chunk.events.iter().filter(|(_, e)| !is_mark(e)).cloned().collect::<Vec<_>>();
-        assert!(events(&kept) == events(&all));
-        let marks = kept.events.iter().filter(|(_, event)| is_mark(event)).count();
-        let intervals = all.refs.len().div_ceil(5000);
-        // The last may have begun at the program's very end, and has no end of its own.
-        assert!((2 * intervals - 3..=2 * intervals - 1).contains(&marks), "{marks} for {intervals}");
+    fn nothing_changes_but_for_marks() {
+        let all = whole(&mut *synthetic::parse(PROGRAM).unwrap());
+        for text in ["every=5k,measure=5k,warm=0", "every=2k,measure=200,warm=300"] {
+            let mut kept = sampled(text);
+            assert!(kept.refs == all.refs && kept.fetched == all.fetched, "{text}");
+            assert!(kept.events.is_sorted_by_key(|(at, _)| *at), "{text}");
+            kept.events.retain(|(_, event)| !MARKS.iter().any(|mark| *event == Event::Phase(String::from(*mark))));
+            assert!(kept.events == all.events, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_sample_of_everything_leaves_nothing_between_intervals() {
+        let kept = sampled("every=5k,measure=5k,warm=0");
         assert!(matches!(&kept.events[0].1, Event::Phase(name) if name == Event::INTERVAL));
+        let marks = marks(&kept);
+        assert!(marks.iter().all(|(_, name)| [Event::INTERVAL, Event::INTERVAL_END].contains(name)));
+        let (ends, begins) = (marks.iter().skip(1).step_by(2), marks.iter().skip(2).step_by(2));
+        assert!(ends.clone().all(|(_, name)| *name == Event::INTERVAL_END));
+        assert!(ends.zip(begins).all(|(end, begin)| end.0 == begin.0 && begin.1 == Event::INTERVAL));
+        let intervals = kept.refs.len() / 5000;
+        assert!((2 * intervals - 1..=2 * intervals + 1).contains(&marks.len()), "{} for {intervals}", marks.len());
     }
 
     #[test]
-    fn intervals_have_their_length_and_distance_and_what_is_between_is_told() {
-        let all = whole(&mut *synthetic::parse(PROGRAM).unwrap());
-        let kept = sampled("every=2k,measure=200,warm=300", None);
-        assert!(kept.refs.len() < all.refs.len() / 2, "{} of {}", kept.refs.len(), all.refs.len());
-        let marks =
-            |name| kept.events.iter().filter(move |(_, e)| *e == Event::Phase(String::from(name))).map(|(at, _)| *at);
-        let lengths: Vec<u32> = marks(Event::INTERVAL).zip(marks(Event::INTERVAL_END)).map(|(a, b)| b - a).collect();
-        assert!(lengths.len() >= 10 && lengths.len() + 1 >= all.refs.len() / 2000, "{}", lengths.len());
-        // Blocks are not cut.
-        assert!(lengths.iter().all(|length| (150..300).contains(length)), "{lengths:?}");
-        let passed: u64 = kept
-            .events
-            .iter()
-            .filter_map(|(_, event)| match event {
-                Event::Phase(name) => name.strip_prefix(Event::PASSED)?.parse::<u64>().ok(),
-                _ => None,
-            })
-            .sum();
-        let source = synthetic::parse(PROGRAM).unwrap();
-        let mut source = source;
-        let instructions = |chunk: &Chunk, source: &dyn Source| -> u64 {
-            chunk.fetched.iter().map(|&id| u64::from(source.blocks().get(id).instructions)).sum()
-        };
-        let again = whole(&mut *source);
-        let (of_all, of_kept) = (instructions(&again, &*source), instructions(&kept, &*source));
-        let untold = of_all - of_kept - passed;
-        // What was passed over behind the last warm-up is told of as it grows.
-        assert!(untold < 2 * TICK, "{untold} of {of_all}");
-    }
-
-    #[test]
-    fn a_limit_is_one_of_the_program() {
-        let all = whole(&mut *synthetic::parse(PROGRAM).unwrap());
-        let kept = sampled("every=5k,measure=5k,warm=0", Some(12_345));
-        assert!(kept.refs == all.refs[..12_345]);
+    fn intervals_have_their_length_and_distance() {
+        let kept = sampled("every=2k,measure=200,warm=300");
+        let marks = marks(&kept);
+        assert_eq!(marks[0], (0, Event::FOLLOWED));
+        let turns = marks[1..].chunks_exact(4);
+        assert!(turns.len() >= 10 && turns.len() + 1 >= kept.refs.len() / 2000, "{}", turns.len());
+        let mut last = None;
+        for turn in turns {
+            let [warm, begin, end, follow] = [0, 1, 2, 3].map(|n| turn[n]);
+            assert_eq!(
+                [warm.1, begin.1, end.1, follow.1],
+                [Event::SIMULATED, Event::INTERVAL, Event::INTERVAL_END, Event::FOLLOWED]
+            );
+            // Blocks are not cut.
+            assert!((250..400).contains(&(begin.0 - warm.0)) && (150..300).contains(&(end.0 - begin.0)), "{turn:?}");
+            assert_eq!(end.0, follow.0);
+            assert!(kept.refs[begin.0 as usize].kind() == Kind::Fetch);
+            let distance = last.replace(begin.0).map_or(2000, |last| begin.0 - last);
+            assert!((1900..2100).contains(&distance), "{turn:?}");
+        }
     }
 
     #[test]

@@ -22,8 +22,8 @@ impl Mmu {
         swap(&mut self.companion, &mut sibling.companion);
     }
 
-    /// Others have run since: the page that a side is on may have left what they share.
-    pub(crate) fn resume(&mut self) {
+    /// Others have run since, or references in another way: the page that a side is on may have left the arrays.
+    pub fn resume(&mut self) {
         self.shot = true;
     }
 

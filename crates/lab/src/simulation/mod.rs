@@ -204,7 +204,7 @@ impl Simulation {
             if self.sampling.is_some()
                 && let Some(mark) = Mark::of(event)
             {
-                self.mark(mark)?;
+                self.mark(mark);
                 continue;
             }
             self.serialise(true);
@@ -229,6 +229,9 @@ impl Simulation {
         if step.counts.references() == 0 {
             return Ok(());
         }
+        if self.follows() {
+            return self.follow(Segment::new(chunk, step), &step.counts);
+        }
         self.run(Segment::new(chunk, step))?;
         let millicycles = if self.out_of_order { 0 } else { self.millicycles_per_instruction };
         let cycles = self.lanes.executed(self.processor.on(), &step.counts, millicycles);
@@ -247,10 +250,12 @@ impl Simulation {
     fn run(&mut self, segment: Segment) -> Result<(), SimulationError> {
         let mut cursor = segment.begin();
         let (mut last, mut again) = (None, 0);
+        let follows = self.follows();
         loop {
             let running = self.vm.running();
             let running = running.map_err(|source| out_of_memory(&self.machine, &self.system_name, source))?;
             let why = match self.processor.parts() {
+                (mmu, _, _) if follows => mmu.run(segment, &mut cursor, running.table, None),
                 (mmu, Some(window), Some(caches)) => {
                     let core = Core { window, code: &self.code, caches };
                     mmu.run_window(segment, &mut cursor, running.table, core)

@@ -1,8 +1,8 @@
 //! Sampling: what is booked of a program of which intervals are measured.
 
 use super::{Simulation, SimulationError, Tally};
-use reach_core::{Asid, Event};
-use reach_hardware::{Beyond, CacheCounters};
+use reach_core::{Asid, Counts, Event};
+use reach_hardware::{Beyond, CacheCounters, Segment};
 use std::collections::BTreeMap;
 
 /// What was counted in one measured interval.
@@ -46,6 +46,8 @@ pub(super) struct Sampling {
     /// Sums over all of them.
     cycles: u64,
     instructions: u64,
+    /// References are followed.
+    followed: bool,
     /// Totals where the interval under way began.
     from: Option<(Tally, Vec<CacheCounters>, Vec<[Beyond; 3]>)>,
     /// What processes have done in it.
@@ -57,7 +59,8 @@ pub(super) struct Sampling {
 pub(super) enum Mark {
     Begin,
     End,
-    Passed(u64),
+    Followed,
+    Simulated,
 }
 
 impl Mark {
@@ -67,7 +70,9 @@ impl Mark {
         match name.as_str() {
             Event::INTERVAL => Some(Mark::Begin),
             Event::INTERVAL_END => Some(Mark::End),
-            name => Some(Mark::Passed(name.strip_prefix(Event::PASSED)?.parse().ok()?)),
+            Event::FOLLOWED => Some(Mark::Followed),
+            Event::SIMULATED => Some(Mark::Simulated),
+            _ => None,
         }
     }
 }
@@ -84,9 +89,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Books a mark. Nothing of it can be seen in how the program runs, except for the time that passes over instructions
-    /// that are passed over: as long as so many took in what was measured.
-    pub(super) fn mark(&mut self, mark: Mark) -> Result<(), SimulationError> {
+    /// Books a mark. Of intervals nothing can be seen in how the program runs.
+    pub(super) fn mark(&mut self, mark: Mark) {
         match mark {
             Mark::Begin => {
                 self.settle();
@@ -96,26 +100,40 @@ impl Simulation {
                     sampling.processes.clear();
                     sampling.from = Some((total, caches, beyond));
                 }
-                Ok(())
             }
-            Mark::End => {
-                self.end_interval();
-                Ok(())
-            }
-            Mark::Passed(instructions) => {
+            Mark::End => self.end_interval(),
+            Mark::Followed | Mark::Simulated => {
                 self.serialise(true);
-                let (cycles, of) =
-                    self.sampling.as_ref().map_or((0, 0), |sampling| (sampling.cycles, sampling.instructions));
-                let millicycles = match of {
-                    0 => self.millicycles_per_instruction,
-                    of => (u128::from(cycles) * 1000 / u128::from(of)) as u64,
-                };
-                let cycles = (u128::from(instructions) * u128::from(millicycles) / 1000) as u64;
-                let now = self.clock(self.processor.on());
-                self.wait_until(now + cycles);
-                self.tick()
+                // What one way of running references takes for known, the other may have lost.
+                self.processor.mmu().resume();
+                if let Some(sampling) = &mut self.sampling {
+                    sampling.followed = mark == Mark::Followed;
+                }
             }
         }
+    }
+
+    /// Whether references only keep TLBs and the operating system where they would be.
+    pub(super) fn follows(&self) -> bool {
+        self.sampling.as_ref().is_some_and(|sampling| sampling.followed)
+    }
+
+    /// References of a step that are followed: TLBs see them, caches and window do not, and time passes at the rate that
+    /// was measured so far.
+    pub(super) fn follow(&mut self, segment: Segment, counts: &Counts) -> Result<(), SimulationError> {
+        let before = self.clock(self.processor.on());
+        self.run(segment)?;
+        self.lanes.executed(self.processor.on(), counts, 0);
+        let (cycles, of) = self.sampling.as_ref().map_or((0, 0), |sampling| (sampling.cycles, sampling.instructions));
+        let millicycles = match of {
+            0 => self.millicycles_per_instruction,
+            of => (u128::from(cycles) * 1000 / u128::from(of)) as u64,
+        };
+        let after = before + (u128::from(counts.instructions) * u128::from(millicycles) / 1000) as u64;
+        if after > self.clock(self.processor.on()) {
+            self.wait_until(after);
+        }
+        Ok(())
     }
 
     /// Ends the interval that is under way, if there is one.
