@@ -164,7 +164,7 @@ struct Path {
 }
 
 /// Where a level keeps pages of some size: as pages of size number `size`, in one of `arrays`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Place {
     size: usize,
     arrays: Vec<usize>,

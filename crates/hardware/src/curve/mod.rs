@@ -8,12 +8,15 @@
 //! That is what separate simulations would count because nothing else depends on the array's geometry: what the levels
 //! before it hold follows from the references and the page table alone, a look-up that ends in a fault fills nothing in
 //! any of them, and a shootdown removes an entry from all. Where that is not so, [`Curve::new`] refuses, or
-//! [`Curve::counts`] does afterwards.
+//! [`Curve::counts`] does afterwards, because only some page sizes have that effect.
 
+mod exact;
 mod sets;
 mod stack;
 
-use crate::config::{Machine, Replacement, Serves, Tlb, Walker};
+use crate::config::{Machine, Tlb};
+use exact::{kinds_of, meets, refuse, together};
+use reach_core::{Kind, PageShift};
 use sets::Sets;
 use stack::Stack;
 use std::collections::BTreeSet;
@@ -53,6 +56,12 @@ pub(crate) struct Curve {
     pub level: u8,
     /// The kinds of reference that it serves.
     pub serves: [bool; 3],
+    /// The kinds on which its look-ups depend: those that share an array up to its level with one that it serves, and so on.
+    together: [bool; 3],
+    /// As bits by their shifts: the page sizes whose entries depend on which array answered, and those that walks for
+    /// the kinds above have found.
+    unsteady: u64,
+    walked: u64,
     geometries: Vec<Geometry>,
     /// Nothing stands before its level.
     asked_first: bool,
@@ -100,7 +109,10 @@ impl Curve {
         Ok(Curve {
             array,
             level: tlb.level,
-            serves: [tlb.serves.fetch, tlb.serves.load, tlb.serves.store],
+            serves: kinds_of(&tlb.serves),
+            together: together(machine, tlb),
+            unsteady: 0,
+            walked: 0,
             asked_first: !machine.tlbs.iter().any(before),
             stack: Stack::new(&capacities),
             at_depth: vec![0; capacities.len() + 1],
@@ -115,6 +127,25 @@ impl Curve {
             faulted: None,
             stayed: false,
         })
+    }
+
+    /// The kinds of reference on which look-ups of the array depend.
+    pub fn depends_on(&self) -> [bool; 3] {
+        self.together
+    }
+
+    /// There is no curve if walks find pages of these sizes: what the array, or one on which it depends, gets of them
+    /// depends on which array answered.
+    pub fn set_unsteady(&mut self, sizes: impl Iterator<Item = PageShift>) {
+        self.unsteady = sizes.fold(0, |all, size| all | 1 << size.0);
+    }
+
+    /// A walk for a reference of `kind` has found a page of this size, which was entered into the arrays.
+    #[inline(always)]
+    pub fn walked(&mut self, kind: Kind, size: PageShift) {
+        if self.together[kind as usize] {
+            self.walked |= 1 << size.0;
+        }
     }
 
     /// Whether it has to see every reference.
@@ -202,11 +233,14 @@ impl Curve {
     }
 
     /// What was counted, unless something has happened that this does not count exactly.
-    pub fn counts(&self, pages_stay_whole: bool) -> Result<CurveCounts, String> {
-        if !pages_stay_whole {
-            return Err("pages stand whole in one level and in pieces in another, so that what the first levels hold \
-                        depends on it"
-                .into());
+    pub fn counts(&self) -> Result<CurveCounts, String> {
+        let unsteady = self.unsteady & self.walked;
+        if unsteady != 0 {
+            let size = PageShift(unsteady.trailing_zeros() as u8);
+            return Err(format!(
+                "pages of {size} stand in the TLB in different pieces, or in some arrays only at times, so that what an \
+                 array gets of them depends on which one answered"
+            ));
         }
         if self.stayed {
             return Err(
@@ -232,36 +266,5 @@ impl Curve {
             lookups: Some(lookups).filter(|_| !self.asked_first),
             misses: self.geometries.iter().map(of).collect(),
         })
-    }
-}
-
-/// Whether some kind of reference asks both.
-fn meets(one: &Serves, other: &Serves) -> bool {
-    one.fetch && other.fetch || one.load && other.load || one.store && other.store
-}
-
-/// Says why the array's misses at other geometries cannot be had from one pass, if so.
-fn refuse(machine: &Machine, tlb: &Tlb) -> Result<(), String> {
-    if tlb.replacement != Replacement::Lru {
-        return Err("one pass for many geometries takes LRU, and it replaces entries otherwise".into());
-    }
-    if let Walker::Hardware { caches, .. } = &machine.walker {
-        for cache in caches {
-            let lender = machine.tlbs.iter().find(|other| Some(&other.name) == cache.within.as_ref());
-            if let Some(lender) = lender.filter(|l| l.level <= tlb.level && meets(&l.serves, &tlb.serves)) {
-                return Err(format!(
-                    "walk cache {} has its entries in {}, so that each miss changes what it holds",
-                    cache.name, lender.name
-                ));
-            }
-        }
-    }
-    let same = |other: &&Tlb| {
-        let sizes = other.sizes.iter().any(|size| tlb.sizes.contains(size));
-        other.name != tlb.name && other.level == tlb.level && sizes && meets(&other.serves, &tlb.serves)
-    };
-    match machine.tlbs.iter().find(same) {
-        Some(other) => Err(format!("it shares its pages with {}, by bits that depend on its sets", other.name)),
-        None => Ok(()),
     }
 }

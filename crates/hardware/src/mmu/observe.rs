@@ -19,7 +19,9 @@ impl Mmu {
         if self.companion.is_some() {
             return Err("the system puts something beside the TLB, which answers and learns from its misses".into());
         }
-        self.curve = Some(Box::new(Curve::new(machine, array, geometries)?));
+        let mut curve = Box::new(Curve::new(machine, array, geometries)?);
+        curve.set_unsteady(self.tlbs.unsteady_in(array, curve.depends_on()));
+        self.curve = Some(curve);
         Ok(())
     }
 
@@ -32,7 +34,7 @@ impl Mmu {
 
     /// What was counted for the curve, where there is one; an error where something happened that it cannot count.
     pub fn curve_counts(&self) -> Option<Result<CurveCounts, String>> {
-        Some(self.curve.as_ref()?.counts(self.tlbs.pages_stay_whole()))
+        Some(self.curve.as_ref()?.counts())
     }
 
     /// Whether what shadows an array has to see references that the first level knows.
@@ -51,6 +53,9 @@ impl Mmu {
     ) -> Result<Pte, Why> {
         let found = self.tlbs.whereabouts(kind, self.context, vpn);
         let done = self.reference_unobserved(kind, vpn, table, caches);
+        if let (None, Ok(pte), Some(curve)) = (found, &done, &mut self.curve) {
+            curve.walked(kind, pte.shift());
+        }
         let Some(curve) = self.curve.as_ref().filter(|curve| curve.serves[kind as usize]) else { return done };
         if found.is_some_and(|(array, _)| self.tlbs.arrays[array].level < curve.level) {
             return done;

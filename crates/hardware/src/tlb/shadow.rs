@@ -3,6 +3,7 @@
 use super::{Context, Tlbs, WHAT_AT};
 use crate::curve::Curve;
 use reach_core::{Kind, PageShift, Vpn};
+use std::collections::BTreeSet;
 
 impl Tlbs {
     /// The array in which a look-up would find `vpn`, and the size of the page it would find.
@@ -31,9 +32,40 @@ impl Tlbs {
         place.arrays.contains(&array).then(|| (number, context.tag(place.size as u64, number)))
     }
 
-    /// Whether no page stands whole in one array and in pieces in another.
-    pub fn pages_stay_whole(&self) -> bool {
-        self.pages_stay_whole
+    /// The page sizes of which levels up to that of `array` may get something else after a hit in a later level than after
+    /// a walk, for a reference of one of `kinds`; and those that stand in its level in more forms than one. Of both,
+    /// what an array holds depends on what others answer.
+    pub fn unsteady_in(&self, array: usize, kinds: [bool; 3]) -> impl Iterator<Item = PageShift> {
+        (0..self.sizes.len()).filter(move |&size| !self.is_steady(array, kinds, size)).map(|size| self.sizes[size])
+    }
+
+    fn is_steady(&self, array: usize, kinds: [bool; 3], whole: usize) -> bool {
+        let own = self.arrays[array].level;
+        let levels: BTreeSet<u8> = self.arrays.iter().map(|a| a.level).collect();
+        // By array: the sizes, as bits, of the pieces of such a page that it may hold.
+        let mut forms = vec![0u32; self.arrays.len()];
+        for &level in levels.iter().rev() {
+            for (path, &counts) in self.paths.iter().zip(&kinds) {
+                let Some(&(_, depth)) = path.arrays.iter().find(|&&(index, _)| self.arrays[index].level == level)
+                else {
+                    continue;
+                };
+                let later = path.arrays.iter().filter(|&&(_, d)| d > depth);
+                let sources = later.fold(1 << whole, |all, &(index, _)| all | forms[index]);
+                let places = &path.places[depth];
+                for source in (0..=whole).filter(|source| sources >> source & 1 != 0) {
+                    if counts && level <= own && places[source] != places[whole] {
+                        return false;
+                    }
+                    if let Some(place) = &places[source] {
+                        place.arrays.iter().for_each(|&index| forms[index] |= 1 << place.size);
+                    }
+                }
+            }
+        }
+        let asked = self.paths.iter().filter(|path| path.arrays.iter().any(|&(index, _)| index == array));
+        let beside = asked.flat_map(|path| &path.arrays).filter(|&&(index, _)| self.arrays[index].level == own);
+        beside.fold(0, |all, &(index, _)| all | forms[index]).count_ones() <= 1
     }
 
     /// What [`Tlbs::invalidate`] does, in what shadows an array.

@@ -2,12 +2,13 @@
 
 use crate::cases;
 use crate::lockstep::{Lockstep, Setup};
-use crate::machines::machine;
+use crate::machines::{machine, plain_machine, plain_tlb};
 use crate::program::{Step, steps};
 use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
-use reach_hardware::config::{Machine, Replacement, Serves, Tlb, Walker};
-use reach_hardware::{Counters, Geometry};
+use reach_core::{Layout, PageShift};
+use reach_hardware::config::{Machine, Replacement, Serves, Tlb, WalkCache, Walker};
+use reach_hardware::{Counters, Geometry, Mmu};
 use std::cell::Cell;
 
 /// Forms that are smaller and larger than any of the machines have, with one set and several.
@@ -121,4 +122,25 @@ fn one_pass_counts_what_each_geometry_would() {
     // Enough of what was drawn could be compared, in first and in later levels.
     let cases = cases(500).cases;
     assert!(compared.get().iter().all(|&n| n >= cases / 20), "{:?} of {cases}", compared.get());
+}
+
+/// Walks of data push translations out of an array of fetches. That reaches the array of data only where both sides meet in
+/// one before it.
+#[test]
+fn table_entries_among_translations_count_where_sides_meet() {
+    let lru = |level, name: &str, serves| Tlb { name: name.into(), serves, ..plain_tlb(level, 4, 4, Replacement::Lru) };
+    let fetches = Serves { fetch: true, load: false, store: false };
+    let data = Serves { fetch: false, load: true, store: true };
+    let all = Serves { fetch: true, load: true, store: true };
+    let refusal = |middle| {
+        let tlbs = vec![lru(0, "lender", fetches), lru(1, "middle", middle), lru(2, "own", data)];
+        let within = Some("lender".into());
+        let cache = WalkCache { name: "w0".into(), levels: vec![1], entries: 0, ways: 0, within };
+        let walker = Walker::Hardware { walkers: 1, consult: 0, caches: vec![cache] };
+        let layout = Layout { base: PageShift(12), bits: vec![4, 4] };
+        let machine = Machine { walker, layout, ..plain_machine(tlbs) };
+        Mmu::new(&machine, false, 0).observe(&machine, 2, &[]).err()
+    };
+    assert_eq!(refusal(data), None);
+    assert!(refusal(all).is_some_and(|why| why.contains("has its entries in lender")));
 }

@@ -5,6 +5,7 @@ mod differential;
 mod laws;
 mod lockstep;
 mod machines;
+mod pieces;
 mod processor;
 mod program;
 mod small_worlds;

@@ -1,0 +1,126 @@
+//! Large pages that arrays hold in pieces of more than one size, so that what an array gets depends on which other one
+//! answered.
+
+use crate::machines::{plain_machine, plain_tlb};
+use crate::system::{Edit, Memory};
+use reach_core::{Asid, Chunk, Kind, Layout, PageShift, Pfn, Pte, Random, Ref, VirtAddr, Vpn, Why};
+use reach_hardware::config::{Machine, Nested, Replacement, Serves, Tlb};
+use reach_hardware::{Geometry, Mmu, Segment};
+
+const BASE: PageShift = PageShift(12);
+const LARGE: PageShift = PageShift(21);
+const HUGE: PageShift = PageShift(30);
+const FETCHES: Serves = Serves { fetch: true, load: false, store: false };
+const DATA: Serves = Serves { fetch: false, load: true, store: true };
+const ALL: Serves = Serves { fetch: true, load: true, store: true };
+const GEOMETRIES: [(u32, u32); 6] = [(1, 1), (2, 1), (2, 2), (3, 3), (8, 4), (9, 9)];
+
+fn tlb(name: &str, level: u8, serves: Serves, sizes: &[PageShift], smash: bool, entries: u32) -> Tlb {
+    let plain = plain_tlb(level, entries, entries, Replacement::Lru);
+    Tlb { name: name.into(), serves, sizes: sizes.to_vec(), smash, ..plain }
+}
+
+fn machine(tlbs: Vec<Tlb>, host: Option<PageShift>) -> Machine {
+    let nested = host.map(|host| Nested { host, tlb: 2, tables: vec![2; 3] });
+    let layout = Layout { base: BASE, bits: vec![9; 4] };
+    Machine { layout, sizes: vec![BASE, LARGE, HUGE], nested, ..plain_machine(tlbs) }
+}
+
+/// Fetches and loads within two gigabytes, of which a few base pages are wanted.
+fn references(seed: u64) -> Vec<Ref> {
+    let mut random = Random::new(seed);
+    let reference = |_| {
+        let (huge, large, base) = (random.below(2), random.below(2), random.below(3));
+        let at = VirtAddr(huge << HUGE.0 | large << LARGE.0 | base << BASE.0);
+        if random.below(2) == 0 { Ref::fetch(at, 4) } else { Ref::data(Kind::Load, at, 3, 0) }
+    };
+    (0..300).map(reference).collect()
+}
+
+/// What the references are to, mapped as pages of `size`.
+fn memory(machine: &Machine, size: PageShift) -> Memory {
+    let mut memory = Memory::new(&machine.layout, 1);
+    for at in [0, 1 << 21, 1 << 30, 1 << 30 | 1 << 21].map(|at: u64| at >> 12) {
+        for vpn in (at..at + 3).map(|vpn| Vpn(vpn).align_down(size, BASE)) {
+            let pte = Pte::new(Pfn(vpn.0), size).0 | Pte::EXECUTABLE;
+            memory.edit(Edit::Set(Asid(0), vpn, Pte(pte)));
+        }
+    }
+    memory
+}
+
+fn run(mmu: &mut Mmu, machine: &Machine, size: PageShift, refs: &[Ref]) {
+    let (mut memory, chunk) = (memory(machine, size), Chunk::from(refs.to_vec()));
+    let segment = Segment::whole(&chunk);
+    assert_eq!(mmu.run(segment, &mut segment.begin(), memory.table(Asid(0)), None), Why::End);
+}
+
+/// That there is no curve of array number `array` with pages of `size`, and why: what other arrays of its level and those
+/// before it hold depends on its geometry; while with base pages the same machine has one.
+fn has_no_curve_with(machine: &Machine, array: usize, size: PageShift) {
+    let own = &machine.tlbs[array];
+    let geometries = GEOMETRIES.map(|(entries, ways)| Geometry { entries, ways });
+    let alone = |geometry: Geometry, size, refs: &[Ref]| {
+        let mut other = machine.clone();
+        (other.tlbs[array].entries, other.tlbs[array].ways) = (geometry.entries, geometry.ways);
+        let mut mmu = Mmu::new(&other, false, 0);
+        run(&mut mmu, &other, size, refs);
+        mmu
+    };
+    let mut differ = 0;
+    for seed in 0..30 {
+        let refs = references(seed);
+        let observed = |size| {
+            let mut mmu = Mmu::new(machine, false, 0);
+            mmu.observe(machine, array, &geometries).unwrap();
+            run(&mut mmu, machine, size, &refs);
+            mmu.curve_counts().unwrap()
+        };
+        for (geometry, misses) in observed(BASE).unwrap().misses {
+            let counters = alone(geometry, BASE, &refs).counters;
+            let first_level = counters.l1i_tlb_misses + counters.l1d_tlb_misses;
+            assert_eq!(misses, if own.level <= 1 { first_level } else { counters.walks() }, "{geometry:?}");
+        }
+        let why = observed(size).unwrap_err();
+        assert!(why.starts_with("pages of ") && why.contains("in different pieces"), "{why}");
+        let held = |geometry: &Geometry| {
+            let mut held = alone(*geometry, size, &refs).contents();
+            held.retain(|&(other, ..)| other != array && machine.tlbs[other].level <= own.level);
+            held.sort_by_key(|&(array, _, vpn, pte)| (array, vpn, pte.0));
+            held
+        };
+        differ += u32::from(held(&geometries[0]) != held(&geometries[5]));
+    }
+    assert!(differ > 5, "{differ} of 30");
+}
+
+/// A walk gives the array of fetches nothing, a hit in the last level one of its pieces. The host's pages are smaller
+/// than the guest's.
+#[test]
+fn pieces_of_a_later_level_reach_an_array_that_cuts_nothing_up() {
+    let own = tlb("own", 3, ALL, &[BASE, HUGE], true, 1);
+    let machine = machine(vec![tlb("code", 2, FETCHES, &[BASE], false, 1), own], Some(LARGE));
+    has_no_curve_with(&machine, 1, HUGE);
+    has_no_curve_with(&machine, 1, LARGE);
+}
+
+/// Loads enter a piece where fetches, which ask the same array, enter the whole page beside it.
+#[test]
+fn kinds_of_reference_cut_pages_up_differently_in_one_level() {
+    let own = tlb("own", 1, ALL, &[BASE], false, 1);
+    let code = [tlb("code", 1, FETCHES, &[LARGE], false, 1), tlb("later", 2, FETCHES, &[BASE], false, 1)];
+    let machine = machine([vec![own], code.to_vec()].concat(), None);
+    has_no_curve_with(&machine, 0, LARGE);
+}
+
+/// No array holds such a page whole, but the first level has pieces of it larger than those of the second.
+fn larger_pieces_first() -> Machine {
+    let first = |name: &str, serves| tlb(name, 1, serves, &[BASE, LARGE], false, 3);
+    let second = [tlb("own", 2, ALL, &[BASE], true, 4), tlb("large", 2, ALL, &[LARGE], false, 1)];
+    machine([vec![first("code", FETCHES), first("data", DATA)], second.to_vec()].concat(), None)
+}
+
+#[test]
+fn pieces_of_two_sizes_are_no_curve() {
+    has_no_curve_with(&larger_pieces_first(), 2, HUGE);
+}
