@@ -114,8 +114,9 @@ pub(crate) struct Tlbs {
     probes: [Vec<Probe>; 3],
     /// By kind: the array of the first level that found something last, for the hot loop.
     sides: [Side; 3],
-    /// The sizes, as bits, that some level beyond the first smashes. Of those a first level may get a page whole one
-    /// time and in pieces another, and hold both: then it matters which is asked for first.
+    /// The sizes, as bits, that some level beyond the first smashes, and those between them and their pieces. Of those a
+    /// first level may get a page whole, or a larger piece, one time and the smaller pieces another, and hold both: then it
+    /// matters which is asked for first.
     smashed: u32,
     /// No array has held any of those yet, so that no page stands in two first-level arrays, or twice in one.
     pages_stay_whole: bool,
@@ -220,8 +221,8 @@ impl Tlbs {
         }
         let (base, sizes) = (machine.sizes[0], machine.sizes.clone());
         let smashes = |level: &Vec<Option<Place>>| {
-            let smashed = |(size, place): &(usize, &Option<Place>)| place.as_ref().is_some_and(|p| p.size != *size);
-            level.iter().enumerate().filter(smashed).fold(0, |sizes, (size, _)| sizes | 1 << size)
+            let pieces = level.iter().enumerate().filter_map(|(size, place)| Some((size, place.as_ref()?.size)));
+            pieces.fold(0, |sizes, (size, piece)| sizes | ((2 << size) - (2 << piece)))
         };
         let later = paths.iter().flat_map(|path| path.places.iter().skip(1));
         let smashed = later.map(smashes).fold(0, |all, sizes| all | sizes);

@@ -124,3 +124,18 @@ fn larger_pieces_first() -> Machine {
 fn pieces_of_two_sizes_are_no_curve() {
     has_no_curve_with(&larger_pieces_first(), 2, HUGE);
 }
+
+/// Then a base page may stand twice in an array, as what it is in both sizes, and it matters which one is found.
+#[test]
+fn pieces_of_two_sizes_are_found_in_order() {
+    let machine = larger_pieces_first();
+    for seed in 0..200 {
+        let refs = references(seed);
+        let mut mmu = Mmu::new(&machine, false, 0);
+        assert!(mmu.folds());
+        run(&mut mmu, &machine, HUGE, &refs);
+        let mut twin = reach_oracle::Machine::new(&machine, false, 0);
+        assert_eq!(twin.run(&refs, memory(&machine, HUGE).table(Asid(0)), None), (Why::End, refs.len()));
+        assert_eq!(mmu.counters, twin.counters, "seed {seed}");
+    }
+}
