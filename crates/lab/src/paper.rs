@@ -10,6 +10,7 @@ mod figure;
 mod file;
 mod overall;
 mod recording;
+mod relation;
 mod run;
 mod series;
 mod value;
@@ -19,6 +20,7 @@ pub use figure::{Drawn, Figure, Mark};
 pub use file::{Experiment, Item, Missing, Tolerance};
 pub use overall::{Over, Overall};
 pub use recording::Recording;
+pub use relation::Relation;
 pub use run::{Outcome, Row, Verdict};
 pub use series::Point;
 pub use value::{How, Measure};
@@ -136,6 +138,8 @@ pub struct Paper {
     pub experiments: Vec<Experiment>,
     /// Numbers over all rows of a table.
     pub overall: Vec<Overall>,
+    /// Numbers about many experiments together: lines through points, correlations.
+    pub relations: Vec<Relation>,
     /// Numbers that nothing measures yet.
     pub missing: Vec<Missing>,
     /// Numbers of ours that the paper gives as bars or curves.
@@ -231,10 +235,20 @@ impl Paper {
 
     fn read(name: &str, text: &str, source: Source) -> Result<Paper, PaperError> {
         let wrong = |what| PaperError::File { paper: format!("{name}/paper.toml"), what };
-        let file::Content { citation, experiments, overall, missing, figures } =
+        let file::Content { citation, experiments, overall, relations, missing, figures } =
             file::read(text, |name| source.text(name)).map_err(wrong)?;
         let recordings = Path::new("target/papers").join(name);
-        let paper = Paper { name: name.into(), citation, experiments, overall, missing, figures, recordings, source };
+        let paper = Paper {
+            name: name.into(),
+            citation,
+            experiments,
+            overall,
+            relations,
+            missing,
+            figures,
+            recordings,
+            source,
+        };
         for experiment in &paper.experiments {
             paper.check_program(experiment).map_err(|what| wrong(format!("experiment {}: {what}", experiment.name)))?;
         }

@@ -4,6 +4,7 @@ use super::columns::{Absent, Cell, Column};
 use super::command::Command;
 use super::figure::Figure;
 use super::overall::Overall;
+use super::relation::Relation;
 use super::value::Measure;
 use crate::{Placement, Timing, machine};
 use indexmap::IndexMap;
@@ -41,6 +42,8 @@ struct Table {
     #[serde(default)]
     overall: Vec<Overall>,
     #[serde(default)]
+    relation: Vec<Relation>,
+    #[serde(default)]
     absent: Vec<Absent>,
     #[serde(default)]
     figure: Vec<Figure>,
@@ -62,10 +65,12 @@ struct Broken {
 }
 
 /// What a paper's files hold.
+#[derive(Default)]
 pub(super) struct Content {
     pub citation: String,
     pub experiments: Vec<Experiment>,
     pub overall: Vec<Overall>,
+    pub relations: Vec<Relation>,
     pub missing: Vec<Missing>,
     pub figures: Vec<Figure>,
 }
@@ -96,6 +101,8 @@ struct Differences {
     scenario: Option<String>,
     command: Option<Command>,
     row: Option<String>,
+    /// Of which workload it is a point.
+    workload: Option<String>,
     #[serde(default)]
     columns: IndexMap<String, Cell>,
     machine: Option<String>,
@@ -134,6 +141,8 @@ pub struct Experiment {
     pub command: Option<Command>,
     /// What its row in the paper's table is called, where it has one.
     pub row: Option<String>,
+    /// Of which workload it is a point, where relations are asked for.
+    pub workload: Option<String>,
     /// The machine.
     pub machine: machine::Resolved,
     /// Physical memory in bytes.
@@ -266,8 +275,7 @@ impl std::fmt::Display for Tolerance {
 /// What a paper's file, and those that it names, hold; `open` gives the text of another file of the paper.
 pub(super) fn read(text: &str, open: impl Fn(&str) -> Result<String, String>) -> Result<Content, String> {
     let file: File = parse(text)?;
-    let mut content =
-        Content { citation: file.citation, experiments: vec![], overall: vec![], missing: vec![], figures: vec![] };
+    let mut content = Content { citation: file.citation, ..Content::default() };
     let mut columns = Vec::new();
     for name in &file.tables {
         let wrong = |what: String| format!("{name}: {what}");
@@ -282,26 +290,33 @@ pub(super) fn read(text: &str, open: impl Fn(&str) -> Result<String, String>) ->
             content.missing.extend(absent.expand(&columns).map_err(wrong)?);
         }
         content.overall.extend(table.overall);
+        content.relations.extend(table.relation);
         content.figures.extend(table.figure);
     }
     for differences in file.experiment {
         add(&mut content.experiments, &file.base, differences, &[])?;
     }
     content.missing.extend(file.missing);
+    let system = |label: &str| content.experiments.iter().any(|e| e.systems.contains_key(label));
+    let workload = |name: &str| content.experiments.iter().any(|e| e.workload.as_deref() == Some(name));
     for overall in &content.overall {
-        let wrong = |what: String| format!("{}: {what}", overall.item.item);
-        check(&overall.item, |label| content.experiments.iter().any(|e| e.systems.contains_key(label)))
-            .map_err(wrong)?;
+        check(&overall.item, system).map_err(|what| format!("{}: {what}", overall.item.item))?;
+    }
+    for relation in &content.relations {
+        let sensible = relation.check(system, workload);
+        sensible
+            .and_then(|()| relation.items().try_for_each(|(_, item)| check(&item, system)))
+            .map_err(|what| format!("{}: {what}", relation.name()))?;
     }
     for figure in &content.figures {
-        let wrong = |what: String| format!("figure {}: {what}", figure.name);
-        figure.check(|label| content.experiments.iter().any(|e| e.systems.contains_key(label))).map_err(wrong)?;
+        figure.check(system).map_err(|what| format!("figure {}: {what}", figure.name))?;
     }
     let mut names = HashSet::new();
     let items = content.experiments.iter().flat_map(|e| &e.items).chain(content.overall.iter().map(|o| &o.item));
-    let items = items.map(|item| &item.item).chain(content.missing.iter().map(|missing| &missing.item));
-    for item in items {
-        if !names.insert(item) {
+    let items = items.map(|item| item.item.clone()).chain(content.missing.iter().map(|missing| missing.item.clone()));
+    let related = content.relations.iter().flat_map(|relation| relation.items().map(|(_, item)| item.item));
+    for item in items.chain(related) {
+        if !names.insert(item.clone()) {
             return Err(format!("{item}: there are two items of that name; rename one"));
         }
     }
@@ -392,6 +407,7 @@ fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experime
         scenario: own.scenario,
         command: own.command,
         row: own.row,
+        workload: own.workload,
         machine: machine::resolve(own.machine.as_ref().unwrap_or(&base.machine)).map_err(|e| e.to_string())?,
         memory: memory.checked_mul(1 << 20).ok_or("so much memory cannot be counted; give less")?,
         timing,

@@ -130,7 +130,10 @@ impl Paper {
             });
             self.judged(None, &item, ours)
         };
-        self.overall.iter().map(judge).collect()
+        let results = || outcomes.iter().map(|(experiment, outcome)| (*experiment, &outcome.results[..]));
+        let related = self.relations.iter().flat_map(|relation| relation.compute(results()));
+        let related = related.map(|(item, ours)| self.judged(None, &item, ours));
+        self.overall.iter().map(judge).chain(related).collect()
     }
 
     /// The rows of numbers that nothing measures.

@@ -21,7 +21,10 @@ fn item(tolerance: &str, ours: &str) -> String {
 fn every_paper_that_comes_with_the_program_is_whole() {
     for name in list() {
         let paper = Paper::open(name).unwrap();
-        assert!(paper.experiments.iter().all(|e| !e.items.is_empty() && !e.about.is_empty()), "{name}");
+        assert!(
+            paper.experiments.iter().all(|e| !e.about.is_empty() && (!e.items.is_empty() || e.workload.is_some())),
+            "{name}"
+        );
         assert!(paper.missing.iter().all(|m| !m.reason.is_empty()), "{name}");
     }
 }
@@ -242,6 +245,7 @@ fn figures_show_rows_that_have_their_systems() {
             citation: content.citation,
             experiments: content.experiments,
             overall: content.overall,
+            relations: content.relations,
             missing: content.missing,
             figures: content.figures,
             recordings: PathBuf::new(),
@@ -279,4 +283,53 @@ fn memory_may_be_broken_up() {
     }
     let text = [HEAD, TOUCH, "fragmentation = { order = 9, hold = 0.1 }\n"].concat();
     assert!(read(&text).err().unwrap().to_string().contains("missing field `scattered`"));
+}
+
+/// Points of two workloads whose faults are in proportion to what they touch.
+const POINTS: &str = "[[relation]]\nitem = '{}: pages a MB'\nsection = '1'\nunit = 'pages'\ntolerance = { within = 0.01 }\n\
+    reason = 'exact'\nx = { metric = 'peak_resident_bytes', system = 'base', scale = 9.5367431640625e-07 }\n\
+    y = { metric = 'page_faults.anonymous', system = 'base' }\ngive = 'slope'\neach = { one = 256.0, two = 256.0 }\n\
+    [[relation]]\nitem = 'alike'\nsection = '1'\nunit = 'Spearman'\ntolerance = { at_most = 0.5 }\n\
+    reason = 'exact'\nx = { metric = 'peak_resident_bytes', system = 'base' }\n\
+    y = { metric = 'page_faults.anonymous', system = 'base' }\ngive = 'spearman'\npublished = 0.5\n";
+
+fn points() -> String {
+    let point = |workload: &str, size: u32| {
+        format!(
+            "[[experiment]]\nname = '{workload}{size}'\nabout = 'a'\nworkload = '{workload}'\n\
+             programs = ['touch:bytes={size}M,page=4K']\n"
+        )
+    };
+    [("one", 1), ("one", 2), ("one", 4), ("two", 1), ("two", 3)].map(|(name, size)| point(name, size)).concat()
+}
+
+fn related(table: String) -> std::result::Result<Paper, PaperError> {
+    let files: Files = Box::leak(Box::new([("points.toml", &*table.leak())]));
+    Paper::read("p", &HEAD.replacen("[base]", "tables = ['points.toml']\n[base]", 1), Source::Built(files))
+}
+
+#[test]
+fn points_of_a_workload_make_a_line() {
+    let paper = related(points() + POINTS).unwrap();
+    let outcomes: Vec<_> = paper.experiments.iter().map(|e| (e, paper.run(&[e], 0, |_| true).remove(0))).collect();
+    let rows = paper.overall(&outcomes);
+    let row = |row: &Row| (row.item.clone(), row.verdict, row.reason.clone());
+    assert_eq!(row(&rows[0]), ("one: pages a MB".into(), Verdict::Met, "exact; 3 points".into()));
+    assert_eq!(rows[1].verdict, Verdict::NotMeasurable, "two points are too few");
+    assert_eq!(row(&rows[2]), ("alike".into(), Verdict::Missed, "exact; 5 points".into()));
+    assert!((rows[2].ours.unwrap() - 1.0).abs() < 1e-9, "the order of what is touched is that of faults");
+}
+
+#[test]
+fn mistakes_in_relations_are_named() {
+    for (from, to, message) in [
+        ("two = 256.0", "three = 256.0", "no experiment is of the workload \"three\""),
+        ("published = 0.5", "", "give either published, over all points, or each, by workload"),
+        ("'alike'", "'one: pages a MB'", "there are two items of that name"),
+        ("system = 'base' }\ngive = 'slope'", "system = 'bsae' }\ngive = 'slope'", "there is no system \"bsae\""),
+        ("'slope'", "'median'", "unknown variant `median`"),
+    ] {
+        let error = related(points() + &POINTS.replacen(from, to, 1)).err().unwrap().to_string();
+        assert!(error.contains(message), "{message}: {error}");
+    }
 }
