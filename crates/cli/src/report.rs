@@ -253,7 +253,7 @@ fn caches(outcome: &Outcome) -> String {
         };
         [
             format!("  {name}"),
-            units::short((c.fetches + c.loads + c.stores) as f64),
+            units::short((c.fetches + c.loads + c.stores + c.walks) as f64),
             share(|c| (c.fetch_misses, c.fetches)),
             share(|c| (c.load_misses, c.loads)),
             share(|c| (c.store_misses, c.stores)),

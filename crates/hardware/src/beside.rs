@@ -204,7 +204,7 @@ impl Mmu {
                     for line in [node, node + LINE] {
                         c.range_walk_accesses += 1;
                         c.range_walk_cycles += u64::from(match caches.as_deref_mut() {
-                            Some(caches) => caches.access(Access::Load, line).0,
+                            Some(caches) => caches.access(Access::Walk, line).0,
                             None => walk_access,
                         });
                     }

@@ -11,10 +11,17 @@ use reach_core::PhysAddr;
 pub enum Access {
     /// Instruction bytes.
     Fetch,
-    /// A load, or a page-table entry read by a walk.
+    /// A load of the program.
     Load,
     /// A store.
     Store,
+    /// A read by a walk of a page table, or of a range table.
+    Walk,
+}
+
+impl Access {
+    /// How many kinds there are.
+    pub const KINDS: usize = 4;
 }
 
 macro_rules! counters {
@@ -44,7 +51,7 @@ counters! {
     fetches,
     /// Those that missed.
     fetch_misses,
-    /// Accesses by loads and walks.
+    /// Accesses by loads.
     loads,
     /// Those that missed.
     load_misses,
@@ -52,6 +59,10 @@ counters! {
     stores,
     /// Those that missed.
     store_misses,
+    /// Accesses by walks.
+    walks,
+    /// Those that missed.
+    walk_misses,
     /// Dirty lines sent to the next level.
     write_backs,
 }
@@ -117,6 +128,7 @@ impl Level {
             Access::Fetch => (&mut c.fetches, &mut c.fetch_misses),
             Access::Load => (&mut c.loads, &mut c.load_misses),
             Access::Store => (&mut c.stores, &mut c.store_misses),
+            Access::Walk => (&mut c.walks, &mut c.walk_misses),
         };
         *all += 1;
         *misses += u64::from(miss);
@@ -145,7 +157,7 @@ pub struct Caches {
     data_path: Vec<usize>,
     memory: u32,
     /// Accesses that went to memory, by kind, and the cycles until each had its value, overlapping ones counted twice.
-    pub beyond: [Beyond; 3],
+    pub beyond: [Beyond; Access::KINDS],
     /// In a guest: where the host has its memory.
     host: Option<Frames>,
     /// What stands between the caches and memory, where that is more than a wire.
@@ -167,7 +179,7 @@ impl Caches {
             fetch_path: path(|c| c.instructions),
             data_path: path(|c| c.data),
             memory: machine.memory,
-            beyond: [Beyond::default(); 3],
+            beyond: [Beyond::default(); Access::KINDS],
             host: machine.nested.as_ref().map(|nested| Frames::new(nested.host)),
             controller: None,
         }

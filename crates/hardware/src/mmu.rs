@@ -398,7 +398,7 @@ impl Mmu {
                 let mut cycles = u64::from(*consult);
                 let mut read = |at| {
                     cycles += match caches.as_deref_mut() {
-                        Some(caches) => u64::from(caches.access(Access::Load, at).0),
+                        Some(caches) => u64::from(caches.access(Access::Walk, at).0),
                         None => u64::from(*walk_access),
                     };
                 };

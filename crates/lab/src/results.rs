@@ -2,7 +2,7 @@
 
 use crate::simulation::{Outcome, Tally};
 use reach_core::{Asid, Beside, Label, PageShift};
-use reach_hardware::{Beyond, CacheCounters};
+use reach_hardware::{Access, Beyond, CacheCounters};
 use serde::Serialize;
 
 /// A measured value.
@@ -436,8 +436,8 @@ impl Rows<'_> {
     }
 
     /// What no cache answered.
-    fn beyond(&mut self, of: &str, beyond: &[Beyond; 3]) {
-        for (kind, beyond) in ["fetch", "load", "store"].iter().zip(beyond) {
+    fn beyond(&mut self, of: &str, beyond: &[Beyond; Access::KINDS]) {
+        for (kind, beyond) in ["fetch", "load", "store", "walk"].iter().zip(beyond) {
             self.count(&format!("{of}memory.{kind}.accesses"), "count", beyond.accesses);
             self.count(&format!("{of}memory.{kind}.cycles"), "cycles", beyond.cycles);
         }
@@ -464,20 +464,23 @@ impl Rows<'_> {
 
     fn caches(&mut self) {
         for (at, (name, c)) in self.outcome.caches.iter().enumerate() {
-            self.count(&format!("cache.{name}.accesses"), "count", c.fetches + c.loads + c.stores);
+            self.count(&format!("cache.{name}.accesses"), "count", c.fetches + c.loads + c.stores + c.walks);
             self.count(&format!("cache.{name}.fetch_misses"), "count", c.fetch_misses);
             self.count(&format!("cache.{name}.load_misses"), "count", c.load_misses);
             self.count(&format!("cache.{name}.store_misses"), "count", c.store_misses);
+            self.count(&format!("cache.{name}.walk_accesses"), "count", c.walks);
+            self.count(&format!("cache.{name}.walk_misses"), "count", c.walk_misses);
+            self.count(&format!("cache.{name}.walk_hits"), "count", c.walks - c.walk_misses);
             self.count(&format!("cache.{name}.write_backs"), "count", c.write_backs);
-            let all = |c: &CacheCounters| c.fetches + c.loads + c.stores;
-            let misses = |c: &CacheCounters| c.fetch_misses + c.load_misses + c.store_misses;
+            let all = |c: &CacheCounters| c.fetches + c.loads + c.stores + c.walks;
+            let misses = |c: &CacheCounters| c.fetch_misses + c.load_misses + c.store_misses + c.walk_misses;
             self.count(&format!("cache.{name}.misses"), "count", misses(c));
             let hits = |c: &CacheCounters| (all(c) - misses(c), all(c));
             self.ratio(&format!("cache.{name}.hit_ratio"), "ratio", quotient(hits(c).0, hits(c).1));
             self.of_error(self.outcome.cache_error(at, &hits));
         }
         if !self.outcome.beyond.is_empty() {
-            let mut all = [Beyond::default(); 3];
+            let mut all = [Beyond::default(); Access::KINDS];
             for core in &self.outcome.beyond {
                 all.iter_mut().zip(core).for_each(|(all, core)| all.absorb(core));
             }

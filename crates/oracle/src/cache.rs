@@ -157,6 +157,7 @@ impl Cache {
             Access::Fetch => (&mut c.fetches, &mut c.fetch_misses),
             Access::Load => (&mut c.loads, &mut c.load_misses),
             Access::Store => (&mut c.stores, &mut c.store_misses),
+            Access::Walk => (&mut c.walks, &mut c.walk_misses),
         };
         *all += 1;
         *misses += u64::from(!hit);

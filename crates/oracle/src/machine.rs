@@ -371,7 +371,7 @@ impl Machine {
         for line in nodes.into_iter().flat_map(|node| [node, node + 64]) {
             self.counters.range_walk_accesses += 1;
             self.counters.range_walk_cycles += u64::from(match caches.as_deref_mut() {
-                Some(caches) => caches.access(Access::Load, line),
+                Some(caches) => caches.access(Access::Walk, line),
                 None => self.config.core.walk_access,
             });
         }
@@ -458,7 +458,7 @@ impl Machine {
                 let mut cycles = u64::from(consult);
                 let reads = self.reads(vpn, steps);
                 match caches {
-                    Some(caches) => reads.iter().for_each(|at| cycles += u64::from(caches.access(Access::Load, *at))),
+                    Some(caches) => reads.iter().for_each(|at| cycles += u64::from(caches.access(Access::Walk, *at))),
                     None => cycles += reads.len() as u64 * u64::from(self.config.core.walk_access),
                 }
                 (Label::Walk, reads.len(), cycles)

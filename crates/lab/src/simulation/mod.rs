@@ -18,7 +18,7 @@ use lanes::Lanes;
 use reach_core::{Asid, Beside, Chunk, Event, Label, Step, ThreadId, TlbEvent, Why};
 use reach_hardware::config::{Serves, Sharing, Tlb, Walker};
 use reach_hardware::window::{Code, Core};
-use reach_hardware::{Beyond, CacheCounters, Controller, Processor, Segment, Shape};
+use reach_hardware::{Access, Beyond, CacheCounters, Controller, Processor, Segment, Shape};
 use reach_os::{Costs, OutOfMemory, Vm};
 use reach_systems::System;
 use rounds::Rounds;
@@ -56,7 +56,7 @@ pub struct Simulation {
     /// What each cache had counted where measuring began.
     before: Vec<CacheCounters>,
     /// And what had gone to memory, by core.
-    beyond: Vec<[Beyond; 3]>,
+    beyond: Vec<[Beyond; Access::KINDS]>,
     names: BTreeMap<Asid, String>,
     /// The TLB array that a curve is counted of.
     observed: Option<Tlb>,

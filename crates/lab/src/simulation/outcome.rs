@@ -4,7 +4,7 @@ use super::{Interval, Sample, Simulation};
 use crate::curve::Misses;
 use crate::sample::{error, ratio_error};
 use reach_core::{Asid, Beside, Counts, Label, Ledger};
-use reach_hardware::{Beyond, CacheCounters, ControllerCounters, Counters};
+use reach_hardware::{Access, Beyond, CacheCounters, ControllerCounters, Counters};
 use std::collections::BTreeMap;
 
 /// What was counted of a process, or of all together.
@@ -82,7 +82,7 @@ pub struct Outcome {
     /// Hardware threads of a core.
     pub threads: usize,
     /// Of each core, what went to memory, by kind of access, where caches were modelled.
-    pub beyond: Vec<[Beyond; 3]>,
+    pub beyond: Vec<[Beyond; Access::KINDS]>,
     /// The core executed out of order.
     pub out_of_order: bool,
     /// The data and instruction caches, where they were modelled.
