@@ -46,11 +46,13 @@ pub(super) struct Streams {
     config: config::Prefetch,
     all: Box<[Stream]>,
     misses: u64,
+    /// Which of them the last miss belonged to.
+    latest: usize,
 }
 
 impl Streams {
     pub fn new(config: config::Prefetch) -> Streams {
-        Streams { config, all: vec![Stream::default(); config.streams as usize].into(), misses: 0 }
+        Streams { config, all: vec![Stream::default(); config.streams as usize].into(), misses: 0, latest: 0 }
     }
 
     /// Line number `line` of physical page `page`, of so many, has missed the first level.
@@ -59,6 +61,7 @@ impl Streams {
         let Some(oldest) = (0..self.all.len()).min_by_key(|&i| (self.all[i].page != page + 1, self.all[i].used)) else {
             return Wanted::default();
         };
+        self.latest = oldest;
         let (config, stream) = (self.config, &mut self.all[oldest]);
         if stream.page != page + 1 {
             *stream = Stream { page: page + 1, last: line, asked: line, used: self.misses, ..Stream::default() };
@@ -86,6 +89,12 @@ impl Streams {
         stream.crossed |= at_end;
         Wanted { after: asked, count, step, crosses }
     }
+
+    /// Of what the last miss made wanted, nothing behind line `last` could be asked for: it will be at the next.
+    fn put_off(&mut self, last: i32) {
+        let stream = &mut self.all[self.latest];
+        (stream.asked, stream.crossed) = (last, false);
+    }
 }
 
 impl Wanted {
@@ -100,15 +109,17 @@ impl Window {
         self.config.prefetch.streams > 0 || self.config.prefetch.pairs
     }
 
-    /// The line that holds `at` is asked for at `from`, if the second level lacks it and not too many are under way.
-    fn fetch_ahead(&mut self, at: PhysAddr, shift: u32, from: u64, caches: &mut Caches) {
+    /// The line that holds `at` is asked for at `from`, if the second level lacks it. False where too many are under way.
+    fn fetch_ahead(&mut self, at: PhysAddr, shift: u32, from: u64, caches: &mut Caches) -> bool {
         if self.ahead.under_way(from) >= self.config.prefetch.most as usize {
-            return;
+            return false;
         }
-        let Some(latency) = caches.fetch_ahead(at) else { return };
-        let base = self.base();
-        let there = self.ahead.start(base.min(from), from, latency.into()) + u64::from(latency);
-        self.expect_line(at.0 >> shift, there);
+        if let Some(latency) = caches.fetch_ahead(at) {
+            let base = self.base();
+            let there = self.ahead.start(base.min(from), from, latency.into()) + u64::from(latency);
+            self.expect_line(at.0 >> shift, there);
+        }
+        true
     }
 
     /// A translation that nothing waits for, from `from` on. Returns when it is known.
@@ -138,7 +149,10 @@ impl Mmu {
         let (page, lines) = (at.0 >> page_shift, 1i32 << (page_shift - shift));
         let wanted = window.streams.observe(page, (at.0 >> shift) as i32 & (lines - 1), lines);
         for line in wanted.lines() {
-            window.fetch_ahead(PhysAddr(page << page_shift | (line as u64) << shift), shift, from, caches);
+            let at = PhysAddr(page << page_shift | (line as u64) << shift);
+            if !window.fetch_ahead(at, shift, from, caches) {
+                return window.streams.put_off(line - wanted.step);
+            }
         }
         if wanted.crosses {
             let next = Vpn(if wanted.step > 0 { vpn.0 + 1 } else { vpn.0.wrapping_sub(1) });
@@ -197,6 +211,23 @@ mod tests {
         assert_eq!(lines(all.observe(7, 40, 64)), [41, 42], "what was passed is not asked for");
         assert_eq!(lines(all.observe(7, 39, 64)), [], "it has turned");
         assert_eq!(lines(all.observe(7, 38, 64)), [37, 36]);
+    }
+
+    #[test]
+    fn what_could_not_be_asked_for_is_wanted_again() {
+        let mut all = streams();
+        for line in 10..12 {
+            all.observe(7, line, 64);
+        }
+        assert_eq!(lines(all.observe(7, 12, 64)), [13, 14]);
+        all.put_off(13);
+        assert_eq!(lines(all.observe(7, 13, 64)), [14, 15]);
+        for line in 58..62 {
+            all.observe(8, line, 64);
+        }
+        all.put_off(62);
+        let wanted = all.observe(8, 62, 64);
+        assert_eq!((lines(wanted), wanted.crosses), (vec![63], true));
     }
 
     #[test]
