@@ -2,7 +2,7 @@
 
 use super::{Simulation, SimulationError, Tally};
 use reach_core::{Asid, Counts, Event};
-use reach_hardware::{Beyond, CacheCounters, Segment};
+use reach_hardware::{Access, Beyond, CacheCounters, Segment};
 use std::collections::BTreeMap;
 
 /// What was counted in one measured interval.
@@ -15,7 +15,7 @@ pub struct Interval {
     /// Each cache, in the order of [`super::Outcome::caches`].
     pub caches: Vec<CacheCounters>,
     /// What went to memory.
-    pub beyond: Vec<[Beyond; 3]>,
+    pub beyond: Vec<[Beyond; Access::KINDS]>,
 }
 
 /// The intervals that were measured of a program.
@@ -49,7 +49,7 @@ pub(super) struct Sampling {
     /// References are followed.
     followed: bool,
     /// Totals where the interval under way began.
-    from: Option<(Tally, Vec<CacheCounters>, Vec<[Beyond; 3]>)>,
+    from: Option<(Tally, Vec<CacheCounters>, Vec<[Beyond; Access::KINDS]>)>,
     /// What processes have done in it.
     processes: BTreeMap<Asid, Tally>,
 }
@@ -162,7 +162,7 @@ impl Simulation {
         });
     }
 
-    fn caches_now(&self) -> (Vec<CacheCounters>, Vec<[Beyond; 3]>) {
+    fn caches_now(&self) -> (Vec<CacheCounters>, Vec<[Beyond; Access::KINDS]>) {
         let caches = self.processor.all_caches();
         let counters = caches.iter().flat_map(|caches| caches.counters().map(|(_, counters)| counters)).collect();
         (counters, caches.iter().map(|caches| caches.beyond).collect())
