@@ -232,6 +232,15 @@ impl Caches {
         self.beyond(access, at)
     }
 
+    /// Whether the nearest data cache has the line that holds `at`. Changes nothing.
+    pub(crate) fn is_near(&self, at: PhysAddr) -> bool {
+        let at = self.host.map_or(at, |frames| frames.of(at));
+        self.data_path.first().is_none_or(|&first| {
+            let (set, tag) = self.levels[first].place(at);
+            self.levels[first].array.holds(set, tag)
+        })
+    }
+
     /// An access that did not end at the first level, from there on.
     #[inline(never)]
     fn beyond(&mut self, access: Access, at: PhysAddr) -> (u32, usize) {

@@ -236,6 +236,9 @@ pub struct Window {
     pub itlb_inclusion: bool,
     /// Cycles from a translation that fetching has waited for to the next fetch: it is looked up once more.
     pub itlb_replay: u32,
+    /// What is on the wrong path of a branch, or behind a load that has to be repeated, fetches, loads and translates too,
+    /// until that is known.
+    pub wrong_path: bool,
     /// What instructions take.
     pub latencies: Latencies,
     /// What guesses branches.

@@ -71,6 +71,30 @@ counters! {
     branches,
     /// Branches that were guessed wrong.
     mispredictions,
+    /// Walks for loads and stores that ended with what they were to find, a fault included.
+    walks_completed,
+    /// Those that were given up: what they were for was squashed before.
+    walks_aborted,
+    /// Completed walks for loads and stores of the program: those that it repeats after a fault are others.
+    walks_retired,
+    /// Completed walks for loads and stores that did not retire, or that nothing had asked for yet.
+    walks_wrong_path,
+    /// Walks for fetches that were given up.
+    walks_fetch_aborted,
+    /// Completed walks for fetches of what did not retire.
+    walks_fetch_wrong_path,
+    /// Loads and stores that retired, and had found the page in no TLB: they had a walk, or waited for one that was under way.
+    stlb_miss_retired,
+    /// Times that all behind a load was squashed, because it had gone ahead of a store that it depended on.
+    memory_ordering_clears,
+    /// Instructions that entered the window and did not retire.
+    squashed,
+    /// Their loads, as far as these came to ask the TLB.
+    squashed_loads,
+    /// Their stores, the same.
+    squashed_stores,
+    /// Pages from which such instructions were fetched, as far as the TLB was asked.
+    squashed_fetches,
     /// Cycles that the front end waited for later levels of TLBs, whether or not the window had work meanwhile.
     itlb_stall_l2_tlb_hit,
     /// The same for walks.

@@ -29,6 +29,7 @@ use reach_core::{
 
 mod observe;
 mod run;
+mod speculate;
 mod thread;
 pub(crate) use run::physical;
 #[cfg(feature = "testing")]
@@ -227,6 +228,11 @@ impl Mmu {
     /// Whether a walk disturbs nothing but what walks disturb.
     pub(crate) fn walks_in_hardware(&self) -> bool {
         matches!(self.filler, Filler::Hardware { .. })
+    }
+
+    /// Neither side is on a page that needs no look-up.
+    pub(crate) fn forget_pages(&mut self) {
+        self.memo = NOWHERE;
     }
 
     /// Loads and stores are on no page that needs no look-up.

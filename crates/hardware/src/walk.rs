@@ -119,6 +119,23 @@ impl WalkCaches {
         vpn: Vpn,
         mut read: impl FnMut(PhysAddr, bool),
     ) -> Walked {
+        let read = |at, known| {
+            read(at, known);
+            true
+        };
+        self.walk_while(tlbs, table, context, vpn, read).expect("told to go on at each entry")
+    }
+
+    /// The same, but ends without result, and without having learned of it, at an entry where `read` says so.
+    #[inline]
+    pub fn walk_while(
+        &mut self,
+        tlbs: &mut Tlbs,
+        table: &PageTable,
+        context: Context,
+        vpn: Vpn,
+        mut read: impl FnMut(PhysAddr, bool) -> bool,
+    ) -> Option<Walked> {
         let top = (table.root(), self.levels - 1);
         let known = self.lookup(tlbs, context, vpn);
         let (mut node, mut level) = known.unwrap_or(top);
@@ -127,14 +144,16 @@ impl WalkCaches {
             let index = table.index(level, vpn);
             let slot = table.slot(node, index);
             accesses += 1;
-            read(table.entry_at(node, index), accesses == 1 && known.is_some());
+            if !read(table.entry_at(node, index), accesses == 1 && known.is_some()) {
+                return None;
+            }
             match slot {
                 Slot::Table(next) => {
                     self.enter(tlbs, context, vpn, level, next);
                     node = next;
                     level -= 1;
                 }
-                Slot::Leaf(_) | Slot::Empty => return Walked { node, index, slot, accesses },
+                Slot::Leaf(_) | Slot::Empty => return Some(Walked { node, index, slot, accesses }),
             }
         }
     }

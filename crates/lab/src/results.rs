@@ -2,7 +2,7 @@
 
 use crate::simulation::{Outcome, Tally};
 use reach_core::{Asid, Beside, Label, PageShift};
-use reach_hardware::{Access, Beyond, CacheCounters};
+use reach_hardware::{Access, Beyond, CacheCounters, Counters};
 use serde::Serialize;
 
 /// A measured value.
@@ -177,8 +177,8 @@ impl Rows<'_> {
         self.count("l2_tlb_hits", "count", h.l2_tlb_hits());
         // What takes energy, with searches, walk accesses and range walk accesses: every reference asks the arrays of the
         // first level, and every miss there those of the next.
-        self.count("l1i_tlb_lookups", "count", c.fetches);
-        self.count("l1d_tlb_lookups", "count", c.loads + c.stores);
+        self.count("l1i_tlb_lookups", "count", c.fetches + h.squashed_fetches);
+        self.count("l1d_tlb_lookups", "count", c.loads + c.stores + h.squashed_loads + h.squashed_stores);
         let second =
             [(h.l1i_tlb_misses, self.outcome.second_level[0]), (h.l1d_tlb_misses, self.outcome.second_level[1])];
         let second = second.iter().map(|(misses, there)| if *there { *misses } else { 0 });
@@ -194,7 +194,7 @@ impl Rows<'_> {
         self.count("walk_cycles", "cycles", h.walk_cycles);
         self.count("walk_cycles.fetch", "cycles", h.walk_cycles_fetch);
         self.count("walk_cycles.data", "cycles", h.walk_cycles - h.walk_cycles_fetch);
-        self.count("walks.filled", "count", h.walks() - h.walks_faulting);
+        self.count("walks.filled", "count", h.walks() - h.walks_faulting - h.walks_aborted - h.walks_fetch_aborted);
         let miss = [Label::Walk, Label::ItlbWalk, Label::Handler, Label::Copy, Label::Remap]
             .map(|label| tally.ledger.of(label).0);
         // What misses cost with all that is done because of them, by each miss that found a translation (Fang section 5.1).
@@ -230,6 +230,11 @@ impl Rows<'_> {
             self.count("fetch_stall.cache", "cycles", h.fetch_stall_cache);
             self.count("branches", "count", h.branches);
             self.count("branches.mispredicted", "count", h.mispredictions);
+            self.count("machine_clears.memory_ordering", "count", h.memory_ordering_clears);
+            self.count("squashed.instructions", "count", h.squashed);
+            self.count("squashed.loads", "count", h.squashed_loads);
+            self.count("squashed.stores", "count", h.squashed_stores);
+            self.outcomes(h);
         }
         self.rate(tally, "wcpi", "cycles/instruction", &|t| (t.hardware.walk_cycles, t.counts.instructions));
         // The four factors of Lindsay and Bhattacharjee §IV; each numerator is the next one's denominator.
@@ -248,6 +253,24 @@ impl Rows<'_> {
         for label in Label::ALL {
             self.count(&format!("cycles.{}", label.name()), "cycles", tally.ledger.of(label).0);
         }
+    }
+
+    /// What became of walks: the exact partition, and what a processor's events would say (Lindsay and Bhattacharjee,
+    /// Table VI, which looks at loads and stores only).
+    fn outcomes(&mut self, h: &Counters) {
+        self.count("walks.initiated", "count", h.walks_data);
+        self.count("walks.completed", "count", h.walks_completed);
+        self.count("walks.aborted", "count", h.walks_aborted);
+        self.count("walks.retired", "count", h.walks_retired);
+        self.count("walks.wrong_path", "count", h.walks_wrong_path);
+        self.count("walks.fetch.aborted", "count", h.walks_fetch_aborted);
+        self.count("walks.fetch.wrong_path", "count", h.walks_fetch_wrong_path);
+        self.count("stlb_miss_retired", "count", h.stlb_miss_retired);
+        let of_all = |walks: u64| quotient(walks, h.walks_data);
+        self.ratio("walks.not_retired", "share", of_all(h.walks_aborted + h.walks_wrong_path));
+        // Both terms of Table VI that are not retired: all that was initiated less what is counted by instruction.
+        let events = h.walks_data as f64 - h.stlb_miss_retired as f64;
+        self.ratio("walks.not_retired.by_events", "share", events / (h.walks_data.max(1)) as f64);
     }
 
     fn operating_system(&mut self, os: &reach_os::Counters, sizes: &[PageShift]) {

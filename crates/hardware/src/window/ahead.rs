@@ -173,8 +173,13 @@ impl Mmu {
         if !self.walks_in_hardware() || table.lookup(next).is_none() {
             return;
         }
-        let Ok(pte) = self.reference(Kind::Load, next, table, Some(caches)) else { return };
+        let walks = self.counters.walks_data;
+        let found = self.reference(Kind::Load, next, table, Some(caches));
+        let walks = self.counters.walks_data - walks;
+        self.counters.walks_completed += walks;
+        self.counters.walks_wrong_path += walks;
         let taken = self.taken();
+        let Ok(pte) = found else { return };
         // The page that this side is on may have had to go.
         self.forget_data_page();
         let there = window.translate_ahead(from, next.0, taken);

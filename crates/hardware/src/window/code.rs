@@ -64,6 +64,12 @@ pub struct Inst {
     pub class: Class,
     /// How it goes on.
     pub branch: Branch,
+    /// How many places of memory it loads from, and stores to; string instructions count once.
+    pub loads: u8,
+    /// See `loads`.
+    pub stores: u8,
+    /// The number of its first reference among those of its block's instructions: loads, then stores. Given by [`Code`].
+    pub slot: u16,
 }
 
 impl Inst {
@@ -74,7 +80,21 @@ impl Inst {
         targets: [NO_TARGET; 3],
         class: Class::Move,
         branch: Branch::None,
+        loads: 0,
+        stores: 0,
+        slot: 0,
     };
+}
+
+/// Where a block stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Its first byte.
+    pub start: u64,
+    /// Behind its last.
+    pub end: u64,
+    /// Where the branch that ends it leads, where its bytes say so.
+    pub target: Option<u64>,
 }
 
 /// Blocks of this many make a piece of the table.
@@ -85,6 +105,7 @@ const PIECE: usize = 1 << 10;
 struct Piece {
     /// Where each block ends.
     ends: Vec<u32>,
+    places: Vec<Place>,
     instructions: Vec<Inst>,
 }
 
@@ -115,21 +136,25 @@ impl Code {
         }
         let piece = Arc::make_mut(self.pieces.last_mut().expect("pushed above"));
         let start = piece.instructions.len();
-        decode::block(block, &mut piece.instructions);
+        let mut target = decode::block(block, &mut piece.instructions);
         if piece.instructions.len() - start != usize::from(block.instructions) {
             piece.instructions.truncate(start);
             piece.instructions.resize(start + usize::from(block.instructions), Inst::UNKNOWN);
+            target = None;
         }
+        number(&mut piece.instructions[start..]);
+        piece.places.push(Place { start: block.pc.0, end: block.pc.0 + u64::from(block.len), target });
         piece.ends.push(piece.instructions.len() as u32);
         self.blocks += 1;
     }
 
-    /// Blocks of these instructions.
+    /// Blocks of these instructions, at these places.
     #[cfg(feature = "testing")]
-    pub fn of_instructions(blocks: &[Vec<Inst>]) -> Code {
+    pub fn of_instructions(blocks: &[(Place, Vec<Inst>)]) -> Code {
         let mut code = Code::default();
-        for block in blocks {
-            let mut piece = Piece { ends: Vec::new(), instructions: block.clone() };
+        for (place, block) in blocks {
+            let mut piece = Piece { ends: Vec::new(), places: vec![*place], instructions: block.clone() };
+            number(&mut piece.instructions);
             piece.ends.extend([block.len() as u32; PIECE]);
             // A piece for each: only its first place is used.
             code.pieces.push(Arc::new(piece));
@@ -146,4 +171,24 @@ impl Code {
         let start = if at == 0 { 0 } else { piece.ends[at - 1] };
         &piece.instructions[start as usize..piece.ends[at] as usize]
     }
+
+    /// Where a block that has been learned stands.
+    #[inline]
+    pub fn place(&self, id: BlockId) -> &Place {
+        &self.pieces[id.0 as usize / PIECE].places[id.0 as usize % PIECE]
+    }
+}
+
+/// Numbers the references of a block.
+fn number(instructions: &mut [Inst]) {
+    let mut next = 0;
+    for inst in instructions {
+        inst.slot = next;
+        next = next.saturating_add(u16::from(inst.loads) + u16::from(inst.stores));
+    }
+}
+
+/// How many references a block has, each counted once.
+pub(super) fn references(block: &[Inst]) -> usize {
+    block.last().map_or(0, |last| usize::from(last.slot) + usize::from(last.loads) + usize::from(last.stores))
 }

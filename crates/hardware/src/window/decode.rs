@@ -14,10 +14,11 @@ use reach_core::Block;
 /// The register of flags.
 const FLAGS: Register = 56;
 
-/// Appends the instructions of `block`, as far as its bytes can be decoded.
-pub(super) fn block(block: &Block, to: &mut Vec<Inst>) {
+/// Appends the instructions of `block`, as far as its bytes can be decoded. Returns where its last one leads, if that is a
+/// branch that says so.
+pub(super) fn block(block: &Block, to: &mut Vec<Inst>) -> Option<u64> {
     if block.bytes.is_empty() {
-        return;
+        return None;
     }
     let mut decoder = Decoder::with_ip(64, &block.bytes, block.pc.0, DecoderOptions::NONE);
     let mut factory = InstructionInfoFactory::new();
@@ -25,10 +26,12 @@ pub(super) fn block(block: &Block, to: &mut Vec<Inst>) {
     while decoder.can_decode() {
         decoder.decode_out(&mut instruction);
         if instruction.is_invalid() {
-            return;
+            return None;
         }
         to.push(convert(&instruction, &mut factory));
     }
+    let named = matches!(branch(&instruction), Branch::Jump | Branch::Call | Branch::Conditional);
+    named.then(|| instruction.near_branch_target())
 }
 
 fn convert(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> Inst {
@@ -38,6 +41,11 @@ fn convert(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> I
     let names = info.used_memory().iter().filter(touches).flat_map(|memory| [memory.base(), memory.index()]);
     for register in names.filter_map(number) {
         put(&mut inst.address, register, NO_SOURCE);
+    }
+    for memory in info.used_memory().iter().filter(touches) {
+        let access = memory.access();
+        inst.loads += u8::from(!matches!(access, OpAccess::Write | OpAccess::CondWrite));
+        inst.stores += u8::from(!matches!(access, OpAccess::Read | OpAccess::CondRead));
     }
     let implicit = |name: Name| {
         name.full_register() == Name::RSP && instruction.is_stack_instruction()
@@ -157,6 +165,7 @@ mod tests {
         assert_eq!((all[1].address, all[1].sources[0]), ([3, 2], 1));
         assert_eq!((all[1].targets, all[1].class), ([1, FLAGS, NO_TARGET], Class::Simple));
         assert_eq!((all[2].address[0], all[2].sources[0], all[2].targets[0]), (7, 6, NO_TARGET));
+        assert_eq!(all.iter().map(|inst| (inst.loads, inst.stores)).collect::<Vec<_>>(), [(1, 0), (1, 0), (0, 1)]);
     }
 
     #[test]
@@ -167,6 +176,23 @@ mod tests {
         assert_eq!((all[1].address[0], all[1].sources[0], all[1].targets[0]), (4, 3, NO_TARGET));
         assert_eq!((all[2].address[0], all[2].targets), (4, [1, NO_TARGET, NO_TARGET]));
         assert_eq!((all[3].address[0], all[3].sources[0], all[3].targets[0]), (NO_SOURCE, 6, 2));
+    }
+
+    #[test]
+    fn what_branches_name_and_how_often_memory_is_touched() {
+        let target = |bytes: &[u8]| {
+            let (len, bytes) = (bytes.len() as u16, bytes.into());
+            block(&Block { pc: VirtAddr(0x40_0000), len, instructions: 1, bytes }, &mut Vec::new())
+        };
+        assert_eq!(target(&[0x75, 0x10]), Some(0x40_0012));
+        assert_eq!(target(&[0xe8, 0, 1, 0, 0]), Some(0x40_0105));
+        assert_eq!((target(&[0xff, 0xe0]), target(&[0xc3]), target(&[0x90])), (None, None, None));
+        // add [rax], rcx; rep movsb; lea rax, [rbx]; call [rax]
+        let touched = |bytes: &[u8]| (decoded(bytes)[0].loads, decoded(bytes)[0].stores);
+        assert_eq!(touched(&[0x48, 1, 8]), (1, 1));
+        assert_eq!(touched(&[0xf3, 0xa4]), (1, 1));
+        assert_eq!(touched(&[0x48, 0x8d, 3]), (0, 0));
+        assert_eq!(touched(&[0xff, 0x10]), (1, 1));
     }
 
     #[test]

@@ -1,33 +1,58 @@
 //! The front end: where the program goes on, and what fetching waits for.
 
-use super::{Branch, Fetched, InOrder, Translation, Window};
+use super::order::InOrder;
+use super::{Branch, Code, Fetched, Left, Translation, Window};
+
+/// A branch that was guessed wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    pub(super) branch: Branch,
+    /// Where its block ends.
+    pub(super) end: u64,
+    /// Where the core goes instead, if it goes anywhere.
+    pub target: Option<u64>,
+    /// When it is known to be wrong: the first cycle in which what is right is fetched.
+    pub until: u64,
+}
 
 impl Window {
     /// The program goes on at `start`. Before this the last block must have ended ([`Window::end_block`]). Where its branch
-    /// was guessed wrong, fetching waits for the branch's result: until then the core is on the wrong path.
-    pub fn redirect(&mut self, start: u64) {
-        if let Some((branch, before, fall, result)) = self.branch.take() {
-            if branch != Branch::None {
-                self.counted.branches += 1;
-            }
-            if !self.predictor.learn(branch, before, fall, start) {
-                self.counted.mispredictions += 1;
-                self.front.branch += self.wait_fetch(result + 1);
-            } else if start != fall {
-                // What is fetched in one cycle ends where a branch leaves it.
-                let next = self.fetch.cycle + 1;
-                self.fetch = InOrder { cycle: next, used: 0 };
-            }
+    /// was guessed wrong, fetching waits for the branch's result ([`Window::resume`]); until then the core is on the wrong
+    /// path.
+    pub fn redirect(&mut self, code: &Code, start: u64) -> Option<Wrong> {
+        let Left { branch, block, start: before, end, result } = self.branch.take()?;
+        if branch != Branch::None {
+            self.counted.branches += 1;
         }
+        let guess = self.predictor.learn(branch, before, end, start);
+        if guess.right {
+            if start != end {
+                self.end_fetch();
+            }
+            return None;
+        }
+        self.counted.mispredictions += 1;
+        let target = match branch {
+            Branch::Conditional if start == end => code.place(block).target,
+            Branch::Conditional => Some(end),
+            _ => guess.target,
+        };
+        Some(Wrong { branch, end, target, until: result + 1 })
+    }
+
+    /// What is fetched in one cycle ends where a branch leaves it.
+    fn end_fetch(&mut self) {
+        self.fetch = InOrder { cycle: self.fetch.cycle + 1, used: 0 };
+    }
+
+    /// The branch that was guessed wrong is known.
+    pub fn resume(&mut self, wrong: &Wrong) {
+        self.front.branch += self.wait_fetch(wrong.until);
     }
 
     /// Nothing is fetched before `until`. Returns by how many cycles that is later.
     pub(super) fn wait_fetch(&mut self, until: u64) -> u64 {
-        let by = until.saturating_sub(self.fetch.cycle);
-        if by > 0 {
-            self.fetch = InOrder { cycle: until, used: 0 };
-        }
-        by
+        self.fetch.wait(until)
     }
 
     /// The block under way is fetched through base page number `page`, translated as `translation` says. `victim`: the pages,

@@ -1,7 +1,19 @@
 //! Loads and stores of the instruction under way.
 
+use super::astray::{From, Memory};
 use super::slots::Port;
-use super::{Critical, InOrder, PAGES, Pending, Translation, Window};
+use super::{Code, Critical, Kind, PAGES, Pending, Translation, Window};
+
+/// When a load or store was done, as far as others ask.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Its address was translated.
+    pub translated: u64,
+    /// No TLB knew the page: it took a walk, or waited for one that was under way.
+    pub missed: bool,
+    /// It was executed too early, and is done again from this cycle on ([`Window::repeat`]).
+    pub again: Option<u64>,
+}
 
 /// Where the last miss of a line is noted.
 #[inline(always)]
@@ -15,10 +27,33 @@ impl Window {
     pub(super) fn enter_later(&mut self, time: u64) {
         let Some(flight) = &mut self.flight else { return };
         if time > flight.entered {
-            flight.entered = time;
+            flight.entered = self.entry.put_off(flight.entered, time);
             flight.address = flight.address.max(time + 1);
-            self.entry = InOrder { cycle: time, used: 1 };
             self.queue.correct(time);
+        }
+    }
+
+    /// The instruction under way loads or stores next: its reference gets its number.
+    #[inline]
+    pub fn refer(&mut self, kind: Kind) {
+        self.reference = None;
+        let (Some(flight), Some(running)) = (&self.flight, &self.block) else { return };
+        let inst = &flight.inst;
+        let (own, most, before) = match kind {
+            Kind::Store => (flight.noted[1], inst.stores, inst.loads),
+            _ => (flight.noted[0], inst.loads, 0),
+        };
+        if own < most {
+            self.reference = Some(running.first + u32::from(inst.slot) + u32::from(before + own));
+        }
+    }
+
+    /// It has referred to `at`, `far` from the pages that the first-level TLB had.
+    #[inline]
+    pub fn note(&mut self, kind: Kind, at: u64, far: bool) {
+        if let (Some(number), Some(flight)) = (self.reference, &mut self.flight) {
+            self.history.note(number, at, far);
+            flight.noted[usize::from(kind == Kind::Store)] += 1;
         }
     }
 
@@ -65,8 +100,7 @@ impl Window {
     }
 
     /// The instruction under way loads the bytes from `from` to before `to`, which lie in line number `line` of physical
-    /// memory, on base page number `page`. A hit in the nearest cache takes `near` cycles, this load `latency`. Returns when
-    /// the address is translated.
+    /// memory, on base page number `page`. A hit in the nearest cache takes `near` cycles, this load `latency`.
     #[inline]
     pub fn load(
         &mut self,
@@ -76,44 +110,95 @@ impl Window {
         translation: Translation,
         near: u32,
         latency: u32,
-    ) -> u64 {
+    ) -> Done {
         let oldest = self.loads.oldest();
         self.enter_later(oldest);
-        let Some(flight) = self.flight else { return 0 };
+        let Some(flight) = self.flight else { return Done::default() };
         let start = self.calendar.take(self.base(), flight.address, Port::Load);
         let mut times = self.translate(start, page, translation);
-        times.done = times.translated + u64::from(near);
-        if let Some(ready) = self.stores.forward(from, to, times.translated) {
-            times.done = times.done.max(ready + u64::from(near));
-        } else {
-            let miss = if latency > near { latency } else { 0 };
-            times.done = times.done.max(self.get_line(line, times.translated, miss));
+        let mut done = Done { translated: times.translated, missed: times.translated > times.found, again: None };
+        let forwarded = self.stores.forward(from, to, times.translated);
+        let mut reads = times.translated;
+        if let Some(number) = self.reference {
+            let conflict = forwarded.is_some_and(|(_, known)| known > times.translated);
+            if !self.history.trusts(number) {
+                reads = reads.max(self.stores.all_known());
+            } else if conflict {
+                // It has read what the store will have changed.
+                done.again = forwarded.map(|(_, known)| known + 1);
+            }
+            self.history.learn(number, conflict);
+        }
+        times.done = reads + u64::from(near);
+        match forwarded {
+            Some((ready, _)) if done.again.is_none() => times.done = times.done.max(ready + u64::from(near)),
+            _ => {
+                let miss = if latency > near { latency } else { 0 };
+                times.done = times.done.max(self.get_line(line, reads, miss));
+            }
         }
         times.near = times.done - u64::from(near);
-        let Some(flight) = &mut self.flight else { return 0 };
+        let Some(flight) = &mut self.flight else { return done };
         flight.loads += 1;
         flight.loaded = flight.loaded.max(times.done);
         if times.done > flight.critical.done {
             flight.critical = times;
         }
-        times.translated
+        done
+    }
+
+    /// The instruction under way has loaded too early, as is known before cycle `again`: what has been done behind it was
+    /// done in vain. `memory` is where that is looked up.
+    pub fn go_on_in_vain(&mut self, code: &Code, again: u64, memory: &mut impl Memory) {
+        let Some(running) = self.block.filter(|_| self.config.wrong_path) else { return };
+        self.predictor.go_astray(None);
+        self.stray(
+            code,
+            From::Behind { block: running.block, first: running.first, next: running.next },
+            again,
+            memory,
+        );
+        self.predictor.come_back();
+    }
+
+    /// The instruction under way is fetched once more at `again`, and loads once more the bytes from `from` to before `to`,
+    /// with all that it takes but the translation and the cache, which it has found.
+    pub fn repeat(&mut self, (from, to): (u64, u64), again: u64, near: u32) {
+        self.counted.clears += 1;
+        let waited = self.wait_fetch(again);
+        let fetched = self.fetch.take(again, self.config.issue);
+        let could_enter = self.rob.oldest().max(fetched + u64::from(self.config.front_end));
+        let entered = self.entry.take(could_enter, self.config.issue);
+        self.queue.correct(entered);
+        let Some(mut flight) = self.flight else { return };
+        flight.front.branch += waited;
+        (flight.fetched, flight.could_enter, flight.entered) = (fetched, entered, entered);
+        let [a, b] = flight.inst.address.map(|register| self.registers[usize::from(register)]);
+        flight.address = a.max(b).max(entered + 1);
+        let start = self.calendar.take(self.base(), flight.address, Port::Load);
+        let ready = self.stores.forward(from, to, start).map_or(start, |(ready, _)| ready.max(start));
+        let done = ready + u64::from(near);
+        flight.critical = Critical { start, found: start, translated: start, near: ready, done };
+        flight.loaded = done;
+        self.flight = Some(flight);
     }
 
     /// The instruction under way stores the bytes from `from` to before `to`. `miss`: the cycles that getting their line
-    /// takes, 0 where the cache has it. Returns when the address is translated.
+    /// takes, 0 where the cache has it.
     #[inline]
-    pub fn store(&mut self, (from, to): (u64, u64), line: u64, page: u64, translation: Translation, miss: u32) -> u64 {
+    pub fn store(&mut self, (from, to): (u64, u64), line: u64, page: u64, translation: Translation, miss: u32) -> Done {
         let free = self.stores.free();
         self.enter_later(free);
-        let Some(flight) = self.flight else { return 0 };
+        let Some(flight) = self.flight else { return Done::default() };
         let start = self.calendar.take(self.base(), flight.address, Port::Store);
         let times = self.translate(start, page, translation);
         self.pending.push(Pending { from, to, line, translated: times.translated, miss });
-        let Some(flight) = &mut self.flight else { return 0 };
+        let done = Done { translated: times.translated, missed: times.translated > times.found, again: None };
+        let Some(flight) = &mut self.flight else { return done };
         if times.done > flight.critical.done {
             flight.critical = times;
         }
-        times.translated
+        done
     }
 
     /// Hands the stores of an instruction that has retired to the queue.
@@ -121,7 +206,8 @@ impl Window {
         for at in 0..self.pending.len() {
             let store = self.pending[at];
             let there = self.get_line(store.line, retired, store.miss);
-            self.stores.push(store.from, store.to, data.max(store.translated), retired, there);
+            let known = [store.translated, data.max(store.translated)];
+            self.stores.push((store.from, store.to), known, retired, there);
         }
         self.pending.clear();
     }

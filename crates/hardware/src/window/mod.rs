@@ -11,7 +11,9 @@
 //! 3. *Loads* start when the registers of their address are known and a port is free. A translation that the first-level
 //!    TLB does not hold takes the time of the level that does, or of a walk, for which one of the walkers must be free; then
 //!    comes the cache, for a miss as soon as one of the bounded misses (`l1_mshrs`) is free. Who comes to a page or a line
-//!    that is under way already waits for the same walk or miss. A load from what a store in flight writes takes its data.
+//!    that is under way already waits for the same walk or miss. A load from what a store in flight writes takes its data. A
+//!    load that has been trusted for long enough does not wait for the addresses of the stores before it; where one of them
+//!    turns out to be its own, it and all behind it is done again ([`Window::repeat`]).
 //! 4. *Execution* starts when sources and loads are known, and takes what its class takes.
 //! 5. *Stores* are complete when address and data are known. They are written after retirement, in order; their misses
 //!    overlap.
@@ -20,29 +22,38 @@
 //! Every cycle between two retirements has a label, by what the later of the two was waiting for ([`Gap`]). What the
 //! operating system does stands between instructions: the window is empty when it begins ([`Window::serialise`]).
 //!
-//! The caches and the TLB see references in program order. What a core does on the wrong path is not modelled; between the
-//! fetch of a branch that was guessed wrong and its result ([`Window::redirect`]) is where it would be.
+//! The caches and the TLB see references in program order. What a core does on the wrong path (`astray.rs`) they see where
+//! it leaves the right one: it can only change what is done later.
 
 mod ahead;
+mod astray;
 mod code;
 mod decode;
 mod front;
 mod gap;
+mod history;
 mod memory;
+mod order;
 mod predict;
 mod run;
 mod slots;
+mod speculate;
 mod stores;
 
-pub use code::{Branch, Class, Code, Inst, NO_SOURCE, NO_TARGET, Register};
+pub use astray::{Found, Memory, Walk};
+pub use code::{Branch, Class, Code, Inst, NO_SOURCE, NO_TARGET, Place, Register};
+pub use front::Wrong;
+pub use memory::Done;
+pub use predict::{Guess, Predictor};
 pub use run::Core;
 
 use crate::config;
 use ahead::Streams;
 use code::REGISTERS;
 use gap::Gap;
-use predict::Predictor;
-use reach_core::{BlockId, Label, Ledger};
+use history::History;
+use order::{InOrder, Ring};
+use reach_core::{BlockId, Kind, Label, Ledger};
 use slots::{Busy, Calendar, Port};
 use std::collections::VecDeque;
 use stores::Stores;
@@ -76,60 +87,6 @@ pub struct FrontEnd {
     pub inclusion: u64,
     /// Instruction caches.
     pub cache: u64,
-}
-
-/// A ring of times.
-#[derive(Clone, Debug)]
-struct Ring {
-    times: Box<[u64]>,
-    next: usize,
-}
-
-impl Ring {
-    fn new(most: u32) -> Ring {
-        Ring { times: vec![0; most as usize].into(), next: 0 }
-    }
-
-    /// The time of the one whose place is taken next.
-    #[inline(always)]
-    fn oldest(&self) -> u64 {
-        self.times[self.next]
-    }
-
-    #[inline(always)]
-    fn push(&mut self, time: u64) {
-        self.times[self.next] = time;
-        self.next = if self.next + 1 == self.times.len() { 0 } else { self.next + 1 };
-    }
-}
-
-impl Ring {
-    /// The one whose place was taken last has another time after all.
-    fn correct(&mut self, time: u64) {
-        let last = self.next.checked_sub(1).unwrap_or(self.times.len() - 1);
-        self.times[last] = time;
-    }
-}
-
-/// Something in order, so many in a cycle.
-#[derive(Clone, Copy, Debug, Default)]
-struct InOrder {
-    cycle: u64,
-    used: u32,
-}
-
-impl InOrder {
-    /// The next one's cycle, at `at` or later.
-    #[inline(always)]
-    fn take(&mut self, at: u64, width: u32) -> u64 {
-        if at > self.cycle {
-            *self = InOrder { cycle: at, used: 0 };
-        } else if self.used == width {
-            *self = InOrder { cycle: self.cycle + 1, used: 0 };
-        }
-        self.used += 1;
-        self.cycle
-    }
 }
 
 /// The times of the reference that an instruction has waited for longest.
@@ -168,6 +125,8 @@ struct Flight {
     /// When its loads are.
     loaded: u64,
     loads: u32,
+    /// How many of its references, loads and stores, have been noted.
+    noted: [u8; 2],
     critical: Critical,
     front: FrontEnd,
 }
@@ -180,6 +139,20 @@ struct Running {
     end: u64,
     /// The next instruction, of those of the block.
     next: u32,
+    /// The number of its first reference.
+    first: u32,
+}
+
+/// The branch at the end of a block.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    branch: Branch,
+    block: BlockId,
+    /// Where its block begins and ends.
+    start: u64,
+    end: u64,
+    /// When its result is known.
+    result: u64,
 }
 
 /// A run of instructions that were fetched through one page.
@@ -219,9 +192,14 @@ pub struct Window {
     /// The pages of instructions in flight, the oldest first, and the page of the block under way.
     in_flight: VecDeque<Fetched>,
     fetching: u64,
-    /// The last block's branch: its kind, where its block begins and ends, and when its result is known.
-    branch: Option<(Branch, u64, u64, u64)>,
-    /// Of the instruction that was complete last.
+    /// The last block's branch.
+    branch: Option<Left>,
+    history: History,
+    /// The reference of the instruction under way that comes next, among all, if it has a number.
+    reference: Option<u32>,
+    /// Kept for its room.
+    scratch: Vec<u64>,
+    /// When the instruction that was taken last was complete.
     completed: u64,
     /// Where the cycles went that have not been handed over.
     ledger: Ledger,
@@ -238,6 +216,14 @@ pub struct Counted {
     pub mispredictions: u64,
     /// How the front end has waited, whether or not that was hidden.
     pub front: FrontEnd,
+    /// Loads that had gone ahead of a store to the same bytes, whose address was not known.
+    pub clears: u64,
+    /// Instructions that entered the window and were not to retire.
+    pub squashed: u64,
+    /// Their loads and stores that asked the TLB.
+    pub squashed_loads: u64,
+    /// See `squashed_loads`.
+    pub squashed_stores: u64,
 }
 
 impl Window {
@@ -267,6 +253,9 @@ impl Window {
             in_flight: VecDeque::new(),
             fetching: u64::MAX,
             branch: None,
+            history: History::default(),
+            reference: None,
+            scratch: Vec::new(),
             completed: 0,
             ledger: Ledger::default(),
             counted: Counted::default(),
@@ -290,8 +279,14 @@ impl Window {
     }
 
     /// The block to which the program goes on, from `start` to before `end`, has been fetched.
-    pub fn start_block(&mut self, block: BlockId, start: u64, end: u64) {
-        self.block = Some(Running { block, start, end, next: 0 });
+    pub fn start_block(&mut self, code: &Code, block: BlockId, start: u64, end: u64) {
+        let first = self.history.execute(code, block);
+        self.block = Some(Running { block, start, end, next: 0, first });
+    }
+
+    /// What is executed from here on is executed in address space number `space`.
+    pub fn enter_space(&mut self, space: u32) {
+        self.history.enter(space);
     }
 
     /// A trap to a miss handler: the window empties, the handler runs, and fetching begins anew.
@@ -355,7 +350,8 @@ impl Window {
             self.end();
         }
         let branch = insts.last().map_or(Branch::None, |last| last.branch);
-        self.branch = Some((branch, running.start, running.end, self.completed));
+        let Running { block, start, end, .. } = running;
+        self.branch = Some(Left { branch, block, start, end, result: self.completed });
     }
 
     /// The operating system acts: everything before is over by then, and nothing after has begun. `ends`: the program goes on
@@ -408,9 +404,25 @@ impl Window {
             address: a.max(b).max(entered + 1),
             loaded: 0,
             loads: 0,
+            noted: [0; 2],
             critical: Critical::default(),
             front,
         });
+    }
+
+    /// Cycles that an instruction of `class` takes beside its loads; 0 where it needs no port: what only moves between memory
+    /// and registers.
+    #[inline(always)]
+    fn takes(&self, class: Class, touches_memory: bool) -> u64 {
+        let latencies = &self.config.latencies;
+        u64::from(match class {
+            Class::Move if touches_memory => 0,
+            Class::Move | Class::Simple => 1,
+            Class::Multiply => latencies.multiply,
+            Class::Divide => latencies.divide,
+            Class::Float => latencies.float,
+            Class::FloatDivide => latencies.float_divide,
+        })
     }
 
     /// Completes and retires the instruction under way, if there is one.
@@ -420,19 +432,9 @@ impl Window {
         let inst = flight.inst;
         let sources = inst.sources.map(|register| self.registers[usize::from(register)]);
         let known = sources.into_iter().fold(flight.loaded.max(flight.address), u64::max);
-        let latencies = &self.config.latencies;
-        let takes = match inst.class {
-            Class::Move => 0,
-            Class::Simple => 1,
-            Class::Multiply => latencies.multiply,
-            Class::Divide => latencies.divide,
-            Class::Float => latencies.float,
-            Class::FloatDivide => latencies.float_divide,
-        };
-        let result = match takes {
-            // What neither loads nor stores takes a cycle all the same.
-            0 if flight.loads > 0 || !self.pending.is_empty() => known,
-            takes => self.calendar.take(self.base(), known, Port::Any) + u64::from(takes.max(1)),
+        let result = match self.takes(inst.class, flight.loads > 0 || !self.pending.is_empty()) {
+            0 => known,
+            takes => self.calendar.take(self.base(), known, Port::Any) + takes,
         };
         for target in inst.targets {
             self.registers[usize::from(target)] = result;

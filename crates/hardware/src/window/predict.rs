@@ -57,6 +57,26 @@ impl Table {
     }
 }
 
+/// What was guessed of a branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guess {
+    /// The program went on there.
+    pub right: bool,
+    /// Of a branch that names no target: where it was thought to lead, if anything was thought.
+    pub target: Option<u64>,
+}
+
+/// What the guesses of branches on a path that is not the program's have changed.
+#[derive(Clone, Debug, Default)]
+struct Before {
+    folded: [[Folded; 3]; TABLES],
+    history: [u64; 4],
+    path: u64,
+    top: usize,
+    /// Return addresses that were written over, and where.
+    returns: Vec<(usize, u64)>,
+}
+
 /// Everything that guesses.
 #[derive(Clone, Debug)]
 pub struct Predictor {
@@ -67,8 +87,11 @@ pub struct Predictor {
     history: [u64; 4],
     targets: Box<[(u64, u64)]>,
     path: u64,
+    /// The same without the last branch.
+    path_before: u64,
     returns: Box<[u64]>,
     top: usize,
+    before: Before,
 }
 
 impl Predictor {
@@ -92,14 +115,17 @@ impl Predictor {
             history: [0; 4],
             targets: vec![(0, 0); quarter as usize].into(),
             path: 0,
+            path_before: 0,
             returns: vec![0; of.returns as usize].into(),
             top: 0,
+            before: Before::default(),
         }
     }
 
     /// The branch that ends at `end`, before which its block begins at `start`, went on at `next`: learns that, and returns
-    /// whether it had guessed so.
-    pub fn learn(&mut self, branch: Branch, start: u64, end: u64, next: u64) -> bool {
+    /// what it had guessed.
+    pub fn learn(&mut self, branch: Branch, start: u64, end: u64, next: u64) -> Guess {
+        let mut target = None;
         let right = match branch {
             Branch::None | Branch::Jump => true,
             Branch::Conditional => self.conditional(end, next != end),
@@ -107,20 +133,97 @@ impl Predictor {
                 self.push(end);
                 true
             }
-            Branch::Indirect => self.indirect(start, next),
-            Branch::IndirectCall => {
-                self.push(end);
-                self.indirect(start, next)
+            Branch::Indirect | Branch::IndirectCall => {
+                if branch == Branch::IndirectCall {
+                    self.push(end);
+                }
+                let (key, at) = self.target_at(start);
+                let slot = &mut self.targets[at];
+                target = (slot.0 == key).then_some(slot.1);
+                *slot = (key, next);
+                target == Some(next)
             }
             Branch::Return => {
-                self.top = (self.top + self.returns.len() - 1) % self.returns.len();
-                self.returns[self.top] == next
+                target = Some(self.pop());
+                target == Some(next)
             }
         };
+        self.path_before = self.path;
+        self.go(end, next);
+        Guess { right, target }
+    }
+
+    #[inline(always)]
+    fn go(&mut self, end: u64, next: u64) {
         if next != end {
             self.path = self.path << 3 ^ next >> 2;
         }
-        right
+    }
+
+    fn pop(&mut self) -> u64 {
+        self.top = (self.top + self.returns.len() - 1) % self.returns.len();
+        self.returns[self.top]
+    }
+
+    /// From here on branches are guessed that the program may not come to, until [`Predictor::come_back`]. `wrong`: the last
+    /// branch, which ended at `end`, is thought to have gone there instead.
+    pub fn go_astray(&mut self, wrong: Option<(Branch, u64, u64)>) {
+        self.before.folded = std::array::from_fn(|i| {
+            let table = &self.tables[i];
+            [table.index, table.tags[0], table.tags[1]]
+        });
+        (self.before.history, self.before.path, self.before.top) = (self.history, self.path, self.top);
+        let Some((branch, end, next)) = wrong else { return };
+        self.path = self.path_before;
+        self.go(end, next);
+        if branch == Branch::Conditional {
+            // The last one went the other way: it stands in the lowest bit of everything.
+            for table in &mut self.tables {
+                table.index.value ^= 1;
+                table.tags.iter_mut().for_each(|folded| folded.value ^= 1);
+            }
+            self.history[0] ^= 1;
+        }
+    }
+
+    /// Guesses where the branch that ends at `end`, and names `target` if it names one, leads. Nothing is learned.
+    pub fn guess(&mut self, branch: Branch, start: u64, end: u64, target: Option<u64>) -> Option<u64> {
+        if matches!(branch, Branch::Call | Branch::IndirectCall) {
+            self.before.returns.push((self.top, self.returns[self.top]));
+            self.push(end);
+        }
+        let next = match branch {
+            Branch::None => end,
+            Branch::Jump | Branch::Call => target?,
+            Branch::Conditional => {
+                let places: [(usize, u16); TABLES] = std::array::from_fn(|i| self.tables[i].place(end));
+                let hit = |i: &usize| self.tables[*i].entries[places[*i].0].tag == places[*i].1;
+                let taken = match (0..TABLES).rev().find(hit) {
+                    Some(i) => self.tables[i].entries[places[i].0].counter >= 0,
+                    None => self.plain[end as usize & (self.plain.len() - 1)] >= 0,
+                };
+                self.shift(taken);
+                if taken { target? } else { end }
+            }
+            Branch::Indirect | Branch::IndirectCall => {
+                let (key, at) = self.target_at(start);
+                Some(self.targets[at]).filter(|slot| slot.0 == key)?.1
+            }
+            Branch::Return => self.pop(),
+        };
+        self.go(end, next);
+        Some(next)
+    }
+
+    /// Forgets what has happened since [`Predictor::go_astray`].
+    pub fn come_back(&mut self) {
+        for (table, [index, first, second]) in self.tables.iter_mut().zip(self.before.folded) {
+            (table.index, table.tags) = (index, [first, second]);
+        }
+        (self.history, self.path, self.top) = (self.before.history, self.before.path, self.before.top);
+        for (at, was) in self.before.returns.drain(..).rev() {
+            self.returns[at] = was;
+        }
     }
 
     fn push(&mut self, to: u64) {
@@ -128,14 +231,11 @@ impl Predictor {
         self.top = (self.top + 1) % self.returns.len();
     }
 
-    fn indirect(&mut self, start: u64, next: u64) -> bool {
+    /// What the target of an indirect branch is found by now, and where.
+    fn target_at(&self, start: u64) -> (u64, usize) {
         let key = start ^ (self.path & 0xffff_ffff) << 16;
         let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let at = hash as usize & (self.targets.len() - 1);
-        let slot = &mut self.targets[at];
-        let right = *slot == (key, next);
-        *slot = (key, next);
-        right
+        (key, hash as usize & (self.targets.len() - 1))
     }
 
     fn conditional(&mut self, pc: u64, taken: bool) -> bool {
@@ -204,7 +304,8 @@ mod tests {
     /// How many of the last hundred of `n` are guessed right.
     fn right(n: u64, mut taken: impl FnMut(u64) -> bool) -> usize {
         let mut predictor = predictor();
-        let guess = |i| predictor.learn(Branch::Conditional, 0x1000, 0x1010, if taken(i) { 0x1000 } else { 0x1010 });
+        let guess =
+            |i| predictor.learn(Branch::Conditional, 0x1000, 0x1010, if taken(i) { 0x1000 } else { 0x1010 }).right;
         (0..n).map(guess).skip(n as usize - 100).filter(|right| *right).count()
     }
 
@@ -221,10 +322,10 @@ mod tests {
     fn returns_go_where_calls_were() {
         let mut predictor = predictor();
         for depth in 0..10 {
-            assert!(predictor.learn(Branch::Call, depth, 100 + depth, 1000));
+            assert!(predictor.learn(Branch::Call, depth, 100 + depth, 1000).right);
         }
         for depth in (0..10).rev() {
-            assert!(predictor.learn(Branch::Return, 0, 0, 100 + depth));
+            assert!(predictor.learn(Branch::Return, 0, 0, 100 + depth).right);
         }
     }
 
@@ -232,8 +333,26 @@ mod tests {
     fn indirect_targets_are_known_by_the_way_to_them() {
         let mut predictor = predictor();
         let rounds: Vec<bool> =
-            (0..200).map(|i| predictor.learn(Branch::Indirect, 0x1000, 0x1010, 0x2000 + i % 3 * 256)).collect();
+            (0..200).map(|i| predictor.learn(Branch::Indirect, 0x1000, 0x1010, 0x2000 + i % 3 * 256).right).collect();
         assert!(rounds[100..].iter().all(|right| *right));
         assert!(!rounds[..3].iter().any(|right| *right));
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_way_that_was_not_gone() {
+        let mut random = reach_core::Random::new(3);
+        let (mut strays, mut stays) = (predictor(), predictor());
+        let kinds = [Branch::Conditional, Branch::Call, Branch::Indirect, Branch::Return, Branch::Jump];
+        for _ in 0..3000 {
+            let branch = kinds[random.below(5) as usize];
+            let (end, next) = (random.below(8) * 16, random.below(8) * 16);
+            assert_eq!(strays.learn(branch, end, end, next), stays.learn(branch, end, end, next));
+            strays.go_astray(Some((branch, end, if next == end { 16 } else { end })));
+            for _ in 0..random.below(20) {
+                let end = random.below(8) * 16;
+                strays.guess(kinds[random.below(5) as usize], end, end, Some(16));
+            }
+            strays.come_back();
+        }
     }
 }

@@ -23,24 +23,27 @@ impl Mmu {
     /// Runs `segment` from `cursor` until its end or until the operating system is needed, through the window.
     pub fn run_window(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable, core: Core) -> Why {
         self.begin_run();
+        let space = self.asid.0;
         // What translations take is charged to this ledger one by one, and taken out of it again.
         let ledger = std::mem::take(&mut self.ledger);
         let Core { window, code, caches } = core;
         let mut why = Why::End;
+        window.enter_space(space);
         while let Some(&r) = segment.refs.get(cursor.raw) {
             let done = match r.kind() {
                 Kind::Fetch => {
                     let block = segment.fetched[cursor.fetched];
                     window.end_block(code);
                     let (from, to) = (r.addr().0, r.addr().0 + r.len().max(1));
-                    self.fetch_block((from, to), table, window, caches).map(|()| {
-                        window.start_block(block, from, to);
+                    self.fetch_block((from, to), code, table, window, caches).map(|()| {
+                        window.start_block(code, block, from, to);
                         cursor.fetched += 1;
                     })
                 }
                 kind => {
                     window.advance(code, r.index().into());
-                    self.data((r.addr().0, r.addr().0 + r.size()), kind, table, window, caches)
+                    window.refer(kind);
+                    self.data((r.addr().0, r.addr().0 + r.size()), kind, code, table, window, caches)
                 }
             };
             if let Err((stop, taken)) = done {
@@ -69,6 +72,10 @@ impl Mmu {
         let c = &mut self.counters;
         c.branches += counted.branches;
         c.mispredictions += counted.mispredictions;
+        c.memory_ordering_clears += counted.clears;
+        c.squashed += counted.squashed;
+        c.squashed_loads += counted.squashed_loads;
+        c.squashed_stores += counted.squashed_stores;
         c.itlb_stall_l2_tlb_hit += counted.front.tlb;
         c.itlb_stall_walk += counted.front.walk;
         c.itlb_stall_inclusion += counted.front.inclusion;
@@ -96,7 +103,7 @@ impl Mmu {
 
     /// What has been charged since this was last asked.
     #[inline(always)]
-    pub(super) fn taken(&mut self) -> Translation {
+    pub(crate) fn taken(&mut self) -> Translation {
         let of = |ledger: &Ledger, label| ledger.of(label).0 as u32;
         let ledger = &mut self.ledger;
         let taken = Translation {
@@ -114,11 +121,15 @@ impl Mmu {
     fn fetch_block(
         &mut self,
         (from, to): (u64, u64),
+        code: &Code,
         table: &mut PageTable,
         window: &mut Window,
         caches: &mut Caches,
     ) -> Result<(), (Why, Translation)> {
-        window.redirect(from);
+        if let Some(wrong) = window.redirect(code, from) {
+            self.go_astray(&wrong, code, table, (window, caches));
+            window.resume(&wrong);
+        }
         let models = caches.models_fetches();
         let (shift, near) = (caches.line_shift(Access::Fetch), caches.near_latency(Access::Fetch));
         let mut at = from;
@@ -153,6 +164,7 @@ impl Mmu {
         &mut self,
         (from, to): (u64, u64),
         kind: Kind,
+        code: &Code,
         table: &mut PageTable,
         window: &mut Window,
         caches: &mut Caches,
@@ -160,9 +172,16 @@ impl Mmu {
         let access = if kind == Kind::Store { Access::Store } else { Access::Load };
         let (shift, near) = (caches.line_shift(access), caches.near_latency(access));
         let mut at = from;
+        let (mut far, mut missed) = (false, false);
         while at < to {
             let vpn = VirtAddr(at & ADDRESSES).vpn(self.base);
-            let (pte, mut taken) = self.timed(kind, vpn, table, caches)?;
+            let walks = self.counters.walks_data;
+            let found = self.timed(kind, vpn, table, caches);
+            let walks = self.counters.walks_data - walks;
+            self.counters.walks_completed += walks;
+            self.counters.walks_retired += walks;
+            let (pte, mut taken) = found?;
+            far |= taken != Translation::default();
             let stop = to.min((vpn + 1).addr(self.base).0.max(at + 1));
             while at < stop {
                 let end = stop.min(((at >> shift) + 1) << shift);
@@ -170,19 +189,33 @@ impl Mmu {
                 let (latency, depth) = caches.access(access, physical);
                 let line = physical.0 >> shift;
                 // The whole reference is what stores and loads are compared by; a line's part of it is what is got here.
-                let from = if kind == Kind::Store {
+                let done = if kind == Kind::Store {
                     let miss = if latency > near { latency } else { 0 };
                     window.store((at, end), line, vpn.0, taken, miss)
                 } else {
                     window.load((at, end), line, vpn.0, taken, near, latency)
                 };
                 if depth > 0 && window.looks_ahead() {
-                    self.look_ahead((vpn, physical), from, depth > 1, table, (window, caches));
+                    self.look_ahead((vpn, physical), done.translated, depth > 1, table, (window, caches));
+                }
+                match done.again {
+                    None => missed |= done.missed,
+                    Some(again) => {
+                        // The walk was for what did not retire; what does finds the page.
+                        let walks = if taken.walk > 0 { walks } else { 0 };
+                        self.counters.walks_retired -= walks;
+                        self.counters.walks_wrong_path += walks;
+                        self.go_on_in_vain(again, code, table, (window, caches));
+                        window.repeat((at, end), again, near);
+                        missed = false;
+                    }
                 }
                 taken = Translation::default();
                 at = end;
             }
         }
+        window.note(kind, from, far);
+        self.counters.stlb_miss_retired += u64::from(missed);
         Ok(())
     }
 }

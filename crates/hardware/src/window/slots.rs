@@ -39,9 +39,15 @@ impl Calendar {
     /// most `from`.
     #[inline]
     pub fn take(&mut self, base: u64, from: u64, port: Port) -> u64 {
+        self.take_before(base, from, port, u64::MAX).expect("some cycle is free")
+    }
+
+    /// The same, if there is one before `until`.
+    #[inline]
+    pub fn take_before(&mut self, base: u64, from: u64, port: Port, until: u64) -> Option<u64> {
         let shift = port as u32 * 8;
         let mut at = from;
-        while at - base < HORIZON {
+        while at < until && at - base < HORIZON {
             let slot = &mut self.cycles[(at % HORIZON) as usize];
             if *slot >> COUNTS != at {
                 *slot = at << COUNTS;
@@ -53,11 +59,11 @@ impl Calendar {
                 if port != Port::Any {
                     *slot += 1 << shift;
                 }
-                return at;
+                return Some(at);
             }
             at += 1;
         }
-        at
+        (at < until).then_some(at)
     }
 }
 
@@ -85,12 +91,14 @@ impl Busy {
     /// way at any time until its end, those that have been given a later start already included. Returns the start.
     /// `base` never decreases from call to call, and is at most `from`.
     pub fn start(&mut self, base: u64, from: u64, cycles: u64) -> u64 {
-        if self.ends.len() >= 2 * self.most + 16 {
-            // As many starts lie before `base`: the first ones do for counting.
-            let over = self.ends.partition_point(|&end| end <= base);
-            self.ends.drain(..over);
-            self.starts.drain(..over);
-        }
+        let at = self.first(base, from, cycles);
+        self.book(at, at + cycles);
+        at
+    }
+
+    /// When [`Busy::start`] would start it.
+    pub fn first(&mut self, base: u64, from: u64, cycles: u64) -> u64 {
+        self.forget(base);
         let mut at = from;
         let mut ended = self.ends.partition_point(|&end| end <= at);
         let mut started = self.starts.partition_point(|&start| start < at + cycles);
@@ -100,11 +108,34 @@ impl Busy {
             ended += self.ends[ended..].iter().take_while(|&&end| end <= at).count();
             started += self.starts[started..].iter().take_while(|&&start| start < at + cycles).count();
         }
-        let last = ended + self.ends[ended..].partition_point(|&end| end <= at + cycles);
-        self.ends.insert(last, at + cycles);
-        let first = self.starts.partition_point(|&start| start <= at);
-        self.starts.insert(first, at);
         at
+    }
+
+    /// The first moment from `from` on at which fewer than the most are under way at any time until `until`, if it is
+    /// before that. `base` is as above.
+    pub fn room(&mut self, base: u64, from: u64, until: u64) -> Option<u64> {
+        self.forget(base);
+        let started = self.starts.partition_point(|&start| start < until);
+        let ended = self.ends.partition_point(|&end| end <= from);
+        let at = if started - ended < self.most { from } else { self.ends[started - self.most] };
+        (at < until).then_some(at)
+    }
+
+    /// Something is under way from `start` to `end`, for which there is room.
+    pub fn book(&mut self, start: u64, end: u64) {
+        let last = self.ends.partition_point(|&other| other <= end);
+        self.ends.insert(last, end);
+        let first = self.starts.partition_point(|&other| other <= start);
+        self.starts.insert(first, start);
+    }
+
+    fn forget(&mut self, base: u64) {
+        if self.ends.len() >= 2 * self.most + 16 {
+            // As many starts lie before `base`: the first ones do for counting.
+            let over = self.ends.partition_point(|&end| end <= base);
+            self.ends.drain(..over);
+            self.starts.drain(..over);
+        }
     }
 }
 
@@ -138,5 +169,22 @@ mod tests {
         assert_eq!(busy.start(0, 11, 30), 20, "one ends, and it ends itself before two more begin");
         assert_eq!(busy.start(0, 21, 30), 60, "two are under way at some time before");
         assert_eq!(busy.start(0, 42, 5), 42);
+    }
+
+    #[test]
+    fn what_ends_at_a_moment_takes_what_room_there_is_until_then() {
+        let mut busy = Busy::new(1);
+        busy.start(0, 0, 10);
+        busy.start(0, 40, 10);
+        assert_eq!((busy.room(0, 3, 40), busy.room(0, 20, 40)), (Some(10), Some(20)));
+        assert_eq!((busy.room(0, 3, 10), busy.room(0, 3, 41), busy.room(0, 3, 60)), (None, None, Some(50)));
+        busy.book(10, 40);
+        assert_eq!((busy.first(0, 0, 1), busy.start(0, 0, 1)), (50, 50));
+        let mut calendar = Calendar::new(1, 1, 1);
+        assert_eq!(calendar.take_before(0, 5, Port::Load, 5), None);
+        assert_eq!(calendar.take_before(0, 5, Port::Load, 7), Some(5));
+        assert_eq!(calendar.take_before(0, 5, Port::Any, 7), Some(6));
+        assert_eq!(calendar.take_before(0, 5, Port::Any, 7), None);
+        assert_eq!(calendar.take(0, 5, Port::Any), 7);
     }
 }

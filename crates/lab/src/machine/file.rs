@@ -270,6 +270,7 @@ pub struct Window {
     pub itlb_replay: Tagged<u32>,
     pub front_end: Tagged<u32>,
     pub fetch_queue: Tagged<u32>,
+    pub wrong_path: Tagged<bool>,
     pub latency: Latency,
     pub predictor: Predictor,
     pub prefetch: Prefetch,

@@ -235,6 +235,7 @@ pub(super) fn window(window: &file::Window, machine: &Machine) -> (Window, Vec<P
         itlb_replay: window.itlb_replay.value,
         front_end: window.front_end.value,
         fetch_queue: window.fetch_queue.value,
+        wrong_path: window.wrong_path.value,
         latencies: config::Latencies {
             multiply: window.latency.multiply.value,
             divide: window.latency.divide.value,

@@ -1,10 +1,12 @@
 //! The window's times against those of its plain twin, on random instructions.
 
 use proptest::prelude::*;
-use reach_core::{BlockId, Random};
+use reach_core::{BlockId, Kind, Random};
 use reach_hardware::config::{Latencies, Predictor, Prefetch, Window as Config};
-use reach_hardware::window::{Branch, Class, Code, Inst, NO_SOURCE, NO_TARGET, Translation, Window};
-use reach_oracle::window::{PlainWindow, Touch};
+use reach_hardware::window::{
+    Branch, Class, Code, Found, Inst, Memory, NO_SOURCE, NO_TARGET, Place, Translation, Walk, Window,
+};
+use reach_oracle::window::{Beyond, PlainWindow, Touch};
 
 /// Small enough for everything to be full now and then.
 fn config(random: &mut Random) -> Config {
@@ -23,6 +25,7 @@ fn config(random: &mut Random) -> Config {
         itlb_inclusion: false,
         latencies: Latencies { multiply: below(4), divide: below(30), float: below(5), float_divide: below(20) },
         itlb_replay: below(4) - 1,
+        wrong_path: below(4) > 1,
         prefetch: Prefetch { streams: 0, ahead: 0, degree: 0, pairs: false, next_page: false, most: 0 },
         predictor: Predictor { entries: 64, history: 8, returns: 1 },
     }
@@ -36,7 +39,91 @@ fn instruction(random: &mut Random) -> Inst {
     let classes =
         [Class::Move, Class::Simple, Class::Simple, Class::Multiply, Class::Divide, Class::Float, Class::FloatDivide];
     let class = classes[random.below(7) as usize];
-    Inst { address, sources, targets, class, branch: Branch::None }
+    let [loads, stores] = [random.below(4) / 2, random.below(4) / 3].map(|number| number as u8);
+    Inst { address, sources, targets, class, loads, stores, ..Inst::UNKNOWN }
+}
+
+/// Blocks of a hundred bytes, one behind the other, which end in any branch.
+fn program(random: &mut Random) -> Vec<(Place, Vec<Inst>)> {
+    let mut block = |number: u64| {
+        let mut insts: Vec<Inst> = (0..1 + random.below(9)).map(|_| instruction(random)).collect();
+        let branches =
+            [Branch::None, Branch::Jump, Branch::Call, Branch::Indirect, Branch::IndirectCall, Branch::Return];
+        let last = insts.last_mut().unwrap();
+        last.branch = branches.get(random.below(12) as usize).copied().unwrap_or(Branch::Conditional);
+        let named = matches!(last.branch, Branch::Jump | Branch::Call | Branch::Conditional);
+        let target = named.then(|| random.below(6) * 100);
+        (Place { start: number * 100, end: number * 100 + 100, target }, insts)
+    };
+    (0..5).map(&mut block).collect()
+}
+
+/// What lies beyond the window: it does not change, and says something else of each place.
+#[derive(Clone, Copy)]
+struct Somewhere(u64);
+
+impl Somewhere {
+    fn below(self, what: u64, at: u64, most: u64) -> u64 {
+        Random::new(self.0 ^ what << 32 ^ at).below(most)
+    }
+}
+
+impl Beyond for Somewhere {
+    fn page(&self, at: u64) -> u64 {
+        at / 64
+    }
+    fn maps(&self, at: u64) -> bool {
+        self.below(1, at / 64, 4) > 0
+    }
+    fn look_up(&self, kind: Kind, at: u64, within: u64) -> Found {
+        let later = self.below(2, at / 64, 2) * 7;
+        match self.below(3, at / 64 * 4 + kind as u64, 8) {
+            0 => Found::Nothing,
+            _ if later > within => Found::Nothing,
+            1..3 => Found::Missed(later),
+            _ => Found::Known(later),
+        }
+    }
+    fn walk(&self, kind: Kind, at: u64, within: u64) -> Walk {
+        let cycles = 1 + self.below(4, at / 64 * 4 + kind as u64, 60);
+        Walk { cycles: cycles.min(within), found: cycles <= within && Beyond::maps(self, at) }
+    }
+    fn is_near(&self, at: u64) -> bool {
+        self.below(5, at / 64, 2) == 0
+    }
+    fn load(&self, at: u64) -> (u64, u32, u32) {
+        (at / 64, 4, if Beyond::is_near(self, at) { 4 } else { [12, 200, 1500][self.below(6, at / 64, 3) as usize] })
+    }
+    fn fetch(&self, from: u64, to: u64) -> u64 {
+        self.below(7, from + to, 20).saturating_sub(12)
+    }
+}
+
+impl Memory for Somewhere {
+    fn page(&self, at: u64) -> u64 {
+        Beyond::page(self, at)
+    }
+    fn page_end(&self, at: u64) -> u64 {
+        (at / 64 + 1) * 64
+    }
+    fn maps(&self, at: u64) -> bool {
+        Beyond::maps(self, at)
+    }
+    fn look_up(&mut self, kind: Kind, at: u64, within: u64) -> Found {
+        Beyond::look_up(self, kind, at, within)
+    }
+    fn walk(&mut self, kind: Kind, at: u64, within: u64) -> Walk {
+        Beyond::walk(self, kind, at, within)
+    }
+    fn is_near(&self, at: u64) -> bool {
+        Beyond::is_near(self, at)
+    }
+    fn load(&mut self, _: &mut Window, at: u64, _: u64) -> (u64, u32, u32) {
+        Beyond::load(self, at)
+    }
+    fn fetch(&mut self, from: u64, to: u64) -> u64 {
+        Beyond::fetch(self, from, to)
+    }
 }
 
 /// Now and then one takes long.
@@ -46,8 +133,8 @@ fn translation(random: &mut Random, now_and_then: u64) -> Translation {
     Translation { tlb, walk, handler: 0 }
 }
 
-fn touch(random: &mut Random, store: bool) -> Touch {
-    let from = random.below(64) * 8 + random.below(8);
+fn touch(random: &mut Random, store: bool, words: u64) -> Touch {
+    let from = random.below(words) * 8 + random.below(8);
     let latency = match random.below(4) {
         0 => 12,
         1 if random.below(4) == 0 => 1500,
@@ -59,58 +146,81 @@ fn touch(random: &mut Random, store: bool) -> Touch {
     Touch { store, bytes: (from, from + 8), line, page, translation: translation(random, 8), near: 4, latency }
 }
 
-fn compare(seed: u64) -> Result<(), TestCaseError> {
+/// How many instructions were squashed, and how many loads were repeated.
+fn compare(seed: u64) -> Result<[u64; 2], TestCaseError> {
     let mut random = Random::new(seed);
     let config = config(&mut random);
     let walkers = 1 + random.below(3) as u32;
-    let blocks: Vec<Vec<Inst>> =
-        (0..5).map(|_| (0..1 + random.below(9)).map(|_| instruction(&mut random)).collect()).collect();
+    let blocks = program(&mut random);
     let code = Code::of_instructions(&blocks);
-    let (mut window, mut plain) = (Window::new(config, walkers), PlainWindow::new(config, walkers));
-    let mut fall = None;
-    for step in 0..60 {
+    let mut beyond = Somewhere(random.below(u64::MAX));
+    let (mut window, mut plain) = (Window::new(config, walkers), PlainWindow::new(config, walkers, blocks.clone()));
+    let mut last = None;
+    // A few addresses for each of many references: some are runs.
+    let (mut runs, words) = (0, 32 << random.below(8));
+    for step in 0..150 {
         let number = random.below(5) as usize;
-        let (start, fetch) = (random.below(3) * 100, translation(&mut random, 12));
+        let (start, fetch) = (blocks[number].0.start, translation(&mut random, 12));
         let lines = if random.below(10) == 0 { 1 + random.below(30) as u32 } else { 0 };
         window.end_block(&code);
         prop_assert_eq!(window.now(), plain.now(), "before block {} of seed {}", step, seed);
         if random.below(20) == 0 {
             window.serialise(&code, true);
             plain.serialise();
-            fall = None;
+            last = None;
         }
-        if fall.is_some_and(|fall| fall != start) {
-            plain.end_fetch();
+        if let Some(wrong) = window.redirect(&code, start) {
+            window.go_astray(&code, &wrong, &mut beyond);
+            window.resume(&wrong);
         }
-        window.redirect(start);
+        if let Some(last) = last {
+            plain.redirect(last, start, &beyond);
+        }
         window.fetch_page(start, fetch, None);
         window.fetch_lines(lines);
         plain.fetch(fetch, lines);
         // Numbers of blocks begin a piece of the code each.
-        window.start_block(BlockId((number << 10) as u32), start, start + 100);
-        fall = Some(start + 100);
-        for (index, inst) in blocks[number].iter().enumerate() {
-            let touches: Vec<Touch> = match random.below(4) {
-                0 => vec![touch(&mut random, false)],
-                1 => vec![touch(&mut random, true)],
-                2 if random.below(2) == 0 => vec![touch(&mut random, false), touch(&mut random, true)],
-                _ => Vec::new(),
-            };
+        window.start_block(&code, BlockId((number << 10) as u32), start, start + 100);
+        plain.start_block(number);
+        last = Some(number);
+        for (index, inst) in blocks[number].1.iter().enumerate() {
+            // As many references as the instruction makes, or one more or fewer.
+            let odd = random.below(8);
+            let loads = u64::from(inst.loads).saturating_sub(u64::from(odd == 0)) + u64::from(odd == 1);
+            let stores = u64::from(inst.stores).saturating_sub(u64::from(odd == 2)) + u64::from(odd == 3);
+            let mut touches: Vec<Touch> =
+                (0..loads + stores).map(|number| touch(&mut random, number >= loads, words)).collect();
+            for touch in &mut touches {
+                if random.below(2) == 0 {
+                    runs += 8;
+                    let from = runs % (words * 8);
+                    touch.bytes = (from, from + 8);
+                }
+            }
             for touch in &touches {
                 window.advance(&code, index as u32);
                 let Touch { bytes, line, page, translation, near, latency, .. } = *touch;
-                let _translated = match touch.store {
+                let kind = if touch.store { Kind::Store } else { Kind::Load };
+                window.refer(kind);
+                let done = match touch.store {
                     true => window.store(bytes, line, page, translation, latency),
                     false => window.load(bytes, line, page, translation, near, latency),
                 };
+                if let Some(again) = done.again {
+                    window.go_on_in_vain(&code, again, &mut beyond);
+                    window.repeat(bytes, again, near);
+                }
+                window.note(kind, bytes.0, translation != Translation::default());
             }
-            plain.take(*inst, &touches);
+            plain.take((number, index), &touches, &beyond);
         }
     }
     window.serialise(&code, true);
     prop_assert_eq!(window.now(), plain.now());
     prop_assert_eq!(window.hand_over().total().0, plain.now(), "every cycle has a label");
-    Ok(())
+    let counted = window.hand_over_counts();
+    prop_assert_eq!([counted.squashed, counted.clears], plain.squashed);
+    Ok(plain.squashed)
 }
 
 proptest! {
@@ -120,4 +230,12 @@ proptest! {
     fn times_are_those_of_the_twin(seed in any::<u64>()) {
         compare(seed)?;
     }
+}
+
+/// The programs of the differential test do what it is about.
+#[test]
+fn random_programs_go_astray_and_repeat_loads() {
+    let all: Vec<[u64; 2]> = (0..200).map(|seed| compare(seed).unwrap()).collect();
+    let [squashed, repeated] = all.iter().fold([0; 2], |sum, of| [sum[0] + of[0], sum[1] + of[1]]);
+    assert!(squashed > 5000 && repeated > 20, "{squashed} {repeated}");
 }
