@@ -17,8 +17,7 @@ pub fn program(seed: u64, steps: usize) -> Pieces {
     let mut random = Random::new(seed);
     let mut blocks = BlockTable::default();
     for n in 0..8 {
-        let pc = VirtAddr(TEXT + n * 5000);
-        blocks.push(Block { pc, len: 40, instructions: 11, bytes: Box::default() });
+        blocks.push(block(n));
     }
     let mut chunk = Chunk::default();
     let mut alive = vec![Asid(0)];
@@ -59,6 +58,26 @@ pub fn program(seed: u64, steps: usize) -> Pieces {
         chunk.push_event(event);
     }
     Pieces::new(&format!("script-{seed}"), blocks, chunk)
+}
+
+/// Loads, stores and some arithmetic, and then a branch: in even blocks over the next one or to another, in odd ones to
+/// wherever.
+fn block(n: u64) -> Block {
+    let place = |n: u64| TEXT + n / 2 * 10_000 + n % 2 * 40;
+    // mov rax, [rdi]; mov rcx, [rsi + rax*8]; mov [rdx], rcx; imul rcx, rax; add rdx, 8; mov rbx, [rdx]; mov [rbx], rax;
+    // mov r8, [rbx]; lea rsi, [rsi + 64]; test rax, rax
+    let mut bytes = vec![0x48, 0x8b, 7, 0x48, 0x8b, 0x0c, 0xc6, 0x48, 0x89, 0x0a, 0x48, 0x0f, 0xaf, 0xc8];
+    bytes.extend([0x48, 0x83, 0xc2, 8, 0x48, 0x8b, 0x1a, 0x48, 0x89, 3, 0x4c, 0x8b, 3, 0x48, 0x8d, 0x76, 0x40]);
+    bytes.extend([0x48, 0x85, 0xc0]);
+    let end = place(n) + 40;
+    if n.is_multiple_of(2) {
+        bytes.extend([0x0f, 0x85]);
+        bytes.extend(((place((n * 3 + 4) % 8) as i64 - end as i64) as i32).to_le_bytes());
+    } else {
+        bytes.extend([0x0f, 0x1f, 0x40, 0, 0xff, 0xe0]);
+    }
+    let instructions = if n.is_multiple_of(2) { 11 } else { 12 };
+    Block { pc: VirtAddr(place(n)), len: bytes.len() as u16, instructions, bytes: bytes.into() }
 }
 
 fn running(chunk: &Chunk) -> Option<Asid> {

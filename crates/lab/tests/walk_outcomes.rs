@@ -1,0 +1,234 @@
+//! What becomes of walks (timing `window`): those of instructions that retire, and those of instructions that do not
+//! (Lindsay and Bhattacharjee 2024, section V-D and Table VI).
+
+mod common;
+
+use common::{Pieces, count, experiment, run, script};
+use reach_core::{
+    Asid, Block, BlockId, BlockTable, Chunk, Event, Kind, Map, Protection, Random, Ref, ThreadId, VirtAddr,
+};
+use reach_hardware::Counters;
+use reach_lab::{ALL, Outcome, Row, Simulation, Timing, machine};
+
+/// Without prefetchers, whose walks nothing has asked for either.
+const SKYLAKE: &str = "skylake-e3-1240v5:window.prefetch.streams=0,window.prefetch.pairs=false";
+const TEXT: u64 = 1 << 32;
+const ARRAYS: u64 = 1 << 33;
+
+/// A loop that goes one of two ways in each round.
+#[derive(Clone, Copy)]
+struct Choices {
+    /// Of the array that is loaded from in every round, and of which the value is tested; 0 for a register that has long
+    /// been known.
+    tested: u64,
+    /// Of two arrays more, one for each way.
+    bytes: u64,
+    /// Which way, in round so many.
+    goes: fn(u64, &mut Random) -> bool,
+    /// The ways go through their arrays page by page, rather than anywhere.
+    runs: bool,
+}
+
+/// It goes anywhere.
+fn anywhere(bytes: u64) -> Choices {
+    Choices { tested: bytes, bytes, goes: |_, random| random.below(2) == 0, runs: false }
+}
+
+/// Its blocks: the head, which tests and branches, and both ways, which load and go back.
+fn blocks(tested: u64) -> BlockTable {
+    // mov rax, [rdx] or nop; test al, 1; nop; jne
+    let first: &[u8] = if tested > 0 { &[0x48, 0x8b, 2] } else { &[0x0f, 0x1f, 0] };
+    let head = [first, &[0xa8, 1, 0x66, 0x90, 0x75, 8]].concat();
+    // mov rcx, [rbx] or mov rcx, [r9]; nop; jmp
+    let ways = [[0x48, 0x8b, 0x0b], [0x49, 0x8b, 9]];
+    let back = |at: u64| [0x0f, 0x1f, 0, 0xeb, (0u8).wrapping_sub((at + 8) as u8)];
+    let mut blocks = BlockTable::default();
+    let mut push = |at: u64, instructions: u16, bytes: Vec<u8>| {
+        blocks.push(Block { pc: VirtAddr(TEXT + at), len: bytes.len() as u16, instructions, bytes: bytes.into() });
+    };
+    push(0, 4, head);
+    push(9, 3, [&ways[0][..], &back(9)].concat());
+    push(17, 3, [&ways[1][..], &back(17)].concat());
+    blocks
+}
+
+/// So many rounds, after every page has been touched.
+fn choices(of: Choices, rounds: u64) -> Pieces {
+    let (blocks, mut program, mut random) = (blocks(of.tested), Chunk::default(), Random::new(9));
+    program.push_event(Event::Switch { asid: Asid(0), thread: ThreadId(0) });
+    program
+        .push_event(Event::Map(Map { protection: Protection::READ_EXECUTE, ..Map::anonymous(VirtAddr(TEXT), 4096) }));
+    program.push_event(Event::Map(Map::anonymous(VirtAddr(ARRAYS), of.tested + 2 * of.bytes)));
+    let fetch = |program: &mut Chunk, id: u32| program.push_fetch(BlockId(id), blocks.get(BlockId(id)));
+    for page in 0..(of.tested + 2 * of.bytes) / 4096 {
+        fetch(&mut program, 0);
+        program.refs.push(Ref::store(VirtAddr(ARRAYS + page * 4096)));
+        fetch(&mut program, 2);
+    }
+    let mut next = [0; 2];
+    for round in 0..rounds {
+        let way = usize::from((of.goes)(round, &mut random));
+        fetch(&mut program, 0);
+        if of.tested > 0 {
+            program.refs.push(Ref::load(VirtAddr(ARRAYS + random.below(of.tested / 8) * 8)));
+        }
+        fetch(&mut program, 1 + way as u32);
+        next[way] += 4096 + 64;
+        let within = if of.runs { next[way] % of.bytes } else { random.below(of.bytes / 8) * 8 };
+        program.refs.push(Ref::load(VirtAddr(ARRAYS + of.tested + way as u64 * of.bytes + within)));
+    }
+    Pieces::new("choices", blocks.clone(), program)
+}
+
+fn simulate(machine: &str, system: &str, of: Choices, rounds: u64) -> Outcome {
+    let experiment = experiment(&[machine], &[system], Timing::Window);
+    run(&experiment, &mut choices(of, rounds).cut(vec![100_000])).outcomes.remove(0)
+}
+
+/// What rounds beyond the first 20,000 come to.
+fn counted(machine: &str, system: &str, of: Choices) -> Counters {
+    let all = simulate(machine, system, of, 80_000).total.hardware;
+    all.since(&simulate(machine, system, of, 20_000).total.hardware)
+}
+
+fn not_retired(c: &Counters) -> u64 {
+    c.walks_aborted + c.walks_wrong_path
+}
+
+#[test]
+fn walks_that_do_not_retire_grow_with_the_footprint_and_are_fewer_with_superpages() {
+    let of = |bytes, system| counted(SKYLAKE, system, anywhere(bytes));
+    let sizes = [64 << 10, 8 << 20, 64 << 20];
+    let small: Vec<Counters> = sizes.iter().map(|&bytes| of(bytes, "base")).collect();
+    assert_eq!(not_retired(&small[0]), 0, "the TLB has it all");
+    assert!(small.windows(2).all(|two| not_retired(&two[0]) < not_retired(&two[1])), "{small:?}");
+    let share = |c: &Counters| not_retired(c) as f64 / c.walks_data as f64;
+    assert!(share(&small[2]) > 0.1, "{:?}", small[2]);
+    let large = of(sizes[2], "hugetlb-2m");
+    assert!(not_retired(&large) * 10 < not_retired(&small[2]), "{large:?}, {:?}", small[2]);
+}
+
+#[test]
+fn a_program_that_is_guessed_right_has_none() {
+    for machine in [SKYLAKE, "zenplus-2700x:window.prefetch.streams=0", "sapphire-rapids:window.prefetch.streams=0"] {
+        let of = Choices { goes: |_, _| true, ..anywhere(64 << 20) };
+        let outcome = simulate(machine, "base", of, 20_000);
+        let c = outcome.total.hardware;
+        assert!(c.walks_retired > 30_000, "{machine}: {c:?}");
+        assert_eq!((c.mispredictions, c.squashed, not_retired(&c), c.walks_fetch_aborted), (0, 0, 0, 0), "{machine}");
+        assert_eq!(c.walks_retired, c.walks_data, "{machine}");
+    }
+}
+
+#[test]
+fn walks_are_given_up_only_where_the_branch_is_known_before_they_end() {
+    let of = |tested| counted(SKYLAKE, "base", Choices { tested, ..anywhere(64 << 20) });
+    // The branch is known as soon as it can be: no walk ends before.
+    let early = of(0);
+    assert!(early.walks_aborted > 1000 && early.walks_wrong_path == 0, "{early:?}");
+    // What is tested comes from memory, after a walk of its own.
+    let late = of(64 << 20);
+    assert!(late.walks_wrong_path > 5000 && late.walks_aborted * 3 < late.walks_wrong_path, "{late:?}");
+    let off = counted(&format!("{SKYLAKE},window.wrong_path=false"), "base", anywhere(64 << 20));
+    assert_eq!((not_retired(&off), off.squashed), (0, 0));
+}
+
+/// What the wrong path has touched is there when the right one comes: of use where it comes there, in the way where not.
+#[test]
+fn what_was_loaded_in_vain_is_of_use_where_the_program_comes_to_it() {
+    let cycles = |option: &str, of: Choices, wrong_path: bool| {
+        let machine = format!("{SKYLAKE},{option},window.wrong_path={wrong_path}");
+        let each = |rounds| simulate(&machine, "base", of, rounds).total.ledger.total().0;
+        each(80_000) - each(20_000)
+    };
+    let runs = Choices { runs: true, ..anywhere(64 << 20) };
+    let (with, without) = (cycles("window.l1_mshrs=12", runs, true), cycles("window.l1_mshrs=12", runs, false));
+    assert!((with as f64) < 0.97 * without as f64, "{with} {without}");
+    // Where nothing of it is of use and few misses can be under way, its stand in the way of others.
+    let few = |wrong_path| cycles("window.l1_mshrs=2", anywhere(64 << 20), wrong_path);
+    let (with, without) = (few(true), few(false));
+    assert!(with as f64 > 1.1 * without as f64, "{with} {without}");
+}
+
+/// The partition, and what else must add up, under every system that runs on each machine with a window.
+#[test]
+fn walks_are_partitioned_exactly() {
+    let programs = [script::program(3, 60), script::program(4, 60), choices(anywhere(4 << 20), 3000)];
+    let machines = ["skylake-e3-1240v5", "zen4", "sapphire-rapids:nested.host=4K", "alpha-21264"];
+    let mut sums = [0; 4];
+    for machine in machines {
+        let names = reach_systems::list().iter().map(|system| system.name);
+        let conditions = reach_lab::Conditions { memory: 256 << 20, ..common::conditions(Timing::Window) };
+        let boots = |system: &&str| {
+            let (machine, system) = (machine::resolve(machine).unwrap(), reach_systems::resolve(system).unwrap());
+            Simulation::new(&machine, &system, &conditions).is_ok()
+        };
+        let systems: Vec<&str> = names.filter(boots).collect();
+        assert!(systems.len() > 1);
+        let experiment = reach_lab::Experiment {
+            conditions: conditions.clone(),
+            ..experiment(&[machine], &systems, Timing::Window)
+        };
+        for program in &programs {
+            let report = run(&experiment, &mut program.cut(vec![700]));
+            let all = report.rows();
+            for outcome in &report.outcomes {
+                let at = format!("{machine} {} {}", outcome.system, program.len());
+                let rows: Vec<Row> = all.iter().filter(|row| row.system == outcome.system).cloned().collect();
+                let processes: std::collections::BTreeSet<&str> = rows.iter().map(|row| row.process.as_str()).collect();
+                for process in processes {
+                    let count = |metric| count(&rows, process, metric);
+                    assert_eq!(count("walks.initiated"), count("walks.completed") + count("walks.aborted"), "{at}");
+                    assert_eq!(count("walks.completed"), count("walks.retired") + count("walks.wrong_path"), "{at}");
+                    assert_eq!(count("walks.initiated"), count("walks.data"), "{at}");
+                    let fetch = count("walks.fetch.aborted") + count("walks.fetch.wrong_path");
+                    assert!(fetch <= count("walks.fetch"), "{at}");
+                }
+                let count = |metric| count(&rows, ALL, metric);
+                if outcome.beside.is_none() {
+                    let misses = count("l1i_tlb_misses") + count("l1d_tlb_misses");
+                    assert_eq!(misses, count("l2_tlb_hits") + count("walks"), "{at}");
+                }
+                let outcomes = ["walks.aborted", "walks.wrong_path", "machine_clears.memory_ordering", "walks.retired"];
+                sums.iter_mut().zip(outcomes).for_each(|(sum, metric)| *sum += count(metric));
+            }
+        }
+    }
+    assert!(sums.iter().all(|&sum| sum > 0), "{sums:?}");
+}
+
+/// A load that now and then reads what a store before it writes, to an address that is known late.
+fn conflicts(every: u64, rounds: u64) -> Pieces {
+    // imul rsi, rsi; imul rsi, rsi; imul rsi, rsi; mov [rsi], rax; mov rcx, [rdi]; jmp
+    let mut bytes = [0x48, 0x0f, 0xaf, 0xf6].repeat(3);
+    bytes.extend([0x48, 0x89, 6, 0x48, 0x8b, 0x0f, 0xeb, (0u8).wrapping_sub(20)]);
+    let (mut blocks, mut program) = (BlockTable::default(), Chunk::default());
+    let id = blocks.push(Block { pc: VirtAddr(TEXT), len: 20, instructions: 6, bytes: bytes.into() });
+    program.push_event(Event::Switch { asid: Asid(0), thread: ThreadId(0) });
+    program
+        .push_event(Event::Map(Map { protection: Protection::READ_EXECUTE, ..Map::anonymous(VirtAddr(TEXT), 4096) }));
+    program.push_event(Event::Map(Map::anonymous(VirtAddr(ARRAYS), 1 << 16)));
+    for round in 0..rounds {
+        program.push_fetch(id, blocks.get(id));
+        let at = VirtAddr(ARRAYS + round % 512 * 8);
+        program.refs.push(Ref::data(Kind::Store, at, 3, 3));
+        let load = if every > 0 && round % every == 0 { at } else { VirtAddr(ARRAYS + 8192 + round % 512 * 8) };
+        program.refs.push(Ref::data(Kind::Load, load, 3, 4));
+    }
+    Pieces::new("conflicts", blocks, program)
+}
+
+#[test]
+fn loads_that_go_too_early_are_repeated_and_trusted_anew_when_it_has_gone_well() {
+    let clears = |every| {
+        let experiment = experiment(&[SKYLAKE], &["base"], Timing::Window);
+        let outcome = run(&experiment, &mut conflicts(every, 20_000).cut(vec![1000])).outcomes.remove(0);
+        (outcome.total.hardware.memory_ordering_clears, outcome.total.ledger.total().0)
+    };
+    let [never, often, seldom] = [0, 8, 100].map(clears);
+    assert_eq!(never.0, 0);
+    assert_eq!(often.0, 0, "it is never trusted");
+    // Every hundredth, where it has gone well fifteen times before.
+    assert!((190..=200).contains(&seldom.0), "{seldom:?}");
+    assert!(seldom.1 > never.1 + 190 * 10, "{seldom:?} {never:?}");
+}
