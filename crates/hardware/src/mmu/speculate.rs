@@ -100,7 +100,7 @@ impl Mmu {
                 return false;
             }
             reads += 1;
-            cycles += u64::from(caches.access(Access::Load, at).0);
+            cycles += u64::from(caches.access(Access::Walk, at).0);
             cycles <= within
         };
         let mut walked = walk_caches.walk_while(tlbs, table, *context, vpn, |at, known| {
