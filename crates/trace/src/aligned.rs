@@ -14,8 +14,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Bytes of a superpage of code.
 const SUPERPAGE: u64 = 2 << 20;
-/// Where code is moved to: far from where Linux and its emulators place anything.
-const PLACES: std::ops::Range<u64> = 0x1800_0000_0000..0x2000_0000_0000;
+/// Where code is moved to: the half of the addresses that no program of Linux on x86-64 has; in the other, some ask for memory
+/// anywhere (V8).
+const PLACES: std::ops::Range<u64> = 0x9000_0000_0000..0xa000_0000_0000;
 /// Addresses for each executable, whose length is not known when its first segment is.
 const IMAGE: u64 = 1 << 30;
 

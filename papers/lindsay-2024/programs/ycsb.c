@@ -106,30 +106,48 @@ static int get(int server, uint32_t key, char *text, int thread)
     return 1;
 }
 
-static void *work(void *number)
+static int connection[MOST_THREADS];
+
+static void *load(void *number)
 {
-    int thread = (int)(intptr_t)number, server = connected();
-    char *text = malloc(BYTES + 256);
-    if (server < 0 || !text)
-        return 0;
+    int thread = (int)(intptr_t)number;
+    char text[BYTES + 256];
+    connection[thread] = connected();
+    for (uint32_t key = thread; connection[thread] >= 0 && key < records; key += threads)
+        if (!set(connection[thread], key, text))
+            break;
+    return 0;
+}
+
+static void *ask(void *number)
+{
+    int thread = (int)(intptr_t)number;
+    char text[BYTES + 256];
     uint64_t state = ~0ull / (thread + 3);
-    for (uint32_t key = thread; key < records; key += threads)
-        if (!set(server, key, text))
-            return 0;
-    for (uint32_t i = thread; i < requests; i += threads) {
+    for (uint32_t i = thread; connection[thread] >= 0 && i < requests; i += threads) {
         uint64_t random = draw(state++);
         uint32_t key = (random >> 32) % records;
-        if (!(random % 20 ? get(server, key, text, thread) : set(server, key, text)))
-            return 0;
+        if (!(random % 20 ? get(connection[thread], key, text, thread) : set(connection[thread], key, text)))
+            break;
     }
-    close(server);
-    free(text);
     return 0;
+}
+
+/* All threads do it, and all are done with it. */
+static int all(void *(*work)(void *))
+{
+    pthread_t helper[MOST_THREADS];
+    for (intptr_t t = 1; t < threads; t++)
+        if (pthread_create(&helper[t], 0, work, (void *)t))
+            return 0;
+    work(0);
+    for (int t = 1; t < threads; t++)
+        pthread_join(helper[t], 0);
+    return 1;
 }
 
 int main(int argc, char **argv)
 {
-    pthread_t helper[MOST_THREADS];
     uint64_t sums[3] = { 0 };
     checking = argc > 1 && !strcmp(argv[argc - 1], "--check");
     argc -= checking;
@@ -142,12 +160,8 @@ int main(int argc, char **argv)
     requests = atol(argv[3]);
     threads = argc > 4 ? atoi(argv[4]) : 1;
     threads = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads;
-    for (intptr_t t = 1; t < threads; t++)
-        if (pthread_create(&helper[t], 0, work, (void *)t))
-            return 2;
-    work(0);
-    for (int t = 1; t < threads; t++)
-        pthread_join(helper[t], 0);
+    if (!all(load) || !all(ask))
+        return 2;
     for (int t = 0; t < threads; t++)
         sums[0] += found[t], sums[1] += missed[t], sums[2] += wrong[t];
     printf("%llu found, %llu missed\n", (unsigned long long)sums[0], (unsigned long long)sums[1]);
