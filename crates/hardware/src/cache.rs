@@ -11,7 +11,7 @@ use reach_core::PhysAddr;
 pub enum Access {
     /// Instruction bytes.
     Fetch,
-    /// A load of the program.
+    /// A load of the program, or of a miss handler in software.
     Load,
     /// A store.
     Store,

@@ -1,5 +1,7 @@
 //! What the translation hardware counts.
 
+use reach_core::Kind;
+
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// Counts of one processor. Every reference that is retried after a stop is looked up, and counted, again.
@@ -106,6 +108,16 @@ counters! {
 }
 
 impl Counters {
+    /// A look-up for `kind` that the first level could not answer and a later level could.
+    #[inline(always)]
+    pub(crate) fn count_later_hit(&mut self, kind: Kind) {
+        let (misses, hits) = match kind {
+            Kind::Fetch => (&mut self.l1i_tlb_misses, &mut self.l2_tlb_hits_fetch),
+            Kind::Load | Kind::Store => (&mut self.l1d_tlb_misses, &mut self.l2_tlb_hits_data),
+        };
+        (*misses, *hits) = (*misses + 1, *hits + 1);
+    }
+
     /// Cycles that the front end waited for translations, whether or not the window had work meanwhile.
     pub fn itlb_stall(&self) -> u64 {
         self.itlb_stall_l2_tlb_hit + self.itlb_stall_walk + self.itlb_stall_inclusion

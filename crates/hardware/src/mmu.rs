@@ -291,13 +291,7 @@ impl Mmu {
             self.ledger.charge(Label::L2TlbHit, latency);
         }
         if beyond_first {
-            let c = &mut self.counters;
-            match kind {
-                Kind::Fetch => {
-                    (c.l1i_tlb_misses, c.l2_tlb_hits_fetch) = (c.l1i_tlb_misses + 1, c.l2_tlb_hits_fetch + 1)
-                }
-                _ => (c.l1d_tlb_misses, c.l2_tlb_hits_data) = (c.l1d_tlb_misses + 1, c.l2_tlb_hits_data + 1),
-            }
+            self.counters.count_later_hit(kind);
             if self.companion.is_some() {
                 self.search_beside(kind, vpn, found.depth);
             }

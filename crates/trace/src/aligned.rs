@@ -34,11 +34,12 @@ pub enum Alignment {
 pub struct Aligned<S> {
     source: S,
     alignment: Alignment,
-    /// Those of the source, at their new addresses, and one more for each that runs in several places.
+    /// Those of the source at their new addresses: several where one runs in several places.
     blocks: BlockTable,
-    /// For each block of the source, by how much it was moved first, and what it is called there.
-    moved: Vec<Option<(u64, BlockId)>>,
-    again: HashMap<(BlockId, u64), BlockId>,
+    /// What each is called, by the source's name and by how much it was moved.
+    copies: HashMap<(BlockId, u64), BlockId>,
+    /// For each block of the source the one of these that ran last.
+    last: Vec<Option<(u64, BlockId)>>,
     /// Files that are shared objects by their names, where those are moved.
     libraries: BTreeSet<FileId>,
     /// Where each file that was mapped at some address is now: the same for all processes.
@@ -78,8 +79,8 @@ impl<S: Source> Aligned<S> {
             source,
             alignment,
             blocks: BlockTable::default(),
-            moved: Vec::new(),
-            again: HashMap::new(),
+            copies: HashMap::new(),
+            last: Vec::new(),
             libraries: BTreeSet::new(),
             places: BTreeMap::new(),
             next: PLACES.start,
@@ -113,34 +114,22 @@ impl<S: Source> Aligned<S> {
         self.recent[kind].by
     }
 
+    /// What the source's block `id` is called where it was moved by `by`.
     fn block(&mut self, id: BlockId, by: u64) -> BlockId {
         let at = id.0 as usize;
-        if self.moved.len() <= at {
-            self.moved.resize(at + 1, None);
+        if let Some(&Some((known, moved))) = self.last.get(at)
+            && known == by
+        {
+            return moved;
         }
-        match self.moved[at] {
-            Some((known, moved)) if known == by => return moved,
-            Some(_) => {}
-            None => {
-                let moved = self.copy_block(id, by);
-                self.moved[at] = Some((by, moved));
-                return moved;
-            }
-        }
-        match self.again.get(&(id, by)) {
-            Some(&moved) => moved,
-            None => {
-                let moved = self.copy_block(id, by);
-                self.again.insert((id, by), moved);
-                moved
-            }
-        }
-    }
-
-    fn copy_block(&mut self, id: BlockId, by: u64) -> BlockId {
-        let mut block = self.source.blocks().get(id).clone();
-        block.pc = VirtAddr(block.pc.0.wrapping_add(by));
-        self.blocks.push(block)
+        let moved = *self.copies.entry((id, by)).or_insert_with(|| {
+            let mut block = self.source.blocks().get(id).clone();
+            block.pc = VirtAddr(block.pc.0.wrapping_add(by));
+            self.blocks.push(block)
+        });
+        self.last.resize(self.last.len().max(at + 1), None);
+        self.last[at] = Some((by, moved));
+        moved
     }
 
     /// The parts of `span` that move alike, each where it is now.

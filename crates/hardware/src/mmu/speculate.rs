@@ -58,13 +58,7 @@ impl Mmu {
             return NOTHING;
         }
         if beyond_first {
-            let c = &mut self.counters;
-            match kind {
-                Kind::Fetch => {
-                    (c.l1i_tlb_misses, c.l2_tlb_hits_fetch) = (c.l1i_tlb_misses + 1, c.l2_tlb_hits_fetch + 1)
-                }
-                _ => (c.l1d_tlb_misses, c.l2_tlb_hits_data) = (c.l1d_tlb_misses + 1, c.l2_tlb_hits_data + 1),
-            }
+            self.counters.count_later_hit(kind);
             if self.companion.is_some() {
                 self.search_beside(asks, vpn, found.depth);
             }

@@ -72,11 +72,7 @@ impl Figure {
         }
         let known = |label: &str| experiment.systems.contains_key(label);
         let row = experiment.row.clone().filter(|_| self.needs.iter().all(|label| known(label)))?;
-        let name = |label: &str| experiment.systems.get(label).map_or(String::new(), |s| s.spec().to_owned());
-        let cell = |measure: &Measure| {
-            measure.check(known).is_ok().then(|| measure.compute(&outcome.results, name).ok()).flatten()
-        };
-        let cells: Vec<_> = self.columns.values().map(cell).collect();
+        let cells: Vec<_> = self.columns.values().map(|measure| measure.of(experiment, &outcome.results)).collect();
         cells.iter().any(Option::is_some).then_some((row, cells))
     }
 }

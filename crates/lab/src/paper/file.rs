@@ -174,6 +174,11 @@ pub struct Experiment {
 }
 
 impl Experiment {
+    /// What the system of this label is; nothing where there is none.
+    pub(super) fn spec(&self, label: &str) -> String {
+        self.systems.get(label).map_or(String::new(), |system| system.spec().to_owned())
+    }
+
     /// Whether `other` differs in nothing that is run but the machine.
     pub(super) fn shares_pass(&self, other: &Experiment) -> bool {
         let program = |e: &Experiment| (e.programs.clone(), e.scenario.clone(), e.command.clone(), e.skim, e.limit);

@@ -38,11 +38,7 @@ impl Overall {
         let mut values = Vec::new();
         for (experiment, rows) in outcomes {
             let Some(row) = &experiment.row else { continue };
-            let known = |label: &str| experiment.systems.contains_key(label);
-            let name = |label: &str| experiment.systems.get(label).map_or(String::new(), |s| s.spec().to_owned());
-            if self.item.ours.check(known).is_ok()
-                && let Ok(value) = self.item.ours.compute(rows, name)
-            {
+            if let Some(value) = self.item.ours.of(experiment, rows) {
                 values.push((value, row));
             }
         }

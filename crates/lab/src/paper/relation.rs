@@ -110,10 +110,7 @@ impl Relation {
 
     fn point<'a>(&self, experiment: &'a Experiment, rows: &[Row]) -> Option<Point<'a>> {
         let workload = experiment.workload.as_deref()?;
-        let known = |label: &str| experiment.systems.contains_key(label);
-        let name = |label: &str| experiment.systems.get(label).map_or(String::new(), |s| s.spec().to_owned());
-        let value = |of: &Measure| of.check(known).ok().and_then(|()| of.compute(rows, name).ok());
-        let (x, y) = (value(&self.x)?, value(&self.y)?);
+        let (x, y) = (self.x.of(experiment, rows)?, self.y.of(experiment, rows)?);
         let x = if self.log_x { x.log10() } else { x };
         (x.is_finite() && !(self.positive && y < 0.0)).then_some(Point { workload, x, y })
     }

@@ -105,9 +105,8 @@ impl Paper {
 
     fn outcome(&self, experiment: &Experiment, rows: Result<Vec<crate::Row>, String>) -> Outcome {
         let judge = |item: &Item| {
-            let name = |label: &str| experiment.systems.get(label).map_or(String::new(), |s| s.spec().to_owned());
             let ours = match &rows {
-                Ok(rows) => item.ours.compute(rows, name),
+                Ok(rows) => item.ours.compute(rows, |label| experiment.spec(label)),
                 Err(why) => Err(why.clone()),
             };
             self.judged(Some(experiment), item, ours)

@@ -1,5 +1,6 @@
 //! How a number that can be compared with a published one follows from the rows of results.
 
+use super::file::Experiment;
 use crate::results::{ALL, Row};
 use serde::Deserialize;
 
@@ -127,6 +128,12 @@ impl Measure {
             How::Increase => 100.0 * (value / other - 1.0),
             How::Excess => value - other,
         })
+    }
+
+    /// The number in `experiment`, whose rows these are, if it has what is needed.
+    pub(super) fn of(&self, experiment: &Experiment, rows: &[Row]) -> Option<f64> {
+        self.check(|label| experiment.systems.contains_key(label)).ok()?;
+        self.compute(rows, |label| experiment.spec(label)).ok()
     }
 
     fn sum(&self, rows: &[Row], system: &str, metric: &str) -> Result<f64, String> {
