@@ -31,6 +31,11 @@ pub enum Class {
     FloatDivide,
 }
 
+impl Class {
+    /// How many there are.
+    pub const ALL: usize = 6;
+}
+
 /// How an instruction goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

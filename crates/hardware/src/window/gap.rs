@@ -16,6 +16,7 @@ pub(super) struct Gap<'a> {
 impl Gap<'_> {
     /// Charges every cycle after `from`, up to `to`. What the instruction did last is charged first: execution, the
     /// nearest cache, later caches, the walk, later TLB levels; then what kept it out of the window.
+    #[inline(always)]
     pub fn charge(&self, from: u64, to: u64, ledger: &mut Ledger) {
         let (flight, front) = (self.flight, &self.flight.front);
         let mut left = to;

@@ -2,7 +2,7 @@
 
 use super::astray::{From, Memory};
 use super::slots::Port;
-use super::{Code, Critical, Kind, PAGES, Pending, Translation, Window};
+use super::{Code, Critical, Flight, Kind, PAGES, Pending, Translation, Window};
 
 /// When a load or store was done, as far as others ask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,8 +113,8 @@ impl Window {
     ) -> Done {
         let oldest = self.loads.oldest();
         self.enter_later(oldest);
-        let Some(flight) = self.flight else { return Done::default() };
-        let start = self.calendar.take(self.base(), flight.address, Port::Load);
+        let Some(Flight { address, .. }) = self.flight else { return Done::default() };
+        let start = self.calendar.take(self.base(), address, Port::Load);
         let mut times = self.translate(start, page, translation);
         let mut done = Done { translated: times.translated, missed: times.translated > times.found, again: None };
         let forwarded = self.stores.forward(from, to, times.translated);
@@ -170,17 +170,17 @@ impl Window {
         let could_enter = self.rob.oldest().max(fetched + u64::from(self.config.front_end));
         let entered = self.entry.take(could_enter, self.config.issue);
         self.queue.correct(entered);
-        let Some(mut flight) = self.flight else { return };
+        let Some(flight) = &mut self.flight else { return };
         flight.front.branch += waited;
         (flight.fetched, flight.could_enter, flight.entered) = (fetched, entered, entered);
         let [a, b] = flight.inst.address.map(|register| self.registers[usize::from(register)]);
         flight.address = a.max(b).max(entered + 1);
-        let start = self.calendar.take(self.base(), flight.address, Port::Load);
+        let base = self.entry.cycle.min(self.fetch.cycle);
+        let start = self.calendar.take(base, flight.address, Port::Load);
         let ready = self.stores.forward(from, to, start).map_or(start, |(ready, _)| ready.max(start));
         let done = ready + u64::from(near);
         flight.critical = Critical { start, found: start, translated: start, near: ready, done };
         flight.loaded = done;
-        self.flight = Some(flight);
     }
 
     /// The instruction under way stores the bytes from `from` to before `to`. `miss`: the cycles that getting their line
@@ -189,12 +189,13 @@ impl Window {
     pub fn store(&mut self, (from, to): (u64, u64), line: u64, page: u64, translation: Translation, miss: u32) -> Done {
         let free = self.stores.free();
         self.enter_later(free);
-        let Some(flight) = self.flight else { return Done::default() };
-        let start = self.calendar.take(self.base(), flight.address, Port::Store);
+        let Some(Flight { address, .. }) = self.flight else { return Done::default() };
+        let start = self.calendar.take(self.base(), address, Port::Store);
         let times = self.translate(start, page, translation);
         self.pending.push(Pending { from, to, line, translated: times.translated, miss });
         let done = Done { translated: times.translated, missed: times.translated > times.found, again: None };
         let Some(flight) = &mut self.flight else { return done };
+        flight.stores += 1;
         if times.done > flight.critical.done {
             flight.critical = times;
         }

@@ -124,7 +124,9 @@ struct Flight {
     address: u64,
     /// When its loads are.
     loaded: u64,
+    /// How many it has done.
     loads: u32,
+    stores: u32,
     /// How many of its references, loads and stores, have been noted.
     noted: [u8; 2],
     critical: Critical,
@@ -181,11 +183,14 @@ pub struct Window {
     ahead: Busy,
     streams: Streams,
     registers: [u64; REGISTERS],
+    /// By class.
+    latencies: [u64; Class::ALL],
     pages: Box<[(u64, u64); PAGES]>,
     lines: Box<[(u64, u64); LINES]>,
     predictor: Predictor,
     block: Option<Running>,
     flight: Option<Flight>,
+    /// Its stores.
     pending: Vec<Pending>,
     /// How the front end has waited since the last instruction.
     front: FrontEnd,
@@ -243,6 +248,7 @@ impl Window {
             ahead: Busy::new(config.prefetch.most),
             streams: Streams::new(config.prefetch),
             registers: [0; REGISTERS],
+            latencies: latencies(&config.latencies),
             pages: Box::new([(u64::MAX, 0); PAGES]),
             lines: Box::new([(u64::MAX, 0); LINES]),
             predictor: Predictor::new(&config.predictor),
@@ -321,21 +327,16 @@ impl Window {
             return;
         }
         self.end();
-        let mut next = running.next;
-        while next < index {
-            self.begin(insts[next as usize]);
-            self.end();
-            next += 1;
-        }
+        // It is behind `index` where the one under way was ended by what came between.
+        let next = running.next;
         if next <= index {
+            self.pass(&insts[next as usize..index as usize]);
             self.begin(insts[index as usize]);
-            next = index + 1;
         } else {
-            // It was ended by what came between.
             self.begin(Inst::UNKNOWN);
         }
         if let Some(running) = &mut self.block {
-            running.next = next;
+            running.next = next.max(index + 1);
         }
     }
 
@@ -345,10 +346,7 @@ impl Window {
         self.end();
         let Some(running) = self.block.take() else { return };
         let insts = code.of(running.block);
-        for &inst in &insts[running.next as usize..] {
-            self.begin(inst);
-            self.end();
-        }
+        self.pass(&insts[running.next as usize..]);
         let branch = insts.last().map_or(Branch::None, |last| last.branch);
         let Running { block, start, end, .. } = running;
         self.branch = Some(Left { branch, block, start, end, result: self.completed });
@@ -386,9 +384,31 @@ impl Window {
         }
     }
 
-    /// Fetches an instruction and lets it enter the window.
+    /// Takes instructions that refer to nothing, from their fetch to their retirement. They are never kept under way.
+    fn pass(&mut self, insts: &[Inst]) {
+        for &inst in insts {
+            let flight = self.enter(inst);
+            self.leave(flight);
+        }
+    }
+
+    /// Begins an instruction: it is under way, for its references to come.
     #[inline]
     fn begin(&mut self, inst: Inst) {
+        self.flight = Some(self.enter(inst));
+    }
+
+    /// Completes and retires the instruction under way, if there is one.
+    #[inline]
+    fn end(&mut self) {
+        if let Some(flight) = self.flight.take() {
+            self.leave(flight);
+        }
+    }
+
+    /// Fetches an instruction and lets it enter the window.
+    #[inline(always)]
+    fn enter(&mut self, inst: Inst) -> Flight {
         let width = self.config.issue;
         let fetched = self.fetch.take(self.queue.oldest(), width);
         let front = std::mem::take(&mut self.front);
@@ -396,7 +416,7 @@ impl Window {
         let entered = self.entry.take(could_enter, width);
         self.queue.push(entered);
         let [a, b] = inst.address.map(|register| self.registers[usize::from(register)]);
-        self.flight = Some(Flight {
+        Flight {
             inst,
             fetched,
             could_enter: entered,
@@ -404,43 +424,30 @@ impl Window {
             address: a.max(b).max(entered + 1),
             loaded: 0,
             loads: 0,
+            stores: 0,
             noted: [0; 2],
             critical: Critical::default(),
             front,
-        });
+        }
     }
 
-    /// Cycles that an instruction of `class` takes beside its loads; 0 where it needs no port: what only moves between memory
-    /// and registers.
+    /// Completes and retires an instruction whose references are done.
     #[inline(always)]
-    fn takes(&self, class: Class, touches_memory: bool) -> u64 {
-        let latencies = &self.config.latencies;
-        u64::from(match class {
-            Class::Move if touches_memory => 0,
-            Class::Move | Class::Simple => 1,
-            Class::Multiply => latencies.multiply,
-            Class::Divide => latencies.divide,
-            Class::Float => latencies.float,
-            Class::FloatDivide => latencies.float_divide,
-        })
-    }
-
-    /// Completes and retires the instruction under way, if there is one.
-    #[inline]
-    fn end(&mut self) {
-        let Some(flight) = self.flight.take() else { return };
+    fn leave(&mut self, flight: Flight) {
         let inst = flight.inst;
         let sources = inst.sources.map(|register| self.registers[usize::from(register)]);
         let known = sources.into_iter().fold(flight.loaded.max(flight.address), u64::max);
-        let result = match self.takes(inst.class, flight.loads > 0 || !self.pending.is_empty()) {
+        let result = match self.takes(inst.class, flight.loads + flight.stores > 0) {
             0 => known,
             takes => self.calendar.take(self.base(), known, Port::Any) + takes,
         };
         for target in inst.targets {
             self.registers[usize::from(target)] = result;
         }
-        let translated = self.pending.iter().fold(0, |latest, store| latest.max(store.translated));
-        let complete = result.max(translated);
+        let mut complete = result;
+        if flight.stores > 0 {
+            complete = self.pending.iter().fold(result, |latest, store| latest.max(store.translated));
+        }
         self.completed = complete;
         let before = self.retire.cycle;
         let retired = self.retire.take(complete + 1, self.config.issue);
@@ -451,8 +458,28 @@ impl Window {
         for _ in 0..flight.loads {
             self.loads.push(retired);
         }
-        if !self.pending.is_empty() {
+        if flight.stores > 0 {
             self.write(retired, result);
         }
     }
+
+    /// Cycles that an instruction of `class` takes beside its loads; 0 where it needs no port: what only moves between memory
+    /// and registers.
+    #[inline(always)]
+    fn takes(&self, class: Class, touches_memory: bool) -> u64 {
+        if class == Class::Move && touches_memory { 0 } else { self.latencies[class as usize] }
+    }
+}
+
+/// What an instruction of each class takes that does not only move between memory and registers.
+fn latencies(of: &config::Latencies) -> [u64; Class::ALL] {
+    [Class::Move, Class::Simple, Class::Multiply, Class::Divide, Class::Float, Class::FloatDivide].map(|class| {
+        u64::from(match class {
+            Class::Move | Class::Simple => 1,
+            Class::Multiply => of.multiply,
+            Class::Divide => of.divide,
+            Class::Float => of.float,
+            Class::FloatDivide => of.float_divide,
+        })
+    })
 }

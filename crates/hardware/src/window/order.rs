@@ -54,13 +54,11 @@ impl InOrder {
     /// The next one's cycle, at `at` or later.
     #[inline(always)]
     pub fn take(&mut self, at: u64, width: u32) -> u64 {
-        if at > self.cycle {
-            *self = InOrder { cycle: at, used: 0 };
-        } else if self.used == width {
-            *self = InOrder { cycle: self.cycle + 1, used: 0 };
-        }
-        self.used += 1;
-        self.cycle
+        // Written without branches: nothing foretells which way they go.
+        let cycle = at.max(self.cycle + u64::from(self.used == width));
+        let used = if cycle == self.cycle { self.used + 1 } else { 1 };
+        *self = InOrder { cycle, used };
+        cycle
     }
 
     /// Nothing comes before `until`. Returns by how many cycles that is later.
