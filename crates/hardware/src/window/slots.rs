@@ -19,9 +19,9 @@ pub enum Port {
 /// Who starts in which cycle. A cycle has its bits 0–39 here, above three bytes: starts, loads and stores.
 #[derive(Clone, Debug)]
 pub struct Calendar {
-    cycles: Box<[u64]>,
-    issue: u32,
-    ports: [u32; 3],
+    cycles: Box<[u64; HORIZON as usize]>,
+    /// What can start in one cycle, by port: of all first.
+    most: [u64; 3],
 }
 
 /// Bits of the counts.
@@ -30,9 +30,8 @@ const COUNTS: u32 = 24;
 impl Calendar {
     /// At most `issue` starts in a cycle, of which at most so many loads and stores; each at most 255.
     pub fn new(issue: u32, loads: u32, stores: u32) -> Calendar {
-        let at_most = |n: u32| n.min(255);
-        let ports = [at_most(issue), at_most(loads), at_most(stores)];
-        Calendar { cycles: vec![0; HORIZON as usize].into(), issue: at_most(issue), ports }
+        let most = [issue, loads, stores].map(|most| u64::from(most.min(255)));
+        Calendar { cycles: Box::new([0; HORIZON as usize]), most }
     }
 
     /// The first cycle from `from` on that is free, which is taken. `base` never decreases from call to call, and is at
@@ -43,22 +42,18 @@ impl Calendar {
     }
 
     /// The same, if there is one before `until`.
-    #[inline]
+    #[inline(always)]
     pub fn take_before(&mut self, base: u64, from: u64, port: Port, until: u64) -> Option<u64> {
         let shift = port as u32 * 8;
+        let one = 1 | 1 << shift;
+        let booked = until.min(base + HORIZON);
         let mut at = from;
-        while at < until && at - base < HORIZON {
+        while at < booked {
             let slot = &mut self.cycles[(at % HORIZON) as usize];
-            if *slot >> COUNTS != at {
-                *slot = at << COUNTS;
-            }
-            let starts = (*slot & 255) as u32;
-            let of_port = (*slot >> shift & 255) as u32;
-            if starts < self.issue && of_port < self.ports[port as usize] {
-                *slot += 1;
-                if port != Port::Any {
-                    *slot += 1 << shift;
-                }
+            // What stands there may be of a cycle that has gone by.
+            let starts = if *slot >> COUNTS == at { *slot } else { at << COUNTS };
+            if starts & 255 < self.most[0] && starts >> shift & 255 < self.most[port as usize] {
+                *slot = starts + one;
                 return Some(at);
             }
             at += 1;
