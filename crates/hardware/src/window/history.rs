@@ -4,6 +4,7 @@
 use super::code::{Code, references};
 use reach_core::BlockId;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// How often in a row a load must not have depended on a store of unknown address before it goes ahead of such stores.
 const TRUSTED: u8 = 15;
@@ -24,9 +25,6 @@ struct Past {
     /// The last address, and by how much it differs from the one before.
     last: u64,
     step: u64,
-    /// The last guess, in excursion number `excursion`.
-    guess: u64,
-    excursion: u32,
     /// The first and the last unit that were touched.
     low: u32,
     high: u32,
@@ -37,6 +35,36 @@ struct Past {
     far: bool,
     /// Up to [`TRUSTED`].
     trust: u8,
+}
+
+/// The last guess of a reference.
+#[derive(Clone, Copy, Debug, Default)]
+struct Guess {
+    at: u64,
+    /// The number of the excursion in which it was made.
+    excursion: u32,
+}
+
+/// Hashes where blocks stand: programs do not choose that to harm this one.
+#[derive(Clone, Copy, Debug, Default)]
+struct PlaceHasher(u64);
+
+impl Hasher for PlaceHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+
+    fn write_u32(&mut self, n: u32) {
+        self.write_u64(n.into());
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        self.0 = (self.0.rotate_left(24) ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
 }
 
 /// Binary logarithm of the unit in which bounds are kept.
@@ -81,9 +109,11 @@ impl Past {
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
     space: u32,
-    blocks: HashMap<(u32, u64), BlockId>,
+    blocks: HashMap<(u32, u64), BlockId, BuildHasherDefault<PlaceHasher>>,
     seen: Vec<Seen>,
+    /// By number of reference; what only excursions ask for stands apart.
     past: Vec<Past>,
+    guesses: Vec<Guess>,
     excursion: u32,
 }
 
@@ -110,7 +140,9 @@ impl History {
         }
         if self.seen[at].first == NOTHING {
             self.seen[at].first = self.past.len() as u32;
-            self.past.resize(self.past.len() + references(code.of(block)), Past::default());
+            let references = self.past.len() + references(code.of(block));
+            self.past.resize(references, Past::default());
+            self.guesses.resize(references, Guess::default());
         }
         self.seen[at].space = self.space + 1;
         self.blocks.insert((self.space, code.place(block).start), block);
@@ -150,14 +182,14 @@ impl History {
     /// What reference number `number` may refer to next, in this excursion; none where it was never executed. What is no
     /// run is guessed among what is `mapped` only, or is the last address again.
     pub fn guess(&mut self, number: u32, mapped: impl Fn(u64) -> bool) -> Option<u64> {
-        let past = &mut self.past[number as usize];
+        let (past, guess) = (&self.past[number as usize], &mut self.guesses[number as usize]);
         if past.times == 0 {
             return None;
         }
-        let from = if past.excursion == self.excursion { past.guess } else { past.last };
+        let from = if guess.excursion == self.excursion { guess.at } else { past.last };
         let next = past.after(from);
         let next = if past.steady || next == past.last || mapped(next) { next } else { past.last };
-        (past.excursion, past.guess) = (self.excursion, next);
+        *guess = Guess { at: next, excursion: self.excursion };
         Some(next)
     }
 }
@@ -168,7 +200,12 @@ mod tests {
 
     /// The guesses after these addresses.
     fn guesses(addresses: &[u64], far: bool, mapped: impl Fn(u64) -> bool) -> [Option<u64>; 3] {
-        let mut history = History { past: vec![Past::default()], excursion: 1, ..History::default() };
+        let mut history = History {
+            past: vec![Past::default()],
+            guesses: vec![Guess::default()],
+            excursion: 1,
+            ..History::default()
+        };
         addresses.iter().for_each(|&at| history.note(0, at, far));
         [(); 3].map(|()| history.guess(0, &mapped))
     }
