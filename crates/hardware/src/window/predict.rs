@@ -10,25 +10,33 @@ const TABLES: usize = 4;
 /// cancel out where a loop's count is a multiple of one.
 const TAG_BITS: [u32; 2] = [9, 7];
 
-/// A history of many branches in few bits: each new one is shifted in and the one that is too old is taken out.
-#[derive(Clone, Copy, Debug, Default)]
-struct Folded {
-    value: u32,
-    bits: u32,
+/// Histories of many branches in few bits each, those of all tables side by side: of the bits of their indices, and of the
+/// two parts of their tags.
+type Folded = [[u32; TABLES]; 3];
+
+/// How histories are folded: each new branch is shifted in and the one that is too old is taken out.
+#[derive(Clone, Debug)]
+struct Folding {
+    bits: Folded,
     /// Where in it the branch that leaves stands.
-    out: u32,
+    out: Folded,
 }
 
-impl Folded {
-    fn new(bits: u32, length: u32) -> Folded {
-        Folded { value: 0, bits, out: length % bits }
+impl Folding {
+    fn new(index_bits: u32, lengths: [u32; TABLES]) -> Folding {
+        let bits = [index_bits, TAG_BITS[0], TAG_BITS[1]];
+        Folding { bits: bits.map(|bits| [bits; TABLES]), out: bits.map(|bits| lengths.map(|length| length % bits)) }
     }
 
     #[inline(always)]
-    fn shift(&mut self, new: u32, old: u32) {
-        let value = self.value << 1 | new;
-        let value = value ^ old << self.out;
-        self.value = (value ^ value >> self.bits) & ((1 << self.bits) - 1);
+    fn shift(&self, folded: &mut Folded, new: u32, old: [u32; TABLES]) {
+        for ((values, bits), out) in folded.iter_mut().zip(&self.bits).zip(&self.out) {
+            for table in 0..TABLES {
+                let value = values[table] << 1 | new;
+                let value = value ^ old[table] << out[table];
+                values[table] = (value ^ value >> bits[table]) & ((1 << bits[table]) - 1);
+            }
+        }
     }
 }
 
@@ -43,18 +51,8 @@ struct Entry {
 #[derive(Clone, Debug)]
 struct Table {
     entries: Box<[Entry]>,
+    /// How many branches its history has.
     length: u32,
-    index: Folded,
-    tags: [Folded; 2],
-}
-
-impl Table {
-    #[inline(always)]
-    fn place(&self, pc: u64) -> (usize, u16) {
-        let index = pc ^ pc >> self.index.bits ^ u64::from(self.index.value);
-        let tag = pc as u32 ^ (self.tags[0].value | self.tags[1].value << TAG_BITS[0]);
-        (index as usize & (self.entries.len() - 1), tag as u16)
-    }
 }
 
 /// What was guessed of a branch.
@@ -69,7 +67,7 @@ pub struct Guess {
 /// What the guesses of branches on a path that is not the program's have changed.
 #[derive(Clone, Debug, Default)]
 struct Before {
-    folded: [[Folded; 3]; TABLES],
+    folded: Folded,
     history: [u64; 4],
     path: u64,
     top: usize,
@@ -83,6 +81,8 @@ pub struct Predictor {
     /// −2 to 1; taken from 0 on.
     plain: Box<[i8]>,
     tables: [Table; TABLES],
+    folding: Folding,
+    folded: Folded,
     /// The last 256 conditional branches, the last one in bit 0 of the first word.
     history: [u64; 4],
     targets: Box<[(u64, u64)]>,
@@ -100,18 +100,13 @@ impl Predictor {
         let quarter = (of.entries / 4).max(16);
         let bits = quarter.trailing_zeros();
         // Lengths grow by a constant factor up to the longest.
-        let table = |i: usize| {
-            let length = (f64::from(of.history).powf((i + 1) as f64 / TABLES as f64).round() as u32).clamp(2, 255);
-            Table {
-                entries: vec![Entry::default(); quarter as usize].into(),
-                length,
-                index: Folded::new(bits, length),
-                tags: TAG_BITS.map(|bits| Folded::new(bits, length)),
-            }
-        };
+        let length = |i: usize| f64::from(of.history).powf((i + 1) as f64 / TABLES as f64).round() as u32;
+        let lengths: [u32; TABLES] = std::array::from_fn(|i| length(i).clamp(2, 255));
         Predictor {
             plain: vec![0; of.entries as usize].into(),
-            tables: std::array::from_fn(table),
+            tables: lengths.map(|length| Table { entries: vec![Entry::default(); quarter as usize].into(), length }),
+            folding: Folding::new(bits, lengths),
+            folded: Folded::default(),
             history: [0; 4],
             targets: vec![(0, 0); quarter as usize].into(),
             path: 0,
@@ -161,27 +156,21 @@ impl Predictor {
     }
 
     fn pop(&mut self) -> u64 {
-        self.top = (self.top + self.returns.len() - 1) % self.returns.len();
+        self.top = self.top.checked_sub(1).unwrap_or(self.returns.len() - 1);
         self.returns[self.top]
     }
 
     /// From here on branches are guessed that the program may not come to, until [`Predictor::come_back`]. `wrong`: the last
     /// branch, which ended at `end`, is thought to have gone there instead.
     pub fn go_astray(&mut self, wrong: Option<(Branch, u64, u64)>) {
-        self.before.folded = std::array::from_fn(|i| {
-            let table = &self.tables[i];
-            [table.index, table.tags[0], table.tags[1]]
-        });
-        (self.before.history, self.before.path, self.before.top) = (self.history, self.path, self.top);
+        (self.before.folded, self.before.history) = (self.folded, self.history);
+        (self.before.path, self.before.top) = (self.path, self.top);
         let Some((branch, end, next)) = wrong else { return };
         self.path = self.path_before;
         self.go(end, next);
         if branch == Branch::Conditional {
             // The last one went the other way: it stands in the lowest bit of everything.
-            for table in &mut self.tables {
-                table.index.value ^= 1;
-                table.tags.iter_mut().for_each(|folded| folded.value ^= 1);
-            }
+            self.folded.iter_mut().flatten().for_each(|value| *value ^= 1);
             self.history[0] ^= 1;
         }
     }
@@ -196,9 +185,8 @@ impl Predictor {
             Branch::None => end,
             Branch::Jump | Branch::Call => target?,
             Branch::Conditional => {
-                let places: [(usize, u16); TABLES] = std::array::from_fn(|i| self.tables[i].place(end));
-                let hit = |i: &usize| self.tables[*i].entries[places[*i].0].tag == places[*i].1;
-                let taken = match (0..TABLES).rev().find(hit) {
+                let places = self.places(end);
+                let taken = match self.hits(&places).0 {
                     Some(i) => self.tables[i].entries[places[i].0].counter >= 0,
                     None => self.plain[end as usize & (self.plain.len() - 1)] >= 0,
                 };
@@ -217,10 +205,8 @@ impl Predictor {
 
     /// Forgets what has happened since [`Predictor::go_astray`].
     pub fn come_back(&mut self) {
-        for (table, [index, first, second]) in self.tables.iter_mut().zip(self.before.folded) {
-            (table.index, table.tags) = (index, [first, second]);
-        }
-        (self.history, self.path, self.top) = (self.before.history, self.before.path, self.before.top);
+        (self.folded, self.history) = (self.before.folded, self.before.history);
+        (self.path, self.top) = (self.before.path, self.before.top);
         for (at, was) in self.before.returns.drain(..).rev() {
             self.returns[at] = was;
         }
@@ -228,7 +214,7 @@ impl Predictor {
 
     fn push(&mut self, to: u64) {
         self.returns[self.top] = to;
-        self.top = (self.top + 1) % self.returns.len();
+        self.top = if self.top + 1 == self.returns.len() { 0 } else { self.top + 1 };
     }
 
     /// What the target of an indirect branch is found by now, and where.
@@ -238,10 +224,31 @@ impl Predictor {
         (key, hash as usize & (self.targets.len() - 1))
     }
 
+    /// Where a branch stands in each table, and the tag by which it is known there.
+    #[inline(always)]
+    fn places(&self, pc: u64) -> [(usize, u16); TABLES] {
+        let [indices, firsts, seconds] = &self.folded;
+        let bits = self.folding.bits[0][0];
+        std::array::from_fn(|i| {
+            let index = pc ^ pc >> bits ^ u64::from(indices[i]);
+            let tag = pc as u32 ^ (firsts[i] | seconds[i] << TAG_BITS[0]);
+            (index as usize & (self.tables[i].entries.len() - 1), tag as u16)
+        })
+    }
+
+    /// The two longest tables that know a branch.
+    #[inline(always)]
+    fn hits(&self, places: &[(usize, u16); TABLES]) -> (Option<usize>, Option<usize>) {
+        let hit = |i: usize| u32::from(self.tables[i].entries[places[i].0].tag == places[i].1) << i;
+        let hits = (0..TABLES).fold(0, |hits, i| hits | hit(i));
+        let longest = |hits: u32| hits.checked_ilog2().map(|i| i as usize);
+        let first = longest(hits);
+        (first, first.and_then(|first| longest(hits & !(1 << first))))
+    }
+
     fn conditional(&mut self, pc: u64, taken: bool) -> bool {
-        let places: [(usize, u16); TABLES] = std::array::from_fn(|i| self.tables[i].place(pc));
-        let mut hits = (0..TABLES).rev().filter(|&i| self.tables[i].entries[places[i].0].tag == places[i].1);
-        let (provider, other) = (hits.next(), hits.next());
+        let places = self.places(pc);
+        let (provider, other) = self.hits(&places);
         let mask = self.plain.len() - 1;
         let plain = &mut self.plain[pc as usize & mask];
         let by_plain = *plain >= 0;
@@ -269,23 +276,25 @@ impl Predictor {
 
     /// Enters the branch in the first table from `from` on where its place is not useful to another.
     fn allocate(&mut self, from: usize, places: &[(usize, u16); TABLES], taken: bool) {
-        let longer = self.tables.iter_mut().zip(places).skip(from);
-        let mut candidates: Vec<_> = longer.map(|(table, &(at, tag))| (&mut table.entries[at], tag)).collect();
-        if let Some((entry, tag)) = candidates.iter_mut().find(|(entry, _)| entry.useful == 0) {
-            **entry = Entry { tag: *tag, counter: if taken { 0 } else { -1 }, useful: 0 };
-            return;
+        for (table, &(at, tag)) in self.tables.iter_mut().zip(places).skip(from) {
+            let entry = &mut table.entries[at];
+            if entry.useful == 0 {
+                *entry = Entry { tag, counter: if taken { 0 } else { -1 }, useful: 0 };
+                return;
+            }
         }
-        candidates.iter_mut().for_each(|(entry, _)| entry.useful -= 1);
+        for (table, &(at, _)) in self.tables.iter_mut().zip(places).skip(from) {
+            table.entries[at].useful -= 1;
+        }
     }
 
     fn shift(&mut self, taken: bool) {
         let new = u32::from(taken);
-        for table in &mut self.tables {
-            let old = table.length - 1;
-            let old = (self.history[old as usize / 64] >> (old % 64) & 1) as u32;
-            table.index.shift(new, old);
-            table.tags.iter_mut().for_each(|folded| folded.shift(new, old));
-        }
+        let old = std::array::from_fn(|i| {
+            let old = self.tables[i].length - 1;
+            (self.history[old as usize / 64] >> (old % 64) & 1) as u32
+        });
+        self.folding.shift(&mut self.folded, new, old);
         for word in (1..4).rev() {
             self.history[word] = self.history[word] << 1 | self.history[word - 1] >> 63;
         }
