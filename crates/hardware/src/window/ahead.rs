@@ -58,11 +58,11 @@ impl Streams {
     /// Line number `line` of physical page `page`, of so many, has missed the first level.
     pub fn observe(&mut self, page: u64, line: i32, lines: i32) -> Wanted {
         self.misses += 1;
-        let Some(oldest) = (0..self.all.len()).min_by_key(|&i| (self.all[i].page != page + 1, self.all[i].used)) else {
-            return Wanted::default();
-        };
-        self.latest = oldest;
-        let (config, stream) = (self.config, &mut self.all[oldest]);
+        let known = self.all.iter().position(|stream| stream.page == page + 1);
+        let oldest = || (0..self.all.len()).min_by_key(|&i| self.all[i].used);
+        let Some(latest) = known.or_else(oldest) else { return Wanted::default() };
+        self.latest = latest;
+        let (config, stream) = (self.config, &mut self.all[latest]);
         if stream.page != page + 1 {
             *stream = Stream { page: page + 1, last: line, asked: line, used: self.misses, ..Stream::default() };
             return Wanted::default();
