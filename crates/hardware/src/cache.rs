@@ -135,6 +135,14 @@ impl Level {
     }
 }
 
+/// What is nearest on the way of fetches or of data.
+#[derive(Clone, Copy, Debug)]
+struct Nearest {
+    level: Option<usize>,
+    line_shift: u32,
+    latency: u32,
+}
+
 /// Whether written data stays in a cache, given whether its line is `present`, rather than going on to the next level.
 fn keeps(writes: Writes, present: bool) -> bool {
     match writes {
@@ -155,6 +163,8 @@ pub struct Caches {
     levels: Vec<Level>,
     fetch_path: Vec<usize>,
     data_path: Vec<usize>,
+    /// Of data, of fetches.
+    nearest: [Nearest; 2],
     memory: u32,
     /// Accesses that went to memory, by kind, and the cycles until each had its value, overlapping ones counted twice.
     pub beyond: [Beyond; Access::KINDS],
@@ -173,11 +183,22 @@ impl Caches {
             path.sort_by_key(|&i| machine.caches[i].level);
             path
         };
+        let (fetch_path, data_path) = (path(|c| c.instructions), path(|c| c.data));
+        let nearest = [&data_path, &fetch_path].map(|path| {
+            let level = path.first().copied();
+            let cache = level.map(|i| &machine.caches[i]);
+            Nearest {
+                level,
+                line_shift: cache.map_or(6, |cache| cache.line.trailing_zeros()),
+                latency: cache.map_or(0, |cache| cache.latency),
+            }
+        });
         Caches {
             names: machine.caches.iter().map(|c| c.name.clone()).collect(),
             levels: levels.map(|(i, cache)| Level::new(cache, seed ^ (i as u64 + 77) << 20)).collect(),
-            fetch_path: path(|c| c.instructions),
-            data_path: path(|c| c.data),
+            fetch_path,
+            data_path,
+            nearest,
             memory: machine.memory,
             beyond: [Beyond::default(); Access::KINDS],
             host: machine.nested.as_ref().map(|nested| Frames::new(nested.host)),
@@ -195,19 +216,17 @@ impl Caches {
 
     /// Whether fetches are modelled; otherwise the instruction cache is perfect (Fang §3).
     pub fn models_fetches(&self) -> bool {
-        !self.fetch_path.is_empty()
+        self.nearest[1].level.is_some()
     }
 
     /// Cycles of a hit in the nearest cache, which a pipeline hides; 0 where there is none.
     pub fn near_latency(&self, access: Access) -> u32 {
-        let path = if access == Access::Fetch { &self.fetch_path } else { &self.data_path };
-        path.first().map_or(0, |&i| self.levels[i].latency)
+        self.nearest[usize::from(access == Access::Fetch)].latency
     }
 
     /// The smallest line on the way of fetches or data, as a shift.
     pub fn line_shift(&self, access: Access) -> u32 {
-        let path = if access == Access::Fetch { &self.fetch_path } else { &self.data_path };
-        path.first().map_or(6, |&i| self.levels[i].line_shift)
+        self.nearest[usize::from(access == Access::Fetch)].line_shift
     }
 
     /// One access to the line that holds `at`. Returns the cycles from its start to its value's use and the depth at
@@ -216,7 +235,7 @@ impl Caches {
     pub fn access(&mut self, access: Access, at: PhysAddr) -> (u32, usize) {
         let at = self.host.map_or(at, |frames| frames.of(at));
         let fetch = access == Access::Fetch;
-        let Some(&first) = (if fetch { self.fetch_path.first() } else { self.data_path.first() }) else {
+        let Some(first) = self.nearest[usize::from(fetch)].level else {
             return (if fetch { 0 } else { self.memory }, 0);
         };
         let level = &mut self.levels[first];
