@@ -128,18 +128,18 @@ fn decode(word: u64) -> Slot {
     }
 }
 
-/// Tells this computer's own caches that word `at` will be needed soon; nothing where there is none.
+/// Tells this computer's own caches that `all[at]` will be needed soon; nothing where there is none.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub fn prefetch(words: &[u64], at: usize) {
+pub fn prefetch<T>(all: &[T], at: usize) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     // SAFETY: a prefetch reads nothing and faults nowhere, whatever the address.
-    unsafe { _mm_prefetch(words.as_ptr().wrapping_add(at).cast(), _MM_HINT_T0) }
+    unsafe { _mm_prefetch(all.as_ptr().wrapping_add(at).cast(), _MM_HINT_T0) }
 }
 
-/// Tells this computer's own caches that word `at` will be needed soon; here they are not told.
+/// Tells this computer's own caches that `all[at]` will be needed soon; here they are not told.
 #[cfg(not(target_arch = "x86_64"))]
-pub fn prefetch(_: &[u64], _: usize) {}
+pub fn prefetch<T>(_: &[T], _: usize) {}
 
 /// A page table of one address space.
 ///

@@ -1,7 +1,7 @@
 //! Instructions as the window needs them: what they wait for, what waits for them, and how long they take.
 
 use super::decode;
-use reach_core::{Block, BlockId, BlockTable};
+use reach_core::{Block, BlockId, BlockTable, prefetch};
 use std::sync::Arc;
 
 /// A register's number: 0–15 general purpose, 16–47 vectors, 48–55 masks, 56 flags, 57 the x87 stack.
@@ -175,6 +175,14 @@ impl Code {
         let at = id.0 as usize % PIECE;
         let start = if at == 0 { 0 } else { piece.ends[at - 1] };
         &piece.instructions[start as usize..piece.ends[at] as usize]
+    }
+
+    /// Tells this computer's caches that the instructions of a block that has been learned will be needed soon.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, id: BlockId) {
+        let piece = &self.pieces[id.0 as usize / PIECE];
+        let before = (id.0 as usize % PIECE).checked_sub(1);
+        prefetch(&piece.instructions, before.map_or(0, |before| piece.ends[before]) as usize);
     }
 
     /// Where a block that has been learned stands.

@@ -2,7 +2,7 @@
 //! Only what this core has executed counts, never what else is known of the program.
 
 use super::code::{Code, references};
-use reach_core::BlockId;
+use reach_core::{BlockId, prefetch};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -147,6 +147,14 @@ impl History {
         self.seen[at].space = self.space + 1;
         self.blocks.insert((self.space, code.place(block).start), block);
         self.seen[at].first
+    }
+
+    /// Tells this computer's caches that what is known of `block` will be needed soon.
+    #[inline(always)]
+    pub fn prefetch(&self, block: BlockId) {
+        if let Some(seen) = self.seen.get(block.0 as usize) {
+            prefetch(&self.past, seen.first as usize);
+        }
     }
 
     /// The block that stands at `start`, and the number of its first reference, if it was executed here.

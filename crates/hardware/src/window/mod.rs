@@ -290,6 +290,13 @@ impl Window {
         self.block = Some(Running { block, start, end, next: 0, first });
     }
 
+    /// `block` will be executed soon: this computer's caches are told.
+    #[inline(always)]
+    pub(crate) fn prefetch_block(&self, code: &Code, block: BlockId) {
+        code.prefetch(block);
+        self.history.prefetch(block);
+    }
+
     /// What is executed from here on is executed in address space number `space`.
     pub fn enter_space(&mut self, space: u32) {
         self.history.enter(space);

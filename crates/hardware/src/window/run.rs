@@ -33,6 +33,9 @@ impl Mmu {
             let done = match r.kind() {
                 Kind::Fetch => {
                     let block = segment.fetched[cursor.fetched];
+                    if let Some(&next) = segment.fetched.get(cursor.fetched + 1) {
+                        window.prefetch_block(code, next);
+                    }
                     window.end_block(code);
                     let (from, to) = (r.addr().0, r.addr().0 + r.len().max(1));
                     self.fetch_block((from, to), code, table, window, caches).map(|()| {
