@@ -36,6 +36,7 @@ mod memory;
 mod order;
 mod predict;
 mod run;
+mod schedule;
 mod slots;
 mod speculate;
 mod stores;
@@ -50,11 +51,11 @@ pub use run::Core;
 use crate::config;
 use ahead::Streams;
 use code::REGISTERS;
-use gap::Gap;
 use history::History;
 use order::{InOrder, Ring};
 use reach_core::{BlockId, Kind, Label, Ledger};
-use slots::{Busy, Calendar, Port};
+use schedule::latencies;
+use slots::{Busy, Calendar};
 use std::collections::VecDeque;
 use stores::Stores;
 
@@ -317,53 +318,11 @@ impl Window {
         self.entry.cycle.min(self.fetch.cycle)
     }
 
-    /// Takes the instructions before number `index` of the block under way that have not been taken, and begins that one.
-    /// Numbers beyond the last mean the last; without a block, something of which nothing is known.
-    #[inline]
-    pub fn advance(&mut self, code: &Code, index: u32) {
-        let Some(running) = self.block else {
-            if self.flight.is_none() {
-                self.begin(Inst::UNKNOWN);
-            }
-            return;
-        };
-        let insts = code.of(running.block);
-        let index = index.min(insts.len() as u32 - 1);
-        // What is under way is number `next - 1`.
-        if self.flight.is_some() && running.next > index {
-            return;
-        }
-        self.end();
-        // It is behind `index` where the one under way was ended by what came between.
-        let next = running.next;
-        if next <= index {
-            self.pass(&insts[next as usize..index as usize]);
-            self.begin(insts[index as usize]);
-        } else {
-            self.begin(Inst::UNKNOWN);
-        }
-        if let Some(running) = &mut self.block {
-            running.next = next.max(index + 1);
-        }
-    }
-
-    /// Takes what is left of the block under way.
-    #[inline]
-    pub fn end_block(&mut self, code: &Code) {
-        self.end();
-        let Some(running) = self.block.take() else { return };
-        let insts = code.of(running.block);
-        self.pass(&insts[running.next as usize..]);
-        let branch = insts.last().map_or(Branch::None, |last| last.branch);
-        let Running { block, start, end, .. } = running;
-        self.branch = Some(Left { branch, block, start, end, result: self.completed });
-    }
-
     /// The operating system acts: everything before is over by then, and nothing after has begun. `ends`: the program goes on
     /// elsewhere, so that the block under way is over as well.
     pub fn serialise(&mut self, code: &Code, ends: bool) {
         if ends {
-            self.end_block(code);
+            self.end_block(self.instructions(code));
             self.branch = None;
         }
         let now = self.retire.cycle;
@@ -390,103 +349,4 @@ impl Window {
             self.retire = InOrder { cycle: self.retire.cycle + u64::from(cycles), used: 0 };
         }
     }
-
-    /// Takes instructions that refer to nothing, from their fetch to their retirement. They are never kept under way.
-    fn pass(&mut self, insts: &[Inst]) {
-        for &inst in insts {
-            let flight = self.enter(inst);
-            self.leave(flight);
-        }
-    }
-
-    /// Begins an instruction: it is under way, for its references to come.
-    #[inline]
-    fn begin(&mut self, inst: Inst) {
-        self.flight = Some(self.enter(inst));
-    }
-
-    /// Completes and retires the instruction under way, if there is one.
-    #[inline]
-    fn end(&mut self) {
-        if let Some(flight) = self.flight.take() {
-            self.leave(flight);
-        }
-    }
-
-    /// Fetches an instruction and lets it enter the window.
-    #[inline(always)]
-    fn enter(&mut self, inst: Inst) -> Flight {
-        let width = self.config.issue;
-        let fetched = self.fetch.take(self.queue.oldest(), width);
-        let front = std::mem::take(&mut self.front);
-        let could_enter = self.rob.oldest().max(fetched + u64::from(self.config.front_end));
-        let entered = self.entry.take(could_enter, width);
-        self.queue.push(entered);
-        let [a, b] = inst.address.map(|register| self.registers[usize::from(register)]);
-        Flight {
-            inst,
-            fetched,
-            could_enter: entered,
-            entered,
-            address: a.max(b).max(entered + 1),
-            loaded: 0,
-            loads: 0,
-            stores: 0,
-            noted: [0; 2],
-            critical: Critical::default(),
-            front,
-        }
-    }
-
-    /// Completes and retires an instruction whose references are done.
-    #[inline(always)]
-    fn leave(&mut self, flight: Flight) {
-        let inst = flight.inst;
-        let sources = inst.sources.map(|register| self.registers[usize::from(register)]);
-        let known = sources.into_iter().fold(flight.loaded.max(flight.address), u64::max);
-        let result = match self.takes(inst.class, flight.loads + flight.stores > 0) {
-            0 => known,
-            takes => self.calendar.take(self.base(), known, Port::Any) + takes,
-        };
-        for target in inst.targets {
-            self.registers[usize::from(target)] = result;
-        }
-        let mut complete = result;
-        if flight.stores > 0 {
-            complete = self.pending.iter().fold(result, |latest, store| latest.max(store.translated));
-        }
-        self.completed = complete;
-        let before = self.retire.cycle;
-        let retired = self.retire.take(complete + 1, self.config.issue);
-        if retired > before {
-            Gap { flight: &flight, complete: result, config: &self.config }.charge(before, retired, &mut self.ledger);
-        }
-        self.rob.push(retired);
-        for _ in 0..flight.loads {
-            self.loads.push(retired);
-        }
-        if flight.stores > 0 {
-            self.write(retired, result);
-        }
-    }
-
-    /// Cycles that an instruction of `class` takes beside its loads; 0 where it needs no port: what only moves between memory
-    /// and registers.
-    #[inline(always)]
-    fn takes(&self, class: Class, touches_memory: bool) -> u64 {
-        if class == Class::Move && touches_memory { 0 } else { self.latencies[class as usize] }
-    }
-}
-
-/// What an instruction of each class takes that does not only move between memory and registers.
-fn latencies(of: &config::Latencies) -> [u64; Class::ALL] {
-    [Class::Move, Class::Simple, Class::Multiply, Class::Divide, Class::Float, Class::FloatDivide].map(|class| {
-        u64::from(match class {
-            Class::Move | Class::Simple => 1,
-            Class::Multiply => of.multiply,
-            Class::Divide => of.divide,
-            Class::Float => of.float,
-            Class::FloatDivide => of.float_divide,
-        })
-    })
 }

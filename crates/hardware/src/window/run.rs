@@ -29,6 +29,7 @@ impl Mmu {
         let Core { window, code, caches } = core;
         let mut why = Why::End;
         window.enter_space(space);
+        let mut insts = window.instructions(code);
         while let Some(&r) = segment.refs.get(cursor.raw) {
             let done = match r.kind() {
                 Kind::Fetch => {
@@ -36,15 +37,16 @@ impl Mmu {
                     if let Some(&next) = segment.fetched.get(cursor.fetched + 1) {
                         window.prefetch_block(code, next);
                     }
-                    window.end_block(code);
+                    window.end_block(insts);
                     let (from, to) = (r.addr().0, r.addr().0 + r.len().max(1));
                     self.fetch_block((from, to), code, table, window, caches).map(|()| {
                         window.start_block(code, block, from, to);
+                        insts = code.of(block);
                         cursor.fetched += 1;
                     })
                 }
                 kind => {
-                    window.advance(code, r.index().into());
+                    window.advance(insts, r.index().into());
                     window.refer(kind);
                     self.data((r.addr().0, r.addr().0 + r.size()), kind, code, table, window, caches)
                 }

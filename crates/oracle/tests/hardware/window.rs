@@ -162,7 +162,7 @@ fn compare(seed: u64) -> Result<[u64; 2], TestCaseError> {
         let number = random.below(5) as usize;
         let (start, fetch) = (blocks[number].0.start, translation(&mut random, 12));
         let lines = if random.below(10) == 0 { 1 + random.below(30) as u32 } else { 0 };
-        window.end_block(&code);
+        window.end_block(window.instructions(&code));
         prop_assert_eq!(window.now(), plain.now(), "before block {} of seed {}", step, seed);
         if random.below(20) == 0 {
             window.serialise(&code, true);
@@ -198,7 +198,7 @@ fn compare(seed: u64) -> Result<[u64; 2], TestCaseError> {
                 }
             }
             for touch in &touches {
-                window.advance(&code, index as u32);
+                window.advance(window.instructions(&code), index as u32);
                 let Touch { bytes, line, page, translation, near, latency, .. } = *touch;
                 let kind = if touch.store { Kind::Store } else { Kind::Load };
                 window.refer(kind);
