@@ -16,22 +16,30 @@ pub enum Port {
     Store = 2,
 }
 
-/// Who starts in which cycle. A cycle has its bits 0–39 here, above three bytes: starts, loads and stores.
+/// Cycles whose starts are known: those that may be booked, and more behind them, so that what has gone by is forgotten
+/// a word of [`Calendar::full`] at a time.
+const CYCLES: usize = 2 * HORIZON as usize;
+const WORD: u64 = u64::BITS as u64;
+const WORDS: usize = CYCLES / WORD as usize;
+
+/// Who starts in which cycle.
 #[derive(Clone, Debug)]
 pub struct Calendar {
-    cycles: Box<[u64; HORIZON as usize]>,
+    /// Starts in each cycle, a byte for all, one for loads and one for stores.
+    starts: Box<[u32; CYCLES]>,
+    /// A bit for each cycle in which no more can start, by port.
+    full: Box<[[u64; WORDS]; 3]>,
+    /// Words before this one are forgotten.
+    first: u64,
     /// What can start in one cycle, by port: of all first.
-    most: [u64; 3],
+    most: [u32; 3],
 }
 
-/// Bits of the counts.
-const COUNTS: u32 = 24;
-
 impl Calendar {
-    /// At most `issue` starts in a cycle, of which at most so many loads and stores; each at most 255.
+    /// At most `issue` starts in a cycle, of which at most so many loads and stores; each from 1 to 255.
     pub fn new(issue: u32, loads: u32, stores: u32) -> Calendar {
-        let most = [issue, loads, stores].map(|most| u64::from(most.min(255)));
-        Calendar { cycles: Box::new([0; HORIZON as usize]), most }
+        let most = [issue, loads, stores].map(|most| most.min(255));
+        Calendar { starts: Box::new([0; CYCLES]), full: Box::new([[0; WORDS]; 3]), first: 0, most }
     }
 
     /// The first cycle from `from` on that is free, which is taken. `base` never decreases from call to call, and is at
@@ -44,21 +52,50 @@ impl Calendar {
     /// The same, if there is one before `until`.
     #[inline(always)]
     pub fn take_before(&mut self, base: u64, from: u64, port: Port, until: u64) -> Option<u64> {
-        let shift = port as u32 * 8;
-        let one = 1 | 1 << shift;
+        if base / WORD > self.first {
+            self.forget(base / WORD);
+        }
         let booked = until.min(base + HORIZON);
         let mut at = from;
         while at < booked {
-            let slot = &mut self.cycles[(at % HORIZON) as usize];
-            // What stands there may be of a cycle that has gone by.
-            let starts = if *slot >> COUNTS == at { *slot } else { at << COUNTS };
-            if starts & 255 < self.most[0] && starts >> shift & 255 < self.most[port as usize] {
-                *slot = starts + one;
+            // Of the cycles from this one to the last of its word, those that are free.
+            let free = !self.full[port as usize][(at / WORD) as usize % WORDS] >> (at % WORD);
+            if free == 0 {
+                at = (at / WORD + 1) * WORD;
+                continue;
+            }
+            at += u64::from(free.trailing_zeros());
+            if at < booked {
+                self.book(at, port);
                 return Some(at);
             }
-            at += 1;
         }
+        let at = from.max(booked);
         (at < until).then_some(at)
+    }
+
+    #[inline(always)]
+    fn book(&mut self, at: u64, port: Port) {
+        let starts = &mut self.starts[at as usize % CYCLES];
+        let shift = port as u32 * 8;
+        *starts += 1 | 1 << shift;
+        let (word, bit) = ((at / WORD) as usize % WORDS, at % WORD);
+        let full = u64::from(*starts & 255 == self.most[0]) << bit;
+        self.full.iter_mut().for_each(|words| words[word] |= full);
+        if port != Port::Any {
+            let full = u64::from(*starts >> shift & 255 == self.most[port as usize]) << bit;
+            self.full[port as usize][word] |= full;
+        }
+    }
+
+    /// Nothing starts before word `first` any more.
+    fn forget(&mut self, first: u64) {
+        for word in self.first..first.min(self.first + WORDS as u64) {
+            let word = word as usize % WORDS;
+            self.full.iter_mut().for_each(|words| words[word] = 0);
+            self.starts[word * WORD as usize..][..WORD as usize].fill(0);
+        }
+        self.first = first;
     }
 }
 
