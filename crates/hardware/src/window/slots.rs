@@ -191,6 +191,37 @@ mod tests {
     }
 
     #[test]
+    fn cycles_are_those_that_counting_gives() {
+        let mut random = reach_core::Random::new(11);
+        let most = [3, 2, 1];
+        let mut calendar = Calendar::new(most[0], most[1], most[2]);
+        let mut counts = std::collections::HashMap::<u64, [u32; 3]>::new();
+        let mut base = 0;
+        for step in 0..30_000 {
+            base += match random.below(100) {
+                0 => random.below(5000),
+                _ => random.below(2),
+            };
+            let from = base + if random.below(20) == 0 { random.below(1100) } else { random.below(30) };
+            let until = if random.below(4) == 0 { from + random.below(9) } else { u64::MAX };
+            let port = [Port::Any, Port::Load, Port::Store][random.below(3) as usize];
+            let free = |at: &u64| {
+                let starts = counts.get(at).copied().unwrap_or_default();
+                *at >= base + HORIZON || starts[0] < most[0] && starts[port as usize] < most[port as usize]
+            };
+            let expected = (from..).find(free).filter(|&at| at < until);
+            assert_eq!(calendar.take_before(base, from, port, until), expected, "step {step}");
+            if let Some(at) = expected.filter(|&at| at < base + HORIZON) {
+                let starts = counts.entry(at).or_default();
+                starts[0] += 1;
+                if port != Port::Any {
+                    starts[port as usize] += 1;
+                }
+            }
+        }
+    }
+
+    #[test]
     fn no_more_are_under_way_than_may_be() {
         let mut busy = Busy::new(2);
         assert_eq!([busy.start(0, 0, 10), busy.start(0, 0, 10), busy.start(0, 0, 10)], [0, 0, 10]);
