@@ -164,12 +164,13 @@ pub struct ConditionArgs {
     /// Hardware threads of each core that are used, as many as the machine has or fewer
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub smt: u32,
-    /// Pass over the program's first references, but for what changes the operating system's state
+    /// Pass over the program's beginning, but for what changes the operating system's state
     ///
-    /// Of so many references only the first to each page and the first store to it are simulated, and nothing of that is
-    /// counted: the rest meets memory and files as the beginning has left them, and caches and TLBs that are nearly cold.
-    #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
-    pub skim: Option<u64>,
+    /// Of so many references, or of all before a phase that the program announces (docs/workloads.md), only the first to
+    /// each page and the first store to it are simulated, and nothing of that is counted: the rest meets memory and files
+    /// as the beginning has left them, and caches and TLBs that are nearly cold.
+    #[arg(long, value_name = "REFERENCES|PHASE", value_parser = values::skim)]
+    pub skim: Option<reach_trace::Skim>,
     /// Move files of code to multiples of 2 MB, and what of them is written 2 MB behind
     ///
     /// As if they had been linked with -z max-page-size=2097152: superpages of code can begin with the file, and its last
@@ -180,8 +181,9 @@ pub struct ConditionArgs {
     ///
     /// Keys, in references: every (from interval to interval, default 10M), measure (the length of one, default 100k), warm
     /// (what is simulated in full before each and not measured, default 200k). Between intervals, TLBs and the operating
-    /// system follow the program, caches do not. Needs one core with one hardware thread.
-    #[arg(long, value_name = "every=N,measure=N,warm=N", num_args = 0..=1, default_missing_value = "",
+    /// system follow the program, caches do not; with between=skim, only the operating system does. Needs one core with
+    /// one hardware thread.
+    #[arg(long, value_name = "every=N,measure=N,warm=N,between=…", num_args = 0..=1, default_missing_value = "",
           conflicts_with = "record")]
     pub sample: Option<reach_trace::Sampling>,
     /// Cut the program off after so many references
@@ -253,8 +255,16 @@ pub struct RecordArgs {
     #[arg(long)]
     pub force: bool,
     /// Pass over the program's first references, but for the first to each page and the first store to it
-    #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
-    pub skim: Option<u64>,
+    #[arg(long, value_name = "REFERENCES", value_parser = values::skim)]
+    pub skim: Option<reach_trace::Skim>,
+    /// Record only a sample: intervals, and between them the first reference to each page and the first store to it
+    ///
+    /// Keys as for `reach run --sample`. What runs the recording measures its intervals.
+    #[arg(long, value_name = "every=N,measure=N,warm=N", num_args = 0..=1, default_missing_value = "")]
+    pub sample: Option<reach_trace::Sampling>,
+    /// Of where in each period its interval lies
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub seed: u64,
     /// Stop recording after so many references; the program goes on to its end
     #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
     pub limit: Option<u64>,

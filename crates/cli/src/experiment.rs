@@ -66,7 +66,7 @@ pub fn run(
         systems,
         conditions: conditions(&common.conditions),
         threads: threads(common.conditions.threads),
-        skim: common.conditions.skim.unwrap_or(0),
+        skim: common.conditions.skim.clone().unwrap_or_default(),
         align_code: common.conditions.align_code.map(|which| match which {
             AlignCode::Programs => Alignment::Programs,
             AlignCode::All => Alignment::All,

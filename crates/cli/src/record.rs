@@ -7,7 +7,7 @@ use crate::progress::Progress;
 use crate::units;
 use reach_core::Chunk;
 use reach_trace::file::{Metadata, Writer};
-use reach_trace::{Skimmed, Source, TraceError};
+use reach_trace::{Sampled, Skimmed, Source, TraceError};
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,11 +17,12 @@ pub fn record(args: RecordArgs, quiet: bool) -> Done {
     let mut recorder = Recorder::create(&args.output, args.force, None, &args.command)?;
     let mut program = Program::launch(&args.command)?;
     let mut progress = Progress::new(true, quiet);
-    let recorded = match args.skim {
-        None => follow(program.source(), &mut recorder, args.limit, &mut progress),
-        Some(skim) => {
-            let mut skimmed = Skimmed::new(program.source(), skim);
-            follow(&mut skimmed, &mut recorder, args.limit, &mut progress)
+    let (source, skim) = (program.source(), args.skim.unwrap_or_default());
+    let recorded = match args.sample {
+        None => follow(&mut Skimmed::new(source, skim), &mut recorder, args.limit, &mut progress),
+        Some(sampling) => {
+            let sampled = Sampled::new(source, sampling, skim, args.seed);
+            follow(&mut Skimmed::between(sampled), &mut recorder, args.limit, &mut progress)
         }
     };
     progress.end();

@@ -104,7 +104,7 @@ pub fn sampled(report: &Report) -> String {
         "sampled: {} with {} of {} references\n",
         units::plural(intervals as u64, "interval", "intervals"),
         units::short(sample.measured() as f64),
-        units::short(sample.references as f64)
+        units::short(sample.program() as f64)
     );
     let bars = match intervals {
         n if n < LEAST => format!(

@@ -3,8 +3,8 @@
 use reach_lab::machine::MachineError;
 use reach_lab::paper::{Paper, PaperError};
 use reach_os::Fragmentation;
-use reach_trace::TraceError;
 use reach_trace::synthetic::{self, Description};
+use reach_trace::{Skim, TraceError};
 
 /// The spec of a synthetic program, which is good.
 pub fn program(spec: &str) -> Result<String, TraceError> {
@@ -53,6 +53,15 @@ pub fn count(text: &str) -> Result<u64, String> {
     match scaled(text, 1000, "KMG") {
         Some(n @ 1..) => Ok(n),
         _ => Err("give a count from 1, such as 500000, 200k or 10M".into()),
+    }
+}
+
+/// What is skimmed: a count, or the name of a phase.
+pub fn skim(text: &str) -> Result<Skim, String> {
+    match text.starts_with(|first: char| first.is_ascii_digit()) {
+        true => count(text).map(Skim::References),
+        false if text.is_empty() => Err("give a count of references, or a phase of the program".into()),
+        false => Ok(Skim::Phase(text.into())),
     }
 }
 

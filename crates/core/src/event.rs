@@ -199,6 +199,8 @@ pub enum Event {
 impl Event {
     /// The phase from which on results count. What is before it only makes the state that it meets.
     pub const MEASURED: &str = "measured";
+    /// How the phase is called that says that what follows is a sample, with the distance of its intervals behind it.
+    pub const SAMPLED: &str = "sampled every ";
     /// The phases that begin and end an interval that is measured, where a program is sampled.
     pub const INTERVAL: &str = "interval";
     /// The end of one.

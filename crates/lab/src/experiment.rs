@@ -7,7 +7,7 @@ use crate::prepare::{Batch, Preparer};
 use crate::results::{self, Row, Value};
 use crate::simulation::{Conditions, Outcome, Simulation, SimulationError, Tally};
 use reach_core::{Chunk, Counts};
-use reach_trace::{Aligned, Alignment, Progress, Sampled, Sampling, Skimmed, Source, TraceError};
+use reach_trace::{Aligned, Alignment, Progress, Sampled, Sampling, Skim, Skimmed, Source, TraceError};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -24,9 +24,9 @@ pub struct Experiment {
     pub conditions: Conditions,
     /// Threads that simulate; 0: only the caller's.
     pub threads: usize,
-    /// Of so many references at the program's beginning only those are simulated that change the operating system's
-    /// state ([`Skimmed`]).
-    pub skim: u64,
+    /// Of this beginning of the program only those references are simulated that change the operating system's state
+    /// ([`Skimmed`]).
+    pub skim: Skim,
     /// Which files of code are moved to where superpages can begin ([`Aligned`]).
     pub align_code: Option<Alignment>,
     /// The program ends for the simulations after so many references.
@@ -98,8 +98,8 @@ pub struct Header {
     /// Which files of code were moved to where superpages can begin, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub align_code: Option<Alignment>,
-    /// How many references at the beginning were skimmed.
-    pub skim: u64,
+    /// How many references at the beginning were skimmed, or up to which phase.
+    pub skim: Skim,
     /// After how many references the program was cut off, where it was.
     pub limit: Option<u64>,
     /// How the program was sampled, where it was.
@@ -138,9 +138,11 @@ impl Experiment {
             cores: Some(self.conditions.placement.cores).filter(|&cores| cores > 1),
             smt: Some(self.conditions.placement.threads).filter(|&threads| threads > 1),
             align_code: self.align_code,
-            skim: self.skim,
+            skim: self.skim.clone(),
             limit: self.limit,
-            sample: self.sample.map(|s| serde_json::json!({ "every": s.every, "measure": s.measure, "warm": s.warm })),
+            sample: self
+                .sample
+                .map(|s| serde_json::json!({ "every": s.every, "measure": s.measure, "warm": s.warm, "skim": s.skim })),
             machines: machines.collect(),
             systems: systems.collect(),
             hash: String::new(),
@@ -160,7 +162,8 @@ impl Experiment {
         let started = Instant::now();
         let simulations = self.boot()?;
         // Outlines do where nothing needs single references, which almost nothing does that only counts.
-        let untouched = self.limit.is_none() && self.skim == 0 && self.align_code.is_none() && self.sample.is_none();
+        let untouched =
+            self.limit.is_none() && self.skim.is_nothing() && self.align_code.is_none() && self.sample.is_none();
         if untouched && simulations.iter().all(Simulation::takes_outlines) {
             source.outline(true)?;
         }
@@ -207,15 +210,18 @@ impl Experiment {
         started: Instant,
     ) -> Result<Report, ExperimentError> {
         if let Some(sampling) = self.sample {
-            let mut sampled = Sampled::new(source, sampling, self.skim, self.conditions.seed);
+            let mut sampled = Sampled::new(source, sampling, self.skim.clone(), self.conditions.seed);
+            if sampling.skim {
+                return self.pass_on(simulations, &mut Skimmed::between(sampled), tee, watch, started);
+            }
             let mut report = self.pass_on(simulations, &mut sampled, tee, watch, started)?;
-            report.sampled(report.counts.references().saturating_sub(self.skim));
+            report.sampled(report.counts.references().saturating_sub(sampled.skimmed()?));
             return Ok(report);
         }
-        match self.skim {
-            0 => self.pass_on(simulations, source, tee, watch, started),
-            references => self.pass_on(simulations, &mut Skimmed::new(source, references), tee, watch, started),
+        if self.skim.is_nothing() {
+            return self.pass_on(simulations, source, tee, watch, started);
         }
+        self.pass_on(simulations, &mut Skimmed::new(source, self.skim.clone()), tee, watch, started)
     }
 
     /// Runs all that `source` gives, up to the limit.

@@ -158,7 +158,7 @@ impl Rows<'_> {
         if self.asid.is_none() {
             self.count("sample.intervals", "count", sample.intervals.len() as u64);
             self.count("sample.references", "count", sample.measured());
-            self.count("sample.program_references", "count", sample.references);
+            self.count("sample.program_references", "count", sample.program());
         }
         let c = |t: &Tally| t.counts.instructions;
         self.rate(tally, "sample.walks_per_instruction", "ratio", &|t| (t.hardware.walks(), c(t)));

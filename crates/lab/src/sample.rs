@@ -55,7 +55,7 @@ mod tests {
             interval.tally.hardware.walks_data = walks(i);
             interval
         };
-        Sample { intervals: (0..n).map(interval).collect(), references: program }
+        Sample { intervals: (0..n).map(interval).collect(), every: 0, references: program }
     }
 
     fn rate(interval: &Interval) -> (u64, u64) {

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Pieces, conditions, count, run};
 use reach_lab::{Conditions, Curve, Experiment, ExperimentError, Placement, Report, Timing, machine};
-use reach_trace::synthetic;
+use reach_trace::{Skim, synthetic};
 
 const MACHINE: &str = "skylake-e3-1240v5";
 const SYSTEMS: [&str; 3] = ["base", "linux-thp", "navarro-2002"];
@@ -93,7 +93,7 @@ fn what_is_skimmed_does_not_count() {
     let program = Pieces::of(&mut *synthetic::parse("gups:bytes=1M,updates=20000").unwrap());
     let observed = |skim| Experiment {
         curve: curve("l2:entries=16/256/512,ways=full"),
-        skim,
+        skim: Skim::References(skim),
         ..experiment(&[MACHINE], &["base"], Timing::Counts)
     };
     let report = run(&observed(program.len() as u64 / 2), &mut program.cut(vec![997]));

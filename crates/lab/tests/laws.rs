@@ -10,7 +10,7 @@ use reach_core::{
 };
 use reach_lab::{ALL, Conditions, Experiment, Preparer, Row, Simulation, Status, Timing, Value, machine};
 use reach_trace::file::{Metadata, Reader, Writer};
-use reach_trace::{Alignment, Source, synthetic};
+use reach_trace::{Alignment, Skim, Source, synthetic};
 use std::collections::BTreeSet;
 use std::io::Cursor;
 use std::sync::Arc;
@@ -338,7 +338,7 @@ fn what_is_skimmed_makes_the_same_state_and_is_not_measured() {
             let whole = Pieces::of(&mut *synthetic::parse(program).unwrap());
             let skim = whole.len() as u64 / 2;
             let plain = experiment(&machines, &systems, timing);
-            let skimming = Experiment { skim, ..experiment(&machines, &systems, timing) };
+            let skimming = Experiment { skim: Skim::References(skim), ..experiment(&machines, &systems, timing) };
             let reports = [run(&plain, &mut whole.cut(vec![997])), run(&skimming, &mut whole.cut(vec![1009]))];
             for (all, rest) in reports[0].outcomes.iter().zip(&reports[1].outcomes) {
                 let state = |outcome: &reach_lab::Outcome| {
@@ -355,7 +355,8 @@ fn what_is_skimmed_makes_the_same_state_and_is_not_measured() {
         }
     }
     let whole = Pieces::of(&mut *synthetic::parse(PROGRAMS[0]).unwrap());
-    let skimming = Experiment { skim: u64::MAX, ..experiment(&MACHINES[..1], &["base"], Timing::Counts) };
+    let skimming =
+        Experiment { skim: Skim::References(u64::MAX), ..experiment(&MACHINES[..1], &["base"], Timing::Counts) };
     let error = skimming.run(&mut whole.cut(vec![100]), |_| true).err().unwrap().to_string();
     assert!(error.contains("skim fewer"), "{error}");
 }

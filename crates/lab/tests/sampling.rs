@@ -3,9 +3,12 @@
 mod common;
 
 use common::{Pieces, conditions, run};
+use reach_core::Chunk;
 use reach_lab::{ALL, Conditions, Experiment, Report, Row, Timing};
-use reach_trace::{Sampling, synthetic};
+use reach_trace::file::{Metadata, Reader, Writer};
+use reach_trace::{Sampled, Sampling, Skim, Skimmed, Source, synthetic};
 use std::collections::BTreeMap;
+use std::io::Cursor;
 
 const MACHINE: &str = "skylake-e3-1240v5";
 
@@ -89,6 +92,41 @@ fn factors_multiply_out_in_what_was_sampled() {
     }
 }
 
+/// A recording of a sample is what the program's own sample is, and small.
+#[test]
+fn a_recorded_sample_is_the_sample() {
+    const TEXT: &str = "every=1k,measure=50,warm=100,between=skim";
+    let program = Pieces::of(&mut *synthetic::parse("web:requests=500").unwrap());
+    let systems = ["base", "navarro-2002", "zhou-2023"];
+    let (mut cut, mut chunk) = (program.cut(vec![1013]), Chunk::default());
+    let mut sampled = Skimmed::between(Sampled::new(&mut cut, TEXT.parse().unwrap(), Skim::default(), 1));
+    let mut writer = Writer::new(Cursor::new(Vec::new()), &Metadata::default()).unwrap();
+    while sampled.fill(&mut chunk).unwrap() {
+        writer.write(&chunk, sampled.blocks()).unwrap();
+    }
+    let file = writer.finish().unwrap().into_inner();
+    for timing in Timing::ALL {
+        let sample = sampling(TEXT);
+        let own = run(&Experiment { sample, ..experiment(&systems, timing) }, &mut program.cut(vec![997]));
+        let mut reader = Reader::new(Cursor::new(file.clone()), "sample").unwrap();
+        let replayed = run(&experiment(&systems, timing), &mut reader);
+        let (own, replayed) = (rows(&own), rows(&replayed));
+        assert!(own.keys().eq(replayed.keys()), "{}", timing.name());
+        for (key, row) in &own {
+            let other = &replayed[key];
+            assert_eq!((&row.value, row.error), (&other.value, other.error), "{} {key:?}", timing.name());
+        }
+        let key = |metric: &str| ("base".to_owned(), ALL.to_owned(), metric.to_owned());
+        assert!(own[&key("sample.intervals")].value.as_f64() >= 30.0);
+        let (of, whole) = (own[&key("sample.program_references")].value.as_f64(), program.len() as f64);
+        assert!(of <= whole && of > whole - 2000.0, "{of} of {whole}");
+    }
+    let mut reader = Reader::new(Cursor::new(file.clone()), "sample").unwrap();
+    let again = Experiment { sample: sampling(TEXT), ..experiment(&["base"], Timing::Counts) };
+    let error = again.run(&mut reader, |_| true).err().unwrap().to_string();
+    assert!(error.contains("a sample already"), "{error}");
+}
+
 /// The operating system is where all of the program would have left it, however little was measured.
 #[test]
 fn what_is_passed_over_makes_the_same_state() {
@@ -113,15 +151,15 @@ fn what_is_passed_over_makes_the_same_state() {
 fn bars_hold_the_truth() {
     const SEEDS: u64 = 60;
     // How much comes before the stationary part: first touches.
-    for (program, timing, skim) in [
+    for (program, timing, beginning) in [
         ("gups:bytes=16M,updates=600K", Timing::Counts, 300_000),
         ("gups:bytes=8M,updates=400K", Timing::InOrder, 200_000),
         ("mix:bytes=8M,new_pages=20%,refs=1500K", Timing::Counts, 300_000),
     ] {
-        let program_name = program;
+        let (program_name, skim) = (program, || Skim::References(beginning));
         // What a process's end costs is not stationary.
         let program = Pieces::of(&mut *synthetic::parse(program).unwrap()).without_end();
-        let full = run(&Experiment { skim, ..experiment(&["base"], timing) }, &mut program.cut(vec![100_000]));
+        let full = run(&Experiment { skim: skim(), ..experiment(&["base"], timing) }, &mut program.cut(vec![100_000]));
         let instructions = |report: &Report| of(report, "instructions").value.as_f64();
         let true_rates = [
             ("wcpi", of(&full, "wcpi").value.as_f64()),
@@ -130,8 +168,11 @@ fn bars_hold_the_truth() {
         ];
         let mut held = [0u64; 3];
         for seed in 0..SEEDS {
-            let sampled =
-                Experiment { skim, sample: sampling("every=20k,measure=1k,warm=2k"), ..experiment(&["base"], timing) };
+            let sampled = Experiment {
+                skim: skim(),
+                sample: sampling("every=20k,measure=1k,warm=2k"),
+                ..experiment(&["base"], timing)
+            };
             let conditions = Conditions { seed, ..sampled.conditions.clone() };
             let report = run(&Experiment { conditions, ..sampled }, &mut program.cut(vec![100_000]));
             for ((metric, truth), held) in true_rates.iter().zip(&mut held) {

@@ -4,7 +4,8 @@
 //! followed, so that TLBs and the operating system are where the whole program would have them; those before each interval
 //! warm up what is not followed, such as data caches; and intervals are measured.
 
-use crate::{Progress, Source, TraceError};
+use crate::skim::Beginning;
+use crate::{Progress, Skim, Source, TraceError};
 use reach_core::{BlockTable, Chunk, Event, Kind, Random};
 use std::str::FromStr;
 
@@ -17,14 +18,17 @@ pub struct Sampling {
     pub measure: u64,
     /// Before each interval, so many are simulated in full and not measured.
     pub warm: u64,
+    /// Those between are skimmed: only what the operating system would notice stays of them.
+    pub skim: bool,
 }
 
 impl Sampling {
     /// Unless asked otherwise.
-    pub const USUAL: Sampling = Sampling { every: 10_000_000, measure: 100_000, warm: 200_000 };
+    pub const USUAL: Sampling = Sampling { every: 10_000_000, measure: 100_000, warm: 200_000, skim: false };
 }
 
-const KEYS: &str = "give every=N, measure=N and warm=N, counts of references such as 10M, 100k or 0";
+const KEYS: &str =
+    "give every=N, measure=N and warm=N, counts of references such as 10M, 100k or 0, and between=follow or skim";
 
 impl FromStr for Sampling {
     type Err = String;
@@ -35,6 +39,14 @@ impl FromStr for Sampling {
             let Some((key, value)) = pair.split_once('=') else {
                 return Err(format!("{pair:?} is not of the form key=value; {KEYS}"));
             };
+            if key == "between" {
+                sampling.skim = match value {
+                    "follow" => false,
+                    "skim" => true,
+                    _ => return Err(format!("{value:?} is nothing to do with what is between intervals; {KEYS}")),
+                };
+                continue;
+            }
             let field = match key {
                 "every" => &mut sampling.every,
                 "measure" => &mut sampling.measure,
@@ -45,7 +57,7 @@ impl FromStr for Sampling {
         }
         match sampling {
             Sampling { measure: 0, .. } => Err(format!("nothing is measured in intervals of no length; {KEYS}")),
-            Sampling { every, measure, warm } if warm.saturating_add(measure) > every => {
+            Sampling { every, measure, warm, .. } if warm.saturating_add(measure) > every => {
                 Err(format!("{warm} references to warm up and {measure} to measure do not fit into {every}; {KEYS}"))
             }
             _ => Ok(sampling),
@@ -77,6 +89,12 @@ enum State {
 pub struct Sampled<S> {
     source: S,
     sampling: Sampling,
+    /// What is followed before the first period.
+    beginning: Beginning,
+    /// Where the first period starts in the program, once that is known.
+    skimmed: Option<u64>,
+    /// Where in each period the warm-up starts.
+    offset: u64,
     /// References before the present piece.
     done: u64,
     /// Where the warm-up before the next interval begins, or this one did.
@@ -88,13 +106,38 @@ pub struct Sampled<S> {
 }
 
 impl<S: Source> Sampled<S> {
-    /// Samples `source`, of which nothing has been read, behind its first `skim` references. Where in each period its
-    /// interval lies is drawn once, by `seed`.
-    pub fn new(source: S, sampling: Sampling, skim: u64, seed: u64) -> Sampled<S> {
+    /// Samples `source`, of which nothing has been read, behind what `skim` says. Where in each period its interval lies
+    /// is drawn once, by `seed`.
+    pub fn new(source: S, sampling: Sampling, skim: Skim, seed: u64) -> Sampled<S> {
         let room = sampling.every - sampling.warm - sampling.measure;
         let offset = if room == 0 { 0 } else { Random::new(seed ^ 0x5a4d_504c).below(room + 1) };
-        let start = skim.saturating_add(offset);
-        Sampled { source, sampling, done: 0, start, state: State::Followed, followed: false, begun: false }
+        let beginning = Beginning::new(skim);
+        let skimmed = beginning.references();
+        let start = skimmed.map_or(u64::MAX, |skimmed| skimmed.saturating_add(offset));
+        let state = State::Followed;
+        Sampled { source, sampling, beginning, skimmed, offset, done: 0, start, state, followed: false, begun: false }
+    }
+
+    /// How many references lie before the first period. Fails where the phase that it starts with never came.
+    pub fn skimmed(&self) -> Result<u64, TraceError> {
+        self.skimmed.ok_or_else(|| self.beginning.never_ended(self.source.name(), self.done))
+    }
+
+    /// Periods start where the phase does that was skimmed to. Fails where the program is a sample already.
+    fn look(&mut self, chunk: &Chunk) -> Result<(), TraceError> {
+        let is_sampled = |event: &Event| matches!(event, Event::Phase(name) if name.starts_with(Event::SAMPLED));
+        if self.done == 0 && chunk.events.iter().any(|(_, event)| is_sampled(event)) {
+            let what = format!("{}: it is a sample already; leave --sample out", self.source.name());
+            return Err(TraceError::Unknown(what));
+        }
+        if self.skimmed.is_none()
+            && let Some((at, _)) = chunk.events.iter().find(|(_, event)| self.beginning.ends_with(event))
+        {
+            let skimmed = self.done + u64::from(*at);
+            self.skimmed = Some(skimmed);
+            self.start = skimmed.saturating_add(self.offset);
+        }
+        Ok(())
     }
 
     /// Where the state is due to change, at the next fetch.
@@ -137,8 +180,9 @@ impl<S: Source> Sampled<S> {
         let mark = |name: &str| Event::Phase(name.into());
         if !std::mem::replace(&mut self.begun, true) {
             // What starts at once starts before the first event.
+            let sampled = (0, Event::Phase(format!("{}{}", Event::SAMPLED, self.sampling.every)));
             let marks = self.go_on(0).into_iter().map(|name| (0, mark(name)));
-            chunk.events.splice(0..0, marks);
+            chunk.events.splice(0..0, [sampled].into_iter().chain(marks));
         }
         while let Some(from) =
             usize::try_from(self.due().saturating_sub(self.done)).ok().filter(|&n| n < chunk.refs.len())
@@ -155,11 +199,12 @@ impl<S: Source> Sampled<S> {
 
 impl<S: Source> Source for Sampled<S> {
     fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
-        let more = self.source.fill(chunk)?;
-        if more {
-            self.mark(chunk);
+        if !self.source.fill(chunk)? {
+            return self.skimmed().map(|_| false);
         }
-        Ok(more)
+        self.look(chunk)?;
+        self.mark(chunk);
+        Ok(true)
     }
 
     fn blocks(&self) -> &BlockTable {
@@ -190,9 +235,13 @@ mod tests {
         all
     }
 
+    /// The sample, without the word that it is one.
     fn sampled(text: &str) -> Chunk {
         let mut source = synthetic::parse(PROGRAM).unwrap();
-        whole(&mut Sampled::new(&mut *source, text.parse().unwrap(), 0, 1))
+        let mut kept = whole(&mut Sampled::new(&mut *source, text.parse().unwrap(), Skim::default(), 1));
+        let (at, Event::Phase(word)) = kept.events.remove(0) else { panic!("it says nothing") };
+        assert!(at == 0 && word.starts_with(Event::SAMPLED), "{word}");
+        kept
     }
 
     const MARKS: [&str; 4] = [Event::INTERVAL, Event::INTERVAL_END, Event::FOLLOWED, Event::SIMULATED];
@@ -251,9 +300,27 @@ mod tests {
     }
 
     #[test]
+    fn a_sample_starts_behind_a_phase() {
+        const PROGRAM: &str = "gups:bytes=1M,init=yes,updates=20K";
+        let skim = |phase: &str| Skim::Phase(phase.into());
+        let (mut source, sampling) = (synthetic::parse(PROGRAM).unwrap(), "every=1k,measure=100,warm=100");
+        let kept = whole(&mut Sampled::new(&mut *source, sampling.parse().unwrap(), skim("updates"), 1));
+        let (updates, _) = kept.events.iter().find(|(_, event)| *event == Event::Phase("updates".into())).unwrap();
+        let first = marks(&kept)[1];
+        assert!(first.1 == Event::SIMULATED && (*updates..updates + 1000).contains(&first.0), "{first:?} at {updates}");
+        let mut never = Sampled::new(&mut *source, sampling.parse().unwrap(), skim("update"), 1);
+        let mut chunk = Chunk::default();
+        let error = std::iter::repeat_with(|| never.fill(&mut chunk)).find_map(Result::err).unwrap();
+        assert!(error.to_string().contains("no phase"), "{error}");
+    }
+
+    #[test]
     fn texts_say_what_is_wrong() {
         assert_eq!("".parse(), Ok(Sampling::USUAL));
-        assert_eq!("every=1M,warm=0".parse(), Ok(Sampling { every: 1_000_000, measure: 100_000, warm: 0 }));
+        assert_eq!(
+            "every=1M,warm=0".parse(),
+            Ok(Sampling { every: 1_000_000, measure: 100_000, warm: 0, skim: false })
+        );
         for (text, part) in [
             ("every", "key=value"),
             ("evry=1", "no key"),

@@ -6,25 +6,128 @@
 
 use crate::{Progress, Source, TraceError};
 use reach_core::{Asid, BlockId, BlockTable, Chunk, Event, Kind, Ref, Remap, Span};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 /// Bytes in a page here: no simulated machine has smaller ones.
 const PAGE: u32 = 12;
 
+/// How much of a program's beginning is skimmed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Skim {
+    /// So many references.
+    References(u64),
+    /// All before this phase, which the program announces.
+    Phase(String),
+}
+
+impl Default for Skim {
+    fn default() -> Skim {
+        Skim::References(0)
+    }
+}
+
+impl Skim {
+    /// Whether nothing is skimmed.
+    pub fn is_nothing(&self) -> bool {
+        *self == Skim::default()
+    }
+}
+
+/// Phases that are named where the one that was asked for never came.
+const PHASES: usize = 8;
+
+/// Waits for the end of what is skimmed.
+pub(crate) struct Beginning {
+    skim: Skim,
+    /// What phases came, the first few.
+    phases: Vec<String>,
+}
+
+impl Beginning {
+    pub fn new(skim: Skim) -> Beginning {
+        Beginning { skim, phases: Vec::new() }
+    }
+
+    /// How many references it is, where that is known before.
+    pub fn references(&self) -> Option<u64> {
+        match self.skim {
+            Skim::References(references) => Some(references),
+            Skim::Phase(_) => None,
+        }
+    }
+
+    /// Whether this event ends it.
+    pub fn ends_with(&mut self, event: &Event) -> bool {
+        let (Event::Phase(name), Skim::Phase(wanted)) = (event, &self.skim) else { return false };
+        if self.phases.len() < PHASES {
+            self.phases.push(name.clone());
+        }
+        name == wanted
+    }
+
+    /// What is wrong where `program` was over after `references`, before its beginning was.
+    pub fn never_ended(&self, program: &str, references: u64) -> TraceError {
+        TraceError::Unknown(match &self.skim {
+            Skim::References(_) => format!(
+                "{program}: it ends after {references} references, all of which were to be passed over; skim fewer"
+            ),
+            Skim::Phase(name) if self.phases.is_empty() => {
+                format!("{program}: it announces no phases, and none is {name:?}; skim a number of references")
+            }
+            Skim::Phase(name) => {
+                format!("{program}: it has no phase {name:?}; skim to one of {}", self.phases.join(", "))
+            }
+        })
+    }
+}
+
+/// Pages that are kept account of together.
+const REGION: u64 = 512;
+
+/// Which of [`REGION`] pages were touched, and which for a store.
+#[derive(Default)]
+struct Region {
+    touched: [u64; REGION as usize / 64],
+    stored: [u64; REGION as usize / 64],
+}
+
+impl Region {
+    /// Whether the page was not yet touched, or not yet stored to and now is.
+    fn touch(&mut self, page: u64, store: bool) -> bool {
+        let (word, bit) = ((page % REGION / 64) as usize, 1 << (page % 64));
+        let old = self.touched[word] & bit != 0 && (!store || self.stored[word] & bit != 0);
+        self.touched[word] |= bit;
+        self.stored[word] |= if store { bit } else { 0 };
+        !old
+    }
+
+    fn forget(&mut self, page: u64) {
+        let (word, bit) = ((page % REGION / 64) as usize, 1 << (page % 64));
+        self.touched[word] &= !bit;
+        self.stored[word] &= !bit;
+    }
+}
+
 /// A program of whose first references only those stay that touch a page for the first time, or store to it for the
 /// first time, since something last happened to it; with each the fetch of its block.
 pub struct Skimmed<S> {
     source: S,
-    /// How many references are skimmed in all.
-    asked: u64,
-    /// How many are still to be.
+    beginning: Beginning,
+    /// How many references are still to be skimmed at most.
     left: u64,
+    /// How many have been.
+    skimmed: u64,
     /// Whether it has been said that what comes counts.
     marked: bool,
+    /// What is between the intervals of a sample is skimmed too.
+    between: bool,
+    /// It is between two now.
+    follows: bool,
     whole: Chunk,
-    /// Pages that were touched, and whether for a store.
-    touched: HashMap<(Asid, u64), bool>,
+    touched: HashMap<(Asid, u64), Region>,
     asid: Asid,
     /// The page that each kind of reference was the last to touch: most touch it again, and nothing is new there.
     last: [Option<u64>; 3],
@@ -33,13 +136,17 @@ pub struct Skimmed<S> {
 }
 
 impl<S: Source> Skimmed<S> {
-    /// Skims the first `references` of `source`, of which nothing has been read.
-    pub fn new(source: S, references: u64) -> Skimmed<S> {
+    /// Skims the beginning of `source`, of which nothing has been read.
+    pub fn new(source: S, skim: Skim) -> Skimmed<S> {
+        let (marked, beginning) = (skim.is_nothing(), Beginning::new(skim));
         Skimmed {
             source,
-            asked: references,
-            left: references,
-            marked: references == 0,
+            left: beginning.references().unwrap_or(u64::MAX),
+            beginning,
+            skimmed: 0,
+            marked,
+            between: false,
+            follows: false,
             whole: Chunk::default(),
             touched: HashMap::new(),
             asid: Asid(0),
@@ -48,21 +155,27 @@ impl<S: Source> Skimmed<S> {
         }
     }
 
+    /// Skims what lies between the intervals of a sample ([`crate::Sampled`]), and before the first.
+    pub fn between(sampled: S) -> Skimmed<S> {
+        Skimmed { between: true, ..Skimmed::new(sampled, Skim::default()) }
+    }
+
     /// Puts into `chunk` what stays of the whole one, and all that lies behind what is skimmed.
     fn keep(&mut self, chunk: &mut Chunk) {
         let whole = std::mem::take(&mut self.whole);
         let (mut events, mut fetched) = (whole.events.iter().peekable(), whole.fetched.iter());
         for (at, &r) in whole.refs.iter().enumerate() {
             while let Some((_, event)) = events.next_if(|(before, _)| *before as usize <= at) {
-                self.forget(event);
+                self.pass(event);
                 chunk.push_event(event.clone());
             }
             let block = (r.kind() == Kind::Fetch).then(|| *fetched.next().expect("a fetch has its block"));
-            let skims = self.left > 0;
+            let skims = self.left > 0 || self.follows;
             if !skims && !std::mem::replace(&mut self.marked, true) {
                 chunk.push_event(Event::Phase(Event::MEASURED.into()));
             }
-            self.left -= u64::from(skims);
+            self.left -= u64::from(self.left > 0);
+            self.skimmed += u64::from(skims);
             match block {
                 Some(block) => {
                     self.fetch = Some((block, r));
@@ -78,21 +191,17 @@ impl<S: Source> Skimmed<S> {
             }
         }
         events.for_each(|(_, event)| {
-            self.forget(event);
+            self.pass(event);
             chunk.push_event(event.clone());
         });
         self.whole = whole;
     }
 
-    /// The program is over, which it should not be before anything was measured.
+    /// The program is over, which it should not be before anything was to be measured.
     fn end(&self) -> Result<bool, TraceError> {
-        let skimmed = self.asked - self.left;
         match self.left {
             0 => Ok(false),
-            _ => Err(TraceError::Unknown(format!(
-                "{}: it ends after {skimmed} references, all of which were to be passed over; skim fewer",
-                self.source.name()
-            ))),
+            _ => Err(self.beginning.never_ended(self.source.name(), self.skimmed)),
         }
     }
 
@@ -116,52 +225,64 @@ impl<S: Source> Skimmed<S> {
     }
 
     fn touch(&mut self, page: u64, kind: Kind) -> bool {
-        let store = kind == Kind::Store;
-        match self.touched.entry((self.asid, page)) {
-            Entry::Occupied(mut stored) => store && !stored.insert(store | *stored.get()),
-            Entry::Vacant(empty) => {
-                empty.insert(store);
-                true
-            }
-        }
+        self.touched.entry((self.asid, page / REGION)).or_default().touch(page, kind == Kind::Store)
     }
 
     /// What `event` may have changed counts as untouched.
-    fn forget(&mut self, event: &Event) {
+    fn pass(&mut self, event: &Event) {
         self.last = [None; 3];
         match event {
             Event::Switch { asid, .. } => {
                 self.asid = *asid;
                 self.fetch = None;
             }
-            Event::Map(map) => self.forget_span(map.span),
-            Event::Unmap(span) | Event::Protect(span, _) | Event::Advise(span, _) => self.forget_span(*span),
+            Event::Map(map) => self.forget(map.span),
+            Event::Unmap(span) | Event::Protect(span, _) | Event::Advise(span, _) => self.forget(*span),
             Event::Remap(Remap { from, to, .. }) => {
-                self.forget_span(*from);
-                self.forget_span(*to);
+                self.forget(*from);
+                self.forget(*to);
             }
             // Memory that becomes common is touched anew by both.
             Event::Fork { .. } | Event::Exec { .. } | Event::Exit => self.touched.clear(),
+            Event::Phase(_) if self.beginning.ends_with(event) => self.left = 0,
+            Event::Phase(name) if self.between && [Event::FOLLOWED, Event::SIMULATED].contains(&&**name) => {
+                self.follows = name == Event::FOLLOWED;
+            }
             Event::File { .. } | Event::Phase(_) => {}
         }
     }
 
-    fn forget_span(&mut self, span: Span) {
+    fn forget(&mut self, span: Span) {
         let (first, end) = (span.start.0 >> PAGE, (span.start.0.saturating_add(span.len)).div_ceil(1 << PAGE));
-        if end - first < self.touched.len() as u64 {
-            for page in first..end {
-                self.touched.remove(&(self.asid, page));
+        let (asid, regions) = (self.asid, first / REGION..end.div_ceil(REGION));
+        // Whether anything stays.
+        let clear = |number: u64, region: &mut Region| {
+            let pages = (number * REGION).max(first)..((number + 1) * REGION).min(end);
+            let whole = pages.end - pages.start == REGION;
+            if !whole {
+                pages.for_each(|page| region.forget(page));
+            }
+            !whole
+        };
+        if regions.end - regions.start < self.touched.len() as u64 {
+            for number in regions {
+                if let Entry::Occupied(mut region) = self.touched.entry((asid, number))
+                    && !clear(number, region.get_mut())
+                {
+                    region.remove();
+                }
             }
         } else {
-            let asid = self.asid;
-            self.touched.retain(|&(owner, page), _| owner != asid || !(first..end).contains(&page));
+            self.touched.retain(|&(owner, number), region| {
+                owner != asid || !regions.contains(&number) || clear(number, region)
+            });
         }
     }
 }
 
 impl<S: Source> Source for Skimmed<S> {
     fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
-        if self.marked {
+        if self.marked && !self.between {
             return self.source.fill(chunk);
         }
         chunk.clear();
@@ -192,10 +313,45 @@ impl<S: Source> Source for Skimmed<S> {
 mod tests {
     use super::*;
     use crate::synthetic;
+    use reach_core::VirtAddr;
 
     /// Files that are mapped and unmapped, memory that comes and goes, processes that take turns.
     const PROGRAMS: [&str; 4] =
         ["web:requests=50", "cmp:bytes=2M", "tree:nodes=3000,operations=1K", "phases:sizes=64K/2M,dwell=1K,rounds=3"];
+
+    #[test]
+    fn what_is_before_a_phase_is_skimmed() {
+        const PROGRAM: &str = "gups:bytes=16M,init=yes,updates=1000";
+        let all = whole(&mut *synthetic::parse(PROGRAM).unwrap());
+        let kept = |skim| whole(&mut Skimmed::new(&mut *synthetic::parse(PROGRAM).unwrap(), skim));
+        let phase = kept(Skim::Phase("updates".into()));
+        let (updates, _) = all.events.iter().find(|(_, event)| *event == Event::Phase("updates".into())).unwrap();
+        let counted = kept(Skim::References(u64::from(*updates)));
+        assert!(phase.refs == counted.refs && phase.events == counted.events && phase.fetched == counted.fetched);
+        // A page is touched once, of its 512 words.
+        assert!(phase.refs.len() < all.refs.len() / 8, "{} of {}", phase.refs.len(), all.refs.len());
+        let mut source = synthetic::parse(PROGRAM).unwrap();
+        let (mut never, mut chunk) = (Skimmed::new(&mut *source, Skim::Phase("update".into())), Chunk::default());
+        let error = std::iter::repeat_with(|| never.fill(&mut chunk)).find_map(Result::err).unwrap();
+        assert!(error.to_string().contains("no phase \"update\"; skim to one of init, updates"), "{error}");
+    }
+
+    #[test]
+    fn what_is_unmapped_is_forgotten_and_nothing_else() {
+        let mut source = synthetic::parse("touch").unwrap();
+        let mut skimmed = Skimmed::new(&mut *source, Skim::References(u64::MAX));
+        let pages = [0u64, 511, 512, 1023, 1024, 5000];
+        for unmapped in [1..2, 511..513, 512..1024, 0..6000, 500..4000] {
+            for page in pages {
+                skimmed.touch(page, Kind::Store);
+            }
+            let span = Span { start: VirtAddr(unmapped.start << PAGE), len: (unmapped.end - unmapped.start) << PAGE };
+            skimmed.forget(span);
+            for page in pages {
+                assert_eq!(skimmed.touch(page, Kind::Load), unmapped.contains(&page), "{page} in {unmapped:?}");
+            }
+        }
+    }
 
     fn whole(source: &mut dyn Source) -> Chunk {
         let (mut chunk, mut all) = (Chunk::default(), Chunk::default());
@@ -211,7 +367,7 @@ mod tests {
             let all = whole(&mut *synthetic::parse(spec).unwrap());
             let skim = all.refs.len() / 2;
             let mut source = synthetic::parse(spec).unwrap();
-            let kept = whole(&mut Skimmed::new(&mut *source, skim as u64));
+            let kept = whole(&mut Skimmed::new(&mut *source, Skim::References(skim as u64)));
             let behind = &all.refs[skim..];
             assert!(kept.refs.ends_with(behind), "{spec}: what lies behind has changed");
             let mark = Event::Phase(Event::MEASURED.into());

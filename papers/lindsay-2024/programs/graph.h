@@ -2,12 +2,16 @@
  * vertices with 16 edges each, drawn uniformly (urand) or by R-MAT with A, B, C = .57, .19, .19 and ids shuffled (kron), made
  * symmetric and laid out in compressed rows, sorted, without loops and doubles. All arrays come from malloc.
  *     PROGRAM urand|kron SCALE [TRIALS [THREADS]] [--check]
- * With --check the answer is compared with one found in another, plainer way; the exit status is 1 when they differ. */
+ *     PROGRAM FILE [TRIALS [THREADS]] [--check]
+ * FILE is a graph that was made before (graph.c), which is soon in memory. With --check the answer is compared with one found in another, plainer way; the exit status is 1 when they differ. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 enum { EDGES = 16, MOST_THREADS = 64, BLOCK = 1024 };
 
@@ -226,6 +230,28 @@ static void make_graph(void)
     row[vertices] = at;
 }
 
+/* A graph's file: the number of vertices in eight bytes, `row`, `near`. */
+static int load_graph(const char *name)
+{
+    struct stat stat;
+    int file = open(name, O_RDONLY);
+    if (file < 0 || fstat(file, &stat) || stat.st_size < 16)
+        return 0;
+    const char *at = mmap(0, stat.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (at == MAP_FAILED)
+        return 0;
+    uint64_t count = *(const uint64_t *)at, rows = (count + 1) * sizeof *row, edges;
+    if (count < 1 || count > 1u << 30 || 8 + rows > (uint64_t)stat.st_size)
+        return 0;
+    vertices = count;
+    row = memcpy(get(rows), at + 8, rows);
+    edges = row[vertices] * sizeof *near;
+    if (8 + rows + edges != (uint64_t)stat.st_size)
+        return 0;
+    near = memcpy(get(edges), at + 8 + rows, edges);
+    return !munmap((void *)at, stat.st_size);
+}
+
 /* A vertex with neighbours, at random. */
 __attribute__((unused)) static uint32_t some_vertex(int trial)
 {
@@ -242,16 +268,19 @@ static void begin(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[argc - 1], "--check"))
         checking = 1, argc--;
-    scale = argc > 2 ? atoi(argv[2]) : 0;
     kron = argc > 1 && !strcmp(argv[1], "kron");
-    if (scale < 1 || scale > 30 || (!kron && strcmp(argv[1], "urand"))) {
-        fprintf(stderr, "usage: %s urand|kron SCALE [TRIALS [THREADS]] [--check]\n", argv[0]);
+    int makes = kron || (argc > 1 && !strcmp(argv[1], "urand")), next = makes ? 3 : 2;
+    scale = makes && argc > 2 ? atoi(argv[2]) : 0;
+    if (makes ? scale < 1 || scale > 30 : argc < 2 || !load_graph(argv[1])) {
+        fprintf(stderr, "usage: %s urand|kron SCALE [TRIALS [THREADS]] [--check], or a graph's FILE\n", argv[0]);
         exit(2);
     }
-    trials = argc > 3 ? atoi(argv[3]) : 1;
-    vertices = 1u << scale;
-    start_threads(argc > 4 ? atoi(argv[4]) : 1);
-    make_graph();
+    trials = argc > next ? atoi(argv[next]) : 1;
+    start_threads(argc > next + 1 ? atoi(argv[next + 1]) : 1);
+    if (makes) {
+        vertices = 1u << scale;
+        make_graph();
+    }
 }
 
 /* Ends the program; `wrong` says how many answers were. */

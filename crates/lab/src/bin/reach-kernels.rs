@@ -145,7 +145,7 @@ fn simulated(kernel: &Kernel, preset: &str) -> Result<[f64; 2]> {
         systems: systems.into(),
         conditions,
         threads: 1,
-        skim: 0,
+        skim: Default::default(),
         align_code: None,
         limit: None,
         curve: None,

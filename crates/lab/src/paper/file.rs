@@ -9,7 +9,7 @@ use super::value::Measure;
 use crate::{Placement, Timing, machine};
 use indexmap::IndexMap;
 use reach_os::Fragmentation;
-use reach_trace::Alignment;
+use reach_trace::{Alignment, Sampling, Skim};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashSet;
@@ -115,8 +115,8 @@ struct Differences {
     cut: Option<u64>,
     align_code: Option<Alignment>,
     fragmentation: Option<Broken>,
-    #[serde(default)]
-    skim: Option<u64>,
+    skim: Option<Skim>,
+    sample: Option<String>,
     limit: Option<u64>,
     #[serde(default)]
     systems: IndexMap<String, String>,
@@ -163,9 +163,11 @@ pub struct Experiment {
     pub align_code: Option<Alignment>,
     /// What state memory is in at boot.
     pub fragmentation: Option<Fragmentation>,
-    /// Of so many references at the program's beginning only those stay that change the operating system's state.
-    pub skim: u64,
-    /// The program ends after so many references.
+    /// Of this beginning of the program only those references stay that change the operating system's state.
+    pub skim: Skim,
+    /// Of the rest intervals are measured.
+    pub sample: Option<Sampling>,
+    /// The program ends after so many references, of those that are left.
     pub limit: Option<u64>,
     /// Systems by label; speedups are relative to the first.
     pub systems: IndexMap<String, reach_systems::Resolved>,
@@ -181,7 +183,9 @@ impl Experiment {
 
     /// Whether `other` differs in nothing that is run but the machine.
     pub(super) fn shares_pass(&self, other: &Experiment) -> bool {
-        let program = |e: &Experiment| (e.programs.clone(), e.scenario.clone(), e.command.clone(), e.skim, e.limit);
+        let program = |e: &Experiment| {
+            (e.programs.clone(), e.scenario.clone(), e.command.clone(), e.skim.clone(), e.sample, e.limit)
+        };
         let copies = |e: &Experiment| (e.copies, e.cut, e.align_code);
         let conditions = |e: &Experiment| (e.memory, e.timing, e.seed, e.warm, e.placement, e.fragmentation);
         let specs = |e: &Experiment| e.systems.values().map(|s| s.spec().to_owned()).collect::<Vec<_>>();
@@ -354,7 +358,7 @@ fn add(
         differences.command = differences.command.or_else(|| other.command.clone());
         differences.replaces = differences.replaces.or_else(|| other.replaces.clone());
         differences.row = differences.row.or_else(|| other.row.clone());
-        differences.skim = differences.skim.or(Some(other.skim));
+        differences.skim = differences.skim.or_else(|| Some(other.skim.clone()));
         differences.limit = differences.limit.or(other.limit);
     }
     let experiment = resolve(base, differences, columns).map_err(wrong)?;
@@ -429,7 +433,8 @@ fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experime
             grain: 0,
             seed: base.seed,
         }),
-        skim: own.skim.unwrap_or(0),
+        skim: own.skim.unwrap_or_default(),
+        sample: own.sample.map(|text| text.parse()).transpose()?,
         limit: own.limit,
         systems,
         items,

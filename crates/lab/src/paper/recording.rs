@@ -4,7 +4,7 @@ use super::file::QUANTUM;
 use super::{Command, Experiment, Paper, Source as Origin};
 use reach_core::Chunk;
 use reach_trace::file::{Metadata, Reader, Writer};
-use reach_trace::{Skimmed, Source, Together, TraceError, scenario};
+use reach_trace::{Sampled, Skimmed, Source, Together, TraceError, scenario};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::io::ErrorKind;
@@ -42,13 +42,18 @@ impl Paper {
         if experiment.command.is_none() {
             return Ok(None);
         }
-        let captured = |e: &Experiment| (e.command.clone(), e.skim, e.limit);
+        let captured = |e: &Experiment| (e.command.clone(), e.skim.clone(), e.sample, e.limit);
         let first = self.experiments.iter().find(|other| captured(other) == captured(experiment));
         let Some((first, command)) = first.and_then(|first| Some((first, first.command.as_ref()?))) else {
             return Ok(None);
         };
         let files = command.files.iter().map(|name| self.source.text(name)).collect::<Result<Vec<_>, _>>()?;
-        let recipe = serde_json::to_string(&(command, files, first.skim, first.limit)).map_err(|e| e.to_string())?;
+        let sample = first.sample.map(|s| (s.every, s.measure, s.warm));
+        let recipe = match sample {
+            None => serde_json::to_string(&(command, files, &first.skim, first.limit)),
+            Some(sample) => serde_json::to_string(&(command, files, &first.skim, first.limit, sample)),
+        };
+        let recipe = recipe.map_err(|error| error.to_string())?;
         let recipe = Sha256::digest(recipe).iter().map(|byte| format!("{byte:02x}")).collect();
         let path = self.recordings.join(format!("{}.reach", first.name));
         Ok(Some(Recording { experiment: first, path, command, recipe }))
@@ -92,7 +97,11 @@ impl Paper {
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
         fs::create_dir_all(&self.recordings).map_err(failed)?;
         let captured = command.launch(|name| self.source.text(name))?;
-        let mut source = Skimmed::new(captured, experiment.skim);
+        let skim = experiment.skim.clone();
+        let mut source: Box<dyn Source> = match experiment.sample {
+            None => Box::new(Skimmed::new(captured, skim)),
+            Some(sampling) => Box::new(Skimmed::between(Sampled::new(captured, sampling, skim, experiment.seed))),
+        };
         let metadata = Metadata {
             program: format!("{}, {}", self.name, experiment.name),
             command: command.run.clone(),

@@ -2,7 +2,7 @@
 
 use super::{Experiment, Item, Paper, Point, Source as Origin, series};
 use crate::{Conditions, ExperimentError, Status};
-use reach_trace::{Source, Together, scenario, synthetic};
+use reach_trace::{Skim, Source, Together, scenario, synthetic};
 use serde::Serialize;
 use std::path::Path;
 
@@ -198,11 +198,11 @@ impl Paper {
             conditions,
             threads,
             // A recording holds only what the experiment wants.
-            skim: if whole { experiment.skim } else { 0 },
+            skim: if whole { experiment.skim.clone() } else { Skim::default() },
             align_code: experiment.align_code,
             limit: if whole { experiment.limit } else { experiment.cut },
             curve: None,
-            sample: None,
+            sample: experiment.sample.filter(|_| whole),
         };
         let report = run.run(&mut *program, watch).map_err(|e: ExperimentError| e.to_string())?;
         Ok(report.rows())

@@ -201,10 +201,8 @@ impl Simulation {
             self.tick()?;
         }
         for (_, event) in &chunk.events[step.events.clone()] {
-            if self.sampling.is_some()
-                && let Some(mark) = Mark::of(event)
-            {
-                self.mark(mark);
+            if let Some(mark) = Mark::of(event).filter(|mark| self.sampling.is_some() || mark.begins()) {
+                self.mark(mark)?;
                 continue;
             }
             self.serialise(true);

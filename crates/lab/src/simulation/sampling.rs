@@ -23,7 +23,9 @@ pub struct Interval {
 pub struct Sample {
     /// In the program's order.
     pub intervals: Vec<Interval>,
-    /// How many references the whole program has.
+    /// From the start of one to that of the next, in references; 0 where that is not said.
+    pub every: u64,
+    /// How many references the whole program has, where it was seen.
     pub references: u64,
 }
 
@@ -33,9 +35,20 @@ impl Sample {
         self.intervals.iter().map(|interval| interval.tally.counts.references()).sum()
     }
 
+    /// How many references the whole program has, or as many as its intervals stand for.
+    pub fn program(&self) -> u64 {
+        match self.references {
+            0 => self.every * self.intervals.len() as u64,
+            seen => seen,
+        }
+    }
+
     /// The share of the program's references that was measured.
     pub fn share(&self) -> f64 {
-        if self.references == 0 { 1.0 } else { self.measured() as f64 / self.references as f64 }
+        match self.program() {
+            0 => 1.0,
+            program => self.measured() as f64 / program as f64,
+        }
     }
 }
 
@@ -57,6 +70,8 @@ pub(super) struct Sampling {
 /// A mark that sampling has put into a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
+    /// What follows is a sample, with intervals at this distance.
+    Sampled(u64),
     Begin,
     End,
     Followed,
@@ -64,6 +79,11 @@ pub(super) enum Mark {
 }
 
 impl Mark {
+    /// Whether this is where a sample begins.
+    pub fn begins(self) -> bool {
+        matches!(self, Mark::Sampled(_))
+    }
+
     /// What `event` marks, if it is a mark.
     pub fn of(event: &Event) -> Option<Mark> {
         let Event::Phase(name) = event else { return None };
@@ -72,7 +92,7 @@ impl Mark {
             Event::INTERVAL_END => Some(Mark::End),
             Event::FOLLOWED => Some(Mark::Followed),
             Event::SIMULATED => Some(Mark::Simulated),
-            _ => None,
+            name => name.strip_prefix(Event::SAMPLED)?.parse().ok().map(Mark::Sampled),
         }
     }
 }
@@ -85,13 +105,26 @@ impl Simulation {
                         instructions everywhere";
             return Err(self.refusal(what.into()));
         }
+        if self.observed.is_some() {
+            return Err(
+                self.refusal("a curve is counted of whole programs, and this is a sample; leave --curve out".into())
+            );
+        }
         self.sampling = Some(Box::default());
         Ok(())
     }
 
     /// Books a mark. Of intervals nothing can be seen in how the program runs.
-    pub(super) fn mark(&mut self, mark: Mark) {
+    pub(super) fn mark(&mut self, mark: Mark) -> Result<(), SimulationError> {
         match mark {
+            Mark::Sampled(every) => {
+                if self.sampling.is_none() {
+                    self.sample()?;
+                }
+                if let Some(sampling) = &mut self.sampling {
+                    sampling.sample.every = every;
+                }
+            }
             Mark::Begin => {
                 self.settle();
                 let (caches, beyond) = self.caches_now();
@@ -111,6 +144,7 @@ impl Simulation {
                 }
             }
         }
+        Ok(())
     }
 
     /// Whether references only keep TLBs and the operating system where they would be.
