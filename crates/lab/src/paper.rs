@@ -13,6 +13,7 @@ mod recording;
 mod relation;
 mod run;
 mod series;
+mod sweep;
 mod value;
 
 pub use command::Command;
@@ -79,6 +80,26 @@ const PAPERS: &[(&str, Files)] = &[
             file!("karakostas-2015-rmm", "programs/stencil.c"),
             file!("karakostas-2015-rmm", "programs/streamcluster.c"),
             file!("karakostas-2015-rmm", "programs/tigr.c"),
+        ],
+    ),
+    (
+        "lindsay-2024",
+        &[
+            file!("lindsay-2024", "paper.toml"),
+            file!("lindsay-2024", "graphs.toml"),
+            file!("lindsay-2024", "programs.toml"),
+            file!("lindsay-2024", "generators.toml"),
+            file!("lindsay-2024", "tables.toml"),
+            file!("lindsay-2024", "figures.toml"),
+            file!("lindsay-2024", "programs/bc.c"),
+            file!("lindsay-2024", "programs/bfs.c"),
+            file!("lindsay-2024", "programs/cc.c"),
+            file!("lindsay-2024", "programs/graph.c"),
+            file!("lindsay-2024", "programs/graph.h"),
+            file!("lindsay-2024", "programs/mcf.c"),
+            file!("lindsay-2024", "programs/pr.c"),
+            file!("lindsay-2024", "programs/streamcluster.c"),
+            file!("lindsay-2024", "programs/tc.c"),
         ],
     ),
     (

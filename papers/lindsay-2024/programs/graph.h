@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { EDGES = 16, MOST_THREADS = 64, BLOCK = 1024 };
 
@@ -230,26 +231,41 @@ static void make_graph(void)
     row[vertices] = at;
 }
 
+/* Copies a part of a file, little of which is ever in memory twice. */
+static int load(int file, uint64_t from, void *to, uint64_t bytes)
+{
+    enum { PART = 1 << 20 };
+    while (bytes) {
+        uint64_t before = from % 4096, part = bytes < PART ? bytes : PART;
+        char *at = mmap(0, before + part, PROT_READ, MAP_PRIVATE, file, from - before);
+        if (at == MAP_FAILED)
+            return 0;
+        memcpy(to, at + before, part);
+        munmap(at, before + part);
+        to = (char *)to + part;
+        from += part;
+        bytes -= part;
+    }
+    return 1;
+}
+
 /* A graph's file: the number of vertices in eight bytes, `row`, `near`. */
 static int load_graph(const char *name)
 {
     struct stat stat;
+    uint64_t count = 0, rows, edges;
     int file = open(name, O_RDONLY);
-    if (file < 0 || fstat(file, &stat) || stat.st_size < 16)
+    if (file < 0 || fstat(file, &stat) || read(file, &count, sizeof count) != sizeof count)
         return 0;
-    const char *at = mmap(0, stat.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    if (at == MAP_FAILED)
-        return 0;
-    uint64_t count = *(const uint64_t *)at, rows = (count + 1) * sizeof *row, edges;
-    if (count < 1 || count > 1u << 30 || 8 + rows > (uint64_t)stat.st_size)
+    rows = (count + 1) * sizeof *row;
+    if (count < 1 || count > 1u << 30 || sizeof count + rows > (uint64_t)stat.st_size)
         return 0;
     vertices = count;
-    row = memcpy(get(rows), at + 8, rows);
-    edges = row[vertices] * sizeof *near;
-    if (8 + rows + edges != (uint64_t)stat.st_size)
-        return 0;
-    near = memcpy(get(edges), at + 8 + rows, edges);
-    return !munmap((void *)at, stat.st_size);
+    row = get(rows);
+    edges = stat.st_size - sizeof count - rows;
+    near = get(edges);
+    return load(file, sizeof count, row, rows) && row[count] * sizeof *near == edges
+        && load(file, sizeof count + rows, near, edges) && !close(file);
 }
 
 /* A vertex with neighbours, at random. */

@@ -5,6 +5,7 @@ use super::command::Command;
 use super::figure::Figure;
 use super::overall::Overall;
 use super::relation::Relation;
+use super::sweep::Sweep;
 use super::value::Measure;
 use crate::{Placement, Timing, machine};
 use indexmap::IndexMap;
@@ -39,6 +40,8 @@ struct Table {
     column: Vec<Column>,
     #[serde(default)]
     experiment: Vec<Differences>,
+    #[serde(default)]
+    sweep: Vec<Sweep>,
     #[serde(default)]
     overall: Vec<Overall>,
     #[serde(default)]
@@ -290,7 +293,8 @@ pub(super) fn read(text: &str, open: impl Fn(&str) -> Result<String, String>) ->
         let wrong = |what: String| format!("{name}: {what}");
         let table: Table = parse(&open(name)?).map_err(wrong)?;
         columns.extend(table.column);
-        for mut differences in table.experiment {
+        let sweeps = table.sweep.iter().map(Sweep::expand).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+        for mut differences in table.experiment.into_iter().chain(sweeps.into_iter().flatten()) {
             let own = std::mem::replace(&mut differences.systems, table.systems.clone());
             differences.systems.extend(own);
             add(&mut content.experiments, &file.base, differences, &columns).map_err(wrong)?;
