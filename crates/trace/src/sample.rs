@@ -85,6 +85,11 @@ enum State {
     Measured,
 }
 
+/// Whether `chunk` says that what it is the beginning of is a sample.
+pub(crate) fn is_sample(chunk: &Chunk) -> bool {
+    chunk.events.iter().any(|(_, event)| matches!(event, Event::Phase(name) if name.starts_with(Event::SAMPLED)))
+}
+
 /// A program of which intervals are measured. Intervals begin and end at fetches.
 pub struct Sampled<S> {
     source: S,
@@ -125,8 +130,7 @@ impl<S: Source> Sampled<S> {
 
     /// Periods start where the phase does that was skimmed to. Fails where the program is a sample already.
     fn look(&mut self, chunk: &Chunk) -> Result<(), TraceError> {
-        let is_sampled = |event: &Event| matches!(event, Event::Phase(name) if name.starts_with(Event::SAMPLED));
-        if self.done == 0 && chunk.events.iter().any(|(_, event)| is_sampled(event)) {
+        if is_sample(chunk) {
             let what = format!("{}: it is a sample already; leave --sample out", self.source.name());
             return Err(TraceError::Unknown(what));
         }

@@ -80,8 +80,10 @@ mod tests {
     #[test]
     fn blanks_are_filled_with_what_each_has() {
         let form = "name = 'bc-{scale}'\nrun = ['./bc', 'a{scale}{word}z']\nskim = '{skim}'\n";
-        let points = expand(&format!("{form}each = [{{scale = 3, word = 'x', skim = 9}}, {{scale = 4, word = '', skim = 8}}]"));
-        let point = |name: &str, last: &str, skim| Point { name: name.into(), run: vec!["./bc".into(), last.into()], skim };
+        let points =
+            expand(&format!("{form}each = [{{scale = 3, word = 'x', skim = 9}}, {{scale = 4, word = '', skim = 8}}]"));
+        let point =
+            |name: &str, last: &str, skim| Point { name: name.into(), run: vec!["./bc".into(), last.into()], skim };
         assert_eq!(points, Ok(vec![point("bc-3", "a3xz", 9), point("bc-4", "a4z", 8)]));
         let error = expand(&format!("{form}each = [{{scale = 3, skim = 9}}]")).unwrap_err();
         assert!(error.contains("has no word"), "{error}");

@@ -266,3 +266,17 @@ fn who_runs_in_the_background_has_short_turns_and_ends_with_the_last() {
         assert!(turns.len() >= 4 && (40..48).contains(&turns[1]), "{turns:?}");
     }
 }
+
+#[test]
+fn a_sample_does_not_run_beside_others() {
+    let open = || {
+        let source = synthetic::generator("touch:bytes=64K", 100)?;
+        let sampled = crate::Sampled::new(source, crate::Sampling::USUAL, crate::Skim::default(), 1);
+        Ok(Box::new(sampled) as Box<dyn Source>)
+    };
+    let mut both =
+        together(vec![member("touch:bytes=64K", 100), Member::new("part".into(), Box::new(open))], None, 100);
+    let mut chunk = Chunk::default();
+    let error = std::iter::repeat_with(|| both.fill(&mut chunk)).find_map(Result::err).unwrap().to_string();
+    assert_eq!(error, "part: a sample cannot run beside others; record the whole program");
+}

@@ -1,6 +1,7 @@
 //! One run of one program, read piece by piece.
 
 use super::numbers::Numbers;
+use crate::sample::is_sample;
 use crate::{Progress, Source, TraceError};
 use reach_core::{Asid, Chunk, Event, Kind, ThreadId};
 use std::collections::BTreeSet;
@@ -63,6 +64,10 @@ impl Turn {
                     return Ok((spent, End::Program));
                 }
                 (self.refs, self.fetches, self.events) = (0, 0, 0);
+                if is_sample(&self.chunk) {
+                    let what = format!("{}: a sample cannot run beside others; record the whole program", self.name);
+                    return Err(TraceError::Unknown(what));
+                }
             }
             let blocks = numbers.learn(member, self.source.blocks());
             let until = match self.chunk.events.get(self.events) {
