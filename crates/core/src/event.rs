@@ -209,4 +209,10 @@ impl Event {
     pub const FOLLOWED: &str = "followed";
     /// From here on they are simulated in full again.
     pub const SIMULATED: &str = "simulated";
+
+    /// Whether the phase of this name is none of the program's own.
+    pub fn is_mark(phase: &str) -> bool {
+        let marks = [Event::MEASURED, Event::INTERVAL, Event::INTERVAL_END, Event::FOLLOWED, Event::SIMULATED];
+        marks.contains(&phase) || phase.starts_with(Event::SAMPLED)
+    }
 }

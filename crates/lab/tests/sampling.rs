@@ -121,6 +121,11 @@ fn a_recorded_sample_is_the_sample() {
         let (of, whole) = (own[&key("sample.program_references")].value.as_f64(), program.len() as f64);
         assert!(of <= whole && of > whole - 2000.0, "{of} of {whole}");
     }
+    let placement = reach_lab::Placement::of(2, 1);
+    let two = Conditions { placement, ..experiment(&["base"], Timing::Counts).conditions };
+    let two = Experiment { conditions: two, ..experiment(&["base"], Timing::Counts) };
+    let error = two.run(&mut Reader::new(Cursor::new(file.clone()), "sample").unwrap(), |_| true).err().unwrap();
+    assert!(error.to_string().contains("one core with one hardware thread"), "{error}");
     let mut reader = Reader::new(Cursor::new(file.clone()), "sample").unwrap();
     let again = Experiment { sample: sampling(TEXT), ..experiment(&["base"], Timing::Counts) };
     let error = again.run(&mut reader, |_| true).err().unwrap().to_string();

@@ -62,7 +62,7 @@ impl Beginning {
     /// Whether this event ends it.
     pub fn ends_with(&mut self, event: &Event) -> bool {
         let (Event::Phase(name), Skim::Phase(wanted)) = (event, &self.skim) else { return false };
-        if self.phases.len() < PHASES {
+        if self.phases.len() < PHASES && !Event::is_mark(name) && !self.phases.contains(name) {
             self.phases.push(name.clone());
         }
         name == wanted

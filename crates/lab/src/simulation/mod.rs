@@ -201,14 +201,18 @@ impl Simulation {
             self.tick()?;
         }
         for (_, event) in &chunk.events[step.events.clone()] {
-            if let Some(mark) = Mark::of(event).filter(|mark| self.sampling.is_some() || mark.begins()) {
-                self.mark(mark)?;
-                continue;
-            }
-            self.serialise(true);
-            self.event(event)?;
+            self.notice(event)?;
         }
         self.references(chunk, step)
+    }
+
+    /// Takes an event of the program, or a mark of its sample.
+    fn notice(&mut self, event: &Event) -> Result<(), SimulationError> {
+        if let Some(mark) = Mark::of(event).filter(|mark| self.sampling.is_some() || mark.begins()) {
+            return self.mark(mark);
+        }
+        self.serialise(true);
+        self.event(event)
     }
 
     /// The daemons' chance.

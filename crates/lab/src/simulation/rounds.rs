@@ -283,8 +283,7 @@ impl Simulation {
                 self.code.clone_from(&batch.code);
             }
             for (_, event) in &batch.chunk.events[events.clone()] {
-                self.serialise(true);
-                self.event(event)?;
+                self.notice(event)?;
             }
             if let Some(step) = step {
                 self.references(&batch.chunk, &batch.steps[*step])?;
