@@ -88,7 +88,7 @@ fn mistakes_are_named() {
             .err()
             .unwrap()
             .to_string()
-            .contains("there are fang-1999, karakostas-2015-rmm, navarro-2002, zhou-2023")
+            .contains("there are fang-1999, karakostas-2015-rmm, lindsay-2024, navarro-2002, zhou-2023")
     );
     let paper = read(&[HEAD, TOUCH].concat()).unwrap();
     assert_eq!(paper.chosen(Some("f")).err().unwrap().to_string(), "p has no experiment \"f\"; it has e");
