@@ -12,6 +12,7 @@ use reach_core::Label;
 use reach_lab::{Conditions, Experiment, Outcome, Placement, Timing, machine};
 use reach_os::Fragmentation;
 use reach_trace::live::{Live, Options};
+use std::path::Path;
 use std::process::Command;
 
 /// A kernel on so much memory.
@@ -40,26 +41,30 @@ const KERNELS: [Kernel; 8] = [
 
 /// How often the natives are run; the least time counts.
 const TRIES: usize = 9;
-/// Where the kernels are compiled to.
+/// The kernels.
+const SOURCE: &str = "examples/kernels.c";
+/// Where they are compiled to.
 const PROGRAM: &str = "target/reach-kernels-c";
 
 fn main() -> Result<()> {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
-    // Plain x86-64, as the emulator knows it.
-    let compiled =
-        Command::new("cc").args(["-O2", "-fno-tree-vectorize", "examples/kernels.c", "-o", PROGRAM]).status();
-    ensure!(compiled.context("there is no C compiler `cc`")?.success(), "examples/kernels.c cannot be compiled");
-    let mut preset = machine::nearest_host().0.to_owned();
+    let (mut machine, mut measured, mut host) = (machine::nearest_host().0.to_owned(), false, None);
     while arguments.first().is_some_and(|first| first.starts_with("--")) {
         match arguments.remove(0).as_str() {
-            "--here" => preset = here(&preset)?,
-            "--host" if !arguments.is_empty() => preset = and(&preset, &format!("nested.host={}", arguments.remove(0))),
-            "--machine" if !arguments.is_empty() => preset = arguments.remove(0),
+            "--here" => measured = true,
+            "--host" if !arguments.is_empty() => host = Some(arguments.remove(0)),
+            "--machine" if !arguments.is_empty() => machine = arguments.remove(0),
             other => bail!("{other}: there are --machine MACHINE, --here and --host PAGE"),
         }
     }
     let chosen = arguments.iter().map(|name| find(name)).collect::<Result<Vec<_>>>()?;
     let all = if chosen.is_empty() { KERNELS.iter().collect() } else { chosen };
+    ensure!(Path::new(SOURCE).exists(), "{SOURCE} is not here; start reach-kernels in the folder of the sources");
+    // Plain x86-64, as the emulator knows it.
+    let compiled = Command::new("cc").args(["-O2", "-fno-tree-vectorize", SOURCE, "-o", PROGRAM]).status();
+    ensure!(compiled.context("there is no C compiler `cc`")?.success(), "{SOURCE} cannot be compiled");
+    let machine = if measured { here(&machine)? } else { machine };
+    let preset = host.map_or(machine.clone(), |page| and(&machine, &format!("nested.host={page}")));
     println!("on {preset}");
     println!("{:12}{:>12}{:>12}{:>7}{:>14}{:>12}{:>7}", "kernel", "native 4K", "2M", "ratio", "sim. 4K", "2M", "ratio");
     for kernel in all {
