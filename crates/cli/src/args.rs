@@ -186,7 +186,7 @@ pub struct ConditionArgs {
     #[arg(long, value_name = "every=N,measure=N,warm=N,between=…", num_args = 0..=1, default_missing_value = "",
           conflicts_with = "record")]
     pub sample: Option<reach_trace::Sampling>,
-    /// Cut the program off after so many references
+    /// Cut the program off after so many references, those not counted that are skimmed
     #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
     pub limit: Option<u64>,
     /// Threads that simulate [default: as many as there are processors]
@@ -255,8 +255,8 @@ pub struct RecordArgs {
     #[arg(long)]
     pub force: bool,
     /// Pass over the program's first references, but for the first to each page and the first store to it
-    #[arg(long, value_name = "REFERENCES", value_parser = values::skim)]
-    pub skim: Option<reach_trace::Skim>,
+    #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
+    pub skim: Option<u64>,
     /// Record only a sample: intervals, and between them the first reference to each page and the first store to it
     ///
     /// Keys as for `reach run --sample`. What runs the recording measures its intervals.
@@ -265,7 +265,7 @@ pub struct RecordArgs {
     /// Of where in each period its interval lies
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
-    /// Stop recording after so many references; the program goes on to its end
+    /// Stop recording after so many references, those not counted that are skimmed; the program goes on to its end
     #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
     pub limit: Option<u64>,
     /// After --, the program to run and capture, with its arguments
@@ -391,9 +391,9 @@ pub struct PaperRecordArgs {
     /// A paper by name, or a folder with a paper.toml
     #[arg(value_name = "PAPER", value_parser = values::paper)]
     pub paper: reach_lab::paper::Paper,
-    /// The program of one of its experiments [default: all]
+    /// The programs of some of its experiments [default: all]
     #[arg(value_name = "EXPERIMENT")]
-    pub experiment: Option<String>,
+    pub experiments: Vec<String>,
     /// Record anew what is there already
     #[arg(long)]
     pub force: bool,
@@ -405,9 +405,9 @@ pub struct PaperArgs {
     /// A paper by name, or a folder with a paper.toml
     #[arg(value_name = "PAPER", value_parser = values::paper)]
     pub paper: reach_lab::paper::Paper,
-    /// One of its experiments [default: all]
+    /// Some of its experiments [default: all]
     #[arg(value_name = "EXPERIMENT")]
-    pub experiment: Option<String>,
+    pub experiments: Vec<String>,
     /// Form of the results
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub format: Format,

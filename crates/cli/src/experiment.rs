@@ -10,7 +10,7 @@ use reach_core::Chunk;
 use reach_lab::{Conditions, Curve, Experiment, Header, Report, Status, machine};
 use reach_os::Fragmentation;
 use reach_systems::Resolved as System;
-use reach_trace::{Alignment, Source};
+use reach_trace::{Alignment, Skim, Source};
 
 /// A finished experiment.
 pub struct Finished {
@@ -78,6 +78,10 @@ pub fn run(
     let command = &common.program.command;
     let mut stored = Program::stored(&common.program, common.conditions.quantum)?;
     let live = stored.is_none();
+    if live && let Skim::Phase(name) = &experiment.skim {
+        let what = format!("--skim {name}: a program that is captured announces no phases; give a count of references");
+        return Err(Failure::Usage(what));
+    }
     let mut recorder = match &common.output.record {
         Some(path) => {
             let name = stored.as_mut().map(|program| program.source().name().to_owned());
@@ -114,9 +118,10 @@ pub fn run(
     let report = run.map_err(Failure::failed)?;
     if interrupted {
         // These are the results of a run with that limit, and say so.
-        experiment.limit = Some(report.counts.references());
-        let read = units::grouped(report.counts.references());
-        complain(format!("interrupted: the results are those of the program's first {read} references"));
+        experiment.limit = Some(report.limited);
+        let (read, behind) =
+            (units::grouped(report.limited), if experiment.skim.is_nothing() { "" } else { " behind what is skimmed" });
+        complain(format!("interrupted: the results are those of the program's first {read} references{behind}"));
     }
     let recording = match recording {
         Some(Ok(summary)) => {

@@ -36,8 +36,8 @@ fn list() -> Result<String, Failure> {
 }
 
 fn run(args: PaperArgs, quiet: bool) -> Done {
-    let PaperArgs { paper, experiment, format, output, threads: asked } = args;
-    let chosen = paper.chosen(experiment.as_deref()).map_err(|error| Failure::Usage(error.to_string()))?;
+    let PaperArgs { paper, experiments, format, output, threads: asked } = args;
+    let chosen = paper.chosen(&experiments).map_err(|error| Failure::Usage(error.to_string()))?;
     let path = output.unwrap_or_else(|| PathBuf::from(format!("target/papers/{}.jsonl", paper.name)));
     let mut file = create(&path)?;
     let threads = threads(asked);
@@ -62,7 +62,7 @@ fn run(args: PaperArgs, quiet: bool) -> Done {
     let interrupted = interruption.came();
     let mut rows: Vec<Row> = outcomes.iter().flat_map(|(_, outcome)| outcome.rows.clone()).collect();
     let series: Vec<_> = outcomes.iter().flat_map(|(_, outcome)| outcome.series.clone()).collect();
-    if experiment.is_none() && !interrupted {
+    if experiments.is_empty() && !interrupted {
         rows.extend(paper.overall(&outcomes));
         rows.extend(paper.missing());
     }
@@ -87,8 +87,8 @@ fn run(args: PaperArgs, quiet: bool) -> Done {
 
 /// Records what the experiments capture; programs that cannot be recorded leave the others to be.
 fn record(args: PaperRecordArgs, quiet: bool) -> Done {
-    let PaperRecordArgs { paper, experiment, force } = args;
-    let chosen = paper.chosen(experiment.as_deref()).map_err(|error| Failure::Usage(error.to_string()))?;
+    let PaperRecordArgs { paper, experiments, force } = args;
+    let chosen = paper.chosen(&experiments).map_err(|error| Failure::Usage(error.to_string()))?;
     let recordings = paper.recordings(&chosen).map_err(Failure::Failed)?;
     let mut interruption = Interruption::default();
     let (mut failed, mut out) = (Vec::new(), Vec::new());

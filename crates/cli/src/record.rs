@@ -7,7 +7,7 @@ use crate::progress::Progress;
 use crate::units;
 use reach_core::Chunk;
 use reach_trace::file::{Metadata, Writer};
-use reach_trace::{Sampled, Skimmed, Source, TraceError};
+use reach_trace::{Limited, Sampled, Skim, Skimmed, Source, TraceError};
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,14 +17,12 @@ pub fn record(args: RecordArgs, quiet: bool) -> Done {
     let mut recorder = Recorder::create(&args.output, args.force, None, &args.command)?;
     let mut program = Program::launch(&args.command)?;
     let mut progress = Progress::new(true, quiet);
-    let (source, skim) = (program.source(), args.skim.unwrap_or_default());
-    let recorded = match args.sample {
-        None => follow(&mut Skimmed::new(source, skim), &mut recorder, args.limit, &mut progress),
-        Some(sampling) => {
-            let sampled = Sampled::new(source, sampling, skim, args.seed);
-            follow(&mut Skimmed::between(sampled), &mut recorder, args.limit, &mut progress)
-        }
+    let (source, skim) = (program.source(), Skim::References(args.skim.unwrap_or_default()));
+    let source: Box<dyn Source> = match args.sample {
+        None => Box::new(Skimmed::new(source, skim)),
+        Some(sampling) => Box::new(Skimmed::between(Sampled::new(source, sampling, skim, args.seed))),
     };
+    let recorded = follow(&mut Limited::new(source, args.limit), &mut recorder, &mut progress);
     progress.end();
     let status = program.end(quiet);
     let summary = recorder.finish();
@@ -36,21 +34,13 @@ pub fn record(args: RecordArgs, quiet: bool) -> Done {
     Ok(status)
 }
 
-fn follow(
-    source: &mut dyn Source,
-    recorder: &mut Recorder,
-    limit: Option<u64>,
-    progress: &mut Progress,
-) -> Result<(), Failure> {
+fn follow(source: &mut dyn Source, recorder: &mut Recorder, progress: &mut Progress) -> Result<(), Failure> {
     let mut chunk = Chunk::default();
     while source.fill(&mut chunk).map_err(Failure::failed)? {
         if !recorder.take(&chunk, source) {
             return Ok(());
         }
         progress.show(recorder.references(), source.progress());
-        if limit.is_some_and(|limit| recorder.references() >= limit) {
-            return Ok(());
-        }
     }
     Ok(())
 }

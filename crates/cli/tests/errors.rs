@@ -53,6 +53,8 @@ fn mistakes_of_usage_name_what_is_near() {
         (&["record", "-o", "x.reach"], "PROG"),
         (&["comprae"], "'compare'"),
         (&["run", "--quantum", "5", "--", "true"], "cannot be used with"),
+        (&["run", "--skim", "search", "--", "true"], "announces no phases; give a count of references"),
+        (&["record", "-o", "x.reach", "--skim", "search", "--", "true"], "such as 500000, 200k or 10M"),
         (&["paper", "run", "navarro"], "there are fang-1999, karakostas-2015-rmm, lindsay-2024, navarro-2002"),
         (&["paper", "run", "navarro-2002", "matrx"], "it has matrix"),
         (&["compare", "gcc", "-c", "x.c"], "-- PROG [ARGS]…"),

@@ -289,6 +289,56 @@ fn a_papers_programs_are_recorded() {
     assert_eq!(paper_verb(&["record", "./p", "none"]).0, Some(2));
 }
 
+/// What two programs share is made once, and a sample of a made-up program is the same from its recording.
+#[test]
+fn samples_are_recorded_and_inputs_shared() {
+    let folder = folder();
+    let sampled = |name: &str, program: &str, between: &str| {
+        format!(
+            "[[experiment]]\nname = '{name}'\nabout = 'a'\n{program}\nlimit = 30_000\n\
+             sample = 'every=20k,measure=1k,warm=1k,between={between}'\n[[experiment.item]]\nitem = '{name}: cycles'\n\
+             section = 's'\npublished = 1.0\nunit = 'x'\ntolerance = {{ at_least = 1000.0 }}\nreason = 'r'\n\
+             ours = {{ metric = 'cycles', system = 'base' }}\n"
+        )
+    };
+    let shell = |script: &str| {
+        format!(
+            "command = {{ run = ['sh', '-c', '{script}'], shared = {{ prepare = [['sh', '-c', 'echo $$ > shared']] }} }}\n\
+             skim = 10_000"
+        )
+    };
+    let write = |made_up: &str| {
+        let script = format!("cat shared >> {0}/made; while :; do :; done", folder.path().display());
+        let head = "citation = 'c'\n[base]\nmachine = 'zen4'\nmemory_mb = 256\ntiming = 'inorder'\nseed = 1\n\
+                    warm = true\nsystems = { base = 'base' }\n";
+        let text = [
+            head,
+            &sampled("one", &shell(&script), "skim"),
+            made_up,
+            &sampled("two", &shell(&format!(": ; {script}")), "skim"),
+        ];
+        std::fs::create_dir_all(folder.path().join("p")).unwrap();
+        std::fs::write(folder.path().join("p/paper.toml"), text.concat()).unwrap();
+    };
+    let paper_verb = |args: &[&str]| {
+        let output = reach(&[&["paper"], args].concat()).current_dir(folder.path()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout.clone()).unwrap() + &stderr(&output))
+    };
+    write(&sampled("gups", "programs = ['gups:bytes=1M,updates=1M']", "follow"));
+    let (_, said) = paper_verb(&["record", "-q", "./p"]);
+    assert!(said.contains("experiment gups: ") && said.contains("write between=skim"), "{said}");
+    write(&sampled("gups", "programs = ['gups:bytes=1M,updates=1M']", "skim"));
+    let before = paper_verb(&["run", "-q", "./p", "gups", "-f", "jsonl"]);
+    let (status, said) = paper_verb(&["record", "-q", "./p"]);
+    assert!(status == Some(0) && said.matches("references in target/papers/p/").count() == 3, "{said}");
+    assert_eq!(paper_verb(&["run", "-q", "./p", "gups", "-f", "jsonl"]), before);
+    let made = std::fs::read_to_string(folder.path().join("made")).unwrap();
+    let made: Vec<_> = made.lines().collect();
+    assert!(made.len() == 2 && made[0] == made[1], "one process made it for both: {made:?}");
+    let (status, said) = paper_verb(&["run", "-q", "./p", "-f", "jsonl"]);
+    assert!(status == Some(0) && said.matches("\"verdict\":\"met\"").count() == 3, "{said}");
+}
+
 #[test]
 fn quiet_says_nothing() {
     let args = [&["compare", "-q", "-s", "base", "-p", "touch:bytes=1M"][..]].concat();

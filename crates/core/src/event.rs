@@ -199,6 +199,9 @@ pub enum Event {
 impl Event {
     /// The phase from which on results count. What is before it only makes the state that it meets.
     pub const MEASURED: &str = "measured";
+    /// From here on only what an operating system would notice is there, until [`Event::MEASURED`] or [`Event::SIMULATED`];
+    /// or nothing of it is measured at least.
+    pub const SKIMMED: &str = "skimmed";
     /// How the phase is called that says that what follows is a sample, with the distance of its intervals behind it.
     pub const SAMPLED: &str = "sampled every ";
     /// The phases that begin and end an interval that is measured, where a program is sampled.
@@ -212,7 +215,8 @@ impl Event {
 
     /// Whether the phase of this name is none of the program's own.
     pub fn is_mark(phase: &str) -> bool {
-        let marks = [Event::MEASURED, Event::INTERVAL, Event::INTERVAL_END, Event::FOLLOWED, Event::SIMULATED];
+        let marks =
+            [Event::MEASURED, Event::SKIMMED, Event::INTERVAL, Event::INTERVAL_END, Event::FOLLOWED, Event::SIMULATED];
         marks.contains(&phase) || phase.starts_with(Event::SAMPLED)
     }
 }

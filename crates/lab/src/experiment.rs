@@ -7,7 +7,7 @@ use crate::prepare::{Batch, Preparer};
 use crate::results::{self, Row, Value};
 use crate::simulation::{Conditions, Outcome, Simulation, SimulationError, Tally};
 use reach_core::{Chunk, Counts};
-use reach_trace::{Aligned, Alignment, Progress, Sampled, Sampling, Skim, Skimmed, Source, TraceError};
+use reach_trace::{Aligned, Alignment, Limited, Progress, Sampled, Sampling, Skim, Skimmed, Source, TraceError};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -62,6 +62,8 @@ pub struct Report {
     pub program: String,
     /// What the program did.
     pub counts: Counts,
+    /// How many references were simulated, without those that are there although they were skimmed: what a limit counts.
+    pub limited: u64,
     /// One outcome for each machine and system: all systems of the first machine first.
     pub outcomes: Vec<Outcome>,
     /// How many systems there are.
@@ -241,13 +243,13 @@ impl Experiment {
                 &mut aligned
             }
         };
+        let mut source = Limited::new(source, self.limit);
         let slices = self.conditions.placement.slices();
         let (mut chunk, mut preparer) = (Chunk::default(), Preparer::sliced(self.conditions.timing, slices));
         let (mut counts, mut reading) = (Counts::default(), Duration::ZERO);
         let (mut over, mut ended) = (false, slices.is_none());
         let mut piece = || -> Result<Option<Batch>, ExperimentError> {
-            let room = self.limit.map(|limit| limit.saturating_sub(counts.references()));
-            if over || room == Some(0) {
+            if over {
                 return Ok(None);
             }
             let before = Instant::now();
@@ -256,10 +258,7 @@ impl Experiment {
             if !more {
                 return Ok(None);
             }
-            tee(&chunk, source)?;
-            if let Some(room) = room {
-                cut(&mut chunk, room);
-            }
+            tee(&chunk, &source)?;
             let batch = preparer.prepare(std::mem::take(&mut chunk), source.blocks());
             for step in &batch.steps {
                 counts.absorb(&step.counts);
@@ -288,6 +287,7 @@ impl Experiment {
         Ok(Report {
             program: source.name().into(),
             counts,
+            limited: source.given(),
             outcomes: simulations.into_iter().map(Simulation::finish).collect(),
             systems: self.systems.len(),
             elapsed: started.elapsed(),
@@ -295,17 +295,6 @@ impl Experiment {
             simulating: Duration::from_nanos(simulating.into_inner()),
         })
     }
-}
-
-/// Drops all references of `chunk` from number `room` on.
-fn cut(chunk: &mut Chunk, room: u64) {
-    let Some(end) = usize::try_from(room).ok().filter(|&end| end < chunk.refs.len()) else { return };
-    chunk.refs.truncate(end);
-    chunk.folded = chunk.folded.min(end);
-    chunk.entries.retain(|entry| entry.at() < end);
-    chunk.events.retain(|(at, _)| *at as usize <= end);
-    let fetches = chunk.refs.iter().filter(|r| r.kind() == reach_core::Kind::Fetch).count();
-    chunk.fetched.truncate(fetches);
 }
 
 impl Report {

@@ -8,6 +8,7 @@ mod columns;
 mod command;
 mod figure;
 mod file;
+mod input;
 mod overall;
 mod recording;
 mod relation;
@@ -19,6 +20,7 @@ mod value;
 pub use command::Command;
 pub use figure::{Drawn, Figure, Mark};
 pub use file::{Experiment, Item, Missing, Tolerance};
+pub use input::Input;
 pub use overall::{Over, Overall};
 pub use recording::Recording;
 pub use relation::Relation;
@@ -26,6 +28,7 @@ pub use run::{Outcome, Row, Verdict};
 pub use series::Point;
 pub use value::{How, Measure};
 
+use input::Shared;
 use std::path::{Path, PathBuf};
 
 /// Files by name.
@@ -168,6 +171,8 @@ pub struct Paper {
     /// Where recordings of captured programs are looked for before they are captured anew.
     pub recordings: PathBuf,
     source: Source,
+    /// What programs share with each other.
+    shared: Shared,
 }
 
 /// Where a paper's other files are.
@@ -269,6 +274,7 @@ impl Paper {
             figures,
             recordings,
             source,
+            shared: Shared::default(),
         };
         for experiment in &paper.experiments {
             paper.check_program(experiment).map_err(|what| wrong(format!("experiment {}: {what}", experiment.name)))?;
@@ -276,15 +282,13 @@ impl Paper {
         Ok(paper)
     }
 
-    /// The experiments named `name`, or all.
-    pub fn chosen(&self, name: Option<&str>) -> Result<Vec<&Experiment>, PaperError> {
-        let chosen: Vec<_> = self.experiments.iter().filter(|e| name.is_none_or(|name| e.name == name)).collect();
-        if chosen.is_empty() {
+    /// The experiments of these names, in the paper's order, or all.
+    pub fn chosen(&self, names: &[String]) -> Result<Vec<&Experiment>, PaperError> {
+        if let Some(name) = names.iter().find(|&name| self.experiments.iter().all(|e| e.name != *name)) {
             let known = self.experiments.iter().map(|e| e.name.as_str()).collect::<Vec<_>>().join(", ");
-            let name = name.unwrap_or_default().into();
-            return Err(PaperError::NoExperiment { paper: self.name.clone(), name, known });
+            return Err(PaperError::NoExperiment { paper: self.name.clone(), name: name.clone(), known });
         }
-        Ok(chosen)
+        Ok(self.experiments.iter().filter(|e| names.is_empty() || names.contains(&e.name)).collect())
     }
 }
 

@@ -108,6 +108,44 @@ fn wrong_answers_are_noticed() {
 }
 
 #[test]
+fn a_graph_from_a_file_is_the_graph_that_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(graph) = compile(&folder, "graph", None) else { return };
+    let file = folder.path().join("made");
+    let file = file.to_str().unwrap();
+    for (kind, name) in [("urand", "bc"), ("kron", "bfs"), ("kron", "cc"), ("urand", "pr"), ("kron", "tc")] {
+        let Some(program) = compile(&folder, name, None) else { return };
+        assert!(run(&graph, &[file, kind, "11"]).status.success());
+        let (made, loaded) = (run(&program, &[kind, "11", "2"]), run(&program, &[file, "2"]));
+        assert!(loaded.status.success() && loaded.stdout == made.stdout, "{name} on {kind}: {loaded:?}");
+        assert!(right(&run(&program, &[file, "1", "1", "--check"])), "{name} on {kind}");
+    }
+    // A file that is cut short is none.
+    std::fs::OpenOptions::new().write(true).open(file).unwrap().set_len(100_000).unwrap();
+    let program = folder.path().join("tc");
+    assert_eq!(run(&program, &[file]).status.code(), Some(2));
+    assert_eq!(run(&graph, &[file, "kron"]).status.code(), Some(2));
+}
+
+#[test]
+fn triangles_are_counted_of_one_block_in_so_many() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(&folder, "tc", None) else { return };
+    let count = |more: &[&str]| -> u64 {
+        let output = run(&program, &[&["urand", "14", "1", "1"], more].concat());
+        assert!(output.status.success(), "{more:?}");
+        String::from_utf8(output.stdout).unwrap().split(' ').next().unwrap().parse().unwrap()
+    };
+    let (all, fourth) = (count(&[]), count(&["--one-in", "4"]));
+    assert_eq!(count(&["--one-in", "1"]), all);
+    // Sixteen blocks of vertices, which count alike but for the order of neighbours.
+    assert!(fourth > 0 && fourth < all / 2, "{fourth} of {all}");
+    for wrong in [&["--one-in", "0"][..], &["--check", "--one-in", "4"]] {
+        assert_eq!(run(&program, &[&["urand", "8", "1", "1"], wrong].concat()).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
 fn what_programs_cannot_do_they_say() {
     for (name, wrong) in [("bfs", "grid"), ("mcf", "1"), ("streamcluster", "5")] {
         let folder = tempfile::tempdir().unwrap();

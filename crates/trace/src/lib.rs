@@ -3,6 +3,7 @@
 
 mod aligned;
 mod interrupt;
+mod limit;
 pub mod live;
 mod sample;
 pub mod scenario;
@@ -13,6 +14,7 @@ mod together;
 
 pub use aligned::{Aligned, Alignment};
 pub use interrupt::{Interruptible, Interruption};
+pub use limit::Limited;
 pub use sample::{Sampled, Sampling};
 pub use skim::{Skim, Skimmed};
 pub use source::{Progress, Source, TraceError};

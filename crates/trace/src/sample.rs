@@ -185,7 +185,8 @@ impl<S: Source> Sampled<S> {
         if !std::mem::replace(&mut self.begun, true) {
             // What starts at once starts before the first event.
             let sampled = (0, Event::Phase(format!("{}{}", Event::SAMPLED, self.sampling.every)));
-            let marks = self.go_on(0).into_iter().map(|name| (0, mark(name)));
+            let skims = (self.skimmed != Some(0)).then_some(Event::SKIMMED);
+            let marks = skims.into_iter().chain(self.go_on(0)).map(|name| (0, mark(name)));
             chunk.events.splice(0..0, [sampled].into_iter().chain(marks));
         }
         while let Some(from) =

@@ -120,6 +120,8 @@ pub struct Skimmed<S> {
     left: u64,
     /// How many have been.
     skimmed: u64,
+    /// Whether it has been said that what comes is skimmed.
+    begun: bool,
     /// Whether it has been said that what comes counts.
     marked: bool,
     /// What is between the intervals of a sample is skimmed too.
@@ -144,6 +146,7 @@ impl<S: Source> Skimmed<S> {
             left: beginning.references().unwrap_or(u64::MAX),
             beginning,
             skimmed: 0,
+            begun: marked,
             marked,
             between: false,
             follows: false,
@@ -163,11 +166,13 @@ impl<S: Source> Skimmed<S> {
     /// Puts into `chunk` what stays of the whole one, and all that lies behind what is skimmed.
     fn keep(&mut self, chunk: &mut Chunk) {
         let whole = std::mem::take(&mut self.whole);
+        if !std::mem::replace(&mut self.begun, true) {
+            chunk.push_event(Event::Phase(Event::SKIMMED.into()));
+        }
         let (mut events, mut fetched) = (whole.events.iter().peekable(), whole.fetched.iter());
         for (at, &r) in whole.refs.iter().enumerate() {
             while let Some((_, event)) = events.next_if(|(before, _)| *before as usize <= at) {
-                self.pass(event);
-                chunk.push_event(event.clone());
+                self.pass_on(event, chunk);
             }
             let block = (r.kind() == Kind::Fetch).then(|| *fetched.next().expect("a fetch has its block"));
             let skims = self.left > 0 || self.follows;
@@ -190,11 +195,18 @@ impl<S: Source> Skimmed<S> {
                 None => {}
             }
         }
-        events.for_each(|(_, event)| {
-            self.pass(event);
-            chunk.push_event(event.clone());
-        });
+        events.for_each(|(_, event)| self.pass_on(event, chunk));
         self.whole = whole;
+    }
+
+    /// Keeps `event`, and says so where skimming begins with it.
+    fn pass_on(&mut self, event: &Event, chunk: &mut Chunk) {
+        let followed = self.follows;
+        self.pass(event);
+        chunk.push_event(event.clone());
+        if self.follows && !followed {
+            chunk.push_event(Event::Phase(Event::SKIMMED.into()));
+        }
     }
 
     /// The program is over, which it should not be before anything was to be measured.

@@ -29,27 +29,34 @@ pub trait Source: Send {
     fn progress(&self) -> Progress;
 }
 
-impl<S: Source + ?Sized> Source for &mut S {
-    fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
-        (**self).fill(chunk)
-    }
+/// A source behind a pointer is one.
+macro_rules! pointed_to {
+    ($($pointer:ty),*) => {$(
+        impl<S: Source + ?Sized> Source for $pointer {
+            fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
+                (**self).fill(chunk)
+            }
 
-    fn outline(&mut self, on: bool) -> Result<bool, TraceError> {
-        (**self).outline(on)
-    }
+            fn outline(&mut self, on: bool) -> Result<bool, TraceError> {
+                (**self).outline(on)
+            }
 
-    fn blocks(&self) -> &BlockTable {
-        (**self).blocks()
-    }
+            fn blocks(&self) -> &BlockTable {
+                (**self).blocks()
+            }
 
-    fn name(&self) -> &str {
-        (**self).name()
-    }
+            fn name(&self) -> &str {
+                (**self).name()
+            }
 
-    fn progress(&self) -> Progress {
-        (**self).progress()
-    }
+            fn progress(&self) -> Progress {
+                (**self).progress()
+            }
+        }
+    )*};
 }
+
+pointed_to!(&mut S, Box<S>);
 
 /// How far a program has come, in units of its own (bytes of a file, references of a generator).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -1,13 +1,13 @@
 //! Real programs: prepared in a folder of their own, then captured while they run.
 
+use super::input::{Input, Shared, Texts, found, last_line};
 use indexmap::IndexMap;
 use reach_core::{BlockTable, Chunk};
 use reach_trace::live::{Live, Options};
 use reach_trace::{Progress, Source, TraceError};
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::Path;
 use tempfile::TempDir;
 
 /// A program that is captured, and what must be there before.
@@ -24,6 +24,9 @@ pub struct Command {
     /// Commands that make its input, one after the other; they are not captured.
     #[serde(default)]
     pub prepare: Vec<Vec<String>>,
+    /// What it shares with others and is in its folder before: made once for programs that follow each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared: Option<Input>,
     /// What is needed, a program of `PATH` or a file with its whole path, and the package (of Debian) that has it.
     #[serde(default)]
     pub needs: IndexMap<String, String>,
@@ -35,14 +38,20 @@ const OUTPUT: &str = "output.txt";
 impl Command {
     /// Whether all commands have words.
     pub(super) fn check(&self) -> Result<(), String> {
-        match self.prepare.iter().chain([&self.run]).any(Vec::is_empty) {
+        let shared = self.shared.iter().flat_map(|input| &input.prepare);
+        match shared.chain(&self.prepare).chain([&self.run]).any(Vec::is_empty) {
             true => Err("there is a command without words; give the program and its arguments".into()),
             false => Ok(()),
         }
     }
 
-    /// Prepares and starts it; `text` gives the paper's files by name.
-    pub(super) fn launch(&self, text: impl Fn(&str) -> Result<String, String>) -> Result<Captured, String> {
+    /// The paper's files that it takes, by name.
+    pub(super) fn files(&self) -> impl Iterator<Item = &String> {
+        self.shared.iter().flat_map(|input| &input.files).chain(&self.files)
+    }
+
+    /// Prepares and starts it; `texts` gives the paper's files.
+    pub(super) fn launch(&self, shared: &Shared, texts: Texts) -> Result<Captured, String> {
         let missing: Vec<_> = self.needs.iter().filter(|(what, _)| !there(what)).collect();
         if !missing.is_empty() {
             let mut packages: Vec<_> = missing.iter().map(|(_, package)| package.as_str()).collect();
@@ -51,13 +60,10 @@ impl Command {
             return Err(format!("install {} (there is no {})", packages.join(" "), names.join(", ")));
         }
         let folder = tempfile::tempdir().map_err(|error| format!("making a folder for the program: {error}"))?;
-        for name in &self.files {
-            let path = folder.path().join(Path::new(name).file_name().unwrap_or_default());
-            fs::write(&path, text(name)?).map_err(|error| format!("{}: {error}", path.display()))?;
+        if let Some(input) = &self.shared {
+            shared.put(input, folder.path(), texts)?;
         }
-        for words in &self.prepare {
-            prepare(words, folder.path())?;
-        }
+        Input { files: self.files.clone(), prepare: self.prepare.clone() }.make(folder.path(), texts)?;
         let (program, args) = self.run.split_first().ok_or("there is no command")?;
         let options = Options {
             program: found(program, folder.path()).into(),
@@ -79,28 +85,6 @@ fn there(what: &str) -> bool {
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(what).is_file())
-}
-
-/// A program's name, or its whole path if it is one of `folder`.
-fn found(program: &str, folder: &Path) -> PathBuf {
-    if program.contains('/') { folder.join(program) } else { program.into() }
-}
-
-/// Runs one command in `folder`.
-fn prepare(words: &[String], folder: &Path) -> Result<(), String> {
-    let shown = || words.join(" ");
-    let (program, args) = words.split_first().ok_or("there is no command")?;
-    let mut command = std::process::Command::new(found(program, folder));
-    command.args(args).current_dir(folder).stdin(Stdio::null());
-    let done = command.output().map_err(|error| format!("{}: {error}", shown()))?;
-    match done.status.success() {
-        true => Ok(()),
-        false => Err(format!("{}: {}: {}", shown(), done.status, last_line(&done.stderr))),
-    }
-}
-
-fn last_line(text: &[u8]) -> String {
-    String::from_utf8_lossy(text).lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it says nothing").to_owned()
 }
 
 /// A captured program with its folder. Fails at its end where the program failed.
@@ -161,7 +145,7 @@ mod tests {
             "programs/a.txt" => Ok("word\n".to_owned()),
             other => Err(format!("there is no {other}")),
         };
-        command.launch(files).err().unwrap()
+        command.launch(&Shared::default(), &files).err().unwrap()
     }
 
     #[test]

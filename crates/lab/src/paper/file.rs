@@ -179,6 +179,11 @@ pub struct Experiment {
 }
 
 impl Experiment {
+    /// Whether its program is recorded: one that is captured, and a sample of a made-up one.
+    pub(super) fn is_recorded(&self) -> bool {
+        self.command.is_some() || (self.sample.is_some() && self.scenario.is_none())
+    }
+
     /// What the system of this label is; nothing where there is none.
     pub(super) fn spec(&self, label: &str) -> String {
         self.systems.get(label).map_or(String::new(), |system| system.spec().to_owned())
@@ -412,6 +417,10 @@ fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experime
             return Err(format!("systems {other} and {label} are the same; keep one"));
         }
     }
+    let sample: Option<Sampling> = own.sample.map(|text| text.parse()).transpose()?;
+    if own.scenario.is_none() && sample.is_some_and(|sample| !sample.skim) {
+        return Err("a sample is recorded without what is between its intervals; write between=skim".into());
+    }
     Ok(Experiment {
         name: own.name,
         about: own.about,
@@ -438,7 +447,7 @@ fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experime
             seed: base.seed,
         }),
         skim: own.skim.unwrap_or_default(),
-        sample: own.sample.map(|text| text.parse()).transpose()?,
+        sample,
         limit: own.limit,
         systems,
         items,

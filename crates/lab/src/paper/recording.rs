@@ -1,10 +1,10 @@
-//! Recordings of captured programs: made once, then every run of the paper reads the same.
+//! Recordings of captured programs, and samples of made-up ones: made once, then every run of the paper reads the same.
 
 use super::file::QUANTUM;
-use super::{Command, Experiment, Paper, Source as Origin};
+use super::{Experiment, Paper, Source as Origin};
 use reach_core::Chunk;
 use reach_trace::file::{Metadata, Reader, Writer};
-use reach_trace::{Sampled, Skimmed, Source, Together, TraceError, scenario};
+use reach_trace::{Limited, Sampled, Skimmed, Source, Together, TraceError, scenario};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::io::ErrorKind;
@@ -13,13 +13,12 @@ use std::path::PathBuf;
 /// Under what name a recording's metadata hold how it was made.
 const RECIPE: &str = "recipe";
 
-/// A captured program of a paper, and where its recording belongs.
+/// A program of a paper, and where its recording belongs.
 pub struct Recording<'a> {
     /// The first experiment with this program, after which the file is called.
     pub experiment: &'a Experiment,
     /// The file.
     pub path: PathBuf,
-    command: &'a Command,
     /// A hash of all that decides what is recorded.
     recipe: String,
 }
@@ -35,28 +34,39 @@ impl Paper {
                 recordings.push(recording);
             }
         }
+        // Those that share an input follow each other, so that it is made once.
+        let shared = |r: &Recording| r.experiment.command.as_ref().and_then(|command| command.shared.clone());
+        let all: Vec<_> = recordings.iter().map(|r| (r.experiment.name.clone(), shared(r))).collect();
+        recordings.sort_by_cached_key(|r| match shared(r) {
+            None => all.iter().position(|(name, _)| *name == r.experiment.name),
+            input => all.iter().position(|(_, other)| *other == input),
+        });
         Ok(recordings)
     }
 
     fn recording<'a>(&'a self, experiment: &Experiment) -> Result<Option<Recording<'a>>, String> {
-        if experiment.command.is_none() {
+        if !experiment.is_recorded() {
             return Ok(None);
         }
-        let captured = |e: &Experiment| (e.command.clone(), e.skim.clone(), e.sample, e.limit);
-        let first = self.experiments.iter().find(|other| captured(other) == captured(experiment));
-        let Some((first, command)) = first.and_then(|first| Some((first, first.command.as_ref()?))) else {
+        let program = |e: &Experiment| (e.programs.clone(), e.command.clone(), e.skim.clone(), e.sample, e.limit);
+        let Some(first) = self.experiments.iter().find(|other| program(other) == program(experiment)) else {
             return Ok(None);
         };
-        let files = command.files.iter().map(|name| self.source.text(name)).collect::<Result<Vec<_>, _>>()?;
-        let sample = first.sample.map(|s| (s.every, s.measure, s.warm));
-        let recipe = match sample {
-            None => serde_json::to_string(&(command, files, &first.skim, first.limit)),
-            Some(sample) => serde_json::to_string(&(command, files, &first.skim, first.limit, sample)),
+        let sample = first.sample.map(|s| (s.every, s.measure, s.warm, first.seed));
+        let recipe = match (&first.command, sample) {
+            (None, sample) => serde_json::to_string(&(&first.programs, &first.skim, first.limit, sample)),
+            (Some(command), sample) => {
+                let files = command.files().map(|name| self.source.text(name)).collect::<Result<Vec<_>, _>>()?;
+                match sample {
+                    None => serde_json::to_string(&(command, files, &first.skim, first.limit)),
+                    Some(sample) => serde_json::to_string(&(command, files, &first.skim, first.limit, sample)),
+                }
+            }
         };
         let recipe = recipe.map_err(|error| error.to_string())?;
         let recipe = Sha256::digest(recipe).iter().map(|byte| format!("{byte:02x}")).collect();
         let path = self.recordings.join(format!("{}.reach", first.name));
-        Ok(Some(Recording { experiment: first, path, command, recipe }))
+        Ok(Some(Recording { experiment: first, path, recipe }))
     }
 
     /// The recorded program of `experiment`; nothing where none was recorded.
@@ -93,18 +103,19 @@ impl Paper {
     /// Captures the program of `recording`, and returns how many references were kept. `watch` is told that now and then,
     /// and returns false to give up, of which nothing then remains.
     pub fn record(&self, recording: &Recording, mut watch: impl FnMut(u64) -> bool) -> Result<Option<u64>, String> {
-        let Recording { experiment, path, command, recipe } = recording;
+        let Recording { experiment, path, recipe } = recording;
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
         fs::create_dir_all(&self.recordings).map_err(failed)?;
-        let captured = command.launch(|name| self.source.text(name))?;
+        let program = self.program(experiment)?;
         let skim = experiment.skim.clone();
-        let mut source: Box<dyn Source> = match experiment.sample {
-            None => Box::new(Skimmed::new(captured, skim)),
-            Some(sampling) => Box::new(Skimmed::between(Sampled::new(captured, sampling, skim, experiment.seed))),
+        let source: Box<dyn Source> = match experiment.sample {
+            None => Box::new(Skimmed::new(program, skim)),
+            Some(sampling) => Box::new(Skimmed::between(Sampled::new(program, sampling, skim, experiment.seed))),
         };
+        let mut source = Limited::new(source, experiment.limit);
         let metadata = Metadata {
             program: format!("{}, {}", self.name, experiment.name),
-            command: command.run.clone(),
+            command: experiment.command.as_ref().map_or_else(Vec::new, |command| command.run.clone()),
             tool: concat!("reach ", env!("CARGO_PKG_VERSION")).into(),
             other: [(RECIPE.to_owned(), recipe.clone())].into(),
             ..Metadata::default()
@@ -114,9 +125,7 @@ impl Paper {
         let unfinished = Unfinished(&part);
         let mut writer = Writer::create(&part, &metadata).map_err(unwritten)?;
         let mut chunk = Chunk::default();
-        while experiment.limit.is_none_or(|limit| writer.refs() < limit)
-            && source.fill(&mut chunk).map_err(|error| error.to_string())?
-        {
+        while source.fill(&mut chunk).map_err(|error| error.to_string())? {
             writer.write(&chunk, source.blocks()).map_err(unwritten)?;
             if !watch(writer.refs()) {
                 return Ok(None);

@@ -211,7 +211,7 @@ impl Paper {
     /// Whether the program of `experiment` can be understood; real ones are not started.
     pub(super) fn check_program(&self, experiment: &Experiment) -> Result<(), String> {
         match &experiment.command {
-            Some(command) => command.files.iter().try_for_each(|name| self.source.text(name).map(drop)),
+            Some(command) => command.files().try_for_each(|name| self.source.text(name).map(drop)),
             None => self.program(experiment).map(drop),
         }
     }
@@ -219,7 +219,7 @@ impl Paper {
     /// The program of `experiment`, from its beginning.
     pub(super) fn program(&self, experiment: &Experiment) -> Result<Box<dyn Source>, String> {
         if let Some(command) = &experiment.command {
-            return Ok(Box::new(command.launch(|name| self.source.text(name))?));
+            return Ok(Box::new(command.launch(&self.shared, &|name| self.source.text(name))?));
         }
         let Some(name) = &experiment.scenario else {
             if let [spec] = &experiment.programs[..] {

@@ -91,7 +91,10 @@ fn mistakes_are_named() {
             .contains("there are fang-1999, karakostas-2015-rmm, lindsay-2024, navarro-2002, zhou-2023")
     );
     let paper = read(&[HEAD, TOUCH].concat()).unwrap();
-    assert_eq!(paper.chosen(Some("f")).err().unwrap().to_string(), "p has no experiment \"f\"; it has e");
+    assert_eq!(
+        paper.chosen(&["e".into(), "f".into()]).err().unwrap().to_string(),
+        "p has no experiment \"f\"; it has e"
+    );
 }
 
 fn row(system: &str, process: &str, metric: &str, value: f64) -> Result {

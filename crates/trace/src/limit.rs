@@ -1,0 +1,150 @@
+//! A program that is cut off after so many references.
+
+use crate::{Progress, Source, TraceError};
+use reach_core::{BlockTable, Chunk, Event, Kind};
+
+/// The first references of a program. What is skimmed ([`crate::Skimmed`], [`crate::Sampled`]) does not count: it says so,
+/// in recordings too.
+pub struct Limited<S> {
+    source: S,
+    limit: u64,
+    given: u64,
+    skims: bool,
+}
+
+impl<S: Source> Limited<S> {
+    /// The first `limit` references of `source`, of which nothing has been read; all of them where there is no limit.
+    pub fn new(source: S, limit: Option<u64>) -> Limited<S> {
+        Limited { source, limit: limit.unwrap_or(u64::MAX), given: 0, skims: false }
+    }
+
+    /// How many references were given that count.
+    pub fn given(&self) -> u64 {
+        self.given
+    }
+
+    /// Counts what is in `chunk`. Returns the place of the first reference that is too many.
+    fn count(&mut self, chunk: &Chunk) -> Option<usize> {
+        let mut from = 0;
+        let ends = chunk.events.iter().map(|(at, event)| (*at as usize, Some(event)));
+        for (to, event) in ends.chain([(chunk.refs.len(), None)]) {
+            if !self.skims {
+                let room = self.limit - self.given;
+                if room < (to - from) as u64 {
+                    self.given = self.limit;
+                    return Some(from + room as usize);
+                }
+                self.given += (to - from) as u64;
+            }
+            from = to;
+            match event {
+                Some(Event::Phase(name)) if name == Event::SKIMMED => self.skims = true,
+                Some(Event::Phase(name)) if name == Event::MEASURED || name == Event::SIMULATED => self.skims = false,
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+/// Drops all references of `chunk` from number `end` on.
+fn cut(chunk: &mut Chunk, end: usize) {
+    chunk.refs.truncate(end);
+    chunk.folded = chunk.folded.min(end);
+    chunk.entries.retain(|entry| entry.at() < end);
+    chunk.events.retain(|(at, _)| *at as usize <= end);
+    let fetches = chunk.refs.iter().filter(|r| r.kind() == Kind::Fetch).count();
+    chunk.fetched.truncate(fetches);
+}
+
+impl<S: Source> Source for Limited<S> {
+    fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
+        if self.given == self.limit || !self.source.fill(chunk)? {
+            return Ok(false);
+        }
+        if let Some(end) = self.count(chunk) {
+            cut(chunk, end);
+        }
+        Ok(true)
+    }
+
+    fn blocks(&self) -> &BlockTable {
+        self.source.blocks()
+    }
+
+    fn name(&self) -> &str {
+        self.source.name()
+    }
+
+    fn progress(&self) -> Progress {
+        self.source.progress()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Sampled, Skim, Skimmed, synthetic};
+
+    const PROGRAM: &str = "gups:bytes=16M,init=yes,updates=20K";
+
+    fn whole(source: &mut dyn Source) -> Chunk {
+        let (mut chunk, mut all) = (Chunk::default(), Chunk::default());
+        while source.fill(&mut chunk).unwrap() {
+            all.append(&chunk);
+        }
+        all
+    }
+
+    fn marked(chunk: &Chunk, mark: &str) -> Vec<usize> {
+        let is = |event: &Event| matches!(event, Event::Phase(name) if name == mark);
+        chunk.events.iter().filter(|(_, event)| is(event)).map(|(at, _)| *at as usize).collect()
+    }
+
+    #[test]
+    fn a_limit_is_exact_wherever_chunks_end() {
+        let all = whole(&mut *synthetic::parse(PROGRAM).unwrap());
+        for limit in [1, 100, 30_001, all.refs.len() as u64, u64::MAX] {
+            let mut limited = Limited::new(synthetic::parse(PROGRAM).unwrap(), Some(limit));
+            let kept = whole(&mut limited);
+            let end = all.refs.len().min(usize::try_from(limit).unwrap());
+            assert!(kept.refs == all.refs[..end] && limited.given() == end as u64, "{limit}");
+            let fetches = kept.refs.iter().filter(|r| r.kind() == Kind::Fetch).count();
+            assert!(kept.fetched == all.fetched[..fetches], "{limit}");
+        }
+    }
+
+    #[test]
+    fn what_is_skimmed_does_not_count() {
+        let skim = || Skim::Phase("updates".into());
+        let skimmed =
+            |limit| whole(&mut Limited::new(Skimmed::new(synthetic::parse(PROGRAM).unwrap(), skim()), Some(limit)));
+        let (some, more) = (skimmed(1), skimmed(5000));
+        assert_eq!(marked(&more, Event::SKIMMED), [0]);
+        let [from] = marked(&more, Event::MEASURED)[..] else { panic!("it is measured from one place on") };
+        assert!(from > 1000, "a page of 16 MB each");
+        assert_eq!((some.refs.len(), more.refs.len()), (from + 1, from + 5000));
+    }
+
+    #[test]
+    fn of_a_sample_only_what_is_not_skimmed_counts() {
+        let sample = |between: &str, limit| {
+            let sampling = format!("every=4k,measure=100,warm=100,between={between}").parse().unwrap();
+            let skim = Skim::Phase("updates".into());
+            let sampled = Sampled::new(synthetic::parse(PROGRAM).unwrap(), sampling, skim, 1);
+            match between {
+                "skim" => whole(&mut Limited::new(Skimmed::between(sampled), limit)),
+                _ => whole(&mut Limited::new(sampled, limit)),
+            }
+        };
+        // Two intervals and a half, of 200 to 210 references, as blocks are not cut.
+        let kept = sample("skim", Some(500));
+        let (begins, ends) = (marked(&kept, Event::SIMULATED), marked(&kept, Event::FOLLOWED));
+        let intervals: usize = begins.iter().zip(&ends[1..]).map(|(from, to)| to - from).sum();
+        assert_eq!((begins.len(), ends.len()), (3, 3));
+        assert_eq!(intervals + kept.refs.len() - begins[2], 500);
+        let (all, kept) = (sample("follow", None), sample("follow", Some(500)));
+        let from = marked(&all, Event::SIMULATED)[0];
+        assert_eq!(kept.refs.len(), from + 500, "what is followed counts, but for what is before all");
+    }
+}
