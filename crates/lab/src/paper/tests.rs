@@ -253,6 +253,7 @@ fn figures_show_rows_that_have_their_systems() {
             figures: content.figures,
             recordings: PathBuf::new(),
             source: Source::Built(files),
+            shared: Shared::default(),
         })
     };
     let drawn = |needs: &str| {
