@@ -27,6 +27,7 @@ use reach_core::{
     Asid, Cause, Fault, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, Shootdown, Slot, Vpn, Why,
 };
 
+mod ahead;
 mod observe;
 mod run;
 mod speculate;
