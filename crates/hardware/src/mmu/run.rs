@@ -118,9 +118,11 @@ impl Mmu {
         let to_vpn = u32::from(self.base.0) - UNIT;
         let observes_all = self.observes_all();
         loop {
-            if !observes_all {
-                cursor.entry += self.tlbs.leading_hits(self.context, &segment.entries[cursor.entry..]);
+            let hits = self.tlbs.leading_hits(self.context, &segment.entries[cursor.entry..]);
+            if observes_all {
+                self.observe_hits(&segment.entries[cursor.entry..][..hits]);
             }
+            cursor.entry += hits;
             let Some(entry) = segment.entries.get(cursor.entry) else { break };
             let walks = self.counters.walks_data;
             if let Err(why) = self.reference(entry.kind(), Vpn(entry.page() >> to_vpn), table, None) {
