@@ -8,8 +8,11 @@
 use crate::{PageShift, PhysAddr, Pte, Range, RangeTable, Vpn};
 use words::Words;
 
+mod ahead;
 mod edit;
 mod words;
+
+pub use ahead::{Hint, prefetch};
 
 /// The shape of a page table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,10 +72,32 @@ pub trait FrameSource {
     fn give_table(&mut self, at: PhysAddr, bytes: u64);
 }
 
-/// A node of one page table: where it stands among the table's words. Reused after a node is freed; whoever keeps one
-/// (walk caches) is told by a shootdown.
+/// A node of one page table: where it stands among the table's words (bits 0–30, in pairs of words), and the frame that
+/// it lies in (bits 31–62), so that whoever comes from the entry above need not read the node to learn that. Reused
+/// after a node is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub u32);
+pub struct NodeId(u64);
+
+const FRAME_AT: u32 = 31;
+
+impl NodeId {
+    fn new(place: usize, at: PhysAddr, base: PageShift) -> NodeId {
+        let frame = u32::try_from(at.pfn(base).0).expect("page tables among the first 2^32 frames");
+        NodeId(u64::from(frame) << FRAME_AT | place as u64 >> 1)
+    }
+
+    /// Where it stands among the table's words: what walk caches keep, for [`PageTable::node`]. They are told by a
+    /// shootdown when it is freed.
+    #[inline(always)]
+    pub fn place(self) -> u32 {
+        (self.0 as u32) << 1
+    }
+
+    #[inline(always)]
+    fn at(self, base: PageShift) -> PhysAddr {
+        PhysAddr(self.0 >> FRAME_AT << base.0)
+    }
+}
 
 /// What an entry holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,24 +147,11 @@ fn decode(word: u64) -> Slot {
     if word == 0 {
         Slot::Empty
     } else if word & TABLE != 0 {
-        Slot::Table(NodeId(word as u32))
+        Slot::Table(NodeId(word & !TABLE))
     } else {
         Slot::Leaf(Pte(word))
     }
 }
-
-/// Tells this computer's own caches that `all[at]` will be needed soon; nothing where there is none.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-pub fn prefetch<T>(all: &[T], at: usize) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: a prefetch reads nothing and faults nowhere, whatever the address.
-    unsafe { _mm_prefetch(all.as_ptr().wrapping_add(at).cast(), _MM_HINT_T0) }
-}
-
-/// Tells this computer's own caches that `all[at]` will be needed soon; here they are not told.
-#[cfg(not(target_arch = "x86_64"))]
-pub fn prefetch<T>(_: &[T], _: usize) {}
 
 /// A page table of one address space.
 ///
@@ -151,8 +163,9 @@ pub struct PageTable {
     /// For each level the order of what an entry spans, and the mask of an index.
     levels: [(u8, u64); Layout::MOST_LEVELS],
     words: Words,
-    /// Freed nodes by level.
-    free: Vec<Vec<NodeId>>,
+    root: NodeId,
+    /// Places of freed nodes, by level.
+    free: Vec<Vec<u32>>,
     bytes: u64,
     /// What the same address space has of ranges, where there are any: a second table beside this one, which says nothing
     /// that this one does not say.
@@ -164,19 +177,6 @@ pub struct PageTable {
 /// Words of a node before its entries.
 const HEAD: usize = 2;
 
-/// Where [`PageTable::prefetch`] found the tables of a region.
-#[derive(Clone, Copy, Debug)]
-pub struct Hint {
-    region: u64,
-    node: u32,
-}
-
-impl Default for Hint {
-    fn default() -> Hint {
-        Hint { region: !0, node: 0 }
-    }
-}
-
 impl PageTable {
     /// An empty table: its root only. `None` when there is no frame for it.
     pub fn new(layout: Layout, frames: &mut impl FrameSource) -> Option<PageTable> {
@@ -185,9 +185,9 @@ impl PageTable {
             *slot = (layout.span(level).order(layout.base), (1 << layout.bits[level]) - 1);
         }
         let free = vec![Vec::new(); layout.levels()];
-        let mut table =
-            PageTable { layout, levels, words: Words::default(), free, bytes: 0, ranges: None, segments: Vec::new() };
-        table.add_node(table.layout.levels() - 1, frames)?;
+        let (root, words) = (NodeId(0), Words::default());
+        let mut table = PageTable { layout, levels, words, root, free, bytes: 0, ranges: None, segments: Vec::new() };
+        table.root = table.add_node(table.layout.levels() - 1, frames)?;
         Some(table)
     }
 
@@ -199,7 +199,13 @@ impl PageTable {
     /// The root node.
     #[inline(always)]
     pub fn root(&self) -> NodeId {
-        NodeId(0)
+        self.root
+    }
+
+    /// The node that stands at `place` ([`NodeId::place`]).
+    #[inline(always)]
+    pub fn node(&self, place: u32) -> NodeId {
+        NodeId(self.words[place as usize] >> self.layout.base.0 << FRAME_AT | u64::from(place) >> 1)
     }
 
     /// Physical memory that the nodes take, in bytes.
@@ -217,53 +223,27 @@ impl PageTable {
     /// Where entry `index` of `node` lies.
     #[inline(always)]
     pub fn entry_at(&self, node: NodeId, index: usize) -> PhysAddr {
-        PhysAddr(self.words[node.0 as usize] + 8 * index as u64)
+        PhysAddr(node.at(self.layout.base).0 + 8 * index as u64)
     }
 
     /// What entry `index` of `node` holds.
     #[inline(always)]
     pub fn slot(&self, node: NodeId, index: usize) -> Slot {
-        decode(self.words[node.0 as usize + HEAD + index])
+        decode(self.words[node.place() as usize + HEAD + index])
     }
 
     /// Sets bits ([`Pte::ACCESSED`], [`Pte::DIRTY`]) in a leaf entry, as a hardware walker does. Returns whether that
     /// changed the entry.
     #[inline(always)]
     pub fn mark(&mut self, node: NodeId, index: usize, bits: u64) -> bool {
-        let word = &mut self.words[node.0 as usize + HEAD + index];
+        let word = &mut self.words[node.place() as usize + HEAD + index];
         debug_assert!(matches!(decode(*word), Slot::Leaf(_)));
-        let old = *word;
-        *word = old | bits;
-        *word != old
-    }
-
-    /// Tells this computer's own caches that the entry of `vpn` will be read soon. Changes nothing else, so that `hint`
-    /// may be out of date: where the last one was found.
-    #[inline(always)]
-    pub fn prefetch(&self, vpn: Vpn, hint: &mut Hint) {
-        let region = vpn.0 >> self.levels[2.min(self.layout.levels() - 1)].0;
-        if hint.region != region {
-            *hint = Hint { region, node: self.lowest_but_one(vpn) };
+        let changes = *word & bits != bits;
+        if changes {
+            // Otherwise this computer need not write the line back.
+            *word |= bits;
         }
-        let above = self.words.get(hint.node as usize + self.index(1, vpn));
-        if let Some(Slot::Table(leaf)) = above.map(|&word| decode(word)) {
-            // Walks ask where the node lies, too.
-            prefetch(&self.words, leaf.0 as usize);
-            prefetch(&self.words, leaf.0 as usize + HEAD + self.index(0, vpn));
-        }
-    }
-
-    /// Where the entries begin of the node at level 1 for `vpn`; somewhere where there is none.
-    #[cold]
-    fn lowest_but_one(&self, vpn: Vpn) -> u32 {
-        let mut node = self.root();
-        for level in (2..self.layout.levels()).rev() {
-            match self.slot(node, self.index(level, vpn)) {
-                Slot::Table(next) => node = next,
-                Slot::Empty | Slot::Leaf(_) => break,
-            }
-        }
-        node.0 + HEAD as u32
+        changes
     }
 
     /// The entries that a walk without walk caches reads for `vpn`, root first.
@@ -299,13 +279,13 @@ impl PageTable {
     /// The entry that translates `vpn`. Of a replicated page, the copy that belongs to `vpn`.
     pub fn lookup(&self, vpn: Vpn) -> Option<Pte> {
         let (node, index) = self.find(vpn)?;
-        Some(Pte(self.words[node.0 as usize + HEAD + index]))
+        Some(Pte(self.words[node.place() as usize + HEAD + index]))
     }
 
     /// The page that holds `vpn`, accessed and dirty united over replicated entries.
     pub fn page(&self, vpn: Vpn) -> Option<MappedEntry> {
         let (node, index) = self.find(vpn)?;
-        let words = &self.words[node.0 as usize + HEAD..];
+        let words = &self.words[node.place() as usize + HEAD..];
         let pte = Pte(words[index]);
         let (_, copies) = self.layout.place(pte.shift());
         let first = index & !(copies as usize - 1);
@@ -361,10 +341,11 @@ impl PageTable {
         let mut words = 0;
         let mut todo = vec![(self.root(), self.layout.levels() - 1)];
         while let Some((id, level)) = todo.pop() {
-            let entries = &self.words[id.0 as usize + HEAD..][..1 << self.layout.bits[level]];
+            let entries = &self.words[id.place() as usize + HEAD..][..1 << self.layout.bits[level]];
             words += HEAD + entries.len();
             let used = entries.iter().filter(|&&w| w != 0).count();
-            assert_eq!(used as u64, self.words[id.0 as usize + 1], "use count of {id:?}");
+            assert_eq!(used as u64, self.words[id.place() as usize + 1], "use count of {id:?}");
+            assert_eq!(self.node(id.place()), id, "the entry above says that it lies elsewhere");
             for (i, &word) in entries.iter().enumerate() {
                 match decode(word) {
                     Slot::Empty => {}

@@ -27,6 +27,7 @@ use reach_core::{
     Asid, Cause, Fault, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, Shootdown, Slot, Vpn, Why,
 };
 
+mod ahead;
 mod observe;
 mod run;
 mod speculate;
@@ -474,7 +475,7 @@ impl Mmu {
 
     /// Whether references may come as an outline, without caches: whether what folding leaves out changes nothing.
     pub fn takes_outlines(&self) -> bool {
-        self.foldable && self.telling.is_none() && !self.observes_all()
+        self.foldable && self.telling.is_none()
     }
 
     /// Checks that every translation held for the current address space is the page table's (law 4 of the tests).

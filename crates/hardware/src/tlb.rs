@@ -19,6 +19,13 @@ pub(crate) struct Context(u64);
 const WHAT_AT: u32 = 45;
 const CONTEXT_AT: u32 = 50;
 const CONTEXT_MASK: u64 = !0 << CONTEXT_AT;
+
+/// The number, in units of its own size, of the page that `tag` is of.
+#[inline(always)]
+pub(crate) fn number_of(tag: u64) -> u64 {
+    tag & ((1 << WHAT_AT) - 1)
+}
+
 /// How many contexts tags can tell apart.
 pub(crate) const CONTEXTS: u64 = 1 << 13;
 /// How many page sizes a machine may have.

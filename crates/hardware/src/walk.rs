@@ -69,7 +69,7 @@ impl WalkCaches {
 
     /// The lowest table that the caches know for `vpn`, with its level.
     #[inline]
-    fn lookup(&mut self, tlbs: &mut Tlbs, context: Context, vpn: Vpn) -> Option<(NodeId, usize)> {
+    fn lookup(&mut self, tlbs: &mut Tlbs, table: &PageTable, context: Context, vpn: Vpn) -> Option<(NodeId, usize)> {
         for &Kept { level, home, order } in &self.kept {
             let number = vpn.0 >> order;
             let word = match &mut self.homes[home] {
@@ -79,7 +79,7 @@ impl WalkCaches {
                 Home::Within(index) => tlbs.arrays[*index].lookup_table(context, level, number),
             };
             if let Some(word) = word {
-                return Some((NodeId(word as u32), level - 1));
+                return Some((table.node(word as u32), level - 1));
             }
         }
         None
@@ -89,7 +89,7 @@ impl WalkCaches {
     fn enter(&mut self, tlbs: &mut Tlbs, context: Context, vpn: Vpn, level: usize, next: NodeId) {
         let Some(&Kept { home, order, .. }) = self.kept.iter().find(|kept| kept.level == level) else { return };
         let number = vpn.0 >> order;
-        let word = u64::from(next.0);
+        let word = u64::from(next.place());
         match &mut self.homes[home] {
             Home::Own { array, set_mask } => {
                 array.insert((number & *set_mask) as usize, context.table_tag(level, number), word);
@@ -137,7 +137,7 @@ impl WalkCaches {
         mut read: impl FnMut(PhysAddr, bool) -> bool,
     ) -> Option<Walked> {
         let top = (table.root(), self.levels - 1);
-        let known = self.lookup(tlbs, context, vpn);
+        let known = self.lookup(tlbs, table, context, vpn);
         let (mut node, mut level) = known.unwrap_or(top);
         let mut accesses = 0;
         loop {

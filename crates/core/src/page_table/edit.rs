@@ -20,7 +20,7 @@ impl PageTable {
                 Slot::Table(next) => next,
                 Slot::Empty => {
                     let next = self.add_node(level - 1, frames)?;
-                    self.write(node, index, TABLE | next.0 as u64);
+                    self.write(node, index, TABLE | next.0);
                     nodes += 1;
                     next
                 }
@@ -55,7 +55,7 @@ impl PageTable {
         }
         let mut level = target;
         while let Some((parent, index)) = path.pop() {
-            if self.words[node.0 as usize + 1] > 0 {
+            if self.words[node.place() as usize + 1] > 0 {
                 break;
             }
             self.free_node(node, level, frames);
@@ -81,7 +81,7 @@ impl PageTable {
     /// Rewrites the page that holds `vpn` in all its copies; the size must stay the same.
     pub fn update(&mut self, vpn: Vpn, change: impl Fn(Pte) -> Pte) -> Option<Written> {
         let (node, index) = self.find(vpn)?;
-        let words = &mut self.words[node.0 as usize + HEAD..];
+        let words = &mut self.words[node.place() as usize + HEAD..];
         let (_, copies) = self.layout.place(Pte(words[index]).shift());
         let first = index & !(copies as usize - 1);
         for word in &mut words[first..first + copies as usize] {
@@ -95,11 +95,20 @@ impl PageTable {
     /// The leaf node (level 0) that holds `vpn` lies at `at` from now on. Returns where it lay; `None` without such a node.
     pub fn move_leaf(&mut self, vpn: Vpn, at: PhysAddr) -> Option<PhysAddr> {
         let mut node = self.root();
+        let mut above = 0;
         for level in (1..self.layout.levels()).rev() {
-            let Slot::Table(next) = self.slot(node, self.index(level, vpn)) else { return None };
+            let index = self.index(level, vpn);
+            let Slot::Table(next) = self.slot(node, index) else { return None };
+            above = node.place() as usize + HEAD + index;
             node = next;
         }
-        Some(PhysAddr(std::mem::replace(&mut self.words[node.0 as usize], at.0)))
+        let place = node.place() as usize;
+        let moved = NodeId::new(place, at, self.layout.base);
+        match above {
+            0 => self.root = moved,
+            above => self.words[above] = TABLE | moved.0,
+        }
+        Some(PhysAddr(std::mem::replace(&mut self.words[place], at.0)))
     }
 
     /// Gives all frames back, those of its ranges too. The table must not be used afterwards.
@@ -120,22 +129,21 @@ impl PageTable {
         let at = frames.take_table(bytes)?;
         self.bytes += bytes;
         let len = HEAD + (1 << self.layout.bits[level]);
-        let id = self.free[level].pop().unwrap_or_else(|| {
-            let id = u32::try_from(self.words.len()).expect("page tables of less than 32 GB");
+        let place = self.free[level].pop().map_or(self.words.len(), |place| place as usize);
+        if place == self.words.len() {
             self.words.grow(len);
-            NodeId(id)
-        });
-        let words = &mut self.words[id.0 as usize..][..len];
+        }
+        let words = &mut self.words[place..][..len];
         words.fill(0);
         words[0] = at.0;
-        Some(id)
+        Some(NodeId::new(place, at, self.layout.base))
     }
 
-    fn free_node(&mut self, id: NodeId, level: usize, frames: &mut impl FrameSource) {
+    fn free_node(&mut self, node: NodeId, level: usize, frames: &mut impl FrameSource) {
         let bytes = self.layout.node_bytes(level);
-        frames.give_table(PhysAddr(self.words[id.0 as usize]), bytes);
+        frames.give_table(node.at(self.layout.base), bytes);
         self.bytes -= bytes;
-        self.free[level].push(id);
+        self.free[level].push(node.place());
     }
 
     fn drop_subtree(&mut self, node: NodeId, level: usize, index: usize, frames: &mut impl FrameSource) {
@@ -148,8 +156,8 @@ impl PageTable {
     }
 
     fn write(&mut self, node: NodeId, index: usize, word: u64) {
-        let old = std::mem::replace(&mut self.words[node.0 as usize + HEAD + index], word);
-        let used = &mut self.words[node.0 as usize + 1];
+        let old = std::mem::replace(&mut self.words[node.place() as usize + HEAD + index], word);
+        let used = &mut self.words[node.place() as usize + 1];
         *used = *used + u64::from(word != 0) - u64::from(old != 0);
     }
 }

@@ -11,14 +11,15 @@
 //! [`Curve::counts`] does afterwards, because only some page sizes have that effect.
 
 mod exact;
+mod orders;
+mod recent;
 mod sets;
 mod stack;
 
 use crate::config::{Machine, Tlb};
 use exact::{kinds_of, meets, refuse, together};
+use orders::Orders;
 use reach_core::{Kind, PageShift};
-use sets::Sets;
-use stack::Stack;
 use std::collections::BTreeSet;
 
 /// The form of a TLB array.
@@ -47,6 +48,20 @@ pub struct CurveCounts {
     pub misses: Vec<(Geometry, u64)>,
 }
 
+/// Where the look-up of a page belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Belongs {
+    /// To another array of the level.
+    Elsewhere,
+    /// To none of the level.
+    Nowhere,
+    /// To the array: number and tag of the page.
+    Here(u64, u64),
+}
+
+/// For how many pages of each kind of reference it is noted where they belong.
+const NOTED: usize = 256;
+
 /// What shadows an array.
 #[derive(Clone, Debug)]
 pub(crate) struct Curve {
@@ -65,17 +80,14 @@ pub(crate) struct Curve {
     geometries: Vec<Geometry>,
     /// Nothing stands before its level.
     asked_first: bool,
-    capacities: Vec<u32>,
-    /// The order in which all pages were used last, and how often something was found at each depth.
-    stack: Stack,
-    at_depth: Vec<u64>,
-    /// The same set by set, for each number of sets, ascending.
-    sets: Vec<(Sets, Vec<u64>)>,
-    /// Look-ups that found their page at the top of all pages.
-    at_top: u64,
+    orders: Orders,
     /// Look-ups that the level's other arrays answered, and those that none can.
     elsewhere: u64,
     never: u64,
+    /// The kinds of reference for which its level is asked first.
+    hears: [bool; 3],
+    /// Where look-ups of the pages asked for last belong; empty where it hears nothing.
+    belongs: Vec<(u64, Belongs)>,
     /// Contexts that may have entries.
     contexts: BTreeSet<u64>,
     /// One that surely stands there.
@@ -97,14 +109,6 @@ impl Curve {
         if let Some(Geometry { entries, ways }) = odd {
             return Err(format!("{entries} entries in {ways} ways do not make a power of two of sets"));
         }
-        let capacities: Vec<u32> = wanted.iter().filter(|g| g.ways == g.entries).map(|g| g.entries).collect();
-        let counts: BTreeSet<u32> =
-            wanted.iter().filter(|g| g.ways < g.entries).filter_map(|geometry| geometry.sets()).collect();
-        let of = |&count: &u32| {
-            let ways = wanted.iter().filter(|g| g.sets() == Some(count)).map(|g| g.ways).max().unwrap_or(1);
-            (Sets::new(count as usize, ways as usize), vec![0; ways as usize + 1])
-        };
-        let sets: Vec<_> = counts.iter().map(of).collect();
         let before = |other: &Tlb| other.level < tlb.level && meets(&other.serves, &tlb.serves);
         Ok(Curve {
             array,
@@ -114,14 +118,12 @@ impl Curve {
             unsteady: 0,
             walked: 0,
             asked_first: !machine.tlbs.iter().any(before),
-            stack: Stack::new(&capacities),
-            at_depth: vec![0; capacities.len() + 1],
-            capacities,
-            at_top: 0,
-            sets,
+            orders: Orders::new(&wanted, tlb.level <= 1),
             geometries: wanted,
             elsewhere: 0,
             never: 0,
+            hears: [false; 3],
+            belongs: Vec::new(),
             contexts: BTreeSet::new(),
             last_context: None,
             faulted: None,
@@ -148,9 +150,46 @@ impl Curve {
         }
     }
 
-    /// Whether it has to see every reference.
-    pub fn is_first_level(&self) -> bool {
-        self.level <= 1
+    /// From now on it hears of the references of these kinds that the arrays asked first answer.
+    pub fn set_hears(&mut self, kinds: [bool; 3]) {
+        self.hears = kinds;
+        self.belongs = if kinds == [false; 3] { Vec::new() } else { vec![(0, Belongs::Nowhere); 3 * NOTED] };
+    }
+
+    /// Whether it hears of any.
+    pub fn hears_any(&self) -> bool {
+        !self.belongs.is_empty()
+    }
+
+    /// Whether it hears of those of `kind`.
+    #[inline(always)]
+    pub fn hears(&self, kind: Kind) -> bool {
+        self.hears[kind as usize]
+    }
+
+    /// Where a look-up for `kind` of the page `key` (of a context) belongs, as `find` says where that is not noted.
+    #[inline(always)]
+    pub fn belongs(&mut self, kind: Kind, key: u64, find: impl FnOnce(usize) -> Belongs) -> Belongs {
+        let noted = &mut self.belongs[kind as usize * NOTED + key as usize % NOTED];
+        if noted.0 != key {
+            *noted = (key, find(self.array));
+        }
+        noted.1
+    }
+
+    /// Pages may be of another size from now on.
+    pub fn forget_where(&mut self) {
+        self.belongs.fill((0, Belongs::Nowhere));
+    }
+
+    /// A look-up, after which the page is held where it belongs.
+    #[inline(always)]
+    pub fn looked_up(&mut self, context: u64, belongs: Belongs) {
+        match belongs {
+            Belongs::Elsewhere => self.found_elsewhere(),
+            Belongs::Nowhere => self.never_found(),
+            Belongs::Here(number, tag) => self.found(context, number, tag),
+        }
     }
 
     /// A look-up that another array of the level answers, whatever this one is.
@@ -167,34 +206,21 @@ impl Curve {
     #[inline]
     pub fn found(&mut self, context: u64, number: u64, tag: u64) {
         self.check_faulted();
-        if self.stack.is_first(tag) {
-            self.at_top += 1;
+        if self.orders.use_near(tag) {
             return;
         }
         if self.last_context != Some(context) {
             self.last_context = Some(context);
             self.contexts.insert(context);
         }
-        let depth = self.stack.use_tag(tag);
-        self.at_depth[depth] += 1;
-        for (sets, at_depth) in &mut self.sets {
-            let depth = sets.use_tag(number, tag);
-            if depth == 0 {
-                // More sets have fewer pages in each: it stands at the top there too.
-                return;
-            }
-            at_depth[depth] += 1;
-        }
+        self.orders.use_far(number, tag);
     }
 
     /// A look-up of page `number` that ends in a fault: where the page is held, that is a hit, but nothing is entered.
     #[cold]
     pub fn faulted(&mut self, number: u64, tag: u64) {
         self.check_faulted();
-        self.at_depth[self.stack.depth(tag)] += 1;
-        for (sets, at_depth) in &mut self.sets {
-            at_depth[sets.depth(number, tag)] += 1;
-        }
+        self.orders.ask(number, tag);
         self.faulted = Some((number, tag));
     }
 
@@ -203,15 +229,13 @@ impl Curve {
     #[inline(always)]
     fn check_faulted(&mut self) {
         if let Some((number, tag)) = self.faulted.take() {
-            let in_stack = self.stack.depth(tag) < self.capacities.len();
-            self.stayed |= in_stack || self.sets.iter().any(|(sets, at)| sets.depth(number, tag) < at.len() - 1);
+            self.stayed |= self.orders.hold(number, tag);
         }
     }
 
     /// Forgets one page.
     pub fn remove(&mut self, number: u64, tag: u64) {
-        self.stack.remove(tag);
-        self.sets.iter_mut().for_each(|(sets, _)| sets.remove(number, tag));
+        self.orders.remove(number, tag);
     }
 
     /// Forgets every tag for which `doomed` says so, all of `context`; `whole`: that is all of them.
@@ -219,16 +243,13 @@ impl Curve {
         let there = if whole { self.contexts.remove(&context) } else { self.contexts.contains(&context) };
         self.last_context = self.last_context.filter(|_| !whole);
         if there {
-            self.stack.remove_all(&doomed);
-            self.sets.iter_mut().for_each(|(sets, _)| sets.remove_all(&doomed));
+            self.orders.remove_all(doomed);
         }
     }
 
     /// Counts from now on; what is held stays.
     pub fn restart(&mut self) {
-        self.at_depth.fill(0);
-        self.at_top = 0;
-        self.sets.iter_mut().for_each(|(_, at_depth)| at_depth.fill(0));
+        self.orders.restart();
         (self.elsewhere, self.never) = (0, 0);
     }
 
@@ -249,19 +270,8 @@ impl Curve {
                     .into(),
             );
         }
-        let found = self.at_top + self.at_depth.iter().sum::<u64>();
-        let lookups = found + self.elsewhere + self.never;
-        let of = |geometry: &Geometry| {
-            let beyond = if geometry.ways == geometry.entries {
-                let at = self.capacities.partition_point(|&capacity| capacity < geometry.entries);
-                self.at_depth[at + 1..].iter().sum::<u64>()
-            } else {
-                let count = u64::from(geometry.entries / geometry.ways);
-                let at = self.sets.partition_point(|(sets, _)| sets.count() < count);
-                self.sets[at].1[geometry.ways as usize..].iter().sum()
-            };
-            (*geometry, beyond + self.never)
-        };
+        let lookups = self.orders.uses() + self.elsewhere + self.never;
+        let of = |geometry: &Geometry| (*geometry, self.orders.misses(*geometry) + self.never);
         Ok(CurveCounts {
             lookups: Some(lookups).filter(|_| !self.asked_first),
             misses: self.geometries.iter().map(of).collect(),

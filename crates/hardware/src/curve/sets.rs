@@ -1,6 +1,6 @@
 //! LRU stacks of sets: for one number of sets, which of all numbers of ways would have held a page.
 
-use crate::array::EMPTY;
+use crate::array::{EMPTY, Word, find_in_many};
 
 /// Sets in order of last uses. A hole is what a shootdown has left, as in [`super::stack`].
 #[derive(Clone, Debug)]
@@ -54,6 +54,32 @@ impl Sets {
             pushed = old;
         }
         tags.len()
+    }
+
+    /// Takes `tag`, of page `number`, out of its set, into which it comes back by [`Sets::push`] after some others: it stands
+    /// above all that is here meanwhile. Returns its depth until then.
+    #[inline]
+    pub fn leave(&mut self, number: u64, tag: u64) -> usize {
+        let set = self.set(number);
+        let tags = &mut self.tags[set];
+        let found = find_in_many(tags, tag);
+        if let Some(found) = found {
+            tags[found] = EMPTY;
+        }
+        // What is above the topmost hole moves down into it, and the page's own place is a hole.
+        if let Some(hole) = find_in_many(tags, EMPTY) {
+            tags.copy_within(hole + 1.., hole);
+            tags[self.ways - 1] = EMPTY;
+        }
+        found.unwrap_or(self.ways)
+    }
+
+    /// Puts `tag`, of page `number`, in front of all that is in its set.
+    #[inline]
+    pub fn push(&mut self, number: u64, tag: u64) {
+        let set = self.set(number);
+        let last = self.ways - 1;
+        u64::push_front(&mut self.tags[set], last, tag);
     }
 
     /// Forgets `tag`, of page `number`.

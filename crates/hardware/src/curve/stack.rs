@@ -21,6 +21,8 @@ pub(crate) struct Stack {
     places: Vec<Place>,
     first: u32,
     last: u32,
+    /// The first place behind those that [`super::recent`] keeps in an order of its own.
+    settled: u32,
     /// For each capacity the place at that depth: the last that an array of so many entries holds.
     ends: Vec<u32>,
     index: Index,
@@ -56,6 +58,7 @@ impl Stack {
         Stack {
             holes: places.iter().zip(0..).map(|(place, at)| (place.used, at)).collect(),
             first: if all > 0 { 0 } else { NONE },
+            settled: 0,
             last: all.checked_sub(1).unwrap_or(NONE),
             ends: capacities.iter().map(|capacity| capacity - 1).collect(),
             index: Index::new(all as usize),
@@ -115,6 +118,40 @@ impl Stack {
         depth
     }
 
+    /// `tag` has been used before all pages used since [`Stack::settle_all`] that were not named here: it stands behind them
+    /// from now on. They and it are fewer than the least capacity.
+    pub fn sink(&mut self, tag: u64) {
+        let Some(at) = self.index.get(tag, &self.places) else { return };
+        self.now += 1;
+        self.places[at as usize].used = self.now;
+        let Place { before, after, .. } = self.places[at as usize];
+        if after != self.settled {
+            match self.places.get_mut(before as usize) {
+                Some(before) => before.after = after,
+                None => self.first = after,
+            }
+            self.places[after as usize].before = before;
+            let next = self.settled;
+            let above = std::mem::replace(&mut self.places[next as usize].before, at);
+            self.places[above as usize].after = at;
+            let place = &mut self.places[at as usize];
+            (place.before, place.after) = (above, next);
+        }
+        self.settled = at;
+    }
+
+    /// All that has not sunk is in this order, earliest use first.
+    pub fn settle_all(&mut self, tags: impl Iterator<Item = u64>) {
+        for tag in tags {
+            if let Some(at) = self.index.get(tag, &self.places) {
+                self.move_to_front(at);
+                self.now += 1;
+                self.places[at as usize].used = self.now;
+            }
+        }
+        self.settled = self.first;
+    }
+
     /// Forgets `tag`.
     pub fn remove(&mut self, tag: u64) {
         if let Some(at) = self.index.get(tag, &self.places) {
@@ -148,9 +185,15 @@ impl Stack {
 
     fn move_to_front(&mut self, at: u32) {
         if at == self.first {
+            if at == self.settled {
+                self.settled = self.places[at as usize].after;
+            }
             return;
         }
         let Place { before, after, within, .. } = self.places[at as usize];
+        if at == self.settled {
+            self.settled = after;
+        }
         // What stood last within each smaller capacity is pushed out of it.
         for capacity in 0..within as usize {
             let end = self.ends[capacity];

@@ -3,7 +3,9 @@
 use super::Mmu;
 use crate::cache::Caches;
 use crate::config;
-use crate::curve::{Curve, CurveCounts, Geometry};
+use crate::curve::{Belongs, Curve, CurveCounts, Geometry};
+use crate::tlb::number_of;
+use reach_core::fold::{Entry, UNIT};
 use reach_core::{Kind, PageTable, Pte, Vpn, Why};
 
 impl Mmu {
@@ -21,6 +23,7 @@ impl Mmu {
         }
         let mut curve = Box::new(Curve::new(machine, array, geometries)?);
         curve.set_unsteady(self.tlbs.unsteady_in(array, curve.depends_on()));
+        curve.set_hears(self.tlbs.ask_first_of_all(array));
         self.curve = Some(curve);
         Ok(())
     }
@@ -37,9 +40,37 @@ impl Mmu {
         Some(self.curve.as_ref()?.counts())
     }
 
-    /// Whether what shadows an array has to see references that the first level knows.
+    /// Whether what shadows an array hears of references that the arrays asked first answer.
     pub(super) fn observes_all(&self) -> bool {
-        self.curve.as_ref().is_some_and(|curve| curve.is_first_level())
+        self.curve.as_ref().is_some_and(|curve| curve.hears_any())
+    }
+
+    /// References that the arrays asked first have just answered, one after the other.
+    #[inline(never)]
+    pub(super) fn observe_hits(&mut self, entries: &[Entry]) {
+        let Mmu { tlbs, curve: Some(curve), context, base, .. } = self else { return };
+        let (context, to_vpn) = (*context, u32::from(base.0) - UNIT);
+        let sole = [Kind::Fetch, Kind::Load, Kind::Store].map(|kind| tlbs.sole(kind, curve.array));
+        for entry in entries {
+            let (kind, vpn) = (entry.kind(), Vpn(entry.page() >> to_vpn));
+            if !curve.hears(kind) {
+                continue;
+            }
+            let belongs = match &sole[kind as usize] {
+                Some(probe) => {
+                    let (_, tag) = probe.place(context, vpn);
+                    Belongs::Here(number_of(tag), tag)
+                }
+                None => curve.belongs(kind, context.key(vpn), |array| {
+                    // What has been found has not gone since: nothing was entered.
+                    let found = tlbs.whereabouts(kind, context, vpn);
+                    let elsewhere = found.is_none_or(|(at, _)| at != array);
+                    let place = found.and_then(|(_, size)| tlbs.place_in(array, kind, context, vpn, size));
+                    if elsewhere { Belongs::Elsewhere } else { belongs_at(place) }
+                }),
+            };
+            curve.looked_up(context.number() as u64, belongs);
+        }
     }
 
     /// One reference to one page, of which the curve is told.
@@ -71,12 +102,14 @@ impl Mmu {
         let elsewhere = found.is_some_and(|(at, _)| at != array && self.tlbs.arrays[at].level == curve.level);
         let context = self.context.number() as u64;
         let Some(curve) = &mut self.curve else { return done };
-        match (elsewhere, place, &done) {
-            (true, ..) => curve.found_elsewhere(),
-            (_, None, _) => curve.never_found(),
-            (_, Some((number, tag)), Ok(_)) => curve.found(context, number, tag),
-            (_, Some((number, tag)), Err(_)) => curve.faulted(number, tag),
+        match (if elsewhere { Belongs::Elsewhere } else { belongs_at(place) }, &done) {
+            (Belongs::Here(number, tag), Err(_)) => curve.faulted(number, tag),
+            (belongs, _) => curve.looked_up(context, belongs),
         }
         done
     }
+}
+
+fn belongs_at(place: Option<(u64, u64)>) -> Belongs {
+    place.map_or(Belongs::Nowhere, |(number, tag)| Belongs::Here(number, tag))
 }

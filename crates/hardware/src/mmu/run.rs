@@ -1,11 +1,10 @@
 //! Running references: folded, one by one, or through the caches.
 
+use super::ahead::Ahead;
 use super::{Mmu, NOWHERE};
 use crate::cache::{Access, Caches};
 use reach_core::fold::{Entry, UNIT};
-use reach_core::{
-    BlockId, Chunk, Hint, Kind, Label, PageShift, PageTable, PhysAddr, Pte, Ref, Step, VirtAddr, Vpn, Why,
-};
+use reach_core::{BlockId, Chunk, Kind, Label, PageShift, PageTable, PhysAddr, Pte, Ref, Step, VirtAddr, Vpn, Why};
 
 /// References of a chunk that are to run without an event between them, with and without runs folded.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +39,7 @@ impl<'a> Segment<'a> {
 
     /// Where a run of it begins.
     pub fn begin(&self) -> Cursor {
-        Cursor { raw: self.start, fetched: 0, entry: 0, whole: false }
+        Cursor { raw: self.start, fetched: 0, entry: 0, whole: false, ahead: Ahead::default() }
     }
 }
 
@@ -55,10 +54,9 @@ pub struct Cursor {
     entry: usize,
     /// In an outline: the next entry is the second page of a reference, and the first is to be looked up again too.
     whole: bool,
+    /// What it has asked this computer's memory for.
+    ahead: Ahead,
 }
-
-/// How many folded references the hot loop looks ahead.
-const AHEAD: usize = 16;
 
 /// The highest address: references have 48 bits for theirs.
 const ADDRESSES: u64 = (1 << 48) - 1;
@@ -118,12 +116,13 @@ impl Mmu {
             return self.run_perfect(segment, cursor, table);
         }
         let to_vpn = u32::from(self.base.0) - UNIT;
-        let mut hint = Hint::default();
         let observes_all = self.observes_all();
         loop {
-            if !observes_all {
-                cursor.entry += self.tlbs.leading_hits(self.context, &segment.entries[cursor.entry..]);
+            let hits = self.tlbs.leading_hits(self.context, &segment.entries[cursor.entry..]);
+            if observes_all {
+                self.observe_hits(&segment.entries[cursor.entry..][..hits]);
             }
+            cursor.entry += hits;
             let Some(entry) = segment.entries.get(cursor.entry) else { break };
             let walks = self.counters.walks_data;
             if let Err(why) = self.reference(entry.kind(), Vpn(entry.page() >> to_vpn), table, None) {
@@ -131,11 +130,8 @@ impl Mmu {
                 return why;
             }
             cursor.entry += 1;
-            // Where one reference walks, those that follow will too: ask this computer's memory for their entries.
-            if self.counters.walks_data != walks
-                && let Some(&ahead) = segment.entries.get(cursor.entry + AHEAD)
-            {
-                table.prefetch(Vpn(ahead.page() >> to_vpn), &mut hint);
+            if self.counters.walks_data != walks {
+                cursor.ahead.walked(segment.entries, cursor.entry, table, to_vpn);
             }
         }
         cursor.entry = segment.entries.len();

@@ -1,6 +1,6 @@
 //! What is needed to shadow an array ([`Curve`]): where pages are and belong, without touching anything.
 
-use super::{Context, Tlbs, WHAT_AT};
+use super::{Context, Probe, Tlbs, WHAT_AT};
 use crate::curve::Curve;
 use reach_core::{Kind, PageShift, Vpn};
 use std::collections::BTreeSet;
@@ -13,6 +13,17 @@ impl Tlbs {
             self.arrays[probe.array as usize].array.holds(set, tag)
         })?;
         Some((found.array as usize, self.sizes[(found.what >> WHAT_AT) as usize]))
+    }
+
+    /// For which kinds of reference `array` is among the arrays asked first.
+    pub fn ask_first_of_all(&self, array: usize) -> [bool; 3] {
+        [Kind::Fetch, Kind::Load, Kind::Store].map(|kind| self.paths[kind as usize].arrays.contains(&(array, 0)))
+    }
+
+    /// What is asked first for references of `kind`, if that is nothing but `array`, for pages of one size.
+    pub fn sole(&self, kind: Kind, array: usize) -> Option<Probe> {
+        let mut first = self.probes[kind as usize].iter().filter(|probe| probe.depth == 0);
+        first.next().copied().filter(|probe| probe.array as usize == array && first.next().is_none())
     }
 
     /// Number and tag of the page that `array` would get if `vpn`, of a page of size `shift`, were entered for a reference
@@ -74,6 +85,7 @@ impl Tlbs {
         const FEW: u64 = 64;
         let end = vpn.0.saturating_add(pages);
         let a = &self.arrays[curve.array];
+        curve.forget_where();
         if pages <= FEW {
             for size in (0..self.sizes.len()).filter(|&size| a.takes[size]) {
                 for number in vpn.0 >> a.orders[size]..=(end - 1) >> a.orders[size] {

@@ -1,7 +1,8 @@
 //! Million references a second on named streams, one core: `make bench`. Prints a table and writes
 //! `target/bench.jsonl`, one row a stream, machine and timing. Not a test: nothing here passes or fails.
 //!
-//! `gcc` is a compiler run, captured on the first use and then replayed: decoding counts. The synthetic streams are
+//! `gcc` is a compiler run, captured on the first use and then replayed: decoding counts. `gcc-curve-l1d` and `gcc-curve-l2`
+//! are the same with a curve beside, and `gcc-sample` with samples alone measured. The synthetic streams are
 //! generated beforehand and run once unmeasured, so that all pages have been touched: only folding and simulation count.
 //! `uniform-random` to `uniform-1T` are one program at three sizes: what a reference costs should not depend on them.
 //! Time is the processor's, not the wall's, and the best of several rounds is reported, since other work on the
@@ -9,10 +10,10 @@
 
 use anyhow::{Context, Result, ensure};
 use reach_core::Chunk;
-use reach_lab::{Batch, Conditions, Placement, Preparer, Simulation, Timing, machine};
+use reach_lab::{Batch, Conditions, Experiment, Placement, Preparer, Simulation, Timing, machine};
 use reach_trace::file::{Reader, Writer};
 use reach_trace::live::{Live, Options};
-use reach_trace::{Source, synthetic};
+use reach_trace::{Sampling, Skim, Source, synthetic};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,20 +27,35 @@ const MEMORY: u64 = 2 << 40;
 const LENGTH: u64 = 4 << 20;
 const MACHINES: [&str; 2] = ["skylake-e3-1240v5", "zenplus-2700x"];
 const TIMINGS: [Timing; 3] = Timing::ALL;
-/// Names and, for the synthetic ones, specifications.
-const STREAMS: [(&str, Option<&str>); 6] = [
-    ("gcc", None),
-    ("same-page", Some("mix:bytes=1G,new_pages=0%")),
-    ("new-pages-10%", Some("mix:bytes=1G,new_pages=10%")),
-    ("uniform-random", Some("gups:bytes=1G,updates=8M")),
-    ("uniform-32G", Some("gups:bytes=32G,updates=8M")),
-    ("uniform-1T", Some("gups:bytes=1T,updates=8M")),
+/// What streams are made of.
+#[derive(Clone, Copy)]
+enum Program {
+    /// The recorded compiler.
+    Recorded,
+    /// The same with a curve of this array.
+    Curve(&'static str),
+    /// The same, of which samples are measured.
+    Sample,
+    /// Synthetic, of this specification.
+    Made(&'static str),
+}
+use Program::*;
+const STREAMS: [(&str, Program); 9] = [
+    ("gcc", Recorded),
+    ("gcc-curve-l1d", Curve("l1d_tlb")),
+    ("gcc-curve-l2", Curve("l2_tlb")),
+    ("gcc-sample", Sample),
+    ("same-page", Made("mix:bytes=1G,new_pages=0%")),
+    ("new-pages-10%", Made("mix:bytes=1G,new_pages=10%")),
+    ("uniform-random", Made("gups:bytes=1G,updates=8M")),
+    ("uniform-32G", Made("gups:bytes=32G,updates=8M")),
+    ("uniform-1T", Made("gups:bytes=1T,updates=8M")),
 ];
 
 /// A stream ready to be run.
 enum Stream {
-    /// Read from this file in every round.
-    Recorded(PathBuf),
+    /// Read from this file in every round; with what is asked for beside.
+    Recorded(PathBuf, Program),
     /// In memory.
     Generated(Vec<Arc<Batch>>),
 }
@@ -60,8 +76,12 @@ fn run() -> Result<()> {
     let chosen = Chosen::from_arguments()?;
     let mut rows = std::fs::File::create(target.join("bench.jsonl")).context("target/bench.jsonl cannot be written")?;
     println!("{:16}{:22}{:10}{:>14}", "stream", "machine", "timing", "M references/s");
-    for (name, specification) in STREAMS.into_iter().filter(|(name, _)| chosen.has(name)) {
-        let stream = match specification.map_or_else(|| gcc(target), generate) {
+    for (name, program) in STREAMS.into_iter().filter(|(name, _)| chosen.has(name)) {
+        let made = match program {
+            Made(specification) => generate(specification),
+            _ => gcc(target).map(|path| Stream::Recorded(path, program)),
+        };
+        let stream = match made {
             Ok(stream) => stream,
             Err(error) => {
                 println!("{name:16}not run: {error:#}");
@@ -70,7 +90,13 @@ fn run() -> Result<()> {
         };
         for machine in MACHINES.into_iter().filter(|machine| chosen.has(machine)) {
             for timing in TIMINGS.into_iter().filter(|timing| chosen.has(timing.name())) {
-                let rate = measure(&stream, machine, timing)?;
+                let rate = match measure(&stream, machine, timing) {
+                    Ok(rate) => rate,
+                    Err(error) => {
+                        println!("{name:16}{machine:22}{:10}not run: {error:#}", timing.name());
+                        continue;
+                    }
+                };
                 println!("{name:16}{machine:22}{:10}{rate:>14.1}", timing.name());
                 let row = serde_json::json!({
                     "stream": name, "machine": machine, "timing": timing.name(), "mrefs_per_s": rate,
@@ -107,7 +133,7 @@ impl Chosen {
 }
 
 /// The recorded compiler run; captures it where there is none yet.
-fn gcc(target: &Path) -> Result<Stream> {
+fn gcc(target: &Path) -> Result<PathBuf> {
     let path = target.join("bench-gcc.reach");
     if !path.exists() {
         let part = target.join("bench-gcc.reach.part");
@@ -124,7 +150,7 @@ fn gcc(target: &Path) -> Result<Stream> {
         anyhow::ensure!(status.success(), "the compiler that was to be recorded ended with {status}");
         std::fs::rename(&part, &path).context("the recording cannot be renamed")?;
     }
-    Ok(Stream::Recorded(path))
+    Ok(path)
 }
 
 /// Million references a second, the best of several rounds.
@@ -146,7 +172,11 @@ fn measure(stream: &Stream, machine: &str, timing: Timing) -> Result<f64> {
     let mut best = f64::MIN;
     for _ in 0..ROUNDS {
         let (references, elapsed) = match stream {
-            Stream::Recorded(path) => replay(path, timing, &mut fresh()?)?,
+            Stream::Recorded(path, Recorded) => replay(path, timing, &mut fresh()?)?,
+            Stream::Recorded(path, program) => {
+                let (machines, systems) = (vec![machine.clone()], vec![system.clone()]);
+                run_beside(path, *program, machines, systems, conditions.clone())?
+            }
             Stream::Generated(_) => run_again(&mut again, &mut simulation)?,
         };
         best = best.max(references as f64 / elapsed.as_secs_f64() / 1e6);
@@ -167,6 +197,26 @@ fn replay(path: &Path, timing: Timing, simulation: &mut Simulation) -> Result<(u
         chunk = Arc::try_unwrap(batch).map(|batch| batch.chunk).unwrap_or_default();
     }
     Ok((references, processor_time() - started))
+}
+
+/// The recording as an experiment of its own.
+fn run_beside(
+    path: &Path,
+    program: Program,
+    machines: Vec<machine::Resolved>,
+    systems: Vec<reach_systems::Resolved>,
+    conditions: Conditions,
+) -> Result<(u64, Duration)> {
+    let curve = match program {
+        Curve(array) => Some(array.parse().map_err(anyhow::Error::msg)?),
+        _ => None,
+    };
+    let sample = matches!(program, Sample).then_some(Sampling::USUAL);
+    let (skim, align_code, limit) = (Skim::default(), None, None);
+    let experiment = Experiment { machines, systems, conditions, threads: 1, skim, align_code, limit, curve, sample };
+    let started = processor_time();
+    let report = experiment.run(&mut Reader::open(path)?, |_| true)?;
+    Ok((report.counts.references(), processor_time() - started))
 }
 
 fn generate(specification: &str) -> Result<Stream> {

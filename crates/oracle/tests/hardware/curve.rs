@@ -12,7 +12,7 @@ use reach_hardware::{Counters, Geometry, Mmu};
 use std::cell::Cell;
 
 /// Forms that are smaller and larger than any of the machines have, with one set and several.
-const FORMS: [(u32, u32); 14] = [
+const FORMS: [(u32, u32); 16] = [
     (1, 1),
     (2, 1),
     (4, 1),
@@ -27,6 +27,8 @@ const FORMS: [(u32, u32); 14] = [
     (10, 5),
     (9, 9),
     (13, 13),
+    (18, 18),
+    (40, 40),
 ];
 
 /// The misses of the array's level that separate counters tell apart: by fetches, data, or both; in the first level or

@@ -33,7 +33,8 @@ impl FrameSource for Frames {
         if let Some(at) = self.free.entry(bytes).or_default().pop() {
             return Some(at);
         }
-        self.taken = self.taken.next_multiple_of(bytes.max(4096)) + bytes;
+        // Aligned to a page of any machine.
+        self.taken = self.taken.next_multiple_of(bytes.max(1 << 16)) + bytes;
         Some(PhysAddr((1 << 40) + self.taken - bytes))
     }
 
