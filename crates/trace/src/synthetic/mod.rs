@@ -86,6 +86,7 @@ static PROGRAMS: &[Description] = &[
     chase::ABOUT,
     gups::ABOUT,
     graph::bfs::ABOUT,
+    graph::bc::ABOUT,
     graph::pr::ABOUT,
     graph::tc::ABOUT,
     kv::ABOUT,

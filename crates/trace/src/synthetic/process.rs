@@ -178,6 +178,11 @@ impl Process {
         VirtAddr(self.next_heap)
     }
 
+    /// The first byte behind the stack, which grows down from there.
+    pub fn stack_top(&self) -> VirtAddr {
+        VirtAddr(STACK_TOP)
+    }
+
     /// The first byte of the static data, of which there are 4 KiB.
     pub fn data(&self) -> VirtAddr {
         VirtAddr(DATA)

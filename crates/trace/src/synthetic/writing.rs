@@ -26,6 +26,11 @@ impl Writing {
         self.areas.push((at, bytes.div_ceil(8)));
     }
 
+    /// All but the first `areas` are written once more.
+    pub fn again(&mut self, areas: usize) {
+        self.area = areas;
+    }
+
     /// Appends what comes next, one word an execution of `code`. Returns whether all is written.
     pub fn run(&mut self, code: Code, chunk: &mut Chunk, until: usize) -> bool {
         while let Some(&(base, words)) = self.areas.get(self.area) {

@@ -6,11 +6,11 @@
 //! step down, all that its order is needed for is to enter it in the bitmap: the step that made it is then done once more,
 //! from a copy of who was found before (the fourth bit), without its references.
 
-use super::super::parameter::{Kind as Takes, Parameter, SEED, Values};
+use super::super::parameter::{SEED, Values};
 use super::super::process::{Code, Emit, Process, bodies, load, room, store};
 use super::super::{Description, Program};
 use super::bits::Bits;
-use super::{BYTES, DEGREE, GRAPH, Graph, INIT};
+use super::{BYTES, DEGREE, GRAPH, Graph, INIT, SEARCHES};
 use crate::Progress;
 use reach_core::{Chunk, Event, Kind, Random, Ref, VirtAddr};
 
@@ -20,19 +20,7 @@ mod code;
 pub(in super::super) const ABOUT: Description = Description {
     name: "bfs",
     purpose: "GAP's direction-optimising breadth-first search on a uniform random graph that is nowhere kept",
-    parameters: &[
-        GRAPH,
-        BYTES,
-        DEGREE,
-        Parameter {
-            name: "searches",
-            kind: Takes::Count(1, 1 << 20),
-            default: "1",
-            meaning: "how many searches, each from a vertex at random",
-        },
-        INIT,
-        SEED,
-    ],
+    parameters: &[GRAPH, BYTES, DEGREE, SEARCHES, INIT, SEED],
     build,
 };
 
@@ -118,7 +106,7 @@ struct Bfs {
 }
 
 fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, String> {
-    let mut graph = Graph::new(values, process, 2, 2)?;
+    let mut graph = Graph::new(values, process, 2, 2)?.numbered()?;
     let n = graph.vertices;
     let text = process.assembled(code::BLOCKS);
     let parents = graph.array(n << graph.id, process);

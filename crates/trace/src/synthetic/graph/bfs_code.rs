@@ -1,15 +1,11 @@
 //! The blocks of a breadth-first search, as a compiler might have made them, one behind the other. Of wide vertices the
 //! instructions are the same: only their registers count.
 
+use super::super::WORDS;
+
 #[rustfmt::skip]
 pub(super) const BLOCKS: [&[&[u8]]; 18] = [
-    // words
-    &[
-        &[0x48, 0x89, 0x0c, 0xcf], // mov [rdi+rcx*8],rcx
-        &[0x48, 0xff, 0xc1], // inc rcx
-        &[0x48, 0x39, 0xd9], // cmp rcx,rbx
-        &[0x72, 0xf4], // jb words
-    ],
+    WORDS,
     // parents
     &[
         &[0x4c, 0x8b, 0x04, 0xce], // mov r8,[rsi+rcx*8]

@@ -23,6 +23,15 @@ impl Bits {
         new
     }
 
+    /// Says of `v` whether it is there. Returns whether that is new.
+    #[inline(always)]
+    pub fn put(&mut self, v: u64, there: bool) -> bool {
+        let (word, at) = (&mut self.0[(v / 64) as usize], v % 64);
+        let new = (*word >> at & 1 != 0) != there;
+        *word ^= u64::from(new) << at;
+        new
+    }
+
     /// Asks this computer's caches for what will be needed of `list`.
     pub fn expect(&self, list: &[u64]) {
         for &v in list {

@@ -13,8 +13,10 @@
 //! bytes; 8 where there are 2^31 vertices and more), and what it computes. Its stream is that of the same
 //! program on arrays that hold the graph, reference by reference: `tests` says so, with twins that have the arrays.
 
+pub(super) mod bc;
 pub(super) mod bfs;
 mod bits;
+mod levels;
 pub(super) mod pr;
 pub(super) mod tc;
 
@@ -44,6 +46,21 @@ pub(super) const INIT: Parameter = Parameter {
     default: "pages",
     meaning: "whether all arrays are first written, as whoever made the graph did: every word, or one word of every 4 KB",
 };
+pub(super) const SEARCHES: Parameter = Parameter {
+    name: "searches",
+    kind: Kind::Count(1, 1 << 20),
+    default: "1",
+    meaning: "how many searches, each from a vertex at random",
+};
+
+/// The block of [`Graph::initialise`], the first of each program.
+#[rustfmt::skip]
+const WORDS: &[&[u8]] = &[
+    &[0x48, 0x89, 0x0c, 0xcf], // mov [rdi+rcx*8],rcx
+    &[0x48, 0xff, 0xc1], // inc rcx
+    &[0x48, 0x39, 0xd9], // cmp rcx,rbx
+    &[0x72, 0xf4], // jb words
+];
 
 /// From here on vertices do not fit 31 bits.
 const WIDE: u64 = 1 << 31;
@@ -82,6 +99,17 @@ impl Graph {
         graph.offsets = graph.array((vertices + 1) * 8, process);
         graph.targets = graph.array((vertices * degree) << id, process);
         Ok(graph)
+    }
+
+    /// Refuses more vertices than four bytes can tell apart: some are kept in these.
+    fn numbered(self) -> Result<Graph, String> {
+        match self.vertices <= 1 << 32 {
+            true => Ok(self),
+            false => Err(format!(
+                "{} vertices are more than can be kept, 2^32; give fewer bytes, or a higher degree",
+                self.vertices
+            )),
+        }
     }
 
     /// Memory that the program has for something else.

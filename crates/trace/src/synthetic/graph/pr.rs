@@ -4,7 +4,7 @@
 use super::super::parameter::{Kind as Takes, Parameter, SEED, Values};
 use super::super::process::{Code, Emit, Process};
 use super::super::{Description, Program};
-use super::{BYTES, DEGREE, GRAPH, Graph, INIT};
+use super::{BYTES, DEGREE, GRAPH, Graph, INIT, WORDS};
 use crate::Progress;
 use reach_core::{Chunk, Event};
 
@@ -30,13 +30,7 @@ pub(in super::super) const ABOUT: Description = Description {
 /// As a compiler might have made them, one behind the other. Scores are four bytes.
 #[rustfmt::skip]
 const BLOCKS: [&[&[u8]]; 5] = [
-    // words
-    &[
-        &[0x48, 0x89, 0x0c, 0xcf], // mov [rdi+rcx*8],rcx
-        &[0x48, 0xff, 0xc1], // inc rcx
-        &[0x48, 0x39, 0xd9], // cmp rcx,rbx
-        &[0x72, 0xf4], // jb words
-    ],
+    WORDS,
     // start
     &[
         &[0x4c, 0x8b, 0x44, 0xce, 0x08], // mov r8,[rsi+rcx*8+8]

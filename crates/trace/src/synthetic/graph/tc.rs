@@ -5,7 +5,7 @@
 use super::super::parameter::{Kind as Takes, MAX_COUNT, Parameter, SEED, Values};
 use super::super::process::{Code, Emit, Process};
 use super::super::{Description, Program};
-use super::{BYTES, DEGREE, GRAPH, Graph, INIT};
+use super::{BYTES, DEGREE, GRAPH, Graph, INIT, WORDS};
 use crate::Progress;
 use reach_core::{Chunk, Event};
 
@@ -31,13 +31,7 @@ pub(in super::super) const ABOUT: Description = Description {
 /// As a compiler might have made them, one behind the other.
 #[rustfmt::skip]
 const BLOCKS: [&[&[u8]]; 10] = [
-    // words
-    &[
-        &[0x48, 0x89, 0x0c, 0xcf], // mov [rdi+rcx*8],rcx
-        &[0x48, 0xff, 0xc1], // inc rcx
-        &[0x48, 0x39, 0xd9], // cmp rcx,rbx
-        &[0x72, 0xf4], // jb words
-    ],
+    WORDS,
     // take
     &[
         &[0x4c, 0x8b, 0x04, 0xce], // mov r8,[rsi+rcx*8]

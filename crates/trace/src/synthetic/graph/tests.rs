@@ -59,18 +59,20 @@ macro_rules! array {
     };
 }
 
+mod bc;
+mod blocks;
+
 fn graph(text: &str) -> Graph {
     static PARAMETERS: &[Parameter] = &[GRAPH, BYTES, DEGREE, INIT, SEED];
-    let (bits, ids) = if text.starts_with("bfs") {
-        (2, 2)
-    } else if text.starts_with("pr") {
-        (64, 0)
-    } else {
-        (0, 0)
-    };
     let common = text.split_once(':').unwrap().1.split(',');
     let known = common.filter(|pair| PARAMETERS.iter().any(|p| pair.starts_with(&format!("{}=", p.name))));
     let values = Values::read(PARAMETERS, &known.collect::<Vec<_>>().join(",")).unwrap();
+    let (bits, ids) = match text.split(':').next() {
+        Some("bfs") => (2, 2),
+        Some("bc") => (160 + values.number("degree"), 1),
+        Some("pr") => (64, 0),
+        _ => (0, 0),
+    };
     Graph::new(&values, &mut Process::new("twin"), bits, ids).unwrap()
 }
 
@@ -120,7 +122,8 @@ fn neighbours_are_each_others() {
 
 #[test]
 fn memory_is_what_was_asked_for() {
-    for (spec, arrays) in [("bfs:bytes=10M", 6), ("pr:bytes=10M", 4), ("tc:bytes=10M", 2), ("bfs:bytes=600G", 6)] {
+    let sizes = [("bfs:bytes=10M", 6), ("bc:bytes=10M", 8), ("pr:bytes=10M", 4), ("tc:bytes=10M", 2)];
+    for (spec, arrays) in sizes.into_iter().chain([("bfs:bytes=600G", 6), ("bc:bytes=600G", 8)]) {
         let source = super::super::generator(spec, 1).unwrap();
         let lengths = source.start.iter().filter_map(|event| match event {
             Event::Map(map) if map.role == reach_core::Role::Mmap => Some(map.span.len),
@@ -367,5 +370,8 @@ fn initialisation_writes_all_arrays() {
 fn what_cannot_be_is_refused() {
     let error = |spec: &str| super::super::parse(spec).err().unwrap().to_string();
     assert!(error("bfs:degree=3").contains("is odd"));
+    assert!(error("bc:degree=2").contains("give 4 or more"));
+    assert!(error("bc:degree=4,bytes=1T").contains("vertices are more than can be kept"));
+    assert!(error("bfs:degree=2,bytes=1T").contains("vertices are more than can be kept"));
     assert!(error("pr:graph=kron").contains("is not possible; give urand"));
 }
