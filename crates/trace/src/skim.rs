@@ -9,6 +9,7 @@ use reach_core::{Asid, BlockId, BlockTable, Chunk, Event, Kind, Ref, Remap, Span
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// Bytes in a page here: no simulated machine has smaller ones.
 const PAGE: u32 = 12;
@@ -111,6 +112,28 @@ impl Region {
     }
 }
 
+/// Of an address space and the number of a region: most references ask for one.
+#[derive(Default)]
+struct RegionHasher(u64);
+
+impl Hasher for RegionHasher {
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(32) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+}
+
 /// A program of whose first references only those stay that touch a page for the first time, or store to it for the
 /// first time, since something last happened to it; with each the fetch of its block.
 pub struct Skimmed<S> {
@@ -129,7 +152,7 @@ pub struct Skimmed<S> {
     /// It is between two now.
     follows: bool,
     whole: Chunk,
-    touched: HashMap<(Asid, u64), Region>,
+    touched: HashMap<(Asid, u64), Region, BuildHasherDefault<RegionHasher>>,
     asid: Asid,
     /// The page that each kind of reference was the last to touch: most touch it again, and nothing is new there.
     last: [Option<u64>; 3],
@@ -151,7 +174,7 @@ impl<S: Source> Skimmed<S> {
             between: false,
             follows: false,
             whole: Chunk::default(),
-            touched: HashMap::new(),
+            touched: HashMap::default(),
             asid: Asid(0),
             last: [None; 3],
             fetch: None,
