@@ -26,24 +26,37 @@ impl<S: Source> Limited<S> {
     /// Counts what is in `chunk`. Returns the place of the first reference that is too many.
     fn count(&mut self, chunk: &Chunk) -> Option<usize> {
         let mut from = 0;
-        let ends = chunk.events.iter().map(|(at, event)| (*at as usize, Some(event)));
-        for (to, event) in ends.chain([(chunk.refs.len(), None)]) {
-            if !self.skims {
-                let room = self.limit - self.given;
-                if room < (to - from) as u64 {
-                    self.given = self.limit;
-                    return Some(from + room as usize);
-                }
-                self.given += (to - from) as u64;
+        for (at, event) in &chunk.events {
+            let end = self.advance(from, *at as usize);
+            if end.is_some() {
+                return end;
             }
-            from = to;
-            match event {
-                Some(Event::Phase(name)) if name == Event::SKIMMED => self.skims = true,
-                Some(Event::Phase(name)) if name == Event::MEASURED || name == Event::SIMULATED => self.skims = false,
-                _ => {}
-            }
+            from = *at as usize;
+            self.pass(event);
         }
-        None
+        self.advance(from, chunk.refs.len())
+    }
+
+    fn advance(&mut self, from: usize, to: usize) -> Option<usize> {
+        let (more, room) = (if self.skims { 0 } else { (to - from) as u64 }, self.limit - self.given);
+        self.given += more.min(room);
+        (more > room).then(|| from + room as usize)
+    }
+
+    fn pass(&mut self, event: &Event) {
+        match event {
+            Event::Phase(name) if name == Event::SKIMMED => self.skims = true,
+            Event::Phase(name) if name == Event::MEASURED || name == Event::SIMULATED => self.skims = false,
+            _ => {}
+        }
+    }
+
+    /// The same of an outline, which has no references to cut off: who limits asks for none.
+    fn count_outline(&mut self, chunk: &Chunk) {
+        for step in &chunk.outline {
+            chunk.events[step.events.clone()].iter().for_each(|(_, event)| self.pass(event));
+            self.given += if self.skims { 0 } else { step.counts.references() };
+        }
     }
 }
 
@@ -62,7 +75,9 @@ impl<S: Source> Source for Limited<S> {
         if self.given == self.limit || !self.source.fill(chunk)? {
             return Ok(false);
         }
-        if let Some(end) = self.count(chunk) {
+        if chunk.is_outline() {
+            self.count_outline(chunk);
+        } else if let Some(end) = self.count(chunk) {
             cut(chunk, end);
         }
         Ok(true)
@@ -84,6 +99,7 @@ impl<S: Source> Source for Limited<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::{Metadata, Reader, Writer};
     use crate::{Sampled, Skim, Skimmed, synthetic};
 
     const PROGRAM: &str = "gups:bytes=16M,init=yes,updates=20K";
@@ -112,6 +128,26 @@ mod tests {
             let fetches = kept.refs.iter().filter(|r| r.kind() == Kind::Fetch).count();
             assert!(kept.fetched == all.fetched[..fetches], "{limit}");
         }
+    }
+
+    #[test]
+    fn an_outline_counts_as_what_it_outlines() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let skimmed = || Skimmed::new(synthetic::parse(PROGRAM).unwrap(), Skim::Phase("updates".into()));
+        let (mut source, mut chunk) = (skimmed(), Chunk::default());
+        let mut writer = Writer::create(file.path(), &Metadata::default()).unwrap();
+        while source.fill(&mut chunk).unwrap() {
+            writer.write(&chunk, source.blocks()).unwrap();
+        }
+        writer.finish().unwrap();
+        let given = |outline: bool| {
+            let mut reader = Reader::open(file.path()).unwrap();
+            assert_eq!(reader.outline(outline).unwrap(), outline);
+            let (mut limited, mut chunk) = (Limited::new(reader, None), Chunk::default());
+            while limited.fill(&mut chunk).unwrap() {}
+            limited.given()
+        };
+        assert!(given(true) > 10_000 && given(true) == given(false), "{} {}", given(true), given(false));
     }
 
     #[test]
