@@ -295,30 +295,26 @@ fn samples_are_recorded_and_inputs_shared() {
     let folder = folder();
     let sampled = |name: &str, program: &str, between: &str| {
         format!(
-            "[[experiment]]\nname = '{name}'\nabout = 'a'\n{program}\nlimit = 30_000\n\
-             sample = 'every=20k,measure=1k,warm=1k,between={between}'\n[[experiment.item]]\nitem = '{name}: cycles'\n\
+            "[[experiment]]\nname = '{name}'\nabout = 'a'\nlimit = 30_000\n\
+             sample = 'every=20k,measure=1k,warm=1k,between={between}'\n{program}\n\
+             [[experiment.item]]\nitem = '{name}: cycles'\n\
              section = 's'\npublished = 1.0\nunit = 'x'\ntolerance = {{ at_least = 1000.0 }}\nreason = 'r'\n\
              ours = {{ metric = 'cycles', system = 'base' }}\n"
         )
     };
-    let shell = |script: &str| {
+    let made = path(&folder, "made");
+    let shell = |word: &str| {
         format!(
-            "command = {{ run = ['sh', '-c', '{script}'], shared = {{ prepare = [['sh', '-c', 'echo $$ > shared']] }} }}\n\
-             skim = 10_000"
+            "skim = 10_000\n[experiment.command]\nrun = ['sh', '-c', 'while :; do : {word}; done']\n\
+             prepare = [['sh', '-c', 'cat shared >> {made}']]\nshared.prepare = [['sh', '-c', 'echo $$ > shared']]"
         )
     };
     let write = |made_up: &str| {
-        let script = format!("cat shared >> {0}/made; while :; do :; done", folder.path().display());
         let head = "citation = 'c'\n[base]\nmachine = 'zen4'\nmemory_mb = 256\ntiming = 'inorder'\nseed = 1\n\
                     warm = true\nsystems = { base = 'base' }\n";
-        let text = [
-            head,
-            &sampled("one", &shell(&script), "skim"),
-            made_up,
-            &sampled("two", &shell(&format!(": ; {script}")), "skim"),
-        ];
+        let (one, two) = (sampled("one", &shell("one"), "skim"), sampled("two", &shell("two"), "skim"));
         std::fs::create_dir_all(folder.path().join("p")).unwrap();
-        std::fs::write(folder.path().join("p/paper.toml"), text.concat()).unwrap();
+        std::fs::write(folder.path().join("p/paper.toml"), [head, &one, made_up, &two].concat()).unwrap();
     };
     let paper_verb = |args: &[&str]| {
         let output = reach(&[&["paper"], args].concat()).current_dir(folder.path()).output().unwrap();
@@ -332,7 +328,7 @@ fn samples_are_recorded_and_inputs_shared() {
     let (status, said) = paper_verb(&["record", "-q", "./p"]);
     assert!(status == Some(0) && said.matches("references in target/papers/p/").count() == 3, "{said}");
     assert_eq!(paper_verb(&["run", "-q", "./p", "gups", "-f", "jsonl"]), before);
-    let made = std::fs::read_to_string(folder.path().join("made")).unwrap();
+    let made = std::fs::read_to_string(&made).unwrap();
     let made: Vec<_> = made.lines().collect();
     assert!(made.len() == 2 && made[0] == made[1], "one process made it for both: {made:?}");
     let (status, said) = paper_verb(&["run", "-q", "./p", "-f", "jsonl"]);

@@ -142,7 +142,7 @@ mod tests {
         writer.finish().unwrap();
         let given = |outline: bool| {
             let mut reader = Reader::open(file.path()).unwrap();
-            assert_eq!(reader.outline(outline).unwrap(), outline);
+            assert!(reader.outline(outline).unwrap(), "it goes back to the start");
             let (mut limited, mut chunk) = (Limited::new(reader, None), Chunk::default());
             while limited.fill(&mut chunk).unwrap() {}
             limited.given()
