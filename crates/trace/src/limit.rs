@@ -158,7 +158,7 @@ mod tests {
         let (some, more) = (skimmed(1), skimmed(5000));
         assert_eq!(marked(&more, Event::SKIMMED), [0]);
         let [from] = marked(&more, Event::MEASURED)[..] else { panic!("it is measured from one place on") };
-        assert!(from > 1000, "a page of 16 MB each");
+        assert!(from > 1000, "a store to each page of 16 MB");
         assert_eq!((some.refs.len(), more.refs.len()), (from + 1, from + 5000));
     }
 
