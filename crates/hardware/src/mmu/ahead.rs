@@ -12,6 +12,8 @@ use reach_core::{Hint, PageTable, Vpn};
 const GROUP: usize = 32;
 /// So many of them at least must have walked.
 const DENSE: usize = GROUP / 4;
+/// Bytes of page tables that this computer's caches are likely to hold.
+const NEAR: u64 = 8 << 20;
 /// How many references before the first of a group is run its entries are asked for.
 const LEAD: usize = 16;
 
@@ -30,6 +32,12 @@ impl Ahead {
     /// The reference before number `at` of `entries` has walked.
     #[inline(always)]
     pub fn walked(&mut self, entries: &[Entry], at: usize, table: &PageTable, to_vpn: u32) {
+        if table.bytes() <= NEAR {
+            if let Some(entry) = entries.get(at + LEAD) {
+                table.prefetch(&[table.leaf_place(Vpn(entry.page() >> to_vpn), &mut self.hint)]);
+            }
+            return;
+        }
         self.walks += 1;
         if self.walks >= DENSE && at + LEAD >= self.next {
             self.ask(entries, at, table, to_vpn);
