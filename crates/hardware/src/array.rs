@@ -193,7 +193,7 @@ fn find<const WAYS: usize>(tags: &[u64; WAYS], tag: u64) -> Option<usize> {
 /// instructions rather than these three.
 #[cfg(all(target_arch = "x86_64", target_feature = "avx2"))]
 #[inline(always)]
-fn equal(four: &[u64; 4], word: u64) -> u32 {
+pub(crate) fn equal(four: &[u64; 4], word: u64) -> u32 {
     use std::arch::x86_64::{
         _mm256_castsi256_pd, _mm256_cmpeq_epi64, _mm256_loadu_si256, _mm256_movemask_pd, _mm256_set1_epi64x,
     };
@@ -207,7 +207,7 @@ fn equal(four: &[u64; 4], word: u64) -> u32 {
 
 #[cfg(not(all(target_arch = "x86_64", target_feature = "avx2")))]
 #[inline(always)]
-fn equal(four: &[u64; 4], word: u64) -> u32 {
+pub(crate) fn equal(four: &[u64; 4], word: u64) -> u32 {
     four.iter().enumerate().map(|(i, &w)| u32::from(w == word) << i).sum()
 }
 

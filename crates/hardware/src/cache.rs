@@ -1,8 +1,8 @@
 //! Data and instruction caches over physical addresses, and the memory behind them.
 
-use crate::array::Array;
 use crate::config::{self, Writes};
 use crate::controller::Controller;
+use crate::lines::Lines;
 use crate::nested::Frames;
 use reach_core::PhysAddr;
 
@@ -90,9 +90,11 @@ impl Beyond {
 
 #[derive(Clone, Debug)]
 struct Level {
-    array: Array<bool>,
+    lines: Lines,
     line_shift: u32,
     sets: u64,
+    /// 2^64 by the number of sets, for its remainders.
+    inverse: u64,
     latency: u32,
     writes: Writes,
     /// One for all cores.
@@ -103,10 +105,12 @@ struct Level {
 impl Level {
     fn new(cache: &config::Cache, seed: u64) -> Level {
         let entries = (cache.bytes / u64::from(cache.line)) as usize;
+        let sets = (entries / cache.ways as usize) as u64;
         Level {
-            array: Array::new(entries, cache.ways as usize, cache.replacement, seed),
+            lines: Lines::new(entries, cache.ways as usize, cache.replacement, seed),
             line_shift: cache.line.trailing_zeros(),
-            sets: (entries / cache.ways as usize) as u64,
+            sets,
+            inverse: u64::MAX / sets,
             latency: cache.latency,
             writes: cache.writes,
             shared: cache.shared,
@@ -114,11 +118,21 @@ impl Level {
         }
     }
 
+    /// The set of the line that holds `at`, and the line.
     #[inline(always)]
     fn place(&self, at: PhysAddr) -> (usize, u64) {
         let line = at.0 >> self.line_shift;
-        let set = if self.sets.is_power_of_two() { line & (self.sets - 1) } else { line % self.sets };
-        (set as usize, line + 1)
+        let set = if self.sets.is_power_of_two() { line & (self.sets - 1) } else { self.remainder(line) };
+        (set as usize, line)
+    }
+
+    /// `line` by the number of sets. The quotient comes out right or, for some, one too small (Granlund and Montgomery,
+    /// PLDI 1994).
+    #[inline(always)]
+    fn remainder(&self, line: u64) -> u64 {
+        let quotient = (u128::from(line) * u128::from(self.inverse) >> 64) as u64;
+        let rest = line - quotient * self.sets;
+        if rest < self.sets { rest } else { rest - self.sets }
     }
 
     #[inline(always)]
@@ -238,47 +252,49 @@ impl Caches {
         let Some(first) = self.nearest[usize::from(fetch)].level else {
             return (if fetch { 0 } else { self.memory }, 0);
         };
+        let store = access == Access::Store;
         let level = &mut self.levels[first];
-        let (set, tag) = level.place(at);
-        if let Some(word) = level.array.lookup(set, tag)
-            && (access != Access::Store || level.writes != Writes::Through)
-        {
-            *word |= access == Access::Store;
-            let latency = level.latency;
-            level.count(access, false);
-            return (latency, 0);
+        let (set, line) = level.place(at);
+        // What is written through goes on from where it is present, as from where it is not.
+        let written = store && level.writes != Writes::Through;
+        let present = level.lines.touch(set, line, written);
+        level.count(access, !present);
+        if present && written == store {
+            return (level.latency, 0);
         }
-        self.beyond(access, at)
+        let owner = (store && keeps(level.writes, present)).then_some(0);
+        self.beyond(access, at, owner)
     }
 
     /// Whether the nearest data cache has the line that holds `at`. Changes nothing.
     pub(crate) fn is_near(&self, at: PhysAddr) -> bool {
         let at = self.host.map_or(at, |frames| frames.of(at));
         self.data_path.first().is_none_or(|&first| {
-            let (set, tag) = self.levels[first].place(at);
-            self.levels[first].array.holds(set, tag)
+            let (set, line) = self.levels[first].place(at);
+            self.levels[first].lines.holds(set, line)
         })
     }
 
-    /// An access that did not end at the first level, from there on.
+    /// An access that did not end at the first level, from there on. `owner` is the nearest level that keeps a store's data,
+    /// if that is known; what goes on from there is the fetch of its line.
     #[inline(never)]
-    fn beyond(&mut self, access: Access, at: PhysAddr) -> (u32, usize) {
+    fn beyond(&mut self, access: Access, at: PhysAddr, mut owner: Option<usize>) -> (u32, usize) {
         let store = access == Access::Store;
         let deepest = if access == Access::Fetch { self.fetch_path.len() } else { self.data_path.len() };
+        // The last cache is the largest, and this computer waits for what it knows of that.
+        if deepest > 2 {
+            let last = &self.levels[self.index(access, deepest - 1)];
+            last.lines.prefetch(last.place(at).0);
+        }
         let mut hit = deepest;
-        // The nearest level that keeps a store's data; what goes on from there is the fetch of its line.
-        let mut owner = None;
-        for depth in 0..deepest {
+        for depth in 1..deepest {
             let index = self.index(access, depth);
             let level = &mut self.levels[index];
-            let (set, tag) = level.place(at);
-            let found = level.array.lookup(set, tag);
-            let present = found.is_some();
-            if store && owner.is_none() && keeps(level.writes, present) {
+            let (set, line) = level.place(at);
+            let seeks = store && owner.is_none();
+            let present = level.lines.touch(set, line, seeks && level.writes != Writes::Through);
+            if seeks && keeps(level.writes, present) {
                 owner = Some(depth);
-                if let Some(dirty) = found {
-                    *dirty = true;
-                }
             }
             level.count(access, !present);
             if present && (!store || owner.is_some()) {
@@ -299,10 +315,10 @@ impl Caches {
         for depth in depths.rev() {
             let index = self.index(access, depth);
             let level = &mut self.levels[index];
-            let (set, tag) = level.place(at);
-            if let Some((victim, true)) = level.array.insert(set, tag, owner == Some(depth)) {
+            let (set, line) = level.place(at);
+            if let Some(victim) = level.lines.enter(set, line, owner == Some(depth)) {
                 level.counters.write_backs += 1;
-                let victim = PhysAddr((victim - 1) << level.line_shift);
+                let victim = PhysAddr(victim << level.line_shift);
                 self.write_back(access, depth + 1, victim);
             }
         }
@@ -315,8 +331,8 @@ impl Caches {
         let deepest = self.data_path.len();
         let mut holds = (1..deepest).filter(|&depth| {
             let level = &mut self.levels[self.data_path[depth]];
-            let (set, tag) = level.place(at);
-            level.array.lookup(set, tag).is_some()
+            let (set, line) = level.place(at);
+            level.lines.touch(set, line, false)
         });
         let hit = holds.next().unwrap_or(deepest);
         drop(holds);
@@ -346,10 +362,8 @@ impl Caches {
             for line in at.0 >> shift..=(at.0 + bytes - 1) >> shift {
                 let level = &mut self.levels[index];
                 let at = self.host.map_or(PhysAddr(line << shift), |frames| frames.of(PhysAddr(line << shift)));
-                let (set, tag) = level.place(at);
-                let dirty = level.array.lookup(set, tag).is_some_and(|dirty| *dirty);
-                level.array.remove(set, tag);
-                if dirty {
+                let (set, line) = level.place(at);
+                if level.lines.drop(set, line) {
                     level.counters.write_backs += 1;
                     self.write_back(Access::Store, depth + 1, at);
                 }
@@ -367,18 +381,14 @@ impl Caches {
             return;
         };
         let level = &mut self.levels[index];
-        let (set, tag) = level.place(at);
-        let found = level.array.lookup(set, tag);
-        if !keeps(level.writes, found.is_some()) {
+        let (set, line) = level.place(at);
+        let present = level.lines.touch(set, line, level.writes != Writes::Through);
+        if !keeps(level.writes, present) {
             return self.write_back(access, depth + 1, at);
         }
-        if let Some(dirty) = found {
-            *dirty = true;
-            return;
-        }
-        if let Some((victim, true)) = level.array.insert(set, tag, true) {
+        if !present && let Some(victim) = level.lines.enter(set, line, true) {
             level.counters.write_backs += 1;
-            let victim = PhysAddr((victim - 1) << level.line_shift);
+            let victim = PhysAddr(victim << level.line_shift);
             self.write_back(access, depth + 1, victim);
         }
     }

@@ -11,6 +11,7 @@ mod counters;
 mod curve;
 mod full;
 mod handler;
+mod lines;
 mod mmu;
 mod nested;
 mod placed;

@@ -13,7 +13,7 @@ pub use sampling::{Interval, Sample};
 
 use crate::machine;
 use crate::prepare::Batch;
-use crate::traffic::{obey, send};
+use crate::traffic::{issue, obey, send};
 use lanes::Lanes;
 use reach_core::{Asid, Beside, Chunk, Event, Label, Step, ThreadId, TlbEvent, Why};
 use reach_hardware::config::{Serves, Sharing, Tlb, Walker};
@@ -333,9 +333,12 @@ impl Simulation {
         }
         let commands = self.vm.take_commands();
         commands.iter().for_each(|command| obey(&mut self.processor, command));
+        let follows = self.follows();
         if let (mmu, _, Some(caches)) = self.processor.parts() {
             for traffic in self.vm.traffic.drain(..) {
-                mmu.ledger.charge(traffic.label, send(caches, &traffic));
+                // Caches see nothing of what is followed, of the operating system's part neither.
+                let cycles = if follows { issue(&traffic) } else { send(caches, &traffic) };
+                mmu.ledger.charge(traffic.label, cycles);
             }
         }
         if !self.vm.preloads.is_empty() {

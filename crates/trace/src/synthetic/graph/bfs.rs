@@ -170,6 +170,8 @@ impl Bfs {
         emit.fetch(self.code(Site::Found));
         emit.store(self.parent_at(source), self.graph.id, 0);
         emit.store(self.graph.id_at(self.queue, 0), self.graph.id, 1);
+        emit.fetch(self.code(Site::Skip));
+        emit.fetch(self.code(Site::Next));
         self.turn();
     }
 

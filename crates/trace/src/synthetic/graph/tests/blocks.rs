@@ -29,14 +29,15 @@ fn operands(block: &Block) -> Vec<(Kind, u64, u16, Option<u64>)> {
     all
 }
 
-/// Whether the block at `next` may come behind `block`. A loop may end where another begins.
+/// Whether the block at `next` may come behind `block`. Behind the end of a loop another may begin, wherever that is.
 fn leads_to(block: &Block, next: u64) -> bool {
     let last = instructions(block).pop().unwrap();
     let target = last.near_branch_target();
     match last.flow_control() {
         FlowControl::UnconditionalBranch => next == target,
         FlowControl::ConditionalBranch => {
-            next == last.next_ip() || next == target || target <= block.pc.0 && next > last.next_ip()
+            let round = target..last.next_ip();
+            next == target || !round.contains(&next) && (next == round.end || target <= block.pc.0)
         }
         _ => next == last.next_ip(),
     }
@@ -44,7 +45,8 @@ fn leads_to(block: &Block, next: u64) -> bool {
 
 #[test]
 fn blocks_do_what_their_bytes_say() {
-    for spec in ["bc:bytes=300K,degree=8", "bc:bytes=1M,init=no"] {
+    let specs = ["bc:bytes=300K,degree=8", "bc:bytes=1M,init=no", "bfs:bytes=1M", "pr:bytes=300K", "tc:bytes=300K"];
+    for spec in specs {
         let mut source = super::super::super::generator(spec, 1 << 30).unwrap();
         let mut chunk = Chunk::default();
         source.fill(&mut chunk).unwrap();
