@@ -1,7 +1,7 @@
 //! The orders of last uses for all geometries, and how often a page was found too deep in them.
 
 use super::Geometry;
-use super::recent::{self, Above, Recent};
+use super::recent::{self, Recent};
 use super::sets::Sets;
 use super::stack::Stack;
 use crate::tlb::number_of;
@@ -62,8 +62,14 @@ impl Orders {
         if !self.recent.is_first(tag) {
             let Some(depth) = self.recent.find(tag) else { return false };
             let above = self.recent.above(tag, depth);
-            if self.recent.is_missed(&above) {
-                self.count(&above, |_| 0);
+            // At lesser depths no array misses, and nobody asks.
+            let mut missed = self.recent.missed(&above);
+            while missed != 0 {
+                let at = missed.trailing_zeros() as usize;
+                let at_depth = &mut self.sets[at].1;
+                let ways = at_depth.len() - 1;
+                at_depth[ways.min(usize::from(above[at]))] += 1;
+                missed &= missed - 1;
             }
             self.recent.raise(depth, tag);
         }
@@ -102,14 +108,9 @@ impl Orders {
                 sets.push(number_of(sinks), sinks);
             }
         }
-        self.count(&above, |at| below[at]);
-    }
-
-    /// Counts a use of a page that stands, for each number of sets, below so many of the pages used last and so many others.
-    fn count(&mut self, above: &Above, below: impl Fn(usize) -> usize) {
-        for (at, (_, at_depth)) in self.sets.iter_mut().enumerate() {
+        for ((_, at_depth), (above, below)) in self.sets.iter_mut().zip(above.iter().zip(below)) {
             let ways = at_depth.len() - 1;
-            at_depth[ways.min(usize::from(above[at]) + below(at))] += 1;
+            at_depth[ways.min(usize::from(*above) + below)] += 1;
         }
     }
 

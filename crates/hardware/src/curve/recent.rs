@@ -66,10 +66,10 @@ impl Recent {
         above
     }
 
-    /// Whether with so many above it a page is missing from some array under study.
+    /// The numbers of sets, as bits, for which a page with so many above it is missing from some array under study.
     #[inline(always)]
-    pub fn is_missed(&self, above: &Above) -> bool {
-        above.iter().zip(&self.least).fold(false, |missed, (above, least)| missed | (above >= least))
+    pub fn missed(&self, above: &Above) -> u32 {
+        (0..COUNTS).fold(0, |missed, at| missed | u32::from(above[at] >= self.least[at]) << at)
     }
 
     /// The page at `depth` is used.
