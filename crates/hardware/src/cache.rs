@@ -343,6 +343,11 @@ impl Caches {
         Some(if hit < deepest { self.levels[self.data_path[hit]].latency } else { self.latency_beyond(at) })
     }
 
+    /// What takes so many cycles comes from memory.
+    pub(crate) fn memory(&self) -> u32 {
+        self.memory
+    }
+
     fn latency_beyond(&mut self, at: PhysAddr) -> u32 {
         self.memory + self.controller.as_mut().map_or(0, |controller| controller.retranslate(at).1)
     }

@@ -225,6 +225,10 @@ pub struct Window {
     pub store_queue: u32,
     /// First-level data misses under way at once.
     pub l1_mshrs: u32,
+    /// What takes so many cycles comes from memory.
+    pub memory: u32,
+    /// Cycles from one line that comes from memory to the next, by its bandwidth; 0 for no bound.
+    pub line_interval: u32,
     /// How many of the page walkers serve instruction fetches.
     pub itlb_walkers: u32,
     /// Cycles from the fetch of an instruction to its entry into the window.

@@ -54,6 +54,8 @@ pub struct Mmu {
     filler: Filler,
     pub(crate) base: PageShift,
     pub(crate) walk_access: u32,
+    /// Entries that walks have read from memory since the window was last told.
+    pub(crate) far_entries: u32,
     foldable: bool,
     /// Never misses: translation is free, faults remain.
     perfect: bool,
@@ -118,6 +120,7 @@ impl Mmu {
             filler,
             base: machine.sizes[0],
             walk_access: machine.core.walk_access,
+            far_entries: 0,
             perfect,
             asid: Asid(0),
             context: Context::new(0),
@@ -393,13 +396,17 @@ impl Mmu {
         table: &PageTable,
         mut caches: Option<&mut Caches>,
     ) -> (reach_core::NodeId, usize, Slot) {
-        let Mmu { tlbs, filler, context, counters, ledger, walk_access, asid, base, .. } = self;
+        let Mmu { tlbs, filler, context, counters, ledger, walk_access, asid, base, far_entries, .. } = self;
         match filler {
             Filler::Hardware { caches: walk_caches, consult, nested } => {
                 let mut cycles = u64::from(*consult);
                 let mut read = |at| {
                     cycles += match caches.as_deref_mut() {
-                        Some(caches) => u64::from(caches.access(Access::Walk, at).0),
+                        Some(caches) => {
+                            let (latency, _) = caches.access(Access::Walk, at);
+                            *far_entries = far_entries.saturating_add((latency >= caches.memory()).into());
+                            u64::from(latency)
+                        }
                         None => u64::from(*walk_access),
                     };
                 };

@@ -101,7 +101,8 @@ impl Processor {
 
     /// Gives every hardware thread its part of a core's window, `core` with so many page walkers: of all that is counted
     /// in it, at least one each. Buffers are partitioned so in hardware; width, ports, misses under way and walkers are
-    /// competed for there, and are divided here as if both threads always wanted them.
+    /// competed for there, and are divided here as if both threads always wanted them; as the memory's bandwidth is among the
+    /// threads of all cores.
     pub fn with_windows(&mut self, core: config::Window, walkers: u32) {
         let part = |all: u32| all.div_ceil(self.threads as u32);
         let own = config::Window {
@@ -112,6 +113,7 @@ impl Processor {
             load_queue: part(core.load_queue),
             store_queue: part(core.store_queue),
             l1_mshrs: part(core.l1_mshrs),
+            line_interval: core.line_interval * self.units.len() as u32,
             itlb_walkers: part(core.itlb_walkers),
             fetch_queue: part(core.fetch_queue),
             ..core

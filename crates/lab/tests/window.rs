@@ -62,6 +62,21 @@ fn independent_misses_overlap_up_to_the_bound() {
 }
 
 #[test]
+fn misses_overlap_until_memory_gives_no_more() {
+    // Each update's load brings its line, so that the store finds it.
+    let each = |bandwidth: u32| {
+        let machine = format!("haswell-e5-2680v3:memory.bandwidth={bandwidth},window.prefetch.pairs=false");
+        each(&machine, "hugetlb-2m", "gups:bytes=256M,updates=#", [300_000, 400_000], Timing::Window)
+    };
+    for bandwidth in [4000, 500] {
+        // Cycles of 64 bytes at 2.5 GHz.
+        let line = 64.0 * 2500.0 / f64::from(bandwidth);
+        let lines = each(bandwidth) / line;
+        assert!((lines - 1.0).abs() < 0.05, "{bandwidth}: {lines:.2} lines an update");
+    }
+}
+
+#[test]
 fn walks_run_in_parallel_on_as_many_walkers_as_there_are() {
     let each = |walkers: u32| {
         let machine = format!("sapphire-rapids:walker.hardware.walkers={walkers},window.l1_mshrs=64");

@@ -79,6 +79,8 @@ pub struct PlainWindow {
     starts: Vec<(usize, u64)>,
     walks: Vec<(u64, u64)>,
     misses: Vec<(u64, u64)>,
+    /// When lines were on their way from memory.
+    sent: Vec<(u64, u64)>,
     pages: Vec<Option<(u64, u64)>>,
     lines: Vec<Option<(u64, u64)>>,
     registers: [u64; 64],
@@ -108,6 +110,7 @@ impl PlainWindow {
             starts: Vec::new(),
             walks: Vec::new(),
             misses: Vec::new(),
+            sent: Vec::new(),
             pages: vec![None; 64],
             lines: vec![None; 256],
             registers: [0; 64],
@@ -163,7 +166,7 @@ impl PlainWindow {
     /// Fetching waits for a translation, then for lines.
     pub fn fetch(&mut self, translation: Translation, cycles: u32) {
         let mut at = self.last_fetch() + u64::from(translation.tlb);
-        let walk = u64::from(translation.walk);
+        let walk = u64::from(translation.walk) + self.wait(at, translation.entries);
         if walk > 0 {
             at = first_free(&self.walks, self.walkers, at, walk) + walk;
             self.walks.push((at - walk, at));
@@ -208,14 +211,33 @@ impl PlainWindow {
         (at < until).then_some(at)
     }
 
-    fn line(&mut self, line: u64, from: u64, miss: u32) -> u64 {
+    /// When so many lines set out.
+    fn send(&mut self, from: u64, miss: u32, lines: u32) -> u64 {
+        let cycles = u64::from(lines * self.config.line_interval);
+        if cycles == 0 || miss < self.config.memory {
+            return from;
+        }
+        let start = first_free(&self.sent, 1, from, cycles);
+        self.sent.push((start, start + cycles));
+        start
+    }
+
+    /// What a walk waits that reads so many entries from memory.
+    fn wait(&mut self, from: u64, entries: u32) -> u64 {
+        let memory = self.config.memory;
+        let end = (0..entries).fold(from, |at, _| self.send(at, memory, 1) + u64::from(memory));
+        end - from - u64::from(entries * memory)
+    }
+
+    fn line(&mut self, line: u64, from: u64, miss: u32, lines: u32) -> u64 {
         let place = (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize;
         let under_way = self.lines[place].filter(|(known, _)| *known == line).map_or(0, |(_, there)| there);
-        let miss = u64::from(miss);
         if miss == 0 || under_way > from {
             return under_way.max(from);
         }
-        let start = first_free(&self.misses, self.config.l1_mshrs as usize, from, miss);
+        let sent = self.send(from, miss, lines);
+        let miss = u64::from(miss);
+        let start = first_free(&self.misses, self.config.l1_mshrs as usize, sent, miss);
         self.misses.push((start, start + miss));
         self.lines[place] = Some((line, start + miss));
         start + miss
@@ -226,6 +248,7 @@ impl PlainWindow {
         let place = touch.page as usize % 64;
         let walk = u64::from(touch.translation.walk);
         if walk > 0 {
+            let walk = walk + self.wait(found, touch.translation.entries);
             let start = first_free(&self.walks, self.walkers, found, walk);
             self.walks.push((start, start + walk));
             self.pages[place] = Some((touch.page, start + walk));
@@ -302,7 +325,7 @@ impl PlainWindow {
                     Some(store) if again.is_none() => reads.max(store.ready) + near,
                     _ => {
                         let miss = if touch.latency > touch.near { touch.latency } else { 0 };
-                        self.line(touch.line, reads, miss).max(reads + near)
+                        self.line(touch.line, reads, miss, 1).max(reads + near)
                     }
                 };
                 loaded = loaded.max(done);
@@ -344,7 +367,7 @@ impl PlainWindow {
         self.all.push(Times { fetched, entered, retired });
         self.loads.extend((0..loads).map(|_| retired));
         for (touch, translated) in pending {
-            let there = self.line(touch.line, retired, touch.latency);
+            let there = self.line(touch.line, retired, touch.latency, 2);
             let last = self.stores.last().map_or(0, |store| store.written);
             let written = there.max(retired).max(last + 1);
             self.stores.push(Store { bytes: touch.bytes, known: translated, ready: result.max(translated), written });

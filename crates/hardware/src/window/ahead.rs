@@ -109,14 +109,16 @@ impl Window {
         self.config.prefetch.streams > 0 || self.config.prefetch.pairs
     }
 
-    /// The line that holds `at` is asked for at `from`, if the second level lacks it. False where too many are under way.
+    /// The line that holds `at` is asked for at `from`, if the second level lacks it. False where too many are under way, or
+    /// others are on their way from memory.
     fn fetch_ahead(&mut self, at: PhysAddr, shift: u32, from: u64, caches: &mut Caches) -> bool {
-        if self.ahead.under_way(from) >= self.config.prefetch.most as usize {
+        let base = self.base().min(from);
+        if self.ahead.under_way(from) >= self.config.prefetch.most as usize || !self.channel.is_free(base, from) {
             return false;
         }
         if let Some(latency) = caches.fetch_ahead(at) {
-            let base = self.base();
-            let there = self.ahead.start(base.min(from), from, latency.into()) + u64::from(latency);
+            let sent = self.channel.send(base, from, latency, 1);
+            let there = self.ahead.start(base, sent, latency.into()) + u64::from(latency);
             self.expect_line(at.0 >> shift, there);
         }
         true

@@ -272,7 +272,7 @@ impl Window {
             return hit.max(ready + u64::from(near)).min(until);
         }
         let miss = if latency > near { latency } else { 0 };
-        hit.max(self.get_line(line, translated, miss)).min(until)
+        hit.max(self.get_line(line, translated, miss, false)).min(until)
     }
 
     /// Store number `number`: only its address matters.

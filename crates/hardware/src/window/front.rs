@@ -69,8 +69,10 @@ impl Window {
         self.front.tlb += self.wait_fetch(self.fetch.cycle + u64::from(translation.tlb));
         if translation.walk > 0 {
             let base = self.base();
-            let start = self.walkers.start(base, self.fetch.cycle, translation.walk.into());
-            self.front.walk += self.wait_fetch(start + u64::from(translation.walk));
+            let from = self.fetch.cycle;
+            let walking = u64::from(translation.walk) + self.channel.wait(base, from, translation.entries);
+            let start = self.walkers.start(base, from, walking);
+            self.front.walk += self.wait_fetch(start + walking);
         }
         if translation.handler > 0 {
             self.handle(translation.handler);

@@ -69,7 +69,7 @@ impl Window {
         }
         if translation.walk > 0 {
             let base = self.base();
-            let walking = u64::from(translation.walk);
+            let walking = u64::from(translation.walk) + self.channel.wait(base, found, translation.entries);
             translated = self.walkers.start(base, found, walking) + walking;
             self.pages[slot] = (page, translated);
         } else if self.pages[slot].0 == page {
@@ -78,9 +78,9 @@ impl Window {
         Critical { start, found, translated, near: translated, done: translated }
     }
 
-    /// When `line` is there for who asks at `from`, where getting it takes `miss` cycles.
+    /// When `line` is there for who asks at `from`, where getting it takes `miss` cycles; `stored`: by a store.
     #[inline]
-    pub(super) fn get_line(&mut self, line: u64, from: u64, miss: u32) -> u64 {
+    pub(super) fn get_line(&mut self, line: u64, from: u64, miss: u32, stored: bool) -> u64 {
         let slot = &mut self.lines[line_place(line)];
         if miss == 0 {
             return if slot.0 == line { slot.1.max(from) } else { from };
@@ -89,7 +89,8 @@ impl Window {
             return slot.1;
         }
         let base = self.entry.cycle.min(self.fetch.cycle);
-        let there = self.misses.start(base, from, miss.into()) + u64::from(miss);
+        let sent = self.channel.send(base, from, miss, 1 + u64::from(stored));
+        let there = self.misses.start(base, sent, miss.into()) + u64::from(miss);
         *slot = (line, there);
         there
     }
@@ -134,7 +135,7 @@ impl Window {
             Some((ready, _)) if done.again.is_none() => times.done = times.done.max(ready + u64::from(near)),
             _ => {
                 let miss = if latency > near { latency } else { 0 };
-                times.done = times.done.max(self.get_line(line, reads, miss));
+                times.done = times.done.max(self.get_line(line, reads, miss, false));
             }
         }
         times.near = times.done - u64::from(near);
@@ -206,7 +207,7 @@ impl Window {
     pub(super) fn write(&mut self, retired: u64, data: u64) {
         for at in 0..self.pending.len() {
             let store = self.pending[at];
-            let there = self.get_line(store.line, retired, store.miss);
+            let there = self.get_line(store.line, retired, store.miss, true);
             let known = [store.translated, data.max(store.translated)];
             self.stores.push((store.from, store.to), known, retired, there);
         }

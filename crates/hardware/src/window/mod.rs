@@ -11,7 +11,7 @@
 //! 3. *Loads* start when the registers of their address are known and a port is free. A translation that the first-level
 //!    TLB does not hold takes the time of the level that does, or of a walk, for which one of the walkers must be free; then
 //!    comes the cache, for a miss as soon as one of the bounded misses (`l1_mshrs`) is free. Who comes to a page or a line
-//!    that is under way already waits for the same walk or miss. A load from what a store in flight writes takes its data. A
+//!    that is under way already waits for the same walk or miss. What comes from memory waits for the way there (`channel.rs`). A load from what a store in flight writes takes its data. A
 //!    load that has been trusted for long enough does not wait for the addresses of the stores before it; where one of them
 //!    turns out to be its own, it and all behind it is done again ([`Window::repeat`]).
 //! 4. *Execution* starts when sources and loads are known, and takes what its class takes.
@@ -27,6 +27,7 @@
 
 mod ahead;
 mod astray;
+mod channel;
 mod code;
 mod decode;
 mod front;
@@ -50,6 +51,7 @@ pub use run::Core;
 
 use crate::config;
 use ahead::Streams;
+use channel::Channel;
 use code::REGISTERS;
 use history::History;
 use order::{InOrder, Ring};
@@ -71,6 +73,8 @@ pub struct Translation {
     pub tlb: u32,
     /// A walk.
     pub walk: u32,
+    /// Page-table entries that it has read from memory.
+    pub entries: u32,
     /// A miss handler in software, for which the window must be empty.
     pub handler: u32,
 }
@@ -180,6 +184,7 @@ pub struct Window {
     calendar: Calendar,
     walkers: Busy,
     misses: Busy,
+    channel: Channel,
     /// Lines under way that nothing has asked for, and what guesses them.
     ahead: Busy,
     streams: Streams,
@@ -246,6 +251,7 @@ impl Window {
             calendar: Calendar::new(config.issue, config.load_ports, config.store_ports),
             walkers: Busy::new(walkers),
             misses: Busy::new(config.l1_mshrs),
+            channel: Channel::new(config.line_interval, config.memory),
             ahead: Busy::new(config.prefetch.most),
             streams: Streams::new(config.prefetch),
             registers: [0; REGISTERS],

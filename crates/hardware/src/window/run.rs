@@ -110,10 +110,11 @@ impl Mmu {
     #[inline(always)]
     pub(crate) fn taken(&mut self) -> Translation {
         let of = |ledger: &Ledger, label| ledger.of(label).0 as u32;
-        let ledger = &mut self.ledger;
+        let Mmu { ledger, far_entries, .. } = self;
         let taken = Translation {
             tlb: of(ledger, Label::L2TlbHit),
             walk: of(ledger, Label::Walk),
+            entries: std::mem::take(far_entries),
             handler: of(ledger, Label::Handler),
         };
         if taken != Translation::default() {

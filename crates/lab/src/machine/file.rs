@@ -200,6 +200,8 @@ pub struct Cache {
 pub struct Memory {
     /// From the load to the use of its value.
     pub latency: Tagged<Delay>,
+    /// Millions of bytes a second, for all threads together; where it is not written, as many as they ask for.
+    pub bandwidth: Option<Tagged<u32>>,
 }
 
 /// The core: see [`reach_hardware::config::Core`].

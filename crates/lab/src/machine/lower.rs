@@ -145,9 +145,20 @@ pub(super) fn os(os: &file::Os) -> OsCosts {
     }
 }
 
+/// Cycles from one line of the last cache to the next at so many millions of bytes a second, the nearest number.
+fn line_interval(bandwidth: u32, machine: &Machine) -> u32 {
+    let line = machine.caches.iter().max_by_key(|cache| cache.level).map_or(64, |cache| u64::from(cache.line));
+    let (cycles, bandwidth) = (line * (machine.core.hertz / 1_000_000), u64::from(bandwidth.max(1)));
+    u32::try_from((cycles + bandwidth / 2) / bandwidth).unwrap_or(u32::MAX)
+}
+
 /// The window, and what is wrong with it.
-pub(super) fn window(window: &file::Window, machine: &Machine) -> (Window, Vec<Problem>) {
+pub(super) fn window(window: &file::Window, memory: &file::Memory, machine: &Machine) -> (Window, Vec<Problem>) {
     let mut problems = Vec::new();
+    let line_interval = memory.bandwidth.as_ref().map_or(0, |bandwidth| line_interval(bandwidth.value, machine));
+    if line_interval > 1 << 16 || memory.bandwidth.as_ref().is_some_and(|bandwidth| bandwidth.value == 0) {
+        problems.push(Problem::new("memory.bandwidth", "too little; write millions of bytes a second"));
+    }
     let mut smt: BTreeMap<String, Sharing> = BTreeMap::new();
     let threads = window.threads.value;
     for (key, value) in [
@@ -230,6 +241,8 @@ pub(super) fn window(window: &file::Window, machine: &Machine) -> (Window, Vec<P
         load_queue: window.load_queue.value,
         store_queue: window.store_queue.value,
         l1_mshrs: window.l1_mshrs.value,
+        memory: machine.memory,
+        line_interval,
         itlb_walkers: window.itlb_walkers.value,
         itlb_inclusion: window.itlb_inclusion.value,
         itlb_replay: window.itlb_replay.value,

@@ -241,7 +241,7 @@ fn judge(file: &MachineFile) -> (Parts, Vec<Problem>) {
     problems.extend(check_hardware(&hardware));
     problems.extend(host::check(&file.processor));
     let window = file.window.as_ref().map(|window| {
-        let (window, wrong) = lower::window(window, &hardware);
+        let (window, wrong) = lower::window(window, &file.memory, &hardware);
         problems.extend(wrong);
         window
     });

@@ -62,6 +62,7 @@ fn text(value: &Value) -> String {
 fn unit(path: &str) -> &'static str {
     let (section, key) = (path.split('.').next().unwrap_or(path), path.rsplit('.').next().unwrap_or(path));
     match (section, key) {
+        ("memory", "bandwidth") => "MB/s",
         ("memory", _) => "",
         (_, "latency" | "probe" | "consult" | "cycles" | "walk_access" | "invalidate") => "cycles",
         (_, "millicycles_per_instruction") => "millicycles",

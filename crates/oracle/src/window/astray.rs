@@ -254,7 +254,7 @@ impl PlainWindow {
         if let Some(store) = self.in_flight(at, at + 1, translated) {
             return Some(hit.max(store.ready + u64::from(near)));
         }
-        Some(hit.max(self.line(line, translated, if latency > near { latency } else { 0 })))
+        Some(hit.max(self.line(line, translated, if latency > near { latency } else { 0 }, 1)))
     }
 
     /// Where a reference goes next: a run goes on; what is none, but was far, goes on within what was touched and is mapped.

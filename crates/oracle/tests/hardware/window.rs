@@ -19,6 +19,8 @@ fn config(random: &mut Random) -> Config {
         load_queue: below(20),
         store_queue: below(12),
         l1_mshrs: below(6),
+        memory: below(40),
+        line_interval: below(12).saturating_sub(4),
         itlb_walkers: 1,
         front_end: below(15) - 1,
         fetch_queue: below(30),
@@ -130,7 +132,8 @@ impl Memory for Somewhere {
 fn translation(random: &mut Random, now_and_then: u64) -> Translation {
     let tlb = if random.below(now_and_then) == 0 { 7 } else { 0 };
     let walk = if random.below(now_and_then) == 0 { 1 + random.below(80) as u32 } else { 0 };
-    Translation { tlb, walk, handler: 0 }
+    let entries = if walk > 0 { random.below(3) as u32 } else { 0 };
+    Translation { tlb, walk, entries, handler: 0 }
 }
 
 fn touch(random: &mut Random, store: bool, words: u64) -> Touch {
