@@ -109,13 +109,12 @@ impl Window {
         self.config.prefetch.streams > 0 || self.config.prefetch.pairs
     }
 
-    /// The line that holds `at` is asked for at `from`, if the second level lacks it. False where too many are under way, or
-    /// others are on their way from memory.
+    /// The line that holds `at` is asked for at `from`, if the second level lacks it. False where too many are under way.
     fn fetch_ahead(&mut self, at: PhysAddr, shift: u32, from: u64, caches: &mut Caches) -> bool {
-        let base = self.base().min(from);
-        if self.ahead.under_way(from) >= self.config.prefetch.most as usize || !self.channel.is_free(base, from) {
+        if self.ahead.under_way(from) >= self.config.prefetch.most as usize {
             return false;
         }
+        let base = self.base().min(from);
         if let Some(latency) = caches.fetch_ahead(at) {
             let sent = self.channel.send(base, from, latency, 1);
             let there = self.ahead.start(base, sent, latency.into()) + u64::from(latency);
@@ -142,7 +141,8 @@ impl Mmu {
     ) {
         let shift = caches.line_shift(crate::Access::Load);
         let page_shift = u32::from(self.base.0);
-        if beyond && window.config.prefetch.pairs {
+        // The other half of a pair is as likely as not to be of no use.
+        if beyond && window.config.prefetch.pairs && window.channel.is_free(window.base().min(from), from) {
             window.fetch_ahead(PhysAddr(at.0 ^ 1 << shift), shift, from, caches);
         }
         if window.config.prefetch.streams == 0 {
