@@ -130,7 +130,7 @@ impl Level {
     /// PLDI 1994).
     #[inline(always)]
     fn remainder(&self, line: u64) -> u64 {
-        let quotient = (u128::from(line) * u128::from(self.inverse) >> 64) as u64;
+        let quotient = ((u128::from(line) * u128::from(self.inverse)) >> 64) as u64;
         let rest = line - quotient * self.sets;
         if rest < self.sets { rest } else { rest - self.sets }
     }

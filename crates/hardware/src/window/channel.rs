@@ -1,10 +1,9 @@
 //! The way to memory, over which lines come one behind the other.
 //!
 //! A load that misses all caches sets out when the way is free, and takes it for as long as a line does at the memory's
-//! bandwidth. The line of a store that misses takes it twice, since it goes back some day. A walk waits so for each entry that it
-//! reads from memory. The other line of a pair is
-//! fetched ahead only when the way is free just then. Code, and what walks on wrong
-//! paths read, does not take it.
+//! bandwidth. The line of a store that misses takes it twice, since it goes back some day. A walk waits so for each entry that
+//! it reads from memory. The other line of a pair is fetched ahead only when the way is free just then. Code, and what walks on
+//! wrong paths read, does not take it.
 
 use super::slots::Busy;
 
