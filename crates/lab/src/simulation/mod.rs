@@ -336,9 +336,11 @@ impl Simulation {
         let follows = self.follows();
         if let (mmu, _, Some(caches)) = self.processor.parts() {
             for traffic in self.vm.traffic.drain(..) {
-                // Caches see nothing of what is followed, of the operating system's part neither.
                 let cycles = if follows { issue(&traffic) } else { send(caches, &traffic) };
                 mmu.ledger.charge(traffic.label, cycles);
+                if let Some(sampling) = self.sampling.as_mut().filter(|_| follows) {
+                    sampling.put_off(traffic);
+                }
             }
         }
         if !self.vm.preloads.is_empty() {

@@ -1,9 +1,10 @@
 //! Sampling: what is booked of a program of which intervals are measured.
 
 use super::{Simulation, SimulationError, Tally};
-use reach_core::{Asid, Counts, Event};
+use crate::traffic::send;
+use reach_core::{Asid, Counts, Event, Traffic};
 use reach_hardware::{Access, Beyond, CacheCounters, Segment};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// What was counted in one measured interval.
 #[derive(Clone, Debug, Default)]
@@ -65,6 +66,23 @@ pub(super) struct Sampling {
     from: Option<(Tally, Vec<CacheCounters>, Vec<[Beyond; Access::KINDS]>)>,
     /// What processes have done in it.
     processes: BTreeMap<Asid, Tally>,
+    /// The operating system's latest traffic while references were followed, and its bytes.
+    late: VecDeque<Traffic>,
+    late_bytes: u64,
+}
+
+/// Of traffic while references are followed, caches see at most the last so many bytes: more than any of them holds.
+const LATE: u64 = 64 << 20;
+
+impl Sampling {
+    /// Keeps `traffic` for when references are simulated again, as far as caches could still hold it then.
+    pub fn put_off(&mut self, traffic: Traffic) {
+        self.late_bytes += traffic.bytes;
+        self.late.push_back(traffic);
+        while self.late_bytes > LATE && self.late.len() > 1 {
+            self.late_bytes -= self.late.pop_front().map_or(0, |oldest| oldest.bytes);
+        }
+    }
 }
 
 /// A mark that sampling has put into a program.
@@ -141,6 +159,12 @@ impl Simulation {
                 self.processor.mmu().resume();
                 if let Some(sampling) = &mut self.sampling {
                     sampling.followed = mark == Mark::Followed;
+                }
+                if let (Some(sampling), (_, _, Some(caches))) = (&mut self.sampling, self.processor.parts())
+                    && mark == Mark::Simulated
+                {
+                    sampling.late.drain(..).for_each(|traffic| _ = send(caches, &traffic));
+                    sampling.late_bytes = 0;
                 }
             }
         }
