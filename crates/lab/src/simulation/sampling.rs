@@ -71,7 +71,7 @@ pub(super) struct Sampling {
     late_bytes: u64,
 }
 
-/// Of traffic while references are followed, caches see at most the last so many bytes: more than any of them holds.
+/// Of traffic while references are followed, caches see at most the last so many bytes: more than most last caches hold.
 const LATE: u64 = 64 << 20;
 
 impl Sampling {
