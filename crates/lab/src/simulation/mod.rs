@@ -339,7 +339,8 @@ impl Simulation {
                 let cycles = if follows { issue(&traffic) } else { send(caches, &traffic) };
                 mmu.ledger.charge(traffic.label, cycles);
                 if let Some(sampling) = self.sampling.as_mut().filter(|_| follows) {
-                    sampling.put_off(traffic);
+                    // What came before that, no cache would hold any more.
+                    sampling.put_off(traffic, 2 * caches.largest());
                 }
             }
         }

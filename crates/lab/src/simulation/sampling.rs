@@ -71,16 +71,14 @@ pub(super) struct Sampling {
     late_bytes: u64,
 }
 
-/// Of traffic while references are followed, caches see at most the last so many bytes: more than most last caches hold.
-const LATE: u64 = 64 << 20;
-
 impl Sampling {
-    /// Keeps `traffic` for when references are simulated again, as far as caches could still hold it then.
-    pub fn put_off(&mut self, traffic: Traffic) {
+    /// Keeps `traffic` for when references are simulated again: the last bytes of all, at least `enough`.
+    pub fn put_off(&mut self, traffic: Traffic, enough: u64) {
         self.late_bytes += traffic.bytes;
         self.late.push_back(traffic);
-        while self.late_bytes > LATE && self.late.len() > 1 {
-            self.late_bytes -= self.late.pop_front().map_or(0, |oldest| oldest.bytes);
+        while let Some(oldest) = self.late.front().filter(|oldest| self.late_bytes - oldest.bytes >= enough) {
+            self.late_bytes -= oldest.bytes;
+            self.late.pop_front();
         }
     }
 }
