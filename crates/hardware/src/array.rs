@@ -282,6 +282,46 @@ impl Word for u64 {
     }
 }
 
+/// Takes word number `way` out: those behind it move forward by one, and the last is [`EMPTY`]. Four at a time, all of
+/// the fours from that of `way` on, as above.
+#[inline(always)]
+#[cfg(all(target_arch = "x86_64", target_feature = "avx2"))]
+pub(crate) fn close_up(words: &mut [u64], way: usize) {
+    use std::arch::x86_64::{
+        __m256i, _mm256_blend_epi32, _mm256_blendv_epi8, _mm256_cmpgt_epi64, _mm256_loadu_si256,
+        _mm256_permute4x64_epi64, _mm256_set1_epi64x, _mm256_setr_epi64x, _mm256_storeu_si256,
+    };
+    let (fours, rest) = words.as_chunks_mut::<4>();
+    let mut behind = EMPTY;
+    for (i, word) in rest.iter_mut().enumerate().rev() {
+        let old = *word;
+        *word = if 4 * fours.len() + i < way { old } else { behind };
+        behind = old;
+    }
+    // SAFETY: AVX2 is enabled for this whole build; every load and store covers the 32 bytes of one four.
+    unsafe {
+        let lanes = _mm256_setr_epi64x(0, 1, 2, 3);
+        let mut carry = _mm256_set1_epi64x(behind as i64);
+        for (i, four) in fours.iter_mut().enumerate().skip(way / 4).rev() {
+            let at: *mut __m256i = four.as_mut_ptr().cast();
+            let old = _mm256_loadu_si256(at);
+            let turned = _mm256_permute4x64_epi64::<0b00_11_10_01>(old);
+            let moved = _mm256_blend_epi32::<0b1100_0000>(turned, carry);
+            carry = turned;
+            let stay = _mm256_cmpgt_epi64(_mm256_set1_epi64x(way as i64 - 4 * i as i64), lanes);
+            _mm256_storeu_si256(at, _mm256_blendv_epi8(moved, old, stay));
+        }
+    }
+}
+
+#[inline(always)]
+#[cfg(not(all(target_arch = "x86_64", target_feature = "avx2")))]
+pub(crate) fn close_up(words: &mut [u64], way: usize) {
+    let last = words.len() - 1;
+    words.copy_within(way + 1.., way);
+    words[last] = EMPTY;
+}
+
 /// LRU sets of any width, in order of recency.
 #[derive(Clone, Debug)]
 pub(crate) struct Wide<T> {
@@ -347,9 +387,47 @@ pub(crate) fn find_in_many(tags: &[u64], tag: u64) -> Option<usize> {
     rest.iter().position(|&t| t == tag).map(|way| 16 * chunks.len() + way)
 }
 
+/// The indices of `tag` and of the first [`EMPTY`] word, in one go.
+#[inline(always)]
+pub(crate) fn find_both(tags: &[u64], tag: u64) -> (Option<usize>, Option<usize>) {
+    let first =
+        |found: Option<usize>, bits: u32, at| found.or((bits != 0).then(|| at + bits.trailing_zeros() as usize));
+    let (mut found, mut empty) = (None, None);
+    for (chunk, at) in tags.chunks(16).zip((0..).step_by(16)) {
+        let (fours, rest) = chunk.as_chunks::<4>();
+        let bits = |tag| {
+            let rest = rest.iter().enumerate().map(|(i, &t)| u32::from(t == tag) << (4 * fours.len() + i));
+            fours
+                .iter()
+                .enumerate()
+                .map(|(i, four)| equal(four, tag) << (4 * i))
+                .chain(rest)
+                .fold(0, |all, some| all | some)
+        };
+        (found, empty) = (first(found, bits(tag), at), first(empty, bits(EMPTY), at));
+    }
+    (found, empty)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_is_taken_out_in_every_width() {
+        for width in 1..40 {
+            for way in 0..width {
+                let mut words: Vec<u64> = (1..=width as u64).collect();
+                let mut plain = words.clone();
+                assert_eq!(find_both(&words, way as u64 + 1), (Some(way), None));
+                close_up(&mut words, way);
+                plain.remove(way);
+                plain.push(EMPTY);
+                assert_eq!(words, plain, "{way} of {width}");
+                assert_eq!(find_both(&words, way as u64 + 1), (None, Some(width - 1)));
+            }
+        }
+    }
 
     #[test]
     fn lru_evicts_the_least_recent_in_every_width() {

@@ -86,7 +86,7 @@ impl Curve {
 
     /// All that is asked for, and that of `tlb` as it is.
     pub fn geometries(&self, tlb: &Tlb) -> Result<Vec<Geometry>, String> {
-        let mut all = vec![Geometry { entries: tlb.entries, ways: tlb.ways }];
+        let mut all = Vec::new();
         for &ways in &self.ways {
             match ways {
                 Item::One(ways) => self.of_ways(ways, &mut all),
@@ -96,13 +96,14 @@ impl Curve {
                 Item::Full => self.full(&mut all),
             }
         }
+        if all.is_empty() {
+            let why = "none of these entries make a power of two of sets of these ways";
+            return Err(format!("no curve of {}: {why}", tlb.name));
+        }
+        all.push(Geometry { entries: tlb.entries, ways: tlb.ways });
         all.sort_unstable();
         all.dedup();
         match all.len() {
-            1 => Err(format!(
-                "no curve of {}: none of these entries make a power of two of sets of these ways",
-                tlb.name
-            )),
             n if n > MOST_GEOMETRIES => {
                 Err(format!("no curve of {}: these are {n} geometries, and {MOST_GEOMETRIES} are the most", tlb.name))
             }
@@ -193,6 +194,7 @@ mod tests {
         let of = |entries, ways| Geometry { entries, ways };
         let some = geometries("l2:entries=64..128/96,ways=2/3").unwrap();
         assert_eq!(some, [of(64, 2), of(96, 3), of(128, 2), of(1536, 12)]);
+        assert_eq!(geometries("l2:entries=1536,ways=12").unwrap(), [of(1536, 12)]);
         let full = geometries("l2:entries=64..200/100,ways=full").unwrap();
         assert_eq!(full, [of(64, 64), of(100, 100), of(128, 128), of(1536, 12)]);
         let usual = geometries("l2").unwrap().len();

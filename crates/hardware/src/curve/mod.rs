@@ -203,12 +203,16 @@ impl Curve {
     }
 
     /// A look-up of page `number` of its size, whose tag is `tag`, after which the array holds it.
-    #[inline]
+    #[inline(always)]
     pub fn found(&mut self, context: u64, number: u64, tag: u64) {
         self.check_faulted();
-        if self.orders.use_near(tag) {
-            return;
+        if !self.orders.use_near(tag) {
+            self.found_far(context, number, tag);
         }
+    }
+
+    #[inline(never)]
+    fn found_far(&mut self, context: u64, number: u64, tag: u64) {
         if self.last_context != Some(context) {
             self.last_context = Some(context);
             self.contexts.insert(context);

@@ -8,7 +8,7 @@ use crate::tlb::number_of;
 use std::collections::BTreeSet;
 
 /// Where the pages used last are kept apart, fully associative arrays of up to so many entries count as one set.
-const NARROW: u32 = 16;
+const NARROW: u32 = 64;
 
 /// What all geometries hold.
 #[derive(Clone, Debug)]
@@ -21,8 +21,10 @@ pub(super) struct Orders {
     capacities: Vec<u32>,
     /// The same set by set, for each number of sets, ascending.
     sets: Vec<(Sets, Vec<u64>)>,
-    /// Uses of pages that every array of the stack holds.
+    /// Uses of pages that every array of the stack holds; those of them that some sets lack, by the number of sets and how
+    /// many pages stood above.
     near: u64,
+    near_missed: Box<[[u64; 64]; recent::COUNTS]>,
 }
 
 impl Orders {
@@ -48,6 +50,7 @@ impl Orders {
             sets: sets.collect(),
             capacities,
             near: 0,
+            near_missed: Box::new([[0; 64]; recent::COUNTS]),
         }
     }
 
@@ -61,20 +64,29 @@ impl Orders {
         }
         if !self.recent.is_first(tag) {
             let Some(depth) = self.recent.find(tag) else { return false };
-            let above = self.recent.above(tag, depth);
-            // At lesser depths no array misses, and nobody asks.
-            let mut missed = self.recent.missed(&above);
-            while missed != 0 {
-                let at = missed.trailing_zeros() as usize;
-                let at_depth = &mut self.sets[at].1;
-                let ways = at_depth.len() - 1;
-                at_depth[ways.min(usize::from(above[at]))] += 1;
-                missed &= missed - 1;
+            // Most stand near the top, and the search there is short.
+            match depth {
+                0..4 => self.use_at::<4>(depth, tag),
+                4..16 => self.use_at::<16>(depth, tag),
+                _ => self.use_at::<{ recent::WORDS }>(depth, tag),
             }
-            self.recent.raise(depth, tag);
         }
         self.near += 1;
         true
+    }
+
+    /// Uses `tag`, which stands among those used last at `depth`, less than `WITHIN`.
+    #[inline(always)]
+    fn use_at<const WITHIN: usize>(&mut self, depth: usize, tag: u64) {
+        let above = self.recent.above::<WITHIN>(tag, depth);
+        // At lesser depths no array misses, and nobody asks.
+        let mut missed = self.recent.missed(&above);
+        while missed != 0 {
+            let at = missed.trailing_zeros() as usize & (recent::COUNTS - 1);
+            self.near_missed[at][usize::from(above[at]) & 63] += 1;
+            missed &= missed - 1;
+        }
+        self.recent.raise::<WITHIN>(depth, tag);
     }
 
     /// Uses `tag`, of page `number`, which is not one of them.
@@ -96,7 +108,7 @@ impl Orders {
 
     /// The sets' part of that: the page joins those used last, and another may sink.
     fn use_below(&mut self, number: u64, tag: u64) {
-        let above = self.recent.above(tag, self.recent.len());
+        let above = self.recent.above::<{ recent::WORDS }>(tag, self.recent.len());
         let sinks = self.recent.join(tag);
         if let Some(sinks) = sinks {
             self.stack.sink(sinks);
@@ -158,6 +170,7 @@ impl Orders {
     pub fn restart(&mut self) {
         self.at_depth.fill(0);
         self.near = 0;
+        self.near_missed.as_flattened_mut().fill(0);
         self.sets.iter_mut().for_each(|(_, at_depth)| at_depth.fill(0));
     }
 
@@ -175,7 +188,9 @@ impl Orders {
         }
         let count = u64::from(geometry.entries / geometry.ways);
         let at = self.sets.partition_point(|(sets, _)| sets.count() < count);
-        self.sets[at].1[geometry.ways as usize..].iter().sum()
+        let ways = geometry.ways as usize;
+        let near = self.near_missed.get(at).map_or(0, |missed| missed[ways.min(64)..].iter().sum());
+        near + self.sets[at].1[ways..].iter().sum::<u64>()
     }
 }
 
@@ -189,7 +204,8 @@ mod tests {
     /// Pages near one another and far apart, used again soon and late, forgotten one by one and many at a time.
     #[test]
     fn every_geometry_misses_as_an_array_of_that_form() {
-        let forms = [(1, 1), (16, 16), (17, 17), (40, 40), (64, 64), (2, 1), (24, 12), (12, 3), (64, 4), (256, 1)];
+        let forms =
+            [(1, 1), (16, 16), (17, 17), (65, 65), (80, 80), (200, 200), (2, 1), (24, 12), (12, 3), (64, 4), (256, 1)];
         for (seed, leave_out) in (0..12).map(|seed| (seed, seed as usize % 4)) {
             let mut wanted: Vec<_> =
                 forms[leave_out..].iter().map(|&(entries, ways)| Geometry { entries, ways }).collect();

@@ -1,6 +1,6 @@
 //! LRU stacks of sets: for one number of sets, which of all numbers of ways would have held a page.
 
-use crate::array::{EMPTY, Word, find_in_many};
+use crate::array::{EMPTY, Word, close_up, find_both};
 
 /// Sets in order of last uses. A hole is what a shootdown has left, as in [`super::stack`].
 #[derive(Clone, Debug)]
@@ -62,14 +62,13 @@ impl Sets {
     pub fn leave(&mut self, number: u64, tag: u64) -> usize {
         let set = self.set(number);
         let tags = &mut self.tags[set];
-        let found = find_in_many(tags, tag);
+        let (found, hole) = find_both(tags, tag);
         if let Some(found) = found {
             tags[found] = EMPTY;
         }
         // What is above the topmost hole moves down into it, and the page's own place is a hole.
-        if let Some(hole) = find_in_many(tags, EMPTY) {
-            tags.copy_within(hole + 1.., hole);
-            tags[self.ways - 1] = EMPTY;
+        if let Some(hole) = found.into_iter().chain(hole).min() {
+            close_up(tags, hole);
         }
         found.unwrap_or(self.ways)
     }
