@@ -180,9 +180,9 @@ pub struct ConditionArgs {
     /// Measure intervals at equal distances, and give rates with error bars (docs/sampling.md)
     ///
     /// Keys, in references: every (from interval to interval, default 10M), measure (the length of one, default 100k), warm
-    /// (what is simulated in full before each and not measured, default 200k). Between intervals, TLBs and the operating
-    /// system follow the program, caches do not; with between=skim, only the operating system does. Needs one core with
-    /// one hardware thread.
+    /// (what is simulated in full before each and not measured, default 200k). Between intervals, TLBs, data caches and the
+    /// operating system follow the program; with between=follow, caches do not, and with between=skim, only the operating
+    /// system does. Needs one core with one hardware thread.
     #[arg(long, value_name = "every=N,measure=N,warm=N,between=…", num_args = 0..=1, default_missing_value = "",
           conflicts_with = "record")]
     pub sample: Option<reach_trace::Sampling>,
@@ -260,7 +260,8 @@ pub struct RecordArgs {
     /// Record only a sample: intervals, and between them the first reference to each page and the first store to it
     ///
     /// Keys as for `reach run --sample`. What runs the recording measures its intervals.
-    #[arg(long, value_name = "every=N,measure=N,warm=N", num_args = 0..=1, default_missing_value = "")]
+    #[arg(long, value_name = "every=N,measure=N,warm=N", num_args = 0..=1, default_missing_value = "",
+          value_parser = values::recorded_sample)]
     pub sample: Option<reach_trace::Sampling>,
     /// Of where in each period its interval lies
     #[arg(long, value_name = "SEED", default_value_t = 1)]

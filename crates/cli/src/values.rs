@@ -4,7 +4,7 @@ use reach_lab::machine::MachineError;
 use reach_lab::paper::{Paper, PaperError};
 use reach_os::Fragmentation;
 use reach_trace::synthetic::{self, Description};
-use reach_trace::{Skim, TraceError};
+use reach_trace::{Between, Sampling, Skim, TraceError};
 
 /// The spec of a synthetic program, which is good.
 pub fn program(spec: &str) -> Result<String, TraceError> {
@@ -28,6 +28,17 @@ pub fn machine(spec: &str) -> Result<String, MachineError> {
 /// A paper by name or folder, which is good.
 pub fn paper(name: &str) -> Result<Paper, PaperError> {
     Paper::open(name)
+}
+
+/// A sample that is to be recorded: of what is between its intervals only what the operating system would notice.
+pub fn recorded_sample(text: &str) -> Result<Sampling, String> {
+    let sampling: Sampling = text.parse()?;
+    if text.contains("between=") && sampling.between != Between::Skim {
+        return Err(
+            "of what is between intervals a recording has only what between=skim leaves; leave between out".into()
+        );
+    }
+    Ok(Sampling { between: Between::Skim, ..sampling })
 }
 
 /// A number with an optional suffix: powers of `step`, by the letters of `suffixes`.

@@ -210,13 +210,16 @@ impl Event {
     pub const INTERVAL_END: &str = "interval ends";
     /// From here on references only keep TLBs and the operating system where they would be, where a program is sampled.
     pub const FOLLOWED: &str = "followed";
+    /// The same, and what they do to caches is followed too.
+    pub const FOLLOWED_IN_CACHES: &str = "followed in caches";
     /// From here on they are simulated in full again.
     pub const SIMULATED: &str = "simulated";
 
     /// Whether the phase of this name is none of the program's own.
     pub fn is_mark(phase: &str) -> bool {
-        let marks =
-            [Event::MEASURED, Event::SKIMMED, Event::INTERVAL, Event::INTERVAL_END, Event::FOLLOWED, Event::SIMULATED];
-        marks.contains(&phase) || phase.starts_with(Event::SAMPLED)
+        let of_samples =
+            [Event::INTERVAL, Event::INTERVAL_END, Event::FOLLOWED, Event::FOLLOWED_IN_CACHES, Event::SIMULATED];
+        let marks = [Event::MEASURED, Event::SKIMMED];
+        marks.contains(&phase) || of_samples.contains(&phase) || phase.starts_with(Event::SAMPLED)
     }
 }

@@ -102,6 +102,11 @@ impl Ledger {
         Cycles(self.cycles.iter().sum())
     }
 
+    /// Takes back what `label` has been charged since it had been charged `cycles`.
+    pub fn restore(&mut self, label: Label, cycles: Cycles) {
+        self.cycles[label as usize] = cycles.0;
+    }
+
     /// Adds everything that `other` was charged.
     pub fn absorb(&mut self, other: &Ledger) {
         for (mine, theirs) in self.cycles.iter_mut().zip(other.cycles) {

@@ -96,7 +96,6 @@ struct Level {
     /// 2^64 by the number of sets, for its remainders.
     inverse: u64,
     latency: u32,
-    bytes: u64,
     writes: Writes,
     /// One for all cores.
     shared: bool,
@@ -113,7 +112,6 @@ impl Level {
             sets,
             inverse: u64::MAX / sets,
             latency: cache.latency,
-            bytes: cache.bytes,
             writes: cache.writes,
             shared: cache.shared,
             counters: CacheCounters::default(),
@@ -403,11 +401,6 @@ impl Caches {
     #[inline(always)]
     fn index(&self, access: Access, depth: usize) -> usize {
         if access == Access::Fetch { self.fetch_path[depth] } else { self.data_path[depth] }
-    }
-
-    /// How many bytes the largest cache holds.
-    pub fn largest(&self) -> u64 {
-        self.levels.iter().map(|level| level.bytes).max().unwrap_or(0)
     }
 
     /// Names and counters of all caches, in the machine's order.

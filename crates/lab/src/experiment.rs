@@ -7,7 +7,9 @@ use crate::prepare::{Batch, Preparer};
 use crate::results::{self, Row, Value};
 use crate::simulation::{Conditions, Outcome, Simulation, SimulationError, Tally};
 use reach_core::{Chunk, Counts};
-use reach_trace::{Aligned, Alignment, Limited, Progress, Sampled, Sampling, Skim, Skimmed, Source, TraceError};
+use reach_trace::{
+    Aligned, Alignment, Between, Limited, Progress, Sampled, Sampling, Skim, Skimmed, Source, TraceError,
+};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -142,9 +144,10 @@ impl Experiment {
             align_code: self.align_code,
             skim: self.skim.clone(),
             limit: self.limit,
-            sample: self
-                .sample
-                .map(|s| serde_json::json!({ "every": s.every, "measure": s.measure, "warm": s.warm, "skim": s.skim })),
+            sample: self.sample.map(|s| {
+                let between = s.between.name();
+                serde_json::json!({ "every": s.every, "measure": s.measure, "warm": s.warm, "between": between })
+            }),
             machines: machines.collect(),
             systems: systems.collect(),
             hash: String::new(),
@@ -213,7 +216,7 @@ impl Experiment {
     ) -> Result<Report, ExperimentError> {
         if let Some(sampling) = self.sample {
             let mut sampled = Sampled::new(source, sampling, self.skim.clone(), self.conditions.seed);
-            if sampling.skim {
+            if sampling.between == Between::Skim {
                 return self.pass_on(simulations, &mut Skimmed::between(sampled), tee, watch, started);
             }
             let mut report = self.pass_on(simulations, &mut sampled, tee, watch, started)?;

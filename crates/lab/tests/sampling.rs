@@ -3,10 +3,10 @@
 mod common;
 
 use common::{Pieces, conditions, run};
-use reach_core::Chunk;
-use reach_lab::{ALL, Conditions, Experiment, Report, Row, Timing};
+use reach_core::{Chunk, Cycles, Event, Label};
+use reach_lab::{ALL, Conditions, Experiment, Interval, Report, Row, Timing};
 use reach_trace::file::{Metadata, Reader, Writer};
-use reach_trace::{Sampled, Sampling, Skim, Skimmed, Source, synthetic};
+use reach_trace::{Between, Sampled, Sampling, Skim, Skimmed, Source, synthetic};
 use std::collections::BTreeMap;
 use std::io::Cursor;
 
@@ -151,15 +151,45 @@ fn what_is_passed_over_makes_the_same_state() {
     }
 }
 
+/// With caches followed, intervals are what they are in the program as a whole, wherever they lie and without warm-up.
+#[test]
+fn what_is_followed_in_caches_makes_the_same_caches() {
+    let program = Pieces::of(&mut *synthetic::parse("web:requests=200").unwrap());
+    let systems = ["base", "navarro-2002", "zhou-2023"];
+    let intervals = |between: Between, whole: bool| {
+        let sampling = Sampling { between, ..sampling("every=2k,measure=200,warm=0").unwrap() };
+        let mut cut = program.cut(vec![997]);
+        let mut source = Sampled::new(&mut cut, sampling, Skim::default(), 1);
+        let follows = [Event::FOLLOWED_IN_CACHES, Event::SIMULATED];
+        let is_said = |event: &Event| matches!(event, Event::Phase(name) if follows.contains(&&**name));
+        let pieces = Pieces::of(&mut source).without(|event| whole && is_said(event));
+        let report = run(&experiment(&systems, Timing::InOrder), &mut pieces.cut(vec![997]));
+        report.outcomes.into_iter().map(|outcome| outcome.sample.unwrap().intervals).collect::<Vec<_>>()
+    };
+    let (followed, whole) = (intervals(Between::Caches, false), intervals(Between::Caches, true));
+    assert!(whole.iter().all(|intervals| intervals.len() >= 30));
+    let seen = |all: Vec<Vec<Interval>>| {
+        let one = |Interval { mut tally, caches, .. }: Interval| {
+            // Broken cycles are carried from step to step.
+            tally.ledger.restore(Label::Compute, Cycles(0));
+            (caches, tally)
+        };
+        all.into_iter().flatten().map(one).collect::<Vec<_>>()
+    };
+    let whole = seen(whole);
+    assert_eq!(seen(followed), whole);
+    assert_ne!(seen(intervals(Between::Follow, false)), whole);
+}
+
 /// Of stationary programs, at least nine of ten bars hold what all of the program gives.
 #[test]
 fn bars_hold_the_truth() {
     const SEEDS: u64 = 60;
     // How much comes before the stationary part: first touches.
-    for (program, timing, beginning) in [
-        ("gups:bytes=16M,updates=600K", Timing::Counts, 300_000),
-        ("gups:bytes=8M,updates=400K", Timing::InOrder, 200_000),
-        ("mix:bytes=8M,new_pages=20%,refs=1500K", Timing::Counts, 300_000),
+    for (program, timing, between, beginning) in [
+        ("gups:bytes=16M,updates=600K", Timing::Counts, "follow", 300_000),
+        ("gups:bytes=8M,updates=400K", Timing::InOrder, "caches", 200_000),
+        ("mix:bytes=8M,new_pages=20%,refs=1500K", Timing::Counts, "follow", 300_000),
     ] {
         let (program_name, skim) = (program, || Skim::References(beginning));
         // What a process's end costs is not stationary.
@@ -175,7 +205,7 @@ fn bars_hold_the_truth() {
         for seed in 0..SEEDS {
             let sampled = Experiment {
                 skim: skim(),
-                sample: sampling("every=20k,measure=1k,warm=2k"),
+                sample: sampling(&format!("every=20k,measure=1k,warm=2k,between={between}")),
                 ..experiment(&["base"], timing)
             };
             let conditions = Conditions { seed, ..sampled.conditions.clone() };

@@ -15,7 +15,7 @@ mod together;
 pub use aligned::{Aligned, Alignment};
 pub use interrupt::{Interruptible, Interruption};
 pub use limit::Limited;
-pub use sample::{Sampled, Sampling};
+pub use sample::{Between, Sampled, Sampling};
 pub use skim::{Skim, Skimmed};
 pub use source::{Progress, Source, TraceError};
 pub use together::{Member, Open, Start, Together};

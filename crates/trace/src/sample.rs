@@ -18,17 +18,41 @@ pub struct Sampling {
     pub measure: u64,
     /// Before each interval, so many are simulated in full and not measured.
     pub warm: u64,
-    /// Those between are skimmed: only what the operating system would notice stays of them.
-    pub skim: bool,
+    /// What becomes of those between.
+    pub between: Between,
+}
+
+/// What becomes of references between intervals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Between {
+    /// TLBs and the operating system see them.
+    Follow,
+    /// And data caches.
+    Caches,
+    /// Only what the operating system would notice stays of them.
+    Skim,
+}
+
+impl Between {
+    const ALL: [Between; 3] = [Between::Follow, Between::Caches, Between::Skim];
+
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Between::Follow => "follow",
+            Between::Caches => "caches",
+            Between::Skim => "skim",
+        }
+    }
 }
 
 impl Sampling {
     /// Unless asked otherwise.
-    pub const USUAL: Sampling = Sampling { every: 10_000_000, measure: 100_000, warm: 200_000, skim: false };
+    pub const USUAL: Sampling =
+        Sampling { every: 10_000_000, measure: 100_000, warm: 200_000, between: Between::Caches };
 }
 
-const KEYS: &str =
-    "give every=N, measure=N and warm=N, counts of references such as 10M, 100k or 0, and between=follow or skim";
+const KEYS: &str = "give every=N, measure=N and warm=N, counts of references such as 10M, 100k or 0, and between=follow, caches or skim";
 
 impl FromStr for Sampling {
     type Err = String;
@@ -40,11 +64,9 @@ impl FromStr for Sampling {
                 return Err(format!("{pair:?} is not of the form key=value; {KEYS}"));
             };
             if key == "between" {
-                sampling.skim = match value {
-                    "follow" => false,
-                    "skim" => true,
-                    _ => return Err(format!("{value:?} is nothing to do with what is between intervals; {KEYS}")),
-                };
+                let named = Between::ALL.into_iter().find(|between| between.name() == value);
+                sampling.between = named
+                    .ok_or_else(|| format!("{value:?} is nothing to do with what is between intervals; {KEYS}"))?;
                 continue;
             }
             let field = match key {
@@ -174,7 +196,10 @@ impl<S: Source> Sampled<S> {
             };
         }
         if self.state == State::Followed && !std::mem::replace(&mut self.followed, true) {
-            marks.push(Event::FOLLOWED);
+            marks.push(match self.sampling.between {
+                Between::Caches => Event::FOLLOWED_IN_CACHES,
+                Between::Follow | Between::Skim => Event::FOLLOWED,
+            });
         }
         marks
     }
@@ -324,7 +349,7 @@ mod tests {
         assert_eq!("".parse(), Ok(Sampling::USUAL));
         assert_eq!(
             "every=1M,warm=0".parse(),
-            Ok(Sampling { every: 1_000_000, measure: 100_000, warm: 0, skim: false })
+            Ok(Sampling { every: 1_000_000, measure: 100_000, warm: 0, between: Between::Caches })
         );
         for (text, part) in [
             ("every", "key=value"),
@@ -333,6 +358,7 @@ mod tests {
             ("every=1x", "no count"),
             ("measure=0", "no length"),
             ("every=1k", "do not fit"),
+            ("between=cache", "nothing to do"),
         ] {
             assert!(text.parse::<Sampling>().unwrap_err().contains(part), "{text}");
         }

@@ -100,6 +100,21 @@ impl Mmu {
         }
     }
 
+    /// The same as in no time, but for translation: what `caches` hold follows from the references alone, and which waits for
+    /// them a core would have hidden does not.
+    pub fn follow(
+        &mut self,
+        segment: Segment,
+        cursor: &mut Cursor,
+        table: &mut PageTable,
+        caches: Option<&mut Caches>,
+    ) -> Why {
+        let waited = self.ledger.of(Label::Cache);
+        let why = self.run(segment, cursor, table, caches);
+        self.ledger.restore(Label::Cache, waited);
+        why
+    }
+
     /// Returns whether the operating system has done something since the last run that must be seen now.
     pub(crate) fn begin_run(&mut self) -> bool {
         // A perfect unit holds nothing: every look-up sees what the operating system has done since the last.

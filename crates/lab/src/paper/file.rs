@@ -10,7 +10,7 @@ use super::value::Measure;
 use crate::{Placement, Timing, machine};
 use indexmap::IndexMap;
 use reach_os::Fragmentation;
-use reach_trace::{Alignment, Sampling, Skim};
+use reach_trace::{Alignment, Between, Sampling, Skim};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashSet;
@@ -418,7 +418,7 @@ fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experime
         }
     }
     let sample: Option<Sampling> = own.sample.map(|text| text.parse()).transpose()?;
-    if own.scenario.is_none() && sample.is_some_and(|sample| !sample.skim) {
+    if own.scenario.is_none() && sample.is_some_and(|sample| sample.between != Between::Skim) {
         return Err("a sample is recorded without what is between its intervals; write between=skim".into());
     }
     Ok(Experiment {

@@ -22,7 +22,7 @@ use reach_hardware::{Access, Beyond, CacheCounters, Controller, Processor, Segme
 use reach_os::{Costs, OutOfMemory, Vm};
 use reach_systems::System;
 use rounds::Rounds;
-use sampling::{Mark, Sampling};
+use sampling::{Detail, Mark, Sampling};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -231,7 +231,7 @@ impl Simulation {
         if step.counts.references() == 0 {
             return Ok(());
         }
-        if self.follows() {
+        if self.detail() != Detail::All {
             return self.follow(Segment::new(chunk, step), &step.counts);
         }
         self.run(Segment::new(chunk, step))?;
@@ -252,12 +252,15 @@ impl Simulation {
     fn run(&mut self, segment: Segment) -> Result<(), SimulationError> {
         let mut cursor = segment.begin();
         let (mut last, mut again) = (None, 0);
-        let follows = self.follows();
+        let detail = self.detail();
         loop {
             let running = self.vm.running();
             let running = running.map_err(|source| out_of_memory(&self.machine, &self.system_name, source))?;
             let why = match self.processor.parts() {
-                (mmu, _, _) if follows => mmu.run(segment, &mut cursor, running.table, None),
+                (mmu, _, caches) if detail != Detail::All => {
+                    let caches = caches.filter(|_| detail == Detail::Caches);
+                    mmu.follow(segment, &mut cursor, running.table, caches)
+                }
                 (mmu, Some(window), Some(caches)) => {
                     let core = Core { window, code: &self.code, caches };
                     mmu.run_window(segment, &mut cursor, running.table, core)
@@ -333,15 +336,11 @@ impl Simulation {
         }
         let commands = self.vm.take_commands();
         commands.iter().for_each(|command| obey(&mut self.processor, command));
-        let follows = self.follows();
+        let passes = self.detail() == Detail::Translation;
         if let (mmu, _, Some(caches)) = self.processor.parts() {
             for traffic in self.vm.traffic.drain(..) {
-                let cycles = if follows { issue(&traffic) } else { send(caches, &traffic) };
+                let cycles = if passes { issue(&traffic) } else { send(caches, &traffic) };
                 mmu.ledger.charge(traffic.label, cycles);
-                if let Some(sampling) = self.sampling.as_mut().filter(|_| follows) {
-                    // What came before that, no cache would hold any more.
-                    sampling.put_off(traffic, 2 * caches.largest());
-                }
             }
         }
         if !self.vm.preloads.is_empty() {

@@ -8,7 +8,7 @@ use reach_hardware::{Access, Beyond, CacheCounters, ControllerCounters, Counters
 use std::collections::BTreeMap;
 
 /// What was counted of a process, or of all together.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Instructions and references.
     pub counts: Counts,

@@ -1,10 +1,9 @@
 //! Sampling: what is booked of a program of which intervals are measured.
 
 use super::{Simulation, SimulationError, Tally};
-use crate::traffic::send;
-use reach_core::{Asid, Counts, Event, Traffic};
+use reach_core::{Asid, Counts, Event};
 use reach_hardware::{Access, Beyond, CacheCounters, Segment};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 /// What was counted in one measured interval.
 #[derive(Clone, Debug, Default)]
@@ -60,27 +59,22 @@ pub(super) struct Sampling {
     /// Sums over all of them.
     cycles: u64,
     instructions: u64,
-    /// References are followed.
-    followed: bool,
+    detail: Detail,
     /// Totals where the interval under way began.
     from: Option<(Tally, Vec<CacheCounters>, Vec<[Beyond; Access::KINDS]>)>,
     /// What processes have done in it.
     processes: BTreeMap<Asid, Tally>,
-    /// The operating system's latest traffic while references were followed, and its bytes.
-    late: VecDeque<Traffic>,
-    late_bytes: u64,
 }
 
-impl Sampling {
-    /// Keeps `traffic` for when references are simulated again: the last bytes of all, at least `enough`.
-    pub fn put_off(&mut self, traffic: Traffic, enough: u64) {
-        self.late_bytes += traffic.bytes;
-        self.late.push_back(traffic);
-        while let Some(oldest) = self.late.front().filter(|oldest| self.late_bytes - oldest.bytes >= enough) {
-            self.late_bytes -= oldest.bytes;
-            self.late.pop_front();
-        }
-    }
+/// How much of references is simulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Detail {
+    #[default]
+    All,
+    /// TLBs, caches and the operating system are kept where references would have them.
+    Caches,
+    /// TLBs and the operating system are; caches see nothing, of the operating system's own traffic neither.
+    Translation,
 }
 
 /// A mark that sampling has put into a program.
@@ -90,8 +84,8 @@ pub(super) enum Mark {
     Sampled(u64),
     Begin,
     End,
-    Followed,
-    Simulated,
+    /// References are simulated in this detail from here on.
+    Detail(Detail),
 }
 
 impl Mark {
@@ -106,8 +100,9 @@ impl Mark {
         match name.as_str() {
             Event::INTERVAL => Some(Mark::Begin),
             Event::INTERVAL_END => Some(Mark::End),
-            Event::FOLLOWED => Some(Mark::Followed),
-            Event::SIMULATED => Some(Mark::Simulated),
+            Event::FOLLOWED => Some(Mark::Detail(Detail::Translation)),
+            Event::FOLLOWED_IN_CACHES => Some(Mark::Detail(Detail::Caches)),
+            Event::SIMULATED => Some(Mark::Detail(Detail::All)),
             name => name.strip_prefix(Event::SAMPLED)?.parse().ok().map(Mark::Sampled),
         }
     }
@@ -151,31 +146,25 @@ impl Simulation {
                 }
             }
             Mark::End => self.end_interval(),
-            Mark::Followed | Mark::Simulated => {
+            Mark::Detail(detail) => {
                 self.serialise(true);
                 // What one way of running references takes for known, the other may have lost.
                 self.processor.mmu().resume();
                 if let Some(sampling) = &mut self.sampling {
-                    sampling.followed = mark == Mark::Followed;
-                }
-                if let (Some(sampling), (_, _, Some(caches))) = (&mut self.sampling, self.processor.parts())
-                    && mark == Mark::Simulated
-                {
-                    sampling.late.drain(..).for_each(|traffic| _ = send(caches, &traffic));
-                    sampling.late_bytes = 0;
+                    sampling.detail = detail;
                 }
             }
         }
         Ok(())
     }
 
-    /// Whether references only keep TLBs and the operating system where they would be.
-    pub(super) fn follows(&self) -> bool {
-        self.sampling.as_ref().is_some_and(|sampling| sampling.followed)
+    /// How much of references is simulated now.
+    pub(super) fn detail(&self) -> Detail {
+        self.sampling.as_ref().map_or(Detail::All, |sampling| sampling.detail)
     }
 
-    /// References of a step that are followed: TLBs see them, caches and window do not, and time passes at the rate that
-    /// was measured so far.
+    /// References of a step that are followed: TLBs see them, caches perhaps, the window does not, and time passes at the
+    /// rate that was measured so far.
     pub(super) fn follow(&mut self, segment: Segment, counts: &Counts) -> Result<(), SimulationError> {
         let before = self.clock(self.processor.on());
         self.run(segment)?;

@@ -93,6 +93,12 @@ impl Pieces {
         self
     }
 
+    /// The same program without the events of which `is_doomed` says so.
+    pub fn without(mut self, is_doomed: impl Fn(&Event) -> bool) -> Pieces {
+        self.whole.events.retain(|(_, event)| !is_doomed(event));
+        self
+    }
+
     /// How many references there are.
     pub fn len(&self) -> usize {
         self.whole.refs.len()
