@@ -274,7 +274,7 @@ mod tests {
         kept
     }
 
-    const MARKS: [&str; 4] = [Event::INTERVAL, Event::INTERVAL_END, Event::FOLLOWED, Event::SIMULATED];
+    const MARKS: [&str; 4] = [Event::INTERVAL, Event::INTERVAL_END, Event::FOLLOWED_IN_CACHES, Event::SIMULATED];
 
     fn marks(chunk: &Chunk) -> Vec<(u32, &'static str)> {
         let name = |event: &Event| MARKS.into_iter().find(|mark| *event == Event::Phase(String::from(*mark)));
@@ -310,7 +310,7 @@ mod tests {
     fn intervals_have_their_length_and_distance() {
         let kept = sampled("every=2k,measure=200,warm=300");
         let marks = marks(&kept);
-        assert_eq!(marks[0], (0, Event::FOLLOWED));
+        assert_eq!(marks[0], (0, Event::FOLLOWED_IN_CACHES));
         let turns = marks[1..].chunks_exact(4);
         assert!(turns.len() >= 10 && turns.len() + 1 >= kept.refs.len() / 2000, "{}", turns.len());
         let mut last = None;
@@ -318,7 +318,7 @@ mod tests {
             let [warm, begin, end, follow] = [0, 1, 2, 3].map(|n| turn[n]);
             assert_eq!(
                 [warm.1, begin.1, end.1, follow.1],
-                [Event::SIMULATED, Event::INTERVAL, Event::INTERVAL_END, Event::FOLLOWED]
+                [Event::SIMULATED, Event::INTERVAL, Event::INTERVAL_END, Event::FOLLOWED_IN_CACHES]
             );
             // Blocks are not cut.
             assert!((250..400).contains(&(begin.0 - warm.0)) && (150..300).contains(&(end.0 - begin.0)), "{turn:?}");
