@@ -28,6 +28,13 @@ pub enum Replacement {
     Random,
 }
 
+impl Replacement {
+    /// Whether there are sets of so many ways with it.
+    pub fn takes(self, ways: u32) -> bool {
+        self != Replacement::TreePlru || ways.is_power_of_two() && ways <= 64
+    }
+}
+
 /// How the hardware threads of a core divide a TLB array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sharing {

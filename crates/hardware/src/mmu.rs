@@ -18,7 +18,7 @@ use crate::beside::Companion;
 use crate::cache::{Access, Caches};
 use crate::config::{self, Walker};
 use crate::counters::Counters;
-use crate::curve::Curve;
+use crate::curve::{Copies, Curve};
 use crate::handler::Telling;
 use crate::nested::Nested;
 use crate::tlb::{CONTEXTS, Context, Tlbs};
@@ -67,6 +67,7 @@ pub struct Mmu {
     pub(crate) companion: Option<Box<Companion>>,
     /// What shadows an array, to count what others in its place would have missed.
     curve: Option<Box<Curve>>,
+    copies: Option<Box<Copies>>,
     contexts: Vec<Option<Context>>,
     /// The first of this unit's contexts: those of threads that share arrays are others.
     first_context: u64,
@@ -127,6 +128,7 @@ impl Mmu {
             telling: None,
             companion: None,
             curve: None,
+            copies: None,
             contexts: vec![Some(Context::new(0))],
             first_context: 0,
             used_contexts: 1,
@@ -191,6 +193,9 @@ impl Mmu {
         if let Some(curve) = &mut self.curve {
             self.tlbs.forget_in(curve, context, vpn, pages);
         }
+        if let Some(copies) = &mut self.copies {
+            copies.forget(context, vpn, pages);
+        }
         if let Some(companion) = &mut self.companion {
             companion.invalidate(context, vpn, pages);
         }
@@ -253,7 +258,7 @@ impl Mmu {
         table: &mut PageTable,
         caches: Option<&mut Caches>,
     ) -> Result<Pte, Why> {
-        if self.curve.is_some() {
+        if self.curve.is_some() || self.copies.is_some() {
             return self.reference_observed(kind, vpn, table, caches);
         }
         self.reference_unobserved(kind, vpn, table, caches)

@@ -75,9 +75,10 @@ impl Curve {
         let tlbs = || machine.tlbs.iter().enumerate();
         let stem = self.array.strip_suffix("_tlb");
         let exact = tlbs().find(|(_, tlb)| tlb.name == self.array || Some(tlb.name.as_str()) == stem);
-        // Of several that begin so, the one for base pages.
-        let begins = |tlb: &Tlb| stem.is_some_and(|stem| tlb.name.starts_with(&format!("{stem}_")));
-        let found = exact.or_else(|| tlbs().find(|(_, tlb)| begins(tlb) && tlb.sizes.contains(&machine.sizes[0])));
+        // Of several that begin so, the one for base pages; of two sides, that of data.
+        let begins = |tlb: &Tlb, end| stem.is_some_and(|stem| tlb.name.starts_with(&format!("{stem}{end}")));
+        let of_base = |end| tlbs().find(|(_, tlb)| begins(tlb, end) && tlb.sizes.contains(&machine.sizes[0]));
+        let found = exact.or_else(|| of_base("_")).or_else(|| of_base("d"));
         found.map(|(at, _)| at).ok_or_else(|| {
             let names: Vec<_> = machine.tlbs.iter().map(|tlb| tlb.name.as_str()).collect();
             format!("no curve of {}: there is no such TLB array; there are {}", self.array, names.join(", "))
@@ -96,6 +97,9 @@ impl Curve {
                 Item::Full => self.full(&mut all),
             }
         }
+        // What is named alone is refused, but of ranges only what there can be is meant.
+        let named = |geometry: &Geometry| self.ways.contains(&Item::One(geometry.ways));
+        all.retain(|geometry| tlb.replacement.takes(geometry.ways) || named(geometry));
         if all.is_empty() {
             let why = "none of these entries make a power of two of sets of these ways";
             return Err(format!("no curve of {}: {why}", tlb.name));
@@ -186,6 +190,11 @@ mod tests {
         assert_eq!(named("l2_tlb"), Ok("l2".into()));
         assert_eq!(named("l2_1g"), Ok("l2_1g".into()));
         assert_eq!(named("l1d_tlb"), Ok("l1d_4k".into()));
+        let zen = machine::resolve("zen3").unwrap().hardware;
+        assert_eq!(
+            "l2_tlb".parse::<Curve>().unwrap().array(&zen).map(|at| zen.tlbs[at].name.clone()),
+            Ok("l2d".into())
+        );
         assert!(named("l3_tlb").unwrap_err().contains("there are l1i_4k, "));
     }
 

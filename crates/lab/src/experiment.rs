@@ -196,7 +196,7 @@ impl Experiment {
         let boot = |(machine, system)| {
             let mut simulation = Simulation::new(machine, system, &self.conditions)?;
             if let Some(curve) = &self.curve {
-                simulation.observe(machine, curve)?;
+                simulation.observe(machine, curve, self.conditions.seed)?;
             }
             if self.sample.is_some() {
                 simulation.sample()?;

@@ -7,19 +7,23 @@
 //!
 //! That is what separate simulations would count because nothing else depends on the array's geometry: what the levels
 //! before it hold follows from the references and the page table alone, a look-up that ends in a fault fills nothing in
-//! any of them, and a shootdown removes an entry from all. Where that is not so, [`Curve::new`] refuses, or
-//! [`Curve::counts`] does afterwards, because only some page sizes have that effect.
+//! any of them, and a shootdown removes an entry from all. Where the array's own entries do not follow the order of last
+//! uses, [`Copies`] of its level count the same. Where neither is so, there is a refusal, or one afterwards, because only
+//! some page sizes have that effect.
 
+mod copies;
 mod exact;
 mod orders;
 mod recent;
 mod sets;
 mod stack;
 
-use crate::config::{Machine, Tlb};
-use exact::{kinds_of, meets, refuse, together};
+use crate::config::Machine;
+pub(crate) use copies::Copies;
+pub(crate) use exact::{Unsteady, check};
+use exact::{has_before, kinds_of, refuse};
 use orders::Orders;
-use reach_core::{Kind, PageShift};
+use reach_core::Kind;
 use std::collections::BTreeSet;
 
 /// The form of a TLB array.
@@ -71,12 +75,7 @@ pub(crate) struct Curve {
     pub level: u8,
     /// The kinds of reference that it serves.
     pub serves: [bool; 3],
-    /// The kinds on which its look-ups depend: those that share an array up to its level with one that it serves, and so on.
-    together: [bool; 3],
-    /// As bits by their shifts: the page sizes whose entries depend on which array answered, and those that walks for
-    /// the kinds above have found.
-    unsteady: u64,
-    walked: u64,
+    pub unsteady: Unsteady,
     geometries: Vec<Geometry>,
     /// Nothing stands before its level.
     asked_first: bool,
@@ -105,19 +104,12 @@ impl Curve {
         let mut wanted: Vec<Geometry> = geometries.to_vec();
         wanted.sort_unstable();
         wanted.dedup();
-        let odd = wanted.iter().find(|geometry| geometry.sets().is_none());
-        if let Some(Geometry { entries, ways }) = odd {
-            return Err(format!("{entries} entries in {ways} ways do not make a power of two of sets"));
-        }
-        let before = |other: &Tlb| other.level < tlb.level && meets(&other.serves, &tlb.serves);
         Ok(Curve {
             array,
             level: tlb.level,
             serves: kinds_of(&tlb.serves),
-            together: together(machine, tlb),
-            unsteady: 0,
-            walked: 0,
-            asked_first: !machine.tlbs.iter().any(before),
+            unsteady: Unsteady::new(machine, tlb),
+            asked_first: !has_before(machine, tlb),
             orders: Orders::new(&wanted, tlb.level <= 1),
             geometries: wanted,
             elsewhere: 0,
@@ -129,25 +121,6 @@ impl Curve {
             faulted: None,
             stayed: false,
         })
-    }
-
-    /// The kinds of reference on which look-ups of the array depend.
-    pub fn depends_on(&self) -> [bool; 3] {
-        self.together
-    }
-
-    /// There is no curve if walks find pages of these sizes: what the array, or one on which it depends, gets of them
-    /// depends on which array answered.
-    pub fn set_unsteady(&mut self, sizes: impl Iterator<Item = PageShift>) {
-        self.unsteady = sizes.fold(0, |all, size| all | 1 << size.0);
-    }
-
-    /// A walk for a reference of `kind` has found a page of this size, which was entered into the arrays.
-    #[inline(always)]
-    pub fn walked(&mut self, kind: Kind, size: PageShift) {
-        if self.together[kind as usize] {
-            self.walked |= 1 << size.0;
-        }
     }
 
     /// From now on it hears of the references of these kinds that the arrays asked first answer.
@@ -259,14 +232,7 @@ impl Curve {
 
     /// What was counted, unless something has happened that this does not count exactly.
     pub fn counts(&self) -> Result<CurveCounts, String> {
-        let unsteady = self.unsteady & self.walked;
-        if unsteady != 0 {
-            let size = PageShift(unsteady.trailing_zeros() as u8);
-            return Err(format!(
-                "pages of {size} stand in the TLB in different pieces, or in some arrays only at times, so that what an \
-                 array gets of them depends on which one answered"
-            ));
-        }
+        self.unsteady.check()?;
         if self.stayed {
             return Err(
                 "a page whose look-up had ended in a fault stayed in the TLB, so that its last use depends on \

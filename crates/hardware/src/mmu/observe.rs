@@ -3,15 +3,22 @@
 use super::Mmu;
 use crate::cache::Caches;
 use crate::config;
-use crate::curve::{Belongs, Curve, CurveCounts, Geometry};
+use crate::curve::{self, Belongs, Copies, Curve, CurveCounts, Geometry};
 use crate::tlb::number_of;
 use reach_core::fold::{Entry, UNIT};
 use reach_core::{Kind, PageTable, Pte, Vpn, Why};
 
 impl Mmu {
     /// From now on it is counted what arrays of these geometries would miss in the place of array number `array` of
-    /// `machine`, which this is. Call it before the first reference. The error completes "no curve of NAME: ".
-    pub fn observe(&mut self, machine: &config::Machine, array: usize, geometries: &[Geometry]) -> Result<(), String> {
+    /// `machine`, which this is with the same `seed`. Call it before the first reference. The error completes "no curve of
+    /// NAME: ".
+    pub fn observe(
+        &mut self,
+        machine: &config::Machine,
+        array: usize,
+        geometries: &[Geometry],
+        seed: u64,
+    ) -> Result<(), String> {
         if self.perfect {
             return Err("translation never misses under this system".into());
         }
@@ -21,10 +28,19 @@ impl Mmu {
         if self.companion.is_some() {
             return Err("the system puts something beside the TLB, which answers and learns from its misses".into());
         }
-        let mut curve = Box::new(Curve::new(machine, array, geometries)?);
-        curve.set_unsteady(self.tlbs.unsteady_in(array, curve.depends_on()));
-        curve.set_hears(self.tlbs.ask_first_of_all(array));
-        self.curve = Some(curve);
+        curve::check(&machine.tlbs[array], geometries)?;
+        match Curve::new(machine, array, geometries) {
+            Ok(mut curve) => {
+                curve.unsteady.set(self.tlbs.unsteady_in(array, curve.unsteady.kinds));
+                curve.set_hears(self.tlbs.ask_first_of_all(array));
+                self.curve = Some(Box::new(curve));
+            }
+            Err(_) => {
+                let mut copies = Copies::new(machine, array, geometries, seed)?;
+                copies.unsteady.set(self.tlbs.unsteady_in(array, copies.unsteady.kinds));
+                self.copies = Some(Box::new(copies));
+            }
+        }
         Ok(())
     }
 
@@ -33,11 +49,17 @@ impl Mmu {
         if let Some(curve) = &mut self.curve {
             curve.restart();
         }
+        if let Some(copies) = &mut self.copies {
+            copies.restart();
+        }
     }
 
     /// What was counted for the curve, where there is one; an error where something happened that it cannot count.
     pub fn curve_counts(&self) -> Option<Result<CurveCounts, String>> {
-        Some(self.curve.as_ref()?.counts())
+        match &self.curve {
+            Some(curve) => Some(curve.counts()),
+            None => Some(self.copies.as_ref()?.counts()),
+        }
     }
 
     /// Whether what shadows an array hears of references that the arrays asked first answer.
@@ -83,9 +105,15 @@ impl Mmu {
         caches: Option<&mut Caches>,
     ) -> Result<Pte, Why> {
         let found = self.tlbs.whereabouts(kind, self.context, vpn);
+        if let Some(mut copies) = self.copies.take() {
+            if found.is_none_or(|(array, _)| self.tlbs.arrays[array].level >= copies.level) {
+                copies.reference(kind, self.context, vpn, table, |pte| self.piece(pte, vpn));
+            }
+            self.copies = Some(copies);
+        }
         let done = self.reference_unobserved(kind, vpn, table, caches);
         if let (None, Ok(pte), Some(curve)) = (found, &done, &mut self.curve) {
-            curve.walked(kind, pte.shift());
+            curve.unsteady.walked(kind, pte.shift());
         }
         let Some(curve) = self.curve.as_ref().filter(|curve| curve.serves[kind as usize]) else { return done };
         if found.is_some_and(|(array, _)| self.tlbs.arrays[array].level < curve.level) {

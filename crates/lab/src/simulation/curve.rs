@@ -6,8 +6,8 @@ use crate::machine;
 use reach_hardware::CurveCounts;
 
 impl Simulation {
-    /// From the start on, also counts what `curve` asks for. The simulation is one on `machine`, at its start.
-    pub fn observe(&mut self, machine: &machine::Resolved, curve: &Curve) -> Result<(), SimulationError> {
+    /// From the start on, also counts what `curve` asks for. The simulation is one on `machine`, at its start, with this `seed`.
+    pub fn observe(&mut self, machine: &machine::Resolved, curve: &Curve, seed: u64) -> Result<(), SimulationError> {
         let array = curve.array(&machine.hardware).map_err(|what| self.refusal(what))?;
         let tlb = &machine.hardware.tlbs[array];
         let refused = if self.processor.lanes() > 1 {
@@ -21,7 +21,7 @@ impl Simulation {
             Ok(())
         };
         let geometries = curve.geometries(tlb).map_err(|what| self.refusal(what))?;
-        let begun = refused.and_then(|()| self.processor.mmu().observe(&machine.hardware, array, &geometries));
+        let begun = refused.and_then(|()| self.processor.mmu().observe(&machine.hardware, array, &geometries, seed));
         begun.map_err(|why| self.refusal(format!("no curve of {}: {why}", tlb.name)))?;
         self.observed = Some(tlb.clone());
         Ok(())

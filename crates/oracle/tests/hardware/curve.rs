@@ -53,21 +53,34 @@ fn level_misses(machine: &Machine, array: &Tlb, counters: &Counters) -> Option<u
     }
 }
 
+fn lends(machine: &Machine, name: &str) -> bool {
+    match &machine.walker {
+        Walker::Hardware { caches, .. } => caches.iter().any(|cache| cache.within.as_deref() == Some(name)),
+        Walker::Software { .. } => false,
+    }
+}
+
 fn with(machine: &Machine, array: usize, geometry: Geometry) -> Machine {
     let mut machine = machine.clone();
     (machine.tlbs[array].entries, machine.tlbs[array].ways) = (geometry.entries, geometry.ways);
     machine
 }
 
-/// Machines that one pass can be had of: walk caches have arrays of their own, and most arrays replace by LRU.
+/// Machines of any kind, and those of which orders of last uses say all: walk caches have arrays of their own, and most
+/// arrays replace by LRU.
 fn studied() -> impl Strategy<Value = (Machine, usize)> {
-    (machine(), any::<prop::sample::Index>(), any::<u8>()).prop_map(|(mut machine, index, others)| {
+    let drawn = (machine(), any::<prop::sample::Index>(), any::<u8>(), any::<bool>());
+    drawn.prop_map(|(mut machine, index, others, of_any_kind)| {
+        let array = if machine.tlbs.is_empty() { 0 } else { index.index(machine.tlbs.len()) };
+        if of_any_kind {
+            let lender = machine.tlbs.iter().position(|tlb| tlb.level >= 2 && lends(&machine, &tlb.name));
+            return (machine, lender.filter(|_| others & 1 != 0).unwrap_or(array));
+        }
         if let Walker::Hardware { caches, .. } = &mut machine.walker {
             for cache in caches.iter_mut().filter(|cache| cache.within.is_some()) {
                 (cache.entries, cache.ways, cache.within) = (1, 1, None);
             }
         }
-        let array = if machine.tlbs.is_empty() { 0 } else { index.index(machine.tlbs.len()) };
         for (at, tlb) in machine.tlbs.iter_mut().enumerate() {
             if at == array || others >> (at % 8) & 1 != 0 {
                 tlb.replacement = Replacement::Lru;
@@ -88,18 +101,20 @@ fn run(setup: &Setup, steps: &[Step], observe: impl FnOnce(&mut Lockstep) -> Res
 /// processes that take turns, until contexts are used up and everything is flushed.
 #[test]
 fn one_pass_counts_what_each_geometry_would() {
-    let compared = Cell::new([0u32; 2]);
+    let compared = Cell::new([0u32; 4]);
     let mut runner = TestRunner::new(cases(500));
     let drawn = (studied(), any::<bool>(), any::<u64>(), steps(400));
     let outcome = runner.run(&drawn, |((machine, array), cached, seed, steps)| {
         let setup = |machine| Setup { machine, perfect: false, cached, beside: None, seed };
-        let geometries = FORMS.map(|(entries, ways)| Geometry { entries, ways });
+        let forms = FORMS.iter().map(|&(entries, ways)| Geometry { entries, ways });
+        let replacement = machine.tlbs.get(array).map(|tlb| tlb.replacement);
+        let geometries: Vec<_> = forms.filter(|g| replacement.is_some_and(|r| r.takes(g.ways))).collect();
         let known = machine.tlbs.get(array).and_then(|tlb| level_misses(&machine, tlb, &Counters::default()));
         if known.is_none() {
             return Ok(());
         }
         let first_level = machine.tlbs[array].level <= 1;
-        let Some(whole) = run(&setup(machine.clone()), &steps, |both| both.observe(&machine, array, &geometries))
+        let Some(whole) = run(&setup(machine.clone()), &steps, |both| both.observe(&machine, array, &geometries, seed))
         else {
             return Ok(());
         };
@@ -113,6 +128,10 @@ fn one_pass_counts_what_each_geometry_would() {
         }
         let mut seen = compared.get();
         seen[usize::from(!first_level)] += 1;
+        // Of which orders of last uses say nothing.
+        let own = &machine.tlbs[array];
+        seen[2] += u32::from(own.replacement != Replacement::Lru);
+        seen[3] += u32::from(lends(&machine, &own.name));
         compared.set(seen);
         Ok(())
     });
@@ -121,9 +140,13 @@ fn one_pass_counts_what_each_geometry_would() {
         Err(TestError::Fail(why, case)) => panic!("{why}\n{case:#?}"),
         Err(TestError::Abort(why)) => panic!("{why}"),
     }
-    // Enough of what was drawn could be compared, in first and in later levels.
+    // Enough of what was drawn could be compared, in first and in later levels, and of the odd ones.
     let cases = cases(500).cases;
-    assert!(compared.get().iter().all(|&n| n >= cases / 20), "{:?} of {cases}", compared.get());
+    assert!(
+        compared.get().iter().zip([20, 20, 50, 250]).all(|(&n, part)| n >= cases / part),
+        "{:?} of {cases}",
+        compared.get()
+    );
 }
 
 /// Walks of data push translations out of an array of fetches. That reaches the array of data only where both sides meet in
@@ -141,7 +164,7 @@ fn table_entries_among_translations_count_where_sides_meet() {
         let walker = Walker::Hardware { walkers: 1, consult: 0, caches: vec![cache] };
         let layout = Layout { base: PageShift(12), bits: vec![4, 4] };
         let machine = Machine { walker, layout, ..plain_machine(tlbs) };
-        Mmu::new(&machine, false, 0).observe(&machine, 2, &[]).err()
+        Mmu::new(&machine, false, 0).observe(&machine, 2, &[], 0).err()
     };
     assert_eq!(refusal(data), None);
     assert!(refusal(all).is_some_and(|why| why.contains("has its entries in lender")));

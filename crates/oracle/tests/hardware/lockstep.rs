@@ -294,10 +294,16 @@ impl Lockstep {
     }
 
     /// From now on the units under test also count what arrays of `geometries` would miss in the place of array number
-    /// `array`. Says why not, if so.
-    pub fn observe(&mut self, machine: &Machine, array: usize, geometries: &[Geometry]) -> Result<(), String> {
+    /// `array`; `seed` is the setup's. Says why not, if so.
+    pub fn observe(
+        &mut self,
+        machine: &Machine,
+        array: usize,
+        geometries: &[Geometry],
+        seed: u64,
+    ) -> Result<(), String> {
         let mut units = self.fast.iter_mut().chain(&mut self.outlined);
-        units.try_for_each(|fast| fast.mmu.observe(machine, array, geometries))
+        units.try_for_each(|fast| fast.mmu.observe(machine, array, geometries, seed))
     }
 
     /// What they have counted, which is the same for all.

@@ -72,7 +72,7 @@ fn has_no_curve_with(machine: &Machine, array: usize, size: PageShift) {
         let refs = references(seed);
         let observed = |size| {
             let mut mmu = Mmu::new(machine, false, 0);
-            mmu.observe(machine, array, &geometries).unwrap();
+            mmu.observe(machine, array, &geometries, 0).unwrap();
             run(&mut mmu, machine, size, &refs);
             mmu.curve_counts().unwrap()
         };
