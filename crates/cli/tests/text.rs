@@ -159,6 +159,11 @@ fn a_kernel_without_large_folios_is_named_and_the_file_stays() {
     assert!(unwrapped(&hidden.stdout).contains("shown to root only"));
 }
 
+/// By another process: children of other tests must not have the copy open for writing when it is executed.
+fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
+    assert!(std::process::Command::new("cp").arg(from.as_ref()).arg(to.as_ref()).status().unwrap().success());
+}
+
 #[test]
 fn others_are_told_that_they_may_not() {
     let folder = tempfile::tempdir().unwrap();
@@ -172,7 +177,7 @@ fn others_are_told_that_they_may_not() {
     let as_nobody = |args: &[&str]| {
         let binary = folder.path().join("reach");
         if !binary.exists() {
-            fs::copy(assert_cmd::cargo::cargo_bin("reach"), &binary).unwrap();
+            copy_program(assert_cmd::cargo::cargo_bin("reach"), &binary);
         }
         let mut command = std::process::Command::new(binary);
         command.args(args).uid(65534).gid(65534).current_dir("/").output().unwrap()
@@ -414,7 +419,7 @@ fn big_real_programs_do_the_same_when_promoted() {
         let Some(original) = file else { continue };
         // A copy: the machine's own programs may be in use.
         let copy = path(&folder, "program");
-        fs::copy(original, &copy).unwrap();
+        copy_program(original, &copy);
         let run = |program: &str| {
             let output = std::process::Command::new(program).args(&args).output().unwrap();
             assert!(output.status.success(), "{program}: {}", stderr(&output));
