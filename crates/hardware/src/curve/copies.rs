@@ -27,10 +27,8 @@ struct Copy {
 pub(crate) struct Copies {
     /// The level of the array under study.
     pub level: u8,
-    /// The kinds of reference that it serves, and those that ask nothing that these ask: what they find is the same in
-    /// all copies, which only hear of their walks.
+    /// The kinds of reference that it serves.
     serves: [bool; 3],
-    apart: [bool; 3],
     pub unsteady: Unsteady,
     copies: Vec<Copy>,
     lookups: u64,
@@ -58,35 +56,18 @@ impl Copies {
             let walk_caches = WalkCaches::new(&machine, caches, &mut tlbs);
             Copy { geometry, tlbs, walk_caches, misses: 0 }
         };
-        let unsteady = Unsteady::new(machine, own);
-        let is_last = machine.tlbs.iter().all(|tlb| tlb.level <= own.level);
         Ok(Copies {
             level: own.level,
             serves: kinds_of(&own.serves),
-            apart: unsteady.kinds.map(|together| is_last && !together),
-            unsteady,
+            unsteady: Unsteady::new(machine, own),
             copies: geometries.iter().map(copy).collect(),
             lookups: 0,
         })
     }
 
-    /// A reference that no level before has answered, before `table` and the unit itself hear of it. `walks`: the unit will
-    /// walk. `piece` is what TLBs hold of a page.
-    pub fn reference(
-        &mut self,
-        kind: Kind,
-        context: Context,
-        vpn: Vpn,
-        walks: bool,
-        table: &PageTable,
-        piece: impl Fn(Pte) -> Pte,
-    ) {
-        if self.apart[kind as usize] {
-            for Copy { tlbs, walk_caches, .. } in self.copies.iter_mut().filter(|_| walks) {
-                walk_caches.walk(tlbs, table, context, vpn, |_, _| {});
-            }
-            return;
-        }
+    /// A reference that no level before has answered, before `table` and the unit itself hear of it. `piece` is what TLBs
+    /// hold of a page.
+    pub fn reference(&mut self, kind: Kind, context: Context, vpn: Vpn, table: &PageTable, piece: impl Fn(Pte) -> Pte) {
         let serves = self.serves[kind as usize];
         self.lookups += u64::from(serves);
         for Copy { tlbs, walk_caches, misses, .. } in &mut self.copies {

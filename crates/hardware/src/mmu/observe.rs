@@ -107,7 +107,7 @@ impl Mmu {
         let found = self.tlbs.whereabouts(kind, self.context, vpn);
         if let Some(mut copies) = self.copies.take() {
             if found.is_none_or(|(array, _)| self.tlbs.arrays[array].level >= copies.level) {
-                copies.reference(kind, self.context, vpn, found.is_none(), table, |pte| self.piece(pte, vpn));
+                copies.reference(kind, self.context, vpn, table, |pte| self.piece(pte, vpn));
             }
             self.copies = Some(copies);
         }
