@@ -65,7 +65,7 @@ pub struct Mmu {
     pub(crate) telling: Option<Box<Telling>>,
     /// What stands beside the last level of arrays.
     pub(crate) companion: Option<Box<Companion>>,
-    /// What shadows an array, to count what others in its place would have missed.
+    /// What shadows an array, to count what others in its place would have missed: one of these two.
     curve: Option<Box<Curve>>,
     copies: Option<Box<Copies>>,
     contexts: Vec<Option<Context>>,

@@ -98,8 +98,8 @@ pub(super) fn has_before(machine: &Machine, tlb: &Tlb) -> bool {
 /// Says why there can be no copies of the level of `tlb` that hear of nothing but what the levels before do not answer,
 /// if so.
 pub(super) fn stands_behind(machine: &Machine, tlb: &Tlb) -> Result<(), String> {
-    // What walk caches hold behind other levels depends on the geometry, and with it all that lies before.
-    if !has_before(machine, tlb) {
+    // The hot loop answers for arrays of the first level that are asked first, of all kinds of reference.
+    if tlb.level <= 1 || !has_before(machine, tlb) {
         refuse(machine, tlb)?;
         return Err("it is asked first".into());
     }

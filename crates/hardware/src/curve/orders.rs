@@ -24,7 +24,7 @@ pub(super) struct Orders {
     /// Uses of pages that every array of the stack holds; those of them that some sets lack, by the number of sets and how
     /// many pages stood above.
     near: u64,
-    near_missed: Box<[[u64; 64]; recent::COUNTS]>,
+    near_missed: Box<[[u64; recent::WORDS]; recent::COUNTS]>,
 }
 
 impl Orders {
@@ -50,7 +50,7 @@ impl Orders {
             sets: sets.collect(),
             capacities,
             near: 0,
-            near_missed: Box::new([[0; 64]; recent::COUNTS]),
+            near_missed: Box::new([[0; recent::WORDS]; recent::COUNTS]),
         }
     }
 
@@ -83,7 +83,7 @@ impl Orders {
         let mut missed = self.recent.missed(&above);
         while missed != 0 {
             let at = missed.trailing_zeros() as usize & (recent::COUNTS - 1);
-            self.near_missed[at][usize::from(above[at]) & 63] += 1;
+            self.near_missed[at][usize::from(above[at]) % recent::WORDS] += 1;
             missed &= missed - 1;
         }
         self.recent.raise::<WITHIN>(depth, tag);
@@ -189,7 +189,7 @@ impl Orders {
         let count = u64::from(geometry.entries / geometry.ways);
         let at = self.sets.partition_point(|(sets, _)| sets.count() < count);
         let ways = geometry.ways as usize;
-        let near = self.near_missed.get(at).map_or(0, |missed| missed[ways.min(64)..].iter().sum());
+        let near = self.near_missed.get(at).map_or(0, |missed| missed[ways.min(recent::WORDS)..].iter().sum());
         near + self.sets[at].1[ways..].iter().sum::<u64>()
     }
 }

@@ -110,7 +110,7 @@ impl Problems {
     }
 
     fn replacement(&mut self, at: &str, replacement: Replacement, ways: u32) {
-        if replacement == Replacement::TreePlru && !(ways.is_power_of_two() && ways <= 64) {
+        if !replacement.takes(ways) {
             let what = format!("tree-plru over {ways} ways; it needs a power of two of at most 64: use lru or nru");
             self.add(format!("{at}.replacement"), what);
         }
