@@ -93,7 +93,7 @@ emulator=$(qemu)
 if ! has_plugins "$emulator"; then
     # Since Debian 13, the packaged emulator is built without them.
     advice="build one with scripts/build-qemu.sh (docs/qemu.md), or name one in REACH_QEMU; recorded traces and
-setup: made-up programs work without"
+setup: synthetic programs work without"
     if $check_only || [ -n "${REACH_QEMU-}" ]; then
         fail "$emulator has no plugins, which capturing a program needs: $advice"
     fi

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 /// What address translation costs a program, and what every known remedy would give.
 ///
-/// Reach runs a real program (or takes a recorded or made-up one), simulates processors and operating systems beside
+/// Reach runs a real program (or takes a recorded or synthetic one), simulates processors and operating systems beside
 /// it, and says where the time for address translation goes.
 #[derive(Parser)]
 #[command(name = "reach", version, after_help = examples::REACH, max_term_width = 100, arg_required_else_help = true)]
@@ -114,7 +114,7 @@ pub struct ProgramArgs {
     /// A recorded program: a trace of `reach record`, of ChampSim, or of valgrind's lackey; may be given several times
     #[arg(short, long = "trace", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Program")]
     pub traces: Vec<PathBuf>,
-    /// A made-up program; `reach program list` shows all; may be given several times
+    /// A synthetic program; `reach program list` shows all; may be given several times
     ///
     /// Several programs run in one machine, each with its own address space and with files in common: one after the other,
     /// traces last, or in turns of --quantum instructions.
@@ -169,8 +169,8 @@ pub struct ConditionArgs {
     /// Of so many references, or of all before a phase that the program announces (docs/workloads.md), only the first to
     /// each page and the first store to it are simulated, and nothing of that is counted: the rest meets memory and files
     /// as the beginning has left them, and caches and TLBs that are nearly cold.
-    #[arg(long, value_name = "REFERENCES|PHASE", value_parser = values::skim)]
-    pub skim: Option<reach_trace::Skim>,
+    #[arg(long, value_name = "REFERENCES|PHASE", value_parser = values::fast_forward)]
+    pub fast_forward: Option<reach_trace::FastForward>,
     /// Move files of code to multiples of 2 MB, and what of them is written 2 MB behind
     ///
     /// As if they had been linked with -z max-page-size=2097152: superpages of code can begin with the file, and its last
@@ -181,12 +181,12 @@ pub struct ConditionArgs {
     ///
     /// Keys, in references: every (from interval to interval, default 10M), measure (the length of one, default 100k), warm
     /// (what is simulated in full before each and not measured, default 200k). Between intervals, TLBs, data caches and the
-    /// operating system follow the program; with between=follow, caches do not, and with between=skim, only the operating
+    /// operating system follow the program; with between=tlbs, caches do not, and with between=fast-forward, only the operating
     /// system does. Needs one core with one hardware thread.
     #[arg(long, value_name = "every=N,measure=N,warm=N,between=…", num_args = 0..=1, default_missing_value = "",
           conflicts_with = "record")]
     pub sample: Option<reach_trace::Sampling>,
-    /// Cut the program off after so many references, those not counted that are skimmed
+    /// Cut the program off after so many references, those not counted that are fast-forwarded
     #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
     pub limit: Option<u64>,
     /// Threads that simulate [default: as many as there are processors]
@@ -230,7 +230,7 @@ pub enum Timing {
     #[value(name = "inorder")]
     InOrder,
     /// An out-of-order core with caches, which overlaps walks and misses
-    Window,
+    Ooo,
 }
 
 /// Forms of results.
@@ -256,7 +256,7 @@ pub struct RecordArgs {
     pub force: bool,
     /// Pass over the program's first references, but for the first to each page and the first store to it
     #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
-    pub skim: Option<u64>,
+    pub fast_forward: Option<u64>,
     /// Record only a sample: intervals, and between them the first reference to each page and the first store to it
     ///
     /// Keys as for `reach run --sample`. What runs the recording measures its intervals.
@@ -266,7 +266,7 @@ pub struct RecordArgs {
     /// Of where in each period its interval lies
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
-    /// Stop recording after so many references, those not counted that are skimmed; the program goes on to its end
+    /// Stop recording after so many references, those not counted that are fast-forwarded; the program goes on to its end
     #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
     pub limit: Option<u64>,
     /// After --, the program to run and capture, with its arguments
@@ -355,7 +355,7 @@ pub enum SystemVerb {
     },
 }
 
-/// Show the made-up programs that there are, for --program
+/// Show the synthetic programs that there are, for --program
 #[derive(Subcommand)]
 #[command(after_help = examples::PROGRAM)]
 pub enum ProgramVerb {

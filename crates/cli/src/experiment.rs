@@ -10,7 +10,7 @@ use reach_core::Chunk;
 use reach_lab::{Conditions, Curve, Experiment, Header, Report, Status, machine};
 use reach_os::Fragmentation;
 use reach_systems::Resolved as System;
-use reach_trace::{Alignment, Skim, Source};
+use reach_trace::{Alignment, FastForward, Source};
 
 /// A finished experiment.
 pub struct Finished {
@@ -43,7 +43,7 @@ pub fn conditions(args: &ConditionArgs) -> Conditions {
         timing: match args.timing {
             Timing::Counts => reach_lab::Timing::Counts,
             Timing::InOrder => reach_lab::Timing::InOrder,
-            Timing::Window => reach_lab::Timing::Window,
+            Timing::Ooo => reach_lab::Timing::Ooo,
         },
         memory: args.memory,
         seed: args.seed,
@@ -66,7 +66,7 @@ pub fn run(
         systems,
         conditions: conditions(&common.conditions),
         threads: threads(common.conditions.threads),
-        skim: common.conditions.skim.clone().unwrap_or_default(),
+        fast_forward: common.conditions.fast_forward.clone().unwrap_or_default(),
         align_code: common.conditions.align_code.map(|which| match which {
             AlignCode::Programs => Alignment::Programs,
             AlignCode::All => Alignment::All,
@@ -78,8 +78,10 @@ pub fn run(
     let command = &common.program.command;
     let mut stored = Program::stored(&common.program, common.conditions.quantum)?;
     let live = stored.is_none();
-    if live && let Skim::Phase(name) = &experiment.skim {
-        let what = format!("--skim {name}: a program that is captured announces no phases; give a count of references");
+    if live && let FastForward::Phase(name) = &experiment.fast_forward {
+        let what = format!(
+            "--fast-forward {name}: a program that is captured announces no phases; give a count of references"
+        );
         return Err(Failure::Usage(what));
     }
     let mut recorder = match &common.output.record {
@@ -119,8 +121,10 @@ pub fn run(
     if interrupted {
         // These are the results of a run with that limit, and say so.
         experiment.limit = Some(report.limited);
-        let (read, behind) =
-            (units::grouped(report.limited), if experiment.skim.is_nothing() { "" } else { " behind what is skimmed" });
+        let (read, behind) = (
+            units::grouped(report.limited),
+            if experiment.fast_forward.is_nothing() { "" } else { " behind what is fast_forwarded" },
+        );
         complain(format!("interrupted: the results are those of the program's first {read} references{behind}"));
     }
     let recording = match recording {

@@ -56,8 +56,8 @@ fn check(files: &[PathBuf], timing: Timing, quiet: bool) -> Done {
     for path in files {
         match machine::check_path(path) {
             Ok(problems) if problems.is_empty() => {
-                if timing == Timing::Window && !machine::has_window(path).map_err(Failure::failed)? {
-                    complain(format!("{}: window: missing, and --timing window needs it", path.display()));
+                if timing == Timing::Ooo && !machine::has_ooo(path).map_err(Failure::failed)? {
+                    complain(format!("{}: ooo: missing, and --timing ooo needs it", path.display()));
                     status = 1;
                 } else if !quiet {
                     output::print(&format!("{}: good\n", path.display()))?;

@@ -3,7 +3,7 @@
 use crate::args::ProgramArgs;
 use crate::failure::Failure;
 use reach_trace::live::{self, Live};
-use reach_trace::{Interruptible, Source, Together, TraceError, scenario, synthetic};
+use reach_trace::{Interruptible, Multiprogram, Source, TraceError, scenario, synthetic};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -85,7 +85,7 @@ fn several(traces: &[PathBuf], programs: &[String], quantum: Option<u64>) -> Res
     }
     let names = programs.iter().cloned().chain(traces.iter().map(|path| path.display().to_string()));
     let name = names.collect::<Vec<_>>().join(" + ");
-    Ok(Box::new(Together::new(name, members, quantum)))
+    Ok(Box::new(Multiprogram::new(name, members, quantum)))
 }
 
 fn options(command: &[OsString]) -> live::Options {

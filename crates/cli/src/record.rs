@@ -7,7 +7,7 @@ use crate::progress::Progress;
 use crate::units;
 use reach_core::Chunk;
 use reach_trace::file::{Metadata, Writer};
-use reach_trace::{Limited, Sampled, Skim, Skimmed, Source, TraceError};
+use reach_trace::{FastForward, FastForwarded, Limited, Sampled, Source, TraceError};
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ pub fn record(args: RecordArgs, quiet: bool) -> Done {
     let mut recorder = Recorder::create(&args.output, args.force, None, &args.command)?;
     let mut program = Program::launch(&args.command)?;
     let mut progress = Progress::new(true, quiet);
-    let (source, skim) = (program.source(), Skim::References(args.skim.unwrap_or_default()));
+    let (source, fast_forward) = (program.source(), FastForward::References(args.fast_forward.unwrap_or_default()));
     let source: Box<dyn Source> = match args.sample {
-        None => Box::new(Skimmed::new(source, skim)),
-        Some(sampling) => Box::new(Skimmed::between(Sampled::new(source, sampling, skim, args.seed))),
+        None => Box::new(FastForwarded::new(source, fast_forward)),
+        Some(sampling) => Box::new(FastForwarded::between(Sampled::new(source, sampling, fast_forward, args.seed))),
     };
     let recorded = follow(&mut Limited::new(source, args.limit), &mut recorder, &mut progress);
     progress.end();

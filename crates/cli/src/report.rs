@@ -18,7 +18,7 @@ pub fn report(machine: &Resolved, finished: &Finished) -> String {
     let timing = match finished.timing {
         Timing::Counts => "counts: translation work at fixed costs, no caches",
         Timing::InOrder => "inorder: a blocking core that executes in order, with caches",
-        Timing::Window => "window: a core that executes out of order, with caches",
+        Timing::Ooo => "ooo: a core that executes out of order, with caches",
     };
     let mut sheet = Sheet::default();
     cycles(&mut sheet, outcome);
@@ -137,7 +137,7 @@ fn translation(sheet: &mut Sheet, outcome: &Outcome, timing: Timing) {
     sheet.count("page-table entries read", h.walk_accesses, "");
     sheet.count("walk cycles", h.walk_cycles, estimated);
     sheet.count("dirty bits set", h.dirty_updates, "");
-    if timing == Timing::Window {
+    if timing == Timing::Ooo {
         let hidden = "whether or not it was hidden";
         sheet.count("front end waited", h.itlb_stall(), hidden);
         sheet.count("  for walks", h.itlb_stall_walk, "");

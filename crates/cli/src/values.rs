@@ -4,7 +4,7 @@ use reach_lab::machine::MachineError;
 use reach_lab::paper::{Paper, PaperError};
 use reach_os::Fragmentation;
 use reach_trace::synthetic::{self, Description};
-use reach_trace::{Between, Sampling, Skim, TraceError};
+use reach_trace::{Between, FastForward, Sampling, TraceError};
 
 /// The spec of a synthetic program, which is good.
 pub fn program(spec: &str) -> Result<String, TraceError> {
@@ -33,12 +33,13 @@ pub fn paper(name: &str) -> Result<Paper, PaperError> {
 /// A sample that is to be recorded: of what is between its intervals only what the operating system would notice.
 pub fn recorded_sample(text: &str) -> Result<Sampling, String> {
     let sampling: Sampling = text.parse()?;
-    if text.contains("between=") && sampling.between != Between::Skim {
+    if text.contains("between=") && sampling.between != Between::FastForward {
         return Err(
-            "of what is between intervals a recording has only what between=skim leaves; leave between out".into()
+            "of what is between intervals a recording has only what between=fast-forward leaves; leave between out"
+                .into(),
         );
     }
-    Ok(Sampling { between: Between::Skim, ..sampling })
+    Ok(Sampling { between: Between::FastForward, ..sampling })
 }
 
 /// A number with an optional suffix: powers of `step`, by the letters of `suffixes`.
@@ -67,12 +68,12 @@ pub fn count(text: &str) -> Result<u64, String> {
     }
 }
 
-/// What is skimmed: a count, or the name of a phase.
-pub fn skim(text: &str) -> Result<Skim, String> {
+/// What is fast-forwarded: a count, or the name of a phase.
+pub fn fast_forward(text: &str) -> Result<FastForward, String> {
     match text.starts_with(|first: char| first.is_ascii_digit()) {
-        true => count(text).map(Skim::References),
+        true => count(text).map(FastForward::References),
         false if text.is_empty() => Err("give a count of references, or a phase of the program".into()),
-        false => Ok(Skim::Phase(text.into())),
+        false => Ok(FastForward::Phase(text.into())),
     }
 }
 

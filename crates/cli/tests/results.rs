@@ -261,7 +261,7 @@ fn a_papers_programs_are_recorded() {
     let paper = |limit: u64| {
         let text = format!(
             "citation = 'c'\n[base]\nmachine = 'zen4'\nmemory_mb = 256\ntiming = 'counts'\nseed = 1\nwarm = true\n\
-             systems = {{ base = 'base' }}\n[[experiment]]\nname = 'sums'\nabout = 'a'\nskim = 20_000\nlimit = {limit}\n\
+             systems = {{ base = 'base' }}\n[[experiment]]\nname = 'sums'\nabout = 'a'\nfast_forward = 20_000\nlimit = {limit}\n\
              command = {{ run = ['sh', '-c', 'i=0; while :; do i=$((i + 1)); done'] }}\n[[experiment.item]]\nitem = 'i'\n\
              section = 's'\npublished = 1.0\nunit = 'x'\ntolerance = {{ at_least = 1000.0 }}\nreason = 'r'\n\
              ours = {{ metric = 'instructions', system = 'base' }}\n"
@@ -289,7 +289,7 @@ fn a_papers_programs_are_recorded() {
     assert_eq!(paper_verb(&["record", "./p", "none"]).0, Some(2));
 }
 
-/// What two programs share is made once, and a sample of a made-up program is the same from its recording.
+/// What two programs share is made once, and a sample of a synthetic program is the same from its recording.
 #[test]
 fn samples_are_recorded_and_inputs_shared() {
     let folder = folder();
@@ -305,14 +305,14 @@ fn samples_are_recorded_and_inputs_shared() {
     let made = path(&folder, "made");
     let shell = |word: &str| {
         format!(
-            "skim = 10_000\n[experiment.command]\nrun = ['sh', '-c', 'while :; do : {word}; done']\n\
+            "fast_forward = 10_000\n[experiment.command]\nrun = ['sh', '-c', 'while :; do : {word}; done']\n\
              prepare = [['sh', '-c', 'cat shared >> {made}']]\nshared.prepare = [['sh', '-c', 'echo $$ > shared']]"
         )
     };
     let write = |made_up: &str| {
         let head = "citation = 'c'\n[base]\nmachine = 'zen4'\nmemory_mb = 256\ntiming = 'inorder'\nseed = 1\n\
                     warm = true\nsystems = { base = 'base' }\n";
-        let (one, two) = (sampled("one", &shell("one"), "skim"), sampled("two", &shell("two"), "skim"));
+        let (one, two) = (sampled("one", &shell("one"), "fast_forward"), sampled("two", &shell("two"), "fast_forward"));
         std::fs::create_dir_all(folder.path().join("p")).unwrap();
         std::fs::write(folder.path().join("p/paper.toml"), [head, &one, made_up, &two].concat()).unwrap();
     };
@@ -322,8 +322,8 @@ fn samples_are_recorded_and_inputs_shared() {
     };
     write(&sampled("gups", "programs = ['gups:bytes=1M,updates=1M']", "follow"));
     let (_, said) = paper_verb(&["record", "-q", "./p"]);
-    assert!(said.contains("experiment gups: ") && said.contains("write between=skim"), "{said}");
-    write(&sampled("gups", "programs = ['gups:bytes=1M,updates=1M']", "skim"));
+    assert!(said.contains("experiment gups: ") && said.contains("write between=fast-forward"), "{said}");
+    write(&sampled("gups", "programs = ['gups:bytes=1M,updates=1M']", "fast_forward"));
     let before = paper_verb(&["run", "-q", "./p", "gups", "-f", "jsonl"]);
     let (status, said) = paper_verb(&["record", "-q", "./p"]);
     assert!(status == Some(0) && said.matches("references in target/papers/p/").count() == 3, "{said}");

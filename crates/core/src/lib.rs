@@ -7,8 +7,8 @@
 mod addr;
 mod event;
 pub mod fold;
+mod interface;
 mod ledger;
-mod meeting;
 mod page_table;
 mod pte;
 mod random;
@@ -19,11 +19,11 @@ mod step;
 
 pub use addr::{Asid, Bytes, Cycles, PageShift, Pfn, PhysAddr, VirtAddr, Vpn};
 pub use event::{Advice, Backing, Event, FileId, Map, Protection, Remap, Role, Span, ThreadId};
-pub use ledger::{Label, Ledger};
-pub use meeting::{
-    Asked, Beside, Cause, ClusterTlbOptions, Command, ControllerOptions, Fault, Performance, Preload, RangeTlbOptions,
-    Shootdown, TlbEvent, Traffic, Why,
+pub use interface::{
+    AuxLookup, AuxTlbOptions, Cause, ClusterTlbOptions, ControllerCommand, ControllerOptions, Fault,
+    PerformanceCounters, RangeTlbOptions, Shootdown, StopReason, TlbEvent, TlbPreload, Traffic,
 };
+pub use ledger::{Label, Ledger};
 pub use page_table::{FrameSource, Hint, Layout, MappedEntry, NodeId, PageTable, Slot, WalkStep, Written, prefetch};
 pub use pte::Pte;
 pub use random::Random;

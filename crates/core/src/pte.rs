@@ -57,7 +57,7 @@ impl Pte {
         /// Written since this was last cleared.
         dirty with_dirty DIRTY = 4;
         /// The operating system wants to know of the first write while the entry is clean (Navarro §4.7); the
-        /// processor then stops with `Why::FirstWrite` instead of setting the dirty bit by itself.
+        /// processor then stops with `StopReason::FirstWrite` instead of setting the dirty bit by itself.
         watched with_watched WATCHED = 5;
         /// Part of a range translation (Karakostas §4.1: the range bit).
         range with_range RANGE = 6;

@@ -69,21 +69,21 @@ counters! {
 
 /// Accesses that no cache answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Beyond {
+pub struct MemoryAccesses {
     /// How many.
     pub accesses: u64,
     /// What they took, each for itself.
     pub cycles: u64,
 }
 
-impl Beyond {
+impl MemoryAccesses {
     /// What was counted since `earlier`.
-    pub fn since(&self, earlier: &Beyond) -> Beyond {
-        Beyond { accesses: self.accesses - earlier.accesses, cycles: self.cycles - earlier.cycles }
+    pub fn since(&self, earlier: &MemoryAccesses) -> MemoryAccesses {
+        MemoryAccesses { accesses: self.accesses - earlier.accesses, cycles: self.cycles - earlier.cycles }
     }
 
     /// Adds what `other` counted.
-    pub fn absorb(&mut self, other: &Beyond) {
+    pub fn absorb(&mut self, other: &MemoryAccesses) {
         (self.accesses, self.cycles) = (self.accesses + other.accesses, self.cycles + other.cycles);
     }
 }
@@ -181,7 +181,7 @@ pub struct Caches {
     nearest: [Nearest; 2],
     memory: u32,
     /// Accesses that went to memory, by kind, and the cycles until each had its value, overlapping ones counted twice.
-    pub beyond: [Beyond; Access::KINDS],
+    pub beyond: [MemoryAccesses; Access::KINDS],
     /// In a guest: where the host has its memory.
     host: Option<Frames>,
     /// What stands between the caches and memory, where that is more than a wire.
@@ -214,7 +214,7 @@ impl Caches {
             data_path,
             nearest,
             memory: machine.memory,
-            beyond: [Beyond::default(); Access::KINDS],
+            beyond: [MemoryAccesses::default(); Access::KINDS],
             host: machine.nested.as_ref().map(|nested| Frames::new(nested.host)),
             controller: None,
         }

@@ -217,7 +217,7 @@ pub struct Prefetch {
 
 /// The out-of-order window of a core, as `window` times it. All numbers are at least 1, `front_end` excepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct OooCore {
     /// Instructions in flight: entries of the reorder buffer.
     pub rob: u32,
     /// Instructions that are fetched, enter the window, start and leave it in one cycle.

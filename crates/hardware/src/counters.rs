@@ -52,17 +52,17 @@ counters! {
     /// Translations invalidated on request, counted in shootdowns received.
     shootdowns,
     /// How often what stands beside the last level was asked.
-    beside_searches,
+    aux_tlb_searches,
     /// How often it would have been asked, and was turned off.
-    beside_unasked,
+    aux_tlb_unasked,
     /// How often it knew the page.
-    beside_hits,
+    aux_tlb_hits,
     /// Those for which the last level did not: walks that were spared.
-    beside_spared,
+    aux_tlb_spared,
     /// Hits in the entry that had been used last.
-    beside_mru_hits,
+    aux_tlb_mru_hits,
     /// Entries made in it.
-    beside_fills,
+    aux_tlb_fills,
     /// Walks of range tables, in the background.
     range_walks,
     /// Lines of 64 bytes that they read, two for each node.

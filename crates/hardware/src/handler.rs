@@ -5,7 +5,7 @@
 
 use crate::mmu::Mmu;
 use crate::tlb::{Context, Tlbs};
-use reach_core::{Asid, Kind, PageTable, Preload, Pte, Slot, TlbEvent, Vpn, Why};
+use reach_core::{Asid, Kind, PageTable, Pte, Slot, StopReason, TlbEvent, TlbPreload, Vpn};
 
 /// What is to be told, and what is needed to tell it.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ impl Telling {
 }
 
 impl Mmu {
-    /// From now on every miss stops the run with [`Why::Consult`] once it is handled, and [`Mmu::told`] says what
+    /// From now on every miss stops the run with [`StopReason::PolicyCallback`] once it is handled, and [`Mmu::told`] says what
     /// happened. Call it before the first reference.
     pub fn tell(&mut self) {
         let mut telling = Telling { events: Vec::new(), last: self.tlbs.last(), owners: Vec::new() };
@@ -86,16 +86,16 @@ impl Mmu {
 
     /// Enters what the handler found, where that is to be told.
     #[inline(never)]
-    pub(crate) fn fill_and_tell(&mut self, kind: Kind, vpn: Vpn, pte: Pte) -> Result<Pte, Why> {
+    pub(crate) fn fill_and_tell(&mut self, kind: Kind, vpn: Vpn, pte: Pte) -> Result<Pte, StopReason> {
         let Some(telling) = &mut self.telling else { return Ok(pte) };
         telling.events.push(TlbEvent::Missed { asid: self.asid, vpn, kind, shift: pte.shift() });
         telling.fill(&mut self.tlbs, kind, self.context, vpn, pte);
-        Err(Why::Consult)
+        Err(StopReason::PolicyCallback)
     }
 
     /// The operating system enters a translation of `table`, that of the current address space.
-    pub fn enter(&mut self, preload: Preload, table: &PageTable) {
-        let Preload { vpn, kind } = preload;
+    pub fn enter(&mut self, preload: TlbPreload, table: &PageTable) {
+        let TlbPreload { vpn, kind } = preload;
         let Some((node, index)) = table.find(vpn) else { return };
         let Slot::Leaf(pte) = table.slot(node, index) else { return };
         let mut latency = 0;

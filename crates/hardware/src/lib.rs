@@ -2,7 +2,7 @@
 //! through [`reach_core::PageTable`] and the operating system not at all.
 
 mod array;
-mod beside;
+mod aux_tlb;
 mod cache;
 mod cluster_tlb;
 pub mod config;
@@ -14,15 +14,15 @@ mod handler;
 mod lines;
 mod mmu;
 mod nested;
+pub mod ooo;
 mod placed;
 mod processor;
 mod range_tlb;
 mod tlb;
 mod walk;
-pub mod window;
 
-pub use beside::fit;
-pub use cache::{Access, Beyond, CacheCounters, Caches};
+pub use aux_tlb::fit;
+pub use cache::{Access, CacheCounters, Caches, MemoryAccesses};
 pub use controller::{Controller, ControllerCounters};
 pub use counters::Counters;
 pub use curve::{CurveCounts, Geometry};

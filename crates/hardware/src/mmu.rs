@@ -14,7 +14,7 @@
 //!
 //! A reference that crosses a page boundary does this for both pages, in order.
 
-use crate::beside::Companion;
+use crate::aux_tlb::AuxTlb;
 use crate::cache::{Access, Caches};
 use crate::config::{self, Walker};
 use crate::counters::Counters;
@@ -24,7 +24,7 @@ use crate::nested::Nested;
 use crate::tlb::{CONTEXTS, Context, Tlbs};
 use crate::walk::WalkCaches;
 use reach_core::{
-    Asid, Cause, Fault, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, Shootdown, Slot, Vpn, Why,
+    Asid, Cause, Fault, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, Shootdown, Slot, StopReason, Vpn,
 };
 
 mod ahead;
@@ -64,7 +64,7 @@ pub struct Mmu {
     /// Where the operating system keeps account of the entries.
     pub(crate) telling: Option<Box<Telling>>,
     /// What stands beside the last level of arrays.
-    pub(crate) companion: Option<Box<Companion>>,
+    pub(crate) aux_tlb: Option<Box<AuxTlb>>,
     /// What shadows an array, to count what others in its place would have missed: one of these two.
     curve: Option<Box<Curve>>,
     copies: Option<Box<Copies>>,
@@ -126,7 +126,7 @@ impl Mmu {
             asid: Asid(0),
             context: Context::new(0),
             telling: None,
-            companion: None,
+            aux_tlb: None,
             curve: None,
             copies: None,
             contexts: vec![Some(Context::new(0))],
@@ -196,8 +196,8 @@ impl Mmu {
         if let Some(copies) = &mut self.copies {
             copies.forget(context, vpn, pages);
         }
-        if let Some(companion) = &mut self.companion {
-            companion.invalidate(context, vpn, pages);
+        if let Some(aux_tlb) = &mut self.aux_tlb {
+            aux_tlb.invalidate(context, vpn, pages);
         }
         match &mut self.filler {
             Filler::Hardware { caches, .. } | Filler::Software { caches, .. } => caches.invalidate(context),
@@ -257,7 +257,7 @@ impl Mmu {
         vpn: Vpn,
         table: &mut PageTable,
         caches: Option<&mut Caches>,
-    ) -> Result<Pte, Why> {
+    ) -> Result<Pte, StopReason> {
         if self.curve.is_some() || self.copies.is_some() {
             return self.reference_observed(kind, vpn, table, caches);
         }
@@ -271,11 +271,11 @@ impl Mmu {
         vpn: Vpn,
         table: &mut PageTable,
         mut caches: Option<&mut Caches>,
-    ) -> Result<Pte, Why> {
+    ) -> Result<Pte, StopReason> {
         if self.perfect {
             return self.translate_free(kind, vpn, table);
         }
-        if self.companion.is_some()
+        if self.aux_tlb.is_some()
             && let Some(done) = self.in_segment(kind, vpn, table)
         {
             return done;
@@ -284,8 +284,8 @@ impl Mmu {
         let found = self.tlbs.lookup(kind, self.context, vpn, &mut latency);
         let Some(found) = found else {
             self.ledger.charge(Label::L2TlbHit, latency);
-            if self.companion.is_some()
-                && let Some(known) = self.find_beside(kind, vpn, table, caches.as_deref_mut())
+            if self.aux_tlb.is_some()
+                && let Some(known) = self.find_aux_tlb(kind, vpn, table, caches.as_deref_mut())
             {
                 return known;
             }
@@ -301,17 +301,17 @@ impl Mmu {
         }
         if beyond_first {
             self.counters.count_later_hit(kind);
-            if self.companion.is_some() {
-                self.search_beside(kind, vpn, found.depth);
+            if self.aux_tlb.is_some() {
+                self.search_aux_tlb(kind, vpn, found.depth);
             }
         }
         let mut pte = found.pte;
         if !allows(pte, kind) {
-            return Err(Why::Fault(Fault { vpn, kind, cause: Cause::Protection }));
+            return Err(StopReason::Fault(Fault { vpn, kind, cause: Cause::Protection }));
         }
         if kind == Kind::Store && !pte.dirty() {
             if pte.watched() {
-                return Err(Why::FirstWrite(vpn));
+                return Err(StopReason::FirstWrite(vpn));
             }
             pte = pte.with_dirty(true);
             self.set_dirty(vpn, table, caches);
@@ -342,7 +342,7 @@ impl Mmu {
         vpn: Vpn,
         table: &mut PageTable,
         mut caches: Option<&mut Caches>,
-    ) -> Result<Pte, Why> {
+    ) -> Result<Pte, StopReason> {
         let c = &mut self.counters;
         match kind {
             Kind::Fetch => (c.l1i_tlb_misses, c.walks_fetch) = (c.l1i_tlb_misses + 1, c.walks_fetch + 1),
@@ -353,7 +353,7 @@ impl Mmu {
         if kind == Kind::Fetch {
             self.counters.walk_cycles_fetch += self.counters.walk_cycles - before;
         }
-        let forbidden = |cause| Err(Why::Fault(Fault { vpn, kind, cause }));
+        let forbidden = |cause| Err(StopReason::Fault(Fault { vpn, kind, cause }));
         let Slot::Leaf(pte) = slot else {
             self.counters.walks_faulting += 1;
             return forbidden(Cause::Missing);
@@ -365,7 +365,7 @@ impl Mmu {
         let store = kind == Kind::Store;
         if store && !pte.dirty() && pte.watched() {
             self.counters.walks_faulting += 1;
-            return Err(Why::FirstWrite(vpn));
+            return Err(StopReason::FirstWrite(vpn));
         }
         let bits = Pte::ACCESSED | if store { Pte::DIRTY } else { 0 };
         table.mark(node, index, bits);
@@ -373,9 +373,9 @@ impl Mmu {
         if self.telling.is_some() {
             return self.fill_and_tell(kind, vpn, pte);
         }
-        let depth = match &self.companion {
+        let depth = match &self.aux_tlb {
             None => self.tlbs.depth(kind),
-            Some(_) => self.learn_beside(kind, vpn, pte, table, caches),
+            Some(_) => self.learn_aux_tlb(kind, vpn, pte, table, caches),
         };
         self.tlbs.fill(kind, self.context, vpn, pte, depth);
         Ok(pte)
@@ -463,8 +463,8 @@ impl Mmu {
 
     /// Translation without cost. Faults and first writes remain: the same work is left for the operating system.
     #[inline(never)]
-    fn translate_free(&mut self, kind: Kind, vpn: Vpn, table: &mut PageTable) -> Result<Pte, Why> {
-        let fault = |cause| Err(Why::Fault(Fault { vpn, kind, cause }));
+    fn translate_free(&mut self, kind: Kind, vpn: Vpn, table: &mut PageTable) -> Result<Pte, StopReason> {
+        let fault = |cause| Err(StopReason::Fault(Fault { vpn, kind, cause }));
         let Some((node, index)) = table.find(vpn) else { return fault(Cause::Missing) };
         let Slot::Leaf(pte) = table.slot(node, index) else { return fault(Cause::Missing) };
         if !allows(pte, kind) {
@@ -472,7 +472,7 @@ impl Mmu {
         }
         let store = kind == Kind::Store;
         if store && !pte.dirty() && pte.watched() {
-            return Err(Why::FirstWrite(vpn));
+            return Err(StopReason::FirstWrite(vpn));
         }
         let bits = Pte::ACCESSED | if store { Pte::DIRTY } else { 0 };
         table.mark(node, index, bits);
@@ -500,7 +500,7 @@ impl Mmu {
             assert_eq!(held.writable(), real.writable(), "array {array}: {vpn:?} {held:?} for {real:?}");
             assert!(!held.dirty() || table.page(vpn).is_some_and(|p| p.pte.dirty()), "array {array}: {vpn:?} dirty");
         }
-        self.check_beside(table);
+        self.check_aux_tlb(table);
     }
 }
 

@@ -11,7 +11,7 @@
 use crate::cache::Caches;
 use crate::config::{self, Sharing};
 use crate::mmu::Mmu;
-use crate::window::Window;
+use crate::ooo::OooCore;
 use reach_core::{Label, PhysAddr, Shootdown};
 
 /// How many cores, and how their hardware threads divide what they have.
@@ -30,7 +30,7 @@ impl Shape {
     pub const ONE: Shape = Shape { cores: 1, threads: 1, sharing: Vec::new() };
 
     /// All hardware threads.
-    pub fn lanes(&self) -> usize {
+    pub fn hardware_threads(&self) -> usize {
         self.cores * self.threads
     }
 
@@ -55,7 +55,7 @@ impl Shape {
 #[derive(Clone, Debug)]
 struct Unit {
     mmu: Mmu,
-    window: Option<Box<Window>>,
+    ooo: Option<Box<OooCore>>,
     /// It has run something.
     begun: bool,
 }
@@ -83,13 +83,13 @@ impl Processor {
     pub fn new(machine: &config::Machine, shape: &Shape, cached: bool, perfect: bool, seed: u64) -> Processor {
         let each = shape.machine(machine);
         let own_seed = |n: usize| seed ^ (n as u64) << 40;
-        let unit = |lane: usize| {
-            let mut mmu = Mmu::new(&each, perfect, own_seed(lane));
-            mmu.be_thread(lane % shape.threads, shape.threads);
-            Unit { mmu, window: None, begun: false }
+        let unit = |hw: usize| {
+            let mut mmu = Mmu::new(&each, perfect, own_seed(hw));
+            mmu.be_thread(hw % shape.threads, shape.threads);
+            Unit { mmu, ooo: None, begun: false }
         };
         Processor {
-            units: (0..shape.lanes()).map(unit).collect(),
+            units: (0..shape.hardware_threads()).map(unit).collect(),
             caches: (0..if cached { shape.cores } else { 0 }).map(|n| Caches::new(machine, own_seed(n))).collect(),
             threads: shape.threads,
             shared: shape.sharing.iter().map(|sharing| *sharing == Sharing::Shared).collect(),
@@ -103,9 +103,9 @@ impl Processor {
     /// in it, at least one each. Buffers are partitioned so in hardware; width, ports, misses under way and walkers are
     /// competed for there, and are divided here as if both threads always wanted them; as the memory's bandwidth is among the
     /// threads of all cores.
-    pub fn with_windows(&mut self, core: config::Window, walkers: u32) {
+    pub fn with_ooo_cores(&mut self, core: config::OooCore, walkers: u32) {
         let part = |all: u32| all.div_ceil(self.threads as u32);
-        let own = config::Window {
+        let own = config::OooCore {
             rob: part(core.rob),
             issue: part(core.issue),
             load_ports: part(core.load_ports),
@@ -120,12 +120,12 @@ impl Processor {
         };
         let walkers = part(walkers);
         for unit in &mut self.units {
-            unit.window = Some(Box::new(Window::new(own, walkers)));
+            unit.ooo = Some(Box::new(OooCore::new(own, walkers)));
         }
     }
 
     /// How many hardware threads there are.
-    pub fn lanes(&self) -> usize {
+    pub fn hardware_threads(&self) -> usize {
         self.units.len()
     }
 
@@ -139,9 +139,9 @@ impl Processor {
         self.on
     }
 
-    /// From here on hardware thread `lane` runs.
-    pub fn run_on(&mut self, lane: usize) {
-        let core = lane / self.threads;
+    /// From here on hardware thread `hw` runs.
+    pub fn run_on(&mut self, hw: usize) {
+        let core = hw / self.threads;
         if self.holder != core {
             if let Ok([last, next]) = self.caches.get_disjoint_mut([self.holder, core]) {
                 next.take_shared(last);
@@ -149,15 +149,15 @@ impl Processor {
             self.holder = core;
         }
         let last = self.holders[core];
-        if last != lane {
-            let [last, next] = self.units.get_disjoint_mut([last, lane]).expect("two threads of a core");
+        if last != hw {
+            let [last, next] = self.units.get_disjoint_mut([last, hw]).expect("two threads of a core");
             next.mmu.take_shared(&mut last.mmu, &self.shared);
-            self.holders[core] = lane;
+            self.holders[core] = hw;
         }
-        if self.on != lane || self.units.len() > 1 {
-            self.units[lane].mmu.resume();
+        if self.on != hw || self.units.len() > 1 {
+            self.units[hw].mmu.resume();
         }
-        self.on = lane;
+        self.on = hw;
     }
 
     /// The unit of the thread that runs.
@@ -166,9 +166,9 @@ impl Processor {
         &mut self.units[self.on].mmu
     }
 
-    /// The unit of hardware thread `lane`.
-    pub fn mmu_of(&self, lane: usize) -> &Mmu {
-        &self.units[lane].mmu
+    /// The unit of hardware thread `hw`.
+    pub fn mmu_of(&self, hw: usize) -> &Mmu {
+        &self.units[hw].mmu
     }
 
     /// All units, to be set up; of each core the first thread comes first, and holds what its threads share.
@@ -178,10 +178,10 @@ impl Processor {
 
     /// What references that run need.
     #[inline(always)]
-    pub fn parts(&mut self) -> (&mut Mmu, Option<&mut Window>, Option<&mut Caches>) {
+    pub fn parts(&mut self) -> (&mut Mmu, Option<&mut OooCore>, Option<&mut Caches>) {
         let unit = &mut self.units[self.on];
         unit.begun = true;
-        (&mut unit.mmu, unit.window.as_deref_mut(), self.caches.get_mut(self.on / self.threads))
+        (&mut unit.mmu, unit.ooo.as_deref_mut(), self.caches.get_mut(self.on / self.threads))
     }
 
     /// The caches of the core that runs, where they are modelled.
@@ -203,12 +203,12 @@ impl Processor {
         if self.units.len() == 1 {
             return;
         }
-        for lane in (0..self.units.len()).filter(|&lane| lane != on) {
-            if !self.units[lane].begun || !self.units[lane].mmu.knows(shootdown.asid) {
+        for hw in (0..self.units.len()).filter(|&hw| hw != on) {
+            if !self.units[hw].begun || !self.units[hw].mmu.knows(shootdown.asid) {
                 continue;
             }
-            self.run_on(lane);
-            let mmu = &mut self.units[lane].mmu;
+            self.run_on(hw);
+            let mmu = &mut self.units[hw].mmu;
             mmu.invalidate(shootdown);
             if mmu.runs_in(shootdown.asid) {
                 mmu.ledger.charge(Label::Remap, invalidate + interrupt);

@@ -8,7 +8,7 @@ use crate::results::{self, Row, Value};
 use crate::simulation::{Conditions, Outcome, Simulation, SimulationError, Tally};
 use reach_core::{Chunk, Counts};
 use reach_trace::{
-    Aligned, Alignment, Between, Limited, Progress, Sampled, Sampling, Skim, Skimmed, Source, TraceError,
+    Aligned, Alignment, Between, FastForward, FastForwarded, Limited, Progress, Sampled, Sampling, Source, TraceError,
 };
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -27,8 +27,8 @@ pub struct Experiment {
     /// Threads that simulate; 0: only the caller's.
     pub threads: usize,
     /// Of this beginning of the program only those references are simulated that change the operating system's state
-    /// ([`Skimmed`]).
-    pub skim: Skim,
+    /// ([`FastForwarded`]).
+    pub fast_forward: FastForward,
     /// Which files of code are moved to where superpages can begin ([`Aligned`]).
     pub align_code: Option<Alignment>,
     /// The program ends for the simulations after so many references.
@@ -64,7 +64,7 @@ pub struct Report {
     pub program: String,
     /// What the program did.
     pub counts: Counts,
-    /// How many references were simulated, without those that are there although they were skimmed: what a limit counts.
+    /// How many references were simulated, without those that are there although they were fast-forwarded: what a limit counts.
     pub limited: u64,
     /// One outcome for each machine and system: all systems of the first machine first.
     pub outcomes: Vec<Outcome>,
@@ -102,8 +102,8 @@ pub struct Header {
     /// Which files of code were moved to where superpages can begin, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub align_code: Option<Alignment>,
-    /// How many references at the beginning were skimmed, or up to which phase.
-    pub skim: Skim,
+    /// How many references at the beginning were fast-forwarded, or up to which phase.
+    pub fast_forward: FastForward,
     /// After how many references the program was cut off, where it was.
     pub limit: Option<u64>,
     /// How the program was sampled, where it was.
@@ -142,7 +142,7 @@ impl Experiment {
             cores: Some(self.conditions.placement.cores).filter(|&cores| cores > 1),
             smt: Some(self.conditions.placement.threads).filter(|&threads| threads > 1),
             align_code: self.align_code,
-            skim: self.skim.clone(),
+            fast_forward: self.fast_forward.clone(),
             limit: self.limit,
             sample: self.sample.map(|s| {
                 let between = s.between.name();
@@ -167,8 +167,10 @@ impl Experiment {
         let started = Instant::now();
         let simulations = self.boot()?;
         // Outlines do where nothing needs single references, which almost nothing does that only counts.
-        let untouched =
-            self.limit.is_none() && self.skim.is_nothing() && self.align_code.is_none() && self.sample.is_none();
+        let untouched = self.limit.is_none()
+            && self.fast_forward.is_nothing()
+            && self.align_code.is_none()
+            && self.sample.is_none();
         if untouched && simulations.iter().all(Simulation::takes_outlines) {
             source.outline(true)?;
         }
@@ -215,18 +217,18 @@ impl Experiment {
         started: Instant,
     ) -> Result<Report, ExperimentError> {
         if let Some(sampling) = self.sample {
-            let mut sampled = Sampled::new(source, sampling, self.skim.clone(), self.conditions.seed);
-            if sampling.between == Between::Skim {
-                return self.pass_on(simulations, &mut Skimmed::between(sampled), tee, watch, started);
+            let mut sampled = Sampled::new(source, sampling, self.fast_forward.clone(), self.conditions.seed);
+            if sampling.between == Between::FastForward {
+                return self.pass_on(simulations, &mut FastForwarded::between(sampled), tee, watch, started);
             }
             let mut report = self.pass_on(simulations, &mut sampled, tee, watch, started)?;
-            report.sampled(report.counts.references().saturating_sub(sampled.skimmed()?));
+            report.sampled(report.counts.references().saturating_sub(sampled.fast_forwarded()?));
             return Ok(report);
         }
-        if self.skim.is_nothing() {
+        if self.fast_forward.is_nothing() {
             return self.pass_on(simulations, source, tee, watch, started);
         }
-        self.pass_on(simulations, &mut Skimmed::new(source, self.skim.clone()), tee, watch, started)
+        self.pass_on(simulations, &mut FastForwarded::new(source, self.fast_forward.clone()), tee, watch, started)
     }
 
     /// Runs all that `source` gives, up to the limit.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 /// What is being passed on, and to whom.
 struct State<T, C> {
     /// Each consumer with what it has not had yet; `None` while a thread has it in hand.
-    lanes: Vec<(Option<C>, VecDeque<Arc<T>>)>,
+    queues: Vec<(Option<C>, VecDeque<Arc<T>>)>,
     ended: bool,
     failed: bool,
 }
@@ -40,7 +40,7 @@ where
 {
     let shared = Shared {
         state: Mutex::new(State {
-            lanes: consumers.into_iter().map(|c| (Some(c), VecDeque::new())).collect(),
+            queues: consumers.into_iter().map(|c| (Some(c), VecDeque::new())).collect(),
             ended: false,
             failed: false,
         }),
@@ -81,7 +81,7 @@ where
     });
     result?;
     let state = shared.state.into_inner().expect("no thread is left");
-    Ok(state.lanes.into_iter().map(|(consumer, _)| consumer.expect("every consumer was handed back")).collect())
+    Ok(state.queues.into_iter().map(|(consumer, _)| consumer.expect("every consumer was handed back")).collect())
 }
 
 /// Queues `item` for all, after waiting for room; the waiting thread consumes instead when `help`.
@@ -94,9 +94,9 @@ fn offer<T, C, E>(
     let item = Arc::new(item);
     loop {
         let mut state = shared.lock();
-        let full = state.lanes.iter().any(|(_, queue)| queue.len() >= shared.depth);
+        let full = state.queues.iter().any(|(_, queue)| queue.len() >= shared.depth);
         if !full || state.failed {
-            for (_, queue) in &mut state.lanes {
+            for (_, queue) in &mut state.queues {
                 queue.push_back(Arc::clone(&item));
             }
             shared.changed.notify_all();
@@ -119,17 +119,17 @@ fn serve<T, C, E>(
     wait: bool,
 ) -> Result<bool, E> {
     let mut state = shared.lock();
-    let (lane, mut consumer, items) = loop {
+    let (at, mut consumer, items) = loop {
         if state.failed {
             return Ok(false);
         }
-        let lanes = state.lanes.iter().enumerate();
-        let ready = lanes.filter(|(_, (c, queue))| c.is_some() && !queue.is_empty());
-        if let Some((lane, _)) = ready.max_by_key(|(_, (_, queue))| queue.len()) {
-            let (consumer, queue) = &mut state.lanes[lane];
-            break (lane, consumer.take().expect("filtered above"), std::mem::take(queue));
+        let queues = state.queues.iter().enumerate();
+        let ready = queues.filter(|(_, (c, queue))| c.is_some() && !queue.is_empty());
+        if let Some((at, _)) = ready.max_by_key(|(_, (_, queue))| queue.len()) {
+            let (consumer, queue) = &mut state.queues[at];
+            break (at, consumer.take().expect("filtered above"), std::mem::take(queue));
         }
-        let idle = state.lanes.iter().all(|(_, queue)| queue.is_empty());
+        let idle = state.queues.iter().all(|(_, queue)| queue.is_empty());
         if !wait || (state.ended && idle) {
             return Ok(false);
         }
@@ -145,7 +145,7 @@ fn serve<T, C, E>(
         }
     }
     let mut state = shared.lock();
-    state.lanes[lane].0 = Some(consumer);
+    state.queues[at].0 = Some(consumer);
     state.failed |= outcome.is_err();
     drop(state);
     shared.changed.notify_all();

@@ -19,5 +19,5 @@ pub use reach_hardware::Geometry;
 pub use results::{ALL, Row, Value};
 pub use sample::LEAST;
 pub use simulation::{
-    Conditions, Interval, Lane, Outcome, Placement, Sample, Simulation, SimulationError, Tally, Timing,
+    Conditions, HardwareThread, Interval, Outcome, Placement, Sample, Simulation, SimulationError, Tally, Timing,
 };

@@ -2,7 +2,7 @@
 
 use crate::simulation::Timing;
 use reach_core::{BlockTable, Chunk, Step, Steps};
-use reach_hardware::window::Code;
+use reach_hardware::ooo::Code;
 
 /// A chunk, folded, and the steps in which simulations take it.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +41,7 @@ impl Preparer {
     /// The same, with slices of so many instructions.
     pub fn sliced(timing: Timing, slices: Option<u64>) -> Preparer {
         let steps = slices.map_or_else(Steps::default, Steps::sliced);
-        Preparer { steps, code: (timing == Timing::Window).then(Code::default) }
+        Preparer { steps, code: (timing == Timing::Ooo).then(Code::default) }
     }
 
     /// Divides `chunk` into steps, unless it is an outline, which consists of steps. `blocks` knows every block that it

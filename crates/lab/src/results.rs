@@ -3,8 +3,8 @@
 mod memory;
 
 use crate::simulation::{Outcome, Tally};
-use reach_core::{Asid, Beside, Label};
-use reach_hardware::{Access, Beyond, CacheCounters, Counters};
+use reach_core::{Asid, AuxTlbOptions, Label};
+use reach_hardware::{Access, CacheCounters, Counters, MemoryAccesses};
 use serde::Serialize;
 
 /// A measured value.
@@ -202,23 +202,23 @@ impl Rows<'_> {
         // What misses cost with all that is done because of them, by each miss that found a translation (Fang section 5.1).
         self.count("miss_cycles", "cycles", miss.iter().sum());
         self.count("dirty_updates", "count", h.dirty_updates);
-        let named = match &self.outcome.beside {
-            Some(Beside::Ranges(_)) => Some("range_tlb"),
-            Some(Beside::Clusters(_)) => Some("cluster_tlb"),
-            Some(Beside::Segments) | None => None,
+        let named = match &self.outcome.aux_tlb {
+            Some(AuxTlbOptions::Ranges(_)) => Some("range_tlb"),
+            Some(AuxTlbOptions::Clusters(_)) => Some("cluster_tlb"),
+            Some(AuxTlbOptions::Segments) | None => None,
         };
         if let Some(name) = named {
-            self.count(&format!("{name}.lookups"), "count", h.beside_searches);
-            self.count(&format!("{name}.hits"), "count", h.beside_hits);
-            self.count(&format!("{name}.mru_hits"), "count", h.beside_mru_hits);
-            self.count(&format!("{name}.spared_walks"), "count", h.beside_spared);
-            self.count(&format!("{name}.fills"), "count", h.beside_fills);
+            self.count(&format!("{name}.lookups"), "count", h.aux_tlb_searches);
+            self.count(&format!("{name}.hits"), "count", h.aux_tlb_hits);
+            self.count(&format!("{name}.mru_hits"), "count", h.aux_tlb_mru_hits);
+            self.count(&format!("{name}.spared_walks"), "count", h.aux_tlb_spared);
+            self.count(&format!("{name}.fills"), "count", h.aux_tlb_fills);
         }
-        if let Some(Beside::Ranges(options)) = &self.outcome.beside {
+        if let Some(AuxTlbOptions::Ranges(options)) = &self.outcome.aux_tlb {
             // What takes energy: entries compared all at once, unless the one used last was the right one (section 4.1).
-            let searches = h.beside_searches - if options.mru { h.beside_mru_hits } else { 0 };
+            let searches = h.aux_tlb_searches - if options.mru { h.aux_tlb_mru_hits } else { 0 };
             self.count("range_tlb.searches", "count", searches);
-            self.count("range_tlb.not_asked", "count", h.beside_unasked);
+            self.count("range_tlb.not_asked", "count", h.aux_tlb_unasked);
             self.count("range_walks", "count", h.range_walks);
             self.count("range_walk_accesses", "count", h.range_walk_accesses);
             self.count("range_walk_cycles", "cycles", h.range_walk_cycles);
@@ -277,10 +277,10 @@ impl Rows<'_> {
 
     /// What range TLBs of other sizes would have missed, where they were counted (Karakostas et al., Figure 7).
     fn range_tlbs(&mut self) {
-        let lookups = self.outcome.total.hardware.beside_searches;
+        let lookups = self.outcome.total.hardware.aux_tlb_searches;
         // Counted of all that was simulated, not of what was measured of it.
         let sampled = self.outcome.sample.is_some();
-        if sampled || !matches!(self.outcome.beside, Some(Beside::Ranges(options)) if options.sweep > 0) {
+        if sampled || !matches!(self.outcome.aux_tlb, Some(AuxTlbOptions::Ranges(options)) if options.sweep > 0) {
             return;
         }
         for (entries, hits) in (1..).zip(&self.outcome.range_hits) {
@@ -323,15 +323,15 @@ impl Rows<'_> {
 
     /// What each core did, where there are several hardware threads.
     fn cores(&mut self) {
-        let Outcome { lanes, threads, beyond, out_of_order, .. } = self.outcome;
-        if lanes.len() == 1 {
+        let Outcome { hardware_threads, threads, beyond, out_of_order, .. } = self.outcome;
+        if hardware_threads.len() == 1 {
             return;
         }
         // Who has nothing to do waits for the last, so all clocks are the same at the end.
-        self.count("elapsed_cycles", "cycles", lanes.iter().map(|lane| lane.clock).max().unwrap_or(0));
-        for (core, lanes) in lanes.chunks(*threads).enumerate() {
+        self.count("elapsed_cycles", "cycles", hardware_threads.iter().map(|hw| hw.clock).max().unwrap_or(0));
+        for (core, hardware_threads) in hardware_threads.chunks(*threads).enumerate() {
             let mut all = Tally::default();
-            lanes.iter().for_each(|lane| all.absorb(&lane.tally));
+            hardware_threads.iter().for_each(|hw| all.absorb(&hw.tally));
             let (h, name) = (&all.hardware, |metric: &str| format!("core.{core}.{metric}"));
             self.count(&name("instructions"), "count", all.counts.instructions);
             self.count(&name("cycles"), "cycles", all.ledger.total().0);
@@ -351,7 +351,7 @@ impl Rows<'_> {
     }
 
     /// What no cache answered.
-    fn beyond(&mut self, of: &str, beyond: &[Beyond; Access::KINDS]) {
+    fn beyond(&mut self, of: &str, beyond: &[MemoryAccesses; Access::KINDS]) {
         for (kind, beyond) in ["fetch", "load", "store", "walk"].iter().zip(beyond) {
             self.count(&format!("{of}memory.{kind}.accesses"), "count", beyond.accesses);
             self.count(&format!("{of}memory.{kind}.cycles"), "cycles", beyond.cycles);
@@ -395,7 +395,7 @@ impl Rows<'_> {
             self.of_error(self.outcome.cache_error(at, &hits));
         }
         if !self.outcome.beyond.is_empty() {
-            let mut all = [Beyond::default(); Access::KINDS];
+            let mut all = [MemoryAccesses::default(); Access::KINDS];
             for core in &self.outcome.beyond {
                 all.iter_mut().zip(core).for_each(|(all, core)| all.absorb(core));
             }

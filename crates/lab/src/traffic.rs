@@ -1,6 +1,6 @@
 //! What the operating system's own work does to caches and memory.
 
-use reach_core::{Command, PhysAddr, Traffic};
+use reach_core::{ControllerCommand, PhysAddr, Traffic};
 use reach_hardware::{Access, Caches, Processor};
 
 /// The cycles that the operating system's own memory traffic takes at least: one for each eight bytes.
@@ -27,10 +27,10 @@ pub(crate) fn send(caches: &mut Caches, traffic: &Traffic) -> u64 {
 
 /// Carries out what changes the addresses that memory goes by. The operating system has charged for it; lines that are
 /// written back are buffered, as all are.
-pub(crate) fn obey(processor: &mut Processor, command: &Command) {
+pub(crate) fn obey(processor: &mut Processor, command: &ControllerCommand) {
     match *command {
-        Command::Flush { at, bytes } => processor.flush(at, bytes),
-        Command::Retranslate { shadow, real } => {
+        ControllerCommand::Flush { at, bytes } => processor.flush(at, bytes),
+        ControllerCommand::Retranslate { shadow, real } => {
             if let Some(controller) = processor.caches().and_then(|caches| caches.controller.as_mut()) {
                 controller.set(shadow, real);
             }

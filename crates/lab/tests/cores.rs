@@ -5,18 +5,18 @@ mod common;
 use common::{Pieces, conditions, count, run, script};
 use reach_core::Chunk;
 use reach_lab::{Batch, Conditions, Experiment, Outcome, Placement, Preparer, Row, Simulation, Timing, machine};
-use reach_trace::{Member, Together, synthetic};
+use reach_trace::{Member, Multiprogram, synthetic};
 use std::sync::Arc;
 
 const SKYLAKE: &str = "skylake-e3-1240v5";
 
 /// Programs that take turns of so many instructions.
-fn together(programs: &[&str], quantum: u64) -> Together {
+fn together(programs: &[&str], quantum: u64) -> Multiprogram {
     let member = |spec: &&str| {
         let spec = spec.to_string();
         Member::new(spec.clone(), Box::new(move || synthetic::parse(&spec)))
     };
-    Together::new("together".into(), programs.iter().map(member).collect(), Some(quantum))
+    Multiprogram::new("together".into(), programs.iter().map(member).collect(), Some(quantum))
 }
 
 fn experiment(machine: &str, timing: Timing, placement: Placement) -> Experiment {
@@ -73,14 +73,14 @@ fn cycles_add_up_on_any_processor() {
             for placement in [Placement::of(1, 2), Placement::of(2, 1), Placement::of(2, 2)] {
                 let (rows, outcome) = simulate(machine, timing, placement, &programs);
                 let total = outcome.total.ledger.total().0;
-                let lanes = outcome.lanes.iter().map(|lane| lane.tally.ledger.total().0);
-                assert_eq!(outcome.lanes.len(), placement.lanes() as usize);
-                assert_eq!(lanes.clone().sum::<u64>(), total);
+                let hardware_threads = outcome.hardware_threads.iter().map(|hw| hw.tally.ledger.total().0);
+                assert_eq!(outcome.hardware_threads.len(), placement.hardware_threads() as usize);
+                assert_eq!(hardware_threads.clone().sum::<u64>(), total);
                 let processes = outcome.processes.values().map(|tally| tally.ledger.total().0);
                 assert_eq!(processes.sum::<u64>(), total);
                 let elapsed = count(&rows, "all", "elapsed_cycles");
-                assert!(lanes.clone().all(|lane| lane <= elapsed) && elapsed < total);
-                assert!(outcome.lanes.iter().all(|lane| lane.clock == elapsed));
+                assert!(hardware_threads.clone().all(|hw| hw <= elapsed) && elapsed < total);
+                assert!(outcome.hardware_threads.iter().all(|hw| hw.clock == elapsed));
                 let cores = (0..placement.cores).map(|core| count(&rows, "all", &format!("core.{core}.cycles")));
                 assert_eq!(cores.sum::<u64>(), total);
                 let instructions = outcome.processes.values().map(|tally| tally.counts.instructions);
@@ -125,7 +125,7 @@ fn translations_are_the_page_tables_everywhere() {
             }
             simulation.take(&Arc::new(Batch::end())).unwrap();
             let outcome = simulation.finish();
-            let busy = outcome.lanes.iter().filter(|lane| lane.tally.counts.instructions > 0).count();
+            let busy = outcome.hardware_threads.iter().filter(|hw| hw.tally.counts.instructions > 0).count();
             assert!(busy > 2, "seed {seed}: {busy}");
         }
     }
@@ -161,8 +161,8 @@ fn cores_compete_for_the_last_cache() {
 fn siblings_share_a_window() {
     let programs = ["gups:bytes=1M,updates=100K", "gups:bytes=1M,updates=100K,seed=2"];
     let elapsed = |placement: Placement, programs: &[&str]| {
-        let (rows, _) = simulate(SKYLAKE, Timing::Window, placement, programs);
-        count(&rows, "all", if placement.lanes() > 1 { "elapsed_cycles" } else { "cycles" })
+        let (rows, _) = simulate(SKYLAKE, Timing::Ooo, placement, programs);
+        count(&rows, "all", if placement.hardware_threads() > 1 { "elapsed_cycles" } else { "cycles" })
     };
     let (siblings, cores) = (elapsed(Placement::of(1, 2), &programs), elapsed(Placement::of(2, 1), &programs));
     let turns = elapsed(Placement::ONE, &programs);

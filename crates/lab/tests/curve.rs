@@ -4,7 +4,7 @@ mod common;
 
 use common::{Pieces, conditions, count, run};
 use reach_lab::{Conditions, Curve, Experiment, ExperimentError, Placement, Report, Timing, machine};
-use reach_trace::{Skim, synthetic};
+use reach_trace::{FastForward, synthetic};
 
 const MACHINE: &str = "skylake-e3-1240v5";
 const SYSTEMS: [&str; 3] = ["base", "linux-thp", "navarro-2002"];
@@ -131,9 +131,9 @@ fn look_ups_are_those_of_the_level() {
 #[test]
 fn what_is_skimmed_does_not_count() {
     let program = Pieces::of(&mut *synthetic::parse("gups:bytes=1M,updates=20000").unwrap());
-    let observed = |skim| Experiment {
+    let observed = |fast_forward| Experiment {
         curve: curve("l2:entries=16/256/512,ways=full"),
-        skim: Skim::References(skim),
+        fast_forward: FastForward::References(fast_forward),
         ..experiment(&[MACHINE], &["base"], Timing::Counts)
     };
     let report = run(&observed(program.len() as u64 / 2), &mut program.cut(vec![997]));
@@ -153,7 +153,7 @@ fn what_cannot_be_had_exactly_is_refused() {
     };
     for (machine, system, timing, asked, part) in [
         (MACHINE, "base", Timing::Counts, "l3", "there is no such TLB array; there are l1i_4k, "),
-        (MACHINE, "base", Timing::Window, "l2", "take --timing counts or inorder"),
+        (MACHINE, "base", Timing::Ooo, "l2", "take --timing counts or inorder"),
         (MACHINE, "ideal", Timing::Counts, "l2", "translation never misses"),
         (MACHINE, "karakostas-2015-rmm", Timing::Counts, "l2", "beside the TLB"),
         (MACHINE, "pham-2012-colt", Timing::Counts, "l2", "beside the TLB"),

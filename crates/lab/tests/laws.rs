@@ -10,7 +10,7 @@ use reach_core::{
 };
 use reach_lab::{ALL, Conditions, Experiment, Preparer, Row, Simulation, Status, Timing, Value, machine};
 use reach_trace::file::{Metadata, Reader, Writer};
-use reach_trace::{Alignment, Skim, Source, synthetic};
+use reach_trace::{Alignment, FastForward, Source, synthetic};
 use std::collections::BTreeSet;
 use std::io::Cursor;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const TIMINGS: [Timing; 3] = Timing::ALL;
 
 /// Those of `machines` that can be timed so: a window is not in every machine.
 fn timed<'a>(timing: Timing, machines: &[&'a str]) -> Vec<&'a str> {
-    let can = |machine: &&&str| timing != Timing::Window || machine::resolve(machine).unwrap().window.is_some();
+    let can = |machine: &&&str| timing != Timing::Ooo || machine::resolve(machine).unwrap().ooo.is_some();
     machines.iter().filter(can).copied().collect()
 }
 
@@ -134,7 +134,7 @@ fn recorded(program: &mut Pieces) -> Reader {
 fn a_recording_replays_to_the_same() {
     for program in programs() {
         for (timing, machines) in
-            [(Timing::Window, &MACHINES[..1]), (Timing::InOrder, &MACHINES[..1]), (Timing::Counts, &MACHINES)]
+            [(Timing::Ooo, &MACHINES[..1]), (Timing::InOrder, &MACHINES[..1]), (Timing::Counts, &MACHINES)]
         {
             let experiment = experiment(machines, &systems(machines), timing);
             let live = run(&experiment, &mut program.cut(vec![usize::MAX])).rows();
@@ -228,7 +228,7 @@ fn labels_sum_to_the_cycles_and_processes_to_the_whole() {
                 let sum: u64 = parts.map(|row| row.value.as_f64() as u64).sum();
                 assert_eq!(sum, count(&rows, ALL, metric), "{at} {metric}");
             }
-            if timing == Timing::Window {
+            if timing == Timing::Ooo {
                 // Walks overlap there, and are charged for what nothing hid.
                 continue;
             }
@@ -300,20 +300,20 @@ fn translations_are_the_page_tables_after_every_step() {
     for program in programs() {
         // Short pieces: what is held is looked at some hundred times. What the window needs others do without.
         let (mut source, mut chunk) = (program.cut(vec![program.len() / 100 + 1]), Chunk::default());
-        let (mut preparer, mut batches) = (Preparer::new(Timing::Window), Vec::new());
+        let (mut preparer, mut batches) = (Preparer::new(Timing::Ooo), Vec::new());
         while source.fill(&mut chunk).unwrap() {
             let blocks: &BlockTable = source.blocks();
             batches.push(Arc::new(preparer.prepare(std::mem::take(&mut chunk), blocks)));
         }
         assert!(batches.iter().map(|batch| batch.steps.len()).sum::<usize>() >= 100);
-        let window = (MACHINES[0], Timing::Window);
-        let timings = [(MACHINES[0], TIMINGS[0]), (MACHINES[1], TIMINGS[1]), (MACHINES[2], TIMINGS[0]), window];
+        let ooo = (MACHINES[0], Timing::Ooo);
+        let timings = [(MACHINES[0], TIMINGS[0]), (MACHINES[1], TIMINGS[1]), (MACHINES[2], TIMINGS[0]), ooo];
         for (machine, timing) in timings {
             for system in systems(&[machine]) {
                 let (machine, system) = (machine::resolve(machine).unwrap(), reach_systems::resolve(system).unwrap());
                 let mut simulation = Simulation::new(&machine, &system, &small(timing)).unwrap();
                 for batch in &batches {
-                    if timing == Timing::Window {
+                    if timing == Timing::Ooo {
                         simulation.take(batch).unwrap();
                         simulation.check();
                         continue;
@@ -328,7 +328,7 @@ fn translations_are_the_page_tables_after_every_step() {
     }
 }
 
-/// A beginning that is skimmed leaves the operating system where all of it would have, and counts for nothing.
+/// A beginning that is fast-forwarded leaves the operating system where all of it would have, and counts for nothing.
 #[test]
 fn what_is_skimmed_makes_the_same_state_and_is_not_measured() {
     for timing in TIMINGS {
@@ -336,10 +336,13 @@ fn what_is_skimmed_makes_the_same_state_and_is_not_measured() {
         let machines = ["skylake-e3-1240v5"];
         for program in [PROGRAMS[0], PROGRAMS[3], "web:requests=50"] {
             let whole = Pieces::of(&mut *synthetic::parse(program).unwrap());
-            let skim = whole.len() as u64 / 2;
+            let fast_forward = whole.len() as u64 / 2;
             let plain = experiment(&machines, &systems, timing);
-            let skimming = Experiment { skim: Skim::References(skim), ..experiment(&machines, &systems, timing) };
-            let reports = [run(&plain, &mut whole.cut(vec![997])), run(&skimming, &mut whole.cut(vec![1009]))];
+            let fast_forwarding = Experiment {
+                fast_forward: FastForward::References(fast_forward),
+                ..experiment(&machines, &systems, timing)
+            };
+            let reports = [run(&plain, &mut whole.cut(vec![997])), run(&fast_forwarding, &mut whole.cut(vec![1009]))];
             for (all, rest) in reports[0].outcomes.iter().zip(&reports[1].outcomes) {
                 let state = |outcome: &reach_lab::Outcome| {
                     let os = &outcome.os;
@@ -347,7 +350,7 @@ fn what_is_skimmed_makes_the_same_state_and_is_not_measured() {
                 };
                 assert_eq!(state(all), state(rest), "{program} {}", all.system);
                 // The fetch that the first of the rest belongs to may come with it.
-                let more = rest.total.counts.references() - (whole.len() as u64 - skim);
+                let more = rest.total.counts.references() - (whole.len() as u64 - fast_forward);
                 assert!(more <= 1, "{program} {}: {more} more", all.system);
                 let cycles = |outcome: &reach_lab::Outcome| outcome.total.ledger.total();
                 assert!(cycles(rest) < cycles(all), "{program} {}", all.system);
@@ -355,10 +358,12 @@ fn what_is_skimmed_makes_the_same_state_and_is_not_measured() {
         }
     }
     let whole = Pieces::of(&mut *synthetic::parse(PROGRAMS[0]).unwrap());
-    let skimming =
-        Experiment { skim: Skim::References(u64::MAX), ..experiment(&MACHINES[..1], &["base"], Timing::Counts) };
-    let error = skimming.run(&mut whole.cut(vec![100]), |_| true).err().unwrap().to_string();
-    assert!(error.contains("skim fewer"), "{error}");
+    let fast_forwarding = Experiment {
+        fast_forward: FastForward::References(u64::MAX),
+        ..experiment(&MACHINES[..1], &["base"], Timing::Counts)
+    };
+    let error = fast_forwarding.run(&mut whole.cut(vec![100]), |_| true).err().unwrap().to_string();
+    assert!(error.contains("fast_forward fewer"), "{error}");
 }
 
 /// A library that lies as loaders put it, what it writes right behind its code, can be padded where it is moved; the same is

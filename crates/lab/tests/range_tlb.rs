@@ -5,7 +5,7 @@ mod common;
 
 use common::{conditions, simulate};
 use proptest::prelude::*;
-use reach_core::{Asid, Chunk, Event, Fault, Kind, Layout, Map, PageShift, Ref, Span, ThreadId, VirtAddr, Why};
+use reach_core::{Asid, Chunk, Event, Fault, Kind, Layout, Map, PageShift, Ref, Span, StopReason, ThreadId, VirtAddr};
 use reach_hardware::{Counters, Mmu, Segment};
 use reach_lab::{Simulation, Timing, machine};
 use reach_oracle::os::{FIRST, NaiveSpaces, Op};
@@ -43,7 +43,7 @@ impl Fire {
         system.boot(&mut vm).unwrap();
         let machine = machine::resolve("sandybridge-e5-2430").unwrap();
         let mut mmu = Mmu::new(&machine.hardware, false, 1);
-        mmu.place(system.beside(&vm).unwrap());
+        mmu.attach_aux_tlb(system.aux_tlb(&vm).unwrap());
         let mut fire = Fire { vm, mmu, system };
         fire.event(&Event::Switch { asid: Asid(1), thread: ThreadId(0) });
         fire
@@ -76,9 +76,9 @@ impl Fire {
         for _ in 0..10 * chunk.refs.len() + 10 {
             let running = self.vm.running().unwrap();
             match self.mmu.run(segment, &mut cursor, running.table, None) {
-                Why::End => return,
-                Why::Fault(fault) => self.fault(fault),
-                Why::FirstWrite(vpn) => self.system.first_write(vpn, &mut self.vm).unwrap(),
+                StopReason::End => return,
+                StopReason::Fault(fault) => self.fault(fault),
+                StopReason::FirstWrite(vpn) => self.system.first_write(vpn, &mut self.vm).unwrap(),
                 why => panic!("{why:?}"),
             }
             self.obey();
@@ -131,7 +131,7 @@ fn under_fire(options: &str, words: &[u64]) -> (Counters, RangeCounts, u64) {
             fire.check();
         }
         if i % 16 == 9 && options.contains("measured") {
-            fire.mmu.enable_beside(i % 32 == 9);
+            fire.mmu.enable_aux_tlb(i % 32 == 9);
         }
     }
     let paging = fire.vm.counters.paging.as_ref().map_or(0, |paging| paging.out + paging.unchanged);
@@ -165,7 +165,7 @@ fn the_fire_burns() {
     for options in OPTIONS {
         let (processor, ranges, paged_out) = under_fire(options, &words);
         let seen =
-            [processor.beside_hits, processor.beside_spared, ranges.made, ranges.cut, ranges.dissolved, paged_out];
+            [processor.aux_tlb_hits, processor.aux_tlb_spared, ranges.made, ranges.cut, ranges.dissolved, paged_out];
         assert!(seen.iter().all(|&count| count > 0), "{options}: {seen:?}");
     }
 }
@@ -182,15 +182,15 @@ fn the_range_tlb_is_on_where_it_is_worth_it() {
     let (walks, little) = ("gups:bytes=32M,updates=500K", "touch:bytes=1M,passes=3000");
     let (always, ranges) = run(walks, "enable=always");
     let (measured, told) = run(walks, "enable=measured");
-    assert_eq!((always.beside_unasked, told.enabled, told.disabled), (0, 1, 0));
-    assert_eq!(measured.beside_searches + measured.beside_unasked, always.beside_searches);
-    assert!(10 * measured.beside_spared > 7 * always.beside_spared, "{measured:?} {always:?}");
+    assert_eq!((always.aux_tlb_unasked, told.enabled, told.disabled), (0, 1, 0));
+    assert_eq!(measured.aux_tlb_searches + measured.aux_tlb_unasked, always.aux_tlb_searches);
+    assert!(10 * measured.aux_tlb_spared > 7 * always.aux_tlb_spared, "{measured:?} {always:?}");
     assert_eq!((ranges.made, ranges.pages.peak), (told.made, told.pages.peak));
     let (always, _) = run(little, "enable=always");
     let (measured, told) = run(little, "enable=measured");
-    assert!(always.beside_searches > 100_000, "{always:?}");
-    assert_eq!((measured.beside_searches, told.enabled), (0, 0));
-    assert_eq!(measured.beside_unasked, always.beside_searches);
+    assert!(always.aux_tlb_searches > 100_000, "{always:?}");
+    assert_eq!((measured.aux_tlb_searches, told.enabled), (0, 0));
+    assert_eq!(measured.aux_tlb_unasked, always.aux_tlb_searches);
     assert_eq!(measured.range_walks, 0);
 }
 

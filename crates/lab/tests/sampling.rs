@@ -6,7 +6,7 @@ use common::{Pieces, conditions, run};
 use reach_core::{Chunk, Cycles, Event, Label};
 use reach_lab::{ALL, Conditions, Experiment, Interval, Report, Row, Timing};
 use reach_trace::file::{Metadata, Reader, Writer};
-use reach_trace::{Between, Sampled, Sampling, Skim, Skimmed, Source, synthetic};
+use reach_trace::{Between, FastForward, FastForwarded, Sampled, Sampling, Source, synthetic};
 use std::collections::BTreeMap;
 use std::io::Cursor;
 
@@ -95,11 +95,11 @@ fn factors_multiply_out_in_what_was_sampled() {
 /// A recording of a sample is what the program's own sample is, and small.
 #[test]
 fn a_recorded_sample_is_the_sample() {
-    const TEXT: &str = "every=1k,measure=50,warm=100,between=skim";
+    const TEXT: &str = "every=1k,measure=50,warm=100,between=fast-forward";
     let program = Pieces::of(&mut *synthetic::parse("web:requests=500").unwrap());
     let systems = ["base", "navarro-2002", "zhou-2023"];
     let (mut cut, mut chunk) = (program.cut(vec![1013]), Chunk::default());
-    let mut sampled = Skimmed::between(Sampled::new(&mut cut, TEXT.parse().unwrap(), Skim::default(), 1));
+    let mut sampled = FastForwarded::between(Sampled::new(&mut cut, TEXT.parse().unwrap(), FastForward::default(), 1));
     let mut writer = Writer::new(Cursor::new(Vec::new()), &Metadata::default()).unwrap();
     while sampled.fill(&mut chunk).unwrap() {
         writer.write(&chunk, sampled.blocks()).unwrap();
@@ -159,7 +159,7 @@ fn what_is_followed_in_caches_makes_the_same_caches() {
     let intervals = |between: Between, whole: bool| {
         let sampling = Sampling { between, ..sampling("every=2k,measure=200,warm=0").unwrap() };
         let mut cut = program.cut(vec![997]);
-        let mut source = Sampled::new(&mut cut, sampling, Skim::default(), 1);
+        let mut source = Sampled::new(&mut cut, sampling, FastForward::default(), 1);
         let follows = [Event::FOLLOWED_IN_CACHES, Event::SIMULATED];
         let is_said = |event: &Event| matches!(event, Event::Phase(name) if follows.contains(&&**name));
         let pieces = Pieces::of(&mut source).without(|event| whole && is_said(event));
@@ -178,7 +178,7 @@ fn what_is_followed_in_caches_makes_the_same_caches() {
     };
     let whole = seen(whole);
     assert_eq!(seen(followed), whole);
-    assert_ne!(seen(intervals(Between::Follow, false)), whole);
+    assert_ne!(seen(intervals(Between::Tlbs, false)), whole);
 }
 
 /// Of stationary programs, at least nine of ten bars hold what all of the program gives.
@@ -191,12 +191,12 @@ fn bars_hold_the_truth() {
         ("gups:bytes=8M,updates=400K", Timing::InOrder, "caches", 200_000),
         ("mix:bytes=8M,new_pages=20%,refs=1500K", Timing::Counts, "follow", 300_000),
     ] {
-        let (program_name, skim) = (program, || Skim::References(beginning));
+        let (program_name, fast_forward) = (program, || FastForward::References(beginning));
         // What a process's end costs is not stationary.
         let program = Pieces::of(&mut *synthetic::parse(program).unwrap()).without_end();
         // All of what is behind the beginning, which caches follow.
         let all = Experiment {
-            skim: skim(),
+            fast_forward: fast_forward(),
             sample: sampling("every=20k,measure=20k,warm=0"),
             ..experiment(&["base"], timing)
         };
@@ -211,7 +211,7 @@ fn bars_hold_the_truth() {
         let mut held = [0u64; 3];
         for seed in 0..SEEDS {
             let sampled = Experiment {
-                skim: skim(),
+                fast_forward: fast_forward(),
                 sample: sampling(&format!("every=20k,measure=300,warm=700,between={between}")),
                 ..experiment(&["base"], timing)
             };

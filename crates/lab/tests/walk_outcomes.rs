@@ -11,7 +11,7 @@ use reach_hardware::Counters;
 use reach_lab::{ALL, Outcome, Row, Simulation, Timing, machine};
 
 /// Without prefetchers, whose walks nothing has asked for either.
-const SKYLAKE: &str = "skylake-e3-1240v5:window.prefetch.streams=0,window.prefetch.pairs=false";
+const SKYLAKE: &str = "skylake-e3-1240v5:ooo.prefetch.streams=0,ooo.prefetch.pairs=false";
 const TEXT: u64 = 1 << 32;
 const ARRAYS: u64 = 1 << 33;
 
@@ -81,7 +81,7 @@ fn choices(of: Choices, rounds: u64) -> Pieces {
 }
 
 fn simulate(machine: &str, system: &str, of: Choices, rounds: u64) -> Outcome {
-    let experiment = experiment(&[machine], &[system], Timing::Window);
+    let experiment = experiment(&[machine], &[system], Timing::Ooo);
     run(&experiment, &mut choices(of, rounds).cut(vec![100_000])).outcomes.remove(0)
 }
 
@@ -110,7 +110,7 @@ fn walks_that_do_not_retire_grow_with_the_footprint_and_are_fewer_with_superpage
 
 #[test]
 fn a_program_that_is_guessed_right_has_none() {
-    for machine in [SKYLAKE, "zenplus-2700x:window.prefetch.streams=0", "sapphire-rapids:window.prefetch.streams=0"] {
+    for machine in [SKYLAKE, "zenplus-2700x:ooo.prefetch.streams=0", "sapphire-rapids:ooo.prefetch.streams=0"] {
         let of = Choices { goes: |_, _| true, ..anywhere(64 << 20) };
         let outcome = simulate(machine, "base", of, 20_000);
         let c = outcome.total.hardware;
@@ -129,7 +129,7 @@ fn walks_are_given_up_only_where_the_branch_is_known_before_they_end() {
     // What is tested comes from memory, after a walk of its own.
     let late = of(64 << 20);
     assert!(late.walks_wrong_path > 5000 && late.walks_aborted * 3 < late.walks_wrong_path, "{late:?}");
-    let off = counted(&format!("{SKYLAKE},window.wrong_path=false"), "base", anywhere(64 << 20));
+    let off = counted(&format!("{SKYLAKE},ooo.wrong_path=false"), "base", anywhere(64 << 20));
     assert_eq!((not_retired(&off), off.squashed), (0, 0));
 }
 
@@ -137,15 +137,15 @@ fn walks_are_given_up_only_where_the_branch_is_known_before_they_end() {
 #[test]
 fn what_was_loaded_in_vain_is_of_use_where_the_program_comes_to_it() {
     let cycles = |option: &str, of: Choices, wrong_path: bool| {
-        let machine = format!("{SKYLAKE},{option},window.wrong_path={wrong_path}");
+        let machine = format!("{SKYLAKE},{option},ooo.wrong_path={wrong_path}");
         let each = |rounds| simulate(&machine, "base", of, rounds).total.ledger.total().0;
         each(80_000) - each(20_000)
     };
     let runs = Choices { runs: true, ..anywhere(64 << 20) };
-    let (with, without) = (cycles("window.l1_mshrs=12", runs, true), cycles("window.l1_mshrs=12", runs, false));
+    let (with, without) = (cycles("ooo.l1_mshrs=12", runs, true), cycles("ooo.l1_mshrs=12", runs, false));
     assert!((with as f64) < 0.97 * without as f64, "{with} {without}");
     // Where nothing of it is of use and few misses can be under way, its stand in the way of others.
-    let few = |wrong_path| cycles("window.l1_mshrs=2", anywhere(64 << 20), wrong_path);
+    let few = |wrong_path| cycles("ooo.l1_mshrs=2", anywhere(64 << 20), wrong_path);
     let (with, without) = (few(true), few(false));
     assert!(with as f64 > 1.1 * without as f64, "{with} {without}");
 }
@@ -158,17 +158,15 @@ fn walks_are_partitioned_exactly() {
     let mut sums = [0; 4];
     for machine in machines {
         let names = reach_systems::list().iter().map(|system| system.name);
-        let conditions = reach_lab::Conditions { memory: 256 << 20, ..common::conditions(Timing::Window) };
+        let conditions = reach_lab::Conditions { memory: 256 << 20, ..common::conditions(Timing::Ooo) };
         let boots = |system: &&str| {
             let (machine, system) = (machine::resolve(machine).unwrap(), reach_systems::resolve(system).unwrap());
             Simulation::new(&machine, &system, &conditions).is_ok()
         };
         let systems: Vec<&str> = names.filter(boots).collect();
         assert!(systems.len() > 1);
-        let experiment = reach_lab::Experiment {
-            conditions: conditions.clone(),
-            ..experiment(&[machine], &systems, Timing::Window)
-        };
+        let experiment =
+            reach_lab::Experiment { conditions: conditions.clone(), ..experiment(&[machine], &systems, Timing::Ooo) };
         for program in &programs {
             let report = run(&experiment, &mut program.cut(vec![700]));
             let all = report.rows();
@@ -185,7 +183,7 @@ fn walks_are_partitioned_exactly() {
                     assert!(fetch <= count("walks.fetch"), "{at}");
                 }
                 let count = |metric| count(&rows, ALL, metric);
-                if outcome.beside.is_none() {
+                if outcome.aux_tlb.is_none() {
                     let misses = count("l1i_tlb_misses") + count("l1d_tlb_misses");
                     assert_eq!(misses, count("l2_tlb_hits") + count("walks"), "{at}");
                 }
@@ -221,7 +219,7 @@ fn conflicts(every: u64, rounds: u64) -> Pieces {
 #[test]
 fn loads_that_go_too_early_are_repeated_and_trusted_anew_when_it_has_gone_well() {
     let clears = |every| {
-        let experiment = experiment(&[SKYLAKE], &["base"], Timing::Window);
+        let experiment = experiment(&[SKYLAKE], &["base"], Timing::Ooo);
         let outcome = run(&experiment, &mut conflicts(every, 20_000).cut(vec![1000])).outcomes.remove(0);
         (outcome.total.hardware.memory_ordering_clears, outcome.total.ledger.total().0)
     };

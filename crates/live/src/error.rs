@@ -12,12 +12,12 @@ pub struct LiveError {
     pub path: PathBuf,
     /// Why.
     #[source]
-    pub why: Why,
+    pub why: StopReason,
 }
 
 /// The reasons.
 #[derive(Debug, thiserror::Error)]
-pub enum Why {
+pub enum StopReason {
     /// There is no code in it for this machine.
     #[error(transparent)]
     Elf(#[from] ElfError),
@@ -53,17 +53,17 @@ pub enum Why {
 }
 
 impl LiveError {
-    pub(crate) fn new(path: &Path, why: impl Into<Why>) -> LiveError {
+    pub(crate) fn new(path: &Path, why: impl Into<StopReason>) -> LiveError {
         LiveError { path: path.into(), why: why.into() }
     }
 
     pub(crate) fn plain(path: &Path, what: impl Into<String>) -> LiveError {
-        LiveError::new(path, Why::Plain(what.into()))
+        LiveError::new(path, StopReason::Plain(what.into()))
     }
 
     /// The error of an attempt at `doing` something with `path`.
     pub(crate) fn io(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> LiveError {
-        move |source| LiveError::new(path, Why::Io { doing, source })
+        move |source| LiveError::new(path, StopReason::Io { doing, source })
     }
 }
 

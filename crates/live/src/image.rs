@@ -2,7 +2,7 @@
 
 use crate::cache::Held;
 use crate::elf::{Elf, Kind};
-use crate::error::{LiveError, Why};
+use crate::error::{LiveError, StopReason};
 use crate::host::{self, FileSystem};
 use crate::layout::{self, Congruence, SUPERPAGE, Window};
 use crate::map::{Advice, FileMap};
@@ -63,7 +63,7 @@ impl Image {
     pub fn from_file(path: &Path, file: File) -> Result<Image, LiveError> {
         let metadata = file.metadata().map_err(LiveError::io(path, "cannot be examined"))?;
         if !metadata.is_file() {
-            return Err(LiveError::new(path, Why::NotAFile));
+            return Err(LiveError::new(path, StopReason::NotAFile));
         }
         let elf = Elf::of(&file).map_err(|error| LiveError::new(path, error))?;
         let file_system = FileSystem::of(&file).map_err(LiveError::io(path, "its file system cannot be examined"))?;

@@ -6,7 +6,7 @@
 //! only ever read.
 
 use crate::elf::{BASE, Kind};
-use crate::error::{LiveError, Why};
+use crate::error::{LiveError, StopReason};
 use crate::frames::ORDERS;
 use crate::host::{self, FileSystem, Lack};
 use crate::image::Image;
@@ -53,7 +53,7 @@ impl State {
     /// When the page cache of this file cannot be seen.
     pub fn of(image: &Image) -> Result<State, LiveError> {
         if !image.cache_is_told() {
-            return Err(LiveError::new(&image.path, Why::NotOwner));
+            return Err(LiveError::new(&image.path, StopReason::NotOwner));
         }
         let (held, windows) = (image.held()?, image.promotable());
         let ranges = || image.elf.code().map(|segment| segment.offset..segment.offset + segment.file_size);
@@ -119,10 +119,10 @@ pub fn check(image: &Image) -> Result<(), LiveError> {
         ));
     }
     if !image.cache_is_told() {
-        return Err(LiveError::new(&image.path, Why::NotOwner));
+        return Err(LiveError::new(&image.path, StopReason::NotOwner));
     }
     match lease::being_written(&image.file) {
-        Ok(true) => Err(LiveError::new(&image.path, Why::BeingWritten)),
+        Ok(true) => Err(LiveError::new(&image.path, StopReason::BeingWritten)),
         Ok(false) => Ok(()),
         Err(error) => Err(LiveError::io(&image.path, "whether it is being written cannot be found out")(error)),
     }
@@ -182,7 +182,7 @@ const ATTEMPTS: usize = 4;
 /// Throws regions out of the page cache, and gives those that went.
 fn evict(image: &Image, targets: Vec<Window>, request: Request) -> Result<Vec<Window>, LiveError> {
     let users = image.users()?;
-    let in_use = || Err(LiveError::new(&image.path, Why::InUse { by: users.phrase() }));
+    let in_use = || Err(LiveError::new(&image.path, StopReason::InUse { by: users.phrase() }));
     if !users.users.is_empty() && !request.around_users {
         return in_use();
     }
@@ -239,7 +239,7 @@ fn fill(image: &Image, window: &Window) -> io::Result<()> {
 /// When the file is in use, or lies on a file system where superpages cannot be undone.
 pub fn restore(image: &Image) -> Result<usize, LiveError> {
     if !image.cache_is_told() {
-        return Err(LiveError::new(&image.path, Why::NotOwner));
+        return Err(LiveError::new(&image.path, StopReason::NotOwner));
     }
     let windows = image.promotable();
     let ready = image.as_superpages(&windows)?;

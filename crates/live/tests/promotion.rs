@@ -5,7 +5,7 @@ mod common;
 
 use common::{ALL, Linked, Waiting, can_promote, can_see_frames, folder, program, promote_all, state};
 use reach_live::elf::BASE;
-use reach_live::error::Why;
+use reach_live::error::StopReason;
 use reach_live::frames::PageMap;
 use reach_live::image::Image;
 use reach_live::keep::{Bounds, Keeper};
@@ -66,7 +66,7 @@ fn all_code_is_mapped_by_superpages_in_every_process_and_is_in_memory_once() {
     // In use with superpages, there is nothing to be done, and so nothing to refuse.
     assert_eq!(promote::promote(&image, ALL).unwrap().already, regions);
     let refused = promote::restore(&image).unwrap_err();
-    assert!(matches!(refused.why, Why::InUse { .. }), "{refused}");
+    assert!(matches!(refused.why, StopReason::InUse { .. }), "{refused}");
     drop((one, two));
     assert_eq!(promote::restore(&image).unwrap(), regions);
     let process = Waiting::start(&path, CALLS);
@@ -111,9 +111,9 @@ fn files_in_use_or_being_written_are_refused_and_stay_as_they_are() {
 
     let writer = OpenOptions::new().append(true).open(&path).unwrap();
     let refused = promote::promote(&image, ALL).unwrap_err();
-    assert!(matches!(refused.why, Why::BeingWritten), "{refused}");
+    assert!(matches!(refused.why, StopReason::BeingWritten), "{refused}");
     let refused = replace::replace(&image, ALL).unwrap_err();
-    assert!(matches!(refused.why, Why::BeingWritten), "{refused}");
+    assert!(matches!(refused.why, StopReason::BeingWritten), "{refused}");
     drop(writer);
 
     let process = Waiting::start(&path, CALLS);

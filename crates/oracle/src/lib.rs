@@ -7,6 +7,7 @@ mod cache;
 mod cluster_tlb;
 mod machine;
 mod nested;
+pub mod ooo;
 pub mod os;
 mod processor;
 pub mod promotion;
@@ -14,7 +15,6 @@ mod range_tlb;
 pub mod reservation;
 mod tlb;
 mod walk;
-pub mod window;
 
 pub use array::Array;
 pub use cache::Caches;

@@ -7,8 +7,8 @@ use crate::range_tlb::RangeTlb;
 use crate::tlb::Tlbs;
 use crate::walk::WalkCaches;
 use reach_core::{
-    Asid, Asked, Beside, Cause, Fault, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, Range, Ref, Shootdown,
-    Slot, VirtAddr, Vpn, WalkStep, Why,
+    Asid, AuxLookup, AuxTlbOptions, Cause, Fault, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, Range, Ref,
+    Shootdown, Slot, StopReason, VirtAddr, Vpn, WalkStep,
 };
 use reach_hardware::config::{self, Sharing, Walker};
 use reach_hardware::{Access, Counters};
@@ -23,9 +23,9 @@ const KERNEL_DATA: u64 = 1 << 45;
 
 /// What stands beside the last level.
 #[derive(Clone, Debug)]
-enum Companion {
-    Ranges(Asked, u32, RangeTlb),
-    Clusters(Asked, u32, ClusterTlb),
+enum AuxTlb {
+    Ranges(AuxLookup, u32, RangeTlb),
+    Clusters(AuxLookup, u32, ClusterTlb),
     Segments,
 }
 
@@ -37,7 +37,7 @@ pub struct Machine {
     walk_caches: WalkCaches,
     nested: Option<Nested>,
     perfect: bool,
-    beside: Option<Companion>,
+    aux_tlb: Option<AuxTlb>,
     asid: Asid,
     known: BTreeSet<Asid>,
     /// How many address spaces it can tell apart.
@@ -67,7 +67,7 @@ impl Machine {
         }
         self.walk_caches = sibling.walk_caches.clone();
         self.nested = sibling.nested.clone();
-        self.beside = sibling.beside.clone();
+        self.aux_tlb = sibling.aux_tlb.clone();
     }
 
     /// Whether it may hold anything of this address space.
@@ -97,7 +97,7 @@ impl Machine {
             nested: config.nested.clone().map(|nested| Nested::new(nested, config.layout.clone())),
             config: config.clone(),
             perfect,
-            beside: None,
+            aux_tlb: None,
             asid: Asid(0),
             known: BTreeSet::from([Asid(0)]),
             contexts: CONTEXTS.min(config.core.contexts as usize),
@@ -108,13 +108,15 @@ impl Machine {
     }
 
     /// Puts `beside` beside the last level.
-    pub fn place(&mut self, beside: Beside) {
-        self.beside = Some(match beside {
-            Beside::Ranges(options) => {
-                Companion::Ranges(options.asked, options.latency, RangeTlb::new(options.entries))
+    pub fn place(&mut self, beside: AuxTlbOptions) {
+        self.aux_tlb = Some(match beside {
+            AuxTlbOptions::Ranges(options) => {
+                AuxTlb::Ranges(options.asked, options.latency, RangeTlb::new(options.entries))
             }
-            Beside::Clusters(options) => Companion::Clusters(options.asked, options.latency, ClusterTlb::new(options)),
-            Beside::Segments => Companion::Segments,
+            AuxTlbOptions::Clusters(options) => {
+                AuxTlb::Clusters(options.asked, options.latency, ClusterTlb::new(options))
+            }
+            AuxTlbOptions::Segments => AuxTlb::Segments,
         });
     }
 
@@ -143,21 +145,21 @@ impl Machine {
         let asid = Asid(asid.0 + self.offset);
         self.tlbs.invalidate(asid, vpn, pages);
         self.walk_caches.invalidate(asid);
-        match &mut self.beside {
-            Some(Companion::Ranges(.., ranges)) => ranges.invalidate(asid, vpn, pages),
-            Some(Companion::Clusters(.., clusters)) => clusters.invalidate(asid, vpn, pages),
-            Some(Companion::Segments) | None => {}
+        match &mut self.aux_tlb {
+            Some(AuxTlb::Ranges(.., ranges)) => ranges.invalidate(asid, vpn, pages),
+            Some(AuxTlb::Clusters(.., clusters)) => clusters.invalidate(asid, vpn, pages),
+            Some(AuxTlb::Segments) | None => {}
         }
     }
 
     /// Runs references until they end or the operating system is needed. Returns why, and how many were done.
-    pub fn run(&mut self, refs: &[Ref], table: &mut PageTable, mut caches: Option<&mut Caches>) -> (Why, usize) {
+    pub fn run(&mut self, refs: &[Ref], table: &mut PageTable, mut caches: Option<&mut Caches>) -> (StopReason, usize) {
         for (done, &r) in refs.iter().enumerate() {
             if let Err(why) = self.reference(r, table, caches.as_deref_mut()) {
                 return (why, done);
             }
         }
-        (Why::End, refs.len())
+        (StopReason::End, refs.len())
     }
 
     /// Every translation held for it: array, address space, first base page.
@@ -170,16 +172,16 @@ impl Machine {
 
     /// Every range held.
     pub fn ranges(&self) -> Vec<(Asid, Range)> {
-        if let Some(Companion::Ranges(.., ranges)) = &self.beside { ranges.held() } else { Vec::new() }
+        if let Some(AuxTlb::Ranges(.., ranges)) = &self.aux_tlb { ranges.held() } else { Vec::new() }
     }
 
     /// Every page held beside the arrays.
-    pub fn pages_beside(&self) -> Vec<(Asid, Vpn, Pte)> {
-        if let Some(Companion::Clusters(.., clusters)) = &self.beside { clusters.held() } else { Vec::new() }
+    pub fn pages_aux_tlb(&self) -> Vec<(Asid, Vpn, Pte)> {
+        if let Some(AuxTlb::Clusters(.., clusters)) = &self.aux_tlb { clusters.held() } else { Vec::new() }
     }
 
     /// One reference: for each page that it touches, the translation, then the caches line by line.
-    fn reference(&mut self, r: Ref, table: &mut PageTable, mut caches: Option<&mut Caches>) -> Result<(), Why> {
+    fn reference(&mut self, r: Ref, table: &mut PageTable, mut caches: Option<&mut Caches>) -> Result<(), StopReason> {
         let bytes = if r.kind() == Kind::Fetch { r.len().max(1) } else { r.size() };
         let (mut at, end) = (r.addr().0, r.addr().0 + bytes);
         while at < end {
@@ -223,32 +225,32 @@ impl Machine {
         vpn: Vpn,
         table: &mut PageTable,
         caches: Option<&mut Caches>,
-    ) -> Result<Pte, Why> {
+    ) -> Result<Pte, StopReason> {
         let asid = self.own();
         if self.perfect {
             let leaf = table.walk(vpn).last().map(|step| step.slot);
             return use_entry(kind, vpn, leaf, table);
         }
-        if let Some(Companion::Segments) = self.beside
+        if let Some(AuxTlb::Segments) = self.aux_tlb
             && let Some(segment) = table.segments.iter().find(|segment| segment.vpn <= vpn && vpn < segment.end())
         {
             let pte = segment.pte.with_pfn(segment.pte.pfn() + (vpn - segment.vpn));
-            let fault = Why::Fault(Fault { vpn, kind, cause: Cause::Protection });
+            let fault = StopReason::Fault(Fault { vpn, kind, cause: Cause::Protection });
             return if allows(pte, kind) { Ok(pte) } else { Err(fault) };
         }
         let (found, probing) = self.tlbs.lookup(kind, asid, vpn);
         self.ledger.charge(Label::L2TlbHit, probing);
         let levels = self.tlbs.levels(kind);
         let Some(found) = found else {
-            return match self.search_beside(kind, vpn) {
-                Some(pte) => self.use_beside(kind, vpn, pte, table, caches),
+            return match self.search_aux_tlb(kind, vpn) {
+                Some(pte) => self.use_aux_tlb(kind, vpn, pte, table, caches),
                 None => self.miss(kind, vpn, table, caches),
             };
         };
         let hit = self.tlbs.arrays[found.array].config.clone();
         let last = hit.level >= 2 && levels.len() > 1 && levels.last() == Some(&hit.level);
-        if last && self.asked().is_some_and(|(asked, _)| asked == Asked::InParallel) {
-            self.search_beside(kind, vpn);
+        if last && self.asked().is_some_and(|(asked, _)| asked == AuxLookup::InParallel) {
+            self.search_aux_tlb(kind, vpn);
         }
         if hit.level != levels[0] {
             self.ledger.charge(Label::L2TlbHit, u64::from(hit.latency));
@@ -262,11 +264,11 @@ impl Machine {
         }
         let mut pte = found.pte;
         if !allows(pte, kind) {
-            return Err(Why::Fault(Fault { vpn, kind, cause: Cause::Protection }));
+            return Err(StopReason::Fault(Fault { vpn, kind, cause: Cause::Protection }));
         }
         if kind == Kind::Store && !pte.dirty() {
             if pte.watched() {
-                return Err(Why::FirstWrite(vpn));
+                return Err(StopReason::FirstWrite(vpn));
             }
             pte = pte.with_dirty(true);
             let (node, index) = table.find(vpn).expect("what a TLB holds, the page table holds");
@@ -284,45 +286,45 @@ impl Machine {
     }
 
     /// When what stands beside the last level is asked, and what it takes where there is one level only.
-    fn asked(&self) -> Option<(Asked, u32)> {
-        match self.beside.as_ref()? {
-            Companion::Ranges(asked, latency, _) | Companion::Clusters(asked, latency, _) => Some((*asked, *latency)),
-            Companion::Segments => None,
+    fn asked(&self) -> Option<(AuxLookup, u32)> {
+        match self.aux_tlb.as_ref()? {
+            AuxTlb::Ranges(asked, latency, _) | AuxTlb::Clusters(asked, latency, _) => Some((*asked, *latency)),
+            AuxTlb::Segments => None,
         }
     }
 
-    fn search_beside(&mut self, kind: Kind, vpn: Vpn) -> Option<Pte> {
+    fn search_aux_tlb(&mut self, kind: Kind, vpn: Vpn) -> Option<Pte> {
         let asid = self.own();
-        let found = match self.beside.as_mut()? {
-            Companion::Ranges(.., ranges) => {
+        let found = match self.aux_tlb.as_mut()? {
+            AuxTlb::Ranges(.., ranges) => {
                 let found = ranges.search(asid, vpn, |pte| allows(pte, kind));
                 found.map(|(range, last)| (range.pte.with_pfn(range.pte.pfn() + (vpn.0 - range.vpn.0)), last))
             }
-            Companion::Clusters(.., clusters) => clusters.search(asid, vpn),
-            Companion::Segments => return None,
+            AuxTlb::Clusters(.., clusters) => clusters.search(asid, vpn),
+            AuxTlb::Segments => return None,
         };
-        self.counters.beside_searches += 1;
+        self.counters.aux_tlb_searches += 1;
         let (pte, used_last) = found?;
-        self.counters.beside_hits += 1;
+        self.counters.aux_tlb_hits += 1;
         if used_last {
-            self.counters.beside_mru_hits += 1;
+            self.counters.aux_tlb_mru_hits += 1;
         }
         Some(pte)
     }
 
     /// No array knows the page, but what stands beside them.
-    fn use_beside(
+    fn use_aux_tlb(
         &mut self,
         kind: Kind,
         vpn: Vpn,
         mut pte: Pte,
         table: &mut PageTable,
         caches: Option<&mut Caches>,
-    ) -> Result<Pte, Why> {
+    ) -> Result<Pte, StopReason> {
         let asid = self.own();
         let (asked, alone) = self.asked().expect("it was just asked");
         self.count_first_level_miss(kind);
-        self.counters.beside_spared += 1;
+        self.counters.aux_tlb_spared += 1;
         let levels = self.tlbs.levels(kind);
         let of_level = |level: u8| {
             let mut arrays = self.tlbs.arrays.iter().map(|tlb| &tlb.config);
@@ -331,13 +333,13 @@ impl Machine {
         let latency = if levels.len() > 1 { of_level(levels[levels.len() - 1]) } else { alone };
         self.ledger.charge(Label::L2TlbHit, u64::from(latency));
         if !allows(pte, kind) {
-            return Err(Why::Fault(Fault { vpn, kind, cause: Cause::Protection }));
+            return Err(StopReason::Fault(Fault { vpn, kind, cause: Cause::Protection }));
         }
         if kind == Kind::Store && !pte.dirty() {
             if pte.watched() {
-                return Err(Why::FirstWrite(vpn));
+                return Err(StopReason::FirstWrite(vpn));
             }
-            if let Some(Companion::Clusters(.., clusters)) = &mut self.beside {
+            if let Some(AuxTlb::Clusters(.., clusters)) = &mut self.aux_tlb {
                 clusters.invalidate(asid, vpn, 1);
             }
             pte = pte.with_dirty(true);
@@ -349,8 +351,8 @@ impl Machine {
             }
         }
         let filled = match asked {
-            Asked::InParallel => levels.len().saturating_sub(1).max(1).min(levels.len()),
-            Asked::AfterMiss => levels.len(),
+            AuxLookup::InParallel => levels.len().saturating_sub(1).max(1).min(levels.len()),
+            AuxLookup::AfterMiss => levels.len(),
         };
         for level in levels.into_iter().take(filled) {
             self.tlbs.fill(kind, level, asid, vpn, pte);
@@ -361,7 +363,7 @@ impl Machine {
     /// After a walk: the range table, where the entry's bit says that it knows more.
     fn walk_ranges(&mut self, vpn: Vpn, pte: Pte, table: &PageTable, mut caches: Option<&mut Caches>) {
         let asid = self.own();
-        let (Some(Companion::Ranges(.., ranges)), Some(known), true) = (&mut self.beside, &table.ranges, pte.range())
+        let (Some(AuxTlb::Ranges(.., ranges)), Some(known), true) = (&mut self.aux_tlb, &table.ranges, pte.range())
         else {
             return;
         };
@@ -376,7 +378,7 @@ impl Machine {
             });
         }
         if let Some(range) = known.ranges().into_iter().find(|range| range.vpn <= vpn && vpn < range.end()) {
-            self.counters.beside_fills += 1;
+            self.counters.aux_tlb_fills += 1;
             ranges.enter(asid, range);
         }
     }
@@ -394,7 +396,7 @@ impl Machine {
         vpn: Vpn,
         table: &mut PageTable,
         mut caches: Option<&mut Caches>,
-    ) -> Result<Pte, Why> {
+    ) -> Result<Pte, StopReason> {
         let asid = self.own();
         self.count_first_level_miss(kind);
         match kind {
@@ -407,12 +409,12 @@ impl Machine {
         let pte = use_entry(kind, vpn, leaf, table).inspect_err(|_| self.counters.walks_faulting += 1)?;
         let pte = self.piece(vpn, pte);
         let mut levels = self.tlbs.levels(kind);
-        if let Some(Companion::Clusters(asked, _, clusters)) = &mut self.beside
+        if let Some(AuxTlb::Clusters(asked, _, clusters)) = &mut self.aux_tlb
             && pte.shift() == self.config.sizes[0]
             && clusters.learn(asid, vpn, pte, table)
         {
-            self.counters.beside_fills += 1;
-            if *asked == Asked::InParallel && levels.len() > 1 {
+            self.counters.aux_tlb_fills += 1;
+            if *asked == AuxLookup::InParallel && levels.len() > 1 {
                 levels.pop();
             }
         }
@@ -492,15 +494,15 @@ impl Machine {
 }
 
 /// Uses the entry at which a walk ended: a fault, a stop, or its translation with the bits set.
-fn use_entry(kind: Kind, vpn: Vpn, leaf: Option<Slot>, table: &mut PageTable) -> Result<Pte, Why> {
-    let fault = |cause| Err(Why::Fault(Fault { vpn, kind, cause }));
+fn use_entry(kind: Kind, vpn: Vpn, leaf: Option<Slot>, table: &mut PageTable) -> Result<Pte, StopReason> {
+    let fault = |cause| Err(StopReason::Fault(Fault { vpn, kind, cause }));
     let Some(Slot::Leaf(pte)) = leaf else { return fault(Cause::Missing) };
     if !allows(pte, kind) {
         return fault(Cause::Protection);
     }
     let store = kind == Kind::Store;
     if store && !pte.dirty() && pte.watched() {
-        return Err(Why::FirstWrite(vpn));
+        return Err(StopReason::FirstWrite(vpn));
     }
     let bits = Pte::ACCESSED | if store { Pte::DIRTY } else { 0 };
     let (node, index) = table.find(vpn).expect("the walk ended there");

@@ -3,7 +3,7 @@
 
 use crate::cache::Caches;
 use crate::machine::Machine;
-use reach_core::{Label, PageTable, Ref, Shootdown, Why};
+use reach_core::{Label, PageTable, Ref, Shootdown, StopReason};
 use reach_hardware::Shape;
 use reach_hardware::config::{self, Sharing};
 
@@ -34,31 +34,31 @@ impl Processor {
             }
         }
         let seed = |n: usize| seed ^ ((n as u64) << 40);
-        let machine = |lane| Machine::of_thread(&each, lane % shape.threads, shape.threads, seed(lane));
+        let machine = |hw| Machine::of_thread(&each, hw % shape.threads, shape.threads, seed(hw));
         let cores = if cached { shape.cores } else { 0 };
         Processor {
-            machines: (0..shape.lanes()).map(machine).collect(),
+            machines: (0..shape.hardware_threads()).map(machine).collect(),
             caches: (0..cores).map(|core| Caches::new(config, seed(core))).collect(),
             on: 0,
-            begun: vec![false; shape.lanes()],
+            begun: vec![false; shape.hardware_threads()],
             last: (0..shape.cores).map(|core| core * shape.threads).collect(),
             shape: shape.clone(),
         }
     }
 
     /// From here on this hardware thread runs.
-    pub fn run_on(&mut self, lane: usize) {
-        let (core, before) = (lane / self.shape.threads, self.on / self.shape.threads);
+    pub fn run_on(&mut self, hw: usize) {
+        let (core, before) = (hw / self.shape.threads, self.on / self.shape.threads);
         if let Some(caches) = self.caches.get(before).cloned() {
             self.caches[core].copy_shared(&caches);
         }
         let sibling = self.machines[self.last[core]].clone();
-        self.machines[lane].copy_shared(&sibling, &self.shape.sharing);
-        (self.on, self.last[core]) = (lane, lane);
+        self.machines[hw].copy_shared(&sibling, &self.shape.sharing);
+        (self.on, self.last[core]) = (hw, hw);
     }
 
     /// Runs references on the thread that runs.
-    pub fn run(&mut self, refs: &[Ref], table: &mut PageTable) -> (Why, usize) {
+    pub fn run(&mut self, refs: &[Ref], table: &mut PageTable) -> (StopReason, usize) {
         let core = self.on / self.shape.threads;
         self.begun[self.on] = true;
         self.machines[self.on].run(refs, table, self.caches.get_mut(core))
@@ -67,14 +67,14 @@ impl Processor {
     /// Everybody forgets. Who runs there now pays for it.
     pub fn invalidate(&mut self, shootdown: &Shootdown, invalidate: u64, interrupt: u64) {
         let on = self.on;
-        for lane in 0..self.machines.len() {
-            self.run_on(lane);
-            let machine = &mut self.machines[lane];
-            if lane != on && !(self.begun[lane] && machine.knows(shootdown.asid)) {
+        for hw in 0..self.machines.len() {
+            self.run_on(hw);
+            let machine = &mut self.machines[hw];
+            if hw != on && !(self.begun[hw] && machine.knows(shootdown.asid)) {
                 continue;
             }
             machine.invalidate(shootdown);
-            if lane == on {
+            if hw == on {
                 machine.ledger.charge(Label::Remap, invalidate);
             } else if machine.runs_in(shootdown.asid) {
                 machine.ledger.charge(Label::Remap, invalidate + interrupt);

@@ -58,7 +58,7 @@ impl Vm {
                 any = true;
                 self.clear_entry(asid, entry, label);
                 self.frames.drop_map(asid, entry.vpn, entry.pte);
-                self.tear(asid, entry.vpn, entry.pte.shift().base_pages(self.base()), label);
+                self.log_mapping_change(asid, entry.vpn, entry.pte.shift().base_pages(self.base()), label);
             }
         }
         self.cut_ranges(asid, vpn, pages, label);
@@ -138,7 +138,7 @@ impl Vm {
         self.let_go(1);
         self.step(Operation::Demote, entry.pte.shift(), entries);
         self.tally(asid, |c| c.demotions += 1);
-        self.tear(asid, entry.vpn, pages, label);
+        self.log_mapping_change(asid, entry.vpn, pages, label);
         self.shoot(asid, entry.vpn, pages, label);
         Ok(())
     }

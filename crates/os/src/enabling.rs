@@ -8,7 +8,7 @@
 //! pass before it may be turned on again: a program whose walks ranges cannot spare would have it on every other time.
 
 use crate::Vm;
-use reach_core::{Asid, Label, Performance};
+use reach_core::{Asid, Label, PerformanceCounters};
 use std::collections::BTreeMap;
 
 /// When a range TLB is worth it.
@@ -25,7 +25,7 @@ pub struct Worth {
 struct Account {
     on: bool,
     /// Since the last look.
-    spent: Performance,
+    spent: PerformanceCounters,
     /// Thousandths of cycles that a walk took when there were some last.
     walk: u64,
     /// How many looks must pass after it is turned off, and how many still have to.
@@ -39,13 +39,13 @@ pub struct Enabling {
     worth: Worth,
     accounts: BTreeMap<Asid, Account>,
     /// What the counters said when they were read last.
-    read: Performance,
+    read: PerformanceCounters,
 }
 
 impl Enabling {
     /// Nothing is turned on yet.
     pub fn new(worth: Worth) -> Enabling {
-        Enabling { worth, accounts: BTreeMap::new(), read: Performance::default() }
+        Enabling { worth, accounts: BTreeMap::new(), read: PerformanceCounters::default() }
     }
 
     /// Whether the range TLB is on for this address space.
@@ -130,7 +130,7 @@ mod tests {
 
     /// So many cycles pass in all, with walks of 20 cycles each.
     fn pass(vm: &mut Vm, cycles: u64, walks: u64, spared: u64) {
-        let spent = Performance { cycles, walks, walk_cycles: 20 * walks, spared };
+        let spent = PerformanceCounters { cycles, walks, walk_cycles: 20 * walks, spared };
         vm.performance.absorb(&spent);
     }
 

@@ -3,7 +3,7 @@
 
 use crate::shadow::{Shadow, is_shadow};
 use crate::{FrameKind, ObjectId, OutOfMemory, Vm, soft};
-use reach_core::{Asid, Command, Kind, Label, MappedEntry, PageShift, Pfn, Preload, Pte, Vpn};
+use reach_core::{Asid, ControllerCommand, Kind, Label, MappedEntry, PageShift, Pfn, Pte, TlbPreload, Vpn};
 
 /// How pages become contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,13 +61,13 @@ impl Vm {
     }
 
     /// What the run loop is to carry out before anything else, charged here.
-    pub fn take_commands(&mut self) -> Vec<Command> {
+    pub fn take_commands(&mut self) -> Vec<ControllerCommand> {
         let Some(shadow) = &mut self.frames.shadow else { return Vec::new() };
         let commands = std::mem::take(&mut shadow.commands);
         let costs = self.remap_costs;
         let cycles = commands.iter().map(|command| match command {
-            Command::Flush { bytes, .. } => bytes.div_ceil(32) * costs.flush,
-            Command::Retranslate { .. } => costs.entry,
+            ControllerCommand::Flush { bytes, .. } => bytes.div_ceil(32) * costs.flush,
+            ControllerCommand::Retranslate { .. } => costs.entry,
         });
         self.ledger.charge(Label::Remap, cycles.sum());
         commands
@@ -90,7 +90,7 @@ impl Vm {
 
     /// The operating system enters the translation of `vpn` into the TLB by itself.
     pub fn preload(&mut self, vpn: Vpn, kind: Kind) {
-        self.preloads.push(Preload { vpn, kind });
+        self.preloads.push(TlbPreload { vpn, kind });
     }
 
     /// Makes the aligned extent of size `shift` at `vpn` one page. All of its pages must be mapped, with equal rights,

@@ -4,7 +4,7 @@
 //! Shadow frames are given out in blocks of the largest page, one for each such extent of an address space, so that a
 //! superpage that grows keeps its shadow addresses: only pages that join it move.
 
-use reach_core::{Asid, Command, PageShift, Pfn, Vpn};
+use reach_core::{Asid, ControllerCommand, PageShift, Pfn, Vpn};
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// The first frame of shadow space, above all memory and the data that handlers keep.
@@ -41,7 +41,7 @@ pub(crate) struct Shadow {
     /// Shadow frames of which lines may still be cached though they stand for nothing.
     stale: HashSet<u64>,
     of: HashMap<(Asid, u64), usize>,
-    pub commands: Vec<Command>,
+    pub commands: Vec<ControllerCommand>,
 }
 
 /// Whether `pfn` lies in shadow space.
@@ -105,7 +105,7 @@ impl Shadow {
         if self.stale.remove(&shadow.0) {
             self.flush(shadow);
         }
-        self.commands.push(Command::Retranslate { shadow, real: Some(real) });
+        self.commands.push(ControllerCommand::Retranslate { shadow, real: Some(real) });
         if self.pages.insert(shadow.0, Page { real, maps: 0 }).is_none()
             && let Some(block) = self.block_of(shadow)
         {
@@ -135,7 +135,7 @@ impl Shadow {
             true => self.flush(shadow),
             false => _ = self.stale.insert(shadow.0),
         }
-        self.commands.push(Command::Retranslate { shadow, real: None });
+        self.commands.push(ControllerCommand::Retranslate { shadow, real: None });
         let index = ((shadow.0 - FIRST) >> self.order) as usize;
         if let Some(block) = self.block_of(shadow) {
             block.used -= 1;
@@ -150,7 +150,7 @@ impl Shadow {
 
     /// The lines of the frame that are cached under this address are written back.
     pub fn flush(&mut self, at: Pfn) {
-        self.commands.push(Command::Flush { at: at.addr(self.base), bytes: self.base.bytes() });
+        self.commands.push(ControllerCommand::Flush { at: at.addr(self.base), bytes: self.base.bytes() });
     }
 
     fn block_of(&mut self, shadow: Pfn) -> Option<&mut Block> {

@@ -10,8 +10,8 @@ use crate::relocate::RemapCosts;
 use crate::sharing::SharedTables;
 use crate::{Counters, FrameKind, Frames, ObjectId, Objects, Options, OptionsError, OutOfMemory, Process};
 use reach_core::{
-    Asid, Label, Ledger, PageShift, PageTable, Performance, Pfn, PhysAddr, Preload, Pte, Shootdown, ThreadId, Traffic,
-    Vpn,
+    Asid, Label, Ledger, PageShift, PageTable, PerformanceCounters, Pfn, PhysAddr, Pte, Shootdown, ThreadId,
+    TlbPreload, Traffic, Vpn,
 };
 use std::collections::BTreeMap;
 
@@ -71,12 +71,12 @@ pub struct Vm {
     /// Translations to be forgotten before the next reference. The run loop drains it.
     pub shootdowns: Vec<Shootdown>,
     /// Translations that it enters into the TLB by itself, afterwards. The run loop drains it.
-    pub preloads: Vec<Preload>,
+    pub preloads: Vec<TlbPreload>,
     /// What the processor's performance counters say, where the system reads them. The run loop writes it.
-    pub performance: Performance,
+    pub performance: PerformanceCounters,
     pub(crate) remap_costs: RemapCosts,
     /// Where a policy is to hear of it: pages that were taken apart or unmapped.
-    pub(crate) torn: Option<Vec<crate::Torn>>,
+    pub(crate) mapping_changes: Option<Vec<crate::MappingChange>>,
     /// Cycles for each KB that promotions copy, in place of what it would take (Romer et al.'s model).
     pub(crate) flat_copies: Option<u64>,
     /// Memory that the operating system read and wrote. The run loop drains it through the caches. Stays empty unless
@@ -115,10 +115,10 @@ impl Vm {
             finished: BTreeMap::new(),
             ledger: Ledger::default(),
             shootdowns: Vec::new(),
-            performance: Performance::default(),
+            performance: PerformanceCounters::default(),
             preloads: Vec::new(),
             remap_costs: RemapCosts { flush: 0, entry: 0 },
-            torn: None,
+            mapping_changes: None,
             flat_copies: None,
             traffic: Vec::new(),
         })

@@ -127,7 +127,7 @@ proptest! {
                 if let Some(at) = world.tlb.iter().position(|&held| held == (asid, entry)) {
                     world.leave(at, false);
                 }
-                world.online.torn(asid, Vpn(entry.0), 1 << entry.1);
+                world.online.mapping_changes(asid, Vpn(entry.0), 1 << entry.1);
             }
             let (order, tlb, twin) = (world.page(page).1, world.own(), &mut twins[asid.0 as usize]);
             let Some(due) = world.touch(page) else { continue };
@@ -152,7 +152,7 @@ proptest! {
         for (page, what) in steps {
             if what == 0 {
                 // Unmapped, with the large page that it was in.
-                world.online.torn(world.asid, Vpn(page), 3);
+                world.online.mapping_changes(world.asid, Vpn(page), 3);
                 twin.unmapped(page, 3);
                 world.built.retain(|&(_, (first, order))| first + (1 << order) <= page || first >= page + 3);
                 world.flush();

@@ -17,7 +17,7 @@
 //! becomes two with `kind=ideal`. Its pages stand in the page table, too, which the paper spares.
 
 use crate::{Accepts, Setting, Settings, System, SystemError};
-use reach_core::Beside;
+use reach_core::AuxTlbOptions;
 use reach_os::{Ranging, Translated, Vm};
 
 pub(crate) const SETTINGS: &[Setting] = &[
@@ -76,7 +76,7 @@ impl System for DirectSegment {
         Ok(())
     }
 
-    fn beside(&self, _: &Vm) -> Option<Beside> {
-        Some(Beside::Segments)
+    fn aux_tlb(&self, _: &Vm) -> Option<AuxTlbOptions> {
+        Some(AuxTlbOptions::Segments)
     }
 }

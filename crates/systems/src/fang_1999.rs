@@ -11,7 +11,7 @@
 //! | 3.1 copying; 3.2 remapping to shadow addresses | `relocate.rs`, `shadow.rs` of `reach-os` |
 //! | 3.2 the memory controller | `controller.rs` of `reach-hardware` |
 //! | 5.3 promotion by hints at allocation (Swanson et al.) | `Fang::hint` |
-//! | 6 further work: several programs; superpages torn down to support demand paging | `online.rs`, `paging/` of `reach-os` |
+//! | 6 further work: several programs; superpages mapping_changes down to support demand paging | `online.rs`, `paging/` of `reach-os` |
 //!
 //! Readings, where the paper is silent. asap builds each level that becomes complete (`build=level`; only the largest
 //! with `build=largest`). Pages are copied even where their frames happen to be one block. Only candidates whose pages

@@ -1,7 +1,7 @@
 //! `hugetlb-2m` and `hugetlb-1g`: everything that is anonymous is backed by pages of one large size at first touch, as
 //! with glibc's `glibc.malloc.hugetlb` tunable over a pool of explicit huge pages.
 //!
-//! After: Lindsay and Bhattacharjee, "Understanding Address Translation Scaling Behaviours Using Hardware Performance
+//! After: Lindsay and Bhattacharjee, "Understanding Address Translation Scaling Behaviours Using Hardware PerformanceCounters
 //! Counters", IISWC 2024 (heap on hugetlbfs through `GLIBC_TUNABLES`); Linux, `mm/hugetlb.c`.
 //!
 //! Models: first touch of the heap and of anonymous mappings allocates, zeroes and maps a whole page; file mappings,

@@ -26,7 +26,7 @@
 //! demand.
 
 use crate::{Accepts, Setting, Settings, System, SystemError};
-use reach_core::{Asked, Beside, Cause, Cycles, Event, Fault, Kind, Label, RangeTlbOptions};
+use reach_core::{AuxLookup, AuxTlbOptions, Cause, Cycles, Event, Fault, Kind, Label, RangeTlbOptions};
 use reach_os::{Enabling, OutOfMemory, Ranging, Translated, Vm, Worth};
 
 pub(crate) const SETTINGS: &[Setting] = &[
@@ -142,8 +142,8 @@ impl Rmm {
                 sweep: settings.number("sweep") as u32,
                 mru: settings.number("mru") == 1,
                 asked: match settings.choice("asked") {
-                    "after-miss" => Asked::AfterMiss,
-                    _ => Asked::InParallel,
+                    "after-miss" => AuxLookup::AfterMiss,
+                    _ => AuxLookup::InParallel,
                 },
                 latency: settings.number("latency") as u32,
             },
@@ -182,12 +182,12 @@ impl System for Rmm {
         self.enabling.is_some()
     }
 
-    fn enables_beside(&self, vm: &Vm) -> bool {
+    fn enables_aux_tlb(&self, vm: &Vm) -> bool {
         self.enabling.as_ref().is_none_or(|enabling| enabling.is_on(vm.current()))
     }
 
     fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
-        if self.range_tlb.sweep > 0 && self.range_tlb.asked == Asked::InParallel {
+        if self.range_tlb.sweep > 0 && self.range_tlb.asked == AuxLookup::InParallel {
             let what = "sweep counts in one pass only what asked=after-miss asks; give that too".into();
             return Err(SystemError::Machine { system: self.name().into(), what });
         }
@@ -237,7 +237,7 @@ impl System for Rmm {
         vm.demand_fault_in(fault, view)
     }
 
-    fn beside(&self, _: &Vm) -> Option<Beside> {
-        Some(Beside::Ranges(self.range_tlb))
+    fn aux_tlb(&self, _: &Vm) -> Option<AuxTlbOptions> {
+        Some(AuxTlbOptions::Ranges(self.range_tlb))
     }
 }

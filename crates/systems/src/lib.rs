@@ -25,7 +25,7 @@ mod zhou_2023;
 pub use registry::{Description, Resolved, list, resolve};
 pub use settings::{Accepts, Setting, Settings};
 
-use reach_core::{Beside, Cause, ControllerOptions, Cycles, Event, Fault, Kind, TlbEvent, Vpn};
+use reach_core::{AuxTlbOptions, Cause, ControllerOptions, Cycles, Event, Fault, Kind, TlbEvent, Vpn};
 use reach_os::{OutOfMemory, Populate, Vm};
 
 /// An operating-system design. The run loop calls its hooks; they act on the [`Vm`], whose door charges for it.
@@ -79,20 +79,20 @@ pub trait System: Send {
     }
 
     /// What it puts beside the last level of TLB arrays, asked after [`System::boot`]; `None`: nothing, at no cost.
-    fn beside(&self, vm: &Vm) -> Option<Beside> {
+    fn aux_tlb(&self, vm: &Vm) -> Option<AuxTlbOptions> {
         let _ = vm;
         None
     }
 
     /// It reads the processor's performance counters ([`Vm::performance`]), which are then kept up to date, and may turn
-    /// what stands beside the last level off ([`System::enables_beside`]).
+    /// what stands beside the last level off ([`System::enables_aux_tlb`]).
     fn reads_counters(&self) -> bool {
         false
     }
 
     /// Whether what stands beside the last level is on for the address space that runs now; where it
     /// [reads counters](System::reads_counters).
-    fn enables_beside(&self, vm: &Vm) -> bool {
+    fn enables_aux_tlb(&self, vm: &Vm) -> bool {
         let _ = vm;
         true
     }

@@ -77,7 +77,7 @@ impl Online {
     /// At boot, before any process.
     pub fn new(promoter: Option<Promoter>, paging: Option<&Paging>, vm: &mut Vm) -> Online {
         if promoter.is_some() {
-            vm.tell_torn();
+            vm.log_mapping_changes();
         }
         if let Some(paging) = paging {
             vm.use_paging(paging.clone());
@@ -92,14 +92,14 @@ impl Online {
         if let Event::Exit | Event::Exec { .. } = event {
             promoter.forget(vm.current(), vm);
         }
-        promoter.hear_of_torn(vm);
+        promoter.apply_mapping_changes(vm);
     }
 
     /// Answers a fault with base pages.
     pub fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
         vm.demand_fault(fault)?;
         let done = self.daemon.as_mut().map_or(Ok(()), |daemon| daemon.fault(vm));
-        self.hear_of_torn(vm);
+        self.apply_mapping_changes(vm);
         done
     }
 
@@ -116,13 +116,13 @@ impl Online {
     /// The time for the daemon has come.
     pub fn tick(&mut self, now: Cycles, vm: &mut Vm) -> Result<(), OutOfMemory> {
         let done = self.daemon.as_mut().map_or(Ok(()), |daemon| daemon.tick(now, vm));
-        self.hear_of_torn(vm);
+        self.apply_mapping_changes(vm);
         done
     }
 
-    fn hear_of_torn(&mut self, vm: &mut Vm) {
+    fn apply_mapping_changes(&mut self, vm: &mut Vm) {
         if let Some(promoter) = &mut self.promoter {
-            promoter.hear_of_torn(vm);
+            promoter.apply_mapping_changes(vm);
         }
     }
 }

@@ -12,7 +12,7 @@
 //! the last level is shared by page sizes, superpages have it for themselves. An entry ends when a page of it changes.
 
 use crate::{Setting, Settings, System};
-use reach_core::{Asked, Beside, ClusterTlbOptions};
+use reach_core::{AuxLookup, AuxTlbOptions, ClusterTlbOptions};
 use reach_os::Vm;
 
 pub(crate) const SETTINGS: &[Setting] = &[];
@@ -31,14 +31,14 @@ impl System for Colt {
         "pham-2012-colt"
     }
 
-    fn beside(&self, _: &Vm) -> Option<Beside> {
-        Some(Beside::Clusters(ClusterTlbOptions {
+    fn aux_tlb(&self, _: &Vm) -> Option<AuxTlbOptions> {
+        Some(AuxTlbOptions::Clusters(ClusterTlbOptions {
             entries: 0,
             ways: 0,
             pages: 4,
             ordered: true,
             least: 1,
-            asked: Asked::InParallel,
+            asked: AuxLookup::InParallel,
             latency: 7,
         }))
     }

@@ -16,7 +16,7 @@
 //! when a page of it changes.
 
 use crate::{Accepts, Setting, Settings, System, SystemError};
-use reach_core::{Asked, Beside, ClusterTlbOptions};
+use reach_core::{AuxLookup, AuxTlbOptions, ClusterTlbOptions};
 use reach_os::{Ranging, Translated, Vm};
 
 pub(crate) const SETTINGS: &[Setting] = &[
@@ -64,7 +64,7 @@ impl Clustered {
                 pages: 8,
                 ordered: false,
                 least: if compared { 1 } else { 2 },
-                asked: if compared { Asked::AfterMiss } else { Asked::InParallel },
+                asked: if compared { AuxLookup::AfterMiss } else { AuxLookup::InParallel },
                 latency: 7,
             },
             block: settings.number("block") << 20,
@@ -96,7 +96,7 @@ impl System for Clustered {
         Ok(())
     }
 
-    fn beside(&self, _: &Vm) -> Option<Beside> {
-        Some(Beside::Clusters(self.tlb))
+    fn aux_tlb(&self, _: &Vm) -> Option<AuxTlbOptions> {
+        Some(AuxTlbOptions::Clusters(self.tlb))
     }
 }

@@ -61,7 +61,7 @@ static ALL: &[Description] = &[
         name: "talluri-hill-1994",
         summary: "reservations of 64 KB that become superpages when half of them is in use",
         published: Some(
-            "Talluri and Hill: Surpassing the TLB Performance of Superpages with Less Operating System Support, \
+            "Talluri and Hill: Surpassing the TLB PerformanceCounters of Superpages with Less Operating System Support, \
              ASPLOS 1994",
         ),
         settings: talluri_hill_1994::SETTINGS,

@@ -1,6 +1,6 @@
 //! `talluri-hill-1994`: page reservation with one medium-sized superpage, the ancestor of Navarro et al. (OSDI 2002).
 //!
-//! After: Talluri and Hill, "Surpassing the TLB Performance of Superpages with Less Operating System Support", ASPLOS
+//! After: Talluri and Hill, "Surpassing the TLB PerformanceCounters of Superpages with Less Operating System Support", ASPLOS
 //! 1994, as Navarro et al. describe it in their section 3.1: a first touch reserves an aligned block of 64 KB; when
 //! enough of its frames are in use the block becomes a superpage; under memory pressure reservations are taken back.
 //!

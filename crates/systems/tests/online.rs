@@ -3,7 +3,7 @@
 mod common;
 
 use common::Machine;
-use reach_core::{Asid, Command, Event, Kind, Label, Layout, Map, PageShift, Span, ThreadId, VirtAddr};
+use reach_core::{Asid, ControllerCommand, Event, Kind, Label, Layout, Map, PageShift, Span, ThreadId, VirtAddr};
 use reach_os::Options;
 
 const K: u64 = 1 << 10;
@@ -47,7 +47,8 @@ fn short_memory_takes_superpages_apart_and_they_are_built_again() {
         let paging = machine.vm.counters.paging.unwrap();
         assert!(machine.vm.counters.demotions > 0 && paging.out > 0, "{spec}: {paging:?}");
         assert!(machine.vm.ledger.of(Label::Daemon).0 > 0, "{spec}");
-        let given_back = |command: &&Command| matches!(command, Command::Retranslate { real: None, .. });
+        let given_back =
+            |command: &&ControllerCommand| matches!(command, ControllerCommand::Retranslate { real: None, .. });
         let commands = machine.vm.take_commands();
         assert_eq!(commands.iter().filter(given_back).count() > 0, spec.contains("remap"), "{spec}");
         // The other program's pages go, those in swap come back and become one again.
@@ -75,9 +76,11 @@ fn remapped_pages_are_flushed_before_they_are_paged_out() {
     let mut flushed = std::collections::BTreeSet::new();
     for command in &commands {
         match command {
-            Command::Flush { at, .. } => _ = flushed.insert(at.pfn(PageShift(12))),
-            Command::Retranslate { shadow, real: None } => assert!(flushed.contains(shadow), "{shadow:?} is lost"),
-            Command::Retranslate { .. } => {}
+            ControllerCommand::Flush { at, .. } => _ = flushed.insert(at.pfn(PageShift(12))),
+            ControllerCommand::Retranslate { shadow, real: None } => {
+                assert!(flushed.contains(shadow), "{shadow:?} is lost")
+            }
+            ControllerCommand::Retranslate { .. } => {}
         }
     }
     machine.leave();

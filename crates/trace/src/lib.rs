@@ -2,23 +2,23 @@
 //! all behind [`Source`].
 
 mod aligned;
+mod fast_forward;
 mod interrupt;
 mod limit;
 pub mod live;
+mod multiprogram;
 mod sample;
 pub mod scenario;
-mod skim;
 mod source;
 pub mod synthetic;
-mod together;
 
 pub use aligned::{Aligned, Alignment};
+pub use fast_forward::{FastForward, FastForwarded};
 pub use interrupt::{Interruptible, Interruption};
 pub use limit::Limited;
+pub use multiprogram::{Member, Multiprogram, Open, Start};
 pub use sample::{Between, Sampled, Sampling};
-pub use skim::{Skim, Skimmed};
 pub use source::{Progress, Source, TraceError};
-pub use together::{Member, Open, Start, Together};
 
 pub mod file;
 pub mod foreign;

@@ -3,19 +3,19 @@
 use crate::{Progress, Source, TraceError};
 use reach_core::{BlockTable, Chunk, Event, Kind};
 
-/// The first references of a program. What is skimmed ([`crate::Skimmed`], [`crate::Sampled`]) does not count: it says so,
+/// The first references of a program. What is fast-forwarded ([`crate::FastForwarded`], [`crate::Sampled`]) does not count: it says so,
 /// in recordings too.
 pub struct Limited<S> {
     source: S,
     limit: u64,
     given: u64,
-    skims: bool,
+    fast_forwards: bool,
 }
 
 impl<S: Source> Limited<S> {
     /// The first `limit` references of `source`, of which nothing has been read; all of them where there is no limit.
     pub fn new(source: S, limit: Option<u64>) -> Limited<S> {
-        Limited { source, limit: limit.unwrap_or(u64::MAX), given: 0, skims: false }
+        Limited { source, limit: limit.unwrap_or(u64::MAX), given: 0, fast_forwards: false }
     }
 
     /// How many references were given that count.
@@ -38,15 +38,15 @@ impl<S: Source> Limited<S> {
     }
 
     fn advance(&mut self, from: usize, to: usize) -> Option<usize> {
-        let (more, room) = (if self.skims { 0 } else { (to - from) as u64 }, self.limit - self.given);
+        let (more, room) = (if self.fast_forwards { 0 } else { (to - from) as u64 }, self.limit - self.given);
         self.given += more.min(room);
         (more > room).then(|| from + room as usize)
     }
 
     fn pass(&mut self, event: &Event) {
         match event {
-            Event::Phase(name) if name == Event::SKIMMED => self.skims = true,
-            Event::Phase(name) if name == Event::MEASURED || name == Event::SIMULATED => self.skims = false,
+            Event::Phase(name) if name == Event::SKIMMED => self.fast_forwards = true,
+            Event::Phase(name) if name == Event::MEASURED || name == Event::SIMULATED => self.fast_forwards = false,
             _ => {}
         }
     }
@@ -55,7 +55,7 @@ impl<S: Source> Limited<S> {
     fn count_outline(&mut self, chunk: &Chunk) {
         for step in &chunk.outline {
             chunk.events[step.events.clone()].iter().for_each(|(_, event)| self.pass(event));
-            self.given += if self.skims { 0 } else { step.counts.references() };
+            self.given += if self.fast_forwards { 0 } else { step.counts.references() };
         }
     }
 }
@@ -100,7 +100,7 @@ impl<S: Source> Source for Limited<S> {
 mod tests {
     use super::*;
     use crate::file::{Metadata, Reader, Writer};
-    use crate::{Sampled, Skim, Skimmed, synthetic};
+    use crate::{FastForward, FastForwarded, Sampled, synthetic};
 
     const PROGRAM: &str = "gups:bytes=16M,init=yes,updates=20K";
 
@@ -133,8 +133,9 @@ mod tests {
     #[test]
     fn an_outline_counts_as_what_it_outlines() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let skimmed = || Skimmed::new(synthetic::parse(PROGRAM).unwrap(), Skim::Phase("updates".into()));
-        let (mut source, mut chunk) = (skimmed(), Chunk::default());
+        let fast_forwarded =
+            || FastForwarded::new(synthetic::parse(PROGRAM).unwrap(), FastForward::Phase("updates".into()));
+        let (mut source, mut chunk) = (fast_forwarded(), Chunk::default());
         let mut writer = Writer::create(file.path(), &Metadata::default()).unwrap();
         while source.fill(&mut chunk).unwrap() {
             writer.write(&chunk, source.blocks()).unwrap();
@@ -152,10 +153,14 @@ mod tests {
 
     #[test]
     fn what_is_skimmed_does_not_count() {
-        let skim = || Skim::Phase("updates".into());
-        let skimmed =
-            |limit| whole(&mut Limited::new(Skimmed::new(synthetic::parse(PROGRAM).unwrap(), skim()), Some(limit)));
-        let (some, more) = (skimmed(1), skimmed(5000));
+        let fast_forward = || FastForward::Phase("updates".into());
+        let fast_forwarded = |limit| {
+            whole(&mut Limited::new(
+                FastForwarded::new(synthetic::parse(PROGRAM).unwrap(), fast_forward()),
+                Some(limit),
+            ))
+        };
+        let (some, more) = (fast_forwarded(1), fast_forwarded(5000));
         assert_eq!(marked(&more, Event::SKIMMED), [0]);
         let [from] = marked(&more, Event::MEASURED)[..] else { panic!("it is measured from one place on") };
         assert!(from > 1000, "a store to each page of 16 MB");
@@ -166,15 +171,15 @@ mod tests {
     fn of_a_sample_only_what_is_not_skimmed_counts() {
         let sample = |between: &str, limit| {
             let sampling = format!("every=4k,measure=100,warm=100,between={between}").parse().unwrap();
-            let skim = Skim::Phase("updates".into());
-            let sampled = Sampled::new(synthetic::parse(PROGRAM).unwrap(), sampling, skim, 1);
+            let fast_forward = FastForward::Phase("updates".into());
+            let sampled = Sampled::new(synthetic::parse(PROGRAM).unwrap(), sampling, fast_forward, 1);
             match between {
-                "skim" => whole(&mut Limited::new(Skimmed::between(sampled), limit)),
+                "fast_forward" => whole(&mut Limited::new(FastForwarded::between(sampled), limit)),
                 _ => whole(&mut Limited::new(sampled, limit)),
             }
         };
         // Two intervals and a half, of 200 to 210 references, as blocks are not cut.
-        let kept = sample("skim", Some(500));
+        let kept = sample("fast_forward", Some(500));
         let (begins, ends) = (marked(&kept, Event::SIMULATED), marked(&kept, Event::FOLLOWED));
         let intervals: usize = begins.iter().zip(&ends[1..]).map(|(from, to)| to - from).sum();
         assert_eq!((begins.len(), ends.len()), (3, 3));

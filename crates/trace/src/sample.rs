@@ -4,8 +4,8 @@
 //! followed, so that TLBs and the operating system are where the whole program would have them; those before each interval
 //! warm up what is not followed, such as data caches; and intervals are measured.
 
-use crate::skim::Beginning;
-use crate::{Progress, Skim, Source, TraceError};
+use crate::fast_forward::Beginning;
+use crate::{FastForward, Progress, Source, TraceError};
 use reach_core::{BlockTable, Chunk, Event, Kind, Random};
 use std::str::FromStr;
 
@@ -26,22 +26,22 @@ pub struct Sampling {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between {
     /// TLBs and the operating system see them.
-    Follow,
+    Tlbs,
     /// And data caches.
     Caches,
     /// Only what the operating system would notice stays of them.
-    Skim,
+    FastForward,
 }
 
 impl Between {
-    const ALL: [Between; 3] = [Between::Follow, Between::Caches, Between::Skim];
+    const ALL: [Between; 3] = [Between::Tlbs, Between::Caches, Between::FastForward];
 
     /// As it is written.
     pub fn name(self) -> &'static str {
         match self {
-            Between::Follow => "follow",
+            Between::Tlbs => "tlbs",
             Between::Caches => "caches",
-            Between::Skim => "skim",
+            Between::FastForward => "fast-forward",
         }
     }
 }
@@ -52,7 +52,7 @@ impl Sampling {
         Sampling { every: 10_000_000, measure: 100_000, warm: 200_000, between: Between::Caches };
 }
 
-const KEYS: &str = "give every=N, measure=N and warm=N, counts of references such as 10M, 100k or 0, and between=follow, caches or skim";
+const KEYS: &str = "give every=N, measure=N and warm=N, counts of references such as 10M, 100k or 0, and between=tlbs, caches or fast_forward";
 
 impl FromStr for Sampling {
     type Err = String;
@@ -119,7 +119,7 @@ pub struct Sampled<S> {
     /// What is followed before the first period.
     beginning: Beginning,
     /// Where the first period starts in the program, once that is known.
-    skimmed: Option<u64>,
+    fast_forwarded: Option<u64>,
     /// Where in each period the warm-up starts.
     offset: u64,
     /// References before the present piece.
@@ -133,35 +133,46 @@ pub struct Sampled<S> {
 }
 
 impl<S: Source> Sampled<S> {
-    /// Samples `source`, of which nothing has been read, behind what `skim` says. Where in each period its interval lies
+    /// Samples `source`, of which nothing has been read, behind what `fast_forward` says. Where in each period its interval lies
     /// is drawn once, by `seed`.
-    pub fn new(source: S, sampling: Sampling, skim: Skim, seed: u64) -> Sampled<S> {
+    pub fn new(source: S, sampling: Sampling, fast_forward: FastForward, seed: u64) -> Sampled<S> {
         let room = sampling.every - sampling.warm - sampling.measure;
         let offset = if room == 0 { 0 } else { Random::new(seed ^ 0x5a4d_504c).below(room + 1) };
-        let beginning = Beginning::new(skim);
-        let skimmed = beginning.references();
-        let start = skimmed.map_or(u64::MAX, |skimmed| skimmed.saturating_add(offset));
+        let beginning = Beginning::new(fast_forward);
+        let fast_forwarded = beginning.references();
+        let start = fast_forwarded.map_or(u64::MAX, |fast_forwarded| fast_forwarded.saturating_add(offset));
         let state = State::Followed;
-        Sampled { source, sampling, beginning, skimmed, offset, done: 0, start, state, followed: false, begun: false }
+        Sampled {
+            source,
+            sampling,
+            beginning,
+            fast_forwarded,
+            offset,
+            done: 0,
+            start,
+            state,
+            followed: false,
+            begun: false,
+        }
     }
 
     /// How many references lie before the first period. Fails where the phase that it starts with never came.
-    pub fn skimmed(&self) -> Result<u64, TraceError> {
-        self.skimmed.ok_or_else(|| self.beginning.never_ended(self.source.name(), self.done))
+    pub fn fast_forwarded(&self) -> Result<u64, TraceError> {
+        self.fast_forwarded.ok_or_else(|| self.beginning.never_ended(self.source.name(), self.done))
     }
 
-    /// Periods start where the phase does that was skimmed to. Fails where the program is a sample already.
+    /// Periods start where the phase does that was fast-forwarded to. Fails where the program is a sample already.
     fn look(&mut self, chunk: &Chunk) -> Result<(), TraceError> {
         if is_sample(chunk) {
             let what = format!("{}: it is a sample already; leave --sample out", self.source.name());
             return Err(TraceError::Unknown(what));
         }
-        if self.skimmed.is_none()
+        if self.fast_forwarded.is_none()
             && let Some((at, _)) = chunk.events.iter().find(|(_, event)| self.beginning.ends_with(event))
         {
-            let skimmed = self.done + u64::from(*at);
-            self.skimmed = Some(skimmed);
-            self.start = skimmed.saturating_add(self.offset);
+            let fast_forwarded = self.done + u64::from(*at);
+            self.fast_forwarded = Some(fast_forwarded);
+            self.start = fast_forwarded.saturating_add(self.offset);
         }
         Ok(())
     }
@@ -198,7 +209,7 @@ impl<S: Source> Sampled<S> {
         if self.state == State::Followed && !std::mem::replace(&mut self.followed, true) {
             marks.push(match self.sampling.between {
                 Between::Caches => Event::FOLLOWED_IN_CACHES,
-                Between::Follow | Between::Skim => Event::FOLLOWED,
+                Between::Tlbs | Between::FastForward => Event::FOLLOWED,
             });
         }
         marks
@@ -210,8 +221,8 @@ impl<S: Source> Sampled<S> {
         if !std::mem::replace(&mut self.begun, true) {
             // What starts at once starts before the first event.
             let sampled = (0, Event::Phase(format!("{}{}", Event::SAMPLED, self.sampling.every)));
-            let skims = (self.skimmed != Some(0)).then_some(Event::SKIMMED);
-            let marks = skims.into_iter().chain(self.go_on(0)).map(|name| (0, mark(name)));
+            let fast_forwards = (self.fast_forwarded != Some(0)).then_some(Event::SKIMMED);
+            let marks = fast_forwards.into_iter().chain(self.go_on(0)).map(|name| (0, mark(name)));
             chunk.events.splice(0..0, [sampled].into_iter().chain(marks));
         }
         while let Some(from) =
@@ -230,7 +241,7 @@ impl<S: Source> Sampled<S> {
 impl<S: Source> Source for Sampled<S> {
     fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
         if !self.source.fill(chunk)? {
-            return self.skimmed().map(|_| false);
+            return self.fast_forwarded().map(|_| false);
         }
         self.look(chunk)?;
         self.mark(chunk);
@@ -268,7 +279,7 @@ mod tests {
     /// The sample, without the word that it is one.
     fn sampled(text: &str) -> Chunk {
         let mut source = synthetic::parse(PROGRAM).unwrap();
-        let mut kept = whole(&mut Sampled::new(&mut *source, text.parse().unwrap(), Skim::default(), 1));
+        let mut kept = whole(&mut Sampled::new(&mut *source, text.parse().unwrap(), FastForward::default(), 1));
         let (at, Event::Phase(word)) = kept.events.remove(0) else { panic!("it says nothing") };
         assert!(at == 0 && word.starts_with(Event::SAMPLED), "{word}");
         kept
@@ -332,13 +343,13 @@ mod tests {
     #[test]
     fn a_sample_starts_behind_a_phase() {
         const PROGRAM: &str = "gups:bytes=1M,init=yes,updates=20K";
-        let skim = |phase: &str| Skim::Phase(phase.into());
+        let fast_forward = |phase: &str| FastForward::Phase(phase.into());
         let (mut source, sampling) = (synthetic::parse(PROGRAM).unwrap(), "every=1k,measure=100,warm=100");
-        let kept = whole(&mut Sampled::new(&mut *source, sampling.parse().unwrap(), skim("updates"), 1));
+        let kept = whole(&mut Sampled::new(&mut *source, sampling.parse().unwrap(), fast_forward("updates"), 1));
         let (updates, _) = kept.events.iter().find(|(_, event)| *event == Event::Phase("updates".into())).unwrap();
         let first = marks(&kept)[1];
         assert!(first.1 == Event::SIMULATED && (*updates..updates + 1000).contains(&first.0), "{first:?} at {updates}");
-        let mut never = Sampled::new(&mut *source, sampling.parse().unwrap(), skim("update"), 1);
+        let mut never = Sampled::new(&mut *source, sampling.parse().unwrap(), fast_forward("update"), 1);
         let mut chunk = Chunk::default();
         let error = std::iter::repeat_with(|| never.fill(&mut chunk)).find_map(Result::err).unwrap();
         assert!(error.to_string().contains("no phase"), "{error}");

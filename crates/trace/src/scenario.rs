@@ -15,7 +15,7 @@
 //! repeat = 4                   # and every = 1000000 instructions from start to start
 //! ```
 
-use crate::together::{Member, Start, Together};
+use crate::multiprogram::{Member, Multiprogram, Start};
 use crate::{TraceError, synthetic};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ struct Entry {
 
 /// Opens the scenario file `path`. Its traces are sought beside it. Fails with [`TraceError::Unknown`] where something is
 /// wrong with it, and as [`open`](crate::open()) does with its traces.
-pub fn open(path: &Path) -> Result<Together, TraceError> {
+pub fn open(path: &Path) -> Result<Multiprogram, TraceError> {
     let text = std::fs::read_to_string(path).map_err(|source| TraceError::Io { path: path.to_owned(), source })?;
     let folder = path.parent().unwrap_or(Path::new(""));
     read(&text, &crate::name_of(path), folder).map_err(|error| match error {
@@ -55,7 +55,7 @@ pub fn open(path: &Path) -> Result<Together, TraceError> {
 }
 
 /// The scenario of a file's text, called `name` in results; its traces are sought in `folder`.
-pub fn read(text: &str, name: &str, folder: &Path) -> Result<Together, TraceError> {
+pub fn read(text: &str, name: &str, folder: &Path) -> Result<Multiprogram, TraceError> {
     let unknown = TraceError::Unknown;
     let file: File = toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
@@ -92,7 +92,7 @@ pub fn read(text: &str, name: &str, folder: &Path) -> Result<Together, TraceErro
             "all programs run in the background, which lasts as long as others; give one that ends".into(),
         ));
     }
-    Ok(Together::new(file.about.map_or(name.to_owned(), |about| format!("{name}: {about}")), members, file.quantum))
+    Ok(Multiprogram::new(file.about.map_or(name.to_owned(), |about| format!("{name}: {about}")), members, file.quantum))
 }
 
 fn member(entry: Entry, earlier: &[String], folder: &Path) -> Result<Member, TraceError> {
@@ -100,7 +100,7 @@ fn member(entry: Entry, earlier: &[String], folder: &Path) -> Result<Member, Tra
     let mut member = match (entry.run, entry.trace) {
         (Some(spec), None) => synthetic_member(&spec)?,
         (None, Some(path)) => trace_member(&folder.join(path))?,
-        _ => return wrong("give either run (a made-up program) or trace (a file)".into()),
+        _ => return wrong("give either run (a synthetic program) or trace (a file)".into()),
     };
     if let Some(name) = entry.name {
         if name.is_empty() || name.contains(|c: char| c == '/' || c.is_control()) {
@@ -131,7 +131,7 @@ fn member(entry: Entry, earlier: &[String], folder: &Path) -> Result<Member, Tra
     Ok(member)
 }
 
-/// A made-up program that starts at once and runs once, under the name that it has before the `:`.
+/// A synthetic program that starts at once and runs once, under the name that it has before the `:`.
 pub fn synthetic_member(spec: &str) -> Result<Member, TraceError> {
     synthetic::parse(spec)?;
     let (spec, name) = (spec.to_owned(), spec.split(':').next().unwrap_or(spec).to_owned());
@@ -162,10 +162,10 @@ mod tests {
                 "quantum = 0\n[[program]]\nrun = 'touch'",
                 "a quantum of 0 instructions lets nobody run; give a greater one",
             ),
-            ("[[program]]\nname = 'x'", "program 1: give either run (a made-up program) or trace (a file)"),
+            ("[[program]]\nname = 'x'", "program 1: give either run (a synthetic program) or trace (a file)"),
             (
                 "[[program]]\nrun = 'touch'\ntrace = 't'",
-                "program 1: give either run (a made-up program) or trace (a file)",
+                "program 1: give either run (a synthetic program) or trace (a file)",
             ),
             ("[[program]]\nrun = 'tuoch'", "program 1: there is no synthetic program `tuoch`; did you mean `touch`?"),
             ("[[program]]\nrun = 'touch'\nat = 1\nafter = 'x'", "program 1: it has both at and after; keep one"),

@@ -80,7 +80,7 @@ pub struct StatArgs {
     /// With --read: of which processor it is, where its events do not tell
     #[arg(long, value_name = "NAME", requires = "read")]
     pub model: Option<String>,
-    /// Answer by simulation (`reach run --timing window`), with no counters
+    /// Answer by simulation (`reach run --timing ooo`), with no counters
     #[arg(long, conflicts_with_all = ["pid", "read"])]
     pub simulate: bool,
     /// Form of the results

@@ -38,7 +38,7 @@ fn systems(args: &ShowArgs) -> Result<Vec<(String, String)>, Failure> {
 pub fn gain(args: &ShowArgs, quiet: bool) -> Done {
     let source = &args.source;
     let systems = systems(args)?;
-    let mut line: Vec<OsString> = ["reach", "compare", "--timing", "window"].map(Into::into).into();
+    let mut line: Vec<OsString> = ["reach", "compare", "--timing", "ooo"].map(Into::into).into();
     systems.iter().for_each(|(_, system)| line.extend(["--system".into(), system.into()]));
     line.extend(source.machine.iter().flat_map(|machine| ["--machine".into(), machine.into()]));
     match (&source.trace, source.command.is_empty()) {

@@ -5,7 +5,7 @@ use super::show::orders;
 use crate::failure::{Done, Failure, complain};
 use crate::output;
 use crate::units::{memory, plural};
-use reach_live::error::{LiveError, Why};
+use reach_live::error::{LiveError, StopReason};
 use reach_live::image::Image;
 use reach_live::promote::{self, Outcome, Request, State};
 use reach_live::{host, libraries, mount, replace};
@@ -62,7 +62,7 @@ fn promote_one(args: &PromoteArgs, path: &Path) -> Result<bool, Failure> {
     let before = State::of(&image)?;
     let request = Request { threshold: args.threshold, around_users: false };
     let mut outcome = promote::promote(&image, request);
-    if args.replace && matches!(&outcome, Err(LiveError { why: Why::InUse { .. }, .. })) {
+    if args.replace && matches!(&outcome, Err(LiveError { why: StopReason::InUse { .. }, .. })) {
         outcome = replace::replace(&image, request);
     }
     let small = outcome.as_ref().is_ok_and(|outcome| outcome.failed > 0 && outcome.promoted + outcome.already == 0);
@@ -86,7 +86,7 @@ fn too_small(image: &Image) -> Result<LiveError, Failure> {
         image.file_system.name(),
         host::kernel(),
     );
-    Ok(LiveError { path: image.path.clone(), why: Why::Plain(why) })
+    Ok(LiveError { path: image.path.clone(), why: StopReason::Plain(why) })
 }
 
 fn report(path: &Path, before: &State, after: &State, outcome: &Outcome) -> String {

@@ -88,7 +88,7 @@ fn simulate(command: &[OsString], format: Format, quiet: bool) -> Done {
         Format::Jsonl => "jsonl",
         Format::Csv => "csv",
     };
-    let mut line: Vec<OsString> = ["reach", "run", "--timing", "window", "--format", format].map(Into::into).into();
+    let mut line: Vec<OsString> = ["reach", "run", "--timing", "ooo", "--format", format].map(Into::into).into();
     if quiet {
         line.push("--quiet".into());
     }

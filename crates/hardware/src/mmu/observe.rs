@@ -6,7 +6,7 @@ use crate::config;
 use crate::curve::{self, Belongs, Copies, Curve, CurveCounts, Geometry};
 use crate::tlb::number_of;
 use reach_core::fold::{Entry, UNIT};
-use reach_core::{Kind, PageTable, Pte, Vpn, Why};
+use reach_core::{Kind, PageTable, Pte, StopReason, Vpn};
 
 impl Mmu {
     /// From now on it is counted what arrays of these geometries would miss in the place of array number `array` of
@@ -25,7 +25,7 @@ impl Mmu {
         if self.telling.is_some() {
             return Err("the system acts on misses and on what leaves the TLB, which depends on its geometry".into());
         }
-        if self.companion.is_some() {
+        if self.aux_tlb.is_some() {
             return Err("the system puts something beside the TLB, which answers and learns from its misses".into());
         }
         curve::check(&machine.tlbs[array], geometries)?;
@@ -103,7 +103,7 @@ impl Mmu {
         vpn: Vpn,
         table: &mut PageTable,
         caches: Option<&mut Caches>,
-    ) -> Result<Pte, Why> {
+    ) -> Result<Pte, StopReason> {
         let found = self.tlbs.whereabouts(kind, self.context, vpn);
         if let Some(mut copies) = self.copies.take() {
             if found.is_none_or(|(array, _)| self.tlbs.arrays[array].level >= copies.level) {

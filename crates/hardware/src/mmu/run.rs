@@ -4,7 +4,9 @@ use super::ahead::Ahead;
 use super::{Mmu, NOWHERE};
 use crate::cache::{Access, Caches};
 use reach_core::fold::{Entry, UNIT};
-use reach_core::{BlockId, Chunk, Kind, Label, PageShift, PageTable, PhysAddr, Pte, Ref, Step, VirtAddr, Vpn, Why};
+use reach_core::{
+    BlockId, Chunk, Kind, Label, PageShift, PageTable, PhysAddr, Pte, Ref, Step, StopReason, VirtAddr, Vpn,
+};
 
 /// References of a chunk that are to run without an event between them, with and without runs folded.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +72,7 @@ impl Mmu {
         cursor: &mut Cursor,
         table: &mut PageTable,
         caches: Option<&mut Caches>,
-    ) -> Why {
+    ) -> StopReason {
         assert!(
             !segment.outlined || self.foldable && caches.is_none(),
             "an outline for a machine that needs references"
@@ -80,7 +82,7 @@ impl Mmu {
             Some(caches) => self.run_cached(segment, cursor, table, caches),
             None if segment.outlined => {
                 if shot && !self.outline_holds(segment, cursor, table) {
-                    return Why::Obscured;
+                    return StopReason::NeedsReferences;
                 }
                 match self.look_up_first_page(segment, cursor, table) {
                     Ok(()) => self.run_folded(segment, cursor, table),
@@ -108,7 +110,7 @@ impl Mmu {
         cursor: &mut Cursor,
         table: &mut PageTable,
         caches: Option<&mut Caches>,
-    ) -> Why {
+    ) -> StopReason {
         let waited = self.ledger.of(Label::Cache);
         let why = self.run(segment, cursor, table, caches);
         self.ledger.restore(Label::Cache, waited);
@@ -126,7 +128,7 @@ impl Mmu {
     }
 
     /// The hot loop: folded references.
-    fn run_folded(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable) -> Why {
+    fn run_folded(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable) -> StopReason {
         if self.perfect {
             return self.run_perfect(segment, cursor, table);
         }
@@ -151,12 +153,12 @@ impl Mmu {
         }
         cursor.entry = segment.entries.len();
         cursor.raw = segment.refs.len();
-        Why::End
+        StopReason::End
     }
 
     /// Folded references of a unit that never misses. What has been translated since the operating system last acted
     /// is not looked up again: no second time would change anything.
-    fn run_perfect(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable) -> Why {
+    fn run_perfect(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable) -> StopReason {
         let to_vpn = u32::from(self.base.0) - UNIT;
         let mut known = [u64::MAX; 512];
         for entry in &segment.entries[cursor.entry..] {
@@ -173,12 +175,12 @@ impl Mmu {
             cursor.entry += 1;
         }
         cursor.raw = segment.refs.len();
-        Why::End
+        StopReason::End
     }
 
     /// After an invalidation: runs references one by one until whatever each side might skip has been looked up since.
     /// Then runs may be skipped again.
-    fn look_up_again(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable) -> Option<Why> {
+    fn look_up_again(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable) -> Option<StopReason> {
         // Fetches are on a page looked up since after any one of them. Data is when it has turned to another page, or
         // has been both loaded and stored where it is.
         let (mut code, mut data) = (false, false);
@@ -238,7 +240,12 @@ impl Mmu {
     }
 
     /// A reference that crosses into another page is done again as a whole.
-    fn look_up_first_page(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable) -> Result<(), Why> {
+    fn look_up_first_page(
+        &mut self,
+        segment: Segment,
+        cursor: &mut Cursor,
+        table: &mut PageTable,
+    ) -> Result<(), StopReason> {
         if !cursor.whole {
             return Ok(());
         }
@@ -250,18 +257,18 @@ impl Mmu {
     }
 
     /// References one by one, without caches.
-    fn run_raw(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable) -> Why {
+    fn run_raw(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable) -> StopReason {
         while cursor.raw < segment.refs.len() {
             if let Err(why) = self.reference_pages(segment.refs[cursor.raw], table) {
                 return why;
             }
             cursor.raw += 1;
         }
-        Why::End
+        StopReason::End
     }
 
     #[inline]
-    fn reference_pages(&mut self, r: Ref, table: &mut PageTable) -> Result<(), Why> {
+    fn reference_pages(&mut self, r: Ref, table: &mut PageTable) -> Result<(), StopReason> {
         let (first, last) = (r.addr().vpn(self.base), r.last().vpn(self.base));
         self.reference(r.kind(), first, table, None)?;
         if last != first {
@@ -271,12 +278,18 @@ impl Mmu {
     }
 
     /// References one by one, each sent through the caches after its translation.
-    fn run_cached(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable, caches: &mut Caches) -> Why {
+    fn run_cached(
+        &mut self,
+        segment: Segment,
+        cursor: &mut Cursor,
+        table: &mut PageTable,
+        caches: &mut Caches,
+    ) -> StopReason {
         let fetches = caches.models_fetches();
         let lines = [caches.line_shift(Access::Fetch), caches.line_shift(Access::Load)];
         let near = [caches.near_latency(Access::Fetch), caches.near_latency(Access::Load)];
         let mut stalls = 0;
-        let mut why = Why::End;
+        let mut why = StopReason::End;
         'refs: for &r in &segment.refs[cursor.raw..] {
             let kind = r.kind();
             let fetch = kind == Kind::Fetch;

@@ -5,7 +5,7 @@
 
 use super::{Filler, Mmu, allows, physical};
 use crate::cache::{Access, Caches};
-use crate::window::{Found, Walk};
+use crate::ooo::{Found, Walk};
 use reach_core::{Kind, PageTable, Pte, Slot, Vpn};
 
 impl Mmu {
@@ -30,7 +30,7 @@ impl Mmu {
         }
         // What stands beside takes a store for one that writes.
         let asks = if kind == Kind::Fetch { Kind::Fetch } else { Kind::Load };
-        if self.companion.is_some()
+        if self.aux_tlb.is_some()
             && let Some(done) = self.in_segment(asks, vpn, table)
         {
             return done.map_or(NOTHING, |pte| (Found::Known(0), Some(pte)));
@@ -40,8 +40,8 @@ impl Mmu {
             if latency > within {
                 return NOTHING;
             }
-            if self.companion.is_some()
-                && let Some(known) = self.find_beside(asks, vpn, table, Some(caches))
+            if self.aux_tlb.is_some()
+                && let Some(known) = self.find_aux_tlb(asks, vpn, table, Some(caches))
             {
                 let latency = latency + u64::from(self.taken().tlb);
                 return known.map_or(NOTHING, |pte| (Found::Known(latency), Some(pte)));
@@ -59,8 +59,8 @@ impl Mmu {
         }
         if beyond_first {
             self.counters.count_later_hit(kind);
-            if self.companion.is_some() {
-                self.search_beside(asks, vpn, found.depth);
+            if self.aux_tlb.is_some() {
+                self.search_aux_tlb(asks, vpn, found.depth);
             }
         }
         if !allows(found.pte, kind) {
@@ -144,9 +144,9 @@ impl Mmu {
         };
         table.mark(walked.node, walked.index, Pte::ACCESSED);
         let pte = self.piece(Pte(pte.0 | Pte::ACCESSED), vpn);
-        let depth = match &self.companion {
+        let depth = match &self.aux_tlb {
             None => self.tlbs.depth(kind),
-            Some(_) => self.learn_beside(kind, vpn, pte, table, Some(caches)),
+            Some(_) => self.learn_aux_tlb(kind, vpn, pte, table, Some(caches)),
         };
         self.tlbs.fill(kind, self.context, vpn, pte, depth);
         (Walk { cycles, found: true }, Some(pte))

@@ -29,17 +29,17 @@ impl Mmu {
     pub fn ranges(&self) -> Vec<(Asid, Range)> {
         let contexts = self.contexts.iter().enumerate().filter_map(|(asid, context)| Some((asid, (*context)?)));
         let held = |(asid, context)| {
-            let ranges = self.companion.as_ref().map(|companion| companion.ranges_of(context)).unwrap_or_default();
+            let ranges = self.aux_tlb.as_ref().map(|aux_tlb| aux_tlb.ranges_of(context)).unwrap_or_default();
             ranges.into_iter().map(move |range| (Asid(asid as u32), range))
         };
         contexts.flat_map(held).collect()
     }
 
     /// Every page held by what stands beside the last level.
-    pub fn pages_beside(&self) -> Vec<(Asid, Vpn, Pte)> {
+    pub fn pages_aux_tlb(&self) -> Vec<(Asid, Vpn, Pte)> {
         let contexts = self.contexts.iter().enumerate().filter_map(|(asid, context)| Some((asid, (*context)?)));
         let held = |(asid, context)| {
-            let pages = self.companion.as_ref().map(|companion| companion.pages_of(context)).unwrap_or_default();
+            let pages = self.aux_tlb.as_ref().map(|aux_tlb| aux_tlb.pages_of(context)).unwrap_or_default();
             pages.into_iter().map(move |(vpn, pte)| (Asid(asid as u32), vpn, pte))
         };
         contexts.flat_map(held).collect()

@@ -19,7 +19,7 @@ impl Mmu {
     pub(crate) fn take_shared(&mut self, sibling: &mut Mmu, shared: &[bool]) {
         self.tlbs.take_shared(&mut sibling.tlbs, shared);
         swap(&mut self.filler, &mut sibling.filler);
-        swap(&mut self.companion, &mut sibling.companion);
+        swap(&mut self.aux_tlb, &mut sibling.aux_tlb);
     }
 
     /// Others have run since, or references in another way: the page that a side is on may have left the arrays.

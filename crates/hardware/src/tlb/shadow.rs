@@ -75,8 +75,8 @@ impl Tlbs {
             }
         }
         let asked = self.paths.iter().filter(|path| path.arrays.iter().any(|&(index, _)| index == array));
-        let beside = asked.flat_map(|path| &path.arrays).filter(|&&(index, _)| self.arrays[index].level == own);
-        beside.fold(0, |all, &(index, _)| all | forms[index]).count_ones() <= 1
+        let peers = asked.flat_map(|path| &path.arrays).filter(|&&(index, _)| self.arrays[index].level == own);
+        peers.fold(0, |all, &(index, _)| all | forms[index]).count_ones() <= 1
     }
 
     /// What [`Tlbs::invalidate`] does, in what shadows an array.

@@ -13,7 +13,7 @@ use reach_core::Chunk;
 use reach_lab::{Batch, Conditions, Experiment, Placement, Preparer, Simulation, Timing, machine};
 use reach_trace::file::{Reader, Writer};
 use reach_trace::live::{Live, Options};
-use reach_trace::{Sampling, Skim, Source, synthetic};
+use reach_trace::{FastForward, Sampling, Source, synthetic};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -212,8 +212,9 @@ fn run_beside(
         _ => None,
     };
     let sample = matches!(program, Sample).then_some(Sampling::USUAL);
-    let (skim, align_code, limit) = (Skim::default(), None, None);
-    let experiment = Experiment { machines, systems, conditions, threads: 1, skim, align_code, limit, curve, sample };
+    let (fast_forward, align_code, limit) = (FastForward::default(), None, None);
+    let experiment =
+        Experiment { machines, systems, conditions, threads: 1, fast_forward, align_code, limit, curve, sample };
     let started = processor_time();
     let report = experiment.run(&mut Reader::open(path)?, |_| true)?;
     Ok((report.counts.references(), processor_time() - started))
@@ -221,7 +222,7 @@ fn run_beside(
 
 fn generate(specification: &str) -> Result<Stream> {
     let mut source = synthetic::parse(specification)?;
-    let (mut chunk, mut preparer, mut batches) = (Chunk::default(), Preparer::new(Timing::Window), Vec::new());
+    let (mut chunk, mut preparer, mut batches) = (Chunk::default(), Preparer::new(Timing::Ooo), Vec::new());
     let mut made = 0;
     while made < LENGTH && source.fill(&mut chunk)? {
         made += chunk.refs.len() as u64;

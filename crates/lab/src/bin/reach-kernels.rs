@@ -144,13 +144,13 @@ fn simulated(kernel: &Kernel, preset: &str) -> Result<[f64; 2]> {
     let fragmentation = Some(Fragmentation { order: 9, scattered: 0.006, hold: 0.99, grain: 1, seed: 1 });
     let placement = Placement::ONE;
     let conditions =
-        Conditions { timing: Timing::Window, memory: 24 << 30, seed: 1, fragmentation, warm: true, placement };
+        Conditions { timing: Timing::Ooo, memory: 24 << 30, seed: 1, fragmentation, warm: true, placement };
     let experiment = Experiment {
         machines: vec![machine],
         systems: systems.into(),
         conditions,
         threads: 1,
-        skim: Default::default(),
+        fast_forward: Default::default(),
         align_code: None,
         limit: None,
         curve: None,

@@ -35,7 +35,7 @@ pub struct MachineFile {
     /// What guests have beside the walker, and whether the program runs in one; for machines with nested paging.
     pub nested: Option<Nested>,
     /// The out-of-order window, for machines that have one.
-    pub window: Option<Window>,
+    pub ooo: Option<OooCore>,
 }
 
 /// Nested paging: see [`reach_hardware::config::Nested`].
@@ -255,11 +255,11 @@ pub enum Sharing {
     Replicated,
 }
 
-/// The out-of-order window: see [`reach_hardware::config::Window`], and [`super::Window`] for what threads divide.
+/// The out-of-order window: see [`reach_hardware::config::OooCore`], and [`super::Window`] for what threads divide.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the fields are those of the two")]
-pub struct Window {
+pub struct OooCore {
     pub rob: Tagged<u32>,
     pub issue: Tagged<u32>,
     pub load_ports: Tagged<u32>,

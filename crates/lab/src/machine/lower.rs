@@ -3,7 +3,7 @@
 use super::error::Problem;
 use super::file::{self, Class, Holds, MachineFile, Sharing};
 use super::value::PageSize;
-use super::{OsCosts, Window};
+use super::{OooCore, OsCosts};
 use reach_core::{Layout, PageShift};
 use reach_hardware::config::{self, Cache, Core, Machine, Replacement, Serves, Tlb, WalkCache, Walker, Writes};
 use std::collections::BTreeMap;
@@ -153,76 +153,76 @@ fn line_interval(bandwidth: u32, machine: &Machine) -> u32 {
 }
 
 /// The window, and what is wrong with it.
-pub(super) fn window(window: &file::Window, memory: &file::Memory, machine: &Machine) -> (Window, Vec<Problem>) {
+pub(super) fn ooo(ooo: &file::OooCore, memory: &file::Memory, machine: &Machine) -> (OooCore, Vec<Problem>) {
     let mut problems = Vec::new();
     let line_interval = memory.bandwidth.as_ref().map_or(0, |bandwidth| line_interval(bandwidth.value, machine));
     if line_interval > 1 << 16 || memory.bandwidth.as_ref().is_some_and(|bandwidth| bandwidth.value == 0) {
         problems.push(Problem::new("memory.bandwidth", "too little; write millions of bytes a second"));
     }
     let mut smt: BTreeMap<String, Sharing> = BTreeMap::new();
-    let threads = window.threads.value;
+    let threads = ooo.threads.value;
     for (key, value) in [
-        ("rob", window.rob.value),
-        ("issue", window.issue.value),
-        ("load_ports", window.load_ports.value),
-        ("store_ports", window.store_ports.value),
-        ("load_queue", window.load_queue.value),
-        ("store_queue", window.store_queue.value),
-        ("fetch_queue", window.fetch_queue.value),
-        ("latency.multiply", window.latency.multiply.value),
-        ("latency.divide", window.latency.divide.value),
-        ("latency.float", window.latency.float.value),
-        ("latency.float_divide", window.latency.float_divide.value),
-        ("predictor.returns", window.predictor.returns.value),
-        ("l1_mshrs", window.l1_mshrs.value),
-        ("itlb_walkers", window.itlb_walkers.value),
+        ("rob", ooo.rob.value),
+        ("issue", ooo.issue.value),
+        ("load_ports", ooo.load_ports.value),
+        ("store_ports", ooo.store_ports.value),
+        ("load_queue", ooo.load_queue.value),
+        ("store_queue", ooo.store_queue.value),
+        ("fetch_queue", ooo.fetch_queue.value),
+        ("latency.multiply", ooo.latency.multiply.value),
+        ("latency.divide", ooo.latency.divide.value),
+        ("latency.float", ooo.latency.float.value),
+        ("latency.float_divide", ooo.latency.float_divide.value),
+        ("predictor.returns", ooo.predictor.returns.value),
+        ("l1_mshrs", ooo.l1_mshrs.value),
+        ("itlb_walkers", ooo.itlb_walkers.value),
         ("threads", threads),
     ] {
         if value == 0 {
-            problems.push(Problem::new(format!("window.{key}"), "0; it must be at least 1"));
+            problems.push(Problem::new(format!("ooo.{key}"), "0; it must be at least 1"));
         }
     }
     for (key, value, most) in [
-        ("rob", window.rob.value, 1 << 16),
-        ("load_queue", window.load_queue.value, 1 << 16),
-        ("store_queue", window.store_queue.value, 1 << 16),
-        ("fetch_queue", window.fetch_queue.value, 1 << 16),
-        ("l1_mshrs", window.l1_mshrs.value, 1 << 16),
-        ("issue", window.issue.value, 255),
-        ("predictor.returns", window.predictor.returns.value, 1 << 16),
-        ("prefetch.streams", window.prefetch.streams.value, 1 << 10),
-        ("prefetch.ahead", window.prefetch.ahead.value, 1 << 10),
-        ("prefetch.degree", window.prefetch.degree.value, 64),
-        ("prefetch.most", window.prefetch.most.value, 1 << 16),
+        ("rob", ooo.rob.value, 1 << 16),
+        ("load_queue", ooo.load_queue.value, 1 << 16),
+        ("store_queue", ooo.store_queue.value, 1 << 16),
+        ("fetch_queue", ooo.fetch_queue.value, 1 << 16),
+        ("l1_mshrs", ooo.l1_mshrs.value, 1 << 16),
+        ("issue", ooo.issue.value, 255),
+        ("predictor.returns", ooo.predictor.returns.value, 1 << 16),
+        ("prefetch.streams", ooo.prefetch.streams.value, 1 << 10),
+        ("prefetch.ahead", ooo.prefetch.ahead.value, 1 << 10),
+        ("prefetch.degree", ooo.prefetch.degree.value, 64),
+        ("prefetch.most", ooo.prefetch.most.value, 1 << 16),
     ] {
         if value > most {
-            problems.push(Problem::new(format!("window.{key}"), format!("{value}; {most} is the most")));
+            problems.push(Problem::new(format!("ooo.{key}"), format!("{value}; {most} is the most")));
         }
     }
-    let entries = window.predictor.entries.value;
+    let entries = ooo.predictor.entries.value;
     if !entries.is_power_of_two() || !(64..=1 << 20).contains(&entries) {
         let what = format!("{entries} entries; use a power of two from 64 to 1048576");
-        problems.push(Problem::new("window.predictor.entries", what));
+        problems.push(Problem::new("ooo.predictor.entries", what));
     }
-    let history = window.predictor.history.value;
+    let history = ooo.predictor.history.value;
     if !(8..=255).contains(&history) {
-        problems.push(Problem::new("window.predictor.history", format!("{history} branches; use 8 to 255")));
+        problems.push(Problem::new("ooo.predictor.history", format!("{history} branches; use 8 to 255")));
     }
     if let Walker::Hardware { walkers, .. } = machine.walker
-        && window.itlb_walkers.value > walkers
+        && ooo.itlb_walkers.value > walkers
     {
-        let what = format!("{} of {walkers} walkers; it cannot be more than there are", window.itlb_walkers.value);
-        problems.push(Problem::new("window.itlb_walkers", what));
+        let what = format!("{} of {walkers} walkers; it cannot be more than there are", ooo.itlb_walkers.value);
+        problems.push(Problem::new("ooo.itlb_walkers", what));
     }
-    let written = window.smt.iter().flatten();
+    let written = ooo.smt.iter().flatten();
     for (name, sharing) in written {
         let Some(tlb) = machine.tlbs.iter().find(|tlb| tlb.name == *name) else {
-            problems.push(Problem::new(format!("window.smt.{name}"), "no TLB array of this name"));
+            problems.push(Problem::new(format!("ooo.smt.{name}"), "no TLB array of this name"));
             continue;
         };
         if sharing.value == Sharing::Partitioned && tlb.entries % threads.max(1) != 0 {
             let what = format!("{} entries do not divide among {threads} threads", tlb.entries);
-            problems.push(Problem::new(format!("window.smt.{name}"), what));
+            problems.push(Problem::new(format!("ooo.smt.{name}"), what));
         }
         smt.insert(name.clone(), sharing.value);
     }
@@ -230,40 +230,40 @@ pub(super) fn window(window: &file::Window, memory: &file::Memory, machine: &Mac
         for tlb in machine.tlbs.iter().filter(|tlb| !smt.contains_key(&tlb.name)) {
             let what =
                 format!("does not say how {threads} threads divide {}: shared, partitioned or replicated", tlb.name);
-            problems.push(Problem::new("window.smt", what));
+            problems.push(Problem::new("ooo.smt", what));
         }
     }
-    let core = config::Window {
-        rob: window.rob.value,
-        issue: window.issue.value,
-        load_ports: window.load_ports.value,
-        store_ports: window.store_ports.value,
-        load_queue: window.load_queue.value,
-        store_queue: window.store_queue.value,
-        l1_mshrs: window.l1_mshrs.value,
+    let core = config::OooCore {
+        rob: ooo.rob.value,
+        issue: ooo.issue.value,
+        load_ports: ooo.load_ports.value,
+        store_ports: ooo.store_ports.value,
+        load_queue: ooo.load_queue.value,
+        store_queue: ooo.store_queue.value,
+        l1_mshrs: ooo.l1_mshrs.value,
         memory: machine.memory,
         line_interval,
-        itlb_walkers: window.itlb_walkers.value,
-        itlb_inclusion: window.itlb_inclusion.value,
-        itlb_replay: window.itlb_replay.value,
-        front_end: window.front_end.value,
-        fetch_queue: window.fetch_queue.value,
-        wrong_path: window.wrong_path.value,
+        itlb_walkers: ooo.itlb_walkers.value,
+        itlb_inclusion: ooo.itlb_inclusion.value,
+        itlb_replay: ooo.itlb_replay.value,
+        front_end: ooo.front_end.value,
+        fetch_queue: ooo.fetch_queue.value,
+        wrong_path: ooo.wrong_path.value,
         latencies: config::Latencies {
-            multiply: window.latency.multiply.value,
-            divide: window.latency.divide.value,
-            float: window.latency.float.value,
-            float_divide: window.latency.float_divide.value,
+            multiply: ooo.latency.multiply.value,
+            divide: ooo.latency.divide.value,
+            float: ooo.latency.float.value,
+            float_divide: ooo.latency.float_divide.value,
         },
-        predictor: config::Predictor { entries, history, returns: window.predictor.returns.value },
+        predictor: config::Predictor { entries, history, returns: ooo.predictor.returns.value },
         prefetch: config::Prefetch {
-            streams: window.prefetch.streams.value,
-            ahead: window.prefetch.ahead.value,
-            degree: window.prefetch.degree.value,
-            pairs: window.prefetch.pairs.value,
-            next_page: window.prefetch.next_page.value,
-            most: window.prefetch.most.value,
+            streams: ooo.prefetch.streams.value,
+            ahead: ooo.prefetch.ahead.value,
+            degree: ooo.prefetch.degree.value,
+            pairs: ooo.prefetch.pairs.value,
+            next_page: ooo.prefetch.next_page.value,
+            most: ooo.prefetch.most.value,
         },
     };
-    (Window { core, threads, smt }, problems)
+    (OooCore { core, threads, smt }, problems)
 }

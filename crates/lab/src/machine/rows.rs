@@ -76,7 +76,7 @@ fn unit(path: &str) -> &'static str {
 /// The machine without names, texts and provenance: what a result depends on. Arrays whose order matters (TLBs,
 /// caches) become lists; the keys of all tables are sorted.
 pub(super) fn configuration(table: &Table) -> Json {
-    let sections = ["page_table", "tlb", "walker", "caches", "memory", "core", "os", "window"];
+    let sections = ["page_table", "tlb", "walker", "caches", "memory", "core", "os", "ooo"];
     sorted(sections.into_iter().filter_map(|key| Some((key.to_owned(), strip(key, table.get(key)?)))))
 }
 

@@ -155,7 +155,7 @@ fn the_papers_own_machines_are_theirs() {
     // Fang, section 3: a superpage of 2^n pages rewrites 2^n entries.
     let last = *paint.sizes.last().unwrap();
     assert_eq!(paint.layout.place(last), (0, 1024));
-    let skylake = resolve("skylake-e3-1240v5").unwrap().window.unwrap();
+    let skylake = resolve("skylake-e3-1240v5").unwrap().ooo.unwrap();
     assert_eq!((skylake.core.rob, skylake.core.itlb_walkers), (224, 1));
     assert_eq!(skylake.smt["l1i_2m"], Sharing::Replicated);
     for preset in ["zenplus-2700x", "zen3", "zen4", "zen5"] {
@@ -180,9 +180,9 @@ fn overrides_change_what_they_name_and_nothing_else() {
     expected.caches.iter_mut().find(|cache| cache.name == "l3").unwrap().bytes = 16 << 20;
     expected.memory = 280;
     assert_eq!(changed.hardware, expected);
-    let mut window = plain.window.clone().unwrap();
-    window.core.memory = 280;
-    assert_eq!((changed.os, changed.window), (plain.os, Some(window)));
+    let mut ooo = plain.ooo.clone().unwrap();
+    ooo.core.memory = 280;
+    assert_eq!((changed.os, changed.ooo), (plain.os, Some(ooo)));
     let row = show(spec).unwrap().into_iter().find(|row| row.path == "tlb.l2.entries").unwrap();
     assert_eq!((row.value.as_str(), row.tag), ("3072", Tag::Override));
     // An override that changes nothing leaves the same machine.
@@ -290,8 +290,8 @@ fn impossible_machines_are_refused_by_name() {
         ("bytes = [\"256K\"", "bytes = [\"255\"", "caches.l2: 255 bytes are not 4 ways of whole 64-byte lines"),
         ("line = [\"64\"", "line = [\"48\"", "lines of 48 bytes"),
         ("shared = [true", "shared = [1", "invalid type: integer `1`"),
-        ("itlb_walkers = [1,", "itlb_walkers = [3,", "window.itlb_walkers: 3 of 2 walkers"),
-        ("l1i_2m = [\"replicated\", \"P\"]\n", "", "window.smt: does not say how 2 threads divide l1i_2m"),
+        ("itlb_walkers = [1,", "itlb_walkers = [3,", "ooo.itlb_walkers: 3 of 2 walkers"),
+        ("l1i_2m = [\"replicated\", \"P\"]\n", "", "ooo.smt: does not say how 2 threads divide l1i_2m"),
         ("GenuineIntel-6-4E", "Intel", "processor.exact: \"Intel\" is no processor"),
         ("mhz = [3500, \"P\"]", "mhz = [3500, \"set\"]", "core.mhz: tag \"set\" is for overrides"),
         ("mhz = [3500, \"P\"]", "mhz = [0, \"P\"]", "core.mhz: 0; it must be at least 1"),

@@ -10,7 +10,7 @@ use super::value::Measure;
 use crate::{Placement, Timing, machine};
 use indexmap::IndexMap;
 use reach_os::Fragmentation;
-use reach_trace::{Alignment, Between, Sampling, Skim};
+use reach_trace::{Alignment, Between, FastForward, Sampling};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashSet;
@@ -118,7 +118,7 @@ struct Differences {
     cut: Option<u64>,
     align_code: Option<Alignment>,
     fragmentation: Option<Broken>,
-    skim: Option<Skim>,
+    fast_forward: Option<FastForward>,
     sample: Option<String>,
     limit: Option<u64>,
     #[serde(default)]
@@ -167,7 +167,7 @@ pub struct Experiment {
     /// What state memory is in at boot.
     pub fragmentation: Option<Fragmentation>,
     /// Of this beginning of the program only those references stay that change the operating system's state.
-    pub skim: Skim,
+    pub fast_forward: FastForward,
     /// Of the rest intervals are measured.
     pub sample: Option<Sampling>,
     /// The program ends after so many references, of those that are left.
@@ -179,7 +179,7 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Whether its program is recorded: one that is captured, and a sample of a made-up one.
+    /// Whether its program is recorded: one that is captured, and a sample of a synthetic one.
     pub(super) fn is_recorded(&self) -> bool {
         self.command.is_some() || (self.sample.is_some() && self.scenario.is_none())
     }
@@ -192,7 +192,7 @@ impl Experiment {
     /// Whether `other` differs in nothing that is run but the machine.
     pub(super) fn shares_pass(&self, other: &Experiment) -> bool {
         let program = |e: &Experiment| {
-            (e.programs.clone(), e.scenario.clone(), e.command.clone(), e.skim.clone(), e.sample, e.limit)
+            (e.programs.clone(), e.scenario.clone(), e.command.clone(), e.fast_forward.clone(), e.sample, e.limit)
         };
         let copies = |e: &Experiment| (e.copies, e.cut, e.align_code);
         let conditions = |e: &Experiment| (e.memory, e.timing, e.seed, e.warm, e.placement, e.fragmentation);
@@ -367,7 +367,7 @@ fn add(
         differences.command = differences.command.or_else(|| other.command.clone());
         differences.replaces = differences.replaces.or_else(|| other.replaces.clone());
         differences.row = differences.row.or_else(|| other.row.clone());
-        differences.skim = differences.skim.or_else(|| Some(other.skim.clone()));
+        differences.fast_forward = differences.fast_forward.or_else(|| Some(other.fast_forward.clone()));
         differences.limit = differences.limit.or(other.limit);
     }
     let experiment = resolve(base, differences, columns).map_err(wrong)?;
@@ -401,8 +401,8 @@ fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experime
     let timing = match own.timing.as_ref().unwrap_or(&base.timing).as_str() {
         "counts" => Timing::Counts,
         "inorder" => Timing::InOrder,
-        "window" => Timing::Window,
-        other => return Err(format!("there is no timing {other:?}; give counts, inorder or window")),
+        "ooo" => Timing::Ooo,
+        other => return Err(format!("there is no timing {other:?}; give counts, inorder or ooo")),
     };
     let memory = own.memory_mb.unwrap_or(base.memory_mb);
     let mut systems = base.systems.clone();
@@ -418,8 +418,8 @@ fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experime
         }
     }
     let sample: Option<Sampling> = own.sample.map(|text| text.parse()).transpose()?;
-    if own.scenario.is_none() && sample.is_some_and(|sample| sample.between != Between::Skim) {
-        return Err("a sample is recorded without what is between its intervals; write between=skim".into());
+    if own.scenario.is_none() && sample.is_some_and(|sample| sample.between != Between::FastForward) {
+        return Err("a sample is recorded without what is between its intervals; write between=fast-forward".into());
     }
     Ok(Experiment {
         name: own.name,
@@ -446,7 +446,7 @@ fn resolve(base: &Base, own: Differences, columns: &[Column]) -> Result<Experime
             grain: 0,
             seed: base.seed,
         }),
-        skim: own.skim.unwrap_or_default(),
+        fast_forward: own.fast_forward.unwrap_or_default(),
         sample,
         limit: own.limit,
         systems,

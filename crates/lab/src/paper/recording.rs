@@ -1,10 +1,10 @@
-//! Recordings of captured programs, and samples of made-up ones: made once, then every run of the paper reads the same.
+//! Recordings of captured programs, and samples of synthetic ones: made once, then every run of the paper reads the same.
 
 use super::file::QUANTUM;
 use super::{Experiment, Paper, Source as Origin};
 use reach_core::Chunk;
 use reach_trace::file::{Metadata, Reader, Writer};
-use reach_trace::{Limited, Sampled, Skimmed, Source, Together, TraceError, scenario};
+use reach_trace::{FastForwarded, Limited, Multiprogram, Sampled, Source, TraceError, scenario};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::io::ErrorKind;
@@ -48,18 +48,19 @@ impl Paper {
         if !experiment.is_recorded() {
             return Ok(None);
         }
-        let program = |e: &Experiment| (e.programs.clone(), e.command.clone(), e.skim.clone(), e.sample, e.limit);
+        let program =
+            |e: &Experiment| (e.programs.clone(), e.command.clone(), e.fast_forward.clone(), e.sample, e.limit);
         let Some(first) = self.experiments.iter().find(|other| program(other) == program(experiment)) else {
             return Ok(None);
         };
         let sample = first.sample.map(|s| (s.every, s.measure, s.warm, first.seed));
         let recipe = match (&first.command, sample) {
-            (None, sample) => serde_json::to_string(&(&first.programs, &first.skim, first.limit, sample)),
+            (None, sample) => serde_json::to_string(&(&first.programs, &first.fast_forward, first.limit, sample)),
             (Some(command), sample) => {
                 let files = command.files().map(|name| self.source.text(name)).collect::<Result<Vec<_>, _>>()?;
                 match sample {
-                    None => serde_json::to_string(&(command, files, &first.skim, first.limit)),
-                    Some(sample) => serde_json::to_string(&(command, files, &first.skim, first.limit, sample)),
+                    None => serde_json::to_string(&(command, files, &first.fast_forward, first.limit)),
+                    Some(sample) => serde_json::to_string(&(command, files, &first.fast_forward, first.limit, sample)),
                 }
             }
         };
@@ -86,7 +87,7 @@ impl Paper {
         let source = match experiment.copies {
             1 => reach_trace::open(path),
             copies => (0..copies).map(|_| scenario::trace_member(path)).collect::<Result<_, _>>().map(|members| {
-                Box::new(Together::new(experiment.name.clone(), members, Some(QUANTUM))) as Box<dyn Source>
+                Box::new(Multiprogram::new(experiment.name.clone(), members, Some(QUANTUM))) as Box<dyn Source>
             }),
         };
         source.map(Some).map_err(|error| error.to_string())
@@ -107,10 +108,12 @@ impl Paper {
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
         fs::create_dir_all(&self.recordings).map_err(failed)?;
         let program = self.program(experiment)?;
-        let skim = experiment.skim.clone();
+        let fast_forward = experiment.fast_forward.clone();
         let source: Box<dyn Source> = match experiment.sample {
-            None => Box::new(Skimmed::new(program, skim)),
-            Some(sampling) => Box::new(Skimmed::between(Sampled::new(program, sampling, skim, experiment.seed))),
+            None => Box::new(FastForwarded::new(program, fast_forward)),
+            Some(sampling) => {
+                Box::new(FastForwarded::between(Sampled::new(program, sampling, fast_forward, experiment.seed)))
+            }
         };
         let mut source = Limited::new(source, experiment.limit);
         let metadata = Metadata {

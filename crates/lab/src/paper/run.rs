@@ -2,7 +2,7 @@
 
 use super::{Experiment, Item, Paper, Point, Source as Origin, series};
 use crate::{Conditions, ExperimentError, Status};
-use reach_trace::{Skim, Source, Together, scenario, synthetic};
+use reach_trace::{FastForward, Multiprogram, Source, scenario, synthetic};
 use serde::Serialize;
 use std::path::Path;
 
@@ -198,7 +198,7 @@ impl Paper {
             conditions,
             threads,
             // A recording holds only what the experiment wants.
-            skim: if whole { experiment.skim.clone() } else { Skim::default() },
+            fast_forward: if whole { experiment.fast_forward.clone() } else { FastForward::default() },
             align_code: experiment.align_code,
             limit: if whole { experiment.limit } else { experiment.cut },
             curve: None,
@@ -227,7 +227,7 @@ impl Paper {
             }
             let members = experiment.programs.iter().map(|spec| scenario::synthetic_member(spec));
             let members = members.collect::<Result<_, _>>().map_err(|e| e.to_string())?;
-            return Ok(Box::new(Together::new(experiment.name.clone(), members, None)));
+            return Ok(Box::new(Multiprogram::new(experiment.name.clone(), members, None)));
         };
         let together = match &self.source {
             Origin::Folder(folder) => scenario::open(&folder.join(name)),

@@ -70,7 +70,7 @@ mod tests {
     struct Point {
         name: String,
         run: Vec<String>,
-        skim: u64,
+        fast_forward: u64,
     }
 
     fn expand(text: &str) -> Result<Vec<Point>, String> {
@@ -79,15 +79,19 @@ mod tests {
 
     #[test]
     fn blanks_are_filled_with_what_each_has() {
-        let form = "name = 'bc-{scale}'\nrun = ['./bc', 'a{scale}{word}z']\nskim = '{skim}'\n";
-        let points =
-            expand(&format!("{form}each = [{{scale = 3, word = 'x', skim = 9}}, {{scale = 4, word = '', skim = 8}}]"));
-        let point =
-            |name: &str, last: &str, skim| Point { name: name.into(), run: vec!["./bc".into(), last.into()], skim };
+        let form = "name = 'bc-{scale}'\nrun = ['./bc', 'a{scale}{word}z']\nfast_forward = '{fast_forward}'\n";
+        let points = expand(&format!(
+            "{form}each = [{{scale = 3, word = 'x', fast_forward = 9}}, {{scale = 4, word = '', fast_forward = 8}}]"
+        ));
+        let point = |name: &str, last: &str, fast_forward| Point {
+            name: name.into(),
+            run: vec!["./bc".into(), last.into()],
+            fast_forward,
+        };
         assert_eq!(points, Ok(vec![point("bc-3", "a3xz", 9), point("bc-4", "a4z", 8)]));
-        let error = expand(&format!("{form}each = [{{scale = 3, skim = 9}}]")).unwrap_err();
+        let error = expand(&format!("{form}each = [{{scale = 3, fast_forward = 9}}]")).unwrap_err();
         assert!(error.contains("has no word"), "{error}");
-        let error = expand(&format!("{form}each = [{{scale = 3, word = '', skim = 'many'}}]")).unwrap_err();
+        let error = expand(&format!("{form}each = [{{scale = 3, word = '', fast_forward = 'many'}}]")).unwrap_err();
         assert!(error.starts_with("experiment bc-3: "), "{error}");
     }
 }

@@ -64,7 +64,7 @@ fn mistakes_are_named() {
             "experiment e: give either programs, a scenario or a command",
         ),
         ([HEAD, &TOUCH.replace("programs = ['touch:bytes=1M,page=4K']", "scenario = 's'")].concat(), "no file \"s\""),
-        ([HEAD, TOUCH, "timing = 'slow'\n"].concat(), "give counts, inorder or window"),
+        ([HEAD, TOUCH, "timing = 'slow'\n"].concat(), "give counts, inorder or ooo"),
         ([HEAD, TOUCH, "machine = 'zen44'\n"].concat(), "did you mean zen4"),
         ([HEAD, TOUCH, "systems = { x = 'bsae' }\n"].concat(), "system x: there is no system \"bsae\""),
         ([HEAD, TOUCH, "systems = { x = 'ideal' }\n"].concat(), "systems best and x are the same; keep one"),

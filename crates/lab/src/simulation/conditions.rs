@@ -1,6 +1,6 @@
 //! What simulations are told, and why they refuse or fail.
 
-use reach_core::Why;
+use reach_core::StopReason;
 use reach_os::{Fragmentation, OutOfMemory};
 
 /// How time passes.
@@ -11,8 +11,8 @@ pub enum Timing {
     /// A blocking core that executes in order, with caches: every reference and everything that the operating system
     /// and the walker read and write goes through them.
     InOrder,
-    /// A core that executes out of order, with caches ([`reach_hardware::window`]).
-    Window,
+    /// A core that executes out of order, with caches ([`reach_hardware::ooo`]).
+    Ooo,
 }
 
 impl Timing {
@@ -21,12 +21,12 @@ impl Timing {
         match self {
             Timing::Counts => "counts",
             Timing::InOrder => "inorder",
-            Timing::Window => "window",
+            Timing::Ooo => "ooo",
         }
     }
 
     /// All timings.
-    pub const ALL: [Timing; 3] = [Timing::Counts, Timing::InOrder, Timing::Window];
+    pub const ALL: [Timing; 3] = [Timing::Counts, Timing::InOrder, Timing::Ooo];
 
     /// Whether data and instruction caches are modelled.
     pub fn has_caches(self) -> bool {
@@ -76,11 +76,11 @@ impl Placement {
 
     /// The slices that a program has to be cut into, where there are several hardware threads.
     pub fn slices(&self) -> Option<u64> {
-        (self.lanes() > 1).then_some(self.slice)
+        (self.hardware_threads() > 1).then_some(self.slice)
     }
 
     /// All hardware threads.
-    pub fn lanes(&self) -> u32 {
+    pub fn hardware_threads(&self) -> u32 {
         self.cores * self.threads
     }
 }
@@ -120,6 +120,6 @@ pub enum SimulationError {
         /// Under which system.
         system: String,
         /// The stop that keeps coming.
-        why: Why,
+        why: StopReason,
     },
 }

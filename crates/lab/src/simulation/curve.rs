@@ -10,11 +10,10 @@ impl Simulation {
     pub fn observe(&mut self, machine: &machine::Resolved, curve: &Curve, seed: u64) -> Result<(), SimulationError> {
         let array = curve.array(&machine.hardware).map_err(|what| self.refusal(what))?;
         let tlb = &machine.hardware.tlbs[array];
-        let refused = if self.processor.lanes() > 1 {
+        let refused = if self.processor.hardware_threads() > 1 {
             Err("which hardware thread goes on follows the clock, which depends on it; take one core with one".into())
         } else if self.out_of_order {
-            Err("what the window fetches ahead depends on the time that it takes; take --timing counts or inorder"
-                .into())
+            Err("what the ooo fetches ahead depends on the time that it takes; take --timing counts or inorder".into())
         } else if self.reads_counters {
             Err("the system reads performance counters, which depend on it".into())
         } else {

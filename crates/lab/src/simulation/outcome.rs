@@ -3,8 +3,8 @@
 use super::{Interval, Sample, Simulation};
 use crate::curve::Misses;
 use crate::sample::{error, ratio_error};
-use reach_core::{Asid, Beside, Counts, Label, Ledger};
-use reach_hardware::{Access, Beyond, CacheCounters, ControllerCounters, Counters};
+use reach_core::{Asid, AuxTlbOptions, Counts, Label, Ledger};
+use reach_hardware::{Access, CacheCounters, ControllerCounters, Counters, MemoryAccesses};
 use std::collections::BTreeMap;
 
 /// What was counted of a process, or of all together.
@@ -54,7 +54,7 @@ impl Tally {
 
 /// What one hardware thread did.
 #[derive(Clone, Debug)]
-pub struct Lane {
+pub struct HardwareThread {
     /// Its counts and cycles.
     pub tally: Tally,
     /// Its clock at the end: its cycles, and those for which it had nothing to do.
@@ -78,11 +78,11 @@ pub struct Outcome {
     /// What it counted of each process.
     pub os_processes: BTreeMap<Asid, reach_os::Counters>,
     /// What each hardware thread did, those of the first core first.
-    pub lanes: Vec<Lane>,
+    pub hardware_threads: Vec<HardwareThread>,
     /// Hardware threads of a core.
     pub threads: usize,
     /// Of each core, what went to memory, by kind of access, where caches were modelled.
-    pub beyond: Vec<[Beyond; Access::KINDS]>,
+    pub beyond: Vec<[MemoryAccesses; Access::KINDS]>,
     /// The core executed out of order.
     pub out_of_order: bool,
     /// The data and instruction caches, where they were modelled.
@@ -90,7 +90,7 @@ pub struct Outcome {
     /// The memory controller, where it retranslates addresses.
     pub controller: Option<ControllerCounters>,
     /// What stood beside the last level of TLB arrays, where anything did.
-    pub beside: Option<Beside>,
+    pub aux_tlb: Option<AuxTlbOptions>,
     /// Whether fetches, and loads and stores, ask a second level of TLB arrays where the first misses.
     pub second_level: [bool; 2],
     /// Where range TLBs of other sizes were counted: how many searches those of 1, 2, … entries would have answered.
@@ -114,19 +114,19 @@ pub struct Outcome {
 impl Simulation {
     /// Ends the simulation.
     pub fn finish(mut self) -> Outcome {
-        for lane in 0..self.processor.lanes() {
-            self.go_to(lane);
+        for hw in 0..self.processor.hardware_threads() {
+            self.go_to(hw);
             self.serialise(true);
             self.settle();
         }
-        let mut lanes = self.all_lanes();
+        let mut hardware_threads = self.all_hardware_threads();
         let sample = self.take_sample();
-        if let (Some(sample), [lane]) = (&sample, &mut lanes[..]) {
-            lane.tally = Tally::default();
-            sample.intervals.iter().for_each(|interval| lane.tally.absorb(&interval.tally));
+        if let (Some(sample), [hw]) = (&sample, &mut hardware_threads[..]) {
+            hw.tally = Tally::default();
+            sample.intervals.iter().for_each(|interval| hw.tally.absorb(&interval.tally));
         }
         let mut total = Tally::default();
-        lanes.iter().for_each(|lane| total.absorb(&lane.tally));
+        hardware_threads.iter().for_each(|hw| total.absorb(&hw.tally));
         let mut os_processes = std::mem::take(&mut self.vm.finished);
         os_processes.extend(self.vm.processes().map(|(asid, process)| (asid, process.counters.clone())));
         let contiguity = reach_os::contiguity(self.vm.frames().buddy(), &self.vm.options().sizes);
@@ -158,8 +158,8 @@ impl Simulation {
         }
         let controllers = || self.processor.all_caches().iter().filter_map(|caches| caches.controller.as_ref());
         let mut range_hits: Vec<u64> = Vec::new();
-        for lane in 0..self.processor.lanes() {
-            let hits = self.processor.mmu_of(lane).range_hits_by_entries();
+        for hw in 0..self.processor.hardware_threads() {
+            let hits = self.processor.mmu_of(hw).range_hits_by_entries();
             range_hits.resize(range_hits.len().max(hits.len()), 0);
             range_hits.iter_mut().zip(hits).for_each(|(all, hits)| *all += hits);
         }
@@ -173,7 +173,7 @@ impl Simulation {
             total,
             threads: self.processor.threads(),
             beyond,
-            lanes,
+            hardware_threads,
             out_of_order: self.out_of_order,
             controller: controllers().next().map(|controller| controller.counters),
             caches,
@@ -182,7 +182,7 @@ impl Simulation {
             names: self.names,
             os: self.vm.counters.clone(),
             os_processes,
-            beside: self.beside,
+            aux_tlb: self.aux_tlb,
             second_level: self.second_level,
             code_superpages: self.vm.code_superpages(),
             census: self.vm.largest_census(),

@@ -53,7 +53,7 @@ struct Part {
 /// What runs without another hardware thread in between.
 #[derive(Debug)]
 struct Item {
-    lane: usize,
+    hw: usize,
     process: Asid,
     thread: ThreadId,
     /// Whose memory it runs in.
@@ -67,7 +67,7 @@ struct Item {
 /// The round that is being filled, and where software threads are placed.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
-    lanes: usize,
+    hardware_threads: usize,
     placed: BTreeMap<(Asid, ThreadId), usize>,
     borrowed: BTreeMap<Asid, Asid>,
     process: Asid,
@@ -81,8 +81,8 @@ pub(super) struct Rounds {
 
 impl Rounds {
     /// On so many hardware threads.
-    pub fn on(lanes: usize) -> Rounds {
-        Rounds { lanes, fresh: true, ..Rounds::default() }
+    pub fn on(hardware_threads: usize) -> Rounds {
+        Rounds { hardware_threads, fresh: true, ..Rounds::default() }
     }
 
     /// Adds a step.
@@ -119,11 +119,11 @@ impl Rounds {
         let fresh = self.fresh || events && self.items.last().is_some_and(|item| item.full);
         if fresh || self.items.is_empty() {
             let (process, thread) = (self.process, self.thread);
-            let next = self.placed.len() % self.lanes;
-            let lane = *self.placed.entry((process, thread)).or_insert(next);
+            let next = self.placed.len() % self.hardware_threads;
+            let hw = *self.placed.entry((process, thread)).or_insert(next);
             let space = self.borrowed.get(&process).copied().unwrap_or(process);
             let (fence, parts) = (Fence::None, Vec::new());
-            self.items.push(Item { lane, process, thread, space, fence, parts, full: false });
+            self.items.push(Item { hw, process, thread, space, fence, parts, full: false });
             self.fresh = false;
         }
         self.items.last_mut().expect("one was just made if there was none")
@@ -164,15 +164,15 @@ struct Order {
 }
 
 impl Order {
-    fn new(items: impl Iterator<Item = (usize, Asid, Fence)>, lanes: usize) -> Order {
+    fn new(items: impl Iterator<Item = (usize, Asid, Fence)>, hardware_threads: usize) -> Order {
         let mut numbers = BTreeMap::new();
         let mut order = Order {
             items: Vec::new(),
-            waiting: vec![VecDeque::new(); lanes],
+            waiting: vec![VecDeque::new(); hardware_threads],
             spaces: Vec::new(),
             all: Progress::default(),
         };
-        for (lane, asid, fence) in items {
+        for (hw, asid, fence) in items {
             let new = numbers.len();
             let space = *numbers.entry(asid).or_insert(new);
             if space == order.spaces.len() {
@@ -188,8 +188,8 @@ impl Order {
             };
             let in_space = needs(&mut order.spaces[space], fence >= Fence::Space);
             let in_all = needs(&mut order.all, fence == Fence::All);
-            order.waiting[lane].push_back(order.items.len());
-            order.items.push((lane, space, fence, [in_space, in_all]));
+            order.waiting[hw].push_back(order.items.len());
+            order.items.push((hw, space, fence, [in_space, in_all]));
         }
         order
     }
@@ -197,8 +197,8 @@ impl Order {
     /// Takes the item that can begin first, with the time at which it can: of each hardware thread the next, if what it
     /// has to wait for is done. `clock` says where each stands.
     fn next(&mut self, clock: impl Fn(usize) -> u64) -> Option<(usize, u64)> {
-        let ready = (0..self.waiting.len()).filter_map(|lane| {
-            let &item = self.waiting[lane].front()?;
+        let ready = (0..self.waiting.len()).filter_map(|hw| {
+            let &item = self.waiting[hw].front()?;
             let (_, space, fence, needs) = self.items[item];
             let space = &self.spaces[space];
             (space.done >= needs[0] && self.all.done >= needs[1]).then(|| {
@@ -207,11 +207,11 @@ impl Order {
                     Fence::Space => space.end.max(self.all.fence),
                     Fence::All => self.all.end,
                 };
-                (clock(lane).max(after), lane, item)
+                (clock(hw).max(after), hw, item)
             })
         });
-        let (start, lane, item) = ready.min()?;
-        self.waiting[lane].pop_front();
+        let (start, hw, item) = ready.min()?;
+        self.waiting[hw].pop_front();
         Some((item, start))
     }
 
@@ -245,25 +245,25 @@ impl Simulation {
         let items = std::mem::take(&mut self.rounds.items);
         self.rounds.fresh = true;
         let tick = std::mem::take(&mut self.rounds.tick);
-        let lanes = self.processor.lanes();
+        let hardware_threads = self.processor.hardware_threads();
         if let Some(first) = items.first().filter(|_| tick) {
-            self.go_to(first.lane);
+            self.go_to(first.hw);
             self.tick()?;
         }
-        let mut order = Order::new(items.iter().map(|item| (item.lane, item.space, item.fence)), lanes);
-        while let Some((at, start)) = order.next(|lane| self.clock(lane)) {
+        let mut order = Order::new(items.iter().map(|item| (item.hw, item.space, item.fence)), hardware_threads);
+        while let Some((at, start)) = order.next(|hw| self.clock(hw)) {
             let item = &items[at];
-            self.go_to(item.lane);
+            self.go_to(item.hw);
             self.wait_until(start);
             self.run_item(item)?;
-            order.done(at, self.clock(item.lane));
+            order.done(at, self.clock(item.hw));
             if self.checks {
                 self.check();
             }
         }
-        let last = (0..lanes).map(|lane| self.clock(lane)).max().unwrap_or(0);
-        for lane in 0..lanes {
-            self.go_to(lane);
+        let last = (0..hardware_threads).map(|hw| self.clock(hw)).max().unwrap_or(0);
+        for hw in 0..hardware_threads {
+            self.go_to(hw);
             self.wait_until(last);
         }
         Ok(())
@@ -271,7 +271,7 @@ impl Simulation {
 
     fn run_item(&mut self, item: &Item) -> Result<(), SimulationError> {
         let software = (item.process, item.thread);
-        if self.lanes.goes_over(item.lane, software) {
+        if self.hardware_threads.goes_over(item.hw, software) {
             self.serialise(true);
         }
         if self.ran != Some(software) {
@@ -298,14 +298,15 @@ mod tests {
     use super::*;
 
     /// Runs items of a given length each; returns which began when.
-    fn run(items: &[(usize, u32, Fence, u64)], lanes: usize) -> Vec<(usize, u64)> {
-        let listed = items.iter().map(|&(lane, space, fence, _)| (lane, Asid(space), fence));
-        let (mut order, mut clocks, mut begun) = (Order::new(listed, lanes), vec![0; lanes], Vec::new());
-        while let Some((item, start)) = order.next(|lane| clocks[lane]) {
-            let (lane, .., takes) = items[item];
-            assert!(start >= clocks[lane]);
-            clocks[lane] = start + takes;
-            order.done(item, clocks[lane]);
+    fn run(items: &[(usize, u32, Fence, u64)], hardware_threads: usize) -> Vec<(usize, u64)> {
+        let listed = items.iter().map(|&(hw, space, fence, _)| (hw, Asid(space), fence));
+        let (mut order, mut clocks, mut begun) =
+            (Order::new(listed, hardware_threads), vec![0; hardware_threads], Vec::new());
+        while let Some((item, start)) = order.next(|hw| clocks[hw]) {
+            let (hw, .., takes) = items[item];
+            assert!(start >= clocks[hw]);
+            clocks[hw] = start + takes;
+            order.done(item, clocks[hw]);
             begun.push((item, start));
         }
         begun
@@ -340,11 +341,10 @@ mod tests {
             assert_eq!(begun.len(), items.len());
             for (place, &(item, start)) in begun.iter().enumerate() {
                 for &(later, _) in &begun[..place] {
-                    let ((lane, space, fence, _), (other, other_space, other_fence, takes)) =
-                        (items[item], items[later]);
+                    let ((hw, space, fence, _), (other, other_space, other_fence, takes)) = (items[item], items[later]);
                     let conflict = fence.max(other_fence) == All
                         || space == other_space && fence.max(other_fence) == Space
-                        || lane == other;
+                        || hw == other;
                     assert!(!conflict || later < item);
                     let ended = begun.iter().find(|b| b.0 == later).unwrap().1 + takes;
                     assert!(!conflict || ended <= start);

@@ -2,7 +2,7 @@
 
 use super::{Simulation, SimulationError, Tally};
 use reach_core::{Asid, Counts, Event};
-use reach_hardware::{Access, Beyond, CacheCounters, Segment};
+use reach_hardware::{Access, CacheCounters, MemoryAccesses, Segment};
 use std::collections::BTreeMap;
 
 /// What was counted in one measured interval.
@@ -15,7 +15,7 @@ pub struct Interval {
     /// Each cache, in the order of [`super::Outcome::caches`].
     pub caches: Vec<CacheCounters>,
     /// What went to memory.
-    pub beyond: Vec<[Beyond; Access::KINDS]>,
+    pub beyond: Vec<[MemoryAccesses; Access::KINDS]>,
 }
 
 /// The intervals that were measured of a program.
@@ -61,7 +61,7 @@ pub(super) struct Sampling {
     instructions: u64,
     detail: Detail,
     /// Totals where the interval under way began.
-    from: Option<(Tally, Vec<CacheCounters>, Vec<[Beyond; Access::KINDS]>)>,
+    from: Option<(Tally, Vec<CacheCounters>, Vec<[MemoryAccesses; Access::KINDS]>)>,
     /// What processes have done in it.
     processes: BTreeMap<Asid, Tally>,
 }
@@ -111,7 +111,7 @@ impl Mark {
 impl Simulation {
     /// What it gets is a sample: only what lies in marked intervals counts.
     pub fn sample(&mut self) -> Result<(), SimulationError> {
-        if self.processor.lanes() > 1 {
+        if self.processor.hardware_threads() > 1 {
             let what = "--sample takes one core with one hardware thread: on several, intervals would not be of the same \
                         instructions everywhere";
             return Err(self.refusal(what.into()));
@@ -168,7 +168,7 @@ impl Simulation {
     pub(super) fn follow(&mut self, segment: Segment, counts: &Counts) -> Result<(), SimulationError> {
         let before = self.clock(self.processor.on());
         self.run(segment)?;
-        self.lanes.executed(self.processor.on(), counts, 0);
+        self.hardware_threads.executed(self.processor.on(), counts, 0);
         let (cycles, of) = self.sampling.as_ref().map_or((0, 0), |sampling| (sampling.cycles, sampling.instructions));
         let millicycles = match of {
             0 => self.millicycles_per_instruction,
@@ -207,7 +207,7 @@ impl Simulation {
         });
     }
 
-    fn caches_now(&self) -> (Vec<CacheCounters>, Vec<[Beyond; Access::KINDS]>) {
+    fn caches_now(&self) -> (Vec<CacheCounters>, Vec<[MemoryAccesses; Access::KINDS]>) {
         let caches = self.processor.all_caches();
         let counters = caches.iter().flat_map(|caches| caches.counters().map(|(_, counters)| counters)).collect();
         (counters, caches.iter().map(|caches| caches.beyond).collect())

@@ -7,7 +7,7 @@ pub mod script;
 
 use reach_core::{BlockTable, Chunk, Event, Kind};
 use reach_lab::{Conditions, Experiment, Outcome, Placement, Report, Row, Timing, machine};
-use reach_trace::{Progress, Skim, Source, TraceError, synthetic};
+use reach_trace::{FastForward, Progress, Source, TraceError, synthetic};
 
 /// Enough for the largest program of these tests.
 const MEMORY: u64 = 8 << 30;
@@ -24,7 +24,7 @@ pub fn experiment(machines: &[&str], systems: &[&str], timing: Timing) -> Experi
         systems: systems.iter().map(|spec| reach_systems::resolve(spec).unwrap()).collect(),
         conditions: conditions(timing),
         threads: 0,
-        skim: Skim::default(),
+        fast_forward: FastForward::default(),
         align_code: None,
         limit: None,
         curve: None,

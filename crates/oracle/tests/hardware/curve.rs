@@ -105,7 +105,7 @@ fn one_pass_counts_what_each_geometry_would() {
     let mut runner = TestRunner::new(cases(500));
     let drawn = (studied(), any::<bool>(), any::<u64>(), steps(400));
     let outcome = runner.run(&drawn, |((machine, array), cached, seed, steps)| {
-        let setup = |machine| Setup { machine, perfect: false, cached, beside: None, seed };
+        let setup = |machine| Setup { machine, perfect: false, cached, aux_tlb: None, seed };
         let forms = FORMS.iter().map(|&(entries, ways)| Geometry { entries, ways });
         let replacement = machine.tlbs.get(array).map(|tlb| tlb.replacement);
         let geometries: Vec<_> = forms.filter(|g| replacement.is_some_and(|r| r.takes(g.ways))).collect();

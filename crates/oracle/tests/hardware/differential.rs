@@ -5,32 +5,32 @@ use crate::lockstep::{Lockstep, Setup};
 use crate::machines::machine;
 use crate::program::steps;
 use proptest::prelude::*;
-use reach_core::{Asked, Beside, ClusterTlbOptions, RangeTlbOptions};
+use reach_core::{AuxLookup, AuxTlbOptions, ClusterTlbOptions, RangeTlbOptions};
 use reach_hardware::config::Machine;
 use reach_lab::machine::testing::arbitrary_machine;
 
 fn setup(machine: impl Strategy<Value = Machine>) -> impl Strategy<Value = Setup> {
-    (machine, prop::bool::weighted(0.1), any::<bool>(), beside(), any::<u64>()).prop_map(
-        |(machine, perfect, cached, beside, seed)| {
+    (machine, prop::bool::weighted(0.1), any::<bool>(), aux_tlb(), any::<u64>()).prop_map(
+        |(machine, perfect, cached, aux_tlb, seed)| {
             // Nothing stands beside the TLB of a guest.
-            let beside = beside.filter(|_| machine.nested.is_none());
-            Setup { machine, perfect, cached, beside, seed }
+            let aux_tlb = aux_tlb.filter(|_| machine.nested.is_none());
+            Setup { machine, perfect, cached, aux_tlb, seed }
         },
     )
 }
 
 /// Nothing, a range TLB of a few entries, a TLB of clusters, or segments.
-fn beside() -> impl Strategy<Value = Option<Beside>> {
-    let asked = prop_oneof![Just(Asked::InParallel), Just(Asked::AfterMiss)];
+fn aux_tlb() -> impl Strategy<Value = Option<AuxTlbOptions>> {
+    let asked = prop_oneof![Just(AuxLookup::InParallel), Just(AuxLookup::AfterMiss)];
     let ranges = (1..5u32, 0..8u32, asked.clone(), 0..9u32).prop_map(|(entries, sweep, asked, latency)| {
-        Beside::Ranges(RangeTlbOptions { entries, sweep, mru: false, asked, latency })
+        AuxTlbOptions::Ranges(RangeTlbOptions { entries, sweep, mru: false, asked, latency })
     });
     let clusters = (0..2u32, 1..4u32, 1..4u32, any::<bool>(), 1..4u32, asked, 0..9u32);
     let clusters = clusters.prop_map(|(sets, ways, order, ordered, least, asked, latency)| {
         let (entries, pages) = (ways << sets, 1 << order);
-        Beside::Clusters(ClusterTlbOptions { entries, ways, pages, ordered, least, asked, latency })
+        AuxTlbOptions::Clusters(ClusterTlbOptions { entries, ways, pages, ordered, least, asked, latency })
     });
-    proptest::option::weighted(0.7, prop_oneof![3 => ranges, 2 => clusters, 1 => Just(Beside::Segments)])
+    proptest::option::weighted(0.7, prop_oneof![3 => ranges, 2 => clusters, 1 => Just(AuxTlbOptions::Segments)])
 }
 
 /// Page tables of few levels have nodes too large to be compared at every turn.

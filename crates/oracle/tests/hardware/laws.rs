@@ -8,8 +8,8 @@ use crate::system::{Edit, Memory};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use reach_core::{
-    Asid, Asked, Beside, Chunk, PageShift, Pfn, Pte, Random, RangeTlbOptions, Ref, Shootdown, TlbEvent, VirtAddr, Vpn,
-    Why,
+    Asid, AuxLookup, AuxTlbOptions, Chunk, PageShift, Pfn, Pte, Random, RangeTlbOptions, Ref, Shootdown, StopReason,
+    TlbEvent, VirtAddr, Vpn,
 };
 use reach_hardware::config::{Machine, Replacement, Serves, Tlb, Walker};
 use reach_hardware::{Caches, Mmu, Segment};
@@ -37,7 +37,7 @@ fn without_guests(mut machine: Machine) -> Machine {
 fn load(mmu: &mut Mmu, page: u64, memory: &mut Memory) {
     let chunk = Chunk::from(vec![Ref::load(VirtAddr(page << 12))]);
     let segment = Segment::whole(&chunk);
-    assert_eq!(mmu.run(segment, &mut segment.begin(), memory.table(Asid(0)), None), Why::End);
+    assert_eq!(mmu.run(segment, &mut segment.begin(), memory.table(Asid(0)), None), StopReason::End);
 }
 
 proptest! {
@@ -48,17 +48,17 @@ proptest! {
     #[test]
     fn one_pass_counts_range_tlbs_of_all_sizes(machine in machine(), cached: bool, seed: u64, steps in steps(300)) {
         let machine = without_guests(machine);
-        let beside = |entries, sweep| {
-            Beside::Ranges(RangeTlbOptions { entries, sweep, mru: false, asked: Asked::AfterMiss, latency: 7 })
+        let aux_tlb = |entries, sweep| {
+            AuxTlbOptions::Ranges(RangeTlbOptions { entries, sweep, mru: false, asked: AuxLookup::AfterMiss, latency: 7 })
         };
-        let run = |beside: Beside| {
-            let setup = Setup { machine: machine.clone(), perfect: false, cached, beside: Some(beside), seed };
+        let run = |aux_tlb: AuxTlbOptions| {
+            let setup = Setup { machine: machine.clone(), perfect: false, cached, aux_tlb: Some(aux_tlb), seed };
             let mut both = Lockstep::new(&setup);
             both.run(&setup.machine, &steps, true);
             (both.counted().0, both.range_hits_by_entries())
         };
-        let (_, together) = run(beside(3, 6));
-        let alone: Vec<u64> = (1..=6).map(|entries| run(beside(entries, 0)).0.beside_hits).collect();
+        let (_, together) = run(aux_tlb(3, 6));
+        let alone: Vec<u64> = (1..=6).map(|entries| run(aux_tlb(entries, 0)).0.aux_tlb_hits).collect();
         prop_assert_eq!(together, alone);
     }
 }
@@ -69,7 +69,7 @@ proptest! {
     /// Where a program is cut into segments changes nothing, though folding goes on across the cuts.
     #[test]
     fn cuts_never_change_a_result(machine in machine(), cached: bool, seed: u64, steps in steps(300)) {
-        let setup = Setup { machine, perfect: false, cached, beside: None, seed };
+        let setup = Setup { machine, perfect: false, cached, aux_tlb: None, seed };
         let counted = [true, false].map(|cuts| {
             let mut both = Lockstep::new(&setup);
             both.run(&setup.machine, &steps, cuts);
@@ -190,7 +190,7 @@ proptest! {
                     let chunk = Chunk::from(vec![Ref::load(VirtAddr(page << 12))]);
                     let (segment, mut consulted) = (Segment::whole(&chunk), false);
                     let mut cursor = segment.begin();
-                    while mmu.run(segment, &mut cursor, memory.table(Asid(0)), None) == Why::Consult {
+                    while mmu.run(segment, &mut cursor, memory.table(Asid(0)), None) == StopReason::PolicyCallback {
                         prop_assert!(!std::mem::replace(&mut consulted, true), "told twice of one miss");
                     }
                 }
@@ -243,11 +243,11 @@ fn perfect_units_see_ageing() {
         let mut mmu = Mmu::new(&machine, true, 0);
         let mut cursor = segment.begin();
         let why = mmu.run(segment, &mut cursor, memory.table(Asid(0)), caches.as_mut());
-        assert!(matches!(why, Why::Fault(_)) && cursor.position() == 2);
+        assert!(matches!(why, StopReason::Fault(_)) && cursor.position() == 2);
         assert!(memory.table(Asid(0)).lookup(Vpn(0)).unwrap().accessed());
         memory.edit(Edit::Change(Asid(0), Vpn(0), Pte::ACCESSED, 0));
         memory.edit(Edit::Change(Asid(0), Vpn(1), 0, Pte::EXECUTABLE));
-        assert_eq!(mmu.run(segment, &mut cursor, memory.table(Asid(0)), caches.as_mut()), Why::End);
+        assert_eq!(mmu.run(segment, &mut cursor, memory.table(Asid(0)), caches.as_mut()), StopReason::End);
         assert!(memory.table(Asid(0)).lookup(Vpn(0)).unwrap().accessed());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::program::{PROCESSES, Placer, Step};
 use crate::system::{Edit, Memory, System};
-use reach_core::{Asid, Beside, Chunk, Counts, Label, Ledger, PageTable, Pte, Ref, Vpn, Why, fold};
+use reach_core::{Asid, AuxTlbOptions, Chunk, Counts, Label, Ledger, PageTable, Pte, Ref, StopReason, Vpn, fold};
 use reach_hardware::config::Machine;
 use reach_hardware::{Access, CacheCounters, Caches, Counters, CurveCounts, Geometry, Mmu, Segment};
 use std::ops::Range;
@@ -13,7 +13,7 @@ pub struct Setup {
     pub machine: Machine,
     pub perfect: bool,
     pub cached: bool,
-    pub beside: Option<Beside>,
+    pub aux_tlb: Option<AuxTlbOptions>,
     pub seed: u64,
 }
 
@@ -61,7 +61,7 @@ fn by_page(mut pages: Vec<(Asid, Vpn, Pte)>) -> Vec<(Asid, Vpn, Pte)> {
 impl Fast {
     fn new(setup: &Setup, fold: bool) -> Fast {
         let mut mmu = Mmu::new(&setup.machine, setup.perfect, setup.seed);
-        setup.beside.into_iter().for_each(|beside| mmu.place(beside));
+        setup.aux_tlb.into_iter().for_each(|aux_tlb| mmu.attach_aux_tlb(aux_tlb));
         if !fold {
             mmu.look_up_every_reference();
         }
@@ -90,7 +90,7 @@ impl Fast {
             caches: self.caches.iter().flat_map(|c| c.counters().map(|(_, counters)| counters)).collect(),
             held: sorted(self.mmu.contents()),
             ranges: self.mmu.ranges(),
-            beside: by_page(self.mmu.pages_beside()),
+            beside: by_page(self.mmu.pages_aux_tlb()),
         }
     }
 }
@@ -98,7 +98,7 @@ impl Fast {
 impl Slow {
     fn new(setup: &Setup) -> Slow {
         let mut machine = reach_oracle::Machine::new(&setup.machine, setup.perfect, setup.seed);
-        setup.beside.into_iter().for_each(|beside| machine.place(beside));
+        setup.aux_tlb.into_iter().for_each(|aux_tlb| machine.place(aux_tlb));
         Slow {
             machine,
             caches: setup.cached.then(|| reach_oracle::Caches::new(&setup.machine, setup.seed)),
@@ -124,7 +124,7 @@ impl Slow {
             caches: self.caches.iter().flat_map(|c| c.counters()).collect(),
             held: sorted(self.machine.contents()),
             ranges: by_space(self.machine.ranges()),
-            beside: by_page(self.machine.pages_beside()),
+            beside: by_page(self.machine.pages_aux_tlb()),
         }
     }
 }
@@ -163,7 +163,7 @@ impl Lockstep {
             slow: Slow::new(setup),
             fast: [Fast::new(setup, true), Fast::new(setup, false)],
             outlined: Some(Fast::new(setup, true)).filter(|fast| fast.caches.is_none() && fast.mmu.takes_outlines()),
-            system: System::new(layout, sizes, setup.beside.is_some(), setup.seed),
+            system: System::new(layout, sizes, setup.aux_tlb.is_some(), setup.seed),
             asid: Asid(0),
             base_pages: 1 << (layout.address_bits() - layout.base.0),
             stops: 0,
@@ -238,14 +238,14 @@ impl Lockstep {
             }
             if let Some(fast) = &mut self.outlined {
                 let got = fast.mmu.run(in_outline, &mut outline_cursor, fast.memory.table(self.asid), None);
-                if got == Why::Obscured {
+                if got == StopReason::NeedsReferences {
                     self.outlined = None;
                 } else {
                     assert_eq!((got, fast.view()), (why, expected.clone()), "outlined, at {at:?}");
                 }
             }
             self.check_ledger(&expected);
-            if why == Why::End {
+            if why == StopReason::End {
                 return;
             }
             let edits = self.system.answer(why, self.asid, &self.slow.memory);
@@ -265,7 +265,7 @@ impl Lockstep {
         assert_eq!(view.counters.walk_cycles, of(Label::Walk) + of(Label::Handler));
         let missed = view.counters.l1i_tlb_misses + view.counters.l1d_tlb_misses;
         let c = &view.counters;
-        assert_eq!(missed, c.walks() + c.l2_tlb_hits() + c.beside_spared);
+        assert_eq!(missed, c.walks() + c.l2_tlb_hits() + c.aux_tlb_spared);
     }
 
     /// Page tables are equal to the last bit of the last copy.

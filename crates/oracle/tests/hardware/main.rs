@@ -5,12 +5,12 @@ mod differential;
 mod laws;
 mod lockstep;
 mod machines;
+mod ooo;
 mod pieces;
 mod processor;
 mod program;
 mod small_worlds;
 mod system;
-mod window;
 
 use proptest::prelude::ProptestConfig;
 

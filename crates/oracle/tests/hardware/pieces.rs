@@ -3,7 +3,7 @@
 
 use crate::machines::{plain_machine, plain_tlb};
 use crate::system::{Edit, Memory};
-use reach_core::{Asid, Chunk, Kind, Layout, PageShift, Pfn, Pte, Random, Ref, VirtAddr, Vpn, Why};
+use reach_core::{Asid, Chunk, Kind, Layout, PageShift, Pfn, Pte, Random, Ref, StopReason, VirtAddr, Vpn};
 use reach_hardware::config::{Machine, Nested, Replacement, Serves, Tlb};
 use reach_hardware::{Geometry, Mmu, Segment};
 
@@ -52,7 +52,7 @@ fn memory(machine: &Machine, size: PageShift) -> Memory {
 fn run(mmu: &mut Mmu, machine: &Machine, size: PageShift, refs: &[Ref]) {
     let (mut memory, chunk) = (memory(machine, size), Chunk::from(refs.to_vec()));
     let segment = Segment::whole(&chunk);
-    assert_eq!(mmu.run(segment, &mut segment.begin(), memory.table(Asid(0)), None), Why::End);
+    assert_eq!(mmu.run(segment, &mut segment.begin(), memory.table(Asid(0)), None), StopReason::End);
 }
 
 /// That there is no curve of array number `array` with pages of `size`, and why: what other arrays of its level and those
@@ -135,7 +135,7 @@ fn pieces_of_two_sizes_are_found_in_order() {
         assert!(mmu.folds());
         run(&mut mmu, &machine, HUGE, &refs);
         let mut twin = reach_oracle::Machine::new(&machine, false, 0);
-        assert_eq!(twin.run(&refs, memory(&machine, HUGE).table(Asid(0)), None), (Why::End, refs.len()));
+        assert_eq!(twin.run(&refs, memory(&machine, HUGE).table(Asid(0)), None), (StopReason::End, refs.len()));
         assert_eq!(mmu.counters, twin.counters, "seed {seed}");
     }
 }

@@ -6,7 +6,7 @@ use crate::program::{PROCESSES, Placer, Step, steps};
 use crate::system::{Edit, Memory, System};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use reach_core::{Asid, Chunk, Ledger, Pte, Ref, Vpn, Why, fold};
+use reach_core::{Asid, Chunk, Ledger, Pte, Ref, StopReason, Vpn, fold};
 use reach_hardware::config::{Machine, Sharing, Walker};
 use reach_hardware::{CacheCounters, Counters, Processor, Segment, Shape};
 use std::ops::Range;
@@ -57,17 +57,17 @@ struct Both {
 }
 
 impl Both {
-    fn run_on(&mut self, lane: usize) {
-        self.on = lane;
-        self.fast.run_on(lane);
-        self.slow.run_on(lane);
+    fn run_on(&mut self, hw: usize) {
+        self.on = hw;
+        self.fast.run_on(hw);
+        self.slow.run_on(hw);
     }
 
     fn edit(&mut self, edits: &[Edit]) {
         for &edit in edits {
             self.memories.iter_mut().for_each(|memory| memory.edit(edit));
             if let Edit::Shoot(shootdown) = edit {
-                let others = self.runs.iter().enumerate().filter(|(lane, _)| *lane != self.on);
+                let others = self.runs.iter().enumerate().filter(|(hw, _)| *hw != self.on);
                 self.told += others.filter(|(_, asid)| **asid == shootdown.asid).count() as u64;
                 self.fast.invalidate(&shootdown, INVALIDATE, INTERRUPT);
                 self.slow.invalidate(&shootdown, INVALIDATE, INTERRUPT);
@@ -108,7 +108,7 @@ impl Both {
             let got = mmu.run(segment, &mut cursor, self.memories[0].table(asid), caches);
             assert_eq!((got, cursor.position()), (why, done));
             self.compare();
-            if why == Why::End {
+            if why == StopReason::End {
                 return;
             }
             let edits = self.system.answer(why, asid, &self.memories[1]);
@@ -124,7 +124,7 @@ impl Both {
 /// Runs a program whose segments are dealt out to hardware threads. Returns how often others were told of something.
 fn run((machine, shape, cached, seed): &(Machine, Shape, bool, u64), steps: &[Step], deal: &[usize]) -> u64 {
     let mut fast = Processor::new(machine, shape, *cached, false, *seed);
-    assert_eq!(fast.lanes(), shape.lanes());
+    assert_eq!(fast.hardware_threads(), shape.hardware_threads());
     fast.run_on(0);
     let memory = || Memory::new(&machine.layout, PROCESSES);
     let mut both = Both {
@@ -134,7 +134,7 @@ fn run((machine, shape, cached, seed): &(Machine, Shape, bool, u64), steps: &[St
         system: System::new(&machine.layout, &machine.sizes, false, *seed),
         threads: shape.threads,
         on: 0,
-        runs: vec![Asid(0); shape.lanes()],
+        runs: vec![Asid(0); shape.hardware_threads()],
         told: 0,
     };
     let mut placer = Placer::new(machine);
@@ -149,7 +149,7 @@ fn run((machine, shape, cached, seed): &(Machine, Shape, bool, u64), steps: &[St
         }
         both.segment(&chunk, start..at);
         start = at;
-        both.run_on(deal.next().expect("it goes round") % shape.lanes());
+        both.run_on(deal.next().expect("it goes round") % shape.hardware_threads());
         match step {
             Step::Switch(process) => {
                 let asid = Asid(*process);
@@ -198,16 +198,16 @@ fn siblings_get_what_the_machine_says() {
         let refs: Vec<Ref> = (0..pages).map(|vpn| Ref::load(Vpn(vpn).addr(base))).collect();
         let chunk = Chunk::from(refs);
         for _ in 0..10 {
-            for lane in 0..threads {
-                processor.run_on(lane);
-                let asid = Asid(lane as u32);
+            for hw in 0..threads {
+                processor.run_on(hw);
+                let asid = Asid(hw as u32);
                 processor.mmu().switch(asid);
                 let segment = Segment::whole(&chunk);
                 let why = processor.mmu().run(segment, &mut segment.begin(), memory.table(asid), None);
-                assert_eq!(why, Why::End);
+                assert_eq!(why, StopReason::End);
             }
         }
-        let misses = (0..threads).map(|lane| processor.mmu_of(lane).counters.walks_data);
+        let misses = (0..threads).map(|hw| processor.mmu_of(hw).counters.walks_data);
         misses.collect::<Vec<u64>>()
     };
     assert_eq!(misses(Sharing::Shared, 1), [pages]);

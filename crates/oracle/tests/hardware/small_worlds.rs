@@ -2,7 +2,7 @@
 
 use crate::machines::{plain_machine, plain_tlb};
 use crate::system::{Edit, Memory};
-use reach_core::{Asid, Chunk, Kind, Layout, PageShift, Pfn, Pte, Ref, Shootdown, VirtAddr, Vpn, Why};
+use reach_core::{Asid, Chunk, Kind, Layout, PageShift, Pfn, Pte, Ref, Shootdown, StopReason, VirtAddr, Vpn};
 use reach_hardware::config::{Machine, Replacement, Serves, Tlb, WalkCache, Walker};
 use reach_hardware::{Mmu, Segment};
 
@@ -142,7 +142,7 @@ fn fold_with_faults(machine: &Machine, refs: &[Ref], answer: Answer) {
         let (expected, consumed) = twin.run(&refs[done..], twins.table(Asid(0)), None);
         done += consumed;
         assert_eq!((why, cursor.position(), mmu.counters), (expected, done, twin.counters), "{refs:?} {answer:?}");
-        let Why::Fault(fault) = why else { return };
+        let StopReason::Fault(fault) = why else { return };
         let pte = Pte::new(Pfn(fault.vpn.0), PageShift(12)).with_writable(true).with_executable(true);
         memory.edit(Edit::Set(Asid(0), fault.vpn, pte));
         twins.edit(Edit::Set(Asid(0), fault.vpn, pte));

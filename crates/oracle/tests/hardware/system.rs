@@ -3,7 +3,7 @@
 
 use reach_core::{
     Asid, Cause, Fault, FrameSource, Kind, Layout, MappedEntry, PageShift, PageTable, Pfn, PhysAddr, Pte, Random,
-    Range, RangeTable, Shootdown, Vpn, Why,
+    Range, RangeTable, Shootdown, StopReason, Vpn,
 };
 use std::collections::BTreeMap;
 
@@ -137,17 +137,19 @@ impl System {
     }
 
     /// What to do about a stop.
-    pub fn answer(&mut self, why: Why, asid: Asid, memory: &Memory) -> Vec<Edit> {
+    pub fn answer(&mut self, why: StopReason, asid: Asid, memory: &Memory) -> Vec<Edit> {
         let table = &memory.tables[asid.0 as usize];
         let mut edits = Vec::new();
         match why {
-            Why::End | Why::Consult | Why::Obscured => {}
-            Why::Fault(Fault { vpn, kind, cause: Cause::Missing }) => self.map(asid, vpn, kind, table, &mut edits),
-            Why::Fault(Fault { vpn, kind, cause: Cause::Protection }) => {
+            StopReason::End | StopReason::PolicyCallback | StopReason::NeedsReferences => {}
+            StopReason::Fault(Fault { vpn, kind, cause: Cause::Missing }) => {
+                self.map(asid, vpn, kind, table, &mut edits)
+            }
+            StopReason::Fault(Fault { vpn, kind, cause: Cause::Protection }) => {
                 let bit = if kind == Kind::Fetch { Pte::EXECUTABLE } else { Pte::WRITABLE };
                 self.change(asid, page(table, vpn), 0, bit, &mut edits);
             }
-            Why::FirstWrite(vpn) => {
+            StopReason::FirstWrite(vpn) => {
                 let (clear, set) = if self.one_in(2) { (0, Pte::DIRTY) } else { (Pte::WATCHED, 0) };
                 self.change(asid, page(table, vpn), clear, set, &mut edits);
             }

@@ -169,7 +169,7 @@ impl Online {
 
     /// These base pages are no longer mapped, or no longer one page: for asap they count as touched when they are touched
     /// again. What approx-online has charged is what it will be charged from here on.
-    pub fn torn(&mut self, asid: Asid, vpn: Vpn, pages: u64) {
+    pub fn mapping_changes(&mut self, asid: Asid, vpn: Vpn, pages: u64) {
         if let Policy::Asap { .. } = self.policy {
             self.candidates.untouch(asid, vpn, pages);
         }

@@ -91,7 +91,7 @@ fn asap_builds_what_has_been_touched_level_by_level() {
         assert_eq!(miss(&mut online, 0x60002, BASE), expected);
         // Within a page of four there is nothing left to build.
         assert_eq!(miss(&mut online, 0x60001, PageShift(14)), []);
-        online.torn(ASID, Vpn(0x60001), 1);
+        online.mapping_changes(ASID, Vpn(0x60001), 1);
         for vpn in 0x60004..0x60008 {
             miss(&mut online, vpn, BASE);
         }

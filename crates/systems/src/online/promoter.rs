@@ -84,7 +84,7 @@ impl Promoter {
             }
         }
         self.pay(Label::Handler, vm);
-        self.hear_of_torn(vm);
+        self.apply_mapping_changes(vm);
         if built.is_some() {
             // The handler's last act: the large page in place of the small ones, which have been shot down.
             vm.preload(vpn, kind);
@@ -132,10 +132,10 @@ impl Promoter {
     }
 
     /// Pages that were taken apart or unmapped have to earn it anew to become one.
-    pub fn hear_of_torn(&mut self, vm: &mut Vm) {
-        for torn in vm.take_torn() {
-            self.online.torn(torn.asid, torn.vpn, torn.pages);
-            self.pay(torn.label, vm);
+    pub fn apply_mapping_changes(&mut self, vm: &mut Vm) {
+        for mapping_changes in vm.take_mapping_changes() {
+            self.online.mapping_changes(mapping_changes.asid, mapping_changes.vpn, mapping_changes.pages);
+            self.pay(mapping_changes.label, vm);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The front end: where the program goes on, and what fetching waits for.
 
 use super::order::InOrder;
-use super::{Branch, Code, Fetched, Left, Translation, Window};
+use super::{Branch, Code, Fetched, Left, OooCore, Translation};
 
 /// A branch that was guessed wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,9 +15,9 @@ pub struct Wrong {
     pub until: u64,
 }
 
-impl Window {
-    /// The program goes on at `start`. Before this the last block must have ended ([`Window::end_block`]). Where its branch
-    /// was guessed wrong, fetching waits for the branch's result ([`Window::resume`]); until then the core is on the wrong
+impl OooCore {
+    /// The program goes on at `start`. Before this the last block must have ended ([`OooCore::end_block`]). Where its branch
+    /// was guessed wrong, fetching waits for the branch's result ([`OooCore::resume`]); until then the core is on the wrong
     /// path.
     pub fn redirect(&mut self, code: &Code, start: u64) -> Option<Wrong> {
         let Left { branch, block, start: before, end, result } = self.branch.take()?;

@@ -38,8 +38,8 @@ fn member(spec: &str, chunk_refs: usize) -> Member {
     Member::new(name, Box::new(open))
 }
 
-fn together(members: Vec<Member>, quantum: Option<u64>, chunk_refs: usize) -> Together {
-    Together { chunk_refs, ..Together::new("test".into(), members, quantum) }
+fn together(members: Vec<Member>, quantum: Option<u64>, chunk_refs: usize) -> Multiprogram {
+    Multiprogram { chunk_refs, ..Multiprogram::new("test".into(), members, quantum) }
 }
 
 /// The items of each address space, in order, without switches and exec, and the order in which they began.
@@ -271,7 +271,7 @@ fn who_runs_in_the_background_has_short_turns_and_ends_with_the_last() {
 fn a_sample_does_not_run_beside_others() {
     let open = || {
         let source = synthetic::generator("touch:bytes=64K", 100)?;
-        let sampled = crate::Sampled::new(source, crate::Sampling::USUAL, crate::Skim::default(), 1);
+        let sampled = crate::Sampled::new(source, crate::Sampling::USUAL, crate::FastForward::default(), 1);
         Ok(Box::new(sampled) as Box<dyn Source>)
     };
     let mut both =

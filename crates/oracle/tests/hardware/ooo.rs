@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 use reach_core::{BlockId, Kind, Random};
-use reach_hardware::config::{Latencies, Predictor, Prefetch, Window as Config};
-use reach_hardware::window::{
-    Branch, Class, Code, Found, Inst, Memory, NO_SOURCE, NO_TARGET, Place, Translation, Walk, Window,
+use reach_hardware::config::{Latencies, OooCore as Config, Predictor, Prefetch};
+use reach_hardware::ooo::{
+    Branch, Class, Code, Found, Inst, Memory, NO_SOURCE, NO_TARGET, OooCore, Place, Translation, Walk,
 };
-use reach_oracle::window::{Beyond, PlainWindow, Touch};
+use reach_oracle::ooo::{Beyond, PlainOoo, Touch};
 
 /// Small enough for everything to be full now and then.
 fn config(random: &mut Random) -> Config {
@@ -120,7 +120,7 @@ impl Memory for Somewhere {
     fn is_near(&self, at: u64) -> bool {
         Beyond::is_near(self, at)
     }
-    fn load(&mut self, _: &mut Window, at: u64, _: u64) -> (u64, u32, u32) {
+    fn load(&mut self, _: &mut OooCore, at: u64, _: u64) -> (u64, u32, u32) {
         Beyond::load(self, at)
     }
     fn fetch(&mut self, from: u64, to: u64) -> u64 {
@@ -157,7 +157,7 @@ fn compare(seed: u64) -> Result<[u64; 2], TestCaseError> {
     let blocks = program(&mut random);
     let code = Code::of_instructions(&blocks);
     let mut beyond = Somewhere(random.below(u64::MAX));
-    let (mut window, mut plain) = (Window::new(config, walkers), PlainWindow::new(config, walkers, blocks.clone()));
+    let (mut ooo, mut plain) = (OooCore::new(config, walkers), PlainOoo::new(config, walkers, blocks.clone()));
     let mut last = None;
     // A few addresses for each of many references: some are runs.
     let (mut runs, words) = (0, 32 << random.below(8));
@@ -165,25 +165,25 @@ fn compare(seed: u64) -> Result<[u64; 2], TestCaseError> {
         let number = random.below(5) as usize;
         let (start, fetch) = (blocks[number].0.start, translation(&mut random, 12));
         let lines = if random.below(10) == 0 { 1 + random.below(30) as u32 } else { 0 };
-        window.end_block(window.instructions(&code));
-        prop_assert_eq!(window.now(), plain.now(), "before block {} of seed {}", step, seed);
+        ooo.end_block(ooo.instructions(&code));
+        prop_assert_eq!(ooo.now(), plain.now(), "before block {} of seed {}", step, seed);
         if random.below(20) == 0 {
-            window.serialise(&code, true);
+            ooo.serialise(&code, true);
             plain.serialise();
             last = None;
         }
-        if let Some(wrong) = window.redirect(&code, start) {
-            window.go_astray(&code, &wrong, &mut beyond);
-            window.resume(&wrong);
+        if let Some(wrong) = ooo.redirect(&code, start) {
+            ooo.run_wrong_path(&code, &wrong, &mut beyond);
+            ooo.resume(&wrong);
         }
         if let Some(last) = last {
             plain.redirect(last, start, &beyond);
         }
-        window.fetch_page(start, fetch, None);
-        window.fetch_lines(lines);
+        ooo.fetch_page(start, fetch, None);
+        ooo.fetch_lines(lines);
         plain.fetch(fetch, lines);
         // Numbers of blocks begin a piece of the code each.
-        window.start_block(&code, BlockId((number << 10) as u32), start, start + 100);
+        ooo.start_block(&code, BlockId((number << 10) as u32), start, start + 100);
         plain.start_block(number);
         last = Some(number);
         for (index, inst) in blocks[number].1.iter().enumerate() {
@@ -201,27 +201,27 @@ fn compare(seed: u64) -> Result<[u64; 2], TestCaseError> {
                 }
             }
             for touch in &touches {
-                window.advance(window.instructions(&code), index as u32);
+                ooo.advance(ooo.instructions(&code), index as u32);
                 let Touch { bytes, line, page, translation, near, latency, .. } = *touch;
                 let kind = if touch.store { Kind::Store } else { Kind::Load };
-                window.refer(kind);
+                ooo.refer(kind);
                 let done = match touch.store {
-                    true => window.store(bytes, line, page, translation, latency),
-                    false => window.load(bytes, line, page, translation, near, latency),
+                    true => ooo.store(bytes, line, page, translation, latency),
+                    false => ooo.load(bytes, line, page, translation, near, latency),
                 };
                 if let Some(again) = done.again {
-                    window.go_on_in_vain(&code, again, &mut beyond);
-                    window.repeat(bytes, again, near);
+                    ooo.go_on_in_vain(&code, again, &mut beyond);
+                    ooo.repeat(bytes, again, near);
                 }
-                window.note(kind, bytes.0, translation != Translation::default());
+                ooo.note(kind, bytes.0, translation != Translation::default());
             }
             plain.take((number, index), &touches, &beyond);
         }
     }
-    window.serialise(&code, true);
-    prop_assert_eq!(window.now(), plain.now());
-    prop_assert_eq!(window.hand_over().total().0, plain.now(), "every cycle has a label");
-    let counted = window.hand_over_counts();
+    ooo.serialise(&code, true);
+    prop_assert_eq!(ooo.now(), plain.now());
+    prop_assert_eq!(ooo.hand_over().total().0, plain.now(), "every cycle has a label");
+    let counted = ooo.hand_over_counts();
     prop_assert_eq!([counted.squashed, counted.clears], plain.squashed);
     Ok(plain.squashed)
 }
@@ -237,7 +237,7 @@ proptest! {
 
 /// The programs of the differential test do what it is about.
 #[test]
-fn random_programs_go_astray_and_repeat_loads() {
+fn random_programs_leave_the_path_and_repeat_loads() {
     let all: Vec<[u64; 2]> = (0..200).map(|seed| compare(seed).unwrap()).collect();
     let [squashed, repeated] = all.iter().fold([0; 2], |sum, of| [sum[0] + of[0], sum[1] + of[1]]);
     assert!(squashed > 5000 && repeated > 20, "{squashed} {repeated}");

@@ -1,6 +1,6 @@
 //! Where what will not retire meets translation and caches.
 
-use super::{Code, Found, Memory, Walk, Window, Wrong};
+use super::{Code, Found, Memory, OooCore, Walk, Wrong};
 use crate::cache::{Access, Caches};
 use crate::mmu::{Mmu, physical};
 use reach_core::{Kind, PageTable, Pte, VirtAddr, Vpn};
@@ -54,14 +54,14 @@ impl Memory for Speculation<'_> {
         self.pte.is_none_or(|pte| self.caches.is_near(physical(pte, at, self.mmu.base)))
     }
 
-    fn load(&mut self, window: &mut Window, at: u64, from: u64) -> (u64, u32, u32) {
+    fn load(&mut self, ooo: &mut OooCore, at: u64, from: u64) -> (u64, u32, u32) {
         let near = self.caches.near_latency(Access::Load);
         let Some(pte) = self.pte else { return (0, near, near) };
         let at_memory = physical(pte, at, self.mmu.base);
         let (latency, depth) = self.caches.access(Access::Load, at_memory);
-        if depth > 0 && window.looks_ahead() {
+        if depth > 0 && ooo.looks_ahead() {
             let place = (self.vpn(at), at_memory);
-            self.mmu.look_ahead(place, from, depth > 1, self.table, (window, self.caches));
+            self.mmu.look_ahead(place, from, depth > 1, self.table, (ooo, self.caches));
         }
         (at_memory.0 >> self.caches.line_shift(Access::Load), near, latency)
     }
@@ -80,15 +80,15 @@ impl Memory for Speculation<'_> {
 
 impl Mmu {
     /// The core is on the wrong path of a branch.
-    pub(super) fn go_astray(
+    pub(super) fn run_wrong_path(
         &mut self,
         wrong: &Wrong,
         code: &Code,
         table: &mut PageTable,
-        (window, caches): (&mut Window, &mut Caches),
+        (ooo, caches): (&mut OooCore, &mut Caches),
     ) {
         if self.speculates() {
-            window.go_astray(code, wrong, &mut Speculation { mmu: self, table, caches, pte: None });
+            ooo.run_wrong_path(code, wrong, &mut Speculation { mmu: self, table, caches, pte: None });
             self.come_back();
         }
     }
@@ -99,10 +99,10 @@ impl Mmu {
         again: u64,
         code: &Code,
         table: &mut PageTable,
-        (window, caches): (&mut Window, &mut Caches),
+        (ooo, caches): (&mut OooCore, &mut Caches),
     ) {
         if self.speculates() {
-            window.go_on_in_vain(code, again, &mut Speculation { mmu: self, table, caches, pte: None });
+            ooo.go_on_in_vain(code, again, &mut Speculation { mmu: self, table, caches, pte: None });
             self.come_back();
         }
     }

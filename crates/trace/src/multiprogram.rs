@@ -55,7 +55,7 @@ impl Member {
 }
 
 /// Several programs as one.
-pub struct Together {
+pub struct Multiprogram {
     name: String,
     quantum: Option<u64>,
     members: Vec<Running>,
@@ -83,14 +83,14 @@ struct Running {
     due: Option<u64>,
 }
 
-impl Together {
+impl Multiprogram {
     /// Programs that take turns of `quantum` instructions each; without a quantum, who runs runs to its end.
-    pub fn new(name: String, members: Vec<Member>, quantum: Option<u64>) -> Together {
+    pub fn new(name: String, members: Vec<Member>, quantum: Option<u64>) -> Multiprogram {
         let running = |member: Member| {
             let due = if let Start::At(at) = member.start { Some(at) } else { None };
             Running { member, turn: None, since: None, ends: 0, due }
         };
-        Together {
+        Multiprogram {
             name: name.chars().filter(|c| !c.is_control()).collect(),
             quantum,
             members: members.into_iter().map(running).collect(),
@@ -165,7 +165,7 @@ impl Together {
     }
 }
 
-impl Together {
+impl Multiprogram {
     /// Whether only programs in the background are left.
     fn only_background(&self) -> bool {
         self.members.iter().all(|m| m.member.background || m.ends >= m.member.repeat)
@@ -184,7 +184,7 @@ impl Together {
     }
 }
 
-impl Source for Together {
+impl Source for Multiprogram {
     fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
         chunk.clear();
         while chunk.refs.len() < self.chunk_refs {

@@ -2,13 +2,13 @@
 
 use super::gap::Gap;
 use super::slots::Port;
-use super::{Branch, Class, Code, Critical, Flight, Inst, Left, Running, Window};
+use super::{Branch, Class, Code, Critical, Flight, Inst, Left, OooCore, Running};
 use crate::config;
 
-impl Window {
+impl OooCore {
     /// Takes the instructions before number `index` of the block under way that have not been taken, and begins that one.
     /// Numbers beyond the last mean the last; without a block, something of which nothing is known. `insts`: those of the
-    /// block ([`Window::instructions`]).
+    /// block ([`OooCore::instructions`]).
     #[inline]
     pub fn advance(&mut self, insts: &[Inst], index: u32) {
         let Some(running) = self.block else {

@@ -1,8 +1,8 @@
 //! Instructions that do not retire, in the plain twin.
 
-use super::{Beyond, PlainWindow, Reference, Which, first_free};
+use super::{Beyond, PlainOoo, Reference, Which, first_free};
 use reach_core::Kind;
-use reach_hardware::window::{Class, Found, Inst};
+use reach_hardware::ooo::{Class, Found, Inst};
 use std::collections::HashMap;
 
 /// A way that the program does not go.
@@ -44,7 +44,7 @@ impl Way {
     }
 }
 
-impl PlainWindow {
+impl PlainOoo {
     fn way(&self, until: u64, [fetched, entered]: [u64; 2], extra: usize) -> Way {
         let many = |what: fn(&super::Times) -> u64, at| self.all.iter().filter(|times| what(times) == at).count();
         Way {

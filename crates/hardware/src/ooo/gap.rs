@@ -10,7 +10,7 @@ pub(super) struct Gap<'a> {
     pub flight: &'a Flight,
     /// When its result was known.
     pub complete: u64,
-    pub config: &'a config::Window,
+    pub config: &'a config::OooCore,
 }
 
 impl Gap<'_> {

@@ -24,7 +24,7 @@ pub struct Fault {
 
 /// Why the processor stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Why {
+pub enum StopReason {
     /// The references are used up.
     End,
     /// A page fault; the reference is retried after it is handled.
@@ -33,10 +33,10 @@ pub enum Why {
     FirstWrite(Vpn),
     /// A miss has been handled where the operating system wants to see each ([`TlbEvent`]); the reference is retried, and
     /// finds the translation that was entered.
-    Consult,
+    PolicyCallback,
     /// An outline does not tell what comes next; with references it could be told. Nothing can be done but to begin
     /// again.
-    Obscured,
+    NeedsReferences,
 }
 
 /// What becomes of the entries of a TLB that software fills, as its miss handler sees it.
@@ -78,7 +78,7 @@ pub enum TlbEvent {
 
 /// A translation that the operating system itself enters into the TLB of the running process, after all shootdowns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Preload {
+pub struct TlbPreload {
     /// A base page of it.
     pub vpn: Vpn,
     /// For references of this kind.
@@ -87,7 +87,7 @@ pub struct Preload {
 
 /// What the operating system does to memory that is remapped behind the caches (Fang §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Command {
+pub enum ControllerCommand {
     /// Every line of these bytes leaves the caches: their bus address changes.
     Flush {
         /// First byte, in bus addresses.
@@ -124,7 +124,7 @@ pub struct ControllerOptions {
 /// What a system needs beside the last level of TLB arrays: asked where the levels before that have missed, it answers
 /// for single base pages, which are entered in those levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Beside {
+pub enum AuxTlbOptions {
     /// A range TLB, and a walker that fills it from the range table (Karakostas §4).
     Ranges(RangeTlbOptions),
     /// A TLB whose entries stand for several neighbouring pages (Pham et al. 2012 and 2014).
@@ -149,7 +149,7 @@ pub struct ClusterTlbOptions {
     /// The fewest pages of an entry. Asked in parallel, pages that get one are not entered in the last level as well.
     pub least: u32,
     /// When it is asked.
-    pub asked: Asked,
+    pub asked: AuxLookup,
     /// Cycles of a hit on machines whose TLB has one level only.
     pub latency: u32,
 }
@@ -160,20 +160,20 @@ pub struct RangeTlbOptions {
     /// How many ranges it holds, at least 1; fully associative, the least recently used goes.
     pub entries: u32,
     /// Count in the same pass what ranges TLBs of up to so many entries would have hit; 0: only this one. Exact for
-    /// [`Asked::AfterMiss`], where walk caches have arrays of their own.
+    /// [`AuxLookup::AfterMiss`], where walk caches have arrays of their own.
     pub sweep: u32,
     /// The entry used last is looked at before the others, which then need not be searched (the MRU pointer). It changes
     /// no hit; what it spares is counted.
     pub mru: bool,
     /// When it is asked.
-    pub asked: Asked,
+    pub asked: AuxLookup,
     /// Cycles of a hit on machines whose TLB has one level only; elsewhere a hit takes those of the last level.
     pub latency: u32,
 }
 
 /// When what stands beside the last level is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Asked {
+pub enum AuxLookup {
     /// At the same time as the last level. A hit spares that an entry.
     InParallel,
     /// After a miss there, as BadgerTrap emulates it (Karakostas §7): the last level is filled as if there were nothing
@@ -183,7 +183,7 @@ pub enum Asked {
 
 /// What a processor's performance counters say, since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Performance {
+pub struct PerformanceCounters {
     /// All cycles.
     pub cycles: u64,
     /// Page walks.
@@ -194,10 +194,10 @@ pub struct Performance {
     pub spared: u64,
 }
 
-impl Performance {
+impl PerformanceCounters {
     /// What was counted since `earlier`.
-    pub fn since(&self, earlier: &Performance) -> Performance {
-        Performance {
+    pub fn since(&self, earlier: &PerformanceCounters) -> PerformanceCounters {
+        PerformanceCounters {
             cycles: self.cycles - earlier.cycles,
             walks: self.walks - earlier.walks,
             walk_cycles: self.walk_cycles - earlier.walk_cycles,
@@ -206,7 +206,7 @@ impl Performance {
     }
 
     /// Adds what `other` counted.
-    pub fn absorb(&mut self, other: &Performance) {
+    pub fn absorb(&mut self, other: &PerformanceCounters) {
         self.cycles += other.cycles;
         self.walks += other.walks;
         self.walk_cycles += other.walk_cycles;

@@ -1,8 +1,8 @@
 //! Loads and stores of the instruction under way.
 
-use super::astray::{From, Memory};
 use super::slots::Port;
-use super::{Code, Critical, Flight, Kind, PAGES, Pending, Translation, Window};
+use super::wrong_path::{From, Memory};
+use super::{Code, Critical, Flight, Kind, OooCore, PAGES, Pending, Translation};
 
 /// When a load or store was done, as far as others ask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Done {
     pub translated: u64,
     /// No TLB knew the page: it took a walk, or waited for one that was under way.
     pub missed: bool,
-    /// It was executed too early, and is done again from this cycle on ([`Window::repeat`]).
+    /// It was executed too early, and is done again from this cycle on ([`OooCore::repeat`]).
     pub again: Option<u64>,
 }
 
@@ -21,7 +21,7 @@ fn line_place(line: u64) -> usize {
     (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
 }
 
-impl Window {
+impl OooCore {
     /// The instruction under way waits until `time` to enter the window: a queue is full.
     #[inline]
     pub(super) fn enter_later(&mut self, time: u64) {
@@ -152,7 +152,7 @@ impl Window {
     /// done in vain. `memory` is where that is looked up.
     pub fn go_on_in_vain(&mut self, code: &Code, again: u64, memory: &mut impl Memory) {
         let Some(running) = self.block.filter(|_| self.config.wrong_path) else { return };
-        self.predictor.go_astray(None);
+        self.predictor.run_wrong_path(None);
         self.stray(
             code,
             From::Behind { block: running.block, first: running.first, next: running.next },

@@ -1,12 +1,12 @@
 //! A plain twin of the window's scheduling: every instruction's times from a list of all instructions before it, by the
-//! rules that `reach_hardware::window` states. Nothing is forgotten, and everything is found by looking at everything.
+//! rules that `reach_hardware::ooo` states. Nothing is forgotten, and everything is found by looking at everything.
 
 use reach_core::Kind;
 use reach_hardware::config;
-use reach_hardware::window::{Branch, Class, Found, Inst, Place, Predictor, Translation, Walk};
+use reach_hardware::ooo::{Branch, Class, Found, Inst, Place, Predictor, Translation, Walk};
 use std::collections::HashMap;
 
-mod astray;
+mod wrong_path;
 
 /// How many cycles ahead ports are booked.
 const HORIZON: u64 = 1 << 10;
@@ -31,7 +31,7 @@ pub struct Touch {
     pub latency: u32,
 }
 
-/// What instructions that do not retire find; as in `reach_hardware::window::Memory`.
+/// What instructions that do not retire find; as in `reach_hardware::ooo::Memory`.
 #[expect(missing_docs, reason = "see there")]
 pub trait Beyond {
     fn page(&self, at: u64) -> u64;
@@ -64,8 +64,8 @@ struct Store {
 }
 
 /// A core of which everything is remembered.
-pub struct PlainWindow {
-    config: config::Window,
+pub struct PlainOoo {
+    config: config::OooCore,
     walkers: usize,
     /// Nothing is fetched before this.
     floor: u64,
@@ -96,10 +96,10 @@ pub struct PlainWindow {
     pub squashed: [u64; 2],
 }
 
-impl PlainWindow {
+impl PlainOoo {
     /// An empty core with so many walkers, to execute these blocks.
-    pub fn new(config: config::Window, walkers: u32, program: Vec<(Place, Vec<Inst>)>) -> PlainWindow {
-        PlainWindow {
+    pub fn new(config: config::OooCore, walkers: u32, program: Vec<(Place, Vec<Inst>)>) -> PlainOoo {
+        PlainOoo {
             config,
             walkers: walkers as usize,
             floor: 0,
@@ -151,7 +151,7 @@ impl PlainWindow {
         };
         let until = self.complete + 1;
         if let Some(target) = target.filter(|_| self.config.wrong_path) {
-            self.predictor.go_astray(Some((branch, place.end, target)));
+            self.predictor.run_wrong_path(Some((branch, place.end, target)));
             self.go_to(target, until, beyond);
             self.predictor.come_back();
         }
@@ -336,7 +336,7 @@ impl PlainWindow {
                         let sources = inst.sources.map(|register| self.registers[register as usize]);
                         let ready = sources.into_iter().fold(loaded.max(address.max(entered + 1)), u64::max);
                         let result = ready + if inst.class == Class::Move { 0 } else { self.takes(inst.class) };
-                        self.predictor.go_astray(None);
+                        self.predictor.run_wrong_path(None);
                         self.go_behind(which, (fetched, entered), (loads, pending.len()), result, again, beyond);
                         self.predictor.come_back();
                     }

@@ -13,20 +13,19 @@
 //!    comes the cache, for a miss as soon as one of the bounded misses (`l1_mshrs`) is free. Who comes to a page or a line
 //!    that is under way already waits for the same walk or miss. What comes from memory waits for the way there (`channel.rs`). A load from what a store in flight writes takes its data. A
 //!    load that has been trusted for long enough does not wait for the addresses of the stores before it; where one of them
-//!    turns out to be its own, it and all behind it is done again ([`Window::repeat`]).
+//!    turns out to be its own, it and all behind it is done again ([`OooCore::repeat`]).
 //! 4. *Execution* starts when sources and loads are known, and takes what its class takes.
 //! 5. *Stores* are complete when address and data are known. They are written after retirement, in order; their misses
 //!    overlap.
 //! 6. *Retirement*, in order, `issue` in a cycle.
 //!
 //! Every cycle between two retirements has a label, by what the later of the two was waiting for ([`Gap`]). What the
-//! operating system does stands between instructions: the window is empty when it begins ([`Window::serialise`]).
+//! operating system does stands between instructions: the window is empty when it begins ([`OooCore::serialise`]).
 //!
 //! The caches and the TLB see references in program order. What a core does on the wrong path (`astray.rs`) they see where
 //! it leaves the right one: it can only change what is done later.
 
 mod ahead;
-mod astray;
 mod channel;
 mod code;
 mod decode;
@@ -41,13 +40,14 @@ mod schedule;
 mod slots;
 mod speculate;
 mod stores;
+mod wrong_path;
 
-pub use astray::{Found, Memory, Walk};
 pub use code::{Branch, Class, Code, Inst, NO_SOURCE, NO_TARGET, Place, Register};
 pub use front::Wrong;
 pub use memory::Done;
 pub use predict::{Guess, Predictor};
-pub use run::Core;
+pub use run::OooRun;
+pub use wrong_path::{Found, Memory, Walk};
 
 use crate::config;
 use ahead::Streams;
@@ -172,8 +172,8 @@ struct Fetched {
 
 /// The core.
 #[derive(Clone, Debug)]
-pub struct Window {
-    config: config::Window,
+pub struct OooCore {
+    config: config::OooCore,
     fetch: InOrder,
     entry: InOrder,
     retire: InOrder,
@@ -237,10 +237,10 @@ pub struct Counted {
     pub squashed_stores: u64,
 }
 
-impl Window {
+impl OooCore {
     /// An empty window in a core with so many page walkers.
-    pub fn new(config: config::Window, walkers: u32) -> Window {
-        Window {
+    pub fn new(config: config::OooCore, walkers: u32) -> OooCore {
+        OooCore {
             fetch: InOrder::default(),
             entry: InOrder::default(),
             retire: InOrder::default(),

@@ -2,23 +2,23 @@
 
 mod conditions;
 mod curve;
-mod lanes;
+mod hardware_threads;
 mod outcome;
 mod rounds;
 mod sampling;
 
 pub use conditions::{Conditions, Placement, SimulationError, Timing};
-pub use outcome::{Lane, Outcome, Tally};
+pub use outcome::{HardwareThread, Outcome, Tally};
 pub use sampling::{Interval, Sample};
 
 use crate::machine;
 use crate::prepare::Batch;
 use crate::traffic::{issue, obey, send};
-use lanes::Lanes;
-use reach_core::{Asid, Beside, Chunk, Event, Label, Step, ThreadId, TlbEvent, Why};
+use hardware_threads::HardwareThreads;
+use reach_core::{Asid, AuxTlbOptions, Chunk, Event, Label, Step, StopReason, ThreadId, TlbEvent};
 use reach_hardware::config::{Serves, Sharing, Tlb, Walker};
-use reach_hardware::window::{Code, Core};
-use reach_hardware::{Access, Beyond, CacheCounters, Controller, Processor, Segment, Shape};
+use reach_hardware::ooo::{Code, OooRun};
+use reach_hardware::{Access, CacheCounters, Controller, MemoryAccesses, Processor, Segment, Shape};
 use reach_os::{Costs, OutOfMemory, Vm};
 use reach_systems::System;
 use rounds::Rounds;
@@ -33,7 +33,7 @@ pub struct Simulation {
     system: Box<dyn System>,
     vm: Vm,
     processor: Processor,
-    lanes: Lanes,
+    hardware_threads: HardwareThreads,
     rounds: Rounds,
     /// The software thread that the operating system takes to be running, where there are several hardware threads.
     ran: Option<(Asid, ThreadId)>,
@@ -48,7 +48,7 @@ pub struct Simulation {
     invalidate: u64,
     /// What a hardware thread pays for being told of a shootdown by another.
     interrupt: u64,
-    beside: Option<Beside>,
+    aux_tlb: Option<AuxTlbOptions>,
     second_level: [bool; 2],
     /// The system reads performance counters, and may turn off what stands beside the last level.
     reads_counters: bool,
@@ -56,7 +56,7 @@ pub struct Simulation {
     /// What each cache had counted where measuring began.
     before: Vec<CacheCounters>,
     /// And what had gone to memory, by core.
-    beyond: Vec<[Beyond; Access::KINDS]>,
+    beyond: Vec<[MemoryAccesses; Access::KINDS]>,
     names: BTreeMap<Asid, String>,
     /// The TLB array that a curve is counted of.
     observed: Option<Tlb>,
@@ -85,18 +85,18 @@ impl Simulation {
             |what: String| SimulationError::Boot { machine: machine.name.clone(), system: system.spec().into(), what };
         let hardware = &machine.hardware;
         let cached = conditions.timing.has_caches();
-        let window = match (conditions.timing, &machine.window) {
-            (Timing::Window, None) => {
-                let what = "it has no [window] in its file, and so no core that executes out of order; take --timing \
+        let ooo = match (conditions.timing, &machine.ooo) {
+            (Timing::Ooo, None) => {
+                let what = "it has no [ooo] in its file, and so no core that executes out of order; take --timing \
                             inorder, or add one (docs/machines.md)";
                 return Err(boot(what.into()));
             }
-            (Timing::Window, Some(window)) => {
+            (Timing::Ooo, Some(ooo)) => {
                 let walkers = match hardware.walker {
                     Walker::Hardware { walkers, .. } => walkers,
                     Walker::Software { .. } => 1,
                 };
-                Some((window.core, walkers))
+                Some((ooo.core, walkers))
             }
             _ => None,
         };
@@ -119,31 +119,31 @@ impl Simulation {
                             by software, such as paint-parisc or alpha-21264";
                 return Err(boot(what.into()));
             }
-            if shape.lanes() > 1 {
+            if shape.hardware_threads() > 1 {
                 let what = "it keeps account of what one TLB holds; take one core with one hardware thread";
                 return Err(boot(what.into()));
             }
             processor.mmu().tell();
         }
-        if hardware.nested.is_some() && built.beside(&vm).is_some() {
+        if hardware.nested.is_some() && built.aux_tlb(&vm).is_some() {
             let what = "what it puts beside the TLB is not modelled in a guest; take a machine without nested.host";
             return Err(boot(what.into()));
         }
-        let beside = built.beside(&vm).map(|beside| reach_hardware::fit(beside, hardware));
+        let aux_tlb = built.aux_tlb(&vm).map(|aux_tlb| reach_hardware::fit(aux_tlb, hardware));
         let reads_counters = built.reads_counters();
-        let notes = machine.window.as_ref().is_some_and(|w| window.is_some() && w.core.itlb_inclusion);
-        for (lane, mmu) in processor.mmus().enumerate() {
+        let notes = machine.ooo.as_ref().is_some_and(|w| ooo.is_some() && w.core.itlb_inclusion);
+        for (hw, mmu) in processor.mmus().enumerate() {
             // What stands beside the last level goes from thread to thread of a core.
-            beside.into_iter().filter(|_| lane % shape.threads == 0).for_each(|beside| mmu.place(beside));
+            aux_tlb.into_iter().filter(|_| hw % shape.threads == 0).for_each(|aux_tlb| mmu.attach_aux_tlb(aux_tlb));
             if reads_counters {
-                mmu.enable_beside(built.enables_beside(&vm));
+                mmu.enable_aux_tlb(built.enables_aux_tlb(&vm));
             }
             if notes {
                 mmu.note_victims();
             }
         }
-        if let Some((core, walkers)) = window {
-            processor.with_windows(core, walkers);
+        if let Some((core, walkers)) = ooo {
+            processor.with_ooo_cores(core, walkers);
         }
         if let Some(caches) = processor.caches() {
             caches.controller = built.controller(&vm).map(|options| Controller::new(options, hardware.sizes[0]));
@@ -151,20 +151,20 @@ impl Simulation {
         Ok(Simulation {
             machine: machine.name.clone(),
             system_name: system.spec().into(),
-            lanes: Lanes::new(shape.lanes()),
-            rounds: Rounds::on(shape.lanes()),
+            hardware_threads: HardwareThreads::new(shape.hardware_threads()),
+            rounds: Rounds::on(shape.hardware_threads()),
             processor,
             system: built,
             vm,
             ran: None,
             checks: false,
-            out_of_order: window.is_some(),
+            out_of_order: ooo.is_some(),
             code: Code::default(),
             told: Vec::new(),
             millicycles_per_instruction: u64::from(hardware.core.millicycles_per_instruction),
             invalidate: u64::from(hardware.core.invalidate),
             interrupt: u64::from(machine.os.trap),
-            beside,
+            aux_tlb,
             second_level: [|s: &Serves| s.fetch, |s: &Serves| s.load || s.store]
                 .map(|serves| hardware.tlbs.iter().any(|tlb| tlb.level >= 2 && serves(&tlb.serves))),
             reads_counters,
@@ -181,12 +181,12 @@ impl Simulation {
     /// Whether it may be given outlines.
     pub fn takes_outlines(&self) -> bool {
         let processor = &self.processor;
-        processor.lanes() == 1 && processor.all_caches().is_empty() && processor.mmu_of(0).takes_outlines()
+        processor.hardware_threads() == 1 && processor.all_caches().is_empty() && processor.mmu_of(0).takes_outlines()
     }
 
     /// Takes a piece of the program. The last is to say so ([`Batch::end`]), where there are several hardware threads.
     pub fn take(&mut self, batch: &Arc<Batch>) -> Result<(), SimulationError> {
-        if self.processor.lanes() > 1 {
+        if self.processor.hardware_threads() > 1 {
             return self.take_in_rounds(batch);
         }
         if self.out_of_order {
@@ -236,15 +236,15 @@ impl Simulation {
         }
         self.run(Segment::new(chunk, step))?;
         let millicycles = if self.out_of_order { 0 } else { self.millicycles_per_instruction };
-        let cycles = self.lanes.executed(self.processor.on(), &step.counts, millicycles);
+        let cycles = self.hardware_threads.executed(self.processor.on(), &step.counts, millicycles);
         self.processor.mmu().ledger.charge(Label::Compute, cycles);
         Ok(())
     }
 
     /// Lets what is under way in the window end. `ends`: the block under way does not go on.
     fn serialise(&mut self, ends: bool) {
-        if let (mmu, Some(window), _) = self.processor.parts() {
-            mmu.serialise_window(window, &self.code, ends);
+        if let (mmu, Some(ooo), _) = self.processor.parts() {
+            mmu.serialise_ooo(ooo, &self.code, ends);
         }
     }
 
@@ -261,27 +261,27 @@ impl Simulation {
                     let caches = caches.filter(|_| detail == Detail::Caches);
                     mmu.follow(segment, &mut cursor, running.table, caches)
                 }
-                (mmu, Some(window), Some(caches)) => {
-                    let core = Core { window, code: &self.code, caches };
-                    mmu.run_window(segment, &mut cursor, running.table, core)
+                (mmu, Some(ooo), Some(caches)) => {
+                    let core = OooRun { ooo, code: &self.code, caches };
+                    mmu.run_ooo(segment, &mut cursor, running.table, core)
                 }
                 (mmu, _, caches) => mmu.run(segment, &mut cursor, running.table, caches),
             };
-            if why != Why::End {
+            if why != StopReason::End {
                 self.serialise(false);
             }
             match why {
-                Why::End => return Ok(()),
-                Why::Fault(fault) => self.ask(|system, vm| system.fault(fault, vm))?,
-                Why::FirstWrite(vpn) => self.ask(|system, vm| system.first_write(vpn, vm))?,
-                Why::Consult => {
+                StopReason::End => return Ok(()),
+                StopReason::Fault(fault) => self.ask(|system, vm| system.fault(fault, vm))?,
+                StopReason::FirstWrite(vpn) => self.ask(|system, vm| system.first_write(vpn, vm))?,
+                StopReason::PolicyCallback => {
                     let mut told = std::mem::take(&mut self.told);
                     self.processor.mmu().told(&mut told);
                     let handled = self.ask(|system, vm| system.handle(&told, vm));
                     self.told = told;
                     handled?;
                 }
-                Why::Obscured => return Err(SimulationError::NeedsReferences),
+                StopReason::NeedsReferences => return Err(SimulationError::NeedsReferences),
             }
             again = if last == Some((cursor, why)) { again + 1 } else { 0 };
             last = Some((cursor, why));
@@ -293,7 +293,7 @@ impl Simulation {
     }
 
     fn event(&mut self, event: &Event) -> Result<(), SimulationError> {
-        let process = self.lanes.process(self.processor.on());
+        let process = self.hardware_threads.process(self.processor.on());
         match event {
             Event::Switch { asid, .. } => {
                 self.take_up(*asid);
@@ -329,7 +329,7 @@ impl Simulation {
         act(&mut *self.system, &mut self.vm)
             .map_err(|source| out_of_memory(&self.machine, &self.system_name, source))?;
         if self.reads_counters {
-            self.processor.mmu().enable_beside(self.system.enables_beside(&self.vm));
+            self.processor.mmu().enable_aux_tlb(self.system.enables_aux_tlb(&self.vm));
         }
         for shootdown in self.vm.shootdowns.drain(..) {
             self.processor.invalidate(&shootdown, self.invalidate, self.interrupt);
@@ -364,8 +364,8 @@ impl Simulation {
             return;
         }
         let on = self.processor.on();
-        for lane in 0..self.processor.lanes() {
-            self.go_to(lane);
+        for hw in 0..self.processor.hardware_threads() {
+            self.go_to(hw);
             let mmu = self.processor.mmu();
             let Some((_, process)) = self.vm.processes().find(|(asid, _)| mmu.runs_in(*asid)) else { continue };
             process.table().check();
@@ -377,7 +377,7 @@ impl Simulation {
 
 /// The hardware threads that `placement` asks of `machine`.
 fn shape(machine: &machine::Resolved, placement: &Placement) -> Result<Shape, String> {
-    let threads = machine.window.as_ref().map_or(1, |window| window.threads);
+    let threads = machine.ooo.as_ref().map_or(1, |ooo| ooo.threads);
     if placement.threads > threads {
         let what = format!(
             "its cores have {threads} hardware thread{}, and --smt asks for {}",
@@ -386,7 +386,7 @@ fn shape(machine: &machine::Resolved, placement: &Placement) -> Result<Shape, St
         );
         return Err(what);
     }
-    let smt = machine.window.as_ref().map(|window| &window.smt);
+    let smt = machine.ooo.as_ref().map(|ooo| &ooo.smt);
     let of = |tlb: &reach_hardware::config::Tlb| {
         let written = smt.and_then(|smt| smt.get(&tlb.name)).copied();
         match written.expect("a machine with several hardware threads says how they divide each array") {

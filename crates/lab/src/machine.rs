@@ -81,9 +81,9 @@ pub struct OsCosts {
 
 /// The out-of-order window of a core.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct OooCore {
     /// The core itself.
-    pub core: reach_hardware::config::Window,
+    pub core: reach_hardware::config::OooCore,
     /// Hardware threads of a core.
     pub threads: u32,
     /// How these threads divide each TLB array; empty with one thread.
@@ -102,7 +102,7 @@ pub struct Resolved {
     /// The operating system's costs.
     pub os: OsCosts,
     /// The out-of-order window, where the machine has one.
-    pub window: Option<Window>,
+    pub ooo: Option<OooCore>,
     /// All that a result depends on, as JSON on one line: values without provenance or names, always in the same
     /// order, so that equal machines have equal texts.
     pub configuration: String,
@@ -141,8 +141,8 @@ pub fn resolve(spec: &str) -> Result<Resolved, MachineError> {
     let configuration = rows::configuration(&table).to_string();
     let hash = Sha256::digest(configuration.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
     let name = spec.replacen(Spec::parse(spec)?.base, &file.name, 1);
-    let (hardware, os, window) = parts;
-    Ok(Resolved { name, about: file.about, hardware, os, window, configuration, hash })
+    let (hardware, os, ooo) = parts;
+    Ok(Resolved { name, about: file.about, hardware, os, ooo, configuration, hash })
 }
 
 /// Every fact of the machine that `spec` names, with its provenance, in the order of its file.
@@ -184,9 +184,9 @@ pub fn check_path(path: &Path) -> Result<Vec<Problem>, MachineError> {
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn has_window(path: &Path) -> Result<bool, MachineError> {
+pub fn has_ooo(path: &Path) -> Result<bool, MachineError> {
     let text = std::fs::read_to_string(path).map_err(|source| MachineError::Io { path: path.to_owned(), source })?;
-    Ok(toml::from_str(&text).is_ok_and(|file: MachineFile| file.window.is_some()))
+    Ok(toml::from_str(&text).is_ok_and(|file: MachineFile| file.ooo.is_some()))
 }
 
 /// The presets as files.
@@ -233,17 +233,17 @@ fn syntax(text: &str, error: &toml::de::Error) -> Problem {
     Problem { at: String::new(), line, what: what.trim().to_owned() }
 }
 
-type Parts = (Machine, OsCosts, Option<Window>);
+type Parts = (Machine, OsCosts, Option<OooCore>);
 
 /// What `file` describes, and all that is wrong with it.
 fn judge(file: &MachineFile) -> (Parts, Vec<Problem>) {
     let (hardware, mut problems) = lower::hardware(file);
     problems.extend(check_hardware(&hardware));
     problems.extend(host::check(&file.processor));
-    let window = file.window.as_ref().map(|window| {
-        let (window, wrong) = lower::window(window, &file.memory, &hardware);
+    let ooo = file.ooo.as_ref().map(|ooo| {
+        let (ooo, wrong) = lower::ooo(ooo, &file.memory, &hardware);
         problems.extend(wrong);
-        window
+        ooo
     });
-    ((hardware, lower::os(&file.os), window), problems)
+    ((hardware, lower::os(&file.os), ooo), problems)
 }

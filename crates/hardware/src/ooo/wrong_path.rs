@@ -11,7 +11,7 @@
 use super::code::{Branch, Code, Inst};
 use super::order::InOrder;
 use super::slots::Port;
-use super::{PAGES, REGISTERS, Window, Wrong};
+use super::{OooCore, PAGES, REGISTERS, Wrong};
 use reach_core::{BlockId, Kind};
 
 /// What a look-up in the TLB gave.
@@ -50,12 +50,12 @@ pub trait Memory {
     fn is_near(&self, at: u64) -> bool;
     /// Loads from `at`, whose page was found last, at cycle `from`. Returns the line's number, and what a hit in the nearest
     /// cache and this load take.
-    fn load(&mut self, window: &mut Window, at: u64, from: u64) -> (u64, u32, u32);
+    fn load(&mut self, ooo: &mut OooCore, at: u64, from: u64) -> (u64, u32, u32);
     /// Fetches these bytes, on the page that was found last: by how many cycles that is later than a hit.
     fn fetch(&mut self, from: u64, to: u64) -> u64;
 }
 
-/// Where an excursion begins.
+/// Where an wrong_path begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum From {
     /// At a block that was executed before.
@@ -65,7 +65,7 @@ pub(super) enum From {
 }
 
 /// What goes its own way: the rest is looked up in the window.
-struct Excursion {
+struct WrongPath {
     until: u64,
     fetch: InOrder,
     entry: InOrder,
@@ -80,11 +80,11 @@ struct Excursion {
     page: Option<u64>,
 }
 
-impl Window {
+impl OooCore {
     /// At the next branch, the core goes on at `target` instead, until cycle `until`.
-    pub fn go_astray(&mut self, code: &Code, wrong: &Wrong, memory: &mut impl Memory) {
+    pub fn run_wrong_path(&mut self, code: &Code, wrong: &Wrong, memory: &mut impl Memory) {
         let Some(target) = wrong.target.filter(|_| self.config.wrong_path) else { return };
-        self.predictor.go_astray(Some((wrong.branch, wrong.end, target)));
+        self.predictor.run_wrong_path(Some((wrong.branch, wrong.end, target)));
         self.stray(code, From::Start(target), wrong.until, memory);
         self.predictor.come_back();
     }
@@ -94,23 +94,23 @@ impl Window {
         let mut entered = std::mem::take(&mut self.scratch);
         entered.clear();
         let (fetch, entry, registers) = (self.fetch, self.entry, self.registers);
-        let mut excursion =
-            Excursion { until, fetch, entry, registers, entered, taken: 0, loads: 0, stores: 0, page: None };
+        let mut wrong_path =
+            WrongPath { until, fetch, entry, registers, entered, taken: 0, loads: 0, stores: 0, page: None };
         self.history.set_out();
         let mut next = match from {
             From::Start(at) => {
-                self.fetch_astray(code, &mut excursion, at, memory).map(|(block, first)| (block, first, 0))
+                self.fetch_wrong_path(code, &mut wrong_path, at, memory).map(|(block, first)| (block, first, 0))
             }
             From::Behind { block, first, next } => {
-                self.leave_flight(&mut excursion);
+                self.leave_flight(&mut wrong_path);
                 Some((block, first, next))
             }
         };
         while let Some((block, first, at)) = next {
             let insts = code.of(block);
             for inst in insts.get(at as usize..).unwrap_or_default() {
-                if !self.begin_astray(&mut excursion, inst, first, memory) {
-                    self.scratch = excursion.entered;
+                if !self.begin_wrong_path(&mut wrong_path, inst, first, memory) {
+                    self.scratch = wrong_path.entered;
                     return;
                 }
             }
@@ -118,16 +118,16 @@ impl Window {
             let branch = insts.last().map_or(Branch::None, |last| last.branch);
             next = self.predictor.guess(branch, place.start, place.end, place.target).and_then(|to| {
                 if to != place.end {
-                    excursion.fetch = InOrder { cycle: excursion.fetch.cycle + 1, used: 0 };
+                    wrong_path.fetch = InOrder { cycle: wrong_path.fetch.cycle + 1, used: 0 };
                 }
-                self.fetch_astray(code, &mut excursion, to, memory).map(|(block, first)| (block, first, 0))
+                self.fetch_wrong_path(code, &mut wrong_path, to, memory).map(|(block, first)| (block, first, 0))
             });
         }
-        self.scratch = excursion.entered;
+        self.scratch = wrong_path.entered;
     }
 
     /// The instruction under way has its places, and its results are known although they are not the ones.
-    fn leave_flight(&self, e: &mut Excursion) {
+    fn leave_flight(&self, e: &mut WrongPath) {
         let Some(flight) = &self.flight else { return };
         (e.taken, e.loads, e.stores) = (1, flight.loads as usize, self.pending.len());
         let known = flight.inst.sources.map(|register| self.registers[usize::from(register)]);
@@ -137,10 +137,10 @@ impl Window {
     }
 
     /// Fetches the block that stands at `at`.
-    fn fetch_astray(
+    fn fetch_wrong_path(
         &mut self,
         code: &Code,
-        e: &mut Excursion,
+        e: &mut WrongPath,
         at: u64,
         memory: &mut impl Memory,
     ) -> Option<(BlockId, u32)> {
@@ -154,7 +154,7 @@ impl Window {
             }
             let page = memory.page(at);
             if e.page != Some(page) {
-                self.fetch_page_astray(e, at, memory)?;
+                self.fetch_page_wrong_path(e, at, memory)?;
                 e.page = Some(page);
             }
             let end = place.end.min(memory.page_end(at));
@@ -166,7 +166,7 @@ impl Window {
     }
 
     /// Translates for fetching.
-    fn fetch_page_astray(&mut self, e: &mut Excursion, at: u64, memory: &mut impl Memory) -> Option<()> {
+    fn fetch_page_wrong_path(&mut self, e: &mut WrongPath, at: u64, memory: &mut impl Memory) -> Option<()> {
         let now = e.fetch.cycle;
         let replay = u64::from(self.config.itlb_replay);
         match memory.look_up(Kind::Fetch, at, e.until - now) {
@@ -174,7 +174,7 @@ impl Window {
             Found::Known(later) => _ = e.fetch.wait(now + later + replay),
             Found::Nothing => return None,
             Found::Missed(later) => {
-                let end = self.walk_astray(Kind::Fetch, at, now + later, e.until, memory)?;
+                let end = self.walk_wrong_path(Kind::Fetch, at, now + later, e.until, memory)?;
                 e.fetch.wait(end + replay);
             }
         }
@@ -182,7 +182,7 @@ impl Window {
     }
 
     /// A walk that is wanted from `from` on and ends by `until`. Returns when there is a translation.
-    fn walk_astray(&mut self, kind: Kind, at: u64, from: u64, until: u64, memory: &mut impl Memory) -> Option<u64> {
+    fn walk_wrong_path(&mut self, kind: Kind, at: u64, from: u64, until: u64, memory: &mut impl Memory) -> Option<u64> {
         let start = self.walkers.room(self.base(), from, until)?;
         let walk = memory.walk(kind, at, until - start);
         let end = start + walk.cycles;
@@ -191,7 +191,7 @@ impl Window {
     }
 
     /// The next instruction. Returns whether there may be another.
-    fn begin_astray(&mut self, e: &mut Excursion, inst: &Inst, first: u32, memory: &mut impl Memory) -> bool {
+    fn begin_wrong_path(&mut self, e: &mut WrongPath, inst: &Inst, first: u32, memory: &mut impl Memory) -> bool {
         let width = self.config.issue;
         let number = e.entered.len();
         let queued = match number.checked_sub(self.queue.len()) {
@@ -220,7 +220,7 @@ impl Window {
         e.entered.push(entered);
         e.taken += 1;
         self.counted.squashed += 1;
-        let result = if entered < e.until { self.execute_astray(e, inst, first, entered, memory) } else { e.until };
+        let result = if entered < e.until { self.execute_wrong_path(e, inst, first, entered, memory) } else { e.until };
         for target in inst.targets {
             e.registers[usize::from(target)] = result;
         }
@@ -228,9 +228,9 @@ impl Window {
     }
 
     /// Executes what has entered. Returns when its result is known; `until` means never.
-    fn execute_astray(
+    fn execute_wrong_path(
         &mut self,
-        e: &Excursion,
+        e: &WrongPath,
         inst: &Inst,
         first: u32,
         entered: u64,
@@ -241,10 +241,10 @@ impl Window {
         let first = first + u32::from(inst.slot);
         let mut loaded = address;
         for load in 0..u32::from(inst.loads) {
-            loaded = loaded.max(self.load_astray(first + load, address, e.until, memory));
+            loaded = loaded.max(self.load_wrong_path(first + load, address, e.until, memory));
         }
         for store in 0..u32::from(inst.stores) {
-            self.store_astray(first + u32::from(inst.loads) + store, address, e.until, memory);
+            self.store_wrong_path(first + u32::from(inst.loads) + store, address, e.until, memory);
         }
         let ready = inst.sources.into_iter().map(known).fold(loaded, u64::max);
         match self.takes(inst.class, inst.loads > 0 || inst.stores > 0) {
@@ -257,11 +257,11 @@ impl Window {
     }
 
     /// Load number `number`, whose address is known at `address`. Returns when its data is.
-    fn load_astray(&mut self, number: u32, address: u64, until: u64, memory: &mut impl Memory) -> u64 {
+    fn load_wrong_path(&mut self, number: u32, address: u64, until: u64, memory: &mut impl Memory) -> u64 {
         let Some(start) = self.calendar.take_before(self.base(), address, Port::Load, until) else { return until };
         let Some(at) = self.history.guess(number, |at| memory.maps(at)) else { return until };
         self.counted.squashed_loads += 1;
-        let Some(translated) = self.translate_astray(Kind::Load, at, start, until, memory) else { return until };
+        let Some(translated) = self.translate_wrong_path(Kind::Load, at, start, until, memory) else { return until };
         let base = self.base();
         if !memory.is_near(at) && self.misses.first(base, translated, 1) >= until {
             return until;
@@ -276,15 +276,15 @@ impl Window {
     }
 
     /// Store number `number`: only its address matters.
-    fn store_astray(&mut self, number: u32, address: u64, until: u64, memory: &mut impl Memory) {
+    fn store_wrong_path(&mut self, number: u32, address: u64, until: u64, memory: &mut impl Memory) {
         let Some(start) = self.calendar.take_before(self.base(), address, Port::Store, until) else { return };
         let Some(at) = self.history.guess(number, |at| memory.maps(at)) else { return };
         self.counted.squashed_stores += 1;
-        self.translate_astray(Kind::Store, at, start, until, memory);
+        self.translate_wrong_path(Kind::Store, at, start, until, memory);
     }
 
     /// Translates `at`, from `start` on. Returns when that is done, if it is before `until`.
-    fn translate_astray(
+    fn translate_wrong_path(
         &mut self,
         kind: Kind,
         at: u64,
@@ -297,7 +297,7 @@ impl Window {
         let translated = match memory.look_up(kind, at, until - start) {
             Found::Nothing => return None,
             Found::Missed(later) => {
-                let end = self.walk_astray(kind, at, start + later, until, memory)?;
+                let end = self.walk_wrong_path(kind, at, start + later, until, memory)?;
                 self.pages[slot] = (page, end);
                 end
             }

@@ -5,7 +5,7 @@ use reach_core::{Asid, Label, Vpn};
 
 /// Base pages that are no longer part of the page that they were, or are no longer mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Torn {
+pub struct MappingChange {
     /// Whose.
     pub asid: Asid,
     /// The first.
@@ -17,21 +17,21 @@ pub struct Torn {
 }
 
 impl Vm {
-    /// From now on [`Vm::take_torn`] tells.
-    pub fn tell_torn(&mut self) {
-        self.torn = Some(Vec::new());
+    /// From now on [`Vm::take_mapping_changes`] tells.
+    pub fn log_mapping_changes(&mut self) {
+        self.mapping_changes = Some(Vec::new());
     }
 
     /// What was demoted or unmapped since the last call, in order; what is promoted or moved stays as it is.
-    pub fn take_torn(&mut self) -> Vec<Torn> {
-        self.torn.as_mut().map(std::mem::take).unwrap_or_default()
+    pub fn take_mapping_changes(&mut self) -> Vec<MappingChange> {
+        self.mapping_changes.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    pub(crate) fn tear(&mut self, asid: Asid, vpn: Vpn, pages: u64, label: Label) {
-        let Some(torn) = &mut self.torn else { return };
-        match torn.last_mut() {
+    pub(crate) fn log_mapping_change(&mut self, asid: Asid, vpn: Vpn, pages: u64, label: Label) {
+        let Some(mapping_changes) = &mut self.mapping_changes else { return };
+        match mapping_changes.last_mut() {
             Some(last) if (last.asid, last.vpn + last.pages, last.label) == (asid, vpn, label) => last.pages += pages,
-            _ => torn.push(Torn { asid, vpn, pages, label }),
+            _ => mapping_changes.push(MappingChange { asid, vpn, pages, label }),
         }
     }
 }

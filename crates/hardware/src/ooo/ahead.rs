@@ -6,7 +6,7 @@
 //! prefetcher* goes on behind the end of a page, which takes a translation. Lines go to the second level. First-level
 //! prefetchers are left out: what they hide, hits in the second level, the window hides.
 
-use super::{Translation, Window};
+use super::{OooCore, Translation};
 use crate::cache::Caches;
 use crate::config;
 use crate::mmu::{Mmu, physical};
@@ -103,7 +103,7 @@ impl Wanted {
     }
 }
 
-impl Window {
+impl OooCore {
     /// Whether anything is fetched before it is asked for.
     pub(super) fn looks_ahead(&self) -> bool {
         self.config.prefetch.streams > 0 || self.config.prefetch.pairs
@@ -137,28 +137,28 @@ impl Mmu {
         from: u64,
         beyond: bool,
         table: &mut PageTable,
-        (window, caches): (&mut Window, &mut Caches),
+        (ooo, caches): (&mut OooCore, &mut Caches),
     ) {
         let shift = caches.line_shift(crate::Access::Load);
         let page_shift = u32::from(self.base.0);
         // The other half of a pair is as likely as not to be of no use.
-        if beyond && window.config.prefetch.pairs && window.channel.is_free(window.base().min(from), from) {
-            window.fetch_ahead(PhysAddr(at.0 ^ 1 << shift), shift, from, caches);
+        if beyond && ooo.config.prefetch.pairs && ooo.channel.is_free(ooo.base().min(from), from) {
+            ooo.fetch_ahead(PhysAddr(at.0 ^ 1 << shift), shift, from, caches);
         }
-        if window.config.prefetch.streams == 0 {
+        if ooo.config.prefetch.streams == 0 {
             return;
         }
         let (page, lines) = (at.0 >> page_shift, 1i32 << (page_shift - shift));
-        let wanted = window.streams.observe(page, (at.0 >> shift) as i32 & (lines - 1), lines);
+        let wanted = ooo.streams.observe(page, (at.0 >> shift) as i32 & (lines - 1), lines);
         for line in wanted.lines() {
             let at = PhysAddr(page << page_shift | (line as u64) << shift);
-            if !window.fetch_ahead(at, shift, from, caches) {
-                return window.streams.put_off(line - wanted.step);
+            if !ooo.fetch_ahead(at, shift, from, caches) {
+                return ooo.streams.put_off(line - wanted.step);
             }
         }
         if wanted.crosses {
             let next = Vpn(if wanted.step > 0 { vpn.0 + 1 } else { vpn.0.wrapping_sub(1) });
-            self.cross(next, wanted.step, from, table, (window, caches));
+            self.cross(next, wanted.step, from, table, (ooo, caches));
         }
     }
 
@@ -169,7 +169,7 @@ impl Mmu {
         step: i32,
         from: u64,
         table: &mut PageTable,
-        (window, caches): (&mut Window, &mut Caches),
+        (ooo, caches): (&mut OooCore, &mut Caches),
     ) {
         // A miss handler is not called for what may never be asked for.
         if !self.walks_in_hardware() || table.lookup(next).is_none() {
@@ -184,11 +184,11 @@ impl Mmu {
         let Ok(pte) = found else { return };
         // The page that this side is on may have had to go.
         self.forget_data_page();
-        let there = window.translate_ahead(from, next.0, taken);
+        let there = ooo.translate_ahead(from, next.0, taken);
         let shift = caches.line_shift(crate::Access::Load);
         let within = if step > 0 { 0 } else { self.base.bytes() - (1 << shift) };
         let at = physical(pte, next.addr(self.base).0 + within, self.base);
-        window.fetch_ahead(at, shift, there, caches);
+        ooo.fetch_ahead(at, shift, there, caches);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What is measured is often how a program runs once it is under way, and that depends on the state that its beginning
 //! left: what is mapped, what has been touched, what of its files is in memory. That state needs all events, and of the
-//! references the first to each page and the first store to it. Results count from the end of what is skimmed.
+//! references the first to each page and the first store to it. Results count from the end of what is fast-forwarded.
 
 use crate::{Progress, Source, TraceError};
 use reach_core::{Asid, BlockId, BlockTable, Chunk, Event, Kind, Ref, Remap, Span};
@@ -14,55 +14,55 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// Bytes in a page here: no simulated machine has smaller ones.
 const PAGE: u32 = 12;
 
-/// How much of a program's beginning is skimmed.
+/// How much of a program's beginning is fast-forwarded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Skim {
+pub enum FastForward {
     /// So many references.
     References(u64),
     /// All before this phase, which the program announces.
     Phase(String),
 }
 
-impl Default for Skim {
-    fn default() -> Skim {
-        Skim::References(0)
+impl Default for FastForward {
+    fn default() -> FastForward {
+        FastForward::References(0)
     }
 }
 
-impl Skim {
-    /// Whether nothing is skimmed.
+impl FastForward {
+    /// Whether nothing is fast-forwarded.
     pub fn is_nothing(&self) -> bool {
-        *self == Skim::default()
+        *self == FastForward::default()
     }
 }
 
 /// Phases that are named where the one that was asked for never came.
 const PHASES: usize = 8;
 
-/// Waits for the end of what is skimmed.
+/// Waits for the end of what is fast-forwarded.
 pub(crate) struct Beginning {
-    skim: Skim,
+    fast_forward: FastForward,
     /// What phases came, the first few.
     phases: Vec<String>,
 }
 
 impl Beginning {
-    pub fn new(skim: Skim) -> Beginning {
-        Beginning { skim, phases: Vec::new() }
+    pub fn new(fast_forward: FastForward) -> Beginning {
+        Beginning { fast_forward, phases: Vec::new() }
     }
 
     /// How many references it is, where that is known before.
     pub fn references(&self) -> Option<u64> {
-        match self.skim {
-            Skim::References(references) => Some(references),
-            Skim::Phase(_) => None,
+        match self.fast_forward {
+            FastForward::References(references) => Some(references),
+            FastForward::Phase(_) => None,
         }
     }
 
     /// Whether this event ends it.
     pub fn ends_with(&mut self, event: &Event) -> bool {
-        let (Event::Phase(name), Skim::Phase(wanted)) = (event, &self.skim) else { return false };
+        let (Event::Phase(name), FastForward::Phase(wanted)) = (event, &self.fast_forward) else { return false };
         if self.phases.len() < PHASES && !Event::is_mark(name) && !self.phases.contains(name) {
             self.phases.push(name.clone());
         }
@@ -71,15 +71,15 @@ impl Beginning {
 
     /// What is wrong where `program` was over after `references`, before its beginning was.
     pub fn never_ended(&self, program: &str, references: u64) -> TraceError {
-        TraceError::Unknown(match &self.skim {
-            Skim::References(_) => format!(
-                "{program}: it ends after {references} references, all of which were to be passed over; skim fewer"
+        TraceError::Unknown(match &self.fast_forward {
+            FastForward::References(_) => format!(
+                "{program}: it ends after {references} references, all of which were to be passed over; fast_forward fewer"
             ),
-            Skim::Phase(name) if self.phases.is_empty() => {
-                format!("{program}: it announces no phases, and none is {name:?}; skim a number of references")
+            FastForward::Phase(name) if self.phases.is_empty() => {
+                format!("{program}: it announces no phases, and none is {name:?}; fast_forward a number of references")
             }
-            Skim::Phase(name) => {
-                format!("{program}: it has no phase {name:?}; skim to one of {}", self.phases.join(", "))
+            FastForward::Phase(name) => {
+                format!("{program}: it has no phase {name:?}; fast_forward to one of {}", self.phases.join(", "))
             }
         })
     }
@@ -136,18 +136,18 @@ impl Hasher for RegionHasher {
 
 /// A program of whose first references only those stay that touch a page for the first time, or store to it for the
 /// first time, since something last happened to it; with each the fetch of its block.
-pub struct Skimmed<S> {
+pub struct FastForwarded<S> {
     source: S,
     beginning: Beginning,
-    /// How many references are still to be skimmed at most.
+    /// How many references are still to be fast-forwarded at most.
     left: u64,
     /// How many have been.
-    skimmed: u64,
-    /// Whether it has been said that what comes is skimmed.
+    fast_forwarded: u64,
+    /// Whether it has been said that what comes is fast-forwarded.
     begun: bool,
     /// Whether it has been said that what comes counts.
     marked: bool,
-    /// What is between the intervals of a sample is skimmed too.
+    /// What is between the intervals of a sample is fast-forwarded too.
     between: bool,
     /// It is between two now.
     follows: bool,
@@ -160,15 +160,15 @@ pub struct Skimmed<S> {
     fetch: Option<(BlockId, Ref)>,
 }
 
-impl<S: Source> Skimmed<S> {
+impl<S: Source> FastForwarded<S> {
     /// Skims the beginning of `source`, of which nothing has been read.
-    pub fn new(source: S, skim: Skim) -> Skimmed<S> {
-        let (marked, beginning) = (skim.is_nothing(), Beginning::new(skim));
-        Skimmed {
+    pub fn new(source: S, fast_forward: FastForward) -> FastForwarded<S> {
+        let (marked, beginning) = (fast_forward.is_nothing(), Beginning::new(fast_forward));
+        FastForwarded {
             source,
             left: beginning.references().unwrap_or(u64::MAX),
             beginning,
-            skimmed: 0,
+            fast_forwarded: 0,
             begun: marked,
             marked,
             between: false,
@@ -182,11 +182,11 @@ impl<S: Source> Skimmed<S> {
     }
 
     /// Skims what lies between the intervals of a sample ([`crate::Sampled`]), and before the first.
-    pub fn between(sampled: S) -> Skimmed<S> {
-        Skimmed { between: true, ..Skimmed::new(sampled, Skim::default()) }
+    pub fn between(sampled: S) -> FastForwarded<S> {
+        FastForwarded { between: true, ..FastForwarded::new(sampled, FastForward::default()) }
     }
 
-    /// Puts into `chunk` what stays of the whole one, and all that lies behind what is skimmed.
+    /// Puts into `chunk` what stays of the whole one, and all that lies behind what is fast-forwarded.
     fn keep(&mut self, chunk: &mut Chunk) {
         let whole = std::mem::take(&mut self.whole);
         if !std::mem::replace(&mut self.begun, true) {
@@ -198,20 +198,20 @@ impl<S: Source> Skimmed<S> {
                 self.pass_on(event, chunk);
             }
             let block = (r.kind() == Kind::Fetch).then(|| *fetched.next().expect("a fetch has its block"));
-            let skims = self.left > 0 || self.follows;
-            if !skims && !std::mem::replace(&mut self.marked, true) {
+            let fast_forwards = self.left > 0 || self.follows;
+            if !fast_forwards && !std::mem::replace(&mut self.marked, true) {
                 chunk.push_event(Event::Phase(Event::MEASURED.into()));
             }
             self.left -= u64::from(self.left > 0);
-            self.skimmed += u64::from(skims);
+            self.fast_forwarded += u64::from(fast_forwards);
             match block {
                 Some(block) => {
                     self.fetch = Some((block, r));
-                    if !skims || self.is_new(r) {
+                    if !fast_forwards || self.is_new(r) {
                         self.keep_fetch(chunk);
                     }
                 }
-                None if !skims || self.is_new(r) => {
+                None if !fast_forwards || self.is_new(r) => {
                     self.keep_fetch(chunk);
                     chunk.refs.push(r);
                 }
@@ -222,7 +222,7 @@ impl<S: Source> Skimmed<S> {
         self.whole = whole;
     }
 
-    /// Keeps `event`, and says so where skimming begins with it.
+    /// Keeps `event`, and says so where fast-forwarding begins with it.
     fn pass_on(&mut self, event: &Event, chunk: &mut Chunk) {
         let followed = self.follows;
         self.pass(event);
@@ -236,7 +236,7 @@ impl<S: Source> Skimmed<S> {
     fn end(&self) -> Result<bool, TraceError> {
         match self.left {
             0 => Ok(false),
-            _ => Err(self.beginning.never_ended(self.source.name(), self.skimmed)),
+            _ => Err(self.beginning.never_ended(self.source.name(), self.fast_forwarded)),
         }
     }
 
@@ -315,7 +315,7 @@ impl<S: Source> Skimmed<S> {
     }
 }
 
-impl<S: Source> Source for Skimmed<S> {
+impl<S: Source> Source for FastForwarded<S> {
     fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
         if self.marked && !self.between {
             return self.source.fill(chunk);
@@ -358,32 +358,34 @@ mod tests {
     fn what_is_before_a_phase_is_skimmed() {
         const PROGRAM: &str = "gups:bytes=16M,init=yes,updates=1000";
         let all = whole(&mut *synthetic::parse(PROGRAM).unwrap());
-        let kept = |skim| whole(&mut Skimmed::new(&mut *synthetic::parse(PROGRAM).unwrap(), skim));
-        let phase = kept(Skim::Phase("updates".into()));
+        let kept =
+            |fast_forward| whole(&mut FastForwarded::new(&mut *synthetic::parse(PROGRAM).unwrap(), fast_forward));
+        let phase = kept(FastForward::Phase("updates".into()));
         let (updates, _) = all.events.iter().find(|(_, event)| *event == Event::Phase("updates".into())).unwrap();
-        let counted = kept(Skim::References(u64::from(*updates)));
+        let counted = kept(FastForward::References(u64::from(*updates)));
         assert!(phase.refs == counted.refs && phase.events == counted.events && phase.fetched == counted.fetched);
         // A page is touched once, of its 512 words.
         assert!(phase.refs.len() < all.refs.len() / 8, "{} of {}", phase.refs.len(), all.refs.len());
         let mut source = synthetic::parse(PROGRAM).unwrap();
-        let (mut never, mut chunk) = (Skimmed::new(&mut *source, Skim::Phase("update".into())), Chunk::default());
+        let (mut never, mut chunk) =
+            (FastForwarded::new(&mut *source, FastForward::Phase("update".into())), Chunk::default());
         let error = std::iter::repeat_with(|| never.fill(&mut chunk)).find_map(Result::err).unwrap();
-        assert!(error.to_string().contains("no phase \"update\"; skim to one of init, updates"), "{error}");
+        assert!(error.to_string().contains("no phase \"update\"; fast_forward to one of init, updates"), "{error}");
     }
 
     #[test]
     fn what_is_unmapped_is_forgotten_and_nothing_else() {
         let mut source = synthetic::parse("touch").unwrap();
-        let mut skimmed = Skimmed::new(&mut *source, Skim::References(u64::MAX));
+        let mut fast_forwarded = FastForwarded::new(&mut *source, FastForward::References(u64::MAX));
         let pages = [0u64, 511, 512, 1023, 1024, 5000];
         for unmapped in [1..2, 511..513, 512..1024, 0..6000, 500..4000] {
             for page in pages {
-                skimmed.touch(page, Kind::Store);
+                fast_forwarded.touch(page, Kind::Store);
             }
             let span = Span { start: VirtAddr(unmapped.start << PAGE), len: (unmapped.end - unmapped.start) << PAGE };
-            skimmed.forget(span);
+            fast_forwarded.forget(span);
             for page in pages {
-                assert_eq!(skimmed.touch(page, Kind::Load), unmapped.contains(&page), "{page} in {unmapped:?}");
+                assert_eq!(fast_forwarded.touch(page, Kind::Load), unmapped.contains(&page), "{page} in {unmapped:?}");
             }
         }
     }
@@ -400,21 +402,24 @@ mod tests {
     fn all_events_stay_and_all_that_lies_behind() {
         for spec in PROGRAMS {
             let all = whole(&mut *synthetic::parse(spec).unwrap());
-            let skim = all.refs.len() / 2;
+            let fast_forward = all.refs.len() / 2;
             let mut source = synthetic::parse(spec).unwrap();
-            let kept = whole(&mut Skimmed::new(&mut *source, Skim::References(skim as u64)));
-            let behind = &all.refs[skim..];
+            let kept = whole(&mut FastForwarded::new(&mut *source, FastForward::References(fast_forward as u64)));
+            let behind = &all.refs[fast_forward..];
             assert!(kept.refs.ends_with(behind), "{spec}: what lies behind has changed");
             let mark = Event::Phase(Event::MEASURED.into());
             let (at, _) = kept.events.iter().find(|(_, event)| *event == mark).unwrap();
             // The fetch that the first reference behind belongs to may come with it.
             let more = kept.refs.len() - *at as usize - behind.len();
-            assert!(more <= usize::from(behind[0].kind() != Kind::Fetch), "{spec}: the mark is where skimming ends");
+            assert!(
+                more <= usize::from(behind[0].kind() != Kind::Fetch),
+                "{spec}: the mark is where fast_forwarding ends"
+            );
             let events = |chunk: &Chunk| chunk.events.iter().map(|(_, event)| event.clone()).collect::<Vec<_>>();
             let is_mark = |event: &Event| matches!(event, Event::Phase(name) if Event::is_mark(name));
             let kept_events = events(&kept).into_iter().filter(|event| !is_mark(event)).collect::<Vec<_>>();
             assert!(kept_events == events(&all), "{spec}: an event is lost");
-            assert!(kept.refs.len() < all.refs.len(), "{spec}: nothing was skimmed");
+            assert!(kept.refs.len() < all.refs.len(), "{spec}: nothing was fast_forwarded");
         }
     }
 }

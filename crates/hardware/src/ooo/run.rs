@@ -1,18 +1,18 @@
 //! References through the window: each is translated and sent through the caches in program order, and the window says
 //! when that was.
 
-use super::{Code, Translation, Window};
+use super::{Code, OooCore, Translation};
 use crate::cache::{Access, Caches};
 use crate::mmu::{Cursor, Mmu, Segment, physical};
-use reach_core::{Kind, Label, Ledger, PageTable, Pte, VirtAddr, Vpn, Why};
+use reach_core::{Kind, Label, Ledger, PageTable, Pte, StopReason, VirtAddr, Vpn};
 
 /// The highest address: references have 48 bits for theirs.
 const ADDRESSES: u64 = (1 << 48) - 1;
 
 /// What a run in the window needs beside what every run needs.
-pub struct Core<'a> {
+pub struct OooRun<'a> {
     /// The window.
-    pub window: &'a mut Window,
+    pub ooo: &'a mut OooCore,
     /// The instructions of all blocks.
     pub code: &'a Code,
     /// The caches.
@@ -21,59 +21,65 @@ pub struct Core<'a> {
 
 impl Mmu {
     /// Runs `segment` from `cursor` until its end or until the operating system is needed, through the window.
-    pub fn run_window(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable, core: Core) -> Why {
+    pub fn run_ooo(
+        &mut self,
+        segment: Segment,
+        cursor: &mut Cursor,
+        table: &mut PageTable,
+        core: OooRun,
+    ) -> StopReason {
         self.begin_run();
         let space = self.asid.0;
         // What translations take is charged to this ledger one by one, and taken out of it again.
         let ledger = std::mem::take(&mut self.ledger);
-        let Core { window, code, caches } = core;
-        let mut why = Why::End;
-        window.enter_space(space);
-        let mut insts = window.instructions(code);
+        let OooRun { ooo, code, caches } = core;
+        let mut why = StopReason::End;
+        ooo.enter_space(space);
+        let mut insts = ooo.instructions(code);
         while let Some(&r) = segment.refs.get(cursor.raw) {
             let done = match r.kind() {
                 Kind::Fetch => {
                     let block = segment.fetched[cursor.fetched];
                     if let Some(&next) = segment.fetched.get(cursor.fetched + 1) {
-                        window.prefetch_block(code, next);
+                        ooo.prefetch_block(code, next);
                     }
-                    window.end_block(insts);
+                    ooo.end_block(insts);
                     let (from, to) = (r.addr().0, r.addr().0 + r.len().max(1));
-                    self.fetch_block((from, to), code, table, window, caches).map(|()| {
-                        window.start_block(code, block, from, to);
+                    self.fetch_block((from, to), code, table, ooo, caches).map(|()| {
+                        ooo.start_block(code, block, from, to);
                         insts = code.of(block);
                         cursor.fetched += 1;
                     })
                 }
                 kind => {
-                    window.advance(insts, r.index().into());
-                    window.refer(kind);
-                    self.data((r.addr().0, r.addr().0 + r.size()), kind, code, table, window, caches)
+                    ooo.advance(insts, r.index().into());
+                    ooo.refer(kind);
+                    self.data((r.addr().0, r.addr().0 + r.size()), kind, code, table, ooo, caches)
                 }
             };
             if let Err((stop, taken)) = done {
-                window.stopped(taken);
+                ooo.stopped(taken);
                 why = stop;
                 break;
             }
             cursor.raw += 1;
         }
         self.ledger = ledger;
-        self.settle_window(window);
+        self.settle_ooo(ooo);
         why
     }
 
     /// Ends what is under way: what the operating system does next is not to overlap with it. `ends`: the program does not
     /// go on in the block under way.
-    pub fn serialise_window(&mut self, window: &mut Window, code: &Code, ends: bool) {
-        window.serialise(code, ends);
-        self.settle_window(window);
+    pub fn serialise_ooo(&mut self, ooo: &mut OooCore, code: &Code, ends: bool) {
+        ooo.serialise(code, ends);
+        self.settle_ooo(ooo);
     }
 
     /// Books what has passed in the window.
-    fn settle_window(&mut self, window: &mut Window) {
-        self.ledger.absorb(&window.hand_over());
-        let counted = window.hand_over_counts();
+    fn settle_ooo(&mut self, ooo: &mut OooCore) {
+        self.ledger.absorb(&ooo.hand_over());
+        let counted = ooo.hand_over_counts();
         let c = &mut self.counters;
         c.branches += counted.branches;
         c.mispredictions += counted.mispredictions;
@@ -95,7 +101,7 @@ impl Mmu {
         vpn: Vpn,
         table: &mut PageTable,
         caches: &mut Caches,
-    ) -> Result<(Pte, Translation), (Why, Translation)> {
+    ) -> Result<(Pte, Translation), (StopReason, Translation)> {
         if let Some(pte) = self.known(kind, vpn) {
             return Ok((pte, Translation::default()));
         }
@@ -129,12 +135,12 @@ impl Mmu {
         (from, to): (u64, u64),
         code: &Code,
         table: &mut PageTable,
-        window: &mut Window,
+        ooo: &mut OooCore,
         caches: &mut Caches,
-    ) -> Result<(), (Why, Translation)> {
-        if let Some(wrong) = window.redirect(code, from) {
-            self.go_astray(&wrong, code, table, (window, caches));
-            window.resume(&wrong);
+    ) -> Result<(), (StopReason, Translation)> {
+        if let Some(wrong) = ooo.redirect(code, from) {
+            self.run_wrong_path(&wrong, code, table, (ooo, caches));
+            ooo.resume(&wrong);
         }
         let models = caches.models_fetches();
         let (shift, near) = (caches.line_shift(Access::Fetch), caches.near_latency(Access::Fetch));
@@ -146,7 +152,7 @@ impl Mmu {
             let (pte, taken) = self.timed(Kind::Fetch, vpn, table, caches)?;
             let missed = self.counters.l1i_tlb_misses != misses;
             let victim = if missed { self.tlbs.take_victim() } else { None };
-            window.fetch_page(vpn.0, taken, victim);
+            ooo.fetch_page(vpn.0, taken, victim);
             let stop = to.min((vpn + 1).addr(self.base).0.max(at + 1));
             if models {
                 for line in at >> shift..=(stop - 1) >> shift {
@@ -159,7 +165,7 @@ impl Mmu {
             at = stop;
         }
         if slowest > 0 {
-            window.fetch_lines(slowest);
+            ooo.fetch_lines(slowest);
         }
         Ok(())
     }
@@ -172,9 +178,9 @@ impl Mmu {
         kind: Kind,
         code: &Code,
         table: &mut PageTable,
-        window: &mut Window,
+        ooo: &mut OooCore,
         caches: &mut Caches,
-    ) -> Result<(), (Why, Translation)> {
+    ) -> Result<(), (StopReason, Translation)> {
         let access = if kind == Kind::Store { Access::Store } else { Access::Load };
         let (shift, near) = (caches.line_shift(access), caches.near_latency(access));
         let mut at = from;
@@ -197,12 +203,12 @@ impl Mmu {
                 // The whole reference is what stores and loads are compared by; a line's part of it is what is got here.
                 let done = if kind == Kind::Store {
                     let miss = if latency > near { latency } else { 0 };
-                    window.store((at, end), line, vpn.0, taken, miss)
+                    ooo.store((at, end), line, vpn.0, taken, miss)
                 } else {
-                    window.load((at, end), line, vpn.0, taken, near, latency)
+                    ooo.load((at, end), line, vpn.0, taken, near, latency)
                 };
-                if depth > 0 && window.looks_ahead() {
-                    self.look_ahead((vpn, physical), done.translated, depth > 1, table, (window, caches));
+                if depth > 0 && ooo.looks_ahead() {
+                    self.look_ahead((vpn, physical), done.translated, depth > 1, table, (ooo, caches));
                 }
                 match done.again {
                     None => missed |= done.missed,
@@ -211,8 +217,8 @@ impl Mmu {
                         let walks = if taken.walk > 0 { walks } else { 0 };
                         self.counters.walks_retired -= walks;
                         self.counters.walks_wrong_path += walks;
-                        self.go_on_in_vain(again, code, table, (window, caches));
-                        window.repeat((at, end), again, near);
+                        self.go_on_in_vain(again, code, table, (ooo, caches));
+                        ooo.repeat((at, end), again, near);
                         missed = false;
                     }
                 }
@@ -220,7 +226,7 @@ impl Mmu {
                 at = end;
             }
         }
-        window.note(kind, from, far);
+        ooo.note(kind, from, far);
         self.counters.stlb_miss_retired += u64::from(missed);
         Ok(())
     }

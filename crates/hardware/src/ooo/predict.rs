@@ -162,7 +162,7 @@ impl Predictor {
 
     /// From here on branches are guessed that the program may not come to, until [`Predictor::come_back`]. `wrong`: the last
     /// branch, which ended at `end`, is thought to have gone there instead.
-    pub fn go_astray(&mut self, wrong: Option<(Branch, u64, u64)>) {
+    pub fn run_wrong_path(&mut self, wrong: Option<(Branch, u64, u64)>) {
         (self.before.folded, self.before.history) = (self.folded, self.history);
         (self.before.path, self.before.top) = (self.path, self.top);
         let Some((branch, end, next)) = wrong else { return };
@@ -356,7 +356,7 @@ mod tests {
             let branch = kinds[random.below(5) as usize];
             let (end, next) = (random.below(8) * 16, random.below(8) * 16);
             assert_eq!(strays.learn(branch, end, end, next), stays.learn(branch, end, end, next));
-            strays.go_astray(Some((branch, end, if next == end { 16 } else { end })));
+            strays.run_wrong_path(Some((branch, end, if next == end { 16 } else { end })));
             for _ in 0..random.below(20) {
                 let end = random.below(8) * 16;
                 strays.guess(kinds[random.below(5) as usize], end, end, Some(16));

@@ -31,8 +31,8 @@ fn a_dependent_chase_takes_what_it_takes_in_order() {
                 let program = format!("chase:bytes={bytes},unit=128,steps=#");
                 each(machine, &format!("{system}{}", pages(system)), &program, [700_000, 1_000_000], timing)
             };
-            let (in_order, window) = (each(Timing::InOrder), each(Timing::Window));
-            assert!((window / in_order - 1.0).abs() < 0.1, "{machine} {bytes} {system}: {window:.1}, {in_order:.1}");
+            let (in_order, ooo) = (each(Timing::InOrder), each(Timing::Ooo));
+            assert!((ooo / in_order - 1.0).abs() < 0.1, "{machine} {bytes} {system}: {ooo:.1}, {in_order:.1}");
         }
     }
 }
@@ -46,8 +46,8 @@ fn pages(system: &str) -> &'static str {
 fn independent_misses_overlap_up_to_the_bound() {
     // Random updates whose addresses wait for nothing: each misses once.
     let each = |mshrs: u32| {
-        let machine = format!("{SKYLAKE}:window.l1_mshrs={mshrs}");
-        each(&machine, "hugetlb-2m", "gups:bytes=256M,updates=#", [300_000, 600_000], Timing::Window)
+        let machine = format!("{SKYLAKE}:ooo.l1_mshrs={mshrs}");
+        each(&machine, "hugetlb-2m", "gups:bytes=256M,updates=#", [300_000, 600_000], Timing::Ooo)
     };
     let alone = each(1);
     // Memory takes 42 cycles and 51 ns at 3.5 GHz.
@@ -66,8 +66,8 @@ fn misses_overlap_until_memory_gives_no_more() {
     // Each update's load brings its line, so that the store finds it; hardly any is there already.
     let each = |bandwidth: u32| {
         let machine =
-            format!("haswell-e5-2680v3:memory.bandwidth={bandwidth},caches.l3.bytes=1.25M,window.prefetch.pairs=false");
-        each(&machine, "hugetlb-2m", "gups:bytes=256M,updates=#", [300_000, 400_000], Timing::Window)
+            format!("haswell-e5-2680v3:memory.bandwidth={bandwidth},caches.l3.bytes=1.25M,ooo.prefetch.pairs=false");
+        each(&machine, "hugetlb-2m", "gups:bytes=256M,updates=#", [300_000, 400_000], Timing::Ooo)
     };
     for bandwidth in [4000, 500] {
         // Cycles of 64 bytes at 2.5 GHz.
@@ -80,8 +80,8 @@ fn misses_overlap_until_memory_gives_no_more() {
 #[test]
 fn walks_run_in_parallel_on_as_many_walkers_as_there_are() {
     let each = |walkers: u32| {
-        let machine = format!("sapphire-rapids:walker.hardware.walkers={walkers},window.l1_mshrs=64");
-        each(&machine, "base", "gups:bytes=1G,updates=#", [900_000, 1_200_000], Timing::Window)
+        let machine = format!("sapphire-rapids:walker.hardware.walkers={walkers},ooo.l1_mshrs=64");
+        each(&machine, "base", "gups:bytes=1G,updates=#", [900_000, 1_200_000], Timing::Ooo)
     };
     let (one, two, four) = (each(1), each(2), each(4));
     assert!(one / two > 1.5 && one / two < 2.05, "{one} {two}");
@@ -117,7 +117,7 @@ fn code(regions: u64, data: u64, visits: u64) -> Pieces {
 
 /// What it comes to on `machine` with pages of 2 MB.
 fn run_code(machine: &str, regions: u64, data: u64, visits: u64) -> Outcome {
-    let experiment = experiment(&[machine], &["hugetlb-2m"], Timing::Window);
+    let experiment = experiment(&[machine], &["hugetlb-2m"], Timing::Ooo);
     run(&experiment, &mut code(regions, data, visits).cut(vec![100_000])).outcomes.remove(0)
 }
 
@@ -147,19 +147,19 @@ fn inclusion_is_a_stall_of_its_own() {
         (h.itlb_stall_inclusion, outcome.total.ledger.of(Label::ItlbStall).0)
     };
     // Without the time of looking up once more, which counters cannot tell apart.
-    let skylake = format!("{SKYLAKE}:window.itlb_replay=0");
+    let skylake = format!("{SKYLAKE}:ooo.itlb_replay=0");
     let (counted, charged) = stalls(&skylake, 9);
     assert!(counted > 100_000, "more than a cycle a visit: {counted}");
     assert!(charged <= counted, "{charged} of {counted}");
     // Eight entries do for eight regions.
     assert_eq!(stalls(&skylake, 8), (0, 0));
-    assert_eq!(stalls(&format!("{skylake},window.itlb_inclusion=false"), 9), (0, 0));
+    assert_eq!(stalls(&format!("{skylake},ooo.itlb_inclusion=false"), 9), (0, 0));
 }
 
 #[test]
 fn a_machine_without_a_window_is_refused() {
     let machine = reach_lab::machine::resolve("paint-parisc").unwrap();
     let system = reach_systems::resolve("base").unwrap();
-    let error = reach_lab::Simulation::new(&machine, &system, &common::conditions(Timing::Window)).err().unwrap();
-    assert!(error.to_string().contains("[window]"), "{error}");
+    let error = reach_lab::Simulation::new(&machine, &system, &common::conditions(Timing::Ooo)).err().unwrap();
+    assert!(error.to_string().contains("[ooo]"), "{error}");
 }

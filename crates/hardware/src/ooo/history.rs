@@ -41,8 +41,8 @@ struct Past {
 #[derive(Clone, Copy, Debug, Default)]
 struct Guess {
     at: u64,
-    /// The number of the excursion in which it was made.
-    excursion: u32,
+    /// The number of the wrong_path in which it was made.
+    wrong_path: u32,
 }
 
 /// Hashes where blocks stand: programs do not choose that to harm this one.
@@ -114,7 +114,7 @@ pub(super) struct History {
     /// By number of reference; what only excursions ask for stands apart.
     past: Vec<Past>,
     guesses: Vec<Guess>,
-    excursion: u32,
+    wrong_path: u32,
 }
 
 impl History {
@@ -184,20 +184,20 @@ impl History {
 
     /// Addresses are guessed anew.
     pub fn set_out(&mut self) {
-        self.excursion = self.excursion.wrapping_add(1);
+        self.wrong_path = self.wrong_path.wrapping_add(1);
     }
 
-    /// What reference number `number` may refer to next, in this excursion; none where it was never executed. What is no
+    /// What reference number `number` may refer to next, in this wrong_path; none where it was never executed. What is no
     /// run is guessed among what is `mapped` only, or is the last address again.
     pub fn guess(&mut self, number: u32, mapped: impl Fn(u64) -> bool) -> Option<u64> {
         let (past, guess) = (&self.past[number as usize], &mut self.guesses[number as usize]);
         if past.times == 0 {
             return None;
         }
-        let from = if guess.excursion == self.excursion { guess.at } else { past.last };
+        let from = if guess.wrong_path == self.wrong_path { guess.at } else { past.last };
         let next = past.after(from);
         let next = if past.steady || next == past.last || mapped(next) { next } else { past.last };
-        *guess = Guess { at: next, excursion: self.excursion };
+        *guess = Guess { at: next, wrong_path: self.wrong_path };
         Some(next)
     }
 }
@@ -211,7 +211,7 @@ mod tests {
         let mut history = History {
             past: vec![Past::default()],
             guesses: vec![Guess::default()],
-            excursion: 1,
+            wrong_path: 1,
             ..History::default()
         };
         addresses.iter().for_each(|&at| history.note(0, at, far));
