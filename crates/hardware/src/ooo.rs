@@ -25,41 +25,40 @@
 //! The caches and the TLB see references in program order. What a core does on the wrong path (`astray.rs`) they see where
 //! it leaves the right one: it can only change what is done later.
 
-mod ahead;
-mod channel;
+mod attribution;
 mod code;
 mod decode;
-mod front;
-mod gap;
-mod history;
-mod memory;
-mod order;
-mod predict;
+mod execution_history;
+mod front_end;
+mod in_order;
+mod load_store;
+mod memory_channel;
+mod pipeline;
+mod ports;
+mod predictor;
+mod prefetch;
 mod run;
-mod schedule;
-mod slots;
-mod speculate;
-mod stores;
+mod store_queue;
 mod wrong_path;
 
 pub use code::{Branch, Class, Code, Inst, NO_SOURCE, NO_TARGET, Place, Register};
-pub use front::Wrong;
-pub use memory::Done;
-pub use predict::{Guess, Predictor};
+pub use front_end::Wrong;
+pub use load_store::Done;
+pub use predictor::{Guess, Predictor};
 pub use run::OooRun;
 pub use wrong_path::{Found, Memory, Walk};
 
 use crate::config;
-use ahead::Streams;
-use channel::Channel;
 use code::REGISTERS;
-use history::History;
-use order::{InOrder, Ring};
+use execution_history::History;
+use in_order::{InOrder, Ring};
+use memory_channel::Channel;
+use pipeline::latencies;
+use ports::{Busy, Calendar};
+use prefetch::Streams;
 use reach_core::{BlockId, Kind, Label, Ledger};
-use schedule::latencies;
-use slots::{Busy, Calendar};
 use std::collections::VecDeque;
-use stores::Stores;
+use store_queue::Stores;
 
 /// Pages whose walk, and lines whose miss, may be waited for: places by a hash of their number, each for the last that
 /// came there.

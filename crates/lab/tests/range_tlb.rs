@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use reach_core::{Asid, Chunk, Event, Fault, Kind, Layout, Map, PageShift, Ref, Span, StopReason, ThreadId, VirtAddr};
 use reach_hardware::{Counters, Mmu, Segment};
 use reach_lab::{Simulation, Timing, machine};
-use reach_oracle::os::{FIRST, NaiveSpaces, Op};
+use reach_oracle::address_space::{FIRST, NaiveSpaces, Op};
 use reach_os::{Options, Paging, RangeCounts, Vm};
 use reach_systems::System;
 

@@ -2,7 +2,7 @@
 //! copied to the one that runs next.
 
 use crate::cache::Caches;
-use crate::machine::Machine;
+use crate::mmu::Machine;
 use reach_core::{Label, PageTable, Ref, Shootdown, StopReason};
 use reach_hardware::Shape;
 use reach_hardware::config::{self, Sharing};

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use reach_core::{Asid, Kind, PageShift, PhysAddr, TlbEvent, Vpn};
-use reach_oracle::promotion::{Extent, NaiveOnline, cheapest};
+use reach_oracle::online_promotion::{Extent, NaiveOnline, cheapest};
 use reach_os::online::{Candidate, Online, Policy};
 
 /// A TLB of LRU entries and a policy above it, without memory, for several programs.

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use reach_core::{Asid, Cause, Event, Fault, Kind, Layout, PageShift, ThreadId, Vpn};
-use reach_oracle::os::{FIRST, NaiveSpaces, Op, PAGES, Seen};
+use reach_oracle::address_space::{FIRST, NaiveSpaces, Op, PAGES, Seen};
 use reach_os::{Options, Vm};
 
 const MEMORY: u64 = 1 << 20;

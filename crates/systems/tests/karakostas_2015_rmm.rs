@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use reach_core::{
     Asid, Event, Kind, Layout, Map, PageShift, Protection, Pte, Range, Remap, Role, Span, ThreadId, VirtAddr, Vpn,
 };
-use reach_oracle::os::{NaiveSpaces, Op};
+use reach_oracle::address_space::{NaiveSpaces, Op};
 use reach_os::{Fragmentation, Options, Paging, RangeCounts};
 
 const K: u64 = 1 << 10;

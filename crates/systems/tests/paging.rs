@@ -6,7 +6,7 @@ use common::Machine;
 use proptest::prelude::*;
 use reach_core::{Asid, Backing, Cycles, Event, FileId, Kind, Label, Layout, Map, PageShift, Protection, Vpn};
 use reach_core::{Span, ThreadId, VirtAddr};
-use reach_oracle::os::{NaiveSpaces, Op};
+use reach_oracle::address_space::{NaiveSpaces, Op};
 use reach_os::{Operation, Options, PagingCounts, contiguity};
 
 const K: u64 = 1 << 10;

@@ -5,7 +5,7 @@ mod common;
 use common::Machine;
 use proptest::prelude::*;
 use reach_core::{Cycles, Label, Layout, PageShift, Vpn};
-use reach_oracle::os::{FIRST, NaiveSpaces, Op, PAGES, Seen};
+use reach_oracle::address_space::{FIRST, NaiveSpaces, Op, PAGES, Seen};
 use reach_os::{Options, Vm, soft};
 use reach_systems::list;
 

@@ -8,9 +8,11 @@
 //! Optimization Reference Manual: STA), and write nothing. What is under way when the truth is known goes on where it is a
 //! line on its way, and ends where it is a walk.
 
+mod mmu;
+
 use super::code::{Branch, Code, Inst};
-use super::order::InOrder;
-use super::slots::Port;
+use super::in_order::InOrder;
+use super::ports::Port;
 use super::{OooCore, PAGES, REGISTERS, Wrong};
 use reach_core::{BlockId, Kind};
 

@@ -2,8 +2,8 @@
 
 use crate::cases;
 use crate::lockstep::{Lockstep, Setup};
-use crate::machines::{machine, plain_machine, plain_tlb};
-use crate::program::{Step, steps};
+use crate::random_machine::{machine, plain_machine, plain_tlb};
+use crate::random_program::{Step, steps};
 use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
 use reach_core::{Layout, PageShift};

@@ -2,8 +2,8 @@
 
 use crate::cases;
 use crate::lockstep::{Lockstep, Setup};
-use crate::machines::machine;
-use crate::program::steps;
+use crate::random_machine::machine;
+use crate::random_program::steps;
 use proptest::prelude::*;
 use reach_core::{AuxLookup, AuxTlbOptions, ClusterTlbOptions, RangeTlbOptions};
 use reach_hardware::config::Machine;

@@ -2,9 +2,9 @@
 
 use crate::cases;
 use crate::lockstep::{Lockstep, Setup};
-use crate::machines::{machine, plain_machine, plain_tlb};
-use crate::program::steps;
-use crate::system::{Edit, Memory};
+use crate::random_machine::{machine, plain_machine, plain_tlb};
+use crate::random_os::{Edit, Memory};
+use crate::random_program::steps;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use reach_core::{

@@ -1,7 +1,7 @@
 //! Units under test and their twin, run side by side and compared at every stop.
 
-use crate::program::{PROCESSES, Placer, Step};
-use crate::system::{Edit, Memory, System};
+use crate::random_os::{Edit, Memory, System};
+use crate::random_program::{PROCESSES, Placer, Step};
 use reach_core::{Asid, AuxTlbOptions, Chunk, Counts, Label, Ledger, PageTable, Pte, Ref, StopReason, Vpn, fold};
 use reach_hardware::config::Machine;
 use reach_hardware::{Access, CacheCounters, Caches, Counters, CurveCounts, Geometry, Mmu, Segment};

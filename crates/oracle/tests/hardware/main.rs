@@ -4,13 +4,13 @@ mod curve;
 mod differential;
 mod laws;
 mod lockstep;
-mod machines;
 mod ooo;
-mod pieces;
 mod processor;
-mod program;
+mod random_machine;
+mod random_os;
+mod random_program;
 mod small_worlds;
-mod system;
+mod smashed_superpages;
 
 use proptest::prelude::ProptestConfig;
 

@@ -1,9 +1,9 @@
 //! Several cores and hardware threads, and their twins.
 
 use crate::cases;
-use crate::machines::machine;
-use crate::program::{PROCESSES, Placer, Step, steps};
-use crate::system::{Edit, Memory, System};
+use crate::random_machine::machine;
+use crate::random_os::{Edit, Memory, System};
+use crate::random_program::{PROCESSES, Placer, Step, steps};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use reach_core::{Asid, Chunk, Ledger, Pte, Ref, StopReason, Vpn, fold};
@@ -179,7 +179,7 @@ proptest! {
 /// Threads of a core compete for what is shared, and for nothing else.
 #[test]
 fn siblings_get_what_the_machine_says() {
-    use crate::machines::{plain_machine, plain_tlb};
+    use crate::random_machine::{plain_machine, plain_tlb};
     use reach_hardware::config::Replacement;
     let pages = 8u64;
     // Both threads go round over as many pages as the array has entries, of a process of their own.
@@ -220,7 +220,7 @@ fn siblings_get_what_the_machine_says() {
 /// The random comparison means something: shootdowns reach others in it.
 #[test]
 fn shootdowns_reach_others() {
-    use crate::machines::{plain_machine, plain_tlb};
+    use crate::random_machine::{plain_machine, plain_tlb};
     use proptest::strategy::ValueTree;
     use proptest::test_runner::TestRunner;
     use reach_hardware::config::Replacement;

@@ -1,7 +1,7 @@
 //! Worlds so small that every sequence of a few operations can be tried.
 
-use crate::machines::{plain_machine, plain_tlb};
-use crate::system::{Edit, Memory};
+use crate::random_machine::{plain_machine, plain_tlb};
+use crate::random_os::{Edit, Memory};
 use reach_core::{Asid, Chunk, Kind, Layout, PageShift, Pfn, Pte, Ref, Shootdown, StopReason, VirtAddr, Vpn};
 use reach_hardware::config::{Machine, Replacement, Serves, Tlb, WalkCache, Walker};
 use reach_hardware::{Mmu, Segment};

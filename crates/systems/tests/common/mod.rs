@@ -4,7 +4,7 @@
 #![allow(dead_code)]
 
 use reach_core::{Asid, Cause, Event, Fault, Kind, Layout, PageShift, Pte, ThreadId, TlbEvent, Vpn};
-use reach_oracle::os::{FIRST, NaiveSpaces, Op};
+use reach_oracle::address_space::{FIRST, NaiveSpaces, Op};
 use reach_os::{Options, Vm};
 use reach_systems::{System, resolve};
 use std::collections::VecDeque;

@@ -5,7 +5,7 @@ use crate::cluster_tlb::ClusterTlb;
 use crate::nested::Nested;
 use crate::range_tlb::RangeTlb;
 use crate::tlb::Tlbs;
-use crate::walk::WalkCaches;
+use crate::walk_caches::WalkCaches;
 use reach_core::{
     Asid, AuxLookup, AuxTlbOptions, Cause, Fault, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, Range, Ref,
     Shootdown, Slot, StopReason, VirtAddr, Vpn, WalkStep,

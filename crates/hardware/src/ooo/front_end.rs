@@ -1,6 +1,6 @@
 //! The front end: where the program goes on, and what fetching waits for.
 
-use super::order::InOrder;
+use super::in_order::InOrder;
 use super::{Branch, Code, Fetched, Left, OooCore, Translation};
 
 /// A branch that was guessed wrong.

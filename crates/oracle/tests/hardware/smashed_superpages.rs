@@ -1,8 +1,8 @@
 //! Large pages that arrays hold in pieces of more than one size, so that what an array gets depends on which other one
 //! answered.
 
-use crate::machines::{plain_machine, plain_tlb};
-use crate::system::{Edit, Memory};
+use crate::random_machine::{plain_machine, plain_tlb};
+use crate::random_os::{Edit, Memory};
 use reach_core::{Asid, Chunk, Kind, Layout, PageShift, Pfn, Pte, Random, Ref, StopReason, VirtAddr, Vpn};
 use reach_hardware::config::{Machine, Nested, Replacement, Serves, Tlb};
 use reach_hardware::{Geometry, Mmu, Segment};

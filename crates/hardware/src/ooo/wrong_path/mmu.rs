@@ -1,6 +1,7 @@
 //! Where what will not retire meets translation and caches.
 
-use super::{Code, Found, Memory, OooCore, Walk, Wrong};
+use super::super::{Code, OooCore, Wrong};
+use super::{Found, Memory, Walk};
 use crate::cache::{Access, Caches};
 use crate::mmu::{Mmu, physical};
 use reach_core::{Kind, PageTable, Pte, VirtAddr, Vpn};
@@ -80,7 +81,7 @@ impl Memory for Speculation<'_> {
 
 impl Mmu {
     /// The core is on the wrong path of a branch.
-    pub(super) fn run_wrong_path(
+    pub(in crate::ooo) fn run_wrong_path(
         &mut self,
         wrong: &Wrong,
         code: &Code,
@@ -94,7 +95,7 @@ impl Mmu {
     }
 
     /// A load has gone ahead of a store that it depends on, and the core goes on behind it until that is known.
-    pub(super) fn go_on_in_vain(
+    pub(in crate::ooo) fn go_on_in_vain(
         &mut self,
         again: u64,
         code: &Code,

@@ -1,7 +1,7 @@
 //! An instruction's way through the core: its fetch, its entry into the window, its execution and its retirement.
 
-use super::gap::Gap;
-use super::slots::Port;
+use super::attribution::Gap;
+use super::ports::Port;
 use super::{Branch, Class, Code, Critical, Flight, Inst, Left, OooCore, Running};
 use crate::config;
 

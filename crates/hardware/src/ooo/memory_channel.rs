@@ -5,7 +5,7 @@
 //! it reads from memory. The other line of a pair is fetched ahead only when the way is free just then. Code, and what walks on
 //! wrong paths read, does not take it.
 
-use super::slots::Busy;
+use super::ports::Busy;
 
 #[derive(Clone, Debug)]
 pub(super) struct Channel {

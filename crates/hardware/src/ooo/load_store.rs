@@ -1,6 +1,6 @@
 //! Loads and stores of the instruction under way.
 
-use super::slots::Port;
+use super::ports::Port;
 use super::wrong_path::{From, Memory};
 use super::{Code, Critical, Flight, Kind, OooCore, PAGES, Pending, Translation};
 
