@@ -1,23 +1,21 @@
 //! Programs: where references come from. A live process, a recorded trace, a foreign trace or a synthetic generator,
 //! all behind [`Source`].
 
-mod aligned;
-mod fast_forward;
-mod interrupt;
-mod limit;
+mod filter;
 pub mod live;
 mod multiprogram;
-mod sample;
 pub mod scenario;
+mod signals;
 mod source;
 pub mod synthetic;
 
-pub use aligned::{Aligned, Alignment};
-pub use fast_forward::{FastForward, FastForwarded};
-pub use interrupt::{Interruptible, Interruption};
-pub use limit::Limited;
+pub use filter::aligned::{Aligned, Alignment};
+pub use filter::fast_forward::{FastForward, FastForwarded};
+pub use filter::interruptible::Interruptible;
+pub use filter::limit::Limited;
+pub use filter::sample::{Between, Sampled, Sampling};
 pub use multiprogram::{Member, Multiprogram, Open, Start};
-pub use sample::{Between, Sampled, Sampling};
+pub use signals::Interruption;
 pub use source::{Progress, Source, TraceError};
 
 pub mod file;

@@ -9,7 +9,7 @@ mod memory;
 mod order;
 mod tree;
 
-use crate::interrupt::Interrupts;
+use crate::signals::Interrupts;
 use crate::{Progress, Source, TraceError};
 use decode::Decoder;
 use memory::Memory;

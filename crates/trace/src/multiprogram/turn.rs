@@ -1,7 +1,7 @@
 //! One run of one program, read piece by piece.
 
 use super::numbers::Numbers;
-use crate::sample::is_sample;
+use crate::filter::sample::is_sample;
 use crate::{Progress, Source, TraceError};
 use reach_core::{Asid, Chunk, Event, Kind, ThreadId};
 use std::collections::BTreeSet;

@@ -4,7 +4,7 @@
 //! followed, so that TLBs and the operating system are where the whole program would have them; those before each interval
 //! warm up what is not followed, such as data caches; and intervals are measured.
 
-use crate::fast_forward::Beginning;
+use crate::filter::fast_forward::Beginning;
 use crate::{FastForward, Progress, Source, TraceError};
 use reach_core::{BlockTable, Chunk, Event, Kind, Random};
 use std::str::FromStr;

@@ -1,8 +1,6 @@
 //! Interrupts from the terminal. They reach the whole foreground group, and Reach ends nothing at once for them: while a
 //! live program runs they are for the program; any other source ends there, and what was read until then counts.
 
-use crate::{Progress, Source, TraceError};
-use reach_core::{BlockTable, Chunk};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -65,51 +63,5 @@ impl Interruption {
     pub fn came(&mut self) -> bool {
         self.0.take_if(Interrupts::any);
         self.0.is_none()
-    }
-}
-
-/// A source that SIGINT ends, as if the program had ended there. A second SIGINT does what it did before.
-pub struct Interruptible {
-    source: Box<dyn Source>,
-    /// Nothing once one has come.
-    interrupts: Option<Interrupts>,
-}
-
-impl Interruptible {
-    /// From now on until this is dropped, SIGINT ends `source` only.
-    pub fn new(source: Box<dyn Source>) -> Interruptible {
-        Interruptible { source, interrupts: Some(Interrupts::hold(&[libc::SIGINT])) }
-    }
-
-    /// Whether a signal has ended it.
-    pub fn interrupted(&self) -> bool {
-        self.interrupts.is_none()
-    }
-}
-
-impl Source for Interruptible {
-    fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
-        self.interrupts.take_if(Interrupts::any);
-        if self.interrupted() {
-            chunk.clear();
-            return Ok(false);
-        }
-        self.source.fill(chunk)
-    }
-
-    fn outline(&mut self, on: bool) -> Result<bool, TraceError> {
-        self.source.outline(on)
-    }
-
-    fn blocks(&self) -> &BlockTable {
-        self.source.blocks()
-    }
-
-    fn name(&self) -> &str {
-        self.source.name()
-    }
-
-    fn progress(&self) -> Progress {
-        self.source.progress()
     }
 }

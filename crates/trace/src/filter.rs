@@ -1,0 +1,7 @@
+//! Sources over other sources: each takes the references of one program and cuts, thins, marks or moves them.
+
+pub(crate) mod aligned;
+pub(crate) mod fast_forward;
+pub(crate) mod interruptible;
+pub(crate) mod limit;
+pub(crate) mod sample;
