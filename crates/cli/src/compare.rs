@@ -1,6 +1,6 @@
 //! `reach compare`: one program, every remedy, side by side.
 
-use crate::args::CompareArgs;
+use crate::args::simulate::CompareArgs;
 use crate::failure::{Done, Failure, complain};
 use crate::output::{self, Output};
 use crate::{experiment, table};

@@ -1,6 +1,6 @@
 //! A curve as tables: miss ratios and misses, entries by ways.
 
-use crate::{text, units};
+use crate::{tabulate, units};
 use reach_lab::Misses;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +49,7 @@ fn table(curve: &Misses, cells: &BTreeMap<(u32, u32), u64>, show: impl Fn(u64) -
             let any = cells.iter().any(|cell| !cell.is_empty());
             any.then(|| [entries.to_string()].into_iter().chain(cells).collect::<Vec<_>>())
         };
-        text::grid(header, entries.iter().filter_map(row))
+        tabulate::grid(header, entries.iter().filter_map(row))
     });
     parts.collect::<Vec<_>>().join("\n") + "* as the machine has it\n"
 }

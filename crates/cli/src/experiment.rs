@@ -1,6 +1,6 @@
 //! From arguments to a report: what `compare` and `run` share.
 
-use crate::args::{AlignCode, Common, ConditionArgs, Timing};
+use crate::args::simulate::{AlignCode, Common, ConditionArgs, Timing};
 use crate::failure::{Failure, complain};
 use crate::program::Program;
 use crate::progress::Progress;

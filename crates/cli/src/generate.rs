@@ -1,6 +1,7 @@
 //! `reach generate`: manual pages and completions, from the definition of the command line.
 
-use crate::args::{Cli, GenerateVerb};
+use crate::args::Cli;
+use crate::args::catalog::GenerateVerb;
 use crate::failure::{Done, Failure};
 use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;

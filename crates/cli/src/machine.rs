@@ -1,8 +1,9 @@
 //! `reach machine`: presets and machine files.
 
-use crate::args::{MachineVerb, Timing};
+use crate::args::catalog::MachineVerb;
+use crate::args::simulate::Timing;
 use crate::failure::{Done, Failure, complain};
-use crate::{output, text};
+use crate::{output, tabulate};
 use reach_lab::machine::{self, Tag};
 use std::path::PathBuf;
 
@@ -11,7 +12,7 @@ pub fn machine(verb: MachineVerb, quiet: bool) -> Done {
     match verb {
         MachineVerb::List => {
             let all: Vec<_> = machine::list().collect();
-            output::print(&text::definitions(all.iter().map(|machine| (machine.name, machine.about))))?;
+            output::print(&tabulate::definitions(all.iter().map(|machine| (machine.name, machine.about))))?;
             Ok(0)
         }
         MachineVerb::Show { machine } => {
@@ -25,7 +26,7 @@ pub fn machine(verb: MachineVerb, quiet: bool) -> Done {
 fn show(spec: &str) -> Result<String, Failure> {
     let resolved = machine::resolve(spec).map_err(Failure::failed)?;
     let rows = machine::show(spec).map_err(Failure::failed)?;
-    let mut out = text::definitions([(resolved.name.as_str(), resolved.about.as_str())]) + "\n";
+    let mut out = tabulate::definitions([(resolved.name.as_str(), resolved.about.as_str())]) + "\n";
     let mut tags: Vec<Tag> = rows.iter().map(|row| row.tag).collect();
     let mut facts = Vec::new();
     let mut section = String::new();
@@ -40,7 +41,7 @@ fn show(spec: &str) -> Result<String, Failure> {
         let value = if unit.is_empty() { value } else { format!("{value} {unit}") };
         facts.push([format!("  {key}"), value, row.tag.symbol().into(), row.why]);
     }
-    out += &text::columns(["key", "value", "tag", "why"], facts);
+    out += &tabulate::columns(["key", "value", "tag", "why"], facts);
     tags.sort();
     tags.dedup();
     out.push('\n');

@@ -3,11 +3,9 @@
 mod args;
 mod compare;
 mod curve;
-mod examples;
 mod experiment;
 mod failure;
 mod generate;
-mod live;
 mod machine;
 mod output;
 mod paper;
@@ -20,10 +18,10 @@ mod run;
 mod synthetic;
 mod system;
 mod table;
-mod text;
+mod tabulate;
+mod this_linux;
 mod trace;
 mod units;
-mod values;
 
 use args::{Cli, Verb};
 use clap::Parser;
@@ -51,9 +49,9 @@ fn start() -> ExitCode {
         Verb::System(verb) => system::system(verb),
         Verb::Program(verb) => synthetic::program(verb),
         Verb::Paper(verb) => paper::paper(verb, quiet),
-        Verb::Text(verb) => live::text(verb, quiet),
-        Verb::Pages(args) => live::pages(&args),
-        Verb::Stat(args) => live::stat(args, quiet),
+        Verb::Text(verb) => this_linux::text(verb, quiet),
+        Verb::Pages(args) => this_linux::pages(&args),
+        Verb::Stat(args) => this_linux::stat(args, quiet),
         Verb::Generate(verb) => generate::generate(verb),
     };
     match done {

@@ -1,6 +1,6 @@
 //! Results, in the form that was asked for, to where they were asked for.
 
-use crate::args::{Format, OutputArgs};
+use crate::args::results::{Format, OutputArgs};
 use crate::experiment::Finished;
 use crate::failure::Failure;
 use reach_lab::{Header, Row, Value};

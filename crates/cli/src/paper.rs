@@ -1,12 +1,13 @@
 //! `reach paper`: published numbers beside ours.
 
-use crate::args::{Format, PaperArgs, PaperRecordArgs, PaperVerb};
+use crate::args::catalog::{PaperArgs, PaperRecordArgs, PaperVerb};
+use crate::args::results::Format;
 use crate::experiment::threads;
 use crate::failure::{Done, Failure};
 use crate::output;
 use crate::program::INTERRUPTED;
 use crate::progress::Progress;
-use crate::text;
+use crate::tabulate;
 use crate::units;
 use reach_lab::paper::{self, Drawn, Paper, Row, Verdict};
 use reach_trace::Interruption;
@@ -27,10 +28,10 @@ fn list() -> Result<String, Failure> {
     let mut out = String::new();
     for name in paper::list() {
         let paper = Paper::open(name).map_err(Failure::failed)?;
-        out += &text::definitions([(paper.name.as_str(), paper.citation.as_str())]);
+        out += &tabulate::definitions([(paper.name.as_str(), paper.citation.as_str())]);
         let experiments = paper.experiments.iter().map(|e| (format!("  {}", e.name), e.about.as_str()));
         let experiments: Vec<_> = experiments.collect();
-        out += &text::definitions(experiments.iter().map(|(name, about)| (name.as_str(), *about)));
+        out += &tabulate::definitions(experiments.iter().map(|(name, about)| (name.as_str(), *about)));
     }
     Ok(out)
 }
@@ -120,7 +121,7 @@ fn record(args: PaperRecordArgs, quiet: bool) -> Done {
     if recordings.is_empty() {
         out.push((paper.name.as_str(), "captures no program for this".into()));
     }
-    output::print(&text::definitions(out.iter().map(|(name, what)| (*name, what.as_str()))))?;
+    output::print(&tabulate::definitions(out.iter().map(|(name, what)| (*name, what.as_str()))))?;
     match &failed[..] {
         _ if interruption.came() => Ok(INTERRUPTED),
         [] => Ok(0),
@@ -173,14 +174,14 @@ fn table(rows: &[Row]) -> String {
             row.verdict.name().to_owned(),
         ]
     });
-    let mut out = text::numbers(["item", "published", "ours", "tolerance", "verdict"], lines);
+    let mut out = tabulate::numbers(["item", "published", "ours", "tolerance", "verdict"], lines);
     let open: Vec<_> = rows.iter().filter(|row| row.verdict == Verdict::NotMeasurable).collect();
     if !open.is_empty() {
         out += "\nnot measurable\n";
         let lines = open.iter().map(|row| (format!("  {}", row.item), row.reason.as_str()));
         for (item, reason) in lines {
             out += &format!("{item}\n");
-            out += &text::definitions([("     ", reason)]);
+            out += &tabulate::definitions([("     ", reason)]);
         }
     }
     let replaced: std::collections::BTreeSet<_> =
@@ -188,7 +189,7 @@ fn table(rows: &[Row]) -> String {
     if !replaced.is_empty() {
         out += "\nreplaced programs\n";
         let names: Vec<_> = replaced.into_iter().map(|(name, what)| (format!("  {name}"), what.as_str())).collect();
-        out += &text::definitions(names.iter().map(|(name, what)| (name.as_str(), *what)));
+        out += &tabulate::definitions(names.iter().map(|(name, what)| (name.as_str(), *what)));
     }
     let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
     out + &format!(

@@ -1,6 +1,6 @@
 //! The program of a run, wherever it comes from.
 
-use crate::args::ProgramArgs;
+use crate::args::simulate::ProgramArgs;
 use crate::failure::Failure;
 use reach_trace::live::{self, Live};
 use reach_trace::{Interruptible, Multiprogram, Source, TraceError, scenario, synthetic};

@@ -1,6 +1,6 @@
 //! `reach record`, and recording beside a comparison.
 
-use crate::args::RecordArgs;
+use crate::args::record::RecordArgs;
 use crate::failure::{Done, Failure};
 use crate::program::Program;
 use crate::progress::Progress;

@@ -1,8 +1,8 @@
 //! The report of `reach run`: everything that one simulation knows, in groups.
 
-use crate::args::Timing;
+use crate::args::simulate::Timing;
 use crate::experiment::Finished;
-use crate::{curve, table, text, units};
+use crate::{curve, table, tabulate, units};
 use reach_core::{Label, PageShift};
 use reach_hardware::config::Tlb;
 use reach_hardware::{CacheCounters, Counters};
@@ -29,7 +29,7 @@ pub fn report(machine: &Resolved, finished: &Finished) -> String {
     [
         table::heading(&finished.report),
         "\n".into(),
-        text::definitions([
+        tabulate::definitions([
             ("machine", machine.name.as_str()),
             ("", &machine.about),
             ("system", &outcome.system),
@@ -228,7 +228,7 @@ fn arrays(machine: &Resolved) -> String {
         ]
     });
     let header = ["  TLB array", "level", "serves", "entries", "ways", "sizes", "cycles", "reach"];
-    format!("\n{}", text::numbers(header, rows))
+    format!("\n{}", tabulate::numbers(header, rows))
 }
 
 fn serves(tlb: &Tlb) -> String {
@@ -261,7 +261,7 @@ fn caches(outcome: &Outcome) -> String {
         ]
     });
     let header = ["  cache", "accesses", "fetch misses", "load misses", "store misses", "write-backs"];
-    format!("\n{}", text::numbers(header, rows))
+    format!("\n{}", tabulate::numbers(header, rows))
 }
 
 /// Each process, where there are several; the costliest where there are many.
@@ -294,12 +294,12 @@ fn processes(outcome: &Outcome) -> String {
     let header =
         ["  process", "instructions", "walks\nper 1000", "WCPI", "translation\n% of cycles", "faults", "memory"];
     let mut out = match outcome.sample {
-        None => format!("\n{}", text::numbers(header, rows)),
+        None => format!("\n{}", tabulate::numbers(header, rows)),
         // Errors take the room of what is of the whole program.
         Some(_) => {
             let five = |[a, b, c, d, e, ..]: [String; 7]| [a, b, c, d, e];
             let [a, b, c, d, e, ..] = header;
-            format!("\n{}", text::numbers([a, b, c, d, e], rows.map(five)))
+            format!("\n{}", tabulate::numbers([a, b, c, d, e], rows.map(five)))
         }
     };
     if left > 0 {

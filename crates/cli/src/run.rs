@@ -1,6 +1,6 @@
 //! `reach run`: one machine, one system, everything about it.
 
-use crate::args::RunArgs;
+use crate::args::simulate::RunArgs;
 use crate::compare::finish;
 use crate::failure::Done;
 use crate::output::{self, Output};

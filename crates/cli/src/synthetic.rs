@@ -1,14 +1,14 @@
 //! `reach program`: synthetic programs.
 
-use crate::args::ProgramVerb;
+use crate::args::catalog::ProgramVerb;
 use crate::failure::Done;
-use crate::{output, text};
+use crate::{output, tabulate};
 use reach_trace::synthetic::{Description, list};
 
 /// Lists or shows.
 pub fn program(verb: ProgramVerb) -> Done {
     let text = match verb {
-        ProgramVerb::List => text::definitions(list().iter().map(|program| (program.name, program.purpose))),
+        ProgramVerb::List => tabulate::definitions(list().iter().map(|program| (program.name, program.purpose))),
         ProgramVerb::Show { name } => show(name),
     };
     output::print(&text)?;
@@ -16,10 +16,10 @@ pub fn program(verb: ProgramVerb) -> Done {
 }
 
 fn show(program: &Description) -> String {
-    let mut out = text::definitions([(program.name, program.purpose)]) + "\n";
+    let mut out = tabulate::definitions([(program.name, program.purpose)]) + "\n";
     let rows =
         program.parameters.iter().map(|p| [p.name.into(), p.default.into(), p.kind.to_string(), p.meaning.into()]);
-    out += &text::columns(["parameter", "default", "takes", "meaning"], rows);
+    out += &tabulate::columns(["parameter", "default", "takes", "meaning"], rows);
     let first = program.parameters.first().map_or(String::new(), |p| format!(":{}={}", p.name, p.default));
     out + &format!("\nreach compare --program {}{first}\n", program.name)
 }

@@ -1,14 +1,14 @@
 //! `reach system`: the systems that there are.
 
-use crate::args::SystemVerb;
+use crate::args::catalog::SystemVerb;
 use crate::failure::Done;
-use crate::{output, text};
+use crate::{output, tabulate};
 use reach_systems::{Resolved, list};
 
 /// Lists or shows.
 pub fn system(verb: SystemVerb) -> Done {
     let text = match verb {
-        SystemVerb::List => text::definitions(list().iter().map(|system| (system.name, system.summary))),
+        SystemVerb::List => tabulate::definitions(list().iter().map(|system| (system.name, system.summary))),
         SystemVerb::Show { system } => show(&system),
     };
     output::print(&text)?;
@@ -21,7 +21,7 @@ fn show(system: &Resolved) -> String {
     };
     let published = description.published.map(|citation| ("published", citation));
     let about = [(description.name, description.summary)].into_iter().chain(published);
-    let mut out = text::definitions(about) + "\n";
+    let mut out = tabulate::definitions(about) + "\n";
     if description.settings.is_empty() {
         return out + "It has no options.\n";
     }
@@ -29,6 +29,6 @@ fn show(system: &Resolved) -> String {
     let rows = description.settings.iter().map(|setting| {
         [setting.name.into(), value(setting.name).into(), setting.accepts.to_string(), setting.summary.into()]
     });
-    out += &text::columns(["option", "value", "takes", "meaning"], rows);
+    out += &tabulate::columns(["option", "value", "takes", "meaning"], rows);
     out
 }

@@ -1,8 +1,8 @@
 //! The table of `reach compare`.
 
-use crate::args::Timing;
+use crate::args::simulate::Timing;
 use crate::experiment::Finished;
-use crate::{text, units};
+use crate::{tabulate, units};
 use reach_lab::{LEAST, Outcome, Report, Tally, Value};
 
 /// The room for names beside the numbers.
@@ -37,7 +37,7 @@ pub fn heading(report: &Report) -> String {
         format!("{} resident", units::memory(first.os.resident_bytes.peak)),
         units::plural(first.processes.len() as u64, "process", "processes"),
     ];
-    format!("{}\n{}\n", text::clipped(&report.program), facts.join("  "))
+    format!("{}\n{}\n", tabulate::clipped(&report.program), facts.join("  "))
 }
 
 /// One machine: a line for each system.
@@ -54,12 +54,12 @@ fn block(outcomes: &[Outcome]) -> String {
         let lines = lines.map(|[name, misses, wcpi, translation, speedup, faults, memory]| {
             [name, misses, wcpi, translation, faults, memory, speedup]
         });
-        return line_above + &text::numbers([name, misses, wcpi, translation, faults, memory, speedup], lines);
+        return line_above + &tabulate::numbers([name, misses, wcpi, translation, faults, memory, speedup], lines);
     }
     // Errors take the room of what is of the whole program.
     let [name, misses, wcpi, translation, speedup, ..] = header;
     let lines = lines.map(|[name, misses, wcpi, translation, speedup, ..]| [name, misses, wcpi, translation, speedup]);
-    line_above + &text::numbers([name, misses, wcpi, translation, speedup], lines)
+    line_above + &tabulate::numbers([name, misses, wcpi, translation, speedup], lines)
 }
 
 fn line(outcome: &Outcome, first: &Outcome) -> [String; 7] {

@@ -1,6 +1,6 @@
 //! `reach trace`: what a trace is, whether it is whole, its text, and other formats.
 
-use crate::args::TraceVerb;
+use crate::args::catalog::TraceVerb;
 use crate::failure::{Done, Failure, complain};
 use crate::progress::Progress;
 use crate::{output, record, units};

@@ -1,9 +1,7 @@
 //! `reach text` and `reach pages`: what is done on the Linux that this runs on.
 
 mod align;
-pub mod args;
 mod bench;
-mod examples;
 mod gain;
 mod keep;
 mod pages;
@@ -12,8 +10,8 @@ mod run;
 mod show;
 mod stat;
 
+use crate::args::this_linux::TextVerb;
 use crate::failure::{Done, Failure};
-use args::TextVerb;
 pub use pages::pages;
 use reach_live::error::LiveError;
 pub use stat::stat;

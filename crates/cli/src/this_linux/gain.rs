@@ -1,10 +1,11 @@
 //! `reach text show --gain`: what promoting code would give, by simulation.
 
-use super::args::ShowArgs;
-use crate::args::{Cli, Format, Verb};
+use crate::args::results::Format;
+use crate::args::this_linux::ShowArgs;
+use crate::args::{Cli, Verb};
 use crate::failure::{Done, Failure};
 use crate::units::{grouped, percent};
-use crate::{experiment, output, text};
+use crate::{experiment, output, tabulate};
 use clap::Parser;
 use reach_core::Label;
 use reach_lab::Outcome;
@@ -128,7 +129,7 @@ fn table(promoted: &[&str], outcomes: &[Outcome]) -> String {
         ]
     });
     let mut all = format!("{}: simulated, out of order; nothing was promoted\n", outcomes[0].machine);
-    all += &text::numbers(header, lines);
+    all += &tabulate::numbers(header, lines);
     for (promoted, outcome) in promoted.iter().zip(outcomes).skip(SYSTEMS.len()) {
         if outcome.code_superpages.is_empty() {
             all += &format!("{promoted}: the program has no region of 2 MB of code of a file of that name\n");
@@ -140,5 +141,5 @@ fn table(promoted: &[&str], outcomes: &[Outcome]) -> String {
             + "No file of this program has a region of 2 MB of code at an address where it can be a superpage.\n";
     }
     let files = files.iter().map(|(file, regions)| [file.clone(), regions.to_string()]);
-    all + &text::numbers(["file", "regions"], files)
+    all + &tabulate::numbers(["file", "regions"], files)
 }

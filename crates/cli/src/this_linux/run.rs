@@ -1,6 +1,6 @@
 //! `reach text run`.
 
-use super::args::RunArgs;
+use crate::args::this_linux::TextRunArgs;
 use crate::failure::{Done, Failure};
 use reach_live::run;
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// Becomes the program, with the library that moves its code. Comes back only when that fails.
-pub fn run(args: &RunArgs, quiet: bool) -> Done {
+pub fn run(args: &TextRunArgs, quiet: bool) -> Done {
     let path = run::find(&args.command[0])?;
     run::check(&path)?;
     let library = run::library()?;

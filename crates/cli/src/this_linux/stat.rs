@@ -1,10 +1,11 @@
 //! `reach stat`.
 
-use super::args::StatArgs;
-use crate::args::{Cli, Format, Verb};
+use crate::args::results::Format;
+use crate::args::this_linux::StatArgs;
+use crate::args::{Cli, Verb};
 use crate::failure::{Done, Failure, complain};
 use crate::units::{decimal, grouped, percent, reason};
-use crate::{output, run, text};
+use crate::{output, run, tabulate};
 use clap::Parser;
 use reach_live::stat::{self, Answer, Count, CountError, Counters, Model};
 use serde::Serialize;
@@ -145,7 +146,7 @@ fn table(answer: &Answer) -> String {
     };
     let lines = rows(answer).into_iter().map(|row| [row.metric.to_owned(), value(&row), unit(row.unit)]);
     let mut all = format!("{}\n", answer.model.about);
-    all += &text::columns(["metric", "value", ""], lines);
+    all += &tabulate::columns(["metric", "value", ""], lines);
     if answer.least_share < 1.0 {
         let share = percent(answer.least_share);
         all += &format!("Events took turns: counts are scaled from {share} of the time or more.\n");

@@ -1,6 +1,6 @@
 //! `reach text keep`.
 
-use super::args::KeepArgs;
+use crate::args::this_linux::KeepArgs;
 use crate::failure::{Done, Failure};
 use crate::output;
 use reach_live::keep::{Bounds, Ending, Keeper};

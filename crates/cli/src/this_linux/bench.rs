@@ -1,10 +1,10 @@
 //! `reach text bench`.
 
-use super::args::BenchArgs;
-use crate::args::Format;
+use crate::args::results::Format;
+use crate::args::this_linux::BenchArgs;
 use crate::failure::{Done, Failure};
 use crate::units::{grouped, memory, time};
-use crate::{output, text};
+use crate::{output, tabulate};
 use reach_live::bench::{Bench, HOLDS, Hold, Unfit};
 use reach_live::keep::Ending;
 use reach_live::statistics::Median;
@@ -115,7 +115,7 @@ fn table(args: &BenchArgs, bench: &Bench, results: &[Result]) -> String {
     let aligned = if bench.aligned { ", in a copy that was aligned for it" } else { "" };
     let heading = format!(
         "{}\n{} of code in regions of 2 MB{aligned}; {} rounds\n",
-        text::clipped(&command.join(" ")),
+        tabulate::clipped(&command.join(" ")),
         memory(bench.code),
         args.rounds
     );
@@ -137,7 +137,7 @@ fn table(args: &BenchArgs, bench: &Bench, results: &[Result]) -> String {
     });
     let header = ["code in", "user", "wall", "faults", "mapped\nhuge", "user time\nspeedup", "wall time\nspeedup"];
     let [_, again, folios, superpages] = results else { unreachable!("there is a result for each way") };
-    heading + &text::numbers(header, lines) + "\n" + &verdict(folios, again) + &verdict(superpages, again)
+    heading + &tabulate::numbers(header, lines) + "\n" + &verdict(folios, again) + &verdict(superpages, again)
 }
 
 /// What is to be said of a way, beside what two equal ones differ by.

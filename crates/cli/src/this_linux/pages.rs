@@ -1,11 +1,11 @@
 //! `reach pages`.
 
-use super::args::PagesArgs;
 use super::show::no_process;
-use crate::args::Format;
+use crate::args::results::Format;
+use crate::args::this_linux::PagesArgs;
 use crate::failure::{Done, Failure};
 use crate::units::{grouped, memory, percent};
-use crate::{output, text};
+use crate::{output, tabulate};
 use reach_live::pages::{Area, Pages};
 use serde::Serialize;
 
@@ -33,7 +33,7 @@ fn table(args: &PagesArgs, pages: &Pages) -> String {
     lines.push(line("all", &shown));
     let header = ["mapping", "resident", "base\npages", "larger\nfolios", "super-\npages", "bloat"];
     let heading = format!("{} ({}): {} resident\n", pages.name, args.pid, memory(total));
-    heading + &text::numbers(header, lines) + &contiguity(pages)
+    heading + &tabulate::numbers(header, lines) + &contiguity(pages)
 }
 
 fn label(area: &Area) -> String {

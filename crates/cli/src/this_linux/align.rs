@@ -1,6 +1,6 @@
 //! `reach text align`.
 
-use super::args::AlignArgs;
+use crate::args::this_linux::AlignArgs;
 use crate::failure::{Done, Failure};
 use crate::output;
 use crate::units::{memory, plural};

@@ -1,10 +1,10 @@
 //! `reach text show`.
 
-use super::args::ShowArgs;
-use crate::args::Format;
+use crate::args::results::Format;
+use crate::args::this_linux::ShowArgs;
 use crate::failure::{Done, Failure, complain};
 use crate::units::{memory, plural};
-use crate::{output, text};
+use crate::{output, tabulate};
 use reach_live::elf::{Elf, Kind, Segment};
 use reach_live::error::LiveError;
 use reach_live::image::Image;
@@ -130,7 +130,7 @@ fn heading(image: &Image) -> String {
 
 fn segments(image: &Image) -> String {
     let rows = image.elf.code().map(|segment| row(image, segment));
-    text::numbers(["  executable", "code", "superpages", "head", "tail", "padding"], rows)
+    tabulate::numbers(["  executable", "code", "superpages", "head", "tail", "padding"], rows)
 }
 
 fn row(image: &Image, segment: &Segment) -> [String; 6] {
@@ -189,7 +189,7 @@ fn facts(looked: &Looked) -> String {
         None => facts.push(("  page cache", "is shown to the owner of the file and to root only".into())),
     }
     facts.push(("  as superpages", mapped(users, !promotable.is_empty())));
-    text::definitions(facts.iter().map(|(name, text)| (*name, text.as_str())))
+    tabulate::definitions(facts.iter().map(|(name, text)| (*name, text.as_str())))
 }
 
 /// Who has how much of the code mapped with superpages.

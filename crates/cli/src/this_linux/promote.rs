@@ -1,7 +1,7 @@
 //! `reach text promote`.
 
-use super::args::PromoteArgs;
 use super::show::orders;
+use crate::args::this_linux::PromoteArgs;
 use crate::failure::{Done, Failure, complain};
 use crate::output;
 use crate::units::{memory, plural};

@@ -1,8 +1,9 @@
 //! The command line of what changes this Linux, or looks at it: `reach text` and `reach pages`.
 
-use super::examples;
-use crate::args::Format;
-use crate::values;
+mod examples;
+
+use super::results::Format;
+use super::values;
 use clap::{Args, Subcommand, ValueHint};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ pub enum TextVerb {
     Show(ShowArgs),
     Promote(PromoteArgs),
     Align(AlignArgs),
-    Run(RunArgs),
+    Run(TextRunArgs),
     Keep(KeepArgs),
     Bench(BenchArgs),
 }
@@ -173,7 +174,7 @@ pub struct AlignArgs {
 /// programs, and those that give rights to whoever runs them, cannot be run so.
 #[derive(Args)]
 #[command(after_help = examples::RUN, override_usage = examples::RUN_USAGE)]
-pub struct RunArgs {
+pub struct TextRunArgs {
     /// Also move the code of programs that the program starts
     #[arg(long)]
     pub children: bool,
