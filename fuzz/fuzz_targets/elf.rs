@@ -7,9 +7,9 @@ use reach_live::{align, layout};
 
 fuzz_target!(|data: &[u8]| {
     let Ok(elf) = Elf::read(data) else { return };
-    layout::windows(&elf);
+    layout::regions(&elf);
     for segment in elf.code() {
-        layout::residual(segment, &layout::windows(&elf));
+        layout::residual(segment, &layout::regions(&elf));
     }
     for pad in [false, true] {
         if let Ok((copy, _)) = align::align(data, pad) {

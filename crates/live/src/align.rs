@@ -1,7 +1,7 @@
 //! Aligning the code of a program to 2 MB in a copy of its file, and padding its residual code to whole superpages, without
 //! relinking (Zhou et al. 2023, section 6).
 //!
-//! No address changes, only where segments lie in the file and how much of it they take. Where code shares a window of
+//! No address changes, only where segments lie in the file and how much of it they take. Where code shares a region of
 //! 2 MB with read-only neighbours only, the executable segment is extended over them: they are in the file beside it.
 
 use crate::elf::{BASE, Elf, ElfError, Kind, Segment};
@@ -97,16 +97,16 @@ fn program_headers(bytes: &mut [u8]) -> Result<&mut [ProgramHeader64<LE>], Align
     }
 }
 
-/// Extends executable segments over the windows that can be padded, and takes them from their neighbours. Gives how many
+/// Extends executable segments over the regions that can be padded, and takes them from their neighbours. Gives how many
 /// bytes of code that adds, and where the file must end.
 fn extend(elf: &Elf, headers: &mut [ProgramHeader64<LE>]) -> (u64, u64) {
     let code = |segment: &Segment| if segment.execute { segment.pages().end - segment.pages().start } else { 0 };
     let mut end = 0;
     let mut segments: Vec<Option<Segment>> = elf.segments.iter().copied().map(Some).collect();
-    for window in layout::windows(elf).iter().filter(|window| window.fit == Fit::PadInCopy) {
-        let all = window.vaddr..window.vaddr + SUPERPAGE;
+    for region in layout::regions(elf).iter().filter(|region| region.fit == Fit::PadInCopy) {
+        let all = region.vaddr..region.vaddr + SUPERPAGE;
         if take(&mut segments, &all).is_some() {
-            end = end.max(window.offset.unwrap_or(0) + SUPERPAGE);
+            end = end.max(region.offset.unwrap_or(0) + SUPERPAGE);
         }
     }
     for (before, after) in elf.segments.iter().zip(&segments).filter(|(before, after)| Some(**before) != **after) {
@@ -127,32 +127,32 @@ fn extend(elf: &Elf, headers: &mut [ProgramHeader64<LE>]) -> (u64, u64) {
     (after.saturating_sub(before), end)
 }
 
-/// Gives all of a window to the first executable segment in it. Nothing happens where a neighbour would fall in two.
-fn take(segments: &mut [Option<Segment>], window: &Range<u64>) -> Option<()> {
-    let inside = |segment: &Segment| segment.pages().start < window.end && segment.pages().end > window.start;
+/// Gives all of a region to the first executable segment in it. Nothing happens where a neighbour would fall in two.
+fn take(segments: &mut [Option<Segment>], region: &Range<u64>) -> Option<()> {
+    let inside = |segment: &Segment| segment.pages().start < region.end && segment.pages().end > region.start;
     let first =
         segments.iter().position(|segment| segment.is_some_and(|segment| segment.execute && inside(&segment)))?;
-    let splits = |segment: &Segment| segment.pages().start < window.start && segment.pages().end > window.end;
+    let splits = |segment: &Segment| segment.pages().start < region.start && segment.pages().end > region.end;
     if segments.iter().flatten().any(|segment| !segment.execute && splits(segment)) {
         return None;
     }
     let taken = segments[first]?;
-    let (mut start, mut stop) = (taken.vaddr.min(window.start), (taken.vaddr + taken.file_size).max(window.end));
+    let (mut start, mut stop) = (taken.vaddr.min(region.start), (taken.vaddr + taken.file_size).max(region.end));
     for (i, slot) in segments.iter_mut().enumerate().filter(|(i, _)| *i != first) {
         let Some(segment) = slot.filter(inside) else { continue };
         let (from, to) = (segment.vaddr, segment.vaddr + segment.file_size);
-        *slot = if segment.execute || from >= window.start && to <= window.end {
-            // Code of another segment joins this one, with all that it has outside of the window.
+        *slot = if segment.execute || from >= region.start && to <= region.end {
+            // Code of another segment joins this one, with all that it has outside of the region.
             start = if segment.execute { start.min(from) } else { start };
             stop = if segment.execute { stop.max(to) } else { stop };
             None
         } else if i < first {
-            let size = window.start - from;
+            let size = region.start - from;
             Some(Segment { file_size: size, memory_size: size, ..segment })
         } else {
-            let gone = window.end - from;
+            let gone = region.end - from;
             Some(Segment {
-                vaddr: window.end,
+                vaddr: region.end,
                 offset: segment.offset + gone,
                 file_size: segment.file_size - gone,
                 memory_size: segment.memory_size - gone,

@@ -9,7 +9,7 @@ use crate::layout::Congruence;
 use crate::libraries;
 use crate::promote::{self, Request, State};
 use crate::run;
-use crate::trace::{Run, Stage};
+use crate::stage::{Run, Stage};
 use crate::users::Identity;
 use rustix::fs::Advice;
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 
 /// How code is held in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hold {
+pub enum CodeState {
     /// In folios of one base page.
     Base,
     /// The same once more: what differs is noise.
@@ -33,7 +33,8 @@ pub enum Hold {
 }
 
 /// All ways, in the order in which they are shown.
-pub const HOLDS: [Hold; 4] = [Hold::Base, Hold::BaseAgain, Hold::Folios, Hold::Superpages];
+pub const CODE_STATES: [CodeState; 4] =
+    [CodeState::Base, CodeState::BaseAgain, CodeState::Folios, CodeState::Superpages];
 
 /// Copies for `Folios` are written in such pieces; the page cache makes a folio of each.
 const PIECE: usize = 64 << 10;
@@ -111,7 +112,7 @@ impl Bench {
         let folder = folder.map_err(LiveError::io(scratch, "no copies can be made there"))?;
         let mut code = 0;
         for (i, subject) in subjects.iter_mut().enumerate() {
-            for hold in HOLDS {
+            for hold in CODE_STATES {
                 let path = folder.path().join(format!("{i}-{hold:?}"));
                 copy(&subject.original, &subject.bytes, &path).map_err(LiveError::io(&path, "cannot be written"))?;
                 subject.copies.push(path);
@@ -126,7 +127,7 @@ impl Bench {
     ///
     /// # Errors
     /// When the code cannot be held so, or the program cannot be started.
-    pub fn run(&self, hold: Hold) -> Result<Run, LiveError> {
+    pub fn run(&self, hold: CodeState) -> Result<Run, LiveError> {
         for _ in 0..ATTEMPTS {
             let run = self.attempt(hold)?;
             let held = self.subjects.iter().map(|subject| is_held(hold, &Image::open(&subject.copies[hold as usize])?));
@@ -134,10 +135,10 @@ impl Bench {
                 continue;
             }
             return match (hold, run.superpages) {
-                (Hold::Superpages, Some(0)) => {
+                (CodeState::Superpages, Some(0)) => {
                     Err(LiveError::plain(&self.program, "ran without superpages, though its file is held in them"))
                 }
-                (Hold::Base | Hold::BaseAgain | Hold::Folios, Some(1..)) => {
+                (CodeState::Base | CodeState::BaseAgain | CodeState::Folios, Some(1..)) => {
                     Err(LiveError::plain(&self.program, "ran with superpages where it should not"))
                 }
                 _ => Ok(run),
@@ -146,7 +147,7 @@ impl Bench {
         Err(LiveError::plain(&self.program, "its pages are reclaimed while it runs: memory is too short to measure it"))
     }
 
-    fn attempt(&self, hold: Hold) -> Result<Run, LiveError> {
+    fn attempt(&self, hold: CodeState) -> Result<Run, LiveError> {
         let mut stage =
             Stage { program: &self.program, command: &self.command, covers: Vec::new(), watched: Vec::new() };
         for subject in &self.subjects {
@@ -198,19 +199,21 @@ fn write(mut file: &File, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Brings a copy into its state, if it is not in it.
-fn establish(hold: Hold, subject: &Subject, copy: &Path) -> Result<(), LiveError> {
+fn establish(hold: CodeState, subject: &Subject, copy: &Path) -> Result<(), LiveError> {
     let image = Image::open(copy)?;
     if is_held(hold, &image)? {
         return Ok(());
     }
     let failed = |doing| LiveError::io(copy, doing);
     match hold {
-        Hold::Base | Hold::BaseAgain => base_pages(&image.file).map_err(failed("cannot be read page by page"))?,
-        Hold::Folios => {
+        CodeState::Base | CodeState::BaseAgain => {
+            base_pages(&image.file).map_err(failed("cannot be read page by page"))?
+        }
+        CodeState::Folios => {
             let file = OpenOptions::new().write(true).truncate(true).open(copy);
             file.and_then(|file| write(&file, &subject.bytes)).map_err(failed("cannot be written"))?;
         }
-        Hold::Superpages => {
+        CodeState::Superpages => {
             promote::promote(&image, Request { threshold: 0, around_users: false })?;
         }
     }
@@ -222,27 +225,29 @@ fn establish(hold: Hold, subject: &Subject, copy: &Path) -> Result<(), LiveError
         image.file_system.name(),
         crate::host::kernel(),
         match hold {
-            Hold::Base | Hold::BaseAgain => "base pages",
-            Hold::Folios => "folios of 64 KB",
-            Hold::Superpages => "superpages",
+            CodeState::Base | CodeState::BaseAgain => "base pages",
+            CodeState::Folios => "folios of 64 KB",
+            CodeState::Superpages => "superpages",
         },
     );
     Err(LiveError::plain(copy, what))
 }
 
-fn is_held(hold: Hold, image: &Image) -> Result<bool, LiveError> {
+fn is_held(hold: CodeState, image: &Image) -> Result<bool, LiveError> {
     let state = State::of(image)?;
     let code = crate::layout::code_bytes(&image.elf);
     // The last page of a segment may lie beyond the file.
     let whole = state.resident + BASE * image.elf.segments.len() as u64 >= code;
     let in_orders = |from: usize, to: usize| state.by_order.map(|bytes| bytes[from..to].iter().sum::<u64>());
     Ok(match hold {
-        Hold::Base | Hold::BaseAgain => {
+        CodeState::Base | CodeState::BaseAgain => {
             whole && state.superpages == 0 && in_orders(1, 11).is_none_or(|bytes| bytes == 0)
         }
         // Where frames are hidden, what was written so is taken to be so.
-        Hold::Folios => whole && state.superpages == 0 && in_orders(1, 9).is_none_or(|bytes| 10 * bytes > 9 * code),
-        Hold::Superpages => state.superpages == state.regions,
+        CodeState::Folios => {
+            whole && state.superpages == 0 && in_orders(1, 9).is_none_or(|bytes| 10 * bytes > 9 * code)
+        }
+        CodeState::Superpages => state.superpages == state.regions,
     })
 }
 

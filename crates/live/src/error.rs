@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 
 /// Why something was not done. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {why}", .path.display())]
+#[error("{}: {kind}", .path.display())]
 pub struct LiveError {
     /// What it is about.
     pub path: PathBuf,
-    /// Why.
+    /// What is wrong with it.
     #[source]
-    pub why: StopReason,
+    pub kind: LiveErrorKind,
 }
 
 /// The reasons.
 #[derive(Debug, thiserror::Error)]
-pub enum StopReason {
+pub enum LiveErrorKind {
     /// There is no code in it for this machine.
     #[error(transparent)]
     Elf(#[from] ElfError),
@@ -53,17 +53,17 @@ pub enum StopReason {
 }
 
 impl LiveError {
-    pub(crate) fn new(path: &Path, why: impl Into<StopReason>) -> LiveError {
-        LiveError { path: path.into(), why: why.into() }
+    pub(crate) fn new(path: &Path, kind: impl Into<LiveErrorKind>) -> LiveError {
+        LiveError { path: path.into(), kind: kind.into() }
     }
 
     pub(crate) fn plain(path: &Path, what: impl Into<String>) -> LiveError {
-        LiveError::new(path, StopReason::Plain(what.into()))
+        LiveError::new(path, LiveErrorKind::Plain(what.into()))
     }
 
     /// The error of an attempt at `doing` something with `path`.
     pub(crate) fn io(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> LiveError {
-        move |source| LiveError::new(path, StopReason::Io { doing, source })
+        move |source| LiveError::new(path, LiveErrorKind::Io { doing, source })
     }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::cache::Held;
 use crate::elf::{Elf, Kind};
-use crate::error::{LiveError, StopReason};
+use crate::error::{LiveError, LiveErrorKind};
 use crate::host::{self, FileSystem};
-use crate::layout::{self, Congruence, SUPERPAGE, Window};
+use crate::layout::{self, Congruence, Region, SUPERPAGE};
 use crate::map::{Advice, FileMap};
 use crate::users::{self, Identity, Users};
 use procfs::process::{MemoryMap, Process};
@@ -22,7 +22,7 @@ pub struct Image {
     /// What its headers say.
     pub elf: Elf,
     /// Windows of 2 MB that hold code.
-    pub windows: Vec<Window>,
+    pub regions: Vec<Region>,
     /// The type of its file system.
     pub file_system: FileSystem,
 }
@@ -63,15 +63,15 @@ impl Image {
     pub fn from_file(path: &Path, file: File) -> Result<Image, LiveError> {
         let metadata = file.metadata().map_err(LiveError::io(path, "cannot be examined"))?;
         if !metadata.is_file() {
-            return Err(LiveError::new(path, StopReason::NotAFile));
+            return Err(LiveError::new(path, LiveErrorKind::NotAFile));
         }
         let elf = Elf::of(&file).map_err(|error| LiveError::new(path, error))?;
         let file_system = FileSystem::of(&file).map_err(LiveError::io(path, "its file system cannot be examined"))?;
-        Ok(Image { path: path.into(), windows: layout::windows(&elf), file, elf, file_system })
+        Ok(Image { path: path.into(), regions: layout::regions(&elf), file, elf, file_system })
     }
 
     /// Windows that can be superpages of the page cache.
-    pub fn promotable(&self) -> Vec<Window> {
+    pub fn promotable(&self) -> Vec<Region> {
         layout::promotable(&self.elf)
     }
 
@@ -98,7 +98,7 @@ impl Image {
     }
 
     /// Whether the kernel tells this user what of the file is in memory.
-    pub fn cache_is_told(&self) -> bool {
+    pub fn cache_is_visible(&self) -> bool {
         host::is_root() || self.file.metadata().is_ok_and(|metadata| metadata.uid() == host::user().0)
     }
 
@@ -119,20 +119,20 @@ impl Image {
         users.map_err(LiveError::io(&self.path, "its users cannot be found"))
     }
 
-    /// Which of `windows` are mapped with a superpage in a fresh mapping, as they would be in the next process. What is
+    /// Which of `regions` are mapped with a superpage in a fresh mapping, as they would be in the next process. What is
     /// not in memory is not brought in.
     ///
     /// # Errors
     /// When it cannot be mapped.
-    pub fn as_superpages(&self, windows: &[Window]) -> Result<Vec<bool>, LiveError> {
-        as_superpages(&self.file, windows).map_err(LiveError::io(&self.path, "its mapping cannot be verified"))
+    pub fn as_superpages(&self, regions: &[Region]) -> Result<Vec<bool>, LiveError> {
+        as_superpages(&self.file, regions).map_err(LiveError::io(&self.path, "its mapping cannot be verified"))
     }
 }
 
-fn as_superpages(file: &File, windows: &[Window]) -> io::Result<Vec<bool>> {
+fn as_superpages(file: &File, regions: &[Region]) -> io::Result<Vec<bool>> {
     let mut maps = Vec::new();
-    for window in windows {
-        let map = window.file_range().map(|range| FileMap::new(file, range)).transpose()?;
+    for region in regions {
+        let map = region.file_range().map(|range| FileMap::new(file, range)).transpose()?;
         if let Some(map) = &map
             && map.resident()?.iter().all(|&resident| resident)
         {

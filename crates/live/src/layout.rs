@@ -1,4 +1,4 @@
-//! Superpages of code: which 2 MB windows of an image's addresses can be one page, and what stands in the way of others
+//! Superpages of code: which 2 MB regions of an image's addresses can be one page, and what stands in the way of others
 //! (Zhou et al. 2023, section 6).
 
 use crate::elf::{BASE, Elf, Kind, Segment};
@@ -21,7 +21,7 @@ pub enum Congruence {
     Never,
 }
 
-/// What a window of 2 MB that holds code could be.
+/// What a region of 2 MB that holds code could be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
     /// All of it is one executable segment.
@@ -34,9 +34,9 @@ pub enum Fit {
     Writable,
 }
 
-/// A window of 2 MB, aligned to 2 MB, that holds code.
+/// A region of 2 MB, aligned to 2 MB, that holds code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
+pub struct Region {
     /// Its first address, before relocation.
     pub vaddr: u64,
     /// Where it is in the file, where addresses and offsets are congruent.
@@ -47,7 +47,7 @@ pub struct Window {
     pub fit: Fit,
 }
 
-impl Window {
+impl Region {
     /// Its part of the file, of 2 MB.
     pub fn file_range(&self) -> Option<Range<u64>> {
         self.offset.map(|offset| offset..offset + SUPERPAGE)
@@ -65,25 +65,25 @@ pub fn congruence(elf: &Elf, segment: &Segment) -> Congruence {
     }
 }
 
-/// All windows of `elf` that hold code, in order of address.
-pub fn windows(elf: &Elf) -> Vec<Window> {
-    let mut windows: Vec<Window> = Vec::new();
+/// All regions of `elf` that hold code, in order of address.
+pub fn regions(elf: &Elf) -> Vec<Region> {
+    let mut regions: Vec<Region> = Vec::new();
     // A segment with nothing from the file is no code yet.
     for segment in elf.code().filter(|segment| segment.file_size > 0) {
         let pages = segment.file_pages();
         let mut vaddr = pages.start & !(SUPERPAGE - 1);
         while vaddr < pages.end {
-            if windows.last().is_none_or(|last| last.vaddr < vaddr) {
-                windows.push(window(elf, segment, vaddr));
+            if regions.last().is_none_or(|last| last.vaddr < vaddr) {
+                regions.push(region(elf, segment, vaddr));
             }
             vaddr += SUPERPAGE;
         }
     }
-    windows
+    regions
 }
 
-/// The window at `vaddr`, which holds code of `segment`.
-fn window(elf: &Elf, segment: &Segment, vaddr: u64) -> Window {
+/// The region at `vaddr`, which holds code of `segment`.
+fn region(elf: &Elf, segment: &Segment, vaddr: u64) -> Region {
     let all = vaddr..vaddr + SUPERPAGE;
     let within = || elf.segments.iter().filter(|other| overlap(&other.pages(), &all) > 0);
     let code = within().filter(|other| other.execute).map(|other| overlap(&other.file_pages(), &all)).sum();
@@ -100,22 +100,22 @@ fn window(elf: &Elf, segment: &Segment, vaddr: u64) -> Window {
     } else {
         Fit::PadAtRun
     };
-    Window { vaddr, offset, code, fit }
+    Region { vaddr, offset, code, fit }
 }
 
 fn overlap(a: &Range<u64>, b: &Range<u64>) -> u64 {
     a.end.min(b.end).saturating_sub(a.start.max(b.start))
 }
 
-/// The residual code of a segment: bytes in its windows that are not whole, before and after those that are. Both
-/// windows come along; where there is but one, it counts as the head.
-pub fn residual(segment: &Segment, windows: &[Window]) -> [Option<(u64, Fit)>; 2] {
+/// The residual code of a segment: bytes in its regions that are not whole, before and after those that are. Both
+/// regions come along; where there is but one, it counts as the head.
+pub fn residual(segment: &Segment, regions: &[Region]) -> [Option<(u64, Fit)>; 2] {
     let pages = segment.file_pages();
-    let own = |window: &Window| overlap(&(window.vaddr..window.vaddr + SUPERPAGE), &pages);
-    let mut partial = windows.iter().filter(|window| own(window) > 0 && own(window) < SUPERPAGE);
+    let own = |region: &Region| overlap(&(region.vaddr..region.vaddr + SUPERPAGE), &pages);
+    let mut partial = regions.iter().filter(|region| own(region) > 0 && own(region) < SUPERPAGE);
     let first = partial.next();
-    let whole_before = |window: &Window| window.vaddr >= pages.start.next_multiple_of(SUPERPAGE);
-    let said = |window: &Window| (own(window), window.fit);
+    let whole_before = |region: &Region| region.vaddr >= pages.start.next_multiple_of(SUPERPAGE);
+    let said = |region: &Region| (own(region), region.fit);
     match (first, partial.next()) {
         (Some(only), None) if whole_before(only) => [None, Some(said(only))],
         (head, tail) => [head.map(said), tail.map(said)],
@@ -128,11 +128,11 @@ pub fn code_bytes(elf: &Elf) -> u64 {
 }
 
 /// Windows of the file that the page cache can hold as superpages and processes can map as such.
-pub fn promotable(elf: &Elf) -> Vec<Window> {
+pub fn promotable(elf: &Elf) -> Vec<Region> {
     // The page cache makes no superpage that would reach beyond the end of the file.
     let whole =
-        |window: &Window| window.fit == Fit::Whole && window.file_range().is_some_and(|range| range.end <= elf.size);
-    windows(elf).into_iter().filter(whole).collect()
+        |region: &Region| region.fit == Fit::Whole && region.file_range().is_some_and(|range| range.end <= elf.size);
+    regions(elf).into_iter().filter(whole).collect()
 }
 
 const _: () = assert!(SUPERPAGE.is_multiple_of(CLUSTER) && CLUSTER.is_multiple_of(BASE));

@@ -6,11 +6,11 @@
 //! only ever read.
 
 use crate::elf::{BASE, Kind};
-use crate::error::{LiveError, StopReason};
+use crate::error::{LiveError, LiveErrorKind};
 use crate::frames::ORDERS;
 use crate::host::{self, FileSystem, Lack};
 use crate::image::Image;
-use crate::layout::{self, CLUSTER, Congruence, SUPERPAGE, Window};
+use crate::layout::{self, CLUSTER, Congruence, Region, SUPERPAGE};
 use crate::lease;
 use crate::map::{self, Advice, FileMap};
 use std::io;
@@ -52,18 +52,18 @@ impl State {
     /// # Errors
     /// When the page cache of this file cannot be seen.
     pub fn of(image: &Image) -> Result<State, LiveError> {
-        if !image.cache_is_told() {
-            return Err(LiveError::new(&image.path, StopReason::NotOwner));
+        if !image.cache_is_visible() {
+            return Err(LiveError::new(&image.path, LiveErrorKind::NotOwner));
         }
-        let (held, windows) = (image.held()?, image.promotable());
+        let (held, regions) = (image.held()?, image.promotable());
         let ranges = || image.elf.code().map(|segment| segment.offset..segment.offset + segment.file_size);
         let mut by_order = [0; ORDERS];
         for range in ranges() {
             by_order.iter_mut().zip(held.by_order(&range)).for_each(|(sum, more)| *sum += more);
         }
         Ok(State {
-            regions: windows.len(),
-            superpages: image.as_superpages(&windows)?.into_iter().filter(|&yes| yes).count(),
+            regions: regions.len(),
+            superpages: image.as_superpages(&regions)?.into_iter().filter(|&yes| yes).count(),
             resident: ranges().map(|range| held.bytes(&range)).sum(),
             by_order: held.orders_known.then_some(by_order),
         })
@@ -118,11 +118,11 @@ pub fn check(image: &Image) -> Result<(), LiveError> {
              can be padded"
         ));
     }
-    if !image.cache_is_told() {
-        return Err(LiveError::new(&image.path, StopReason::NotOwner));
+    if !image.cache_is_visible() {
+        return Err(LiveError::new(&image.path, LiveErrorKind::NotOwner));
     }
     match lease::being_written(&image.file) {
-        Ok(true) => Err(LiveError::new(&image.path, StopReason::BeingWritten)),
+        Ok(true) => Err(LiveError::new(&image.path, LiveErrorKind::BeingWritten)),
         Ok(false) => Ok(()),
         Err(error) => Err(LiveError::io(&image.path, "whether it is being written cannot be found out")(error)),
     }
@@ -135,16 +135,16 @@ pub fn check(image: &Image) -> Result<(), LiveError> {
 pub fn promote(image: &Image, request: Request) -> Result<Outcome, LiveError> {
     check(image)?;
     let failed = |doing| LiveError::io(&image.path, doing);
-    let windows = image.promotable();
-    let (held, ready) = (image.held()?, image.as_superpages(&windows)?);
-    let resident = |window: &Window| window.file_range().map_or(0, |range| held.clusters(&range).0);
+    let regions = image.promotable();
+    let (held, ready) = (image.held()?, image.as_superpages(&regions)?);
+    let resident = |region: &Region| region.file_range().map_or(0, |range| held.clusters(&range).0);
     let mut outcome = Outcome::default();
     let mut targets = Vec::new();
-    for (window, ready) in windows.into_iter().zip(ready) {
+    for (region, ready) in regions.into_iter().zip(ready) {
         match ready {
             true => outcome.already += 1,
-            false if resident(&window) < request.threshold => outcome.below_threshold += 1,
-            false => targets.push(window),
+            false if resident(&region) < request.threshold => outcome.below_threshold += 1,
+            false => targets.push(region),
         }
     }
     if targets.is_empty() {
@@ -156,16 +156,16 @@ pub fn promote(image: &Image, request: Request) -> Result<Outcome, LiveError> {
         outcome.busy = before - targets.len();
     }
     for attempt in 1..=ATTEMPTS {
-        for window in &targets {
+        for region in &targets {
             // Another process may have mapped it since: then it stays as it is.
-            if attempt > 1 && image.file_system != FileSystem::Tmpfs && !throw_out(image, window)? {
+            if attempt > 1 && image.file_system != FileSystem::Tmpfs && !throw_out(image, region)? {
                 continue;
             }
-            fill(image, window).map_err(failed("cannot be read into memory"))?;
+            fill(image, region).map_err(failed("cannot be read into memory"))?;
         }
         let superpages = image.as_superpages(&targets)?;
         let before = targets.len();
-        targets = targets.into_iter().zip(superpages).filter(|(_, yes)| !yes).map(|(window, _)| window).collect();
+        targets = targets.into_iter().zip(superpages).filter(|(_, yes)| !yes).map(|(region, _)| region).collect();
         outcome.promoted += before - targets.len();
         // A file system that makes a superpage of no region has none to make.
         if targets.is_empty() || outcome.promoted == 0 {
@@ -180,15 +180,15 @@ pub fn promote(image: &Image, request: Request) -> Result<Outcome, LiveError> {
 const ATTEMPTS: usize = 4;
 
 /// Throws regions out of the page cache, and gives those that went.
-fn evict(image: &Image, targets: Vec<Window>, request: Request) -> Result<Vec<Window>, LiveError> {
+fn evict(image: &Image, targets: Vec<Region>, request: Request) -> Result<Vec<Region>, LiveError> {
     let users = image.users()?;
-    let in_use = || Err(LiveError::new(&image.path, StopReason::InUse { by: users.phrase() }));
+    let in_use = || Err(LiveError::new(&image.path, LiveErrorKind::InUse { by: users.phrase() }));
     if !users.users.is_empty() && !request.around_users {
         return in_use();
     }
     // What is not on disk yet cannot be evicted.
     image.file.sync_all().map_err(LiveError::io(&image.path, "cannot be written to disk"))?;
-    let throw = |window: &Window| throw_out(image, window);
+    let throw = |region: &Region| throw_out(image, region);
     let mut gone: Vec<bool> = targets.iter().map(throw).collect::<Result<_, _>>()?;
     if users.users.is_empty() && gone.contains(&false) {
         // Of a file seen through an overlay, the layer below may still have to be written.
@@ -198,12 +198,12 @@ fn evict(image: &Image, targets: Vec<Window>, request: Request) -> Result<Vec<Wi
     if !request.around_users && gone.contains(&false) {
         return in_use();
     }
-    Ok(targets.into_iter().zip(gone).filter(|(_, gone)| *gone).map(|(window, _)| window).collect())
+    Ok(targets.into_iter().zip(gone).filter(|(_, gone)| *gone).map(|(region, _)| region).collect())
 }
 
 /// Throws a region out of the page cache; `false` when some of it stays.
-fn throw_out(image: &Image, window: &Window) -> Result<bool, LiveError> {
-    let Some(range) = window.file_range() else { return Ok(false) };
+fn throw_out(image: &Image, region: &Region) -> Result<bool, LiveError> {
+    let Some(range) = region.file_range() else { return Ok(false) };
     let failed = |doing| LiveError::io(&image.path, doing);
     let (start, length) = (range.start, std::num::NonZero::new(SUPERPAGE));
     let evicted = rustix::fs::fadvise(&image.file, start, length, rustix::fs::Advice::DontNeed);
@@ -213,8 +213,8 @@ fn throw_out(image: &Image, window: &Window) -> Result<bool, LiveError> {
 }
 
 /// Reads a region in, asking for superpages.
-fn fill(image: &Image, window: &Window) -> io::Result<()> {
-    let Some(range) = window.file_range() else { return Ok(()) };
+fn fill(image: &Image, region: &Region) -> io::Result<()> {
+    let Some(range) = region.file_range() else { return Ok(()) };
     let map = FileMap::new(&image.file, range)?;
     let all = 0..SUPERPAGE;
     if image.file_system == FileSystem::Tmpfs {
@@ -238,13 +238,13 @@ fn fill(image: &Image, window: &Window) -> io::Result<()> {
 /// # Errors
 /// When the file is in use, or lies on a file system where superpages cannot be undone.
 pub fn restore(image: &Image) -> Result<usize, LiveError> {
-    if !image.cache_is_told() {
-        return Err(LiveError::new(&image.path, StopReason::NotOwner));
+    if !image.cache_is_visible() {
+        return Err(LiveError::new(&image.path, LiveErrorKind::NotOwner));
     }
-    let windows = image.promotable();
-    let ready = image.as_superpages(&windows)?;
-    let targets: Vec<Window> =
-        windows.into_iter().zip(ready).filter(|(_, ready)| *ready).map(|(window, _)| window).collect();
+    let regions = image.promotable();
+    let ready = image.as_superpages(&regions)?;
+    let targets: Vec<Region> =
+        regions.into_iter().zip(ready).filter(|(_, ready)| *ready).map(|(region, _)| region).collect();
     if targets.is_empty() {
         return Ok(0);
     }
@@ -254,7 +254,7 @@ pub fn restore(image: &Image) -> Result<usize, LiveError> {
     }
     let count = targets.len();
     let gone = evict(image, targets, Request { threshold: 0, around_users: false })?;
-    gone.iter().filter_map(Window::file_range).try_for_each(|range| as_base_pages(image, range))?;
+    gone.iter().filter_map(Region::file_range).try_for_each(|range| as_base_pages(image, range))?;
     Ok(count)
 }
 

@@ -1,7 +1,7 @@
 //! Putting a promoted copy in a file's place, for programs that are in use: what runs keeps the old file, what starts later
 //! gets the new one. At every moment the name stands for a whole file with the same bytes.
 
-use crate::error::{LiveError, StopReason};
+use crate::error::{LiveError, LiveErrorKind};
 use crate::image::Image;
 use crate::layout::SUPERPAGE;
 use crate::lease::Lease;
@@ -28,7 +28,7 @@ pub fn replace(image: &Image, request: Request) -> Result<Outcome, LiveError> {
     }
     // Whoever wants to write waits until the copy is in place or given up.
     let lease = Lease::take(&image.file).map_err(failed("it cannot be kept from being written"))?;
-    let Some(lease) = lease else { return Err(LiveError::new(&image.path, StopReason::BeingWritten)) };
+    let Some(lease) = lease else { return Err(LiveError::new(&image.path, LiveErrorKind::BeingWritten)) };
     let folder = Folder::of(&image.path).map_err(failed("its folder cannot be opened"))?;
     let copy = folder.unnamed().map_err(failed("no copy can be made in its folder"))?;
     copy_to(image, &copy).map_err(failed("cannot be copied"))?;

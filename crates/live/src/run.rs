@@ -1,7 +1,7 @@
 //! Starting a program with the library that moves its code to superpages.
 
 use crate::elf::ElfError;
-use crate::error::{LiveError, StopReason};
+use crate::error::{LiveError, LiveErrorKind};
 use crate::host;
 use crate::image::Image;
 use std::env;
@@ -42,7 +42,7 @@ pub fn image(path: &Path) -> Result<Image, LiveError> {
     let mut path = path.to_owned();
     for _ in 0..SCRIPTS {
         match Image::open(&path) {
-            Err(LiveError { why: StopReason::Elf(ElfError::Script { interpreter }), .. }) => path = interpreter,
+            Err(LiveError { kind: LiveErrorKind::Elf(ElfError::Script { interpreter }), .. }) => path = interpreter,
             other => return other,
         }
     }

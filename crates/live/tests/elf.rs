@@ -84,7 +84,7 @@ fn windows_say_what_stands_in_the_way_of_superpages() {
         11 * MB as usize,
     );
     let elf = Elf::read(&bytes[..]).unwrap();
-    let windows: Vec<_> = layout::windows(&elf).iter().map(|window| (window.vaddr / MB, window.fit)).collect();
+    let windows: Vec<_> = layout::regions(&elf).iter().map(|window| (window.vaddr / MB, window.fit)).collect();
     let expected = [
         (2, Fit::Whole),
         (4, Fit::Whole),
@@ -95,7 +95,7 @@ fn windows_say_what_stands_in_the_way_of_superpages() {
     ];
     assert_eq!(windows, expected);
     assert_eq!(layout::promotable(&elf).len(), 2);
-    assert_eq!(layout::residual(&elf.segments[1], &layout::windows(&elf)), [None, Some((MB, Fit::PadInCopy))]);
+    assert_eq!(layout::residual(&elf.segments[1], &layout::regions(&elf)), [None, Some((MB, Fit::PadInCopy))]);
     assert_eq!(layout::congruence(&elf, &elf.segments[1]), Congruence::WhereLoaded);
     assert_eq!(layout::congruence(&elf, &elf.segments[4]), Congruence::Never);
 }
@@ -165,7 +165,7 @@ proptest! {
             bytes[at] = byte;
         }
         if let Ok(elf) = Elf::read(&bytes[..]) {
-            let windows = layout::windows(&elf);
+            let windows = layout::regions(&elf);
             prop_assert!(windows.windows(2).all(|pair| pair[0].vaddr < pair[1].vaddr));
             prop_assert!(windows.iter().all(|window| window.code > 0 && window.vaddr.is_multiple_of(SUPERPAGE)));
             if let Ok((copy, _)) = align::align(&bytes, true) {

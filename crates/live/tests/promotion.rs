@@ -5,7 +5,7 @@ mod common;
 
 use common::{ALL, Linked, Waiting, can_promote, can_see_frames, folder, program, promote_all, state};
 use reach_live::elf::BASE;
-use reach_live::error::StopReason;
+use reach_live::error::LiveErrorKind;
 use reach_live::frames::PageMap;
 use reach_live::image::Image;
 use reach_live::keep::{Bounds, Keeper};
@@ -66,7 +66,7 @@ fn all_code_is_mapped_by_superpages_in_every_process_and_is_in_memory_once() {
     // In use with superpages, there is nothing to be done, and so nothing to refuse.
     assert_eq!(promote::promote(&image, ALL).unwrap().already, regions);
     let refused = promote::restore(&image).unwrap_err();
-    assert!(matches!(refused.why, StopReason::InUse { .. }), "{refused}");
+    assert!(matches!(refused.kind, LiveErrorKind::InUse { .. }), "{refused}");
     drop((one, two));
     assert_eq!(promote::restore(&image).unwrap(), regions);
     let process = Waiting::start(&path, CALLS);
@@ -87,7 +87,7 @@ fn unaligned_programs_say_what_to_do_and_their_aligned_copies_are_promoted() {
     fs::write(&copy, aligned).unwrap();
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
     let original = Image::open(&path).unwrap();
-    reach_live::trial::same(&original, &copy).unwrap();
+    reach_live::load::verify_copy(&original, &copy).unwrap();
     let run = |path: &Path| std::process::Command::new(path).arg("1000").output().unwrap().stdout;
     assert_eq!(run(&path), run(&copy));
     assert_eq!(fs::read(&path).unwrap(), bytes, "the original is as it was");
@@ -111,9 +111,9 @@ fn files_in_use_or_being_written_are_refused_and_stay_as_they_are() {
 
     let writer = OpenOptions::new().append(true).open(&path).unwrap();
     let refused = promote::promote(&image, ALL).unwrap_err();
-    assert!(matches!(refused.why, StopReason::BeingWritten), "{refused}");
+    assert!(matches!(refused.kind, LiveErrorKind::BeingWritten), "{refused}");
     let refused = replace::replace(&image, ALL).unwrap_err();
-    assert!(matches!(refused.why, StopReason::BeingWritten), "{refused}");
+    assert!(matches!(refused.kind, LiveErrorKind::BeingWritten), "{refused}");
     drop(writer);
 
     let process = Waiting::start(&path, CALLS);

@@ -1,21 +1,21 @@
-//! `reach text bench`.
+//! `reach text bench`: measures the speedup of code superpages.
 
 use crate::args::results::Format;
 use crate::args::this_linux::BenchArgs;
-use crate::failure::{Done, Failure};
+use crate::failure::{Failure, VerbResult};
 use crate::units::{grouped, memory, time};
 use crate::{output, tabulate};
-use reach_live::bench::{Bench, HOLDS, Hold, Unfit};
+use reach_live::bench::{Bench, CODE_STATES, CodeState, Unfit};
 use reach_live::keep::Ending;
+use reach_live::stage::Run;
 use reach_live::statistics::Median;
-use reach_live::trace::Run;
 use serde::Serialize;
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
-/// Measures a program.
-pub fn bench(args: &BenchArgs, quiet: bool) -> Done {
-    // Held back, so that the copies are removed when one comes.
+/// Measures the program and prints the results.
+pub fn bench(args: &BenchArgs, quiet: bool) -> VerbResult {
+    // Signals are held back, so that the copies are removed before the end.
     let ending = Ending::hold().map_err(Failure::failed)?;
     let bench = match Bench::new(&args.command, args.libraries, &args.scratch) {
         Ok(bench) => bench,
@@ -25,20 +25,20 @@ pub fn bench(args: &BenchArgs, quiet: bool) -> Done {
         }
         Err(Unfit::Failed(error)) => return Err(error.into()),
     };
-    let mut runs: [Vec<Run>; HOLDS.len()] = Default::default();
-    // The first round warms up, and does not count.
+    let mut runs: [Vec<Run>; CODE_STATES.len()] = Default::default();
+    // Round 0 warms up and is not measured.
     for round in 0..=args.rounds as usize {
-        for turn in 0..HOLDS.len() {
-            // Each comes first as often as last.
-            let i = (round + turn) % HOLDS.len();
-            let run = bench.run(HOLDS[i])?;
+        for turn in 0..CODE_STATES.len() {
+            // The order rotates, so that each state runs in each position equally often.
+            let i = (round + turn) % CODE_STATES.len();
+            let run = bench.run(CODE_STATES[i])?;
             if ending.wait(Duration::ZERO) {
-                return Err(Failure::Failed("interrupted; nothing is known yet".into()));
+                return Err(Failure::Failed("interrupted before the last round; there are no results".into()));
             }
             if !run.status.success() {
                 let status = run.status.code().unwrap_or_else(|| 128 + run.status.signal().unwrap_or(0));
-                let what = format!("{}: failed with status {status}", args.command[0].display());
-                crate::failure::complain(what);
+                let message = format!("{}: failed with exit status {status}", args.command[0].display());
+                crate::failure::print_error(message);
                 return Ok(status as u8);
             }
             if round > 0 {
@@ -46,10 +46,11 @@ pub fn bench(args: &BenchArgs, quiet: bool) -> Done {
             }
         }
         if !quiet && round > 0 && round.is_multiple_of(5) {
-            eprintln!("reach: {round} of {} rounds", args.rounds);
+            eprintln!("reach: round {round} of {}", args.rounds);
         }
     }
-    let results: Vec<Result> = HOLDS.iter().zip(&runs).map(|(&hold, own)| Result::of(hold, &runs[0], own)).collect();
+    let results: Vec<Measurement> =
+        CODE_STATES.iter().zip(&runs).map(|(&state, own)| Measurement::of(state, &runs[0], own)).collect();
     output::print(&match args.format {
         Format::Table => table(args, &bench, &results),
         Format::Jsonl => rows(&results).iter().map(|row| output::json(row) + "\n").collect(),
@@ -58,24 +59,25 @@ pub fn bench(args: &BenchArgs, quiet: bool) -> Done {
     Ok(0)
 }
 
-/// What one way of holding code gave.
-struct Result {
-    hold: Hold,
+/// The measurements with the code in one state.
+struct Measurement {
+    state: CodeState,
+    /// Median of each run.
     user: Duration,
     wall: Duration,
     faults: u64,
-    /// The least of all runs.
+    /// Least bytes of code mapped with superpages in any run; `None` if not visible.
     superpages: Option<u64>,
-    /// Times of base pages over times of this.
+    /// Times in base pages over times in this state; `None` if the runs are too short to compare.
     user_ratio: Option<Median>,
     wall_ratio: Option<Median>,
 }
 
-/// Times below this are mostly the ticks with which the kernel counts them.
+/// Least user time to compare: the kernel may count shorter times in whole ticks.
 const SHORTEST: Duration = Duration::from_millis(20);
 
-impl Result {
-    fn of(hold: Hold, base: &[Run], own: &[Run]) -> Result {
+impl Measurement {
+    fn of(state: CodeState, base: &[Run], own: &[Run]) -> Measurement {
         let median = |of: &dyn Fn(&Run) -> Duration| {
             let mut times: Vec<Duration> = own.iter().map(of).collect();
             times.sort();
@@ -89,8 +91,8 @@ impl Result {
         let user_ratio = ratio(&|run| run.user).filter(|_| median(&|run| run.user) >= SHORTEST);
         let mut faults: Vec<u64> = own.iter().map(|run| run.faults).collect();
         faults.sort();
-        Result {
-            hold,
+        Measurement {
+            state,
             user: median(&|run| run.user),
             wall: median(&|run| run.wall),
             faults: faults[faults.len() / 2],
@@ -101,18 +103,18 @@ impl Result {
     }
 
     fn name(&self) -> &'static str {
-        match self.hold {
-            Hold::Base => "base pages",
-            Hold::BaseAgain => "base pages again",
-            Hold::Folios => "64 KB folios",
-            Hold::Superpages => "superpages",
+        match self.state {
+            CodeState::Base => "base pages",
+            CodeState::BaseAgain => "base pages again",
+            CodeState::Folios => "64 KB folios",
+            CodeState::Superpages => "superpages",
         }
     }
 }
 
-fn table(args: &BenchArgs, bench: &Bench, results: &[Result]) -> String {
+fn table(args: &BenchArgs, bench: &Bench, results: &[Measurement]) -> String {
     let command: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
-    let aligned = if bench.aligned { ", in a copy that was aligned for it" } else { "" };
+    let aligned = if bench.aligned { ", in an aligned copy" } else { "" };
     let heading = format!(
         "{}\n{} of code in regions of 2 MB{aligned}; {} rounds\n",
         tabulate::clipped(&command.join(" ")),
@@ -124,7 +126,7 @@ fn table(args: &BenchArgs, bench: &Bench, results: &[Result]) -> String {
         None => "too short".into(),
     };
     let lines = results.iter().map(|result| {
-        let first = result.hold == Hold::Base;
+        let first = result.state == CodeState::Base;
         [
             result.name().to_owned(),
             time(result.user),
@@ -135,36 +137,44 @@ fn table(args: &BenchArgs, bench: &Bench, results: &[Result]) -> String {
             if first { "1".into() } else { ratio(&result.wall_ratio) },
         ]
     });
-    let header = ["code in", "user", "wall", "faults", "mapped\nhuge", "user time\nspeedup", "wall time\nspeedup"];
-    let [_, again, folios, superpages] = results else { unreachable!("there is a result for each way") };
+    let header = [
+        "code in",
+        "user\ntime",
+        "wall\ntime",
+        "page\nfaults",
+        "super-\npages",
+        "user time\nspeedup",
+        "wall time\nspeedup",
+    ];
+    let [_, again, folios, superpages] = results else { unreachable!("there is a result for each state") };
     heading + &tabulate::numbers(header, lines) + "\n" + &verdict(folios, again) + &verdict(superpages, again)
 }
 
-/// What is to be said of a way, beside what two equal ones differ by.
-fn verdict(result: &Result, again: &Result) -> String {
+/// Returns a line with the effect of a state. `again` is the second run in base pages: its difference is the noise.
+fn verdict(result: &Measurement, again: &Measurement) -> String {
     let noise = |again: &Option<Median>| again.map(|again| again.noise());
-    let said = |what: &str, ratio: &Option<Median>, again: &Option<Median>| {
+    let effect = |clock: &str, ratio: &Option<Median>, again: &Option<Median>| {
         let (ratio, noise) = (ratio.as_ref()?, noise(again)?);
         match ratio.differs(noise) {
-            true if ratio.value > 1.0 => Some(format!("{:.2} times as fast in {what} time", ratio.value)),
-            true => Some(format!("{:.2} times as slow in {what} time", 1.0 / ratio.value)),
+            true if ratio.value > 1.0 => Some(format!("{:.2} times as fast in {clock} time", ratio.value)),
+            true => Some(format!("{:.2} times as slow in {clock} time", 1.0 / ratio.value)),
             false => None,
         }
     };
     let effects: Vec<String> =
-        [said("user", &result.user_ratio, &again.user_ratio), said("wall", &result.wall_ratio, &again.wall_ratio)]
+        [effect("user", &result.user_ratio, &again.user_ratio), effect("wall", &result.wall_ratio, &again.wall_ratio)]
             .into_iter()
             .flatten()
             .collect();
     let effects = if effects.is_empty() { "no effect".to_owned() } else { effects.join(", ") };
     let shown =
-        |what: &str, again: &Option<Median>| noise(again).map(|noise| format!("±{:.1} % {what}", 100.0 * noise));
+        |clock: &str, again: &Option<Median>| noise(again).map(|noise| format!("±{:.1} % {clock} time", 100.0 * noise));
     let noise: Vec<String> =
         [shown("user", &again.user_ratio), shown("wall", &again.wall_ratio)].into_iter().flatten().collect();
     format!("{}: {effects} (noise: {})\n", result.name(), noise.join(", "))
 }
 
-/// A metric of one way.
+/// A row of the results: one metric of one state.
 #[derive(Serialize)]
 struct Row {
     code: &'static str,
@@ -173,7 +183,7 @@ struct Row {
     value: f64,
 }
 
-fn rows(results: &[Result]) -> Vec<Row> {
+fn rows(results: &[Measurement]) -> Vec<Row> {
     let mut rows = Vec::new();
     for result in results {
         let mut add = |metric: String, unit, value| rows.push(Row { code: result.name(), metric, unit, value });

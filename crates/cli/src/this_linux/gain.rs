@@ -1,9 +1,9 @@
-//! `reach text show --gain`: what promoting code would give, by simulation.
+//! `reach text show --gain`: predicts by simulation what promoting code saves.
 
 use crate::args::results::Format;
 use crate::args::this_linux::ShowArgs;
 use crate::args::{Cli, Verb};
-use crate::failure::{Done, Failure};
+use crate::failure::{Failure, VerbResult};
 use crate::units::{grouped, percent};
 use crate::{experiment, output, tabulate};
 use clap::Parser;
@@ -12,8 +12,8 @@ use reach_lab::Outcome;
 use serde::Serialize;
 use std::ffi::OsString;
 
-/// No code superpages; those of the program itself; those of its libraries too. As `reach text promote` makes them: of whole
-/// regions, whatever of them is in memory, without padding. Private memory has base pages throughout.
+/// The simulated systems by what they promote: no code, the program's, and that of its libraries too. They promote as
+/// `reach text promote` does: whole regions only, however much of them is in memory. Data stays in base pages.
 const SYSTEMS: [(&str, &str); 3] = [
     ("none", "zhou-2023:threshold=33,padding=off,data=none"),
     ("program", "zhou-2023:threshold=1,padding=off,libraries=off,data=none"),
@@ -22,13 +22,13 @@ const SYSTEMS: [(&str, &str); 3] = [
 
 const ALL: &str = "zhou-2023:threshold=1,padding=off,data=none";
 
-/// What is promoted, by name, and the system that does so: the above, and each of the files that were named alone.
+/// Returns the simulated systems by what they promote: [`SYSTEMS`], then each file of the command line alone.
 fn systems(args: &ShowArgs) -> Result<Vec<(String, String)>, Failure> {
     let mut systems = SYSTEMS.map(|(promoted, system)| (promoted.to_owned(), system.to_owned())).to_vec();
-    for path in &args.what {
+    for path in &args.targets {
         let name = path.file_name().and_then(|name| name.to_str()).filter(|name| !name.contains(','));
         let name = name.ok_or_else(|| {
-            Failure::Usage(format!("{} names no file of code; name a program or a library", path.display()))
+            Failure::Usage(format!("{}: expected the file name of a program or library", path.display()))
         })?;
         systems.push((format!("{name} only"), format!("{ALL},file={name}")));
     }
@@ -36,7 +36,7 @@ fn systems(args: &ShowArgs) -> Result<Vec<(String, String)>, Failure> {
 }
 
 /// Simulates the program without and with code superpages.
-pub fn gain(args: &ShowArgs, quiet: bool) -> Done {
+pub fn gain(args: &ShowArgs, quiet: bool) -> VerbResult {
     let source = &args.source;
     let systems = systems(args)?;
     let mut line: Vec<OsString> = ["reach", "compare", "--timing", "ooo"].map(Into::into).into();
@@ -49,15 +49,17 @@ pub fn gain(args: &ShowArgs, quiet: bool) -> Done {
             line.extend(source.command.iter().cloned());
         }
         (None, true) => {
-            let what = "--gain simulates a program: give --trace FILE, or the program after --";
-            return Err(Failure::Usage(what.into()));
+            let message = "--gain simulates a program: give --trace FILE, or the program after --";
+            return Err(Failure::Usage(message.into()));
         }
     }
     let cli = Cli::try_parse_from(line).map_err(|error| {
         let text = error.to_string();
         Failure::Usage(text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned())
     })?;
-    let Verb::Compare(compare) = cli.verb else { return Err(Failure::Usage("`reach compare` compares".into())) };
+    let Verb::Compare(compare) = cli.verb else {
+        return Err(Failure::Failed("the simulation has no arguments of `reach compare`".into()));
+    };
     let machine = match compare.machines.into_iter().next() {
         Some(machine) => machine,
         None => experiment::nearest_machine(quiet)?,
@@ -73,7 +75,7 @@ pub fn gain(args: &ShowArgs, quiet: bool) -> Done {
     Ok(finished.status)
 }
 
-/// A number.
+/// A row of the results: one number.
 #[derive(Serialize)]
 struct Row<'a> {
     promoted: &'a str,
@@ -90,11 +92,12 @@ fn share(part: u64, of: u64) -> f64 {
     if of == 0 { 0.0 } else { part as f64 / of as f64 }
 }
 
-/// Cycles that were lost to the translation of fetches.
+/// Returns the cycles that instruction fetches lost to translation, without those that other work overlapped.
 fn lost(outcome: &Outcome) -> u64 {
     [Label::ItlbStall, Label::ItlbWalk, Label::ItlbL2TlbHit].map(|label| outcome.total.ledger.of(label).0).iter().sum()
 }
 
+/// Returns the share of the first outcome's cycles that `outcome` saves.
 fn saved(outcomes: &[Outcome], outcome: &Outcome) -> f64 {
     1.0 - cycles(outcome) as f64 / cycles(&outcomes[0]).max(1) as f64
 }
@@ -116,7 +119,14 @@ fn rows<'a>(promoted: &[&'a str], outcomes: &[Outcome]) -> Vec<Row<'a>> {
 }
 
 fn table(promoted: &[&str], outcomes: &[Outcome]) -> String {
-    let header = ["code superpages", "regions", "fetch\nwalks", "ITLB\nstall", "of it\nlost", "cycles\nsaved"];
+    let header = [
+        "code superpages",
+        "regions",
+        "walks,\nfetches",
+        "ITLB stall\n% of cycles",
+        "not over-\nlapped",
+        "cycles\nsaved",
+    ];
     let lines = promoted.iter().zip(outcomes).map(|(&promoted, outcome)| {
         let hardware = &outcome.total.hardware;
         [
@@ -128,17 +138,16 @@ fn table(promoted: &[&str], outcomes: &[Outcome]) -> String {
             percent(saved(outcomes, outcome)),
         ]
     });
-    let mut all = format!("{}: simulated, out of order; nothing was promoted\n", outcomes[0].machine);
+    let mut all = format!("{}: simulated with --timing ooo; nothing was promoted\n", outcomes[0].machine);
     all += &tabulate::numbers(header, lines);
     for (promoted, outcome) in promoted.iter().zip(outcomes).skip(SYSTEMS.len()) {
         if outcome.code_superpages.is_empty() {
-            all += &format!("{promoted}: the program has no region of 2 MB of code of a file of that name\n");
+            all += &format!("{promoted}: the program maps no region of 2 MB of code from a file of that name\n");
         }
     }
     let files = &outcomes[SYSTEMS.len() - 1].code_superpages;
     if files.is_empty() {
-        return all
-            + "No file of this program has a region of 2 MB of code at an address where it can be a superpage.\n";
+        return all + "No file of this program has a region of 2 MB of code at an address that allows a superpage.\n";
     }
     let files = files.iter().map(|(file, regions)| [file.clone(), regions.to_string()]);
     all + &tabulate::numbers(["file", "regions"], files)

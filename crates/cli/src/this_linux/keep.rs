@@ -1,21 +1,21 @@
-//! `reach text keep`.
+//! `reach text keep`: promotes files again and again.
 
 use crate::args::this_linux::KeepArgs;
-use crate::failure::{Done, Failure};
+use crate::failure::{Failure, VerbResult};
 use crate::output;
 use reach_live::keep::{Bounds, Ending, Keeper};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Looks after files until it is told to stop.
-pub fn keep(args: &KeepArgs) -> Done {
+/// Keeps the files promoted until SIGTERM or SIGINT, or for one round with `--once`.
+pub fn keep(args: &KeepArgs) -> VerbResult {
     let ending = Ending::hold().map_err(Failure::failed)?;
     let bounds = Bounds { threshold: args.threshold, bytes_per_round: args.work };
     let mut keeper = Keeper::new(bounds);
     loop {
         let mut files = args.files.clone();
         if let Some(list) = &args.list {
-            files.extend(listed(list)?);
+            files.extend(listed_files(list)?);
         }
         let mut written = Ok(());
         keeper.round(&files, |line| {
@@ -30,8 +30,8 @@ pub fn keep(args: &KeepArgs) -> Done {
     }
 }
 
-/// Paths of files, one a line; # begins a remark.
-fn listed(list: &Path) -> Result<Vec<PathBuf>, Failure> {
+/// Reads paths, one a line; `#` starts a comment.
+fn listed_files(list: &Path) -> Result<Vec<PathBuf>, Failure> {
     let text = std::fs::read_to_string(list).map_err(|error| Failure::reading(list, error))?;
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     Ok(lines.filter(|line| !line.is_empty()).map(PathBuf::from).collect())

@@ -1,16 +1,16 @@
-//! `reach pages`.
+//! `reach pages`: shows the pages of a running process.
 
 use super::show::no_process;
 use crate::args::results::Format;
 use crate::args::this_linux::PagesArgs;
-use crate::failure::{Done, Failure};
+use crate::failure::{Failure, VerbResult};
 use crate::units::{grouped, memory, percent};
 use crate::{output, tabulate};
 use reach_live::pages::{Area, Pages};
 use serde::Serialize;
 
-/// Shows a process.
-pub fn pages(args: &PagesArgs) -> Done {
+/// Examines the process and prints its pages.
+pub fn pages(args: &PagesArgs) -> VerbResult {
     let pages = Pages::of(args.pid).map_err(|error| Failure::Failed(no_process(args.pid, &error)))?;
     output::print(&match args.format {
         Format::Table => table(args, &pages),
@@ -28,9 +28,9 @@ fn table(args: &PagesArgs, pages: &Pages) -> String {
         if args.all { shown.len() } else { shown.iter().take_while(|area| 100 * area.resident >= total).count() };
     let mut lines: Vec<[String; 6]> = shown[..large].iter().map(|area| line(&label(area), &[area])).collect();
     if large < shown.len() {
-        lines.push(line(&format!("{} smaller ones", shown.len() - large), &shown[large..]));
+        lines.push(line(&format!("{} smaller mappings", shown.len() - large), &shown[large..]));
     }
-    lines.push(line("all", &shown));
+    lines.push(line("total", &shown));
     let header = ["mapping", "resident", "base\npages", "larger\nfolios", "super-\npages", "bloat"];
     let heading = format!("{} ({}): {} resident\n", pages.name, args.pid, memory(total));
     heading + &tabulate::numbers(header, lines) + &contiguity(pages)
@@ -58,24 +58,24 @@ fn line(name: &str, areas: &[&Area]) -> [String; 6] {
     ]
 }
 
-/// Bytes in folios of one base page.
+/// Returns the bytes in folios of one base page; `None` if frames are hidden.
 fn base(area: &Area) -> Option<u64> {
     area.by_order.map(|by_order| by_order[0])
 }
 
-/// Bytes in larger folios that are not mapped as superpages.
+/// Returns the bytes in larger folios that are not mapped as superpages; `None` if frames are hidden.
 fn larger(area: &Area) -> Option<u64> {
     area.by_order.map(|by_order| by_order[1..].iter().sum::<u64>().saturating_sub(area.superpages + area.hugetlb))
 }
 
 fn contiguity(pages: &Pages) -> String {
     let Some(contiguity) = &pages.contiguity else {
-        return "\nbase pages, folios, bloat and contiguity: the kernel shows frames to root only\n".into();
+        return "\nbase pages, folios, bloat and contiguity: page frames are visible to root only\n".into();
     };
     let ranges = |percent| grouped(contiguity.ranges_for(percent) as u64);
     let longest = contiguity.ranges.first().copied().unwrap_or(0);
     format!(
-        "\ncontiguous ranges: {} for 90 % of the memory, {} for 99 %, {} for all\nthe longest: {}, {} of the memory\n",
+        "\ncontiguous ranges: {} hold 90 % of the memory, {} hold 99 %, {} hold all\nlongest range: {}, {} of the memory\n",
         ranges(90),
         ranges(99),
         grouped(contiguity.ranges.len() as u64),
@@ -84,7 +84,7 @@ fn contiguity(pages: &Pages) -> String {
     )
 }
 
-/// A metric of a mapping, or of the process.
+/// A row of the results: one metric of one mapping, or of all.
 #[derive(Serialize)]
 struct Row {
     pid: i32,

@@ -1,56 +1,57 @@
-//! `reach text show`.
+//! `reach text show`: shows which code can be superpages, and which is.
 
 use crate::args::results::Format;
 use crate::args::this_linux::ShowArgs;
-use crate::failure::{Done, Failure, complain};
+use crate::failure::{Failure, VerbResult, print_error};
 use crate::units::{memory, plural};
 use crate::{output, tabulate};
 use reach_live::elf::{Elf, Kind, Segment};
 use reach_live::error::LiveError;
 use reach_live::image::Image;
-use reach_live::layout::{self, Congruence, Fit, SUPERPAGE, Window};
+use reach_live::layout::{self, Congruence, Fit, Region, SUPERPAGE};
 use reach_live::users::{self, Mapped, User, Users};
 use reach_live::{cache::Held, frames::ORDERS, libraries};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Shows all that was named. What cannot be shown is complained about, and the rest is shown.
-pub fn show(args: &ShowArgs) -> Done {
+/// Shows all files and processes. A failure of one does not stop the others; the exit status is then 1.
+pub fn show(args: &ShowArgs) -> VerbResult {
     let mut status = 0;
     let mut first = true;
-    let mut shown = |looked: Result<Looked, Failure>| {
-        let begin = std::mem::take(&mut first);
-        match looked {
-            Ok(looked) => output::print(&match args.format {
-                Format::Table => format!("{}{}", if begin { "" } else { "\n" }, table(&looked)),
-                Format::Jsonl => rows(&looked).iter().map(|row| output::json(row) + "\n").collect(),
-                Format::Csv => output::csv_after(&rows(&looked), begin),
+    let mut print = |shown: Result<Shown, Failure>| {
+        let is_first = std::mem::take(&mut first);
+        match shown {
+            Ok(shown) => output::print(&match args.format {
+                Format::Table => format!("{}{}", if is_first { "" } else { "\n" }, table(&shown)),
+                Format::Jsonl => rows(&shown).iter().map(|row| output::json(row) + "\n").collect(),
+                Format::Csv => output::csv_part(&rows(&shown), is_first),
             }),
-            Err(Failure::Failed(what) | Failure::Usage(what)) => {
-                complain(what);
+            Err(Failure::Failed(message) | Failure::Usage(message)) => {
+                print_error(message);
                 status = 1;
                 Ok(())
             }
             Err(other) => Err(other),
         }
     };
-    for what in &args.what {
-        match what.to_str().and_then(|text| text.parse().ok()).filter(|_| !what.exists()) {
+    for target in &args.targets {
+        // A number is a process ID, unless a file has that name.
+        match target.to_str().and_then(|text| text.parse().ok()).filter(|_| !target.exists()) {
             Some(pid) => match users::code_of(pid) {
-                Ok(mapped) => mapped.iter().try_for_each(|file| shown(process(pid, file)))?,
-                Err(error) => shown(Err(Failure::Failed(no_process(pid, &error))))?,
+                Ok(mapped) => mapped.iter().try_for_each(|file| print(process(pid, file)))?,
+                Err(error) => print(Err(Failure::Failed(no_process(pid, &error))))?,
             },
             None => {
-                let image = Image::open(what);
-                let more = match &image {
+                let image = Image::open(target);
+                let libraries = match &image {
                     Ok(image) if args.libraries => libraries::of(image),
                     _ => Ok(Vec::new()),
                 };
-                shown(image.and_then(file).map_err(Failure::from))?;
-                match more {
-                    Ok(paths) => paths.iter().try_for_each(|path| shown(library(path)))?,
-                    Err(error) => shown(Err(error.into()))?,
+                print(image.and_then(file).map_err(Failure::from))?;
+                match libraries {
+                    Ok(paths) => paths.iter().try_for_each(|path| print(library(path)))?,
+                    Err(error) => print(Err(error.into()))?,
                 }
             }
         }
@@ -58,49 +59,50 @@ pub fn show(args: &ShowArgs) -> Done {
     Ok(status)
 }
 
-/// Why a process cannot be looked at.
+/// Returns the message for a process that cannot be examined.
 pub fn no_process(pid: i32, error: &std::io::Error) -> String {
     match error.kind() {
-        std::io::ErrorKind::NotFound => format!("{pid}: there is no such process"),
-        std::io::ErrorKind::PermissionDenied => format!("{pid}: may not be looked into; only its owner and root can"),
+        std::io::ErrorKind::NotFound => format!("{pid}: no such process"),
+        std::io::ErrorKind::PermissionDenied => format!("{pid}: no permission; only its owner and root can examine it"),
         _ => format!("{pid}: {error}"),
     }
 }
 
-fn library(path: &Path) -> Result<Looked, Failure> {
+fn library(path: &Path) -> Result<Shown, Failure> {
     Ok(file(Image::open(path)?)?)
 }
 
-fn process(pid: i32, mapped: &Mapped) -> Result<Looked, Failure> {
+fn process(pid: i32, mapped: &Mapped) -> Result<Shown, Failure> {
     let image = Image::of_mapping(pid, &mapped.first, &mapped.path)?;
-    Ok(Looked::at(image, Users { users: vec![mapped.user.clone()], hidden: 0 })?)
+    Ok(Shown::at(image, Users { users: vec![mapped.user.clone()], hidden: 0 })?)
 }
 
-fn file(image: Image) -> Result<Looked, LiveError> {
+fn file(image: Image) -> Result<Shown, LiveError> {
     let users = image.users()?;
-    Looked::at(image, users)
+    Shown::at(image, users)
 }
 
-/// What there is to be seen of a file.
-pub struct Looked {
+/// The state of one file.
+pub struct Shown {
     pub image: Image,
     pub users: Users,
-    pub promotable: Vec<Window>,
-    /// What the page cache holds of it, and which regions are superpages; nothing where this is not shown.
+    /// Regions that can be superpages.
+    pub promotable: Vec<Region>,
+    /// What the page cache holds of it, and which of `promotable` map as superpages. `None` if the kernel hides this.
     pub cached: Option<(Held, Vec<bool>)>,
 }
 
-impl Looked {
-    fn at(image: Image, users: Users) -> Result<Looked, LiveError> {
+impl Shown {
+    fn at(image: Image, users: Users) -> Result<Shown, LiveError> {
         let promotable = image.promotable();
-        let cached = match image.cache_is_told() {
+        let cached = match image.cache_is_visible() {
             true => Some((image.held()?, image.as_superpages(&promotable)?)),
             false => None,
         };
-        Ok(Looked { image, users, promotable, cached })
+        Ok(Shown { image, users, promotable, cached })
     }
 
-    /// Bytes of code in memory, by order of folio.
+    /// Returns the resident bytes of code by folio order: the folio has 2^order base pages.
     pub fn by_order(&self, held: &Held) -> [u64; ORDERS] {
         let mut bytes = [0; ORDERS];
         for segment in self.image.elf.code() {
@@ -109,18 +111,18 @@ impl Looked {
         bytes
     }
 
-    /// How many regions have how many clusters in memory (Zhou et al. 2023, Figure 2).
+    /// Counts the regions by their number of resident clusters (Zhou et al. 2023, Figure 2).
     pub fn clusters(&self, held: &Held) -> BTreeMap<u64, u64> {
         let mut counts = BTreeMap::new();
-        for range in self.promotable.iter().filter_map(Window::file_range) {
+        for range in self.promotable.iter().filter_map(Region::file_range) {
             *counts.entry(held.clusters(&range).0).or_default() += 1;
         }
         counts
     }
 }
 
-fn table(looked: &Looked) -> String {
-    heading(&looked.image) + &segments(&looked.image) + &facts(looked)
+fn table(shown: &Shown) -> String {
+    heading(&shown.image) + &segments(&shown.image) + &facts(shown)
 }
 
 fn heading(image: &Image) -> String {
@@ -130,15 +132,15 @@ fn heading(image: &Image) -> String {
 
 fn segments(image: &Image) -> String {
     let rows = image.elf.code().map(|segment| row(image, segment));
-    tabulate::numbers(["  executable", "code", "superpages", "head", "tail", "padding"], rows)
+    tabulate::numbers(["  executable segment", "code", "whole regions", "head", "tail", "padding"], rows)
 }
 
 fn row(image: &Image, segment: &Segment) -> [String; 6] {
     let pages = segment.file_pages();
-    let whole = |window: &&Window| {
-        window.fit == Fit::Whole && window.vaddr >= pages.start && window.vaddr + SUPERPAGE <= pages.end
+    let whole = |region: &&Region| {
+        region.fit == Fit::Whole && region.vaddr >= pages.start && region.vaddr + SUPERPAGE <= pages.end
     };
-    let [head, tail] = layout::residual(segment, &image.windows);
+    let [head, tail] = layout::residual(segment, &image.regions);
     let bytes = |residual: Option<(u64, Fit)>| residual.map_or("0".to_owned(), |(bytes, _)| memory(bytes));
     let padding = match (head.map(|(_, fit)| padding(fit)), tail.map(|(_, fit)| padding(fit))) {
         (None, None) => "not needed".to_owned(),
@@ -149,14 +151,14 @@ fn row(image: &Image, segment: &Segment) -> [String; 6] {
     [
         format!("  {:#x}", segment.vaddr),
         memory(pages.end - pages.start),
-        image.windows.iter().filter(whole).count().to_string(),
+        image.regions.iter().filter(whole).count().to_string(),
         bytes(head),
         bytes(tail),
         padding,
     ]
 }
 
-/// How a window that is not whole could be filled.
+/// Names the verbs of `reach text` that can pad a region to a whole one.
 fn padding(fit: Fit) -> &'static str {
     match fit {
         Fit::Whole => "none",
@@ -166,74 +168,80 @@ fn padding(fit: Fit) -> &'static str {
     }
 }
 
-fn facts(looked: &Looked) -> String {
-    let Looked { image, users, promotable, cached } = looked;
-    let mut facts = vec![("  address", address(&image.elf, image.congruence()))];
+fn facts(shown: &Shown) -> String {
+    let Shown { image, users, promotable, cached } = shown;
+    let mut facts = vec![("  alignment", alignment(&image.elf, image.congruence()))];
     match cached {
         Some((held, superpages)) => {
-            let code: u64 = looked.by_order(held).iter().sum();
+            let code: u64 = shown.by_order(held).iter().sum();
             let mut text = format!("{} of {} of code", memory(code), memory(layout::code_bytes(&image.elf)));
             if !held.orders_known {
-                text += "; the sizes of folios are shown to root only";
+                text += "; folio sizes are visible to root only";
             } else if code > 0 {
-                text += &format!("; in folios of {}", orders(&looked.by_order(held)));
+                text += &format!("; by folio size: {}", orders(&shown.by_order(held)));
             }
             facts.push(("  page cache", text));
             if !promotable.is_empty() {
                 let ready = superpages.iter().filter(|&&superpage| superpage).count();
-                let ready = format!("{ready} of {} would be mapped as such by the next process", promotable.len());
+                let ready = format!("the next process would map {ready} of {} regions as superpages", promotable.len());
                 facts.push(("  superpages", ready));
-                facts.push(("  clusters", clusters(&looked.clusters(held))));
+                facts.push(("  clusters", clusters(&shown.clusters(held))));
             }
         }
-        None => facts.push(("  page cache", "is shown to the owner of the file and to root only".into())),
+        None => facts.push(("  page cache", "visible to the owner of the file and to root only".into())),
     }
-    facts.push(("  as superpages", mapped(users, !promotable.is_empty())));
+    facts.push(("  mapped by", mapped(users, !promotable.is_empty())));
     tabulate::definitions(facts.iter().map(|(name, text)| (*name, text.as_str())))
 }
 
-/// Who has how much of the code mapped with superpages.
+/// Lists the processes that map the code, and how much of it with superpages.
 fn mapped(users: &Users, promotable: bool) -> String {
     let named = |user: &&User| {
-        let off = if user.congruent || !promotable { "" } else { ", at an address where superpages cannot be" };
-        format!("{} ({}) {} of {}{off}", user.name, user.pid, memory(user.superpages), memory(user.code))
+        let off = if user.congruent || !promotable { "" } else { ", at an address that allows no superpages" };
+        format!(
+            "{} ({}): {} of {} with superpages{off}",
+            user.name,
+            user.pid,
+            memory(user.superpages),
+            memory(user.code)
+        )
     };
-    let coders: Vec<&User> = users.users.iter().filter(|user| user.code > 0).collect();
-    let mut lines: Vec<String> = coders.iter().take(NAMED).map(named).collect();
-    if coders.len() > NAMED {
-        lines.push(format!("and {} more", coders.len() - NAMED));
+    let mappers: Vec<&User> = users.users.iter().filter(|user| user.code > 0).collect();
+    let mut lines: Vec<String> = mappers.iter().take(NAMED).map(named).collect();
+    if mappers.len() > NAMED {
+        lines.push(format!("and {} more", mappers.len() - NAMED));
     }
     if users.hidden > 0 {
-        lines.push(format!("{} cannot be looked into", plural(users.hidden as u64, "process", "processes")));
+        lines.push(format!("{} not visible to this user", plural(users.hidden as u64, "process", "processes")));
     }
-    if lines.is_empty() { "by no process".into() } else { lines.join("\n") }
+    if lines.is_empty() { "no process".into() } else { lines.join("\n") }
 }
 
-/// So many processes are named.
+/// Greatest number of processes to name.
 const NAMED: usize = 8;
 
 fn file_range(segment: &Segment) -> std::ops::Range<u64> {
     segment.offset..segment.offset + segment.file_size
 }
 
-fn address(elf: &Elf, congruence: Congruence) -> String {
+fn alignment(elf: &Elf, congruence: Congruence) -> String {
     match congruence {
-        Congruence::Always => "superpages are possible wherever it is loaded".into(),
+        Congruence::Always => "allows superpages wherever the file is loaded".into(),
         Congruence::WhereLoaded if elf.kind == Kind::Library => {
-            "superpages are possible where the loader puts it on a multiple of 2 MB".into()
+            "allows superpages if the loader chooses a multiple of 2 MB".into()
         }
         Congruence::WhereLoaded => {
-            "superpages are possible at one address in 512 only: `reach text align` makes a copy without this chance"
+            "allows superpages at one address in 512 only; `reach text align` makes a copy that always allows them"
                 .into()
         }
         Congruence::Never => {
-            "superpages are not possible: addresses and file offsets differ modulo 2 MB; relink, or `reach text align`"
+            "allows no superpages: addresses and file offsets differ modulo 2 MB; relink it, or use `reach text align`"
                 .into()
         }
     }
 }
 
-/// Bytes by size of folio, in words.
+/// Formats bytes by folio size: `64 KB: 1.2 MB, 2 MB: 40 MB`.
 pub fn orders(bytes: &[u64; ORDERS]) -> String {
     let sizes = bytes.iter().enumerate().filter(|(_, bytes)| **bytes > 0);
     let each = sizes.map(|(order, &bytes)| format!("{}: {}", memory(4096 << order).replace(".0", ""), memory(bytes)));
@@ -242,10 +250,10 @@ pub fn orders(bytes: &[u64; ORDERS]) -> String {
 
 fn clusters(counts: &BTreeMap<u64, u64>) -> String {
     let each: Vec<String> = counts.iter().rev().map(|(clusters, regions)| format!("{clusters} in {regions}")).collect();
-    format!("of 64 KB that are resident, of 32 in each region of 2 MB: {}", each.join(", "))
+    format!("of 64 KB resident, of 32 in a region, by number of regions: {}", each.join(", "))
 }
 
-/// A metric of a file.
+/// A row of the results: one metric of one file.
 #[derive(Serialize)]
 struct Row {
     file: String,
@@ -254,31 +262,31 @@ struct Row {
     value: u64,
 }
 
-fn rows(looked: &Looked) -> Vec<Row> {
+fn rows(shown: &Shown) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut add = |metric: String, unit, value| {
-        rows.push(Row { file: looked.image.path.display().to_string(), metric, unit, value });
+        rows.push(Row { file: shown.image.path.display().to_string(), metric, unit, value });
     };
-    let windows = &looked.image.windows;
-    let fits = |fit: Fit| windows.iter().filter(|window| window.fit == fit).count() as u64;
-    add("code_bytes".into(), "bytes", layout::code_bytes(&looked.image.elf));
-    add("regions".into(), "regions", looked.promotable.len() as u64);
+    let regions = &shown.image.regions;
+    let count = |fit: Fit| regions.iter().filter(|region| region.fit == fit).count() as u64;
+    add("code_bytes".into(), "bytes", layout::code_bytes(&shown.image.elf));
+    add("regions".into(), "regions", shown.promotable.len() as u64);
     for (name, fit) in [("align", Fit::PadInCopy), ("run", Fit::PadAtRun), ("no", Fit::Writable)] {
-        add(format!("padding.{name}"), "regions", fits(fit));
+        add(format!("padding.{name}"), "regions", count(fit));
     }
-    if let Some((held, superpages)) = &looked.cached {
-        add("resident_bytes".into(), "bytes", looked.by_order(held).iter().sum());
+    if let Some((held, superpages)) = &shown.cached {
+        add("resident_bytes".into(), "bytes", shown.by_order(held).iter().sum());
         for (order, bytes) in
-            looked.by_order(held).into_iter().enumerate().filter(|(_, bytes)| held.orders_known && *bytes > 0)
+            shown.by_order(held).into_iter().enumerate().filter(|(_, bytes)| held.orders_known && *bytes > 0)
         {
             add(format!("folios.{}K", 4 << order), "bytes", bytes);
         }
         add("superpages".into(), "regions", superpages.iter().filter(|&&superpage| superpage).count() as u64);
-        for (clusters, regions) in looked.clusters(held) {
+        for (clusters, regions) in shown.clusters(held) {
             add(format!("clusters.{clusters}"), "regions", regions);
         }
     }
-    for user in looked.users.users.iter().filter(|user| user.code > 0) {
+    for user in shown.users.users.iter().filter(|user| user.code > 0) {
         add(format!("mapped.{}", user.pid), "bytes", user.code);
         add(format!("mapped_superpages.{}", user.pid), "bytes", user.superpages);
     }

@@ -1,10 +1,10 @@
-//! `reach stat`.
+//! `reach stat`: counts WCPI and its factors with performance counters.
 
 use crate::args::results::Format;
 use crate::args::this_linux::StatArgs;
 use crate::args::{Cli, Verb};
-use crate::failure::{Done, Failure, complain};
-use crate::units::{decimal, grouped, percent, reason};
+use crate::failure::{Failure, VerbResult, print_error};
+use crate::units::{decimal, grouped, message, percent};
 use crate::{output, run, tabulate};
 use clap::Parser;
 use reach_live::stat::{self, Answer, Count, CountError, Counters, Model};
@@ -14,8 +14,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// Counts, or reads what was counted, and says what it says.
-pub fn stat(args: StatArgs, quiet: bool) -> Done {
+/// Counts a program or process, reads counts of perf, or simulates, and prints WCPI.
+pub fn stat(args: StatArgs, quiet: bool) -> VerbResult {
     if let Some(path) = &args.read {
         print(&args, &read(path, args.model.as_deref())?)?;
         return Ok(0);
@@ -33,15 +33,10 @@ pub fn stat(args: StatArgs, quiet: bool) -> Done {
             Ok(status)
         }
         Err(error @ (CountError::NoCounters { .. } | CountError::UnknownProcessor | CountError::Forbidden { .. })) => {
-            let instead = match args.pid {
-                Some(_) => {
-                    "`reach stat --simulate -- PROG` answers by simulation for a program that it starts".to_owned()
-                }
-                None => format!("`reach stat --simulate -- {}` answers by simulation", shown(&args.command)),
-            };
-            Err(Failure::Failed(format!("{error}; {instead}")))
+            let program = if args.pid.is_some() { "PROG".to_owned() } else { shown(&args.command) };
+            Err(Failure::Failed(format!("{error}; `reach stat --simulate -- {program}` simulates it instead")))
         }
-        Err(CountError::Io { what, source }) => Err(Failure::Failed(format!("{what}: {}", reason(&source)))),
+        Err(CountError::Io { subject, source }) => Err(Failure::Failed(format!("{subject}: {}", message(&source)))),
     }
 }
 
@@ -58,32 +53,31 @@ fn of_process(pid: i32, seconds: u64) -> Result<Answer, CountError> {
 fn of_program(command: &[OsString]) -> Result<(Answer, u8), CountError> {
     let (mut child, mut counters) = stat::run(command)?;
     let ended = child.wait();
-    let ended = ended.map_err(|source| CountError::Io { what: shown(&command[..1]), source })?;
+    let ended = ended.map_err(|source| CountError::Io { subject: shown(&command[..1]), source })?;
     let status = ended.code().or(ended.signal().map(|signal| 128 + signal)).unwrap_or(1);
     Ok((Answer::of(counters.model, &counters.read()?), status as u8))
 }
 
-/// What a file of perf's says.
+/// Reads counts that perf has written. `model` names the processor; `None` identifies it by its events.
 fn read(path: &Path, model: Option<&str>) -> Result<Answer, Failure> {
     let bytes = std::fs::read(path).map_err(|error| Failure::reading(path, error))?;
     let text = String::from_utf8_lossy(&bytes);
-    let wrong = |what: &dyn std::fmt::Display| Failure::Failed(format!("{}: {what}", path.display()));
-    let mut counts: Vec<Count> = stat::counts(&text).map_err(|error| wrong(&error))?;
+    let failed = |problem: &dyn std::fmt::Display| Failure::Failed(format!("{}: {problem}", path.display()));
+    let mut counts: Vec<Count> = stat::counts(&text).map_err(|error| failed(&error))?;
     let model: &'static Model = match model {
         Some(name) => stat::models::named(name).ok_or_else(|| {
             let names: Vec<&str> = stat::MODELS.iter().map(|model| model.name).collect();
-            Failure::Usage(format!("no processor {name:?}; there are {}", names.join(", ")))
+            Failure::Usage(format!("unknown processor {name:?}; expected one of {}", names.join(", ")))
         })?,
-        None => stat::guess(&counts).ok_or_else(|| {
-            wrong(&"has no event that tells which processor it is of; say so with --model (docs/stat.md)")
-        })?,
+        None => stat::identify(&counts)
+            .ok_or_else(|| failed(&"its events identify no processor; name it with --model (docs/stat.md)"))?,
     };
-    stat::translate(&mut counts, model);
+    stat::rename_events(&mut counts, model);
     Ok(Answer::of(model, &counts))
 }
 
-/// The same question, by simulation.
-fn simulate(command: &[OsString], format: Format, quiet: bool) -> Done {
+/// Simulates the program with `reach run`.
+fn simulate(command: &[OsString], format: Format, quiet: bool) -> VerbResult {
     let format = match format {
         Format::Table => "table",
         Format::Jsonl => "jsonl",
@@ -98,11 +92,11 @@ fn simulate(command: &[OsString], format: Format, quiet: bool) -> Done {
     let cli = Cli::try_parse_from(line).map_err(|error| Failure::Usage(error.to_string()))?;
     match cli.verb {
         Verb::Run(args) => run::run(*args, quiet),
-        _ => Err(Failure::Usage("`reach run` simulates".into())),
+        _ => Err(Failure::Failed("the simulation has no arguments of `reach run`".into())),
     }
 }
 
-/// A number of the answer.
+/// A row of the results: one number.
 #[derive(Serialize)]
 struct Row {
     processor: &'static str,
@@ -122,19 +116,19 @@ fn print(args: &StatArgs, answer: &Answer) -> Result<(), Failure> {
     match args.format {
         Format::Table => output::print(&table(answer)),
         Format::Jsonl => {
-            remark(answer);
+            print_missing(answer);
             output::print(&rows(answer).iter().map(|row| output::json(row) + "\n").collect::<String>())
         }
         Format::Csv => {
-            remark(answer);
+            print_missing(answer);
             output::print(&output::csv(&rows(answer)))
         }
     }
 }
 
-/// What rows cannot say.
-fn remark(answer: &Answer) {
-    answer.missing.iter().for_each(|(what, why)| complain(format!("no {what}: {why}")));
+/// Prints the missing metrics on standard error, since rows cannot hold them.
+fn print_missing(answer: &Answer) {
+    answer.missing.iter().for_each(|(metric, why)| print_error(format!("no {metric}: {why}")));
 }
 
 fn table(answer: &Answer) -> String {
@@ -149,10 +143,10 @@ fn table(answer: &Answer) -> String {
     all += &tabulate::columns(["metric", "value", ""], lines);
     if answer.least_share < 1.0 {
         let share = percent(answer.least_share);
-        all += &format!("Events took turns: counts are scaled from {share} of the time or more.\n");
+        all += &format!("Events shared counters: each was counted for at least {share} of the time, and scaled.\n");
     }
-    for (what, why) in &answer.missing {
-        all += &format!("No {what}: {why}.\n");
+    for (metric, why) in &answer.missing {
+        all += &format!("No {metric}: {why}.\n");
     }
     answer.model.notes.iter().for_each(|note| all += &format!("Note: {note}.\n"));
     all

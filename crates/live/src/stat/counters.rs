@@ -30,10 +30,10 @@ pub enum CountError {
         paranoid: String,
     },
     /// The process or the program.
-    #[error("{what}: {source}")]
+    #[error("{subject}: {source}")]
     Io {
-        /// What it is about.
-        what: String,
+        /// The process, program or call.
+        subject: String,
         /// What the system said.
         source: io::Error,
     },
@@ -107,7 +107,7 @@ impl Counters {
     pub fn of_process(pid: i32) -> Result<Counters, CountError> {
         Counters::model()?;
         let threads = fs::read_dir(format!("/proc/{pid}/task"));
-        let threads = threads.map_err(|source| CountError::Io { what: format!("process {pid}"), source })?;
+        let threads = threads.map_err(|source| CountError::Io { subject: format!("process {pid}"), source })?;
         let threads: Vec<i32> =
             threads.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
         Counters::open(&threads, false)
@@ -118,7 +118,7 @@ impl Counters {
     /// # Errors
     /// When the kernel does not say.
     pub fn read(&mut self) -> Result<Vec<Count>, CountError> {
-        let wrong = |source| CountError::Io { what: "reading counters".into(), source };
+        let wrong = |source| CountError::Io { subject: "reading counters".into(), source };
         let mut counts = Vec::new();
         for (name, counters) in &mut self.counters {
             let (mut value, mut share, mut counted) = (0, 1.0f64, false);
@@ -150,7 +150,7 @@ fn refused(error: io::Error) -> CountError {
             CountError::Forbidden { paranoid: paranoid.trim().to_owned() }
         }
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => CountError::NoCounters { guest: false },
-        _ => CountError::Io { what: "perf_event_open".into(), source: error },
+        _ => CountError::Io { subject: "perf_event_open".into(), source: error },
     }
 }
 
@@ -161,7 +161,7 @@ fn refused(error: io::Error) -> CountError {
 pub fn run(command: &[OsString]) -> Result<(Child, Counters), CountError> {
     Counters::model()?;
     let name = command[0].to_string_lossy().into_owned();
-    let wrong = |source| CountError::Io { what: name.clone(), source };
+    let wrong = |source| CountError::Io { subject: name.clone(), source };
     // The child says who it is, and waits until it is counted.
     let (mut told, mut tell) = io::pipe().map_err(wrong)?;
     let (wait, go) = io::pipe().map_err(wrong)?;

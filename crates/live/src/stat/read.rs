@@ -153,7 +153,7 @@ fn same(event: &Event, name: &str) -> bool {
 }
 
 /// Gives counts the names that `model` has for them, raw encodings (`r0108`, `event=0x08,umask=0x01`) included.
-pub fn translate(counts: &mut [Count], model: &Model) {
+pub fn rename_events(counts: &mut [Count], model: &Model) {
     for count in counts {
         let config = raw(&count.name);
         let known = model.events.iter().find(|event| Some(event.config) == config || same(event, &count.name));
@@ -185,7 +185,7 @@ fn raw(name: &str) -> Option<u64> {
 
 /// The model whose events these are: the one that knows most of them, of equals the first; none where one does not know any
 /// but what all count.
-pub fn guess(counts: &[Count]) -> Option<&'static Model> {
+pub fn identify(counts: &[Count]) -> Option<&'static Model> {
     let own = |model: &Model| {
         let names = counts
             .iter()

@@ -1,13 +1,13 @@
 //! Counts as perf writes them, and the numbers that a person works out from them by hand.
 
 use super::models::{MODELS, Role, named};
-use super::{Answer, ReadError, counts, guess, translate};
+use super::{Answer, ReadError, counts, identify, rename_events};
 
 /// The answer to a recorded output, with the model that its events tell.
 fn answer(recorded: &str) -> Answer {
     let mut counts = counts(recorded).expect("perf wrote this");
-    let model = guess(&counts).expect("its events tell");
-    translate(&mut counts, model);
+    let model = identify(&counts).expect("its events tell");
+    rename_events(&mut counts, model);
     let answer = Answer::of(model, &counts);
     assert_identity(&answer);
     answer

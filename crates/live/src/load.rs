@@ -40,7 +40,7 @@ pub fn load(path: &Path) -> Result<Vec<Mapped>, LiveError> {
 ///
 /// # Errors
 /// What is not as it should be.
-pub fn same(original: &Image, copy: &Path) -> Result<(), LiveError> {
+pub fn verify_copy(original: &Image, copy: &Path) -> Result<(), LiveError> {
     let image = Image::open(copy)?;
     let loader = match &original.elf.interpreter {
         Some(loader) => Some(loader.clone()),
