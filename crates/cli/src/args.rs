@@ -1,8 +1,9 @@
-//! The command line as one definition: from it come parsing, help, man pages and completions.
+//! Defines the command line once: parsing, help, man pages and shell completions all come from here.
 
 pub mod catalog;
 mod examples;
 pub mod record;
+pub mod renamed;
 pub mod results;
 pub mod simulate;
 pub mod this_linux;
@@ -14,22 +15,26 @@ use record::RecordArgs;
 use simulate::{CompareArgs, RunArgs};
 use this_linux::{PagesArgs, StatArgs, TextVerb};
 
-/// What address translation costs a program, and what every known remedy would give.
+/// Measure what address translation costs a program, and what each known remedy would save
 ///
-/// Reach runs a real program (or takes a recorded or synthetic one), simulates processors and operating systems beside
-/// it, and says where the time for address translation goes.
+/// Reach captures a program (or reads a trace, or generates a synthetic program) and simulates it on models of
+/// processors and operating systems: TLBs, page walks, caches, page tables, page faults and superpages. It reports
+/// where the cycles of address translation go. A TLB caches translations from virtual to physical pages; a superpage is
+/// a page larger than the base page, such as 2 MB instead of 4 KB.
+///
+/// The verbs text, pages and stat work on this Linux itself and simulate nothing.
 #[derive(Parser)]
 #[command(name = "reach", version, after_help = examples::REACH, max_term_width = 100, arg_required_else_help = true)]
 pub struct Cli {
-    /// What to do.
+    /// The verb, with its own arguments.
     #[command(subcommand)]
     pub verb: Verb,
-    /// No progress and no remarks on standard error; errors are still reported
+    /// Print errors only: no progress and no remarks on standard error
     #[arg(short, long, global = true)]
     pub quiet: bool,
 }
 
-/// The verbs.
+/// The verbs of `reach`.
 #[derive(Subcommand)]
 pub enum Verb {
     Compare(Box<CompareArgs>),

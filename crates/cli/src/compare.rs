@@ -1,15 +1,15 @@
-//! `reach compare`: one program, every remedy, side by side.
+//! `reach compare`: one program under several systems, side by side.
 
 use crate::args::simulate::CompareArgs;
-use crate::failure::{Done, Failure, complain};
+use crate::failure::{Failure, VerbResult, print_error};
 use crate::output::{self, Output};
 use crate::{experiment, table};
 use reach_lab::machine::Resolved as Machine;
 use reach_lab::{Conditions, Simulation};
 use reach_systems::Resolved as System;
 
-/// Compares.
-pub fn compare(args: CompareArgs, quiet: bool) -> Done {
+/// Runs the comparison and prints its table.
+pub fn compare(args: CompareArgs, quiet: bool) -> VerbResult {
     let CompareArgs { mut machines, mut systems, common } = args;
     if machines.is_empty() {
         machines.push(experiment::nearest_machine(quiet)?);
@@ -23,33 +23,33 @@ pub fn compare(args: CompareArgs, quiet: bool) -> Done {
     finish(finished)
 }
 
-/// The exit status, once results are out.
-pub fn finish(finished: experiment::Finished) -> Done {
+/// Reports a failure of `--record`, and returns the exit status. Call after the results are printed.
+pub fn finish(finished: experiment::Finished) -> VerbResult {
     match finished.recording {
-        Some(Failure::Failed(what)) => {
-            complain(what);
+        Some(Failure::Failed(message)) => {
+            print_error(message);
             Ok(1)
         }
         _ => Ok(finished.status),
     }
 }
 
-/// What is compared unless asked otherwise: stock Linux, then every published system, then the bound; without those
-/// that one of the machines cannot run.
+/// Returns the default systems: stock Linux, then every published system, then the upper bound. Leaves out those that
+/// one of the machines cannot run, with a remark unless `quiet`.
 fn default_systems(machines: &[Machine], conditions: &Conditions, quiet: bool) -> Result<Vec<System>, Failure> {
     let known = reach_systems::list().iter().map(|system| (system.name, system.published.is_some()));
     let mut systems = Vec::new();
     for name in default_names(known) {
         let system = reach_systems::resolve(name).map_err(Failure::failed)?;
-        // That such systems say nothing about the processors of today is no news.
+        // Left out without a remark: systems for software-managed TLBs apply to no current processor.
         if machines.iter().any(|machine| Simulation::lacks_handler(machine, &system)) {
             continue;
         }
         let refusal = machines.iter().find_map(|machine| Simulation::new(machine, &system, conditions).err());
         match refusal {
-            // Without this one there is nothing to compare to.
+            // The first system is the reference of all speedups.
             Some(error) if systems.is_empty() => return Err(Failure::failed(error)),
-            Some(error) if !quiet => eprintln!("reach: left out: {error}"),
+            Some(error) if !quiet => eprintln!("reach: system left out: {error}"),
             Some(_) => {}
             None => systems.push(system),
         }
@@ -57,7 +57,7 @@ fn default_systems(machines: &[Machine], conditions: &Conditions, quiet: bool) -
     Ok(systems)
 }
 
-/// The order of the default systems, given all by name, and whether each was published.
+/// Orders the names of the default systems. `known` are all systems, each with whether it was published.
 fn default_names<'a>(known: impl Iterator<Item = (&'a str, bool)>) -> Vec<&'a str> {
     let published = known.filter(|(_, published)| *published).map(|(name, _)| name);
     ["base", "linux-thp", "hugetlb-2m"].into_iter().chain(published).chain(["ideal"]).collect()
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn published_systems_stand_between_stock_linux_and_the_bound() {
+    fn published_systems_come_after_stock_linux_and_before_the_bound() {
         let known = [("ideal", false), ("of-2002", true), ("base", false), ("hugetlb-1g", false), ("other", true)];
         let names = default_names(known.into_iter());
         assert_eq!(names, ["base", "linux-thp", "hugetlb-2m", "of-2002", "other", "ideal"]);

@@ -1,15 +1,15 @@
-//! A curve as tables: miss ratios and misses, entries by ways.
+//! Prints a miss curve as two tables, entries by ways: miss ratios and misses.
 
 use crate::{tabulate, units};
 use reach_lab::Misses;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Ways of a fully associative array, in the order of columns: behind all others.
+/// Stands for the ways of a fully associative array, so that its column comes last.
 const FULL: u32 = u32::MAX;
-/// Columns that 80 characters have room for.
+/// Greatest number of columns in 80 characters.
 const COLUMNS: usize = 9;
 
-/// The tables.
+/// Returns both tables.
 pub fn tables(curve: &Misses) -> String {
     let mut cells: BTreeMap<(u32, u32), u64> = BTreeMap::new();
     for (geometry, misses) in &curve.misses {
@@ -21,18 +21,19 @@ pub fn tables(curve: &Misses) -> String {
         0.0 => "0".into(),
         ratio => format!("{:.2}", 100.0 * ratio),
     };
-    let mut out = format!("\n{}: misses in % of {lookups} look-ups, by entries and ways\n", curve.array);
+    let mut out =
+        format!("\n{}: misses, in % of {lookups} look-ups, by entries (rows) and ways (columns)\n", curve.array);
     out += &table(curve, &cells, ratio);
-    out += &format!("\n{}: misses\n", curve.array);
+    out += &format!("\n{}: number of misses\n", curve.array);
     out += &table(curve, &cells, |misses| units::short(misses as f64));
     if curve.wakes > 0 {
         let times = units::plural(curve.wakes, "time", "times");
-        out += &format!("daemons woke {times} by the clock of this machine, not by that of each geometry\n");
+        out += &format!("daemons woke {times}, by the clock of this machine and not by that of each geometry\n");
     }
     out
 }
 
-/// Entries down, ways across, in as many parts as there is need for.
+/// Returns one table, split into parts of at most [`COLUMNS`] columns.
 fn table(curve: &Misses, cells: &BTreeMap<(u32, u32), u64>, show: impl Fn(u64) -> String) -> String {
     let ways: Vec<u32> = cells.keys().map(|(_, ways)| *ways).collect::<BTreeSet<_>>().into_iter().collect();
     let entries: BTreeSet<u32> = cells.keys().map(|(entries, _)| *entries).collect();
@@ -51,5 +52,5 @@ fn table(curve: &Misses, cells: &BTreeMap<(u32, u32), u64>, show: impl Fn(u64) -
         };
         tabulate::grid(header, entries.iter().filter_map(row))
     });
-    parts.collect::<Vec<_>>().join("\n") + "* as the machine has it\n"
+    parts.collect::<Vec<_>>().join("\n") + "* the geometry of the machine\n"
 }

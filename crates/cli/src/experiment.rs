@@ -1,7 +1,7 @@
-//! From arguments to a report: what `compare` and `run` share.
+//! Runs an experiment from its arguments to its report, for `compare` and `run`.
 
 use crate::args::simulate::{AlignCode, Common, ConditionArgs, Timing};
-use crate::failure::{Failure, complain};
+use crate::failure::{Failure, print_error};
 use crate::program::Program;
 use crate::progress::Progress;
 use crate::record::Recorder;
@@ -14,21 +14,21 @@ use reach_trace::{Alignment, FastForward, Source};
 
 /// A finished experiment.
 pub struct Finished {
-    /// Everything that the results depend on.
+    /// All settings that the results depend on.
     pub header: Header,
     /// The results.
     pub report: Report,
-    /// Whether the program ran just now.
+    /// Whether the program was captured during the experiment, rather than read or generated.
     pub live: bool,
-    /// How time passed.
+    /// The model of time.
     pub timing: Timing,
-    /// The exit status that follows from the program's own.
+    /// The exit status for `reach`: the traced program's if that failed, or that of an interruption.
     pub status: u8,
-    /// Recording beside the experiment failed.
+    /// Why `--record` failed; `None` if it succeeded or was not requested.
     pub recording: Option<Failure>,
 }
 
-/// The preset nearest to this computer's processor, which is said on standard error.
+/// Returns the preset nearest to this computer's processor, and names it on standard error.
 pub fn nearest_machine(quiet: bool) -> Result<machine::Resolved, Failure> {
     let (name, why) = machine::nearest_host();
     if !quiet {
@@ -37,7 +37,7 @@ pub fn nearest_machine(quiet: bool) -> Result<machine::Resolved, Failure> {
     machine::resolve(name).map_err(Failure::failed)
 }
 
-/// The conditions of all simulations.
+/// Translates the arguments to the conditions of all simulations.
 pub fn conditions(args: &ConditionArgs) -> Conditions {
     Conditions {
         timing: match args.timing {
@@ -53,7 +53,7 @@ pub fn conditions(args: &ConditionArgs) -> Conditions {
     }
 }
 
-/// Runs the program on all of `machines` under all of `systems`, and counts `curve` of each.
+/// Simulates the program on each of `machines` under each of `systems`. `curve` is the miss curve to count, if any.
 pub fn run(
     machines: Vec<machine::Resolved>,
     systems: Vec<System>,
@@ -79,10 +79,10 @@ pub fn run(
     let mut stored = Program::stored(&common.program, common.conditions.quantum)?;
     let live = stored.is_none();
     if live && let FastForward::Phase(name) = &experiment.fast_forward {
-        let what = format!(
-            "--fast-forward {name}: a program that is captured announces no phases; give a count of references"
+        let message = format!(
+            "--fast-forward {name}: a captured program announces no phases; give a count of references, such as 10M"
         );
-        return Err(Failure::Usage(what));
+        return Err(Failure::Usage(message));
     }
     let mut recorder = match &common.output.record {
         Some(path) => {
@@ -112,20 +112,18 @@ pub fn run(
     };
     progress.end();
     if run.is_err() && live && !quiet {
-        eprintln!("reach: simulation has stopped; the program goes on to its end");
+        eprintln!("reach: the simulation has stopped; waiting for the program to end");
     }
     let recording = recorder.map(Recorder::finish);
     let interrupted = program.interrupted();
     let status = program.end(quiet);
     let report = run.map_err(Failure::failed)?;
     if interrupted {
-        // These are the results of a run with that limit, and say so.
+        // The results equal those of a run with this limit, and their header says so.
         experiment.limit = Some(report.limited);
-        let (read, behind) = (
-            units::grouped(report.limited),
-            if experiment.fast_forward.is_nothing() { "" } else { " behind what is fast_forwarded" },
-        );
-        complain(format!("interrupted: the results are those of the program's first {read} references{behind}"));
+        let read = units::grouped(report.limited);
+        let after = if experiment.fast_forward.is_nothing() { "" } else { " after the fast-forwarded part" };
+        print_error(format!("interrupted: the results cover the program's first {read} references{after}"));
     }
     let recording = match recording {
         Some(Ok(summary)) => {
@@ -147,8 +145,9 @@ pub fn run(
     })
 }
 
-/// How many threads simulate beside the one that reads the program; one thread in all does both by itself.
-pub fn threads(asked: Option<u16>) -> usize {
-    let threads = asked.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
+/// Returns the number of threads that simulate, beside the one that reads the program. 0 means that one thread does both.
+/// `requested` is the total; `None` stands for the number of processors.
+pub fn threads(requested: Option<u16>) -> usize {
+    let threads = requested.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
     if threads == 1 { 0 } else { threads }
 }

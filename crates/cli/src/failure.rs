@@ -1,4 +1,4 @@
-//! How a verb ends when it does not end well.
+//! Failures of verbs: their messages and exit statuses.
 
 use crate::units;
 use std::fmt::Display;
@@ -6,55 +6,55 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Why a verb came to nothing.
+/// The reason a verb failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// What was asked for does not exist or makes no sense: exit status 2.
+    /// The arguments name something that does not exist or contradict each other: exit status 2.
     Usage(String),
-    /// It was tried and failed: exit status 1.
+    /// The run failed: exit status 1.
     Failed(String),
-    /// Whoever read the results has had enough: nothing to complain about.
+    /// The reader of the results closed the pipe: no message, exit status 0.
     PipeClosed,
 }
 
-/// The exit status of the traced program where it failed, else 0.
-pub type Done = Result<u8, Failure>;
+/// The outcome of a verb: the exit status of the traced program if that failed, else 0.
+pub type VerbResult = Result<u8, Failure>;
 
 impl Failure {
-    /// It was tried and failed, for this reason.
-    pub fn failed(why: impl Display) -> Failure {
-        Failure::Failed(why.to_string())
+    /// Wraps the error of a run.
+    pub fn failed(error: impl Display) -> Failure {
+        Failure::Failed(error.to_string())
     }
 
-    /// `path` could not be read.
+    /// Reports that `path` cannot be read.
     pub fn reading(path: &Path, error: io::Error) -> Failure {
-        Failure::Failed(format!("{}: cannot be read: {}", path.display(), units::reason(&error)))
+        Failure::Failed(format!("{}: cannot be read: {}", path.display(), units::message(&error)))
     }
 
-    /// `path` could not be written.
+    /// Reports that `path` cannot be written.
     pub fn writing(path: &Path, error: io::Error) -> Failure {
         match error.kind() {
             ErrorKind::BrokenPipe => Failure::PipeClosed,
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                Failure::Failed(format!("{}: the disk is full; make room or write elsewhere", path.display()))
+                Failure::Failed(format!("{}: the disk is full; free some space or write elsewhere", path.display()))
             }
-            _ => Failure::Failed(format!("{}: cannot be written: {}", path.display(), units::reason(&error))),
+            _ => Failure::Failed(format!("{}: cannot be written: {}", path.display(), units::message(&error))),
         }
     }
 
-    /// Says on standard error what went wrong, and gives the exit status.
+    /// Prints the message on standard error, and returns the exit status.
     pub fn report(self) -> ExitCode {
-        let (what, status) = match self {
-            Failure::Usage(what) => (what, 2),
-            Failure::Failed(what) => (what, 1),
+        let (message, status) = match self {
+            Failure::Usage(message) => (message, 2),
+            Failure::Failed(message) => (message, 1),
             Failure::PipeClosed => return ExitCode::SUCCESS,
         };
-        complain(&what);
+        print_error(&message);
         ExitCode::from(status)
     }
 }
 
-/// One error on standard error.
-pub fn complain(what: impl Display) {
-    eprintln!("reach: {what}");
+/// Prints one error message on standard error.
+pub fn print_error(message: impl Display) {
+    eprintln!("reach: {message}");
 }

@@ -1,13 +1,13 @@
-//! `reach generate`: manual pages and completions, from the definition of the command line.
+//! `reach generate`: writes manual pages and completions from the definition of the command line.
 
 use crate::args::Cli;
 use crate::args::catalog::GenerateVerb;
-use crate::failure::{Done, Failure};
+use crate::failure::{Failure, VerbResult};
 use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;
 
-/// Generates.
-pub fn generate(verb: GenerateVerb) -> Done {
+/// Writes the files.
+pub fn generate(verb: GenerateVerb) -> VerbResult {
     let (GenerateVerb::Man { folder } | GenerateVerb::Completions { folder }) = &verb;
     let failed = |error| Failure::writing(folder, error);
     std::fs::create_dir_all(folder).map_err(failed)?;

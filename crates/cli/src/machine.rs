@@ -1,14 +1,14 @@
-//! `reach machine`: presets and machine files.
+//! `reach machine`: lists, shows and verifies machines.
 
 use crate::args::catalog::MachineVerb;
 use crate::args::simulate::Timing;
-use crate::failure::{Done, Failure, complain};
+use crate::failure::{Failure, VerbResult, print_error};
 use crate::{output, tabulate};
 use reach_lab::machine::{self, Tag};
 use std::path::PathBuf;
 
-/// Lists, shows or checks.
-pub fn machine(verb: MachineVerb, quiet: bool) -> Done {
+/// Runs one of the verbs of `reach machine`.
+pub fn machine(verb: MachineVerb, quiet: bool) -> VerbResult {
     match verb {
         MachineVerb::List => {
             let all: Vec<_> = machine::list().collect();
@@ -23,6 +23,7 @@ pub fn machine(verb: MachineVerb, quiet: bool) -> Done {
     }
 }
 
+/// Formats every value of a machine with its source.
 fn show(spec: &str) -> Result<String, Failure> {
     let resolved = machine::resolve(spec).map_err(Failure::failed)?;
     let rows = machine::show(spec).map_err(Failure::failed)?;
@@ -41,35 +42,35 @@ fn show(spec: &str) -> Result<String, Failure> {
         let value = if unit.is_empty() { value } else { format!("{value} {unit}") };
         facts.push([format!("  {key}"), value, row.tag.symbol().into(), row.why]);
     }
-    out += &tabulate::columns(["key", "value", "tag", "why"], facts);
+    out += &tabulate::columns(["key", "value", "tag", "source"], facts);
     tags.sort();
     tags.dedup();
     out.push('\n');
     for tag in tags {
         out += &format!("{:<4}{}\n", tag.symbol(), tag.meaning());
     }
-    Ok(out + &format!("\nconfiguration {}\n", resolved.hash))
+    Ok(out + &format!("\nhash of the configuration {}\n", resolved.hash))
 }
 
-/// Says of each file what is wrong with it.
-fn check(files: &[PathBuf], timing: Timing, quiet: bool) -> Done {
+/// Prints each problem of each file. Returns exit status 1 if there is one.
+fn check(files: &[PathBuf], timing: Timing, quiet: bool) -> VerbResult {
     let mut status = 0;
     for path in files {
         match machine::check_path(path) {
             Ok(problems) if problems.is_empty() => {
                 if timing == Timing::Ooo && !machine::has_ooo(path).map_err(Failure::failed)? {
-                    complain(format!("{}: ooo: missing, and --timing ooo needs it", path.display()));
+                    print_error(format!("{}: has no section [ooo], which --timing ooo needs", path.display()));
                     status = 1;
                 } else if !quiet {
-                    output::print(&format!("{}: good\n", path.display()))?;
+                    output::print(&format!("{}: valid\n", path.display()))?;
                 }
             }
             Ok(problems) => {
-                problems.iter().for_each(|problem| complain(format!("{}: {problem}", path.display())));
+                problems.iter().for_each(|problem| print_error(format!("{}: {problem}", path.display())));
                 status = 1;
             }
             Err(error) => {
-                complain(error);
+                print_error(error);
                 status = 1;
             }
         }

@@ -23,7 +23,7 @@ mod this_linux;
 mod trace;
 mod units;
 
-use args::{Cli, Verb};
+use args::{Cli, Verb, renamed};
 use clap::Parser;
 use clap::error::ErrorKind;
 use std::process::ExitCode;
@@ -33,14 +33,14 @@ fn main() -> ExitCode {
     start()
 }
 
-/// A function of its own: nothing of it may run, or be prepared, before the check.
+/// Runs the command. A separate function that is never inlined: none of its code may run before the processor check.
 #[inline(never)]
 fn start() -> ExitCode {
     let Cli { verb, quiet } = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(error) => return usage(error),
     };
-    let done = match verb {
+    let result = match verb {
         Verb::Compare(args) => compare::compare(*args, quiet),
         Verb::Run(args) => run::run(*args, quiet),
         Verb::Record(args) => record::record(args, quiet),
@@ -54,19 +54,20 @@ fn start() -> ExitCode {
         Verb::Stat(args) => this_linux::stat(args, quiet),
         Verb::Generate(verb) => generate::generate(verb),
     };
-    match done {
+    match result {
         Ok(status) => ExitCode::from(status),
         Err(failure) => failure.report(),
     }
 }
 
-/// Prints help where it was asked for, and otherwise what is wrong with the command line.
-fn usage(error: &clap::Error) -> ExitCode {
+/// Prints help if the user asked for it, and otherwise the error in the command line.
+fn usage(mut error: clap::Error) -> ExitCode {
     if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        renamed::explain(&mut error);
         let text = error.render().to_string();
         eprint!("reach: {}", text.strip_prefix("error: ").unwrap_or(&text));
     } else {
-        // Whoever asked for help and does not read it to its end is no error.
+        // A reader that closes the pipe before the end of the help is no error.
         let _ = error.print();
     }
     ExitCode::from(error.exit_code() as u8)

@@ -1,4 +1,4 @@
-//! Results, in the form that was asked for, to where they were asked for.
+//! Writes results in the requested format to a file or standard output.
 
 use crate::args::results::{Format, OutputArgs};
 use crate::experiment::Finished;
@@ -9,13 +9,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Where results go.
+/// The destination of results: a file, or standard output if there is none.
 pub struct Output {
     file: Option<(PathBuf, File)>,
 }
 
 impl Output {
-    /// Finds out before the work whether the results can be written after it. A file keeps its content until then.
+    /// Opens the destination, so that an unwritable file fails before the simulation. The file keeps its content until
+    /// [`Output::write`].
     pub fn open(args: &OutputArgs) -> Result<Output, Failure> {
         let open = |path: &PathBuf| {
             let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
@@ -24,7 +25,7 @@ impl Output {
         Ok(Output { file: args.output.as_ref().map(open).transpose()? })
     }
 
-    /// Writes `content`.
+    /// Replaces the file's content with `content`, or prints it to standard output.
     pub fn write(self, content: &str) -> Result<(), Failure> {
         match self.file {
             Some((path, mut file)) => {
@@ -38,14 +39,14 @@ impl Output {
     }
 }
 
-/// Writes `content` to standard output.
+/// Prints `content` to standard output.
 pub fn print(content: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let written = out.write_all(content.as_bytes()).and_then(|()| out.flush());
     written.map_err(|error| Failure::writing(Path::new("standard output"), error))
 }
 
-/// The results in `format`; `table` makes the form for people.
+/// Formats the results. `table` makes the format for people.
 pub fn render(finished: &Finished, format: Format, table: impl Fn(&Finished) -> String) -> String {
     match format {
         Format::Table => table(finished),
@@ -68,7 +69,7 @@ fn jsonl(header: &Header, rows: &[Row]) -> String {
     out
 }
 
-/// A row of results whose error has a column even where there is none.
+/// A row of sampled results: the column `error` exists in every row, empty if the metric has no error.
 #[derive(Serialize)]
 struct Sampled<'a> {
     machine: &'a str,
@@ -88,19 +89,19 @@ impl<'a> From<&'a Row> for Sampled<'a> {
     }
 }
 
-/// A row of results as JSON.
+/// Formats a row as one JSON object.
 pub fn json(row: &impl Serialize) -> String {
     serde_json::to_string(row).expect("a row is JSON")
 }
 
-/// Rows under their column names.
+/// Formats rows as CSV under their column names.
 pub fn csv(rows: &[impl Serialize]) -> String {
-    csv_after(rows, true)
+    csv_part(rows, true)
 }
 
-/// Rows, under their column names if these begin the results.
-pub fn csv_after(rows: &[impl Serialize], begin: bool) -> String {
-    let mut out = csv::WriterBuilder::new().has_headers(begin).from_writer(Vec::new());
+/// Formats rows as CSV, under their column names if `with_names`.
+pub fn csv_part(rows: &[impl Serialize], with_names: bool) -> String {
+    let mut out = csv::WriterBuilder::new().has_headers(with_names).from_writer(Vec::new());
     for row in rows {
         out.serialize(row).expect("a row is flat");
     }

@@ -1,9 +1,9 @@
-//! `reach paper`: published numbers beside ours.
+//! `reach paper`: reproduces published numbers.
 
 use crate::args::catalog::{PaperArgs, PaperRecordArgs, PaperVerb};
 use crate::args::results::Format;
 use crate::experiment::threads;
-use crate::failure::{Done, Failure};
+use crate::failure::{Failure, VerbResult};
 use crate::output;
 use crate::program::INTERRUPTED;
 use crate::progress::Progress;
@@ -15,8 +15,8 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Lists or runs.
-pub fn paper(verb: PaperVerb, quiet: bool) -> Done {
+/// Runs one of the verbs of `reach paper`.
+pub fn paper(verb: PaperVerb, quiet: bool) -> VerbResult {
     match verb {
         PaperVerb::List => output::print(&list()?).map(|()| 0),
         PaperVerb::Run(args) => run(*args, quiet),
@@ -24,6 +24,7 @@ pub fn paper(verb: PaperVerb, quiet: bool) -> Done {
     }
 }
 
+/// Formats the papers with their citations and experiments.
 fn list() -> Result<String, Failure> {
     let mut out = String::new();
     for name in paper::list() {
@@ -36,18 +37,19 @@ fn list() -> Result<String, Failure> {
     Ok(out)
 }
 
-fn run(args: PaperArgs, quiet: bool) -> Done {
-    let PaperArgs { paper, experiments, format, output, threads: asked } = args;
+/// Runs experiments, then saves and prints their rows. After an interruption, those of the finished experiments.
+fn run(args: PaperArgs, quiet: bool) -> VerbResult {
+    let PaperArgs { paper, experiments, format, output, threads: requested } = args;
     let chosen = paper.chosen(&experiments).map_err(|error| Failure::Usage(error.to_string()))?;
     let path = output.unwrap_or_else(|| PathBuf::from(format!("target/papers/{}.jsonl", paper.name)));
     let mut file = create(&path)?;
-    let threads = threads(asked);
+    let threads = threads(requested);
     let mut outcomes = Vec::new();
     let mut interruption = Interruption::default();
     for pass in paper.passes(&chosen) {
         if !quiet {
             let names: Vec<&str> = pass.iter().map(|experiment| experiment.name.as_str()).collect();
-            eprintln!("reach: {} of {}: {}", outcomes.len() + pass.len(), chosen.len(), names.join(" and "));
+            eprintln!("reach: experiment {} of {}: {}", outcomes.len() + pass.len(), chosen.len(), names.join(" and "));
         }
         let mut progress = Progress::new(false, quiet);
         let done = paper.run(&pass, threads, |status| {
@@ -78,16 +80,16 @@ fn run(args: PaperArgs, quiet: bool) -> Done {
         Format::Csv => output::csv(&rows),
     })?;
     if !quiet {
-        eprintln!("reach: {} in {}", units::plural(rows.len() as u64, "row", "rows"), path.display());
+        eprintln!("reach: saved {} to {}", units::plural(rows.len() as u64, "row", "rows"), path.display());
         if interrupted {
-            eprintln!("reach: interrupted: these are the experiments that were finished");
+            eprintln!("reach: interrupted: the rows cover the finished experiments only");
         }
     }
     Ok(if interrupted { INTERRUPTED } else { 0 })
 }
 
-/// Records what the experiments capture; programs that cannot be recorded leave the others to be.
-fn record(args: PaperRecordArgs, quiet: bool) -> Done {
+/// Records the programs of the experiments. One that fails does not stop the others.
+fn record(args: PaperRecordArgs, quiet: bool) -> VerbResult {
     let PaperRecordArgs { paper, experiments, force } = args;
     let chosen = paper.chosen(&experiments).map_err(|error| Failure::Usage(error.to_string()))?;
     let recordings = paper.recordings(&chosen).map_err(Failure::Failed)?;
@@ -96,11 +98,11 @@ fn record(args: PaperRecordArgs, quiet: bool) -> Done {
     for (at, recording) in recordings.iter().enumerate() {
         let name = &recording.experiment.name;
         if !force && recording.is_made().unwrap_or(false) {
-            out.push((name.as_str(), format!("{} is there already", recording.path.display())));
+            out.push((name.as_str(), format!("{} exists already", recording.path.display())));
             continue;
         }
         if !quiet {
-            eprintln!("reach: {} of {}: {name}", at + 1, recordings.len());
+            eprintln!("reach: recording {} of {}: {name}", at + 1, recordings.len());
         }
         let mut progress = Progress::new(true, quiet);
         let done = paper.record(recording, |references| {
@@ -111,17 +113,17 @@ fn record(args: PaperRecordArgs, quiet: bool) -> Done {
         match done {
             Ok(Some(references)) => {
                 let bytes = std::fs::metadata(&recording.path).map_or(0, |file| file.len());
-                let what = (units::short(references as f64), units::memory(bytes), recording.path.display());
-                out.push((name, format!("{} references in {}, {}", what.0, what.2, what.1)));
+                let (references, size) = (units::short(references as f64), units::memory(bytes));
+                out.push((name, format!("{references} references in {}, {size}", recording.path.display())));
             }
             Ok(None) => break,
             Err(why) => failed.push(format!("{name}: {why}")),
         }
     }
     if recordings.is_empty() {
-        out.push((paper.name.as_str(), "captures no program for this".into()));
+        out.push((paper.name.as_str(), "these experiments capture no programs".into()));
     }
-    output::print(&tabulate::definitions(out.iter().map(|(name, what)| (*name, what.as_str()))))?;
+    output::print(&tabulate::definitions(out.iter().map(|(name, result)| (*name, result.as_str()))))?;
     match &failed[..] {
         _ if interruption.came() => Ok(INTERRUPTED),
         [] => Ok(0),
@@ -129,7 +131,7 @@ fn record(args: PaperRecordArgs, quiet: bool) -> Done {
     }
 }
 
-/// Finds out before the work whether the rows can be saved after it.
+/// Creates the file for the rows, with its folder, so that an unwritable place fails before the experiments run.
 fn create(path: &Path) -> Result<File, Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder {
@@ -142,7 +144,7 @@ fn jsonl<T: serde::Serialize>(rows: &[T]) -> String {
     rows.iter().map(|row| serde_json::to_string(row).expect("a row is JSON") + "\n").collect()
 }
 
-/// A figure for people: a line for each row.
+/// Formats a figure's data for people: a line for each row.
 fn figure(drawn: &Drawn) -> String {
     let columns = drawn.columns.len() + 1;
     let line = |(row, cells): &(String, Vec<Option<f64>>)| {
@@ -161,7 +163,7 @@ fn figure(drawn: &Drawn) -> String {
     out + "\n"
 }
 
-/// The rows for people: a line for each number, then why some cannot be measured, and a sum.
+/// Formats the rows for people: a line for each number, then the reasons of those not measurable, and totals.
 fn table(rows: &[Row]) -> String {
     let number = |x: f64| units::decimal(x, if x.abs() < 10.0 { 3 } else { 1 });
     let measured = rows.iter().filter(|row| row.verdict != Verdict::NotMeasurable);
@@ -175,10 +177,10 @@ fn table(rows: &[Row]) -> String {
         ]
     });
     let mut out = tabulate::numbers(["item", "published", "ours", "tolerance", "verdict"], lines);
-    let open: Vec<_> = rows.iter().filter(|row| row.verdict == Verdict::NotMeasurable).collect();
-    if !open.is_empty() {
+    let unmeasured: Vec<_> = rows.iter().filter(|row| row.verdict == Verdict::NotMeasurable).collect();
+    if !unmeasured.is_empty() {
         out += "\nnot measurable\n";
-        let lines = open.iter().map(|row| (format!("  {}", row.item), row.reason.as_str()));
+        let lines = unmeasured.iter().map(|row| (format!("  {}", row.item), row.reason.as_str()));
         for (item, reason) in lines {
             out += &format!("{item}\n");
             out += &tabulate::definitions([("     ", reason)]);
@@ -187,9 +189,10 @@ fn table(rows: &[Row]) -> String {
     let replaced: std::collections::BTreeSet<_> =
         rows.iter().filter(|row| !row.replaces.is_empty()).map(|row| (&row.experiment, &row.replaces)).collect();
     if !replaced.is_empty() {
-        out += "\nreplaced programs\n";
-        let names: Vec<_> = replaced.into_iter().map(|(name, what)| (format!("  {name}"), what.as_str())).collect();
-        out += &tabulate::definitions(names.iter().map(|(name, what)| (name.as_str(), *what)));
+        out += "\nprograms replaced by others\n";
+        let names: Vec<_> =
+            replaced.into_iter().map(|(name, program)| (format!("  {name}"), program.as_str())).collect();
+        out += &tabulate::definitions(names.iter().map(|(name, program)| (name.as_str(), *program)));
     }
     let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
     out + &format!(

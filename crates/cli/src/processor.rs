@@ -1,19 +1,19 @@
-//! Whether this processor can run what the compiler made: `reach` is built for x86-64-v3 unless asked otherwise.
+//! Checks that this processor has the instruction-set extensions that the build uses: x86-64-v3 by default.
 //!
-//! `is_x86_feature_detected!` answers yes without a look at the processor for everything that the build already relies
-//! on, so the processor itself is asked here. This module is built for the same processor as all others; it stays away
-//! from whatever a compiler turns into vector code (copies of structures, loops over data, formatting).
+//! `is_x86_feature_detected!` returns true, without testing, for every feature that the build enables, so this module
+//! executes CPUID itself. The compiler may use vector instructions here too: the module avoids code that it would turn
+//! into them (copies of structures, loops over data, formatting).
 
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 
-/// Says what is missing on standard error and ends with status 1, if anything is. To be called before all else.
+/// Exits with status 1 and a message on standard error if the processor lacks a feature. Call before anything else.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 pub fn check() {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
     use std::hint::black_box;
 
-    /// Gives up unless bit `$bit` of `$register` is set, where the build relies on `$feature`.
+    /// Exits if the build uses `$feature` and bit `$bit` of `$register` is clear.
     macro_rules! need {
         ($feature:literal, $register:expr, $bit:literal) => {
             if cfg!(target_feature = $feature) && black_box($register) >> $bit & 1 == 0 {
@@ -22,7 +22,7 @@ pub fn check() {
         };
     }
 
-    // Which leaves there are: asking for others gives anything.
+    // The largest valid leaves: CPUID of a larger leaf returns undefined data.
     let (basic, extended) = (__cpuid(0).eax, __cpuid(0x8000_0000).eax);
     let first = __cpuid(1);
     need!("sse3", first.ecx, 0);
@@ -33,7 +33,7 @@ pub fn check() {
     need!("movbe", first.ecx, 22);
     need!("popcnt", first.ecx, 23);
     need!("xsave", first.ecx, 26);
-    // The operating system saves the wide registers.
+    // OSXSAVE and AVX: the operating system saves the wide registers.
     need!("avx", first.ecx, 27);
     need!("avx", first.ecx, 28);
     need!("f16c", first.ecx, 29);
@@ -54,9 +54,9 @@ fn refuse(feature: &'static str) -> ! {
     let parts = [
         "reach: this processor has no ",
         feature,
-        ", for which this reach was built; build it for older processors with RUSTFLAGS=\"\" make build\n",
+        ", which this build of reach uses; build for older processors with RUSTFLAGS=\"\" make build\n",
     ];
-    // SAFETY: each part is as long as it says; writing and ending touch nothing else.
+    // SAFETY: each length is that of its part; write and _exit touch no other memory of the process.
     unsafe {
         libc::write(libc::STDERR_FILENO, parts[0].as_ptr().cast(), parts[0].len());
         libc::write(libc::STDERR_FILENO, parts[1].as_ptr().cast(), parts[1].len());

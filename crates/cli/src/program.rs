@@ -1,4 +1,4 @@
-//! The program of a run, wherever it comes from.
+//! The program of a run: live, recorded, synthetic or a scenario.
 
 use crate::args::simulate::ProgramArgs;
 use crate::failure::Failure;
@@ -9,20 +9,20 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-/// What a shell calls the status of a program that SIGINT (2) ended.
+/// Exit status that shells give a program ended by SIGINT (2).
 pub const INTERRUPTED: u8 = 128 + 2;
 
-/// A program, ready to be read.
+/// A program whose references can be read.
 pub enum Program {
-    /// A process tree under capture.
+    /// A process tree that is being captured.
     Live(Box<Live>),
-    /// A trace or a synthetic program.
+    /// Traces, synthetic programs or a scenario.
     Stored(Interruptible),
 }
 
 impl Program {
-    /// Opens the traces, synthetic programs or scenario that the command line names, several of them to take turns of
-    /// `quantum` instructions; nothing where it names a live program.
+    /// Opens the traces, synthetic programs or scenario of the command line. Several take turns of `quantum`
+    /// instructions, or run one after another if it is `None`. Returns `None` if the command line names a live program.
     pub fn stored(args: &ProgramArgs, quantum: Option<u64>) -> Result<Option<Program>, Failure> {
         let ProgramArgs { traces, programs, scenario, .. } = args;
         let source = match (&scenario, &traces[..], &programs[..]) {
@@ -35,18 +35,21 @@ impl Program {
         source.map(|source| Some(Program::Stored(Interruptible::new(source)))).map_err(Failure::failed)
     }
 
-    /// Starts a program under capture. `command` is not empty.
+    /// Starts a program and captures it.
+    ///
+    /// # Panics
+    /// If `command` is empty.
     pub fn launch(command: &[OsString]) -> Result<Program, Failure> {
         let live = Live::launch(options(command)).map_err(Failure::failed)?;
         Ok(Program::Live(Box::new(live)))
     }
 
-    /// Fails where [`Program::launch`] would for want of the program, or of the means to capture it.
+    /// Checks that the program exists and that the emulator to capture it is installed; starts nothing.
     pub fn find(command: &[OsString]) -> Result<(), Failure> {
         Live::find(&options(command)).map_err(Failure::failed)
     }
 
-    /// Where its references come from.
+    /// Returns the source of its references.
     pub fn source(&mut self) -> &mut dyn Source {
         match self {
             Program::Live(live) => &mut **live,
@@ -54,13 +57,13 @@ impl Program {
         }
     }
 
-    /// Whether the user has ended a trace or a synthetic program early. A live program ends as it likes.
+    /// Returns whether the user has interrupted a stored program. A live program gets the signal itself.
     pub fn interrupted(&self) -> bool {
         matches!(self, Program::Stored(source) if source.interrupted())
     }
 
-    /// Waits for the end of a live program, remarks on its capture, and gives the exit status that follows from its
-    /// own; that of an interruption after one.
+    /// Waits for the end of a live program, prints remarks on its capture, and returns its exit status. For a stored
+    /// program, returns 0, or [`INTERRUPTED`].
     pub fn end(self, quiet: bool) -> Result<u8, Failure> {
         let mut live = match self {
             Program::Live(live) => live,
@@ -74,7 +77,7 @@ impl Program {
     }
 }
 
-/// All these programs in one machine.
+/// Combines several programs into one source, for one machine.
 fn several(traces: &[PathBuf], programs: &[String], quantum: Option<u64>) -> Result<Box<dyn Source>, TraceError> {
     let mut members = Vec::new();
     for spec in programs {
@@ -89,11 +92,11 @@ fn several(traces: &[PathBuf], programs: &[String], quantum: Option<u64>) -> Res
 }
 
 fn options(command: &[OsString]) -> live::Options {
-    let (program, args) = command.split_first().expect("the command line asks for a program");
+    let (program, args) = command.split_first().expect("clap requires a program");
     live::Options { program: program.clone(), args: args.to_vec(), ..live::Options::default() }
 }
 
-/// The program's own exit status, as a shell would give it.
+/// Returns the exit status of a program as a shell reports it.
 fn exit_status(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => code as u8,

@@ -1,4 +1,4 @@
-//! Progress on standard error, where that is a terminal.
+//! Shows progress on standard error if that is a terminal.
 
 use crate::units;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -6,10 +6,10 @@ use reach_trace::Progress as Measure;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Between two looks at the clock, so many chunks pass at most.
+/// Least time between two updates of the bar.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// A progress bar, or nothing.
+/// A progress bar. Hidden if standard error is no terminal, or with `--quiet`.
 pub struct Progress {
     bar: Option<ProgressBar>,
     started: Instant,
@@ -18,20 +18,20 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Progress of a live program, whose end is not known, or of another.
+    /// Starts the bar. The length of a `live` program is unknown, so it gets a spinner instead.
     pub fn new(live: bool, quiet: bool) -> Progress {
         let shown = !quiet && std::io::stderr().is_terminal();
         let now = Instant::now();
         let bar = shown.then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
             let template = if live { "{spinner} {msg}" } else { "{bar:24} {percent:>3} %  {msg}  {eta} left" };
-            let style = ProgressStyle::with_template(template).expect("the templates are good");
+            let style = ProgressStyle::with_template(template).expect("the templates are valid");
             bar.with_style(style.progress_chars("━━╌").tick_chars("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏ "))
         });
         Progress { bar, started: now, shown: now, live }
     }
 
-    /// So many references have been read; `measure` is the program's own view.
+    /// Shows that `references` have been read. `measure` is the source's own measure of progress.
     pub fn show(&mut self, references: u64, measure: Measure) {
         let Some(bar) = &self.bar else { return };
         if self.shown.elapsed() < EVERY {
@@ -57,7 +57,7 @@ impl Progress {
         bar.set_message(message);
     }
 
-    /// Removes the bar.
+    /// Removes the bar from the terminal.
     pub fn end(self) {
         if let Some(bar) = self.bar {
             bar.finish_and_clear();
@@ -65,9 +65,9 @@ impl Progress {
     }
 }
 
-/// Whether a program has taken the terminal for itself, as editors and pagers do: it would not like a bar in it.
+/// Returns whether a program has put the terminal into raw mode, as editors do: a bar would garble its screen.
 fn terminal_is_raw() -> bool {
-    // SAFETY: the structure is plain data that the call fills in.
+    // SAFETY: termios is plain data; tcgetattr writes it, and only it.
     unsafe {
         let mut settings: libc::termios = std::mem::zeroed();
         libc::tcgetattr(libc::STDERR_FILENO, &mut settings) == 0 && settings.c_lflag & libc::ICANON == 0

@@ -1,7 +1,7 @@
-//! `reach record`, and recording beside a comparison.
+//! `reach record`, and the option `--record` of `compare` and `run`.
 
 use crate::args::record::RecordArgs;
-use crate::failure::{Done, Failure};
+use crate::failure::{Failure, VerbResult};
 use crate::program::Program;
 use crate::progress::Progress;
 use crate::units;
@@ -12,8 +12,8 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// Records a program.
-pub fn record(args: RecordArgs, quiet: bool) -> Done {
+/// Captures a program and writes its trace.
+pub fn record(args: RecordArgs, quiet: bool) -> VerbResult {
     let mut recorder = Recorder::create(&args.output, args.force, None, &args.command)?;
     let mut program = Program::launch(&args.command)?;
     let mut progress = Progress::new(true, quiet);
@@ -22,7 +22,7 @@ pub fn record(args: RecordArgs, quiet: bool) -> Done {
         None => Box::new(FastForwarded::new(source, fast_forward)),
         Some(sampling) => Box::new(FastForwarded::between(Sampled::new(source, sampling, fast_forward, args.seed))),
     };
-    let recorded = follow(&mut Limited::new(source, args.limit), &mut recorder, &mut progress);
+    let recorded = record_all(&mut Limited::new(source, args.limit), &mut recorder, &mut progress);
     progress.end();
     let status = program.end(quiet);
     let summary = recorder.finish();
@@ -34,7 +34,8 @@ pub fn record(args: RecordArgs, quiet: bool) -> Done {
     Ok(status)
 }
 
-fn follow(source: &mut dyn Source, recorder: &mut Recorder, progress: &mut Progress) -> Result<(), Failure> {
+/// Records all chunks of `source`, up to its end or to a failure of the recorder, which the recorder keeps.
+fn record_all(source: &mut dyn Source, recorder: &mut Recorder, progress: &mut Progress) -> Result<(), Failure> {
     let mut chunk = Chunk::default();
     while source.fill(&mut chunk).map_err(Failure::failed)? {
         if !recorder.take(&chunk, source) {
@@ -45,7 +46,7 @@ fn follow(source: &mut dyn Source, recorder: &mut Recorder, progress: &mut Progr
     Ok(())
 }
 
-/// Writes what passes by into a trace. After a failure nothing more is written, and what is there stays.
+/// Writes chunks to a trace file. After a failure it writes nothing more; the file keeps what was written before.
 pub struct Recorder {
     path: PathBuf,
     writer: Option<Writer<File>>,
@@ -53,10 +54,10 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Creates the trace `path` of a program with this name, or of the live program `command`. What can be known to
-    /// fail fails before the file is touched.
+    /// Creates the trace file `path` for the stored program `name`, or for the live program `command` if `name` is
+    /// `None`. Everything that can be checked beforehand is checked before the file is touched.
     pub fn create(path: &Path, force: bool, name: Option<String>, command: &[OsString]) -> Result<Recorder, Failure> {
-        spare(path, force)?;
+        refuse_to_replace(path, force)?;
         if name.is_none() {
             Program::find(command)?;
         }
@@ -64,7 +65,7 @@ impl Recorder {
         let metadata = Metadata {
             program: name.unwrap_or_else(|| command.join(" ").replace(char::is_control, " ")),
             command,
-            host: host(),
+            host: host_name(),
             tool: concat!("reach ", env!("CARGO_PKG_VERSION")).to_owned(),
             ..Metadata::default()
         };
@@ -72,7 +73,7 @@ impl Recorder {
         Ok(Recorder { path: path.to_owned(), writer: Some(writer), failure: None })
     }
 
-    /// Writes `chunk` of `source`; `false` once writing has failed.
+    /// Writes `chunk` of `source`. Returns whether writing still works.
     pub fn take(&mut self, chunk: &Chunk, source: &dyn Source) -> bool {
         if let Some(writer) = &mut self.writer
             && let Err(error) = writer.write(chunk, source.blocks())
@@ -82,7 +83,7 @@ impl Recorder {
         self.writer.is_some()
     }
 
-    /// How many references have been taken.
+    /// Returns the number of references written.
     pub fn references(&self) -> u64 {
         self.writer.as_ref().map_or(0, Writer::refs)
     }
@@ -90,12 +91,12 @@ impl Recorder {
     fn fail(&mut self, error: TraceError) {
         self.writer = None;
         self.failure = Some(match writing(&self.path, error) {
-            Failure::Failed(what) => Failure::Failed(format!("{what}; what was recorded before is kept")),
+            Failure::Failed(message) => Failure::Failed(format!("{message}; the part recorded before is kept")),
             other => other,
         });
     }
 
-    /// Completes the trace and says what is in it.
+    /// Completes the trace, and returns a sentence about its contents.
     pub fn finish(mut self) -> Result<String, Failure> {
         let (references, mut bytes) = (self.references(), 0);
         if let Some(writer) = self.writer.take() {
@@ -107,7 +108,7 @@ impl Recorder {
         match self.failure {
             Some(failure) => Err(failure),
             None => Ok(format!(
-                "recorded {} references in {}: {}, {:.2} bytes a reference",
+                "recorded {} references in {}: {}, {:.2} bytes per reference",
                 units::short(references as f64),
                 self.path.display(),
                 units::memory(bytes),
@@ -117,13 +118,12 @@ impl Recorder {
     }
 }
 
-/// Refuses to replace a file unless `force`d. Devices and pipes are there to be written to.
-pub fn spare(path: &Path, force: bool) -> Result<(), Failure> {
+/// Refuses to replace an existing regular file unless `force`. Devices and pipes are always accepted.
+pub fn refuse_to_replace(path: &Path, force: bool) -> Result<(), Failure> {
     if force || !path.is_file() {
         return Ok(());
     }
-    let what = format!("{}: exists already; give another name, or --force to replace it", path.display());
-    Err(Failure::Usage(what))
+    Err(Failure::Usage(format!("{}: exists already; give another name, or --force to replace it", path.display())))
 }
 
 fn writing(path: &Path, error: TraceError) -> Failure {
@@ -133,8 +133,8 @@ fn writing(path: &Path, error: TraceError) -> Failure {
     }
 }
 
-/// The machine that this runs on, in a word.
-fn host() -> String {
+/// Returns the name of this computer, empty if unknown.
+fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()
 }

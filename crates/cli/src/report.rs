@@ -1,4 +1,4 @@
-//! The report of `reach run`: everything that one simulation knows, in groups.
+//! Prints the report of `reach run`: all counters of one simulation, in groups.
 
 use crate::args::simulate::Timing;
 use crate::experiment::Finished;
@@ -9,16 +9,16 @@ use reach_hardware::{CacheCounters, Counters};
 use reach_lab::machine::Resolved;
 use reach_lab::{Outcome, Tally};
 
-/// Processes beyond these, by cycles, are not listed one by one.
+/// Greatest number of processes listed: those with the most cycles.
 const PROCESSES: usize = 20;
 
-/// The report.
+/// Returns the report.
 pub fn report(machine: &Resolved, finished: &Finished) -> String {
     let outcome = &finished.report.outcomes[0];
     let timing = match finished.timing {
-        Timing::Counts => "counts: translation work at fixed costs, no caches",
-        Timing::InOrder => "inorder: a blocking core that executes in order, with caches",
-        Timing::Ooo => "ooo: a core that executes out of order, with caches",
+        Timing::Counts => "counts: events, and a fixed cost per page-table entry read; no caches",
+        Timing::InOrder => "inorder: a blocking in-order core with caches",
+        Timing::Ooo => "ooo: an out-of-order core with caches",
     };
     let mut sheet = Sheet::default();
     cycles(&mut sheet, outcome);
@@ -47,7 +47,7 @@ pub fn report(machine: &Resolved, finished: &Finished) -> String {
     .concat()
 }
 
-/// Facts in groups: a name, a number, a remark.
+/// Lines in groups: a name, a number, a remark.
 #[derive(Default)]
 struct Sheet(String);
 
@@ -57,7 +57,7 @@ impl Sheet {
     }
 
     fn fact(&mut self, name: &str, value: impl AsRef<str>, remark: impl AsRef<str>) {
-        let line = format!("  {name:<28}{:>15}  {}", value.as_ref(), remark.as_ref());
+        let line = format!("  {name:<29}{:>15}  {}", value.as_ref(), remark.as_ref());
         self.0 += line.trim_end();
         self.0.push('\n');
     }
@@ -66,8 +66,8 @@ impl Sheet {
         self.fact(name, units::grouped(n), remark);
     }
 
-    /// A count that is left out where there is none.
-    fn some(&mut self, name: &str, n: u64) {
+    /// Adds a count unless it is zero.
+    fn count_if_any(&mut self, name: &str, n: u64) {
         if n > 0 {
             self.count(name, n, "");
         }
@@ -80,27 +80,27 @@ fn cycles(sheet: &mut Sheet, outcome: &Outcome) {
     sheet.group("cycles");
     let error = outcome.error(&|t| (t.cycles(), t.counts.instructions));
     let each = all as f64 / instructions.max(1) as f64;
-    sheet.count("all", all, format!("{} an instruction", units::decimal_within(each, error, 2)));
+    sheet.count("total", all, format!("{} per instruction", units::decimal_within(each, error, 2)));
     let meaning = |label| match label {
         Label::Compute => "executing instructions",
         Label::Cache => "caches and memory",
-        Label::L2TlbHit => "hits in later TLB levels",
+        Label::L2TlbHit => "later TLB levels: hits",
         Label::Walk => "page walks",
         Label::Handler => "TLB miss handlers",
         Label::Copy => "copying for promotion",
-        Label::Remap => "remapping and shootdowns",
+        Label::Remap => "remaps, TLB shootdowns",
         Label::Fault => "page faults and zeroing",
-        Label::Daemon => "daemons",
-        Label::ItlbStall => "ITLB entries still in use",
+        Label::Daemon => "background daemons",
+        Label::ItlbStall => "ITLB entries in use",
         Label::ItlbWalk => "page walks for fetches",
-        Label::ItlbL2TlbHit => "ITLB hits in later levels",
-        Label::Branch => "branches guessed wrong",
+        Label::ItlbL2TlbHit => "later levels: ITLB hits",
+        Label::Branch => "branch mispredictions",
     };
     for label in Label::ALL {
         let cycles = tally.ledger.of(label).0;
         if cycles > 0 {
             let error = outcome.error(&|t| (t.ledger.of(label).0, t.cycles()));
-            // An error takes the room of what the label means.
+            // An error bar needs the room of the meaning.
             let meaning = if error.is_some() { "" } else { meaning(label) };
             sheet.count(label.name(), cycles, format!("{}  {meaning}", share(cycles, all, error)));
         }
@@ -110,7 +110,7 @@ fn cycles(sheet: &mut Sheet, outcome: &Outcome) {
     sheet.fact("translation", "", format!("{}  {meaning}", share(tally.translation(), all, error)));
 }
 
-/// A share of cycles in per cent, with its error where that is known.
+/// Formats a share of cycles as a percentage of fixed width, with its error if known.
 fn share(cycles: u64, all: u64, error: Option<f64>) -> String {
     let share = 100.0 * cycles as f64 / all.max(1) as f64;
     let error = error.map_or(String::new(), |error| format!(" ±{:<4.1}", 100.0 * error));
@@ -126,40 +126,39 @@ fn translation(sheet: &mut Sheet, outcome: &Outcome, timing: Timing) {
         let error = outcome.error(&|t| (of(&t.hardware), t.counts.instructions)).map(|error| 1000.0 * error);
         sheet.count(name, of(h), format!("{} per 1000 instr", units::decimal_within(per, error, 3)));
     };
-    count("L1 misses of fetches", |h| h.l1i_tlb_misses);
-    count("L1 misses of data", |h| h.l1d_tlb_misses);
-    count("held by a later level", Counters::l2_tlb_hits);
-    count("walks", Counters::walks);
-    count("walks for fetches", |h| h.walks_fetch);
-    count("walks for data", |h| h.walks_data);
-    count("walks that ended in a fault", |h| h.walks_faulting);
-    let estimated = if timing == Timing::Counts { "estimated: fixed cost an entry" } else { "" };
+    count("L1 TLB misses, fetches", |h| h.l1i_tlb_misses);
+    count("L1 TLB misses, data", |h| h.l1d_tlb_misses);
+    count("hits in later TLB levels", Counters::l2_tlb_hits);
+    count("page walks", Counters::walks);
+    count("page walks, fetches", |h| h.walks_fetch);
+    count("page walks, data", |h| h.walks_data);
+    count("page walks ending in a fault", |h| h.walks_faulting);
+    let estimated = if timing == Timing::Counts { "estimated: fixed cost per entry" } else { "" };
     sheet.count("page-table entries read", h.walk_accesses, "");
     sheet.count("walk cycles", h.walk_cycles, estimated);
     sheet.count("dirty bits set", h.dirty_updates, "");
     if timing == Timing::Ooo {
-        let hidden = "whether or not it was hidden";
-        sheet.count("front end waited", h.itlb_stall(), hidden);
-        sheet.count("  for walks", h.itlb_stall_walk, "");
-        sheet.count("  for later levels", h.itlb_stall_l2_tlb_hit, "");
-        sheet.count("  for entries still in use", h.itlb_stall_inclusion, "");
+        sheet.count("ITLB stall cycles", h.itlb_stall(), "overlapped cycles included");
+        sheet.count("  page walks", h.itlb_stall_walk, "");
+        sheet.count("  hits in later TLB levels", h.itlb_stall_l2_tlb_hit, "");
+        sheet.count("  ITLB entries in use", h.itlb_stall_inclusion, "");
         let share = 100.0 * h.mispredictions as f64 / h.branches.max(1) as f64;
         let error = outcome.error(&|t| (t.hardware.mispredictions, t.hardware.branches)).map(|error| 100.0 * error);
         let share = units::decimal_within(share, error, 2);
-        sheet.count("branches guessed wrong", h.mispredictions, format!("{share} % of {}", units::grouped(h.branches)));
+        sheet.count("branch mispredictions", h.mispredictions, format!("{share} % of {}", units::grouped(h.branches)));
     }
 }
 
-/// The factors of Lindsay and Bhattacharjee §IV.
+/// WCPI as a product of four factors (Lindsay and Bhattacharjee 2024, section IV).
 fn wcpi(sheet: &mut Sheet, outcome: &Outcome) {
-    sheet.group("WCPI");
+    sheet.group("WCPI: page-walk cycles per instruction");
     let mut fact = |name: &str, of: fn(&Tally) -> (u64, u64), decimals: usize| {
         let (a, b) = of(&outcome.total);
         let x = if b == 0 { 0.0 } else { a as f64 / b as f64 };
         let error = outcome.error(&of).map_or(String::new(), |error| format!("±{error:.decimals$}"));
         sheet.fact(name, units::decimal(x, decimals), error);
     };
-    fact("walk cycles per instruction", |t| (t.hardware.walk_cycles, t.counts.instructions), 6);
+    fact("WCPI", |t| (t.hardware.walk_cycles, t.counts.instructions), 6);
     fact("= references per instruction", |t| (t.counts.references(), t.counts.instructions), 6);
     fact("× misses per reference", |t| (t.hardware.walks(), t.counts.references()), 6);
     fact("× entries read per miss", |t| (t.hardware.walk_accesses, t.hardware.walks()), 3);
@@ -169,45 +168,45 @@ fn wcpi(sheet: &mut Sheet, outcome: &Outcome) {
 fn faults(sheet: &mut Sheet, outcome: &Outcome) {
     let os = &outcome.os;
     sheet.group("page faults");
-    sheet.count("all", os.page_faults, "");
-    sheet.some("first touch, anonymous", os.anonymous_faults);
-    sheet.some("answered with the zero page", os.zero_page_faults);
-    sheet.some("first touch, files", os.file_faults);
-    sheet.some("copy on write", os.cow_faults);
-    sheet.some("shared-file store, noticed", os.write_notify_faults);
-    sheet.some("nothing to do", os.spurious_faults);
-    sheet.some("that waited for a file", os.major_faults);
-    sheet.some("pages mapped around faults", os.fault_around_pages);
-    sheet.some("references to no mapping", os.stray);
-    sheet.some("forbidden, let through", os.violations);
+    sheet.count("total", os.page_faults, "");
+    sheet.count_if_any("first touch, anonymous", os.anonymous_faults);
+    sheet.count_if_any("zero page mapped", os.zero_page_faults);
+    sheet.count_if_any("first touch, files", os.file_faults);
+    sheet.count_if_any("copy on write", os.cow_faults);
+    sheet.count_if_any("first store to a shared file", os.write_notify_faults);
+    sheet.count_if_any("spurious", os.spurious_faults);
+    sheet.count_if_any("major: waited for a file", os.major_faults);
+    sheet.count_if_any("pages mapped by fault-around", os.fault_around_pages);
+    sheet.count_if_any("references outside mappings", os.stray);
+    sheet.count_if_any("access violations, allowed", os.violations);
 }
 
 fn memory(sheet: &mut Sheet, outcome: &Outcome) {
     let os = &outcome.os;
     sheet.group("memory");
     let mut bytes = |name: &str, bytes: u64| sheet.fact(name, units::memory(bytes), "");
-    bytes("resident at most", os.resident_bytes.peak);
-    bytes("page tables at most", os.page_table_bytes.peak);
+    bytes("peak resident", os.resident_bytes.peak);
+    bytes("peak page tables", os.page_table_bytes.peak);
     bytes("zeroed", os.bytes_zeroed);
     bytes("copied", os.bytes_copied);
-    bytes("read in from files", os.bytes_read_in);
+    bytes("read from files", os.bytes_read_in);
     for (size, gauge) in outcome.sizes.iter().skip(1).zip(&os.superpages) {
-        sheet.some(&format!("superpages of {size} at most"), gauge.peak);
+        sheet.count_if_any(&format!("peak superpages of {size}"), gauge.peak);
     }
-    sheet.some("promotions", os.promotions);
-    sheet.some("demotions", os.demotions);
-    sheet.some("reservations", os.reservations);
-    sheet.some("reservations preempted", os.preemptions);
-    sheet.some("superpages not to be had", os.superpage_fallbacks);
+    sheet.count_if_any("promotions", os.promotions);
+    sheet.count_if_any("demotions", os.demotions);
+    sheet.count_if_any("reservations", os.reservations);
+    sheet.count_if_any("reservations preempted", os.preemptions);
+    sheet.count_if_any("superpage allocation failures", os.superpage_fallbacks);
     if os.padded_bytes > 0 {
-        sheet.fact("code padded by", units::memory(os.padded_bytes), "");
+        sheet.fact("padding of code", units::memory(os.padded_bytes), "");
     }
-    sheet.some("shootdowns", os.shootdowns);
-    sheet.some("forks", os.forks);
-    sheet.fact("contiguity of what is free", units::decimal(outcome.contiguity, 3), "0 to 1");
+    sheet.count_if_any("shootdowns", os.shootdowns);
+    sheet.count_if_any("forks", os.forks);
+    sheet.fact("contiguity of free memory", units::decimal(outcome.contiguity, 3), "0 to 1");
 }
 
-/// The TLB arrays, with the memory that each can map.
+/// The TLB arrays, each with its reach: the memory that it maps without a miss.
 fn arrays(machine: &Resolved) -> String {
     let rows = machine.hardware.tlbs.iter().map(|tlb| {
         let sizes: Vec<_> = tlb.sizes.iter().map(PageShift::to_string).collect();
@@ -227,10 +226,11 @@ fn arrays(machine: &Resolved) -> String {
             reach,
         ]
     });
-    let header = ["  TLB array", "level", "serves", "entries", "ways", "sizes", "cycles", "reach"];
+    let header = ["  TLB array", "level", "serves", "entries", "ways", "page sizes", "cycles", "reach"];
     format!("\n{}", tabulate::numbers(header, rows))
 }
 
+/// Names the kinds of reference that look up the array.
 fn serves(tlb: &Tlb) -> String {
     let serves = &tlb.serves;
     let all = [(serves.fetch, "fetch"), (serves.load, "load"), (serves.store, "store")];
@@ -241,7 +241,7 @@ fn serves(tlb: &Tlb) -> String {
     }
 }
 
-/// The caches, where they were simulated.
+/// The data and instruction caches; empty if the timing simulates none.
 fn caches(outcome: &Outcome) -> String {
     if outcome.caches.is_empty() {
         return String::new();
@@ -264,7 +264,7 @@ fn caches(outcome: &Outcome) -> String {
     format!("\n{}", tabulate::numbers(header, rows))
 }
 
-/// Each process, where there are several; the costliest where there are many.
+/// The processes, if there are several: the [`PROCESSES`] with the most cycles.
 fn processes(outcome: &Outcome) -> String {
     if outcome.processes.len() < 2 {
         return String::new();
@@ -291,11 +291,18 @@ fn processes(outcome: &Outcome) -> String {
             units::memory(os.map_or(0, |os| os.resident_bytes.peak)),
         ]
     });
-    let header =
-        ["  process", "instructions", "walks\nper 1000", "WCPI", "translation\n% of cycles", "faults", "memory"];
+    let header = [
+        "  process",
+        "instr",
+        "walks per\n1000 instr",
+        "WCPI",
+        "translation\n% of cycles",
+        "page\nfaults",
+        "peak\nmemory",
+    ];
     let mut out = match outcome.sample {
         None => format!("\n{}", tabulate::numbers(header, rows)),
-        // Errors take the room of what is of the whole program.
+        // Error bars need the room of the last two columns, which are of the whole program and not sampled.
         Some(_) => {
             let five = |[a, b, c, d, e, ..]: [String; 7]| [a, b, c, d, e];
             let [a, b, c, d, e, ..] = header;
@@ -303,7 +310,7 @@ fn processes(outcome: &Outcome) -> String {
         }
     };
     if left > 0 {
-        out += &format!("  and {} that took fewer cycles\n", units::plural(left as u64, "other", "others"));
+        out += &format!("  and {} with fewer cycles\n", units::plural(left as u64, "other", "others"));
     }
     out
 }

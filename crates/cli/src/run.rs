@@ -1,13 +1,13 @@
-//! `reach run`: one machine, one system, everything about it.
+//! `reach run`: one machine, one system, every counter.
 
 use crate::args::simulate::RunArgs;
 use crate::compare::finish;
-use crate::failure::Done;
+use crate::failure::VerbResult;
 use crate::output::{self, Output};
 use crate::{experiment, report};
 
-/// Runs.
-pub fn run(args: RunArgs, quiet: bool) -> Done {
+/// Runs the simulation and prints its report.
+pub fn run(args: RunArgs, quiet: bool) -> VerbResult {
     let RunArgs { machine, system, curve, common } = args;
     let machine = match machine {
         Some(machine) => machine,

@@ -1,12 +1,12 @@
-//! `reach program`: synthetic programs.
+//! `reach program`: lists and shows synthetic programs.
 
 use crate::args::catalog::ProgramVerb;
-use crate::failure::Done;
+use crate::failure::VerbResult;
 use crate::{output, tabulate};
 use reach_trace::synthetic::{Description, list};
 
-/// Lists or shows.
-pub fn program(verb: ProgramVerb) -> Done {
+/// Runs one of the verbs of `reach program`.
+pub fn program(verb: ProgramVerb) -> VerbResult {
     let text = match verb {
         ProgramVerb::List => tabulate::definitions(list().iter().map(|program| (program.name, program.purpose))),
         ProgramVerb::Show { name } => show(name),
@@ -19,7 +19,7 @@ fn show(program: &Description) -> String {
     let mut out = tabulate::definitions([(program.name, program.purpose)]) + "\n";
     let rows =
         program.parameters.iter().map(|p| [p.name.into(), p.default.into(), p.kind.to_string(), p.meaning.into()]);
-    out += &tabulate::columns(["parameter", "default", "takes", "meaning"], rows);
+    out += &tabulate::columns(["parameter", "default", "accepts", "meaning"], rows);
     let first = program.parameters.first().map_or(String::new(), |p| format!(":{}={}", p.name, p.default));
-    out + &format!("\nreach compare --program {}{first}\n", program.name)
+    out + &format!("\nExample: reach compare --program {}{first}\n", program.name)
 }

@@ -1,12 +1,12 @@
-//! `reach system`: the systems that there are.
+//! `reach system`: lists and shows systems.
 
 use crate::args::catalog::SystemVerb;
-use crate::failure::Done;
+use crate::failure::VerbResult;
 use crate::{output, tabulate};
 use reach_systems::{Resolved, list};
 
-/// Lists or shows.
-pub fn system(verb: SystemVerb) -> Done {
+/// Runs one of the verbs of `reach system`.
+pub fn system(verb: SystemVerb) -> VerbResult {
     let text = match verb {
         SystemVerb::List => tabulate::definitions(list().iter().map(|system| (system.name, system.summary))),
         SystemVerb::Show { system } => show(&system),
@@ -23,12 +23,12 @@ fn show(system: &Resolved) -> String {
     let about = [(description.name, description.summary)].into_iter().chain(published);
     let mut out = tabulate::definitions(about) + "\n";
     if description.settings.is_empty() {
-        return out + "It has no options.\n";
+        return out + "This system has no options.\n";
     }
     let value = |name: &str| system.settings().iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value);
     let rows = description.settings.iter().map(|setting| {
         [setting.name.into(), value(setting.name).into(), setting.accepts.to_string(), setting.summary.into()]
     });
-    out += &tabulate::columns(["option", "value", "takes", "meaning"], rows);
+    out += &tabulate::columns(["option", "value", "accepts", "meaning"], rows);
     out
 }

@@ -1,14 +1,14 @@
-//! The table of `reach compare`.
+//! Prints the table of `reach compare`, and the lines that `reach run` shares with it.
 
 use crate::args::simulate::Timing;
 use crate::experiment::Finished;
 use crate::{tabulate, units};
 use reach_lab::{LEAST, Outcome, Report, Tally, Value};
 
-/// The room for names beside the numbers.
+/// Greatest width of the names of machines and systems, in characters.
 const NAME: usize = 20;
 
-/// What was compared, a table for each machine, and how long it took.
+/// Returns the whole output: the program, a table for each machine, the legend, and the time it took.
 pub fn comparison(finished: &Finished) -> String {
     let report = &finished.report;
     let mut out = heading(report);
@@ -20,14 +20,15 @@ pub fn comparison(finished: &Finished) -> String {
         }
     }
     out.push('\n');
+    out += "WCPI: page-walk cycles per instruction; speedup: relative to the first system\n";
     out += &sampled(report);
     if finished.timing == Timing::Counts {
-        out += "walk cycles are estimated, at a fixed cost for each page-table entry read\n";
+        out += "walk cycles are estimated: a fixed cost for each page-table entry read\n";
     }
     out + &closing(finished)
 }
 
-/// What the program is and did.
+/// Returns two lines: the program's name, and its size.
 pub fn heading(report: &Report) -> String {
     let first = &report.outcomes[0];
     let counts = &first.total.counts;
@@ -40,15 +41,22 @@ pub fn heading(report: &Report) -> String {
     format!("{}\n{}\n", tabulate::clipped(&report.program), facts.join("  "))
 }
 
-/// One machine: a line for each system.
+/// Returns the table of one machine: a line for each system.
 fn block(outcomes: &[Outcome]) -> String {
     let machine = outcomes[0].machine.as_str();
-    // A machine with many differences gets a line of its own.
+    // A long name, as of a machine with changed values, gets a line of its own.
     let (line_above, corner) =
         if machine.len() > NAME { (format!("{machine}\n"), "") } else { (String::new(), machine) };
     let lines = outcomes.iter().map(|outcome| line(outcome, &outcomes[0]));
-    let header =
-        [corner, "L2 TLB misses\nper 1000 instr", "WCPI", "translation\n% of cycles", "speedup", "faults", "memory"];
+    let header = [
+        corner,
+        "L2 TLB misses\nper 1000 instr",
+        "WCPI",
+        "translation\n% of cycles",
+        "speedup",
+        "page\nfaults",
+        "peak\nmemory",
+    ];
     if outcomes[0].sample.is_none() {
         let [name, misses, wcpi, translation, speedup, faults, memory] = header;
         let lines = lines.map(|[name, misses, wcpi, translation, speedup, faults, memory]| {
@@ -56,7 +64,7 @@ fn block(outcomes: &[Outcome]) -> String {
         });
         return line_above + &tabulate::numbers([name, misses, wcpi, translation, faults, memory, speedup], lines);
     }
-    // Errors take the room of what is of the whole program.
+    // Error bars need the room of the last two columns, which are of the whole program and not sampled.
     let [name, misses, wcpi, translation, speedup, ..] = header;
     let lines = lines.map(|[name, misses, wcpi, translation, speedup, ..]| [name, misses, wcpi, translation, speedup]);
     line_above + &tabulate::numbers([name, misses, wcpi, translation, speedup], lines)
@@ -80,7 +88,7 @@ fn line(outcome: &Outcome, first: &Outcome) -> [String; 7] {
     ]
 }
 
-/// A long system, over several lines: an option on each.
+/// Breaks a long system specification into lines, one for each option.
 fn broken(system: &str) -> String {
     if system.len() <= NAME { system.to_owned() } else { system.replacen(':', ":\n  ", 1).replace(',', ",\n  ") }
 }
@@ -89,12 +97,12 @@ fn cycles(outcome: &Outcome) -> u64 {
     outcome.total.ledger.total().0
 }
 
-/// The share of cycles that address translation took.
+/// Returns the share of cycles spent on address translation.
 pub fn translation(tally: &Tally) -> f64 {
     tally.translation() as f64 / tally.cycles().max(1) as f64
 }
 
-/// What was sampled, where anything was, and whether it suffices for error bars.
+/// Returns lines on the sample and its error bars; empty if the program was not sampled.
 pub fn sampled(report: &Report) -> String {
     let Some(sample) = report.outcomes.first().and_then(|outcome| outcome.sample.as_ref()) else {
         return String::new();
@@ -108,22 +116,23 @@ pub fn sampled(report: &Report) -> String {
     );
     let bars = match intervals {
         n if n < LEAST => format!(
-            "no error bars: {} too few, {LEAST} are the least; take a smaller every=\n",
-            units::plural(n as u64, "interval is", "intervals are")
+            "no error bars: {}, expected at least {LEAST}; sample with a smaller every=\n",
+            units::plural(n as u64, "interval", "intervals")
         ),
-        _ => "±: the whole program's rate lies within with 95 % confidence\n".into(),
+        _ => "±: half-width of the 95 % confidence interval of the whole program's rate\n".into(),
     };
     counted + &bars
 }
 
-/// Lindsay's relative overhead on `machine`, where it was to be had.
+/// Returns the relative overhead of base pages on `machine` (Lindsay and Bhattacharjee 2024) with its error. `None` if
+/// the compared systems do not define it.
 fn overhead(report: &Report, machine: &str) -> Option<(f64, Option<f64>)> {
     let rows = report.rows();
     let row = rows.iter().find(|row| row.machine == machine && row.metric == "relative_overhead")?;
     Some((Value::as_f64(row.value), row.error))
 }
 
-/// How long it took.
+/// Returns a line on the time it took.
 pub fn closing(finished: &Finished) -> String {
     let report = &finished.report;
     let (verb, spent) = if finished.live { ("captured", report.elapsed) } else { ("read", report.reading) };

@@ -1,12 +1,12 @@
-//! Text in columns, within 80 of them.
+//! Lays out text and numbers in columns, at most [`WIDTH`] characters wide.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
 
-/// The width that everything fits in.
+/// Width of all output for people, in characters.
 pub const WIDTH: usize = 80;
 
-/// Names, and what each is.
+/// Lays out names, each with its description.
 pub fn definitions<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let mut table = plain();
     pairs.into_iter().for_each(|(name, text)| {
@@ -15,7 +15,8 @@ pub fn definitions<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> S
     finish(table)
 }
 
-/// Columns of text under a header. The last is wrapped; the others are as wide as they need to be, within limits.
+/// Lays out columns of text under a header. The last column is wrapped; the others are as wide as their content, up to
+/// [`COLUMN`].
 pub fn columns<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
     let mut table = plain();
     table.set_header(header);
@@ -25,30 +26,30 @@ pub fn columns<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item =
     finish(table)
 }
 
-/// Columns under a header of one line or more, names on the left and numbers on the right. Names are wrapped where
-/// there is no room for them.
+/// Lays out names at the left and right-aligned numbers, under a header of one or more lines. Long names are wrapped.
 pub fn numbers<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
     let mut table = plain();
     table.set_header(header);
     rows.into_iter().for_each(|row| {
         table.add_row(row);
     });
-    to_the_right(&mut table);
+    align_numbers(&mut table);
     lines(&table)
 }
 
-/// The same with as many columns as the header has.
+/// Like [`numbers`], for a number of columns known only at run time: the header's.
 pub fn grid(header: Vec<String>, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = plain();
     table.set_header(header);
     rows.into_iter().for_each(|row| {
         table.add_row(row);
     });
-    to_the_right(&mut table);
+    align_numbers(&mut table);
     lines(&table)
 }
 
-fn to_the_right(table: &mut Table) {
+/// Aligns all columns but the first to the right.
+fn align_numbers(table: &mut Table) {
     let last = table.column_count().saturating_sub(1);
     for (i, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, if i == last { 0 } else { 2 }));
@@ -59,13 +60,14 @@ fn to_the_right(table: &mut Table) {
     }
 }
 
+/// Returns an empty table without borders.
 fn plain() -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH as u16);
     table
 }
 
-/// No column between the first and the last is wider than this.
+/// Greatest width of the columns between the first and the last, in characters.
 const COLUMN: u16 = 26;
 
 fn finish(mut table: Table) -> String {
@@ -85,7 +87,7 @@ fn lines(table: &Table) -> String {
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// `text` on one line of at most [`WIDTH`] columns.
+/// Cuts `text` to one line of at most [`WIDTH`] characters.
 pub fn clipped(text: &str) -> String {
     if text.chars().count() <= WIDTH {
         return text.to_owned();

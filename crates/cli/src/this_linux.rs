@@ -1,4 +1,4 @@
-//! `reach text` and `reach pages`: what is done on the Linux that this runs on.
+//! The verbs that work on this Linux itself: `reach text`, `reach pages` and `reach stat`.
 
 mod align;
 mod bench;
@@ -11,13 +11,13 @@ mod show;
 mod stat;
 
 use crate::args::this_linux::TextVerb;
-use crate::failure::{Done, Failure};
+use crate::failure::{Failure, VerbResult};
 pub use pages::pages;
 use reach_live::error::LiveError;
 pub use stat::stat;
 
-/// `reach text`.
-pub fn text(verb: TextVerb, quiet: bool) -> Done {
+/// Runs one of the verbs of `reach text`.
+pub fn text(verb: TextVerb, quiet: bool) -> VerbResult {
     match verb {
         TextVerb::Show(args) if args.gain => gain::gain(&args, quiet),
         TextVerb::Show(args) => show::show(&args),

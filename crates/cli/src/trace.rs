@@ -1,15 +1,15 @@
-//! `reach trace`: what a trace is, whether it is whole, its text, and other formats.
+//! `reach trace`: shows, verifies, prints and converts traces.
 
 use crate::args::catalog::TraceVerb;
-use crate::failure::{Done, Failure, complain};
+use crate::failure::{Failure, VerbResult, print_error};
 use crate::progress::Progress;
 use crate::{output, record, units};
 use reach_trace::{TraceError, verbs};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-/// Informs, checks, dumps or converts.
-pub fn trace(verb: TraceVerb, quiet: bool) -> Done {
+/// Runs one of the verbs of `reach trace`.
+pub fn trace(verb: TraceVerb, quiet: bool) -> VerbResult {
     match verb {
         TraceVerb::Info { file } => {
             let info = shown(quiet, |watch| verbs::info(&file, watch)).map_err(Failure::failed)?;
@@ -20,7 +20,7 @@ pub fn trace(verb: TraceVerb, quiet: bool) -> Done {
         TraceVerb::Dump { file, from, count } => {
             let until = count.map_or(u64::MAX, |count| from.saturating_add(count));
             let mut out = std::io::stdout().lock();
-            // Text in a terminal needs no bar within it.
+            // A progress bar would interrupt the text on the same terminal.
             let quiet = quiet || out.is_terminal();
             match shown(quiet, |watch| verbs::dump(&file, from..until, &mut out, watch)) {
                 Err(error) if error.is_broken_pipe() => Err(Failure::PipeClosed),
@@ -28,12 +28,12 @@ pub fn trace(verb: TraceVerb, quiet: bool) -> Done {
             }
         }
         TraceVerb::Convert { file, output, force } => {
-            record::spare(&output, force)?;
+            record::refuse_to_replace(&output, force)?;
             let converted = shown(quiet, |watch| verbs::convert(&file, &output, watch));
             let converted = converted.map_err(|error| explain(error, &output))?;
             if !quiet {
                 eprintln!(
-                    "reach: {} references in {}: {}",
+                    "reach: converted {} references to {}: {}",
                     units::short(converted.refs as f64),
                     output.display(),
                     units::memory(converted.bytes)
@@ -44,7 +44,7 @@ pub fn trace(verb: TraceVerb, quiet: bool) -> Done {
     }
 }
 
-/// Does something with a trace and shows how far it is.
+/// Runs `verb` with a progress bar.
 fn shown<T>(quiet: bool, mut verb: impl FnMut(verbs::Watch) -> Result<T, TraceError>) -> Result<T, TraceError> {
     let mut progress = Progress::new(false, quiet);
     let done = verb(&mut |references, measure| progress.show(references, measure));
@@ -52,7 +52,7 @@ fn shown<T>(quiet: bool, mut verb: impl FnMut(verbs::Watch) -> Result<T, TraceEr
     done
 }
 
-fn check(files: &[PathBuf], quiet: bool) -> Done {
+fn check(files: &[PathBuf], quiet: bool) -> VerbResult {
     let mut status = 0;
     for path in files {
         match shown(quiet, |watch| verbs::check(path, watch)) {
@@ -62,11 +62,11 @@ fn check(files: &[PathBuf], quiet: bool) -> Done {
                     units::plural(checked.events, "event", "events"),
                 ];
                 if !quiet {
-                    output::print(&format!("{}: good, {}\n", path.display(), parts.join(", ")))?;
+                    output::print(&format!("{}: valid, {}\n", path.display(), parts.join(", ")))?;
                 }
             }
             Err(error) => {
-                complain(error);
+                print_error(error);
                 status = 1;
             }
         }
@@ -74,7 +74,7 @@ fn check(files: &[PathBuf], quiet: bool) -> Done {
     Ok(status)
 }
 
-/// Errors of writing know what to do; the others name the trace that was read.
+/// Turns an error of a conversion into a failure: one of `output` as a failure to write, any other as it is.
 fn explain(error: TraceError, output: &PathBuf) -> Failure {
     match error {
         TraceError::Io { path, source } if path == *output => Failure::writing(&path, source),

@@ -1,9 +1,9 @@
-//! Numbers as people read them.
+//! Formats numbers, sizes and times for people.
 
 use std::io;
 use std::time::Duration;
 
-/// 31402 as `31,402`.
+/// Formats a count with separators: `31,402`.
 pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -16,7 +16,7 @@ pub fn grouped(n: u64) -> String {
     out
 }
 
-/// Three significant digits and a prefix: `1.12 G`, `512 M`, `17`.
+/// Formats a number with three significant digits and a decimal prefix: `1.12 G`, `512 M`, `17`.
 pub fn short(n: f64) -> String {
     let mut n = n;
     let mut prefix = "";
@@ -36,7 +36,7 @@ pub fn short(n: f64) -> String {
     format!("{n:.decimals$}{prefix}")
 }
 
-/// Bytes in powers of 1024, under the field's names for them: `86 MB`, `1.5 GB`.
+/// Formats bytes in powers of 1024, under the names usual for memory: `86 MB`, `1.5 GB`.
 pub fn memory(bytes: u64) -> String {
     let mut n = bytes as f64;
     let mut unit = "B";
@@ -51,17 +51,17 @@ pub fn memory(bytes: u64) -> String {
     format!("{n:.decimals$} {unit}")
 }
 
-/// A share as `9.8 %`, and `0 %` where there is nothing.
+/// Formats a share from 0 to 1 as a percentage: `9.8 %`; exactly zero as `0 %`.
 pub fn percent(share: f64) -> String {
     if share == 0.0 { "0 %".into() } else { format!("{:.1} %", 100.0 * share) }
 }
 
-/// A measure with so many decimals, and `0` where there is nothing.
+/// Formats a number with `decimals` decimals; exactly zero as `0`.
 pub fn decimal(x: f64, decimals: usize) -> String {
     if x == 0.0 { "0".into() } else { format!("{x:.decimals$}") }
 }
 
-/// The same with its error, where that is known: `3.21 ±0.08`.
+/// Formats a number with its error, the half-width of a 95 % confidence interval: `3.21 ±0.08`. `None` omits the error.
 pub fn decimal_within(x: f64, error: Option<f64>, decimals: usize) -> String {
     match error {
         Some(error) if x != 0.0 => format!("{x:.decimals$} ±{error:.decimals$}"),
@@ -69,7 +69,7 @@ pub fn decimal_within(x: f64, error: Option<f64>, decimals: usize) -> String {
     }
 }
 
-/// A share with its error, where that is known: `9.8 ±0.3 %`.
+/// Formats a share with its error as a percentage: `9.8 ±0.3 %`. `None` omits the error.
 pub fn percent_within(share: f64, error: Option<f64>) -> String {
     match error {
         Some(error) if share != 0.0 => format!("{:.1} ±{:.1} %", 100.0 * share, 100.0 * error),
@@ -77,7 +77,7 @@ pub fn percent_within(share: f64, error: Option<f64>) -> String {
     }
 }
 
-/// Seconds as `7 ms`, `0.42 s`, `14.2 s`, `3 min 20 s`.
+/// Formats a duration: `7 ms`, `0.42 s`, `14.2 s`, `3 min 20 s`.
 pub fn time(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     match seconds {
@@ -89,13 +89,13 @@ pub fn time(duration: Duration) -> String {
     }
 }
 
-/// `1 process`, `3 processes`.
-pub fn plural(n: u64, one: &str, many: &str) -> String {
-    format!("{} {}", grouped(n), if n == 1 { one } else { many })
+/// Formats a count with its noun: `1 process`, `3 processes`.
+pub fn plural(n: u64, singular: &str, plural: &str) -> String {
+    format!("{} {}", grouped(n), if n == 1 { singular } else { plural })
 }
 
-/// An error of the operating system without its number.
-pub fn reason(error: &io::Error) -> String {
+/// Returns the operating system's message for `error`, without the error number.
+pub fn message(error: &io::Error) -> String {
     let text = error.to_string();
     let end = text.find(" (os error").unwrap_or(text.len());
     text[..end].to_owned()
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_read_well() {
+    fn numbers_sizes_and_times_have_few_digits_and_a_unit() {
         assert_eq!([0, 999, 1000, 31402, 1234567].map(grouped), ["0", "999", "1,000", "31,402", "1,234,567"]);
         assert_eq!(
             [0.0, 17.0, 999.0, 999.7, 1.12e9, 67.4e6, 999.6e6].map(short),

@@ -1,4 +1,4 @@
-//! The command line of the verbs that list, show and check what Reach knows: traces, machines, systems, programs, papers.
+//! The command line of the verbs that list, show and check traces, machines, systems, programs and papers.
 
 use super::results::Format;
 use super::simulate::Timing;
@@ -6,42 +6,42 @@ use super::{examples, values};
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
 
-/// Look into traces, verify and convert them
+/// Inspect, verify and convert trace files
 #[derive(Subcommand)]
 #[command(after_help = examples::TRACE)]
 pub enum TraceVerb {
-    /// Say what a trace is and what is in it
+    /// Show a trace's origin, format and contents
     Info {
-        /// A trace of `reach record`, of ChampSim, or of valgrind's lackey
+        /// A trace file written by `reach record`, ChampSim, or valgrind's lackey
         #[arg(value_hint = ValueHint::FilePath)]
         file: PathBuf,
     },
-    /// Read all of a trace and verify it: exit status 1 when it is damaged
+    /// Read traces completely and verify their checksums; exit status 1 if one is damaged
     Check {
-        /// The traces
+        /// The trace files
         #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
         files: Vec<PathBuf>,
     },
-    /// Write a trace as text, a reference or event a line
+    /// Print a trace as text, one reference or event a line
     Dump {
-        /// The trace
+        /// The trace file
         #[arg(value_hint = ValueHint::FilePath)]
         file: PathBuf,
-        /// Number of the first reference to write, from 0
+        /// Number of the first reference to print, counted from 0
         #[arg(long, value_name = "REFERENCE", default_value_t = 0)]
         from: u64,
-        /// How many references to write [default: all]
+        /// Number of references to print [default: all]
         #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
         count: Option<u64>,
     },
-    /// Turn any trace that can be read into one of Reach's own
+    /// Convert any readable trace to Reach's format
     ///
-    /// Also makes a whole trace of one that lacks its end because the recorder was killed.
+    /// Also repairs a trace that lacks its end because the recorder was killed.
     Convert {
-        /// The trace to read
+        /// The trace file to read
         #[arg(value_hint = ValueHint::FilePath)]
         file: PathBuf,
-        /// The trace to write
+        /// The trace file to write
         #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
         output: PathBuf,
         /// Replace an existing file
@@ -50,36 +50,36 @@ pub enum TraceVerb {
     },
 }
 
-/// Show the machines that there are, and verify machine files
+/// Show machines (models of processors), and verify machine files
 #[derive(Subcommand)]
 #[command(after_help = examples::MACHINE)]
 pub enum MachineVerb {
-    /// List the presets
+    /// List the preset machines
     List,
-    /// Show every number of a machine, and where it comes from
+    /// Show every value of a machine with its source
     Show {
-        /// A preset, or a file that ends with .toml
+        /// A preset name or a .toml file
         #[arg(value_name = "MACHINE[:KEY=VALUE,…]", value_parser = values::machine)]
         machine: String,
     },
-    /// Verify machine files: exit status 1 when one describes an impossible machine
+    /// Verify machine files; exit status 1 if one describes an impossible machine
     Check {
-        /// Files
+        /// The machine files
         #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
         files: Vec<PathBuf>,
-        /// Refuse machines that lack what this timing needs
+        /// Also require the values that this timing needs
         #[arg(long, value_enum, default_value_t = Timing::Counts)]
         timing: Timing,
     },
 }
 
-/// Show the systems that there are: operating-system designs, as published or as shipped
+/// Show systems: models of operating systems' memory management, as published or as shipped
 #[derive(Subcommand)]
 #[command(after_help = examples::SYSTEM)]
 pub enum SystemVerb {
-    /// List all
+    /// List all systems
     List,
-    /// Show a system with its options
+    /// Show a system and its options
     Show {
         /// The system; options may follow a colon
         #[arg(value_name = "SYSTEM[:KEY=VALUE,…]", value_parser = reach_systems::resolve)]
@@ -87,13 +87,13 @@ pub enum SystemVerb {
     },
 }
 
-/// Show the synthetic programs that there are, for --program
+/// Show the synthetic programs that --program accepts
 #[derive(Subcommand)]
 #[command(after_help = examples::PROGRAM)]
 pub enum ProgramVerb {
-    /// List all
+    /// List all synthetic programs
     List,
-    /// Show a program with its parameters
+    /// Show a synthetic program and its parameters
     Show {
         /// The program's name
         #[arg(value_parser = values::program_name)]
@@ -101,68 +101,69 @@ pub enum ProgramVerb {
     },
 }
 
-/// Run the experiments of papers, and put their published numbers beside ours
+/// Reproduce the experiments of papers, and compare the results with the published numbers
 #[derive(Subcommand)]
 #[command(after_help = examples::PAPER)]
 pub enum PaperVerb {
-    /// List the papers, and the experiments of each
+    /// List the papers and the experiments of each
     List,
-    /// Run a paper's experiments: a verdict for every published number
+    /// Run a paper's experiments, and give a verdict on each published number
     ///
-    /// A number of ours is `met` when it lies within the tolerance that the paper's file states, with its reason, and
-    /// `missed` when it does not. What cannot be run yet is `not measurable`, with the reason. The rows are also saved.
+    /// The verdict is `met` if our number lies within the tolerance that the paper's file states and justifies, `missed`
+    /// if it does not, and `not measurable`, with a reason, if the experiment cannot run. The rows are also saved to a
+    /// file.
     ///
-    /// Captured programs are read from their recordings, where `paper record` has made some, and run anew where not.
+    /// Captured programs are read from their recordings if `reach paper record` has made any, and run anew otherwise.
     Run(Box<PaperArgs>),
-    /// Record the programs that a paper's experiments capture, in target/papers/PAPER/, so that each run reads the same
+    /// Record the programs of a paper's experiments in target/papers/PAPER/, so that every run reads the same references
     Record(Box<PaperRecordArgs>),
 }
 
-/// What `paper record` takes.
+/// Arguments of `reach paper record`.
 #[derive(Args)]
 pub struct PaperRecordArgs {
-    /// A paper by name, or a folder with a paper.toml
+    /// A paper's name, or a folder that holds a paper.toml
     #[arg(value_name = "PAPER", value_parser = values::paper)]
     pub paper: reach_lab::paper::Paper,
-    /// The programs of some of its experiments [default: all]
+    /// Experiments whose programs to record [default: all]
     #[arg(value_name = "EXPERIMENT")]
     pub experiments: Vec<String>,
-    /// Record anew what is there already
+    /// Record again even if a recording exists
     #[arg(long)]
     pub force: bool,
 }
 
-/// What `paper run` takes.
+/// Arguments of `reach paper run`.
 #[derive(Args)]
 pub struct PaperArgs {
-    /// A paper by name, or a folder with a paper.toml
+    /// A paper's name, or a folder that holds a paper.toml
     #[arg(value_name = "PAPER", value_parser = values::paper)]
     pub paper: reach_lab::paper::Paper,
-    /// Some of its experiments [default: all]
+    /// Experiments to run [default: all]
     #[arg(value_name = "EXPERIMENT")]
     pub experiments: Vec<String>,
-    /// Form of the results
+    /// Format of the results
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
-    /// Save the rows, as JSON lines, to this file [default: target/papers/PAPER.jsonl]
+    /// File to save the rows to, as JSON lines [default: target/papers/PAPER.jsonl]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// Threads that simulate [default: as many as there are processors]
+    /// Threads of this computer that simulate; results do not depend on it [default: one per processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 }
 
-/// Write what packages need from this command line's definition
+/// Write manual pages and shell completions, for packages of Reach
 #[derive(Subcommand)]
 pub enum GenerateVerb {
-    /// Manual pages
+    /// Write manual pages
     Man {
-        /// The folder to write to; it is made if need be
+        /// The folder to write to; created if missing
         folder: PathBuf,
     },
-    /// Completions for bash, elvish, fish, PowerShell and zsh
+    /// Write completions for bash, elvish, fish, PowerShell and zsh
     Completions {
-        /// The folder to write to; it is made if need be
+        /// The folder to write to; created if missing
         folder: PathBuf,
     },
 }

@@ -1,6 +1,6 @@
-//! Usage lines and examples of help texts.
+//! Usage lines and examples in the help texts of the verbs that simulate.
 
-/// `reach`.
+/// Examples of `reach`.
 pub const REACH: &str = "\
 Examples:
   reach compare -- gcc -O2 -c file.c
@@ -8,38 +8,38 @@ Examples:
   reach record -o gcc.reach -- gcc -O2 -c file.c
   reach run --machine zen4 --system base --trace gcc.reach";
 
-/// How to call `reach compare`.
+/// Usage of `reach compare`.
 pub const COMPARE_USAGE: &str = "\
 reach compare [OPTIONS] -- PROG [ARGS]…
        reach compare [OPTIONS] --trace FILE
        reach compare [OPTIONS] --program NAME[:KEY=VALUE,…]
        reach compare [OPTIONS] --scenario FILE";
 
-/// `reach compare`.
+/// Examples of `reach compare`.
 pub const COMPARE: &str = "\
 Examples:
-  Every system on the machine nearest to this one:
+  All systems, on the machine nearest to this computer:
       reach compare -- gcc -O2 -c file.c
   Two machines, four systems:
       reach compare -m skylake-e3-1240v5 -m zenplus-2700x \\
           -s base -s linux-thp -s hugetlb-2m -s ideal -- gcc -O2 -c file.c
-  What a larger second-level TLB would give:
+  The effect of a larger second-level TLB:
       reach compare -m zen4 -m zen4:tlb.l2d.entries=6144 --trace gcc.reach
   With caches, on fragmented memory, as rows for a script:
       reach compare --timing inorder --fragment scattered=0.9 --format jsonl \\
           -o rows.jsonl --trace gcc.reach
 
-Exit status: 0 done, 1 the run failed, 2 usage; the program's own where it failed,
-and 128 + N where signal N killed it.";
+Exit status: 0 success, 1 failure of the run, 2 wrong usage; if the program itself fails,
+its exit status, or 128 + N if signal N killed it.";
 
-/// How to call `reach run`.
+/// Usage of `reach run`.
 pub const RUN_USAGE: &str = "\
 reach run [OPTIONS] -- PROG [ARGS]…
        reach run [OPTIONS] --trace FILE
        reach run [OPTIONS] --program NAME[:KEY=VALUE,…]
        reach run [OPTIONS] --scenario FILE";
 
-/// `reach run`.
+/// Examples of `reach run`.
 pub const RUN: &str = "\
 Examples:
   reach run -- python3 -c 'print(sum(range(10**6)))'
@@ -47,19 +47,19 @@ Examples:
   reach run --timing inorder --trace gcc.reach
   reach run --quantum 1M -p gups:bytes=64M,updates=1M -p tree";
 
-/// How to call `reach record`.
+/// Usage of `reach record`.
 pub const RECORD_USAGE: &str = "reach record [OPTIONS] -o FILE -- PROG [ARGS]…";
 
-/// `reach record`.
+/// Examples of `reach record`.
 pub const RECORD: &str = "\
 Examples:
   reach record -o ls.reach -- ls -R /usr
   reach record -o start.reach --limit 50M -- java -version
 
-The program's input, output and exit status are left alone. If it is killed, what was
-recorded up to then can be read.";
+The program's input, output and exit status are unchanged. If recording is killed, the
+trace up to that point is still readable.";
 
-/// `reach trace`.
+/// Examples of `reach trace`.
 pub const TRACE: &str = "\
 Examples:
   reach trace info gcc.reach
@@ -67,7 +67,7 @@ Examples:
   reach trace dump --from 1000 --count 20 gcc.reach
   reach trace convert 600.perlbench_s-210B.champsimtrace.xz -o perlbench.reach";
 
-/// `reach machine`.
+/// Examples of `reach machine`.
 pub const MACHINE: &str = "\
 Examples:
   reach machine list
@@ -75,20 +75,20 @@ Examples:
   reach machine show skylake-e3-1240v5:tlb.l2.entries=3072
   reach machine check my-machine.toml";
 
-/// `reach system`.
+/// Examples of `reach system`.
 pub const SYSTEM: &str = "\
 Examples:
   reach system list
   reach system show linux-thp";
 
-/// `reach program`.
+/// Examples of `reach program`.
 pub const PROGRAM: &str = "\
 Examples:
   reach program list
   reach program show gups
   reach compare --program gups:bytes=4G,updates=10M";
 
-/// `reach paper`.
+/// Examples of `reach paper`.
 pub const PAPER: &str = "\
 Examples:
   reach paper list

@@ -5,29 +5,33 @@ use clap::{Args, ValueHint};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Capture a program once, to replay it anywhere
+/// Capture a program's memory references once, to replay them on any machine and system
 #[derive(Args)]
 #[command(after_help = examples::RECORD, override_usage = examples::RECORD_USAGE)]
 pub struct RecordArgs {
-    /// The trace to write
+    /// The trace file to write
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
     /// Replace an existing file
     #[arg(long)]
     pub force: bool,
-    /// Pass over the program's first references, but for the first to each page and the first store to it
+    /// Skip the first N references, except the first reference and the first store to each page
+    ///
+    /// Those exceptions are what changes the operating system's state: page faults and dirty pages.
     #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
     pub fast_forward: Option<u64>,
-    /// Record only a sample: intervals, and between them the first reference to each page and the first store to it
+    /// Record a sample: intervals at equal distances, and fast-forward between them (docs/sampling.md)
     ///
-    /// Keys as for `reach run --sample`. What runs the recording measures its intervals.
+    /// Keys, in references: every (distance between interval starts, default 10M), measure (length of an interval,
+    /// default 100k), warm (simulated but not measured before each interval, default 200k). Between intervals, the trace
+    /// keeps only the first reference and the first store to each page. A run of the trace measures its intervals.
     #[arg(long, value_name = "every=N,measure=N,warm=N", num_args = 0..=1, default_missing_value = "",
           value_parser = values::recorded_sample)]
     pub sample: Option<reach_trace::Sampling>,
-    /// Of where in each period its interval lies
+    /// Seed for the random offset of the sample's intervals
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
-    /// Stop recording after so many references, those not counted that are fast-forwarded; the program goes on to its end
+    /// Stop recording after N references, fast-forwarded ones not counted; the program runs on to its end
     #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
     pub limit: Option<u64>,
     /// After --, the program to run and capture, with its arguments

@@ -1,19 +1,19 @@
-//! The options that say which form results have, and where they go.
+//! Options that choose the format of results and the file they are written to.
 
 use clap::{Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
-/// What comes out, and where.
+/// Options on results.
 #[derive(Args)]
 #[command(next_help_heading = "Results")]
 pub struct OutputArgs {
-    /// Form of the results
+    /// Format of the results
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
-    /// Write the results to this file rather than to standard output, which the program shares
+    /// Write the results to this file; standard output is shared with the captured program
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// Record the program at the same time, as `reach record` does
+    /// Also record the program in this trace file, as `reach record` does
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub record: Option<PathBuf>,
     /// Let --record replace an existing file
@@ -21,13 +21,13 @@ pub struct OutputArgs {
     pub force: bool,
 }
 
-/// Forms of results.
+/// Format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people, in 80 columns
+    /// A table for people, in 80 columns
     Table,
-    /// One JSON object a line: a header, then one metric a line
+    /// One JSON object a line: first a header, then one metric a line
     Jsonl,
-    /// One metric a line, under a line of column names
+    /// Comma-separated values: first the column names, then one metric a line
     Csv,
 }

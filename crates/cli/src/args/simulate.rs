@@ -8,56 +8,60 @@ use reach_os::Fragmentation;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Compare systems on machines: one program, every remedy, side by side
+/// Compare systems on one program: misses, walk cycles, faults, memory and speedup, side by side
 ///
-/// One pass over the program feeds every machine and system. For each machine, a table says what translation costs
-/// under each system; speedups are relative to the first system named.
+/// A machine is a model of a processor; a system is a model of an operating system's memory management. One pass over
+/// the program simulates it on every machine under every system. A table for each machine shows what address
+/// translation costs under each system. Speedups are relative to the first system.
 #[derive(Args)]
 #[command(after_help = examples::COMPARE, override_usage = examples::COMPARE_USAGE)]
 pub struct CompareArgs {
-    /// A machine: a preset, or a file that ends with .toml; may be given several times
+    /// A machine: a preset name or a .toml file; may be repeated
     ///
-    /// Differences follow a colon: skylake-e3-1240v5:tlb.l2.entries=3072. Without this option, the preset nearest to
-    /// the processor of this computer is taken.
+    /// Changes to single values follow a colon: skylake-e3-1240v5:tlb.l2.entries=3072. `reach machine list` lists the
+    /// presets. Default: the preset nearest to this computer's processor.
     #[arg(short, long = "machine", value_name = "MACHINE[:KEY=VALUE,…]", value_parser = machine::resolve)]
     pub machines: Vec<machine::Resolved>,
-    /// A system: an operating-system design by name; may be given several times
+    /// A system by name; may be repeated
     ///
-    /// Options follow a colon. Without this option: base, linux-thp, hugetlb-2m, every published system there is, and
-    /// ideal.
+    /// Options follow a colon: linux-thp:enabled=madvise. `reach system list` lists the systems. Default: base,
+    /// linux-thp, hugetlb-2m, every published system, and ideal (a TLB that never misses).
     #[arg(short, long = "system", value_name = "SYSTEM[:KEY=VALUE,…]", value_parser = reach_systems::resolve)]
     pub systems: Vec<reach_systems::Resolved>,
     #[command(flatten)]
     pub common: Common,
 }
 
-/// Simulate one machine under one system, and tell everything about it
+/// Simulate one machine under one system, and print every counter
 ///
-/// Groups of numbers: what the program did, where its cycles went, TLBs and walks with the factors of WCPI, page
-/// faults by kind, memory, caches, and the processes one by one.
+/// The report has these groups: cycles by cause; TLB misses and page walks; WCPI (walk cycles per instruction) and its
+/// factors; page faults by kind; memory; TLB arrays and caches; and each process.
 #[derive(Args)]
 #[command(after_help = examples::RUN, override_usage = examples::RUN_USAGE)]
 pub struct RunArgs {
-    /// The machine: a preset, or a file that ends with .toml
+    /// The machine: a preset name or a .toml file
     ///
-    /// Differences follow a colon: skylake-e3-1240v5:tlb.l2.entries=3072. Without this option, the preset nearest to
-    /// the processor of this computer is taken.
+    /// Changes to single values follow a colon: skylake-e3-1240v5:tlb.l2.entries=3072. `reach machine list` lists the
+    /// presets. Default: the preset nearest to this computer's processor.
     #[arg(short, long, value_name = "MACHINE[:KEY=VALUE,…]", value_parser = machine::resolve)]
     pub machine: Option<machine::Resolved>,
-    /// The system: an operating-system design by name; options follow a colon
+    /// The system by name; options follow a colon
+    ///
+    /// `reach system list` lists the systems.
     #[arg(short, long, value_name = "SYSTEM[:KEY=VALUE,…]", value_parser = reach_systems::resolve, default_value = "base")]
     pub system: reach_systems::Resolved,
-    /// Also count what a TLB array would miss at other sizes and numbers of ways, all in the same pass (docs/curve.md)
+    /// Also count the misses of one TLB array at other sizes and associativities, in the same pass (docs/curve.md)
     ///
-    /// The array goes by its name in the machine, or as l1d_tlb, l2_tlb. entries and ways are lists of numbers and ranges:
-    /// l2_tlb:entries=64..4096/1536,ways=4..16/full. Without them, entries are 16..16384, and ways 1..16/full.
-    #[arg(long, value_name = "ARRAY[:entries=…,ways=…]", help_heading = "Simulation", conflicts_with = "sample")]
+    /// ARRAY is the array's name in the machine file, or l1d_tlb, or l2_tlb. LIST holds numbers and ranges:
+    /// l2_tlb:entries=64..4096/1536,ways=4..16/full, where full means fully associative. Default: entries=16..16384,
+    /// ways=1..16/full.
+    #[arg(long, value_name = "ARRAY[:entries=LIST,ways=LIST]", help_heading = "Simulation", conflicts_with = "sample")]
     pub curve: Option<reach_lab::Curve>,
     #[command(flatten)]
     pub common: Common,
 }
 
-/// What `compare` and `run` share.
+/// Arguments that `compare` and `run` share.
 #[derive(Args)]
 pub struct Common {
     #[command(flatten)]
@@ -68,26 +72,26 @@ pub struct Common {
     pub output: OutputArgs,
 }
 
-/// Where references come from: stored programs, one or several; a scenario; or a live program.
+/// The source of references: stored programs (one or several), a scenario, or a live program.
 #[derive(Args)]
 #[group(required = true, multiple = true)]
 pub struct ProgramArgs {
-    /// A recorded program: a trace of `reach record`, of ChampSim, or of valgrind's lackey; may be given several times
+    /// A trace file written by `reach record`, ChampSim, or valgrind's lackey; may be repeated
     #[arg(short, long = "trace", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Program")]
     pub traces: Vec<PathBuf>,
-    /// A synthetic program; `reach program list` shows all; may be given several times
+    /// A synthetic program, generated by Reach (`reach program list`); may be repeated
     ///
-    /// Several programs run in one machine, each with its own address space and with files in common: one after the other,
-    /// traces last, or in turns of --quantum instructions.
+    /// Several programs and traces run on one machine and share its files, each in an address space of its own. They run
+    /// one after another, programs before traces, or take turns of --quantum instructions.
     #[arg(short, long = "program", value_name = "NAME[:KEY=VALUE,…]", value_parser = values::program, help_heading = "Program")]
     pub programs: Vec<String>,
-    /// A file that says which programs run in one machine, and what starts when (docs/scenarios.md)
+    /// A file that lists programs for one machine, and when each starts (docs/scenarios.md)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Program",
           conflicts_with_all = ["traces", "programs"])]
     pub scenario: Option<PathBuf>,
     /// After --, a program to run and capture, with its arguments
     ///
-    /// It runs under QEMU, with all its children. Its input, output and exit status are left alone.
+    /// It runs under QEMU user-mode emulation, with all its children. Its input, output and exit status are unchanged.
     #[arg(last = true, value_name = "PROG", value_hint = ValueHint::CommandWithArguments, help_heading = "Program",
           conflicts_with_all = ["traces", "programs", "scenario"])]
     pub command: Vec<OsString>,
@@ -97,81 +101,81 @@ pub struct ProgramArgs {
 #[derive(Args)]
 #[command(next_help_heading = "Simulation")]
 pub struct ConditionArgs {
-    /// How time passes
+    /// Model of time
     #[arg(long, value_enum, default_value_t = Timing::Counts)]
     pub timing: Timing,
-    /// Simulated physical memory
+    /// Simulated physical memory, in bytes
     #[arg(long, value_name = "BYTES", value_parser = values::bytes, default_value = "16G")]
     pub memory: u64,
-    /// Seed of everything random
+    /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Instructions after which the next of several programs has its turn [default: each runs to its end]
+    /// Switch between several programs every N instructions [default: run each to its end]
     #[arg(long, value_name = "INSTRUCTIONS", value_parser = values::count, conflicts_with_all = ["scenario", "command"])]
     pub quantum: Option<u64>,
-    /// Break up free memory before the program starts
+    /// Fragment free memory before the program starts
     ///
-    /// Keys: scattered (share of the free memory that lies in blocks smaller than 2^order base pages, 0 to 1), order
-    /// (default 9: 2 MB with pages of 4 KB), hold (share of such a block that the kernel keeps, default 0.1), grain (in
-    /// runs of 2^grain pages, default 0).
+    /// Keys: scattered (share of free memory in blocks smaller than 2^order base pages, 0 to 1), order (default 9: 2 MB
+    /// with base pages of 4 KB), hold (share of each such block that the kernel keeps, 0 to 1, default 0.1), grain (the
+    /// kernel keeps runs of 2^grain base pages, default 0).
     #[arg(long, value_name = "scattered=SHARE,…", value_parser = values::fragmentation)]
     pub fragment: Option<Fragmentation>,
-    /// Start with a cold page cache: first accesses to files wait for the disk
+    /// Start with a cold page cache: the first access to each file page waits for the disk
     #[arg(long)]
     pub cold: bool,
-    /// Cores that the program's threads and processes are placed on, in turn as they appear (docs/cores.md)
+    /// Cores that run the program; threads are placed on them in turn as they appear (docs/cores.md)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub cores: u32,
-    /// Hardware threads of each core that are used, as many as the machine has or fewer
+    /// Hardware threads to use of each core, at most as many as the machine has
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub smt: u32,
-    /// Pass over the program's beginning, but for what changes the operating system's state
+    /// Skip the beginning of the program, but keep the operating system's state up to date
     ///
-    /// Of so many references, or of all before a phase that the program announces (docs/workloads.md), only the first to
-    /// each page and the first store to it are simulated, and nothing of that is counted: the rest meets memory and files
-    /// as the beginning has left them, and caches and TLBs that are nearly cold.
+    /// Skips N references, or all references before a phase that the program announces (docs/workloads.md). Of the
+    /// skipped part, only the first reference and the first store to each page are simulated, and none is counted. The
+    /// rest of the program then starts with the right memory and page tables, and with nearly cold caches and TLBs.
     #[arg(long, value_name = "REFERENCES|PHASE", value_parser = values::fast_forward)]
     pub fast_forward: Option<reach_trace::FastForward>,
-    /// Move files of code to multiples of 2 MB, and what of them is written 2 MB behind
+    /// Move code files to addresses aligned to 2 MB, as if linked with -z max-page-size=2097152
     ///
-    /// As if they had been linked with -z max-page-size=2097152: superpages of code can begin with the file, and its last
-    /// ones can be padded (zhou-2023:padding=on). Nothing but addresses changes.
+    /// Superpages of code can then start where the file starts. Its writable segments move another 2 MB, so the last
+    /// superpage of code has no writable neighbour and can be padded (zhou-2023:padding=on). Only addresses change.
     #[arg(long, value_enum, value_name = "WHICH")]
     pub align_code: Option<AlignCode>,
-    /// Measure intervals at equal distances, and give rates with error bars (docs/sampling.md)
+    /// Measure intervals at equal distances only, and report rates with error bars (docs/sampling.md)
     ///
-    /// Keys, in references: every (from interval to interval, default 10M), measure (the length of one, default 100k), warm
-    /// (what is simulated in full before each and not measured, default 200k). Between intervals, TLBs, data caches and the
-    /// operating system follow the program; with between=tlbs, caches do not, and with between=fast-forward, only the operating
-    /// system does. Needs one core with one hardware thread.
+    /// Keys, in references: every (distance between interval starts, default 10M), measure (length of an interval,
+    /// default 100k), warm (simulated but not measured before each interval, default 200k). Key between says what sees
+    /// the other references: caches (data caches, TLBs and the operating system; the default), tlbs (TLBs and the operating
+    /// system), or fast-forward (the operating system only). Needs one core with one hardware thread.
     #[arg(long, value_name = "every=N,measure=N,warm=N,between=…", num_args = 0..=1, default_missing_value = "",
           conflicts_with = "record")]
     pub sample: Option<reach_trace::Sampling>,
-    /// Cut the program off after so many references, those not counted that are fast-forwarded
+    /// End the program after N references, fast-forwarded ones not counted
     #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
     pub limit: Option<u64>,
-    /// Threads that simulate [default: as many as there are processors]
+    /// Threads of this computer that simulate; results do not depend on it [default: one per processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 }
 
-/// Which files of code are moved.
+/// Code files that `--align-code` moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AlignCode {
     /// Executables
     Programs,
-    /// Executables and libraries
+    /// Executables and shared libraries
     All,
 }
 
-/// How time passes.
+/// Model of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Timing {
-    /// Count translation work, at fixed costs; no caches
+    /// Counts events and charges page walks a fixed cost; no caches
     Counts,
     /// A blocking in-order core with caches
     #[value(name = "inorder")]
     InOrder,
-    /// An out-of-order core with caches, which overlaps walks and misses
+    /// An out-of-order core with caches: page walks and cache misses overlap with other work
     Ooo,
 }

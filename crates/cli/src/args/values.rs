@@ -1,4 +1,4 @@
-//! Values of options. Messages complete "invalid value 'X' for '--option': ".
+//! Parsers of option values. Their messages complete "invalid value 'X' for '--option': ".
 
 use reach_lab::machine::MachineError;
 use reach_lab::paper::{Paper, PaperError};
@@ -6,43 +6,40 @@ use reach_os::Fragmentation;
 use reach_trace::synthetic::{self, Description};
 use reach_trace::{Between, FastForward, Sampling, TraceError};
 
-/// The spec of a synthetic program, which is good.
+/// Checks the specification of a synthetic program, `NAME[:KEY=VALUE,…]`, and returns it unchanged.
 pub fn program(spec: &str) -> Result<String, TraceError> {
     synthetic::parse(spec).map(|_| spec.to_owned())
 }
 
-/// The name of a synthetic program.
+/// Finds a synthetic program by name.
 pub fn program_name(name: &str) -> Result<&'static Description, TraceError> {
-    // Parameters are no part of a name, but whoever gives some wants to know about the same program.
+    // Parameters are checked and then dropped: they do not change which program is described.
     synthetic::parse(name)?;
     let name = name.split(':').next().unwrap_or(name);
     let found = synthetic::list().iter().find(|program| program.name == name);
     found.ok_or_else(|| TraceError::Unknown(format!("there is no synthetic program `{name}`")))
 }
 
-/// The spec of a machine, which is good.
+/// Checks the specification of a machine, and returns it unchanged.
 pub fn machine(spec: &str) -> Result<String, MachineError> {
     reach_lab::machine::resolve(spec).map(|_| spec.to_owned())
 }
 
-/// A paper by name or folder, which is good.
+/// Opens a paper by name or folder.
 pub fn paper(name: &str) -> Result<Paper, PaperError> {
     Paper::open(name)
 }
 
-/// A sample that is to be recorded: of what is between its intervals only what the operating system would notice.
+/// Parses a sample to record. It is always fast-forwarded between intervals: a trace of a sample holds nothing else there.
 pub fn recorded_sample(text: &str) -> Result<Sampling, String> {
     let sampling: Sampling = text.parse()?;
     if text.contains("between=") && sampling.between != Between::FastForward {
-        return Err(
-            "of what is between intervals a recording has only what between=fast-forward leaves; leave between out"
-                .into(),
-        );
+        return Err("a recorded sample is fast-forwarded between intervals; leave out between".into());
     }
     Ok(Sampling { between: Between::FastForward, ..sampling })
 }
 
-/// A number with an optional suffix: powers of `step`, by the letters of `suffixes`.
+/// Parses a whole number with an optional suffix: the letters of `suffixes` stand for rising powers of `step`.
 fn scaled(text: &str, step: u64, suffixes: &str) -> Option<u64> {
     let upper = text.to_ascii_uppercase();
     let last = upper.chars().last()?;
@@ -54,52 +51,51 @@ fn scaled(text: &str, step: u64, suffixes: &str) -> Option<u64> {
     digits.parse::<u64>().ok().filter(|_| whole)?.checked_mul(step.checked_pow(power)?)
 }
 
-/// Bytes: `512M`, `16G`, `1T` (powers of 1024).
+/// Parses a number of bytes: `512M`, `16G`, `1T` (powers of 1024).
 pub fn bytes(text: &str) -> Result<u64, String> {
     let number = text.strip_suffix(['B', 'b']).unwrap_or(text);
-    scaled(number, 1024, "KMGT").ok_or_else(|| "give bytes, such as 512M, 16G or 1T".into())
+    scaled(number, 1024, "KMGT").ok_or_else(|| "expected a number of bytes, such as 512M, 16G or 1T".into())
 }
 
-/// A count: `500000`, `200k`, `10M` (powers of 1000).
+/// Parses a count of at least 1: `500000`, `200k`, `10M` (powers of 1000).
 pub fn count(text: &str) -> Result<u64, String> {
     match scaled(text, 1000, "KMG") {
         Some(n @ 1..) => Ok(n),
-        _ => Err("give a count from 1, such as 500000, 200k or 10M".into()),
+        _ => Err("expected a count of at least 1, such as 500000, 200k or 10M".into()),
     }
 }
 
-/// What is fast-forwarded: a count, or the name of a phase.
+/// Parses what to fast-forward: a count of references, or the name of a phase.
 pub fn fast_forward(text: &str) -> Result<FastForward, String> {
     match text.starts_with(|first: char| first.is_ascii_digit()) {
         true => count(text).map(FastForward::References),
-        false if text.is_empty() => Err("give a count of references, or a phase of the program".into()),
+        false if text.is_empty() => {
+            Err("expected a count of references, such as 10M, or a phase of the program".into())
+        }
         false => Ok(FastForward::Phase(text.into())),
     }
 }
 
-/// A recipe for fragmentation; its seed is filled in later.
+/// Parses a recipe for fragmentation. Its seed is set later, from `--seed`.
 pub fn fragmentation(text: &str) -> Result<Fragmentation, String> {
-    const KEYS: &str = "give scattered=SHARE, order=N, hold=SHARE and grain=N, with shares from 0 to 1";
+    const KEYS: &str = "the keys are scattered (0 to 1, required), order (1 to 63), hold (0 to 1) and grain (0 to 62)";
     let mut recipe = Fragmentation { order: 9, scattered: f64::NAN, hold: 0.1, grain: 0, seed: 0 };
     for pair in text.split(',') {
-        let (key, value) =
-            pair.split_once('=').ok_or_else(|| format!("{pair:?} is not of the form key=value; {KEYS}"))?;
+        let (key, value) = pair.split_once('=').ok_or_else(|| format!("{pair:?}: expected key=value; {KEYS}"))?;
         let share = || match value.parse::<f64>() {
             Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
-            _ => Err(format!("{key} of {value} is no share; give one from 0 to 1")),
+            _ => Err(format!("{key} {value:?}: expected a share from 0 to 1")),
+        };
+        let power = |from: u8, to: u8| match value.parse() {
+            Ok(power) if (from..=to).contains(&power) => Ok(power),
+            _ => Err(format!("{key} {value:?}: expected {from} to {to}, a power of two of base pages")),
         };
         match key {
             "scattered" => recipe.scattered = share()?,
             "hold" => recipe.hold = share()?,
-            "grain" => {
-                let grain = value.parse().ok().filter(|&grain| grain < 63);
-                recipe.grain = grain.ok_or_else(|| format!("grain of {value} is none; give a number of doublings"))?;
-            }
-            "order" => match value.parse() {
-                Ok(order @ 1..=63) => recipe.order = order,
-                _ => return Err(format!("order of {value} is none; give a number of doublings, such as 9")),
-            },
-            _ => return Err(format!("there is no key {key:?}; {KEYS}")),
+            "grain" => recipe.grain = power(0, 62)?,
+            "order" => recipe.order = power(1, 63)?,
+            _ => return Err(format!("unknown key {key:?}; {KEYS}")),
         }
     }
     if recipe.scattered.is_nan() {
@@ -113,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_suffixes() {
+    fn suffixes_scale_bytes_by_1024_and_counts_by_1000() {
         assert_eq!(bytes("16G"), Ok(16 << 30));
         assert_eq!(bytes("512mb"), Ok(512 << 20));
         assert_eq!(bytes("4096"), Ok(4096));
@@ -126,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn fragmentation_names_what_is_wrong() {
+    fn errors_of_fragmentation_name_the_key_and_its_range() {
         let recipe = Fragmentation { order: 9, scattered: 0.8, hold: 0.1, grain: 0, seed: 0 };
         assert_eq!(fragmentation("scattered=0.8"), Ok(recipe));
         assert_eq!(fragmentation("order=9,hold=0.1,scattered=0.8"), Ok(recipe));
@@ -135,8 +131,9 @@ mod tests {
             ("order=9", "scattered is missing"),
             ("scattered=2", "from 0 to 1"),
             ("scattered=NaN", "from 0 to 1"),
-            ("scattered=0.5,order=0", "order of 0"),
-            ("scatered=0.5", "no key \"scatered\""),
+            ("scattered=0.5,order=0", "order \"0\": expected 1 to 63"),
+            ("scattered=0.5,grain=63", "grain \"63\": expected 0 to 62"),
+            ("scatered=0.5", "unknown key \"scatered\""),
         ] {
             assert!(fragmentation(text).unwrap_err().contains(part), "{text}");
         }
