@@ -1,11 +1,14 @@
 //! An experiment: one pass over a program feeds every machine × system, on all processors.
 
+mod fan_out;
+
+use crate::conditions::{Conditions, SimulationError};
 use crate::curve::Curve;
-use crate::fan_out::fan_out;
 use crate::machine;
 use crate::prepare::{Batch, Preparer};
 use crate::results::{self, Row, Value};
-use crate::simulation::{Conditions, Outcome, Simulation, SimulationError, Tally};
+use crate::simulation::{Outcome, Simulation, Tally};
+use fan_out::fan_out;
 use reach_core::{Chunk, Counts};
 use reach_trace::{
     Aligned, Alignment, Between, FastForward, FastForwarded, Limited, Progress, Sampled, Sampling, Source, TraceError,

@@ -1,6 +1,6 @@
 //! Decode once: what a program gives becomes steps that any number of simulations read at the same time.
 
-use crate::simulation::Timing;
+use crate::conditions::Timing;
 use reach_core::{BlockTable, Chunk, Step, Steps};
 use reach_hardware::ooo::Code;
 

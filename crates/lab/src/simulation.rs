@@ -1,19 +1,18 @@
 //! One machine under one system: the run loop, and the accounting of what it did.
 
-mod conditions;
 mod curve;
 mod hardware_threads;
 mod outcome;
 mod rounds;
 mod sampling;
+mod traffic;
 
-pub use conditions::{Conditions, Placement, SimulationError, Timing};
 pub use outcome::{HardwareThread, Outcome, Tally};
 pub use sampling::{Interval, Sample};
 
+use crate::conditions::{Conditions, Placement, SimulationError, Timing};
 use crate::machine;
 use crate::prepare::Batch;
-use crate::traffic::{issue, obey, send};
 use hardware_threads::HardwareThreads;
 use reach_core::{Asid, AuxTlbOptions, Chunk, Event, Label, Step, StopReason, ThreadId, TlbEvent};
 use reach_hardware::config::{Serves, Sharing, Tlb, Walker};
@@ -25,6 +24,7 @@ use rounds::Rounds;
 use sampling::{Detail, Mark, Sampling};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use traffic::{issue, obey, send};
 
 /// One machine under one system.
 pub struct Simulation {

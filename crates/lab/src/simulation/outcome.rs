@@ -2,7 +2,7 @@
 
 use super::{Interval, Sample, Simulation};
 use crate::curve::Misses;
-use crate::sample::{error, ratio_error};
+use crate::metrics::{error, ratio_error};
 use reach_core::{Asid, AuxTlbOptions, Counts, Label, Ledger};
 use reach_hardware::{Access, CacheCounters, ControllerCounters, Counters, MemoryAccesses};
 use std::collections::BTreeMap;

@@ -11,7 +11,8 @@
 //!
 //! Who waits is idle. At the end of a round all wait for the last. Cuts of chunks leave no trace in any of this.
 
-use super::{Simulation, SimulationError};
+use super::Simulation;
+use crate::conditions::SimulationError;
 use crate::prepare::Batch;
 use reach_core::{Advice, Asid, Event, Step, ThreadId};
 use std::collections::{BTreeMap, VecDeque};
