@@ -1,6 +1,11 @@
 //! Superpages of code in files (Zhou et al. 2023, §5, 6 and 9): made when enough of them is in memory, residual code
 //! padded to whole ones, and copied to private memory as the comparator.
 
+mod census;
+
+pub(crate) use census::CodeSeen;
+pub use census::{CodeCensus, Written};
+
 use crate::{FaultKind, FrameKind, ObjectId, ObjectKind, OutOfMemory, PageView, Region, Vm};
 use reach_core::{Asid, Cause, Fault, Kind, Label, MappedEntry, PageShift, Pfn, Protection, Role, Span, VirtAddr, Vpn};
 

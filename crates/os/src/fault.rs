@@ -3,6 +3,12 @@
 //! Function names of Linux's `mm/memory.c` are given where one is followed. Systems with superpages handle what is
 //! theirs and leave the rest to [`Vm::demand_fault`].
 
+mod page_cache;
+mod preferred;
+mod superpage;
+
+pub use superpage::Superpage;
+
 use crate::{FaultKind, FrameKind, ObjectId, ObjectKind, OutOfMemory, PageView, Region, Vm, soft};
 use reach_core::{Asid, Fault, Kind, Label, MappedEntry, PageShift, Pfn, Protection, Pte, Role, Shootdown, Vpn};
 

@@ -1,6 +1,14 @@
 //! Processes, and what events do to them.
 
-use crate::{Counters, FrameKind, ObjectId, ObjectKind, OutOfMemory, PROGRAM_PAGE, Region, Space, Vm, soft};
+mod exec;
+mod fork;
+mod remap;
+mod space;
+mod vfork;
+
+pub use space::{PROGRAM_PAGE, PageView, Region, Space};
+
+use crate::{Counters, FrameKind, ObjectId, ObjectKind, OutOfMemory, Vm, soft};
 use reach_core::{Advice, Asid, Backing, Event, Label, Map, MappedEntry, PageTable, Protection, Pte, Role, Span, Vpn};
 use std::collections::BTreeSet;
 use std::ops::Range;

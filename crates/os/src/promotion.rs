@@ -3,6 +3,9 @@
 mod demote;
 mod populate;
 mod promote;
+mod relocate;
+
+pub use relocate::{Mechanism, RemapCosts, Unbuilt};
 
 use crate::{Ladder, OutOfMemory, PageView, Reserving, Vm};
 use reach_core::{Cause, Fault, Kind, Label, PageShift};

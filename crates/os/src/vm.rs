@@ -2,18 +2,20 @@
 //! `fault.rs`, events in `process.rs`.
 
 use crate::code::CodePages;
-use crate::code_census::CodeSeen;
+use crate::code::CodeSeen;
 use crate::paging::Pager;
+use crate::promotion::RemapCosts;
 use crate::promotion::Superpages;
 use crate::ranges::Ranging;
-use crate::relocate::RemapCosts;
-use crate::sharing::SharedTables;
+use crate::translation::SharedTables;
 use crate::{Counters, FrameKind, Frames, ObjectId, Objects, Options, OptionsError, OutOfMemory, Process};
 use reach_core::{
     Asid, Label, Ledger, PageShift, PageTable, PerformanceCounters, Pfn, PhysAddr, Pte, Shootdown, ThreadId,
     TlbPreload, Traffic, Vpn,
 };
 use std::collections::BTreeMap;
+
+mod check;
 
 /// Software bits of page-table entries.
 pub mod soft {

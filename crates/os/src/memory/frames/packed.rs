@@ -2,7 +2,7 @@
 
 use super::{Frame, FrameKind};
 use crate::ObjectId;
-use crate::chunked::Chunked;
+use crate::memory::chunked::Chunked;
 use std::ops::{Deref, DerefMut};
 
 /// Bits of a page's index, of which [`LOW`] stand in the first word. No object has more pages: offsets have 63 bits, and

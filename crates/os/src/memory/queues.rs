@@ -1,6 +1,6 @@
 //! The page daemon's lists of frames in use, each in approximate order of last use (Navarro et al. §5.1).
 
-use crate::chunked::Chunked;
+use super::chunked::Chunked;
 
 /// Which list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

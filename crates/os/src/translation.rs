@@ -2,6 +2,14 @@
 //! translations. Each edits the page table, charges the ledger, and queues the shootdown and the memory traffic that
 //! it causes, so that no policy can forget a cost.
 
+mod mapping_changes;
+mod ranges;
+mod sharing;
+
+pub use mapping_changes::MappingChange;
+pub use ranges::{RangeCounts, Ranging, Translated};
+pub(crate) use sharing::SharedTables;
+
 use crate::{FrameKind, Operation, OutOfMemory, Vm, soft};
 use reach_core::{Asid, Label, MappedEntry, PageShift, Pfn, Pte, Shootdown, Traffic, Vpn, Written};
 

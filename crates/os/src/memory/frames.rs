@@ -1,8 +1,10 @@
 //! Physical frames: who uses them, how often they are mapped, and the allocator below.
 
-use crate::paging::{Queue, Queues, ReverseMap, WiredPool};
+use super::queues::{Queue, Queues};
+use super::rmap::ReverseMap;
+use super::shadow::{Shadow, is_shadow};
+use super::wired::WiredPool;
 use crate::reservation::{Freed, Reservations};
-use crate::shadow::{Shadow, is_shadow};
 use crate::{Buddy, ListOrder, ObjectId, Operation};
 use packed::{Book, FrameMut};
 use reach_core::{Asid, PageShift, Pfn, PhysAddr, Pte, Vpn};

@@ -1,6 +1,6 @@
 //! The buddy allocator (Knuth, TAOCP 1, §2.5) over base frames: free lists by order, eager coalescing.
 
-use crate::chunked::Chunked;
+use super::chunked::Chunked;
 use reach_core::Pfn;
 use std::collections::BTreeSet;
 

@@ -1,21 +1,21 @@
 //! Pages of the kernel's own, clustered (Navarro et al. §5.2): they come from pools of contiguous memory, so that they
 //! fragment no more of it than they must.
 
-use super::Queue;
-use crate::{FrameKind, Frames, ObjectId, OutOfMemory, Vm};
+use super::Frames;
+use crate::{FrameKind, ObjectId};
 use reach_core::Pfn;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks of frames for the kernel.
 pub(crate) struct WiredPool {
     /// Orders of superpages, the largest first.
-    orders: Vec<u8>,
+    pub(crate) orders: Vec<u8>,
     /// The pool grows by no more than `2^most` frames at once.
     most: u8,
     /// Frames of all memory.
     memory: u64,
     /// When as few pages or fewer are inactive, none of them will be found beside those of the kernel: none was.
-    barren: u64,
+    pub(crate) barren: u64,
     free: BTreeSet<u64>,
     /// Blocks by first frame: how large, and how many of their frames are in use.
     blocks: BTreeMap<u64, (u8, u64)>,
@@ -29,7 +29,7 @@ impl WiredPool {
     }
 
     /// The frames of all extents of `2^order` that hold blocks of the pool.
-    fn extents(&self, order: u8) -> impl Iterator<Item = u64> {
+    pub(crate) fn extents(&self, order: u8) -> impl Iterator<Item = u64> {
         let mut firsts: Vec<u64> = self.blocks.keys().map(|start| start >> order).collect();
         firsts.dedup();
         let end = move |first: u64| ((first + 1) << order).min(self.memory);
@@ -140,7 +140,7 @@ impl Frames {
     }
 
     /// The pool grows by such a block. Returns whether there was one.
-    fn grow_beside(&mut self) -> bool {
+    pub(crate) fn grow_beside(&mut self) -> bool {
         let block = self.block_beside_kernel();
         if let (Some((at, order)), Some(pool)) = (block, &mut self.wired) {
             pool.grow(at.0, order);
@@ -164,47 +164,6 @@ impl Frames {
                 None => return,
             }
         }
-    }
-}
-
-/// Frames that the pool has in stock where that costs no extent.
-const STOCK: u64 = 16;
-
-impl Vm {
-    /// Sees to it that the pool has some frames before the kernel needs them, as long as extents where it has pages already can
-    /// give them: idle pages are evicted from there, rather than memory fragmented more than is necessary (§5.2).
-    pub(super) fn stock_pool(&mut self) -> Result<(), OutOfMemory> {
-        let stock = STOCK.min(self.frames.buddy().frames() >> 8);
-        let inactive = self.frames.queues.as_ref().map_or(0, |queues| queues.len(Queue::Inactive));
-        let Some(pool) = self.frames.wired.as_ref().filter(|pool| pool.unused() < stock / 2) else { return Ok(()) };
-        if inactive <= pool.barren {
-            return Ok(());
-        }
-        let mut idle = self.idle_beside_kernel().into_iter();
-        while self.frames.wired.as_ref().is_some_and(|pool| pool.unused() < stock) && !self.frames.grow_beside() {
-            let Some(pfn) = idle.next().filter(|&pfn| self.idle(pfn)) else { break };
-            self.evict(pfn)?;
-        }
-        self.forget_dropped();
-        if let Some(pool) = &mut self.frames.wired {
-            pool.barren = if pool.unused() < stock { inactive + stock } else { 0 };
-        }
-        Ok(())
-    }
-
-    /// Idle pages in such extents, those in the smallest extents first.
-    fn idle_beside_kernel(&self) -> Vec<Pfn> {
-        let Some(pool) = &self.frames.wired else { return Vec::new() };
-        let beside = pool.orders.iter().rev().flat_map(|&order| pool.extents(order));
-        beside.map(Pfn).filter(|&pfn| self.idle(pfn)).take(STOCK as usize).collect()
-    }
-
-    /// Whether `pfn` holds a page that has not been used for long, and that needs not be written.
-    fn idle(&self, pfn: Pfn) -> bool {
-        self.frames.queued(pfn) == Some(Queue::Inactive)
-            && !self.pinned(pfn)
-            && !self.is_dirty(pfn)
-            && (self.closed(pfn) || !self.referenced(pfn))
     }
 }
 

@@ -1,6 +1,6 @@
 //! How memory fares over time (Navarro et al. §6.5, Figure 5).
 
-use crate::paging::Queue;
+use crate::memory::Queue;
 use crate::{FrameKind, Vm, contiguity};
 use reach_core::{Cycles, Pfn};
 use std::collections::BTreeSet;

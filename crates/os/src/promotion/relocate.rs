@@ -1,7 +1,7 @@
 //! Making pages that lie apart one page: by copying them to a block of memory, or by remapping them in shadow space
 //! (Fang et al. 1999, section 3).
 
-use crate::shadow::{Shadow, is_shadow};
+use crate::memory::{Shadow, is_shadow};
 use crate::{FrameKind, ObjectId, OutOfMemory, Vm, soft};
 use reach_core::{Asid, ControllerCommand, Kind, Label, MappedEntry, PageShift, Pfn, Pte, TlbPreload, Vpn};
 

@@ -1,6 +1,6 @@
 //! Reverse mapping: which translations point to a frame.
 
-use crate::chunked::Chunked;
+use super::chunked::Chunked;
 use reach_core::{Asid, Vpn};
 use std::collections::BTreeMap;
 
