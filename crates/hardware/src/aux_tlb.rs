@@ -9,12 +9,15 @@
 //!    background: what it reads goes through the data caches, but nothing waits for it (Karakostas §4.3).
 
 use crate::cache::{Access, Caches};
-use crate::cluster_tlb::ClusterTlb;
 use crate::config;
 use crate::mmu::{Mmu, allows};
-use crate::range_tlb::RangeTlb;
 use crate::tlb::Context;
+use cluster_tlb::ClusterTlb;
+use range_tlb::RangeTlb;
 use reach_core::{AuxLookup, AuxTlbOptions, Cause, Fault, Kind, Label, PageTable, Pte, Range, StopReason, Vpn};
+
+mod cluster_tlb;
+mod range_tlb;
 
 /// A line of a range table's node; each has two.
 const LINE: u64 = 64;

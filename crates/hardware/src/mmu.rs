@@ -19,19 +19,19 @@ use crate::cache::{Access, Caches};
 use crate::config::{self, Walker};
 use crate::counters::Counters;
 use crate::curve::{Copies, Curve};
-use crate::handler::Telling;
-use crate::nested::Nested;
 use crate::tlb::{CONTEXTS, Context, Tlbs};
-use crate::walk::WalkCaches;
+use crate::walk::{Nested, WalkCaches};
+use event_log::Telling;
 use reach_core::{
     Asid, Cause, Fault, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, Shootdown, Slot, StopReason, Vpn,
 };
 
-mod ahead;
-mod observe;
+mod event_log;
+mod observer;
+mod pte_prefetch;
 mod run;
-mod speculate;
 mod thread;
+mod wrong_path;
 pub(crate) use run::physical;
 #[cfg(feature = "testing")]
 mod testing;

@@ -3,7 +3,10 @@
 use crate::array::Array;
 use crate::config;
 use crate::tlb::{Context, Tlbs};
+pub(crate) use nested::{Frames, Nested};
 use reach_core::{NodeId, PageTable, PhysAddr, Slot, Vpn};
+
+mod nested;
 
 /// The end of a walk.
 #[derive(Clone, Copy, Debug)]

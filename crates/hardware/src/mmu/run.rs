@@ -1,6 +1,6 @@
 //! Running references: folded, one by one, or through the caches.
 
-use super::ahead::Ahead;
+use super::pte_prefetch::Ahead;
 use super::{Mmu, NOWHERE};
 use crate::cache::{Access, Caches};
 use reach_core::fold::{Entry, UNIT};

@@ -1,7 +1,6 @@
 //! The hot loop: folded references that the arrays asked first know, and that change nothing else.
 
-use crate::array::{Array, Recent};
-use crate::full::Full;
+use crate::array::{Array, Full, Recent};
 use crate::tlb::{Context, Probe, Tlbs, WHAT_AT};
 use reach_core::fold::{Entry, UNIT};
 use reach_core::{Kind, Pte, Vpn};

@@ -1,9 +1,9 @@
 //! The orders of last uses for all geometries, and how often a page was found too deep in them.
 
 use super::Geometry;
-use super::recent::{self, Recent};
-use super::sets::Sets;
-use super::stack::Stack;
+use super::full_stack::Stack;
+use super::recent_pages::{self as recent, Recent};
+use super::set_stacks::Sets;
 use crate::tlb::number_of;
 use std::collections::BTreeSet;
 

@@ -21,7 +21,7 @@ pub(crate) struct Stack {
     places: Vec<Place>,
     first: u32,
     last: u32,
-    /// The first place behind those that [`super::recent`] keeps in an order of its own.
+    /// The first place behind those that [`super::recent_pages`] keeps in an order of its own.
     settled: u32,
     /// For each capacity the place at that depth: the last that an array of so many entries holds.
     ends: Vec<u32>,

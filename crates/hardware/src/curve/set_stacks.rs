@@ -2,7 +2,7 @@
 
 use crate::array::{EMPTY, Word, close_up, find_both};
 
-/// Sets in order of last uses. A hole is what a shootdown has left, as in [`super::stack`].
+/// Sets in order of last uses. A hole is what a shootdown has left, as in [`super::full_stack`].
 #[derive(Clone, Debug)]
 pub(crate) struct Sets {
     tags: Vec<u64>,
