@@ -218,7 +218,7 @@ impl Caches {
             nearest,
             memory: machine.memory,
             beyond: [MemoryAccesses::default(); Access::KINDS],
-            host: machine.nested.as_ref().map(|nested| Frames::new(nested.host)),
+            host: machine.nested.as_ref().map(|nested| Frames::new(nested.host_page)),
             controller: None,
         }
     }

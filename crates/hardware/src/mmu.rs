@@ -43,7 +43,7 @@ const KERNEL_DATA: u64 = 1 << 45;
 
 #[derive(Clone, Debug)]
 enum Filler {
-    Hardware { caches: WalkCaches, consult: u32, nested: Option<Box<Nested>> },
+    Hardware { caches: WalkCaches, lookup: u32, nested: Option<Box<Nested>> },
     Software { cycles: u32, loads: u32, stores: u32, caches: WalkCaches },
 }
 
@@ -104,9 +104,9 @@ impl Mmu {
     pub fn new(machine: &config::Machine, perfect: bool, seed: u64) -> Mmu {
         let mut tlbs = Tlbs::new(machine, seed);
         let filler = match &machine.walker {
-            Walker::Hardware { consult, caches, .. } => {
+            Walker::Hardware { lookup, caches, .. } => {
                 let nested = machine.nested.as_ref().map(|nested| Box::new(Nested::new(machine, nested)));
-                Filler::Hardware { caches: WalkCaches::new(machine, caches, &mut tlbs), consult: *consult, nested }
+                Filler::Hardware { caches: WalkCaches::new(machine, caches, &mut tlbs), lookup: *lookup, nested }
             }
             Walker::Software { cycles, loads, stores, .. } => Filler::Software {
                 cycles: *cycles,
@@ -132,7 +132,7 @@ impl Mmu {
             contexts: vec![Some(Context::new(0))],
             first_context: 0,
             used_contexts: 1,
-            all_contexts: u64::from(machine.core.contexts).clamp(1, CONTEXTS),
+            all_contexts: u64::from(machine.core.asids).clamp(1, CONTEXTS),
             shot: false,
             unfolded: false,
             memo: NOWHERE,
@@ -403,8 +403,8 @@ impl Mmu {
     ) -> (reach_core::NodeId, usize, Slot) {
         let Mmu { tlbs, filler, context, counters, ledger, walk_access, asid, base, far_entries, .. } = self;
         match filler {
-            Filler::Hardware { caches: walk_caches, consult, nested } => {
-                let mut cycles = u64::from(*consult);
+            Filler::Hardware { caches: walk_caches, lookup, nested } => {
+                let mut cycles = u64::from(*lookup);
                 let mut read = |at| {
                     cycles += match caches.as_deref_mut() {
                         Some(caches) => {

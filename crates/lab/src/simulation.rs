@@ -126,7 +126,8 @@ impl Simulation {
             processor.mmu().tell();
         }
         if hardware.nested.is_some() && built.aux_tlb(&vm).is_some() {
-            let what = "what it puts beside the TLB is not modelled in a guest; take a machine without nested.host";
+            let what =
+                "what it puts beside the TLB is not modelled in a guest; take a machine without nested.host_page";
             return Err(boot(what.into()));
         }
         let aux_tlb = built.aux_tlb(&vm).map(|aux_tlb| reach_hardware::fit(aux_tlb, hardware));
@@ -419,8 +420,8 @@ fn costs(machine: &machine::Resolved) -> Costs {
         fork_per_pte: u64::from(os.fork_per_pte),
         exit_per_pte: u64::from(os.exit_per_pte),
         table_page: u64::from(os.table_page),
-        file_read: u64::from(os.read_in),
-        file_read_millicycles_per_byte: u64::from(os.read_in_per_byte),
+        file_read: u64::from(os.file_read),
+        file_read_millicycles_per_byte: u64::from(os.file_read_per_byte),
         scan_per_page: u64::from(os.scan_per_page),
     }
 }

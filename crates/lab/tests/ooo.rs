@@ -65,8 +65,9 @@ fn independent_misses_overlap_up_to_the_bound() {
 fn misses_overlap_until_memory_gives_no_more() {
     // Each update's load brings its line, so that the store finds it; hardly any is there already.
     let each = |bandwidth: u32| {
-        let machine =
-            format!("haswell-e5-2680v3:memory.bandwidth={bandwidth},caches.l3.bytes=1.25M,ooo.prefetch.pairs=false");
+        let machine = format!(
+            "haswell-e5-2680v3:memory.bandwidth={bandwidth},caches.l3.bytes=1.25M,ooo.prefetch.adjacent_line=false"
+        );
         each(&machine, "hugetlb-2m", "gups:bytes=256M,updates=#", [300_000, 400_000], Timing::Ooo)
     };
     for bandwidth in [4000, 500] {

@@ -100,7 +100,7 @@ impl Machine {
             aux_tlb: None,
             asid: Asid(0),
             known: BTreeSet::from([Asid(0)]),
-            contexts: CONTEXTS.min(config.core.contexts as usize),
+            contexts: CONTEXTS.min(config.core.asids as usize),
             offset: 0,
             counters: Counters::default(),
             ledger: Ledger::default(),
@@ -456,8 +456,8 @@ impl Machine {
 
     fn pay_for_walk(&mut self, kind: Kind, vpn: Vpn, steps: &[WalkStep], caches: Option<&mut Caches>) {
         let (label, accesses, cycles) = match self.config.walker {
-            Walker::Hardware { consult, .. } => {
-                let mut cycles = u64::from(consult);
+            Walker::Hardware { lookup, .. } => {
+                let mut cycles = u64::from(lookup);
                 let reads = self.reads(vpn, steps);
                 match caches {
                     Some(caches) => reads.iter().for_each(|at| cycles += u64::from(caches.access(Access::Walk, *at))),

@@ -84,10 +84,10 @@ impl Mmu {
     ) -> (Walk, Option<Pte>) {
         let fetch = kind == Kind::Fetch;
         let Mmu { tlbs, filler, context, counters: c, base, .. } = self;
-        let Filler::Hardware { caches: walk_caches, consult, nested } = filler else {
+        let Filler::Hardware { caches: walk_caches, lookup, nested } = filler else {
             return (Walk { cycles: 0, found: false }, None);
         };
-        let mut cycles = u64::from(*consult);
+        let mut cycles = u64::from(*lookup);
         let (mut reads, mut of_host) = (0, 0);
         let mut read = |at| {
             if cycles >= within {

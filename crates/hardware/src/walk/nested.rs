@@ -79,13 +79,14 @@ fn holds(array: &mut Option<Array<u64>>, number: u64) -> bool {
 impl Nested {
     pub fn new(machine: &config::Machine, nested: &config::Nested) -> Nested {
         let layout = &machine.layout;
-        let (lowest, _) = layout.place(nested.host);
-        let upper = (lowest + 1..layout.levels()).map(|level| full(*nested.tables.get(level - 1).unwrap_or(&0)));
+        let (lowest, _) = layout.place(nested.host_page);
+        let upper =
+            (lowest + 1..layout.levels()).map(|level| full(*nested.walk_cache_entries.get(level - 1).unwrap_or(&0)));
         Nested {
-            host: nested.host,
+            host: nested.host_page,
             spans: (lowest..layout.levels()).map(|level| layout.span(level).0.into()).collect(),
             upper: upper.collect(),
-            tlb: full(nested.tlb),
+            tlb: full(nested.tlb_entries),
         }
     }
 

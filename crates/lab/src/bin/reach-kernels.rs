@@ -64,7 +64,7 @@ fn main() -> Result<()> {
     let compiled = Command::new("cc").args(["-O2", "-fno-tree-vectorize", SOURCE, "-o", PROGRAM]).status();
     ensure!(compiled.context("there is no C compiler `cc`")?.success(), "{SOURCE} cannot be compiled");
     let machine = if measured { here(&machine)? } else { machine };
-    let preset = host.map_or(machine.clone(), |page| and(&machine, &format!("nested.host={page}")));
+    let preset = host.map_or(machine.clone(), |page| and(&machine, &format!("nested.host_page={page}")));
     println!("on {preset}");
     println!("{:12}{:>12}{:>12}{:>7}{:>14}{:>12}{:>7}", "kernel", "native 4K", "2M", "ratio", "sim. 4K", "2M", "ratio");
     for kernel in all {

@@ -40,7 +40,8 @@ fn schema() -> impl Strategy<Value = Machine> {
 
 fn presets() -> impl Strategy<Value = Machine> {
     let plain = reach_lab::machine::list().map(|listed| reach_lab::machine::resolve(listed.name).expect("listed"));
-    let guests = ["skylake-e3-1240v5:nested.host=4K", "zen4:nested.host=2M", "neoverse-v2:nested.host=64K"];
+    let guests =
+        ["skylake-e3-1240v5:nested.host_page=4K", "zen4:nested.host_page=2M", "neoverse-v2:nested.host_page=64K"];
     let guests = guests.map(|guest| reach_lab::machine::resolve(guest).expect("a machine"));
     prop::sample::select(plain.chain(guests).map(|machine| machine.hardware).collect::<Vec<_>>())
 }

@@ -177,7 +177,7 @@ proptest! {
         steps in vec((0..8u32, 0..4u32, 0..24u64), 1..200),
     ) {
         let mut machine = plain_machine(vec![plain_tlb(1, entries, entries, Replacement::Nru)]);
-        machine.core.contexts = contexts;
+        machine.core.asids = contexts;
         let mut memory = mapped(&machine, 24);
         let mut mmu = Mmu::new(&machine, false, 0);
         mmu.tell();
