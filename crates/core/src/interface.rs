@@ -4,9 +4,9 @@ use crate::{Asid, Kind, Label, PageShift, Pfn, PhysAddr, Vpn};
 
 /// Why a reference could not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Cause {
+pub enum FaultCause {
     /// No translation.
-    Missing,
+    NotPresent,
     /// There is one, but it forbids this kind of reference.
     Protection,
 }
@@ -19,7 +19,7 @@ pub struct Fault {
     /// What was tried.
     pub kind: Kind,
     /// Why it failed.
-    pub cause: Cause,
+    pub cause: FaultCause,
 }
 
 /// Why the processor stopped.
@@ -44,7 +44,7 @@ pub enum StopReason {
 pub enum TlbEvent {
     /// A reference of `kind` to base page `vpn` missed, and the handler found a page of size `shift` for it, which it is
     /// about to enter.
-    Missed {
+    Miss {
         /// In which address space.
         asid: Asid,
         /// The base page referred to.
@@ -55,7 +55,7 @@ pub enum TlbEvent {
         shift: PageShift,
     },
     /// The page of size `shift` at `vpn` has left.
-    Left {
+    Removed {
         /// Of which address space.
         asid: Asid,
         /// Its first base page.
@@ -63,10 +63,10 @@ pub enum TlbEvent {
         /// Its size.
         shift: PageShift,
         /// Another took its place; otherwise it was shot down.
-        replaced: bool,
+        evicted: bool,
     },
     /// The page of size `shift` at `vpn` has been entered.
-    Entered {
+    Inserted {
         /// Of which address space.
         asid: Asid,
         /// Its first base page.
@@ -96,7 +96,7 @@ pub enum ControllerCommand {
         bytes: u64,
     },
     /// The memory controller takes this shadow frame for that real one from now on, or for none.
-    Retranslate {
+    MapShadow {
         /// The frame in shadow space.
         shadow: Pfn,
         /// The frame in memory.
@@ -145,11 +145,11 @@ pub struct ClusterTlbOptions {
     /// Pages of the aligned group that an entry may stand for: 2, 4 or 8.
     pub pages: u32,
     /// Their frames follow one another as the pages do (CoLT); otherwise they lie in one aligned group, in any order.
-    pub ordered: bool,
+    pub contiguous: bool,
     /// The fewest pages of an entry. Asked in parallel, pages that get one are not entered in the last level as well.
-    pub least: u32,
+    pub min_pages: u32,
     /// When it is asked.
-    pub asked: AuxLookup,
+    pub lookup: AuxLookup,
     /// Cycles of a hit on machines whose TLB has one level only.
     pub latency: u32,
 }
@@ -161,12 +161,12 @@ pub struct RangeTlbOptions {
     pub entries: u32,
     /// Count in the same pass what ranges TLBs of up to so many entries would have hit; 0: only this one. Exact for
     /// [`AuxLookup::AfterMiss`], where walk caches have arrays of their own.
-    pub sweep: u32,
+    pub sweep_entries: u32,
     /// The entry used last is looked at before the others, which then need not be searched (the MRU pointer). It changes
     /// no hit; what it spares is counted.
     pub mru: bool,
     /// When it is asked.
-    pub asked: AuxLookup,
+    pub lookup: AuxLookup,
     /// Cycles of a hit on machines whose TLB has one level only; elsewhere a hit takes those of the last level.
     pub latency: u32,
 }
@@ -190,8 +190,8 @@ pub struct PerformanceCounters {
     pub walks: u64,
     /// Their cycles.
     pub walk_cycles: u64,
-    /// Walks that were spared by what stands beside the last level of TLB arrays.
-    pub spared: u64,
+    /// Walks that were avoided_walks by what stands beside the last level of TLB arrays.
+    pub avoided_walks: u64,
 }
 
 impl PerformanceCounters {
@@ -201,7 +201,7 @@ impl PerformanceCounters {
             cycles: self.cycles - earlier.cycles,
             walks: self.walks - earlier.walks,
             walk_cycles: self.walk_cycles - earlier.walk_cycles,
-            spared: self.spared - earlier.spared,
+            avoided_walks: self.avoided_walks - earlier.avoided_walks,
         }
     }
 
@@ -210,7 +210,7 @@ impl PerformanceCounters {
         self.cycles += other.cycles;
         self.walks += other.walks;
         self.walk_cycles += other.walk_cycles;
-        self.spared += other.spared;
+        self.avoided_walks += other.avoided_walks;
     }
 }
 

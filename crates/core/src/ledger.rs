@@ -92,7 +92,7 @@ impl Ledger {
 
     /// What `label` has been charged.
     #[inline(always)]
-    pub fn of(&self, label: Label) -> Cycles {
+    pub fn charged(&self, label: Label) -> Cycles {
         Cycles(self.cycles[label as usize])
     }
 
@@ -136,6 +136,6 @@ mod tests {
             ledger.charge(label, 1 << i);
         }
         assert_eq!(ledger.total(), Cycles((1 << Label::ALL.len()) - 1));
-        assert_eq!(ledger.of(Label::Walk), Cycles(8));
+        assert_eq!(ledger.charged(Label::Walk), Cycles(8));
     }
 }

@@ -20,13 +20,15 @@ mod step;
 pub use addr::{Asid, Bytes, Cycles, PageShift, Pfn, PhysAddr, VirtAddr, Vpn};
 pub use event::{Advice, Backing, Event, FileId, Map, Protection, Remap, Role, Span, ThreadId};
 pub use interface::{
-    AuxLookup, AuxTlbOptions, Cause, ClusterTlbOptions, ControllerCommand, ControllerOptions, Fault,
+    AuxLookup, AuxTlbOptions, ClusterTlbOptions, ControllerCommand, ControllerOptions, Fault, FaultCause,
     PerformanceCounters, RangeTlbOptions, Shootdown, StopReason, TlbEvent, TlbPreload, Traffic,
 };
 pub use ledger::{Label, Ledger};
-pub use page_table::{FrameSource, Hint, Layout, MappedEntry, NodeId, PageTable, Slot, WalkStep, Written, prefetch};
+pub use page_table::{
+    FrameSource, Layout, MappedPage, NodeId, PageTable, PrefetchHint, PteWrites, Slot, WalkStep, prefetch,
+};
 pub use pte::Pte;
 pub use random::Random;
-pub use range_table::{Range, RangeTable, Visit};
+pub use range_table::{NodeAccess, RangeTable, RangeTranslation};
 pub use reference::{Block, BlockId, BlockTable, Chunk, Kind, Ref};
-pub use step::{Counts, Step, Steps, TICK};
+pub use step::{Counts, Step, StepCutter, TICK_INSTRUCTIONS};

@@ -5,14 +5,14 @@
 //! entries are not larger than it, in as many equal entries as it spans there: one entry for 2 MB on x86, 512
 //! replicated ones for 4 MB on Alpha (Navarro §5).
 
-use crate::{PageShift, PhysAddr, Pte, Range, RangeTable, Vpn};
+use crate::{PageShift, PhysAddr, Pte, RangeTable, RangeTranslation, Vpn};
 use words::Words;
 
 mod ahead;
 mod edit;
 mod words;
 
-pub use ahead::{Hint, prefetch};
+pub use ahead::{PrefetchHint, prefetch};
 
 /// The shape of a page table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Layout {
 
     /// At which level pages of size `shift` are stored, and in how many equal entries.
     #[inline]
-    pub fn place(&self, shift: PageShift) -> (usize, u64) {
+    pub fn placement(&self, shift: PageShift) -> (usize, u64) {
         let mut level = self.levels() - 1;
         while self.span(level) > shift {
             level -= 1;
@@ -67,9 +67,9 @@ impl Layout {
 /// Gives and takes back the frames that page-table nodes live in.
 pub trait FrameSource {
     /// `bytes` (a power of two) of physical memory, aligned to their size or to a page, whichever is larger.
-    fn take_table(&mut self, bytes: u64) -> Option<PhysAddr>;
-    /// Takes back what `take_table` gave.
-    fn give_table(&mut self, at: PhysAddr, bytes: u64);
+    fn allocate_table(&mut self, bytes: u64) -> Option<PhysAddr>;
+    /// Takes back what `allocate_table` gave.
+    fn free_table(&mut self, at: PhysAddr, bytes: u64);
 }
 
 /// A node of one page table: where it stands among the table's words (bits 0–30, in pairs of words), and the frame that
@@ -86,10 +86,10 @@ impl NodeId {
         NodeId(u64::from(frame) << FRAME_AT | place as u64 >> 1)
     }
 
-    /// Where it stands among the table's words: what walk caches keep, for [`PageTable::node`]. They are told by a
+    /// Where it stands among the table's words: what walk caches keep, for [`PageTable::node_at`]. They are told by a
     /// shootdown when it is freed.
     #[inline(always)]
-    pub fn place(self) -> u32 {
+    pub fn offset(self) -> u32 {
         (self.0 as u32) << 1
     }
 
@@ -123,7 +123,7 @@ pub struct WalkStep {
 
 /// A page as [`PageTable::pages`] reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MappedEntry {
+pub struct MappedPage {
     /// First base page.
     pub vpn: Vpn,
     /// Its entry; accessed and dirty are the union over replicated entries.
@@ -132,7 +132,7 @@ pub struct MappedEntry {
 
 /// What a change of the table wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Written {
+pub struct PteWrites {
     /// The first entry written.
     pub at: PhysAddr,
     /// How many entries of eight bytes, one after the other.
@@ -171,7 +171,7 @@ pub struct PageTable {
     /// that this one does not say.
     pub ranges: Option<Box<RangeTable>>,
     /// Its segments, by address (Basu et al. 2013), which say nothing that this table does not say, either.
-    pub segments: Vec<Range>,
+    pub segments: Vec<RangeTranslation>,
 }
 
 /// Words of a node before its entries.
@@ -202,9 +202,9 @@ impl PageTable {
         self.root
     }
 
-    /// The node that stands at `place` ([`NodeId::place`]).
+    /// The node that stands at `place` ([`NodeId::offset`]).
     #[inline(always)]
-    pub fn node(&self, place: u32) -> NodeId {
+    pub fn node_at(&self, place: u32) -> NodeId {
         NodeId(self.words[place as usize] >> self.layout.base.0 << FRAME_AT | u64::from(place) >> 1)
     }
 
@@ -222,21 +222,21 @@ impl PageTable {
 
     /// Where entry `index` of `node` lies.
     #[inline(always)]
-    pub fn entry_at(&self, node: NodeId, index: usize) -> PhysAddr {
+    pub fn entry_addr(&self, node: NodeId, index: usize) -> PhysAddr {
         PhysAddr(node.at(self.layout.base).0 + 8 * index as u64)
     }
 
     /// What entry `index` of `node` holds.
     #[inline(always)]
     pub fn slot(&self, node: NodeId, index: usize) -> Slot {
-        decode(self.words[node.place() as usize + HEAD + index])
+        decode(self.words[node.offset() as usize + HEAD + index])
     }
 
     /// Sets bits ([`Pte::ACCESSED`], [`Pte::DIRTY`]) in a leaf entry, as a hardware walker does. Returns whether that
     /// changed the entry.
     #[inline(always)]
     pub fn mark(&mut self, node: NodeId, index: usize, bits: u64) -> bool {
-        let word = &mut self.words[node.place() as usize + HEAD + index];
+        let word = &mut self.words[node.offset() as usize + HEAD + index];
         debug_assert!(matches!(decode(*word), Slot::Leaf(_)));
         let changes = *word & bits != bits;
         if changes {
@@ -253,7 +253,7 @@ impl PageTable {
         for level in (0..self.layout.levels()).rev() {
             let index = self.index(level, vpn);
             let slot = self.slot(node, index);
-            steps.push(WalkStep { level, at: self.entry_at(node, index), slot });
+            steps.push(WalkStep { level, at: self.entry_addr(node, index), slot });
             match slot {
                 Slot::Table(next) => node = next,
                 Slot::Empty | Slot::Leaf(_) => break,
@@ -279,29 +279,29 @@ impl PageTable {
     /// The entry that translates `vpn`. Of a replicated page, the copy that belongs to `vpn`.
     pub fn lookup(&self, vpn: Vpn) -> Option<Pte> {
         let (node, index) = self.find(vpn)?;
-        Some(Pte(self.words[node.place() as usize + HEAD + index]))
+        Some(Pte(self.words[node.offset() as usize + HEAD + index]))
     }
 
     /// The page that holds `vpn`, accessed and dirty united over replicated entries.
-    pub fn page(&self, vpn: Vpn) -> Option<MappedEntry> {
+    pub fn page(&self, vpn: Vpn) -> Option<MappedPage> {
         let (node, index) = self.find(vpn)?;
-        let words = &self.words[node.place() as usize + HEAD..];
+        let words = &self.words[node.offset() as usize + HEAD..];
         let pte = Pte(words[index]);
-        let (_, copies) = self.layout.place(pte.shift());
+        let (_, copies) = self.layout.placement(pte.shift());
         let first = index & !(copies as usize - 1);
         let united = words[first..first + copies as usize]
             .iter()
             .fold(pte.0, |bits, word| bits | word & (Pte::ACCESSED | Pte::DIRTY));
-        Some(MappedEntry { vpn: vpn.align_down(pte.shift(), self.layout.base), pte: Pte(united) })
+        Some(MappedPage { vpn: vpn.align_down(pte.shift(), self.layout.base), pte: Pte(united) })
     }
 
     /// All pages that overlap `[start, start + pages)`, in order, each once.
-    pub fn pages(&self, start: Vpn, pages: u64) -> Vec<MappedEntry> {
-        self.each_page(start, pages).collect()
+    pub fn pages(&self, start: Vpn, pages: u64) -> Vec<MappedPage> {
+        self.iter_pages(start, pages).collect()
     }
 
     /// [`PageTable::pages`] one by one, for spans of which nobody knows how many they have.
-    pub fn each_page(&self, start: Vpn, pages: u64) -> impl Iterator<Item = MappedEntry> + '_ {
+    pub fn iter_pages(&self, start: Vpn, pages: u64) -> impl Iterator<Item = MappedPage> + '_ {
         let end = start.0 + pages;
         let mut at = start.0;
         std::iter::from_fn(move || {
@@ -341,17 +341,17 @@ impl PageTable {
         let mut words = 0;
         let mut todo = vec![(self.root(), self.layout.levels() - 1)];
         while let Some((id, level)) = todo.pop() {
-            let entries = &self.words[id.place() as usize + HEAD..][..1 << self.layout.bits[level]];
+            let entries = &self.words[id.offset() as usize + HEAD..][..1 << self.layout.bits[level]];
             words += HEAD + entries.len();
             let used = entries.iter().filter(|&&w| w != 0).count();
-            assert_eq!(used as u64, self.words[id.place() as usize + 1], "use count of {id:?}");
-            assert_eq!(self.node(id.place()), id, "the entry above says that it lies elsewhere");
+            assert_eq!(used as u64, self.words[id.offset() as usize + 1], "use count of {id:?}");
+            assert_eq!(self.node_at(id.offset()), id, "the entry above says that it lies elsewhere");
             for (i, &word) in entries.iter().enumerate() {
                 match decode(word) {
                     Slot::Empty => {}
                     Slot::Table(next) => todo.push((next, level - 1)),
                     Slot::Leaf(pte) => {
-                        let (place, copies) = self.layout.place(pte.shift());
+                        let (place, copies) = self.layout.placement(pte.shift());
                         assert_eq!(place, level, "{pte:?} at the wrong level");
                         assert!(pte.pfn().is_aligned(pte.shift(), self.layout.base), "{pte:?} unaligned");
                         let same = |w: u64| w | Pte::ACCESSED | Pte::DIRTY;
@@ -382,14 +382,14 @@ mod tests {
     }
 
     impl FrameSource for Frames {
-        fn take_table(&mut self, bytes: u64) -> Option<PhysAddr> {
+        fn allocate_table(&mut self, bytes: u64) -> Option<PhysAddr> {
             self.next = self.next.next_multiple_of(bytes.max(4096));
             let at = PhysAddr(self.next);
             self.next += bytes;
             self.out.insert(at, bytes);
             Some(at)
         }
-        fn give_table(&mut self, at: PhysAddr, bytes: u64) {
+        fn free_table(&mut self, at: PhysAddr, bytes: u64) {
             assert_eq!(self.out.remove(&at), Some(bytes));
         }
     }
@@ -400,11 +400,11 @@ mod tests {
 
     #[test]
     fn x86_superpage_is_one_entry_and_alpha_ones_are_replicated() {
-        assert_eq!(Layout::x86_64().place(PageShift(12)), (0, 1));
-        assert_eq!(Layout::x86_64().place(PageShift(21)), (1, 1));
-        assert_eq!(Layout::x86_64().place(PageShift(30)), (2, 1));
-        assert_eq!(alpha().place(PageShift(16)), (0, 8));
-        assert_eq!(alpha().place(PageShift(22)), (0, 512));
+        assert_eq!(Layout::x86_64().placement(PageShift(12)), (0, 1));
+        assert_eq!(Layout::x86_64().placement(PageShift(21)), (1, 1));
+        assert_eq!(Layout::x86_64().placement(PageShift(30)), (2, 1));
+        assert_eq!(alpha().placement(PageShift(16)), (0, 8));
+        assert_eq!(alpha().placement(PageShift(22)), (0, 512));
     }
 
     #[test]
@@ -418,7 +418,7 @@ mod tests {
         assert_eq!(table.walk(vpn)[3].at, written.at);
         assert_eq!(table.bytes(), 4 * 4096);
         table.check();
-        assert_eq!(table.pages(Vpn(0), 1 << 36), [MappedEntry { vpn, pte: Pte::new(Pfn(5), PageShift(12)) }]);
+        assert_eq!(table.pages(Vpn(0), 1 << 36), [MappedPage { vpn, pte: Pte::new(Pfn(5), PageShift(12)) }]);
         table.clear(vpn, &mut frames).unwrap();
         table.check();
         assert_eq!((table.bytes(), frames.out.len()), (4096, 1));
@@ -446,7 +446,7 @@ mod tests {
         let mut table = PageTable::new(Layout::x86_64(), &mut frames).unwrap();
         table.set(Vpn(512), Pte::new(Pfn(512), PageShift(21)), &mut frames).unwrap();
         let bytes = table.bytes();
-        let (page, written) = table.open(Vpn(700)).unwrap();
+        let (page, written) = table.clear_entries(Vpn(700)).unwrap();
         assert_eq!((page.vpn, written.entries, table.bytes()), (Vpn(512), 1, bytes));
         let written = table.set(Vpn(600), Pte::new(Pfn(600), PageShift(12)), &mut frames).unwrap();
         assert_eq!(written.nodes, 1, "only the leaf node is new");

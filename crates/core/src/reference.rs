@@ -1,6 +1,6 @@
 //! References and the chunks they travel in.
 
-use crate::fold::{Entry, fold};
+use crate::fold::{PageRef, fold};
 use crate::{Event, Step, VirtAddr};
 
 /// What a reference does.
@@ -66,7 +66,7 @@ impl Ref {
 
     /// The same `by` bytes further on, modulo 2⁴⁸.
     #[inline(always)]
-    pub const fn moved(self, by: u64) -> Ref {
+    pub const fn offset_by(self, by: u64) -> Ref {
         Ref(self.0 & !ADDR_MASK | self.0.wrapping_add(by) & ADDR_MASK)
     }
 
@@ -200,7 +200,7 @@ pub struct Chunk {
     /// Events, each before the reference with that index (`refs.len()` for events after the last), in order.
     pub events: Vec<(u32, Event)>,
     /// What folding keeps of the first `folded` references ([`crate::fold`]).
-    pub entries: Vec<Entry>,
+    pub page_refs: Vec<PageRef>,
     /// How many references have been folded.
     pub folded: usize,
     /// The steps of an outline; of any other chunk none.
@@ -213,7 +213,7 @@ impl Chunk {
         self.refs.clear();
         self.fetched.clear();
         self.events.clear();
-        self.entries.clear();
+        self.page_refs.clear();
         self.folded = 0;
         self.outline.clear();
     }
@@ -225,9 +225,9 @@ impl Chunk {
 
     /// Folds the references that have not been folded yet.
     pub fn fold(&mut self) {
-        let Chunk { refs, entries, folded, .. } = self;
-        assert!(refs.len() <= Entry::MOST, "a chunk of {} references", refs.len());
-        fold(&refs[*folded..], *folded, entries);
+        let Chunk { refs, page_refs, folded, .. } = self;
+        assert!(refs.len() <= PageRef::MAX_REFS, "a chunk of {} references", refs.len());
+        fold(&refs[*folded..], *folded, page_refs);
         *folded = refs.len();
     }
 

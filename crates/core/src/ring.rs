@@ -16,7 +16,7 @@ mod mark;
 pub mod record;
 mod words;
 
-pub use emulator::{Emulator, Identity, Program, inspect};
+pub use emulator::{Emulator, Executable, ProcessIdentity, inspect_executable};
 pub use mark::{FenceEntry, FileKey, Mark};
 pub use words::{define_block, read_block};
 
@@ -37,7 +37,7 @@ const OPTION_BYTES: usize = 1 << 15;
 /// What a buffer is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Use {
+pub enum BufferKind {
     /// In no one's hands, or on the way between two.
     Free = 0,
     /// Records of one thread.
@@ -62,7 +62,7 @@ pub struct Owner {
 /// A word on a cache line of its own.
 #[repr(C, align(64))]
 #[derive(Default)]
-pub struct Line<T>(pub T);
+pub struct CacheLine<T>(pub T);
 
 /// The start of the mapping.
 #[repr(C, align(65536))]
@@ -74,23 +74,23 @@ pub struct Header {
     /// Process of the reader.
     pub reader: AtomicU32,
     /// Set by either side when capture ends early; writers then stop recording and programs go on.
-    pub abort: Line<AtomicU32>,
+    pub abort: CacheLine<AtomicU32>,
     /// The next block number; they start at 1, so that 0 can stand for none.
-    pub next_block: Line<AtomicU32>,
+    pub next_block: CacheLine<AtomicU32>,
     /// The next process number.
     pub next_process: AtomicU32,
     /// The next thread number.
     pub next_thread: AtomicU32,
     /// The next image number.
     pub next_image: AtomicU32,
-    free: Line<AtomicU64>,
-    published: Line<AtomicU32>,
+    free: CacheLine<AtomicU64>,
+    published: CacheLine<AtomicU32>,
     /// Counts publications; the reader sleeps on it.
-    pub publications: Line<AtomicU32>,
+    pub publications: CacheLine<AtomicU32>,
     /// The reader sleeps.
     pub reader_sleeps: AtomicU32,
     /// Counts freed buffers; writers without one sleep on it.
-    pub releases: Line<AtomicU32>,
+    pub releases: CacheLine<AtomicU32>,
     /// How many writers sleep.
     pub writers_asleep: AtomicU32,
     option_bytes: AtomicU32,
@@ -102,7 +102,7 @@ pub struct Header {
 pub struct Buffer {
     cursor: AtomicU64,
     link: AtomicU32,
-    used_as: AtomicU32,
+    kind: AtomicU32,
     process: AtomicU32,
     image: AtomicU32,
     thread: AtomicU32,
@@ -118,7 +118,7 @@ impl Buffer {
         Buffer {
             cursor: AtomicU64::new(BUFFER_WORDS as u64),
             link: AtomicU32::new(0),
-            used_as: AtomicU32::new(0),
+            kind: AtomicU32::new(0),
             process: AtomicU32::new(0),
             image: AtomicU32::new(0),
             thread: AtomicU32::new(0),
@@ -163,11 +163,11 @@ impl Buffer {
     }
 
     /// What it is used for.
-    pub fn used_as(&self) -> Use {
-        match self.used_as.load(Ordering::Acquire) {
-            1 => Use::Stream,
-            2 => Use::Dictionary,
-            _ => Use::Free,
+    pub fn kind(&self) -> BufferKind {
+        match self.kind.load(Ordering::Acquire) {
+            1 => BufferKind::Stream,
+            2 => BufferKind::Dictionary,
+            _ => BufferKind::Free,
         }
     }
 
@@ -279,7 +279,7 @@ impl Ring {
     }
 
     /// Takes a free buffer for `owner`; `None` when there is none now.
-    pub fn acquire(&self, used_as: Use, owner: Owner) -> Option<&'static Buffer> {
+    pub fn acquire(&self, kind: BufferKind, owner: Owner) -> Option<&'static Buffer> {
         let list = &self.header.free.0;
         let mut head = list.load(Ordering::Acquire);
         let buffer = loop {
@@ -297,7 +297,7 @@ impl Ring {
         buffer.thread.store(owner.thread, Ordering::Relaxed);
         buffer.pid.store(owner.pid, Ordering::Relaxed);
         buffer.generation.fetch_add(1, Ordering::Release);
-        buffer.used_as.store(used_as as u32, Ordering::Release);
+        buffer.kind.store(kind as u32, Ordering::Release);
         Some(buffer)
     }
 
@@ -337,7 +337,7 @@ impl Ring {
     /// Puts a buffer on the free list. Only the reader may call it.
     pub fn release(&self, index: u32) {
         let Some(buffer) = self.buffer(index) else { return };
-        buffer.used_as.store(Use::Free as u32, Ordering::Relaxed);
+        buffer.kind.store(BufferKind::Free as u32, Ordering::Relaxed);
         let list = &self.header.free.0;
         let mut head = list.load(Ordering::Relaxed);
         loop {

@@ -14,7 +14,9 @@ use crate::mmu::{Mmu, allows};
 use crate::tlb::Context;
 use cluster_tlb::ClusterTlb;
 use range_tlb::RangeTlb;
-use reach_core::{AuxLookup, AuxTlbOptions, Cause, Fault, Kind, Label, PageTable, Pte, Range, StopReason, Vpn};
+use reach_core::{
+    AuxLookup, AuxTlbOptions, Fault, FaultCause, Kind, Label, PageTable, Pte, RangeTranslation, StopReason, Vpn,
+};
 
 mod cluster_tlb;
 mod range_tlb;
@@ -43,16 +45,16 @@ impl AuxTlb {
     fn new(beside: AuxTlbOptions) -> AuxTlb {
         let (structure, asked, latency) = match beside {
             AuxTlbOptions::Ranges(o) => {
-                (AuxKind::Ranges(RangeTlb::new(o.entries as usize, o.sweep as usize)), o.asked, o.latency)
+                (AuxKind::Ranges(RangeTlb::new(o.entries as usize, o.sweep_entries as usize)), o.lookup, o.latency)
             }
-            AuxTlbOptions::Clusters(o) => (AuxKind::Clusters(ClusterTlb::new(o)), o.asked, o.latency),
+            AuxTlbOptions::Clusters(o) => (AuxKind::Clusters(ClusterTlb::new(o)), o.lookup, o.latency),
             AuxTlbOptions::Segments => (AuxKind::Segments, AuxLookup::AfterMiss, 0),
         };
         AuxTlb { structure, asked, latency, enabled: true }
     }
 
     /// What it holds of the ranges of `context`, the last used first.
-    pub fn ranges_of(&self, context: Context) -> Vec<Range> {
+    pub fn ranges_of(&self, context: Context) -> Vec<RangeTranslation> {
         if let AuxKind::Ranges(ranges) = &self.structure { ranges.ranges(context) } else { Vec::new() }
     }
 
@@ -115,10 +117,10 @@ impl Mmu {
             return None;
         }
         let segment = table.segments.get(table.segments.partition_point(|segment| segment.end() <= vpn))?;
-        let pte = segment.holds(vpn).then(|| segment.entry(vpn))?;
+        let pte = segment.contains(vpn).then(|| segment.pte_at(vpn))?;
         Some(match allows(pte, kind) {
             true => Ok(pte),
-            false => Err(StopReason::Fault(Fault { vpn, kind, cause: Cause::Protection })),
+            false => Err(StopReason::Fault(Fault { vpn, kind, cause: FaultCause::Protection })),
         })
     }
 
@@ -172,7 +174,7 @@ impl Mmu {
         c.aux_tlb_spared += 1;
         self.ledger.charge(Label::L2TlbHit, u64::from(latency));
         if !allows(pte, kind) {
-            return Some(Err(StopReason::Fault(Fault { vpn, kind, cause: Cause::Protection })));
+            return Some(Err(StopReason::Fault(Fault { vpn, kind, cause: FaultCause::Protection })));
         }
         if kind == Kind::Store && !pte.dirty() {
             if pte.watched() {
@@ -249,7 +251,7 @@ impl Mmu {
         for range in aux_tlb.ranges_of(self.context) {
             let known = table.ranges.as_ref().and_then(|ranges| ranges.walk(range.vpn, |_| {}));
             assert_eq!(known, Some(range), "a range that the range table does not have");
-            (range.vpn.0..range.end().0).map(Vpn).for_each(|vpn| check(vpn, range.entry(vpn)));
+            (range.vpn.0..range.end().0).map(Vpn).for_each(|vpn| check(vpn, range.pte_at(vpn)));
         }
         aux_tlb.pages_of(self.context).into_iter().for_each(|(vpn, pte)| check(vpn, pte));
     }

@@ -23,7 +23,7 @@ use crate::tlb::{CONTEXTS, Context, Tlbs};
 use crate::walk::{Nested, WalkCaches};
 use event_log::Telling;
 use reach_core::{
-    Asid, Cause, Fault, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, Shootdown, Slot, StopReason, Vpn,
+    Asid, Fault, FaultCause, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, Shootdown, Slot, StopReason, Vpn,
 };
 
 mod event_log;
@@ -307,7 +307,7 @@ impl Mmu {
         }
         let mut pte = found.pte;
         if !allows(pte, kind) {
-            return Err(StopReason::Fault(Fault { vpn, kind, cause: Cause::Protection }));
+            return Err(StopReason::Fault(Fault { vpn, kind, cause: FaultCause::Protection }));
         }
         if kind == Kind::Store && !pte.dirty() {
             if pte.watched() {
@@ -330,7 +330,7 @@ impl Mmu {
         table.mark(node, index, Pte::ACCESSED | Pte::DIRTY);
         self.counters.dirty_updates += 1;
         if let Some(caches) = caches {
-            caches.access(Access::Store, table.entry_at(node, index));
+            caches.access(Access::Store, table.entry_addr(node, index));
         }
     }
 
@@ -356,11 +356,11 @@ impl Mmu {
         let forbidden = |cause| Err(StopReason::Fault(Fault { vpn, kind, cause }));
         let Slot::Leaf(pte) = slot else {
             self.counters.walks_faulting += 1;
-            return forbidden(Cause::Missing);
+            return forbidden(FaultCause::NotPresent);
         };
         if !allows(pte, kind) {
             self.counters.walks_faulting += 1;
-            return forbidden(Cause::Protection);
+            return forbidden(FaultCause::Protection);
         }
         let store = kind == Kind::Store;
         if store && !pte.dirty() && pte.watched() {
@@ -465,10 +465,10 @@ impl Mmu {
     #[inline(never)]
     fn translate_free(&mut self, kind: Kind, vpn: Vpn, table: &mut PageTable) -> Result<Pte, StopReason> {
         let fault = |cause| Err(StopReason::Fault(Fault { vpn, kind, cause }));
-        let Some((node, index)) = table.find(vpn) else { return fault(Cause::Missing) };
-        let Slot::Leaf(pte) = table.slot(node, index) else { return fault(Cause::Missing) };
+        let Some((node, index)) = table.find(vpn) else { return fault(FaultCause::NotPresent) };
+        let Slot::Leaf(pte) = table.slot(node, index) else { return fault(FaultCause::NotPresent) };
         if !allows(pte, kind) {
-            return fault(Cause::Protection);
+            return fault(FaultCause::Protection);
         }
         let store = kind == Kind::Store;
         if store && !pte.dirty() && pte.watched() {

@@ -15,7 +15,7 @@ pub use curve::{Curve, Misses};
 pub use experiment::{Experiment, ExperimentError, Header, Report, Status};
 pub use metrics::LEAST;
 pub use prepare::{Batch, Preparer};
-pub use reach_core::{Counts, Step, TICK};
+pub use reach_core::{Counts, Step, TICK_INSTRUCTIONS};
 pub use reach_hardware::Geometry;
 pub use results::{ALL, Row, Value};
 pub use simulation::{HardwareThread, Interval, Outcome, Sample, Simulation, Tally};

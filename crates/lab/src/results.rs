@@ -198,7 +198,7 @@ impl Rows<'_> {
         self.count("walk_cycles.data", "cycles", h.walk_cycles - h.walk_cycles_fetch);
         self.count("walks.filled", "count", h.walks() - h.walks_faulting - h.walks_aborted - h.walks_fetch_aborted);
         let miss = [Label::Walk, Label::ItlbWalk, Label::Handler, Label::Copy, Label::Remap]
-            .map(|label| tally.ledger.of(label).0);
+            .map(|label| tally.ledger.charged(label).0);
         // What misses cost with all that is done because of them, by each miss that found a translation (Fang section 5.1).
         self.count("miss_cycles", "cycles", miss.iter().sum());
         self.count("dirty_updates", "count", h.dirty_updates);
@@ -249,11 +249,11 @@ impl Rows<'_> {
         self.rate(tally, "wcpi.cycles_per_walk_access", "cycles", &of);
         self.sampled(tally);
         self.count("cycles", "cycles", tally.ledger.total().0);
-        let system: u64 = Label::ALL.into_iter().filter(|l| l.is_system()).map(|l| tally.ledger.of(l).0).sum();
+        let system: u64 = Label::ALL.into_iter().filter(|l| l.is_system()).map(|l| tally.ledger.charged(l).0).sum();
         self.count("system_cycles", "cycles", system);
         self.count("user_cycles", "cycles", tally.ledger.total().0 - system);
         for label in Label::ALL {
-            self.count(&format!("cycles.{}", label.name()), "cycles", tally.ledger.of(label).0);
+            self.count(&format!("cycles.{}", label.name()), "cycles", tally.ledger.charged(label).0);
         }
     }
 
@@ -280,7 +280,8 @@ impl Rows<'_> {
         let lookups = self.outcome.total.hardware.aux_tlb_searches;
         // Counted of all that was simulated, not of what was measured of it.
         let sampled = self.outcome.sample.is_some();
-        if sampled || !matches!(self.outcome.aux_tlb, Some(AuxTlbOptions::Ranges(options)) if options.sweep > 0) {
+        if sampled || !matches!(self.outcome.aux_tlb, Some(AuxTlbOptions::Ranges(options)) if options.sweep_entries > 0)
+        {
             return;
         }
         for (entries, hits) in (1..).zip(&self.outcome.range_hits) {

@@ -12,7 +12,7 @@ const ZEN: &str = "zenplus-2700x";
 /// Cycles that are not the operating system's.
 fn own(outcome: &Outcome) -> f64 {
     let ledger = &outcome.total.ledger;
-    let others = [Label::Fault, Label::Remap, Label::Copy, Label::Daemon].map(|label| ledger.of(label).0);
+    let others = [Label::Fault, Label::Remap, Label::Copy, Label::Daemon].map(|label| ledger.charged(label).0);
     (ledger.total().0 - others.iter().sum::<u64>()) as f64
 }
 
@@ -145,7 +145,7 @@ fn inclusion_is_a_stall_of_its_own() {
         assert_eq!(h.itlb_stall(), h.itlb_stall_walk + h.itlb_stall_l2_tlb_hit + h.itlb_stall_inclusion);
         // Seven cycles a hit, as the paper reckons.
         assert_eq!(h.itlb_stall_l2_tlb_hit, 7 * h.l2_tlb_hits_fetch);
-        (h.itlb_stall_inclusion, outcome.total.ledger.of(Label::ItlbStall).0)
+        (h.itlb_stall_inclusion, outcome.total.ledger.charged(Label::ItlbStall).0)
     };
     // Without the time of looking up once more, which counters cannot tell apart.
     let skylake = format!("{SKYLAKE}:ooo.itlb_replay=0");

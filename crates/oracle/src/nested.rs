@@ -36,7 +36,7 @@ impl Nested {
         if table && used(&mut self.tlb, at.0 >> host.0, self.config.tlb_entries) {
             return Vec::new();
         }
-        let lowest = self.layout.place(host).0;
+        let lowest = self.layout.placement(host).0;
         let mut read = Vec::new();
         for level in lowest..self.layout.levels() {
             let number = at.0 >> self.layout.span(level).0;

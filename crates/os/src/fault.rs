@@ -10,7 +10,7 @@ mod superpage;
 pub use superpage::Superpage;
 
 use crate::{FaultKind, FrameKind, ObjectId, ObjectKind, OutOfMemory, PageView, Region, Vm, soft};
-use reach_core::{Asid, Fault, Kind, Label, MappedEntry, PageShift, Pfn, Protection, Pte, Role, Shootdown, Vpn};
+use reach_core::{Asid, Fault, Kind, Label, MappedPage, PageShift, Pfn, Protection, Pte, Role, Shootdown, Vpn};
 
 /// Whether these rights allow this kind of reference. As on the simulated machines, whoever may write or fetch may read.
 fn allows(rights: Protection, kind: Kind) -> bool {
@@ -177,7 +177,7 @@ impl Vm {
         asid: Asid,
         fault: Fault,
         view: PageView,
-        entry: MappedEntry,
+        entry: MappedPage,
     ) -> Result<(), OutOfMemory> {
         let base = self.base();
         let pages = entry.pte.shift().base_pages(base);

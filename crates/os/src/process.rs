@@ -9,7 +9,7 @@ mod vfork;
 pub use space::{PROGRAM_PAGE, PageView, Region, Space};
 
 use crate::{Counters, FrameKind, ObjectId, ObjectKind, OutOfMemory, Vm, soft};
-use reach_core::{Advice, Asid, Backing, Event, Label, Map, MappedEntry, PageTable, Protection, Pte, Role, Span, Vpn};
+use reach_core::{Advice, Asid, Backing, Event, Label, Map, MappedPage, PageTable, Protection, Pte, Role, Span, Vpn};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -189,7 +189,7 @@ impl Vm {
             return;
         }
         let table = &self.at(asid).table;
-        let entries: u64 = table.each_page(Vpn(0), all).map(|entry| layout.place(entry.pte.shift()).1).sum();
+        let entries: u64 = table.iter_pages(Vpn(0), all).map(|entry| layout.placement(entry.pte.shift()).1).sum();
         // The root stays until the process goes, and is one page among many.
         let cycles = entries * costs.exit_per_pte + self.table_pages(asid) * costs.table_page;
         self.ledger.charge(Label::Fault, cycles);
@@ -312,7 +312,7 @@ impl Vm {
     }
 
     /// The base pages of a mapped page.
-    pub(crate) fn extent(&self, entry: &MappedEntry) -> (u64, u64) {
+    pub(crate) fn extent(&self, entry: &MappedPage) -> (u64, u64) {
         (entry.vpn.0, entry.vpn.0 + entry.pte.shift().base_pages(self.base()))
     }
 

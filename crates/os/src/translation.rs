@@ -11,7 +11,7 @@ pub use ranges::{RangeCounts, Ranging, Translated};
 pub(crate) use sharing::SharedTables;
 
 use crate::{FrameKind, Operation, OutOfMemory, Vm, soft};
-use reach_core::{Asid, Label, MappedEntry, PageShift, Pfn, Pte, Shootdown, Traffic, Vpn, Written};
+use reach_core::{Asid, Label, MappedPage, PageShift, Pfn, Pte, PteWrites, Shootdown, Traffic, Vpn};
 
 /// Why pages cannot be promoted where they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,7 +56,7 @@ impl Vm {
         self.take_apart(asid, vpn, pages, label);
         let (mut at, end, mut any) = (vpn, vpn + pages, false);
         loop {
-            let entries: Vec<MappedEntry> = self.at(asid).table.each_page(at, end - at).take(BATCH).collect();
+            let entries: Vec<MappedPage> = self.at(asid).table.iter_pages(at, end - at).take(BATCH).collect();
             let Some(last) = entries.last() else { break };
             at = Vpn(self.extent(last).1.min(end.0));
             for entry in &entries {
@@ -127,8 +127,8 @@ impl Vm {
         let pages = entry.pte.shift().base_pages(self.base());
         let layout = &self.options().layout;
         // Replicated entries are written over; an entry at a higher level makes room for a node.
-        if layout.place(entry.pte.shift()).0 != layout.place(to).0
-            && let Some((_, written)) = self.at_mut(asid).table.open(vpn)
+        if layout.placement(entry.pte.shift()).0 != layout.placement(to).0
+            && let Some((_, written)) = self.at_mut(asid).table.clear_entries(vpn)
         {
             self.wrote(asid, written, label);
         }
@@ -181,7 +181,7 @@ impl Vm {
         asid: Asid,
         vpn: Vpn,
         pte: Pte,
-        entries: &[MappedEntry],
+        entries: &[MappedPage],
         label: Label,
     ) -> Result<(), OutOfMemory> {
         let base = self.base();
@@ -221,7 +221,7 @@ impl Vm {
         vpn: Vpn,
         pages: u64,
         label: Label,
-        change: impl Fn(&Vm, &MappedEntry) -> Pte,
+        change: impl Fn(&Vm, &MappedPage) -> Pte,
     ) -> Result<(), OutOfMemory> {
         if self.protect_quietly(asid, vpn, pages, label, change)? {
             self.shoot(asid, vpn, pages, label);
@@ -237,7 +237,7 @@ impl Vm {
         vpn: Vpn,
         pages: u64,
         label: Label,
-        change: impl Fn(&Vm, &MappedEntry) -> Pte,
+        change: impl Fn(&Vm, &MappedPage) -> Pte,
     ) -> Result<bool, OutOfMemory> {
         self.cut(asid, vpn, label)?;
         self.cut(asid, vpn + pages, label)?;
@@ -273,7 +273,7 @@ impl Vm {
         if vpn.0 >> (layout.address_bits() - layout.base.0) != 0 {
             return Ok(());
         }
-        let divisible = |entry: &MappedEntry| entry.vpn != vpn && entry.pte.soft() & soft::WHOLE == 0;
+        let divisible = |entry: &MappedPage| entry.vpn != vpn && entry.pte.soft() & soft::WHOLE == 0;
         while let Some(entry) = self.at(asid).table.page(vpn).filter(divisible) {
             let smaller = self.options().sizes.iter().rev().find(|&&size| size < entry.pte.shift());
             self.demote(asid, vpn, *smaller.expect("a base page cannot reach across"), label)?;
@@ -288,7 +288,7 @@ impl Vm {
     }
 
     /// Writes entries; they are still to be accounted for.
-    pub(crate) fn set_entry(&mut self, asid: Asid, vpn: Vpn, pte: Pte) -> Result<Written, OutOfMemory> {
+    pub(crate) fn set_entry(&mut self, asid: Asid, vpn: Vpn, pte: Pte) -> Result<PteWrites, OutOfMemory> {
         let process = self.processes.get_mut(&asid).expect("callers name live processes");
         let written = match process.table.set(vpn, pte, &mut self.frames) {
             Some(written) => written,
@@ -306,7 +306,7 @@ impl Vm {
         Ok(written)
     }
 
-    fn clear_entry(&mut self, asid: Asid, entry: &MappedEntry, label: Label) {
+    fn clear_entry(&mut self, asid: Asid, entry: &MappedPage, label: Label) {
         let process = self.processes.get_mut(&asid).expect("callers name live processes");
         let (_, written) = process.table.clear(entry.vpn, &mut self.frames).expect("the entry was just found");
         self.wrote(asid, written, label);
@@ -314,7 +314,7 @@ impl Vm {
     }
 
     /// Accounts for entries of a page of `size` that were there and were changed.
-    pub(crate) fn rewrote(&mut self, asid: Asid, written: Written, size: PageShift, what: Operation, label: Label) {
+    pub(crate) fn rewrote(&mut self, asid: Asid, written: PteWrites, size: PageShift, what: Operation, label: Label) {
         self.step(what, size, written.entries);
         self.revisit(&written, label);
         self.wrote(asid, written, label);
@@ -322,7 +322,7 @@ impl Vm {
 
     /// Where caches are modelled and superpages made: entries that are changed are read first, and the loop over them has
     /// instructions, which no cache shows (§6.6: each replicated entry is traversed).
-    fn revisit(&mut self, written: &Written, label: Label) {
+    fn revisit(&mut self, written: &PteWrites, label: Label) {
         if self.superpages.is_some() && self.options().caches_modelled {
             self.traffic.push(Traffic { at: written.at, bytes: 8 * written.entries, write: false, label });
             self.ledger.charge(label, written.entries * self.options().costs.pte_write);
@@ -349,7 +349,7 @@ impl Vm {
     }
 
     /// Accounts for entries written, and for page-table nodes that came or went with them.
-    pub(crate) fn wrote(&mut self, asid: Asid, written: Written, label: Label) {
+    pub(crate) fn wrote(&mut self, asid: Asid, written: PteWrites, label: Label) {
         if self.options().caches_modelled {
             self.push_traffic(Traffic { at: written.at, bytes: 8 * written.entries, write: true, label });
         } else {

@@ -1,7 +1,7 @@
 //! The one door: every change of a translation is written, charged, and told to the processors.
 
 use reach_core::{
-    Asid, Cause, Cycles, Event, Fault, Kind, Label, Layout, Map, PageShift, Pfn, Pte, ThreadId, VirtAddr, Vpn,
+    Asid, Cycles, Event, Fault, FaultCause, Kind, Label, Layout, Map, PageShift, Pfn, Pte, ThreadId, VirtAddr, Vpn,
 };
 use reach_os::{Costs, FrameKind, ObjectId, Options, Refusal, Vm};
 
@@ -52,14 +52,14 @@ fn promotion_rewrites_every_replicated_entry_and_demotion_too() {
     vm.protect(A, AT + 3, 1, Label::Fault, |_, entry| entry.pte.with_dirty(true)).unwrap();
     forget(&mut vm);
     vm.promote(A, AT, K64, Label::Remap).unwrap();
-    assert_eq!(vm.ledger.of(Label::Remap), Cycles(8 + 1_000));
+    assert_eq!(vm.ledger.charged(Label::Remap), Cycles(8 + 1_000));
     assert_eq!((vm.shootdowns.len(), vm.shootdowns[0].vpn, vm.shootdowns[0].pages), (1, AT, 8));
     assert!(vm.process(A).unwrap().table().page(AT).unwrap().pte.dirty(), "any dirty page makes it dirty");
     assert_eq!((vm.counters.promotions, vm.counters.superpages[0].current), (1, 1));
     vm.check();
     forget(&mut vm);
     vm.demote(A, AT + 5, PageShift(13), Label::Remap).unwrap();
-    assert_eq!(vm.ledger.of(Label::Remap), Cycles(8 + 1_000));
+    assert_eq!(vm.ledger.charged(Label::Remap), Cycles(8 + 1_000));
     assert_eq!((vm.counters.demotions, vm.counters.superpages[0].current), (1, 0));
     vm.check();
 }
@@ -92,7 +92,7 @@ fn migration_copies_what_is_there_and_zeroes_the_rest() {
     let block = vm.allocate(3, FrameKind::Anonymous, ObjectId::NONE, 0).unwrap();
     vm.migrate(A, AT, Pte::new(block, K64).with_writable(true), Label::Copy).unwrap();
     // 40 KB copied at 1, 24 KB zeroed at 0.1, 8 entries written, one shootdown.
-    assert_eq!(vm.ledger.of(Label::Copy), Cycles(40_960 + 2_457 + 8 + 1_000));
+    assert_eq!(vm.ledger.charged(Label::Copy), Cycles(40_960 + 2_457 + 8 + 1_000));
     assert_eq!(vm.counters.bytes_copied, 5 << 13);
     assert_eq!(vm.frames().buddy().free_frames(), free - 8 + 5, "the old frames are free");
     vm.check();
@@ -105,7 +105,7 @@ fn with_caches_the_same_work_is_traffic() {
     let block = vm.allocate(3, FrameKind::Anonymous, ObjectId::NONE, 0).unwrap();
     vm.migrate(A, AT, Pte::new(block, K64), Label::Copy).unwrap();
     // The shootdown is charged at once, and what a byte's copy takes beyond a cycle for each eight bytes read or written.
-    assert_eq!(vm.ledger.of(Label::Copy), Cycles(1_000 + 40_960 - 40_960 / 4));
+    assert_eq!(vm.ledger.charged(Label::Copy), Cycles(1_000 + 40_960 - 40_960 / 4));
     let sum = |write| vm.traffic.iter().filter(|t| t.write == write).map(|t| t.bytes).sum::<u64>();
     assert_eq!((sum(false), sum(true)), (5 << 13, (8 << 13) + 8 * 8));
     assert!(vm.traffic.iter().all(|traffic| traffic.label == Label::Copy));
@@ -128,7 +128,7 @@ fn giving_rights_is_told_for_nothing_and_taking_them_is_not() {
 #[test]
 fn a_new_page_table_node_is_zeroed() {
     let mut vm = alpha(true);
-    vm.demand_fault(Fault { vpn: AT, kind: Kind::Load, cause: Cause::Missing }).unwrap();
+    vm.demand_fault(Fault { vpn: AT, kind: Kind::Load, cause: FaultCause::NotPresent }).unwrap();
     let nodes = vm.process(A).unwrap().table().bytes();
     assert_eq!(vm.counters.bytes_zeroed, nodes, "the page itself is the page of zeroes");
     assert_eq!(vm.traffic.iter().map(|traffic| traffic.bytes).sum::<u64>(), nodes + 8);

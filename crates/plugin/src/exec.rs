@@ -3,7 +3,7 @@
 
 use crate::lane::{self, MAPPING};
 use crate::{guest, process};
-use reach_core::ring::{Emulator, Identity, Mark, Program, inspect};
+use reach_core::ring::{Emulator, Executable, Mark, ProcessIdentity, inspect_executable};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ pub fn attempt(vcpu: u32, dirfd: i32, path: u64, args: u64, environment: u64, fl
         return;
     };
     let (Some(mut args), Some(environment)) = (guest::strings(args), guest::strings(environment)) else { return };
-    let (path, before) = match inspect(&path) {
-        Ok(Program::Traceable { path, before }) => (path, before),
-        Ok(Program::Foreign(why)) => {
+    let (path, before) = match inspect_executable(&path) {
+        Ok(Executable::Traceable { path, before }) => (path, before),
+        Ok(Executable::Foreign(why)) => {
             let text = format!("{} runs untraced: {why}", path.display());
             lane::mark(vcpu, &Mark::Notice(text));
             return lane::publish(vcpu);
@@ -33,7 +33,7 @@ pub fn attempt(vcpu: u32, dirfd: i32, path: u64, args: u64, environment: u64, fl
     if !before.is_empty() {
         args.splice(..args.len().min(1), before);
     }
-    let identity = Identity { process: process::number(), thread: lane::thread(vcpu), goes_on: true };
+    let identity = ProcessIdentity { process: process::number(), thread: lane::thread(vcpu), after_exec: true };
     let (own, moved) = Emulator::environment(environment);
     let arguments = emulator.arguments(identity, &moved, &path, &args);
 

@@ -3,7 +3,7 @@
 
 use crate::lock::Lock;
 use crate::{api, image, process};
-use reach_core::ring::{Buffer, Mark, Use};
+use reach_core::ring::{Buffer, BufferKind, Mark};
 use std::cell::Cell;
 use std::ffi::c_uint;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -139,7 +139,7 @@ fn refill(vcpu: u32, words: &[u64]) {
     if lane.thread.get() == 0 {
         lane.thread.set(process::next_thread() + 1);
     }
-    let fresh = process::acquire(Use::Stream, lane.thread.get() - 1);
+    let fresh = process::acquire(BufferKind::Stream, lane.thread.get() - 1);
     fresh.push_all(words);
     BUFFERS[vcpu as usize].store(std::ptr::from_ref(fresh).cast_mut(), Ordering::Release);
 }

@@ -5,7 +5,8 @@ mod common;
 use common::Machine;
 use proptest::prelude::*;
 use reach_core::{
-    Asid, Event, Kind, Layout, Map, PageShift, Protection, Pte, Range, Remap, Role, Span, ThreadId, VirtAddr, Vpn,
+    Asid, Event, Kind, Layout, Map, PageShift, Protection, Pte, RangeTranslation, Remap, Role, Span, ThreadId,
+    VirtAddr, Vpn,
 };
 use reach_oracle::address_space::{NaiveSpaces, Op};
 use reach_os::{Fragmentation, Options, Paging, RangeCounts};
@@ -30,7 +31,7 @@ fn span(at: u64, len: u64) -> Span {
 fn ranges(machine: &Machine) -> Vec<(u64, u64)> {
     machine.vm.check();
     let process = machine.vm.process(machine.vm.current()).unwrap();
-    let all: Vec<Range> = process.table().ranges.as_ref().unwrap().ranges();
+    let all: Vec<RangeTranslation> = process.table().ranges.as_ref().unwrap().ranges();
     all.iter().map(|range| (range.vpn.0 - (AT >> 12), range.pages)).collect()
 }
 

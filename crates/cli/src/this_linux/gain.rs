@@ -92,7 +92,10 @@ fn share(part: u64, of: u64) -> f64 {
 
 /// Cycles that were lost to the translation of fetches.
 fn lost(outcome: &Outcome) -> u64 {
-    [Label::ItlbStall, Label::ItlbWalk, Label::ItlbL2TlbHit].map(|label| outcome.total.ledger.of(label).0).iter().sum()
+    [Label::ItlbStall, Label::ItlbWalk, Label::ItlbL2TlbHit]
+        .map(|label| outcome.total.ledger.charged(label).0)
+        .iter()
+        .sum()
 }
 
 fn saved(outcomes: &[Outcome], outcome: &Outcome) -> f64 {

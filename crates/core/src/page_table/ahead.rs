@@ -16,16 +16,16 @@ pub fn prefetch<T>(all: &[T], at: usize) {
 #[cfg(not(target_arch = "x86_64"))]
 pub fn prefetch<T>(_: &[T], _: usize) {}
 
-/// What one node at level 1 spans, and where its entries begin: where [`PageTable::leaf_place`] looked last.
+/// What one node at level 1 spans, and where its entries begin: where [`PageTable::leaf_entry_offset`] looked last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hint {
+pub struct PrefetchHint {
     region: u64,
     entries: u32,
 }
 
-impl Default for Hint {
-    fn default() -> Hint {
-        Hint { region: !0, entries: 0 }
+impl Default for PrefetchHint {
+    fn default() -> PrefetchHint {
+        PrefetchHint { region: !0, entries: 0 }
     }
 }
 
@@ -39,33 +39,33 @@ impl PageTable {
     /// The place, for [`PageTable::prefetch`], of the leaf entry for `vpn`; another where there is none. This reads the
     /// entry above it, and nothing depends on it, so that `hint` may be out of date.
     #[inline(always)]
-    pub fn leaf_place(&self, vpn: Vpn, hint: &mut Hint) -> usize {
-        match self.words.get(self.place_above(vpn, hint)).map(|&word| decode(word)) {
-            Some(Slot::Table(leaf)) => leaf.place() as usize + HEAD + self.index(0, vpn),
+    pub fn leaf_entry_offset(&self, vpn: Vpn, hint: &mut PrefetchHint) -> usize {
+        match self.words.get(self.parent_entry_offset(vpn, hint)).map(|&word| decode(word)) {
+            Some(Slot::Table(leaf)) => leaf.offset() as usize + HEAD + self.index(0, vpn),
             _ => 0,
         }
     }
 
     /// The place of the entry at level 1 for `vpn` (another where there is none), unless its node is that of `hint`.
     #[inline(always)]
-    pub fn new_place_above(&self, vpn: Vpn, hint: &mut Hint) -> Option<usize> {
+    pub fn new_parent_entry_offset(&self, vpn: Vpn, hint: &mut PrefetchHint) -> Option<usize> {
         let last = hint.region;
-        let place = self.place_above(vpn, hint);
+        let place = self.parent_entry_offset(vpn, hint);
         (hint.region != last).then_some(place)
     }
 
     #[inline(always)]
-    fn place_above(&self, vpn: Vpn, hint: &mut Hint) -> usize {
+    fn parent_entry_offset(&self, vpn: Vpn, hint: &mut PrefetchHint) -> usize {
         let region = vpn.0 >> self.levels[2.min(self.layout.levels() - 1)].0;
         if hint.region != region {
-            *hint = Hint { region, entries: self.lowest_but_one(vpn) };
+            *hint = PrefetchHint { region, entries: self.level_one_entries(vpn) };
         }
         hint.entries as usize + self.index(1, vpn)
     }
 
     /// Where the entries begin of the node at level 1 for `vpn`; somewhere where there is none.
     #[inline(never)]
-    fn lowest_but_one(&self, vpn: Vpn) -> u32 {
+    fn level_one_entries(&self, vpn: Vpn) -> u32 {
         let mut node = self.root();
         for level in (2..self.layout.levels()).rev() {
             match self.slot(node, self.index(level, vpn)) {
@@ -73,6 +73,6 @@ impl PageTable {
                 Slot::Empty | Slot::Leaf(_) => break,
             }
         }
-        node.place() + HEAD as u32
+        node.offset() + HEAD as u32
     }
 }

@@ -1,17 +1,17 @@
 //! Changing a page table: what the operating system does to it.
 
 use super::words::Words;
-use super::{FrameSource, HEAD, MappedEntry, NodeId, PageTable, Slot, TABLE, Written};
+use super::{FrameSource, HEAD, MappedPage, NodeId, PageTable, PteWrites, Slot, TABLE};
 use crate::{PhysAddr, Pte, Vpn};
 
 impl PageTable {
     /// Writes the entry of the page that starts at `vpn` (all copies of it), over whatever stood there: smaller pages
     /// below it are dropped with their nodes. `vpn` and `pte` must be aligned to the page's size.
     /// `None` when there is no frame for a node; then nothing was written but some nodes may have been added.
-    pub fn set(&mut self, vpn: Vpn, pte: Pte, frames: &mut impl FrameSource) -> Option<Written> {
+    pub fn set(&mut self, vpn: Vpn, pte: Pte, frames: &mut impl FrameSource) -> Option<PteWrites> {
         let shift = pte.shift();
         debug_assert!(vpn.is_aligned(shift, self.layout.base), "{vpn:?} for a page of {shift}");
-        let (target, copies) = self.layout.place(shift);
+        let (target, copies) = self.layout.placement(shift);
         let mut nodes = 0;
         let mut node = self.root();
         for level in (target + 1..self.layout.levels()).rev() {
@@ -32,14 +32,14 @@ impl PageTable {
             self.drop_subtree(node, target, i, frames);
             self.write(node, i, pte.0);
         }
-        Some(Written { at: self.entry_at(node, index), entries: copies, nodes })
+        Some(PteWrites { at: self.entry_addr(node, index), entries: copies, nodes })
     }
 
     /// Removes the page that holds `vpn` and frees nodes that become empty (never the root). Returns the page and the
     /// entries written.
-    pub fn clear(&mut self, vpn: Vpn, frames: &mut impl FrameSource) -> Option<(MappedEntry, Written)> {
+    pub fn clear(&mut self, vpn: Vpn, frames: &mut impl FrameSource) -> Option<(MappedPage, PteWrites)> {
         let entry = self.page(vpn)?;
-        let (target, copies) = self.layout.place(entry.pte.shift());
+        let (target, copies) = self.layout.placement(entry.pte.shift());
         let mut path = Vec::with_capacity(self.layout.levels());
         let mut node = self.root();
         for level in (target + 1..self.layout.levels()).rev() {
@@ -49,13 +49,13 @@ impl PageTable {
             node = next;
         }
         let index = self.index(target, entry.vpn);
-        let written = Written { at: self.entry_at(node, index), entries: copies, nodes: 0 };
+        let written = PteWrites { at: self.entry_addr(node, index), entries: copies, nodes: 0 };
         for i in index..index + copies as usize {
             self.write(node, i, 0);
         }
         let mut level = target;
         while let Some((parent, index)) = path.pop() {
-            if self.words[node.place() as usize + 1] > 0 {
+            if self.words[node.offset() as usize + 1] > 0 {
                 break;
             }
             self.free_node(node, level, frames);
@@ -68,41 +68,41 @@ impl PageTable {
 
     /// Empties the entries of the page that holds `vpn` but keeps every node, for a caller that at once writes smaller
     /// pages in its place. Returns the page and the entries written.
-    pub fn open(&mut self, vpn: Vpn) -> Option<(MappedEntry, Written)> {
+    pub fn clear_entries(&mut self, vpn: Vpn) -> Option<(MappedPage, PteWrites)> {
         let entry = self.page(vpn)?;
         let (node, index) = self.find(entry.vpn)?;
-        let (_, copies) = self.layout.place(entry.pte.shift());
+        let (_, copies) = self.layout.placement(entry.pte.shift());
         for i in index..index + copies as usize {
             self.write(node, i, 0);
         }
-        Some((entry, Written { at: self.entry_at(node, index), entries: copies, nodes: 0 }))
+        Some((entry, PteWrites { at: self.entry_addr(node, index), entries: copies, nodes: 0 }))
     }
 
     /// Rewrites the page that holds `vpn` in all its copies; the size must stay the same.
-    pub fn update(&mut self, vpn: Vpn, change: impl Fn(Pte) -> Pte) -> Option<Written> {
+    pub fn update(&mut self, vpn: Vpn, change: impl Fn(Pte) -> Pte) -> Option<PteWrites> {
         let (node, index) = self.find(vpn)?;
-        let words = &mut self.words[node.place() as usize + HEAD..];
-        let (_, copies) = self.layout.place(Pte(words[index]).shift());
+        let words = &mut self.words[node.offset() as usize + HEAD..];
+        let (_, copies) = self.layout.placement(Pte(words[index]).shift());
         let first = index & !(copies as usize - 1);
         for word in &mut words[first..first + copies as usize] {
             let new = change(Pte(*word));
             debug_assert!(new.present() && new.shift() == Pte(*word).shift());
             *word = new.0;
         }
-        Some(Written { at: self.entry_at(node, first), entries: copies, nodes: 0 })
+        Some(PteWrites { at: self.entry_addr(node, first), entries: copies, nodes: 0 })
     }
 
     /// The leaf node (level 0) that holds `vpn` lies at `at` from now on. Returns where it lay; `None` without such a node.
-    pub fn move_leaf(&mut self, vpn: Vpn, at: PhysAddr) -> Option<PhysAddr> {
+    pub fn move_leaf_node(&mut self, vpn: Vpn, at: PhysAddr) -> Option<PhysAddr> {
         let mut node = self.root();
         let mut above = 0;
         for level in (1..self.layout.levels()).rev() {
             let index = self.index(level, vpn);
             let Slot::Table(next) = self.slot(node, index) else { return None };
-            above = node.place() as usize + HEAD + index;
+            above = node.offset() as usize + HEAD + index;
             node = next;
         }
-        let place = node.place() as usize;
+        let place = node.offset() as usize;
         let moved = NodeId::new(place, at, self.layout.base);
         match above {
             0 => self.root = moved,
@@ -126,7 +126,7 @@ impl PageTable {
 
     pub(super) fn add_node(&mut self, level: usize, frames: &mut impl FrameSource) -> Option<NodeId> {
         let bytes = self.layout.node_bytes(level);
-        let at = frames.take_table(bytes)?;
+        let at = frames.allocate_table(bytes)?;
         self.bytes += bytes;
         let len = HEAD + (1 << self.layout.bits[level]);
         let place = self.free[level].pop().map_or(self.words.len(), |place| place as usize);
@@ -141,9 +141,9 @@ impl PageTable {
 
     fn free_node(&mut self, node: NodeId, level: usize, frames: &mut impl FrameSource) {
         let bytes = self.layout.node_bytes(level);
-        frames.give_table(node.at(self.layout.base), bytes);
+        frames.free_table(node.at(self.layout.base), bytes);
         self.bytes -= bytes;
-        self.free[level].push(node.place());
+        self.free[level].push(node.offset());
     }
 
     fn drop_subtree(&mut self, node: NodeId, level: usize, index: usize, frames: &mut impl FrameSource) {
@@ -156,8 +156,8 @@ impl PageTable {
     }
 
     fn write(&mut self, node: NodeId, index: usize, word: u64) {
-        let old = std::mem::replace(&mut self.words[node.place() as usize + HEAD + index], word);
-        let used = &mut self.words[node.place() as usize + 1];
+        let old = std::mem::replace(&mut self.words[node.offset() as usize + HEAD + index], word);
+        let used = &mut self.words[node.offset() as usize + 1];
         *used = *used + u64::from(word != 0) - u64::from(old != 0);
     }
 }

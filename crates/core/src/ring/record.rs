@@ -16,7 +16,7 @@ pub enum Record {
     /// A load or a store.
     Data(Ref),
     /// A load and a store of the same bytes by one instruction; the word is that of the load.
-    Both(Ref),
+    LoadStore(Ref),
     /// The block with this number was entered.
     Block(u32),
     /// A mark of kind `code` follows in the next `words` words.
@@ -52,11 +52,11 @@ pub const fn block_or_data(word: u64) -> Option<u32> {
 
 /// What `word` says; `None` for words that no writer writes.
 #[inline(always)]
-pub const fn read(word: u64) -> Option<Record> {
+pub const fn decode(word: u64) -> Option<Record> {
     match word >> TAG_AT {
         0 => match word >> 48 & 3 {
             0 => None,
-            3 => Some(Record::Both(Ref(word & !(2 << 48)))),
+            3 => Some(Record::LoadStore(Ref(word & !(2 << 48)))),
             _ => Some(Record::Data(Ref(word))),
         },
         BLOCK => Some(Record::Block(word as u32)),

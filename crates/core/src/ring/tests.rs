@@ -16,8 +16,8 @@ fn owner(thread: u32) -> Owner {
 #[test]
 fn buffers_come_out_in_the_order_of_publication_and_the_pool_ends() {
     let ring = ring(4, 3);
-    let taken: Vec<_> = (0..3).map(|thread| ring.acquire(Use::Stream, owner(thread)).unwrap()).collect();
-    assert!(ring.acquire(Use::Stream, owner(3)).is_none());
+    let taken: Vec<_> = (0..3).map(|thread| ring.acquire(BufferKind::Stream, owner(thread)).unwrap()).collect();
+    assert!(ring.acquire(BufferKind::Stream, owner(3)).is_none());
     for i in [1, 0, 2] {
         ring.publish(taken[i]);
     }
@@ -27,15 +27,15 @@ fn buffers_come_out_in_the_order_of_publication_and_the_pool_ends() {
     let threads: Vec<_> = order.iter().map(|&index| ring.buffer(index).unwrap().owner().thread).collect();
     assert_eq!(threads, [1, 0, 2]);
     ring.release(order[0]);
-    assert!(ring.acquire(Use::Stream, owner(9)).is_some());
+    assert!(ring.acquire(BufferKind::Stream, owner(9)).is_some());
     assert_eq!((ring.grow(5), ring.grow(5)), (1, 0));
-    assert!(ring.acquire(Use::Dictionary, owner(9)).is_some());
+    assert!(ring.acquire(BufferKind::Dictionary, owner(9)).is_some());
 }
 
 #[test]
 fn a_buffer_takes_what_fits_and_no_more() {
     let ring = ring(1, 1);
-    let buffer = ring.acquire(Use::Stream, owner(0)).unwrap();
+    let buffer = ring.acquire(BufferKind::Stream, owner(0)).unwrap();
     for word in 0..BUFFER_WORDS as u64 - 2 {
         assert!(buffer.push(word));
     }
@@ -59,7 +59,7 @@ fn writers_and_reader_lose_nothing_under_contention() {
                     loop {
                         let mine = match buffer {
                             Some(mine) => mine,
-                            None => match ring.acquire(Use::Stream, owner(thread)) {
+                            None => match ring.acquire(BufferKind::Stream, owner(thread)) {
                                 Some(fresh) => fresh,
                                 None => {
                                     std::thread::yield_now();
@@ -114,11 +114,11 @@ fn a_ring_is_found_again_and_keeps_its_options() {
 #[test]
 fn records_and_marks_read_as_they_were_written() {
     let store = Ref::data(Kind::Store, VirtAddr(0x7fff_0000), 3, 17);
-    assert_eq!(record::read(store.0), Some(record::Record::Data(store)));
+    assert_eq!(record::decode(store.0), Some(record::Record::Data(store)));
     let load = Ref::data(Kind::Load, VirtAddr(0x7fff_0000), 3, 17);
-    assert_eq!(record::read(store.0 | load.0), Some(record::Record::Both(load)));
-    assert_eq!(record::read(record::block(u32::MAX)), Some(record::Record::Block(u32::MAX)));
-    assert_eq!(record::read(0), None);
+    assert_eq!(record::decode(store.0 | load.0), Some(record::Record::LoadStore(load)));
+    assert_eq!(record::decode(record::block(u32::MAX)), Some(record::Record::Block(u32::MAX)));
+    assert_eq!(record::decode(0), None);
     for (word, number) in [(store.0, Some(0)), (load.0, Some(0)), (record::block(9), Some(9)), (0, None)] {
         assert_eq!(record::block_or_data(word), number);
     }
@@ -147,7 +147,7 @@ fn records_and_marks_read_as_they_were_written() {
     ];
     for mark in marks {
         let words = mark.encode();
-        let Some(record::Record::Mark { code, words: count }) = record::read(words[0]) else { panic!("{mark:?}") };
+        let Some(record::Record::Mark { code, words: count }) = record::decode(words[0]) else { panic!("{mark:?}") };
         assert_eq!(count as usize, words.len() - 1);
         assert_eq!(Mark::decode(code, &words[1..]), Some(mark));
     }

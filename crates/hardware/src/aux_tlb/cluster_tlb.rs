@@ -88,7 +88,7 @@ impl ClusterTlb {
         for (at, frame) in frames.iter_mut().enumerate().take(1 << self.order) {
             let of_page =
                 |at: usize| entry(table, vpn, Vpn(first + at as u64)).filter(|pte| pte.with_pfn(Pfn(0)) == rights);
-            let fits = if self.options.ordered {
+            let fits = if self.options.contiguous {
                 // Every page between has to continue the run.
                 (at.min(page)..=at.max(page))
                     .all(|at| of_page(at).is_some_and(|other| other.pfn().0 + page as u64 == pte.pfn().0 + at as u64))
@@ -99,7 +99,7 @@ impl ClusterTlb {
                 *frame = of_page(at).map(Pte::pfn);
             }
         }
-        if frames.iter().flatten().count() < self.options.least as usize {
+        if frames.iter().flatten().count() < self.options.min_pages as usize {
             return false;
         }
         let set = &mut self.sets[set];

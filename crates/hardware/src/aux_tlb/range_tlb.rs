@@ -7,7 +7,7 @@
 
 use crate::mmu::allows;
 use crate::tlb::Context;
-use reach_core::{Kind, Pte, Range, Vpn};
+use reach_core::{Kind, Pte, RangeTranslation, Vpn};
 
 /// Ranges by recency, with more than the entries that there are where others are to be counted.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ impl RangeTlb {
     }
 
     /// Enters `range`. What it overlaps are older, smaller forms of it, and go.
-    pub fn enter(&mut self, context: Context, range: &Range) {
+    pub fn enter(&mut self, context: Context, range: &RangeTranslation) {
         let mut same = None;
         for place in 0..self.pages.len() {
             if !self.overlaps(place, context, range.vpn, range.pages) {
@@ -101,10 +101,10 @@ impl RangeTlb {
     }
 
     /// What it holds of `context`. For checks.
-    pub fn ranges(&self, context: Context) -> Vec<Range> {
+    pub fn ranges(&self, context: Context) -> Vec<RangeTranslation> {
         let held = (0..self.entries.min(self.pages.len())).filter(|&place| self.pages[place] > 0);
         held.filter(|&place| context.owns(self.first[place]))
-            .map(|place| Range {
+            .map(|place| RangeTranslation {
                 vpn: Context::vpn_of(self.first[place]),
                 pages: self.pages[place],
                 pte: self.ptes[place],

@@ -35,7 +35,7 @@ impl Telling {
             let shift = pte.shift();
             let base_pages = shift.base_pages(tlbs.base());
             if self.last[array] && first.0 < end && first.0 + base_pages > vpn.0 {
-                self.events.push(TlbEvent::Left { asid, vpn: first, shift, replaced: false });
+                self.events.push(TlbEvent::Removed { asid, vpn: first, shift, evicted: false });
             }
         }
     }
@@ -56,12 +56,12 @@ impl Telling {
             if let Some((context, vpn, shift)) = gone.and_then(|tag| tlbs.page_of(tag))
                 && let Some(asid) = whose(context)
             {
-                self.events.push(TlbEvent::Left { asid, vpn, shift, replaced: true });
+                self.events.push(TlbEvent::Removed { asid, vpn, shift, evicted: true });
             }
             if let Some((context, vpn, shift)) = tlbs.page_of(tag)
                 && let Some(asid) = whose(context)
             {
-                self.events.push(TlbEvent::Entered { asid, vpn, shift });
+                self.events.push(TlbEvent::Inserted { asid, vpn, shift });
             }
         }
     }
@@ -88,7 +88,7 @@ impl Mmu {
     #[inline(never)]
     pub(crate) fn fill_and_tell(&mut self, kind: Kind, vpn: Vpn, pte: Pte) -> Result<Pte, StopReason> {
         let Some(telling) = &mut self.telling else { return Ok(pte) };
-        telling.events.push(TlbEvent::Missed { asid: self.asid, vpn, kind, shift: pte.shift() });
+        telling.events.push(TlbEvent::Miss { asid: self.asid, vpn, kind, shift: pte.shift() });
         telling.fill(&mut self.tlbs, kind, self.context, vpn, pte);
         Err(StopReason::PolicyCallback)
     }

@@ -5,7 +5,7 @@ use crate::cache::Caches;
 use crate::config;
 use crate::curve::{self, Belongs, Copies, Curve, CurveCounts, Geometry};
 use crate::tlb::number_of;
-use reach_core::fold::{Entry, UNIT};
+use reach_core::fold::{PAGE_SHIFT, PageRef};
 use reach_core::{Kind, PageTable, Pte, StopReason, Vpn};
 
 impl Mmu {
@@ -69,9 +69,9 @@ impl Mmu {
 
     /// References that the arrays asked first have just answered, one after the other.
     #[inline(never)]
-    pub(super) fn observe_hits(&mut self, entries: &[Entry]) {
+    pub(super) fn observe_hits(&mut self, entries: &[PageRef]) {
         let Mmu { tlbs, curve: Some(curve), context, base, .. } = self else { return };
-        let (context, to_vpn) = (*context, u32::from(base.0) - UNIT);
+        let (context, to_vpn) = (*context, u32::from(base.0) - PAGE_SHIFT);
         let sole = [Kind::Fetch, Kind::Load, Kind::Store].map(|kind| tlbs.sole(kind, curve.array));
         for entry in entries {
             let (kind, vpn) = (entry.kind(), Vpn(entry.page() >> to_vpn));

@@ -5,8 +5,8 @@
 //! requests of the group (group prefetching: Chen, Ailamaki, Gibbons and Mowry, ACM TODS 32, 2007). And in two stages,
 //! since where a leaf entry stands is read from the entry above it.
 
-use reach_core::fold::Entry;
-use reach_core::{Hint, PageTable, Vpn};
+use reach_core::fold::PageRef;
+use reach_core::{PageTable, PrefetchHint, Vpn};
 
 /// Folded references in a group.
 const GROUP: usize = 32;
@@ -25,16 +25,16 @@ pub(super) struct Ahead {
     /// Where the present count of walks began, and how many there have been.
     since: usize,
     walks: usize,
-    hint: Hint,
+    hint: PrefetchHint,
 }
 
 impl Ahead {
     /// The reference before number `at` of `entries` has walked.
     #[inline(always)]
-    pub fn walked(&mut self, entries: &[Entry], at: usize, table: &PageTable, to_vpn: u32) {
+    pub fn walked(&mut self, entries: &[PageRef], at: usize, table: &PageTable, to_vpn: u32) {
         if table.bytes() <= NEAR {
             if let Some(entry) = entries.get(at + LEAD) {
-                table.prefetch(&[table.leaf_place(Vpn(entry.page() >> to_vpn), &mut self.hint)]);
+                table.prefetch(&[table.leaf_entry_offset(Vpn(entry.page() >> to_vpn), &mut self.hint)]);
             }
             return;
         }
@@ -45,7 +45,7 @@ impl Ahead {
     }
 
     #[inline(never)]
-    fn ask(&mut self, entries: &[Entry], at: usize, table: &PageTable, to_vpn: u32) {
+    fn ask(&mut self, entries: &[PageRef], at: usize, table: &PageTable, to_vpn: u32) {
         let dense = at - self.since < 2 * GROUP;
         (self.since, self.walks) = (at, 0);
         if !dense {
@@ -54,16 +54,16 @@ impl Ahead {
         let near = self.next.max(at + LEAD / 2);
         self.next = near + GROUP;
         let hint = &mut self.hint;
-        let leaves = pages(entries, near).map(|page| Some(table.leaf_place(Vpn(page >> to_vpn), hint)));
+        let leaves = pages(entries, near).map(|page| Some(table.leaf_entry_offset(Vpn(page >> to_vpn), hint)));
         table.prefetch(gather(leaves, &mut [0; GROUP]));
         // Where one stays with a node at level 1, the lines of its entries are near anyhow.
-        let above = pages(entries, self.next).map(|page| table.new_place_above(Vpn(page >> to_vpn), hint));
+        let above = pages(entries, self.next).map(|page| table.new_parent_entry_offset(Vpn(page >> to_vpn), hint));
         table.prefetch(gather(above, &mut [0; GROUP]));
     }
 }
 
 /// The pages of the group that begins at `from`. A load and a store to one page come one after the other.
-fn pages(entries: &[Entry], from: usize) -> impl Iterator<Item = u64> {
+fn pages(entries: &[PageRef], from: usize) -> impl Iterator<Item = u64> {
     let group = &entries[from.min(entries.len())..(from + GROUP).min(entries.len())];
     let mut last = u64::MAX;
     group.iter().map(|entry| entry.page()).filter(move |&page| std::mem::replace(&mut last, page) != page)

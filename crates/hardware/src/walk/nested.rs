@@ -79,7 +79,7 @@ fn holds(array: &mut Option<Array<u64>>, number: u64) -> bool {
 impl Nested {
     pub fn new(machine: &config::Machine, nested: &config::Nested) -> Nested {
         let layout = &machine.layout;
-        let (lowest, _) = layout.place(nested.host_page);
+        let (lowest, _) = layout.placement(nested.host_page);
         let upper =
             (lowest + 1..layout.levels()).map(|level| full(*nested.walk_cache_entries.get(level - 1).unwrap_or(&0)));
         Nested {

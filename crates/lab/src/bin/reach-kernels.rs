@@ -174,6 +174,6 @@ fn simulated(kernel: &Kernel, preset: &str) -> Result<[f64; 2]> {
 /// Cycles that are not the operating system's.
 fn own_cycles(outcome: &Outcome) -> f64 {
     let ledger = &outcome.total.ledger;
-    let others = [Label::Fault, Label::Remap, Label::Copy, Label::Daemon].map(|label| ledger.of(label).0);
+    let others = [Label::Fault, Label::Remap, Label::Copy, Label::Daemon].map(|label| ledger.charged(label).0);
     (ledger.total().0 - others.iter().sum::<u64>()) as f64
 }

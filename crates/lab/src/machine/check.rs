@@ -102,7 +102,7 @@ impl Problems {
             self.add(at, format!("a page of 2^{} bytes does not fit in the page table's address space", size.0));
         }
         for &size in sizes.iter().filter(|size| **size > layout.base && size.0 < layout.address_bits()) {
-            let (level, copies) = layout.place(size);
+            let (level, copies) = layout.placement(size);
             if copies > 1 << layout.bits[level] {
                 self.add(at, format!("a page of {size} needs {copies} entries at level {level}, more than a node has"));
             }

@@ -43,7 +43,7 @@ const TRANSLATION: [Label; 6] =
 impl Tally {
     /// Cycles that address translation took.
     pub fn translation(&self) -> u64 {
-        TRANSLATION.iter().map(|&label| self.ledger.of(label).0).sum()
+        TRANSLATION.iter().map(|&label| self.ledger.charged(label).0).sum()
     }
 
     /// All cycles.

@@ -30,7 +30,7 @@ pub(crate) fn send(caches: &mut Caches, traffic: &Traffic) -> u64 {
 pub(crate) fn obey(processor: &mut Processor, command: &ControllerCommand) {
     match *command {
         ControllerCommand::Flush { at, bytes } => processor.flush(at, bytes),
-        ControllerCommand::Retranslate { shadow, real } => {
+        ControllerCommand::MapShadow { shadow, real } => {
             if let Some(controller) = processor.caches().and_then(|caches| caches.controller.as_mut()) {
                 controller.set(shadow, real);
             }

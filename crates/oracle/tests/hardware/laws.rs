@@ -49,7 +49,7 @@ proptest! {
     fn one_pass_counts_range_tlbs_of_all_sizes(machine in machine(), cached: bool, seed: u64, steps in steps(300)) {
         let machine = without_guests(machine);
         let aux_tlb = |entries, sweep| {
-            AuxTlbOptions::Ranges(RangeTlbOptions { entries, sweep, mru: false, asked: AuxLookup::AfterMiss, latency: 7 })
+            AuxTlbOptions::Ranges(RangeTlbOptions { entries, sweep_entries: sweep, mru: false, lookup: AuxLookup::AfterMiss, latency: 7 })
         };
         let run = |aux_tlb: AuxTlbOptions| {
             let setup = Setup { machine: machine.clone(), perfect: false, cached, aux_tlb: Some(aux_tlb), seed };
@@ -198,9 +198,9 @@ proptest! {
             mmu.told(&mut told);
             for event in &told {
                 match *event {
-                    TlbEvent::Missed { asid, vpn, .. } => prop_assert!(!held.contains(&(asid, vpn)), "{:?}", event),
-                    TlbEvent::Entered { asid, vpn, .. } => prop_assert!(held.insert((asid, vpn)), "{:?}", event),
-                    TlbEvent::Left { asid, vpn, .. } => prop_assert!(held.remove(&(asid, vpn)), "{:?}", event),
+                    TlbEvent::Miss { asid, vpn, .. } => prop_assert!(!held.contains(&(asid, vpn)), "{:?}", event),
+                    TlbEvent::Inserted { asid, vpn, .. } => prop_assert!(held.insert((asid, vpn)), "{:?}", event),
+                    TlbEvent::Removed { asid, vpn, .. } => prop_assert!(held.remove(&(asid, vpn)), "{:?}", event),
                 }
             }
             let contents: BTreeSet<_> = mmu.contents().into_iter().map(|(_, asid, vpn, _)| (asid, vpn)).collect();

@@ -61,7 +61,7 @@ fn pages() -> impl Strategy<Value = (Layout, Vec<PageShift>)> {
         let layout = Layout { base: PageShift(base), bits };
         // A page is smaller than the whole address space and has at most 512 copies of its entry.
         let possible: Vec<PageShift> =
-            (base + 1..layout.address_bits()).map(PageShift).filter(|&s| layout.place(s).1 <= 512).collect();
+            (base + 1..layout.address_bits()).map(PageShift).filter(|&s| layout.placement(s).1 <= 512).collect();
         let mut sizes = vec![layout.base];
         if !possible.is_empty() {
             sizes.extend(wanted.iter().map(|&w| possible[usize::from(w) % possible.len()]));

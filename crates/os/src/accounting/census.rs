@@ -2,7 +2,7 @@
 //! best (Karakostas et al. 2015, Tables 2 and 7).
 
 use crate::{FrameKind, Process, Vm};
-use reach_core::{Asid, MappedEntry, PageShift, Pte, Vpn};
+use reach_core::{Asid, MappedPage, PageShift, Pte, Vpn};
 
 /// Runs of fewer base pages are no ranges (Karakostas §7).
 const LEAST: u64 = 8;
@@ -61,7 +61,7 @@ impl Runs {
     }
 
     /// A page of so many base pages; `alike` is what must be equal in the next, and where that has to lie.
-    fn take(&mut self, entry: &MappedEntry, pages: u64, alike: Pte, step: u64) {
+    fn take(&mut self, entry: &MappedPage, pages: u64, alike: Pte, step: u64) {
         match self.lengths.last_mut().filter(|_| self.next == Some((entry.vpn, alike))) {
             Some(last) => *last += pages,
             None => {
@@ -90,7 +90,7 @@ impl Vm {
         let limit = 1 << (self.options().layout.address_bits() - base.0);
         let mut census = Census { entries: vec![0; self.options().sizes.len()], ..Census::default() };
         let (mut ranges, mut ideal) = (Runs::new(LEAST), Runs::new(1));
-        for entry in process.table().each_page(Vpn(0), limit) {
+        for entry in process.table().iter_pages(Vpn(0), limit) {
             if self.kind_of(entry.pte) == FrameKind::Zero {
                 continue;
             }

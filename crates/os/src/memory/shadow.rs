@@ -105,7 +105,7 @@ impl Shadow {
         if self.stale.remove(&shadow.0) {
             self.flush(shadow);
         }
-        self.commands.push(ControllerCommand::Retranslate { shadow, real: Some(real) });
+        self.commands.push(ControllerCommand::MapShadow { shadow, real: Some(real) });
         if self.pages.insert(shadow.0, Page { real, maps: 0 }).is_none()
             && let Some(block) = self.block_of(shadow)
         {
@@ -135,7 +135,7 @@ impl Shadow {
             true => self.flush(shadow),
             false => _ = self.stale.insert(shadow.0),
         }
-        self.commands.push(ControllerCommand::Retranslate { shadow, real: None });
+        self.commands.push(ControllerCommand::MapShadow { shadow, real: None });
         let index = ((shadow.0 - FIRST) >> self.order) as usize;
         if let Some(block) = self.block_of(shadow) {
             block.used -= 1;

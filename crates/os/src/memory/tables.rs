@@ -31,7 +31,7 @@ impl Frames {
 }
 
 impl FrameSource for Frames {
-    fn take_table(&mut self, bytes: u64) -> Option<PhysAddr> {
+    fn allocate_table(&mut self, bytes: u64) -> Option<PhysAddr> {
         let order = self.table_order(bytes);
         if let Some(at) = self.spare_roots.iter().position(|spare| spare.1 == order) {
             let (pfn, _) = self.spare_roots.swap_remove(at);
@@ -49,7 +49,7 @@ impl FrameSource for Frames {
         Some(self.taken_table(pfn, bytes))
     }
 
-    fn give_table(&mut self, at: PhysAddr, bytes: u64) {
+    fn free_table(&mut self, at: PhysAddr, bytes: u64) {
         if self.unshare_table(at) {
             return;
         }

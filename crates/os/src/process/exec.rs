@@ -5,7 +5,7 @@
 //! program starts with (`create_elf_tables`), and maps the vDSO, whose header the C library reads as it starts. Observed with the `exceptions:page_fault_*` tracepoints of Linux 6.18.
 
 use crate::{ObjectKind, OutOfMemory, Populate, Region, Vm};
-use reach_core::{Cause, Fault, Kind, Protection, Role, Vpn};
+use reach_core::{Fault, FaultCause, Kind, Protection, Role, Vpn};
 
 impl Vm {
     /// The running process just got `stack`, its first mapping of that role since an exec.
@@ -48,6 +48,6 @@ impl Vm {
             ..Region::anonymous_at(start, end, Protection::READ_EXECUTE)
         };
         self.add_region(asid, region);
-        self.demand_fault(Fault { vpn: Vpn(start >> base.0), kind: Kind::Load, cause: Cause::Missing })
+        self.demand_fault(Fault { vpn: Vpn(start >> base.0), kind: Kind::Load, cause: FaultCause::NotPresent })
     }
 }

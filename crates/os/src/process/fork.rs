@@ -1,7 +1,7 @@
 //! Fork: a copy-on-write duplicate of an address space (`copy_page_range`).
 
 use crate::{ObjectId, ObjectKind, OutOfMemory, Region, Vm};
-use reach_core::{Asid, Label, MappedEntry, Vpn};
+use reach_core::{Asid, Label, MappedPage, Vpn};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -65,7 +65,7 @@ impl Vm {
     ) -> Result<bool, OutOfMemory> {
         let base = self.base();
         let mut protected = false;
-        let place = |entry: &MappedEntry| (entry.vpn, entry.pte.pfn(), entry.pte.shift());
+        let place = |entry: &MappedPage| (entry.vpn, entry.pte.pfn(), entry.pte.shift());
         for offset in self.swapped(parent, Vpn(pages.start), pages.end - pages.start) {
             self.at_mut(child).swapped.insert(pages.start + offset);
         }
@@ -84,7 +84,7 @@ impl Vm {
             let mut pte = entry.pte.with_accessed(false).with_dirty(false).with_range(false);
             if !region.shared {
                 pte = pte.with_writable(false);
-                let change = |_: &Vm, entry: &MappedEntry| entry.pte.with_writable(false);
+                let change = |_: &Vm, entry: &MappedPage| entry.pte.with_writable(false);
                 protected |= self.protect_quietly(parent, entry.vpn, n, Label::Fault, change)?;
             }
             self.map(child, entry.vpn, pte, Label::Fault)?;

@@ -1,7 +1,7 @@
 //! Pages become one where their reservation is full and they are alike (Navarro et al. §4.5).
 
 use crate::{Operation, OutOfMemory, Vm};
-use reach_core::{Asid, Label, PageShift, Pte, Vpn, Written};
+use reach_core::{Asid, Label, PageShift, Pte, PteWrites, Vpn};
 
 impl Vm {
     /// Makes the largest page around `vpn` that can be made: full in its object's population map, in one reservation,
@@ -49,10 +49,10 @@ impl Vm {
     fn make_superpage(&mut self, asid: Asid, start: Vpn, size: PageShift) -> Result<(), OutOfMemory> {
         if !self.superpages.as_ref().is_some_and(|how| how.promote) {
             // As in the paper, entries are rewritten all the same, in a part of them that the processor ignores.
-            let (_, entries) = self.options.layout.place(size);
+            let (_, entries) = self.options.layout.placement(size);
             let table = &self.at(asid).table;
-            if let Some(at) = table.find(start).map(|(node, index)| table.entry_at(node, index)) {
-                self.rewrote(asid, Written { at, entries, nodes: 0 }, size, Operation::Promote, Label::Remap);
+            if let Some(at) = table.find(start).map(|(node, index)| table.entry_addr(node, index)) {
+                self.rewrote(asid, PteWrites { at, entries, nodes: 0 }, size, Operation::Promote, Label::Remap);
             }
             return Ok(());
         }

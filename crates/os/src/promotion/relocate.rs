@@ -3,7 +3,7 @@
 
 use crate::memory::{Shadow, is_shadow};
 use crate::{FrameKind, ObjectId, OutOfMemory, Vm, soft};
-use reach_core::{Asid, ControllerCommand, Kind, Label, MappedEntry, PageShift, Pfn, Pte, TlbPreload, Vpn};
+use reach_core::{Asid, ControllerCommand, Kind, Label, MappedPage, PageShift, Pfn, Pte, TlbPreload, Vpn};
 
 /// How pages become contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ struct Parts<'a> {
     vpn: Vpn,
     /// The rights that they have in common, without place, in the size of the whole.
     rights: Pte,
-    entries: &'a [MappedEntry],
+    entries: &'a [MappedPage],
 }
 
 impl Vm {
@@ -67,7 +67,7 @@ impl Vm {
         let costs = self.remap_costs;
         let cycles = commands.iter().map(|command| match command {
             ControllerCommand::Flush { bytes, .. } => bytes.div_ceil(32) * costs.flush,
-            ControllerCommand::Retranslate { .. } => costs.entry,
+            ControllerCommand::MapShadow { .. } => costs.entry,
         });
         self.ledger.charge(Label::Remap, cycles.sum());
         commands
@@ -119,7 +119,7 @@ impl Vm {
 
     /// The rights, without place and size, that the pages of an extent of size `shift` have in common, if they can
     /// become one.
-    fn alike(&self, asid: Asid, entries: &[MappedEntry], shift: PageShift, mechanism: Mechanism) -> Option<Pte> {
+    fn alike(&self, asid: Asid, entries: &[MappedPage], shift: PageShift, mechanism: Mechanism) -> Option<Pte> {
         let base = self.base();
         let mapped: u64 = entries.iter().map(|entry| entry.pte.shift().base_pages(base)).sum();
         if mapped != shift.base_pages(base) {
@@ -164,7 +164,7 @@ impl Vm {
         };
         self.own(asid, vpn, shift.base_pages(base));
         // What was written through translations that are gone is dirty in its new place, too.
-        let dirty = |entry: &MappedEntry| {
+        let dirty = |entry: &MappedPage| {
             (0..entry.pte.shift().base_pages(base)).any(|at| self.frames.get(entry.pte.pfn() + at).dirty)
         };
         let dirty = entries.iter().any(dirty);

@@ -2,7 +2,7 @@
 //! blocks there are, rather than page by page when it is touched.
 
 use crate::{OutOfMemory, PageView, Region, Translated, Vm};
-use reach_core::{Asid, Label, Pfn, Protection, Range, Role, Vpn};
+use reach_core::{Asid, Label, Pfn, Protection, RangeTranslation, Role, Vpn};
 
 /// So much of memory, as a divisor, is not given out in advance: what has been promised must not keep what is touched from
 /// getting its page.
@@ -79,7 +79,7 @@ impl Vm {
             self.zero(run.pte.pfn(), run.pages, Label::Fault);
             let joined = self.join_ranges(asid, run);
             for vpn in (run.vpn.0..run.end().0).map(Vpn) {
-                self.map(asid, vpn, run.entry(vpn).with_range(joined), Label::Fault)?;
+                self.map(asid, vpn, run.pte_at(vpn).with_range(joined), Label::Fault)?;
             }
             self.add_segment(asid, run);
         }
@@ -88,7 +88,7 @@ impl Vm {
     }
 
     /// The pages of `run` become a segment, where there are segments.
-    fn add_segment(&mut self, asid: Asid, run: Range) {
+    fn add_segment(&mut self, asid: Asid, run: RangeTranslation) {
         let Some(how) = self.ranging else { return };
         let segments = &mut self.at_mut(asid).table.segments;
         let wished = match how.translated {
@@ -98,20 +98,20 @@ impl Vm {
         };
         if wished && run.pages >= how.least {
             let at = segments.partition_point(|other| other.vpn < run.vpn);
-            segments.insert(at, Range { pte: run.pte.with_range(false), ..run });
+            segments.insert(at, RangeTranslation { pte: run.pte.with_range(false), ..run });
         }
     }
 
     /// Frames for these pages, as few runs as their blocks make. Fewer when memory is short.
-    fn take_blocks(&mut self, view: &PageView, gap: std::ops::Range<u64>) -> Vec<Range> {
+    fn take_blocks(&mut self, view: &PageView, gap: std::ops::Range<u64>) -> Vec<RangeTranslation> {
         let base = self.base();
         let rights = self.entry(Pfn(0), base, view.protection, true);
         let rights = rights.with_range(true).with_accessed(true).with_dirty(true);
-        let mut runs: Vec<Range> = Vec::new();
+        let mut runs: Vec<RangeTranslation> = Vec::new();
         let mut at = gap.start;
         while let Some((pfn, pages)) = self.take_block(view, Vpn(at), gap.end - at) {
-            let block = Range { vpn: Vpn(at), pages, pte: rights.with_pfn(pfn) };
-            match runs.last_mut().filter(|last| last.continues(&block)) {
+            let block = RangeTranslation { vpn: Vpn(at), pages, pte: rights.with_pfn(pfn) };
+            match runs.last_mut().filter(|last| last.is_continued_by(&block)) {
                 Some(last) => last.pages += pages,
                 None => runs.push(block),
             }

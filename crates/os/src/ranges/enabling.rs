@@ -79,7 +79,7 @@ impl Enabling {
             }
             let share = |cycles: u64| (u128::from(cycles) * 10_000 / u128::from(spent.cycles)) as u64;
             if account.on {
-                account.on = 2 * share(spent.spared * account.walk / 1000) >= self.worth.share;
+                account.on = 2 * share(spent.avoided_walks * account.walk / 1000) >= self.worth.share;
                 if !account.on {
                     account.patience = (2 * account.patience).clamp(1, 1 << 16);
                     account.left = account.patience;
@@ -130,7 +130,7 @@ mod tests {
 
     /// So many cycles pass in all, with walks of 20 cycles each.
     fn pass(vm: &mut Vm, cycles: u64, walks: u64, spared: u64) {
-        let spent = PerformanceCounters { cycles, walks, walk_cycles: 20 * walks, spared };
+        let spent = PerformanceCounters { cycles, walks, walk_cycles: 20 * walks, avoided_walks: spared };
         vm.performance.absorb(&spent);
     }
 
@@ -154,7 +154,7 @@ mod tests {
         assert!(!enabling.is_on(A), "it spares 0.24 %");
         let counts = vm.counters.ranges.unwrap();
         assert_eq!((counts.enabled, counts.disabled), (1, 1));
-        assert_eq!(vm.ledger.of(Label::Daemon).0, 4 * vm.options().costs.trap);
+        assert_eq!(vm.ledger.charged(Label::Daemon).0, 4 * vm.options().costs.trap);
     }
 
     #[test]

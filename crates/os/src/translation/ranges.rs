@@ -6,7 +6,7 @@
 //! of its pages being changed, its first page is shot down: what a range TLB holds stands in the range table.
 
 use crate::{FrameKind, Gauge, Vm};
-use reach_core::{Asid, Label, MappedEntry, Pte, Range, RangeTable, Shootdown, Traffic, Vpn};
+use reach_core::{Asid, Label, MappedPage, Pte, RangeTable, RangeTranslation, Shootdown, Traffic, Vpn};
 
 /// What translates memory that was paged eagerly, beside the page table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,8 +144,8 @@ impl Vm {
         for range in ranges.overlapping(vpn, pages) {
             self.remove_range(asid, &range);
             let (mut stays, mut left) = (false, false);
-            let before = (range.vpn < vpn).then(|| range.part(range.vpn, vpn - range.vpn));
-            let behind = (end < range.end()).then(|| range.part(end, range.end() - end));
+            let before = (range.vpn < vpn).then(|| range.subrange(range.vpn, vpn - range.vpn));
+            let behind = (end < range.end()).then(|| range.subrange(end, range.end() - end));
             for piece in [before, behind].into_iter().flatten() {
                 if piece.pages >= how.least && self.enter_range(asid, piece) {
                     stays = true;
@@ -169,11 +169,12 @@ impl Vm {
         if segments.iter().all(|segment| segment.end() <= vpn || end <= segment.vpn) {
             return;
         }
-        let cut = |segment: Range| {
-            let before = (segment.vpn < vpn).then(|| segment.part(segment.vpn, vpn.min(segment.end()) - segment.vpn));
+        let cut = |segment: RangeTranslation| {
+            let before =
+                (segment.vpn < vpn).then(|| segment.subrange(segment.vpn, vpn.min(segment.end()) - segment.vpn));
             let behind = (end < segment.end()).then(|| {
                 let first = end.max(segment.vpn);
-                segment.part(first, segment.end() - first)
+                segment.subrange(first, segment.end() - first)
             });
             let apart = segment.end() <= vpn || end <= segment.vpn;
             let ends = !apart && before.is_some() && behind.is_some() && how.translated == Translated::BySegment;
@@ -211,7 +212,7 @@ impl Vm {
         self.cut_ranges(asid, vpn, pages, label);
         if aged {
             for entry in self.at(asid).table.pages(vpn, pages).into_iter().filter(|entry| entry.pte.range()) {
-                self.unmark(asid, &Range { vpn: entry.vpn, pages: 1, pte: entry.pte }, label);
+                self.unmark(asid, &RangeTranslation { vpn: entry.vpn, pages: 1, pte: entry.pte }, label);
             }
         } else {
             self.form_ranges(asid, vpn, pages, label);
@@ -220,14 +221,14 @@ impl Vm {
 
     /// Adds `run`, which is in no range, to the ranges of `asid`. `false`: it is too short by itself and continues none,
     /// or there is no memory for a node.
-    pub(crate) fn join_ranges(&mut self, asid: Asid, run: Range) -> bool {
+    pub(crate) fn join_ranges(&mut self, asid: Asid, run: RangeTranslation) -> bool {
         let Some(how) = self.ranging else { return false };
         let Some(ranges) = &mut self.at_mut(asid).table.ranges else { return false };
-        let before = ranges.before(run.vpn).filter(|before| before.continues(&run));
-        let behind = ranges.from(run.end()).filter(|behind| run.continues(behind));
+        let before = ranges.last_starting_before(run.vpn).filter(|before| before.is_continued_by(&run));
+        let behind = ranges.first_ending_after(run.end()).filter(|behind| run.is_continued_by(behind));
         let first = before.unwrap_or(run);
         let pages = [before, behind].iter().flatten().map(|range| range.pages).sum::<u64>() + run.pages;
-        let whole = Range { pages, ..first };
+        let whole = RangeTranslation { pages, ..first };
         if whole.pages < how.least {
             return false;
         }
@@ -246,8 +247,8 @@ impl Vm {
         true
     }
 
-    /// Range TLBs are to forget `range`: INVLPG of one of its pages (§4.3).
-    fn forget_range(&mut self, asid: Asid, range: &Range) {
+    /// RangeTranslation TLBs are to forget `range`: INVLPG of one of its pages (§4.3).
+    fn forget_range(&mut self, asid: Asid, range: &RangeTranslation) {
         self.shootdowns.push(Shootdown { asid, vpn: range.vpn, pages: 1 });
     }
 
@@ -256,7 +257,7 @@ impl Vm {
         true
     }
 
-    fn grow_range(&mut self, asid: Asid, vpn: Vpn, whole: Range, by: u64) {
+    fn grow_range(&mut self, asid: Asid, vpn: Vpn, whole: RangeTranslation, by: u64) {
         if let Some(ranges) = &mut self.at_mut(asid).table.ranges {
             ranges.replace(vpn, whole);
         }
@@ -266,7 +267,7 @@ impl Vm {
         });
     }
 
-    fn enter_range(&mut self, asid: Asid, range: Range) -> bool {
+    fn enter_range(&mut self, asid: Asid, range: RangeTranslation) -> bool {
         let process = self.processes.get_mut(&asid).expect("callers name live processes");
         let Some(ranges) = &mut process.table.ranges else { return false };
         let bytes = ranges.bytes();
@@ -282,7 +283,7 @@ impl Vm {
         entered
     }
 
-    fn remove_range(&mut self, asid: Asid, range: &Range) {
+    fn remove_range(&mut self, asid: Asid, range: &RangeTranslation) {
         let process = self.processes.get_mut(&asid).expect("callers name live processes");
         let Some(ranges) = &mut process.table.ranges else { return };
         let bytes = ranges.bytes();
@@ -296,14 +297,14 @@ impl Vm {
     }
 
     /// Longest runs of pages that could be ranges, each with the entry that its first page has as part of one.
-    fn runs(&self, asid: Asid, vpn: Vpn, pages: u64) -> Vec<Range> {
-        let fit = |entry: &MappedEntry| {
+    fn runs(&self, asid: Asid, vpn: Vpn, pages: u64) -> Vec<RangeTranslation> {
+        let fit = |entry: &MappedPage| {
             entry.pte.shift() == self.base() && !entry.pte.watched() && self.kind_of(entry.pte) == FrameKind::Anonymous
         };
-        let mut runs: Vec<Range> = Vec::new();
+        let mut runs: Vec<RangeTranslation> = Vec::new();
         for entry in self.at(asid).table.pages(vpn, pages).into_iter().filter(fit) {
-            let page = Range { vpn: entry.vpn, pages: 1, pte: Pte(entry.pte.0 | IN_ADVANCE) };
-            match runs.last_mut().filter(|last| last.continues(&page)) {
+            let page = RangeTranslation { vpn: entry.vpn, pages: 1, pte: Pte(entry.pte.0 | IN_ADVANCE) };
+            match runs.last_mut().filter(|last| last.is_continued_by(&page)) {
                 Some(last) => last.pages += 1,
                 None => runs.push(page),
             }
@@ -311,16 +312,16 @@ impl Vm {
         runs
     }
 
-    fn mark(&mut self, asid: Asid, range: &Range, label: Label) {
+    fn mark(&mut self, asid: Asid, range: &RangeTranslation, label: Label) {
         self.rewrite(asid, range, label, |pte| Pte(pte.0 | IN_ADVANCE));
     }
 
-    fn unmark(&mut self, asid: Asid, range: &Range, label: Label) {
+    fn unmark(&mut self, asid: Asid, range: &RangeTranslation, label: Label) {
         self.rewrite(asid, range, label, |pte| pte.with_range(false));
     }
 
     /// Changes bits that no TLB entry depends on, in the pages of a range that are still mapped.
-    fn rewrite(&mut self, asid: Asid, range: &Range, label: Label, change: impl Fn(Pte) -> Pte) {
+    fn rewrite(&mut self, asid: Asid, range: &RangeTranslation, label: Label, change: impl Fn(Pte) -> Pte) {
         for vpn in (range.vpn.0..range.end().0).map(Vpn) {
             let table = &mut self.at_mut(asid).table;
             if table.lookup(vpn).is_some_and(|pte| change(pte) != pte)
@@ -334,7 +335,7 @@ impl Vm {
     /// Accounts for what was read and written in a range table.
     pub(crate) fn visited(&mut self, asid: Asid, label: Label) {
         let Some(ranges) = &mut self.at_mut(asid).table.ranges else { return };
-        for visit in ranges.take_visits() {
+        for visit in ranges.take_accesses() {
             if self.options().caches_modelled {
                 let (at, bytes) = (visit.at, RangeTable::NODE_BYTES);
                 self.traffic.push(Traffic { at, bytes, write: visit.written, label });
@@ -355,7 +356,11 @@ impl Vm {
         for (asid, process) in self.processes() {
             for segment in &process.table.segments {
                 for vpn in (segment.vpn.0..segment.end().0).map(Vpn) {
-                    assert_eq!(process.table.lookup(vpn), Some(segment.entry(vpn)), "{asid:?}: {vpn:?} of {segment:?}");
+                    assert_eq!(
+                        process.table.lookup(vpn),
+                        Some(segment.pte_at(vpn)),
+                        "{asid:?}: {vpn:?} of {segment:?}"
+                    );
                 }
             }
             let Some(ranges) = &process.table.ranges else { continue };
@@ -365,7 +370,7 @@ impl Vm {
             for range in ranges.ranges() {
                 assert!(range.pages >= self.ranging.map_or(1, |how| how.least), "{asid:?}: {range:?} is too short");
                 for vpn in (range.vpn.0..range.end().0).map(Vpn) {
-                    assert_eq!(process.table.lookup(vpn), Some(range.entry(vpn)), "{asid:?}: {vpn:?} of {range:?}");
+                    assert_eq!(process.table.lookup(vpn), Some(range.pte_at(vpn)), "{asid:?}: {vpn:?} of {range:?}");
                 }
                 holds += range.pages;
                 count += 1;

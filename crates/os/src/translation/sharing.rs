@@ -7,7 +7,7 @@
 //! Accessed bits are each process's own.
 
 use crate::{FaultKind, Frames, ObjectId, OutOfMemory, Region, Vm};
-use reach_core::{Asid, FrameSource, Label, MappedEntry, Pfn, PhysAddr, Pte, Traffic, Vpn};
+use reach_core::{Asid, FrameSource, Label, MappedPage, Pfn, PhysAddr, Pte, Traffic, Vpn};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What stands behind the addresses of one leaf table: of each region the bytes that lie there, from the table's first on,
@@ -104,13 +104,13 @@ impl Vm {
         for entry in self.at(other).table.pages(there, pages) {
             self.map_with_others(asid, first + (entry.vpn - there), entry.pte)?;
         }
-        let Some(own) = self.at_mut(asid).table.move_leaf(first, shared.at) else { return Ok(false) };
+        let Some(own) = self.at_mut(asid).table.move_leaf_node(first, shared.at) else { return Ok(false) };
         self.frames.share_table(shared.at);
         let fresh = self.frames.new_tables();
         for (at, bytes) in fresh.into_iter().filter(|(at, _)| *at != own) {
             self.zero_bytes(at, bytes, Label::Fault);
         }
-        self.frames.give_table(own, self.options.layout.node_bytes(0));
+        self.frames.free_table(own, self.options.layout.node_bytes(0));
         if let Some(shared) = self.sharing.as_mut().and_then(|sharing| sharing.0.get_mut(&shape)) {
             shared.users.insert((asid, first));
         }
@@ -141,7 +141,7 @@ impl Vm {
             return Ok(());
         }
         let others: Vec<(Asid, Vpn)> = shared.users.iter().filter(|user| **user != (asid, first)).copied().collect();
-        let entries: Vec<MappedEntry> = self.at(asid).table.pages(first, pages);
+        let entries: Vec<MappedPage> = self.at(asid).table.pages(first, pages);
         for (other, there) in others {
             for entry in &entries {
                 let vpn = there + (entry.vpn - first);
@@ -184,16 +184,16 @@ impl Vm {
             }
             let bytes = self.options.layout.node_bytes(0);
             let order = self.frames.table_order(bytes);
-            let own = match self.frames.take_table(bytes) {
+            let own = match self.frames.allocate_table(bytes) {
                 Some(own) => own,
                 None => {
                     self.make_room(order)?;
-                    self.frames.take_table(bytes).ok_or_else(|| self.out_of_memory(order))?
+                    self.frames.allocate_table(bytes).ok_or_else(|| self.out_of_memory(order))?
                 }
             };
             // It is filled, not zeroed.
             self.frames.new_tables();
-            self.at_mut(asid).table.move_leaf(first, own);
+            self.at_mut(asid).table.move_leaf_node(first, own);
             self.frames.unshare_table(at);
             self.copy_table(at, own, bytes);
             self.gauge_memory(asid);

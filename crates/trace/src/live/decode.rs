@@ -5,7 +5,7 @@ use super::memory::wake_writers;
 use super::order::Order;
 use super::tree::{Life, Tree};
 use reach_core::ring::record::{self, Record};
-use reach_core::ring::{FenceEntry, FileKey, Mark, Owner, Ring, Use, read_block};
+use reach_core::ring::{BufferKind, FenceEntry, FileKey, Mark, Owner, Ring, read_block};
 use reach_core::{Backing, BlockTable, Chunk, Event, FileId, Kind, Ref};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -134,7 +134,7 @@ impl Decoder {
         }
         let from = self.order.advance(index, to);
         let words = buffer.words(from, to);
-        if buffer.used_as() == Use::Dictionary {
+        if buffer.kind() == BufferKind::Dictionary {
             return self.define(words);
         }
         if words.is_empty() || self.tree.process(owner.process).exited {
@@ -151,8 +151,8 @@ impl Decoder {
             self.references += (chunk.refs.len() - before) as u64;
             let Some((word, rest)) = words.split_first() else { return };
             words = rest;
-            match record::read(word.load(Ordering::Relaxed)) {
-                Some(Record::Both(load)) => {
+            match record::decode(word.load(Ordering::Relaxed)) {
+                Some(Record::LoadStore(load)) => {
                     chunk.refs.push(load);
                     chunk.refs.push(Ref::data(Kind::Store, load.addr(), load.size_log2(), load.index()));
                     self.references += 2;
@@ -278,7 +278,7 @@ mod tests {
         let ring = memory.ring();
         for image in 0..3 {
             let owner = Owner { process: 0, image, thread: 0, pid: 0 };
-            let buffer = ring.acquire(Use::Stream, owner).unwrap();
+            let buffer = ring.acquire(BufferKind::Stream, owner).unwrap();
             assert!(buffer.push_all(&Mark::Begin { path: image.to_string() }.encode()));
             ring.publish(buffer);
         }
@@ -291,7 +291,7 @@ mod tests {
         assert!(images.eq(["0", "1", "2"]));
         let owner = Owner { process: 0, image: 3, thread: 0, pid: 0 };
         let free: Vec<u32> =
-            std::iter::from_fn(|| ring.acquire(Use::Stream, owner)).map(|buffer| ring.index(buffer)).collect();
+            std::iter::from_fn(|| ring.acquire(BufferKind::Stream, owner)).map(|buffer| ring.index(buffer)).collect();
         assert_eq!(free.len(), free.iter().collect::<std::collections::BTreeSet<_>>().len(), "freed once each");
     }
 }
