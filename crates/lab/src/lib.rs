@@ -4,7 +4,7 @@ mod conditions;
 mod curve;
 mod experiment;
 pub mod machine;
-mod metrics;
+pub mod metrics;
 pub mod paper;
 mod prepare;
 mod results;

@@ -19,7 +19,7 @@ use reach_hardware::config::{Serves, Sharing, Tlb, Walker};
 use reach_hardware::ooo::{Code, OooRun};
 use reach_hardware::{Access, CacheCounters, Controller, MemoryAccesses, Processor, Segment, Shape};
 use reach_os::{Costs, OutOfMemory, Vm};
-use reach_systems::System;
+use reach_systems::{Role, System};
 use rounds::Rounds;
 use sampling::{Detail, Mark, Sampling};
 use std::collections::BTreeMap;
@@ -30,6 +30,7 @@ use traffic::{issue, obey, send};
 pub struct Simulation {
     machine: String,
     system_name: String,
+    role: Role,
     system: Box<dyn System>,
     vm: Vm,
     processor: Processor,
@@ -152,6 +153,7 @@ impl Simulation {
         Ok(Simulation {
             machine: machine.name.clone(),
             system_name: system.spec().into(),
+            role: system.role(),
             hardware_threads: HardwareThreads::new(shape.hardware_threads()),
             rounds: Rounds::on(shape.hardware_threads()),
             processor,

@@ -22,7 +22,7 @@ mod superpage;
 mod talluri_hill_1994;
 mod zhou_2023;
 
-pub use registry::{Description, Resolved, list, resolve};
+pub use registry::{Description, Resolved, Role, list, resolve};
 pub use settings::{Accepts, Setting, Settings};
 
 use reach_core::{AuxTlbOptions, ControllerOptions, Cycles, Event, Fault, FaultCause, Kind, TlbEvent, Vpn};

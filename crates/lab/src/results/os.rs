@@ -1,10 +1,10 @@
-//! What the operating system has counted.
+//! Rows of the operating system's counts.
 
 use super::Rows;
 use reach_core::PageShift;
 
 impl Rows<'_> {
-    /// Its counts, where pages have these sizes.
+    /// Adds the operating system's counts. `sizes` are the machine's page sizes, base pages first.
     pub(super) fn operating_system(&mut self, os: &reach_os::Counters, sizes: &[PageShift]) {
         self.count("page_faults", "count", os.page_faults);
         self.count("page_faults.major", "count", os.major_faults);
@@ -14,7 +14,7 @@ impl Rows<'_> {
         self.count("page_faults.cow", "count", os.cow_faults);
         self.count("page_faults.write_notify", "count", os.write_notify_faults);
         self.count("page_faults.spurious", "count", os.spurious_faults);
-        self.count("stray_references", "count", os.stray);
+        self.count("unmapped_references", "count", os.stray);
         self.count("protection_violations", "count", os.violations);
         self.count("promotions", "count", os.promotions);
         self.count("demotions", "count", os.demotions);
@@ -80,7 +80,7 @@ impl Rows<'_> {
             self.count("eager.fragmented", "count", ranges.fragmented);
             self.count("eager.short", "count", ranges.short);
         }
-        // FreeBSD's names; its two gauges at their greatest.
+        // FreeBSD's names; the two gauges show their peaks.
         if let Some(reserv) = &os.reserv {
             self.count("vm.reserv.broken", "count", reserv.broken);
             self.count("vm.reserv.freed", "count", reserv.freed);
@@ -90,7 +90,7 @@ impl Rows<'_> {
         }
     }
 
-    /// Elementary steps by operation, and by the page size that it was done to (Navarro et al. §6.8).
+    /// Adds elementary steps by operation and page size (Navarro et al. §6.8).
     fn work(&mut self, work: &reach_os::Work, sizes: &[PageShift]) {
         for operation in reach_os::Operation::ALL {
             let mut push = |steps: reach_os::Steps, size: &str| {
@@ -105,7 +105,7 @@ impl Rows<'_> {
         }
     }
 
-    /// The state of memory, under names that say when: before or after a process, or so many milliseconds after boot.
+    /// Adds the state of memory at one time. `when` is `start` or `end` of a process, or `@` and milliseconds since boot.
     fn sample(&mut self, sample: &reach_os::Sample, when: &str) {
         self.ratio(&format!("memory.contiguity.{when}"), "share", sample.contiguity as f64 / 1e6);
         self.count(&format!("memory.free.{when}"), "bytes", sample.free);
