@@ -1,4 +1,4 @@
-//! RangeTranslation tables (Karakostas et al. 2015, §4.2): the range translations of one address space in a B-tree whose nodes lie in
+//! Range tables (Karakostas et al. 2015, §4.2): the range translations of one address space in a B-tree whose nodes lie in
 //! simulated frames, so that a walker, and the operating system, read real addresses.
 //!
 //! A node holds four ranges and points to five children: 36 bits each for BASE and LIMIT and a word for OFFSET and rights

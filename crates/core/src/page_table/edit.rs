@@ -1,8 +1,8 @@
 //! Changing a page table: what the operating system does to it.
 
 use super::words::Words;
-use super::{FrameSource, HEAD, MappedPage, NodeId, PageTable, PteWrites, Slot, TABLE};
-use crate::{PhysAddr, Pte, Vpn};
+use super::{HEAD, MappedPage, NodeId, PageTable, PteWrites, Slot, TABLE};
+use crate::{FrameSource, PhysAddr, Pte, Vpn};
 
 impl PageTable {
     /// Writes the entry of the page that starts at `vpn` (all copies of it), over whatever stood there: smaller pages

@@ -247,7 +247,7 @@ impl Vm {
         true
     }
 
-    /// RangeTranslation TLBs are to forget `range`: INVLPG of one of its pages (§4.3).
+    /// Range TLBs are to forget `range`: INVLPG of one of its pages (§4.3).
     fn forget_range(&mut self, asid: Asid, range: &RangeTranslation) {
         self.shootdowns.push(Shootdown { asid, vpn: range.vpn, pages: 1 });
     }
