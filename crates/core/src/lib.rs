@@ -47,7 +47,9 @@ pub use interface::{
     PerformanceCounters, RangeTlbOptions, Shootdown, StopReason, TlbEvent, TlbPreload, Traffic,
 };
 pub use ledger::{Label, Ledger};
-pub use page_table::{Layout, MappedPage, NodeId, PageTable, PrefetchHint, PteWrites, Slot, WalkStep, prefetch};
+pub use page_table::{
+    EditablePageTable, Layout, MappedPage, NodeId, PageTable, PrefetchHint, PteWrites, Slot, WalkStep, prefetch,
+};
 pub use pte::Pte;
 pub use random::Random;
 pub use range_table::{NodeAccess, RangeTable, RangeTranslation};

@@ -5,7 +5,7 @@
 //! entries are not larger than it, in as many equal entries as it spans there: one entry for 2 MB on x86, 512
 //! replicated ones for 4 MB on Alpha (Navarro §5).
 
-use crate::{FrameSource, PageShift, PhysAddr, Pte, RangeTable, RangeTranslation, Vpn};
+use crate::{PageShift, PhysAddr, Pte, RangeTable, RangeTranslation, Vpn};
 use words::Words;
 
 mod edit;
@@ -14,6 +14,7 @@ mod prefetch;
 mod tests;
 mod words;
 
+pub use edit::EditablePageTable;
 pub use prefetch::{PrefetchHint, prefetch};
 
 /// The shape of a page table.
@@ -147,11 +148,12 @@ fn decode(word: u64) -> Slot {
     }
 }
 
-/// A page table of one address space.
+/// A page table of one address space, as a processor uses it: it reads entries and sets accessed and dirty bits
+/// ([`PageTable::mark`]), but changes no translation. The operating system changes it as an [`EditablePageTable`].
 ///
 /// All nodes stand in one array, so that reading an entry is one load: first the node's physical address, then how
 /// many of its entries are in use, then the entries.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct PageTable {
     layout: Layout,
     /// For each level the order of what an entry spans, and the mask of an index.
@@ -161,30 +163,14 @@ pub struct PageTable {
     /// Places of freed nodes, by level.
     free: Vec<Vec<u32>>,
     bytes: u64,
-    /// What the same address space has of ranges, where there are any: a second table beside this one, which says nothing
-    /// that this one does not say.
-    pub ranges: Option<Box<RangeTable>>,
-    /// Its segments, by address (Basu et al. 2013), which say nothing that this table does not say, either.
-    pub segments: Vec<RangeTranslation>,
+    ranges: Option<Box<RangeTable>>,
+    segments: Vec<RangeTranslation>,
 }
 
 /// Words of a node before its entries.
 const HEAD: usize = 2;
 
 impl PageTable {
-    /// An empty table: its root only. `None` when there is no frame for it.
-    pub fn new(layout: Layout, frames: &mut impl FrameSource) -> Option<PageTable> {
-        let mut levels = [(0, 0); Layout::MOST_LEVELS];
-        for (level, slot) in levels.iter_mut().enumerate().take(layout.levels()) {
-            *slot = (layout.span(level).order(layout.base), (1 << layout.bits[level]) - 1);
-        }
-        let free = vec![Vec::new(); layout.levels()];
-        let (root, words) = (NodeId(0), Words::default());
-        let mut table = PageTable { layout, levels, words, root, free, bytes: 0, ranges: None, segments: Vec::new() };
-        table.root = table.add_node(table.layout.levels() - 1, frames)?;
-        Some(table)
-    }
-
     /// The shape.
     pub fn layout(&self) -> &Layout {
         &self.layout
@@ -194,6 +180,18 @@ impl PageTable {
     #[inline(always)]
     pub fn root(&self) -> NodeId {
         self.root
+    }
+
+    /// The range table of the same address space, redundant to this one. `None` where the system keeps no ranges.
+    #[inline(always)]
+    pub fn ranges(&self) -> Option<&RangeTable> {
+        self.ranges.as_deref()
+    }
+
+    /// The segments of the same address space, ascending by address, redundant to this table (Basu et al. 2013).
+    #[inline(always)]
+    pub fn segments(&self) -> &[RangeTranslation] {
+        &self.segments
     }
 
     /// The node that stands at `place` ([`NodeId::offset`]).
@@ -226,10 +224,11 @@ impl PageTable {
         decode(self.words[node.offset() as usize + HEAD + index])
     }
 
-    /// Sets bits ([`Pte::ACCESSED`], [`Pte::DIRTY`]) in a leaf entry, as a hardware walker does. Returns whether that
-    /// changed the entry.
+    /// Sets [`Pte::ACCESSED`] or [`Pte::DIRTY`] in a leaf entry, as a hardware walker does; ignores all other `bits`.
+    /// Returns whether that changed the entry.
     #[inline(always)]
     pub fn mark(&mut self, node: NodeId, index: usize, bits: u64) -> bool {
+        let bits = bits & (Pte::ACCESSED | Pte::DIRTY);
         let word = &mut self.words[node.offset() as usize + HEAD + index];
         debug_assert!(matches!(decode(*word), Slot::Leaf(_)));
         let changes = *word & bits != bits;

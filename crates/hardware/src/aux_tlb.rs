@@ -116,7 +116,7 @@ impl Mmu {
         if !matches!(self.aux_tlb.as_ref()?.structure, AuxKind::Segments) {
             return None;
         }
-        let segment = table.segments.get(table.segments.partition_point(|segment| segment.end() <= vpn))?;
+        let segment = table.segments().get(table.segments().partition_point(|segment| segment.end() <= vpn))?;
         let pte = segment.contains(vpn).then(|| segment.pte_at(vpn))?;
         Some(match allows(pte, kind) {
             true => Ok(pte),
@@ -202,7 +202,7 @@ impl Mmu {
         let all = self.tlbs.depth(kind);
         let Some(aux_tlb) = self.aux_tlb.as_mut().filter(|aux_tlb| aux_tlb.enabled) else { return all };
         let c = &mut self.counters;
-        match (&mut aux_tlb.structure, &table.ranges) {
+        match (&mut aux_tlb.structure, table.ranges()) {
             (AuxKind::Ranges(tlb), Some(ranges)) if pte.range() => {
                 let walk_access = self.walk_access;
                 let range = ranges.walk(vpn, |node| {
@@ -249,7 +249,7 @@ impl Mmu {
             assert_eq!(real.map(of), Some(of(held)), "{held:?} is held for {vpn:?}, the page table says {real:?}");
         };
         for range in aux_tlb.ranges_of(self.context) {
-            let known = table.ranges.as_ref().and_then(|ranges| ranges.walk(range.vpn, |_| {}));
+            let known = table.ranges().and_then(|ranges| ranges.walk(range.vpn, |_| {}));
             assert_eq!(known, Some(range), "a range that the range table does not have");
             (range.vpn.0..range.end().0).map(Vpn).for_each(|vpn| check(vpn, range.pte_at(vpn)));
         }

@@ -232,7 +232,7 @@ impl Machine {
             return use_entry(kind, vpn, leaf, table);
         }
         if let Some(AuxTlb::Segments) = self.aux_tlb
-            && let Some(segment) = table.segments.iter().find(|segment| segment.vpn <= vpn && vpn < segment.end())
+            && let Some(segment) = table.segments().iter().find(|segment| segment.vpn <= vpn && vpn < segment.end())
         {
             let pte = segment.pte.with_pfn(segment.pte.pfn() + (vpn - segment.vpn));
             let fault = StopReason::Fault(Fault { vpn, kind, cause: FaultCause::Protection });
@@ -363,7 +363,7 @@ impl Machine {
     /// After a walk: the range table, where the entry's bit says that it knows more.
     fn walk_ranges(&mut self, vpn: Vpn, pte: Pte, table: &PageTable, mut caches: Option<&mut Caches>) {
         let asid = self.own();
-        let (Some(AuxTlb::Ranges(.., ranges)), Some(known), true) = (&mut self.aux_tlb, &table.ranges, pte.range())
+        let (Some(AuxTlb::Ranges(.., ranges)), Some(known), true) = (&mut self.aux_tlb, table.ranges(), pte.range())
         else {
             return;
         };

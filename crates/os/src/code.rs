@@ -257,7 +257,7 @@ impl Vm {
         fault: Option<(Fault, &PageView)>,
     ) -> Result<bool, OutOfMemory> {
         let Some(block) = self.block_of(extent) else { return Ok(false) };
-        let entries: Vec<MappedPage> = self.at(asid).table.pages(extent.first, self.pages_in(extent));
+        let entries: Vec<MappedPage> = self.at(asid).table().pages(extent.first, self.pages_in(extent));
         if entries.iter().any(|entry| entry.pte.pfn() != block + (entry.vpn - extent.first)) {
             return Ok(false);
         }

@@ -85,7 +85,7 @@ impl Vm {
     pub(crate) fn reserved_fault_in(&mut self, fault: Fault, view: PageView) -> Result<(), OutOfMemory> {
         let asid = self.current;
         if fault.cause == FaultCause::Protection && fault.kind == Kind::Store && !self.partly_dirty() {
-            let page = self.at(asid).table.page(fault.vpn);
+            let page = self.at(asid).table().page(fault.vpn);
             if page.is_some_and(|page| !page.pte.dirty()) {
                 self.demote_for(asid, fault.vpn, Label::Remap)?;
             }

@@ -5,10 +5,12 @@
 mod mapping_changes;
 mod ranges;
 mod sharing;
+mod tables;
 
 pub use mapping_changes::MappingChange;
 pub use ranges::{RangeCounts, Ranging, Translated};
 pub(crate) use sharing::SharedTables;
+pub(crate) use tables::Translations;
 
 use crate::{FrameKind, Operation, OutOfMemory, Vm, soft};
 use reach_core::{Asid, Label, MappedPage, PageShift, Pfn, Pte, PteWrites, Shootdown, Traffic, Vpn};
@@ -36,7 +38,7 @@ const BATCH: usize = 4096;
 impl Vm {
     /// Maps the page that starts at `vpn`, where nothing is mapped, as `pte` says.
     pub fn map(&mut self, asid: Asid, vpn: Vpn, pte: Pte, label: Label) -> Result<(), OutOfMemory> {
-        debug_assert!(self.at(asid).table.pages(vpn, pte.shift().base_pages(self.base())).is_empty(), "{vpn:?}");
+        debug_assert!(self.at(asid).table().pages(vpn, pte.shift().base_pages(self.base())).is_empty(), "{vpn:?}");
         let pages = pte.shift().base_pages(self.base());
         self.hold(pte.pfn(), pages);
         let written = self.write_entry(asid, vpn, pte, label);
@@ -56,7 +58,7 @@ impl Vm {
         self.take_apart(asid, vpn, pages, label);
         let (mut at, end, mut any) = (vpn, vpn + pages, false);
         loop {
-            let entries: Vec<MappedPage> = self.at(asid).table.iter_pages(at, end - at).take(BATCH).collect();
+            let entries: Vec<MappedPage> = self.at(asid).table().iter_pages(at, end - at).take(BATCH).collect();
             let Some(last) = entries.last() else { break };
             at = Vpn(self.extent(last).1.min(end.0));
             for entry in &entries {
@@ -84,7 +86,7 @@ impl Vm {
     pub fn promote(&mut self, asid: Asid, vpn: Vpn, shift: PageShift, label: Label) -> Result<(), Refusal> {
         let base = self.base();
         let pages = shift.base_pages(base);
-        let entries = self.at(asid).table.pages(vpn, pages);
+        let entries = self.at(asid).table().pages(vpn, pages);
         let first = entries.first().ok_or(Refusal::Hole)?;
         if first.pte.shift() >= shift {
             return Err(Refusal::Already);
@@ -123,12 +125,12 @@ impl Vm {
     /// Breaks the page that holds `vpn` into pages of size `to`, which is smaller, with the same rights and marks.
     /// Nothing happens when there is no page or it is not larger.
     pub fn demote(&mut self, asid: Asid, vpn: Vpn, to: PageShift, label: Label) -> Result<(), OutOfMemory> {
-        let Some(entry) = self.at(asid).table.page(vpn).filter(|entry| entry.pte.shift() > to) else { return Ok(()) };
+        let Some(entry) = self.at(asid).table().page(vpn).filter(|entry| entry.pte.shift() > to) else { return Ok(()) };
         let pages = entry.pte.shift().base_pages(self.base());
         let layout = &self.options().layout;
         // Replicated entries are written over; an entry at a higher level makes room for a node.
         if layout.placement(entry.pte.shift()).0 != layout.placement(to).0
-            && let Some((_, written)) = self.at_mut(asid).table.clear_entries(vpn)
+            && let Some((_, written)) = self.edit(asid).0.clear_entries(vpn)
         {
             self.wrote(asid, written, label);
         }
@@ -159,7 +161,7 @@ impl Vm {
         let pages = pte.shift().base_pages(base);
         self.cut(asid, vpn, label)?;
         self.cut(asid, vpn + pages, label)?;
-        let entries = self.at(asid).table.pages(vpn, pages);
+        let entries = self.at(asid).table().pages(vpn, pages);
         let mut filled = vpn;
         let mut seen = 0;
         for entry in &entries {
@@ -242,13 +244,13 @@ impl Vm {
         self.cut(asid, vpn, label)?;
         self.cut(asid, vpn + pages, label)?;
         let (mut taken, mut given, mut aged) = (false, false, false);
-        for entry in self.at(asid).table.pages(vpn, pages) {
+        for entry in self.at(asid).table().pages(vpn, pages) {
             let new = change(self, &entry);
             if new == entry.pte {
                 continue;
             }
             debug_assert!(new.present() && new.pfn() == entry.pte.pfn() && new.shift() == entry.pte.shift());
-            let written = self.at_mut(asid).table.update(entry.vpn, |_| new).expect("it was just found");
+            let written = self.edit(asid).0.update(entry.vpn, |_| new).expect("it was just found");
             self.rewrote(asid, written, entry.pte.shift(), Operation::Emulate, label);
             // To be watched is to lose the right to write unseen.
             let lost = entry.pte.0 & !new.0 & !Pte::WATCHED | new.0 & !entry.pte.0 & Pte::WATCHED;
@@ -274,7 +276,7 @@ impl Vm {
             return Ok(());
         }
         let divisible = |entry: &MappedPage| entry.vpn != vpn && entry.pte.soft() & soft::WHOLE == 0;
-        while let Some(entry) = self.at(asid).table.page(vpn).filter(divisible) {
+        while let Some(entry) = self.at(asid).table().page(vpn).filter(divisible) {
             let smaller = self.options().sizes.iter().rev().find(|&&size| size < entry.pte.shift());
             self.demote(asid, vpn, *smaller.expect("a base page cannot reach across"), label)?;
         }
@@ -289,16 +291,16 @@ impl Vm {
 
     /// Writes entries; they are still to be accounted for.
     pub(crate) fn set_entry(&mut self, asid: Asid, vpn: Vpn, pte: Pte) -> Result<PteWrites, OutOfMemory> {
-        let process = self.processes.get_mut(&asid).expect("callers name live processes");
-        let written = match process.table.set(vpn, pte, &mut self.frames) {
+        let (table, frames) = self.edit(asid);
+        let written = match table.set(vpn, pte, frames) {
             Some(written) => written,
             None => {
                 let layout = &self.options().layout;
                 let nodes = (0..layout.levels() - 1).map(|level| self.frames.table_order(layout.node_bytes(level)));
                 let order = nodes.max().unwrap_or(0);
                 self.make_room(order)?;
-                let process = self.processes.get_mut(&asid).expect("still there");
-                let again = process.table.set(vpn, pte, &mut self.frames);
+                let (table, frames) = self.edit(asid);
+                let again = table.set(vpn, pte, frames);
                 again.ok_or_else(|| self.out_of_memory(order))?
             }
         };
@@ -307,8 +309,8 @@ impl Vm {
     }
 
     fn clear_entry(&mut self, asid: Asid, entry: &MappedPage, label: Label) {
-        let process = self.processes.get_mut(&asid).expect("callers name live processes");
-        let (_, written) = process.table.clear(entry.vpn, &mut self.frames).expect("the entry was just found");
+        let (table, frames) = self.edit(asid);
+        let (_, written) = table.clear(entry.vpn, frames).expect("the entry was just found");
         self.wrote(asid, written, label);
         self.count_page(asid, entry.pte, false);
     }

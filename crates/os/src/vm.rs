@@ -180,7 +180,7 @@ impl Vm {
     pub fn running(&mut self) -> Result<Running<'_>, OutOfMemory> {
         self.ensure(self.current)?;
         let process = self.processes.get_mut(&self.current).expect("just made");
-        Ok(Running { table: &mut process.table, ledger: &mut self.ledger })
+        Ok(Running { table: process.translations.hardware_view(), ledger: &mut self.ledger })
     }
 
     pub(crate) fn at(&self, asid: Asid) -> &Process {
@@ -227,7 +227,7 @@ impl Vm {
         self.counters.page_table_bytes.set(self.frames.table_bytes());
         self.counters.reserv = self.frames.reservations.as_ref().map(|reservations| reservations.counts());
         if let Some(process) = self.processes.get_mut(&asid) {
-            process.counters.page_table_bytes.set(process.table.bytes());
+            process.counters.page_table_bytes.set(process.table().bytes());
         }
     }
 

@@ -38,7 +38,7 @@ fn x86_superpage_is_one_entry_and_alpha_ones_are_replicated() {
 #[test]
 fn set_walk_clear() {
     let mut frames = Frames::default();
-    let mut table = PageTable::new(Layout::x86_64(), &mut frames).unwrap();
+    let mut table = EditablePageTable::new(Layout::x86_64(), &mut frames).unwrap();
     let vpn = Vpn(0x7_f123_4567);
     let written = table.set(vpn, Pte::new(Pfn(5), PageShift(12)), &mut frames).unwrap();
     assert_eq!((written.entries, written.nodes), (1, 3));
@@ -57,7 +57,7 @@ fn set_walk_clear() {
 #[test]
 fn a_superpage_drops_the_pages_below_it() {
     let mut frames = Frames::default();
-    let mut table = PageTable::new(Layout::x86_64(), &mut frames).unwrap();
+    let mut table = EditablePageTable::new(Layout::x86_64(), &mut frames).unwrap();
     for i in 0..512 {
         table.set(Vpn(512 + i), Pte::new(Pfn(i), PageShift(12)), &mut frames).unwrap();
     }
@@ -71,7 +71,7 @@ fn a_superpage_drops_the_pages_below_it() {
 #[test]
 fn an_opened_page_leaves_its_nodes() {
     let mut frames = Frames::default();
-    let mut table = PageTable::new(Layout::x86_64(), &mut frames).unwrap();
+    let mut table = EditablePageTable::new(Layout::x86_64(), &mut frames).unwrap();
     table.set(Vpn(512), Pte::new(Pfn(512), PageShift(21)), &mut frames).unwrap();
     let bytes = table.bytes();
     let (page, written) = table.clear_entries(Vpn(700)).unwrap();
@@ -84,11 +84,11 @@ fn an_opened_page_leaves_its_nodes() {
 #[test]
 fn replicated_entries_unite_their_bits() {
     let mut frames = Frames::default();
-    let mut table = PageTable::new(alpha(), &mut frames).unwrap();
+    let mut table = EditablePageTable::new(alpha(), &mut frames).unwrap();
     let written = table.set(Vpn(64), Pte::new(Pfn(8), PageShift(16)), &mut frames).unwrap();
     assert_eq!(written.entries, 8);
     let (node, index) = table.find(Vpn(67)).unwrap();
-    assert!(table.mark(node, index, Pte::ACCESSED | Pte::DIRTY));
+    assert!(table.hardware_view().mark(node, index, Pte::ACCESSED | Pte::DIRTY));
     assert!(!table.lookup(Vpn(66)).unwrap().dirty());
     let page = table.page(Vpn(66)).unwrap();
     assert!(page.vpn == Vpn(64) && page.pte.dirty());

@@ -2,8 +2,8 @@
 //! own, which therefore must stay equal.
 
 use reach_core::{
-    Asid, Fault, FaultCause, FrameSource, Kind, Layout, MappedPage, PageShift, PageTable, Pfn, PhysAddr, Pte, Random,
-    RangeTable, RangeTranslation, Shootdown, StopReason, Vpn,
+    Asid, EditablePageTable, Fault, FaultCause, FrameSource, Kind, Layout, MappedPage, PageShift, PageTable, Pfn,
+    PhysAddr, Pte, Random, RangeTable, RangeTranslation, Shootdown, StopReason, Vpn,
 };
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ impl FrameSource for Frames {
 /// The page tables of all processes.
 #[derive(Clone, Debug)]
 pub struct Memory {
-    pub tables: Vec<PageTable>,
+    pub tables: Vec<EditablePageTable>,
     frames: Frames,
 }
 
@@ -54,29 +54,29 @@ impl Memory {
     pub fn new(layout: &Layout, processes: u32) -> Memory {
         let mut frames = Frames::default();
         let mut table = || {
-            let mut table = PageTable::new(layout.clone(), &mut frames).expect("frames are plenty");
-            table.ranges = RangeTable::new(layout.base.bytes(), &mut frames).map(Box::new);
+            let mut table = EditablePageTable::new(layout.clone(), &mut frames).expect("frames are plenty");
+            *table.ranges_mut() = RangeTable::new(layout.base.bytes(), &mut frames).map(Box::new);
             table
         };
         Memory { tables: (0..processes).map(|_| table()).collect(), frames }
     }
 
     pub fn table(&mut self, asid: Asid) -> &mut PageTable {
-        &mut self.tables[asid.0 as usize]
+        self.tables[asid.0 as usize].hardware_view()
     }
 
     /// What is edited is in no range any more, nor is what was in one with it.
     fn dissolve(&mut self, asid: Asid, vpn: Vpn, pages: u64) {
         let table = &mut self.tables[asid.0 as usize];
-        table.segments.retain(|segment| segment.end() <= vpn || vpn + pages <= segment.vpn);
-        let Some(mut ranges) = table.ranges.take() else { return };
+        table.segments_mut().retain(|segment| segment.end() <= vpn || vpn + pages <= segment.vpn);
+        let Some(mut ranges) = table.ranges_mut().take() else { return };
         for range in ranges.overlapping(vpn, pages) {
             ranges.remove(range.vpn, &mut self.frames);
             for page in range.vpn.0..range.end().0 {
                 table.update(Vpn(page), |pte| pte.with_range(false));
             }
         }
-        table.ranges = Some(ranges);
+        *table.ranges_mut() = Some(ranges);
     }
 
     pub fn edit(&mut self, edit: Edit) {
@@ -105,13 +105,13 @@ impl Memory {
                 for vpn in (range.vpn.0..range.end().0).map(Vpn) {
                     table.set(vpn, range.pte_at(vpn), frames).expect("frames are plenty");
                 }
-                let mut ranges = table.ranges.take().expect("every table has one");
+                let mut ranges = table.ranges_mut().take().expect("every table has one");
                 assert!(ranges.insert(range, frames));
-                table.ranges = Some(ranges);
+                *table.ranges_mut() = Some(ranges);
                 // Every other one is a segment as well.
                 if range.pte.pfn().0 % 2 == 0 {
-                    let at = table.segments.partition_point(|other| other.vpn < range.vpn);
-                    table.segments.insert(at, range);
+                    let at = table.segments().partition_point(|other| other.vpn < range.vpn);
+                    table.segments_mut().insert(at, range);
                 }
             }
             Edit::Shoot(_) | Edit::Access(..) => {}

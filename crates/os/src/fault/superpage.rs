@@ -28,7 +28,7 @@ impl Vm {
 
     /// Whether no translation exists in these base pages.
     pub fn nothing_mapped(&self, asid: Asid, vpn: Vpn, pages: u64) -> bool {
-        self.process(asid).is_none_or(|process| process.table.pages(vpn, pages).is_empty())
+        self.process(asid).is_none_or(|process| process.table().pages(vpn, pages).is_empty())
     }
 
     /// Answers a first touch with a zeroed superpage at `first`, where nothing is mapped. `false`, and nothing done

@@ -69,14 +69,14 @@ impl Vm {
         for offset in self.swapped(parent, Vpn(pages.start), pages.end - pages.start) {
             self.at_mut(child).swapped.insert(pages.start + offset);
         }
-        for entry in self.at(parent).table.pages(Vpn(pages.start), pages.end - pages.start) {
+        for entry in self.at(parent).table().pages(Vpn(pages.start), pages.end - pages.start) {
             let n = entry.pte.shift().base_pages(base);
             // Regions may meet in one page; the first of them has copied it.
-            if !self.at(child).table.pages(entry.vpn, n).is_empty() {
+            if !self.at(child).table().pages(entry.vpn, n).is_empty() {
                 continue;
             }
             // For the child's nodes memory may have been reclaimed here.
-            let now = self.at(parent).table.page(entry.vpn);
+            let now = self.at(parent).table().page(entry.vpn);
             if now.is_none_or(|now| (now.vpn, now.pte.pfn(), now.pte.shift()) != place(&entry)) {
                 protected |= self.copy_translations(parent, child, region, entry.vpn.0..entry.vpn.0 + n)?;
                 continue;

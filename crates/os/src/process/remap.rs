@@ -79,7 +79,7 @@ impl Vm {
         let mut moved: Vec<std::ops::Range<u64>> = Vec::new();
         let mut at = pages.start;
         while at < pages.end {
-            let Some(mut entry) = self.at(asid).table.page(Vpn(at)) else {
+            let Some(mut entry) = self.at(asid).table().page(Vpn(at)) else {
                 at += 1;
                 continue;
             };
@@ -87,7 +87,7 @@ impl Vm {
             let whole = first >= pages.start && last <= pages.end;
             if entry.pte.shift() > base && !(whole && target(entry.vpn).is_aligned(entry.pte.shift(), base)) {
                 self.demote(asid, Vpn(at), base, Label::Fault)?;
-                entry = self.at(asid).table.page(Vpn(at)).expect("demotion keeps the page");
+                entry = self.at(asid).table().page(Vpn(at)).expect("demotion keeps the page");
             }
             let to = target(entry.vpn);
             if self.vacant_in_region(asid, to) {
@@ -117,7 +117,7 @@ impl Vm {
 
     /// Where base pages are larger than the program's, a mapping that moves by part of one may end before its last page.
     fn vacant_in_region(&self, asid: Asid, vpn: Vpn) -> bool {
-        self.at(asid).table.find(vpn).is_none() && self.at(asid).space.page(vpn, 1, self.base()).is_some()
+        self.at(asid).table().find(vpn).is_none() && self.at(asid).space.page(vpn, 1, self.base()).is_some()
     }
 
     fn pages_to_move(&self, asid: Asid, from: u64, len: u64) -> std::ops::Range<u64> {

@@ -37,7 +37,7 @@ impl Vm {
             let base = self.base();
             return self.demote(asid, vpn, base, label);
         }
-        while let Some(entry) = self.at(asid).table.page(vpn).filter(|entry| entry.pte.shift() > self.base()) {
+        while let Some(entry) = self.at(asid).table().page(vpn).filter(|entry| entry.pte.shift() > self.base()) {
             let smaller = *self.next_smaller(entry.pte.shift());
             self.demote(asid, vpn, smaller, label)?;
         }
@@ -56,8 +56,8 @@ impl Vm {
         }
         let base = self.base();
         let whole = |entry: &MappedPage| entry.pte.shift() == base || entry.pte.soft() & soft::WHOLE != 0;
-        for entry in self.at(asid).table.pages(vpn, pages).iter().filter(|entry| !whole(entry)) {
-            let table = &self.at(asid).table;
+        for entry in self.at(asid).table().pages(vpn, pages).iter().filter(|entry| !whole(entry)) {
+            let table = self.at(asid).table();
             let Some(at) = table.find(entry.vpn).map(|(node, index)| table.entry_addr(node, index)) else { continue };
             let (layout, size) = (&self.options.layout, entry.pte.shift());
             let steps = self
@@ -83,7 +83,7 @@ impl Vm {
     pub fn first_write(&mut self, vpn: Vpn) -> Result<(), OutOfMemory> {
         let asid = self.current;
         self.ledger.charge(Label::Fault, self.options.costs.trap);
-        let Some(entry) = self.at(asid).table.page(vpn) else { return Ok(()) };
+        let Some(entry) = self.at(asid).table().page(vpn) else { return Ok(()) };
         let (first, pages) = match self.partly_dirty() {
             true => (entry.vpn, entry.pte.shift().base_pages(self.base())),
             false => (vpn, 1),

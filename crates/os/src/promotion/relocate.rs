@@ -80,7 +80,7 @@ impl Vm {
             return;
         }
         for (asid, vpn) in self.frames.translations(pfn) {
-            let Some(page) = self.at(asid).table.page(vpn) else { continue };
+            let Some(page) = self.at(asid).table().page(vpn) else { continue };
             let named = page.pte.pfn() + (vpn - page.vpn);
             if let Some(shadow) = self.frames.shadow.as_mut().filter(|_| is_shadow(named)) {
                 shadow.flush(named);
@@ -104,7 +104,7 @@ impl Vm {
     ) -> Result<Result<(), Unbuilt>, OutOfMemory> {
         let pages = shift.base_pages(self.base());
         let Some(process) = self.process(asid) else { return Ok(Err(Unbuilt::Unfit)) };
-        let entries = process.table.pages(vpn, pages);
+        let entries = process.table().pages(vpn, pages);
         let Some(rights) = self.alike(asid, &entries, shift, mechanism) else { return Ok(Err(Unbuilt::Unfit)) };
         let parts = Parts { asid, vpn, rights, entries: &entries };
         let done = match mechanism {

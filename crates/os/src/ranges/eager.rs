@@ -31,7 +31,7 @@ impl Vm {
         let wished =
             |view: &PageView| view.region.eager() && (view.region.role != Role::Heap || end - start >= how.heap);
         let Some(view) = view.filter(|view| wanted >= how.least && wished(view)) else { return Ok(()) };
-        if how.translated == Translated::BySegment && !self.at(asid).table.segments.is_empty() {
+        if how.translated == Translated::BySegment && !self.at(asid).table().segments().is_empty() {
             return Ok(());
         }
         if self.fragmentation() > how.fragmented {
@@ -40,7 +40,7 @@ impl Vm {
         }
         self.count_ranges(|c| c.eager += 1);
         let mut at = pages.start;
-        for mapped in self.at(asid).table.pages(Vpn(pages.start), wanted) {
+        for mapped in self.at(asid).table().pages(Vpn(pages.start), wanted) {
             self.fill_gap(asid, &view, at..mapped.vpn.0)?;
             at = self.extent(&mapped).1;
         }
@@ -85,21 +85,6 @@ impl Vm {
         }
         self.let_go(runs.len());
         Ok(())
-    }
-
-    /// The pages of `run` become a segment, where there are segments.
-    fn add_segment(&mut self, asid: Asid, run: RangeTranslation) {
-        let Some(how) = self.ranging else { return };
-        let segments = &mut self.at_mut(asid).table.segments;
-        let wished = match how.translated {
-            Translated::BySegment => segments.is_empty(),
-            Translated::BySegments => true,
-            Translated::ByRanges | Translated::ByPages => false,
-        };
-        if wished && run.pages >= how.least {
-            let at = segments.partition_point(|other| other.vpn < run.vpn);
-            segments.insert(at, RangeTranslation { pte: run.pte.with_range(false), ..run });
-        }
     }
 
     /// Frames for these pages, as few runs as their blocks make. Fewer when memory is short.

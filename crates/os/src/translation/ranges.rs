@@ -99,23 +99,6 @@ impl Vm {
         self.ranging = Some(how);
     }
 
-    /// An empty range table beside a new page table. Without a frame for it the process makes do with pages.
-    pub(crate) fn new_ranges(&mut self) -> Option<Box<RangeTable>> {
-        self.ranging.filter(|how| how.translated == Translated::ByRanges)?;
-        let table = RangeTable::new(self.base().bytes(), &mut self.frames)?;
-        self.count_ranges(|c| c.table_bytes.rise(table.bytes()));
-        Some(Box::new(table))
-    }
-
-    /// The range table of a process goes.
-    pub(crate) fn end_ranges(&mut self, table: Option<Box<RangeTable>>) {
-        if let Some(mut table) = table {
-            debug_assert!(table.is_empty(), "pages go before their ranges");
-            self.count_ranges(|c| c.table_bytes.fall(table.bytes()));
-            table.release(&mut self.frames);
-        }
-    }
-
     pub(crate) fn count_ranges(&mut self, count: impl FnOnce(&mut RangeCounts)) {
         if let Some(counts) = &mut self.counters.ranges {
             count(counts);
@@ -125,7 +108,7 @@ impl Vm {
     /// The range that holds a page of the running process becomes pages (§6, copy-on-write).
     pub fn dissolve_range(&mut self, vpn: Vpn, label: Label) {
         let asid = self.current;
-        if let Some(range) = self.at(asid).table.ranges.as_ref().and_then(|ranges| ranges.walk(vpn, |_| {})) {
+        if let Some(range) = self.at(asid).table().ranges().and_then(|ranges| ranges.walk(vpn, |_| {})) {
             self.remove_range(asid, &range);
             self.unmark(asid, &range, label);
             self.forget_range(asid, &range);
@@ -140,7 +123,7 @@ impl Vm {
         let Some(how) = self.ranging else { return };
         let end = Vpn(vpn.0.saturating_add(pages));
         self.cut_segments(asid, vpn, end, how);
-        let Some(ranges) = &mut self.at_mut(asid).table.ranges else { return };
+        let Some(ranges) = self.edit(asid).0.ranges_mut() else { return };
         for range in ranges.overlapping(vpn, pages) {
             self.remove_range(asid, &range);
             let (mut stays, mut left) = (false, false);
@@ -165,7 +148,7 @@ impl Vm {
     /// A segment that loses pages at one end has its base or limit moved. One that loses them in the middle ends, since two
     /// are not to be had, unless any number is; all of its pages stand in the page table.
     fn cut_segments(&mut self, asid: Asid, vpn: Vpn, end: Vpn, how: Ranging) {
-        let segments = &mut self.at_mut(asid).table.segments;
+        let segments = self.edit(asid).0.segments_mut();
         if segments.iter().all(|segment| segment.end() <= vpn || end <= segment.vpn) {
             return;
         }
@@ -184,10 +167,25 @@ impl Vm {
         *segments = std::mem::take(segments).into_iter().flat_map(cut).collect();
     }
 
+    /// The pages of `run` become a segment, where there are segments.
+    pub(crate) fn add_segment(&mut self, asid: Asid, run: RangeTranslation) {
+        let Some(how) = self.ranging else { return };
+        let segments = self.edit(asid).0.segments_mut();
+        let wished = match how.translated {
+            Translated::BySegment => segments.is_empty(),
+            Translated::BySegments => true,
+            Translated::ByRanges | Translated::ByPages => false,
+        };
+        if wished && run.pages >= how.least {
+            let at = segments.partition_point(|other| other.vpn < run.vpn);
+            segments.insert(at, RangeTranslation { pte: run.pte.with_range(false), ..run });
+        }
+    }
+
     /// What is contiguous among the `pages` base pages from `vpn` on, which are in no range, becomes ranges, one with those
     /// that it continues.
     pub(crate) fn form_ranges(&mut self, asid: Asid, vpn: Vpn, pages: u64, label: Label) {
-        if self.at(asid).table.ranges.is_none() {
+        if self.at(asid).table().ranges().is_none() {
             return;
         }
         for run in self.runs(asid, vpn, pages) {
@@ -211,7 +209,7 @@ impl Vm {
         }
         self.cut_ranges(asid, vpn, pages, label);
         if aged {
-            for entry in self.at(asid).table.pages(vpn, pages).into_iter().filter(|entry| entry.pte.range()) {
+            for entry in self.at(asid).table().pages(vpn, pages).into_iter().filter(|entry| entry.pte.range()) {
                 self.unmark(asid, &RangeTranslation { vpn: entry.vpn, pages: 1, pte: entry.pte }, label);
             }
         } else {
@@ -223,7 +221,7 @@ impl Vm {
     /// or there is no memory for a node.
     pub(crate) fn join_ranges(&mut self, asid: Asid, run: RangeTranslation) -> bool {
         let Some(how) = self.ranging else { return false };
-        let Some(ranges) = &mut self.at_mut(asid).table.ranges else { return false };
+        let Some(ranges) = self.edit(asid).0.ranges_mut() else { return false };
         let before = ranges.last_starting_before(run.vpn).filter(|before| before.is_continued_by(&run));
         let behind = ranges.first_ending_after(run.end()).filter(|behind| run.is_continued_by(behind));
         let first = before.unwrap_or(run);
@@ -258,7 +256,7 @@ impl Vm {
     }
 
     fn grow_range(&mut self, asid: Asid, vpn: Vpn, whole: RangeTranslation, by: u64) {
-        if let Some(ranges) = &mut self.at_mut(asid).table.ranges {
+        if let Some(ranges) = self.edit(asid).0.ranges_mut() {
             ranges.replace(vpn, whole);
         }
         self.count_ranges(|c| {
@@ -268,10 +266,10 @@ impl Vm {
     }
 
     fn enter_range(&mut self, asid: Asid, range: RangeTranslation) -> bool {
-        let process = self.processes.get_mut(&asid).expect("callers name live processes");
-        let Some(ranges) = &mut process.table.ranges else { return false };
+        let (table, frames) = self.edit(asid);
+        let Some(ranges) = table.ranges_mut() else { return false };
         let bytes = ranges.bytes();
-        let entered = ranges.insert(range, &mut self.frames);
+        let entered = ranges.insert(range, frames);
         let bytes = (bytes, ranges.bytes());
         self.count_ranges(|c| {
             c.table_bytes.set(c.table_bytes.current + bytes.1 - bytes.0);
@@ -284,10 +282,10 @@ impl Vm {
     }
 
     fn remove_range(&mut self, asid: Asid, range: &RangeTranslation) {
-        let process = self.processes.get_mut(&asid).expect("callers name live processes");
-        let Some(ranges) = &mut process.table.ranges else { return };
+        let (table, frames) = self.edit(asid);
+        let Some(ranges) = table.ranges_mut() else { return };
         let bytes = ranges.bytes();
-        ranges.remove(range.vpn, &mut self.frames);
+        ranges.remove(range.vpn, frames);
         let bytes = (bytes, ranges.bytes());
         self.count_ranges(|c| {
             c.table_bytes.set(c.table_bytes.current + bytes.1 - bytes.0);
@@ -302,7 +300,7 @@ impl Vm {
             entry.pte.shift() == self.base() && !entry.pte.watched() && self.kind_of(entry.pte) == FrameKind::Anonymous
         };
         let mut runs: Vec<RangeTranslation> = Vec::new();
-        for entry in self.at(asid).table.pages(vpn, pages).into_iter().filter(fit) {
+        for entry in self.at(asid).table().pages(vpn, pages).into_iter().filter(fit) {
             let page = RangeTranslation { vpn: entry.vpn, pages: 1, pte: Pte(entry.pte.0 | IN_ADVANCE) };
             match runs.last_mut().filter(|last| last.is_continued_by(&page)) {
                 Some(last) => last.pages += 1,
@@ -323,7 +321,7 @@ impl Vm {
     /// Changes bits that no TLB entry depends on, in the pages of a range that are still mapped.
     fn rewrite(&mut self, asid: Asid, range: &RangeTranslation, label: Label, change: impl Fn(Pte) -> Pte) {
         for vpn in (range.vpn.0..range.end().0).map(Vpn) {
-            let table = &mut self.at_mut(asid).table;
+            let table = self.edit(asid).0;
             if table.lookup(vpn).is_some_and(|pte| change(pte) != pte)
                 && let Some(written) = table.update(vpn, &change)
             {
@@ -334,7 +332,7 @@ impl Vm {
 
     /// Accounts for what was read and written in a range table.
     pub(crate) fn visited(&mut self, asid: Asid, label: Label) {
-        let Some(ranges) = &mut self.at_mut(asid).table.ranges else { return };
+        let Some(ranges) = self.edit(asid).0.ranges_mut() else { return };
         for visit in ranges.take_accesses() {
             if self.options().caches_modelled {
                 let (at, bytes) = (visit.at, RangeTable::NODE_BYTES);
@@ -354,29 +352,29 @@ impl Vm {
     pub(crate) fn check_ranges(&self) {
         let (mut count, mut covered, mut bytes) = (0, 0, 0);
         for (asid, process) in self.processes() {
-            for segment in &process.table.segments {
+            for segment in process.table().segments() {
                 for vpn in (segment.vpn.0..segment.end().0).map(Vpn) {
                     assert_eq!(
-                        process.table.lookup(vpn),
+                        process.table().lookup(vpn),
                         Some(segment.pte_at(vpn)),
                         "{asid:?}: {vpn:?} of {segment:?}"
                     );
                 }
             }
-            let Some(ranges) = &process.table.ranges else { continue };
+            let Some(ranges) = process.table().ranges() else { continue };
             ranges.check();
             bytes += ranges.bytes();
             let mut holds = 0;
             for range in ranges.ranges() {
                 assert!(range.pages >= self.ranging.map_or(1, |how| how.least), "{asid:?}: {range:?} is too short");
                 for vpn in (range.vpn.0..range.end().0).map(Vpn) {
-                    assert_eq!(process.table.lookup(vpn), Some(range.pte_at(vpn)), "{asid:?}: {vpn:?} of {range:?}");
+                    assert_eq!(process.table().lookup(vpn), Some(range.pte_at(vpn)), "{asid:?}: {vpn:?} of {range:?}");
                 }
                 holds += range.pages;
                 count += 1;
             }
             let limit = 1 << (self.options().layout.address_bits() - self.base().0);
-            let marked = process.table.pages(Vpn(0), limit).iter().filter(|entry| entry.pte.range()).count();
+            let marked = process.table().pages(Vpn(0), limit).iter().filter(|entry| entry.pte.range()).count();
             assert_eq!(marked as u64, holds, "{asid:?}: pages with a range bit, and pages in ranges");
             covered += holds;
         }

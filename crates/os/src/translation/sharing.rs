@@ -51,7 +51,7 @@ impl Vm {
 
     /// Where the leaf table that starts at `first` lies, if the process has one.
     fn leaf_at(&self, asid: Asid, first: Vpn) -> Option<PhysAddr> {
-        self.processes.get(&asid)?.table.walk(first).get(self.options().layout.levels() - 1).map(|step| step.at)
+        self.processes.get(&asid)?.table().walk(first).get(self.options().layout.levels() - 1).map(|step| step.at)
     }
 
     /// What the leaf table that starts at `first` maps, if that can be shared: parts of files that nobody writes.
@@ -98,13 +98,13 @@ impl Vm {
         };
         let &(other, there) = shared.users.first().expect("without users it is forgotten");
         // A page larger than the table stands above it.
-        if !self.at(asid).table.pages(first, pages).is_empty() {
+        if !self.at(asid).table().pages(first, pages).is_empty() {
             return Ok(false);
         }
-        for entry in self.at(other).table.pages(there, pages) {
+        for entry in self.at(other).table().pages(there, pages) {
             self.map_with_others(asid, first + (entry.vpn - there), entry.pte)?;
         }
-        let Some(own) = self.at_mut(asid).table.move_leaf_node(first, shared.at) else { return Ok(false) };
+        let Some(own) = self.edit(asid).0.move_leaf_node(first, shared.at) else { return Ok(false) };
         self.frames.share_table(shared.at);
         let fresh = self.frames.new_tables();
         for (at, bytes) in fresh.into_iter().filter(|(at, _)| *at != own) {
@@ -117,7 +117,7 @@ impl Vm {
         // The entry that points to it.
         self.ledger.charge(Label::Fault, self.options.costs.pte_write);
         self.tally(asid, |c| c.tables_shared += 1);
-        let found = self.at(asid).table.find(vpn).is_some();
+        let found = self.at(asid).table().find(vpn).is_some();
         if found {
             self.charge_fault(asid, FaultKind::File, false);
         }
@@ -141,11 +141,11 @@ impl Vm {
             return Ok(());
         }
         let others: Vec<(Asid, Vpn)> = shared.users.iter().filter(|user| **user != (asid, first)).copied().collect();
-        let entries: Vec<MappedPage> = self.at(asid).table.pages(first, pages);
+        let entries: Vec<MappedPage> = self.at(asid).table().pages(first, pages);
         for (other, there) in others {
             for entry in &entries {
                 let vpn = there + (entry.vpn - first);
-                if self.at(other).table.find(vpn).is_none() {
+                if self.at(other).table().find(vpn).is_none() {
                     self.map_with_others(other, vpn, entry.pte)?;
                 }
             }
@@ -193,7 +193,7 @@ impl Vm {
             };
             // It is filled, not zeroed.
             self.frames.new_tables();
-            self.at_mut(asid).table.move_leaf_node(first, own);
+            self.edit(asid).0.move_leaf_node(first, own);
             self.frames.unshare_table(at);
             self.copy_table(at, own, bytes);
             self.gauge_memory(asid);

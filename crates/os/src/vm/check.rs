@@ -20,10 +20,10 @@ impl Vm {
         let mut mapped: BTreeMap<ObjectId, u64> = BTreeMap::new();
         let limit = 1 << (self.options().layout.address_bits() - base.0);
         for (asid, process) in self.processes() {
-            process.table.check();
+            process.table().check();
             process.space.check();
             let mut resident = 0;
-            for entry in process.table.pages(reach_core::Vpn(0), limit) {
+            for entry in process.table().pages(reach_core::Vpn(0), limit) {
                 let pages = entry.pte.shift().base_pages(base);
                 let view = process.space.page(entry.vpn, pages, base);
                 assert!(view.is_some(), "{asid:?}: {entry:?} is in no region");
@@ -36,10 +36,10 @@ impl Vm {
                 }
             }
             assert_eq!(resident, process.counters.resident_bytes.current, "resident bytes of {asid:?}");
-            assert_eq!(process.table.bytes(), process.counters.page_table_bytes.current, "page table of {asid:?}");
+            assert_eq!(process.table().bytes(), process.counters.page_table_bytes.current, "page table of {asid:?}");
             for &at in &process.swapped {
                 assert!(
-                    process.table.find(reach_core::Vpn(at)).is_none(),
+                    process.table().find(reach_core::Vpn(at)).is_none(),
                     "{asid:?}: {at:#x} is in swap and in memory"
                 );
                 assert!(
@@ -74,7 +74,8 @@ impl Vm {
                 assert_eq!((frame.object, frame.index), place, "{at:#x}");
             }
             for (asid, vpn) in self.frames.translations(Pfn(at)) {
-                let pte = self.at(asid).table.page(vpn).map(|page| self.frames.real(page.pte.pfn() + (vpn - page.vpn)));
+                let pte =
+                    self.at(asid).table().page(vpn).map(|page| self.frames.real(page.pte.pfn() + (vpn - page.vpn)));
                 assert_eq!(pte, Some(Pfn(at)), "reverse mapping of {at:#x}");
             }
             let needed = frame.maps > 0 || frame.cached;
