@@ -1,5 +1,5 @@
 use super::*;
-use crate::Pfn;
+use crate::{FrameSource, Pfn};
 use std::collections::BTreeMap;
 
 /// Hands out addresses in sequence and counts what is outstanding.
