@@ -1,4 +1,8 @@
-//! What the processor and the operating system say to each other besides the page table.
+//! The interface between the simulated processor and operating system, apart from the page table.
+//!
+//! The processor returns a [`StopReason`] when it needs the operating system, and offers [`PerformanceCounters`] and
+//! [`TlbEvent`]s. The operating system queues [`Shootdown`]s, [`Traffic`], [`TlbPreload`]s and [`ControllerCommand`]s.
+//! A system asks for extra hardware with [`AuxTlbOptions`] and [`ControllerOptions`].
 
 mod aux_tlb;
 mod controller;
@@ -8,12 +12,12 @@ pub use controller::{ControllerCommand, ControllerOptions};
 
 use crate::{Asid, Kind, Label, PageShift, PhysAddr, Vpn};
 
-/// Why a reference could not go on.
+/// Why a reference faulted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FaultCause {
-    /// No translation.
+    /// The page has no translation.
     NotPresent,
-    /// There is one, but it forbids this kind of reference.
+    /// The page has a translation that forbids this kind of reference.
     Protection,
 }
 
@@ -22,90 +26,89 @@ pub enum FaultCause {
 pub struct Fault {
     /// The base page referred to.
     pub vpn: Vpn,
-    /// What was tried.
+    /// Fetch, load or store.
     pub kind: Kind,
-    /// Why it failed.
+    /// Why the reference faulted.
     pub cause: FaultCause,
 }
 
 /// Why the processor stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StopReason {
-    /// The references are used up.
+    /// All references have been run.
     End,
-    /// A page fault; the reference is retried after it is handled.
+    /// A page fault. The processor retries the reference after the operating system has handled it.
     Fault(Fault),
-    /// The first write to a clean page that the operating system watches ([`crate::Pte::watched`]); retried too.
+    /// A store to a clean page that the operating system watches ([`crate::Pte::watched`]). The store is retried too.
     FirstWrite(Vpn),
-    /// A miss has been handled where the operating system wants to see each ([`TlbEvent`]); the reference is retried, and
-    /// finds the translation that was entered.
+    /// A software-filled TLB missed, and a policy asked to see each miss ([`TlbEvent`]). The reference is retried, and
+    /// hits the translation that the handler inserted.
     PolicyCallback,
-    /// An outline does not tell what comes next; with references it could be told. Nothing can be done but to begin
-    /// again.
+    /// The chunk is an outline ([`crate::Chunk`]), which does not contain the references needed to go on. The run must
+    /// start again with references.
     NeedsReferences,
 }
 
-/// What becomes of the entries of a TLB that software fills, as its miss handler sees it.
+/// A miss, insertion or removal in a software-filled TLB, as its miss handler sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TlbEvent {
-    /// A reference of `kind` to base page `vpn` missed, and the handler found a page of size `shift` for it, which it is
-    /// about to enter.
+    /// A reference missed. The handler found its page and is about to insert it.
     Miss {
-        /// In which address space.
+        /// Address space of the reference.
         asid: Asid,
         /// The base page referred to.
         vpn: Vpn,
-        /// What was tried.
+        /// Fetch, load or store.
         kind: Kind,
         /// Size of the page that holds it.
         shift: PageShift,
     },
-    /// The page of size `shift` at `vpn` has left.
+    /// An entry left the TLB.
     Removed {
-        /// Of which address space.
+        /// Address space of the entry.
         asid: Asid,
-        /// Its first base page.
+        /// First base page of the entry.
         vpn: Vpn,
-        /// Its size.
+        /// Page size of the entry.
         shift: PageShift,
-        /// Another took its place; otherwise it was shot down.
+        /// `true`: another entry replaced it. `false`: a shootdown invalidated it.
         evicted: bool,
     },
-    /// The page of size `shift` at `vpn` has been entered.
+    /// An entry was inserted.
     Inserted {
-        /// Of which address space.
+        /// Address space of the entry.
         asid: Asid,
-        /// Its first base page.
+        /// First base page of the entry.
         vpn: Vpn,
-        /// Its size.
+        /// Page size of the entry.
         shift: PageShift,
     },
 }
 
-/// A translation that the operating system itself enters into the TLB of the running process, after all shootdowns.
+/// A translation that the operating system inserts into the TLB of the running process, after all shootdowns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TlbPreload {
-    /// A base page of it.
+    /// Any base page of the page to insert.
     pub vpn: Vpn,
-    /// For references of this kind.
+    /// The kind of reference, which selects the instruction or the data TLB.
     pub kind: Kind,
 }
 
-/// What a processor's performance counters say, since the start.
+/// What the processor's performance counters have counted since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerformanceCounters {
     /// All cycles.
     pub cycles: u64,
     /// Page walks.
     pub walks: u64,
-    /// Their cycles.
+    /// Cycles of page walks.
     pub walk_cycles: u64,
-    /// Walks that were avoided_walks by what stands beside the last level of TLB arrays.
+    /// Walks that the auxiliary TLB avoided.
     pub avoided_walks: u64,
 }
 
 impl PerformanceCounters {
-    /// What was counted since `earlier`.
+    /// Returns what was counted after `earlier`, an older copy of these counters.
     pub fn since(&self, earlier: &PerformanceCounters) -> PerformanceCounters {
         PerformanceCounters {
             cycles: self.cycles - earlier.cycles,
@@ -115,7 +118,7 @@ impl PerformanceCounters {
         }
     }
 
-    /// Adds what `other` counted.
+    /// Adds the counts of `other`.
     pub fn absorb(&mut self, other: &PerformanceCounters) {
         self.cycles += other.cycles;
         self.walks += other.walks;
@@ -124,27 +127,27 @@ impl PerformanceCounters {
     }
 }
 
-/// Translations that processors must forget.
+/// A request to all processors to invalidate translations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shootdown {
-    /// Of which address space.
+    /// The address space.
     pub asid: Asid,
     /// First base page.
     pub vpn: Vpn,
-    /// How many base pages; every entry that overlaps them goes. `u64::MAX`: the whole address space.
+    /// Number of base pages; `u64::MAX` means the whole address space. Every entry that overlaps them is removed.
     pub pages: u64,
 }
 
-/// Memory that the operating system itself reads or writes, in physical addresses. The run loop sends it through the
-/// same caches as the program's references.
+/// Memory that the operating system itself reads or writes. The run loop sends it through the same caches as the
+/// program's references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Traffic {
     /// First byte.
     pub at: PhysAddr,
-    /// How many bytes, one after the other.
+    /// Number of consecutive bytes.
     pub bytes: u64,
-    /// Written rather than read.
+    /// `true` for a write, `false` for a read.
     pub write: bool,
-    /// What the cycles are charged to.
+    /// The label that is charged with the cycles.
     pub label: Label,
 }

@@ -13,13 +13,13 @@
 
 mod buffer;
 mod emulator;
-mod mark;
+mod message;
 pub mod record;
 mod words;
 
 pub use buffer::{Buffer, BufferKind, Owner};
 pub use emulator::{Emulator, Executable, ProcessIdentity, inspect_executable};
-pub use mark::{FenceEntry, FileKey, Mark};
+pub use message::{FenceEntry, FileKey, Message};
 pub use words::{define_block, read_block};
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

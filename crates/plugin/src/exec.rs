@@ -3,7 +3,7 @@
 
 use crate::lane::{self, MAPPING};
 use crate::{guest, process};
-use reach_core::ring::{Emulator, Executable, Mark, ProcessIdentity, inspect_executable};
+use reach_core::ring::{Emulator, Executable, Message, ProcessIdentity, inspect_executable};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub fn attempt(vcpu: u32, dirfd: i32, path: u64, args: u64, environment: u64, fl
         Ok(Executable::Traceable { path, before }) => (path, before),
         Ok(Executable::Foreign(why)) => {
             let text = format!("{} runs untraced: {why}", path.display());
-            lane::mark(vcpu, &Mark::Notice(text));
+            lane::send(vcpu, &Message::Notice(text));
             return lane::publish(vcpu);
         }
         Err(_) => return,
@@ -27,7 +27,7 @@ pub fn attempt(vcpu: u32, dirfd: i32, path: u64, args: u64, environment: u64, fl
     let Some(emulator) = process::emulator() else { return };
     // The reader may have been killed, or be out of reach from where the process has gone.
     if let Err(why) = process::attachable(&emulator) {
-        lane::mark(vcpu, &Mark::Notice(format!("{} runs untraced: {why}", path.display())));
+        lane::send(vcpu, &Message::Notice(format!("{} runs untraced: {why}", path.display())));
         return lane::publish(vcpu);
     }
     if !before.is_empty() {
@@ -43,7 +43,7 @@ pub fn attempt(vcpu: u32, dirfd: i32, path: u64, args: u64, environment: u64, fl
     become_program(&arguments, &own);
     let why = std::io::Error::last_os_error();
     MAPPING.release();
-    lane::mark(vcpu, &Mark::Notice(format!("{} runs untraced: the emulator did not start: {why}", path.display())));
+    lane::send(vcpu, &Message::Notice(format!("{} runs untraced: the emulator did not start: {why}", path.display())));
     lane::publish(vcpu);
 }
 

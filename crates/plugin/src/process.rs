@@ -2,7 +2,7 @@
 
 use crate::lock::Lock;
 use crate::{lane, touched, vfork};
-use reach_core::ring::{Buffer, BufferKind, Emulator, FenceEntry, Mark, Owner, Ring};
+use reach_core::ring::{Buffer, BufferKind, Emulator, FenceEntry, Message, Owner, Ring};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -208,7 +208,7 @@ pub fn fence_entry(buffer: &Buffer) -> Option<FenceEntry> {
 pub fn finish(vcpu: u32) {
     if !FINISHED.swap(true, Ordering::Relaxed) {
         lane::fence(vcpu);
-        lane::mark(vcpu, &Mark::Exit);
+        lane::send(vcpu, &Message::Exit);
         lane::publish(vcpu);
     }
 }
@@ -223,7 +223,7 @@ extern "C" fn before_fork() {
     if shares_memory {
         vfork::before();
     }
-    lane::mark(vcpu, &Mark::Fork { child, shares_memory });
+    lane::send(vcpu, &Message::Fork { child, shares_memory });
     lane::publish(vcpu);
     DICTIONARY.take();
 }

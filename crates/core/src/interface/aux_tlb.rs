@@ -1,61 +1,63 @@
-//! Options of auxiliary TLBs.
+//! Options of the auxiliary TLB: a structure beside the last level of TLB arrays.
 
-/// What a system needs beside the last level of TLB arrays: asked where the levels before that have missed, it answers
-/// for single base pages, which are entered in those levels.
+/// The auxiliary TLB that a system needs. The processor looks it up when the levels before the last have missed. It
+/// supplies single base pages, which are then inserted into those levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AuxTlbOptions {
     /// A range TLB, and a walker that fills it from the range table (Karakostas §4).
     Ranges(RangeTlbOptions),
-    /// A TLB whose entries stand for several neighbouring pages (Pham et al. 2012 and 2014).
+    /// A TLB whose entries each translate several neighbouring pages (Pham et al. 2012 and 2014).
     Clusters(ClusterTlbOptions),
-    /// Segments of the address space (`PageTable::segments`), which are looked at before any array and never miss (Basu
-    /// et al. 2013).
+    /// Segment registers, which translate `PageTable::segments`. They are compared before any array is looked up, and
+    /// never miss (Basu et al. 2013).
     Segments,
 }
 
-/// A clustered or coalesced TLB.
+/// Options of a clustered or coalesced TLB. It replaces the least recently used way of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClusterTlbOptions {
-    /// How many entries, a multiple of `ways`; the quotient is a power of two. 0: as many, and as many ways, as the last
-    /// level has for base pages.
+    /// Number of entries: a multiple of `ways`, with a power of two as quotient. 0 takes entries and ways of the last
+    /// level's array for base pages.
     pub entries: u32,
-    /// Ways of a set; the least recently used goes.
+    /// Ways of a set.
     pub ways: u32,
-    /// Pages of the aligned group that an entry may stand for: 2, 4 or 8.
+    /// Pages of the aligned group that an entry covers: 2, 4 or 8.
     pub pages: u32,
-    /// Their frames follow one another as the pages do (CoLT); otherwise they lie in one aligned group, in any order.
+    /// `true`: the frames of an entry are consecutive, in the order of the pages (CoLT). `false`: they lie in one
+    /// aligned group, in any order.
     pub contiguous: bool,
-    /// The fewest pages of an entry. Asked in parallel, pages that get one are not entered in the last level as well.
+    /// The fewest pages of an entry. With [`AuxLookup::InParallel`], pages that get an entry here get none in the last
+    /// level.
     pub min_pages: u32,
-    /// When it is asked.
+    /// When the processor looks it up.
     pub lookup: AuxLookup,
-    /// Cycles of a hit on machines whose TLB has one level only.
+    /// Cycles of a hit on machines with a single level of TLBs; elsewhere a hit takes those of the last level.
     pub latency: u32,
 }
 
-/// A range TLB.
+/// Options of a range TLB. It is fully associative and replaces the least recently used range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RangeTlbOptions {
-    /// How many ranges it holds, at least 1; fully associative, the least recently used goes.
+    /// Number of ranges, at least 1.
     pub entries: u32,
-    /// Count in the same pass what ranges TLBs of up to so many entries would have hit; 0: only this one. Exact for
-    /// [`AuxLookup::AfterMiss`], where walk caches have arrays of their own.
+    /// Counts in the same pass what range TLBs of 1 to this many entries would have hit; 0 counts this one only. Exact
+    /// for [`AuxLookup::AfterMiss`] on machines whose walk caches have arrays of their own.
     pub sweep_entries: u32,
-    /// The entry used last is looked at before the others, which then need not be searched (the MRU pointer). It changes
-    /// no hit; what it spares is counted.
+    /// Compares the most recently used entry first (the MRU pointer), and counts the searches that this avoids. It
+    /// changes no hit.
     pub mru: bool,
-    /// When it is asked.
+    /// When the processor looks it up.
     pub lookup: AuxLookup,
-    /// Cycles of a hit on machines whose TLB has one level only; elsewhere a hit takes those of the last level.
+    /// Cycles of a hit on machines with a single level of TLBs; elsewhere a hit takes those of the last level.
     pub latency: u32,
 }
 
-/// When what stands beside the last level is asked.
+/// When the processor looks up the auxiliary TLB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AuxLookup {
-    /// At the same time as the last level. A hit spares that an entry.
+    /// Together with the last level. After a hit the last level gets no entry.
     InParallel,
-    /// After a miss there, as BadgerTrap emulates it (Karakostas §7): the last level is filled as if there were nothing
-    /// beside it.
+    /// After a miss in the last level, as BadgerTrap emulates it (Karakostas §7). The last level is filled as if there
+    /// were no auxiliary TLB.
     AfterMiss,
 }

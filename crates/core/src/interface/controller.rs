@@ -1,39 +1,42 @@
-//! The memory controller that retranslates shadow addresses.
+//! A memory controller with a translation of its own, between the caches and memory (Impulse; Fang §3.2).
+//!
+//! Caches see *shadow* addresses, to which no memory answers; the controller translates them to real frames. So pages
+//! become contiguous for the TLB without being copied.
 
 use crate::{Pfn, PhysAddr};
 
-/// What the operating system does to memory that is remapped behind the caches (Fang §3.2).
+/// A command of the operating system to the memory controller (Fang §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ControllerCommand {
-    /// Every line of these bytes leaves the caches: their bus address changes.
+    /// Flushes every cache line of these bytes, because their bus address changes.
     Flush {
         /// First byte, in bus addresses.
         at: PhysAddr,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// The memory controller takes this shadow frame for that real one from now on, or for none.
+    /// Sets the real frame of a shadow frame.
     MapShadow {
         /// The frame in shadow space.
         shadow: Pfn,
-        /// The frame in memory.
+        /// The frame in memory; `None` removes the translation.
         real: Option<Pfn>,
     },
 }
 
-/// A memory controller that retranslates shadow addresses, which no memory answers to (Impulse; Fang §3.2).
+/// Options of a memory controller that translates shadow addresses (Impulse; Fang §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ControllerOptions {
-    /// The first address of shadow space, which has no end.
+    /// First address of shadow space, which has no end.
     pub base: PhysAddr,
-    /// Entries of its translation cache (MTLB), a multiple of `ways`; the quotient is a power of two.
+    /// Entries of the controller's translation cache (MTLB): a multiple of `ways`, with a power of two as quotient.
     pub entries: u32,
-    /// Ways of the cache.
+    /// Ways of the translation cache.
     pub ways: u32,
-    /// Processor cycles that a shadow address takes more than a real one where the cache holds its page.
+    /// Processor cycles that a shadow address takes longer than a real one when the translation cache hits.
     pub hit: u32,
-    /// Processor cycles that it takes besides where the cache does not: a read of the table in memory.
+    /// Further processor cycles when it misses, and the controller reads its table in memory.
     pub miss: u32,
-    /// How many entries, a power of two, such a read brings: those of an aligned group of shadow frames.
+    /// Entries that one such read brings, a power of two: those of an aligned group of shadow frames.
     pub group: u32,
 }

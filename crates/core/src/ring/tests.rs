@@ -123,35 +123,37 @@ fn records_and_marks_read_as_they_were_written() {
         assert_eq!(record::block_or_data(word), number);
     }
     assert_eq!(record::block_or_data(store.0 | load.0), None);
-    assert_eq!(record::block_or_data(Mark::Exit.encode()[0]), None);
+    assert_eq!(record::block_or_data(Message::Exit.encode()[0]), None);
 
     let span = Span { start: VirtAddr(0x1000), len: 0x3000 };
     let file = FileKey { device: 1, inode: 2, len: 3, path: "/usr/lib/libc.so.6".into() };
     let map = Map { huge_shift: 21, populate: true, ..Map::anonymous(VirtAddr(0x5000), 0x1000) };
     let of_file = Map { backing: Backing::File { file: FileId(0), offset: 0x2000 }, shared: true, ..map };
-    let marks = [
-        Mark::Begin { path: "/bin/true".into() },
-        Mark::Map { map, file: None },
-        Mark::Map { map: of_file, file: Some(file) },
-        Mark::Unmap(span),
-        Mark::Protect(span, Protection::READ_EXECUTE),
-        Mark::Remap(Remap { from: span, to: span, keep: true }),
-        Mark::Advise(span, Advice::WillNeed),
-        Mark::Fork { child: 4, shares_memory: false },
-        Mark::Fork { child: 5, shares_memory: true },
-        Mark::Forked { child: 4, pid: 12345 },
-        Mark::Reaped { pid: 12345 },
-        Mark::Exit,
-        Mark::Fence(vec![FenceEntry { buffer: 3, generation: 1 << 40, cursor: 77 }; 2]),
-        Mark::Notice(String::new()),
+    let messages = [
+        Message::Begin { path: "/bin/true".into() },
+        Message::Map { map, file: None },
+        Message::Map { map: of_file, file: Some(file) },
+        Message::Unmap(span),
+        Message::Protect(span, Protection::READ_EXECUTE),
+        Message::Remap(Remap { from: span, to: span, keep: true }),
+        Message::Advise(span, Advice::WillNeed),
+        Message::Fork { child: 4, shares_memory: false },
+        Message::Fork { child: 5, shares_memory: true },
+        Message::Forked { child: 4, pid: 12345 },
+        Message::Reaped { pid: 12345 },
+        Message::Exit,
+        Message::Fence(vec![FenceEntry { buffer: 3, generation: 1 << 40, cursor: 77 }; 2]),
+        Message::Notice(String::new()),
     ];
-    for mark in marks {
-        let words = mark.encode();
-        let Some(record::Record::Mark { code, words: count }) = record::decode(words[0]) else { panic!("{mark:?}") };
+    for message in messages {
+        let words = message.encode();
+        let Some(record::Record::Message { code, words: count }) = record::decode(words[0]) else {
+            panic!("{message:?}")
+        };
         assert_eq!(count as usize, words.len() - 1);
-        assert_eq!(Mark::decode(code, &words[1..]), Some(mark));
+        assert_eq!(Message::decode(code, &words[1..]), Some(message));
     }
-    assert_eq!(Mark::decode(1, &[u64::MAX]), None);
+    assert_eq!(Message::decode(1, &[u64::MAX]), None);
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub struct FenceEntry {
 
 /// An event in a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum Message {
     /// The stream's process runs a new image from here on (its first, or after exec).
     Begin {
         /// Path of the program.
@@ -117,17 +117,17 @@ fn span(words: &mut Words) -> Option<Span> {
     Some(Span { start: VirtAddr(words.one()?), len: words.one()? })
 }
 
-impl Mark {
-    /// The words of the mark, its head included.
+impl Message {
+    /// The words of the message, its head included.
     pub fn encode(&self) -> Vec<u64> {
         let mut words = vec![0];
         let put_span = |words: &mut Vec<u64>, span: &Span| words.extend([span.start.0, span.len]);
         let code = match self {
-            Mark::Begin { path } => {
+            Message::Begin { path } => {
                 put_bytes(&mut words, path.as_bytes());
                 1
             }
-            Mark::Map { map, file } => {
+            Message::Map { map, file } => {
                 put_span(&mut words, &map.span);
                 words.push(map_bits(map));
                 if let (Backing::File { offset, .. }, Some(file)) = (map.backing, file) {
@@ -136,59 +136,59 @@ impl Mark {
                 }
                 2
             }
-            Mark::Unmap(span) => {
+            Message::Unmap(span) => {
                 put_span(&mut words, span);
                 3
             }
-            Mark::Protect(span, p) => {
+            Message::Protect(span, p) => {
                 put_span(&mut words, span);
                 words.push(protection_bits(*p));
                 4
             }
-            Mark::Remap(remap) => {
+            Message::Remap(remap) => {
                 put_span(&mut words, &remap.from);
                 put_span(&mut words, &remap.to);
                 words.push(remap.keep.into());
                 5
             }
-            Mark::Advise(span, advice) => {
+            Message::Advise(span, advice) => {
                 put_span(&mut words, span);
                 words.push(number_of(&ADVICE, advice));
                 6
             }
-            Mark::Fork { child, shares_memory } => {
+            Message::Fork { child, shares_memory } => {
                 words.extend([u64::from(*child), u64::from(*shares_memory)]);
                 7
             }
-            Mark::Forked { child, pid } => {
+            Message::Forked { child, pid } => {
                 words.extend([u64::from(*child), u64::from(*pid)]);
                 8
             }
-            Mark::Reaped { pid } => {
+            Message::Reaped { pid } => {
                 words.push(u64::from(*pid));
                 9
             }
-            Mark::Exit => 10,
-            Mark::Fence(entries) => {
+            Message::Exit => 10,
+            Message::Fence(entries) => {
                 for entry in entries {
                     words.extend([u64::from(entry.buffer) << 32 | u64::from(entry.cursor), entry.generation]);
                 }
                 11
             }
-            Mark::Notice(text) => {
+            Message::Notice(text) => {
                 put_bytes(&mut words, text.as_bytes());
                 12
             }
         };
-        words[0] = record::mark(code, (words.len() - 1) as u16);
+        words[0] = record::message(code, (words.len() - 1) as u16);
         words
     }
 
-    /// The mark of kind `code` in `words` (without its head); `None` when they are no such mark.
-    pub fn decode(code: u8, words: &[u64]) -> Option<Mark> {
+    /// The message of kind `code` in `words` (without its head); `None` when they are no such message.
+    pub fn decode(code: u8, words: &[u64]) -> Option<Message> {
         let mut w = Words::new(words);
         Some(match code {
-            1 => Mark::Begin { path: w.text()? },
+            1 => Message::Begin { path: w.text()? },
             2 => {
                 let (span, bits) = (span(&mut w)?, w.one()?);
                 let mut map = Map {
@@ -209,17 +209,17 @@ impl Mark {
                         Some(FileKey { device, inode, len, path: w.text()? })
                     }
                 };
-                Mark::Map { map, file }
+                Message::Map { map, file }
             }
-            3 => Mark::Unmap(span(&mut w)?),
-            4 => Mark::Protect(span(&mut w)?, protection(w.one()?)),
-            5 => Mark::Remap(Remap { from: span(&mut w)?, to: span(&mut w)?, keep: w.one()? != 0 }),
-            6 => Mark::Advise(span(&mut w)?, *ADVICE.get(w.one()? as usize)?),
-            7 => Mark::Fork { child: w.one()? as u32, shares_memory: w.one()? != 0 },
-            8 => Mark::Forked { child: w.one()? as u32, pid: w.one()? as u32 },
-            9 => Mark::Reaped { pid: w.one()? as u32 },
-            10 => Mark::Exit,
-            11 => Mark::Fence(
+            3 => Message::Unmap(span(&mut w)?),
+            4 => Message::Protect(span(&mut w)?, protection(w.one()?)),
+            5 => Message::Remap(Remap { from: span(&mut w)?, to: span(&mut w)?, keep: w.one()? != 0 }),
+            6 => Message::Advise(span(&mut w)?, *ADVICE.get(w.one()? as usize)?),
+            7 => Message::Fork { child: w.one()? as u32, shares_memory: w.one()? != 0 },
+            8 => Message::Forked { child: w.one()? as u32, pid: w.one()? as u32 },
+            9 => Message::Reaped { pid: w.one()? as u32 },
+            10 => Message::Exit,
+            11 => Message::Fence(
                 words
                     .chunks_exact(2)
                     .map(|pair| FenceEntry {
@@ -229,7 +229,7 @@ impl Mark {
                     })
                     .collect(),
             ),
-            12 => Mark::Notice(w.text()?),
+            12 => Message::Notice(w.text()?),
             _ => return None,
         })
     }
