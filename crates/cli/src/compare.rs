@@ -37,11 +37,10 @@ pub fn finish(finished: experiment::Finished) -> VerbResult {
 /// Returns the default systems: stock Linux, then every published system, then the upper bound. Leaves out those that
 /// one of the machines cannot run, with a remark unless `quiet`.
 fn default_systems(machines: &[Machine], conditions: &Conditions, quiet: bool) -> Result<Vec<System>, Failure> {
-    let known = reach_systems::list().iter().map(|system| (system.name, system.published.is_some()));
     let mut systems = Vec::new();
-    for name in default_names(known) {
-        let system = reach_systems::resolve(name).map_err(Failure::failed)?;
-        // Left out without a remark: systems for software-managed TLBs apply to no current processor.
+    for description in reach_systems::list().iter().filter(|description| description.compared) {
+        let system = reach_systems::resolve(description.name).map_err(Failure::failed)?;
+        // Left out without a remark: systems for software-managed TLBs apply to few machines.
         if machines.iter().any(|machine| Simulation::lacks_handler(machine, &system)) {
             continue;
         }
@@ -55,23 +54,4 @@ fn default_systems(machines: &[Machine], conditions: &Conditions, quiet: bool) -
         }
     }
     Ok(systems)
-}
-
-/// Orders the names of the default systems. `known` are all systems, each with whether it was published.
-fn default_names<'a>(known: impl Iterator<Item = (&'a str, bool)>) -> Vec<&'a str> {
-    let published = known.filter(|(_, published)| *published).map(|(name, _)| name);
-    ["base", "linux-thp", "hugetlb-2m"].into_iter().chain(published).chain(["ideal"]).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn published_systems_come_after_stock_linux_and_before_the_bound() {
-        let known = [("ideal", false), ("of-2002", true), ("base", false), ("hugetlb-1g", false), ("other", true)];
-        let names = default_names(known.into_iter());
-        assert_eq!(names, ["base", "linux-thp", "hugetlb-2m", "of-2002", "other", "ideal"]);
-        assert!(names.iter().filter(|name| !name.starts_with('o')).all(|name| reach_systems::resolve(name).is_ok()));
-    }
 }

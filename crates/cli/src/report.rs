@@ -97,9 +97,9 @@ fn cycles(sheet: &mut Sheet, outcome: &Outcome) {
         Label::Branch => "branch mispredictions",
     };
     for label in Label::ALL {
-        let cycles = tally.ledger.of(label).0;
+        let cycles = tally.ledger.charged(label).0;
         if cycles > 0 {
-            let error = outcome.error(&|t| (t.ledger.of(label).0, t.cycles()));
+            let error = outcome.error(&|t| (t.ledger.charged(label).0, t.cycles()));
             // An error bar needs the room of the meaning.
             let meaning = if error.is_some() { "" } else { meaning(label) };
             sheet.count(label.name(), cycles, format!("{}  {meaning}", share(cycles, all, error)));

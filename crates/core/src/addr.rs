@@ -1,10 +1,22 @@
-//! Addresses, page numbers and page sizes. A page size is data (a shift), never a constant: Alpha has 8 K · 8^n,
-//! x86 4 K, 2 M and 1 G, PA-RISC 4 K · 2^n.
+//! Addresses, page numbers and page sizes.
+//!
+//! A page size is data (a shift), never a constant: Alpha has 8 K · 8^n, x86 4 K, 2 M and 1 G, PA-RISC 4 K · 2^n.
 
+use crate::Bytes;
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
-/// A virtual address in bytes. User addresses of up to 48 bits are in range everywhere.
+/// A virtual address in bytes. Every simulated machine translates user addresses of up to 48 bits.
+///
+/// ```
+/// use reach_core::{PageShift, VirtAddr, Vpn};
+///
+/// let (base, huge) = (PageShift(12), PageShift(21));
+/// let page = VirtAddr(0x40_1234).vpn(base);
+/// assert_eq!(page, Vpn(0x401));
+/// assert_eq!(page.addr(base), VirtAddr(0x40_1000));
+/// assert_eq!(page.align_down(huge, base), Vpn(0x400));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct VirtAddr(pub u64);
 
@@ -20,24 +32,24 @@ pub struct Vpn(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Pfn(pub u64);
 
-/// An address space: one per process, never reused within a run. Hardware contexts (PCIDs) are a hardware matter.
+/// An address space: one per process, never reused within a run. Hardware maps it to a context number (PCID) of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Asid(pub u32);
 
-/// The binary logarithm of a page size in bytes: 12 is 4 KiB, 21 is 2 MiB.
+/// A page size, as the binary logarithm of its bytes: 12 is 4 KB, 21 is 2 MB.
+///
+/// ```
+/// use reach_core::PageShift;
+///
+/// let (base, huge) = (PageShift(12), PageShift(21));
+/// assert_eq!((huge.bytes(), huge.base_pages(base), huge.order(base)), (2 << 20, 512, 9));
+/// assert_eq!(huge.to_string(), "2M");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageShift(pub u8);
 
-/// A count of processor cycles.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Cycles(pub u64);
-
-/// A count of bytes that prints as people write it: `4K`, `2M`, `1G`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Bytes(pub u64);
-
 impl VirtAddr {
-    /// The page that holds this address, for base pages of size `base`.
+    /// Returns the page that holds this address, for base pages of size `base`.
     #[inline(always)]
     pub const fn vpn(self, base: PageShift) -> Vpn {
         Vpn(self.0 >> base.0)
@@ -45,19 +57,19 @@ impl VirtAddr {
 }
 
 impl Vpn {
-    /// The first address of this page.
+    /// Returns the first address of this page.
     #[inline(always)]
     pub const fn addr(self, base: PageShift) -> VirtAddr {
         VirtAddr(self.0 << base.0)
     }
 
-    /// The first base page of the aligned page of size `size` that holds this one.
+    /// Returns the first base page of the aligned page of size `size` that holds this one.
     #[inline(always)]
     pub const fn align_down(self, size: PageShift, base: PageShift) -> Vpn {
         Vpn(self.0 & !(size.base_pages(base) - 1))
     }
 
-    /// Whether a page of size `size` may start here.
+    /// Returns whether a page of size `size` may start here.
     #[inline(always)]
     pub const fn is_aligned(self, size: PageShift, base: PageShift) -> bool {
         self.0 & (size.base_pages(base) - 1) == 0
@@ -65,13 +77,13 @@ impl Vpn {
 }
 
 impl Pfn {
-    /// The first address of this frame.
+    /// Returns the first address of this frame.
     #[inline(always)]
     pub const fn addr(self, base: PageShift) -> PhysAddr {
         PhysAddr(self.0 << base.0)
     }
 
-    /// Whether a page of size `size` may start here.
+    /// Returns whether a page of size `size` may start here.
     #[inline(always)]
     pub const fn is_aligned(self, size: PageShift, base: PageShift) -> bool {
         self.0 & (size.base_pages(base) - 1) == 0
@@ -79,7 +91,7 @@ impl Pfn {
 }
 
 impl PhysAddr {
-    /// The frame that holds this address.
+    /// Returns the frame that holds this address.
     #[inline(always)]
     pub const fn pfn(self, base: PageShift) -> Pfn {
         Pfn(self.0 >> base.0)
@@ -87,19 +99,19 @@ impl PhysAddr {
 }
 
 impl PageShift {
-    /// The size in bytes.
+    /// Returns the size in bytes.
     #[inline(always)]
     pub const fn bytes(self) -> u64 {
         1 << self.0
     }
 
-    /// How many base pages of size `base` one page of this size holds. `self` must not be smaller than `base`.
+    /// Returns how many base pages of size `base` a page of this size holds. `self` must not be smaller than `base`.
     #[inline(always)]
     pub const fn base_pages(self, base: PageShift) -> u64 {
         1 << (self.0 - base.0)
     }
 
-    /// How many doublings lie between `base` and this size: the buddy order of a page of this size.
+    /// Returns the buddy order of a page of this size: how many doublings separate it from `base`.
     #[inline(always)]
     pub const fn order(self, base: PageShift) -> u8 {
         self.0 - base.0
@@ -124,7 +136,7 @@ macro_rules! offsets {
         }
     )*};
 }
-offsets!(VirtAddr, PhysAddr, Vpn, Pfn, Cycles);
+offsets!(VirtAddr, PhysAddr, Vpn, Pfn);
 
 macro_rules! hex_debug {
     ($($t:ident),*) => {$(
@@ -143,12 +155,6 @@ impl fmt::Debug for Asid {
     }
 }
 
-impl fmt::Debug for Cycles {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Cycles({})", self.0)
-    }
-}
-
 impl fmt::Debug for PageShift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PageShift({self})")
@@ -161,35 +167,15 @@ impl fmt::Display for PageShift {
     }
 }
 
-impl fmt::Debug for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = ["", "K", "M", "G", "T", "P", "E"];
-        let mut n = self.0;
-        let mut unit = 0;
-        while n >= 1024 && n.is_multiple_of(1024) {
-            n /= 1024;
-            unit += 1;
-        }
-        write!(f, "{n}{}", units[unit])
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn sizes_print_as_people_write_them() {
+    fn page_sizes_print_in_binary_units() {
         for (shift, text) in [(12, "4K"), (13, "8K"), (16, "64K"), (21, "2M"), (22, "4M"), (30, "1G")] {
             assert_eq!(PageShift(shift).to_string(), text);
         }
-        assert_eq!(Bytes(4095).to_string(), "4095");
     }
 
     #[test]

@@ -9,14 +9,14 @@
 use crate::{Kind, Ref};
 
 /// The smallest page of any machine, and so the unit of folding, as a shift.
-pub const UNIT: u32 = 12;
+pub const PAGE_SHIFT: u32 = 12;
 
 /// One reference that folding keeps: bits 0–35 the number of its 4 KB page, 36–37 the kind, 38–63 where in its chunk it
 /// stands. Page and kind stand as in a [`Ref`], but lower. In an outline, where there is nothing to stand in, bit 38 is
 /// set for the second page of a reference that crosses into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
-pub struct Entry(u64);
+pub struct PageRef(u64);
 
 const KIND_AT: u32 = 36;
 const AT: u32 = 38;
@@ -24,25 +24,25 @@ const PAGE_MASK: u64 = (1 << KIND_AT) - 1;
 /// In the state of the code side: its page was fetched from.
 const FETCHED: u64 = 1 << AT;
 
-impl Entry {
+impl PageRef {
     /// The most references that entries can tell apart.
-    pub const MOST: usize = 1 << (64 - AT);
+    pub const MAX_REFS: usize = 1 << (64 - AT);
 
     /// The bits of an entry of an outline.
     pub const OUTLINE_BITS: u32 = AT + 1;
 
-    /// The entry of an outline with these bits, if there is one: none beyond [`Entry::OUTLINE_BITS`], and a kind.
-    pub const fn of_outline(bits: u64) -> Option<Entry> {
-        if bits >> Entry::OUTLINE_BITS != 0 || bits >> KIND_AT & 3 == 3 { None } else { Some(Entry(bits)) }
+    /// The entry of an outline with these bits, if there is one: none beyond [`PageRef::OUTLINE_BITS`], and a kind.
+    pub const fn from_outline_bits(bits: u64) -> Option<PageRef> {
+        if bits >> PageRef::OUTLINE_BITS != 0 || bits >> KIND_AT & 3 == 3 { None } else { Some(PageRef(bits)) }
     }
 
     /// This entry as it stands in an outline. `first` is the page in which its reference begins.
-    const fn outlined(self, first: u64) -> Entry {
-        Entry(self.what() | if self.page() == first { 0 } else { 1 << AT })
+    const fn outlined(self, first: u64) -> PageRef {
+        PageRef(self.page_and_kind() | if self.page() == first { 0 } else { 1 << AT })
     }
 
     /// In an outline: whether this is the second page of a reference that crosses into it.
-    pub const fn is_second(self) -> bool {
+    pub const fn is_second_page(self) -> bool {
         self.0 >> AT & 1 != 0
     }
 
@@ -52,7 +52,7 @@ impl Entry {
     }
 
     /// The page before this one.
-    pub const fn page_before(self) -> u64 {
+    pub const fn previous_page(self) -> u64 {
         self.page().wrapping_sub(1) & PAGE_MASK
     }
 
@@ -74,27 +74,27 @@ impl Entry {
 
     /// Page and kind together, without the place: bits 0–37.
     #[inline(always)]
-    pub const fn what(self) -> u64 {
+    pub const fn page_and_kind(self) -> u64 {
         self.0 & ((1 << AT) - 1)
     }
 
     /// The reference's index in its chunk.
     #[inline(always)]
-    pub const fn at(self) -> usize {
+    pub const fn index(self) -> usize {
         (self.0 >> AT) as usize
     }
 }
 
 /// Page and kind of `r`, as in an entry.
 #[inline(always)]
-fn what(r: Ref) -> u64 {
-    r.0 >> UNIT & ((1 << AT) - 1)
+fn page_and_kind(r: Ref) -> u64 {
+    r.0 >> PAGE_SHIFT & ((1 << AT) - 1)
 }
 
 /// The same for the page behind it.
 #[inline(always)]
-fn behind(what: u64) -> u64 {
-    what & !PAGE_MASK | (what + 1) & PAGE_MASK
+fn next_page(page_and_kind: u64) -> u64 {
+    page_and_kind & !PAGE_MASK | (page_and_kind + 1) & PAGE_MASK
 }
 
 /// Decides what is kept.
@@ -103,38 +103,38 @@ fn behind(what: u64) -> u64 {
 /// one for having been stored to in this run. The code side's is its page, and above the kind a bit for having been
 /// fetched from. Without such bits the last page there is stands for none.
 #[derive(Clone, Copy, Debug)]
-pub struct Folder {
+pub struct PageFilter {
     code: u64,
     data: u64,
 }
 
-impl Default for Folder {
+impl Default for PageFilter {
     /// Nothing is known: the first reference of each side is kept.
-    fn default() -> Folder {
-        Folder { code: PAGE_MASK, data: PAGE_MASK }
+    fn default() -> PageFilter {
+        PageFilter { code: PAGE_MASK, data: PAGE_MASK }
     }
 }
 
-impl Folder {
-    /// A fetch, number `at` of its chunk (< [`Entry::MOST`]), from the 4 KB page number `page` (< 2^36).
+impl PageFilter {
+    /// A fetch, number `at` of its chunk (< [`PageRef::MAX_REFS`]), from the 4 KB page number `page` (< 2^36).
     #[inline(always)]
-    pub fn fetch(&mut self, at: usize, page: u64, kept: &mut Kept) {
+    pub fn fetch(&mut self, at: usize, page: u64, kept: &mut Sink) {
         let fresh = page | FETCHED;
         kept.push(page, at, self.code != fresh);
         self.code = fresh;
     }
 
-    /// A load or store, number `at` of its chunk (< [`Entry::MOST`]); `crosses`: into the next page of 4 KB.
+    /// A load or store, number `at` of its chunk (< [`PageRef::MAX_REFS`]); `crosses`: into the next page of 4 KB.
     #[inline(always)]
-    pub fn data(&mut self, at: usize, r: Ref, crosses: bool, kept: &mut Kept) {
-        self.data_page(at, what(r), kept);
+    pub fn data(&mut self, at: usize, r: Ref, crosses: bool, kept: &mut Sink) {
+        self.data_page(at, page_and_kind(r), kept);
         if crosses {
-            self.data_page(at, behind(what(r)), kept);
+            self.data_page(at, next_page(page_and_kind(r)), kept);
         }
     }
 
     #[inline(always)]
-    fn data_page(&mut self, at: usize, fresh: u64, kept: &mut Kept) {
+    fn data_page(&mut self, at: usize, fresh: u64, kept: &mut Sink) {
         let next = std::hint::select_unpredictable(on_one_page(self.data, fresh), self.data | fresh, fresh);
         kept.push(fresh, at, next != self.data);
         self.data = next;
@@ -142,9 +142,9 @@ impl Folder {
 
     /// Any reference.
     #[inline(always)]
-    fn take(&mut self, at: usize, r: Ref, kept: &mut Kept) {
+    fn take(&mut self, at: usize, r: Ref, kept: &mut Sink) {
         // What comes is not to be guessed: both sides are computed and one is chosen.
-        let what = what(r);
+        let what = page_and_kind(r);
         let fetch = what >> KIND_AT == 0;
         let fresh = what | u64::from(fetch) << AT;
         let here = std::hint::select_unpredictable(fetch, self.code, self.data);
@@ -155,13 +155,13 @@ impl Folder {
         // A bound for the length of either kind, in the place where fetches have theirs.
         let near_end = (r.0 & MOST_IN_PAGE) + r.len() + MOST_DATA > MOST_IN_PAGE;
         if near_end && r.crosses() {
-            if fetch { self.fetch(at, behind(what), kept) } else { self.data_page(at, behind(what), kept) }
+            if fetch { self.fetch(at, next_page(what), kept) } else { self.data_page(at, next_page(what), kept) }
         }
     }
 }
 
 /// The last byte of a page.
-const MOST_IN_PAGE: u64 = (1 << UNIT) - 1;
+const MOST_IN_PAGE: u64 = (1 << PAGE_SHIFT) - 1;
 /// The longest load or store, in bytes.
 const MOST_DATA: u64 = 128;
 
@@ -172,25 +172,25 @@ fn on_one_page(a: u64, b: u64) -> bool {
 }
 
 /// Room for what is kept: every entry is written, and only then is it decided whether it stays.
-pub struct Kept<'a> {
-    entries: &'a mut Vec<Entry>,
+pub struct Sink<'a> {
+    entries: &'a mut Vec<PageRef>,
     /// How many are kept in `entries`, whose own length lags behind.
     len: usize,
     /// Where the room begins.
-    room: *mut Entry,
+    room: *mut PageRef,
     end: usize,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> Sink<'a> {
     /// Goes on behind `entries`. At most `most` pages may be taken, kept or not; more are a panic.
-    pub fn new(entries: &'a mut Vec<Entry>, most: usize) -> Kept<'a> {
+    pub fn new(entries: &'a mut Vec<PageRef>, most: usize) -> Sink<'a> {
         entries.reserve(most);
-        Kept { len: entries.len(), end: entries.capacity(), room: entries.as_mut_ptr(), entries }
+        Sink { len: entries.len(), end: entries.capacity(), room: entries.as_mut_ptr(), entries }
     }
 
     #[inline(always)]
     fn push(&mut self, what: u64, at: usize, keep: bool) {
-        let entry = Entry(what | (at as u64) << AT);
+        let entry = PageRef(what | (at as u64) << AT);
         assert!(self.len < self.end, "more entries than announced");
         // SAFETY: `len` lies within the capacity of `entries`, which nobody else can change meanwhile.
         unsafe { self.room.add(self.len).write(entry) };
@@ -198,7 +198,7 @@ impl<'a> Kept<'a> {
     }
 }
 
-impl Drop for Kept<'_> {
+impl Drop for Sink<'_> {
     fn drop(&mut self) {
         // SAFETY: as many entries have been written, within the capacity.
         unsafe { self.entries.set_len(self.len) };
@@ -206,21 +206,21 @@ impl Drop for Kept<'_> {
 }
 
 /// Appends what folding keeps of `refs` as it stands in an outline.
-pub fn outline(refs: &[Ref], entries: &mut Vec<Entry>) {
+pub fn outline(refs: &[Ref], entries: &mut Vec<PageRef>) {
     let kept = entries.len();
     fold(refs, 0, entries);
     for entry in &mut entries[kept..] {
-        *entry = entry.outlined(refs[entry.at()].addr().0 >> UNIT);
+        *entry = entry.outlined(refs[entry.index()].addr().0 >> PAGE_SHIFT);
     }
 }
 
 /// Folds `refs`, which are numbered from `at` on, and appends what is kept.
-pub(crate) fn fold(refs: &[Ref], at: usize, entries: &mut Vec<Entry>) {
-    let mut folder = Folder::default();
+pub(crate) fn fold(refs: &[Ref], at: usize, entries: &mut Vec<PageRef>) {
+    let mut folder = PageFilter::default();
     // A block of references at a time, so that room is asked for seldom: two pages each.
     const BLOCK: usize = 1024;
     for (block, at) in refs.chunks(BLOCK).zip((at..).step_by(BLOCK)) {
-        let mut kept = Kept::new(entries, 2 * BLOCK + 1);
+        let mut kept = Sink::new(entries, 2 * BLOCK + 1);
         for (i, &r) in block.iter().enumerate() {
             folder.take(at + i, r, &mut kept);
         }
@@ -236,7 +236,7 @@ mod tests {
     fn folded(refs: &[Ref]) -> Vec<(u64, Kind, usize)> {
         let mut chunk = Chunk { refs: refs.to_vec(), ..Chunk::default() };
         chunk.fold();
-        chunk.entries.iter().map(|e| (e.page(), e.kind(), e.at())).collect()
+        chunk.page_refs.iter().map(|e| (e.page(), e.kind(), e.index())).collect()
     }
 
     #[test]
@@ -266,7 +266,7 @@ mod tests {
         let mut entries = Vec::new();
         outline(&refs, &mut entries);
         assert_eq!(
-            entries.iter().map(|e| (e.page(), e.is_second())).collect::<Vec<_>>(),
+            entries.iter().map(|e| (e.page(), e.is_second_page())).collect::<Vec<_>>(),
             [(1, false), (2, true), (2, false), (3, true)]
         );
     }

@@ -1,13 +1,23 @@
-//! What the processor and the operating system say to each other besides the page table.
+//! The interface between the simulated processor and operating system, apart from the page table.
+//!
+//! The processor returns a [`StopReason`] when it needs the operating system, and offers [`PerformanceCounters`] and
+//! [`TlbEvent`]s. The operating system queues [`Shootdown`]s, [`Traffic`], [`TlbPreload`]s and [`ControllerCommand`]s.
+//! A system asks for extra hardware with [`AuxTlbOptions`] and [`ControllerOptions`].
 
-use crate::{Asid, Kind, Label, PageShift, Pfn, PhysAddr, Vpn};
+mod aux_tlb;
+mod controller;
 
-/// Why a reference could not go on.
+pub use aux_tlb::{AuxLookup, AuxTlbOptions, ClusterTlbOptions, RangeTlbOptions};
+pub use controller::{ControllerCommand, ControllerOptions};
+
+use crate::{Asid, Kind, Label, PageShift, PhysAddr, Vpn};
+
+/// Why a reference faulted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Cause {
-    /// No translation.
-    Missing,
-    /// There is one, but it forbids this kind of reference.
+pub enum FaultCause {
+    /// The page has no translation.
+    NotPresent,
+    /// The page has a translation that forbids this kind of reference.
     Protection,
 }
 
@@ -16,225 +26,128 @@ pub enum Cause {
 pub struct Fault {
     /// The base page referred to.
     pub vpn: Vpn,
-    /// What was tried.
+    /// Fetch, load or store.
     pub kind: Kind,
-    /// Why it failed.
-    pub cause: Cause,
+    /// Why the reference faulted.
+    pub cause: FaultCause,
 }
 
 /// Why the processor stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StopReason {
-    /// The references are used up.
+    /// All references have been run.
     End,
-    /// A page fault; the reference is retried after it is handled.
+    /// A page fault. The processor retries the reference after the operating system has handled it.
     Fault(Fault),
-    /// The first write to a clean page that the operating system watches ([`crate::Pte::watched`]); retried too.
+    /// A store to a clean page that the operating system watches ([`crate::Pte::watched`]). The store is retried too.
     FirstWrite(Vpn),
-    /// A miss has been handled where the operating system wants to see each ([`TlbEvent`]); the reference is retried, and
-    /// finds the translation that was entered.
+    /// A software-filled TLB missed, and a policy asked to see each miss ([`TlbEvent`]). The reference is retried, and
+    /// hits the translation that the handler inserted.
     PolicyCallback,
-    /// An outline does not tell what comes next; with references it could be told. Nothing can be done but to begin
-    /// again.
+    /// The chunk is an outline ([`crate::Chunk`]), which does not contain the references needed to go on. The run must
+    /// start again with references.
     NeedsReferences,
 }
 
-/// What becomes of the entries of a TLB that software fills, as its miss handler sees it.
+/// A miss, insertion or removal in a software-filled TLB, as its miss handler sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TlbEvent {
-    /// A reference of `kind` to base page `vpn` missed, and the handler found a page of size `shift` for it, which it is
-    /// about to enter.
-    Missed {
-        /// In which address space.
+    /// A reference missed. The handler found its page and is about to insert it.
+    Miss {
+        /// Address space of the reference.
         asid: Asid,
         /// The base page referred to.
         vpn: Vpn,
-        /// What was tried.
+        /// Fetch, load or store.
         kind: Kind,
         /// Size of the page that holds it.
         shift: PageShift,
     },
-    /// The page of size `shift` at `vpn` has left.
-    Left {
-        /// Of which address space.
+    /// An entry left the TLB.
+    Removed {
+        /// Address space of the entry.
         asid: Asid,
-        /// Its first base page.
+        /// First base page of the entry.
         vpn: Vpn,
-        /// Its size.
+        /// Page size of the entry.
         shift: PageShift,
-        /// Another took its place; otherwise it was shot down.
-        replaced: bool,
+        /// `true`: another entry replaced it. `false`: a shootdown invalidated it.
+        evicted: bool,
     },
-    /// The page of size `shift` at `vpn` has been entered.
-    Entered {
-        /// Of which address space.
+    /// An entry was inserted.
+    Inserted {
+        /// Address space of the entry.
         asid: Asid,
-        /// Its first base page.
+        /// First base page of the entry.
         vpn: Vpn,
-        /// Its size.
+        /// Page size of the entry.
         shift: PageShift,
     },
 }
 
-/// A translation that the operating system itself enters into the TLB of the running process, after all shootdowns.
+/// A translation that the operating system inserts into the TLB of the running process, after all shootdowns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TlbPreload {
-    /// A base page of it.
+    /// Any base page of the page to insert.
     pub vpn: Vpn,
-    /// For references of this kind.
+    /// The kind of reference, which selects the instruction or the data TLB.
     pub kind: Kind,
 }
 
-/// What the operating system does to memory that is remapped behind the caches (Fang §3.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ControllerCommand {
-    /// Every line of these bytes leaves the caches: their bus address changes.
-    Flush {
-        /// First byte, in bus addresses.
-        at: PhysAddr,
-        /// How many.
-        bytes: u64,
-    },
-    /// The memory controller takes this shadow frame for that real one from now on, or for none.
-    Retranslate {
-        /// The frame in shadow space.
-        shadow: Pfn,
-        /// The frame in memory.
-        real: Option<Pfn>,
-    },
-}
-
-/// A memory controller that retranslates shadow addresses, which no memory answers to (Impulse; Fang §3.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ControllerOptions {
-    /// The first address of shadow space, which has no end.
-    pub base: PhysAddr,
-    /// Entries of its translation cache (MTLB), a multiple of `ways`; the quotient is a power of two.
-    pub entries: u32,
-    /// Ways of the cache.
-    pub ways: u32,
-    /// Processor cycles that a shadow address takes more than a real one where the cache holds its page.
-    pub hit: u32,
-    /// Processor cycles that it takes besides where the cache does not: a read of the table in memory.
-    pub miss: u32,
-    /// How many entries, a power of two, such a read brings: those of an aligned group of shadow frames.
-    pub group: u32,
-}
-
-/// What a system needs beside the last level of TLB arrays: asked where the levels before that have missed, it answers
-/// for single base pages, which are entered in those levels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AuxTlbOptions {
-    /// A range TLB, and a walker that fills it from the range table (Karakostas §4).
-    Ranges(RangeTlbOptions),
-    /// A TLB whose entries stand for several neighbouring pages (Pham et al. 2012 and 2014).
-    Clusters(ClusterTlbOptions),
-    /// Segments of the address space (`PageTable::segments`), which are looked at before any array and never miss (Basu
-    /// et al. 2013).
-    Segments,
-}
-
-/// A clustered or coalesced TLB.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ClusterTlbOptions {
-    /// How many entries, a multiple of `ways`; the quotient is a power of two. 0: as many, and as many ways, as the last
-    /// level has for base pages.
-    pub entries: u32,
-    /// Ways of a set; the least recently used goes.
-    pub ways: u32,
-    /// Pages of the aligned group that an entry may stand for: 2, 4 or 8.
-    pub pages: u32,
-    /// Their frames follow one another as the pages do (CoLT); otherwise they lie in one aligned group, in any order.
-    pub ordered: bool,
-    /// The fewest pages of an entry. Asked in parallel, pages that get one are not entered in the last level as well.
-    pub least: u32,
-    /// When it is asked.
-    pub asked: AuxLookup,
-    /// Cycles of a hit on machines whose TLB has one level only.
-    pub latency: u32,
-}
-
-/// A range TLB.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RangeTlbOptions {
-    /// How many ranges it holds, at least 1; fully associative, the least recently used goes.
-    pub entries: u32,
-    /// Count in the same pass what ranges TLBs of up to so many entries would have hit; 0: only this one. Exact for
-    /// [`AuxLookup::AfterMiss`], where walk caches have arrays of their own.
-    pub sweep: u32,
-    /// The entry used last is looked at before the others, which then need not be searched (the MRU pointer). It changes
-    /// no hit; what it spares is counted.
-    pub mru: bool,
-    /// When it is asked.
-    pub asked: AuxLookup,
-    /// Cycles of a hit on machines whose TLB has one level only; elsewhere a hit takes those of the last level.
-    pub latency: u32,
-}
-
-/// When what stands beside the last level is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AuxLookup {
-    /// At the same time as the last level. A hit spares that an entry.
-    InParallel,
-    /// After a miss there, as BadgerTrap emulates it (Karakostas §7): the last level is filled as if there were nothing
-    /// beside it.
-    AfterMiss,
-}
-
-/// What a processor's performance counters say, since the start.
+/// What the processor's performance counters have counted since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerformanceCounters {
     /// All cycles.
     pub cycles: u64,
     /// Page walks.
     pub walks: u64,
-    /// Their cycles.
+    /// Cycles of page walks.
     pub walk_cycles: u64,
-    /// Walks that were spared by what stands beside the last level of TLB arrays.
-    pub spared: u64,
+    /// Walks that the auxiliary TLB avoided.
+    pub avoided_walks: u64,
 }
 
 impl PerformanceCounters {
-    /// What was counted since `earlier`.
+    /// Returns what was counted after `earlier`, an older copy of these counters.
     pub fn since(&self, earlier: &PerformanceCounters) -> PerformanceCounters {
         PerformanceCounters {
             cycles: self.cycles - earlier.cycles,
             walks: self.walks - earlier.walks,
             walk_cycles: self.walk_cycles - earlier.walk_cycles,
-            spared: self.spared - earlier.spared,
+            avoided_walks: self.avoided_walks - earlier.avoided_walks,
         }
     }
 
-    /// Adds what `other` counted.
+    /// Adds the counts of `other`.
     pub fn absorb(&mut self, other: &PerformanceCounters) {
         self.cycles += other.cycles;
         self.walks += other.walks;
         self.walk_cycles += other.walk_cycles;
-        self.spared += other.spared;
+        self.avoided_walks += other.avoided_walks;
     }
 }
 
-/// Translations that processors must forget.
+/// A request to all processors to invalidate translations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shootdown {
-    /// Of which address space.
+    /// The address space.
     pub asid: Asid,
     /// First base page.
     pub vpn: Vpn,
-    /// How many base pages; every entry that overlaps them goes. `u64::MAX`: the whole address space.
+    /// Number of base pages; `u64::MAX` means the whole address space. Every entry that overlaps them is removed.
     pub pages: u64,
 }
 
-/// Memory that the operating system itself reads or writes, in physical addresses. The run loop sends it through the
-/// same caches as the program's references.
+/// Memory that the operating system itself reads or writes. The run loop sends it through the same caches as the
+/// program's references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Traffic {
     /// First byte.
     pub at: PhysAddr,
-    /// How many bytes, one after the other.
+    /// Number of consecutive bytes.
     pub bytes: u64,
-    /// Written rather than read.
+    /// `true` for a write, `false` for a read.
     pub write: bool,
-    /// What the cycles are charged to.
+    /// The label that is charged with the cycles.
     pub label: Label,
 }

@@ -1,8 +1,8 @@
-//! Where the cycles went. Every cycle has exactly one label, so the labels sum to the total by construction.
+//! The ledger of cycles. Every cycle has exactly one label, so the labels sum to the total by construction.
 
 use crate::Cycles;
 
-/// What a cycle was spent on.
+/// The activity that a cycle is charged to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Label {
@@ -10,32 +10,32 @@ pub enum Label {
     Compute,
     /// Waiting for caches and memory on the program's own behalf.
     Cache,
-    /// First-level TLB miss that hit a later level.
+    /// First-level TLB misses that hit a later level.
     L2TlbHit,
     /// Page walks by hardware.
     Walk,
     /// Miss handlers of software-filled TLBs, and what policies do in them.
     Handler,
-    /// Copying pages to promote them.
+    /// Copying pages into a superpage.
     Copy,
-    /// Remapping pages to promote them: page-table entries, controller tables, shootdowns.
+    /// Promotion without copying: page-table entries, controller tables, shootdowns.
     Remap,
-    /// Page faults, zeroing included.
+    /// Page faults, including zeroing.
     Fault,
-    /// Daemons: page daemon, khugepaged.
+    /// The page daemon and khugepaged.
     Daemon,
-    /// Front end waiting for the ITLB beyond walk and L2-TLB hit (pipeline inclusion).
+    /// The front end waiting for an ITLB entry that instructions in flight still use (pipeline inclusion).
     ItlbStall,
-    /// Front end waiting for walks, where those of fetches are told apart (timing `window`).
+    /// The front end waiting for walks of fetches. Only timing `ooo` separates them from `Walk`.
     ItlbWalk,
-    /// Front end waiting for translations that a later level of TLBs holds (timing `window`).
+    /// The front end waiting for translations from a later TLB level. Only timing `ooo` separates them.
     ItlbL2TlbHit,
-    /// Refilling the pipeline after a branch that was guessed wrong (timing `window`).
+    /// Refilling the pipeline after a mispredicted branch (timing `ooo`).
     Branch,
 }
 
 impl Label {
-    /// All labels, in the order in which results list them.
+    /// All labels, in the order of the results.
     pub const ALL: [Label; 13] = [
         Label::Compute,
         Label::Cache,
@@ -52,12 +52,12 @@ impl Label {
         Label::Branch,
     ];
 
-    /// Whether the operating system spends it, in the miss handler or elsewhere.
+    /// Returns whether the operating system spends these cycles, in the miss handler or elsewhere.
     pub const fn is_system(self) -> bool {
         matches!(self, Label::Handler | Label::Copy | Label::Remap | Label::Fault | Label::Daemon)
     }
 
-    /// The name in results: `cycles.<name>`.
+    /// Returns the name in results: `cycles.<name>`.
     pub const fn name(self) -> &'static str {
         match self {
             Label::Compute => "compute",
@@ -78,6 +78,19 @@ impl Label {
 }
 
 /// Cycles by label.
+///
+/// ```
+/// use reach_core::{Cycles, Label, Ledger};
+///
+/// let mut ledger = Ledger::default();
+/// ledger.charge(Label::Compute, 100);
+/// ledger.charge(Label::Walk, 30);
+/// let before = ledger.clone();
+/// ledger.charge(Label::Walk, 20);
+/// assert_eq!(ledger.charged(Label::Walk), Cycles(50));
+/// assert_eq!(ledger.total(), Cycles(150));
+/// assert_eq!(ledger.since(&before).total(), Cycles(20));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     cycles: [u64; Label::ALL.len()],
@@ -90,31 +103,31 @@ impl Ledger {
         self.cycles[label as usize] += cycles;
     }
 
-    /// What `label` has been charged.
+    /// Returns the cycles charged to `label`.
     #[inline(always)]
-    pub fn of(&self, label: Label) -> Cycles {
+    pub fn charged(&self, label: Label) -> Cycles {
         Cycles(self.cycles[label as usize])
     }
 
-    /// All cycles: the sum over the labels.
+    /// Returns all cycles: the sum over the labels.
     #[inline]
     pub fn total(&self) -> Cycles {
         Cycles(self.cycles.iter().sum())
     }
 
-    /// Takes back what `label` has been charged since it had been charged `cycles`.
+    /// Resets `label` to `cycles`, an earlier result of [`Ledger::charged`], and so takes back later charges.
     pub fn restore(&mut self, label: Label, cycles: Cycles) {
         self.cycles[label as usize] = cycles.0;
     }
 
-    /// Adds everything that `other` was charged.
+    /// Adds all charges of `other`.
     pub fn absorb(&mut self, other: &Ledger) {
         for (mine, theirs) in self.cycles.iter_mut().zip(other.cycles) {
             *mine += theirs;
         }
     }
 
-    /// What was charged since `earlier`, an older copy of this ledger.
+    /// Returns what was charged after `earlier`, an older copy of this ledger.
     pub fn since(&self, earlier: &Ledger) -> Ledger {
         let mut cycles = self.cycles;
         for (now, then) in cycles.iter_mut().zip(earlier.cycles) {
@@ -136,6 +149,6 @@ mod tests {
             ledger.charge(label, 1 << i);
         }
         assert_eq!(ledger.total(), Cycles((1 << Label::ALL.len()) - 1));
-        assert_eq!(ledger.of(Label::Walk), Cycles(8));
+        assert_eq!(ledger.charged(Label::Walk), Cycles(8));
     }
 }

@@ -1,12 +1,31 @@
-//! The vocabulary of Reach: addresses and page sizes, page tables, references and the events between them, and the
-//! ledger in which every cycle has a label. Every other crate speaks in these terms; this one depends on none of them.
+//! The vocabulary of Reach, and the interface at which the simulated processor and operating system meet.
 //!
-//! `hardware` and `os` never see each other. They meet at [`PageTable`], as in a real computer: the operating system
-//! writes entries, the walker reads them and sets their accessed and dirty bits.
+//! Every other crate uses these types; this one depends on none of them. `hardware` and `os` never see each other. They
+//! share the [`PageTable`], as in a real computer: the operating system writes entries; the walker reads them and sets
+//! their accessed and dirty bits. Everything else that one side says to the other is a type of `interface`.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `addr` | [`VirtAddr`], [`PhysAddr`], page numbers, [`PageShift`]: page sizes as data |
+//! | `units` | [`Cycles`], [`Bytes`], [`Permille`]: quantities with a unit |
+//! | `reference`, `block`, `chunk` | [`Ref`]: a fetch, load or store in one word; [`Block`]: straight-line code; [`Chunk`]: a piece of a program |
+//! | `event` | [`Event`]: system calls and switches between references |
+//! | `step` | [`StepCutter`]: divides chunks at events, daemon ticks and scheduling slices |
+//! | [`fold`] | the same-page filter: which references need a TLB look-up |
+//! | `page_table`, `pte` | [`PageTable`]: radix tables in simulated frames |
+//! | `range_table` | [`RangeTable`]: range translations (Karakostas et al. 2015) in a B-tree |
+//! | `frame_source` | [`FrameSource`]: where tables get their physical memory |
+//! | `interface` | [`Fault`], [`StopReason`], [`Shootdown`], [`Traffic`]: requests and replies between processor and system |
+//! | `ledger` | [`Ledger`]: every cycle under one [`Label`] |
+//! | `random` | [`Random`]: the only random numbers |
+//! | [`ring`] | shared memory through which traced processes send references to the reader |
 
 mod addr;
+mod block;
+mod chunk;
 mod event;
 pub mod fold;
+mod frame_source;
 mod interface;
 mod ledger;
 mod page_table;
@@ -16,17 +35,24 @@ mod range_table;
 mod reference;
 pub mod ring;
 mod step;
+mod units;
 
-pub use addr::{Asid, Bytes, Cycles, PageShift, Pfn, PhysAddr, VirtAddr, Vpn};
+pub use addr::{Asid, PageShift, Pfn, PhysAddr, VirtAddr, Vpn};
+pub use block::{Block, BlockId, BlockTable};
+pub use chunk::Chunk;
 pub use event::{Advice, Backing, Event, FileId, Map, Protection, Remap, Role, Span, ThreadId};
+pub use frame_source::FrameSource;
 pub use interface::{
-    AuxLookup, AuxTlbOptions, Cause, ClusterTlbOptions, ControllerCommand, ControllerOptions, Fault,
+    AuxLookup, AuxTlbOptions, ClusterTlbOptions, ControllerCommand, ControllerOptions, Fault, FaultCause,
     PerformanceCounters, RangeTlbOptions, Shootdown, StopReason, TlbEvent, TlbPreload, Traffic,
 };
 pub use ledger::{Label, Ledger};
-pub use page_table::{FrameSource, Hint, Layout, MappedEntry, NodeId, PageTable, Slot, WalkStep, Written, prefetch};
+pub use page_table::{
+    EditablePageTable, Layout, MappedPage, NodeId, PageTable, PrefetchHint, PteWrites, Slot, WalkStep, prefetch,
+};
 pub use pte::Pte;
 pub use random::Random;
-pub use range_table::{Range, RangeTable, Visit};
-pub use reference::{Block, BlockId, BlockTable, Chunk, Kind, Ref};
-pub use step::{Counts, Step, Steps, TICK};
+pub use range_table::{NodeAccess, RangeTable, RangeTranslation};
+pub use reference::{Kind, Ref};
+pub use step::{Counts, Step, StepCutter, TICK_INSTRUCTIONS};
+pub use units::{Bytes, Cycles, Millicycles, Permille};

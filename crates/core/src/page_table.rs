@@ -5,14 +5,17 @@
 //! entries are not larger than it, in as many equal entries as it spans there: one entry for 2 MB on x86, 512
 //! replicated ones for 4 MB on Alpha (Navarro §5).
 
-use crate::{PageShift, PhysAddr, Pte, Range, RangeTable, Vpn};
+use crate::{PageShift, PhysAddr, Pte, RangeTable, RangeTranslation, Vpn};
 use words::Words;
 
-mod ahead;
 mod edit;
+mod prefetch;
+#[cfg(test)]
+mod tests;
 mod words;
 
-pub use ahead::{Hint, prefetch};
+pub use edit::EditablePageTable;
+pub use prefetch::{PrefetchHint, prefetch};
 
 /// The shape of a page table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +53,7 @@ impl Layout {
 
     /// At which level pages of size `shift` are stored, and in how many equal entries.
     #[inline]
-    pub fn place(&self, shift: PageShift) -> (usize, u64) {
+    pub fn placement(&self, shift: PageShift) -> (usize, u64) {
         let mut level = self.levels() - 1;
         while self.span(level) > shift {
             level -= 1;
@@ -62,14 +65,6 @@ impl Layout {
     pub fn node_bytes(&self, level: usize) -> u64 {
         8 << self.bits[level]
     }
-}
-
-/// Gives and takes back the frames that page-table nodes live in.
-pub trait FrameSource {
-    /// `bytes` (a power of two) of physical memory, aligned to their size or to a page, whichever is larger.
-    fn take_table(&mut self, bytes: u64) -> Option<PhysAddr>;
-    /// Takes back what `take_table` gave.
-    fn give_table(&mut self, at: PhysAddr, bytes: u64);
 }
 
 /// A node of one page table: where it stands among the table's words (bits 0–30, in pairs of words), and the frame that
@@ -86,10 +81,10 @@ impl NodeId {
         NodeId(u64::from(frame) << FRAME_AT | place as u64 >> 1)
     }
 
-    /// Where it stands among the table's words: what walk caches keep, for [`PageTable::node`]. They are told by a
+    /// Where it stands among the table's words: what walk caches keep, for [`PageTable::node_at`]. They are told by a
     /// shootdown when it is freed.
     #[inline(always)]
-    pub fn place(self) -> u32 {
+    pub fn offset(self) -> u32 {
         (self.0 as u32) << 1
     }
 
@@ -123,7 +118,7 @@ pub struct WalkStep {
 
 /// A page as [`PageTable::pages`] reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MappedEntry {
+pub struct MappedPage {
     /// First base page.
     pub vpn: Vpn,
     /// Its entry; accessed and dirty are the union over replicated entries.
@@ -132,7 +127,7 @@ pub struct MappedEntry {
 
 /// What a change of the table wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Written {
+pub struct PteWrites {
     /// The first entry written.
     pub at: PhysAddr,
     /// How many entries of eight bytes, one after the other.
@@ -153,11 +148,12 @@ fn decode(word: u64) -> Slot {
     }
 }
 
-/// A page table of one address space.
+/// A page table of one address space, as a processor uses it: it reads entries and sets accessed and dirty bits
+/// ([`PageTable::mark`]), but changes no translation. The operating system changes it as an [`EditablePageTable`].
 ///
 /// All nodes stand in one array, so that reading an entry is one load: first the node's physical address, then how
 /// many of its entries are in use, then the entries.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct PageTable {
     layout: Layout,
     /// For each level the order of what an entry spans, and the mask of an index.
@@ -167,30 +163,14 @@ pub struct PageTable {
     /// Places of freed nodes, by level.
     free: Vec<Vec<u32>>,
     bytes: u64,
-    /// What the same address space has of ranges, where there are any: a second table beside this one, which says nothing
-    /// that this one does not say.
-    pub ranges: Option<Box<RangeTable>>,
-    /// Its segments, by address (Basu et al. 2013), which say nothing that this table does not say, either.
-    pub segments: Vec<Range>,
+    ranges: Option<Box<RangeTable>>,
+    segments: Vec<RangeTranslation>,
 }
 
 /// Words of a node before its entries.
 const HEAD: usize = 2;
 
 impl PageTable {
-    /// An empty table: its root only. `None` when there is no frame for it.
-    pub fn new(layout: Layout, frames: &mut impl FrameSource) -> Option<PageTable> {
-        let mut levels = [(0, 0); Layout::MOST_LEVELS];
-        for (level, slot) in levels.iter_mut().enumerate().take(layout.levels()) {
-            *slot = (layout.span(level).order(layout.base), (1 << layout.bits[level]) - 1);
-        }
-        let free = vec![Vec::new(); layout.levels()];
-        let (root, words) = (NodeId(0), Words::default());
-        let mut table = PageTable { layout, levels, words, root, free, bytes: 0, ranges: None, segments: Vec::new() };
-        table.root = table.add_node(table.layout.levels() - 1, frames)?;
-        Some(table)
-    }
-
     /// The shape.
     pub fn layout(&self) -> &Layout {
         &self.layout
@@ -202,9 +182,21 @@ impl PageTable {
         self.root
     }
 
-    /// The node that stands at `place` ([`NodeId::place`]).
+    /// The range table of the same address space, redundant to this one. `None` where the system keeps no ranges.
     #[inline(always)]
-    pub fn node(&self, place: u32) -> NodeId {
+    pub fn ranges(&self) -> Option<&RangeTable> {
+        self.ranges.as_deref()
+    }
+
+    /// The segments of the same address space, ascending by address, redundant to this table (Basu et al. 2013).
+    #[inline(always)]
+    pub fn segments(&self) -> &[RangeTranslation] {
+        &self.segments
+    }
+
+    /// The node that stands at `place` ([`NodeId::offset`]).
+    #[inline(always)]
+    pub fn node_at(&self, place: u32) -> NodeId {
         NodeId(self.words[place as usize] >> self.layout.base.0 << FRAME_AT | u64::from(place) >> 1)
     }
 
@@ -222,21 +214,22 @@ impl PageTable {
 
     /// Where entry `index` of `node` lies.
     #[inline(always)]
-    pub fn entry_at(&self, node: NodeId, index: usize) -> PhysAddr {
+    pub fn entry_addr(&self, node: NodeId, index: usize) -> PhysAddr {
         PhysAddr(node.at(self.layout.base).0 + 8 * index as u64)
     }
 
     /// What entry `index` of `node` holds.
     #[inline(always)]
     pub fn slot(&self, node: NodeId, index: usize) -> Slot {
-        decode(self.words[node.place() as usize + HEAD + index])
+        decode(self.words[node.offset() as usize + HEAD + index])
     }
 
-    /// Sets bits ([`Pte::ACCESSED`], [`Pte::DIRTY`]) in a leaf entry, as a hardware walker does. Returns whether that
-    /// changed the entry.
+    /// Sets [`Pte::ACCESSED`] or [`Pte::DIRTY`] in a leaf entry, as a hardware walker does; ignores all other `bits`.
+    /// Returns whether that changed the entry.
     #[inline(always)]
     pub fn mark(&mut self, node: NodeId, index: usize, bits: u64) -> bool {
-        let word = &mut self.words[node.place() as usize + HEAD + index];
+        let bits = bits & (Pte::ACCESSED | Pte::DIRTY);
+        let word = &mut self.words[node.offset() as usize + HEAD + index];
         debug_assert!(matches!(decode(*word), Slot::Leaf(_)));
         let changes = *word & bits != bits;
         if changes {
@@ -253,7 +246,7 @@ impl PageTable {
         for level in (0..self.layout.levels()).rev() {
             let index = self.index(level, vpn);
             let slot = self.slot(node, index);
-            steps.push(WalkStep { level, at: self.entry_at(node, index), slot });
+            steps.push(WalkStep { level, at: self.entry_addr(node, index), slot });
             match slot {
                 Slot::Table(next) => node = next,
                 Slot::Empty | Slot::Leaf(_) => break,
@@ -279,29 +272,29 @@ impl PageTable {
     /// The entry that translates `vpn`. Of a replicated page, the copy that belongs to `vpn`.
     pub fn lookup(&self, vpn: Vpn) -> Option<Pte> {
         let (node, index) = self.find(vpn)?;
-        Some(Pte(self.words[node.place() as usize + HEAD + index]))
+        Some(Pte(self.words[node.offset() as usize + HEAD + index]))
     }
 
     /// The page that holds `vpn`, accessed and dirty united over replicated entries.
-    pub fn page(&self, vpn: Vpn) -> Option<MappedEntry> {
+    pub fn page(&self, vpn: Vpn) -> Option<MappedPage> {
         let (node, index) = self.find(vpn)?;
-        let words = &self.words[node.place() as usize + HEAD..];
+        let words = &self.words[node.offset() as usize + HEAD..];
         let pte = Pte(words[index]);
-        let (_, copies) = self.layout.place(pte.shift());
+        let (_, copies) = self.layout.placement(pte.shift());
         let first = index & !(copies as usize - 1);
         let united = words[first..first + copies as usize]
             .iter()
             .fold(pte.0, |bits, word| bits | word & (Pte::ACCESSED | Pte::DIRTY));
-        Some(MappedEntry { vpn: vpn.align_down(pte.shift(), self.layout.base), pte: Pte(united) })
+        Some(MappedPage { vpn: vpn.align_down(pte.shift(), self.layout.base), pte: Pte(united) })
     }
 
     /// All pages that overlap `[start, start + pages)`, in order, each once.
-    pub fn pages(&self, start: Vpn, pages: u64) -> Vec<MappedEntry> {
-        self.each_page(start, pages).collect()
+    pub fn pages(&self, start: Vpn, pages: u64) -> Vec<MappedPage> {
+        self.iter_pages(start, pages).collect()
     }
 
     /// [`PageTable::pages`] one by one, for spans of which nobody knows how many they have.
-    pub fn each_page(&self, start: Vpn, pages: u64) -> impl Iterator<Item = MappedEntry> + '_ {
+    pub fn iter_pages(&self, start: Vpn, pages: u64) -> impl Iterator<Item = MappedPage> + '_ {
         let end = start.0 + pages;
         let mut at = start.0;
         std::iter::from_fn(move || {
@@ -341,17 +334,17 @@ impl PageTable {
         let mut words = 0;
         let mut todo = vec![(self.root(), self.layout.levels() - 1)];
         while let Some((id, level)) = todo.pop() {
-            let entries = &self.words[id.place() as usize + HEAD..][..1 << self.layout.bits[level]];
+            let entries = &self.words[id.offset() as usize + HEAD..][..1 << self.layout.bits[level]];
             words += HEAD + entries.len();
             let used = entries.iter().filter(|&&w| w != 0).count();
-            assert_eq!(used as u64, self.words[id.place() as usize + 1], "use count of {id:?}");
-            assert_eq!(self.node(id.place()), id, "the entry above says that it lies elsewhere");
+            assert_eq!(used as u64, self.words[id.offset() as usize + 1], "use count of {id:?}");
+            assert_eq!(self.node_at(id.offset()), id, "the entry above says that it lies elsewhere");
             for (i, &word) in entries.iter().enumerate() {
                 match decode(word) {
                     Slot::Empty => {}
                     Slot::Table(next) => todo.push((next, level - 1)),
                     Slot::Leaf(pte) => {
-                        let (place, copies) = self.layout.place(pte.shift());
+                        let (place, copies) = self.layout.placement(pte.shift());
                         assert_eq!(place, level, "{pte:?} at the wrong level");
                         assert!(pte.pfn().is_aligned(pte.shift(), self.layout.base), "{pte:?} unaligned");
                         let same = |w: u64| w | Pte::ACCESSED | Pte::DIRTY;
@@ -365,105 +358,5 @@ impl PageTable {
             words += free.len() * (HEAD + (1 << self.layout.bits[level]));
         }
         assert_eq!(words, self.words.len(), "lost nodes");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Pfn;
-    use std::collections::BTreeMap;
-
-    /// Hands out addresses in sequence and counts what is outstanding.
-    #[derive(Default)]
-    struct Frames {
-        next: u64,
-        out: BTreeMap<PhysAddr, u64>,
-    }
-
-    impl FrameSource for Frames {
-        fn take_table(&mut self, bytes: u64) -> Option<PhysAddr> {
-            self.next = self.next.next_multiple_of(bytes.max(4096));
-            let at = PhysAddr(self.next);
-            self.next += bytes;
-            self.out.insert(at, bytes);
-            Some(at)
-        }
-        fn give_table(&mut self, at: PhysAddr, bytes: u64) {
-            assert_eq!(self.out.remove(&at), Some(bytes));
-        }
-    }
-
-    fn alpha() -> Layout {
-        Layout { base: PageShift(13), bits: vec![10, 10, 15] }
-    }
-
-    #[test]
-    fn x86_superpage_is_one_entry_and_alpha_ones_are_replicated() {
-        assert_eq!(Layout::x86_64().place(PageShift(12)), (0, 1));
-        assert_eq!(Layout::x86_64().place(PageShift(21)), (1, 1));
-        assert_eq!(Layout::x86_64().place(PageShift(30)), (2, 1));
-        assert_eq!(alpha().place(PageShift(16)), (0, 8));
-        assert_eq!(alpha().place(PageShift(22)), (0, 512));
-    }
-
-    #[test]
-    fn set_walk_clear() {
-        let mut frames = Frames::default();
-        let mut table = PageTable::new(Layout::x86_64(), &mut frames).unwrap();
-        let vpn = Vpn(0x7_f123_4567);
-        let written = table.set(vpn, Pte::new(Pfn(5), PageShift(12)), &mut frames).unwrap();
-        assert_eq!((written.entries, written.nodes), (1, 3));
-        assert_eq!(table.walk(vpn).len(), 4);
-        assert_eq!(table.walk(vpn)[3].at, written.at);
-        assert_eq!(table.bytes(), 4 * 4096);
-        table.check();
-        assert_eq!(table.pages(Vpn(0), 1 << 36), [MappedEntry { vpn, pte: Pte::new(Pfn(5), PageShift(12)) }]);
-        table.clear(vpn, &mut frames).unwrap();
-        table.check();
-        assert_eq!((table.bytes(), frames.out.len()), (4096, 1));
-        table.release(&mut frames);
-        assert!(frames.out.is_empty());
-    }
-
-    #[test]
-    fn a_superpage_drops_the_pages_below_it() {
-        let mut frames = Frames::default();
-        let mut table = PageTable::new(Layout::x86_64(), &mut frames).unwrap();
-        for i in 0..512 {
-            table.set(Vpn(512 + i), Pte::new(Pfn(i), PageShift(12)), &mut frames).unwrap();
-        }
-        table.set(Vpn(512), Pte::new(Pfn(1024), PageShift(21)), &mut frames).unwrap();
-        table.check();
-        assert_eq!(table.pages(Vpn(0), 2048).len(), 1);
-        assert_eq!(table.walk(Vpn(700)).len(), 3);
-        assert_eq!(table.bytes(), 3 * 4096);
-    }
-
-    #[test]
-    fn an_opened_page_leaves_its_nodes() {
-        let mut frames = Frames::default();
-        let mut table = PageTable::new(Layout::x86_64(), &mut frames).unwrap();
-        table.set(Vpn(512), Pte::new(Pfn(512), PageShift(21)), &mut frames).unwrap();
-        let bytes = table.bytes();
-        let (page, written) = table.open(Vpn(700)).unwrap();
-        assert_eq!((page.vpn, written.entries, table.bytes()), (Vpn(512), 1, bytes));
-        let written = table.set(Vpn(600), Pte::new(Pfn(600), PageShift(12)), &mut frames).unwrap();
-        assert_eq!(written.nodes, 1, "only the leaf node is new");
-        table.check();
-    }
-
-    #[test]
-    fn replicated_entries_unite_their_bits() {
-        let mut frames = Frames::default();
-        let mut table = PageTable::new(alpha(), &mut frames).unwrap();
-        let written = table.set(Vpn(64), Pte::new(Pfn(8), PageShift(16)), &mut frames).unwrap();
-        assert_eq!(written.entries, 8);
-        let (node, index) = table.find(Vpn(67)).unwrap();
-        assert!(table.mark(node, index, Pte::ACCESSED | Pte::DIRTY));
-        assert!(!table.lookup(Vpn(66)).unwrap().dirty());
-        let page = table.page(Vpn(66)).unwrap();
-        assert!(page.vpn == Vpn(64) && page.pte.dirty());
-        table.check();
     }
 }

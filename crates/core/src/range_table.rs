@@ -13,13 +13,13 @@ mod pack;
 mod tests;
 
 /// The most ranges of a node.
-const RANGES: usize = 4;
+const MAX_RANGES: usize = 4;
 /// The fewest, of any but the root.
-const FEWEST: usize = RANGES / 2;
+const MIN_RANGES: usize = MAX_RANGES / 2;
 
 /// Virtual pages that follow one another, in frames that do, with the same rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub struct RangeTranslation {
     /// The first base page (BASE).
     pub vpn: Vpn,
     /// How many base pages; LIMIT is the one after the last.
@@ -28,7 +28,7 @@ pub struct Range {
     pub pte: Pte,
 }
 
-impl Range {
+impl RangeTranslation {
     /// One past the last base page (LIMIT).
     #[inline(always)]
     pub fn end(&self) -> Vpn {
@@ -37,31 +37,31 @@ impl Range {
 
     /// Whether `vpn` lies in it.
     #[inline(always)]
-    pub fn holds(&self, vpn: Vpn) -> bool {
+    pub fn contains(&self, vpn: Vpn) -> bool {
         vpn.0.wrapping_sub(self.vpn.0) < self.pages
     }
 
     /// The entry of `vpn`, which lies in it.
     #[inline(always)]
-    pub fn entry(&self, vpn: Vpn) -> Pte {
+    pub fn pte_at(&self, vpn: Vpn) -> Pte {
         self.pte.with_pfn(self.pte.pfn() + (vpn - self.vpn))
     }
 
     /// Its part of `pages` base pages from `vpn` on.
-    pub fn part(&self, vpn: Vpn, pages: u64) -> Range {
+    pub fn subrange(&self, vpn: Vpn, pages: u64) -> RangeTranslation {
         debug_assert!(self.vpn <= vpn && vpn + pages <= self.end());
-        Range { vpn, pages, pte: self.entry(vpn) }
+        RangeTranslation { vpn, pages, pte: self.pte_at(vpn) }
     }
 
     /// Whether `next` begins where this ends, in memory as in addresses, with the same rights.
-    pub fn continues(&self, next: &Range) -> bool {
+    pub fn is_continued_by(&self, next: &RangeTranslation) -> bool {
         next.vpn == self.end() && next.pte == self.pte.with_pfn(self.pte.pfn() + self.pages)
     }
 }
 
 /// A node that the operating system read or wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Visit {
+pub struct NodeAccess {
     /// Its first byte.
     pub at: PhysAddr,
     /// Whether it was changed.
@@ -70,7 +70,7 @@ pub struct Visit {
 
 #[derive(Clone, Debug, Default)]
 struct Node {
-    ranges: Vec<Range>,
+    ranges: Vec<RangeTranslation>,
     /// One more than ranges, or none in a leaf.
     children: Vec<u32>,
 }
@@ -94,7 +94,7 @@ pub struct RangeTable {
     height: u32,
     len: usize,
     page_bytes: u64,
-    visits: Vec<Visit>,
+    accesses: Vec<NodeAccess>,
 }
 
 impl RangeTable {
@@ -111,7 +111,7 @@ impl RangeTable {
             height: 1,
             len: 0,
             page_bytes,
-            visits: Vec::new(),
+            accesses: Vec::new(),
         };
         table.reserve(1, frames).then_some(())?;
         table.root = table.take_node();
@@ -134,7 +134,7 @@ impl RangeTable {
     }
 
     /// The most ranges in so many levels of nodes: 4, 24, 124, …
-    pub fn most(levels: u32) -> usize {
+    pub fn capacity(levels: u32) -> usize {
         5usize.saturating_pow(levels) - 1
     }
 
@@ -149,13 +149,13 @@ impl RangeTable {
     }
 
     /// The range that holds `vpn`, as a walker finds it; `read` is told of each node that it reads, root first.
-    pub fn walk(&self, vpn: Vpn, mut read: impl FnMut(PhysAddr)) -> Option<Range> {
+    pub fn walk(&self, vpn: Vpn, mut read: impl FnMut(PhysAddr)) -> Option<RangeTranslation> {
         let mut number = self.root;
         loop {
             read(self.at(number));
             let node = &self.nodes[number as usize];
             let next = node.ranges.partition_point(|range| range.end() <= vpn);
-            if let Some(range) = node.ranges.get(next).filter(|range| range.holds(vpn)) {
+            if let Some(range) = node.ranges.get(next).filter(|range| range.contains(vpn)) {
                 return Some(*range);
             }
             number = *node.children.get(next)?;
@@ -163,24 +163,24 @@ impl RangeTable {
     }
 
     /// The first range that ends after `vpn`: the one that holds it or, without any, the next.
-    pub fn from(&mut self, vpn: Vpn) -> Option<Range> {
+    pub fn first_ending_after(&mut self, vpn: Vpn) -> Option<RangeTranslation> {
         self.nearest(|range| range.end() <= vpn, |node, at| node.ranges.get(at))
     }
 
     /// The last range that starts before `vpn`.
-    pub fn before(&mut self, vpn: Vpn) -> Option<Range> {
+    pub fn last_starting_before(&mut self, vpn: Vpn) -> Option<RangeTranslation> {
         self.nearest(|range| range.vpn < vpn, |node, at| node.ranges[..at].last())
     }
 
     /// Descends to where `passed` turns false; of what `choose` finds at the turn, the lowest in the tree.
     fn nearest(
         &mut self,
-        passed: impl Fn(&Range) -> bool,
-        choose: impl for<'n> Fn(&'n Node, usize) -> Option<&'n Range>,
-    ) -> Option<Range> {
+        passed: impl Fn(&RangeTranslation) -> bool,
+        choose: impl for<'n> Fn(&'n Node, usize) -> Option<&'n RangeTranslation>,
+    ) -> Option<RangeTranslation> {
         let (mut number, mut found) = (self.root, None);
         loop {
-            self.visit(number, false);
+            self.record_access(number, false);
             let node = &self.nodes[number as usize];
             let at = node.ranges.partition_point(&passed);
             found = choose(node, at).copied().or(found);
@@ -192,10 +192,10 @@ impl RangeTable {
     }
 
     /// All ranges that overlap `[vpn, vpn + pages)`, in order.
-    pub fn overlapping(&mut self, vpn: Vpn, pages: u64) -> Vec<Range> {
+    pub fn overlapping(&mut self, vpn: Vpn, pages: u64) -> Vec<RangeTranslation> {
         let end = vpn.0.saturating_add(pages);
         let (mut found, mut at) = (Vec::new(), vpn);
-        while let Some(range) = self.from(at).filter(|range| range.vpn.0 < end) {
+        while let Some(range) = self.first_ending_after(at).filter(|range| range.vpn.0 < end) {
             at = range.end();
             found.push(range);
         }
@@ -203,13 +203,13 @@ impl RangeTable {
     }
 
     /// All ranges, in order.
-    pub fn ranges(&self) -> Vec<Range> {
+    pub fn ranges(&self) -> Vec<RangeTranslation> {
         let mut all = Vec::with_capacity(self.len);
         self.collect(self.root, &mut all);
         all
     }
 
-    fn collect(&self, number: u32, all: &mut Vec<Range>) {
+    fn collect(&self, number: u32, all: &mut Vec<RangeTranslation>) {
         let node = &self.nodes[number as usize];
         for (at, range) in node.ranges.iter().enumerate() {
             if let Some(&child) = node.children.get(at) {
@@ -223,14 +223,14 @@ impl RangeTable {
     }
 
     /// The nodes that were read or written by all but [`RangeTable::walk`] since the last call.
-    pub fn take_visits(&mut self) -> Vec<Visit> {
-        std::mem::take(&mut self.visits)
+    pub fn take_accesses(&mut self) -> Vec<NodeAccess> {
+        std::mem::take(&mut self.accesses)
     }
 
     /// Gives all frames back. The table must not be used afterwards.
     pub fn release(&mut self, frames: &mut impl FrameSource) {
         for page in std::mem::take(&mut self.pages).into_iter().flatten() {
-            frames.give_table(page.at, self.page_bytes);
+            frames.free_table(page.at, self.page_bytes);
         }
         (self.nodes, self.free, self.len) = (Vec::new(), BTreeSet::new(), 0);
     }
@@ -252,7 +252,10 @@ impl RangeTable {
         let node = &self.nodes[number as usize];
         used[number as usize / self.per_page()] += 1;
         assert!(!self.free.contains(&number), "node {number} is free and in use");
-        assert!(node.ranges.len() <= RANGES && (number == self.root || node.ranges.len() >= FEWEST), "{node:?}");
+        assert!(
+            node.ranges.len() <= MAX_RANGES && (number == self.root || node.ranges.len() >= MIN_RANGES),
+            "{node:?}"
+        );
         assert_eq!(node.children.len(), if level == 1 { 0 } else { node.ranges.len() + 1 }, "{node:?}");
         node.children.iter().for_each(|&child| self.check_node(child, level - 1, used));
     }
@@ -268,15 +271,15 @@ impl RangeTable {
         page.at + (number as u64 * RangeTable::NODE_BYTES) % self.page_bytes
     }
 
-    fn visit(&mut self, number: u32, written: bool) {
+    fn record_access(&mut self, number: u32, written: bool) {
         let at = self.at(number);
-        self.visits.push(Visit { at, written });
+        self.accesses.push(NodeAccess { at, written });
     }
 
     /// Sees to it that `nodes` can be taken. `false`: there is no memory for them.
     fn reserve(&mut self, nodes: usize, frames: &mut impl FrameSource) -> bool {
         while self.free.len() < nodes {
-            let Some(at) = frames.take_table(self.page_bytes) else { return false };
+            let Some(at) = frames.allocate_table(self.page_bytes) else { return false };
             let page = self.pages.iter().position(Option::is_none).unwrap_or(self.pages.len());
             if page == self.pages.len() {
                 self.pages.push(None);
@@ -314,7 +317,7 @@ impl RangeTable {
                 return;
             };
             let page = self.pages[number].take().expect("just found");
-            frames.give_table(page.at, self.page_bytes);
+            frames.free_table(page.at, self.page_bytes);
             let first = (number * self.per_page()) as u32;
             let nodes = first..first + self.per_page() as u32;
             self.free.retain(|node| !nodes.contains(node));

@@ -1,7 +1,6 @@
-//! References and the chunks they travel in.
+//! References: block fetches, loads and stores.
 
-use crate::fold::{Entry, fold};
-use crate::{Event, Step, VirtAddr};
+use crate::VirtAddr;
 
 /// What a reference does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,7 +65,7 @@ impl Ref {
 
     /// The same `by` bytes further on, modulo 2⁴⁸.
     #[inline(always)]
-    pub const fn moved(self, by: u64) -> Ref {
+    pub const fn offset_by(self, by: u64) -> Ref {
         Ref(self.0 & !ADDR_MASK | self.0.wrapping_add(by) & ADDR_MASK)
     }
 
@@ -121,148 +120,6 @@ impl std::fmt::Debug for Ref {
             Kind::Fetch => write!(f, "fetch {:#x}", self.addr().0),
             kind => write!(f, "{kind:?} {:#x}+{} @{}", self.addr().0, self.size(), self.index()),
         }
-    }
-}
-
-/// A block's number within one program: dense from zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BlockId(pub u32);
-
-/// A straight run of instructions that is fetched as one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Block {
-    /// Address of the first instruction.
-    pub pc: VirtAddr,
-    /// Length in bytes, > 0.
-    pub len: u16,
-    /// How many instructions, > 0.
-    pub instructions: u16,
-    /// The instructions themselves: `len` bytes, or none where the source does not know them.
-    pub bytes: Box<[u8]>,
-}
-
-impl Block {
-    /// The fetch of this block.
-    #[inline(always)]
-    pub const fn fetch(&self) -> Ref {
-        Ref::fetch(self.pc, self.len)
-    }
-}
-
-/// All blocks of a program that have been seen so far; it only grows.
-#[derive(Clone, Debug, Default)]
-pub struct BlockTable {
-    blocks: Vec<Block>,
-}
-
-impl BlockTable {
-    /// Adds a block and gives it its number.
-    pub fn push(&mut self, block: Block) -> BlockId {
-        debug_assert!(block.len > 0 && block.instructions > 0);
-        self.blocks.push(block);
-        BlockId(self.blocks.len() as u32 - 1)
-    }
-
-    /// The block with this number, which this table gave out.
-    #[inline(always)]
-    pub fn get(&self, id: BlockId) -> &Block {
-        &self.blocks[id.0 as usize]
-    }
-
-    /// How many blocks there are.
-    pub fn len(&self) -> usize {
-        self.blocks.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.blocks.is_empty()
-    }
-
-    /// All blocks, in the order of their numbers.
-    pub fn iter(&self) -> impl Iterator<Item = &Block> {
-        self.blocks.iter()
-    }
-}
-
-/// A piece of a program: references, the blocks that its fetches fetch, and the events between them.
-///
-/// Chunks may be of any length; where the cuts fall never changes a result.
-///
-/// An *outline* is a chunk for machines that only count: events, and in place of the references what folding keeps of
-/// them, in steps of which each was folded by itself.
-#[derive(Clone, Debug, Default)]
-pub struct Chunk {
-    /// The references in order.
-    pub refs: Vec<Ref>,
-    /// One block for each fetch among `refs`, in the same order.
-    pub fetched: Vec<BlockId>,
-    /// Events, each before the reference with that index (`refs.len()` for events after the last), in order.
-    pub events: Vec<(u32, Event)>,
-    /// What folding keeps of the first `folded` references ([`crate::fold`]).
-    pub entries: Vec<Entry>,
-    /// How many references have been folded.
-    pub folded: usize,
-    /// The steps of an outline; of any other chunk none.
-    pub outline: Vec<Step>,
-}
-
-impl Chunk {
-    /// Empties the chunk and keeps its memory.
-    pub fn clear(&mut self) {
-        self.refs.clear();
-        self.fetched.clear();
-        self.events.clear();
-        self.entries.clear();
-        self.folded = 0;
-        self.outline.clear();
-    }
-
-    /// Whether this is an outline.
-    pub fn is_outline(&self) -> bool {
-        !self.outline.is_empty()
-    }
-
-    /// Folds the references that have not been folded yet.
-    pub fn fold(&mut self) {
-        let Chunk { refs, entries, folded, .. } = self;
-        assert!(refs.len() <= Entry::MOST, "a chunk of {} references", refs.len());
-        fold(&refs[*folded..], *folded, entries);
-        *folded = refs.len();
-    }
-
-    /// Whether there is nothing in it.
-    pub fn is_empty(&self) -> bool {
-        self.refs.is_empty() && self.events.is_empty() && self.outline.is_empty()
-    }
-
-    /// Appends an event at the present end.
-    pub fn push_event(&mut self, event: Event) {
-        self.events.push((self.refs.len() as u32, event));
-    }
-
-    /// Appends the references and events of `next`, which comes behind this chunk and is no outline.
-    pub fn append(&mut self, next: &Chunk) {
-        let start = self.refs.len() as u32;
-        self.refs.extend(&next.refs);
-        self.fetched.extend(&next.fetched);
-        self.events.extend(next.events.iter().map(|(at, event)| (at + start, event.clone())));
-    }
-
-    /// Appends a fetch of `block`, which is number `id`.
-    #[inline(always)]
-    pub fn push_fetch(&mut self, id: BlockId, block: &Block) {
-        self.refs.push(block.fetch());
-        self.fetched.push(id);
-    }
-}
-
-impl From<Vec<Ref>> for Chunk {
-    /// These references alone, folded.
-    fn from(refs: Vec<Ref>) -> Chunk {
-        let mut chunk = Chunk { refs, ..Chunk::default() };
-        chunk.fold();
-        chunk
     }
 }
 

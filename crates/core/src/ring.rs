@@ -11,13 +11,15 @@
 //! belongs to one process and holds the blocks that its translator met. A writer publishes its dictionary before any
 //! stream that may name blocks of it, so the reader always meets definitions first.
 
+mod buffer;
 mod emulator;
-mod mark;
+mod message;
 pub mod record;
 mod words;
 
-pub use emulator::{Emulator, Identity, Program, inspect};
-pub use mark::{FenceEntry, FileKey, Mark};
+pub use buffer::{Buffer, BufferKind, Owner};
+pub use emulator::{Emulator, Executable, ProcessIdentity, inspect_executable};
+pub use message::{FenceEntry, FileKey, Message};
 pub use words::{define_block, read_block};
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -34,35 +36,10 @@ pub const BUFFER_WORDS: usize = BUFFER_BYTES / 8 - 8;
 /// Bytes for the strings with which processes start further emulators ([`Emulator`]).
 const OPTION_BYTES: usize = 1 << 15;
 
-/// What a buffer is used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Use {
-    /// In no one's hands, or on the way between two.
-    Free = 0,
-    /// Records of one thread.
-    Stream = 1,
-    /// Definitions of blocks of one process.
-    Dictionary = 2,
-}
-
-/// Who writes a buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner {
-    /// Number of the process, dense from zero over the tree.
-    pub process: u32,
-    /// Number of the image that the process runs; every exec takes a new one.
-    pub image: u32,
-    /// Number of the thread, dense from zero over the tree.
-    pub thread: u32,
-    /// The process as the kernel of the reader knows it.
-    pub pid: u32,
-}
-
 /// A word on a cache line of its own.
 #[repr(C, align(64))]
 #[derive(Default)]
-pub struct Line<T>(pub T);
+pub struct CacheLine<T>(pub T);
 
 /// The start of the mapping.
 #[repr(C, align(65536))]
@@ -74,122 +51,27 @@ pub struct Header {
     /// Process of the reader.
     pub reader: AtomicU32,
     /// Set by either side when capture ends early; writers then stop recording and programs go on.
-    pub abort: Line<AtomicU32>,
+    pub abort: CacheLine<AtomicU32>,
     /// The next block number; they start at 1, so that 0 can stand for none.
-    pub next_block: Line<AtomicU32>,
+    pub next_block: CacheLine<AtomicU32>,
     /// The next process number.
     pub next_process: AtomicU32,
     /// The next thread number.
     pub next_thread: AtomicU32,
     /// The next image number.
     pub next_image: AtomicU32,
-    free: Line<AtomicU64>,
-    published: Line<AtomicU32>,
+    free: CacheLine<AtomicU64>,
+    published: CacheLine<AtomicU32>,
     /// Counts publications; the reader sleeps on it.
-    pub publications: Line<AtomicU32>,
+    pub publications: CacheLine<AtomicU32>,
     /// The reader sleeps.
     pub reader_sleeps: AtomicU32,
     /// Counts freed buffers; writers without one sleep on it.
-    pub releases: Line<AtomicU32>,
+    pub releases: CacheLine<AtomicU32>,
     /// How many writers sleep.
     pub writers_asleep: AtomicU32,
     option_bytes: AtomicU32,
     options: [AtomicU64; OPTION_BYTES / 8],
-}
-
-/// A buffer and its header of one cache line.
-#[repr(C, align(65536))]
-pub struct Buffer {
-    cursor: AtomicU64,
-    link: AtomicU32,
-    used_as: AtomicU32,
-    process: AtomicU32,
-    image: AtomicU32,
-    thread: AtomicU32,
-    pid: AtomicU32,
-    generation: AtomicU64,
-    spare: [AtomicU64; 3],
-    words: [AtomicU64; BUFFER_WORDS],
-}
-
-impl Buffer {
-    /// A buffer that takes nothing: it stands where a thread has none, so that one comparison serves both cases.
-    pub const fn full() -> Buffer {
-        Buffer {
-            cursor: AtomicU64::new(BUFFER_WORDS as u64),
-            link: AtomicU32::new(0),
-            used_as: AtomicU32::new(0),
-            process: AtomicU32::new(0),
-            image: AtomicU32::new(0),
-            thread: AtomicU32::new(0),
-            pid: AtomicU32::new(0),
-            generation: AtomicU64::new(0),
-            spare: [const { AtomicU64::new(0) }; 3],
-            words: [const { AtomicU64::new(0) }; BUFFER_WORDS],
-        }
-    }
-
-    /// Appends one word; `false` when the buffer is full. Only the owner may call it.
-    #[inline(always)]
-    pub fn push(&self, word: u64) -> bool {
-        let at = self.cursor.load(Ordering::Relaxed) as usize;
-        let Some(slot) = self.words.get(at) else { return false };
-        slot.store(word, Ordering::Relaxed);
-        // Release: whoever sees the cursor sees the words below it.
-        self.cursor.store(at as u64 + 1, Ordering::Release);
-        true
-    }
-
-    /// Appends all of `words` or nothing. Only the owner may call it.
-    pub fn push_all(&self, words: &[u64]) -> bool {
-        let at = self.cursor.load(Ordering::Relaxed) as usize;
-        let Some(slots) = self.words.get(at..at + words.len()) else { return false };
-        for (slot, &word) in slots.iter().zip(words) {
-            slot.store(word, Ordering::Relaxed);
-        }
-        self.cursor.store((at + words.len()) as u64, Ordering::Release);
-        true
-    }
-
-    /// How many words it holds.
-    #[inline(always)]
-    pub fn cursor(&self) -> usize {
-        (self.cursor.load(Ordering::Acquire) as usize).min(BUFFER_WORDS)
-    }
-
-    /// The words from `from` on, up to `to` (<= [`Buffer::cursor`] as read before).
-    pub fn words(&self, from: usize, to: usize) -> &[AtomicU64] {
-        self.words.get(from..to).unwrap_or(&[])
-    }
-
-    /// What it is used for.
-    pub fn used_as(&self) -> Use {
-        match self.used_as.load(Ordering::Acquire) {
-            1 => Use::Stream,
-            2 => Use::Dictionary,
-            _ => Use::Free,
-        }
-    }
-
-    /// Who writes it, or wrote it last.
-    pub fn owner(&self) -> Owner {
-        Owner {
-            process: self.process.load(Ordering::Relaxed),
-            image: self.image.load(Ordering::Relaxed),
-            thread: self.thread.load(Ordering::Relaxed),
-            pid: self.pid.load(Ordering::Relaxed),
-        }
-    }
-
-    /// Counts how often it was taken: tells one use of the buffer from the next.
-    pub fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
-    }
-
-    /// Empties it again, for a writer whose words nobody will read.
-    pub fn discard(&self) {
-        self.cursor.store(0, Ordering::Relaxed);
-    }
 }
 
 /// A mapping that holds a ring. It borrows the memory and never unmaps it.
@@ -279,7 +161,7 @@ impl Ring {
     }
 
     /// Takes a free buffer for `owner`; `None` when there is none now.
-    pub fn acquire(&self, used_as: Use, owner: Owner) -> Option<&'static Buffer> {
+    pub fn acquire(&self, kind: BufferKind, owner: Owner) -> Option<&'static Buffer> {
         let list = &self.header.free.0;
         let mut head = list.load(Ordering::Acquire);
         let buffer = loop {
@@ -297,7 +179,7 @@ impl Ring {
         buffer.thread.store(owner.thread, Ordering::Relaxed);
         buffer.pid.store(owner.pid, Ordering::Relaxed);
         buffer.generation.fetch_add(1, Ordering::Release);
-        buffer.used_as.store(used_as as u32, Ordering::Release);
+        buffer.kind.store(kind as u32, Ordering::Release);
         Some(buffer)
     }
 
@@ -337,7 +219,7 @@ impl Ring {
     /// Puts a buffer on the free list. Only the reader may call it.
     pub fn release(&self, index: u32) {
         let Some(buffer) = self.buffer(index) else { return };
-        buffer.used_as.store(Use::Free as u32, Ordering::Relaxed);
+        buffer.kind.store(BufferKind::Free as u32, Ordering::Relaxed);
         let list = &self.header.free.0;
         let mut head = list.load(Ordering::Relaxed);
         loop {

@@ -1,10 +1,10 @@
-//! Steps: a program between two moments at which something else than its references happens.
+//! StepCutter: a program between two moments at which something else than its references happens.
 
 use crate::{BlockId, BlockTable, Event, Kind, Ref};
 use std::ops::Range;
 
 /// Daemons get a chance to run whenever this many instructions have passed.
-pub const TICK: u64 = 1 << 20;
+pub const TICK_INSTRUCTIONS: u64 = 1 << 20;
 
 /// Instructions and references.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub struct Step {
     /// Which of the chunk's fetched blocks; none in an outline.
     pub fetched: Range<usize>,
     /// Which of the chunk's entries.
-    pub entries: Range<usize>,
+    pub page_refs: Range<usize>,
     /// What the references add up to.
     pub counts: Counts,
 }
@@ -66,7 +66,7 @@ pub struct Step {
 /// Divides a program into steps, one piece of it after another. Where the pieces are cut leaves no trace in what
 /// simulations see, except for cuts between steps, which mean nothing.
 #[derive(Clone, Debug)]
-pub struct Steps {
+pub struct StepCutter {
     /// Instructions of every block, in two bytes each: all that counting needs of them.
     lengths: Vec<u16>,
     instructions: u64,
@@ -76,18 +76,24 @@ pub struct Steps {
     next_slice: u64,
 }
 
-impl Default for Steps {
+impl Default for StepCutter {
     /// At the start of a program.
-    fn default() -> Steps {
-        Steps { lengths: Vec::new(), instructions: 0, next_tick: TICK, slice: None, next_slice: u64::MAX }
+    fn default() -> StepCutter {
+        StepCutter {
+            lengths: Vec::new(),
+            instructions: 0,
+            next_tick: TICK_INSTRUCTIONS,
+            slice: None,
+            next_slice: u64::MAX,
+        }
     }
 }
 
-impl Steps {
+impl StepCutter {
     /// At the start of a program that is cut into slices of `instructions` (> 0) too, at the first fetch behind each
     /// multiple of it.
-    pub fn sliced(instructions: u64) -> Steps {
-        Steps { slice: Some(instructions), next_slice: instructions, ..Steps::default() }
+    pub fn sliced(instructions: u64) -> StepCutter {
+        StepCutter { slice: Some(instructions), next_slice: instructions, ..StepCutter::default() }
     }
 
     /// Learns the blocks of `blocks` that it did not have before.
@@ -111,7 +117,7 @@ impl Steps {
             block = blocks.end;
             let Due { tick, slice } = due_now;
             let (events, refs) = (past..due, from..end);
-            steps.push(Step { tick, slice, events, refs, fetched: blocks, entries: 0..0, counts });
+            steps.push(Step { tick, slice, events, refs, fetched: blocks, page_refs: 0..0, counts });
             (from, past, due_now) = (end, due, due_next);
         }
         steps
@@ -144,7 +150,7 @@ impl Steps {
                 let end = fetches.map(|(at, _)| at).nth(blocks).expect("there are more fetches than that");
                 kinds = count_kinds(&refs[..end]);
                 found.tick = true;
-                self.next_tick = (due / TICK + 1) * TICK;
+                self.next_tick = (due / TICK_INSTRUCTIONS + 1) * TICK_INSTRUCTIONS;
             }
         }
         *fetched = &fetched[blocks..];
@@ -153,8 +159,8 @@ impl Steps {
     }
 }
 
-impl Steps {
-    /// [`Steps::count`] where something is due after few references.
+impl StepCutter {
+    /// [`StepCutter::count`] where something is due after few references.
     fn count_one_by_one(&mut self, refs: &[Ref], fetched: &mut &[BlockId]) -> (Counts, Due) {
         let mut counts = Counts::default();
         for r in refs {
@@ -164,7 +170,7 @@ impl Steps {
                     let due = Due { tick: now >= self.next_tick, slice: now >= self.next_slice };
                     if due.tick || due.slice {
                         if due.tick {
-                            self.next_tick = (now / TICK + 1) * TICK;
+                            self.next_tick = (now / TICK_INSTRUCTIONS + 1) * TICK_INSTRUCTIONS;
                         }
                         if let Some(slice) = self.slice.filter(|_| due.slice) {
                             self.next_slice = (now / slice + 1) * slice;
@@ -218,7 +224,7 @@ mod tests {
     }
 
     fn items(chunks: Vec<Chunk>, blocks: &BlockTable, slice: Option<u64>) -> (Vec<Item>, Counts) {
-        let mut cutter = slice.map_or_else(Steps::default, Steps::sliced);
+        let mut cutter = slice.map_or_else(StepCutter::default, StepCutter::sliced);
         cutter.learn(blocks);
         let (mut items, mut counts) = (Vec::new(), Counts::default());
         for chunk in chunks {

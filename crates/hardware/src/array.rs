@@ -2,11 +2,14 @@
 //!
 //! Tags and payloads lie in separate arrays. Under LRU the ways of a set stand in order of recency, so that a hit on
 //! the most recently used way is one compare and no write, and the victim is always the last way; sets of the usual
-//! widths are compared and moved as a few vectors. The other policies keep ways in place ([`crate::placed`]).
+//! widths are compared and moved as a few vectors. The other policies keep ways in place ([`fixed_ways`]).
 
 use crate::config::Replacement;
-use crate::full::Full;
-use crate::placed::Placed;
+use fixed_ways::Placed;
+pub(crate) use fully_associative::Full;
+
+mod fixed_ways;
+mod fully_associative;
 
 /// A tag that no entry ever has.
 pub(crate) const EMPTY: u64 = 0;

@@ -9,12 +9,17 @@
 //!    background: what it reads goes through the data caches, but nothing waits for it (Karakostas §4.3).
 
 use crate::cache::{Access, Caches};
-use crate::cluster_tlb::ClusterTlb;
 use crate::config;
 use crate::mmu::{Mmu, allows};
-use crate::range_tlb::RangeTlb;
 use crate::tlb::Context;
-use reach_core::{AuxLookup, AuxTlbOptions, Cause, Fault, Kind, Label, PageTable, Pte, Range, StopReason, Vpn};
+use cluster_tlb::ClusterTlb;
+use range_tlb::RangeTlb;
+use reach_core::{
+    AuxLookup, AuxTlbOptions, Fault, FaultCause, Kind, Label, PageTable, Pte, RangeTranslation, StopReason, Vpn,
+};
+
+mod cluster_tlb;
+mod range_tlb;
 
 /// A line of a range table's node; each has two.
 const LINE: u64 = 64;
@@ -40,16 +45,16 @@ impl AuxTlb {
     fn new(beside: AuxTlbOptions) -> AuxTlb {
         let (structure, asked, latency) = match beside {
             AuxTlbOptions::Ranges(o) => {
-                (AuxKind::Ranges(RangeTlb::new(o.entries as usize, o.sweep as usize)), o.asked, o.latency)
+                (AuxKind::Ranges(RangeTlb::new(o.entries as usize, o.sweep_entries as usize)), o.lookup, o.latency)
             }
-            AuxTlbOptions::Clusters(o) => (AuxKind::Clusters(ClusterTlb::new(o)), o.asked, o.latency),
+            AuxTlbOptions::Clusters(o) => (AuxKind::Clusters(ClusterTlb::new(o)), o.lookup, o.latency),
             AuxTlbOptions::Segments => (AuxKind::Segments, AuxLookup::AfterMiss, 0),
         };
         AuxTlb { structure, asked, latency, enabled: true }
     }
 
     /// What it holds of the ranges of `context`, the last used first.
-    pub fn ranges_of(&self, context: Context) -> Vec<Range> {
+    pub fn ranges_of(&self, context: Context) -> Vec<RangeTranslation> {
         if let AuxKind::Ranges(ranges) = &self.structure { ranges.ranges(context) } else { Vec::new() }
     }
 
@@ -111,11 +116,11 @@ impl Mmu {
         if !matches!(self.aux_tlb.as_ref()?.structure, AuxKind::Segments) {
             return None;
         }
-        let segment = table.segments.get(table.segments.partition_point(|segment| segment.end() <= vpn))?;
-        let pte = segment.holds(vpn).then(|| segment.entry(vpn))?;
+        let segment = table.segments().get(table.segments().partition_point(|segment| segment.end() <= vpn))?;
+        let pte = segment.contains(vpn).then(|| segment.pte_at(vpn))?;
         Some(match allows(pte, kind) {
             true => Ok(pte),
-            false => Err(StopReason::Fault(Fault { vpn, kind, cause: Cause::Protection })),
+            false => Err(StopReason::Fault(Fault { vpn, kind, cause: FaultCause::Protection })),
         })
     }
 
@@ -169,7 +174,7 @@ impl Mmu {
         c.aux_tlb_spared += 1;
         self.ledger.charge(Label::L2TlbHit, u64::from(latency));
         if !allows(pte, kind) {
-            return Some(Err(StopReason::Fault(Fault { vpn, kind, cause: Cause::Protection })));
+            return Some(Err(StopReason::Fault(Fault { vpn, kind, cause: FaultCause::Protection })));
         }
         if kind == Kind::Store && !pte.dirty() {
             if pte.watched() {
@@ -197,7 +202,7 @@ impl Mmu {
         let all = self.tlbs.depth(kind);
         let Some(aux_tlb) = self.aux_tlb.as_mut().filter(|aux_tlb| aux_tlb.enabled) else { return all };
         let c = &mut self.counters;
-        match (&mut aux_tlb.structure, &table.ranges) {
+        match (&mut aux_tlb.structure, table.ranges()) {
             (AuxKind::Ranges(tlb), Some(ranges)) if pte.range() => {
                 let walk_access = self.walk_access;
                 let range = ranges.walk(vpn, |node| {
@@ -244,9 +249,9 @@ impl Mmu {
             assert_eq!(real.map(of), Some(of(held)), "{held:?} is held for {vpn:?}, the page table says {real:?}");
         };
         for range in aux_tlb.ranges_of(self.context) {
-            let known = table.ranges.as_ref().and_then(|ranges| ranges.walk(range.vpn, |_| {}));
+            let known = table.ranges().and_then(|ranges| ranges.walk(range.vpn, |_| {}));
             assert_eq!(known, Some(range), "a range that the range table does not have");
-            (range.vpn.0..range.end().0).map(Vpn).for_each(|vpn| check(vpn, range.entry(vpn)));
+            (range.vpn.0..range.end().0).map(Vpn).for_each(|vpn| check(vpn, range.pte_at(vpn)));
         }
         aux_tlb.pages_of(self.context).into_iter().for_each(|(vpn, pte)| check(vpn, pte));
     }

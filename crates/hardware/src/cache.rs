@@ -1,10 +1,13 @@
 //! Data and instruction caches over physical addresses, and the memory behind them.
 
 use crate::config::{self, Writes};
-use crate::controller::Controller;
-use crate::lines::Lines;
-use crate::nested::Frames;
+use crate::walk::Frames;
+pub use controller::{Controller, ControllerCounters};
+use lines::Lines;
 use reach_core::PhysAddr;
+
+mod controller;
+mod lines;
 
 /// What a cache is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,7 +218,7 @@ impl Caches {
             nearest,
             memory: machine.memory,
             beyond: [MemoryAccesses::default(); Access::KINDS],
-            host: machine.nested.as_ref().map(|nested| Frames::new(nested.host)),
+            host: machine.nested.as_ref().map(|nested| Frames::new(nested.host_page)),
             controller: None,
         }
     }

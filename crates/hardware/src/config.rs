@@ -101,7 +101,7 @@ pub enum Walker {
         /// Walks that can be under way at once.
         walkers: u32,
         /// Cycles to consult the walk caches, once a walk.
-        consult: u32,
+        lookup: u32,
         /// Walk caches. Probed from the lowest level up; the lowest hit wins.
         caches: Vec<WalkCache>,
     },
@@ -169,7 +169,7 @@ pub struct Core {
     pub invalidate: u32,
     /// Address spaces that TLBs and walk caches tell apart, at least 1. When one more is switched to, they are emptied;
     /// with 1, at every switch. More than 8192 count as so many.
-    pub contexts: u32,
+    pub asids: u32,
 }
 
 /// Cycles from an instruction's start to its result, by what it does; loads take what caches take.
@@ -194,7 +194,7 @@ pub struct Predictor {
     /// How many earlier conditional branches the longest of the four histories tells apart, 8 to 255.
     pub history: u32,
     /// Return addresses on the stack.
-    pub returns: u32,
+    pub return_stack: u32,
 }
 
 /// What fetches lines before they are asked for, into the second-level data cache.
@@ -203,25 +203,25 @@ pub struct Prefetch {
     /// Pages in which ascending or descending runs of first-level misses are followed; 0 for none.
     pub streams: u32,
     /// How many lines ahead of the last miss it fetches, within the page.
-    pub ahead: u32,
+    pub distance: u32,
     /// At most so many lines for each miss.
     pub degree: u32,
     /// What the second level misses is fetched with its neighbour, to a pair of aligned lines.
-    pub pairs: bool,
+    pub adjacent_line: bool,
     /// A run that reaches the end of its page goes on: the next page is translated, by a walk if need be, and its first line
     /// fetched.
     pub next_page: bool,
     /// Lines under way at once; where there are more, none is fetched ahead.
-    pub most: u32,
+    pub max_in_flight: u32,
 }
 
-/// The out-of-order window of a core, as `window` times it. All numbers are at least 1, `front_end` excepted.
+/// The out-of-order window of a core, as `window` times it. All numbers are at least 1, `front_end_depth` excepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OooCore {
     /// Instructions in flight: entries of the reorder buffer.
     pub rob: u32,
     /// Instructions that are fetched, enter the window, start and leave it in one cycle.
-    pub issue: u32,
+    pub width: u32,
     /// Loads that can start in one cycle.
     pub load_ports: u32,
     /// Stores that can start in one cycle.
@@ -239,7 +239,7 @@ pub struct OooCore {
     /// How many of the page walkers serve instruction fetches.
     pub itlb_walkers: u32,
     /// Cycles from the fetch of an instruction to its entry into the window.
-    pub front_end: u32,
+    pub front_end_depth: u32,
     /// Instructions that may wait between the two.
     pub fetch_queue: u32,
     /// An entry of the first-level ITLB is replaced only when the last instruction in flight that was fetched through it
@@ -262,11 +262,11 @@ pub struct OooCore {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nested {
     /// The host's pages: one of the machine's sizes.
-    pub host: PageShift,
+    pub host_page: PageShift,
     /// How many places of the guest's page-table pages are kept, compared all at once; 0 for none.
-    pub tlb: u32,
+    pub tlb_entries: u32,
     /// How many entries of the host's page table are kept, by level from 1 up, compared all at once; 0 for none.
-    pub tables: Vec<u32>,
+    pub walk_cache_entries: Vec<u32>,
 }
 
 /// A whole machine.

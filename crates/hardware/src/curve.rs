@@ -11,19 +11,19 @@
 //! uses, [`Copies`] of its level count the same. Where neither is so, there is a refusal, or one afterwards, because only
 //! some page sizes have that effect.
 
-mod copies;
 mod exact;
-mod orders;
-mod recent;
-mod sets;
-mod stack;
+mod full_stack;
+mod lru_stacks;
+mod recent_pages;
+mod replicas;
+mod set_stacks;
 
 use crate::config::Machine;
-pub(crate) use copies::Copies;
 pub(crate) use exact::{Unsteady, check};
 use exact::{has_before, kinds_of, refuse};
-use orders::Orders;
+use lru_stacks::Orders;
 use reach_core::Kind;
+pub(crate) use replicas::Copies;
 use std::collections::BTreeSet;
 
 /// The form of a TLB array.

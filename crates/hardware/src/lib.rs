@@ -4,26 +4,17 @@
 mod array;
 mod aux_tlb;
 mod cache;
-mod cluster_tlb;
 pub mod config;
-mod controller;
 mod counters;
 mod curve;
-mod full;
-mod handler;
-mod lines;
 mod mmu;
-mod nested;
 pub mod ooo;
-mod placed;
 mod processor;
-mod range_tlb;
 mod tlb;
 mod walk;
 
 pub use aux_tlb::fit;
-pub use cache::{Access, CacheCounters, Caches, MemoryAccesses};
-pub use controller::{Controller, ControllerCounters};
+pub use cache::{Access, CacheCounters, Caches, Controller, ControllerCounters, MemoryAccesses};
 pub use counters::Counters;
 pub use curve::{CurveCounts, Geometry};
 pub use mmu::{Cursor, Mmu, Segment};

@@ -19,19 +19,19 @@ use crate::cache::{Access, Caches};
 use crate::config::{self, Walker};
 use crate::counters::Counters;
 use crate::curve::{Copies, Curve};
-use crate::handler::Telling;
-use crate::nested::Nested;
 use crate::tlb::{CONTEXTS, Context, Tlbs};
-use crate::walk::WalkCaches;
+use crate::walk::{Nested, WalkCaches};
+use event_log::Telling;
 use reach_core::{
-    Asid, Cause, Fault, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, Shootdown, Slot, StopReason, Vpn,
+    Asid, Fault, FaultCause, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, Shootdown, Slot, StopReason, Vpn,
 };
 
-mod ahead;
-mod observe;
+mod event_log;
+mod observer;
+mod pte_prefetch;
 mod run;
-mod speculate;
 mod thread;
+mod wrong_path;
 pub(crate) use run::physical;
 #[cfg(feature = "testing")]
 mod testing;
@@ -43,7 +43,7 @@ const KERNEL_DATA: u64 = 1 << 45;
 
 #[derive(Clone, Debug)]
 enum Filler {
-    Hardware { caches: WalkCaches, consult: u32, nested: Option<Box<Nested>> },
+    Hardware { caches: WalkCaches, lookup: u32, nested: Option<Box<Nested>> },
     Software { cycles: u32, loads: u32, stores: u32, caches: WalkCaches },
 }
 
@@ -104,9 +104,9 @@ impl Mmu {
     pub fn new(machine: &config::Machine, perfect: bool, seed: u64) -> Mmu {
         let mut tlbs = Tlbs::new(machine, seed);
         let filler = match &machine.walker {
-            Walker::Hardware { consult, caches, .. } => {
+            Walker::Hardware { lookup, caches, .. } => {
                 let nested = machine.nested.as_ref().map(|nested| Box::new(Nested::new(machine, nested)));
-                Filler::Hardware { caches: WalkCaches::new(machine, caches, &mut tlbs), consult: *consult, nested }
+                Filler::Hardware { caches: WalkCaches::new(machine, caches, &mut tlbs), lookup: *lookup, nested }
             }
             Walker::Software { cycles, loads, stores, .. } => Filler::Software {
                 cycles: *cycles,
@@ -132,7 +132,7 @@ impl Mmu {
             contexts: vec![Some(Context::new(0))],
             first_context: 0,
             used_contexts: 1,
-            all_contexts: u64::from(machine.core.contexts).clamp(1, CONTEXTS),
+            all_contexts: u64::from(machine.core.asids).clamp(1, CONTEXTS),
             shot: false,
             unfolded: false,
             memo: NOWHERE,
@@ -307,7 +307,7 @@ impl Mmu {
         }
         let mut pte = found.pte;
         if !allows(pte, kind) {
-            return Err(StopReason::Fault(Fault { vpn, kind, cause: Cause::Protection }));
+            return Err(StopReason::Fault(Fault { vpn, kind, cause: FaultCause::Protection }));
         }
         if kind == Kind::Store && !pte.dirty() {
             if pte.watched() {
@@ -330,7 +330,7 @@ impl Mmu {
         table.mark(node, index, Pte::ACCESSED | Pte::DIRTY);
         self.counters.dirty_updates += 1;
         if let Some(caches) = caches {
-            caches.access(Access::Store, table.entry_at(node, index));
+            caches.access(Access::Store, table.entry_addr(node, index));
         }
     }
 
@@ -356,11 +356,11 @@ impl Mmu {
         let forbidden = |cause| Err(StopReason::Fault(Fault { vpn, kind, cause }));
         let Slot::Leaf(pte) = slot else {
             self.counters.walks_faulting += 1;
-            return forbidden(Cause::Missing);
+            return forbidden(FaultCause::NotPresent);
         };
         if !allows(pte, kind) {
             self.counters.walks_faulting += 1;
-            return forbidden(Cause::Protection);
+            return forbidden(FaultCause::Protection);
         }
         let store = kind == Kind::Store;
         if store && !pte.dirty() && pte.watched() {
@@ -403,8 +403,8 @@ impl Mmu {
     ) -> (reach_core::NodeId, usize, Slot) {
         let Mmu { tlbs, filler, context, counters, ledger, walk_access, asid, base, far_entries, .. } = self;
         match filler {
-            Filler::Hardware { caches: walk_caches, consult, nested } => {
-                let mut cycles = u64::from(*consult);
+            Filler::Hardware { caches: walk_caches, lookup, nested } => {
+                let mut cycles = u64::from(*lookup);
                 let mut read = |at| {
                     cycles += match caches.as_deref_mut() {
                         Some(caches) => {
@@ -465,10 +465,10 @@ impl Mmu {
     #[inline(never)]
     fn translate_free(&mut self, kind: Kind, vpn: Vpn, table: &mut PageTable) -> Result<Pte, StopReason> {
         let fault = |cause| Err(StopReason::Fault(Fault { vpn, kind, cause }));
-        let Some((node, index)) = table.find(vpn) else { return fault(Cause::Missing) };
-        let Slot::Leaf(pte) = table.slot(node, index) else { return fault(Cause::Missing) };
+        let Some((node, index)) = table.find(vpn) else { return fault(FaultCause::NotPresent) };
+        let Slot::Leaf(pte) = table.slot(node, index) else { return fault(FaultCause::NotPresent) };
         if !allows(pte, kind) {
-            return fault(Cause::Protection);
+            return fault(FaultCause::Protection);
         }
         let store = kind == Kind::Store;
         if store && !pte.dirty() && pte.watched() {

@@ -4,9 +4,9 @@
 //! starts, is complete and retires. An earlier instruction's times never change any more; so all that limits a later one
 //! is known when its turn comes:
 //!
-//! 1. *Fetch*, in order, `issue` in a cycle; a taken branch ends a cycle's. It waits for the translation and the lines of
+//! 1. *Fetch*, in order, `width` in a cycle; a taken branch ends a cycle's. It waits for the translation and the lines of
 //!    the block, for room in the fetch queue, and behind a branch that was guessed wrong for that branch's result.
-//! 2. *Entry*, `front_end` cycles later, in order, `issue` in a cycle; it waits for room in the reorder buffer and in the
+//! 2. *Entry*, `front_end_depth` cycles later, in order, `width` in a cycle; it waits for room in the reorder buffer and in the
 //!    load and store queues.
 //! 3. *Loads* start when the registers of their address are known and a port is free. A translation that the first-level
 //!    TLB does not hold takes the time of the level that does, or of a walk, for which one of the walkers must be free; then
@@ -17,7 +17,7 @@
 //! 4. *Execution* starts when sources and loads are known, and takes what its class takes.
 //! 5. *Stores* are complete when address and data are known. They are written after retirement, in order; their misses
 //!    overlap.
-//! 6. *Retirement*, in order, `issue` in a cycle.
+//! 6. *Retirement*, in order, `width` in a cycle.
 //!
 //! Every cycle between two retirements has a label, by what the later of the two was waiting for ([`Gap`]). What the
 //! operating system does stands between instructions: the window is empty when it begins ([`OooCore::serialise`]).
@@ -247,11 +247,11 @@ impl OooCore {
             rob: Ring::new(config.rob),
             loads: Ring::new(config.load_queue),
             stores: Stores::new(config.store_queue),
-            calendar: Calendar::new(config.issue, config.load_ports, config.store_ports),
+            calendar: Calendar::new(config.width, config.load_ports, config.store_ports),
             walkers: Busy::new(walkers),
             misses: Busy::new(config.l1_mshrs),
             channel: Channel::new(config.line_interval, config.memory),
-            ahead: Busy::new(config.prefetch.most),
+            ahead: Busy::new(config.prefetch.max_in_flight),
             streams: Streams::new(config.prefetch),
             registers: [0; REGISTERS],
             latencies: latencies(&config.latencies),
@@ -334,7 +334,7 @@ impl OooCore {
         self.wait_fetch(now);
         if let Some(flight) = &mut self.flight {
             flight.fetched = flight.fetched.max(now);
-            let entered = now + u64::from(self.config.front_end);
+            let entered = now + u64::from(self.config.front_end_depth);
             flight.could_enter = flight.could_enter.max(entered);
             flight.entered = flight.entered.max(entered);
             flight.address = flight.address.max(entered + 1);

@@ -107,7 +107,7 @@ impl Processor {
         let part = |all: u32| all.div_ceil(self.threads as u32);
         let own = config::OooCore {
             rob: part(core.rob),
-            issue: part(core.issue),
+            width: part(core.width),
             load_ports: part(core.load_ports),
             store_ports: part(core.store_ports),
             load_queue: part(core.load_queue),

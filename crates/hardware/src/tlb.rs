@@ -6,9 +6,9 @@ use front::Side;
 use reach_core::{Kind, PageShift, Pte, Vpn};
 
 mod front;
-mod shadow;
+mod inspect;
+mod placement;
 mod share;
-mod told;
 
 /// A hardware address-space number as it stands in tags: already shifted into place, with the valid bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

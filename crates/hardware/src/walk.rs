@@ -3,7 +3,10 @@
 use crate::array::Array;
 use crate::config;
 use crate::tlb::{Context, Tlbs};
+pub(crate) use nested::{Frames, Nested};
 use reach_core::{NodeId, PageTable, PhysAddr, Slot, Vpn};
+
+mod nested;
 
 /// The end of a walk.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +82,7 @@ impl WalkCaches {
                 Home::Within(index) => tlbs.arrays[*index].lookup_table(context, level, number),
             };
             if let Some(word) = word {
-                return Some((table.node(word as u32), level - 1));
+                return Some((table.node_at(word as u32), level - 1));
             }
         }
         None
@@ -89,7 +92,7 @@ impl WalkCaches {
     fn enter(&mut self, tlbs: &mut Tlbs, context: Context, vpn: Vpn, level: usize, next: NodeId) {
         let Some(&Kept { home, order, .. }) = self.kept.iter().find(|kept| kept.level == level) else { return };
         let number = vpn.0 >> order;
-        let word = u64::from(next.place());
+        let word = u64::from(next.offset());
         match &mut self.homes[home] {
             Home::Own { array, set_mask } => {
                 array.insert((number & *set_mask) as usize, context.table_tag(level, number), word);
@@ -144,7 +147,7 @@ impl WalkCaches {
             let index = table.index(level, vpn);
             let slot = table.slot(node, index);
             accesses += 1;
-            if !read(table.entry_at(node, index), accesses == 1 && known.is_some()) {
+            if !read(table.entry_addr(node, index), accesses == 1 && known.is_some()) {
                 return None;
             }
             match slot {

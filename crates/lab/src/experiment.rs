@@ -1,11 +1,14 @@
 //! An experiment: one pass over a program feeds every machine × system, on all processors.
 
+mod fan_out;
+
+use crate::conditions::{Conditions, SimulationError};
 use crate::curve::Curve;
-use crate::fan_out::fan_out;
 use crate::machine;
 use crate::prepare::{Batch, Preparer};
-use crate::results::{self, Row, Value};
-use crate::simulation::{Conditions, Outcome, Simulation, SimulationError, Tally};
+use crate::results::{self, Row};
+use crate::simulation::{Outcome, Simulation};
+use fan_out::fan_out;
 use reach_core::{Chunk, Counts};
 use reach_trace::{
     Aligned, Alignment, Between, FastForward, FastForwarded, Limited, Progress, Sampled, Sampling, Source, TraceError,
@@ -313,76 +316,8 @@ impl Report {
         self.outcomes.iter_mut().filter_map(|outcome| outcome.sample.as_mut()).for_each(|s| s.references = references);
     }
 
-    /// All results.
+    /// Returns all rows: those of the first machine first.
     pub fn rows(&self) -> Vec<Row> {
-        let mut all = Vec::new();
-        for outcomes in self.machines() {
-            for outcome in outcomes {
-                all.extend(results::rows(outcome, &self.program, outcomes.first()));
-            }
-            all.extend(self.overhead(outcomes));
-            all.extend(self.linear_model(outcomes));
-        }
-        all
-    }
-
-    /// The linear model of Karakostas et al. 2015 (Table 6), where base pages and transparent huge pages were simulated
-    /// side by side: T_ideal = T_2M - C_2M; overhead C / T_ideal where pages are the machine's own, and
-    /// M * (C_4K / M_4K) / T_ideal where misses were simulated.
-    fn linear_model(&self, outcomes: &[Outcome]) -> Vec<Row> {
-        let named = |outcome: &Outcome| outcome.system.split(':').next().unwrap_or_default().to_owned();
-        let find = |name: &str| outcomes.iter().find(|outcome| named(outcome) == name);
-        let (Some(base), Some(huge)) = (find("base"), find("linux-thp")) else { return Vec::new() };
-        let walks = |outcome: &Outcome| outcome.total.hardware.walks() as f64;
-        let cycles = |outcome: &Outcome| outcome.total.hardware.walk_cycles as f64;
-        let ideal = huge.total.ledger.total().0 as f64 - cycles(huge);
-        let average = cycles(base) / walks(base).max(1.0);
-        if ideal <= 0.0 {
-            return Vec::new();
-        }
-        let walking_of = |t: &Tally| t.hardware.walk_cycles;
-        let ideal_of = |t: &Tally| t.cycles() - t.hardware.walk_cycles;
-        let rows = outcomes.iter().map(|outcome| {
-            let own = matches!(named(outcome).as_str(), "base" | "linux-thp" | "hugetlb-2m" | "hugetlb-1g");
-            let walking = if own { cycles(outcome) } else { walks(outcome) * average };
-            let error = match own {
-                true => outcome.joint_error(&[(outcome, &walking_of, 1.0), (huge, &ideal_of, -1.0)]),
-                false => outcome.joint_error(&[
-                    (outcome, &|t: &Tally| t.hardware.walks(), 1.0),
-                    (base, &walking_of, 1.0),
-                    (base, &|t: &Tally| t.hardware.walks(), -1.0),
-                    (huge, &ideal_of, -1.0),
-                ]),
-            };
-            Row {
-                machine: outcome.machine.clone(),
-                system: outcome.system.clone(),
-                program: self.program.clone(),
-                process: results::ALL.into(),
-                metric: "model.overhead".into(),
-                unit: "ratio",
-                value: Value::Ratio(walking / ideal),
-                error,
-            }
-        });
-        rows.collect()
-    }
-
-    /// Relative overhead, where base pages and a larger size were simulated side by side.
-    fn overhead(&self, outcomes: &[Outcome]) -> Option<Row> {
-        let named = |name: &str| outcomes.iter().find(|o| o.system.split(':').next() == Some(name));
-        let base = named("base")?;
-        let superpages: Vec<&Outcome> = ["hugetlb-2m", "hugetlb-1g"].into_iter().filter_map(named).collect();
-        let overhead = results::relative_overhead(base, &superpages)?;
-        Some(Row {
-            machine: base.machine.clone(),
-            system: base.system.clone(),
-            program: self.program.clone(),
-            process: results::ALL.into(),
-            metric: "relative_overhead".into(),
-            unit: "ratio",
-            value: Value::Ratio(overhead),
-            error: results::overhead_error(base, &superpages),
-        })
+        self.machines().flat_map(|outcomes| results::rows(outcomes, &self.program)).collect()
     }
 }

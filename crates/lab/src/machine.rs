@@ -70,9 +70,9 @@ pub struct OsCosts {
     /// One page of page tables that fork adds, or exec or exit frees, without zeroing it.
     pub table_page: u32,
     /// One request to read a part of a file into the page cache.
-    pub read_in: u32,
+    pub file_read: u32,
     /// Reading one byte of a file into the page cache, in thousandths of a cycle.
-    pub read_in_per_byte: u32,
+    pub file_read_per_byte: u32,
     /// Looking at one page (or entry) in a daemon's scan.
     pub scan_per_page: u32,
     /// Entering and leaving the kernel for a call that does nothing.

@@ -9,24 +9,24 @@ mod command;
 mod figure;
 mod file;
 mod input;
+mod measure;
 mod overall;
 mod recording;
 mod relation;
 mod run;
 mod series;
 mod sweep;
-mod value;
 
 pub use command::Command;
 pub use figure::{Drawn, Figure, Mark};
 pub use file::{Experiment, Item, Missing, Tolerance};
 pub use input::Input;
+pub use measure::{How, Measure};
 pub use overall::{Over, Overall};
 pub use recording::Recording;
 pub use relation::Relation;
 pub use run::{Outcome, Row, Verdict};
 pub use series::Point;
-pub use value::{How, Measure};
 
 use input::Shared;
 use std::path::{Path, PathBuf};

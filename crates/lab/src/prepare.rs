@@ -1,7 +1,7 @@
 //! Decode once: what a program gives becomes steps that any number of simulations read at the same time.
 
-use crate::simulation::Timing;
-use reach_core::{BlockTable, Chunk, Step, Steps};
+use crate::conditions::Timing;
+use reach_core::{BlockTable, Chunk, Step, StepCutter};
 use reach_hardware::ooo::Code;
 
 /// A chunk, folded, and the steps in which simulations take it.
@@ -27,7 +27,7 @@ impl Batch {
 /// Turns chunks into batches.
 #[derive(Debug)]
 pub struct Preparer {
-    steps: Steps,
+    steps: StepCutter,
     /// All instructions so far, for timings that ask for them.
     code: Option<Code>,
 }
@@ -40,7 +40,7 @@ impl Preparer {
 
     /// The same, with slices of so many instructions.
     pub fn sliced(timing: Timing, slices: Option<u64>) -> Preparer {
-        let steps = slices.map_or_else(Steps::default, Steps::sliced);
+        let steps = slices.map_or_else(StepCutter::default, StepCutter::sliced);
         Preparer { steps, code: (timing == Timing::Ooo).then(Code::default) }
     }
 
@@ -58,8 +58,8 @@ impl Preparer {
         let mut steps = self.steps.cut(&chunk.refs, &chunk.fetched, &chunk.events);
         let mut from = 0;
         for step in &mut steps {
-            let end = from + chunk.entries[from..].partition_point(|entry| entry.at() < step.refs.end);
-            step.entries = from..end;
+            let end = from + chunk.page_refs[from..].partition_point(|entry| entry.index() < step.refs.end);
+            step.page_refs = from..end;
             from = end;
         }
         Batch { chunk, steps, code: self.code.clone().unwrap_or_default(), last: false }

@@ -1,35 +1,36 @@
 //! One machine under one system: the run loop, and the accounting of what it did.
 
-mod conditions;
 mod curve;
 mod hardware_threads;
 mod outcome;
 mod rounds;
 mod sampling;
+mod traffic;
 
-pub use conditions::{Conditions, Placement, SimulationError, Timing};
 pub use outcome::{HardwareThread, Outcome, Tally};
 pub use sampling::{Interval, Sample};
 
+use crate::conditions::{Conditions, Placement, SimulationError, Timing};
 use crate::machine;
 use crate::prepare::Batch;
-use crate::traffic::{issue, obey, send};
 use hardware_threads::HardwareThreads;
 use reach_core::{Asid, AuxTlbOptions, Chunk, Event, Label, Step, StopReason, ThreadId, TlbEvent};
 use reach_hardware::config::{Serves, Sharing, Tlb, Walker};
 use reach_hardware::ooo::{Code, OooRun};
 use reach_hardware::{Access, CacheCounters, Controller, MemoryAccesses, Processor, Segment, Shape};
 use reach_os::{Costs, OutOfMemory, Vm};
-use reach_systems::System;
+use reach_systems::{Role, System};
 use rounds::Rounds;
 use sampling::{Detail, Mark, Sampling};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use traffic::{issue, obey, send};
 
 /// One machine under one system.
 pub struct Simulation {
     machine: String,
     system_name: String,
+    role: Role,
     system: Box<dyn System>,
     vm: Vm,
     processor: Processor,
@@ -126,7 +127,8 @@ impl Simulation {
             processor.mmu().tell();
         }
         if hardware.nested.is_some() && built.aux_tlb(&vm).is_some() {
-            let what = "what it puts beside the TLB is not modelled in a guest; take a machine without nested.host";
+            let what =
+                "what it puts beside the TLB is not modelled in a guest; take a machine without nested.host_page";
             return Err(boot(what.into()));
         }
         let aux_tlb = built.aux_tlb(&vm).map(|aux_tlb| reach_hardware::fit(aux_tlb, hardware));
@@ -151,6 +153,7 @@ impl Simulation {
         Ok(Simulation {
             machine: machine.name.clone(),
             system_name: system.spec().into(),
+            role: system.role(),
             hardware_threads: HardwareThreads::new(shape.hardware_threads()),
             rounds: Rounds::on(shape.hardware_threads()),
             processor,
@@ -419,8 +422,8 @@ fn costs(machine: &machine::Resolved) -> Costs {
         fork_per_pte: u64::from(os.fork_per_pte),
         exit_per_pte: u64::from(os.exit_per_pte),
         table_page: u64::from(os.table_page),
-        file_read: u64::from(os.read_in),
-        file_read_millicycles_per_byte: u64::from(os.read_in_per_byte),
+        file_read: u64::from(os.file_read),
+        file_read_millicycles_per_byte: u64::from(os.file_read_per_byte),
         scan_per_page: u64::from(os.scan_per_page),
     }
 }

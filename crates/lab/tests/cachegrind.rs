@@ -101,7 +101,7 @@ fn caches() -> Caches {
         layout: Layout::x86_64(),
         sizes: vec![PageShift(12)],
         tlbs: Vec::new(),
-        walker: Walker::Hardware { walkers: 1, consult: 0, caches: Vec::new() },
+        walker: Walker::Hardware { walkers: 1, lookup: 0, caches: Vec::new() },
         nested: None,
         caches: vec![
             cache("i1", 1, true, false, 32 << 10, 8),
@@ -109,7 +109,7 @@ fn caches() -> Caches {
             cache("ll", 2, true, true, 8 << 20, 16),
         ],
         memory: 100,
-        core: Core { millicycles_per_instruction: 1000, hertz: 1, walk_access: 1, invalidate: 1, contexts: 1 },
+        core: Core { millicycles_per_instruction: 1000, hertz: 1, walk_access: 1, invalidate: 1, asids: 1 },
     };
     Caches::new(&machine, 0)
 }

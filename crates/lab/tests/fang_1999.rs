@@ -91,7 +91,7 @@ fn remapped_pages_are_retranslated_on_their_way_to_memory() {
     let copied = micro("policy=asap,mechanism=copy", 4, Timing::InOrder);
     assert!(copied.controller.is_none());
     let one_by_one = micro("policy=asap,mechanism=remap,mtlb_group=1", 4, Timing::InOrder);
-    let waits = |outcome: &Outcome| outcome.total.ledger.of(Label::Cache).0;
+    let waits = |outcome: &Outcome| outcome.total.ledger.charged(Label::Cache).0;
     assert!(waits(&one_by_one) > waits(&outcome) + 50 * 3 * PAGES, "each reference waits for the table");
 }
 

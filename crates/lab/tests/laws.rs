@@ -285,7 +285,7 @@ fn ideal_never_translates() {
             for outcome in report.outcomes {
                 let (total, at) = (&outcome.total, format!("{} {}", outcome.machine, report.program));
                 for label in [Label::L2TlbHit, Label::Walk, Label::Handler, Label::ItlbStall, Label::ItlbWalk] {
-                    assert_eq!(total.ledger.of(label).0, 0, "{at}: {}", label.name());
+                    assert_eq!(total.ledger.charged(label).0, 0, "{at}: {}", label.name());
                 }
                 let h = &total.hardware;
                 assert_eq!((h.l1i_tlb_misses, h.l1d_tlb_misses, h.walks(), h.walk_cycles), (0, 0, 0, 0), "{at}");

@@ -12,7 +12,7 @@ const ZEN: &str = "zenplus-2700x";
 /// Cycles that are not the operating system's.
 fn own(outcome: &Outcome) -> f64 {
     let ledger = &outcome.total.ledger;
-    let others = [Label::Fault, Label::Remap, Label::Copy, Label::Daemon].map(|label| ledger.of(label).0);
+    let others = [Label::Fault, Label::Remap, Label::Copy, Label::Daemon].map(|label| ledger.charged(label).0);
     (ledger.total().0 - others.iter().sum::<u64>()) as f64
 }
 
@@ -65,8 +65,9 @@ fn independent_misses_overlap_up_to_the_bound() {
 fn misses_overlap_until_memory_gives_no_more() {
     // Each update's load brings its line, so that the store finds it; hardly any is there already.
     let each = |bandwidth: u32| {
-        let machine =
-            format!("haswell-e5-2680v3:memory.bandwidth={bandwidth},caches.l3.bytes=1.25M,ooo.prefetch.pairs=false");
+        let machine = format!(
+            "haswell-e5-2680v3:memory.bandwidth={bandwidth},caches.l3.bytes=1.25M,ooo.prefetch.adjacent_line=false"
+        );
         each(&machine, "hugetlb-2m", "gups:bytes=256M,updates=#", [300_000, 400_000], Timing::Ooo)
     };
     for bandwidth in [4000, 500] {
@@ -144,7 +145,7 @@ fn inclusion_is_a_stall_of_its_own() {
         assert_eq!(h.itlb_stall(), h.itlb_stall_walk + h.itlb_stall_l2_tlb_hit + h.itlb_stall_inclusion);
         // Seven cycles a hit, as the paper reckons.
         assert_eq!(h.itlb_stall_l2_tlb_hit, 7 * h.l2_tlb_hits_fetch);
-        (h.itlb_stall_inclusion, outcome.total.ledger.of(Label::ItlbStall).0)
+        (h.itlb_stall_inclusion, outcome.total.ledger.charged(Label::ItlbStall).0)
     };
     // Without the time of looking up once more, which counters cannot tell apart.
     let skylake = format!("{SKYLAKE}:ooo.itlb_replay=0");

@@ -84,7 +84,7 @@ fn factors_multiply_out_in_what_was_sampled() {
             let sample = outcome.sample.as_ref().unwrap();
             let walks: u64 = sample.intervals.iter().map(|interval| interval.tally.hardware.walks()).sum();
             assert_eq!(walks, outcome.total.hardware.walks());
-            let labels: u64 = reach_core::Label::ALL.iter().map(|&label| outcome.total.ledger.of(label).0).sum();
+            let labels: u64 = reach_core::Label::ALL.iter().map(|&label| outcome.total.ledger.charged(label).0).sum();
             assert_eq!(labels, outcome.total.cycles());
             let processes: u64 = outcome.processes.values().map(|tally| tally.cycles()).sum();
             assert_eq!(processes, outcome.total.cycles(), "of processes");

@@ -11,7 +11,7 @@ use reach_hardware::Counters;
 use reach_lab::{ALL, Outcome, Row, Simulation, Timing, machine};
 
 /// Without prefetchers, whose walks nothing has asked for either.
-const SKYLAKE: &str = "skylake-e3-1240v5:ooo.prefetch.streams=0,ooo.prefetch.pairs=false";
+const SKYLAKE: &str = "skylake-e3-1240v5:ooo.prefetch.streams=0,ooo.prefetch.adjacent_line=false";
 const TEXT: u64 = 1 << 32;
 const ARRAYS: u64 = 1 << 33;
 
@@ -154,7 +154,7 @@ fn what_was_loaded_in_vain_is_of_use_where_the_program_comes_to_it() {
 #[test]
 fn walks_are_partitioned_exactly() {
     let programs = [script::program(3, 60), script::program(4, 60), choices(anywhere(4 << 20), 3000)];
-    let machines = ["skylake-e3-1240v5", "zen4", "sapphire-rapids:nested.host=4K", "alpha-21264"];
+    let machines = ["skylake-e3-1240v5", "zen4", "sapphire-rapids:nested.host_page=4K", "alpha-21264"];
     let mut sums = [0; 4];
     for machine in machines {
         let names = reach_systems::list().iter().map(|system| system.name);

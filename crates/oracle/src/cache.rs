@@ -35,7 +35,7 @@ impl Caches {
         Caches {
             caches: machine.caches.iter().enumerate().map(cache).collect(),
             memory: machine.memory,
-            host: machine.nested.as_ref().map(|n| n.host),
+            host: machine.nested.as_ref().map(|n| n.host_page),
         }
     }
 

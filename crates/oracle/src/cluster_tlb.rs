@@ -54,7 +54,7 @@ impl ClusterTlb {
         let follows = |page: u64| of(page).is_some_and(|other| other.pfn().0 + vpn.0 == pte.pfn().0 + page);
         let mut pages = Vec::new();
         for page in first..first + count {
-            let fits = match self.options.ordered {
+            let fits = match self.options.contiguous {
                 true => (page.min(vpn.0)..=page.max(vpn.0)).all(follows),
                 false => of(page).is_some_and(|other| other.pfn().0 / count == pte.pfn().0 / count),
             };
@@ -62,7 +62,7 @@ impl ClusterTlb {
                 pages.push((Vpn(page), other));
             }
         }
-        if pages.len() < self.options.least as usize {
+        if pages.len() < self.options.min_pages as usize {
             return false;
         }
         self.entries.retain(|old| {

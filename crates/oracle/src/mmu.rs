@@ -7,8 +7,8 @@ use crate::range_tlb::RangeTlb;
 use crate::tlb::Tlbs;
 use crate::walk_caches::WalkCaches;
 use reach_core::{
-    Asid, AuxLookup, AuxTlbOptions, Cause, Fault, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, Range, Ref,
-    Shootdown, Slot, StopReason, VirtAddr, Vpn, WalkStep,
+    Asid, AuxLookup, AuxTlbOptions, Fault, FaultCause, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte,
+    RangeTranslation, Ref, Shootdown, Slot, StopReason, VirtAddr, Vpn, WalkStep,
 };
 use reach_hardware::config::{self, Sharing, Walker};
 use reach_hardware::{Access, Counters};
@@ -100,7 +100,7 @@ impl Machine {
             aux_tlb: None,
             asid: Asid(0),
             known: BTreeSet::from([Asid(0)]),
-            contexts: CONTEXTS.min(config.core.contexts as usize),
+            contexts: CONTEXTS.min(config.core.asids as usize),
             offset: 0,
             counters: Counters::default(),
             ledger: Ledger::default(),
@@ -111,10 +111,10 @@ impl Machine {
     pub fn place(&mut self, beside: AuxTlbOptions) {
         self.aux_tlb = Some(match beside {
             AuxTlbOptions::Ranges(options) => {
-                AuxTlb::Ranges(options.asked, options.latency, RangeTlb::new(options.entries))
+                AuxTlb::Ranges(options.lookup, options.latency, RangeTlb::new(options.entries))
             }
             AuxTlbOptions::Clusters(options) => {
-                AuxTlb::Clusters(options.asked, options.latency, ClusterTlb::new(options))
+                AuxTlb::Clusters(options.lookup, options.latency, ClusterTlb::new(options))
             }
             AuxTlbOptions::Segments => AuxTlb::Segments,
         });
@@ -171,7 +171,7 @@ impl Machine {
     }
 
     /// Every range held.
-    pub fn ranges(&self) -> Vec<(Asid, Range)> {
+    pub fn ranges(&self) -> Vec<(Asid, RangeTranslation)> {
         if let Some(AuxTlb::Ranges(.., ranges)) = &self.aux_tlb { ranges.held() } else { Vec::new() }
     }
 
@@ -232,10 +232,10 @@ impl Machine {
             return use_entry(kind, vpn, leaf, table);
         }
         if let Some(AuxTlb::Segments) = self.aux_tlb
-            && let Some(segment) = table.segments.iter().find(|segment| segment.vpn <= vpn && vpn < segment.end())
+            && let Some(segment) = table.segments().iter().find(|segment| segment.vpn <= vpn && vpn < segment.end())
         {
             let pte = segment.pte.with_pfn(segment.pte.pfn() + (vpn - segment.vpn));
-            let fault = StopReason::Fault(Fault { vpn, kind, cause: Cause::Protection });
+            let fault = StopReason::Fault(Fault { vpn, kind, cause: FaultCause::Protection });
             return if allows(pte, kind) { Ok(pte) } else { Err(fault) };
         }
         let (found, probing) = self.tlbs.lookup(kind, asid, vpn);
@@ -264,7 +264,7 @@ impl Machine {
         }
         let mut pte = found.pte;
         if !allows(pte, kind) {
-            return Err(StopReason::Fault(Fault { vpn, kind, cause: Cause::Protection }));
+            return Err(StopReason::Fault(Fault { vpn, kind, cause: FaultCause::Protection }));
         }
         if kind == Kind::Store && !pte.dirty() {
             if pte.watched() {
@@ -275,7 +275,7 @@ impl Machine {
             table.mark(node, index, Pte::ACCESSED | Pte::DIRTY);
             self.counters.dirty_updates += 1;
             if let Some(caches) = caches {
-                caches.access(Access::Store, table.entry_at(node, index));
+                caches.access(Access::Store, table.entry_addr(node, index));
             }
             self.tlbs.refresh(&found, pte);
         }
@@ -333,7 +333,7 @@ impl Machine {
         let latency = if levels.len() > 1 { of_level(levels[levels.len() - 1]) } else { alone };
         self.ledger.charge(Label::L2TlbHit, u64::from(latency));
         if !allows(pte, kind) {
-            return Err(StopReason::Fault(Fault { vpn, kind, cause: Cause::Protection }));
+            return Err(StopReason::Fault(Fault { vpn, kind, cause: FaultCause::Protection }));
         }
         if kind == Kind::Store && !pte.dirty() {
             if pte.watched() {
@@ -347,7 +347,7 @@ impl Machine {
             table.mark(node, index, Pte::ACCESSED | Pte::DIRTY);
             self.counters.dirty_updates += 1;
             if let Some(caches) = caches {
-                caches.access(Access::Store, table.entry_at(node, index));
+                caches.access(Access::Store, table.entry_addr(node, index));
             }
         }
         let filled = match asked {
@@ -363,7 +363,7 @@ impl Machine {
     /// After a walk: the range table, where the entry's bit says that it knows more.
     fn walk_ranges(&mut self, vpn: Vpn, pte: Pte, table: &PageTable, mut caches: Option<&mut Caches>) {
         let asid = self.own();
-        let (Some(AuxTlb::Ranges(.., ranges)), Some(known), true) = (&mut self.aux_tlb, &table.ranges, pte.range())
+        let (Some(AuxTlb::Ranges(.., ranges)), Some(known), true) = (&mut self.aux_tlb, table.ranges(), pte.range())
         else {
             return;
         };
@@ -456,8 +456,8 @@ impl Machine {
 
     fn pay_for_walk(&mut self, kind: Kind, vpn: Vpn, steps: &[WalkStep], caches: Option<&mut Caches>) {
         let (label, accesses, cycles) = match self.config.walker {
-            Walker::Hardware { consult, .. } => {
-                let mut cycles = u64::from(consult);
+            Walker::Hardware { lookup, .. } => {
+                let mut cycles = u64::from(lookup);
                 let reads = self.reads(vpn, steps);
                 match caches {
                     Some(caches) => reads.iter().for_each(|at| cycles += u64::from(caches.access(Access::Walk, *at))),
@@ -496,9 +496,9 @@ impl Machine {
 /// Uses the entry at which a walk ended: a fault, a stop, or its translation with the bits set.
 fn use_entry(kind: Kind, vpn: Vpn, leaf: Option<Slot>, table: &mut PageTable) -> Result<Pte, StopReason> {
     let fault = |cause| Err(StopReason::Fault(Fault { vpn, kind, cause }));
-    let Some(Slot::Leaf(pte)) = leaf else { return fault(Cause::Missing) };
+    let Some(Slot::Leaf(pte)) = leaf else { return fault(FaultCause::NotPresent) };
     if !allows(pte, kind) {
-        return fault(Cause::Protection);
+        return fault(FaultCause::Protection);
     }
     let store = kind == Kind::Store;
     if store && !pte.dirty() && pte.watched() {

@@ -32,16 +32,16 @@ impl Nested {
 
     /// The entries of the host's table that are read to translate the guest's `at`, the highest first.
     pub fn translate(&mut self, at: PhysAddr, table: bool) -> Vec<PhysAddr> {
-        let host = self.config.host;
-        if table && used(&mut self.tlb, at.0 >> host.0, self.config.tlb) {
+        let host = self.config.host_page;
+        if table && used(&mut self.tlb, at.0 >> host.0, self.config.tlb_entries) {
             return Vec::new();
         }
-        let lowest = self.layout.place(host).0;
+        let lowest = self.layout.placement(host).0;
         let mut read = Vec::new();
         for level in lowest..self.layout.levels() {
             let number = at.0 >> self.layout.span(level).0;
             if level > lowest {
-                let most = self.config.tables.get(level - 1).copied().unwrap_or(0);
+                let most = self.config.walk_cache_entries.get(level - 1).copied().unwrap_or(0);
                 if used(&mut self.upper[level], number, most) {
                     break;
                 }
@@ -53,7 +53,7 @@ impl Nested {
 
     /// What of a page of size `whole` is one of the host's too.
     pub fn size(&self, whole: PageShift) -> PageShift {
-        whole.min(self.config.host)
+        whole.min(self.config.host_page)
     }
 }
 

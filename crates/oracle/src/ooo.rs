@@ -190,14 +190,14 @@ impl PlainOoo {
     /// The first cycle from `at` on, not before that of the last, in which fewer than `issue` have `what`.
     fn in_order(&self, at: u64, what: impl Fn(&Times) -> u64) -> u64 {
         let mut at = at.max(self.all.last().map_or(0, &what));
-        while self.all.iter().filter(|times| what(times) == at).count() >= self.config.issue as usize {
+        while self.all.iter().filter(|times| what(times) == at).count() >= self.config.width as usize {
             at += 1;
         }
         at
     }
 
     fn port(&mut self, base: u64, from: u64, port: usize, until: u64) -> Option<u64> {
-        let limits = [self.config.issue, self.config.load_ports, self.config.store_ports];
+        let limits = [self.config.width, self.config.load_ports, self.config.store_ports];
         let mut at = from;
         while at < base + HORIZON && at < until {
             let starts = self.starts.iter().filter(|(_, start)| *start == at).count();
@@ -278,7 +278,7 @@ impl PlainOoo {
     /// The next instruction, number `which` of the program, with what it does to memory.
     pub fn take(&mut self, which: Which, touches: &[Touch], beyond: &impl Beyond) {
         let inst = self.program[which.0].1[which.1];
-        let front_end = u64::from(self.config.front_end);
+        let front_end = u64::from(self.config.front_end_depth);
         let mut fetched = self.in_order(self.floor.max(self.before(self.config.fetch_queue).entered), |t| t.fetched);
         let could = self.before(self.config.rob).retired.max(fetched + front_end);
         let mut entered = self.in_order(could, |t| t.entered);

@@ -1,14 +1,14 @@
 //! The twin of a range TLB: a list of ranges, the last used first.
 
-use reach_core::{Asid, Pte, Range, Vpn};
+use reach_core::{Asid, Pte, RangeTranslation, Vpn};
 
 /// Ranges of address spaces.
 #[derive(Clone, Debug)]
 pub struct RangeTlb {
     entries: usize,
-    held: Vec<(Asid, Range)>,
+    held: Vec<(Asid, RangeTranslation)>,
     /// The MRU pointer: what was used last, until it goes.
-    last: Option<(Asid, Range)>,
+    last: Option<(Asid, RangeTranslation)>,
 }
 
 impl RangeTlb {
@@ -18,7 +18,7 @@ impl RangeTlb {
     }
 
     /// The range that holds `vpn`, and whether it was used last. Counts as a use if it `may` be used.
-    pub fn search(&mut self, asid: Asid, vpn: Vpn, may: impl Fn(Pte) -> bool) -> Option<(Range, bool)> {
+    pub fn search(&mut self, asid: Asid, vpn: Vpn, may: impl Fn(Pte) -> bool) -> Option<(RangeTranslation, bool)> {
         let at = self.held.iter().position(|(owner, range)| *owner == asid && range.vpn <= vpn && vpn < range.end())?;
         let found = self.held[at];
         let used_last = self.last == Some(found);
@@ -31,7 +31,7 @@ impl RangeTlb {
     }
 
     /// Enters a range in place of all that it overlaps.
-    pub fn enter(&mut self, asid: Asid, range: Range) {
+    pub fn enter(&mut self, asid: Asid, range: RangeTranslation) {
         self.invalidate(asid, range.vpn, range.pages);
         self.held.insert(0, (asid, range));
         self.last = Some((asid, range));
@@ -46,7 +46,7 @@ impl RangeTlb {
     }
 
     /// All that it holds.
-    pub fn held(&self) -> Vec<(Asid, Range)> {
+    pub fn held(&self) -> Vec<(Asid, RangeTranslation)> {
         self.held.clone()
     }
 }

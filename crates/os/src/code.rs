@@ -1,8 +1,15 @@
 //! Superpages of code in files (Zhou et al. 2023, §5, 6 and 9): made when enough of them is in memory, residual code
 //! padded to whole ones, and copied to private memory as the comparator.
 
+mod census;
+
+pub(crate) use census::CodeSeen;
+pub use census::{CodeCensus, Written};
+
 use crate::{FaultKind, FrameKind, ObjectId, ObjectKind, OutOfMemory, PageView, Region, Vm};
-use reach_core::{Asid, Cause, Fault, Kind, Label, MappedEntry, PageShift, Pfn, Protection, Role, Span, VirtAddr, Vpn};
+use reach_core::{
+    Asid, Fault, FaultCause, Kind, Label, MappedPage, PageShift, Pfn, Protection, Role, Span, VirtAddr, Vpn,
+};
 
 /// In what pieces a file comes into memory for a fault, in bytes (§5); there are 32 in a superpage of 2 MB.
 pub const CLUSTER: u64 = 64 << 10;
@@ -57,7 +64,7 @@ impl Vm {
     pub fn code_fault(&mut self, fault: Fault, data: bool) -> Result<(), OutOfMemory> {
         self.keep_records()?;
         let view = self.fault_view(fault)?;
-        if fault.cause == Cause::Missing && self.take_shared_table(fault.vpn)? {
+        if fault.cause == FaultCause::NotPresent && self.take_shared_table(fault.vpn)? {
             return Ok(());
         }
         self.code_fault_in(fault, data, view)?;
@@ -67,7 +74,7 @@ impl Vm {
     fn code_fault_in(&mut self, fault: Fault, data: bool, view: PageView) -> Result<(), OutOfMemory> {
         let asid = self.current;
         let code = self.code.expect("the system said at boot what becomes of code");
-        if fault.cause != Cause::Missing || !is_code(&view.region) {
+        if fault.cause != FaultCause::NotPresent || !is_code(&view.region) {
             let wanted = match view.region.anonymous() {
                 // What a program wrote itself is code by the rule for private memory (§5).
                 true if view.protection.execute => code.threshold.is_some() || code.copy,
@@ -250,7 +257,7 @@ impl Vm {
         fault: Option<(Fault, &PageView)>,
     ) -> Result<bool, OutOfMemory> {
         let Some(block) = self.block_of(extent) else { return Ok(false) };
-        let entries: Vec<MappedEntry> = self.at(asid).table.pages(extent.first, self.pages_in(extent));
+        let entries: Vec<MappedPage> = self.at(asid).table().pages(extent.first, self.pages_in(extent));
         if entries.iter().any(|entry| entry.pte.pfn() != block + (entry.vpn - extent.first)) {
             return Ok(false);
         }

@@ -3,8 +3,14 @@
 //! Function names of Linux's `mm/memory.c` are given where one is followed. Systems with superpages handle what is
 //! theirs and leave the rest to [`Vm::demand_fault`].
 
+mod page_cache;
+mod preferred;
+mod superpage;
+
+pub use superpage::Superpage;
+
 use crate::{FaultKind, FrameKind, ObjectId, ObjectKind, OutOfMemory, PageView, Region, Vm, soft};
-use reach_core::{Asid, Fault, Kind, Label, MappedEntry, PageShift, Pfn, Protection, Pte, Role, Shootdown, Vpn};
+use reach_core::{Asid, Fault, Kind, Label, MappedPage, PageShift, Pfn, Protection, Pte, Role, Shootdown, Vpn};
 
 /// Whether these rights allow this kind of reference. As on the simulated machines, whoever may write or fetch may read.
 fn allows(rights: Protection, kind: Kind) -> bool {
@@ -25,7 +31,7 @@ impl Vm {
     /// [`Vm::demand_fault`] when the region has been looked up by [`Vm::fault_view`], once for each fault.
     pub fn demand_fault_in(&mut self, fault: Fault, view: PageView) -> Result<(), OutOfMemory> {
         let asid = self.current;
-        let done = match self.at(asid).table.page(fault.vpn) {
+        let done = match self.at(asid).table().page(fault.vpn) {
             Some(entry) => self.present_fault(asid, fault, view, entry),
             None if self.in_swap(asid, fault.vpn) => self.swap_in(asid, fault, &view),
             None if view.region.anonymous() => self.anonymous_fault(asid, fault, view),
@@ -151,7 +157,7 @@ impl Vm {
             let index = region.index(at, base);
             let process = self.at(asid);
             let mine = process.space.page(at, 1, base).is_some_and(|view| view.region.start == region.start);
-            if !mine || index >= object_end || process.table.find(at).is_some() || self.in_swap(asid, at) {
+            if !mine || index >= object_end || process.table().find(at).is_some() || self.in_swap(asid, at) {
                 continue;
             }
             if let Some(pfn) = self.cached(region.object, index, Label::Fault)? {
@@ -171,7 +177,7 @@ impl Vm {
         asid: Asid,
         fault: Fault,
         view: PageView,
-        entry: MappedEntry,
+        entry: MappedPage,
     ) -> Result<(), OutOfMemory> {
         let base = self.base();
         let pages = entry.pte.shift().base_pages(base);
@@ -202,7 +208,7 @@ impl Vm {
         }
         // Any other shared superpage is broken, and the base page copied (`do_huge_pmd_wp_page`).
         self.demote_for(asid, fault.vpn, Label::Fault)?;
-        let pte = self.at(asid).table.lookup(fault.vpn).expect("demotion keeps the page");
+        let pte = self.at(asid).table().lookup(fault.vpn).expect("demotion keeps the page");
         if self.sole_owner(pte.pfn(), 1) {
             return self.protect(asid, fault.vpn, 1, Label::Fault, Vm::stored);
         }

@@ -1,72 +1,91 @@
-//! Frames, objects, address spaces, faults and the one door to translations.
+//! The simulated operating system: frames, memory objects, address spaces, page faults, superpages, paging.
 //!
-//! [`Vm`] is the operating system's memory manager. Systems (crate `reach-systems`) decide *what* is mapped with which
-//! page size; only the six functions of [`Vm`]'s door (`map`, `unmap`, `promote`, `demote`, `migrate`, `protect`) do
-//! it, and each of them charges for it, queues the shootdown, and queues the memory traffic.
+//! [`Vm`] is its memory manager. Systems (crate `reach-systems`) decide *what* is mapped with which page size and call
+//! [`Vm`] to do it.
+//!
+//! # Rooms
+//!
+//! | module | contents |
+//! |---|---|
+//! | `vm` | [`Vm`], which the other rooms extend; the invariants of all of them together |
+//! | `options` | [`Options`]: everything decided before boot |
+//! | `accounting` | costs, counters, elementary steps, censuses of memory |
+//! | `memory` | the [`Buddy`] allocator, [`Frames`], cache pages, shadow space, pre-fragmentation |
+//! | `reservation` | reservations of frames and population maps |
+//! | `object` | memory objects: files, shared memory, private memory |
+//! | `process` | address spaces and their regions; map, unmap, fork, exec, vfork, mremap |
+//! | `translation` | page tables, range tables, shared leaf tables: the only room that changes them |
+//! | `fault` | demand paging, the page cache, which frame a page gets |
+//! | `promotion` | superpages by reservation, by copying and by remapping |
+//! | `code` | superpages of code in files |
+//! | `ranges` | eager paging, and when a range TLB is worth its power |
+//! | `paging` | the page daemon, eviction, swap |
+//! | [`online`] | promotion policies of a software miss handler |
+//!
+//! # The law: one way to change a translation
+//!
+//! [`Vm::map`], [`Vm::unmap`], [`Vm::promote`], [`Vm::demote`], [`Vm::migrate`] and [`Vm::protect`] change translations.
+//! Each edits the page table, charges the ledger, queues the shootdown, and queues the memory traffic that it causes, so
+//! that no policy can forget a cost. The compiler enforces this: the mutable page table of an address space is private to
+//! the room `translation`. Other code reads it, and the processor sets accessed and dirty bits in it.
+//!
+//! ```
+//! # use reach_core::{Label, Layout, PageShift, Pfn, Pte, Vpn};
+//! # use reach_os::{Options, Vm};
+//! # let mut vm = Vm::new(Options::linux(Layout::x86_64(), vec![PageShift(12)], 64 << 20)).unwrap();
+//! # let pte = Pte::new(Pfn(7), PageShift(12));
+//! let table = vm.running().unwrap().table;
+//! assert_eq!(table.lookup(Vpn(5)), None);
+//! ```
+//!
+//! The same table has no function that writes an entry:
+//!
+//! ```compile_fail,E0599
+//! # use reach_core::{Label, Layout, PageShift, Pfn, Pte, Vpn};
+//! # use reach_os::{Options, Vm};
+//! # let mut vm = Vm::new(Options::linux(Layout::x86_64(), vec![PageShift(12)], 64 << 20)).unwrap();
+//! # let pte = Pte::new(Pfn(7), PageShift(12));
+//! let table = vm.running().unwrap().table;
+//! table.update(Vpn(5), |_| pte);
+//! ```
+//!
+//! Only a table of one's own can be changed:
+//!
+//! ```
+//! # use reach_core::{EditablePageTable, Layout, PageShift, Pfn, Pte, Vpn};
+//! # use reach_os::{Frames, ListOrder};
+//! # let mut frames = Frames::new(64 << 20, PageShift(12), ListOrder::Lifo);
+//! # let pte = Pte::new(Pfn(7), PageShift(12));
+//! let mut table = EditablePageTable::new(Layout::x86_64(), &mut frames).unwrap();
+//! assert!(table.update(Vpn(5), |_| pte).is_none(), "nothing is mapped there");
+//! ```
 
-mod buddy;
-mod census;
-mod check;
-mod chunked;
+mod accounting;
 mod code;
-mod code_census;
-mod contiguity;
-mod costs;
-mod counters;
-mod door;
-mod eager;
-mod enabling;
-mod exec;
 mod fault;
-mod fork;
-mod fragment;
-mod frames;
-mod mapping_changes;
+mod memory;
 mod object;
 pub mod online;
 mod options;
-mod page_cache;
 mod paging;
-mod preferred;
 mod process;
 mod promotion;
 mod ranges;
-mod relocate;
-mod remap;
 mod reservation;
-mod reserved;
-mod series;
-mod shadow;
-mod sharing;
-mod space;
-mod superpage;
-mod tables;
-mod vfork;
+mod translation;
 mod vm;
-mod work;
 
-pub use buddy::{Buddy, ListOrder};
-pub use census::Census;
-pub use code::{CLUSTER, CodePages};
-pub use code_census::{CodeCensus, Written};
-pub use contiguity::contiguity;
-pub use costs::Costs;
-pub use counters::{Counters, FaultKind, Gauge};
-pub use door::Refusal;
-pub use enabling::{Enabling, Worth};
-pub use fragment::{FragmentError, Fragmentation};
-pub use frames::{Frame, FrameKind, Frames};
-pub use mapping_changes::MappingChange;
+pub use accounting::{Census, Costs, Counters, FaultKind, Gauge, Operation, Sample, Steps, Work};
+pub use code::{CLUSTER, CodeCensus, CodePages, Written};
+pub use fault::Superpage;
+pub use memory::{Buddy, Frame, FrameKind, Frames, ListOrder};
+pub use memory::{FragmentError, Fragmentation, contiguity};
 pub use object::{Object, ObjectId, ObjectKind, Objects};
 pub use options::{Options, OptionsError, OutOfMemory};
 pub use paging::{Paging, PagingCounts};
-pub use process::{Populate, Process};
-pub use promotion::{PastEnd, Superpages};
-pub use ranges::{RangeCounts, Ranging, Translated};
-pub use relocate::{Mechanism, RemapCosts, Unbuilt};
+pub use process::{PROGRAM_PAGE, PageView, Populate, Process, Region, Space};
+pub use promotion::{Mechanism, PastEnd, RemapCosts, Superpages, Unbuilt};
+pub use ranges::{Enabling, RangeCounts, Ranging, Translated, Worth};
 pub use reservation::{Ladder, ReservationCounts, Reservations, Reserving};
-pub use series::Sample;
-pub use space::{PROGRAM_PAGE, PageView, Region, Space};
-pub use superpage::Superpage;
+pub use translation::{MappingChange, Refusal};
 pub use vm::{Running, Vm, soft};
-pub use work::{Operation, Steps, Work};

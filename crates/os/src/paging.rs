@@ -1,22 +1,16 @@
 //! Paging: the page daemon with its lists, cache pages, swap, and the kernel's own pages kept together (Navarro et al.
 //! §5.1 and 5.2, on FreeBSD 4's page daemon).
 
-mod cache;
 mod daemon;
 mod evict;
 mod kernel;
-mod queues;
 mod reference;
-mod rmap;
 mod room;
 mod scan;
-mod wired;
-
-pub(crate) use queues::{Queue, Queues};
-pub(crate) use rmap::ReverseMap;
-pub(crate) use wired::WiredPool;
+mod stock;
 
 use crate::Vm;
+use crate::memory::{Queues, ReverseMap, WiredPool};
 use reach_core::{Pfn, Random};
 
 /// How memory is reclaimed.
@@ -142,7 +136,7 @@ impl Vm {
 
     /// The page at `pfn` must stay in memory for now.
     pub(crate) fn pinned(&self, pfn: Pfn) -> bool {
-        let held = |&(first, pages): &(Pfn, u64)| match crate::shadow::is_shadow(first) {
+        let held = |&(first, pages): &(Pfn, u64)| match crate::memory::is_shadow(first) {
             true => (0..pages).any(|at| self.frames.real(first + at) == pfn),
             false => first <= pfn && pfn < first + pages,
         };

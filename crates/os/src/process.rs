@@ -1,14 +1,23 @@
 //! Processes, and what events do to them.
 
-use crate::{Counters, FrameKind, ObjectId, ObjectKind, OutOfMemory, PROGRAM_PAGE, Region, Space, Vm, soft};
-use reach_core::{Advice, Asid, Backing, Event, Label, Map, MappedEntry, PageTable, Protection, Pte, Role, Span, Vpn};
+mod exec;
+mod fork;
+mod remap;
+mod space;
+mod vfork;
+
+pub use space::{PROGRAM_PAGE, PageView, Region, Space};
+
+use crate::translation::Translations;
+use crate::{Counters, FrameKind, ObjectId, ObjectKind, OutOfMemory, Vm, soft};
+use reach_core::{Advice, Asid, Backing, Event, Label, Map, MappedPage, PageTable, Protection, Pte, Role, Span, Vpn};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// A process: an address space with its page table.
 pub struct Process {
     pub(crate) space: Space,
-    pub(crate) table: PageTable,
+    pub(crate) translations: Translations,
     /// Private pages that are in swap.
     pub(crate) swapped: BTreeSet<u64>,
     /// The program has mapped something by an event, so its mappings are known.
@@ -27,7 +36,7 @@ impl Process {
 
     /// Its page table.
     pub fn table(&self) -> &PageTable {
-        &self.table
+        self.translations.table()
     }
 }
 
@@ -130,24 +139,14 @@ impl Vm {
         if self.processes.contains_key(&asid) {
             return Ok(());
         }
-        let layout = self.options().layout.clone();
-        let mut table = match PageTable::new(layout.clone(), &mut self.frames) {
-            Some(table) => table,
-            None => {
-                let order = self.frames.table_order(layout.node_bytes(layout.levels() - 1));
-                self.make_room(order)?;
-                PageTable::new(layout, &mut self.frames).ok_or_else(|| self.out_of_memory(order))?
-            }
-        };
-        // The root is zeroed with the nodes of the first page that is mapped.
-        table.ranges = self.new_ranges();
+        let translations = self.new_translations()?;
         let mut counters = Counters::new(&self.options().sizes);
         counters.around[0] = self.pager.as_ref().map(|_| self.memory_now());
         self.processes.insert(
             asid,
             Process {
                 space: Space::default(),
-                table,
+                translations,
                 swapped: BTreeSet::new(),
                 maps_seen: false,
                 fresh: false,
@@ -173,32 +172,11 @@ impl Vm {
         Ok(())
     }
 
-    /// Taking a page table down takes time by its size: larger pages, fewer entries (Zhou et al. 2023, §9).
-    fn charge_teardown(&mut self, asid: Asid, all: u64) {
-        let options = self.options();
-        let (layout, costs) = (&options.layout, &options.costs);
-        if (costs.exit_per_pte, costs.table_page) == (0, 0) {
-            return;
-        }
-        let table = &self.at(asid).table;
-        let entries: u64 = table.each_page(Vpn(0), all).map(|entry| layout.place(entry.pte.shift()).1).sum();
-        // The root stays until the process goes, and is one page among many.
-        let cycles = entries * costs.exit_per_pte + self.table_pages(asid) * costs.table_page;
-        self.ledger.charge(Label::Fault, cycles);
-        self.tally(asid, |c| c.entries_torn_down += entries);
-    }
-
-    /// Pages that a process's page table takes.
-    pub(crate) fn table_pages(&self, asid: Asid) -> u64 {
-        self.at(asid).table.bytes().div_ceil(self.base().bytes())
-    }
-
     pub(crate) fn exit(&mut self, asid: Asid) -> Result<(), OutOfMemory> {
         self.note_census(asid);
         self.discard(asid)?;
         if let Some(mut process) = self.processes.remove(&asid) {
-            self.end_ranges(process.table.ranges.take());
-            process.table.release(&mut self.frames);
+            self.release_translations(process.translations);
             process.counters.page_table_bytes.set(0);
             process.counters.around[1] = self.pager.as_ref().map(|_| self.memory_now());
             self.finished.insert(asid, process.counters);
@@ -277,7 +255,8 @@ impl Vm {
         let mut pages = self.own_pages(asid, start, end);
         // A page that was made as one goes when its last region does.
         for vpn in [start >> self.base().0, (end - 1) >> self.base().0] {
-            if let Some(entry) = self.at(asid).table.page(Vpn(vpn)).filter(|entry| entry.pte.soft() & soft::WHOLE != 0)
+            if let Some(entry) =
+                self.at(asid).table().page(Vpn(vpn)).filter(|entry| entry.pte.soft() & soft::WHOLE != 0)
             {
                 let (first, last) = self.extent(&entry);
                 if !self.at(asid).space.any(first << self.base().0, last << self.base().0) {
@@ -304,7 +283,7 @@ impl Vm {
     }
 
     /// The base pages of a mapped page.
-    pub(crate) fn extent(&self, entry: &MappedEntry) -> (u64, u64) {
+    pub(crate) fn extent(&self, entry: &MappedPage) -> (u64, u64) {
         (entry.vpn.0, entry.vpn.0 + entry.pte.shift().base_pages(self.base()))
     }
 
@@ -313,7 +292,7 @@ impl Vm {
     pub(crate) fn split_whole(&mut self, asid: Asid, start: u64, end: u64) -> Result<(), OutOfMemory> {
         let base = self.base();
         for byte in [start, end - 1] {
-            let entry = self.at(asid).table.page(Vpn(byte >> base.0));
+            let entry = self.at(asid).table().page(Vpn(byte >> base.0));
             let Some(entry) = entry.filter(|entry| entry.pte.soft() & soft::WHOLE != 0) else { continue };
             let (first, last) = self.extent(&entry);
             self.protect(asid, entry.vpn, last - first, Label::Fault, |_, entry| {

@@ -3,9 +3,12 @@
 mod demote;
 mod populate;
 mod promote;
+mod relocate;
+
+pub use relocate::{Mechanism, RemapCosts, Unbuilt};
 
 use crate::{Ladder, OutOfMemory, PageView, Reserving, Vm};
-use reach_core::{Cause, Fault, Kind, Label, PageShift};
+use reach_core::{Fault, FaultCause, Kind, Label, PageShift};
 
 /// How a system that makes reservations treats superpages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,13 +84,13 @@ impl Vm {
     /// The same when the region has been looked up.
     pub(crate) fn reserved_fault_in(&mut self, fault: Fault, view: PageView) -> Result<(), OutOfMemory> {
         let asid = self.current;
-        if fault.cause == Cause::Protection && fault.kind == Kind::Store && !self.partly_dirty() {
-            let page = self.at(asid).table.page(fault.vpn);
+        if fault.cause == FaultCause::Protection && fault.kind == Kind::Store && !self.partly_dirty() {
+            let page = self.at(asid).table().page(fault.vpn);
             if page.is_some_and(|page| !page.pte.dirty()) {
                 self.demote_for(asid, fault.vpn, Label::Remap)?;
             }
         }
-        if fault.cause == Cause::Missing && self.map_full(asid, fault, &view)? {
+        if fault.cause == FaultCause::NotPresent && self.map_full(asid, fault, &view)? {
             return Ok(());
         }
         self.demand_fault_in(fault, view)?;

@@ -2,18 +2,20 @@
 //! `fault.rs`, events in `process.rs`.
 
 use crate::code::CodePages;
-use crate::code_census::CodeSeen;
+use crate::code::CodeSeen;
 use crate::paging::Pager;
+use crate::promotion::RemapCosts;
 use crate::promotion::Superpages;
 use crate::ranges::Ranging;
-use crate::relocate::RemapCosts;
-use crate::sharing::SharedTables;
+use crate::translation::SharedTables;
 use crate::{Counters, FrameKind, Frames, ObjectId, Objects, Options, OptionsError, OutOfMemory, Process};
 use reach_core::{
     Asid, Label, Ledger, PageShift, PageTable, PerformanceCounters, Pfn, PhysAddr, Pte, Shootdown, ThreadId,
     TlbPreload, Traffic, Vpn,
 };
 use std::collections::BTreeMap;
+
+mod check;
 
 /// Software bits of page-table entries.
 pub mod soft {
@@ -178,7 +180,7 @@ impl Vm {
     pub fn running(&mut self) -> Result<Running<'_>, OutOfMemory> {
         self.ensure(self.current)?;
         let process = self.processes.get_mut(&self.current).expect("just made");
-        Ok(Running { table: &mut process.table, ledger: &mut self.ledger })
+        Ok(Running { table: process.translations.hardware_view(), ledger: &mut self.ledger })
     }
 
     pub(crate) fn at(&self, asid: Asid) -> &Process {
@@ -225,7 +227,7 @@ impl Vm {
         self.counters.page_table_bytes.set(self.frames.table_bytes());
         self.counters.reserv = self.frames.reservations.as_ref().map(|reservations| reservations.counts());
         if let Some(process) = self.processes.get_mut(&asid) {
-            process.counters.page_table_bytes.set(process.table.bytes());
+            process.counters.page_table_bytes.set(process.table().bytes());
         }
     }
 

@@ -1,8 +1,8 @@
 //! Fault counts beside those that Linux 6.18 on x86-64 reports (`ru_minflt`) for the same little programs.
 
 use reach_core::{
-    Advice, Asid, Backing, Cause, Event, Fault, FileId, Kind, Layout, Map, PageShift, Protection, Remap, Role, Span,
-    ThreadId, VirtAddr, Vpn,
+    Advice, Asid, Backing, Event, Fault, FaultCause, FileId, Kind, Layout, Map, PageShift, Protection, Remap, Role,
+    Span, ThreadId, VirtAddr, Vpn,
 };
 use reach_os::{Options, Vm};
 
@@ -33,9 +33,9 @@ fn touch(vm: &mut Vm, addr: u64, kind: Kind) {
         let asid = vm.current();
         let pte = vm.process(asid).and_then(|process| process.table().lookup(vpn));
         let cause = match pte {
-            None => Cause::Missing,
-            Some(pte) if kind == Kind::Store && !pte.writable() => Cause::Protection,
-            Some(pte) if kind == Kind::Fetch && !pte.executable() => Cause::Protection,
+            None => FaultCause::NotPresent,
+            Some(pte) if kind == Kind::Store && !pte.writable() => FaultCause::Protection,
+            Some(pte) if kind == Kind::Fetch && !pte.executable() => FaultCause::Protection,
             Some(_) => return,
         };
         vm.demand_fault(Fault { vpn, kind, cause }).unwrap();
@@ -245,7 +245,7 @@ fn exec_touches_what_no_capture_sees() {
 fn memory_runs_out_with_advice() {
     let mut vm = Vm::new(Options::linux(Layout::x86_64(), vec![PageShift(12)], 64 * PAGE)).unwrap();
     vm.apply(&Event::Map(Map::anonymous(VirtAddr(AT), 1024 * PAGE))).unwrap();
-    let fault = |page| Fault { vpn: Vpn(AT / PAGE + page), kind: Kind::Store, cause: Cause::Missing };
+    let fault = |page| Fault { vpn: Vpn(AT / PAGE + page), kind: Kind::Store, cause: FaultCause::NotPresent };
     let error = (0..1024).find_map(|page| vm.demand_fault(fault(page)).err()).unwrap();
     assert_eq!(
         error.to_string(),

@@ -55,7 +55,7 @@ impl World {
 
     fn leave(&mut self, at: usize, replaced: bool) {
         let (asid, (first, order)) = self.tlb.remove(at);
-        self.tell(TlbEvent::Left { asid, vpn: Vpn(first), shift: PageShift(12 + order as u8), replaced });
+        self.tell(TlbEvent::Removed { asid, vpn: Vpn(first), shift: PageShift(12 + order as u8), evicted: replaced });
     }
 
     fn flush(&mut self) {
@@ -70,7 +70,7 @@ impl World {
         }
         self.tlb.push((self.asid, entry));
         let shift = PageShift(12 + entry.1 as u8);
-        self.tell(TlbEvent::Entered { asid: self.asid, vpn: Vpn(entry.0), shift });
+        self.tell(TlbEvent::Inserted { asid: self.asid, vpn: Vpn(entry.0), shift });
     }
 
     /// One reference. Returns what is due after its miss, if it misses.
@@ -82,7 +82,7 @@ impl World {
         }
         self.misses += 1;
         let shift = PageShift(12 + entry.1 as u8);
-        let due = self.tell(TlbEvent::Missed { asid: self.asid, vpn: Vpn(page), kind: Kind::Load, shift });
+        let due = self.tell(TlbEvent::Miss { asid: self.asid, vpn: Vpn(page), kind: Kind::Load, shift });
         self.enter(entry);
         Some(due)
     }

@@ -1,7 +1,7 @@
 //! Address spaces and demand paging against their twin, under random operations.
 
 use proptest::prelude::*;
-use reach_core::{Asid, Cause, Event, Fault, Kind, Layout, PageShift, ThreadId, Vpn};
+use reach_core::{Asid, Event, Fault, FaultCause, Kind, Layout, PageShift, ThreadId, Vpn};
 use reach_oracle::address_space::{FIRST, NaiveSpaces, Op, PAGES, Seen};
 use reach_os::{Options, Vm};
 
@@ -41,8 +41,8 @@ fn touch(vm: &mut Vm, op: Op) {
         let pte = vm.process(vm.current()).and_then(|process| process.table().lookup(vpn));
         let cause = match pte {
             Some(pte) if kind == Kind::Load || pte.writable() => return,
-            Some(_) => Cause::Protection,
-            None => Cause::Missing,
+            Some(_) => FaultCause::Protection,
+            None => FaultCause::NotPresent,
         };
         assert!(round < 2, "{op:?} makes no progress");
         vm.demand_fault(Fault { vpn, kind, cause }).unwrap();

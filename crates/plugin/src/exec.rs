@@ -3,7 +3,7 @@
 
 use crate::lane::{self, MAPPING};
 use crate::{guest, process};
-use reach_core::ring::{Emulator, Identity, Mark, Program, inspect};
+use reach_core::ring::{Emulator, Executable, Message, ProcessIdentity, inspect_executable};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ pub fn attempt(vcpu: u32, dirfd: i32, path: u64, args: u64, environment: u64, fl
         return;
     };
     let (Some(mut args), Some(environment)) = (guest::strings(args), guest::strings(environment)) else { return };
-    let (path, before) = match inspect(&path) {
-        Ok(Program::Traceable { path, before }) => (path, before),
-        Ok(Program::Foreign(why)) => {
+    let (path, before) = match inspect_executable(&path) {
+        Ok(Executable::Traceable { path, before }) => (path, before),
+        Ok(Executable::Foreign(why)) => {
             let text = format!("{} runs untraced: {why}", path.display());
-            lane::mark(vcpu, &Mark::Notice(text));
+            lane::send(vcpu, &Message::Notice(text));
             return lane::publish(vcpu);
         }
         Err(_) => return,
@@ -27,13 +27,13 @@ pub fn attempt(vcpu: u32, dirfd: i32, path: u64, args: u64, environment: u64, fl
     let Some(emulator) = process::emulator() else { return };
     // The reader may have been killed, or be out of reach from where the process has gone.
     if let Err(why) = process::attachable(&emulator) {
-        lane::mark(vcpu, &Mark::Notice(format!("{} runs untraced: {why}", path.display())));
+        lane::send(vcpu, &Message::Notice(format!("{} runs untraced: {why}", path.display())));
         return lane::publish(vcpu);
     }
     if !before.is_empty() {
         args.splice(..args.len().min(1), before);
     }
-    let identity = Identity { process: process::number(), thread: lane::thread(vcpu), goes_on: true };
+    let identity = ProcessIdentity { process: process::number(), thread: lane::thread(vcpu), after_exec: true };
     let (own, moved) = Emulator::environment(environment);
     let arguments = emulator.arguments(identity, &moved, &path, &args);
 
@@ -43,7 +43,7 @@ pub fn attempt(vcpu: u32, dirfd: i32, path: u64, args: u64, environment: u64, fl
     become_program(&arguments, &own);
     let why = std::io::Error::last_os_error();
     MAPPING.release();
-    lane::mark(vcpu, &Mark::Notice(format!("{} runs untraced: the emulator did not start: {why}", path.display())));
+    lane::send(vcpu, &Message::Notice(format!("{} runs untraced: the emulator did not start: {why}", path.display())));
     lane::publish(vcpu);
 }
 

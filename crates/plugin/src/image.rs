@@ -5,7 +5,7 @@
 
 use crate::lock::Lock;
 use crate::{guest, lane, process};
-use reach_core::ring::{FileKey, Mark};
+use reach_core::ring::{FileKey, Message};
 use reach_core::{Advice, Backing, FileId, Map, Protection, Role, Span, VirtAddr};
 use std::fs::{self, File};
 use std::io::Read;
@@ -64,7 +64,7 @@ pub fn at_first_thread() {
 
 /// Tells of the new image, at its first instruction. The first thread is lane 0.
 pub fn begin() {
-    lane::mark(0, &Mark::Begin { path: process::program().to_string_lossy().into_owned() });
+    lane::send(0, &Message::Begin { path: process::program().to_string_lossy().into_owned() });
     let before = BEFORE.with(std::mem::take);
     // The kernel shows neighbours as one, the program's and the emulator's too.
     let new = |line: Line| {
@@ -85,10 +85,10 @@ pub fn begin() {
         }
         seen.push(&line.path);
         for map in segments(line).unwrap_or_default() {
-            if let Mark::Map { map, .. } = &map {
+            if let Message::Map { map, .. } = &map {
                 images.push(map.span);
             }
-            lane::mark(0, &map);
+            lane::send(0, &map);
         }
     }
     for line in lines.iter().filter(|line| line.path.is_empty()) {
@@ -98,7 +98,7 @@ pub fn begin() {
         for (start, end) in without((address(line.start).0, address(line.end).0), taken) {
             let span = Span { start: VirtAddr(start), len: end - start };
             for map in unnamed(span, &line.rights, guarded) {
-                lane::mark(0, &Mark::Map { map, file: None });
+                lane::send(0, &Message::Map { map, file: None });
             }
         }
     }
@@ -143,7 +143,7 @@ fn stack_bytes() -> u64 {
 }
 
 /// The mappings of an ELF file of which `line` is the first mapping.
-fn segments(line: &Line) -> Option<Vec<Mark>> {
+fn segments(line: &Line) -> Option<Vec<Message>> {
     let about = fs::metadata(&line.path).ok()?;
     let mut head = Vec::new();
     File::open(&line.path).ok()?.take(16 * PAGE).read_to_end(&mut head).ok()?;
@@ -163,7 +163,7 @@ fn segments(line: &Line) -> Option<Vec<Mark>> {
         let mut add = |from: u64, to: u64, backing, file| {
             if to > from {
                 let map = Map::anonymous(VirtAddr(from), to - from);
-                maps.push(Mark::Map { map: Map { protection, backing, role: Role::Image, ..map }, file });
+                maps.push(Message::Map { map: Map { protection, backing, role: Role::Image, ..map }, file });
             }
         };
         if load.p_filesz > 0 {
@@ -174,7 +174,7 @@ fn segments(line: &Line) -> Option<Vec<Mark>> {
             let rest = load.p_vaddr.wrapping_add(load.p_filesz);
             if load.p_memsz > load.p_filesz && protection.write && !rest.is_multiple_of(PAGE) {
                 let page = Span { start: VirtAddr(bias.wrapping_add(down(rest))), len: PAGE };
-                maps.push(Mark::Advise(page, Advice::PopulateWrite));
+                maps.push(Message::Advise(page, Advice::PopulateWrite));
             }
         } else {
             add(start, end, Backing::Anonymous, None);

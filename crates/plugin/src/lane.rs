@@ -3,7 +3,7 @@
 
 use crate::lock::Lock;
 use crate::{api, image, process};
-use reach_core::ring::{Buffer, Mark, Use};
+use reach_core::ring::{Buffer, BufferKind, Message};
 use std::cell::Cell;
 use std::ffi::c_uint;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -20,7 +20,7 @@ static BUFFERS: [AtomicPtr<Buffer>; LANES] = [const { AtomicPtr::new(std::ptr::n
 /// One more than the greatest lane that ever was.
 static LANES_SEEN: AtomicU32 = AtomicU32::new(0);
 
-/// Changes of the address space happen one at a time, from the system call's entry to its mark, so that marks come in
+/// Changes of the address space happen one at a time, from the system call's entry to its message, so that messages come in
 /// the order in which the kernel did the work.
 pub static MAPPING: Lock<()> = Lock::new(());
 
@@ -118,9 +118,9 @@ pub fn record(vcpu: u32, word: u64) {
     }
 }
 
-/// Appends a mark.
-pub fn mark(vcpu: u32, mark: &Mark) {
-    let words = mark.encode();
+/// Appends a message.
+pub fn send(vcpu: u32, message: &Message) {
+    let words = message.encode();
     if !writing(vcpu).push_all(&words) {
         refill(vcpu, &words);
     }
@@ -139,7 +139,7 @@ fn refill(vcpu: u32, words: &[u64]) {
     if lane.thread.get() == 0 {
         lane.thread.set(process::next_thread() + 1);
     }
-    let fresh = process::acquire(Use::Stream, lane.thread.get() - 1);
+    let fresh = process::acquire(BufferKind::Stream, lane.thread.get() - 1);
     fresh.push_all(words);
     BUFFERS[vcpu as usize].store(std::ptr::from_ref(fresh).cast_mut(), Ordering::Release);
 }
@@ -164,7 +164,7 @@ pub fn fence(vcpu: u32) {
     let others = (0..LANES_SEEN.load(Ordering::Relaxed)).filter(|&other| other != vcpu).map(writing);
     let entries: Vec<_> = others.filter_map(process::fence_entry).collect();
     for part in entries.chunks(1000) {
-        mark(vcpu, &Mark::Fence(part.to_vec()));
+        send(vcpu, &Message::Fence(part.to_vec()));
     }
 }
 

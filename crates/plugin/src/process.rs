@@ -2,7 +2,7 @@
 
 use crate::lock::Lock;
 use crate::{lane, touched, vfork};
-use reach_core::ring::{Buffer, Emulator, FenceEntry, Mark, Owner, Ring, Use};
+use reach_core::ring::{Buffer, BufferKind, Emulator, FenceEntry, Message, Owner, Ring};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -39,7 +39,7 @@ pub fn enter(args: &[&[u8]]) -> Result<bool, String> {
     let path = |name| value(name).map(|bytes| Path::new(OsStr::from_bytes(bytes)));
     let ring = match attach(path("ring")?) {
         // The reader was there just before the exec, and was killed since.
-        Err(_) if number("goes_on")? != 0 => return Ok(false),
+        Err(_) if number("after_exec")? != 0 => return Ok(false),
         ring => ring?,
     };
     let program = std::path::absolute(path("program")?).map_err(|why| format!("the program's path: {why}"))?;
@@ -121,14 +121,14 @@ fn own_pid() -> u32 {
 }
 
 /// A free buffer; waits for one. When the reader is gone, memory that nobody will read.
-pub fn acquire(used_as: Use, thread: u32) -> &'static Buffer {
+pub fn acquire(kind: BufferKind, thread: u32) -> &'static Buffer {
     let (ring, header) = (ring(), ring().header());
     let image = IMAGE.load(Ordering::Relaxed);
     let owner = Owner { process: number(), image, thread, pid: PID.load(Ordering::Relaxed) };
     while !ring.aborted() {
         header.writers_asleep.fetch_add(1, Ordering::SeqCst);
         let before = header.releases.0.load(Ordering::SeqCst);
-        let taken = ring.acquire(used_as, owner);
+        let taken = ring.acquire(kind, owner);
         if taken.is_none() {
             wake_reader();
             let timeout = libc::timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -190,7 +190,7 @@ pub fn define(words: &[u64]) {
             return;
         }
         publish_dictionary(open);
-        let fresh = acquire(Use::Dictionary, 0);
+        let fresh = acquire(BufferKind::Dictionary, 0);
         fresh.push_all(words);
         *open = Some(fresh);
     });
@@ -198,7 +198,7 @@ pub fn define(words: &[u64]) {
 
 /// How far the thread that writes `buffer` has come; `None` when there is no such thread.
 pub fn fence_entry(buffer: &Buffer) -> Option<FenceEntry> {
-    let mine = buffer.used_as() == Use::Stream && buffer.owner().process == number();
+    let mine = buffer.kind() == BufferKind::Stream && buffer.owner().process == number();
     let entry =
         FenceEntry { buffer: ring().index(buffer), generation: buffer.generation(), cursor: buffer.cursor() as u32 };
     (mine && entry.cursor > 0).then_some(entry)
@@ -208,7 +208,7 @@ pub fn fence_entry(buffer: &Buffer) -> Option<FenceEntry> {
 pub fn finish(vcpu: u32) {
     if !FINISHED.swap(true, Ordering::Relaxed) {
         lane::fence(vcpu);
-        lane::mark(vcpu, &Mark::Exit);
+        lane::send(vcpu, &Message::Exit);
         lane::publish(vcpu);
     }
 }
@@ -223,7 +223,7 @@ extern "C" fn before_fork() {
     if shares_memory {
         vfork::before();
     }
-    lane::mark(vcpu, &Mark::Fork { child, shares_memory });
+    lane::send(vcpu, &Message::Fork { child, shares_memory });
     lane::publish(vcpu);
     DICTIONARY.take();
 }

@@ -1,10 +1,10 @@
-//! System calls: those that change the address space or the process become marks; those at which a thread may wait for
+//! System calls: those that change the address space or the process become messages; those at which a thread may wait for
 //! another hand over what it wrote, so that what comes before in time comes before in the ring.
 
 use crate::lane::{self, MAPPING};
 use crate::lock::Lock;
 use crate::{api, exec, guest, process, touched, vfork};
-use reach_core::ring::{FileKey, Mark};
+use reach_core::ring::{FileKey, Message};
 use reach_core::{Advice, Backing, FileId, Map, Protection, Remap, Role, Span, VirtAddr};
 use std::ffi::c_uint;
 use std::mem::MaybeUninit;
@@ -66,22 +66,22 @@ pub extern "C" fn on_return(_: api::Id, vcpu: c_uint, number: i64, result: i64) 
     let number = number as libc::c_long;
     let arguments = lane.arguments.get();
     if let Some(child) = lane.forking.replace(0).checked_sub(1) {
-        lane::mark(vcpu, &Mark::Forked { child, pid: u32::try_from(result).unwrap_or(0) });
+        lane::send(vcpu, &Message::Forked { child, pid: u32::try_from(result).unwrap_or(0) });
         lane::publish(vcpu);
         touched::forget();
     }
     if changes_mappings(number)
         && !(-4095..0).contains(&result)
-        && let Some(mark) = mapping(number, arguments, result as u64)
+        && let Some(message) = mapping(number, arguments, result as u64)
     {
         lane::fence(vcpu);
-        lane::mark(vcpu, &mark);
+        lane::send(vcpu, &message);
         lane::publish(vcpu);
         touched::forget();
     }
     touched::by_call(vcpu, number, arguments, result);
     if let Some(pid) = reaped(number, arguments, result) {
-        lane::mark(vcpu, &Mark::Reaped { pid });
+        lane::send(vcpu, &Message::Reaped { pid });
     }
     if lane.holds_mapping.replace(false) {
         MAPPING.release();
@@ -140,22 +140,22 @@ fn concerns_nobody(number: libc::c_long) -> bool {
     )
 }
 
-fn mapping(number: libc::c_long, [a1, a2, a3, a4, a5, a6]: [u64; 6], result: u64) -> Option<Mark> {
+fn mapping(number: libc::c_long, [a1, a2, a3, a4, a5, a6]: [u64; 6], result: u64) -> Option<Message> {
     let span = |start: u64, len: u64| {
         let len = len.checked_next_multiple_of(PAGE)?;
         (len > 0).then_some(Span { start: VirtAddr(start), len })
     };
     Some(match number {
         libc::SYS_mmap => mmap(span(result, a2)?, a3, a4, a5 as i32, a6),
-        libc::SYS_munmap => Mark::Unmap(span(a1, a2)?),
-        libc::SYS_mprotect | libc::SYS_pkey_mprotect => Mark::Protect(span(a1, a2)?, protection(a3)),
-        libc::SYS_mremap => Mark::Remap(Remap {
+        libc::SYS_munmap => Message::Unmap(span(a1, a2)?),
+        libc::SYS_mprotect | libc::SYS_pkey_mprotect => Message::Protect(span(a1, a2)?, protection(a3)),
+        libc::SYS_mremap => Message::Remap(Remap {
             from: Span { start: VirtAddr(a1), len: a2.checked_next_multiple_of(PAGE)? },
             to: span(result, a3)?,
             keep: a4 & libc::MREMAP_DONTUNMAP as u64 != 0,
         }),
         libc::SYS_brk => brk(result)?,
-        libc::SYS_madvise => Mark::Advise(span(a1, a2)?, advice(a3 as i32)?),
+        libc::SYS_madvise => Message::Advise(span(a1, a2)?, advice(a3 as i32)?),
         libc::SYS_shmat => {
             let mut about = MaybeUninit::<libc::shmid_ds>::uninit();
             // SAFETY: the kernel fills the structure when it returns 0.
@@ -166,14 +166,14 @@ fn mapping(number: libc::c_long, [a1, a2, a3, a4, a5, a6]: [u64; 6], result: u64
             SEGMENTS.with(|segments| segments.push((span.start.0, span.len)));
             let writable = a3 & libc::SHM_RDONLY as u64 == 0;
             let protection = Protection { write: writable, ..Protection::READ_WRITE };
-            Mark::Map { map: Map { shared: true, protection, ..Map::anonymous(span.start, span.len) }, file: None }
+            Message::Map { map: Map { shared: true, protection, ..Map::anonymous(span.start, span.len) }, file: None }
         }
         libc::SYS_shmdt => {
             let segment = SEGMENTS.with(|segments| {
                 let at = segments.iter().position(|&(start, _)| start == a1)?;
                 Some(segments.swap_remove(at))
             })?;
-            Mark::Unmap(Span { start: VirtAddr(segment.0), len: segment.1 })
+            Message::Unmap(Span { start: VirtAddr(segment.0), len: segment.1 })
         }
         _ => return None,
     })
@@ -184,7 +184,7 @@ fn protection(bits: u64) -> Protection {
     Protection { read: has(libc::PROT_READ), write: has(libc::PROT_WRITE), execute: has(libc::PROT_EXEC) }
 }
 
-fn mmap(span: Span, rights: u64, flags: u64, fd: i32, offset: u64) -> Mark {
+fn mmap(span: Span, rights: u64, flags: u64, fd: i32, offset: u64) -> Message {
     let has = |flag: i32| flags & flag as u64 != 0;
     let file = if has(libc::MAP_ANONYMOUS) { None } else { file(fd) };
     let huge_shift = match (has(libc::MAP_HUGETLB), flags >> libc::MAP_HUGE_SHIFT & 63) {
@@ -194,7 +194,7 @@ fn mmap(span: Span, rights: u64, flags: u64, fd: i32, offset: u64) -> Mark {
         (true, shift) => shift as u8,
     };
     let backing = if file.is_some() { Backing::File { file: FileId(0), offset } } else { Backing::Anonymous };
-    Mark::Map {
+    Message::Map {
         map: Map {
             span,
             protection: protection(rights),
@@ -227,16 +227,16 @@ fn file(fd: i32) -> Option<FileKey> {
 }
 
 /// brk returns where the heap ends now, whatever was asked; the first call tells where it starts.
-fn brk(now: u64) -> Option<Mark> {
+fn brk(now: u64) -> Option<Message> {
     let before = BREAK.swap(now, Ordering::Relaxed);
     let (from, to) = (before.next_multiple_of(PAGE), now.next_multiple_of(PAGE));
     if before == 0 || from == to {
         None
     } else if to > from {
         let map = Map { role: Role::Heap, ..Map::anonymous(VirtAddr(from), to - from) };
-        Some(Mark::Map { map, file: None })
+        Some(Message::Map { map, file: None })
     } else {
-        Some(Mark::Unmap(Span { start: VirtAddr(to), len: from - to }))
+        Some(Message::Unmap(Span { start: VirtAddr(to), len: from - to }))
     }
 }
 

@@ -2,10 +2,10 @@
 //! refers to it, yet a page that nobody touched before faults there, and Linux counts that as any other fault.
 //!
 //! The calls known here are those that programs make often. Pages are told once, until mappings change or the process
-//! forks, so that a loop of reads into one buffer stays one mark.
+//! forks, so that a loop of reads into one buffer stays one message.
 
 use crate::{guest, lane};
-use reach_core::ring::Mark;
+use reach_core::ring::Message;
 use reach_core::{Advice, Span, VirtAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,7 +42,7 @@ pub fn tell(vcpu: u32, start: u64, len: u64, write: bool) {
     if !new.is_empty() {
         let span = Span { start: VirtAddr(new.start * PAGE), len: (new.end - new.start) * PAGE };
         let advice = if write { Advice::PopulateWrite } else { Advice::PopulateRead };
-        lane::mark(vcpu, &Mark::Advise(span, advice));
+        lane::send(vcpu, &Message::Advise(span, advice));
     }
 }
 

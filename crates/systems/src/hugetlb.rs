@@ -18,7 +18,7 @@
 //! larger one, else its largest.
 
 use crate::{Accepts, Setting, Settings, System, SystemError, superpage};
-use reach_core::{Asid, Cause, Fault, Kind, PageShift, Role, Vpn};
+use reach_core::{Asid, Fault, FaultCause, Kind, PageShift, Role, Vpn};
 use reach_os::{OutOfMemory, PageView, Region, Superpage, Vm};
 
 pub(crate) const SETTINGS: &[Setting] = &[Setting {
@@ -75,7 +75,7 @@ impl System for Hugetlb {
     fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
         let view = vm.fault_view(fault)?;
         let asid = vm.current();
-        if fault.cause == Cause::Missing && backed(&view.region) {
+        if fault.cause == FaultCause::NotPresent && backed(&view.region) {
             for &shift in &self.sizes {
                 let Some((first, all)) = self.extent(vm, asid, fault.vpn, shift) else { continue };
                 // What this very touch may do was settled by `fault_view`.

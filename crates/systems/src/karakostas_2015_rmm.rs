@@ -26,7 +26,7 @@
 //! demand.
 
 use crate::{Accepts, Setting, Settings, System, SystemError};
-use reach_core::{AuxLookup, AuxTlbOptions, Cause, Cycles, Event, Fault, Kind, Label, RangeTlbOptions};
+use reach_core::{AuxLookup, AuxTlbOptions, Cycles, Event, Fault, FaultCause, Kind, Label, RangeTlbOptions};
 use reach_os::{Enabling, OutOfMemory, Ranging, Translated, Vm, Worth};
 
 pub(crate) const SETTINGS: &[Setting] = &[
@@ -139,9 +139,9 @@ impl Rmm {
         Rmm {
             range_tlb: RangeTlbOptions {
                 entries: settings.number("entries") as u32,
-                sweep: settings.number("sweep") as u32,
+                sweep_entries: settings.number("sweep") as u32,
                 mru: settings.number("mru") == 1,
-                asked: match settings.choice("asked") {
+                lookup: match settings.choice("asked") {
                     "after-miss" => AuxLookup::AfterMiss,
                     _ => AuxLookup::InParallel,
                 },
@@ -187,11 +187,11 @@ impl System for Rmm {
     }
 
     fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
-        if self.range_tlb.sweep > 0 && self.range_tlb.asked == AuxLookup::InParallel {
+        if self.range_tlb.sweep_entries > 0 && self.range_tlb.lookup == AuxLookup::InParallel {
             let what = "sweep counts in one pass only what asked=after-miss asks; give that too".into();
             return Err(SystemError::Machine { system: self.name().into(), what });
         }
-        if self.range_tlb.sweep > 0 && self.enabling.is_some() {
+        if self.range_tlb.sweep_entries > 0 && self.enabling.is_some() {
             let what = "sweep counts for range TLBs that are always on; leave enable=measured out".into();
             return Err(SystemError::Machine { system: self.name().into(), what });
         }
@@ -231,7 +231,7 @@ impl System for Rmm {
 
     fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
         let view = vm.fault_view(fault)?;
-        if self.dissolve && fault.kind == Kind::Store && fault.cause == Cause::Protection {
+        if self.dissolve && fault.kind == Kind::Store && fault.cause == FaultCause::Protection {
             vm.dissolve_range(fault.vpn, Label::Fault);
         }
         vm.demand_fault_in(fault, view)

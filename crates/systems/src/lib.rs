@@ -22,10 +22,10 @@ mod superpage;
 mod talluri_hill_1994;
 mod zhou_2023;
 
-pub use registry::{Description, Resolved, list, resolve};
+pub use registry::{Description, Resolved, Role, list, resolve};
 pub use settings::{Accepts, Setting, Settings};
 
-use reach_core::{AuxTlbOptions, Cause, ControllerOptions, Cycles, Event, Fault, Kind, TlbEvent, Vpn};
+use reach_core::{AuxTlbOptions, ControllerOptions, Cycles, Event, Fault, FaultCause, Kind, TlbEvent, Vpn};
 use reach_os::{OutOfMemory, Populate, Vm};
 
 /// An operating-system design. The run loop calls its hooks; they act on the [`Vm`], whose door charges for it.
@@ -126,11 +126,11 @@ pub trait System: Send {
                     at = page.vpn.0 + page.pte.shift().base_pages(vm.base());
                 }
                 Some(_) => {
-                    self.fault(Fault { vpn: Vpn(at), kind, cause: Cause::Protection }, vm)?;
+                    self.fault(Fault { vpn: Vpn(at), kind, cause: FaultCause::Protection }, vm)?;
                     at += 1;
                 }
                 None => {
-                    self.fault(Fault { vpn: Vpn(at), kind, cause: Cause::Missing }, vm)?;
+                    self.fault(Fault { vpn: Vpn(at), kind, cause: FaultCause::NotPresent }, vm)?;
                     at += 1;
                 }
             }

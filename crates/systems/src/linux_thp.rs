@@ -17,7 +17,7 @@
 //! place, and limits on page-table entries scale with it.
 
 use crate::{Accepts, Setting, Settings, System, SystemError, superpage};
-use reach_core::{Advice, Asid, Cause, Cycles, Event, Fault, Kind, Label, PageShift, Role, Span, Vpn};
+use reach_core::{Advice, Asid, Cycles, Event, Fault, FaultCause, Kind, Label, PageShift, Role, Span, Vpn};
 use reach_os::{FaultKind, FrameKind, OutOfMemory, PageView, Region, Superpage, Vm};
 
 const PTES: u64 = 512;
@@ -320,14 +320,14 @@ impl System for LinuxThp {
     fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
         let view = vm.fault_view(fault)?;
         let done = match fault.cause {
-            Cause::Missing if self.allowed(&view.region) => {
+            FaultCause::NotPresent if self.allowed(&view.region) => {
                 match vm.extent_within(vm.current(), fault.vpn, self.huge, &view.region) {
                     Some(first) => self.huge_fault(fault, &view, first, vm)?,
                     None => false,
                 }
             }
-            Cause::Protection if fault.kind == Kind::Store => self.store_to_zeroes(fault, &view, vm)?,
-            Cause::Missing | Cause::Protection => false,
+            FaultCause::Protection if fault.kind == Kind::Store => self.store_to_zeroes(fault, &view, vm)?,
+            FaultCause::NotPresent | FaultCause::Protection => false,
         };
         if done { Ok(()) } else { vm.demand_fault_in(fault, view) }
     }

@@ -36,9 +36,9 @@ impl System for Colt {
             entries: 0,
             ways: 0,
             pages: 4,
-            ordered: true,
-            least: 1,
-            asked: AuxLookup::InParallel,
+            contiguous: true,
+            min_pages: 1,
+            lookup: AuxLookup::InParallel,
             latency: 7,
         }))
     }

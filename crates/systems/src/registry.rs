@@ -8,6 +8,28 @@ use crate::{
 };
 use reach_core::PageShift;
 
+/// The part that a system plays in a comparison, whatever it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Demand paging with base pages: overheads are relative to it.
+    Base,
+    /// Superpages that stock Linux makes without being asked.
+    Transparent,
+    /// All anonymous memory on pages of this size, as stock Linux gives on request.
+    Explicit(PageShift),
+    /// Any other design, published or shipped.
+    Design,
+    /// A bound that no design can pass.
+    Bound,
+}
+
+impl Role {
+    /// Returns whether stock Linux does the same on today's processors, so that counters can measure its walk cycles.
+    pub fn is_stock_linux(self) -> bool {
+        matches!(self, Role::Base | Role::Transparent | Role::Explicit(_))
+    }
+}
+
 /// A system as `reach system list` shows it.
 pub struct Description {
     /// Its name.
@@ -18,6 +40,10 @@ pub struct Description {
     pub published: Option<&'static str>,
     /// Its options.
     pub settings: &'static [Setting],
+    /// Its part in a comparison.
+    pub role: Role,
+    /// Whether a comparison includes it when no systems are named. The order is that of the registry.
+    pub compared: bool,
     build: fn(&Settings) -> Box<dyn System>,
 }
 
@@ -27,6 +53,8 @@ static ALL: &[Description] = &[
         summary: "demand paging with base pages only",
         published: None,
         settings: base::SETTINGS,
+        role: Role::Base,
+        compared: true,
         build: |settings| Box::new(base::Base::new(settings)),
     },
     Description {
@@ -34,6 +62,8 @@ static ALL: &[Description] = &[
         summary: "Linux's transparent huge pages: at first touch, and by khugepaged",
         published: None,
         settings: linux_thp::SETTINGS,
+        role: Role::Transparent,
+        compared: true,
         build: |settings| Box::new(linux_thp::LinuxThp::new(settings)),
     },
     Description {
@@ -41,6 +71,8 @@ static ALL: &[Description] = &[
         summary: "all anonymous memory on explicit 2 MB pages from its first touch",
         published: None,
         settings: hugetlb::SETTINGS,
+        role: Role::Explicit(PageShift(21)),
+        compared: true,
         build: |settings| Box::new(hugetlb::Hugetlb::new("hugetlb-2m", PageShift(21), settings)),
     },
     Description {
@@ -48,6 +80,8 @@ static ALL: &[Description] = &[
         summary: "all anonymous memory on explicit 1 GB pages from its first touch",
         published: None,
         settings: hugetlb::SETTINGS,
+        role: Role::Explicit(PageShift(30)),
+        compared: false,
         build: |settings| Box::new(hugetlb::Hugetlb::new("hugetlb-1g", PageShift(30), settings)),
     },
     Description {
@@ -55,16 +89,20 @@ static ALL: &[Description] = &[
         summary: "FreeBSD's reservations of 2 MB, promoted when full",
         published: None,
         settings: freebsd::SETTINGS,
+        role: Role::Design,
+        compared: false,
         build: |settings| Box::new(freebsd::FreeBsd::new(settings)),
     },
     Description {
         name: "talluri-hill-1994",
         summary: "reservations of 64 KB that become superpages when half of them is in use",
         published: Some(
-            "Talluri and Hill: Surpassing the TLB PerformanceCounters of Superpages with Less Operating System Support, \
+            "Talluri and Hill: Surpassing the TLB Performance of Superpages with Less Operating System Support, \
              ASPLOS 1994",
         ),
         settings: talluri_hill_1994::SETTINGS,
+        role: Role::Design,
+        compared: true,
         build: |settings| Box::new(talluri_hill_1994::TalluriHill::new(settings)),
     },
     Description {
@@ -74,6 +112,8 @@ static ALL: &[Description] = &[
             "Navarro, Iyer, Druschel and Cox: Practical, Transparent Operating System Support for Superpages, OSDI 2002",
         ),
         settings: navarro_2002::SETTINGS,
+        role: Role::Design,
+        compared: true,
         build: |settings| Box::new(navarro_2002::Navarro::new(settings)),
     },
     Description {
@@ -84,6 +124,8 @@ static ALL: &[Description] = &[
              1995",
         ),
         settings: romer_1995::SETTINGS,
+        role: Role::Design,
+        compared: true,
         build: |settings| Box::new(romer_1995::Romer::new(settings)),
     },
     Description {
@@ -94,6 +136,8 @@ static ALL: &[Description] = &[
              UUCS-99-021, 1999",
         ),
         settings: fang_1999::SETTINGS,
+        role: Role::Design,
+        compared: true,
         build: |settings| Box::new(fang_1999::Fang::new(settings)),
     },
     Description {
@@ -103,6 +147,8 @@ static ALL: &[Description] = &[
             "Basu, Gandhi, Chang, Hill and Swift: Efficient Virtual Memory for Big Memory Servers, ISCA 2013",
         ),
         settings: basu_2013_direct_segment::SETTINGS,
+        role: Role::Design,
+        compared: true,
         build: |settings| Box::new(basu_2013_direct_segment::DirectSegment::new(settings)),
     },
     Description {
@@ -110,6 +156,8 @@ static ALL: &[Description] = &[
         summary: "last-level TLB entries for up to four pages that follow one another in memory",
         published: Some("Pham, Vaidyanathan, Jaleel and Bhattacharjee: CoLT: Coalesced Large-Reach TLBs, MICRO 2012"),
         settings: pham_2012_colt::SETTINGS,
+        role: Role::Design,
+        compared: true,
         build: |settings| Box::new(pham_2012_colt::Colt::new(settings)),
     },
     Description {
@@ -120,6 +168,8 @@ static ALL: &[Description] = &[
              2014",
         ),
         settings: pham_2014_clustered::SETTINGS,
+        role: Role::Design,
+        compared: true,
         build: |settings| Box::new(pham_2014_clustered::Clustered::new(settings)),
     },
     Description {
@@ -130,6 +180,8 @@ static ALL: &[Description] = &[
              Fast Access to Large Memories, ISCA 2015",
         ),
         settings: karakostas_2015_rmm::SETTINGS,
+        role: Role::Design,
+        compared: true,
         build: |settings| Box::new(karakostas_2015_rmm::Rmm::new(settings)),
     },
     Description {
@@ -140,6 +192,8 @@ static ALL: &[Description] = &[
              Overhead, ACM TACO 20(3), 2023",
         ),
         settings: zhou_2023::SETTINGS,
+        role: Role::Design,
+        compared: true,
         build: |settings| Box::new(zhou_2023::Zhou::new(settings)),
     },
     Description {
@@ -147,6 +201,8 @@ static ALL: &[Description] = &[
         summary: "base pages and a TLB that never misses: the bound of what any remedy can gain",
         published: None,
         settings: base::SETTINGS,
+        role: Role::Bound,
+        compared: true,
         build: |settings| Box::new(ideal::Ideal::new(settings)),
     },
 ];
@@ -173,6 +229,11 @@ impl Resolved {
     /// Name and options as they were asked for: what to call it in results.
     pub fn spec(&self) -> &str {
         &self.spec
+    }
+
+    /// Its part in a comparison.
+    pub fn role(&self) -> Role {
+        self.description.role
     }
 
     /// All options, given or not.
@@ -222,6 +283,19 @@ mod tests {
                 assert_eq!(resolve(&spec).unwrap().settings(), &settings, "{spec}");
             }
         }
+    }
+
+    /// Comparisons look for these roles and must find one system each, the base first.
+    #[test]
+    fn one_system_is_the_base_one_is_transparent_and_one_is_the_bound() {
+        let names = |role| list().iter().filter(|d| d.role == role).map(|d| d.name).collect::<Vec<_>>();
+        assert_eq!(names(Role::Base), ["base"]);
+        assert_eq!(names(Role::Transparent), ["linux-thp"]);
+        assert_eq!(names(Role::Bound), ["ideal"]);
+        let compared: Vec<_> = list().iter().filter(|d| d.compared).collect();
+        assert_eq!((compared[0].role, compared[compared.len() - 1].role), (Role::Base, Role::Bound));
+        // Stock Linux and the bound frame everything that was published.
+        assert!(list().iter().all(|d| d.published.is_none() || d.compared));
     }
 
     #[test]

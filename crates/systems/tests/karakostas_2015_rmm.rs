@@ -5,7 +5,8 @@ mod common;
 use common::Machine;
 use proptest::prelude::*;
 use reach_core::{
-    Asid, Event, Kind, Layout, Map, PageShift, Protection, Pte, Range, Remap, Role, Span, ThreadId, VirtAddr, Vpn,
+    Asid, Event, Kind, Layout, Map, PageShift, Protection, Pte, RangeTranslation, Remap, Role, Span, ThreadId,
+    VirtAddr, Vpn,
 };
 use reach_oracle::address_space::{NaiveSpaces, Op};
 use reach_os::{Fragmentation, Options, Paging, RangeCounts};
@@ -30,7 +31,7 @@ fn span(at: u64, len: u64) -> Span {
 fn ranges(machine: &Machine) -> Vec<(u64, u64)> {
     machine.vm.check();
     let process = machine.vm.process(machine.vm.current()).unwrap();
-    let all: Vec<Range> = process.table().ranges.as_ref().unwrap().ranges();
+    let all: Vec<RangeTranslation> = process.table().ranges().unwrap().ranges();
     all.iter().map(|range| (range.vpn.0 - (AT >> 12), range.pages)).collect()
 }
 
@@ -167,7 +168,7 @@ fn a_direct_segment_is_one_piece_and_ends_when_a_page_changes() {
     let segments = |machine: &Machine| -> Vec<(u64, u64)> {
         machine.vm.check();
         let process = machine.vm.process(machine.vm.current()).unwrap();
-        process.table().segments.iter().map(|segment| (segment.vpn.0 - (AT >> 12), segment.pages)).collect()
+        process.table().segments().iter().map(|segment| (segment.vpn.0 - (AT >> 12), segment.pages)).collect()
     };
     map(&mut machine, AT, 15 * M);
     assert_eq!(segments(&machine), [], "too small");
@@ -190,7 +191,7 @@ fn the_ideal_segment_is_all_memory_of_a_fixed_size() {
     let segments = |machine: &Machine| -> Vec<u64> {
         machine.vm.check();
         let process = machine.vm.process(machine.vm.current()).unwrap();
-        process.table().segments.iter().map(|segment| segment.pages).collect()
+        process.table().segments().iter().map(|segment| segment.pages).collect()
     };
     for (at, len) in [(0, 1), (1, 1), (2, 2), (4, 4)] {
         let heap = Map { role: Role::Heap, ..Map::anonymous(VirtAddr(AT + at * M), len * M) };

@@ -112,7 +112,7 @@ fn khugepaged_collapses_what_grew_page_by_page() {
     let counters = &machine.vm.counters;
     // The first 2 MB hold 512 pages, the second 224 of 512: too few for max_ptes_none=255.
     assert_eq!((counters.promotions, counters.superpages[0].current, counters.bytes_copied), (1, 1, HUGE));
-    assert!(machine.vm.ledger.of(Label::Daemon) > Cycles(0));
+    assert!(machine.vm.ledger.charged(Label::Daemon) > Cycles(0));
     assert_eq!(machine.system.wake(), Some(Cycles(20 * hertz)));
     machine.vm.check();
     // MADV_COLLAPSE knows no limits.

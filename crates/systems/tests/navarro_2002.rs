@@ -209,7 +209,7 @@ fn steps_are_charged() {
         let work = machine.vm.counters.work.unwrap();
         let all = [Operation::LookUp, Operation::Reserve, Operation::Update, Operation::Preempt, Operation::Split];
         let steps: u64 = all.into_iter().map(|operation| work.all(operation).steps).sum();
-        (machine.vm.ledger.of(Label::Fault).0, steps)
+        (machine.vm.ledger.charged(Label::Fault).0, steps)
     };
     let ((dear, steps), (free, _)) = (cycles("navarro-2002:step=1000"), cycles("navarro-2002:step=0"));
     assert!(steps > 128 * 4 && dear - free == steps * 1000, "{dear} {free} {steps}");
@@ -231,10 +231,10 @@ fn what_is_written_back_of_partly_dirty_superpages() {
         }
         let expected = if dirty == "demote" { [28, 28, 0] } else { [0, 0, 4] };
         assert_eq!(superpages(&machine), expected);
-        let before = machine.vm.ledger.of(Label::Daemon);
+        let before = machine.vm.ledger.charged(Label::Daemon);
         machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 16 * M }));
         let paging = machine.vm.counters.paging.unwrap();
-        let cycles = machine.vm.ledger.of(Label::Daemon) - before;
+        let cycles = machine.vm.ledger.charged(Label::Daemon) - before;
         machine.leave();
         (paging.out, paging.unchanged, cycles)
     };
@@ -253,10 +253,10 @@ fn entries_are_visited_once_for_each_size_and_way() {
         map(&mut machine, AT, 4 * M, Role::Mmap);
         let before = machine.vm.ledger.clone();
         machine.sweep(AT, 512, Kind::Store);
-        let up = machine.vm.ledger.since(&before).of(Label::Remap).0;
+        let up = machine.vm.ledger.since(&before).charged(Label::Remap).0;
         let before = machine.vm.ledger.clone();
         machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 4 * M }));
-        let down = machine.vm.ledger.since(&before).of(Label::Fault).0;
+        let down = machine.vm.ledger.since(&before).charged(Label::Fault).0;
         let peaks: Vec<u64> = machine.vm.counters.superpages.iter().map(|gauge| gauge.peak).collect();
         assert!(peaks.iter().zip([8, 8, 1]).all(|(&peak, most)| peak <= most), "taking apart makes none: {peaks:?}");
         (up, down, machine.vm.counters.promotions, machine.vm.counters.demotions)

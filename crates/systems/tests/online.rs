@@ -46,9 +46,9 @@ fn short_memory_takes_superpages_apart_and_they_are_built_again() {
         machine.vm.check();
         let paging = machine.vm.counters.paging.unwrap();
         assert!(machine.vm.counters.demotions > 0 && paging.out > 0, "{spec}: {paging:?}");
-        assert!(machine.vm.ledger.of(Label::Daemon).0 > 0, "{spec}");
+        assert!(machine.vm.ledger.charged(Label::Daemon).0 > 0, "{spec}");
         let given_back =
-            |command: &&ControllerCommand| matches!(command, ControllerCommand::Retranslate { real: None, .. });
+            |command: &&ControllerCommand| matches!(command, ControllerCommand::MapShadow { real: None, .. });
         let commands = machine.vm.take_commands();
         assert_eq!(commands.iter().filter(given_back).count() > 0, spec.contains("remap"), "{spec}");
         // The other program's pages go, those in swap come back and become one again.
@@ -77,10 +77,10 @@ fn remapped_pages_are_flushed_before_they_are_paged_out() {
     for command in &commands {
         match command {
             ControllerCommand::Flush { at, .. } => _ = flushed.insert(at.pfn(PageShift(12))),
-            ControllerCommand::Retranslate { shadow, real: None } => {
+            ControllerCommand::MapShadow { shadow, real: None } => {
                 assert!(flushed.contains(shadow), "{shadow:?} is lost")
             }
-            ControllerCommand::Retranslate { .. } => {}
+            ControllerCommand::MapShadow { .. } => {}
         }
     }
     machine.leave();

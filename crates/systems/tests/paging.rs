@@ -197,7 +197,7 @@ fn the_daemon_is_charged() {
     let mut machine = alpha("navarro-2002:low=500", 8 * M);
     file(&mut machine, 1, AT, 4 * M);
     machine.sweep(AT, 512, Kind::Store);
-    let before = machine.vm.ledger.of(Label::Daemon);
+    let before = machine.vm.ledger.charged(Label::Daemon);
     machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 4 * M }));
     assert_eq!(paged(&machine).out, 512, "dirty pages of a closed file are written");
     for _ in 0..3 {
@@ -206,7 +206,7 @@ fn the_daemon_is_charged() {
     let counts = paged(&machine);
     let costs = &machine.vm.options().costs;
     let least = counts.scanned * costs.scan_per_page + counts.out * 8 * K * costs.file_read_millicycles_per_byte / 1000;
-    assert!(machine.vm.ledger.of(Label::Daemon) - before >= least);
+    assert!(machine.vm.ledger.charged(Label::Daemon) - before >= least);
 }
 
 /// Mapped pages of files that stay open fill memory: who needs frames, and one that needs many in a row, waits until

@@ -288,7 +288,7 @@ fn processes_come_and_go_faster_with_superpages() {
             fetch(&mut machine, at);
         }
         let entries = machine.vm.process(Asid(1)).unwrap().table().pages(Vpn(0), 1 << 36).len() as u64;
-        let fault = |machine: &Machine| machine.vm.ledger.of(reach_core::Label::Fault).0;
+        let fault = |machine: &Machine| machine.vm.ledger.charged(reach_core::Label::Fault).0;
         let before = fault(&machine);
         machine.event(&Event::Fork { child: Asid(2), shares_memory: false });
         assert_eq!(machine.vm.counters.entries_copied, entries);

@@ -5,7 +5,7 @@
 mod capture;
 
 use capture::{capture, compile, file, launch, possible};
-use reach_core::ring::{Emulator, Identity};
+use reach_core::ring::{Emulator, ProcessIdentity};
 use reach_trace::Source;
 use reach_trace::live::{Live, Options};
 use std::io::{BufRead, BufReader, Write};
@@ -209,8 +209,8 @@ fn a_program_goes_on_when_the_ring_goes_away_during_its_exec() {
     let folder = std::env::current_exe().unwrap();
     let plugin = folder.ancestors().map(|folder| folder.join("libreach_plugin.so")).find(|path| path.exists());
     let qemu = reach_trace::live::emulator(None).unwrap();
-    let run = |goes_on| {
-        let identity = Identity { process: 0, thread: 0, goes_on };
+    let run = |after_exec| {
+        let identity = ProcessIdentity { process: 0, thread: 0, after_exec };
         let plugin = plugin.clone().expect("the plugin is built");
         let emulator = Emulator { qemu: qemu.clone(), cpu: String::new(), plugin, ring: "/no/ring".into() };
         let words = ["echo".into(), "here".into()];

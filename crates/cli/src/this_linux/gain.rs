@@ -94,7 +94,10 @@ fn share(part: u64, of: u64) -> f64 {
 
 /// Returns the cycles that instruction fetches lost to translation, without those that other work overlapped.
 fn lost(outcome: &Outcome) -> u64 {
-    [Label::ItlbStall, Label::ItlbWalk, Label::ItlbL2TlbHit].map(|label| outcome.total.ledger.of(label).0).iter().sum()
+    [Label::ItlbStall, Label::ItlbWalk, Label::ItlbL2TlbHit]
+        .map(|label| outcome.total.ledger.charged(label).0)
+        .iter()
+        .sum()
 }
 
 /// Returns the share of the first outcome's cycles that `outcome` saves.

@@ -1,17 +1,85 @@
 //! Changing a page table: what the operating system does to it.
 
 use super::words::Words;
-use super::{FrameSource, HEAD, MappedEntry, NodeId, PageTable, Slot, TABLE, Written};
-use crate::{PhysAddr, Pte, Vpn};
+use super::{HEAD, Layout, MappedPage, NodeId, PageTable, PteWrites, Slot, TABLE};
+use crate::{FrameSource, PhysAddr, Pte, RangeTable, RangeTranslation, Vpn};
+use std::ops::Deref;
 
-impl PageTable {
+/// A page table that its owner, an operating system, can change. It dereferences to the [`PageTable`] that processors
+/// read; nobody can change a table through that.
+#[derive(Debug)]
+pub struct EditablePageTable {
+    table: PageTable,
+}
+
+impl Deref for EditablePageTable {
+    type Target = PageTable;
+
+    #[inline(always)]
+    fn deref(&self) -> &PageTable {
+        &self.table
+    }
+}
+
+impl Clone for EditablePageTable {
+    fn clone(&self) -> EditablePageTable {
+        let PageTable { layout, levels, words, root, free, bytes, ranges, segments } = &self.table;
+        EditablePageTable {
+            table: PageTable {
+                layout: layout.clone(),
+                levels: *levels,
+                words: words.clone(),
+                root: *root,
+                free: free.clone(),
+                bytes: *bytes,
+                ranges: ranges.clone(),
+                segments: segments.clone(),
+            },
+        }
+    }
+}
+
+impl EditablePageTable {
+    /// Makes an empty table, which has a root only. Returns `None` when there is no frame for the root.
+    pub fn new(layout: Layout, frames: &mut impl FrameSource) -> Option<EditablePageTable> {
+        let mut levels = [(0, 0); Layout::MOST_LEVELS];
+        for (level, slot) in levels.iter_mut().enumerate().take(layout.levels()) {
+            *slot = (layout.span(level).order(layout.base), (1 << layout.bits[level]) - 1);
+        }
+        let free = vec![Vec::new(); layout.levels()];
+        let (root, words) = (NodeId(0), Words::default());
+        let table = PageTable { layout, levels, words, root, free, bytes: 0, ranges: None, segments: Vec::new() };
+        let mut table = EditablePageTable { table };
+        table.table.root = table.add_node(table.layout.levels() - 1, frames)?;
+        Some(table)
+    }
+
+    /// Returns the table for a processor, which may set accessed and dirty bits but change no translation.
+    #[inline(always)]
+    pub fn hardware_view(&mut self) -> &mut PageTable {
+        &mut self.table
+    }
+
+    /// Returns the range table of the address space, to be set or changed. The caller keeps it redundant to this table.
+    #[inline(always)]
+    pub fn ranges_mut(&mut self) -> &mut Option<Box<RangeTable>> {
+        &mut self.table.ranges
+    }
+
+    /// Returns the segments of the address space, to be changed. The caller keeps them ascending by address, disjoint and
+    /// redundant to this table.
+    #[inline(always)]
+    pub fn segments_mut(&mut self) -> &mut Vec<RangeTranslation> {
+        &mut self.table.segments
+    }
+
     /// Writes the entry of the page that starts at `vpn` (all copies of it), over whatever stood there: smaller pages
     /// below it are dropped with their nodes. `vpn` and `pte` must be aligned to the page's size.
     /// `None` when there is no frame for a node; then nothing was written but some nodes may have been added.
-    pub fn set(&mut self, vpn: Vpn, pte: Pte, frames: &mut impl FrameSource) -> Option<Written> {
+    pub fn set(&mut self, vpn: Vpn, pte: Pte, frames: &mut impl FrameSource) -> Option<PteWrites> {
         let shift = pte.shift();
         debug_assert!(vpn.is_aligned(shift, self.layout.base), "{vpn:?} for a page of {shift}");
-        let (target, copies) = self.layout.place(shift);
+        let (target, copies) = self.layout.placement(shift);
         let mut nodes = 0;
         let mut node = self.root();
         for level in (target + 1..self.layout.levels()).rev() {
@@ -32,14 +100,14 @@ impl PageTable {
             self.drop_subtree(node, target, i, frames);
             self.write(node, i, pte.0);
         }
-        Some(Written { at: self.entry_at(node, index), entries: copies, nodes })
+        Some(PteWrites { at: self.entry_addr(node, index), entries: copies, nodes })
     }
 
     /// Removes the page that holds `vpn` and frees nodes that become empty (never the root). Returns the page and the
     /// entries written.
-    pub fn clear(&mut self, vpn: Vpn, frames: &mut impl FrameSource) -> Option<(MappedEntry, Written)> {
+    pub fn clear(&mut self, vpn: Vpn, frames: &mut impl FrameSource) -> Option<(MappedPage, PteWrites)> {
         let entry = self.page(vpn)?;
-        let (target, copies) = self.layout.place(entry.pte.shift());
+        let (target, copies) = self.layout.placement(entry.pte.shift());
         let mut path = Vec::with_capacity(self.layout.levels());
         let mut node = self.root();
         for level in (target + 1..self.layout.levels()).rev() {
@@ -49,13 +117,13 @@ impl PageTable {
             node = next;
         }
         let index = self.index(target, entry.vpn);
-        let written = Written { at: self.entry_at(node, index), entries: copies, nodes: 0 };
+        let written = PteWrites { at: self.entry_addr(node, index), entries: copies, nodes: 0 };
         for i in index..index + copies as usize {
             self.write(node, i, 0);
         }
         let mut level = target;
         while let Some((parent, index)) = path.pop() {
-            if self.words[node.place() as usize + 1] > 0 {
+            if self.words[node.offset() as usize + 1] > 0 {
                 break;
             }
             self.free_node(node, level, frames);
@@ -68,52 +136,53 @@ impl PageTable {
 
     /// Empties the entries of the page that holds `vpn` but keeps every node, for a caller that at once writes smaller
     /// pages in its place. Returns the page and the entries written.
-    pub fn open(&mut self, vpn: Vpn) -> Option<(MappedEntry, Written)> {
+    pub fn clear_entries(&mut self, vpn: Vpn) -> Option<(MappedPage, PteWrites)> {
         let entry = self.page(vpn)?;
         let (node, index) = self.find(entry.vpn)?;
-        let (_, copies) = self.layout.place(entry.pte.shift());
+        let (_, copies) = self.layout.placement(entry.pte.shift());
         for i in index..index + copies as usize {
             self.write(node, i, 0);
         }
-        Some((entry, Written { at: self.entry_at(node, index), entries: copies, nodes: 0 }))
+        Some((entry, PteWrites { at: self.entry_addr(node, index), entries: copies, nodes: 0 }))
     }
 
     /// Rewrites the page that holds `vpn` in all its copies; the size must stay the same.
-    pub fn update(&mut self, vpn: Vpn, change: impl Fn(Pte) -> Pte) -> Option<Written> {
+    pub fn update(&mut self, vpn: Vpn, change: impl Fn(Pte) -> Pte) -> Option<PteWrites> {
         let (node, index) = self.find(vpn)?;
-        let words = &mut self.words[node.place() as usize + HEAD..];
-        let (_, copies) = self.layout.place(Pte(words[index]).shift());
+        let PageTable { words, layout, .. } = &mut self.table;
+        let words = &mut words[node.offset() as usize + HEAD..];
+        let (_, copies) = layout.placement(Pte(words[index]).shift());
         let first = index & !(copies as usize - 1);
         for word in &mut words[first..first + copies as usize] {
             let new = change(Pte(*word));
             debug_assert!(new.present() && new.shift() == Pte(*word).shift());
             *word = new.0;
         }
-        Some(Written { at: self.entry_at(node, first), entries: copies, nodes: 0 })
+        Some(PteWrites { at: self.entry_addr(node, first), entries: copies, nodes: 0 })
     }
 
     /// The leaf node (level 0) that holds `vpn` lies at `at` from now on. Returns where it lay; `None` without such a node.
-    pub fn move_leaf(&mut self, vpn: Vpn, at: PhysAddr) -> Option<PhysAddr> {
+    pub fn move_leaf_node(&mut self, vpn: Vpn, at: PhysAddr) -> Option<PhysAddr> {
         let mut node = self.root();
         let mut above = 0;
         for level in (1..self.layout.levels()).rev() {
             let index = self.index(level, vpn);
             let Slot::Table(next) = self.slot(node, index) else { return None };
-            above = node.place() as usize + HEAD + index;
+            above = node.offset() as usize + HEAD + index;
             node = next;
         }
-        let place = node.place() as usize;
+        let place = node.offset() as usize;
         let moved = NodeId::new(place, at, self.layout.base);
         match above {
-            0 => self.root = moved,
-            above => self.words[above] = TABLE | moved.0,
+            0 => self.table.root = moved,
+            above => self.table.words[above] = TABLE | moved.0,
         }
-        Some(PhysAddr(std::mem::replace(&mut self.words[place], at.0)))
+        Some(PhysAddr(std::mem::replace(&mut self.table.words[place], at.0)))
     }
 
     /// Gives all frames back, those of its ranges too. The table must not be used afterwards.
     pub fn release(&mut self, frames: &mut impl FrameSource) {
-        if let Some(mut ranges) = self.ranges.take() {
+        if let Some(mut ranges) = self.table.ranges.take() {
             ranges.release(frames);
         }
         let top = self.layout.levels() - 1;
@@ -121,19 +190,19 @@ impl PageTable {
             self.drop_subtree(self.root(), top, index, frames);
         }
         self.free_node(self.root(), top, frames);
-        self.words = Words::default();
+        self.table.words = Words::default();
     }
 
-    pub(super) fn add_node(&mut self, level: usize, frames: &mut impl FrameSource) -> Option<NodeId> {
+    fn add_node(&mut self, level: usize, frames: &mut impl FrameSource) -> Option<NodeId> {
         let bytes = self.layout.node_bytes(level);
-        let at = frames.take_table(bytes)?;
-        self.bytes += bytes;
+        let at = frames.allocate_table(bytes)?;
+        self.table.bytes += bytes;
         let len = HEAD + (1 << self.layout.bits[level]);
-        let place = self.free[level].pop().map_or(self.words.len(), |place| place as usize);
+        let place = self.table.free[level].pop().map_or(self.words.len(), |place| place as usize);
         if place == self.words.len() {
-            self.words.grow(len);
+            self.table.words.grow(len);
         }
-        let words = &mut self.words[place..][..len];
+        let words = &mut self.table.words[place..][..len];
         words.fill(0);
         words[0] = at.0;
         Some(NodeId::new(place, at, self.layout.base))
@@ -141,9 +210,9 @@ impl PageTable {
 
     fn free_node(&mut self, node: NodeId, level: usize, frames: &mut impl FrameSource) {
         let bytes = self.layout.node_bytes(level);
-        frames.give_table(node.at(self.layout.base), bytes);
-        self.bytes -= bytes;
-        self.free[level].push(node.place());
+        frames.free_table(node.at(self.layout.base), bytes);
+        self.table.bytes -= bytes;
+        self.table.free[level].push(node.offset());
     }
 
     fn drop_subtree(&mut self, node: NodeId, level: usize, index: usize, frames: &mut impl FrameSource) {
@@ -156,8 +225,8 @@ impl PageTable {
     }
 
     fn write(&mut self, node: NodeId, index: usize, word: u64) {
-        let old = std::mem::replace(&mut self.words[node.place() as usize + HEAD + index], word);
-        let used = &mut self.words[node.place() as usize + 1];
+        let old = std::mem::replace(&mut self.table.words[node.offset() as usize + HEAD + index], word);
+        let used = &mut self.table.words[node.offset() as usize + 1];
         *used = *used + u64::from(word != 0) - u64::from(old != 0);
     }
 }

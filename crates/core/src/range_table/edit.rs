@@ -1,29 +1,29 @@
 //! Changing a range table: insertion and removal in a B-tree (Knuth, TAOCP 3, §6.2.4).
 
-use super::{FEWEST, Node, RANGES, Range, RangeTable};
+use super::{MAX_RANGES, MIN_RANGES, Node, RangeTable, RangeTranslation};
 use crate::{FrameSource, Vpn};
 
 /// What a node that overflowed gives to its parent: its middle range, and the node with those behind it.
-type Split = (Range, u32);
+type Split = (RangeTranslation, u32);
 
 impl RangeTable {
     /// Adds `range`, which overlaps none. `false`, and nothing done, when there is no frame for a node.
-    pub fn insert(&mut self, range: Range, frames: &mut impl FrameSource) -> bool {
+    pub fn insert(&mut self, range: RangeTranslation, frames: &mut impl FrameSource) -> bool {
         debug_assert!(range.pages > 0 && self.walk(range.vpn, |_| {}).is_none(), "{range:?}");
         let splits = self.splits(range.vpn);
         let grows = splits == self.height as usize;
-        if grows && self.may_pack() {
+        if grows && self.fits_after_packing() {
             return self.pack(range, frames);
         }
         if !self.reserve(splits + usize::from(grows), frames) {
             return false;
         }
-        if let Some((middle, right)) = self.insert_below(self.root, range) {
+        if let Some((middle, right)) = self.insert_into(self.root, range) {
             let root = self.take_node();
             self.nodes[root as usize] = Node { ranges: vec![middle], children: vec![self.root, right] };
             self.root = root;
             self.height += 1;
-            self.visit(root, true);
+            self.record_access(root, true);
         }
         self.len += 1;
         true
@@ -34,16 +34,16 @@ impl RangeTable {
     ///
     /// # Panics
     /// When no range starts there.
-    pub fn replace(&mut self, vpn: Vpn, with: Range) {
+    pub fn replace(&mut self, vpn: Vpn, with: RangeTranslation) {
         let mut number = self.root;
         loop {
-            self.visit(number, false);
+            self.record_access(number, false);
             let node = &mut self.nodes[number as usize];
             let at = node.ranges.partition_point(|range| range.vpn < vpn);
             match node.ranges.get_mut(at).filter(|range| range.vpn == vpn) {
                 Some(range) => {
                     *range = with;
-                    return self.visit(number, true);
+                    return self.record_access(number, true);
                 }
                 None => number = *node.children.get(at).expect("a range that is replaced is there"),
             }
@@ -51,8 +51,8 @@ impl RangeTable {
     }
 
     /// Removes the range that starts at `vpn`, and returns it.
-    pub fn remove(&mut self, vpn: Vpn, frames: &mut impl FrameSource) -> Option<Range> {
-        let removed = self.remove_below(self.root, vpn)?;
+    pub fn remove(&mut self, vpn: Vpn, frames: &mut impl FrameSource) -> Option<RangeTranslation> {
+        let removed = self.remove_from(self.root, vpn)?;
         self.len -= 1;
         let root = &self.nodes[self.root as usize];
         if root.ranges.is_empty()
@@ -72,7 +72,7 @@ impl RangeTable {
         let (mut number, mut full) = (self.root, 0);
         loop {
             let node = &self.nodes[number as usize];
-            full = if node.ranges.len() < RANGES { 0 } else { full + 1 };
+            full = if node.ranges.len() < MAX_RANGES { 0 } else { full + 1 };
             match node.children.get(node.ranges.partition_point(|range| range.vpn < vpn)) {
                 Some(&next) => number = next,
                 None => return full,
@@ -80,37 +80,37 @@ impl RangeTable {
         }
     }
 
-    fn insert_below(&mut self, number: u32, range: Range) -> Option<Split> {
-        self.visit(number, false);
+    fn insert_into(&mut self, number: u32, range: RangeTranslation) -> Option<Split> {
+        self.record_access(number, false);
         let node = &mut self.nodes[number as usize];
         let at = node.ranges.partition_point(|other| other.vpn < range.vpn);
         match node.children.get(at).copied() {
             None => node.ranges.insert(at, range),
             Some(child) => {
-                let (middle, right) = self.insert_below(child, range)?;
+                let (middle, right) = self.insert_into(child, range)?;
                 let node = &mut self.nodes[number as usize];
                 node.ranges.insert(at, middle);
                 node.children.insert(at + 1, right);
             }
         }
-        self.visit(number, true);
-        (self.nodes[number as usize].ranges.len() > RANGES).then(|| self.split(number))
+        self.record_access(number, true);
+        (self.nodes[number as usize].ranges.len() > MAX_RANGES).then(|| self.split(number))
     }
 
     /// Divides a node of one range too many.
     fn split(&mut self, number: u32) -> Split {
         let right = self.take_node();
         let node = &mut self.nodes[number as usize];
-        let ranges = node.ranges.split_off(FEWEST + 1);
+        let ranges = node.ranges.split_off(MIN_RANGES + 1);
         let middle = node.ranges.pop().expect("it overflowed");
-        let children = if node.children.is_empty() { Vec::new() } else { node.children.split_off(FEWEST + 1) };
+        let children = if node.children.is_empty() { Vec::new() } else { node.children.split_off(MIN_RANGES + 1) };
         self.nodes[right as usize] = Node { ranges, children };
-        self.visit(right, true);
+        self.record_access(right, true);
         (middle, right)
     }
 
-    fn remove_below(&mut self, number: u32, vpn: Vpn) -> Option<Range> {
-        self.visit(number, false);
+    fn remove_from(&mut self, number: u32, vpn: Vpn) -> Option<RangeTranslation> {
+        self.record_access(number, false);
         let node = &mut self.nodes[number as usize];
         let at = node.ranges.partition_point(|range| range.vpn < vpn);
         let here = node.ranges.get(at).is_some_and(|range| range.vpn == vpn);
@@ -121,30 +121,30 @@ impl RangeTable {
             (true, Some(child)) => {
                 let last = self.remove_last(child);
                 let removed = std::mem::replace(&mut self.nodes[number as usize].ranges[at], last);
-                self.refill(number, at);
+                self.rebalance(number, at);
                 removed
             }
             (false, child) => {
-                let removed = self.remove_below(child?, vpn)?;
-                if !self.refill(number, at) {
+                let removed = self.remove_from(child?, vpn)?;
+                if !self.rebalance(number, at) {
                     return Some(removed);
                 }
                 removed
             }
         };
-        self.visit(number, true);
+        self.record_access(number, true);
         Some(removed)
     }
 
-    fn remove_last(&mut self, number: u32) -> Range {
-        self.visit(number, true);
+    fn remove_last(&mut self, number: u32) -> RangeTranslation {
+        self.record_access(number, true);
         let node = &mut self.nodes[number as usize];
         match node.children.last().copied() {
             None => node.ranges.pop().expect("nodes hold ranges"),
             Some(child) => {
                 let at = node.children.len() - 1;
                 let last = self.remove_last(child);
-                self.refill(number, at);
+                self.rebalance(number, at);
                 last
             }
         }
@@ -152,27 +152,27 @@ impl RangeTable {
 
     /// Child number `at` of `number` may have a range too few: a sibling gives one, or the two become one. Returns
     /// whether the node changed.
-    fn refill(&mut self, number: u32, at: usize) -> bool {
+    fn rebalance(&mut self, number: u32, at: usize) -> bool {
         let node = &self.nodes[number as usize];
-        if self.fill(node.children[at]) >= FEWEST {
+        if self.range_count(node.children[at]) >= MIN_RANGES {
             return false;
         }
-        if at > 0 && self.fill(node.children[at - 1]) > FEWEST {
-            self.shift(number, at - 1, true);
-        } else if at + 1 < node.children.len() && self.fill(node.children[at + 1]) > FEWEST {
-            self.shift(number, at, false);
+        if at > 0 && self.range_count(node.children[at - 1]) > MIN_RANGES {
+            self.rotate(number, at - 1, true);
+        } else if at + 1 < node.children.len() && self.range_count(node.children[at + 1]) > MIN_RANGES {
+            self.rotate(number, at, false);
         } else {
-            self.unite(number, at.saturating_sub(1));
+            self.merge(number, at.saturating_sub(1));
         }
         true
     }
 
-    fn fill(&self, number: u32) -> usize {
+    fn range_count(&self, number: u32) -> usize {
         self.nodes[number as usize].ranges.len()
     }
 
     /// Moves a range across number `at` of a node: from the child before it to the one behind it, or back.
-    fn shift(&mut self, number: u32, at: usize, forward: bool) {
+    fn rotate(&mut self, number: u32, at: usize, forward: bool) {
         let (left, right) = self.children_around(number, at);
         let [parent, left_node, right_node] = self
             .nodes
@@ -190,12 +190,12 @@ impl RangeTable {
                 left_node.children.push(right_node.children.remove(0));
             }
         }
-        self.visit(left, true);
-        self.visit(right, true);
+        self.record_access(left, true);
+        self.record_access(right, true);
     }
 
     /// Makes the children before and behind range number `at` of a node one, with that range between them.
-    fn unite(&mut self, number: u32, at: usize) {
+    fn merge(&mut self, number: u32, at: usize) {
         let (left, right) = self.children_around(number, at);
         let mut gone = std::mem::take(&mut self.nodes[right as usize]);
         let parent = &mut self.nodes[number as usize];
@@ -205,7 +205,7 @@ impl RangeTable {
         node.ranges.push(between);
         node.ranges.append(&mut gone.ranges);
         node.children.append(&mut gone.children);
-        self.visit(left, true);
+        self.record_access(left, true);
         self.give_node(right);
     }
 

@@ -15,21 +15,21 @@ impl Frames {
 }
 
 impl FrameSource for Frames {
-    fn take_table(&mut self, bytes: u64) -> Option<PhysAddr> {
+    fn allocate_table(&mut self, bytes: u64) -> Option<PhysAddr> {
         self.left = self.left.checked_sub(1)?;
         let at = (1..).map(|page| PhysAddr(page * bytes)).find(|at| !self.taken.contains_key(at))?;
         self.taken.insert(at, bytes);
         Some(at)
     }
 
-    fn give_table(&mut self, at: PhysAddr, bytes: u64) {
+    fn free_table(&mut self, at: PhysAddr, bytes: u64) {
         assert_eq!(self.taken.remove(&at), Some(bytes));
         self.left += 1;
     }
 }
 
-fn range(vpn: u64, pages: u64) -> Range {
-    Range { vpn: Vpn(vpn), pages, pte: Pte::new(Pfn(vpn + 1000), PageShift(12)).with_writable(true) }
+fn range(vpn: u64, pages: u64) -> RangeTranslation {
+    RangeTranslation { vpn: Vpn(vpn), pages, pte: Pte::new(Pfn(vpn + 1000), PageShift(12)).with_writable(true) }
 }
 
 /// §4.2: "each node accommodates four range translations and points to five children, e.g., up to 124 range translations
@@ -51,7 +51,7 @@ fn three_levels_hold_124_ranges_in_one_page_in_whatever_order_they_come() {
         for (n, &number) in numbers.iter().enumerate() {
             assert!(table.insert(range(number * 10, 8), &mut frames));
             table.check();
-            let levels = (1..).find(|&levels| RangeTable::most(levels) > n).unwrap();
+            let levels = (1..).find(|&levels| RangeTable::capacity(levels) > n).unwrap();
             assert_eq!(table.height(), levels, "{} ranges, order {order}", n + 1);
         }
         assert_eq!((table.height(), table.bytes()), (3, 4096));
@@ -70,7 +70,7 @@ fn three_levels_hold_124_ranges_in_one_page_in_whatever_order_they_come() {
 
 #[test]
 fn levels_hold_4_and_24_and_124_and_624() {
-    assert_eq!([1, 2, 3, 4].map(RangeTable::most), [4, 24, 124, 624]);
+    assert_eq!([1, 2, 3, 4].map(RangeTable::capacity), [4, 24, 124, 624]);
 }
 
 /// Insertions, removals and changes against a sorted list, with memory that runs out at times.
@@ -81,7 +81,7 @@ fn does_as_a_sorted_list() {
         let mut frames = Frames::new(if seed % 3 == 0 { 3 } else { 1000 });
         let page = if seed % 2 == 0 { 4096 } else { 16384 };
         let mut table = RangeTable::new(page, &mut frames).unwrap();
-        let mut list: Vec<Range> = Vec::new();
+        let mut list: Vec<RangeTranslation> = Vec::new();
         let slots = [30, 300, 3000][seed as usize % 3];
         for step in 0..3000u64 {
             // Phases of growth and of decay.
@@ -111,11 +111,11 @@ fn does_as_a_sorted_list() {
             table.check();
             assert_eq!(table.ranges(), list);
             let at = Vpn(random.below(slots * 10));
-            assert_eq!(table.walk(at, |_| {}), list.iter().copied().find(|range| range.holds(at)));
-            assert_eq!(table.from(at), list.iter().copied().find(|range| range.end() > at));
-            assert_eq!(table.before(at), list.iter().copied().rfind(|range| range.vpn < at));
+            assert_eq!(table.walk(at, |_| {}), list.iter().copied().find(|range| range.contains(at)));
+            assert_eq!(table.first_ending_after(at), list.iter().copied().find(|range| range.end() > at));
+            assert_eq!(table.last_starting_before(at), list.iter().copied().rfind(|range| range.vpn < at));
             let pages = random.below(50);
-            let overlaps = |range: &&Range| range.vpn.0 < at.0 + pages && range.end() > at;
+            let overlaps = |range: &&RangeTranslation| range.vpn.0 < at.0 + pages && range.end() > at;
             assert_eq!(table.overlapping(at, pages), list.iter().filter(overlaps).copied().collect::<Vec<_>>());
         }
         for range in list {
@@ -134,16 +134,19 @@ fn what_the_operating_system_reads_and_writes_is_known() {
     let mut table = RangeTable::new(4096, &mut frames).unwrap();
     table.insert(range(0, 8), &mut frames);
     let root = table.root();
-    assert_eq!(table.take_visits(), [Visit { at: root, written: false }, Visit { at: root, written: true }]);
+    assert_eq!(
+        table.take_accesses(),
+        [NodeAccess { at: root, written: false }, NodeAccess { at: root, written: true }]
+    );
     table.walk(Vpn(0), |_| {});
-    assert!(table.take_visits().is_empty(), "a walker's reads are its own");
+    assert!(table.take_accesses().is_empty(), "a walker's reads are its own");
 }
 
 #[test]
 fn parts_keep_their_frames_and_continue_one_another() {
     let whole = range(100, 20);
-    let (left, right) = (whole.part(Vpn(100), 5), whole.part(Vpn(105), 15));
-    assert!(left.continues(&right) && !right.continues(&left));
-    assert_eq!(right.entry(Vpn(110)), whole.entry(Vpn(110)));
-    assert!(!left.continues(&Range { pte: right.pte.with_writable(false), ..right }));
+    let (left, right) = (whole.subrange(Vpn(100), 5), whole.subrange(Vpn(105), 15));
+    assert!(left.is_continued_by(&right) && !right.is_continued_by(&left));
+    assert_eq!(right.pte_at(Vpn(110)), whole.pte_at(Vpn(110)));
+    assert!(!left.is_continued_by(&RangeTranslation { pte: right.pte.with_writable(false), ..right }));
 }

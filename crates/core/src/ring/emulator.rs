@@ -23,18 +23,18 @@ pub struct Emulator {
 
 /// Which process of the tree an emulator goes on as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct ProcessIdentity {
     /// Number of the process.
     pub process: u32,
     /// Number of the thread that goes on.
     pub thread: u32,
     /// The process ran before, and this is its exec: without the ring it goes on all the same, untraced.
-    pub goes_on: bool,
+    pub after_exec: bool,
 }
 
 /// What a file is to exec.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Program {
+pub enum Executable {
     /// An x86-64 ELF image: can be traced. Arguments that `#!` lines put before the given ones stand in `before`
     /// (the first is argument zero); empty when the given arguments stand as they are.
     Traceable {
@@ -72,7 +72,7 @@ impl Emulator {
     /// reach the emulator itself.
     pub fn arguments(
         &self,
-        identity: Identity,
+        identity: ProcessIdentity,
         moved: &[OsString],
         program: &Path,
         args: &[OsString],
@@ -82,12 +82,12 @@ impl Emulator {
             [b'-', ..] => Path::new(".").join(program),
             _ => program.to_owned(),
         };
-        let Identity { process, thread, goes_on } = identity;
+        let ProcessIdentity { process, thread, after_exec } = identity;
         let mut plugin = b"file=".to_vec();
         plugin.extend(commas_doubled(&self.plugin));
         plugin.extend(b",ring=");
         plugin.extend(commas_doubled(&self.ring));
-        plugin.extend(format!(",process={process},thread={thread},goes_on={}", u8::from(goes_on)).bytes());
+        plugin.extend(format!(",process={process},thread={thread},after_exec={}", u8::from(after_exec)).bytes());
         // Not every emulator tells a plugin what it runs: QEMU 10.0 lacks that function.
         plugin.extend(b",program=");
         plugin.extend(commas_doubled(&program));
@@ -128,7 +128,7 @@ fn commas_doubled(path: &Path) -> Vec<u8> {
 
 /// Looks at the file that a process wants to execute, as the kernel would. An error is what exec itself would report
 /// (or nothing that exec need care about: let it try).
-pub fn inspect(path: &Path) -> io::Result<Program> {
+pub fn inspect_executable(path: &Path) -> io::Result<Executable> {
     let mut path = path.to_owned();
     let mut before: Vec<OsString> = Vec::new();
     // The kernel follows so many interpreters before it gives up.
@@ -150,13 +150,13 @@ pub fn inspect(path: &Path) -> io::Result<Program> {
         let changes_user = about.mode() & 0o4000 != 0 && about.uid() != effective_user()?;
         return Ok(match &head[..] {
             [0x7f, b'E', b'L', b'F', ..] if changes_user => {
-                Program::Foreign("it changes the user, which an emulated program cannot".into())
+                Executable::Foreign("it changes the user, which an emulated program cannot".into())
             }
             // 64-bit, little-endian, machine 62.
             [0x7f, b'E', b'L', b'F', 2, 1, ..] if head.get(18..20) == Some(&[62, 0]) => {
-                Program::Traceable { path, before }
+                Executable::Traceable { path, before }
             }
-            [0x7f, b'E', b'L', b'F', ..] => Program::Foreign("it is not a 64-bit x86 program".into()),
+            [0x7f, b'E', b'L', b'F', ..] => Executable::Foreign("it is not a 64-bit x86 program".into()),
             _ => return Err(io::ErrorKind::InvalidData.into()),
         });
     }
@@ -192,7 +192,7 @@ mod tests {
         };
         assert_eq!(Emulator::from_bytes(&emulator.to_bytes()).as_ref(), Some(&emulator));
         let args = emulator.arguments(
-            Identity { process: 2, thread: 7, goes_on: true },
+            ProcessIdentity { process: 2, thread: 7, after_exec: true },
             &[],
             Path::new("-x,y"),
             &["zero".into(), "one".into()],
@@ -205,7 +205,7 @@ mod tests {
                 "-cpu",
                 "max,-avx",
                 "-plugin",
-                "file=/a b/,,p.so,ring=/proc/1/fd/3,process=2,thread=7,goes_on=1,program=./-x,,y",
+                "file=/a b/,,p.so,ring=/proc/1/fd/3,process=2,thread=7,after_exec=1,program=./-x,,y",
                 "-0",
                 "zero",
                 "./-x,y",

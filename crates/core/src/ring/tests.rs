@@ -16,8 +16,8 @@ fn owner(thread: u32) -> Owner {
 #[test]
 fn buffers_come_out_in_the_order_of_publication_and_the_pool_ends() {
     let ring = ring(4, 3);
-    let taken: Vec<_> = (0..3).map(|thread| ring.acquire(Use::Stream, owner(thread)).unwrap()).collect();
-    assert!(ring.acquire(Use::Stream, owner(3)).is_none());
+    let taken: Vec<_> = (0..3).map(|thread| ring.acquire(BufferKind::Stream, owner(thread)).unwrap()).collect();
+    assert!(ring.acquire(BufferKind::Stream, owner(3)).is_none());
     for i in [1, 0, 2] {
         ring.publish(taken[i]);
     }
@@ -27,15 +27,15 @@ fn buffers_come_out_in_the_order_of_publication_and_the_pool_ends() {
     let threads: Vec<_> = order.iter().map(|&index| ring.buffer(index).unwrap().owner().thread).collect();
     assert_eq!(threads, [1, 0, 2]);
     ring.release(order[0]);
-    assert!(ring.acquire(Use::Stream, owner(9)).is_some());
+    assert!(ring.acquire(BufferKind::Stream, owner(9)).is_some());
     assert_eq!((ring.grow(5), ring.grow(5)), (1, 0));
-    assert!(ring.acquire(Use::Dictionary, owner(9)).is_some());
+    assert!(ring.acquire(BufferKind::Dictionary, owner(9)).is_some());
 }
 
 #[test]
 fn a_buffer_takes_what_fits_and_no_more() {
     let ring = ring(1, 1);
-    let buffer = ring.acquire(Use::Stream, owner(0)).unwrap();
+    let buffer = ring.acquire(BufferKind::Stream, owner(0)).unwrap();
     for word in 0..BUFFER_WORDS as u64 - 2 {
         assert!(buffer.push(word));
     }
@@ -59,7 +59,7 @@ fn writers_and_reader_lose_nothing_under_contention() {
                     loop {
                         let mine = match buffer {
                             Some(mine) => mine,
-                            None => match ring.acquire(Use::Stream, owner(thread)) {
+                            None => match ring.acquire(BufferKind::Stream, owner(thread)) {
                                 Some(fresh) => fresh,
                                 None => {
                                     std::thread::yield_now();
@@ -114,44 +114,46 @@ fn a_ring_is_found_again_and_keeps_its_options() {
 #[test]
 fn records_and_marks_read_as_they_were_written() {
     let store = Ref::data(Kind::Store, VirtAddr(0x7fff_0000), 3, 17);
-    assert_eq!(record::read(store.0), Some(record::Record::Data(store)));
+    assert_eq!(record::decode(store.0), Some(record::Record::Data(store)));
     let load = Ref::data(Kind::Load, VirtAddr(0x7fff_0000), 3, 17);
-    assert_eq!(record::read(store.0 | load.0), Some(record::Record::Both(load)));
-    assert_eq!(record::read(record::block(u32::MAX)), Some(record::Record::Block(u32::MAX)));
-    assert_eq!(record::read(0), None);
+    assert_eq!(record::decode(store.0 | load.0), Some(record::Record::LoadStore(load)));
+    assert_eq!(record::decode(record::block(u32::MAX)), Some(record::Record::Block(u32::MAX)));
+    assert_eq!(record::decode(0), None);
     for (word, number) in [(store.0, Some(0)), (load.0, Some(0)), (record::block(9), Some(9)), (0, None)] {
         assert_eq!(record::block_or_data(word), number);
     }
     assert_eq!(record::block_or_data(store.0 | load.0), None);
-    assert_eq!(record::block_or_data(Mark::Exit.encode()[0]), None);
+    assert_eq!(record::block_or_data(Message::Exit.encode()[0]), None);
 
     let span = Span { start: VirtAddr(0x1000), len: 0x3000 };
     let file = FileKey { device: 1, inode: 2, len: 3, path: "/usr/lib/libc.so.6".into() };
     let map = Map { huge_shift: 21, populate: true, ..Map::anonymous(VirtAddr(0x5000), 0x1000) };
     let of_file = Map { backing: Backing::File { file: FileId(0), offset: 0x2000 }, shared: true, ..map };
-    let marks = [
-        Mark::Begin { path: "/bin/true".into() },
-        Mark::Map { map, file: None },
-        Mark::Map { map: of_file, file: Some(file) },
-        Mark::Unmap(span),
-        Mark::Protect(span, Protection::READ_EXECUTE),
-        Mark::Remap(Remap { from: span, to: span, keep: true }),
-        Mark::Advise(span, Advice::WillNeed),
-        Mark::Fork { child: 4, shares_memory: false },
-        Mark::Fork { child: 5, shares_memory: true },
-        Mark::Forked { child: 4, pid: 12345 },
-        Mark::Reaped { pid: 12345 },
-        Mark::Exit,
-        Mark::Fence(vec![FenceEntry { buffer: 3, generation: 1 << 40, cursor: 77 }; 2]),
-        Mark::Notice(String::new()),
+    let messages = [
+        Message::Begin { path: "/bin/true".into() },
+        Message::Map { map, file: None },
+        Message::Map { map: of_file, file: Some(file) },
+        Message::Unmap(span),
+        Message::Protect(span, Protection::READ_EXECUTE),
+        Message::Remap(Remap { from: span, to: span, keep: true }),
+        Message::Advise(span, Advice::WillNeed),
+        Message::Fork { child: 4, shares_memory: false },
+        Message::Fork { child: 5, shares_memory: true },
+        Message::Forked { child: 4, pid: 12345 },
+        Message::Reaped { pid: 12345 },
+        Message::Exit,
+        Message::Fence(vec![FenceEntry { buffer: 3, generation: 1 << 40, cursor: 77 }; 2]),
+        Message::Notice(String::new()),
     ];
-    for mark in marks {
-        let words = mark.encode();
-        let Some(record::Record::Mark { code, words: count }) = record::read(words[0]) else { panic!("{mark:?}") };
+    for message in messages {
+        let words = message.encode();
+        let Some(record::Record::Message { code, words: count }) = record::decode(words[0]) else {
+            panic!("{message:?}")
+        };
         assert_eq!(count as usize, words.len() - 1);
-        assert_eq!(Mark::decode(code, &words[1..]), Some(mark));
+        assert_eq!(Message::decode(code, &words[1..]), Some(message));
     }
-    assert_eq!(Mark::decode(1, &[u64::MAX]), None);
+    assert_eq!(Message::decode(1, &[u64::MAX]), None);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Running references: folded, one by one, or through the caches.
 
-use super::ahead::Ahead;
+use super::pte_prefetch::Ahead;
 use super::{Mmu, NOWHERE};
 use crate::cache::{Access, Caches};
-use reach_core::fold::{Entry, UNIT};
+use reach_core::fold::{PAGE_SHIFT, PageRef};
 use reach_core::{
     BlockId, Chunk, Kind, Label, PageShift, PageTable, PhysAddr, Pte, Ref, Step, StopReason, VirtAddr, Vpn,
 };
@@ -16,7 +16,7 @@ pub struct Segment<'a> {
     /// The blocks that its fetches fetch, from the segment's first on.
     pub(crate) fetched: &'a [BlockId],
     /// What folding kept of those in the segment.
-    entries: &'a [Entry],
+    entries: &'a [PageRef],
     /// Where the segment begins.
     start: usize,
     /// There are no references, only entries.
@@ -27,7 +27,7 @@ impl<'a> Segment<'a> {
     /// The references of a step of `chunk`, which has been folded or is an outline.
     pub fn new(chunk: &'a Chunk, step: &Step) -> Segment<'a> {
         debug_assert_eq!(chunk.folded, chunk.refs.len());
-        let (refs, entries) = (&chunk.refs[..step.refs.end], &chunk.entries[step.entries.clone()]);
+        let (refs, entries) = (&chunk.refs[..step.refs.end], &chunk.page_refs[step.page_refs.clone()]);
         // Chunks made of references alone have no blocks.
         let fetched = chunk.fetched.get(step.fetched.clone()).unwrap_or_default();
         Segment { refs, fetched, entries, start: step.refs.start, outlined: chunk.is_outline() }
@@ -36,7 +36,7 @@ impl<'a> Segment<'a> {
     /// All references of `chunk`, which has been folded.
     pub fn whole(chunk: &'a Chunk) -> Segment<'a> {
         debug_assert_eq!(chunk.folded, chunk.refs.len());
-        Segment { refs: &chunk.refs, fetched: &chunk.fetched, entries: &chunk.entries, start: 0, outlined: false }
+        Segment { refs: &chunk.refs, fetched: &chunk.fetched, entries: &chunk.page_refs, start: 0, outlined: false }
     }
 
     /// Where a run of it begins.
@@ -111,7 +111,7 @@ impl Mmu {
         table: &mut PageTable,
         caches: Option<&mut Caches>,
     ) -> StopReason {
-        let waited = self.ledger.of(Label::Cache);
+        let waited = self.ledger.charged(Label::Cache);
         let why = self.run(segment, cursor, table, caches);
         self.ledger.restore(Label::Cache, waited);
         why
@@ -132,7 +132,7 @@ impl Mmu {
         if self.perfect {
             return self.run_perfect(segment, cursor, table);
         }
-        let to_vpn = u32::from(self.base.0) - UNIT;
+        let to_vpn = u32::from(self.base.0) - PAGE_SHIFT;
         let observes_all = self.observes_all();
         loop {
             let hits = self.tlbs.leading_hits(self.context, &segment.entries[cursor.entry..]);
@@ -143,7 +143,7 @@ impl Mmu {
             let Some(entry) = segment.entries.get(cursor.entry) else { break };
             let walks = self.counters.walks_data;
             if let Err(why) = self.reference(entry.kind(), Vpn(entry.page() >> to_vpn), table, None) {
-                cursor.raw = entry.at();
+                cursor.raw = entry.index();
                 return why;
             }
             cursor.entry += 1;
@@ -159,15 +159,15 @@ impl Mmu {
     /// Folded references of a unit that never misses. What has been translated since the operating system last acted
     /// is not looked up again: no second time would change anything.
     fn run_perfect(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable) -> StopReason {
-        let to_vpn = u32::from(self.base.0) - UNIT;
+        let to_vpn = u32::from(self.base.0) - PAGE_SHIFT;
         let mut known = [u64::MAX; 512];
         for entry in &segment.entries[cursor.entry..] {
-            let what = entry.what();
+            let what = entry.page_and_kind();
             // Kinds of one page stand apart.
             let known = &mut known[(what ^ what >> 28) as usize % 512];
             if *known != what {
                 if let Err(why) = self.translate_free(entry.kind(), Vpn(entry.page() >> to_vpn), table) {
-                    cursor.raw = entry.at();
+                    cursor.raw = entry.index();
                     return why;
                 }
                 *known = what;
@@ -186,10 +186,10 @@ impl Mmu {
         let (mut code, mut data) = (false, false);
         let (mut page, mut kinds) = (None, 0);
         while cursor.raw < segment.refs.len() {
-            while segment.entries.get(cursor.entry).is_some_and(|e| e.at() < cursor.raw) {
+            while segment.entries.get(cursor.entry).is_some_and(|e| e.index() < cursor.raw) {
                 cursor.entry += 1;
             }
-            let at_entry = segment.entries.get(cursor.entry).is_none_or(|e| e.at() == cursor.raw);
+            let at_entry = segment.entries.get(cursor.entry).is_none_or(|e| e.index() == cursor.raw);
             if code && data && at_entry {
                 self.unfolded = false;
                 break;
@@ -201,14 +201,14 @@ impl Mmu {
             if r.kind() == Kind::Fetch {
                 code = true;
             } else {
-                let last = Some(r.last().0 >> UNIT);
+                let last = Some(r.last().0 >> PAGE_SHIFT);
                 kinds |= r.kind() as u64;
                 data |= kinds == 3 || page.is_some_and(|page| Some(page) != last);
                 page = last;
             }
             cursor.raw += 1;
         }
-        while segment.entries.get(cursor.entry).is_some_and(|e| e.at() < cursor.raw) {
+        while segment.entries.get(cursor.entry).is_some_and(|e| e.index() < cursor.raw) {
             cursor.entry += 1;
         }
         None
@@ -218,9 +218,9 @@ impl Mmu {
     /// up would still change nothing. A step is folded by itself, so at its start nothing has been.
     fn outline_holds(&self, segment: Segment, cursor: &mut Cursor, table: &PageTable) -> bool {
         let Some(next) = segment.entries.get(cursor.entry) else { return true };
-        cursor.whole = next.is_second();
-        let to_vpn = u32::from(self.base.0) - UNIT;
-        let fetches = |entry: &Entry| entry.kind() == Kind::Fetch;
+        cursor.whole = next.is_second_page();
+        let to_vpn = u32::from(self.base.0) - PAGE_SHIFT;
+        let fetches = |entry: &PageRef| entry.kind() == Kind::Fetch;
         let before = &segment.entries[..cursor.entry];
         // What a side has looked up on the page that it is on.
         let side = |fetch: bool| {
@@ -228,7 +228,7 @@ impl Mmu {
             let page = entries.peek().map(|entry| entry.page());
             entries.take_while(move |entry| Some(entry.page()) == page)
         };
-        let holds = |entry: &Entry| {
+        let holds = |entry: &PageRef| {
             let (kind, vpn) = (entry.kind(), Vpn(entry.page() >> to_vpn));
             if self.perfect { self.is_free(kind, vpn, table) } else { self.tlbs.keeps(kind, self.context, vpn) }
         };
@@ -250,7 +250,7 @@ impl Mmu {
             return Ok(());
         }
         let entry = segment.entries[cursor.entry];
-        let first = VirtAddr(entry.page_before() << UNIT).vpn(self.base);
+        let first = VirtAddr(entry.previous_page() << PAGE_SHIFT).vpn(self.base);
         self.reference(entry.kind(), first, table, None)?;
         cursor.whole = false;
         Ok(())

@@ -1,7 +1,7 @@
 //! What tests may see and force.
 
 use super::{Cursor, Mmu};
-use reach_core::{Asid, Pte, Range, Vpn};
+use reach_core::{Asid, Pte, RangeTranslation, Vpn};
 
 impl Mmu {
     /// Looks every reference up, though folding would be exact.
@@ -26,7 +26,7 @@ impl Mmu {
     }
 
     /// Every range held: address space by address space, the last used first.
-    pub fn ranges(&self) -> Vec<(Asid, Range)> {
+    pub fn ranges(&self) -> Vec<(Asid, RangeTranslation)> {
         let contexts = self.contexts.iter().enumerate().filter_map(|(asid, context)| Some((asid, (*context)?)));
         let held = |(asid, context)| {
             let ranges = self.aux_tlb.as_ref().map(|aux_tlb| aux_tlb.ranges_of(context)).unwrap_or_default();

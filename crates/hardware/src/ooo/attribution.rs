@@ -36,7 +36,7 @@ impl Gap<'_> {
         }
         back_to(flight.entered, Label::Compute);
         back_to(flight.could_enter, Label::Cache);
-        let mut fetched = flight.fetched + u64::from(self.config.front_end);
+        let mut fetched = flight.fetched + u64::from(self.config.front_end_depth);
         back_to(fetched, Label::Compute);
         let parts = [
             (front.cache, Label::Cache),

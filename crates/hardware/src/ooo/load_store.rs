@@ -167,9 +167,9 @@ impl OooCore {
     pub fn repeat(&mut self, (from, to): (u64, u64), again: u64, near: u32) {
         self.counted.clears += 1;
         let waited = self.wait_fetch(again);
-        let fetched = self.fetch.take(again, self.config.issue);
-        let could_enter = self.rob.oldest().max(fetched + u64::from(self.config.front_end));
-        let entered = self.entry.take(could_enter, self.config.issue);
+        let fetched = self.fetch.take(again, self.config.width);
+        let could_enter = self.rob.oldest().max(fetched + u64::from(self.config.front_end_depth));
+        let entered = self.entry.take(could_enter, self.config.width);
         self.queue.correct(entered);
         let Some(flight) = &mut self.flight else { return };
         flight.front.branch += waited;

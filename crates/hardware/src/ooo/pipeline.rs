@@ -77,10 +77,10 @@ impl OooCore {
     /// Fetches an instruction and lets it enter the window.
     #[inline(always)]
     fn enter(&mut self, inst: Inst) -> Flight {
-        let width = self.config.issue;
+        let width = self.config.width;
         let fetched = self.fetch.take(self.queue.oldest(), width);
         let front = std::mem::take(&mut self.front);
-        let could_enter = self.rob.oldest().max(fetched + u64::from(self.config.front_end));
+        let could_enter = self.rob.oldest().max(fetched + u64::from(self.config.front_end_depth));
         let entered = self.entry.take(could_enter, width);
         self.queue.push(entered);
         let [a, b] = inst.address.map(|register| self.registers[usize::from(register)]);
@@ -118,7 +118,7 @@ impl OooCore {
         }
         self.completed = complete;
         let before = self.retire.cycle;
-        let retired = self.retire.take(complete + 1, self.config.issue);
+        let retired = self.retire.take(complete + 1, self.config.width);
         if retired > before {
             Gap { flight: &flight, complete: result, config: &self.config }.charge(before, retired, &mut self.ledger);
         }

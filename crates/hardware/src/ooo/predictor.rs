@@ -111,7 +111,7 @@ impl Predictor {
             targets: vec![(0, 0); quarter as usize].into(),
             path: 0,
             path_before: 0,
-            returns: vec![0; of.returns as usize].into(),
+            returns: vec![0; of.return_stack as usize].into(),
             top: 0,
             before: Before::default(),
         }
@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     fn predictor() -> Predictor {
-        Predictor::new(&config::Predictor { entries: 4096, history: 100, returns: 16 })
+        Predictor::new(&config::Predictor { entries: 4096, history: 100, return_stack: 16 })
     }
 
     /// How many of the last hundred of `n` are guessed right.

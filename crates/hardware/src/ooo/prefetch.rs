@@ -81,7 +81,7 @@ impl Streams {
         // What was passed is not asked for any more.
         let asked = if (stream.asked - line) * step < 0 { line } else { stream.asked };
         let end = if step > 0 { lines - 1 } else { 0 };
-        let room = ((end - asked) * step).min((line - asked) * step + config.ahead as i32);
+        let room = ((end - asked) * step).min((line - asked) * step + config.distance as i32);
         let count = room.clamp(0, config.degree as i32);
         stream.asked = asked + count * step;
         let at_end = stream.asked == end;
@@ -106,12 +106,12 @@ impl Wanted {
 impl OooCore {
     /// Whether anything is fetched before it is asked for.
     pub(super) fn looks_ahead(&self) -> bool {
-        self.config.prefetch.streams > 0 || self.config.prefetch.pairs
+        self.config.prefetch.streams > 0 || self.config.prefetch.adjacent_line
     }
 
     /// The line that holds `at` is asked for at `from`, if the second level lacks it. False where too many are under way.
     fn fetch_ahead(&mut self, at: PhysAddr, shift: u32, from: u64, caches: &mut Caches) -> bool {
-        if self.ahead.under_way(from) >= self.config.prefetch.most as usize {
+        if self.ahead.under_way(from) >= self.config.prefetch.max_in_flight as usize {
             return false;
         }
         let base = self.base().min(from);
@@ -142,7 +142,7 @@ impl Mmu {
         let shift = caches.line_shift(crate::Access::Load);
         let page_shift = u32::from(self.base.0);
         // The other half of a pair is as likely as not to be of no use.
-        if beyond && ooo.config.prefetch.pairs && ooo.channel.is_free(ooo.base().min(from), from) {
+        if beyond && ooo.config.prefetch.adjacent_line && ooo.channel.is_free(ooo.base().min(from), from) {
             ooo.fetch_ahead(PhysAddr(at.0 ^ 1 << shift), shift, from, caches);
         }
         if ooo.config.prefetch.streams == 0 {
@@ -197,7 +197,14 @@ mod tests {
     use super::*;
 
     fn streams() -> Streams {
-        Streams::new(config::Prefetch { streams: 2, ahead: 5, degree: 2, pairs: false, next_page: true, most: 9 })
+        Streams::new(config::Prefetch {
+            streams: 2,
+            distance: 5,
+            degree: 2,
+            adjacent_line: false,
+            next_page: true,
+            max_in_flight: 9,
+        })
     }
 
     fn lines(wanted: Wanted) -> Vec<i32> {

@@ -115,7 +115,7 @@ impl Mmu {
     /// What has been charged since this was last asked.
     #[inline(always)]
     pub(crate) fn taken(&mut self) -> Translation {
-        let of = |ledger: &Ledger, label| ledger.of(label).0 as u32;
+        let of = |ledger: &Ledger, label| ledger.charged(label).0 as u32;
         let Mmu { ledger, far_entries, .. } = self;
         let taken = Translation {
             tlb: of(ledger, Label::L2TlbHit),

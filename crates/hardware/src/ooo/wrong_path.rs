@@ -194,7 +194,7 @@ impl OooCore {
 
     /// The next instruction. Returns whether there may be another.
     fn begin_wrong_path(&mut self, e: &mut WrongPath, inst: &Inst, first: u32, memory: &mut impl Memory) -> bool {
-        let width = self.config.issue;
+        let width = self.config.width;
         let number = e.entered.len();
         let queued = match number.checked_sub(self.queue.len()) {
             Some(own) => e.entered[own],
@@ -204,7 +204,7 @@ impl OooCore {
         if fetched >= e.until || e.taken >= self.rob.len() {
             return false;
         }
-        let could_enter = self.rob.at(e.taken).max(fetched + u64::from(self.config.front_end));
+        let could_enter = self.rob.at(e.taken).max(fetched + u64::from(self.config.front_end_depth));
         let mut entered = e.entry.take(could_enter, width);
         // Places in the queues of loads and stores.
         for _ in 0..inst.loads {

@@ -1,9 +1,8 @@
 //! The hot loop: folded references that the arrays asked first know, and that change nothing else.
 
-use crate::array::{Array, Recent};
-use crate::full::Full;
+use crate::array::{Array, Full, Recent};
 use crate::tlb::{Context, Probe, Tlbs, WHAT_AT};
-use reach_core::fold::{Entry, UNIT};
+use reach_core::fold::{PAGE_SHIFT, PageRef};
 use reach_core::{Kind, Pte, Vpn};
 
 /// An array as the hot loop uses it.
@@ -142,10 +141,10 @@ pub(super) fn leading(
     code: (&mut Side, &mut impl Front),
     data: (&mut Side, &mut impl Front),
     context: Context,
-    entries: &[Entry],
+    entries: &[PageRef],
     to_vpn: u32,
 ) -> usize {
-    let hit = |entry: &Entry| {
+    let hit = |entry: &PageRef| {
         let vpn = Vpn(entry.page() >> to_vpn);
         if entry.kind() == Kind::Fetch {
             code.0.hits(code.1, context, vpn, Kind::Fetch)
@@ -159,7 +158,7 @@ pub(super) fn leading(
 impl Tlbs {
     /// How many references at the head of `entries` change nothing: a first-level array holds their page, and its entry
     /// allows the reference as it is.
-    pub fn leading_hits(&mut self, context: Context, entries: &[Entry]) -> usize {
+    pub fn leading_hits(&mut self, context: Context, entries: &[PageRef]) -> usize {
         let mut done = 0;
         loop {
             let hits = self.leading_in_first(context, &entries[done..]);
@@ -173,12 +172,12 @@ impl Tlbs {
 
     /// Whether a first-level array that its side does not ask first has such a hit. Where that happens `again`, the side
     /// asks it first from now on.
-    fn hits_elsewhere(&mut self, context: Context, entry: &Entry, again: bool) -> bool {
+    fn hits_elsewhere(&mut self, context: Context, entry: &PageRef, again: bool) -> bool {
         if !self.pages_stay_whole {
             return false;
         }
         let kind = entry.kind();
-        let vpn = Vpn(entry.page() >> (u32::from(self.base.0) - UNIT));
+        let vpn = Vpn(entry.page() >> (u32::from(self.base.0) - PAGE_SHIFT));
         let first = self.sides[kind as usize].first().array;
         let Tlbs { arrays, probes, .. } = self;
         let mut others = probes[kind as usize].iter().take_while(|probe| probe.depth == 0);
@@ -194,8 +193,8 @@ impl Tlbs {
     }
 
     /// The same, as far as the arrays that are asked first go.
-    fn leading_in_first(&mut self, context: Context, entries: &[Entry]) -> usize {
-        let to_vpn = u32::from(self.base.0) - UNIT;
+    fn leading_in_first(&mut self, context: Context, entries: &[PageRef]) -> usize {
+        let to_vpn = u32::from(self.base.0) - PAGE_SHIFT;
         let [fetch, load, _] = &mut self.sides;
         let both = [fetch.first().array as usize, load.first().array as usize];
         if self.data_alike
@@ -218,7 +217,7 @@ impl Tlbs {
                 (code, data) => leading((fetch, code), (load, data), context, entries, to_vpn),
             };
         }
-        let hit = |entry: &Entry| {
+        let hit = |entry: &PageRef| {
             let probe = self.sides[entry.kind() as usize].first();
             let (set, tag) = probe.place(context, Vpn(entry.page() >> to_vpn));
             self.arrays[probe.array as usize].array.hits(set, tag, entry.kind())

@@ -238,7 +238,7 @@ fn run_again(batches: &mut [Arc<Batch>], simulation: &mut Simulation) -> Result<
     for batch in batches {
         let chunk = &mut own(batch).chunk;
         references += chunk.refs.len() as u64;
-        chunk.entries.clear();
+        chunk.page_refs.clear();
         chunk.folded = 0;
         chunk.fold();
         simulation.take(batch)?;

@@ -64,7 +64,7 @@ fn main() -> Result<()> {
     let compiled = Command::new("cc").args(["-O2", "-fno-tree-vectorize", SOURCE, "-o", PROGRAM]).status();
     ensure!(compiled.context("there is no C compiler `cc`")?.success(), "{SOURCE} cannot be compiled");
     let machine = if measured { here(&machine)? } else { machine };
-    let preset = host.map_or(machine.clone(), |page| and(&machine, &format!("nested.host={page}")));
+    let preset = host.map_or(machine.clone(), |page| and(&machine, &format!("nested.host_page={page}")));
     println!("on {preset}");
     println!("{:12}{:>12}{:>12}{:>7}{:>14}{:>12}{:>7}", "kernel", "native 4K", "2M", "ratio", "sim. 4K", "2M", "ratio");
     for kernel in all {
@@ -174,6 +174,6 @@ fn simulated(kernel: &Kernel, preset: &str) -> Result<[f64; 2]> {
 /// Cycles that are not the operating system's.
 fn own_cycles(outcome: &Outcome) -> f64 {
     let ledger = &outcome.total.ledger;
-    let others = [Label::Fault, Label::Remap, Label::Copy, Label::Daemon].map(|label| ledger.of(label).0);
+    let others = [Label::Fault, Label::Remap, Label::Copy, Label::Daemon].map(|label| ledger.charged(label).0);
     (ledger.total().0 - others.iter().sum::<u64>()) as f64
 }

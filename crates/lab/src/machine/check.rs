@@ -102,7 +102,7 @@ impl Problems {
             self.add(at, format!("a page of 2^{} bytes does not fit in the page table's address space", size.0));
         }
         for &size in sizes.iter().filter(|size| **size > layout.base && size.0 < layout.address_bits()) {
-            let (level, copies) = layout.place(size);
+            let (level, copies) = layout.placement(size);
             if copies > 1 << layout.bits[level] {
                 self.add(at, format!("a page of {size} needs {copies} entries at level {level}, more than a node has"));
             }
@@ -209,7 +209,7 @@ impl Problems {
 
     fn walker(&mut self, machine: &Machine) {
         match &machine.walker {
-            Walker::Hardware { walkers, consult: _, caches } => {
+            Walker::Hardware { walkers, lookup: _, caches } => {
                 if *walkers == 0 {
                     self.add("walker.hardware.walkers", "no walker; at least 1 must fill the TLB");
                 }
@@ -237,18 +237,18 @@ impl Problems {
     fn nested(&mut self, machine: &Machine) {
         let Some(nested) = &machine.nested else { return };
         if !matches!(machine.walker, Walker::Hardware { .. }) {
-            self.add("nested.host", "a guest on a machine whose TLB software fills; nested paging takes a walker");
-        } else if !machine.sizes.contains(&nested.host) {
-            self.add("nested.host", "no page size of this machine; page_table.sizes lists them");
+            self.add("nested.host_page", "a guest on a machine whose TLB software fills; nested paging takes a walker");
+        } else if !machine.sizes.contains(&nested.host_page) {
+            self.add("nested.host_page", "no page size of this machine; page_table.sizes lists them");
         }
-        if nested.tlb.max(nested.tables.iter().copied().max().unwrap_or(0)) > 1 << 16 {
+        if nested.tlb_entries.max(nested.walk_cache_entries.iter().copied().max().unwrap_or(0)) > 1 << 16 {
             self.add("nested", "more than 65536 entries");
         }
-        if nested.tables.len() >= machine.layout.levels() {
-            let what = format!("{} levels; the page table has {} above the lowest", nested.tables.len(), {
+        if nested.walk_cache_entries.len() >= machine.layout.levels() {
+            let what = format!("{} levels; the page table has {} above the lowest", nested.walk_cache_entries.len(), {
                 machine.layout.levels() - 1
             });
-            self.add("nested.tables", what);
+            self.add("nested.walk_cache_entries", what);
         }
     }
 
@@ -331,7 +331,7 @@ impl Problems {
             ("millicycles_per_instruction", core.millicycles_per_instruction == 0),
             ("mhz", core.hertz == 0),
             ("walk_access", core.walk_access == 0),
-            ("contexts", core.contexts == 0),
+            ("asids", core.asids == 0),
         ] {
             if zero {
                 self.add(format!("core.{key}"), "0; it must be at least 1");

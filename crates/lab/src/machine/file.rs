@@ -43,11 +43,11 @@ pub struct MachineFile {
 #[serde(deny_unknown_fields)]
 pub struct Nested {
     /// The host's pages; `"none"` where the program does not run in a guest.
-    pub host: Tagged<HostPage>,
+    pub host_page: Tagged<HostPage>,
     /// Entries of the nested TLB.
-    pub tlb: Tagged<u32>,
+    pub tlb_entries: Tagged<u32>,
     /// Entries kept of each level of the host's page table from 1 up.
-    pub tables: Tagged<Vec<u32>>,
+    pub walk_cache_entries: Tagged<Vec<u32>>,
 }
 
 /// Which processors a preset stands for, as patterns that the choice of a machine for this computer goes by.
@@ -130,7 +130,7 @@ pub enum Walker {
 #[expect(missing_docs, reason = "the fields are those of reach_hardware::config::Walker")]
 pub struct HardwareWalker {
     pub walkers: Tagged<u32>,
-    pub consult: Tagged<u32>,
+    pub lookup: Tagged<u32>,
     pub caches: IndexMap<String, WalkCache>,
 }
 
@@ -217,7 +217,7 @@ pub struct Core {
     /// Cycles to invalidate one page.
     pub invalidate: Tagged<u32>,
     /// Address spaces that TLBs tell apart.
-    pub contexts: Tagged<u32>,
+    pub asids: Tagged<u32>,
 }
 
 /// What the operating system's own work costs: see [`super::OsCosts`].
@@ -237,8 +237,8 @@ pub struct Os {
     pub fork_per_pte: Tagged<u32>,
     pub exit_per_pte: Tagged<u32>,
     pub table_page: Tagged<u32>,
-    pub read_in: Tagged<u32>,
-    pub read_in_per_byte: Tagged<u32>,
+    pub file_read: Tagged<u32>,
+    pub file_read_per_byte: Tagged<u32>,
     pub scan_per_page: Tagged<u32>,
     pub syscall: Tagged<u32>,
 }
@@ -261,7 +261,7 @@ pub enum Sharing {
 #[expect(missing_docs, reason = "the fields are those of the two")]
 pub struct OooCore {
     pub rob: Tagged<u32>,
-    pub issue: Tagged<u32>,
+    pub width: Tagged<u32>,
     pub load_ports: Tagged<u32>,
     pub store_ports: Tagged<u32>,
     pub load_queue: Tagged<u32>,
@@ -270,7 +270,7 @@ pub struct OooCore {
     pub itlb_walkers: Tagged<u32>,
     pub itlb_inclusion: Tagged<bool>,
     pub itlb_replay: Tagged<u32>,
-    pub front_end: Tagged<u32>,
+    pub front_end_depth: Tagged<u32>,
     pub fetch_queue: Tagged<u32>,
     pub wrong_path: Tagged<bool>,
     pub latency: Latency,
@@ -298,7 +298,7 @@ pub struct Latency {
 pub struct Predictor {
     pub entries: Tagged<u32>,
     pub history: Tagged<u32>,
-    pub returns: Tagged<u32>,
+    pub return_stack: Tagged<u32>,
 }
 
 /// See [`reach_hardware::config::Prefetch`].
@@ -307,9 +307,9 @@ pub struct Predictor {
 #[expect(missing_docs, reason = "the fields are those of reach_hardware::config::Prefetch")]
 pub struct Prefetch {
     pub streams: Tagged<u32>,
-    pub ahead: Tagged<u32>,
+    pub distance: Tagged<u32>,
     pub degree: Tagged<u32>,
-    pub pairs: Tagged<bool>,
+    pub adjacent_line: Tagged<bool>,
     pub next_page: Tagged<bool>,
-    pub most: Tagged<u32>,
+    pub max_in_flight: Tagged<u32>,
 }

@@ -54,7 +54,7 @@ fn walker(written: &file::Walker, problems: &mut Vec<Problem>) -> Walker {
     match written {
         file::Walker::Hardware(walker) => Walker::Hardware {
             walkers: walker.walkers.value,
-            consult: walker.consult.value,
+            lookup: walker.lookup.value,
             caches: walker.caches.iter().map(|(name, cache)| walk_cache(name, cache, problems)).collect(),
         },
         file::Walker::Software(handler) => Walker::Software {
@@ -68,8 +68,12 @@ fn walker(written: &file::Walker, problems: &mut Vec<Problem>) -> Walker {
 
 /// The host, where there is one.
 fn nested(written: &file::Nested) -> Option<config::Nested> {
-    let host = written.host.value.0?;
-    Some(config::Nested { host, tlb: written.tlb.value, tables: written.tables.value.clone() })
+    let host_page = written.host_page.value.0?;
+    Some(config::Nested {
+        host_page,
+        tlb_entries: written.tlb_entries.value,
+        walk_cache_entries: written.walk_cache_entries.value.clone(),
+    })
 }
 
 fn cache(name: &str, cache: &file::Cache, problems: &mut Vec<Problem>) -> Cache {
@@ -117,7 +121,7 @@ pub(super) fn hardware(file: &MachineFile) -> (Machine, Vec<Problem>) {
             hertz: u64::from(mhz) * 1_000_000,
             walk_access: file.core.walk_access.value,
             invalidate: file.core.invalidate.value,
-            contexts: file.core.contexts.value,
+            asids: file.core.asids.value,
         },
     };
     (machine, problems)
@@ -138,8 +142,8 @@ pub(super) fn os(os: &file::Os) -> OsCosts {
         fork_per_pte: os.fork_per_pte.value,
         exit_per_pte: os.exit_per_pte.value,
         table_page: os.table_page.value,
-        read_in: os.read_in.value,
-        read_in_per_byte: os.read_in_per_byte.value,
+        file_read: os.file_read.value,
+        file_read_per_byte: os.file_read_per_byte.value,
         scan_per_page: os.scan_per_page.value,
         syscall: os.syscall.value,
     }
@@ -163,7 +167,7 @@ pub(super) fn ooo(ooo: &file::OooCore, memory: &file::Memory, machine: &Machine)
     let threads = ooo.threads.value;
     for (key, value) in [
         ("rob", ooo.rob.value),
-        ("issue", ooo.issue.value),
+        ("width", ooo.width.value),
         ("load_ports", ooo.load_ports.value),
         ("store_ports", ooo.store_ports.value),
         ("load_queue", ooo.load_queue.value),
@@ -173,7 +177,7 @@ pub(super) fn ooo(ooo: &file::OooCore, memory: &file::Memory, machine: &Machine)
         ("latency.divide", ooo.latency.divide.value),
         ("latency.float", ooo.latency.float.value),
         ("latency.float_divide", ooo.latency.float_divide.value),
-        ("predictor.returns", ooo.predictor.returns.value),
+        ("predictor.return_stack", ooo.predictor.return_stack.value),
         ("l1_mshrs", ooo.l1_mshrs.value),
         ("itlb_walkers", ooo.itlb_walkers.value),
         ("threads", threads),
@@ -188,12 +192,12 @@ pub(super) fn ooo(ooo: &file::OooCore, memory: &file::Memory, machine: &Machine)
         ("store_queue", ooo.store_queue.value, 1 << 16),
         ("fetch_queue", ooo.fetch_queue.value, 1 << 16),
         ("l1_mshrs", ooo.l1_mshrs.value, 1 << 16),
-        ("issue", ooo.issue.value, 255),
-        ("predictor.returns", ooo.predictor.returns.value, 1 << 16),
+        ("width", ooo.width.value, 255),
+        ("predictor.return_stack", ooo.predictor.return_stack.value, 1 << 16),
         ("prefetch.streams", ooo.prefetch.streams.value, 1 << 10),
-        ("prefetch.ahead", ooo.prefetch.ahead.value, 1 << 10),
+        ("prefetch.distance", ooo.prefetch.distance.value, 1 << 10),
         ("prefetch.degree", ooo.prefetch.degree.value, 64),
-        ("prefetch.most", ooo.prefetch.most.value, 1 << 16),
+        ("prefetch.max_in_flight", ooo.prefetch.max_in_flight.value, 1 << 16),
     ] {
         if value > most {
             problems.push(Problem::new(format!("ooo.{key}"), format!("{value}; {most} is the most")));
@@ -235,7 +239,7 @@ pub(super) fn ooo(ooo: &file::OooCore, memory: &file::Memory, machine: &Machine)
     }
     let core = config::OooCore {
         rob: ooo.rob.value,
-        issue: ooo.issue.value,
+        width: ooo.width.value,
         load_ports: ooo.load_ports.value,
         store_ports: ooo.store_ports.value,
         load_queue: ooo.load_queue.value,
@@ -246,7 +250,7 @@ pub(super) fn ooo(ooo: &file::OooCore, memory: &file::Memory, machine: &Machine)
         itlb_walkers: ooo.itlb_walkers.value,
         itlb_inclusion: ooo.itlb_inclusion.value,
         itlb_replay: ooo.itlb_replay.value,
-        front_end: ooo.front_end.value,
+        front_end_depth: ooo.front_end_depth.value,
         fetch_queue: ooo.fetch_queue.value,
         wrong_path: ooo.wrong_path.value,
         latencies: config::Latencies {
@@ -255,14 +259,14 @@ pub(super) fn ooo(ooo: &file::OooCore, memory: &file::Memory, machine: &Machine)
             float: ooo.latency.float.value,
             float_divide: ooo.latency.float_divide.value,
         },
-        predictor: config::Predictor { entries, history, returns: ooo.predictor.returns.value },
+        predictor: config::Predictor { entries, history, return_stack: ooo.predictor.return_stack.value },
         prefetch: config::Prefetch {
             streams: ooo.prefetch.streams.value,
-            ahead: ooo.prefetch.ahead.value,
+            distance: ooo.prefetch.distance.value,
             degree: ooo.prefetch.degree.value,
-            pairs: ooo.prefetch.pairs.value,
+            adjacent_line: ooo.prefetch.adjacent_line.value,
             next_page: ooo.prefetch.next_page.value,
-            most: ooo.prefetch.most.value,
+            max_in_flight: ooo.prefetch.max_in_flight.value,
         },
     };
     (OooCore { core, threads, smt }, problems)

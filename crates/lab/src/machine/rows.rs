@@ -64,10 +64,10 @@ fn unit(path: &str) -> &'static str {
     match (section, key) {
         ("memory", "bandwidth") => "MB/s",
         ("memory", _) => "",
-        (_, "latency" | "probe" | "consult" | "cycles" | "walk_access" | "invalidate") => "cycles",
+        (_, "latency" | "probe" | "lookup" | "cycles" | "walk_access" | "invalidate") => "cycles",
         (_, "millicycles_per_instruction") => "millicycles",
         (_, "mhz") => "MHz",
-        ("os", "zero_per_byte" | "copy_per_byte" | "read_in_per_byte") => "millicycles",
+        ("os", "zero_per_byte" | "copy_per_byte" | "file_read_per_byte") => "millicycles",
         ("os", _) => "cycles",
         _ => "",
     }

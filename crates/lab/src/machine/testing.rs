@@ -29,7 +29,7 @@ pub fn machine_from(choices: &[u8]) -> Machine {
         hertz: 1_000_000_000,
         walk_access: 1 + draw.below(40),
         invalidate: draw.below(200),
-        contexts: 1 + draw.below(10_000),
+        asids: 1 + draw.below(10_000),
     };
     let nested = nested(&mut draw, &layout, &sizes, &walker);
     Machine { layout, sizes, tlbs, walker, nested, caches, memory, core }
@@ -192,15 +192,15 @@ fn walker(draw: &mut Draw, levels: usize, tlbs: &[Tlb]) -> Walker {
             },
         }
     }
-    Walker::Hardware { walkers: 1 + draw.below(4), consult: draw.below(3), caches }
+    Walker::Hardware { walkers: 1 + draw.below(4), lookup: draw.below(3), caches }
 }
 
 fn nested(draw: &mut Draw, layout: &Layout, sizes: &[PageShift], walker: &Walker) -> Option<Nested> {
     let guest = draw.one_in(4) && matches!(walker, Walker::Hardware { .. });
     guest.then(|| Nested {
-        host: draw.one_of(sizes),
-        tlb: draw.below(4),
-        tables: (1..layout.levels()).map(|_| draw.below(3)).collect(),
+        host_page: draw.one_of(sizes),
+        tlb_entries: draw.below(4),
+        walk_cache_entries: (1..layout.levels()).map(|_| draw.below(3)).collect(),
     })
 }
 

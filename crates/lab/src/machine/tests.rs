@@ -150,11 +150,11 @@ fn the_papers_own_machines_are_theirs() {
     assert_eq!(tlb(&paint, "unified").replacement, Replacement::Nru);
     // Navarro, section 5: the promotion of 64 KB, 512 KB and 4 MB rewrites 8, 64 and 512 entries at the leaf level.
     let alpha = hardware("alpha-21264");
-    let places: Vec<_> = alpha.sizes.iter().map(|&size| alpha.layout.place(size)).collect();
+    let places: Vec<_> = alpha.sizes.iter().map(|&size| alpha.layout.placement(size)).collect();
     assert_eq!(places, [(0, 1), (0, 8), (0, 64), (0, 512)]);
     // Fang, section 3: a superpage of 2^n pages rewrites 2^n entries.
     let last = *paint.sizes.last().unwrap();
-    assert_eq!(paint.layout.place(last), (0, 1024));
+    assert_eq!(paint.layout.placement(last), (0, 1024));
     let skylake = resolve("skylake-e3-1240v5").unwrap().ooo.unwrap();
     assert_eq!((skylake.core.rob, skylake.core.itlb_walkers), (224, 1));
     assert_eq!(skylake.smt["l1i_2m"], Sharing::Replicated);

@@ -1,7 +1,7 @@
 //! The columns of a published table, each said once: what is measured in every row, and how near ours must be.
 
 use super::file::{Item, Missing, Tolerance};
-use super::value::Measure;
+use super::measure::Measure;
 use indexmap::IndexMap;
 use serde::Deserialize;
 

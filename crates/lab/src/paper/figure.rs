@@ -1,7 +1,7 @@
 //! Bars and curves that a paper gives without numbers: ours, row by row, so that they can be drawn beside them.
 
+use super::measure::Measure;
 use super::run::Outcome;
-use super::value::Measure;
 use super::{Experiment, Paper};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};

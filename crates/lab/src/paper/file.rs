@@ -3,10 +3,10 @@
 use super::columns::{Absent, Cell, Column};
 use super::command::Command;
 use super::figure::Figure;
+use super::measure::Measure;
 use super::overall::Overall;
 use super::relation::Relation;
 use super::sweep::Sweep;
-use super::value::Measure;
 use crate::{Placement, Timing, machine};
 use indexmap::IndexMap;
 use reach_os::Fragmentation;

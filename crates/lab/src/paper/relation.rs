@@ -2,7 +2,7 @@
 //! they lie, and how alike two orders of points are.
 
 use super::file::{Experiment, Item, Tolerance};
-use super::value::Measure;
+use super::measure::Measure;
 use crate::results::Row;
 use indexmap::IndexMap;
 use serde::Deserialize;

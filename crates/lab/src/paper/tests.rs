@@ -1,4 +1,4 @@
-use super::value::Measure;
+use super::measure::Measure;
 use super::*;
 use crate::results::{ALL, Row as Result, Value};
 

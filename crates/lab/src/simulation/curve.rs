@@ -1,6 +1,7 @@
 //! Counting what a TLB array would have missed at other geometries, beside everything else.
 
-use super::{Simulation, SimulationError};
+use super::Simulation;
+use crate::conditions::SimulationError;
 use crate::curve::{Curve, Misses};
 use crate::machine;
 use reach_hardware::CurveCounts;

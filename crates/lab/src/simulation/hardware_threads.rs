@@ -93,12 +93,12 @@ impl Simulation {
 
     /// What the performance counters of all hardware threads say together.
     pub(super) fn performance(&self) -> PerformanceCounters {
-        let mut all = PerformanceCounters { cycles: self.now().0, walks: 0, walk_cycles: 0, spared: 0 };
+        let mut all = PerformanceCounters { cycles: self.now().0, walks: 0, walk_cycles: 0, avoided_walks: 0 };
         for hw in 0..self.processor.hardware_threads() {
             let c = &self.processor.mmu_of(hw).counters;
             all.walks += c.walks();
             all.walk_cycles += c.walk_cycles;
-            all.spared += c.aux_tlb_spared;
+            all.avoided_walks += c.aux_tlb_spared;
         }
         all
     }

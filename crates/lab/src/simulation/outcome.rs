@@ -1,10 +1,10 @@
 //! What a simulation has found out.
 
-use super::{Interval, Sample, Simulation};
+use super::{Sample, Simulation};
 use crate::curve::Misses;
-use crate::sample::{error, ratio_error};
-use reach_core::{Asid, AuxTlbOptions, Counts, Label, Ledger};
+use reach_core::{Asid, AuxTlbOptions, Counts, Ledger};
 use reach_hardware::{Access, CacheCounters, ControllerCounters, Counters, MemoryAccesses};
+use reach_systems::Role;
 use std::collections::BTreeMap;
 
 /// What was counted of a process, or of all together.
@@ -36,22 +36,6 @@ impl Tally {
     }
 }
 
-/// Labels of cycles that are address translation.
-const TRANSLATION: [Label; 6] =
-    [Label::L2TlbHit, Label::Walk, Label::Handler, Label::ItlbStall, Label::ItlbWalk, Label::ItlbL2TlbHit];
-
-impl Tally {
-    /// Cycles that address translation took.
-    pub fn translation(&self) -> u64 {
-        TRANSLATION.iter().map(|&label| self.ledger.of(label).0).sum()
-    }
-
-    /// All cycles.
-    pub fn cycles(&self) -> u64 {
-        self.ledger.total().0
-    }
-}
-
 /// What one hardware thread did.
 #[derive(Clone, Debug)]
 pub struct HardwareThread {
@@ -67,6 +51,8 @@ pub struct Outcome {
     pub machine: String,
     /// The system, as it was asked for.
     pub system: String,
+    /// The system's part in a comparison.
+    pub role: Role,
     /// All processes together.
     pub total: Tally,
     /// Each process.
@@ -79,10 +65,10 @@ pub struct Outcome {
     pub os_processes: BTreeMap<Asid, reach_os::Counters>,
     /// What each hardware thread did, those of the first core first.
     pub hardware_threads: Vec<HardwareThread>,
-    /// Hardware threads of a core.
-    pub threads: usize,
-    /// Of each core, what went to memory, by kind of access, where caches were modelled.
-    pub beyond: Vec<[MemoryAccesses; Access::KINDS]>,
+    /// Hardware threads per core.
+    pub threads_per_core: usize,
+    /// Accesses of each core that no cache answered, by kind. Empty without caches.
+    pub memory_accesses: Vec<[MemoryAccesses; Access::KINDS]>,
     /// The core executed out of order.
     pub out_of_order: bool,
     /// The data and instruction caches, where they were modelled.
@@ -170,9 +156,10 @@ impl Simulation {
             sample,
             machine: self.machine.clone(),
             system: self.system_name.clone(),
+            role: self.role,
             total,
-            threads: self.processor.threads(),
-            beyond,
+            threads_per_core: self.processor.threads(),
+            memory_accesses: beyond,
             hardware_threads,
             out_of_order: self.out_of_order,
             controller: controllers().next().map(|controller| controller.counters),
@@ -190,49 +177,5 @@ impl Simulation {
             sizes: self.vm.options().sizes.clone(),
             contiguity,
         }
-    }
-}
-
-/// A simulation, what it has counted, and the power of that in a product.
-type Factor<'a> = (&'a Outcome, &'a dyn Fn(&Tally) -> u64, f64);
-
-/// How well a sample knows its rates: half the width of the interval around each that holds the whole program's with a
-/// probability of 95 %. `None` where nothing was sampled, where there are too few intervals, and where nothing was counted.
-impl Outcome {
-    /// Of a quotient of what all processes together have done.
-    pub fn error(&self, of: &dyn Fn(&Tally) -> (u64, u64)) -> Option<f64> {
-        ratio_error(self.sample.as_ref()?, &|interval| of(&interval.tally))
-    }
-
-    /// Of a quotient of what one process has done.
-    pub fn process_error(&self, process: Asid, of: &dyn Fn(&Tally) -> (u64, u64)) -> Option<f64> {
-        let tally = |interval: &Interval| interval.processes.get(&process).map_or((0, 0), of);
-        ratio_error(self.sample.as_ref()?, &tally)
-    }
-
-    /// Of a quotient of what cache number `at` has counted.
-    pub fn cache_error(&self, at: usize, of: &dyn Fn(&CacheCounters) -> (u64, u64)) -> Option<f64> {
-        ratio_error(self.sample.as_ref()?, &|interval| of(&interval.caches[at]))
-    }
-
-    /// Of the cycles of `baseline`, a simulation of the same sample, by those of this one.
-    pub fn speedup_error(&self, baseline: &Outcome) -> Option<f64> {
-        self.joint_error(&[(baseline, &Tally::cycles, 1.0), (self, &Tally::cycles, -1.0)])
-    }
-
-    /// Of a product of what simulations of the same sample have counted, each to some power.
-    pub(crate) fn joint_error(&self, factors: &[Factor]) -> Option<f64> {
-        let sample = self.sample.as_ref()?;
-        let intervals = factors.iter().map(|(outcome, of, power)| {
-            let intervals = &outcome.sample.as_ref()?.intervals;
-            (intervals.len() == sample.intervals.len()).then_some((intervals, of, *power))
-        });
-        let intervals: Vec<_> = intervals.collect::<Option<_>>()?;
-        let parts: Vec<_> = intervals
-            .iter()
-            .map(|(intervals, of, power)| (|i: usize| of(&intervals[i].tally) as f64, *power))
-            .collect();
-        let factors: Vec<(&dyn Fn(usize) -> f64, f64)> = parts.iter().map(|(of, power)| (of as _, *power)).collect();
-        error(sample, &factors)
     }
 }

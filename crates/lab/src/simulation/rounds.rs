@@ -1,7 +1,7 @@
 //! Several hardware threads: what of a program runs where, and in which order.
 //!
 //! A source gives the references of all software threads in one order. Each software thread is placed on a hardware thread
-//! when it first appears, in turn, and stays there. The program is taken in *rounds* of [`reach_core::TICK`] instructions,
+//! when it first appears, in turn, and stays there. The program is taken in *rounds* of [`reach_core::TICK_INSTRUCTIONS`] instructions,
 //! and a round in *items*: at most a slice of instructions of one software thread. Within a round, of the hardware threads
 //! that may go on, the one whose clock is furthest behind does, for one item: so they run side by side, whatever the
 //! order of the source. What has to keep the source's order does:
@@ -11,7 +11,8 @@
 //!
 //! Who waits is idle. At the end of a round all wait for the last. Cuts of chunks leave no trace in any of this.
 
-use super::{Simulation, SimulationError};
+use super::Simulation;
+use crate::conditions::SimulationError;
 use crate::prepare::Batch;
 use reach_core::{Advice, Asid, Event, Step, ThreadId};
 use std::collections::{BTreeMap, VecDeque};

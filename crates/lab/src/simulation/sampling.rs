@@ -1,6 +1,7 @@
 //! Sampling: what is booked of a program of which intervals are measured.
 
-use super::{Simulation, SimulationError, Tally};
+use super::{Simulation, Tally};
+use crate::conditions::SimulationError;
 use reach_core::{Asid, Counts, Event};
 use reach_hardware::{Access, CacheCounters, MemoryAccesses, Segment};
 use std::collections::BTreeMap;

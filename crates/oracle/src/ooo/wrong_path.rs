@@ -154,7 +154,7 @@ impl PlainOoo {
 
     /// The next instruction of the way. Returns whether another may follow.
     fn follow_one(&mut self, way: &mut Way, which: Which, inst: &Inst, base: u64, beyond: &impl Beyond) -> bool {
-        let width = self.config.issue as usize;
+        let width = self.config.width as usize;
         let own = way.times.len();
         // Who had the place in the fetch queue, the reorder buffer: one before the way, or of it.
         let queued = match (own + way.instructions).checked_sub(self.config.fetch_queue as usize) {
@@ -165,7 +165,7 @@ impl PlainOoo {
         let fetched = way.in_order(queued.max(way.floor), width, 0);
         let rob = (self.config.rob as usize).checked_sub(own + way.instructions).filter(|left| *left > 0);
         let (true, Some(left)) = (fetched < way.until, rob) else { return false };
-        let could = self.before(left as u32).retired.max(fetched + u64::from(self.config.front_end));
+        let could = self.before(left as u32).retired.max(fetched + u64::from(self.config.front_end_depth));
         let mut entered = way.in_order(could, width, 1);
         for _ in 0..inst.loads {
             let left = (self.config.load_queue as usize).checked_sub(way.loads).filter(|left| *left > 0);

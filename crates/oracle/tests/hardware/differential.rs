@@ -21,14 +21,14 @@ fn setup(machine: impl Strategy<Value = Machine>) -> impl Strategy<Value = Setup
 
 /// Nothing, a range TLB of a few entries, a TLB of clusters, or segments.
 fn aux_tlb() -> impl Strategy<Value = Option<AuxTlbOptions>> {
-    let asked = prop_oneof![Just(AuxLookup::InParallel), Just(AuxLookup::AfterMiss)];
-    let ranges = (1..5u32, 0..8u32, asked.clone(), 0..9u32).prop_map(|(entries, sweep, asked, latency)| {
-        AuxTlbOptions::Ranges(RangeTlbOptions { entries, sweep, mru: false, asked, latency })
+    let lookup = prop_oneof![Just(AuxLookup::InParallel), Just(AuxLookup::AfterMiss)];
+    let ranges = (1..5u32, 0..8u32, lookup.clone(), 0..9u32).prop_map(|(entries, sweep_entries, lookup, latency)| {
+        AuxTlbOptions::Ranges(RangeTlbOptions { entries, sweep_entries, mru: false, lookup, latency })
     });
-    let clusters = (0..2u32, 1..4u32, 1..4u32, any::<bool>(), 1..4u32, asked, 0..9u32);
-    let clusters = clusters.prop_map(|(sets, ways, order, ordered, least, asked, latency)| {
+    let clusters = (0..2u32, 1..4u32, 1..4u32, any::<bool>(), 1..4u32, lookup, 0..9u32);
+    let clusters = clusters.prop_map(|(sets, ways, order, contiguous, min_pages, lookup, latency)| {
         let (entries, pages) = (ways << sets, 1 << order);
-        AuxTlbOptions::Clusters(ClusterTlbOptions { entries, ways, pages, ordered, least, asked, latency })
+        AuxTlbOptions::Clusters(ClusterTlbOptions { entries, ways, pages, contiguous, min_pages, lookup, latency })
     });
     proptest::option::weighted(0.7, prop_oneof![3 => ranges, 2 => clusters, 1 => Just(AuxTlbOptions::Segments)])
 }
@@ -40,7 +40,8 @@ fn schema() -> impl Strategy<Value = Machine> {
 
 fn presets() -> impl Strategy<Value = Machine> {
     let plain = reach_lab::machine::list().map(|listed| reach_lab::machine::resolve(listed.name).expect("listed"));
-    let guests = ["skylake-e3-1240v5:nested.host=4K", "zen4:nested.host=2M", "neoverse-v2:nested.host=64K"];
+    let guests =
+        ["skylake-e3-1240v5:nested.host_page=4K", "zen4:nested.host_page=2M", "neoverse-v2:nested.host_page=64K"];
     let guests = guests.map(|guest| reach_lab::machine::resolve(guest).expect("a machine"));
     prop::sample::select(plain.chain(guests).map(|machine| machine.hardware).collect::<Vec<_>>())
 }

@@ -49,7 +49,7 @@ proptest! {
     fn one_pass_counts_range_tlbs_of_all_sizes(machine in machine(), cached: bool, seed: u64, steps in steps(300)) {
         let machine = without_guests(machine);
         let aux_tlb = |entries, sweep| {
-            AuxTlbOptions::Ranges(RangeTlbOptions { entries, sweep, mru: false, asked: AuxLookup::AfterMiss, latency: 7 })
+            AuxTlbOptions::Ranges(RangeTlbOptions { entries, sweep_entries: sweep, mru: false, lookup: AuxLookup::AfterMiss, latency: 7 })
         };
         let run = |aux_tlb: AuxTlbOptions| {
             let setup = Setup { machine: machine.clone(), perfect: false, cached, aux_tlb: Some(aux_tlb), seed };
@@ -177,7 +177,7 @@ proptest! {
         steps in vec((0..8u32, 0..4u32, 0..24u64), 1..200),
     ) {
         let mut machine = plain_machine(vec![plain_tlb(1, entries, entries, Replacement::Nru)]);
-        machine.core.contexts = contexts;
+        machine.core.asids = contexts;
         let mut memory = mapped(&machine, 24);
         let mut mmu = Mmu::new(&machine, false, 0);
         mmu.tell();
@@ -198,9 +198,9 @@ proptest! {
             mmu.told(&mut told);
             for event in &told {
                 match *event {
-                    TlbEvent::Missed { asid, vpn, .. } => prop_assert!(!held.contains(&(asid, vpn)), "{:?}", event),
-                    TlbEvent::Entered { asid, vpn, .. } => prop_assert!(held.insert((asid, vpn)), "{:?}", event),
-                    TlbEvent::Left { asid, vpn, .. } => prop_assert!(held.remove(&(asid, vpn)), "{:?}", event),
+                    TlbEvent::Miss { asid, vpn, .. } => prop_assert!(!held.contains(&(asid, vpn)), "{:?}", event),
+                    TlbEvent::Inserted { asid, vpn, .. } => prop_assert!(held.insert((asid, vpn)), "{:?}", event),
+                    TlbEvent::Removed { asid, vpn, .. } => prop_assert!(held.remove(&(asid, vpn)), "{:?}", event),
                 }
             }
             let contents: BTreeSet<_> = mmu.contents().into_iter().map(|(_, asid, vpn, _)| (asid, vpn)).collect();

@@ -38,7 +38,7 @@ struct View {
     ledger: Ledger,
     caches: Vec<CacheCounters>,
     held: Vec<(usize, Asid, Vpn, Pte)>,
-    ranges: Vec<(Asid, reach_core::Range)>,
+    ranges: Vec<(Asid, reach_core::RangeTranslation)>,
     beside: Vec<(Asid, Vpn, Pte)>,
 }
 
@@ -48,7 +48,7 @@ fn sorted(mut held: Vec<(usize, Asid, Vpn, Pte)>) -> Vec<(usize, Asid, Vpn, Pte)
 }
 
 /// By address space, those of each in their order.
-fn by_space(mut ranges: Vec<(Asid, reach_core::Range)>) -> Vec<(Asid, reach_core::Range)> {
+fn by_space(mut ranges: Vec<(Asid, reach_core::RangeTranslation)>) -> Vec<(Asid, reach_core::RangeTranslation)> {
     ranges.sort_by_key(|&(asid, _)| asid);
     ranges
 }
@@ -130,17 +130,17 @@ impl Slow {
 }
 
 /// These references of a chunk, as a step.
-fn step(refs: Range<usize>, entries: &[fold::Entry]) -> reach_core::Step {
-    let entry = |at: usize| entries.partition_point(|entry| entry.at() < at);
-    reach_core::Step { entries: entry(refs.start)..entry(refs.end), refs, ..Default::default() }
+fn step(refs: Range<usize>, entries: &[fold::PageRef]) -> reach_core::Step {
+    let entry = |at: usize| entries.partition_point(|entry| entry.index() < at);
+    reach_core::Step { page_refs: entry(refs.start)..entry(refs.end), refs, ..Default::default() }
 }
 
 /// The outline of a step.
 fn outline(refs: &[Ref]) -> Chunk {
     let mut chunk = Chunk::default();
-    fold::outline(refs, &mut chunk.entries);
+    fold::outline(refs, &mut chunk.page_refs);
     let counts = Counts { loads: refs.len() as u64, ..Counts::default() };
-    chunk.outline.push(reach_core::Step { entries: 0..chunk.entries.len(), counts, ..Default::default() });
+    chunk.outline.push(reach_core::Step { page_refs: 0..chunk.page_refs.len(), counts, ..Default::default() });
     chunk
 }
 
@@ -214,7 +214,7 @@ impl Lockstep {
 
     /// Runs references to their end, with the operating system's help.
     fn segment(&mut self, chunk: &Chunk, range: Range<usize>) {
-        let segment = Segment::new(chunk, &step(range.clone(), &chunk.entries));
+        let segment = Segment::new(chunk, &step(range.clone(), &chunk.page_refs));
         let outline = outline(&chunk.refs[range.clone()]);
         let in_outline = Segment::new(&outline, &outline.outline[0]);
         let refs = &chunk.refs[..range.end];
@@ -259,7 +259,7 @@ impl Lockstep {
 
     /// Labels sum to the total, and walks cost what was counted.
     fn check_ledger(&self, view: &View) {
-        let of = |label: Label| view.ledger.of(label).0;
+        let of = |label: Label| view.ledger.charged(label).0;
         let used = [Label::Cache, Label::L2TlbHit, Label::Walk, Label::Handler].map(of);
         assert_eq!(view.ledger.total().0, used.iter().sum::<u64>());
         assert_eq!(view.counters.walk_cycles, of(Label::Walk) + of(Label::Handler));
@@ -281,7 +281,7 @@ impl Lockstep {
     fn entries(&self, table: &PageTable) -> Vec<(Vpn, Option<Pte>)> {
         let mut all = Vec::new();
         for page in table.pages(Vpn(0), self.base_pages) {
-            let (level, copies) = table.layout().place(page.pte.shift());
+            let (level, copies) = table.layout().placement(page.pte.shift());
             let span = table.layout().span(level).base_pages(table.layout().base);
             all.extend((0..copies).map(|n| page.vpn + n * span).map(|vpn| (vpn, table.lookup(vpn))));
         }

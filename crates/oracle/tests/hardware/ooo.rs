@@ -13,7 +13,7 @@ fn config(random: &mut Random) -> Config {
     let mut below = |most: u64| 1 + random.below(most) as u32;
     Config {
         rob: below(40),
-        issue: below(6),
+        width: below(6),
         load_ports: below(3),
         store_ports: below(2),
         load_queue: below(20),
@@ -22,14 +22,21 @@ fn config(random: &mut Random) -> Config {
         memory: below(40),
         line_interval: below(12).saturating_sub(4),
         itlb_walkers: 1,
-        front_end: below(15) - 1,
+        front_end_depth: below(15) - 1,
         fetch_queue: below(30),
         itlb_inclusion: false,
         latencies: Latencies { multiply: below(4), divide: below(30), float: below(5), float_divide: below(20) },
         itlb_replay: below(4) - 1,
         wrong_path: below(4) > 1,
-        prefetch: Prefetch { streams: 0, ahead: 0, degree: 0, pairs: false, next_page: false, most: 0 },
-        predictor: Predictor { entries: 64, history: 8, returns: 1 },
+        prefetch: Prefetch {
+            streams: 0,
+            distance: 0,
+            degree: 0,
+            adjacent_line: false,
+            next_page: false,
+            max_in_flight: 0,
+        },
+        predictor: Predictor { entries: 64, history: 8, return_stack: 1 },
     }
 }
 

@@ -95,9 +95,9 @@ impl Both {
     }
 
     fn segment(&mut self, chunk: &Chunk, range: Range<usize>) {
-        let entry = |at: usize| chunk.entries.partition_point(|entry: &fold::Entry| entry.at() < at);
-        let entries = entry(range.start)..entry(range.end);
-        let step = reach_core::Step { entries, refs: range.clone(), ..Default::default() };
+        let entry = |at: usize| chunk.page_refs.partition_point(|entry: &fold::PageRef| entry.index() < at);
+        let page_refs = entry(range.start)..entry(range.end);
+        let step = reach_core::Step { page_refs, refs: range.clone(), ..Default::default() };
         let segment = Segment::new(chunk, &step);
         let (mut cursor, mut done) = (segment.begin(), range.start);
         loop {

@@ -16,7 +16,7 @@ pub fn machine() -> impl Strategy<Value = Machine> {
         hertz: 1_000_000_000,
         walk_access,
         invalidate: 100,
-        contexts,
+        asids: contexts,
     });
     let parts = (pages(), any::<bool>(), vec(tlb(), 0..6), vec(tlb(), 2), walker(), vec(cache(), 0..4), core);
     parts.prop_map(|((layout, sizes), usual, mut tlbs, first, walker, caches, core)| {
@@ -27,9 +27,10 @@ pub fn machine() -> impl Strategy<Value = Machine> {
         let walker = walker.build(&layout, &tlbs);
         let caches = caches.into_iter().enumerate().map(|(i, c)| Cache { name: format!("c{i}"), ..c }).collect();
         // A part of the walkers is in a guest.
-        let guest = matches!(walker, Walker::Hardware { consult, .. } if consult % 2 == 1);
+        let guest = matches!(walker, Walker::Hardware { lookup, .. } if lookup % 2 == 1);
         let host = sizes[sizes.len() / 2];
-        let nested = guest.then(|| Nested { host, tlb: 2, tables: vec![2; layout.levels() - 1] });
+        let nested =
+            guest.then(|| Nested { host_page: host, tlb_entries: 2, walk_cache_entries: vec![2; layout.levels() - 1] });
         Machine { layout, sizes, tlbs, walker, nested, caches, memory: 100, core }
     })
 }
@@ -60,7 +61,7 @@ fn pages() -> impl Strategy<Value = (Layout, Vec<PageShift>)> {
         let layout = Layout { base: PageShift(base), bits };
         // A page is smaller than the whole address space and has at most 512 copies of its entry.
         let possible: Vec<PageShift> =
-            (base + 1..layout.address_bits()).map(PageShift).filter(|&s| layout.place(s).1 <= 512).collect();
+            (base + 1..layout.address_bits()).map(PageShift).filter(|&s| layout.placement(s).1 <= 512).collect();
         let mut sizes = vec![layout.base];
         if !possible.is_empty() {
             sizes.extend(wanted.iter().map(|&w| possible[usize::from(w) % possible.len()]));
@@ -150,7 +151,7 @@ fn allowed_ways(ways: u32, replacement: Replacement) -> u32 {
 enum WalkerDraft {
     /// For each level above the leaves, in which cache its entries live; and the caches: sets, ways, guest of an array.
     Hardware {
-        consult: u32,
+        lookup: u32,
         of_level: Vec<u8>,
         caches: Vec<(u32, u32, Option<u8>)>,
     },
@@ -161,7 +162,7 @@ fn walker() -> impl Strategy<Value = WalkerDraft> {
     let sets = prop_oneof![2 => Just(1u32), 1 => Just(2), 1 => Just(4)];
     let caches = vec((sets, 1..4u32, proptest::option::weighted(0.4, any::<u8>())), 3);
     let hardware = (0..4u32, vec(0..4u8, 4), caches);
-    let hardware = hardware.prop_map(|(consult, of_level, caches)| WalkerDraft::Hardware { consult, of_level, caches });
+    let hardware = hardware.prop_map(|(lookup, of_level, caches)| WalkerDraft::Hardware { lookup, of_level, caches });
     let software = (0..60u32, 0..8u32, 0..4u32).prop_map(|(cycles, loads, stores)| {
         WalkerDraft::Software(Walker::Software { cycles, instructions: cycles, loads, stores })
     });
@@ -170,9 +171,9 @@ fn walker() -> impl Strategy<Value = WalkerDraft> {
 
 impl WalkerDraft {
     fn build(self, layout: &Layout, tlbs: &[Tlb]) -> Walker {
-        let (consult, of_level, drafts) = match self {
+        let (lookup, of_level, drafts) = match self {
             WalkerDraft::Software(walker) => return walker,
-            WalkerDraft::Hardware { consult, of_level, caches } => (consult, of_level, caches),
+            WalkerDraft::Hardware { lookup, of_level, caches } => (lookup, of_level, caches),
         };
         let mut caches = Vec::new();
         for (i, (sets, ways, guest)) in drafts.into_iter().enumerate() {
@@ -184,7 +185,7 @@ impl WalkerDraft {
                 caches.push(WalkCache { name: format!("w{i}"), levels, entries, ways, within });
             }
         }
-        Walker::Hardware { walkers: 1, consult, caches }
+        Walker::Hardware { walkers: 1, lookup, caches }
     }
 }
 
@@ -232,7 +233,7 @@ pub fn plain_machine(tlbs: Vec<Tlb>) -> Machine {
         layout: Layout { base: PageShift(12), bits: vec![8] },
         sizes: vec![PageShift(12)],
         tlbs,
-        walker: Walker::Hardware { walkers: 1, consult: 0, caches: Vec::new() },
+        walker: Walker::Hardware { walkers: 1, lookup: 0, caches: Vec::new() },
         nested: None,
         caches: Vec::new(),
         memory: 100,
@@ -241,7 +242,7 @@ pub fn plain_machine(tlbs: Vec<Tlb>) -> Machine {
             hertz: 1_000_000_000,
             walk_access: 20,
             invalidate: 100,
-            contexts: 1 << 13,
+            asids: 1 << 13,
         },
     }
 }

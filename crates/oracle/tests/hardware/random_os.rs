@@ -2,8 +2,8 @@
 //! own, which therefore must stay equal.
 
 use reach_core::{
-    Asid, Cause, Fault, FrameSource, Kind, Layout, MappedEntry, PageShift, PageTable, Pfn, PhysAddr, Pte, Random,
-    Range, RangeTable, Shootdown, StopReason, Vpn,
+    Asid, EditablePageTable, Fault, FaultCause, FrameSource, Kind, Layout, MappedPage, PageShift, PageTable, Pfn,
+    PhysAddr, Pte, Random, RangeTable, RangeTranslation, Shootdown, StopReason, Vpn,
 };
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub enum Edit {
     /// The operating system's own load or store.
     Access(PhysAddr, bool),
     /// So many base pages become a range, where nothing is mapped.
-    Range(Asid, Range),
+    Range(Asid, RangeTranslation),
 }
 
 /// Frames for page-table nodes: those given back are reused, latest first.
@@ -29,7 +29,7 @@ struct Frames {
 }
 
 impl FrameSource for Frames {
-    fn take_table(&mut self, bytes: u64) -> Option<PhysAddr> {
+    fn allocate_table(&mut self, bytes: u64) -> Option<PhysAddr> {
         if let Some(at) = self.free.entry(bytes).or_default().pop() {
             return Some(at);
         }
@@ -38,7 +38,7 @@ impl FrameSource for Frames {
         Some(PhysAddr((1 << 40) + self.taken - bytes))
     }
 
-    fn give_table(&mut self, at: PhysAddr, bytes: u64) {
+    fn free_table(&mut self, at: PhysAddr, bytes: u64) {
         self.free.entry(bytes).or_default().push(at);
     }
 }
@@ -46,7 +46,7 @@ impl FrameSource for Frames {
 /// The page tables of all processes.
 #[derive(Clone, Debug)]
 pub struct Memory {
-    pub tables: Vec<PageTable>,
+    pub tables: Vec<EditablePageTable>,
     frames: Frames,
 }
 
@@ -54,29 +54,29 @@ impl Memory {
     pub fn new(layout: &Layout, processes: u32) -> Memory {
         let mut frames = Frames::default();
         let mut table = || {
-            let mut table = PageTable::new(layout.clone(), &mut frames).expect("frames are plenty");
-            table.ranges = RangeTable::new(layout.base.bytes(), &mut frames).map(Box::new);
+            let mut table = EditablePageTable::new(layout.clone(), &mut frames).expect("frames are plenty");
+            *table.ranges_mut() = RangeTable::new(layout.base.bytes(), &mut frames).map(Box::new);
             table
         };
         Memory { tables: (0..processes).map(|_| table()).collect(), frames }
     }
 
     pub fn table(&mut self, asid: Asid) -> &mut PageTable {
-        &mut self.tables[asid.0 as usize]
+        self.tables[asid.0 as usize].hardware_view()
     }
 
     /// What is edited is in no range any more, nor is what was in one with it.
     fn dissolve(&mut self, asid: Asid, vpn: Vpn, pages: u64) {
         let table = &mut self.tables[asid.0 as usize];
-        table.segments.retain(|segment| segment.end() <= vpn || vpn + pages <= segment.vpn);
-        let Some(mut ranges) = table.ranges.take() else { return };
+        table.segments_mut().retain(|segment| segment.end() <= vpn || vpn + pages <= segment.vpn);
+        let Some(mut ranges) = table.ranges_mut().take() else { return };
         for range in ranges.overlapping(vpn, pages) {
             ranges.remove(range.vpn, &mut self.frames);
             for page in range.vpn.0..range.end().0 {
                 table.update(Vpn(page), |pte| pte.with_range(false));
             }
         }
-        table.ranges = Some(ranges);
+        *table.ranges_mut() = Some(ranges);
     }
 
     pub fn edit(&mut self, edit: Edit) {
@@ -103,15 +103,15 @@ impl Memory {
             Edit::Range(asid, range) => {
                 let table = &mut tables[asid.0 as usize];
                 for vpn in (range.vpn.0..range.end().0).map(Vpn) {
-                    table.set(vpn, range.entry(vpn), frames).expect("frames are plenty");
+                    table.set(vpn, range.pte_at(vpn), frames).expect("frames are plenty");
                 }
-                let mut ranges = table.ranges.take().expect("every table has one");
+                let mut ranges = table.ranges_mut().take().expect("every table has one");
                 assert!(ranges.insert(range, frames));
-                table.ranges = Some(ranges);
+                *table.ranges_mut() = Some(ranges);
                 // Every other one is a segment as well.
                 if range.pte.pfn().0 % 2 == 0 {
-                    let at = table.segments.partition_point(|other| other.vpn < range.vpn);
-                    table.segments.insert(at, range);
+                    let at = table.segments().partition_point(|other| other.vpn < range.vpn);
+                    table.segments_mut().insert(at, range);
                 }
             }
             Edit::Shoot(_) | Edit::Access(..) => {}
@@ -142,10 +142,10 @@ impl System {
         let mut edits = Vec::new();
         match why {
             StopReason::End | StopReason::PolicyCallback | StopReason::NeedsReferences => {}
-            StopReason::Fault(Fault { vpn, kind, cause: Cause::Missing }) => {
+            StopReason::Fault(Fault { vpn, kind, cause: FaultCause::NotPresent }) => {
                 self.map(asid, vpn, kind, table, &mut edits)
             }
-            StopReason::Fault(Fault { vpn, kind, cause: Cause::Protection }) => {
+            StopReason::Fault(Fault { vpn, kind, cause: FaultCause::Protection }) => {
                 let bit = if kind == Kind::Fetch { Pte::EXECUTABLE } else { Pte::WRITABLE };
                 self.change(asid, page(table, vpn), 0, bit, &mut edits);
             }
@@ -248,7 +248,7 @@ impl System {
         let any = self.random.next_u64() & (Pte::WRITABLE | Pte::EXECUTABLE);
         let bits = Pte::RANGE | Pte::ACCESSED | Pte::DIRTY | wanted | any;
         let pte = Pte(Pte::new(Pfn(self.random.below(64)), self.layout.base).0 | bits);
-        edits.push(Edit::Range(asid, Range { vpn: Vpn(first), pages, pte }));
+        edits.push(Edit::Range(asid, RangeTranslation { vpn: Vpn(first), pages, pte }));
     }
 
     /// An entry for some frame. They are few, so that pages share cache sets and frames.
@@ -257,7 +257,7 @@ impl System {
         Pte::new(Pfn(self.random.below(16) << order), size)
     }
 
-    fn promote(&mut self, asid: Asid, entry: MappedEntry, edits: &mut Vec<Edit>) {
+    fn promote(&mut self, asid: Asid, entry: MappedPage, edits: &mut Vec<Edit>) {
         let Some(&size) = self.sizes.iter().find(|&&s| s > entry.pte.shift()) else { return };
         let start = entry.vpn.align_down(size, self.layout.base);
         let rights = entry.pte.0 & (Pte::WRITABLE | Pte::EXECUTABLE | Pte::DIRTY);
@@ -266,7 +266,7 @@ impl System {
     }
 
     /// Cuts a page up and keeps some of the pieces.
-    fn demote(&mut self, asid: Asid, entry: MappedEntry, edits: &mut Vec<Edit>) {
+    fn demote(&mut self, asid: Asid, entry: MappedPage, edits: &mut Vec<Edit>) {
         let Some(&size) = self.sizes.iter().rfind(|&&s| s < entry.pte.shift()) else { return };
         edits.push(Edit::Clear(asid, entry.vpn));
         let pieces = 1 << (entry.pte.shift().0 - size.0);
@@ -278,7 +278,7 @@ impl System {
         self.shoot(asid, entry.vpn, entry.pte.shift(), edits);
     }
 
-    fn change(&mut self, asid: Asid, entry: MappedEntry, clear: u64, set: u64, edits: &mut Vec<Edit>) {
+    fn change(&mut self, asid: Asid, entry: MappedPage, clear: u64, set: u64, edits: &mut Vec<Edit>) {
         edits.push(Edit::Change(asid, entry.vpn, clear, set));
         self.shoot(asid, entry.vpn, entry.pte.shift(), edits);
     }
@@ -295,6 +295,6 @@ impl System {
     }
 }
 
-fn page(table: &PageTable, vpn: Vpn) -> MappedEntry {
+fn page(table: &PageTable, vpn: Vpn) -> MappedPage {
     table.page(vpn).expect("only a mapped page can be forbidden or watched")
 }

@@ -219,7 +219,7 @@ fn folding_is_refused_where_it_is_not_exact() {
         layout: Layout { base: PageShift(12), bits: vec![1, 7] },
         walker: Walker::Hardware {
             walkers: 1,
-            consult: 0,
+            lookup: 0,
             caches: vec![WalkCache {
                 name: "pde".into(),
                 levels: vec![1],

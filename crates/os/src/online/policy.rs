@@ -59,20 +59,20 @@ impl Online {
     pub fn take(&mut self, event: &TlbEvent, due: &mut Vec<Candidate>) {
         due.clear();
         match *event {
-            TlbEvent::Missed { asid, vpn, shift, .. } => {
+            TlbEvent::Miss { asid, vpn, shift, .. } => {
                 let order = shift.order(self.base);
                 self.missed(asid, vpn, order, due);
             }
             // Who only asks what was touched need not know what the TLB holds.
-            TlbEvent::Entered { .. } | TlbEvent::Left { .. } if matches!(self.policy, Policy::Asap { .. }) => {}
-            TlbEvent::Entered { asid, vpn, shift } => {
+            TlbEvent::Inserted { .. } | TlbEvent::Removed { .. } if matches!(self.policy, Policy::Asap { .. }) => {}
+            TlbEvent::Inserted { asid, vpn, shift } => {
                 let order = shift.order(self.base);
                 self.candidates.entered(asid, vpn, order);
                 if let Policy::Online { .. } = self.policy {
                     self.blame.entered(asid, vpn, order);
                 }
             }
-            TlbEvent::Left { asid, vpn, shift, replaced } => {
+            TlbEvent::Removed { asid, vpn, shift, evicted: replaced } => {
                 let order = shift.order(self.base);
                 if let Policy::Online { .. } = self.policy {
                     self.blame.left(asid, vpn, order, replaced, &self.candidates);

@@ -13,18 +13,18 @@ fn online(policy: Policy) -> Online {
 }
 
 fn enter(online: &mut Online, vpn: u64) {
-    online.take(&TlbEvent::Entered { asid: ASID, vpn: Vpn(vpn), shift: BASE }, &mut Vec::new());
+    online.take(&TlbEvent::Inserted { asid: ASID, vpn: Vpn(vpn), shift: BASE }, &mut Vec::new());
 }
 
 fn leave(online: &mut Online, vpn: u64) {
-    let event = TlbEvent::Left { asid: ASID, vpn: Vpn(vpn), shift: BASE, replaced: true };
+    let event = TlbEvent::Removed { asid: ASID, vpn: Vpn(vpn), shift: BASE, evicted: true };
     online.take(&event, &mut Vec::new());
 }
 
 /// A miss, after which the page is entered. Returns first page and order of what is due.
 fn miss(online: &mut Online, vpn: u64, shift: PageShift) -> Vec<(u64, usize)> {
     let mut due = Vec::new();
-    online.take(&TlbEvent::Missed { asid: ASID, vpn: Vpn(vpn), kind: Kind::Load, shift }, &mut due);
+    online.take(&TlbEvent::Miss { asid: ASID, vpn: Vpn(vpn), kind: Kind::Load, shift }, &mut due);
     enter(online, vpn);
     due.into_iter().map(|candidate| (candidate.vpn.0, candidate.level)).collect()
 }

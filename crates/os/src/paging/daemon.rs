@@ -1,7 +1,7 @@
 //! The page daemon (Navarro et al. §5.1): it keeps some memory available (`scan.rs`) and, where it knows of contiguity,
 //! restores the regions that were asked for in vain.
 
-use super::Queue;
+use crate::memory::Queue;
 use crate::{FrameKind, OutOfMemory, Vm};
 use reach_core::{Label, Pfn};
 use std::collections::BTreeSet;

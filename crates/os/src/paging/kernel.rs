@@ -64,7 +64,7 @@ impl super::Pager {
 impl crate::Frames {
     /// Wired pages that hold nothing: in the pool, in the emergency store, and roots that are not in use.
     pub(crate) fn kept_for_the_kernel(&self) -> u64 {
-        let pooled = self.wired.as_ref().map_or(0, super::WiredPool::unused);
+        let pooled = self.wired.as_ref().map_or(0, crate::memory::WiredPool::unused);
         let roots: u64 = self.spare_roots.iter().map(|&(_, order)| 1 << order).sum();
         pooled + roots + self.emergency.len() as u64
     }

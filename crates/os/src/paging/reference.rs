@@ -6,13 +6,13 @@ use reach_core::{Label, Pfn};
 impl Vm {
     /// Whether any translation of this frame was used since its mark was last cleared.
     pub(crate) fn referenced(&self, pfn: Pfn) -> bool {
-        let used = |&(asid, vpn)| self.at(asid).table.page(vpn).is_some_and(|page| page.pte.accessed());
+        let used = |&(asid, vpn)| self.at(asid).table().page(vpn).is_some_and(|page| page.pte.accessed());
         self.frames.get(pfn).referenced || self.frames.translations(pfn).iter().any(used)
     }
 
     /// Whether the page that this frame holds was written since it was last in its file or in swap.
     pub(crate) fn is_dirty(&self, pfn: Pfn) -> bool {
-        let written = |&(asid, vpn)| self.at(asid).table.page(vpn).is_some_and(|page| page.pte.dirty());
+        let written = |&(asid, vpn)| self.at(asid).table().page(vpn).is_some_and(|page| page.pte.dirty());
         self.frames.get(pfn).dirty || self.frames.translations(pfn).iter().any(written)
     }
 
@@ -24,13 +24,13 @@ impl Vm {
         let pressure = self.short_of_memory();
         self.frames.get_mut(pfn).referenced = false;
         for (asid, vpn) in self.frames.translations(pfn) {
-            let Some(mut page) = self.at(asid).table.page(vpn) else { continue };
+            let Some(mut page) = self.at(asid).table().page(vpn) else { continue };
             if self.promote_referenced(asid, vpn)? {
                 continue;
             }
             if page.pte.shift() > base && pressure && self.chance() {
                 self.demote_for(asid, vpn, Label::Daemon)?;
-                page = self.at(asid).table.page(vpn).unwrap_or(page);
+                page = self.at(asid).table().page(vpn).unwrap_or(page);
             }
             let pages = page.pte.shift().base_pages(base);
             // A superpage has one mark, and clearing it tells of one frame: the others keep theirs to themselves.

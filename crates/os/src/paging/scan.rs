@@ -1,6 +1,6 @@
 //! The scans of the page daemon, as FreeBSD 4 does them (`vm_pageout_scan`): approximately least recently used.
 
-use super::Queue;
+use crate::memory::Queue;
 use crate::{Operation, OutOfMemory, Vm};
 use reach_core::{Label, Pfn};
 

@@ -2,7 +2,7 @@
 //! and 4.7).
 
 use crate::{Operation, OutOfMemory, Vm, soft};
-use reach_core::{Asid, Kind, Label, MappedEntry, PageShift, Pte, Vpn, Written};
+use reach_core::{Asid, Kind, Label, MappedPage, PageShift, Pte, PteWrites, Vpn};
 
 impl Vm {
     /// `pte` as it is to be when its page is mapped because of a reference of `kind`: after a store it is dirty,
@@ -26,7 +26,7 @@ impl Vm {
     }
 
     /// For [`Vm::protect`]: the page may be, and at once is, stored to.
-    pub(crate) fn stored(&self, entry: &MappedEntry) -> Pte {
+    pub(crate) fn stored(&self, entry: &MappedPage) -> Pte {
         self.touched(entry.pte.with_writable(true), Kind::Store)
     }
 
@@ -37,7 +37,7 @@ impl Vm {
             let base = self.base();
             return self.demote(asid, vpn, base, label);
         }
-        while let Some(entry) = self.at(asid).table.page(vpn).filter(|entry| entry.pte.shift() > self.base()) {
+        while let Some(entry) = self.at(asid).table().page(vpn).filter(|entry| entry.pte.shift() > self.base()) {
             let smaller = *self.next_smaller(entry.pte.shift());
             self.demote(asid, vpn, smaller, label)?;
         }
@@ -55,20 +55,20 @@ impl Vm {
             return;
         }
         let base = self.base();
-        let whole = |entry: &MappedEntry| entry.pte.shift() == base || entry.pte.soft() & soft::WHOLE != 0;
-        for entry in self.at(asid).table.pages(vpn, pages).iter().filter(|entry| !whole(entry)) {
-            let table = &self.at(asid).table;
-            let Some(at) = table.find(entry.vpn).map(|(node, index)| table.entry_at(node, index)) else { continue };
+        let whole = |entry: &MappedPage| entry.pte.shift() == base || entry.pte.soft() & soft::WHOLE != 0;
+        for entry in self.at(asid).table().pages(vpn, pages).iter().filter(|entry| !whole(entry)) {
+            let table = self.at(asid).table();
+            let Some(at) = table.find(entry.vpn).map(|(node, index)| table.entry_addr(node, index)) else { continue };
             let (layout, size) = (&self.options.layout, entry.pte.shift());
             let steps = self
                 .options
                 .sizes
                 .windows(2)
-                .filter(|step| step[1] <= size && layout.place(step[0]).0 == layout.place(step[1]).0);
+                .filter(|step| step[1] <= size && layout.placement(step[0]).0 == layout.placement(step[1]).0);
             let demotions: u64 = steps.clone().map(|step| 1 << (size.0 - step[1].0)).sum();
-            let (entries, steps) = (layout.place(size).1, steps.count());
+            let (entries, steps) = (layout.placement(size).1, steps.count());
             for _ in 0..steps {
-                self.rewrote(asid, Written { at, entries, nodes: 0 }, size, Operation::Demote, label);
+                self.rewrote(asid, PteWrites { at, entries, nodes: 0 }, size, Operation::Demote, label);
             }
             self.ledger.charge(label, demotions * self.options.costs.shootdown);
             self.tally(asid, |c| {
@@ -83,7 +83,7 @@ impl Vm {
     pub fn first_write(&mut self, vpn: Vpn) -> Result<(), OutOfMemory> {
         let asid = self.current;
         self.ledger.charge(Label::Fault, self.options.costs.trap);
-        let Some(entry) = self.at(asid).table.page(vpn) else { return Ok(()) };
+        let Some(entry) = self.at(asid).table().page(vpn) else { return Ok(()) };
         let (first, pages) = match self.partly_dirty() {
             true => (entry.vpn, entry.pte.shift().base_pages(self.base())),
             false => (vpn, 1),

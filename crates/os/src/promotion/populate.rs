@@ -23,7 +23,7 @@ impl Vm {
             return Ok(());
         }
         for at in (first.0..first.0 + pages).map(Vpn) {
-            if self.at(asid).table.find(at).is_none() && !self.in_swap(asid, at) {
+            if self.at(asid).table().find(at).is_none() && !self.in_swap(asid, at) {
                 let index = region.index(at, base);
                 let pfn = self.page_frame(FrameKind::Anonymous, object, index, Some((&region, at)))?;
                 self.own(asid, at, 1);

@@ -1,7 +1,7 @@
 //! Pages become one where their reservation is full and they are alike (Navarro et al. §4.5).
 
 use crate::{Operation, OutOfMemory, Vm};
-use reach_core::{Asid, Label, PageShift, Pte, Vpn, Written};
+use reach_core::{Asid, Label, PageShift, Pte, PteWrites, Vpn};
 
 impl Vm {
     /// Makes the largest page around `vpn` that can be made: full in its object's population map, in one reservation,
@@ -23,7 +23,7 @@ impl Vm {
     }
 
     fn promotable(&self, asid: Asid, vpn: Vpn, referenced: bool) -> Option<(Vpn, PageShift)> {
-        let entry = self.process(asid)?.table.page(vpn)?;
+        let entry = self.process(asid)?.table().page(vpn)?;
         let reservations = self.frames.reservations()?;
         let frame = self.frames.get(entry.pte.pfn() + (vpn - entry.vpn));
         let place = reservations.place(frame.object, frame.index);
@@ -49,10 +49,10 @@ impl Vm {
     fn make_superpage(&mut self, asid: Asid, start: Vpn, size: PageShift) -> Result<(), OutOfMemory> {
         if !self.superpages.as_ref().is_some_and(|how| how.promote) {
             // As in the paper, entries are rewritten all the same, in a part of them that the processor ignores.
-            let (_, entries) = self.options.layout.place(size);
-            let table = &self.at(asid).table;
-            if let Some(at) = table.find(start).map(|(node, index)| table.entry_at(node, index)) {
-                self.rewrote(asid, Written { at, entries, nodes: 0 }, size, Operation::Promote, Label::Remap);
+            let (_, entries) = self.options.layout.placement(size);
+            let table = self.at(asid).table();
+            if let Some(at) = table.find(start).map(|(node, index)| table.entry_addr(node, index)) {
+                self.rewrote(asid, PteWrites { at, entries, nodes: 0 }, size, Operation::Promote, Label::Remap);
             }
             return Ok(());
         }
@@ -67,7 +67,7 @@ impl Vm {
     fn uniform(&self, asid: Asid, start: Vpn, size: PageShift, referenced: bool) -> bool {
         let base = self.base();
         let pages = size.base_pages(base);
-        let table = &self.at(asid).table;
+        let table = self.at(asid).table();
         let ignored = Pte::ACCESSED | Pte::WATCHED | if self.partly_dirty() { Pte::DIRTY } else { 0 };
         let state = |pte: Pte| pte.with_pfn(reach_core::Pfn(0)).with_shift(base).0 & !ignored;
         // Memory is mostly populated upwards: what is missing is missing at the end.
@@ -87,7 +87,7 @@ impl Vm {
     /// Makes the marks of pages that are to become one the same: dirty if one is; else watched.
     fn even_out(&mut self, asid: Asid, start: Vpn, size: PageShift) -> Result<(), OutOfMemory> {
         let pages = size.base_pages(self.base());
-        let entries = self.at(asid).table.pages(start, pages);
+        let entries = self.at(asid).table().pages(start, pages);
         let dirty = entries.iter().any(|entry| entry.pte.dirty());
         let whole = |vm: &Vm, pte: Pte| vm.watch(pte.with_dirty(dirty).with_shift(size)).with_shift(pte.shift());
         if entries.iter().any(|entry| whole(self, entry.pte) != entry.pte) {

@@ -36,11 +36,11 @@ impl Promoter {
     /// The miss handler, after its miss.
     pub fn handle(&mut self, events: &[TlbEvent], vm: &mut Vm) -> Result<(), OutOfMemory> {
         for event in events {
-            let (TlbEvent::Missed { asid, vpn, .. }
-            | TlbEvent::Left { asid, vpn, .. }
-            | TlbEvent::Entered { asid, vpn, .. }) = *event;
+            let (TlbEvent::Miss { asid, vpn, .. }
+            | TlbEvent::Removed { asid, vpn, .. }
+            | TlbEvent::Inserted { asid, vpn, .. }) = *event;
             // Of what leaves the TLB after its process has, nothing is known.
-            let coming = !matches!(event, TlbEvent::Left { .. });
+            let coming = !matches!(event, TlbEvent::Removed { .. });
             let known = self.online.knows(asid, vpn) || coming && self.make_tree(asid, vpn, vm);
             if !known {
                 continue;
@@ -48,7 +48,7 @@ impl Promoter {
             let mut due = std::mem::take(&mut self.due);
             self.online.take(event, &mut due);
             self.pay(Label::Handler, vm);
-            if let TlbEvent::Missed { vpn, kind, .. } = *event {
+            if let TlbEvent::Miss { vpn, kind, .. } = *event {
                 self.build(&due, vpn, kind, vm)?;
             }
             self.due = due;

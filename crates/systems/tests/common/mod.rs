@@ -3,7 +3,7 @@
 // Not every test needs all of it.
 #![allow(dead_code)]
 
-use reach_core::{Asid, Cause, Event, Fault, Kind, Layout, PageShift, Pte, ThreadId, TlbEvent, Vpn};
+use reach_core::{Asid, Event, Fault, FaultCause, Kind, Layout, PageShift, Pte, ThreadId, TlbEvent, Vpn};
 use reach_oracle::address_space::{FIRST, NaiveSpaces, Op};
 use reach_os::{Options, Vm};
 use reach_systems::{System, resolve};
@@ -36,7 +36,7 @@ impl Tlb {
                     vpn.0 >= shot.vpn.0.saturating_add(shot.pages) || vpn.0 + shift.base_pages(base) <= shot.vpn.0;
                 let stays = asid != shot.asid || apart;
                 if !stays {
-                    told.push(TlbEvent::Left { asid, vpn, shift, replaced: false });
+                    told.push(TlbEvent::Removed { asid, vpn, shift, evicted: false });
                 }
                 stays
             });
@@ -56,15 +56,15 @@ impl Tlb {
             return false;
         }
         if let Some(kind) = missed {
-            self.told.push(TlbEvent::Missed { asid, vpn, kind, shift });
+            self.told.push(TlbEvent::Miss { asid, vpn, kind, shift });
         }
         if self.entries.len() == ENTRIES
             && let Some((asid, vpn, shift)) = self.entries.pop_front()
         {
-            self.told.push(TlbEvent::Left { asid, vpn, shift, replaced: true });
+            self.told.push(TlbEvent::Removed { asid, vpn, shift, evicted: true });
         }
         self.entries.push_back((asid, page.vpn, shift));
-        self.told.push(TlbEvent::Entered { asid, vpn: page.vpn, shift });
+        self.told.push(TlbEvent::Inserted { asid, vpn: page.vpn, shift });
         true
     }
 }
@@ -109,9 +109,9 @@ impl Machine {
         let before = self.vm.counters.page_faults;
         for _ in 0..4 {
             let cause = match self.translation(vpn) {
-                None => Cause::Missing,
-                Some(pte) if kind == Kind::Store && !pte.writable() => Cause::Protection,
-                Some(pte) if kind == Kind::Fetch && !pte.executable() => Cause::Protection,
+                None => FaultCause::NotPresent,
+                Some(pte) if kind == Kind::Store && !pte.writable() => FaultCause::Protection,
+                Some(pte) if kind == Kind::Fetch && !pte.executable() => FaultCause::Protection,
                 Some(pte) if kind == Kind::Store && pte.watched() && !pte.dirty() => {
                     self.system.first_write(vpn, &mut self.vm).unwrap();
                     continue;

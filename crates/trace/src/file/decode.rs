@@ -6,7 +6,7 @@ use super::layout::{BLOCKS, CONTROL, EVENTS, FAR_BYTES, FORMS, NEAR_BYTES, SEQUE
 use super::predict::{FARTHEST, NEAR};
 use super::streams::Streams;
 use super::{blocks, events};
-use reach_core::fold::{Folder, Kept, UNIT};
+use reach_core::fold::{PAGE_SHIFT, PageFilter, Sink};
 use reach_core::{BlockTable, Chunk, Event, Ref};
 use std::collections::VecDeque;
 use std::io;
@@ -139,10 +139,10 @@ impl SegmentDecoder {
         let Expanded { paths, templates, blocks, entries, slots, turns } = &mut self.expanded;
         let (mut read, mut executed) = (0, 0);
         // Folded on the way: of fetches the pages are known beforehand, of data the sides need not be told apart.
-        let mut folder = Folder::default();
-        let Chunk { refs, fetched, entries: kept, .. } = chunk;
+        let mut folder = PageFilter::default();
+        let Chunk { refs, fetched, page_refs: kept, .. } = chunk;
         // Two pages for each reference, of the path that is executed last too.
-        let mut kept = Kept::new(kept, 2 * (left.min(want) + MAX_PATH_REFS) + 2);
+        let mut kept = Sink::new(kept, 2 * (left.min(want) + MAX_PATH_REFS) + 2);
         for number in sequence.chunks_exact(2) {
             if refs.len() >= want {
                 break;
@@ -238,6 +238,6 @@ impl Escapes<'_> {
 }
 
 /// Where in its page an address lies.
-const PAGE_MASK: u16 = (1 << UNIT) - 1;
+const PAGE_MASK: u16 = (1 << PAGE_SHIFT) - 1;
 
 const MISMATCH: Bad = Bad("a segment whose streams do not match its counts");

@@ -4,7 +4,7 @@ use super::Bad;
 use super::bytes::Cursor;
 use super::layout::{MAX_FORM_DATA, MAX_PATH_FORMS, SegmentHeader};
 use super::predict::{FARTHEST, REPEAT};
-use reach_core::fold::UNIT;
+use reach_core::fold::PAGE_SHIFT;
 use reach_core::{BlockId, BlockTable, Ref};
 
 /// What a form or path executes as: a piece of each of the lists `templates`, `blocks`, `entries` and `turns`.
@@ -163,7 +163,7 @@ impl Expanded {
                 continue;
             }
             // No fetch is longer than a page.
-            for page in [fetch.addr(), fetch.last()].map(|at| at.0 >> UNIT) {
+            for page in [fetch.addr(), fetch.last()].map(|at| at.0 >> PAGE_SHIFT) {
                 if on != Some(page) {
                     self.turns.push(Turn { page, place: place as u32, data: data as u32 });
                     on = Some(page);
@@ -181,4 +181,4 @@ impl Expanded {
 }
 
 /// Bytes of the pages that folding knows.
-const PAGE: u16 = 1 << UNIT;
+const PAGE: u16 = 1 << PAGE_SHIFT;

@@ -9,8 +9,8 @@ use super::events;
 use super::forms::Identity;
 use super::layout::{EVENTS, PAGES, STEPS, SegmentHeader, VISITS};
 use super::streams::Streams;
-use reach_core::fold::{Entry, outline};
-use reach_core::{BlockId, BlockTable, Chunk, Counts, Event, Ref, Step, Steps};
+use reach_core::fold::{PageRef, outline};
+use reach_core::{BlockId, BlockTable, Chunk, Counts, Event, Ref, Step, StepCutter};
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::io;
@@ -27,9 +27,9 @@ const CHUNK_ENTRIES: usize = 1 << 13;
 /// Makes the outlines of segments, which must come in order.
 #[derive(Default)]
 pub(crate) struct OutlineEncoder {
-    cutter: Steps,
+    cutter: StepCutter,
     numbers: Numbers,
-    entries: Vec<Entry>,
+    entries: Vec<PageRef>,
     /// The streams of the last segment: steps, visits, pages.
     pub streams: [Vec<u8>; 3],
 }
@@ -132,7 +132,7 @@ pub(super) struct OutlineDecoder {
     streams: Streams,
     events: VecDeque<(u32, Event)>,
     header: SegmentHeader,
-    known: Vec<Entry>,
+    known: Vec<PageRef>,
     /// How far each stream has been read, in bytes.
     step: usize,
     visit: usize,
@@ -195,7 +195,7 @@ impl OutlineDecoder {
 
     /// Appends steps to an empty `chunk` until it is of convenient size or the segment ends.
     pub fn fill(&mut self, chunk: &mut Chunk) -> Result<(), Bad> {
-        while !self.is_done() && chunk.entries.len() < CHUNK_ENTRIES {
+        while !self.is_done() && chunk.page_refs.len() < CHUNK_ENTRIES {
             self.one(chunk)?;
         }
         let h = &self.header;
@@ -223,12 +223,12 @@ impl OutlineDecoder {
         if !fits {
             return Err(MISMATCH);
         }
-        let (events, entries) = (chunk.events.len(), chunk.entries.len());
+        let (events, entries) = (chunk.events.len(), chunk.page_refs.len());
         let now = self.given.references();
         while let Some((_, event)) = self.events.pop_front_if(|(at, _)| u64::from(*at) <= now) {
             chunk.events.push((entries as u32, event));
         }
-        self.entries((kept >> 1) as usize, &mut chunk.entries)?;
+        self.entries((kept >> 1) as usize, &mut chunk.page_refs)?;
         self.given.absorb(&counts);
         chunk.outline.push(Step {
             tick: kept & 1 != 0,
@@ -236,14 +236,14 @@ impl OutlineDecoder {
             events: events..chunk.events.len(),
             refs: 0..0,
             fetched: 0..0,
-            entries: entries..chunk.entries.len(),
+            page_refs: entries..chunk.page_refs.len(),
             counts,
         });
         Ok(())
     }
 
     /// Appends the next `many` entries.
-    fn entries(&mut self, many: usize, to: &mut Vec<Entry>) -> Result<(), Bad> {
+    fn entries(&mut self, many: usize, to: &mut Vec<PageRef>) -> Result<(), Bad> {
         let visits = self.streams.raw[VISITS].get(self.visit..self.visit + 2 * many).ok_or(MISMATCH)?;
         self.visit += 2 * many;
         to.reserve(many);
@@ -257,7 +257,7 @@ impl OutlineDecoder {
                     self.page += ENTRY;
                     let &[a, b, c, d, e, f] = page;
                     let bits = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
-                    let entry = Entry::of_outline(bits).ok_or(Bad("an impossible page"))?;
+                    let entry = PageRef::from_outline_bits(bits).ok_or(Bad("an impossible page"))?;
                     if self.known.len() < usize::from(NEW) {
                         self.known.push(entry);
                     }
@@ -271,4 +271,4 @@ impl OutlineDecoder {
 }
 
 const MISMATCH: Bad = Bad("an outline that does not match its segment's counts");
-const _: () = assert!(Entry::OUTLINE_BITS as usize <= 8 * ENTRY);
+const _: () = assert!(PageRef::OUTLINE_BITS as usize <= 8 * ENTRY);

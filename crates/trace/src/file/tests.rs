@@ -135,7 +135,7 @@ fn drain(source: &mut dyn Source) -> (Chunk, Option<TraceError>) {
         match source.fill(&mut chunk) {
             Ok(true) => {
                 assert_eq!(chunk.folded, chunk.refs.len());
-                assert_eq!(chunk.entries, Chunk::from(chunk.refs.clone()).entries);
+                assert_eq!(chunk.page_refs, Chunk::from(chunk.refs.clone()).page_refs);
                 all.append(&chunk);
             }
             Ok(false) => return (all, None),

@@ -278,7 +278,7 @@ impl<S: Source> Source for Aligned<S> {
                 self.event(event, chunk)?;
             }
             let by = self.by(r);
-            chunk.refs.push(r.moved(by));
+            chunk.refs.push(r.offset_by(by));
             if r.kind() == Kind::Fetch {
                 let id = fetched.next().expect("a fetch has its block");
                 let id = self.block(id, by);

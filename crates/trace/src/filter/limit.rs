@@ -64,7 +64,7 @@ impl<S: Source> Limited<S> {
 fn cut(chunk: &mut Chunk, end: usize) {
     chunk.refs.truncate(end);
     chunk.folded = chunk.folded.min(end);
-    chunk.entries.retain(|entry| entry.at() < end);
+    chunk.page_refs.retain(|page_ref| page_ref.index() < end);
     chunk.events.retain(|(at, _)| *at as usize <= end);
     let fetches = chunk.refs.iter().filter(|r| r.kind() == Kind::Fetch).count();
     chunk.fetched.truncate(fetches);

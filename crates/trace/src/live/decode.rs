@@ -5,7 +5,7 @@ use super::memory::wake_writers;
 use super::order::Order;
 use super::tree::{Life, Tree};
 use reach_core::ring::record::{self, Record};
-use reach_core::ring::{FenceEntry, FileKey, Mark, Owner, Ring, Use, read_block};
+use reach_core::ring::{BufferKind, FenceEntry, FileKey, Message, Owner, Ring, read_block};
 use reach_core::{Backing, BlockTable, Chunk, Event, FileId, Kind, Ref};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -134,7 +134,7 @@ impl Decoder {
         }
         let from = self.order.advance(index, to);
         let words = buffer.words(from, to);
-        if buffer.used_as() == Use::Dictionary {
+        if buffer.kind() == BufferKind::Dictionary {
             return self.define(words);
         }
         if words.is_empty() || self.tree.process(owner.process).exited {
@@ -151,18 +151,18 @@ impl Decoder {
             self.references += (chunk.refs.len() - before) as u64;
             let Some((word, rest)) = words.split_first() else { return };
             words = rest;
-            match record::read(word.load(Ordering::Relaxed)) {
-                Some(Record::Both(load)) => {
+            match record::decode(word.load(Ordering::Relaxed)) {
+                Some(Record::LoadStore(load)) => {
                     chunk.refs.push(load);
                     chunk.refs.push(Ref::data(Kind::Store, load.addr(), load.size_log2(), load.index()));
                     self.references += 2;
                 }
-                Some(Record::Mark { code, words: count }) => {
+                Some(Record::Message { code, words: count }) => {
                     let (payload, rest) = words.split_at(usize::from(count).min(words.len()));
                     words = rest;
                     let payload: Vec<u64> = payload.iter().map(|word| word.load(Ordering::Relaxed)).collect();
-                    if let Some(mark) = Mark::decode(code, &payload) {
-                        self.mark(owner, mark, chunk);
+                    if let Some(message) = Message::decode(code, &payload) {
+                        self.message(owner, message, chunk);
                     }
                     if self.tree.process(owner.process).exited {
                         return;
@@ -174,28 +174,28 @@ impl Decoder {
         }
     }
 
-    fn mark(&mut self, owner: Owner, mark: Mark, chunk: &mut Chunk) {
-        match mark {
-            Mark::Begin { path } => {
+    fn message(&mut self, owner: Owner, message: Message, chunk: &mut Chunk) {
+        match message {
+            Message::Begin { path } => {
                 self.leftovers(owner.process, Some(owner.image), chunk);
                 self.switch(owner, chunk);
                 chunk.push_event(Event::Exec { path });
             }
-            Mark::Map { mut map, file } => {
+            Message::Map { mut map, file } => {
                 if let (Backing::File { offset, .. }, Some(key)) = (map.backing, file) {
                     map.backing = Backing::File { file: self.file(key, chunk), offset };
                 }
                 chunk.push_event(Event::Map(map));
             }
-            Mark::Unmap(span) => chunk.push_event(Event::Unmap(span)),
-            Mark::Protect(span, protection) => chunk.push_event(Event::Protect(span, protection)),
-            Mark::Remap(remap) => chunk.push_event(Event::Remap(remap)),
-            Mark::Advise(span, advice) => chunk.push_event(Event::Advise(span, advice)),
-            Mark::Fork { child, shares_memory } => {
+            Message::Unmap(span) => chunk.push_event(Event::Unmap(span)),
+            Message::Protect(span, protection) => chunk.push_event(Event::Protect(span, protection)),
+            Message::Remap(remap) => chunk.push_event(Event::Remap(remap)),
+            Message::Advise(span, advice) => chunk.push_event(Event::Advise(span, advice)),
+            Message::Fork { child, shares_memory } => {
                 let child = self.tree.process(child).asid;
                 chunk.push_event(Event::Fork { child, shares_memory });
             }
-            Mark::Forked { child, pid: 0 } => {
+            Message::Forked { child, pid: 0 } => {
                 let thread = self.tree.spare_thread();
                 let process = self.tree.process(child);
                 (process.life, process.exited) = (Life::Buried, true);
@@ -204,8 +204,8 @@ impl Decoder {
                 self.current = None;
                 self.switch(owner, chunk);
             }
-            Mark::Forked { child, pid } => self.tree.meet(child, pid),
-            Mark::Reaped { pid } => {
+            Message::Forked { child, pid } => self.tree.meet(child, pid),
+            Message::Reaped { pid } => {
                 if let Some(number) = self.tree.with_pid(pid)
                     && self.tree.dead(false).contains(&number)
                 {
@@ -213,18 +213,18 @@ impl Decoder {
                     self.switch(owner, chunk);
                 }
             }
-            Mark::Exit => {
+            Message::Exit => {
                 self.tree.process(owner.process).exited = true;
                 chunk.push_event(Event::Exit);
                 self.current = None;
             }
-            Mark::Fence(entries) => {
+            Message::Fence(entries) => {
                 for entry in entries {
                     self.catch_up(entry, chunk);
                 }
                 self.switch(owner, chunk);
             }
-            Mark::Notice(text) => self.notice(&text),
+            Message::Notice(text) => self.notice(&text),
         }
     }
 
@@ -278,8 +278,8 @@ mod tests {
         let ring = memory.ring();
         for image in 0..3 {
             let owner = Owner { process: 0, image, thread: 0, pid: 0 };
-            let buffer = ring.acquire(Use::Stream, owner).unwrap();
-            assert!(buffer.push_all(&Mark::Begin { path: image.to_string() }.encode()));
+            let buffer = ring.acquire(BufferKind::Stream, owner).unwrap();
+            assert!(buffer.push_all(&Message::Begin { path: image.to_string() }.encode()));
             ring.publish(buffer);
         }
         let (mut decoder, mut chunk) = (Decoder::new(ring, std::process::id()), Chunk::default());
@@ -291,7 +291,7 @@ mod tests {
         assert!(images.eq(["0", "1", "2"]));
         let owner = Owner { process: 0, image: 3, thread: 0, pid: 0 };
         let free: Vec<u32> =
-            std::iter::from_fn(|| ring.acquire(Use::Stream, owner)).map(|buffer| ring.index(buffer)).collect();
+            std::iter::from_fn(|| ring.acquire(BufferKind::Stream, owner)).map(|buffer| ring.index(buffer)).collect();
         assert_eq!(free.len(), free.iter().collect::<std::collections::BTreeSet<_>>().len(), "freed once each");
     }
 }

@@ -1,7 +1,7 @@
 //! Finding the program, an emulator that has plugins, and the plugin.
 
 use crate::TraceError;
-use reach_core::ring::{Program, inspect};
+use reach_core::ring::{Executable, inspect_executable};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -45,9 +45,9 @@ pub(super) fn program(name: &OsStr) -> Result<Found, TraceError> {
         if name.as_bytes().contains(&b'/') { vec![name.into()] } else { in_path(name).collect() };
     let mut refused = None;
     for path in candidates {
-        match inspect(&path) {
-            Ok(Program::Traceable { path, before }) => return Ok(Found { path, before }),
-            Ok(Program::Foreign(why)) => {
+        match inspect_executable(&path) {
+            Ok(Executable::Traceable { path, before }) => return Ok(Found { path, before }),
+            Ok(Executable::Foreign(why)) => {
                 return Err(TraceError::Capture(format!("{}: cannot be captured: {why}", path.display())));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -4,7 +4,7 @@ use super::Options;
 use super::find::{Found, Qemu};
 use super::memory::Memory;
 use crate::TraceError;
-use reach_core::ring::{Emulator, Identity};
+use reach_core::ring::{Emulator, ProcessIdentity};
 use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::os::unix::ffi::OsStringExt;
@@ -51,7 +51,7 @@ pub(super) fn spawn(
         name
     });
     let (own, moved) = Emulator::environment(variables.collect());
-    let first = Identity { process: 0, thread: 0, goes_on: false };
+    let first = ProcessIdentity { process: 0, thread: 0, after_exec: false };
     let arguments = emulator.arguments(first, &moved, &image, &args);
 
     let failed = |source| TraceError::Io { path: qemu.path.clone(), source };

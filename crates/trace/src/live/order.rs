@@ -1,6 +1,6 @@
 //! Which buffer comes next, and how far each was read.
 
-use reach_core::ring::{Owner, Ring, Use};
+use reach_core::ring::{BufferKind, Owner, Ring};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
@@ -58,14 +58,14 @@ impl Order {
         self.refresh();
         let ring = self.ring;
         let mine = |index: u32| {
-            ring.buffer(index).is_some_and(|buffer| buffer.used_as() != Use::Free && wanted(buffer.owner()))
+            ring.buffer(index).is_some_and(|buffer| buffer.kind() != BufferKind::Free && wanted(buffer.owner()))
         };
         let published: Vec<u32> = self.queue.iter().copied().filter(|&index| mine(index)).collect();
         self.queue.retain(|&index| !mine(index));
         let in_use = ring.header().in_use.load(Ordering::Acquire);
         let kept = (0..in_use).filter(|&index| mine(index) && !published.contains(&index));
         let mut all: Vec<u32> = published.iter().copied().chain(kept).collect();
-        all.sort_by_key(|&index| ring.buffer(index).is_some_and(|buffer| buffer.used_as() == Use::Stream));
+        all.sort_by_key(|&index| ring.buffer(index).is_some_and(|buffer| buffer.kind() == BufferKind::Stream));
         all
     }
 }

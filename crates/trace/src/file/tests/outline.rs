@@ -7,8 +7,8 @@ use crate::file::reader::Reader;
 use crate::{Source, TraceError};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use reach_core::fold::{Entry, outline};
-use reach_core::{BlockTable, Chunk, Counts, Event, Random, Ref, Step, Steps};
+use reach_core::fold::{PageRef, outline};
+use reach_core::{BlockTable, Chunk, Counts, Event, Random, Ref, Step, StepCutter};
 
 /// What simulations see of a program: steps that belong together are one.
 #[derive(Debug, Default, PartialEq)]
@@ -45,15 +45,15 @@ fn read(reader: &mut Reader, refs: &[Ref]) -> (Seen, Option<TraceError>) {
             let from = seen.counts.references() as usize;
             seen.take(step, &chunk.events);
             let Some(own) = refs.get(from..seen.counts.references() as usize) else { continue };
-            let mut entries: Vec<Entry> = Vec::new();
+            let mut entries: Vec<PageRef> = Vec::new();
             outline(own, &mut entries);
-            assert_eq!(&chunk.entries[step.entries.clone()], &entries);
+            assert_eq!(&chunk.page_refs[step.page_refs.clone()], &entries);
         }
     }
 }
 
 fn expected(program: &Chunk, table: &BlockTable) -> Seen {
-    let (mut cutter, mut seen) = (Steps::default(), Seen::default());
+    let (mut cutter, mut seen) = (StepCutter::default(), Seen::default());
     cutter.learn(table);
     for step in cutter.cut(&program.refs, &program.fetched, &program.events) {
         seen.take(&step, &program.events);

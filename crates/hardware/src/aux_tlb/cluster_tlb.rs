@@ -1,0 +1,172 @@
+//! TLBs whose entries stand for a few neighbouring pages: clustered (Pham et al., HPCA 2014), whose frames lie in one
+//! aligned group in any order, and coalesced (CoLT, Pham et al., MICRO 2012), whose frames follow one another as the pages
+//! do. Both learn from the line of entries that a walk has fetched.
+
+use crate::tlb::Context;
+use reach_core::{ClusterTlbOptions, PageTable, Pfn, Pte, Slot, Vpn};
+
+/// The most pages of an entry.
+const MOST: usize = 8;
+
+/// An aligned group of pages, some of which are known.
+#[derive(Clone, Copy, Debug)]
+struct Cluster {
+    /// The entry of all, without a frame.
+    rights: Pte,
+    frames: [Option<Pfn>; MOST],
+}
+
+/// A set: clusters stay where they are, their numbers stand in order of recency.
+#[derive(Clone, Debug, Default)]
+struct Set {
+    /// The groups' numbers, with their contexts.
+    keys: Vec<u64>,
+    /// Where the cluster of each is.
+    at: Vec<u16>,
+    clusters: Vec<Cluster>,
+}
+
+impl Set {
+    fn cluster(&self, place: usize) -> &Cluster {
+        &self.clusters[usize::from(self.at[place])]
+    }
+
+    /// Keeps those for which `keep` says so.
+    fn retain(&mut self, keep: impl Fn(u64, &Cluster) -> bool) {
+        for place in (0..self.keys.len()).rev() {
+            if !keep(self.keys[place], self.cluster(place)) {
+                self.keys.remove(place);
+                let at = self.at.remove(place);
+                // The last cluster moves into the gap.
+                self.clusters.swap_remove(usize::from(at));
+                let moved = self.clusters.len() as u16;
+                self.at.iter_mut().filter(|other| **other == moved).for_each(|other| *other = at);
+            }
+        }
+    }
+}
+
+/// Sets of clusters.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterTlb {
+    sets: Vec<Set>,
+    /// Binary logarithm of the pages of a group.
+    order: u32,
+    options: ClusterTlbOptions,
+}
+
+impl ClusterTlb {
+    pub fn new(options: ClusterTlbOptions) -> ClusterTlb {
+        let sets = (options.entries / options.ways) as usize;
+        ClusterTlb { sets: vec![Set::default(); sets], order: options.pages.ilog2(), options }
+    }
+
+    /// The group of `vpn`, its set, and which page of the group it is.
+    fn place(&self, context: Context, vpn: Vpn) -> (u64, usize, usize) {
+        let number = vpn.0 >> self.order;
+        (context.key(Vpn(number)), number as usize & (self.sets.len() - 1), (vpn.0 - (number << self.order)) as usize)
+    }
+
+    /// The entry of `vpn`, and whether it is in the cluster of its set that was used last.
+    pub fn search(&mut self, context: Context, vpn: Vpn) -> Option<(Pte, bool)> {
+        let (key, set, page) = self.place(context, vpn);
+        let set = &mut self.sets[set];
+        let mut same = set.keys.iter().enumerate().filter(|&(_, &other)| other == key).map(|(place, _)| place);
+        let place = same.find(|&place| set.cluster(place).frames[page].is_some())?;
+        set.keys[..=place].rotate_right(1);
+        set.at[..=place].rotate_right(1);
+        let found = set.cluster(0);
+        Some((found.rights.with_pfn(found.frames[page]?), place == 0))
+    }
+
+    /// Enters what the walk to `vpn` has fetched: `pte`, and those of its group that go with it. `false`: too few.
+    pub fn learn(&mut self, context: Context, vpn: Vpn, pte: Pte, table: &PageTable) -> bool {
+        let rights = pte.with_pfn(Pfn(0));
+        let (key, set, page) = self.place(context, vpn);
+        let first = vpn.0 - page as u64;
+        let mut frames = [None; MOST];
+        for (at, frame) in frames.iter_mut().enumerate().take(1 << self.order) {
+            let of_page =
+                |at: usize| entry(table, vpn, Vpn(first + at as u64)).filter(|pte| pte.with_pfn(Pfn(0)) == rights);
+            let fits = if self.options.contiguous {
+                // Every page between has to continue the run.
+                (at.min(page)..=at.max(page))
+                    .all(|at| of_page(at).is_some_and(|other| other.pfn().0 + page as u64 == pte.pfn().0 + at as u64))
+            } else {
+                of_page(at).is_some_and(|other| other.pfn().0 >> self.order == pte.pfn().0 >> self.order)
+            };
+            if fits {
+                *frame = of_page(at).map(Pte::pfn);
+            }
+        }
+        if frames.iter().flatten().count() < self.options.min_pages as usize {
+            return false;
+        }
+        let set = &mut self.sets[set];
+        let apart = |old: &Cluster| old.frames.iter().zip(&frames).all(|(a, b)| a.is_none() || b.is_none());
+        set.retain(|other, old| other != key || apart(old));
+        let cluster = Cluster { rights, frames };
+        if set.keys.len() < self.options.ways as usize {
+            set.keys.insert(0, key);
+            set.at.insert(0, set.clusters.len() as u16);
+            set.clusters.push(cluster);
+        } else {
+            set.keys.rotate_right(1);
+            set.at.rotate_right(1);
+            set.keys[0] = key;
+            set.clusters[usize::from(set.at[0])] = cluster;
+        }
+        true
+    }
+
+    /// Drops every cluster of `context` with a page in `[vpn, vpn + pages)`.
+    pub fn invalidate(&mut self, context: Context, vpn: Vpn, pages: u64) {
+        let (first, end) = (vpn.0 >> self.order, (vpn.0.saturating_add(pages) - 1) >> self.order);
+        for set in &mut self.sets {
+            set.retain(|key, cluster| {
+                let number = Context::vpn_of(key).0;
+                let inside = |at: usize| {
+                    let page = (number << self.order) + at as u64;
+                    vpn.0 <= page && page - vpn.0 < pages
+                };
+                !context.owns(key)
+                    || number < first
+                    || number > end
+                    || !(0..1 << self.order).any(|at| cluster.frames[at].is_some() && inside(at))
+            });
+        }
+    }
+
+    /// Drops everything.
+    pub fn clear(&mut self) {
+        self.sets.fill(Set::default());
+    }
+
+    /// Every page held of `context`. For checks.
+    pub fn pages(&self, context: Context) -> Vec<(Vpn, Pte)> {
+        let mut all = Vec::new();
+        for set in &self.sets {
+            for (place, &key) in set.keys.iter().enumerate().filter(|&(_, &key)| context.owns(key)) {
+                let (first, cluster) = (Context::vpn_of(key).0 << self.order, set.cluster(place));
+                let frames = cluster.frames.iter().enumerate();
+                all.extend(
+                    frames.filter_map(|(at, frame)| Some((Vpn(first + at as u64), cluster.rights.with_pfn((*frame)?)))),
+                );
+            }
+        }
+        all
+    }
+}
+
+/// The entry of a base page that stands in the same node as that of `near`.
+fn entry(table: &PageTable, near: Vpn, vpn: Vpn) -> Option<Pte> {
+    let bits = table.layout().bits[0];
+    if near.0 >> bits != vpn.0 >> bits {
+        return None;
+    }
+    let (node, index) = table.find(vpn)?;
+    match table.slot(node, index) {
+        Slot::Leaf(pte) if pte.shift() == table.layout().base => Some(pte),
+        _ => None,
+    }
+}
