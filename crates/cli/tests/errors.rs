@@ -1,4 +1,4 @@
-//! What goes wrong says what, where, and what to do, with the right exit status; and nothing is lost.
+//! Errors say what is wrong, where, and what to do, with the right exit status; and no data is lost.
 
 #[allow(dead_code)]
 mod common;
@@ -10,7 +10,7 @@ use std::process::Stdio;
 use tempfile::TempDir;
 
 #[test]
-fn mistakes_of_usage_name_what_is_near() {
+fn usage_errors_suggest_the_nearest_valid_spelling() {
     let touch = ["-p", "touch:bytes=1M"];
     let cases: &[(&[&str], &str)] = &[
         (&["-m", "skylake"], "did you mean skylake-e3-1240v5?"),
@@ -26,7 +26,7 @@ fn mistakes_of_usage_name_what_is_near() {
         (&["--timing", "outoforder"], "possible values: counts, inorder, ooo"),
         (&["--format", "xml"], "possible values: table, jsonl, csv"),
         (&["--memory", "lots"], "such as 512M, 16G or 1T"),
-        (&["--limit", "0"], "give a count from 1"),
+        (&["--limit", "0"], "expected a count of at least 1"),
         (&["--threads", "0"], "0 is not in 1..=1024"),
         (&["--fragment", "order=9"], "scattered is missing"),
         (&["--fragment", "scattered=1.5"], "from 0 to 1"),
@@ -34,7 +34,7 @@ fn mistakes_of_usage_name_what_is_near() {
         (&["--", "true"], "cannot be used with"),
         (&["--force"], "--record"),
         (&["--scenario", "s.toml"], "cannot be used with"),
-        (&["--quantum", "0"], "give a count from 1"),
+        (&["--quantum", "0"], "expected a count of at least 1"),
     ];
     for (args, part) in cases {
         let (status, text) = failure(&[&["compare"], &touch[..], args].concat());
@@ -66,7 +66,27 @@ fn mistakes_of_usage_name_what_is_near() {
 }
 
 #[test]
-fn simulations_that_cannot_be_say_why() {
+fn options_from_before_a_renaming_name_the_new_spelling() {
+    let touch = ["compare", "-m", "zen4", "-s", "base", "-p", "touch:bytes=1M"];
+    for (args, part) in [
+        (&["--skim", "10M"][..], "--skim is now called --fast-forward"),
+        (&["--skim=10M"], "--skim is now called --fast-forward"),
+        (&["--timing", "window"], "--timing window is now called --timing ooo"),
+        (&["--timing=window"], "--timing window is now called --timing ooo"),
+        (&["--sample", "between=skim"], "between=fast-forward"),
+        (&["--sample", "between=follow"], "between=tlbs"),
+    ] {
+        let (status, text) = failure(&[&touch[..], args].concat());
+        assert!(status == 2 && text.starts_with("reach: ") && text.contains(part), "{args:?}: {status} {text}");
+    }
+    let (status, text) = failure(&["record", "-o", "x.reach", "--skim", "10M", "--", "true"]);
+    assert!(status == 2 && text.contains("--skim is now called --fast-forward"), "{status} {text}");
+    let (status, text) = failure(&["machine", "check", "--timing", "window", "x.toml"]);
+    assert!(status == 2 && text.contains("--timing window is now called --timing ooo"), "{status} {text}");
+}
+
+#[test]
+fn impossible_simulations_say_why() {
     for (args, part) in [
         (&["-m", "zen4", "-s", "base", "--memory", "64M", "-p", "touch:bytes=256M"][..], "give it more with --memory"),
         (&["-m", "zen4", "-s", "base", "--memory", "64K", "-p", "touch"], "give --memory from"),
@@ -80,17 +100,17 @@ fn simulations_that_cannot_be_say_why() {
 }
 
 #[test]
-fn scenario_files_that_are_wrong_say_where() {
+fn errors_in_scenario_files_name_the_line_or_program() {
     let folder = folder();
     let file = path(&folder, "s.toml");
-    for (text, what) in [
+    for (text, message) in [
         ("[[program]]\nrun = 'touch'\nwhen = 5\n", "line 3: unknown field `when`"),
         ("[[program]]\nrun = 'tuoch'\n", "program 1: there is no synthetic program `tuoch`; did you mean `touch`?"),
         ("[[program]]\ntrace = 'none.reach'\n", "none.reach: No such file"),
     ] {
         std::fs::write(&file, text).unwrap();
         let (status, error) = failure(&["run", "-m", "zen4", "--scenario", &file]);
-        assert!(status == 1 && error.contains(what), "{status} {error}");
+        assert!(status == 1 && error.contains(message), "{status} {error}");
         assert_eq!(error.lines().count(), 1, "{error}");
     }
     let (status, error) = failure(&["compare", "-m", "zen4", "--scenario", "/no/such.toml"]);
@@ -98,13 +118,13 @@ fn scenario_files_that_are_wrong_say_where() {
 }
 
 #[test]
-fn machine_files_are_checked() {
+fn machine_check_names_each_problem_by_file_and_line() {
     let folder = folder();
     let (good, bad) = (path(&folder, "good.toml"), path(&folder, "bad.toml"));
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines/zen4.toml")).unwrap();
     std::fs::write(&good, &text).unwrap();
     std::fs::write(&bad, text.replacen("entries = [", "entries = [-", 1)).unwrap();
-    assert_eq!(stdout(&["machine", "check", &good]), format!("{good}: good\n"));
+    assert_eq!(stdout(&["machine", "check", &good]), format!("{good}: valid\n"));
     let output = reach(&["machine", "check", &good, &bad, "/no/such/file"]).output().unwrap();
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(1));
@@ -112,7 +132,7 @@ fn machine_files_are_checked() {
 }
 
 #[test]
-fn bytes_that_are_no_trace_are_refused_by_every_verb() {
+fn every_verb_refuses_files_that_are_no_traces() {
     let folder = folder();
     let file = |name: &str, content: &[u8]| {
         let path = path(&folder, name);
@@ -150,7 +170,7 @@ fn bytes_that_are_no_trace_are_refused_by_every_verb() {
 }
 
 #[test]
-fn a_recording_without_an_end_is_told_and_repaired() {
+fn a_trace_without_an_end_is_reported_and_can_be_repaired() {
     let folder = folder();
     let (trace, whole) = (recorded(&folder, "cut.reach"), path(&folder, "whole.reach"));
     let bytes = std::fs::read(&trace).unwrap();
@@ -160,12 +180,12 @@ fn a_recording_without_an_end_is_told_and_repaired() {
     let args = ["compare", "-m", "zen4", "-s", "base", "-f", "csv", "-t"];
     let cut = stdout(&[&args[..], &[&trace]].concat());
     reach(&["trace", "convert", &trace, "-o", &whole]).assert().success();
-    assert!(stdout(&["trace", "check", &whole]).contains("good"));
+    assert!(stdout(&["trace", "check", &whole]).contains("valid"));
     assert_eq!(stdout(&[&args[..], &[&whole]].concat()), cut);
 }
 
 #[test]
-fn files_are_not_replaced_by_accident() {
+fn existing_files_are_replaced_only_with_force() {
     let folder = folder();
     let trace = recorded(&folder, "kept.reach");
     let before = std::fs::read(&trace).unwrap();
@@ -177,7 +197,7 @@ fn files_are_not_replaced_by_accident() {
         let (status, text) = failure(args);
         assert!(status == 2 && text.contains("exists already") && text.contains("--force"), "{args:?}: {text}");
     }
-    // What can be known to fail fails before the file is touched.
+    // Errors that can be detected early leave the existing file as it is.
     for args in [
         &["record", "--force", "-o", &trace, "--", "/no/such/program"][..],
         &["compare", "--force", "--record", &trace, "-t", "/no/such/trace"],
@@ -189,7 +209,7 @@ fn files_are_not_replaced_by_accident() {
 }
 
 #[test]
-fn results_that_cannot_be_written_fail() {
+fn unwritable_results_fail_and_keep_earlier_ones() {
     let args = ["compare", "-m", "zen4", "-s", "base", "-p", "touch:bytes=1M"];
     let (status, text) = failure(&[&args[..], &["-o", "/no/such/folder/file"]].concat());
     assert_eq!(
@@ -197,11 +217,11 @@ fn results_that_cannot_be_written_fail() {
         (1, "reach: /no/such/folder/file: cannot be written: No such file or directory\n")
     );
     let (status, text) = failure(&[&args[..], &["-o", "/dev/full"]].concat());
-    assert!(status == 1 && text.contains("/dev/full: the disk is full; make room"), "{text}");
+    assert!(status == 1 && text.contains("/dev/full: the disk is full; free some space"), "{text}");
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let output = raw(&args).stdout(full).stderr(Stdio::piped()).output().unwrap();
     assert!(output.status.code() == Some(1) && stderr(&output).contains("standard output"), "{}", stderr(&output));
-    // Results of before stay until there are new ones.
+    // Earlier results stay until there are new ones.
     let folder = folder();
     let results = path(&folder, "results");
     std::fs::write(&results, "before").unwrap();
@@ -212,7 +232,7 @@ fn results_that_cannot_be_written_fail() {
 }
 
 #[test]
-fn whoever_stops_reading_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     let folder = folder();
     let trace = recorded(&folder, "t.reach");
     for args in [
@@ -229,7 +249,7 @@ fn whoever_stops_reading_is_no_error() {
 }
 
 #[test]
-fn a_full_disk_costs_neither_results_nor_what_was_recorded() {
+fn a_full_disk_loses_neither_results_nor_the_recorded_part() {
     let folder = folder();
     let Some(disk) = SmallDisk::mount(&folder) else { return };
     let trace = disk.0.join("t.reach").to_str().unwrap().to_owned();
@@ -237,15 +257,15 @@ fn a_full_disk_costs_neither_results_nor_what_was_recorded() {
     let output = reach(&args).output().unwrap();
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("t.reach: the disk is full") && text.contains("recorded before is kept"), "{text}");
+    assert!(text.contains("t.reach: the disk is full") && text.contains("the part recorded before is kept"), "{text}");
     assert_eq!(text.lines().count(), 1, "{text}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("\nbase "), "the results are there all the same");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("\nbase "), "the results are printed nevertheless");
     let rows = stdout(&["compare", "-m", "zen4", "-s", "base", "-t", &trace, "-f", "csv"]);
     let loads = rows.lines().find(|row| row.contains(",loads,")).unwrap().rsplit(',').next().unwrap();
     assert!(loads.parse::<u64>().unwrap() > 100_000, "{loads}");
 }
 
-/// A file system of four megabytes.
+/// A file system of 4 MB.
 struct SmallDisk(std::path::PathBuf);
 
 impl SmallDisk {
@@ -271,7 +291,7 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn what_capturing_needs_is_named_when_it_is_missing() {
+fn a_missing_emulator_plugin_or_program_is_named() {
     let folder = folder();
     let emulator = path(&folder, "qemu-x86_64");
     std::fs::write(&emulator, "#!/bin/sh\necho 'usage: qemu-x86_64 [options] program'\n").unwrap();
@@ -293,7 +313,7 @@ fn what_capturing_needs_is_named_when_it_is_missing() {
         (&[], "/etc/passwd", "/etc/passwd"),
         (&[], "/tmp", "/tmp"),
     ] {
-        // An emulator that the environment names is found in every PATH.
+        // If the environment names an emulator, no PATH hides it.
         if part.starts_with("no qemu") && std::env::var_os("REACH_QEMU").is_some() {
             continue;
         }
@@ -309,12 +329,12 @@ fn what_capturing_needs_is_named_when_it_is_missing() {
 
 #[test]
 #[cfg(target_feature = "avx2")]
-fn an_older_processor_is_told() {
+fn an_older_processor_gets_the_missing_feature_named() {
     let Ok(qemu) = reach_trace::live::emulator(None) else {
         eprintln!("skipped: no emulator of an older processor");
         return;
     };
-    // From before AVX and after (Sandy Bridge has no AVX2).
+    // Before AVX, with AVX but without AVX2, and with AVX2 but without BMI2.
     for (processor, feature) in [("Nehalem", "fma"), ("SandyBridge", "fma"), ("max,-bmi2", "bmi2")] {
         let reach = assert_cmd::cargo::cargo_bin("reach");
         let command = std::process::Command::new(&qemu).args(["-cpu", processor]).arg(&reach).arg("--version").output();
@@ -334,7 +354,7 @@ fn an_older_processor_is_told() {
     assert!(output.status.success(), "{}", stderr(&output));
 }
 
-/// A trace of some three segments.
+/// Records a trace of about three segments, and returns its path.
 fn recorded(folder: &TempDir, name: &str) -> String {
     let trace = path(folder, name);
     let args = ["compare", "-q", "-m", "zen4", "-s", "ideal", "-p", "gups:bytes=1M,updates=900000", "--record", &trace];

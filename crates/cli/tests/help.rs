@@ -1,11 +1,11 @@
-//! What people read before they begin: help, lists, manual pages and completions.
+//! Help texts, lists, manual pages and completions.
 
 #[allow(dead_code)]
 mod common;
 
 use common::{failure, folder, path, reach, stdout};
 
-const VERBS: [&[&str]; 28] = [
+const VERBS: [&[&str]; 33] = [
     &[],
     &["compare"],
     &["run"],
@@ -20,12 +20,15 @@ const VERBS: [&[&str]; 28] = [
     &["machine", "show"],
     &["machine", "check"],
     &["system"],
+    &["system", "list"],
     &["system", "show"],
     &["program"],
+    &["program", "list"],
     &["program", "show"],
     &["paper"],
     &["paper", "list"],
     &["paper", "run"],
+    &["paper", "record"],
     &["text"],
     &["text", "show"],
     &["text", "promote"],
@@ -34,10 +37,12 @@ const VERBS: [&[&str]; 28] = [
     &["text", "keep"],
     &["text", "bench"],
     &["pages"],
+    &["stat"],
+    &["generate"],
 ];
 
 #[test]
-fn help_is_as_reviewed() {
+fn help_matches_the_reviewed_snapshots() {
     for verb in VERBS {
         let help = stdout(&[verb, &["--help"]].concat());
         let name = if verb.is_empty() { "reach".to_owned() } else { verb.join("-") };
@@ -47,13 +52,13 @@ fn help_is_as_reviewed() {
 }
 
 #[test]
-fn verbs_have_examples_that_parse() {
-    let tested = |line: &str| line.trim_start().starts_with("reach ") && !line.ends_with('\\');
+fn all_examples_in_help_parse() {
+    let is_complete = |line: &str| line.trim_start().starts_with("reach ") && !line.ends_with('\\');
     for verb in VERBS {
         let help = stdout(&[verb, &["--help"]].concat());
         let Some((_, examples)) = help.split_once("Examples:\n") else { continue };
-        for line in examples.replace("\\\n", " ").lines().filter(|line| tested(line)) {
-            // Asked for help, the command parses everything before it and does nothing.
+        for line in examples.replace("\\\n", " ").lines().filter(|line| is_complete(line)) {
+            // With --help last, the command parses the other arguments and runs nothing.
             let words: Vec<&str> = line.split_whitespace().skip(1).take_while(|word| *word != "--").collect();
             let words = words.iter().take_while(|word| **word != "|").chain([&"--help"]);
             stdout(&words.copied().collect::<Vec<_>>());
@@ -62,7 +67,7 @@ fn verbs_have_examples_that_parse() {
 }
 
 #[test]
-fn no_arguments_show_help_as_a_mistake_of_usage() {
+fn missing_arguments_are_a_usage_error_that_prints_help() {
     for verb in [&[][..], &["trace"], &["machine"]] {
         let (status, text) = failure(verb);
         assert_eq!(status, 2);
@@ -71,7 +76,7 @@ fn no_arguments_show_help_as_a_mistake_of_usage() {
 }
 
 #[test]
-fn lists_fit_a_terminal() {
+fn lists_and_their_items_fit_80_columns() {
     for what in ["machine", "system", "program"] {
         let list = stdout(&[what, "list"]);
         assert!(list.lines().count() >= 4, "{list}");
@@ -85,7 +90,7 @@ fn lists_fit_a_terminal() {
 }
 
 #[test]
-fn papers_are_listed_with_their_experiments() {
+fn paper_list_names_each_paper_and_its_experiments() {
     let list = stdout(&["paper", "list"]);
     assert!(
         list.starts_with("fang-1999 ") && list.contains("\nnavarro-2002 ") && list.contains("\n  matrix "),
@@ -95,7 +100,7 @@ fn papers_are_listed_with_their_experiments() {
 }
 
 #[test]
-fn a_machine_shows_overrides() {
+fn machine_show_marks_values_set_by_the_user() {
     let shown = stdout(&["machine", "show", "skylake-e3-1240v5:tlb.l2.entries=3072"]);
     let line = shown.lines().find(|line| line.contains("3072") && line.contains("entries ")).unwrap();
     assert!(line.ends_with("set"), "{line}");
@@ -103,10 +108,10 @@ fn a_machine_shows_overrides() {
 }
 
 #[test]
-fn manual_pages_and_completions_are_generated() {
+fn generate_writes_manual_pages_and_completions() {
     let folder = folder();
     for (what, file, content) in [
-        ("man", "reach-compare.1", "Compare systems on machines"),
+        ("man", "reach-compare.1", "Compare systems on one program"),
         ("man", "reach-trace-convert.1", "--force"),
         ("completions", "reach.bash", "--machine"),
         ("completions", "_reach", "compare"),

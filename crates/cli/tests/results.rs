@@ -1,4 +1,4 @@
-//! What comes out on standard output: tables, reports and rows, and that the same comes out whenever it should.
+//! Results on standard output: tables, reports and rows, and that equal inputs give equal results.
 
 #[allow(dead_code)]
 mod common;
@@ -10,7 +10,7 @@ use std::process::Stdio;
 
 const GUPS: [&str; 2] = ["--program", "gups:bytes=64M,updates=300000"];
 
-/// The results without how long they took.
+/// Returns the results without the time they took.
 fn timeless(text: &str) -> String {
     let (rest, last) = text.trim_end().rsplit_once('\n').unwrap();
     assert!(last.starts_with("read in ") && last.contains(" references/s"), "{last}");
@@ -18,7 +18,7 @@ fn timeless(text: &str) -> String {
 }
 
 #[test]
-fn a_comparison_is_a_table_for_each_machine() {
+fn compare_prints_a_table_for_each_machine() {
     let table = stdout(&[
         "compare",
         "-m",
@@ -37,7 +37,7 @@ fn a_comparison_is_a_table_for_each_machine() {
 }
 
 #[test]
-fn long_names_find_room() {
+fn long_names_are_broken_to_fit_80_columns() {
     let machine = "skylake-e3-1240v5:tlb.l2.entries=3072,caches.l3.bytes=16M,core.mhz=4000";
     let system = "linux-thp:defrag=always,enabled=always";
     let table = stdout(&["compare", "-m", machine, "-s", "base", "-s", system, "-p", "touch:bytes=8M"]);
@@ -47,11 +47,11 @@ fn long_names_find_room() {
 }
 
 #[test]
-fn a_report_fits_a_terminal_and_has_every_group() {
+fn a_report_fits_80_columns_and_has_every_group() {
     for timing in ["counts", "inorder"] {
         let report = stdout(&[&["run", "-m", "zen4", "--timing", timing], &GUPS[..]].concat());
         assert!(report.lines().all(|line| line.chars().count() <= 80), "{report}");
-        for group in ["cycles", "translation", "WCPI", "page faults", "memory"] {
+        for group in ["cycles", "translation", "WCPI: page-walk cycles per instruction", "page faults", "memory"] {
             assert!(report.contains(&format!("\n{group}\n")), "{group}: {report}");
         }
         assert!(report.contains("TLB array"));
@@ -59,13 +59,13 @@ fn a_report_fits_a_terminal_and_has_every_group() {
     }
 }
 
-/// The header and the rows of `jsonl`.
+/// Parses the header and the rows of `jsonl`.
 fn rows(text: &str) -> (Value, Vec<Value>) {
     let mut lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
     (lines.next().unwrap(), lines.collect())
 }
 
-/// The same, where `rows` is something else.
+/// Like [`rows`], for tests with a variable of that name.
 fn parsed(text: &str) -> (Value, Vec<Value>) {
     rows(text)
 }
@@ -75,7 +75,7 @@ fn jsonl(more: &[&str]) -> String {
 }
 
 #[test]
-fn jsonl_has_a_header_and_rows_of_one_shape() {
+fn jsonl_has_a_header_and_rows_with_the_same_keys() {
     let more = ["-m", "zen4", "-s", "base", "-s", "hugetlb-2m", "--fragment", "scattered=0.5", "--memory", "1G"];
     let (header, rows) = rows(&jsonl(&[&more, &GUPS[..]].concat()));
     for (key, value) in [
@@ -130,7 +130,7 @@ fn jsonl_has_a_header_and_rows_of_one_shape() {
 }
 
 #[test]
-fn csv_has_the_rows_of_jsonl() {
+fn csv_has_the_same_rows_as_jsonl() {
     let args = [&["-m", "zen4", "-s", "base"], &GUPS[..]].concat();
     let (_, rows) = rows(&jsonl(&args));
     let text = stdout(&[&["compare", "--format", "csv"], &args[..]].concat());
@@ -150,7 +150,7 @@ fn csv_has_the_rows_of_jsonl() {
 }
 
 #[test]
-fn threads_and_repetition_change_nothing() {
+fn results_do_not_depend_on_threads_or_repetition() {
     let args = ["-m", "zen4", "-m", "haswell-e5-2680v3", "-s", "base", "-s", "linux-thp", "--timing", "inorder"];
     let one = jsonl(&[&args, &GUPS[..], &["--threads", "1"]].concat());
     for threads in ["1", "2", "5"] {
@@ -159,7 +159,7 @@ fn threads_and_repetition_change_nothing() {
 }
 
 #[test]
-fn conditions_change_the_hash() {
+fn every_condition_changes_the_hash_and_threads_do_not() {
     let hash = |more: &[&str]| {
         let text = jsonl(&[&["-m", "zen4", "-s", "base", "-p", "touch:bytes=1M"], more].concat());
         rows(&text).0["hash"].as_str().unwrap().to_owned()
@@ -181,14 +181,14 @@ fn conditions_change_the_hash() {
 }
 
 #[test]
-fn a_limit_cuts_the_program_off() {
+fn limit_ends_the_program_after_n_references() {
     let text = jsonl(&[&["-m", "zen4", "-s", "base", "--limit", "30k"], &GUPS[..]].concat());
     let value = |metric| rows(&text).1.iter().find(|row| row["metric"] == metric).unwrap()["value"].as_u64().unwrap();
     assert_eq!(value("fetches") + value("loads") + value("stores"), 30_000);
 }
 
 #[test]
-fn a_recording_gives_the_same_results() {
+fn a_recording_gives_the_same_results_as_its_program() {
     let folder = folder();
     let (trace, results, again) = (path(&folder, "t.reach"), path(&folder, "a.jsonl"), path(&folder, "b.jsonl"));
     let args = ["compare", "-m", "zen4", "-s", "base", "-s", "linux-thp", "-f", "jsonl"];
@@ -200,13 +200,13 @@ fn a_recording_gives_the_same_results() {
         assert_eq!(stdout(&[&args[..], &["--trace", &trace, "-o", &again]].concat()), "");
         let (first, second) = (std::fs::read_to_string(&results).unwrap(), std::fs::read_to_string(&again).unwrap());
         assert!(first == second && first.lines().count() > 60, "{program}");
-        assert!(stdout(&["trace", "check", &trace]).contains("good"));
+        assert!(stdout(&["trace", "check", &trace]).contains("valid"));
         assert!(stdout(&["trace", "info", &trace]).contains(program), "{program}");
     }
 }
 
 #[test]
-fn programs_in_one_machine_stay_apart_and_are_recorded_as_one() {
+fn programs_on_one_machine_are_separate_processes_and_record_as_one_trace() {
     let folder = folder();
     let (scenario, trace) = (path(&folder, "s.toml"), path(&folder, "t.reach"));
     let text = "quantum = 1000\n[[program]]\nname = 'first'\nrun = 'touch:bytes=1M'\n\
@@ -234,7 +234,7 @@ fn programs_in_one_machine_stay_apart_and_are_recorded_as_one() {
 }
 
 #[test]
-fn a_paper_is_run_into_rows_and_a_table() {
+fn paper_run_saves_rows_and_prints_a_table() {
     let folder = folder();
     let saved = path(&folder, "deep/rows.jsonl");
     let run = |format: &str| stdout(&["paper", "run", "-q", "navarro-2002", "preemption", "-f", format, "-o", &saved]);
@@ -254,9 +254,9 @@ fn a_paper_is_run_into_rows_and_a_table() {
     assert!(table.contains("not measurable\n"), "{table}");
 }
 
-/// Recorded once, read by each run, refused when its commands have changed since.
+/// Programs are recorded once and read by each run. A run refuses a recording of changed commands.
 #[test]
-fn a_papers_programs_are_recorded() {
+fn recorded_paper_programs_are_reused_until_their_commands_change() {
     let folder = folder();
     let paper = |limit: u64| {
         let text = format!(
@@ -276,7 +276,7 @@ fn a_papers_programs_are_recorded() {
     paper(100_000);
     let (status, said) = paper_verb(&["record", "-q", "./p"]);
     assert!(status == Some(0) && said.contains("references in target/papers/p/sums.reach"), "{said}");
-    assert!(paper_verb(&["record", "-q", "./p"]).1.contains("is there already"));
+    assert!(paper_verb(&["record", "-q", "./p"]).1.contains("exists already"));
     // The program never ends: its recording does.
     let first = paper_verb(&["run", "-q", "./p", "-f", "jsonl"]);
     assert!(first.0 == Some(0) && first.1.contains("\"verdict\":\"met\""), "{}", first.1);
@@ -289,9 +289,9 @@ fn a_papers_programs_are_recorded() {
     assert_eq!(paper_verb(&["record", "./p", "none"]).0, Some(2));
 }
 
-/// What two programs share is made once, and a sample of a synthetic program is the same from its recording.
+/// Inputs that programs share are made once. A sample of a synthetic program gives the same rows from its recording.
 #[test]
-fn samples_are_recorded_and_inputs_shared() {
+fn shared_inputs_are_made_once_and_recorded_samples_give_the_same_rows() {
     let folder = folder();
     let sampled = |name: &str, program: &str, between: &str| {
         format!(
@@ -309,34 +309,34 @@ fn samples_are_recorded_and_inputs_shared() {
              prepare = [['sh', '-c', 'cat shared >> {made}']]\nshared.prepare = [['sh', '-c', 'echo $$ > shared']]"
         )
     };
-    let write = |made_up: &str| {
+    let write = |synthetic: &str| {
         let head = "citation = 'c'\n[base]\nmachine = 'zen4'\nmemory_mb = 256\ntiming = 'inorder'\nseed = 1\n\
                     warm = true\nsystems = { base = 'base' }\n";
-        let (one, two) = (sampled("one", &shell("one"), "fast_forward"), sampled("two", &shell("two"), "fast_forward"));
+        let (one, two) = (sampled("one", &shell("one"), "fast-forward"), sampled("two", &shell("two"), "fast-forward"));
         std::fs::create_dir_all(folder.path().join("p")).unwrap();
-        std::fs::write(folder.path().join("p/paper.toml"), [head, &one, made_up, &two].concat()).unwrap();
+        std::fs::write(folder.path().join("p/paper.toml"), [head, &one, synthetic, &two].concat()).unwrap();
     };
     let paper_verb = |args: &[&str]| {
         let output = reach(&[&["paper"], args].concat()).current_dir(folder.path()).output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout.clone()).unwrap() + &stderr(&output))
     };
-    write(&sampled("gups", "programs = ['gups:bytes=1M,updates=1M']", "follow"));
+    write(&sampled("gups", "programs = ['gups:bytes=1M,updates=1M']", "tlbs"));
     let (_, said) = paper_verb(&["record", "-q", "./p"]);
     assert!(said.contains("experiment gups: ") && said.contains("write between=fast-forward"), "{said}");
-    write(&sampled("gups", "programs = ['gups:bytes=1M,updates=1M']", "fast_forward"));
+    write(&sampled("gups", "programs = ['gups:bytes=1M,updates=1M']", "fast-forward"));
     let before = paper_verb(&["run", "-q", "./p", "gups", "-f", "jsonl"]);
     let (status, said) = paper_verb(&["record", "-q", "./p"]);
     assert!(status == Some(0) && said.matches("references in target/papers/p/").count() == 3, "{said}");
     assert_eq!(paper_verb(&["run", "-q", "./p", "gups", "-f", "jsonl"]), before);
     let made = std::fs::read_to_string(&made).unwrap();
     let made: Vec<_> = made.lines().collect();
-    assert!(made.len() == 2 && made[0] == made[1], "one process made it for both: {made:?}");
+    assert!(made.len() == 2 && made[0] == made[1], "one process made the input for both: {made:?}");
     let (status, said) = paper_verb(&["run", "-q", "./p", "-f", "jsonl"]);
     assert!(status == Some(0) && said.matches("\"verdict\":\"met\"").count() == 3, "{said}");
 }
 
 #[test]
-fn quiet_says_nothing() {
+fn quiet_prints_nothing_on_standard_error() {
     let args = [&["compare", "-q", "-s", "base", "-p", "touch:bytes=1M"][..]].concat();
     let output = reach(&args).output().unwrap();
     assert!(output.status.success() && !output.stdout.is_empty());
@@ -346,7 +346,7 @@ fn quiet_says_nothing() {
 }
 
 #[test]
-fn without_choices_this_computer_and_every_system_are_taken() {
+fn compare_defaults_to_the_nearest_machine_and_all_systems() {
     let output = reach(&["compare", "-p", "touch:bytes=4M"]).output().unwrap();
     let table = String::from_utf8(output.stdout.clone()).unwrap();
     assert!(stderr(&output).starts_with("reach: machine "), "{}", stderr(&output));
@@ -356,7 +356,7 @@ fn without_choices_this_computer_and_every_system_are_taken() {
 }
 
 #[test]
-fn a_trace_is_shown_as_text_and_converted() {
+fn converting_a_trace_keeps_its_text() {
     let folder = folder();
     let (lackey, trace) = (path(&folder, "lackey.txt"), path(&folder, "t.reach"));
     std::fs::write(&lackey, "==1== Lackey\nI  04001090,3\n L 1ffeffe7e0,8\nI  04001093,5\n S 1ffeffe7d8,8\n").unwrap();
@@ -369,7 +369,7 @@ fn a_trace_is_shown_as_text_and_converted() {
 }
 
 #[test]
-fn an_interrupted_simulation_gives_the_results_of_what_it_has_seen() {
+fn an_interrupted_simulation_equals_a_run_with_that_limit() {
     let folder = folder();
     for (threads, source) in
         [("1", "gups:bytes=64K,updates=1T"), ("2", "gups:bytes=64K,updates=1T"), ("2", "phases:sizes=4K,rounds=1G")]
@@ -393,8 +393,8 @@ fn an_interrupted_simulation_gives_the_results_of_what_it_has_seen() {
         let output = child.wait_with_output().unwrap();
         let text = stderr(&output);
         assert_eq!(output.status.code(), Some(128 + 2), "{text}");
-        assert!(text.starts_with("reach: interrupted: the results are those of the program's first "), "{text}");
-        // They are those of a run that was limited to as much.
+        assert!(text.starts_with("reach: interrupted: the results cover the program's first "), "{text}");
+        // A run with that limit gives the same results.
         let results = std::fs::read_to_string(&results).unwrap();
         let (_, rest) = results.split_once("\"limit\":").unwrap();
         let limit: String = rest.chars().take_while(char::is_ascii_digit).collect();
@@ -403,9 +403,9 @@ fn an_interrupted_simulation_gives_the_results_of_what_it_has_seen() {
     }
 }
 
-/// What was finished is printed and saved; a folder with an experiment that is short and one that never ends.
+/// A paper with one short experiment and one that never ends: the rows of the first are printed and saved.
 #[test]
-fn an_interrupted_paper_gives_what_was_finished() {
+fn an_interrupted_paper_gives_the_rows_of_finished_experiments() {
     let folder = folder();
     let experiment = |name: &str, program: &str| {
         format!(
@@ -422,11 +422,11 @@ fn an_interrupted_paper_gives_what_was_finished() {
     std::fs::write(folder.path().join("paper.toml"), text).unwrap();
     let args = ["paper", "run", folder.path().to_str().unwrap(), "-o", &results];
     let mut child = raw(&args).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut told = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut remarks = std::io::BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains("2 of 2") {
         line.clear();
-        assert!(std::io::BufRead::read_line(&mut told, &mut line).unwrap() > 0, "it ended by itself");
+        assert!(std::io::BufRead::read_line(&mut remarks, &mut line).unwrap() > 0, "it ended by itself");
     }
     // SAFETY: a signal to the child just started.
     unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
@@ -439,30 +439,30 @@ fn an_interrupted_paper_gives_what_was_finished() {
 }
 
 #[test]
-fn a_curve_is_tables_and_rows() {
+fn curve_prints_two_tables_and_a_row_for_each_geometry() {
     let curve = ["run", "-m", "skylake-e3-1240v5", "--curve", "l2_tlb:entries=64..256/4096,ways=2..4/full"];
     let report = stdout(&[&curve[..], &GUPS].concat());
     assert!(report.lines().all(|line| line.chars().count() <= 80), "{report}");
-    assert!(report.contains("\nl2: misses in % of ") && report.contains("\nl2: misses\n"), "{report}");
-    assert!(report.contains("* as the machine has it"), "{report}");
+    assert!(report.contains("\nl2: misses, in % of ") && report.contains("\nl2: number of misses\n"), "{report}");
+    assert!(report.contains("* the geometry of the machine"), "{report}");
     let rows = stdout(&[&curve[..], &["-f", "jsonl"], &GUPS].concat());
     let rows: Vec<Value> = rows.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
     let value = |metric: &str| rows.iter().find(|row| row["metric"] == metric).map(|row| row["value"].clone());
     assert_eq!(value("curve.l2.misses@1536x12"), value("walks"));
     assert_eq!(value("curve.l2.lookups"), value("l2_tlb_lookups"));
     let named = |row: &&Value| row["metric"].as_str().unwrap().starts_with("curve.l2.miss_ratio@");
-    // 64, 128, 256 and 4096 of 2 and 4 ways and full, 96 and 192 of 3 ways, and the machine's own.
+    // 64, 128, 256 and 4096 entries of 2 and 4 ways and full; 96 and 192 entries of 3 ways; and the machine's own.
     assert_eq!(rows.iter().filter(named).count(), 15);
 }
 
 #[test]
-fn a_sample_has_error_bars() {
+fn sampled_rates_have_error_bars_and_counts_have_none() {
     let sample = ["--sample", "every=10k,measure=1k,warm=2k", "-m", "skylake-e3-1240v5", "--timing", "inorder"];
     let run = |verb: &[&str], more: &[&str]| stdout(&[verb, &sample, more, &GUPS].concat());
     for table in [run(&["run"], &[]), run(&["compare", "-s", "base", "-s", "linux-thp"], &[])] {
         assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
         assert!(
-            table.contains(" ±") && table.contains("with 95 % confidence") && table.contains("\nsampled: "),
+            table.contains(" ±") && table.contains("95 % confidence interval") && table.contains("\nsampled: "),
             "{table}"
         );
     }
@@ -480,7 +480,7 @@ fn a_sample_has_error_bars() {
     assert!(csv.lines().next().unwrap().ends_with(",value,error"), "{csv}");
     let plain = stdout(&[&["run", "-m", "skylake-e3-1240v5", "-f", "csv"][..], &GUPS].concat());
     assert_eq!(columns(plain.lines().next().unwrap()) + 1, columns(csv.lines().next().unwrap()));
-    // Too few for bars is said, and there are none.
+    // Too few intervals give no error bars, with a remark.
     let few =
         stdout(&[&["run", "-m", "skylake-e3-1240v5", "--sample", "every=100k,measure=1k,warm=1k"][..], &GUPS].concat());
     assert!(few.contains("no error bars: ") && !few.contains('±'), "{few}");

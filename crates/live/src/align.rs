@@ -1,8 +1,8 @@
-//! Aligning the code of a program to 2 MB in a copy of its file, and padding its residual code to whole superpages, without
-//! relinking (Zhou et al. 2023, section 6).
+//! Aligns the code of a program to 2 MB in a copy of its file, and pads it to whole regions, without relinking (Zhou et al.
+//! 2023, section 6).
 //!
-//! No address changes, only where segments lie in the file and how much of it they take. Where code shares a region of
-//! 2 MB with read-only neighbours only, the executable segment is extended over them: they are in the file beside it.
+//! Addresses stay the same. Only the offsets and sizes of segments in the file change. If code shares a region with
+//! read-only data only, and the data is adjacent in the file, the executable segment is extended over the data.
 
 use crate::elf::{BASE, Elf, ElfError, Kind, Segment};
 use crate::layout::{self, Congruence, Fit, SUPERPAGE};
@@ -11,44 +11,44 @@ use object::endian::{LittleEndian as LE, U16, U32, U64};
 use object::pod;
 use std::ops::Range;
 
-/// What was done to a copy.
+/// How a copy differs from its original.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Segments whose alignment is 2 MB now, and was less.
+    /// Number of segments whose alignment was raised to 2 MB.
     pub aligned: usize,
-    /// Whether segments were moved within the file.
+    /// Whether segments moved within the file.
     pub moved: bool,
-    /// Bytes by which executable segments were extended to whole superpages.
+    /// Bytes by which executable segments were extended to whole regions.
     pub padded: u64,
 }
 
 /// Why a file cannot be aligned without relinking.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AlignError {
-    /// Not a file to be aligned.
+    /// It holds no code for this machine.
     #[error(transparent)]
     Elf(#[from] ElfError),
-    /// Its segments cannot be moved in the file.
+    /// Its segments cannot move in the file, for this reason.
     #[error("cannot be aligned without relinking: {0}")]
     Impossible(&'static str),
-    /// Its code is aligned, and fills whole superpages as far as it can.
+    /// It is aligned already, and padded as far as possible.
     #[error("is aligned already, and padded as far as that is possible without relinking")]
     Nothing,
 }
 
-/// Files grow by no more than this when segments are moved, beyond twice their size.
+/// Greatest growth of a file by moved segments, in bytes beyond twice its size.
 const GROWTH: u64 = 64 << 20;
 
-/// Aligns the code in the bytes of a file, and pads it if `pad`.
+/// Aligns the code in the bytes of a file, and pads it if `pad`. Returns the bytes of the copy.
 ///
 /// # Errors
-/// When that is not possible, or there is nothing to do.
+/// If that is impossible without relinking, or there is nothing to do.
 pub fn align(original: &[u8], pad: bool) -> Result<(Vec<u8>, Changes), AlignError> {
     let mut elf = Elf::read(original)?;
     let mut bytes = original.to_vec();
     let mut changes = Changes::default();
     if elf.code().any(|segment| layout::congruence(&elf, segment) == Congruence::Never) {
-        bytes = moved(original, &elf)?;
+        bytes = move_segments(original, &elf)?;
         changes.moved = true;
         elf = Elf::read(&bytes[..])?;
     }
@@ -67,29 +67,29 @@ pub fn align(original: &[u8], pad: bool) -> Result<(Vec<u8>, Changes), AlignErro
     if changes == Changes::default() {
         return Err(AlignError::Nothing);
     }
-    // The headers are in memory too, and are all that may differ there.
+    // The headers are loaded too. They are the only loaded bytes that may differ.
     let mut expected = original.to_vec();
     for range in headers_of(original)? {
         expected[range.clone()].copy_from_slice(&bytes[range]);
     }
     if !same_memory((&expected, &Elf::read(original)?), (&bytes, &Elf::read(&bytes[..])?)) {
-        return Err(AlignError::Impossible("the copy would not be the same in memory"));
+        return Err(AlignError::Impossible("the copy would differ in memory"));
     }
     Ok((bytes, changes))
 }
 
-/// Where the header and the table of segments are.
+/// Returns the ranges of the ELF header and of the table of segments.
 fn headers_of(bytes: &[u8]) -> Result<[Range<usize>; 2], AlignError> {
-    let corrupt = || AlignError::Elf(ElfError::Corrupt("no readable table of segments"));
+    let corrupt = || AlignError::Elf(ElfError::Corrupt("the table of segments is unreadable"));
     let (header, _) = pod::from_bytes::<FileHeader64<LE>>(bytes).map_err(|()| corrupt())?;
     let (start, count) = (header.e_phoff.get(LE) as usize, usize::from(header.e_phnum.get(LE)));
     Ok([0..size_of::<FileHeader64<LE>>(), start..start + count * size_of::<ProgramHeader64<LE>>()])
 }
 
-/// The table of segments, to be changed. That there is one has been seen.
+/// Returns the table of segments, to be changed. The caller has read the file successfully.
 fn program_headers(bytes: &mut [u8]) -> Result<&mut [ProgramHeader64<LE>], AlignError> {
     let [_, table] = headers_of(bytes)?;
-    let corrupt = AlignError::Elf(ElfError::Corrupt("no readable table of segments"));
+    let corrupt = AlignError::Elf(ElfError::Corrupt("the table of segments is unreadable"));
     let count = table.len() / size_of::<ProgramHeader64<LE>>();
     match bytes.get_mut(table).and_then(|table| pod::slice_from_bytes_mut(table, count).ok()) {
         Some((headers, _)) => Ok(headers),
@@ -97,15 +97,15 @@ fn program_headers(bytes: &mut [u8]) -> Result<&mut [ProgramHeader64<LE>], Align
     }
 }
 
-/// Extends executable segments over the regions that can be padded, and takes them from their neighbours. Gives how many
-/// bytes of code that adds, and where the file must end.
+/// Extends executable segments over the regions that a copy can pad, and cuts their neighbours. Returns the bytes of code
+/// added, and the least size of the file.
 fn extend(elf: &Elf, headers: &mut [ProgramHeader64<LE>]) -> (u64, u64) {
     let code = |segment: &Segment| if segment.execute { segment.pages().end - segment.pages().start } else { 0 };
     let mut end = 0;
     let mut segments: Vec<Option<Segment>> = elf.segments.iter().copied().map(Some).collect();
     for region in layout::regions(elf).iter().filter(|region| region.fit == Fit::PadInCopy) {
         let all = region.vaddr..region.vaddr + SUPERPAGE;
-        if take(&mut segments, &all).is_some() {
+        if assign_region(&mut segments, &all).is_some() {
             end = end.max(region.offset.unwrap_or(0) + SUPERPAGE);
         }
     }
@@ -127,8 +127,9 @@ fn extend(elf: &Elf, headers: &mut [ProgramHeader64<LE>]) -> (u64, u64) {
     (after.saturating_sub(before), end)
 }
 
-/// Gives all of a region to the first executable segment in it. Nothing happens where a neighbour would fall in two.
-fn take(segments: &mut [Option<Segment>], region: &Range<u64>) -> Option<()> {
+/// Gives all of a region to the first executable segment in it. Returns `None`, with nothing changed, if that would split a
+/// neighbour.
+fn assign_region(segments: &mut [Option<Segment>], region: &Range<u64>) -> Option<()> {
     let inside = |segment: &Segment| segment.pages().start < region.end && segment.pages().end > region.start;
     let first =
         segments.iter().position(|segment| segment.is_some_and(|segment| segment.execute && inside(&segment)))?;
@@ -142,7 +143,7 @@ fn take(segments: &mut [Option<Segment>], region: &Range<u64>) -> Option<()> {
         let Some(segment) = slot.filter(inside) else { continue };
         let (from, to) = (segment.vaddr, segment.vaddr + segment.file_size);
         *slot = if segment.execute || from >= region.start && to <= region.end {
-            // Code of another segment joins this one, with all that it has outside of the region.
+            // Another executable segment joins this one, with its part outside of the region.
             start = if segment.execute { start.min(from) } else { start };
             stop = if segment.execute { stop.max(to) } else { stop };
             None
@@ -165,9 +166,9 @@ fn take(segments: &mut [Option<Segment>], region: &Range<u64>) -> Option<()> {
     Some(())
 }
 
-/// The file with its segments where their addresses say: all offsets are addresses less one multiple of 2 MB. What is not
-/// loaded comes after.
-fn moved(original: &[u8], elf: &Elf) -> Result<Vec<u8>, AlignError> {
+/// Returns the file with its segments moved so that all offsets are addresses less one multiple of 2 MB. The parts that are
+/// not loaded follow.
+fn move_segments(original: &[u8], elf: &Elf) -> Result<Vec<u8>, AlignError> {
     let first = elf.segments[0];
     if first.offset != 0 || !first.vaddr.is_multiple_of(SUPERPAGE) {
         return Err(AlignError::Impossible("its first segment does not begin the file at a multiple of 2 MB"));
@@ -191,20 +192,20 @@ fn moved(original: &[u8], elf: &Elf) -> Result<Vec<u8>, AlignError> {
         let inside = |segment: &&Segment| {
             offset >= segment.offset && offset - segment.offset <= segment.file_size.saturating_sub(size)
         };
-        // Where segments share bytes of the file, the address says which is meant.
-        let meant = |segment: &&Segment| header.p_vaddr.get(LE).wrapping_sub(offset) == segment.delta();
-        match elf.segments.iter().filter(inside).find(meant) {
+        // If segments share bytes of the file, the address identifies the segment.
+        let same_delta = |segment: &&Segment| header.p_vaddr.get(LE).wrapping_sub(offset) == segment.delta();
+        match elf.segments.iter().filter(inside).find(same_delta) {
             Some(segment) => header.p_offset = U64::new(LE, offset - segment.offset + place(segment)),
             None if size == 0 || header.p_type.get(LE) == elf::PT_NULL => {}
-            None => return Err(AlignError::Impossible("a part that its loader needs is in no segment")),
+            None => return Err(AlignError::Impossible("its loader needs a part that is in no segment")),
         }
     }
-    sections(original, &mut bytes, elf, first.vaddr);
+    copy_sections(original, &mut bytes, elf, first.vaddr);
     Ok(bytes)
 }
 
-/// Brings the sections along, for debuggers; a table that makes no sense is left out.
-fn sections(original: &[u8], bytes: &mut Vec<u8>, elf: &Elf, base: u64) {
+/// Copies the sections, for debuggers. Omits the table of sections if it is invalid.
+fn copy_sections(original: &[u8], bytes: &mut Vec<u8>, elf: &Elf, base: u64) {
     let Ok((header, _)) = pod::from_bytes::<FileHeader64<LE>>(original) else { return };
     let (start, count) = (header.e_shoff.get(LE) as usize, usize::from(header.e_shnum.get(LE)));
     let table = original.get(start..).and_then(|rest| pod::slice_from_bytes::<SectionHeader64<LE>>(rest, count).ok());
@@ -217,7 +218,7 @@ fn sections(original: &[u8], bytes: &mut Vec<u8>, elf: &Elf, base: u64) {
             section.sh_offset = U64::new(LE, address - base);
         } else if section.sh_type.get(LE) != elf::SHT_NOBITS && size > 0 {
             let content = offset.checked_add(size).and_then(|end| original.get(offset as usize..end as usize));
-            // Sections that overlap could make the file grow without end.
+            // Overlapping sections could make the file grow without bound.
             let Some(content) = content.filter(|content| bytes.len() + content.len() <= limit) else {
                 table.clear();
                 break;
@@ -240,8 +241,8 @@ fn sections(original: &[u8], bytes: &mut Vec<u8>, elf: &Elf, base: u64) {
     }
 }
 
-/// Whether each byte of the original's memory is the same in the copy's, under the same rights, but that data beside code
-/// may be executable.
+/// Returns whether each byte of the original's memory is the same in the copy's, with the same permissions. Data may
+/// become executable.
 fn same_memory(original: (&[u8], &Elf), copy: (&[u8], &Elf)) -> bool {
     original.1.segments.iter().all(|segment| {
         let (mut address, end) = (segment.vaddr, segment.vaddr + segment.memory_size);
@@ -265,7 +266,8 @@ fn same_memory(original: (&[u8], &Elf), copy: (&[u8], &Elf)) -> bool {
     })
 }
 
-/// The bytes from the file at an address of a segment, or nothing for zeros; and for how many bytes that holds.
+/// Returns the bytes of the file at an address of a segment (`None` for zeros), and the number of bytes up to the next
+/// change between both.
 fn content<'b>(bytes: &'b [u8], segment: &Segment, address: u64) -> (Option<&'b [u8]>, u64) {
     let inside = address - segment.vaddr;
     match inside < segment.file_size {

@@ -1,5 +1,5 @@
-//! Whether code superpages help a program on this machine: the same program in turns, with its code held in memory in four
-//! ways, each verified for each run.
+//! Measures whether code superpages help a program on this computer. The program runs repeatedly with its code in each of
+//! four states, and the state of every run is verified.
 
 use crate::align::{self, AlignError};
 use crate::elf::BASE;
@@ -19,51 +19,51 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// How code is held in memory.
+/// State of a program's code in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodeState {
-    /// In folios of one base page.
+    /// Folios of one base page.
     Base,
-    /// The same once more: what differs is noise.
+    /// The same again: the difference of both is noise.
     BaseAgain,
-    /// In folios of 64 KB, mapped by base pages.
+    /// Folios of 64 KB, mapped with base pages.
     Folios,
-    /// In superpages.
+    /// Superpages.
     Superpages,
 }
 
-/// All ways, in the order in which they are shown.
+/// All states, in the order of the results.
 pub const CODE_STATES: [CodeState; 4] =
     [CodeState::Base, CodeState::BaseAgain, CodeState::Folios, CodeState::Superpages];
 
-/// Copies for `Folios` are written in such pieces; the page cache makes a folio of each.
+/// Bytes of a write to a copy for `Folios`. The page cache makes a folio of each write.
 const PIECE: usize = 64 << 10;
 
-/// A file, and a copy of it for each way.
+/// A file, and a copy of it for each state.
 struct Subject {
     original: PathBuf,
     bytes: Vec<u8>,
     copies: Vec<PathBuf>,
 }
 
-/// A program to be measured. Its copies go away with the value.
+/// A program to measure. Dropping the value deletes the copies of its files.
 pub struct Bench {
     program: PathBuf,
     command: Vec<OsString>,
     subjects: Vec<Subject>,
-    /// Whether the program had to be aligned for it: all copies are.
+    /// Whether the copies are aligned, because the program is not.
     pub aligned: bool,
-    /// Bytes of code in regions that can be superpages.
+    /// Bytes of code in regions that can be promoted.
     pub code: u64,
     _folder: TempDir,
 }
 
-/// Why there is nothing to measure.
+/// The reason a program cannot be measured.
 #[derive(Debug)]
 pub enum Unfit {
-    /// No code can be superpages, for this reason: they have no effect.
+    /// None of its code can be superpages, for this reason, so they have no effect.
     NoEffect(String),
-    /// It cannot be measured.
+    /// An error.
     Failed(LiveError),
 }
 
@@ -74,16 +74,16 @@ impl From<LiveError> for Unfit {
 }
 
 impl Bench {
-    /// Makes copies of the program, and of its libraries with `with_libraries`, in a new folder in `scratch`.
+    /// Copies the program, and its libraries if `with_libraries`, to a new folder in `scratch`.
     ///
     /// # Errors
-    /// When there is no such program, no room, or nothing to measure.
+    /// If there is no such program, no space, or nothing to measure.
     pub fn new(command: &[OsString], with_libraries: bool, scratch: &Path) -> Result<Bench, Unfit> {
         let program = run::find(&command[0])?;
         let image = run::image(&program)?;
         let mut subjects = Vec::new();
-        let (first, aligned) = match fit(&image) {
-            Ok(fit) => fit,
+        let (first, aligned) = match promotable_bytes(&image) {
+            Ok(bytes) => bytes,
             Err(AlignError::Elf(error)) => return Err(LiveError::new(&image.path, error).into()),
             Err(_) if with_libraries => (Vec::new(), false),
             Err(why) => return Err(Unfit::NoEffect(format!("{}: {why}", image.path.display()))),
@@ -104,16 +104,16 @@ impl Bench {
             }
         }
         if subjects.is_empty() {
-            let what =
-                format!("{} and its libraries have no region of 2 MB that can be code only", image.path.display());
-            return Err(Unfit::NoEffect(what));
+            let message =
+                format!("{} and its libraries have no region of 2 MB that can be all code", image.path.display());
+            return Err(Unfit::NoEffect(message));
         }
         let folder = tempfile::Builder::new().prefix("reach-bench-").tempdir_in(scratch);
-        let folder = folder.map_err(LiveError::io(scratch, "no copies can be made there"))?;
+        let folder = folder.map_err(LiveError::io(scratch, "cannot hold copies"))?;
         let mut code = 0;
         for (i, subject) in subjects.iter_mut().enumerate() {
-            for hold in CODE_STATES {
-                let path = folder.path().join(format!("{i}-{hold:?}"));
+            for state in CODE_STATES {
+                let path = folder.path().join(format!("{i}-{state:?}"));
                 copy(&subject.original, &subject.bytes, &path).map_err(LiveError::io(&path, "cannot be written"))?;
                 subject.copies.push(path);
             }
@@ -122,46 +122,51 @@ impl Bench {
         Ok(Bench { program, command: command.to_vec(), subjects, aligned, code, _folder: folder })
     }
 
-    /// Runs the program once with its code held in a way, and verifies that it is so before and after. Where the kernel
-    /// has reclaimed some of it meanwhile, the run is made again.
+    /// Runs the program once with its code in `state`, and verifies the state before and after. Repeats the run if the kernel
+    /// has reclaimed code meanwhile, up to [`ATTEMPTS`] times.
     ///
     /// # Errors
-    /// When the code cannot be held so, or the program cannot be started.
-    pub fn run(&self, hold: CodeState) -> Result<Run, LiveError> {
+    /// If the code cannot be brought into the state or kept in it, or the program cannot be started.
+    pub fn run(&self, state: CodeState) -> Result<Run, LiveError> {
         for _ in 0..ATTEMPTS {
-            let run = self.attempt(hold)?;
-            let held = self.subjects.iter().map(|subject| is_held(hold, &Image::open(&subject.copies[hold as usize])?));
+            let run = self.attempt(state)?;
+            let held =
+                self.subjects.iter().map(|subject| is_in_state(state, &Image::open(&subject.copies[state as usize])?));
             if held.collect::<Result<Vec<_>, _>>()?.contains(&false) {
                 continue;
             }
-            return match (hold, run.superpages) {
-                (CodeState::Superpages, Some(0)) => {
-                    Err(LiveError::plain(&self.program, "ran without superpages, though its file is held in them"))
-                }
+            return match (state, run.superpages) {
+                (CodeState::Superpages, Some(0)) => Err(LiveError::plain(
+                    &self.program,
+                    "ran without superpages, although the page cache holds its file in them",
+                )),
                 (CodeState::Base | CodeState::BaseAgain | CodeState::Folios, Some(1..)) => {
-                    Err(LiveError::plain(&self.program, "ran with superpages where it should not"))
+                    Err(LiveError::plain(&self.program, "ran with superpages, although its file is in smaller folios"))
                 }
                 _ => Ok(run),
             };
         }
-        Err(LiveError::plain(&self.program, "its pages are reclaimed while it runs: memory is too short to measure it"))
+        Err(LiveError::plain(
+            &self.program,
+            "lost pages to reclaim in every attempt: too little memory is free to measure it",
+        ))
     }
 
-    fn attempt(&self, hold: CodeState) -> Result<Run, LiveError> {
+    fn attempt(&self, state: CodeState) -> Result<Run, LiveError> {
         let mut stage =
             Stage { program: &self.program, command: &self.command, covers: Vec::new(), watched: Vec::new() };
         for subject in &self.subjects {
-            let copy = &subject.copies[hold as usize];
-            establish(hold, subject, copy)?;
+            let copy = &subject.copies[state as usize];
+            establish(state, subject, copy)?;
             let identity = File::open(copy).and_then(|file| Identity::of(&file));
             stage.watched.push(identity.map_err(LiveError::io(copy, "cannot be examined"))?);
             stage.covers.push((subject.original.clone(), copy.clone()));
         }
-        stage.run().map_err(LiveError::io(&self.program, "cannot be run with copies of its files"))
+        stage.run().map_err(LiveError::io(&self.program, "cannot be run with copies mounted over its files"))
     }
 }
 
-/// A run is made so many times, until its state has held.
+/// Greatest number of attempts at a run.
 const ATTEMPTS: usize = 5;
 
 fn read(image: &Image) -> Result<Vec<u8>, LiveError> {
@@ -170,19 +175,19 @@ fn read(image: &Image) -> Result<Vec<u8>, LiveError> {
     Ok(bytes)
 }
 
-/// The bytes of an image that can be promoted, and whether they had to be aligned or padded for it.
-fn fit(image: &Image) -> Result<(Vec<u8>, bool), AlignError> {
+/// Returns bytes of an image that can be promoted, and whether they are an aligned copy.
+fn promotable_bytes(image: &Image) -> Result<(Vec<u8>, bool), AlignError> {
     let bytes = read(image).map_err(|_| AlignError::Impossible("it cannot be read"))?;
     if image.congruence() == Congruence::Always && !image.promotable().is_empty() {
         return Ok((bytes, false));
     }
     let (aligned, _) = match align::align(&bytes, true) {
-        Err(AlignError::Nothing) => return Err(AlignError::Impossible("no region of 2 MB is code only")),
+        Err(AlignError::Nothing) => return Err(AlignError::Impossible("no region of 2 MB is all code")),
         other => other?,
     };
     let elf = crate::elf::Elf::read(&aligned[..])?;
     if crate::layout::promotable(&elf).is_empty() {
-        return Err(AlignError::Impossible("it has no region of 2 MB that can be code only"));
+        return Err(AlignError::Impossible("no region of 2 MB can be all code"));
     }
     Ok((aligned, true))
 }
@@ -198,16 +203,16 @@ fn write(mut file: &File, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Brings a copy into its state, if it is not in it.
-fn establish(hold: CodeState, subject: &Subject, copy: &Path) -> Result<(), LiveError> {
+/// Brings a copy into `state`, and verifies that.
+fn establish(state: CodeState, subject: &Subject, copy: &Path) -> Result<(), LiveError> {
     let image = Image::open(copy)?;
-    if is_held(hold, &image)? {
+    if is_in_state(state, &image)? {
         return Ok(());
     }
     let failed = |doing| LiveError::io(copy, doing);
-    match hold {
+    match state {
         CodeState::Base | CodeState::BaseAgain => {
-            base_pages(&image.file).map_err(failed("cannot be read page by page"))?
+            read_as_base_pages(&image.file).map_err(failed("cannot be read page by page"))?
         }
         CodeState::Folios => {
             let file = OpenOptions::new().write(true).truncate(true).open(copy);
@@ -217,41 +222,41 @@ fn establish(hold: CodeState, subject: &Subject, copy: &Path) -> Result<(), Live
             promote::promote(&image, Request { threshold: 0, around_users: false })?;
         }
     }
-    if is_held(hold, &image)? {
+    if is_in_state(state, &image)? {
         return Ok(());
     }
-    let what = format!(
-        "{} on Linux {} does not hold it in {}; is --scratch on a file system with large folios, and memory free?",
+    let message = format!(
+        "{} on Linux {} does not hold it in {}; choose a --scratch folder on a file system with large folios, or free memory",
         image.file_system.name(),
         crate::host::kernel(),
-        match hold {
+        match state {
             CodeState::Base | CodeState::BaseAgain => "base pages",
             CodeState::Folios => "folios of 64 KB",
             CodeState::Superpages => "superpages",
         },
     );
-    Err(LiveError::plain(copy, what))
+    Err(LiveError::plain(copy, message))
 }
 
-fn is_held(hold: CodeState, image: &Image) -> Result<bool, LiveError> {
-    let state = State::of(image)?;
+/// Returns whether the page cache holds the code in `state`.
+fn is_in_state(state: CodeState, image: &Image) -> Result<bool, LiveError> {
+    let now = State::of(image)?;
     let code = crate::layout::code_bytes(&image.elf);
-    // The last page of a segment may lie beyond the file.
-    let whole = state.resident + BASE * image.elf.segments.len() as u64 >= code;
-    let in_orders = |from: usize, to: usize| state.by_order.map(|bytes| bytes[from..to].iter().sum::<u64>());
-    Ok(match hold {
+    // The last base page of each segment may lie beyond the end of the file.
+    let whole = now.resident + BASE * image.elf.segments.len() as u64 >= code;
+    let in_orders = |from: usize, to: usize| now.by_order.map(|bytes| bytes[from..to].iter().sum::<u64>());
+    Ok(match state {
         CodeState::Base | CodeState::BaseAgain => {
-            whole && state.superpages == 0 && in_orders(1, 11).is_none_or(|bytes| bytes == 0)
+            whole && now.superpages == 0 && in_orders(1, 11).is_none_or(|bytes| bytes == 0)
         }
-        // Where frames are hidden, what was written so is taken to be so.
-        CodeState::Folios => {
-            whole && state.superpages == 0 && in_orders(1, 9).is_none_or(|bytes| 10 * bytes > 9 * code)
-        }
-        CodeState::Superpages => state.superpages == state.regions,
+        // If frames are hidden, the folios are assumed to be as written.
+        CodeState::Folios => whole && now.superpages == 0 && in_orders(1, 9).is_none_or(|bytes| 10 * bytes > 9 * code),
+        CodeState::Superpages => now.superpages == now.regions,
     })
 }
 
-fn base_pages(file: &File) -> io::Result<()> {
+/// Reads a file again in folios of one base page.
+fn read_as_base_pages(file: &File) -> io::Result<()> {
     rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?;
     rustix::fs::fadvise(file, 0, None, Advice::Random)?;
     let mut page = [0; BASE as usize];

@@ -1,4 +1,4 @@
-//! What the page cache holds of a file.
+//! Examines what the page cache holds of a file.
 
 use crate::elf::BASE;
 use crate::frames::{Folios, ORDERS, PageMap};
@@ -8,22 +8,22 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 
-/// What the page cache holds of a part of a file.
+/// The pages of a part of a file that the page cache holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// Offset of the first page.
+    /// File offset of the first page, in bytes.
     pub start: u64,
-    /// For each base page whether it is there, and the order of its folio.
+    /// For each base page, the order of its folio; `None` if it is not in memory.
     pages: Vec<Option<u8>>,
-    /// Whether the kernel told the orders of folios.
+    /// Whether the orders of folios are known; if not, all are 0.
     pub orders_known: bool,
 }
 
 impl Held {
-    /// Looks. Only pages that are there are touched.
+    /// Examines a part of a file. Touches only pages that are in memory.
     ///
     /// # Errors
-    /// When the file cannot be mapped.
+    /// If the file cannot be mapped.
     pub fn of(file: &File, range: Range<u64>) -> io::Result<Held> {
         let map = FileMap::new(file, range.clone())?;
         let resident = map.resident()?;
@@ -35,36 +35,37 @@ impl Held {
         Ok(Held { start: range.start, pages, orders_known })
     }
 
+    /// Returns the pages of `range`, which may exceed the part.
     fn part(&self, range: &Range<u64>) -> &[Option<u8>] {
         let page = |offset: u64| ((offset.saturating_sub(self.start) / BASE) as usize).min(self.pages.len());
         &self.pages[page(range.start)..page(range.end.next_multiple_of(BASE))]
     }
 
-    /// Bytes of `range` in memory.
+    /// Returns the bytes of `range` in memory.
     pub fn bytes(&self, range: &Range<u64>) -> u64 {
         BASE * self.part(range).iter().flatten().count() as u64
     }
 
-    /// Whether all of `range` is in memory.
+    /// Returns whether all of `range` is in memory.
     pub fn all(&self, range: &Range<u64>) -> bool {
         self.part(range).iter().all(Option::is_some)
     }
 
-    /// Bytes of `range` in memory, by the order of their folios.
+    /// Returns the bytes of `range` in memory, by the order of their folios.
     pub fn by_order(&self, range: &Range<u64>) -> [u64; ORDERS] {
         let mut bytes = [0; ORDERS];
         self.part(range).iter().flatten().for_each(|&order| bytes[usize::from(order)] += BASE);
         bytes
     }
 
-    /// Clusters of 64 KB of `range` that are in memory whole, and how many there are.
+    /// Returns the number of clusters of `range` that are completely in memory, and the number of all.
     pub fn clusters(&self, range: &Range<u64>) -> (u64, u64) {
         let clusters = self.part(range).chunks((CLUSTER / BASE) as usize);
         (clusters.clone().filter(|pages| pages.iter().all(Option::is_some)).count() as u64, clusters.len() as u64)
     }
 }
 
-/// Finds the orders of the folios of all pages that are there; `false` where the kernel hides frames.
+/// Finds the folio orders of all pages in memory. Returns `false` if the kernel hides frames.
 fn orders(map: &FileMap, folios: &mut Folios, pages: &mut [Option<u8>]) -> io::Result<bool> {
     let all = 0..BASE * pages.len() as u64;
     map.advise(all.clone(), Advice::Random)?;
@@ -72,7 +73,7 @@ fn orders(map: &FileMap, folios: &mut Folios, pages: &mut [Option<u8>]) -> io::R
     while page < pages.len() {
         let run = pages[page..].iter().take_while(|page| page.is_some()).count();
         if run > 0 {
-            // What has gone since the look stays unknown, and is not worth an error.
+            // Pages may be evicted meanwhile: their orders stay unknown, which is no error.
             let _ = map.advise(BASE * page as u64..BASE * (page + run) as u64, Advice::Populate);
         }
         page += run.max(1);

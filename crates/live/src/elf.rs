@@ -1,4 +1,4 @@
-//! ELF files as the loader sees them: the segments, and whether this machine can run them.
+//! Reads ELF files as a loader does: the loadable segments, and whether this machine can run them.
 
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::read::{ReadCache, ReadRef};
@@ -7,134 +7,134 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// The machine that this was built for, as ELF names it.
+/// ELF's number of the machine that this crate is built for.
 const HOST: elf::Machine = if cfg!(target_arch = "aarch64") { elf::EM_AARCH64 } else { elf::EM_X86_64 };
 
-/// Base pages of the machines that Reach runs on.
+/// Bytes of a base page on the machines that Reach runs on.
 pub const BASE: u64 = 4 << 10;
 
-/// Why a file has no code that could be mapped with superpages.
+/// Why a file holds no code for this machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ElfError {
-    /// Nothing in it.
+    /// It has no bytes.
     #[error("is empty")]
     Empty,
-    /// It starts with `#!`.
+    /// It is a script: it starts with `#!`.
     #[error("is a script; name its interpreter instead: {}", .interpreter.display())]
     Script {
         /// The program that runs it.
         interpreter: PathBuf,
     },
-    /// No ELF file.
-    #[error("is not a program or library (no ELF file)")]
+    /// It is no ELF file.
+    #[error("is not a program or library: it is no ELF file")]
     NotElf,
-    /// 32-bit.
-    #[error("is a 32-bit program; only 64-bit ones are supported")]
+    /// It is a 32-bit ELF file.
+    #[error("is a 32-bit program; only 64-bit programs are supported")]
     Bits32,
-    /// For another processor.
-    #[error("is for another processor (ELF machine {0}); nothing here can run it")]
+    /// It is for the processor with this ELF machine number.
+    #[error("is for another processor (ELF machine {0}), which this computer cannot run")]
     Foreign(u16),
-    /// An object file, a core dump or the like.
+    /// It is an object file, a core dump or the like, with this ELF type.
     #[error("is neither a program nor a shared library (ELF type {0})")]
     NotLoadable(u16),
-    /// The headers promise more than there is.
-    #[error("is truncated: {what} ends at byte {end} of {size}")]
+    /// The headers name bytes beyond the end of the file.
+    #[error("is truncated: {part} ends at byte {end} of {size}")]
     Truncated {
-        /// What lies beyond the end.
-        what: &'static str,
-        /// Where it would end.
+        /// The part that lies beyond the end.
+        part: &'static str,
+        /// The offset where it would end.
         end: u64,
-        /// Bytes in the file.
+        /// Size of the file in bytes.
         size: u64,
     },
     /// The headers contradict themselves.
     #[error("is corrupt: {0}")]
     Corrupt(&'static str),
-    /// Nothing in it may be executed.
+    /// No segment is executable.
     #[error("has no executable segment")]
     NoCode,
 }
 
-/// What kind of image it is: that decides who chooses its address.
+/// Kind of image, which decides who chooses its address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Linked for one address.
     Fixed,
-    /// A position-independent program: the kernel chooses, at a multiple of the largest alignment asked for.
+    /// A position-independent program: the kernel chooses a multiple of the largest segment alignment.
     Pie,
     /// A shared library: the dynamic loader chooses.
     Library,
 }
 
-/// A loadable segment. Its memory beyond `file_size` is zero.
+/// A loadable segment. Its memory beyond `file_size` bytes is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// Which program header it is, from 0.
+    /// Index of its program header, from 0.
     pub index: usize,
     /// Virtual address of its first byte, before relocation.
     pub vaddr: u64,
-    /// Where its bytes are in the file.
+    /// Offset of its first byte in the file.
     pub offset: u64,
     /// Bytes from the file.
     pub file_size: u64,
     /// Bytes in memory, at least `file_size`.
     pub memory_size: u64,
-    /// The alignment asked for: a power of two.
+    /// Alignment in bytes: a power of two.
     pub align: u64,
-    /// May be written.
+    /// Whether it is writable.
     pub write: bool,
-    /// May be executed.
+    /// Whether it is executable.
     pub execute: bool,
 }
 
 impl Segment {
-    /// How far its addresses are from its file offsets, as a wrapping difference.
+    /// Returns address less file offset, the same for every byte, as a wrapping difference.
     pub fn delta(&self) -> u64 {
         self.vaddr.wrapping_sub(self.offset)
     }
 
-    /// Addresses of the base pages that it takes.
+    /// Returns the addresses of its base pages.
     pub fn pages(&self) -> Range<u64> {
         self.vaddr & !(BASE - 1)..(self.vaddr + self.memory_size).next_multiple_of(BASE)
     }
 
-    /// Addresses of the base pages that come from the file.
+    /// Returns the addresses of its base pages that hold bytes of the file.
     pub fn file_pages(&self) -> Range<u64> {
         self.vaddr & !(BASE - 1)..(self.vaddr + self.file_size).next_multiple_of(BASE)
     }
 }
 
-/// What the loader is told by an ELF file.
+/// The parts of an ELF file that a loader uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elf {
     /// Who chooses its address.
     pub kind: Kind,
-    /// Loadable segments, in order of address; they share no page.
+    /// Loadable segments in address order. No two share a base page.
     pub segments: Vec<Segment>,
-    /// The dynamic loader; a program without one is static.
+    /// The dynamic loader; `None` for static programs and most libraries.
     pub interpreter: Option<PathBuf>,
-    /// It names libraries that its loader runs while it loads (`DT_AUDIT`).
+    /// Whether it names auditing libraries (`DT_AUDIT`), whose code the loader runs while loading.
     pub audited: bool,
-    /// Bytes in the file.
+    /// Size of the file in bytes.
     pub size: u64,
 }
 
 impl Elf {
-    /// Reads a file.
+    /// Reads an open file.
     ///
     /// # Errors
-    /// When nothing in it could be mapped to run on this machine.
+    /// If it is damaged, or holds no code for this machine.
     pub fn of(file: &File) -> Result<Elf, ElfError> {
         Elf::read(&ReadCache::new(file))
     }
 
-    /// Reads bytes.
+    /// Reads the bytes of a file.
     ///
     /// # Errors
-    /// When nothing in them could be mapped to run on this machine.
+    /// If they are damaged, or hold no code for this machine.
     pub fn read<'d, R: ReadRef<'d>>(data: R) -> Result<Elf, ElfError> {
         let header = header(data)?;
-        let endian = header.endian().map_err(|_| ElfError::Corrupt("no byte order"))?;
+        let endian = header.endian().map_err(|_| ElfError::Corrupt("its byte order is invalid"))?;
         let machine = header.e_machine.get(endian);
         if endian != Endianness::Little || machine != HOST {
             return Err(ElfError::Foreign(machine.0));
@@ -143,11 +143,12 @@ impl Elf {
         if file_type != elf::ET_EXEC && file_type != elf::ET_DYN {
             return Err(ElfError::NotLoadable(file_type.0));
         }
-        let size = data.len().map_err(|()| ElfError::Corrupt("no length"))?;
+        let size = data.len().map_err(|()| ElfError::Corrupt("its length is unknown"))?;
         let count = u64::from(header.e_phnum.get(endian));
         within("the table of segments", header.e_phoff.get(endian), 56 * count, size)?;
-        let headers =
-            header.program_headers(endian, data).map_err(|_| ElfError::Corrupt("no readable table of segments"))?;
+        let headers = header
+            .program_headers(endian, data)
+            .map_err(|_| ElfError::Corrupt("the table of segments is unreadable"))?;
         let (mut segments, mut interpreter, mut pie, mut audited) = (Vec::new(), None, false, false);
         for (index, header) in headers.iter().enumerate() {
             match header.p_type(endian) {
@@ -163,7 +164,7 @@ impl Elf {
                 _ => {}
             }
         }
-        apart(&segments)?;
+        check_order(&segments)?;
         if !segments.iter().any(|segment| segment.execute) {
             return Err(ElfError::NoCode);
         }
@@ -175,17 +176,17 @@ impl Elf {
         Ok(Elf { kind, segments, interpreter, audited, size })
     }
 
-    /// A program, and one without a dynamic loader.
+    /// Returns whether it is a static program: not a library, and without a dynamic loader.
     pub fn is_static(&self) -> bool {
         self.kind != Kind::Library && self.interpreter.is_none()
     }
 
-    /// Segments that may be executed.
+    /// Returns the executable segments.
     pub fn code(&self) -> impl Iterator<Item = &Segment> {
         self.segments.iter().filter(|segment| segment.execute)
     }
 
-    /// The largest alignment that a segment asks for: where the image is put is a multiple of it.
+    /// Returns the largest alignment of a segment. The loader may choose any multiple of it as the address.
     pub fn align(&self) -> u64 {
         self.segments.iter().map(|segment| segment.align).max().unwrap_or(BASE)
     }
@@ -196,9 +197,9 @@ fn path(bytes: &[u8]) -> PathBuf {
     std::ffi::OsStr::from_bytes(bytes).into()
 }
 
-/// The header, once it is clear that there is one of 64 bits.
+/// Reads the header of a 64-bit ELF file.
 fn header<'d, R: ReadRef<'d>>(data: R) -> Result<&'d elf::FileHeader64<Endianness>, ElfError> {
-    let size = data.len().map_err(|()| ElfError::Corrupt("no length"))?;
+    let size = data.len().map_err(|()| ElfError::Corrupt("its length is unknown"))?;
     let start = data.read_bytes_at(0, size.min(128)).map_err(|()| ElfError::Corrupt("it cannot be read"))?;
     match start {
         [] => Err(ElfError::Empty),
@@ -208,23 +209,24 @@ fn header<'d, R: ReadRef<'d>>(data: R) -> Result<&'d elf::FileHeader64<Endiannes
             Err(ElfError::Script { interpreter: path(words.next().unwrap_or_default()) })
         }
         [0x7f, b'E', b'L', b'F', 1, ..] => Err(ElfError::Bits32),
-        [0x7f, b'E', b'L', b'F', ..] if size < 64 => Err(ElfError::Truncated { what: "the header", end: 64, size }),
+        [0x7f, b'E', b'L', b'F', ..] if size < 64 => Err(ElfError::Truncated { part: "the header", end: 64, size }),
         [0x7f, b'E', b'L', b'F', ..] => {
-            elf::FileHeader64::parse(data).map_err(|_| ElfError::Corrupt("its header makes no sense"))
+            elf::FileHeader64::parse(data).map_err(|_| ElfError::Corrupt("its header is invalid"))
         }
         _ => Err(ElfError::NotElf),
     }
 }
 
-fn within(what: &'static str, offset: u64, length: u64, size: u64) -> Result<(), ElfError> {
+/// Checks that `part` of a file lies within its `size`.
+fn within(part: &'static str, offset: u64, length: u64, size: u64) -> Result<(), ElfError> {
     match offset.checked_add(length) {
         Some(end) if end <= size => Ok(()),
-        Some(end) => Err(ElfError::Truncated { what, end, size }),
-        None => Err(ElfError::Corrupt("an offset beyond all files")),
+        Some(end) => Err(ElfError::Truncated { part, end, size }),
+        None => Err(ElfError::Corrupt("an offset plus a length exceeds 64 bits")),
     }
 }
 
-/// What a program header says, if that makes sense; nothing for an empty segment.
+/// Checks and converts a program header. Returns `None` for an empty segment.
 fn segment(
     index: usize,
     header: &elf::ProgramHeader64<Endianness>,
@@ -246,24 +248,24 @@ fn segment(
         return Ok(None);
     }
     within("a segment", segment.offset, segment.file_size, size)?;
-    // Half of the addresses belong to the kernel, and no program comes near them.
+    // The upper half of the addresses belongs to the kernel; user addresses have at most 56 bits.
     if segment.vaddr.checked_add(segment.memory_size).is_none_or(|end| end > 1 << 56) {
-        return Err(ElfError::Corrupt("a segment beyond all addresses"));
+        return Err(ElfError::Corrupt("a segment lies beyond all user addresses"));
     }
     if segment.memory_size < segment.file_size {
-        return Err(ElfError::Corrupt("a segment with more bytes in the file than in memory"));
+        return Err(ElfError::Corrupt("a segment has more bytes in the file than in memory"));
     }
     if !segment.align.is_power_of_two() || segment.align > 1 << 40 {
-        return Err(ElfError::Corrupt("a segment whose alignment is no power of two"));
+        return Err(ElfError::Corrupt("the alignment of a segment is no power of two"));
     }
     if !segment.delta().is_multiple_of(BASE) {
-        return Err(ElfError::Corrupt("a segment whose address and offset differ within a page"));
+        return Err(ElfError::Corrupt("address and offset of a segment differ modulo the page size"));
     }
     Ok(Some(segment))
 }
 
-/// The loader maps page by page in order of address, so segments may not go back or share pages.
-fn apart(segments: &[Segment]) -> Result<(), ElfError> {
+/// Checks that segments are in address order and share no page, as the loader requires.
+fn check_order(segments: &[Segment]) -> Result<(), ElfError> {
     let overlap = segments.windows(2).any(|pair| pair[0].pages().end > pair[1].pages().start);
-    if overlap { Err(ElfError::Corrupt("segments that overlap or are out of order")) } else { Ok(()) }
+    if overlap { Err(ElfError::Corrupt("segments overlap or are out of order")) } else { Ok(()) }
 }

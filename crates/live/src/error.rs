@@ -1,53 +1,53 @@
-//! What can go wrong, as sentences that say what, where, and what to do.
+//! The errors of this crate: sentences that name the file, what is wrong with it, and what to do.
 
 use crate::elf::ElfError;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why something was not done. Nothing was changed.
+/// An error about one file. The operation has changed nothing.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {kind}", .path.display())]
 pub struct LiveError {
-    /// What it is about.
+    /// The file.
     pub path: PathBuf,
     /// What is wrong with it.
     #[source]
     pub kind: LiveErrorKind,
 }
 
-/// The reasons.
+/// What is wrong with a file.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveErrorKind {
-    /// There is no code in it for this machine.
+    /// It holds no code for this machine.
     #[error(transparent)]
     Elf(#[from] ElfError),
-    /// The operating system refused.
-    #[error("{doing}: {}", reason(.source))]
+    /// A system call failed.
+    #[error("{problem}: {}", message(.source))]
     Io {
-        /// What was being done.
-        doing: &'static str,
-        /// What it said.
+        /// What could not be done, as a predicate: "cannot be opened".
+        problem: &'static str,
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A folder, a device, a pipe.
+    /// It is a folder, a device or a pipe.
     #[error("is not a regular file")]
     NotAFile,
-    /// A sentence of its own.
+    /// Anything else, as a predicate of the path.
     #[error("{0}")]
     Plain(String),
-    /// Processes have it mapped with smaller pages.
+    /// Processes map it with smaller pages.
     #[error(
-        "is in use by {by}, with smaller pages that stay as long as they are mapped; stop them, or let --replace put a \
-         copy in the file's place for those that start later"
+        "is in use by {by} with smaller pages, which stay until they are unmapped; stop these processes, or use --replace \
+         to put a promoted copy in the file's place for programs that start later"
     )]
     InUse {
-        /// By whom.
+        /// The processes, in one phrase.
         by: String,
     },
-    /// Somebody has it open for writing.
-    #[error("is being written; try again when that is done")]
+    /// A process has it open for writing.
+    #[error("is open for writing; try again when it is closed")]
     BeingWritten,
-    /// Others cannot see what is in memory of a file.
+    /// The kernel shows the page cache of a file only to its owner and to root.
     #[error("belongs to another user; only its owner and root can see what of it is in memory")]
     NotOwner,
 }
@@ -57,18 +57,18 @@ impl LiveError {
         LiveError { path: path.into(), kind: kind.into() }
     }
 
-    pub(crate) fn plain(path: &Path, what: impl Into<String>) -> LiveError {
-        LiveError::new(path, LiveErrorKind::Plain(what.into()))
+    pub(crate) fn plain(path: &Path, message: impl Into<String>) -> LiveError {
+        LiveError::new(path, LiveErrorKind::Plain(message.into()))
     }
 
-    /// The error of an attempt at `doing` something with `path`.
-    pub(crate) fn io(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> LiveError {
-        move |source| LiveError::new(path, LiveErrorKind::Io { doing, source })
+    /// Wraps an I/O error on `path`. `problem` is a predicate: "cannot be opened".
+    pub(crate) fn io(path: &Path, problem: &'static str) -> impl FnOnce(io::Error) -> LiveError {
+        move |source| LiveError::new(path, LiveErrorKind::Io { problem, source })
     }
 }
 
-/// What the operating system said, without its number.
-fn reason(error: &io::Error) -> String {
+/// Returns the operating system's message, without the error number.
+fn message(error: &io::Error) -> String {
     let text = error.to_string();
     let end = text.find(" (os error").unwrap_or(text.len());
     text[..end].to_owned()

@@ -1,4 +1,4 @@
-//! Frames and the folios that they belong to, as the kernel tells root (`/proc/PID/pagemap`, `/proc/kpageflags`).
+//! Reads page frames and their folios, which the kernel shows to root (`/proc/PID/pagemap`, `/proc/kpageflags`).
 
 use crate::elf::BASE;
 use crate::host;
@@ -8,7 +8,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// Entries of the page table are read so many at a time.
+/// Number of page-table entries read at a time.
 const BATCH: u64 = 64 << 10;
 
 /// The page table of a process.
@@ -19,12 +19,12 @@ pub struct PageMap(File);
 pub struct Entry(u64);
 
 impl Entry {
-    /// Is a page in memory behind it?
+    /// Returns whether it maps a page in memory.
     pub fn present(self) -> bool {
         self.0 >> 63 != 0
     }
 
-    /// The frame of a page in memory; none where the kernel does not tell.
+    /// Returns the frame number. `None` if the page is not in memory, or the kernel hides frames.
     pub fn frame(self) -> Option<u64> {
         let frame = self.0 & ((1 << 55) - 1);
         (self.present() && frame != 0).then_some(frame)
@@ -32,19 +32,20 @@ impl Entry {
 }
 
 impl PageMap {
-    /// The page table of a process, or of this one.
+    /// Opens the page table of a process; `None` stands for this one.
     ///
     /// # Errors
-    /// When there is no such process, or it is another's.
+    /// If there is no such process, or it belongs to another user.
     pub fn of(process: Option<i32>) -> io::Result<PageMap> {
         let process = process.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
         Ok(PageMap(File::open(format!("/proc/{process}/pagemap"))?))
     }
 
-    /// Hands entries of all base pages in an address range to `each`, in order, with the address of the first of each batch.
+    /// Passes the entries of all base pages in an address range to `each`, in batches in address order. Each batch comes
+    /// with the address of its first page.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If the page table cannot be read.
     pub fn read(&self, addresses: Range<u64>, mut each: impl FnMut(u64, &[Entry])) -> io::Result<()> {
         let (mut page, end) = (addresses.start / BASE, addresses.end / BASE);
         let mut bytes = Vec::new();
@@ -65,33 +66,33 @@ impl PageMap {
     }
 }
 
-/// The sizes of folios, from the kernel's flags of frames. What was read is kept: make a new one for a new look.
+/// The orders of folios, from the kernel's page flags. Caches what it has read, so later changes need a new value.
 pub struct Folios {
     flags: File,
-    /// Orders of the frames of an aligned block of 512.
+    /// Folio orders of the 512 frames of each aligned block, by its first frame.
     blocks: HashMap<u64, Box<[u8; 512]>>,
 }
 
-/// Orders of folios up to this are told apart: the page cache has none above 2 MB.
+/// Number of distinct folio orders, 0 to 10. The page cache has none above 2 MB (order 9); 10 stands for all larger.
 pub const ORDERS: usize = 11;
 
 const COMPOUND_HEAD: u64 = 1 << 15;
 const COMPOUND_TAIL: u64 = 1 << 16;
 
 impl Folios {
-    /// Opens the kernel's flags.
+    /// Opens the kernel's page flags.
     ///
     /// # Errors
-    /// For all but root.
+    /// If this user is not root.
     pub fn open() -> io::Result<Folios> {
-        host::pretend(host::Lack::Frames)?;
+        host::require(host::Ability::Frames)?;
         Ok(Folios { flags: File::open("/proc/kpageflags")?, blocks: HashMap::new() })
     }
 
-    /// The order of the folio that `frame` belongs to, at most `ORDERS - 1`.
+    /// Returns the order of the folio that holds `frame`, at most `ORDERS - 1`.
     ///
     /// # Errors
-    /// When there is no such frame.
+    /// If there is no such frame.
     pub fn order(&mut self, frame: u64) -> io::Result<u8> {
         let block = frame & !511;
         if let Some(orders) = self.blocks.get(&block) {
@@ -111,7 +112,7 @@ impl Folios {
     }
 }
 
-/// A folio is a head with tails behind it, aligned to its size.
+/// Returns the folio orders of 512 frames from their flags. A folio is a head followed by tails, aligned to its size.
 fn orders(flags: &[u64]) -> [u8; 512] {
     let mut orders = [0u8; 512];
     let mut i = 0;
@@ -119,7 +120,7 @@ fn orders(flags: &[u64]) -> [u8; 512] {
         let tails = flags[i + 1..].iter().take_while(|&&flag| flag & COMPOUND_TAIL != 0).count();
         let order = match flags[i] {
             flag if flag & COMPOUND_HEAD != 0 => (tails + 1).next_power_of_two().trailing_zeros() as u8,
-            // The head is in a block before this one.
+            // The head is in an earlier block: the folio is larger than 2 MB.
             flag if flag & COMPOUND_TAIL != 0 => ORDERS as u8 - 1,
             _ => 0,
         };
@@ -135,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folios_are_heads_with_tails() {
+    fn orders_follow_from_heads_and_tails() {
         let mut flags = vec![0; 512];
         flags[4] = COMPOUND_HEAD;
         flags[5..8].fill(COMPOUND_TAIL);

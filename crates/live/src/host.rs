@@ -1,43 +1,43 @@
-//! What this kernel can do, and what it is said to lack.
+//! Abilities of this kernel, and their denial in tests.
 
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// An ability that can be denied for a test, by naming it in `REACH_LIVE_WITHOUT`: large-folios, frames.
+/// An ability that a test can deny, by naming it in `REACH_LIVE_WITHOUT`: large-folios, frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lack {
-    /// Superpages of files on disk.
+pub enum Ability {
+    /// Folios of 2 MB for files on disk.
     LargeFolios,
-    /// Frames and folios shown to root.
+    /// Frames and folios visible to root.
     Frames,
 }
 
-/// The variable that denies abilities, separated by commas.
+/// The environment variable that denies abilities, separated by commas.
 pub const WITHOUT: &str = "REACH_LIVE_WITHOUT";
 
-/// Whether an ability was denied.
-pub fn lacks(lack: Lack) -> bool {
-    let name = match lack {
-        Lack::LargeFolios => "large-folios",
-        Lack::Frames => "frames",
+/// Returns whether an ability is denied.
+pub fn denied(ability: Ability) -> bool {
+    let name = match ability {
+        Ability::LargeFolios => "large-folios",
+        Ability::Frames => "frames",
     };
     std::env::var(WITHOUT).is_ok_and(|all| all.split(',').any(|word| word == name))
 }
 
-/// Fails when an ability was denied.
-pub(crate) fn pretend(lack: Lack) -> io::Result<()> {
-    if lacks(lack) { Err(io::ErrorKind::Unsupported.into()) } else { Ok(()) }
+/// Fails if an ability is denied.
+pub(crate) fn require(ability: Ability) -> io::Result<()> {
+    if denied(ability) { Err(io::ErrorKind::Unsupported.into()) } else { Ok(()) }
 }
 
-/// The kernel's release, such as `6.18.0`.
+/// Returns the kernel's release, such as `6.18.0`.
 pub fn kernel() -> String {
     std::fs::read_to_string("/proc/sys/kernel/osrelease")
         .map_or_else(|_| "of unknown release".into(), |text| text.trim().into())
 }
 
-/// The size of the kernel's superpages for files and anonymous memory, in bytes; none without them.
+/// Returns the bytes of the kernel's transparent superpages. `None` if it has none.
 pub fn superpage() -> Option<u64> {
     std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size").ok()?.trim().parse().ok()
 }
@@ -45,19 +45,19 @@ pub fn superpage() -> Option<u64> {
 /// The type of a file's file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileSystem {
-    /// In memory: superpages are made in place.
+    /// In memory: files are collapsed to superpages in place.
     Tmpfs,
-    /// Any other.
+    /// Any other, by name.
     Other(&'static str),
 }
 
 impl FileSystem {
-    /// Asks for it.
+    /// Returns the type of the file system that holds `file`.
     ///
     /// # Errors
     /// Those of fstatfs.
     pub fn of(file: &File) -> io::Result<FileSystem> {
-        // SAFETY: the structure is plain data that the kernel fills.
+        // SAFETY: statfs is plain data, which fstatfs fills.
         let kind = unsafe {
             let mut stat: libc::statfs = std::mem::zeroed();
             if libc::fstatfs(file.as_raw_fd(), &mut stat) != 0 {
@@ -81,7 +81,7 @@ impl FileSystem {
         })
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &'static str {
         match self {
             FileSystem::Tmpfs => "tmpfs",
@@ -90,19 +90,19 @@ impl FileSystem {
     }
 }
 
-/// The user and the group that this process acts for.
+/// Returns the effective user and group of this process.
 pub fn user() -> (u32, u32) {
     // SAFETY: these take nothing and cannot fail.
     unsafe { (libc::geteuid(), libc::getegid()) }
 }
 
-/// Whether this process may do all that root may.
+/// Returns whether the effective user is root.
 pub fn is_root() -> bool {
     user().0 == 0
 }
 
-/// Whether a file has an extended attribute.
+/// Returns whether a file has an extended attribute.
 pub(crate) fn has_attribute(file: &File, name: &CStr) -> bool {
-    // SAFETY: with a length of 0, only the size is told.
+    // SAFETY: the name is terminated; with a length of 0, the call returns the size and writes nothing.
     unsafe { libc::fgetxattr(file.as_raw_fd(), name.as_ptr(), std::ptr::null_mut(), 0) > 0 }
 }

@@ -1,4 +1,4 @@
-//! A program or library on disk: the file, what its headers say, and its state in memory.
+//! A program or library: the file, its headers, and its state in memory.
 
 use crate::cache::Held;
 use crate::elf::{Elf, Kind};
@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 
 /// A program or library, open for reading.
 pub struct Image {
-    /// Where it is, with no symbolic links.
+    /// Its path, without symbolic links.
     pub path: PathBuf,
-    /// The file itself.
+    /// The open file.
     pub file: File,
-    /// What its headers say.
+    /// Its headers.
     pub elf: Elf,
-    /// Windows of 2 MB that hold code.
+    /// Its regions.
     pub regions: Vec<Region>,
     /// The type of its file system.
     pub file_system: FileSystem,
@@ -31,35 +31,35 @@ impl Image {
     /// Opens a file and reads its headers.
     ///
     /// # Errors
-    /// When it cannot be read, or holds no code for this machine.
+    /// If it cannot be read, or holds no code for this machine.
     pub fn open(path: &Path) -> Result<Image, LiveError> {
         let path = &path.canonicalize().map_err(LiveError::io(path, "cannot be found"))?;
         Image::of(path, path)
     }
 
-    /// The file that a process has mapped, even if another has taken its place since or it lies in another's mount
-    /// namespace.
+    /// Opens the file that a process maps. For root, this works even if the file has been replaced since, or lies in
+    /// another mount namespace.
     ///
     /// # Errors
-    /// When it cannot be read: for all but root, when it has been replaced.
+    /// If it cannot be read, or holds no code for this machine.
     pub fn of_mapping(pid: i32, mapping: &MemoryMap, path: &Path) -> Result<Image, LiveError> {
         let (start, end) = mapping.address;
         let exact = PathBuf::from(format!("/proc/{pid}/map_files/{start:x}-{end:x}"));
         Image::of(path, &exact).or_else(|error| if host::is_root() { Err(error) } else { Image::of(path, path) })
     }
 
-    /// The image that is called `path`, opened by way of `link`.
+    /// Opens `link`, and names the image `path`.
     fn of(path: &Path, link: &Path) -> Result<Image, LiveError> {
-        // A pipe must not be waited for, and a terminal must not become ours.
+        // Do not wait for the writer of a pipe, and do not make a terminal the controlling one.
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
         let opened = OpenOptions::new().read(true).custom_flags(flags).open(link);
         Image::from_file(path, opened.map_err(LiveError::io(path, "cannot be opened"))?)
     }
 
-    /// The image in `file`, which is called `path`.
+    /// Reads the headers of an open file, and names the image `path`.
     ///
     /// # Errors
-    /// When it holds no code for this machine.
+    /// If it is no regular file, or holds no code for this machine.
     pub fn from_file(path: &Path, file: File) -> Result<Image, LiveError> {
         let metadata = file.metadata().map_err(LiveError::io(path, "cannot be examined"))?;
         if !metadata.is_file() {
@@ -70,12 +70,12 @@ impl Image {
         Ok(Image { path: path.into(), regions: layout::regions(&elf), file, elf, file_system })
     }
 
-    /// Windows that can be superpages of the page cache.
+    /// Returns the regions that can be promoted.
     pub fn promotable(&self) -> Vec<Region> {
         layout::promotable(&self.elf)
     }
 
-    /// Whether all of its code will lie so that superpages can be mapped.
+    /// Returns the worst congruence of its executable segments.
     pub fn congruence(&self) -> Congruence {
         let each = self.elf.code().map(|segment| layout::congruence(&self.elf, segment));
         let worse = |a: Congruence, b| match (a, b) {
@@ -86,7 +86,7 @@ impl Image {
         each.reduce(worse).unwrap_or(Congruence::Never)
     }
 
-    /// What it is, in words.
+    /// Describes its kind in words.
     pub fn kind(&self) -> &'static str {
         match self.elf.kind {
             Kind::Fixed if self.elf.is_static() => "static program at a fixed address",
@@ -97,33 +97,33 @@ impl Image {
         }
     }
 
-    /// Whether the kernel tells this user what of the file is in memory.
+    /// Returns whether the kernel shows this user which pages of the file are in memory.
     pub fn cache_is_visible(&self) -> bool {
         host::is_root() || self.file.metadata().is_ok_and(|metadata| metadata.uid() == host::user().0)
     }
 
-    /// What the page cache holds of the whole file.
+    /// Returns what the page cache holds of the whole file.
     ///
     /// # Errors
-    /// When that cannot be seen.
+    /// If the file cannot be mapped.
     pub fn held(&self) -> Result<Held, LiveError> {
         Held::of(&self.file, 0..self.elf.size).map_err(LiveError::io(&self.path, "its page cache cannot be examined"))
     }
 
-    /// Who has it mapped.
+    /// Returns the processes that map it.
     ///
     /// # Errors
-    /// When that cannot be seen.
+    /// If the file cannot be mapped, or /proc cannot be read.
     pub fn users(&self) -> Result<Users, LiveError> {
         let users = Identity::of(&self.file).and_then(Users::of);
         users.map_err(LiveError::io(&self.path, "its users cannot be found"))
     }
 
-    /// Which of `regions` are mapped with a superpage in a fresh mapping, as they would be in the next process. What is
-    /// not in memory is not brought in.
+    /// Returns which of `regions` a new mapping maps with a superpage, as the next process would. Reads nothing into
+    /// memory.
     ///
     /// # Errors
-    /// When it cannot be mapped.
+    /// If the file cannot be mapped.
     pub fn as_superpages(&self, regions: &[Region]) -> Result<Vec<bool>, LiveError> {
         as_superpages(&self.file, regions).map_err(LiveError::io(&self.path, "its mapping cannot be verified"))
     }
@@ -136,7 +136,7 @@ fn as_superpages(file: &File, regions: &[Region]) -> io::Result<Vec<bool>> {
         if let Some(map) = &map
             && map.resident()?.iter().all(|&resident| resident)
         {
-            // Touching a page where readahead left its mark would read on.
+            // Touching a page with a readahead mark would start readahead.
             map.advise(0..SUPERPAGE, Advice::Random)?;
             map.advise(0..SUPERPAGE, Advice::Populate)?;
         }

@@ -1,60 +1,59 @@
-//! Superpages of code: which 2 MB regions of an image's addresses can be one page, and what stands in the way of others
-//! (Zhou et al. 2023, section 6).
+//! Finds the regions of an image that can be superpages, and why others cannot (Zhou et al. 2023, section 6).
 
 use crate::elf::{BASE, Elf, Kind, Segment};
 use std::ops::Range;
 
-/// The superpages that code is mapped with: one entry of the second level of the page table.
+/// Bytes of a superpage of code: what one entry of the second-lowest level of the page table maps.
 pub const SUPERPAGE: u64 = 2 << 20;
 
-/// The unit in which Zhou et al. count what of a superpage is in memory.
+/// Bytes of a cluster, the unit in which Zhou et al. count the resident part of a superpage.
 pub const CLUSTER: u64 = 64 << 10;
 
-/// Whether addresses and file offsets agree modulo 2 MB. Only then can a superpage of the page cache be mapped as one.
+/// Whether addresses and file offsets agree modulo 2 MB. Only then can a folio of 2 MB be mapped as a superpage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Congruence {
-    /// Wherever the image is loaded.
+    /// They agree wherever the image is loaded.
     Always,
-    /// Where the loader happens to choose a multiple of 2 MB.
+    /// They agree if the loader happens to choose a multiple of 2 MB.
     WhereLoaded,
-    /// Nowhere.
+    /// They never agree.
     Never,
 }
 
-/// What a region of 2 MB that holds code could be.
+/// How a region can become a superpage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
-    /// All of it is one executable segment.
+    /// In place: all of it is one executable segment.
     Whole,
-    /// A copy of the file can make it one: its other pages are read-only neighbours in the file, or free.
+    /// In an aligned copy of the file: its other pages are read-only and adjacent in the file, or unused.
     PadInCopy,
-    /// A process can make it one, at its start: its other pages are read-only neighbours, or free.
+    /// In a process at its start: its other pages are read-only or unused, but not adjacent in the file.
     PadAtRun,
-    /// Writable data shares it.
+    /// Not at all: it shares its 2 MB with writable data.
     Writable,
 }
 
-/// A region of 2 MB, aligned to 2 MB, that holds code.
+/// A region: 2 MB of an image's addresses, at a multiple of 2 MB, that hold code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region {
-    /// Its first address, before relocation.
+    /// First address, before relocation.
     pub vaddr: u64,
-    /// Where it is in the file, where addresses and offsets are congruent.
+    /// Offset in the file. `None` if addresses and offsets differ modulo 2 MB.
     pub offset: Option<u64>,
-    /// Bytes of code in it, in base pages.
+    /// Bytes of the base pages in it that hold code.
     pub code: u64,
-    /// What it could be.
+    /// How it can become a superpage.
     pub fit: Fit,
 }
 
 impl Region {
-    /// Its part of the file, of 2 MB.
+    /// Returns its 2 MB of the file. `None` if addresses and offsets differ modulo 2 MB.
     pub fn file_range(&self) -> Option<Range<u64>> {
         self.offset.map(|offset| offset..offset + SUPERPAGE)
     }
 }
 
-/// How a segment of `elf` will lie.
+/// Returns whether addresses and file offsets of a segment of `elf` will agree modulo 2 MB.
 pub fn congruence(elf: &Elf, segment: &Segment) -> Congruence {
     if !segment.delta().is_multiple_of(SUPERPAGE) {
         Congruence::Never
@@ -65,10 +64,10 @@ pub fn congruence(elf: &Elf, segment: &Segment) -> Congruence {
     }
 }
 
-/// All regions of `elf` that hold code, in order of address.
+/// Returns all regions of `elf` in address order.
 pub fn regions(elf: &Elf) -> Vec<Region> {
     let mut regions: Vec<Region> = Vec::new();
-    // A segment with nothing from the file is no code yet.
+    // A segment without bytes from the file holds no code when it is loaded.
     for segment in elf.code().filter(|segment| segment.file_size > 0) {
         let pages = segment.file_pages();
         let mut vaddr = pages.start & !(SUPERPAGE - 1);
@@ -82,14 +81,14 @@ pub fn regions(elf: &Elf) -> Vec<Region> {
     regions
 }
 
-/// The region at `vaddr`, which holds code of `segment`.
+/// Returns the region at `vaddr`, which holds code of `segment`.
 fn region(elf: &Elf, segment: &Segment, vaddr: u64) -> Region {
     let all = vaddr..vaddr + SUPERPAGE;
     let within = || elf.segments.iter().filter(|other| overlap(&other.pages(), &all) > 0);
     let code = within().filter(|other| other.execute).map(|other| overlap(&other.file_pages(), &all)).sum();
     let congruent = segment.delta().is_multiple_of(SUPERPAGE);
     let offset = (congruent && vaddr >= segment.delta()).then(|| vaddr - segment.delta());
-    // Memory that the loader clears is written once.
+    // The loader writes the memory that it clears.
     let cleared = |other: &Segment| overlap(&(other.file_pages().end..other.pages().end), &all) > 0;
     let fit = if within().any(|other| other.write || cleared(other)) {
         Fit::Writable
@@ -103,33 +102,35 @@ fn region(elf: &Elf, segment: &Segment, vaddr: u64) -> Region {
     Region { vaddr, offset, code, fit }
 }
 
+/// Returns the length of the intersection, in bytes.
 fn overlap(a: &Range<u64>, b: &Range<u64>) -> u64 {
     a.end.min(b.end).saturating_sub(a.start.max(b.start))
 }
 
-/// The residual code of a segment: bytes in its regions that are not whole, before and after those that are. Both
-/// regions come along; where there is but one, it counts as the head.
+/// Returns the residual code of a segment, head and tail: the bytes before its first and after its last whole region, with
+/// the fit of their regions. `None` if there are none. A single partial region is the tail if it starts inside the
+/// segment, else the head.
 pub fn residual(segment: &Segment, regions: &[Region]) -> [Option<(u64, Fit)>; 2] {
     let pages = segment.file_pages();
     let own = |region: &Region| overlap(&(region.vaddr..region.vaddr + SUPERPAGE), &pages);
     let mut partial = regions.iter().filter(|region| own(region) > 0 && own(region) < SUPERPAGE);
     let first = partial.next();
-    let whole_before = |region: &Region| region.vaddr >= pages.start.next_multiple_of(SUPERPAGE);
-    let said = |region: &Region| (own(region), region.fit);
+    let starts_inside = |region: &Region| region.vaddr >= pages.start.next_multiple_of(SUPERPAGE);
+    let residual = |region: &Region| (own(region), region.fit);
     match (first, partial.next()) {
-        (Some(only), None) if whole_before(only) => [None, Some(said(only))],
-        (head, tail) => [head.map(said), tail.map(said)],
+        (Some(only), None) if starts_inside(only) => [None, Some(residual(only))],
+        (head, tail) => [head.map(residual), tail.map(residual)],
     }
 }
 
-/// Code of an image, in bytes of base pages.
+/// Returns the bytes of all base pages that hold code.
 pub fn code_bytes(elf: &Elf) -> u64 {
     elf.code().map(|segment| segment.file_pages()).map(|pages| pages.end - pages.start).sum()
 }
 
-/// Windows of the file that the page cache can hold as superpages and processes can map as such.
+/// Returns the regions that can be promoted: the page cache can hold each in a folio of 2 MB, and processes can map it.
 pub fn promotable(elf: &Elf) -> Vec<Region> {
-    // The page cache makes no superpage that would reach beyond the end of the file.
+    // No folio of the page cache reaches beyond the end of the file.
     let whole =
         |region: &Region| region.fit == Fit::Whole && region.file_range().is_some_and(|range| range.end <= elf.size);
     regions(elf).into_iter().filter(whole).collect()

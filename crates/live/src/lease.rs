@@ -1,26 +1,26 @@
-//! Whether somebody writes a file, by asking for a lease on it: the kernel grants one for reading only while nobody can write.
+//! Detects writers of a file with a read lease, which the kernel grants only while no process can write the file.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Names the signal of a descriptor: the same number on all machines of Linux.
+/// The fcntl command that sets a descriptor's signal. Its number is the same on all architectures of Linux.
 const F_SETSIG: libc::c_int = 10;
 
-/// A lease for reading. While it lasts, who opens the file for writing waits, for 45 seconds at most.
+/// A read lease. While it lasts, a process that opens the file for writing waits, for at most 45 seconds by default.
 pub struct Lease<'f>(&'f File);
 
 impl<'f> Lease<'f> {
-    /// Takes one; nothing where somebody has the file open for writing, or mapped to be written.
+    /// Takes a lease. Returns `None` if a process has the file open for writing, or mapped writable.
     ///
     /// # Errors
-    /// When the kernel grants none for another reason, as on some network file systems.
+    /// If the kernel grants none for another reason, as on some network file systems.
     pub fn take(file: &'f File) -> io::Result<Option<Lease<'f>>> {
-        // The default signal of a broken lease would end this process.
-        if set(file, F_SETSIG, libc::SIGURG) != 0 {
+        // A writer breaks the lease with a signal; the default one would end this process.
+        if fcntl(file, F_SETSIG, libc::SIGURG) != 0 {
             return Err(io::Error::last_os_error());
         }
-        match set(file, libc::F_SETLEASE, libc::F_RDLCK) {
+        match fcntl(file, libc::F_SETLEASE, libc::F_RDLCK) {
             0 => Ok(Some(Lease(file))),
             _ => match io::Error::last_os_error() {
                 error if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
@@ -29,28 +29,28 @@ impl<'f> Lease<'f> {
         }
     }
 
-    /// Whether nobody has come who wants to write.
+    /// Returns whether no process has tried to open the file for writing.
     pub fn holds(&self) -> bool {
-        set(self.0, libc::F_GETLEASE, 0) == libc::F_RDLCK
+        fcntl(self.0, libc::F_GETLEASE, 0) == libc::F_RDLCK
     }
 }
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
-        set(self.0, libc::F_SETLEASE, libc::F_UNLCK);
+        fcntl(self.0, libc::F_SETLEASE, libc::F_UNLCK);
     }
 }
 
-fn set(file: &File, what: libc::c_int, value: libc::c_int) -> libc::c_int {
+fn fcntl(file: &File, command: libc::c_int, value: libc::c_int) -> libc::c_int {
     // SAFETY: these commands take a descriptor and a number.
-    unsafe { libc::fcntl(file.as_raw_fd(), what, value) }
+    unsafe { libc::fcntl(file.as_raw_fd(), command, value) }
 }
 
-/// Whether somebody has a file open for writing, or mapped to be written. `false` where the file system grants no
+/// Returns whether a process has a file open for writing, or mapped writable. `false` if the file system grants no
 /// leases.
 ///
 /// # Errors
-/// When the caller may not ask.
+/// If the caller may not take leases on the file.
 pub fn being_written(file: &File) -> io::Result<bool> {
     match Lease::take(file) {
         Ok(lease) => Ok(lease.is_none()),

@@ -1,10 +1,11 @@
-//! Code superpages and page maps on the Linux that this runs on.
+//! Code superpages, page maps and performance counters on the Linux that this runs on.
 //!
-//! The kernel maps code with superpages where the page cache holds it in folios of 2 MB, and where addresses and file
-//! offsets agree modulo 2 MB. [`elf`] and [`layout`] say what of a program that can be; [`cache`], [`frames`] and
-//! [`users`] what it is now; [`promote`] makes it so.
+//! The kernel maps code with a superpage if the page cache holds it in one folio of 2 MB, and if addresses and file
+//! offsets agree modulo 2 MB. A *region* is 2 MB of code at an address that is a multiple of 2 MB. [`elf`] and [`layout`]
+//! find the regions of a program that can be superpages. [`cache`], [`frames`] and [`users`] find which are. [`promote`]
+//! makes them superpages.
 //!
-//! Nothing here believes a return code: what was done is what lists of mappings and page tables say afterwards.
+//! No return code counts as success. Every change is verified afterwards, in lists of mappings and in page tables.
 
 pub mod align;
 pub mod bench;

@@ -1,4 +1,4 @@
-//! Loading a program without running it: the kernel maps it, and it is stopped before its first instruction.
+//! Loads a program without running it: the kernel maps it, and it is stopped before its first instruction.
 
 use crate::elf::Kind;
 use crate::error::LiveError;
@@ -10,14 +10,14 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The code that the kernel maps for the program `path`.
+/// Returns the code that the kernel maps for the program `path`.
 ///
 /// # Errors
-/// When it cannot be executed.
+/// If it cannot be executed.
 pub fn load(path: &Path) -> Result<Vec<Mapped>, LiveError> {
     let mut command = Command::new(path);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // SAFETY: between fork and exec, this makes one system call.
+    // SAFETY: between fork and exec, the closure makes one system call and allocates nothing.
     unsafe {
         command.pre_exec(|| match libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) {
             0 => Ok(()),
@@ -27,19 +27,19 @@ pub fn load(path: &Path) -> Result<Vec<Mapped>, LiveError> {
     let mut child = command.spawn().map_err(LiveError::io(path, "cannot be executed"))?;
     let pid = child.id() as i32;
     let mut status = 0;
-    // SAFETY: waits for a child of ours until it has stopped, and takes its status.
+    // SAFETY: waits until a child of this process has stopped, and writes its status to a local variable.
     let stopped = unsafe { libc::waitpid(pid, &mut status, libc::WUNTRACED) } == pid && libc::WIFSTOPPED(status);
-    let mapped = if stopped { users::code_of(pid) } else { Err(io::Error::other("it ended while it was loaded")) };
+    let mapped = if stopped { users::code_of(pid) } else { Err(io::Error::other("it ended before it was loaded")) };
     let _ = child.kill();
     let _ = child.wait();
     mapped.map_err(LiveError::io(path, "cannot be loaded"))
 }
 
-/// Loads a program, or a library, that was made from another, and looks whether it is as good: its loader finds the same
-/// libraries, and the kernel maps its code where superpages are possible.
+/// Verifies an aligned copy of a program or library by loading it. Its loader must find the same libraries as the
+/// original's, and the kernel must map a program's code at addresses that allow superpages.
 ///
 /// # Errors
-/// What is not as it should be.
+/// Names the difference.
 pub fn verify_copy(original: &Image, copy: &Path) -> Result<(), LiveError> {
     let image = Image::open(copy)?;
     let loader = match &original.elf.interpreter {
@@ -48,15 +48,15 @@ pub fn verify_copy(original: &Image, copy: &Path) -> Result<(), LiveError> {
         None => None,
     };
     if let Some(loader) = loader {
-        let others = |image: &Image| {
+        let libraries_of = |image: &Image| {
             let listed = libraries::list(&loader, image)?;
             Ok::<_, LiveError>(listed.into_iter().filter(|library| *library != image.path).collect::<Vec<_>>())
         };
-        let expected = others(original)?;
-        if others(&image).ok() != Some(expected) {
-            let what =
-                "does not find the original's libraries; if these are found relative to it, write the copy beside it";
-            return Err(LiveError::plain(copy, what));
+        let expected = libraries_of(original)?;
+        if libraries_of(&image).ok() != Some(expected) {
+            let message = "does not find the original's libraries; if the original finds them relative to its own path, write \
+                           the copy to the same folder";
+            return Err(LiveError::plain(copy, message));
         }
     }
     if original.elf.kind == Kind::Library {
@@ -67,13 +67,13 @@ pub fn verify_copy(original: &Image, copy: &Path) -> Result<(), LiveError> {
     match program {
         Some(program) if program.user.congruent => Ok(()),
         Some(_) => {
-            Err(LiveError::plain(copy, "the kernel does not align it to 2 MB: it may be too old (before Linux 5.10)"))
+            Err(LiveError::plain(copy, "is not aligned to 2 MB by this kernel, which may be older than Linux 5.10"))
         }
-        None => Err(LiveError::plain(copy, "the kernel maps no code of it")),
+        None => Err(LiveError::plain(copy, "has no code that the kernel maps")),
     }
 }
 
-/// The dynamic loader of this program: libraries need not name theirs.
+/// Returns the dynamic loader of this process, for libraries, which name none.
 fn own_loader() -> Option<PathBuf> {
     Image::open(Path::new("/proc/self/exe")).ok()?.elf.interpreter
 }

@@ -1,4 +1,4 @@
-//! Mapping part of a file to look at its page cache, or to fill it.
+//! Maps part of a file, to examine or fill its page cache.
 
 use crate::elf::BASE;
 use crate::layout::SUPERPAGE;
@@ -8,20 +8,20 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::ptr;
 
-/// What the kernel is told about a mapping.
+/// Advice to the kernel about a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advice {
-    /// No readahead: touching a page brings in no other.
+    /// No readahead: touching a page reads no other.
     Random,
-    /// Superpages, please: reading ahead is done with folios of 2 MB.
+    /// Prefer superpages: readahead uses folios of 2 MB.
     Huge,
-    /// Touch all pages now. A page that cannot be read is an error, not a signal.
+    /// Map all pages now. A page that cannot be read is an error instead of a signal.
     Populate,
-    /// Make superpages of what is there, at once (Linux 6.1; of files, only on tmpfs).
+    /// Collapse the resident pages to superpages now (Linux 6.1; of files, only on tmpfs).
     Collapse,
 }
 
-/// Part of a file, mapped privately for reading. Its address is a multiple of 2 MB.
+/// Part of a file, mapped privately and read-only at a multiple of 2 MB.
 pub struct FileMap {
     base: *mut libc::c_void,
     length: usize,
@@ -29,7 +29,7 @@ pub struct FileMap {
 }
 
 impl FileMap {
-    /// Maps `range` of `file`; its start is a multiple of the base page size.
+    /// Maps `range` of `file`. Its start must be a multiple of the base page size.
     ///
     /// # Errors
     /// Those of mmap.
@@ -48,20 +48,23 @@ impl FileMap {
         let base = start.next_multiple_of(SUPERPAGE as usize) as *mut libc::c_void;
         // SAFETY: within the address range that was just reserved, and that nobody else knows of.
         let mapped = unsafe { libc::mmap(base, length, libc::PROT_READ, flags, file.as_raw_fd(), offset) };
-        // From here on the reservation goes away with the value.
+        // From here on, dropping the value unmaps the reservation.
         let map = FileMap { base, length, reserved: start..start + reserve };
         if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(map) }
     }
 
-    /// Where it is.
+    /// Returns the address of its first byte.
     pub fn address(&self) -> u64 {
         self.base as u64
     }
 
-    /// Gives advice for some bytes of it.
+    /// Advises the kernel about `bytes`, offsets within the mapping.
     ///
     /// # Errors
-    /// Those of madvise: for `Populate`, that some page cannot be read; for `Collapse`, any reason for failing.
+    /// Those of madvise. `Populate` fails if a page cannot be read, `Collapse` if a page cannot be collapsed.
+    ///
+    /// # Panics
+    /// If `bytes` exceeds the mapping.
     pub fn advise(&self, bytes: Range<u64>, advice: Advice) -> io::Result<()> {
         assert!(bytes.end <= self.length as u64 && bytes.start <= bytes.end);
         let advice = match advice {
@@ -78,8 +81,8 @@ impl FileMap {
         }
     }
 
-    /// Which of its pages are in the page cache. The kernel tells this to those who could write the file, and answers
-    /// others that all are.
+    /// Returns which of its base pages are in the page cache. For users who cannot write the file, the kernel answers that
+    /// all are.
     ///
     /// # Errors
     /// Those of mincore.
@@ -100,11 +103,11 @@ impl Drop for FileMap {
     }
 }
 
-/// Has the kernel find 2 MB of contiguous memory, and leaves them free: for anonymous superpages it compacts memory, for
-/// those of files it only takes what is there. Whether it has found some is seen later.
+/// Makes the kernel compact memory to free 2 MB of contiguous frames, by allocating and freeing an anonymous superpage.
+/// For folios of files, the kernel does not compact. May have no effect; callers verify the result.
 pub fn make_room() {
     let (length, rights) = (2 * SUPERPAGE as usize, libc::PROT_READ | libc::PROT_WRITE);
-    // SAFETY: new memory at an address of the kernel's choice, that goes at once.
+    // SAFETY: a new mapping at an address of the kernel's choice, unmapped before the function returns.
     unsafe {
         let start = libc::mmap(ptr::null_mut(), length, rights, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
         if start == libc::MAP_FAILED {

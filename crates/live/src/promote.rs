@@ -1,14 +1,13 @@
-//! Promoting the code of a file to superpages in the page cache itself, and undoing it.
+//! Promotes the code of a file to superpages in the page cache, and undoes it.
 //!
-//! A folio of 2 MB comes about when the page cache reads a file through a mapping that asked for superpages (on file systems
-//! with large folios: ext4 since Linux 6.16, XFS and others before). What is there in smaller pages must go first, and
-//! stays while somebody has it mapped. On tmpfs the pages are the file, and are collapsed in place. The file's bytes are
-//! only ever read.
+//! The page cache reads a file in folios of 2 MB through a mapping with `MADV_HUGEPAGE`, on file systems with large folios
+//! (ext4 since Linux 6.16, XFS and others before). Smaller folios must be evicted first, and cannot be while a process maps
+//! them. On tmpfs the pages are the file, and are collapsed in place. The file is never written.
 
 use crate::elf::{BASE, Kind};
 use crate::error::{LiveError, LiveErrorKind};
 use crate::frames::ORDERS;
-use crate::host::{self, FileSystem, Lack};
+use crate::host::{self, Ability, FileSystem};
 use crate::image::Image;
 use crate::layout::{self, CLUSTER, Congruence, Region, SUPERPAGE};
 use crate::lease;
@@ -17,40 +16,40 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 
-/// Clusters of 64 KB in a superpage.
+/// Clusters of 64 KB in a region.
 pub const CLUSTERS: u64 = SUPERPAGE / CLUSTER;
 
-/// The flags that make the linker align code, as people type them.
+/// The flags that make a linker align code to 2 MB, as the user types them.
 pub const LINKER_FLAGS: &str =
     "-Wl,-z,max-page-size=0x200000,-z,separate-code (with lld: -z,separate-loadable-segments)";
 
-/// What to promote of a file.
+/// Which regions of a file to promote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Regions of 2 MB with at least so many of their 32 clusters resident (Zhou et al. 2023, section 5): 0 for all.
+    /// Least number of resident clusters in a region, 0 to 32 (Zhou et al. 2023, section 5). 0 promotes all regions.
     pub threshold: u64,
-    /// Promote what no process has mapped, rather than nothing, where some have.
+    /// Whether to promote the unmapped regions of a file in use. If false, a file in use is an error.
     pub around_users: bool,
 }
 
-/// How a file's code is held in memory.
+/// How the page cache holds a file's code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
-    /// Regions of 2 MB that are all code.
+    /// Number of regions that can be promoted.
     pub regions: usize,
-    /// Those that the next process would map with superpages: tried, not guessed.
+    /// Number of these that a new mapping maps with a superpage.
     pub superpages: usize,
-    /// Bytes of the code in memory.
+    /// Bytes of code in memory.
     pub resident: u64,
-    /// The same by the order of their folios, where the kernel tells.
+    /// The same by folio order. `None` if the kernel hides frames.
     pub by_order: Option<[u64; ORDERS]>,
 }
 
 impl State {
-    /// Looks.
+    /// Examines a file.
     ///
     /// # Errors
-    /// When the page cache of this file cannot be seen.
+    /// If its page cache is not visible to this user.
     pub fn of(image: &Image) -> Result<State, LiveError> {
         if !image.cache_is_visible() {
             return Err(LiveError::new(&image.path, LiveErrorKind::NotOwner));
@@ -70,43 +69,43 @@ impl State {
     }
 }
 
-/// What became of a file's regions of 2 MB.
+/// The results of a promotion, in numbers of regions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// They were superpages before.
+    /// Superpages already before.
     pub already: usize,
-    /// They had too few clusters resident.
+    /// Not promoted: too few resident clusters.
     pub below_threshold: usize,
-    /// A process has them mapped with smaller pages, or they cannot be evicted for another reason.
+    /// Not promoted: cannot be evicted, usually because a process maps them with smaller pages.
     pub busy: usize,
-    /// They are superpages now.
+    /// Promoted to superpages now.
     pub promoted: usize,
-    /// They were read anew, and are no superpages.
+    /// Read again, but not in folios of 2 MB.
     pub failed: usize,
 }
 
-/// Whether a file's code can be promoted as it is.
+/// Checks that a file's code can be promoted as it is.
 ///
 /// # Errors
-/// Why not, and what to do.
+/// Names the obstacle, and what to do about it.
 pub fn check(image: &Image) -> Result<(), LiveError> {
     let plain = |what: String| Err(LiveError::plain(&image.path, what));
     match host::superpage() {
         Some(SUPERPAGE) => {}
-        Some(other) => return plain(format!("this kernel's superpages are of {other} bytes; only 2 MB is supported")),
-        None => return plain("this kernel has no transparent superpages".into()),
+        Some(other) => return plain(format!("superpages of this kernel have {other} bytes; only 2 MB is supported")),
+        None => return plain("this kernel has no transparent huge pages (CONFIG_TRANSPARENT_HUGEPAGE)".into()),
     }
     match image.congruence() {
         Congruence::Never => {
             return plain(format!(
-                "its code cannot be mapped with superpages: addresses and file offsets differ modulo 2 MB; try `reach \
-                 text align` for an aligned copy, or link it with {LINKER_FLAGS}"
+                "its code cannot be mapped with superpages: addresses and file offsets differ modulo 2 MB; make an aligned \
+                 copy with `reach text align`, or link it with {LINKER_FLAGS}"
             ));
         }
         Congruence::WhereLoaded if image.elf.kind == Kind::Pie => {
             return plain(format!(
-                "its code is not aligned to 2 MB, and is loaded where superpages are possible by chance only; `reach \
-                 text align` makes an aligned copy, or link it with {LINKER_FLAGS}"
+                "its code is not aligned to 2 MB, so only one load address in 512 allows superpages; make an aligned copy \
+                 with `reach text align`, or link it with {LINKER_FLAGS}"
             ));
         }
         Congruence::WhereLoaded | Congruence::Always => {}
@@ -114,8 +113,8 @@ pub fn check(image: &Image) -> Result<(), LiveError> {
     if image.promotable().is_empty() {
         let code = layout::code_bytes(&image.elf) >> 10;
         return plain(format!(
-            "has no aligned region of 2 MB that is all code (it has {code} KB of code); `reach text show` says whether it \
-             can be padded"
+            "has no aligned region of 2 MB that is all code (it has {code} KB of code); `reach text show` shows whether \
+             it can be padded"
         ));
     }
     if !image.cache_is_visible() {
@@ -124,14 +123,14 @@ pub fn check(image: &Image) -> Result<(), LiveError> {
     match lease::being_written(&image.file) {
         Ok(true) => Err(LiveError::new(&image.path, LiveErrorKind::BeingWritten)),
         Ok(false) => Ok(()),
-        Err(error) => Err(LiveError::io(&image.path, "whether it is being written cannot be found out")(error)),
+        Err(error) => Err(LiveError::io(&image.path, "cannot be checked for writers")(error)),
     }
 }
 
-/// Promotes, and says what became of each region of 2 MB, as verified in fresh mappings.
+/// Promotes a file's regions, and counts the results as verified in new mappings.
 ///
 /// # Errors
-/// When nothing can be promoted: see [`check`]; or when the file is in use and `around_users` is off.
+/// Those of [`check`], and an error if the file is in use and `around_users` is false.
 pub fn promote(image: &Image, request: Request) -> Result<Outcome, LiveError> {
     check(image)?;
     let failed = |doing| LiveError::io(&image.path, doing);
@@ -157,8 +156,8 @@ pub fn promote(image: &Image, request: Request) -> Result<Outcome, LiveError> {
     }
     for attempt in 1..=ATTEMPTS {
         for region in &targets {
-            // Another process may have mapped it since: then it stays as it is.
-            if attempt > 1 && image.file_system != FileSystem::Tmpfs && !throw_out(image, region)? {
+            // If another process has mapped it meanwhile, it stays as it is.
+            if attempt > 1 && image.file_system != FileSystem::Tmpfs && !evict_region(image, region)? {
                 continue;
             }
             fill(image, region).map_err(failed("cannot be read into memory"))?;
@@ -167,7 +166,7 @@ pub fn promote(image: &Image, request: Request) -> Result<Outcome, LiveError> {
         let before = targets.len();
         targets = targets.into_iter().zip(superpages).filter(|(_, yes)| !yes).map(|(region, _)| region).collect();
         outcome.promoted += before - targets.len();
-        // A file system that makes a superpage of no region has none to make.
+        // If no region succeeds at first, the file system has no folios of 2 MB.
         if targets.is_empty() || outcome.promoted == 0 {
             break;
         }
@@ -176,24 +175,24 @@ pub fn promote(image: &Image, request: Request) -> Result<Outcome, LiveError> {
     Ok(outcome)
 }
 
-/// A region is read so many times: each finds other free memory.
+/// How often a region is read. Each attempt finds other free memory.
 const ATTEMPTS: usize = 4;
 
-/// Throws regions out of the page cache, and gives those that went.
+/// Evicts regions from the page cache, and returns those that are gone.
 fn evict(image: &Image, targets: Vec<Region>, request: Request) -> Result<Vec<Region>, LiveError> {
     let users = image.users()?;
     let in_use = || Err(LiveError::new(&image.path, LiveErrorKind::InUse { by: users.phrase() }));
     if !users.users.is_empty() && !request.around_users {
         return in_use();
     }
-    // What is not on disk yet cannot be evicted.
+    // Dirty pages cannot be evicted.
     image.file.sync_all().map_err(LiveError::io(&image.path, "cannot be written to disk"))?;
-    let throw = |region: &Region| throw_out(image, region);
-    let mut gone: Vec<bool> = targets.iter().map(throw).collect::<Result<_, _>>()?;
+    let evict = |region: &Region| evict_region(image, region);
+    let mut gone: Vec<bool> = targets.iter().map(evict).collect::<Result<_, _>>()?;
     if users.users.is_empty() && gone.contains(&false) {
-        // Of a file seen through an overlay, the layer below may still have to be written.
+        // The file may be seen through an overlay, whose lower layer may have dirty pages.
         rustix::fs::sync();
-        gone = targets.iter().map(throw).collect::<Result<_, _>>()?;
+        gone = targets.iter().map(evict).collect::<Result<_, _>>()?;
     }
     if !request.around_users && gone.contains(&false) {
         return in_use();
@@ -201,8 +200,8 @@ fn evict(image: &Image, targets: Vec<Region>, request: Request) -> Result<Vec<Re
     Ok(targets.into_iter().zip(gone).filter(|(_, gone)| *gone).map(|(region, _)| region).collect())
 }
 
-/// Throws a region out of the page cache; `false` when some of it stays.
-fn throw_out(image: &Image, region: &Region) -> Result<bool, LiveError> {
+/// Evicts a region from the page cache. Returns whether all of it is gone.
+fn evict_region(image: &Image, region: &Region) -> Result<bool, LiveError> {
     let Some(range) = region.file_range() else { return Ok(false) };
     let failed = |doing| LiveError::io(&image.path, doing);
     let (start, length) = (range.start, std::num::NonZero::new(SUPERPAGE));
@@ -212,31 +211,31 @@ fn throw_out(image: &Image, region: &Region) -> Result<bool, LiveError> {
     Ok(!resident.map_err(failed("its page cache cannot be examined"))?.contains(&true))
 }
 
-/// Reads a region in, asking for superpages.
+/// Reads a region through a mapping that prefers superpages.
 fn fill(image: &Image, region: &Region) -> io::Result<()> {
     let Some(range) = region.file_range() else { return Ok(()) };
     let map = FileMap::new(&image.file, range)?;
     let all = 0..SUPERPAGE;
     if image.file_system == FileSystem::Tmpfs {
         map.advise(all.clone(), Advice::Populate)?;
-        // What came of it is seen in a fresh mapping.
+        // The caller verifies the result in a new mapping.
         let _ = map.advise(all, Advice::Collapse);
         return Ok(());
     }
-    // Only this region, and not what is after it.
+    // Without readahead beyond the region.
     map.advise(all.clone(), Advice::Random)?;
-    if !host::lacks(Lack::LargeFolios) {
+    if !host::denied(Ability::LargeFolios) {
         map::make_room();
-        // Where this is not known, there are no superpages, as will be seen.
+        // Kernels without this advice make no superpages, which the caller detects.
         let _ = map.advise(all.clone(), Advice::Huge);
     }
     map.advise(all, Advice::Populate)
 }
 
-/// Undoes promotion: reads what is in superpages back in base pages. Gives the number of regions.
+/// Undoes promotion: reads superpages back in base pages. Returns their number.
 ///
 /// # Errors
-/// When the file is in use, or lies on a file system where superpages cannot be undone.
+/// If the file is in use, or is on tmpfs.
 pub fn restore(image: &Image) -> Result<usize, LiveError> {
     if !image.cache_is_visible() {
         return Err(LiveError::new(&image.path, LiveErrorKind::NotOwner));
@@ -249,17 +248,17 @@ pub fn restore(image: &Image) -> Result<usize, LiveError> {
         return Ok(0);
     }
     if image.file_system == FileSystem::Tmpfs {
-        let what = "on tmpfs, superpages are the file itself and stay until it is removed";
-        return Err(LiveError::plain(&image.path, what));
+        let message = "is on tmpfs, where superpages are the file itself and stay until it is removed";
+        return Err(LiveError::plain(&image.path, message));
     }
     let count = targets.len();
     let gone = evict(image, targets, Request { threshold: 0, around_users: false })?;
-    gone.iter().filter_map(Region::file_range).try_for_each(|range| as_base_pages(image, range))?;
+    gone.iter().filter_map(Region::file_range).try_for_each(|range| read_as_base_pages(image, range))?;
     Ok(count)
 }
 
-/// Reads part of a file that is not in memory, in folios of one base page.
-fn as_base_pages(image: &Image, range: std::ops::Range<u64>) -> Result<(), LiveError> {
+/// Reads an evicted part of a file in folios of one base page.
+fn read_as_base_pages(image: &Image, range: std::ops::Range<u64>) -> Result<(), LiveError> {
     let failed = |doing| LiveError::io(&image.path, doing);
     let again = image.file.as_fd().try_clone_to_owned().map_err(failed("cannot be opened again"))?;
     let file = std::fs::File::from(again);

@@ -1,5 +1,5 @@
-//! Putting a promoted copy in a file's place, for programs that are in use: what runs keeps the old file, what starts later
-//! gets the new one. At every moment the name stands for a whole file with the same bytes.
+//! Replaces a file in use with a promoted copy. Running programs keep the old file; programs that start later use the copy.
+//! At every moment, the name refers to a complete file with the same bytes.
 
 use crate::error::{LiveError, LiveErrorKind};
 use crate::image::Image;
@@ -14,79 +14,81 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
-/// Replaces `image`'s file with a promoted copy of the same bytes, owner, mode, times and attributes.
+/// Replaces `image`'s file with a promoted copy of the same bytes, owner, mode, times and extended attributes.
 ///
 /// # Errors
-/// When the file cannot be replaced, or the copy is no better; nothing has changed then.
+/// If the file cannot be replaced, or the copy has no superpages. The file is then unchanged.
 pub fn replace(image: &Image, request: Request) -> Result<Outcome, LiveError> {
     promote::check(image)?;
     let failed = |doing| LiveError::io(&image.path, doing);
     let before = image.file.metadata().map_err(failed("cannot be examined"))?;
     if before.nlink() > 1 {
-        let what = format!("has {} names (hard links), which a copy would separate", before.nlink());
-        return Err(LiveError::plain(&image.path, what));
+        let message = format!("has {} names (hard links); a copy would replace only one of them", before.nlink());
+        return Err(LiveError::plain(&image.path, message));
     }
-    // Whoever wants to write waits until the copy is in place or given up.
-    let lease = Lease::take(&image.file).map_err(failed("it cannot be kept from being written"))?;
+    // Writers wait until the copy is in place or abandoned.
+    let lease = Lease::take(&image.file).map_err(failed("cannot be protected from writers"))?;
     let Some(lease) = lease else { return Err(LiveError::new(&image.path, LiveErrorKind::BeingWritten)) };
-    let folder = Folder::of(&image.path).map_err(failed("its folder cannot be opened"))?;
-    let copy = folder.unnamed().map_err(failed("no copy can be made in its folder"))?;
-    copy_to(image, &copy).map_err(failed("cannot be copied"))?;
-    like(&image.file, &before, &copy).map_err(failed("its owner, mode and attributes cannot be kept"))?;
-    copy.sync_all().map_err(failed("the copy cannot be written to disk"))?;
-    // Opened anew for reading only, so that nobody writes it any more.
+    let folder = Folder::of(&image.path).map_err(failed("is in a folder that cannot be opened"))?;
+    let copy = folder.unnamed().map_err(failed("cannot be copied in its folder"))?;
+    copy_bytes(image, &copy).map_err(failed("cannot be copied"))?;
+    copy_attributes(&image.file, &before, &copy)
+        .map_err(failed("has an owner, mode or attributes that cannot be copied"))?;
+    copy.sync_all().map_err(failed("has a copy that cannot be written to disk"))?;
+    // Opened again for reading only, so that no descriptor can write it.
     let link = format!("/proc/self/fd/{}", copy.as_raw_fd());
-    let reading = File::open(&link).map_err(failed("the copy cannot be opened"))?;
+    let reading = File::open(&link).map_err(failed("has a copy that cannot be opened"))?;
     drop(copy);
-    if !same(&image.file, &reading).map_err(failed("the copy cannot be compared"))? {
-        return Err(LiveError::plain(&image.path, "has changed while it was copied; nothing was replaced"));
+    if !same_bytes(&image.file, &reading).map_err(failed("has a copy that cannot be compared"))? {
+        return Err(LiveError::plain(&image.path, "has changed while it was copied, and was not replaced; try again"));
     }
     let copied = Image::from_file(&image.path, reading)?;
     let outcome = promote::promote(&copied, request)?;
     if outcome.promoted + outcome.already == 0 {
-        return Err(LiveError::plain(&image.path, "a copy is held in pages as small; nothing was replaced"));
+        return Err(LiveError::plain(&image.path, "was not replaced: a copy gets no folios of 2 MB either"));
     }
     let now = image.file.metadata().map_err(failed("cannot be examined"))?;
-    let named = folder.holds(&now).map_err(failed("cannot be examined"))?;
-    if !lease.holds() || !named || identity(&now) != identity(&before) {
-        return Err(LiveError::plain(&image.path, "has changed while it was copied; nothing was replaced"));
+    let still_named = folder.holds(&now).map_err(failed("cannot be examined"))?;
+    if !lease.holds() || !still_named || identity(&now) != identity(&before) {
+        return Err(LiveError::plain(&image.path, "has changed while it was copied, and was not replaced; try again"));
     }
-    folder.put(&copied.file).map_err(failed("the copy cannot be put in its place"))?;
+    folder.put(&copied.file).map_err(failed("cannot be replaced by the copy"))?;
     Ok(outcome)
 }
 
-/// What changes when a file is written or replaced.
+/// Returns what changes when a file is written or replaced: device, inode, length, and times of content and metadata.
 fn identity(metadata: &Metadata) -> (u64, u64, u64, i64, i64, i64, i64) {
     let (m, c) = ((metadata.mtime(), metadata.mtime_nsec()), (metadata.ctime(), metadata.ctime_nsec()));
     (metadata.dev(), metadata.ino(), metadata.len(), m.0, m.1, c.0, c.1)
 }
 
-/// The folder of a file, held open so that it stays the same one, and the file's name in it.
+/// The folder of a file, held open so that its path cannot change, and the file's name in it.
 struct Folder {
     folder: OwnedFd,
     name: OsString,
 }
 
 impl Folder {
+    /// Opens the folder of `path`.
     fn of(path: &Path) -> io::Result<Folder> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let folder = rustix::fs::open(path.parent().unwrap_or(Path::new("/")), flags, Mode::empty())?;
         Ok(Folder { folder, name: path.file_name().unwrap_or_default().to_owned() })
     }
 
-    /// A file without a name: it goes with the process, however that ends.
+    /// Creates a file without a name. The kernel frees it when the process ends, even if killed.
     fn unnamed(&self) -> io::Result<File> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.folder, ".", flags, Mode::RUSR | Mode::WUSR)?.into())
     }
 
-    /// Whether the name is still that of the file with `metadata`.
+    /// Returns whether the name still refers to the file with `metadata`.
     fn holds(&self, metadata: &Metadata) -> io::Result<bool> {
         let named = rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok((named.st_dev, named.st_ino) == (metadata.dev(), metadata.ino()))
     }
 
-    /// Gives `copy` a name for a moment, and then the file's name, in one step.
+    /// Gives `copy` a temporary name, and then renames it over the file in one step.
     fn put(&self, copy: &File) -> io::Result<()> {
         let link = format!("/proc/self/fd/{}", copy.as_raw_fd());
         let name = format!(".{}.reach-{}", self.name.to_string_lossy(), std::process::id());
@@ -99,8 +101,8 @@ impl Folder {
     }
 }
 
-/// Copies in pieces so large that the page cache makes superpages of them.
-pub(crate) fn copy_to(image: &Image, mut copy: &File) -> io::Result<()> {
+/// Copies the bytes of a file, in pieces of 4 MB so that the page cache can make folios of 2 MB.
+pub(crate) fn copy_bytes(image: &Image, mut copy: &File) -> io::Result<()> {
     let mut piece = vec![0; 2 * SUPERPAGE as usize];
     let mut offset = 0;
     while offset < image.elf.size {
@@ -113,7 +115,7 @@ pub(crate) fn copy_to(image: &Image, mut copy: &File) -> io::Result<()> {
 }
 
 /// Gives `copy` the owner, mode, extended attributes and times of `original`.
-pub(crate) fn like(original: &File, metadata: &Metadata, copy: &File) -> io::Result<()> {
+pub(crate) fn copy_attributes(original: &File, metadata: &Metadata, copy: &File) -> io::Result<()> {
     std::os::unix::fs::fchown(copy, Some(metadata.uid()), Some(metadata.gid()))?;
     copy.set_permissions(Permissions::from_mode(metadata.mode() & 0o7777))?;
     let mut names = vec![0u8; 64 << 10];
@@ -134,8 +136,8 @@ pub(crate) fn like(original: &File, metadata: &Metadata, copy: &File) -> io::Res
     Ok(rustix::fs::futimens(copy, &times)?)
 }
 
-/// Whether two files have the same bytes.
-pub(crate) fn same(a: &File, b: &File) -> io::Result<bool> {
+/// Returns whether two files have the same bytes.
+pub(crate) fn same_bytes(a: &File, b: &File) -> io::Result<bool> {
     let (mut left, mut right) = (vec![0; SUPERPAGE as usize], vec![0; SUPERPAGE as usize]);
     let size = a.metadata()?.len();
     if size != b.metadata()?.len() {

@@ -1,4 +1,4 @@
-//! Starting a program with the library that moves its code to superpages.
+//! Finds and checks what `reach text run` needs: the program, and the library that moves its code to superpages.
 
 use crate::elf::ElfError;
 use crate::error::{LiveError, LiveErrorKind};
@@ -10,13 +10,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Scripts of scripts, up to so many, as the kernel takes them.
-const SCRIPTS: usize = 4;
+/// Greatest depth of interpreters that are scripts, as in the kernel.
+const MAX_INTERPRETERS: usize = 4;
 
-/// Looks for a program as the shell does.
+/// Finds a program as a shell does: by path, or in `PATH`.
 ///
 /// # Errors
-/// When there is none.
+/// If there is none that is executable.
 pub fn find(name: &OsStr) -> Result<PathBuf, LiveError> {
     let path = Path::new(name);
     let executable = |path: &Path| {
@@ -34,58 +34,57 @@ pub fn find(name: &OsStr) -> Result<PathBuf, LiveError> {
     found.ok_or_else(|| LiveError::plain(path, "no such program in PATH; give its path"))
 }
 
-/// The image that the kernel loads for a program: for a script, that of its interpreter.
+/// Opens the image that the kernel loads for a program: for a script, its interpreter.
 ///
 /// # Errors
-/// When there is none that this machine can run.
+/// If this machine cannot run it.
 pub fn image(path: &Path) -> Result<Image, LiveError> {
     let mut path = path.to_owned();
-    for _ in 0..SCRIPTS {
+    for _ in 0..MAX_INTERPRETERS {
         match Image::open(&path) {
             Err(LiveError { kind: LiveErrorKind::Elf(ElfError::Script { interpreter }), .. }) => path = interpreter,
             other => return other,
         }
     }
-    Err(LiveError::plain(&path, "is a script of scripts of scripts"))
+    Err(LiveError::plain(&path, "is a script whose interpreters are nested too deeply (more than 4)"))
 }
 
-/// Whether a library can be loaded into a program at its start.
+/// Checks that a library can be preloaded into a program.
 ///
 /// # Errors
-/// Why not.
+/// Names the obstacle.
 pub fn check(path: &Path) -> Result<(), LiveError> {
     let image = image(path)?;
     if image.elf.is_static() {
-        let what =
-            "is a static program, into which no library can be loaded; `reach text promote` and `align` work for it";
-        return Err(LiveError::plain(&image.path, what));
+        let message = "is a static program, which loads no libraries; use `reach text promote` or `align` instead";
+        return Err(LiveError::plain(&image.path, message));
     }
     let mode = image.file.metadata().map_or(0, |metadata| metadata.mode());
     if mode & 0o6000 != 0 || host::has_attribute(&image.file, c"security.capability") {
-        let what = "gives rights to those who run it (setuid, setgid or capabilities): its loader takes no libraries from others";
-        return Err(LiveError::plain(&image.path, what));
+        let message = "has setuid, setgid or capabilities, so its loader ignores preloaded libraries";
+        return Err(LiveError::plain(&image.path, message));
     }
     Ok(())
 }
 
-/// Looks for the library.
+/// Finds the library near the executable of `reach`.
 ///
 /// # Errors
-/// When it is not where `reach` is, or its path cannot be given to the dynamic loader.
+/// If there is none, or its path cannot be passed to the dynamic loader.
 pub fn library() -> Result<PathBuf, LiveError> {
     const NAME: &str = "libreach_preload.so";
     let executable = env::current_exe().and_then(|path| path.canonicalize()).unwrap_or_default();
     let folder = executable.parent().unwrap_or(Path::new("/"));
-    // Beside `reach`; where cargo puts it for tests; where a package would.
+    // Beside `reach`, where cargo puts it for tests, and where packages put it.
     let places = ["", "deps", "..", "../deps", "../lib/reach"].map(|place| folder.join(place).join(NAME));
     let found = places.iter().find_map(|path| path.canonicalize().ok());
-    let todo = "build it: `cargo build --release -p reach-preload`";
+    let advice = "build it with `cargo build --release -p reach-preload`";
     let path =
-        found.ok_or_else(|| LiveError::plain(Path::new(NAME), format!("is not in {}; {todo}", folder.display())))?;
+        found.ok_or_else(|| LiveError::plain(Path::new(NAME), format!("is not in {}; {advice}", folder.display())))?;
     if path.as_os_str().as_bytes().iter().any(|byte| b" :;".contains(byte)) {
         return Err(LiveError::plain(
             &path,
-            "the dynamic loader takes no path with a space or colon; move it elsewhere",
+            "has a space, colon or semicolon in its path, which LD_PRELOAD cannot hold; move it elsewhere",
         ));
     }
     Ok(path)

@@ -1,11 +1,11 @@
-//! Medians with their intervals: no assumption about how times are distributed, which have long tails.
+//! Medians with confidence intervals from the sign test, which assumes nothing about the distribution. Times have long tails.
 
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-/// A median, and the interval in which the true one lies with 95 % confidence.
+/// A median with its 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Median {
-    /// The median of what was measured.
+    /// The median of the values.
     pub value: f64,
     /// The lower end of the interval.
     pub low: f64,
@@ -13,31 +13,31 @@ pub struct Median {
     pub high: f64,
 }
 
-/// Fewer values have no interval of 95 %.
-pub const FEWEST: usize = 6;
+/// Least number of values for a 95 % confidence interval.
+pub const MIN_VALUES: usize = 6;
 
 impl Median {
-    /// From at least [`FEWEST`] values, by the sign test: the interval ends at two of the values.
+    /// Computes the median and its interval, whose ends are two of the values. `None` for fewer than [`MIN_VALUES`].
     pub fn of(values: &[f64]) -> Option<Median> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let n = sorted.len();
-        if n < FEWEST {
+        if n < MIN_VALUES {
             return None;
         }
         let heads = Binomial::new(0.5, n as u64).ok()?;
-        // The true median lies below the k-th value only if k values or more fell on one side.
+        // The true median is below the k-th smallest value only if at most k - 1 values are below it.
         let k = (0..n as u64 / 2).take_while(|&k| heads.cdf(k) <= 0.025).count();
         let value = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0;
         Some(Median { value, low: sorted[k - 1], high: sorted[n - k] })
     }
 
-    /// The largest distance of the interval from 1.
+    /// Returns the greatest distance of the interval from 1.
     pub fn noise(&self) -> f64 {
         (self.high - 1.0).abs().max((self.low - 1.0).abs())
     }
 
-    /// Whether a ratio is other than 1 by more than `noise`: with 95 % confidence, and more than two equal things differ.
+    /// Returns whether a ratio differs from 1, with 95 % confidence and by more than `noise`, the difference of equal runs.
     pub fn differs(&self, noise: f64) -> bool {
         (self.low > 1.0 || self.high < 1.0) && (self.value - 1.0).abs() > noise
     }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intervals_are_those_of_the_tables() {
+    fn intervals_equal_the_tables_of_the_sign_test() {
         // Tables of the sign test give the 1st of 6 values, the 2nd of 10, the 4th of 15, the 6th of 20.
         for (n, k) in [(6, 1), (10, 2), (15, 4), (20, 6)] {
             let values: Vec<f64> = (1..=n).rev().map(f64::from).collect();
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn an_effect_exceeds_the_noise() {
+    fn a_ratio_differs_only_if_its_interval_excludes_1_and_it_exceeds_the_noise() {
         let of = |low, value, high| Median { value, low, high };
         assert!(of(1.08, 1.1, 1.2).differs(0.05) && of(0.7, 0.8, 0.9).differs(0.05));
         assert!(!of(0.99, 1.1, 1.2).differs(0.05));

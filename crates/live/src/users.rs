@@ -1,4 +1,4 @@
-//! Which processes have a file mapped, and how.
+//! Finds the processes that map a file, and how they map it.
 
 use crate::layout::SUPERPAGE;
 use crate::map::FileMap;
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-/// A file as the kernel names it in lists of mappings. That is not always what stat says (btrfs).
+/// A file as the kernel identifies it in lists of mappings. On btrfs, this differs from the answer of stat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity {
     device: (i32, i32),
@@ -16,10 +16,10 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Finds it, by mapping a page of the file.
+    /// Identifies a file, by mapping its first page and reading the list of mappings.
     ///
     /// # Errors
-    /// When the file cannot be mapped.
+    /// If the file cannot be mapped.
     pub fn of(file: &File) -> io::Result<Identity> {
         let map = FileMap::new(file, 0..1)?;
         let maps = Process::myself().and_then(|me| me.maps()).map_err(other)?;
@@ -32,7 +32,7 @@ impl Identity {
         Identity { device: mapping.dev, inode: mapping.inode }
     }
 
-    /// Whether a mapping is of this file.
+    /// Returns whether a mapping is of this file.
     pub fn is(&self, mapping: &MemoryMap) -> bool {
         *self == Identity::from(mapping)
     }
@@ -42,35 +42,35 @@ fn other(error: ProcError) -> io::Error {
     io::Error::other(error)
 }
 
-/// A process that has a file mapped.
+/// A process that maps a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// Its number.
+    /// Process ID.
     pub pid: i32,
-    /// Its name.
+    /// Name of its program.
     pub name: String,
-    /// Executable mappings of the file, in bytes.
+    /// Bytes of executable mappings of the file.
     pub code: u64,
-    /// Of them, bytes that are mapped with superpages.
+    /// Bytes of these that are mapped with superpages.
     pub superpages: u64,
-    /// Whether superpages are possible where the file's code is mapped.
+    /// Whether the addresses of these allow superpages.
     pub congruent: bool,
 }
 
-/// Who uses a file.
+/// The processes that map a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Users {
-    /// Those that could be seen, in order of their numbers.
+    /// Visible processes, by process ID.
     pub users: Vec<User>,
-    /// Processes that could not be looked into.
+    /// Number of processes whose mappings are not visible to this user.
     pub hidden: usize,
 }
 
 impl Users {
-    /// Looks at all processes but this one.
+    /// Examines all processes but this one.
     ///
     /// # Errors
-    /// When there is no /proc.
+    /// If /proc cannot be read.
     pub fn of(identity: Identity) -> io::Result<Users> {
         let mut found = Users::default();
         let me = std::process::id() as i32;
@@ -80,7 +80,7 @@ impl Users {
                     found.users.extend(user(&process, identity));
                 }
                 Err(ProcError::PermissionDenied(_)) => found.hidden += 1,
-                // The others do not map it, or are gone.
+                // Other processes do not map the file, or have ended.
                 Ok(_) | Err(_) => {}
             }
         }
@@ -88,19 +88,19 @@ impl Users {
         Ok(found)
     }
 
-    /// Some of them by name, in one phrase.
+    /// Names up to three of them, in one phrase.
     pub fn phrase(&self) -> String {
         let names: Vec<String> =
             self.users.iter().take(3).map(|user| format!("{} ({})", user.name, user.pid)).collect();
         match self.users.len() {
-            0 => "a process that cannot be seen from here".into(),
+            0 => "a process that is not visible to this user".into(),
             n if n > names.len() => format!("{} and {} more", names.join(", "), n - names.len()),
             _ => names.join(", "),
         }
     }
 }
 
-/// How `process` has the file mapped; nothing when it is gone.
+/// Returns how `process` maps the file. `None` if the process has ended.
 fn user(process: &Process, identity: Identity) -> Option<User> {
     let name = process.stat().ok()?.comm;
     let mut user = User { pid: process.pid, name, code: 0, superpages: 0, congruent: true };
@@ -113,27 +113,27 @@ fn user(process: &Process, identity: Identity) -> Option<User> {
     Some(user)
 }
 
-/// Bytes of a mapping that are mapped with superpages, of files, tmpfs, or anonymous memory.
+/// Returns the bytes of a mapping that are mapped with superpages, of files, tmpfs or anonymous memory.
 pub fn superpages(mapping: &MemoryMap) -> u64 {
     let sizes = ["FilePmdMapped", "ShmemPmdMapped", "AnonHugePages"];
     sizes.iter().filter_map(|key| mapping.extension.map.get(*key)).sum()
 }
 
-/// A file whose code a process has mapped.
+/// A file whose code a process maps.
 #[derive(Debug, Clone)]
 pub struct Mapped {
-    /// Where it was when it was mapped.
+    /// Its path when it was mapped.
     pub path: PathBuf,
     /// Its first executable mapping.
     pub first: MemoryMap,
-    /// How the process has it mapped.
+    /// How the process maps it.
     pub user: User,
 }
 
-/// The files whose code a process has mapped, in order of address: the program and its libraries.
+/// Returns the files whose code a process maps, in address order: the program and its libraries.
 ///
 /// # Errors
-/// When there is no such process, or it is another's.
+/// If there is no such process, or it belongs to another user.
 pub fn code_of(pid: i32) -> io::Result<Vec<Mapped>> {
     let maps = Process::new(pid).and_then(|process| Ok((process.smaps()?, process)));
     let (maps, process) = maps.map_err(|error| match error {

@@ -6,7 +6,7 @@ use crate::failure::{Failure, VerbResult};
 use crate::units::{grouped, memory, time};
 use crate::{output, tabulate};
 use reach_live::bench::{Bench, CODE_STATES, CodeState, Unfit};
-use reach_live::keep::Ending;
+use reach_live::keep::EndSignals;
 use reach_live::stage::Run;
 use reach_live::statistics::Median;
 use serde::Serialize;
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Measures the program and prints the results.
 pub fn bench(args: &BenchArgs, quiet: bool) -> VerbResult {
     // Signals are held back, so that the copies are removed before the end.
-    let ending = Ending::hold().map_err(Failure::failed)?;
+    let signals = EndSignals::block().map_err(Failure::failed)?;
     let bench = match Bench::new(&args.command, args.libraries, &args.scratch) {
         Ok(bench) => bench,
         Err(Unfit::NoEffect(why)) => {
@@ -32,7 +32,7 @@ pub fn bench(args: &BenchArgs, quiet: bool) -> VerbResult {
             // The order rotates, so that each state runs in each position equally often.
             let i = (round + turn) % CODE_STATES.len();
             let run = bench.run(CODE_STATES[i])?;
-            if ending.wait(Duration::ZERO) {
+            if signals.wait(Duration::ZERO) {
                 return Err(Failure::Failed("interrupted before the last round; there are no results".into()));
             }
             if !run.status.success() {

@@ -3,13 +3,13 @@
 use crate::args::this_linux::KeepArgs;
 use crate::failure::{Failure, VerbResult};
 use crate::output;
-use reach_live::keep::{Bounds, Ending, Keeper};
+use reach_live::keep::{Bounds, EndSignals, Keeper};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Keeps the files promoted until SIGTERM or SIGINT, or for one round with `--once`.
 pub fn keep(args: &KeepArgs) -> VerbResult {
-    let ending = Ending::hold().map_err(Failure::failed)?;
+    let signals = EndSignals::block().map_err(Failure::failed)?;
     let bounds = Bounds { threshold: args.threshold, bytes_per_round: args.work };
     let mut keeper = Keeper::new(bounds);
     loop {
@@ -24,7 +24,7 @@ pub fn keep(args: &KeepArgs) -> VerbResult {
             }
         });
         written?;
-        if args.once || ending.wait(Duration::from_secs(args.every)) {
+        if args.once || signals.wait(Duration::from_secs(args.every)) {
             return Ok(0);
         }
     }
