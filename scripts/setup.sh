@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs what Reach needs and the machine lacks: a C compiler and linker, and a QEMU that can load plugins. Looks
-# first, so it needs neither network nor rights when nothing is missing. May be run any number of times.
+# Installs what Reach needs and this system lacks: a C compiler and linker, and a QEMU with plugins. If nothing is missing,
+# it needs neither network nor root. Can be run repeatedly.
 #
 #     scripts/setup.sh            install what is missing
-#     scripts/setup.sh --check    only say what is missing; exit status 1 when something is
+#     scripts/setup.sh --check    only report what is missing; exit status 1 if anything is
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,9 +23,9 @@ has_plugins() {
     [[ $help == *$'\n-plugin '* ]]
 }
 
-# The emulator that live capture will take, by the rules of `reach`: $REACH_QEMU when it is set, else the first with
-# plugins of the cache folder and PATH. Where none has any: the first of all, or nothing.
-qemu() {
+# Prints the emulator that `reach` will use: $REACH_QEMU if set, else the first one with plugins in the cache folder or
+# PATH. If none has plugins, prints the first one without; prints nothing if there is none.
+find_qemu() {
     if [ -n "${REACH_QEMU-}" ]; then printf '%s\n' "$REACH_QEMU"; return; fi
     local cache=${XDG_CACHE_HOME:-${HOME-}/.cache}/reach/qemu places name folder first=
     local -a folders
@@ -44,30 +44,30 @@ qemu() {
 
 install_packages() {
     local missing=("$@")
-    command -v apt-get >/dev/null || fail "this is no Debian; install what corresponds to: ${missing[*]}"
+    command -v apt-get >/dev/null || fail "apt-get is missing; install what corresponds to these Debian packages: ${missing[*]}"
     [ "$(id -u)" -eq 0 ] || fail "not root; run: sudo apt-get install --no-install-recommends ${missing[*]}"
-    # A fresh machine has no package lists yet.
+    # A new system has no package lists yet.
     if ! apt-cache show "${missing[@]}" >/dev/null 2>&1; then
-        say "fetching package lists"
+        say "downloading package lists"
         apt-get update -qq </dev/null
     fi
     say "installing ${missing[*]}"
-    # Without recommended packages: those of qemu-user would register themselves as handlers of foreign programs.
+    # Without recommended packages: those of qemu-user register it as the handler of foreign programs (binfmt).
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null
 }
 
-# Rust.
+# Check Rust.
 if ! command -v cargo >/dev/null; then
-    fail "cargo is missing; install Rust (https://rustup.rs), then try again"
+    fail "cargo is missing; install Rust (https://rustup.rs), then run this script again"
 fi
 needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 present=$(rustc --version | cut -d' ' -f2)
 if ! printf '%s\n' "$needed" "${present%%-*}" | sort -V -C; then
-    fail "Rust $present is older than $needed; run: rustup update stable"
+    fail "found Rust $present, expected $needed or newer; run: rustup update stable"
 fi
 say "Rust $present"
 
-# Debian packages. A compiler may be there without the headers and start-up files of the C library.
+# Check the C compiler by compiling: it may lack the headers and start-up files of the C library.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 can_compile() {
@@ -76,7 +76,7 @@ can_compile() {
 }
 missing=()
 can_compile || missing+=(gcc libc6-dev)
-if [ -z "$(qemu)" ]; then
+if [ -z "$(find_qemu)" ]; then
     missing+=(qemu-user)
 fi
 if [ ${#missing[@]} -gt 0 ]; then
@@ -85,21 +85,21 @@ if [ ${#missing[@]} -gt 0 ]; then
     fi
     install_packages "${missing[@]}"
 fi
-can_compile || fail "cc cannot compile and link a small program; run it by hand to see why"
+can_compile || fail "cc cannot compile and link a small program; run cc by hand to see why"
 say "C compiler $(command -v cc)"
 
-emulator=$(qemu)
-[ -x "$emulator" ] || fail "REACH_QEMU names $emulator, which is no program; name an emulator, or unset it"
+emulator=$(find_qemu)
+[ -x "$emulator" ] || fail "REACH_QEMU names $emulator, which is not executable; name an emulator, or unset REACH_QEMU"
 if ! has_plugins "$emulator"; then
-    # Since Debian 13, the packaged emulator is built without them.
-    advice="build one with scripts/build-qemu.sh (docs/qemu.md), or name one in REACH_QEMU; recorded traces and
-setup: synthetic programs work without"
+    # Since Debian 13, the packaged emulator has no plugins.
+    advice="build one with scripts/build-qemu.sh (docs/qemu.md), or name one in REACH_QEMU; traces and
+setup: synthetic programs work without it"
     if $check_only || [ -n "${REACH_QEMU-}" ]; then
-        fail "$emulator has no plugins, which capturing a program needs: $advice"
+        fail "$emulator has no plugins, which capture needs: $advice"
     fi
-    say "$emulator has no plugins, which capturing a program needs; building one that has (some minutes)"
-    scripts/build-qemu.sh || fail "no emulator with plugins: $advice"
-    emulator=$(qemu)
+    say "$emulator has no plugins, which capture needs; building one with plugins (about five minutes)"
+    scripts/build-qemu.sh || fail "the emulator could not be built: $advice"
+    emulator=$(find_qemu)
     has_plugins "$emulator" || fail "$emulator has no plugins: $advice"
 fi
 version=$("$emulator" --version)
