@@ -1,4 +1,4 @@
-//! An ELF file, and what is made of it: its segments, its windows of 2 MB, an aligned copy.
+//! Reads arbitrary bytes as an ELF file: its segments, its regions of 2 MB, and an aligned copy.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -13,7 +13,7 @@ fuzz_target!(|data: &[u8]| {
     }
     for pad in [false, true] {
         if let Ok((copy, _)) = align::align(data, pad) {
-            let aligned = Elf::read(&copy[..]).expect("what is made can be read");
+            let aligned = Elf::read(&copy[..]).expect("an aligned copy is readable");
             assert!(layout::promotable(&aligned).len() >= layout::promotable(&elf).len());
         }
     }

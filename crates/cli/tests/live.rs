@@ -1,4 +1,4 @@
-//! Programs that run: their results live are those of their recordings, and they are left alone.
+//! Captured programs: live results equal those of recordings, and the programs are not disturbed.
 
 #[allow(dead_code)]
 mod common;
@@ -10,8 +10,8 @@ use std::process::Stdio;
 
 const ARGS: [&str; 8] = ["compare", "-q", "-m", "skylake-e3-1240v5", "-s", "base", "-s", "linux-thp"];
 
-/// Compares while recording, then replays on one thread and on two.
-fn replays(program: &[&str]) {
+/// Asserts that a comparison while recording equals replays of the recording on one and on two threads.
+fn assert_replay_equals_live(program: &[&str]) {
     let folder = folder();
     let (trace, results) = (path(&folder, "t.reach"), path(&folder, "live.jsonl"));
     let live = ["-f", "jsonl", "--record", &trace, "-o", &results, "--"];
@@ -26,18 +26,18 @@ fn replays(program: &[&str]) {
         }
         assert_eq!(replayed.len(), live.len());
     }
-    assert!(stdout(&["trace", "check", &trace]).contains("good"));
+    assert!(stdout(&["trace", "check", &trace]).contains("valid"));
 }
 
 #[test]
-fn a_list_of_files() {
+fn replay_equals_live_for_a_single_process() {
     if can_capture() {
-        replays(&["ls", "-l", "/usr"]);
+        assert_replay_equals_live(&["ls", "-l", "/usr"]);
     }
 }
 
 #[test]
-fn a_program_with_threads() {
+fn replay_equals_live_for_threads() {
     let source = "#include <pthread.h>\n#include <stdlib.h>\n#include <string.h>\n
         static void *work(void *n) { char *p = 0; for (int i = 1; i < 50; i++) { p = realloc(p, i << 12);
         memset(p, (long)n, i << 12); } return p; }
@@ -47,23 +47,23 @@ fn a_program_with_threads() {
     if can_capture()
         && let Some(program) = compile(&folder, "threads", source, &["-pthread"])
     {
-        replays(&[program.to_str().unwrap()]);
+        assert_replay_equals_live(&[program.to_str().unwrap()]);
     }
 }
 
 #[test]
-fn a_compiler_with_its_children() {
+fn replay_equals_live_for_a_process_with_children() {
     let folder = folder();
     let (source, object) = (path(&folder, "f.c"), path(&folder, "f.o"));
     std::fs::write(&source, "int f(int n) { int s = 0; while (n) s += n--; return s; }\n").unwrap();
     if can_capture() && std::process::Command::new("gcc").arg("--version").output().is_ok() {
-        replays(&["gcc", "-O2", "-c", &source, "-o", &object]);
+        assert_replay_equals_live(&["gcc", "-O2", "-c", &source, "-o", &object]);
         assert!(std::fs::metadata(&object).is_ok());
     }
 }
 
 #[test]
-fn streams_and_status_are_the_programs_own() {
+fn capture_keeps_standard_streams_and_exit_status() {
     if !can_capture() {
         return;
     }
@@ -81,11 +81,11 @@ fn streams_and_status_are_the_programs_own() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "got something\n");
     assert_eq!(stderr(&output), "trouble\n");
     assert_eq!(output.status.code(), Some(7));
-    assert!(std::fs::read_to_string(&results).unwrap().contains("\nbase "), "results come all the same");
+    assert!(std::fs::read_to_string(&results).unwrap().contains("\nbase "), "results are printed nevertheless");
 }
 
 #[test]
-fn results_follow_what_the_program_prints() {
+fn results_come_after_the_output_of_the_program() {
     if can_capture() {
         let text = stdout(&[&ARGS[..], &["--", "echo", "hello"]].concat());
         let (first, rest) = text.split_once('\n').unwrap();
@@ -95,7 +95,7 @@ fn results_follow_what_the_program_prints() {
 }
 
 #[test]
-fn a_signal_becomes_a_status() {
+fn a_program_killed_by_signal_n_gives_exit_status_128_plus_n() {
     if can_capture() {
         let output = reach(&[&ARGS[..], &["--", "sh", "-c", "kill -KILL $$"]].concat()).output().unwrap();
         assert_eq!(output.status.code(), Some(128 + 9));
@@ -104,11 +104,11 @@ fn a_signal_becomes_a_status() {
 }
 
 #[test]
-fn an_interrupt_is_for_the_program_and_results_come() {
+fn an_interrupt_reaches_the_program_and_results_are_printed() {
     if !can_capture() {
         return;
     }
-    // No program is executed after that line: the emulator loses a signal that arrives meanwhile.
+    // The shell executes no program after that line: the emulator loses signals that arrive during an exec.
     let mut command = raw(&[&ARGS[..], &["--", "sh", "-c", "echo ready; read line"]].concat());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
     let mut child = command.spawn().unwrap();
@@ -124,7 +124,7 @@ fn an_interrupt_is_for_the_program_and_results_come() {
 }
 
 #[test]
-fn recording_leaves_the_program_alone() {
+fn recording_keeps_standard_output_and_exit_status() {
     if !can_capture() {
         return;
     }
@@ -134,14 +134,14 @@ fn recording_leaves_the_program_alone() {
     assert_eq!((output.status.code(), &output.stdout[..]), (Some(3), &b"out\n"[..]));
     assert!(stderr(&output).contains("recorded "), "{}", stderr(&output));
     assert!(stdout(&["trace", "info", &trace]).contains("echo out"));
-    // What cannot be recorded at all is not started.
+    // A program that cannot be recorded is not started.
     let output = reach(&["record", "-o", "/dev/full", "--", "echo", "out"]).output().unwrap();
     assert_eq!((output.status.code(), &output.stdout[..]), (Some(1), &b""[..]));
     assert!(stderr(&output).contains("the disk is full"), "{}", stderr(&output));
 }
 
 #[test]
-fn a_recording_may_stop_before_the_program() {
+fn a_limited_recording_stops_before_the_program_ends() {
     if !can_capture() {
         return;
     }

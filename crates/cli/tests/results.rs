@@ -274,16 +274,16 @@ fn recorded_paper_programs_are_reused_until_their_commands_change() {
         (output.status.code(), String::from_utf8(output.stdout.clone()).unwrap() + &stderr(&output))
     };
     paper(100_000);
-    let (status, said) = paper_verb(&["record", "-q", "./p"]);
-    assert!(status == Some(0) && said.contains("references in target/papers/p/sums.reach"), "{said}");
+    let (status, message) = paper_verb(&["record", "-q", "./p"]);
+    assert!(status == Some(0) && message.contains("references in target/papers/p/sums.reach"), "{message}");
     assert!(paper_verb(&["record", "-q", "./p"]).1.contains("exists already"));
     // The program never ends: its recording does.
     let first = paper_verb(&["run", "-q", "./p", "-f", "jsonl"]);
     assert!(first.0 == Some(0) && first.1.contains("\"verdict\":\"met\""), "{}", first.1);
     assert_eq!(paper_verb(&["run", "-q", "./p", "-f", "jsonl"]), first);
     paper(200_000);
-    let (_, said) = paper_verb(&["run", "-q", "./p", "-f", "jsonl"]);
-    assert!(said.contains("record it again: reach paper record ./p sums"), "{said}");
+    let (_, message) = paper_verb(&["run", "-q", "./p", "-f", "jsonl"]);
+    assert!(message.contains("record it again: reach paper record ./p sums"), "{message}");
     assert_eq!(paper_verb(&["record", "-q", "./p", "sums"]).0, Some(0));
     assert!(paper_verb(&["run", "-q", "./p", "-f", "jsonl"]).1.contains("\"verdict\":\"met\""));
     assert_eq!(paper_verb(&["record", "./p", "none"]).0, Some(2));
@@ -321,18 +321,18 @@ fn shared_inputs_are_made_once_and_recorded_samples_give_the_same_rows() {
         (output.status.code(), String::from_utf8(output.stdout.clone()).unwrap() + &stderr(&output))
     };
     write(&sampled("gups", "programs = ['gups:bytes=1M,updates=1M']", "tlbs"));
-    let (_, said) = paper_verb(&["record", "-q", "./p"]);
-    assert!(said.contains("experiment gups: ") && said.contains("write between=fast-forward"), "{said}");
+    let (_, message) = paper_verb(&["record", "-q", "./p"]);
+    assert!(message.contains("experiment gups: ") && message.contains("write between=fast-forward"), "{message}");
     write(&sampled("gups", "programs = ['gups:bytes=1M,updates=1M']", "fast-forward"));
     let before = paper_verb(&["run", "-q", "./p", "gups", "-f", "jsonl"]);
-    let (status, said) = paper_verb(&["record", "-q", "./p"]);
-    assert!(status == Some(0) && said.matches("references in target/papers/p/").count() == 3, "{said}");
+    let (status, message) = paper_verb(&["record", "-q", "./p"]);
+    assert!(status == Some(0) && message.matches("references in target/papers/p/").count() == 3, "{message}");
     assert_eq!(paper_verb(&["run", "-q", "./p", "gups", "-f", "jsonl"]), before);
     let made = std::fs::read_to_string(&made).unwrap();
     let made: Vec<_> = made.lines().collect();
     assert!(made.len() == 2 && made[0] == made[1], "one process made the input for both: {made:?}");
-    let (status, said) = paper_verb(&["run", "-q", "./p", "-f", "jsonl"]);
-    assert!(status == Some(0) && said.matches("\"verdict\":\"met\"").count() == 3, "{said}");
+    let (status, message) = paper_verb(&["run", "-q", "./p", "-f", "jsonl"]);
+    assert!(status == Some(0) && message.matches("\"verdict\":\"met\"").count() == 3, "{message}");
 }
 
 #[test]

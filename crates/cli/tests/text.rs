@@ -1,4 +1,4 @@
-//! `reach text` and `reach pages` on the Linux that runs: what they say of every kind of file, and that nothing changes.
+//! `reach text` and `reach pages` on this Linux: their output for every kind of file, and that files do not change.
 
 #[allow(dead_code)]
 mod common;
@@ -14,8 +14,8 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-/// Runs a script in a mount namespace of its own, with `reach` as `$reach`; nothing where that is not allowed.
-fn apart(script: &str, arguments: &[&str]) -> Option<Output> {
+/// Runs a script in a private mount namespace, with `reach` as `$reach`. Returns `None` if that is not permitted.
+fn in_namespace(script: &str, arguments: &[&str]) -> Option<Output> {
     let mut command = std::process::Command::new("unshare");
     command.args(["--mount", "sh", "-ec", script, "sh"]).args(arguments);
     command.env("reach", assert_cmd::cargo::cargo_bin("reach"));
@@ -27,7 +27,7 @@ fn apart(script: &str, arguments: &[&str]) -> Option<Output> {
     Some(command.output().unwrap())
 }
 
-/// Text with its lines joined.
+/// Joins the lines of a text.
 fn unwrapped(text: &[u8]) -> String {
     String::from_utf8_lossy(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -36,15 +36,15 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Puts a loadable segment beyond all addresses.
-fn beyond(header: &mut [u8]) {
+/// Moves a loadable segment beyond all addresses.
+fn corrupt(header: &mut [u8]) {
     if header[..4] == [1, 0, 0, 0] {
         header[16..24].fill(0xff);
     }
 }
 
 #[test]
-fn files_that_are_no_programs_for_this_machine_are_refused_in_a_sentence_each() {
+fn files_that_are_no_programs_for_this_machine_are_refused_with_one_line() {
     let folder = folder();
     let Some(good) = program(folder.path(), "good", 4, Linked::Aligned) else { return };
     let bytes = fs::read(&good).unwrap();
@@ -61,7 +61,7 @@ fn files_that_are_no_programs_for_this_machine_are_refused_in_a_sentence_each() 
         ("cut", bytes[..bytes.len() / 2].to_vec(), "is truncated: a segment ends at byte"),
         ("narrow", tampered(&|bytes| bytes[4] = 1), "is a 32-bit program"),
         ("foreign", tampered(&|bytes| bytes[18] = 0xf3), "is for another processor"),
-        ("corrupt", tampered(&|bytes| bytes[64..].chunks_mut(56).take(13).for_each(beyond)), "is corrupt"),
+        ("corrupt", tampered(&|bytes| bytes[64..].chunks_mut(56).take(13).for_each(corrupt)), "is corrupt"),
     ];
     for (name, bytes, part) in cases {
         let file = path(&folder, name);
@@ -76,38 +76,38 @@ fn files_that_are_no_programs_for_this_machine_are_refused_in_a_sentence_each() 
             &["text", "bench", "--", &file],
             &["text", "run", "--", &file],
         ] {
-            // A script is run by its interpreter, which is as good as any.
+            // These verbs run a script with its interpreter.
             if name == "script" && ["bench", "run"].contains(&args[1]) {
                 continue;
             }
-            let (status, said) = failure(args);
-            assert_eq!((status, said.lines().count()), (1, 1), "{args:?}: {said}");
-            assert!(said.starts_with("reach: ") && said.contains(part), "{args:?}: {said}");
+            let (status, message) = failure(args);
+            assert_eq!((status, message.lines().count()), (1, 1), "{args:?}: {message}");
+            assert!(message.starts_with("reach: ") && message.contains(part), "{args:?}: {message}");
         }
         assert_eq!(fs::read(&file).unwrap(), bytes);
         assert!(!Path::new(&copy).exists());
     }
     for (args, status, part) in [
         (&["text", "show", "/no/such/file"][..], 1, "cannot be found"),
-        (&["text", "show", "99999999"], 1, "there is no such process"),
+        (&["text", "show", "99999999"], 1, "no such process"),
         (&["text", "promote", "/dev/null"], 1, "is not a regular file"),
         (&["text", "promote", text(folder.path())], 1, "is not a regular file"),
         (&["text", "promote", "--threshold", "33", "x"], 2, "33 is not in 0..=32"),
         (&["text", "promote", "--mount", "--restore", "x"], 2, "cannot be used with"),
-        (&["text", "align", text(&good), "-o", text(&good)], 2, "a copy is not made in place"),
+        (&["text", "align", text(&good), "-o", text(&good)], 2, "is the file itself"),
         (&["text", "run", "--", "no-such-program"], 1, "no such program in PATH"),
         (&["text", "keep"], 2, "FILE"),
-        (&["pages", "99999999"], 1, "there is no such process"),
+        (&["pages", "99999999"], 1, "no such process"),
         (&["pages", "0"], 2, "0 is not in 1.."),
     ] {
-        let (is, said) = failure(args);
-        assert_eq!(is, status, "{args:?}: {said}");
-        assert!(said.starts_with("reach: ") && said.contains(part), "{args:?}: {said}");
+        let (is, message) = failure(args);
+        assert_eq!(is, status, "{args:?}: {message}");
+        assert!(message.starts_with("reach: ") && message.contains(part), "{args:?}: {message}");
     }
 }
 
 #[test]
-fn show_tells_segments_page_cache_and_processes() {
+fn show_prints_segments_page_cache_and_processes() {
     let folder = folder();
     let Some(file) = program(folder.path(), "shown", 4, Linked::Aligned) else { return };
     let process = Waiting::start(&file, 1000);
@@ -115,7 +115,7 @@ fn show_tells_segments_page_cache_and_processes() {
         let shown = stdout(&["text", "show", what]);
         for part in [
             "position-independent program",
-            "wherever it is loaded",
+            "wherever the file is loaded",
             "page cache",
             &format!("shown ({})", process.pid()),
             "clusters",
@@ -138,34 +138,34 @@ fn show_tells_segments_page_cache_and_processes() {
 }
 
 #[test]
-fn a_kernel_without_large_folios_is_named_and_the_file_stays() {
+fn without_large_folios_promotion_fails_with_advice_and_the_file_stays() {
     let folder = folder();
     let Some(file) = program(folder.path(), "small", 4, Linked::Aligned) else { return };
     let bytes = fs::read(&file).unwrap();
     stdout(&["text", "promote", "--restore", text(&file)]);
     let mut command = reach(&["text", "promote", text(&file)]);
     let output = command.env("REACH_LIVE_WITHOUT", "large-folios").output().unwrap();
-    let said = stderr(&output);
+    let message = stderr(&output);
     if output.status.success() {
         eprintln!("skipped: this kernel makes folios of 2 MB without being asked");
         return;
     }
     assert!(
-        said.contains("folios smaller than 2 MB") && said.contains("--mount") && said.contains("text run"),
-        "{said}"
+        message.contains("folios smaller than 2 MB") && message.contains("--mount") && message.contains("text run"),
+        "{message}"
     );
     assert_eq!(fs::read(&file).unwrap(), bytes);
     let hidden = reach(&["text", "show", text(&file)]).env("REACH_LIVE_WITHOUT", "frames").output().unwrap();
-    assert!(unwrapped(&hidden.stdout).contains("shown to root only"));
+    assert!(unwrapped(&hidden.stdout).contains("visible to root only"));
 }
 
-/// By another process: children of other tests must not have the copy open for writing when it is executed.
+/// Copies with another process: otherwise children of other tests could hold the copy open for writing when it is executed.
 fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
     assert!(std::process::Command::new("cp").arg(from.as_ref()).arg(to.as_ref()).status().unwrap().success());
 }
 
 #[test]
-fn others_are_told_that_they_may_not() {
+fn other_users_get_an_error_about_permissions() {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let Some(file) = program(folder.path(), "owned", 4, Linked::Aligned) else { return };
@@ -193,7 +193,7 @@ fn others_are_told_that_they_may_not() {
 }
 
 #[test]
-fn read_only_and_overlay_file_systems_are_promoted_and_what_needs_writing_is_refused() {
+fn read_only_and_overlay_file_systems_are_promoted_and_writes_are_refused() {
     let folder = folder();
     if !can_promote(folder.path()) {
         return;
@@ -203,23 +203,23 @@ fn read_only_and_overlay_file_systems_are_promoted_and_what_needs_writing_is_ref
         fs::create_dir(folder.path().join(name)).unwrap();
     }
     let Some(file) = program(&lower, "code", 4, Linked::Aligned) else { return };
-    // What is not on disk yet is written, in the layer below too.
+    // Dirty pages are written first, in the lower layer too.
     let script = "cd $1; $reach text promote --restore lower/code >&2
         mount -t overlay o -olowerdir=lower,upperdir=upper,workdir=work place
         $reach text promote place/code; $reach text promote --restore place/code; umount place
         mount --bind lower place; mount -o remount,ro,bind place
         $reach text promote place/code; $reach text promote --restore place/code
         ! $reach text align place/code -o place/copy";
-    let Some(output) = apart(script, &[text(folder.path())]) else { return };
-    let (said, complaints) = (String::from_utf8_lossy(&output.stdout).into_owned(), stderr(&output));
-    if complaints.contains("mount:") {
-        eprintln!("skipped: no overlay here: {complaints}");
+    let Some(output) = in_namespace(script, &[text(folder.path())]) else { return };
+    let (message, errors) = (String::from_utf8_lossy(&output.stdout).into_owned(), stderr(&output));
+    if errors.contains("mount:") {
+        eprintln!("skipped: no overlay here: {errors}");
         return;
     }
-    assert!(output.status.success(), "{said}{complaints}");
+    assert!(output.status.success(), "{message}{errors}");
     let all = programs::state(&file).regions;
-    assert_eq!(said.matches(&format!("after   {all} of {all}")).count(), 2, "{said}");
-    assert!(complaints.contains("cannot be written: Read-only file system"), "{complaints}");
+    assert_eq!(message.matches(&format!("after   {all} of {all}")).count(), 2, "{message}");
+    assert!(errors.contains("cannot be written: Read-only file system"), "{errors}");
 }
 
 #[test]
@@ -235,28 +235,28 @@ fn without_large_folios_a_cover_on_tmpfs_is_mounted_and_unmounted() {
         $reach text promote --restore $1; ! $reach text promote $1 2> /dev/null; cmp $1 $2; test ! -e /run/reach-text";
     let copy = path(&folder, "copy");
     fs::copy(&file, &copy).unwrap();
-    let Some(output) = apart(script, &[text(&file), &copy]) else { return };
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}{}", stderr(&output));
-    assert!(said.contains("the copy that was mounted over it is gone"), "{said}");
+    let Some(output) = in_namespace(script, &[text(&file), &copy]) else { return };
+    let message = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{message}{}", stderr(&output));
+    assert!(message.contains("the copy mounted over it is unmounted"), "{message}");
     assert_eq!(fs::read(&file).unwrap(), bytes);
 }
 
 #[test]
-fn run_moves_code_and_leaves_the_program_its_own() {
+fn run_moves_code_and_keeps_output_status_and_environment() {
     let folder = folder();
     let Some(file) = program(folder.path(), "moved", 6, Linked::AsUsual) else { return };
     let plain = std::process::Command::new(&file).arg("5000").output().unwrap();
     let run = raw(&["text", "run", "--", text(&file), "5000"]).output().unwrap();
     assert_eq!((run.status.code(), &run.stdout), (Some(0), &plain.stdout));
-    let said = stderr(&run);
-    if said.contains("no superpages to be had") {
-        eprintln!("skipped: {said}");
+    let message = stderr(&run);
+    if message.contains("no superpage was allocated") {
+        eprintln!("skipped: {message}");
         return;
     }
-    assert!(said.contains("regions of 2 MB of code moved to superpages") && !said.contains("0 of"), "{said}");
+    assert!(message.contains("regions of 2 MB of code moved to superpages") && !message.contains("0 of"), "{message}");
 
-    // The process itself: its code is anonymous superpages.
+    // The process maps its code with anonymous superpages.
     let mut command = raw(&["-q", "text", "run", "--", text(&file), "5000", "wait"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut line = [0; 4];
@@ -269,7 +269,7 @@ fn run_moves_code_and_leaves_the_program_its_own() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
 
-    // The environment, the exit status and children are as they would be.
+    // Environment, exit status and children are those of a plain run.
     let shell = "echo $LD_PRELOAD$REACH_TEXT_RUN; exit 3";
     let run = raw(&["-q", "text", "run", "--", "sh", "-c", shell]).output().unwrap();
     assert_eq!((run.status.code(), &run.stdout[..], &run.stderr[..]), (Some(3), &b"\n"[..], &b""[..]));
@@ -277,23 +277,23 @@ fn run_moves_code_and_leaves_the_program_its_own() {
     assert_eq!(stderr(&run).matches("moved to superpages").count(), 3, "{}", stderr(&run));
 
     let Some(fixed) = program(folder.path(), "static", 4, Linked::Static) else { return };
-    let (status, said) = failure(&["text", "run", "--", text(&fixed)]);
-    assert!(status == 1 && said.contains("is a static program"), "{said}");
+    let (status, message) = failure(&["text", "run", "--", text(&fixed)]);
+    assert!(status == 1 && message.contains("is a static program"), "{message}");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o4755)).unwrap();
-    let (status, said) = failure(&["text", "run", "--", text(&file)]);
-    assert!(status == 1 && said.contains("setuid"), "{said}");
+    let (status, message) = failure(&["text", "run", "--", text(&file)]);
+    assert!(status == 1 && message.contains("setuid"), "{message}");
 }
 
 #[test]
-fn what_fails_while_code_is_moved_leaves_the_program_as_it_was() {
+fn a_failed_move_leaves_the_program_as_it_was() {
     let folder = folder();
     let Some(file) = program(folder.path(), "unmoved", 40, Linked::Aligned) else { return };
     let plain = std::process::Command::new(&file).arg("5000").output().unwrap();
     let reach = assert_cmd::cargo::cargo_bin("reach");
-    // Too little memory for the copies; and a kernel that refuses to put them in their places.
+    // First with too little memory for the copies, then with a kernel that refuses to move them.
     let little = "ulimit -v 85000; exec \"$@\"";
     let refuse = "exec strace -f -qq -o /dev/null -e trace=mremap -e inject=mremap:error=ENOMEM \"$@\"";
-    for (script, why) in [(little, "(not enough memory)"), (refuse, "(the kernel refused to move some)")] {
+    for (script, why) in [(little, "(not enough memory)"), (refuse, "(the kernel refused to remap a copy)")] {
         if script == refuse && std::process::Command::new("strace").arg("-V").output().is_err() {
             eprintln!("skipped: no strace");
             continue;
@@ -301,18 +301,18 @@ fn what_fails_while_code_is_moved_leaves_the_program_as_it_was() {
         let mut command = std::process::Command::new("sh");
         command.args(["-c", script, "sh"]).arg(&reach).args(["text", "run", "--"]).arg(&file).arg("5000");
         let run = command.output().unwrap();
-        let said = stderr(&run);
-        if said.contains("no superpages to be had") || said.contains("strace: ") {
-            eprintln!("skipped: {said}");
+        let message = stderr(&run);
+        if message.contains("no superpage was allocated") || message.contains("strace: ") {
+            eprintln!("skipped: {message}");
             continue;
         }
-        assert_eq!((run.status.code(), &run.stdout), (Some(0), &plain.stdout), "{said}");
-        assert!(said.contains(why), "{said}");
+        assert_eq!((run.status.code(), &run.stdout), (Some(0), &plain.stdout), "{message}");
+        assert!(message.contains(why), "{message}");
     }
 }
 
 #[test]
-fn a_program_may_be_killed_at_any_point_of_its_promotion() {
+fn killing_a_promotion_at_any_point_leaves_the_file_intact() {
     let folder = folder();
     let Some(file) = program(folder.path(), "killed", 8, Linked::Aligned) else { return };
     let bytes = fs::read(&file).unwrap();
@@ -321,7 +321,7 @@ fn a_program_may_be_killed_at_any_point_of_its_promotion() {
     let user = Waiting::start(&file, 10);
     let file = text(&file);
     for i in 0..60u64 {
-        // In turns: restoring, promoting what nobody uses, replacing what somebody does.
+        // In turn: restore, promote a file not in use, replace a file in use.
         let user = (i % 3 == 2).then(|| Waiting::start(Path::new(file), 10));
         let verb: &[&str] = match i % 3 {
             0 => &["text", "promote", "--restore", file],
@@ -329,7 +329,7 @@ fn a_program_may_be_killed_at_any_point_of_its_promotion() {
             _ => &["text", "promote", "--replace", file],
         };
         let mut child = runs(verb);
-        // Spread over the time that it takes, without chance: no two the same.
+        // Delays are deterministic, distinct, and spread over the time that the verb takes.
         std::thread::sleep(Duration::from_micros(700 * (i * 37 % 60)));
         child.kill().unwrap();
         child.wait().unwrap();
@@ -344,7 +344,7 @@ fn a_program_may_be_killed_at_any_point_of_its_promotion() {
 }
 
 #[test]
-fn keep_says_a_line_and_stops_when_told() {
+fn keep_prints_a_line_for_each_change_and_ends_on_signals() {
     let folder = folder();
     let Some(file) = program(folder.path(), "kept", 4, Linked::Aligned) else { return };
     let list = path(&folder, "list");
@@ -364,9 +364,9 @@ fn keep_says_a_line_and_stops_when_told() {
 }
 
 #[test]
-fn bench_verifies_its_states_and_says_no_effect_of_small_programs() {
-    let (status, said) = failure(&["text", "bench", "--rounds", "5", "--", "true"]);
-    assert!(status == 2 && said.contains("5 is not in 6..=1000"), "{said}");
+fn bench_verifies_its_states_and_reports_no_effect_of_small_programs() {
+    let (status, message) = failure(&["text", "bench", "--rounds", "5", "--", "true"]);
+    assert!(status == 2 && message.contains("5 is not in 6..=1000"), "{message}");
     let none = stdout(&["text", "bench", "--", "true"]);
     assert!(none.starts_with("no effect: ") && none.contains("true"), "{none}");
     let folder = folder();
@@ -394,11 +394,11 @@ fn bench_verifies_its_states_and_says_no_effect_of_small_programs() {
     assert!(value("superpages", "superpages.2M").unwrap() >= f64::from(2 << 20), "{rows}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "copies are removed");
     let failed = reach(&["text", "bench", "--scratch", scratch, "--", text(&file), "0x"]).output().unwrap();
-    assert!(failed.status.success(), "a program that ends well");
+    assert!(failed.status.success(), "the program exits with status 0");
 }
 
 #[test]
-fn big_real_programs_do_the_same_when_promoted() {
+fn promotion_keeps_the_output_of_large_real_programs() {
     let folder = folder();
     if !can_promote(folder.path()) {
         return;
@@ -417,7 +417,7 @@ fn big_real_programs_do_the_same_when_promoted() {
         (node, vec!["-e", "console.log([3, 1, 2].sort().map(x => x * x).join())"]),
     ] {
         let Some(original) = file else { continue };
-        // A copy: the machine's own programs may be in use.
+        // A copy, because the installed program may be in use.
         let copy = path(&folder, "program");
         copy_program(original, &copy);
         let run = |program: &str| {
@@ -427,12 +427,15 @@ fn big_real_programs_do_the_same_when_promoted() {
         };
         let before = run(&copy);
         let promoted = reach(&["text", "promote", &copy]).output().unwrap();
-        let said = format!("{}{}", String::from_utf8_lossy(&promoted.stdout), stderr(&promoted));
-        if said.contains("text align") {
+        let message = format!("{}{}", String::from_utf8_lossy(&promoted.stdout), stderr(&promoted));
+        if message.contains("text align") {
             continue;
         }
         let state = programs::state(Path::new(&copy));
-        assert!(state.superpages > 0 && said.contains(&format!("{} of {}", state.superpages, state.regions)), "{said}");
+        assert!(
+            state.superpages > 0 && message.contains(&format!("{} of {}", state.superpages, state.regions)),
+            "{message}"
+        );
         assert_eq!(run(&copy), before);
         tried += 1;
     }

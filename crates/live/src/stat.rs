@@ -1,4 +1,4 @@
-//! Hardware counters of address translation: walk cycles per instruction and its factors, by processor.
+//! Performance counters of address translation: walk cycles per instruction (WCPI) and its factors, for each processor model.
 
 mod answer;
 mod counters;

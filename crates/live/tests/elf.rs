@@ -1,4 +1,4 @@
-//! Reading ELF files, those that were tampered with too.
+//! Reading, laying out and aligning ELF files, valid and corrupt.
 
 mod common;
 
@@ -10,7 +10,7 @@ use reach_live::layout::{self, Congruence, Fit, SUPERPAGE};
 use std::fs;
 use std::path::Path;
 
-/// A header of 64 bytes and one segment for each (vaddr, offset, file size, memory size, rights), in a file of `size` bytes.
+/// Returns an ELF file of `size` bytes with one segment for each (vaddr, offset, file size, memory size, permissions).
 fn image(kind: u16, segments: &[(u64, u64, u64, u64, u32)], size: usize) -> Vec<u8> {
     let mut bytes = vec![0; size];
     bytes[..20].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\0\0\x3e\0");
@@ -35,7 +35,7 @@ const RX: u32 = 5;
 const RW: u32 = 6;
 
 #[test]
-fn each_kind_of_wrong_file_has_its_sentence() {
+fn each_kind_of_invalid_file_has_its_own_error() {
     let good = image(3, &[(0, 0, 4096, 4096, RX)], 4096);
     assert_eq!(Elf::read(&good[..]).unwrap().kind, Kind::Library);
     let changed = |at: usize, byte: u8| {
@@ -55,21 +55,21 @@ fn each_kind_of_wrong_file_has_its_sentence() {
         (good[..100].to_vec(), "is truncated: the table of segments ends at byte 120 of 100"),
         (good[..4095].to_vec(), "is truncated: a segment ends at byte 4096 of 4095"),
         (changed(68, 4), "has no executable segment"),
-        (changed(64 + 48, 3), "alignment is no power of two"),
-        (changed(64 + 16, 1), "differ within a page"),
-        (changed(64 + 23, 0xff), "beyond all addresses"),
+        (changed(64 + 48, 3), "alignment of a segment is no power of two"),
+        (changed(64 + 16, 1), "differ modulo the page size"),
+        (changed(64 + 23, 0xff), "beyond all user addresses"),
     ];
     for (bytes, part) in cases {
         let error = Elf::read(&bytes[..]).unwrap_err().to_string();
         assert!(error.contains(part), "{part}: {error}");
     }
     let overlapping = image(3, &[(0, 0, 8192, 8192, RX), (4096, 4096, 4096, 4096, RW)], 8192);
-    assert_eq!(Elf::read(&overlapping[..]), Err(ElfError::Corrupt("segments that overlap or are out of order")));
+    assert_eq!(Elf::read(&overlapping[..]), Err(ElfError::Corrupt("segments overlap or are out of order")));
 }
 
 #[test]
-fn windows_say_what_stands_in_the_way_of_superpages() {
-    // As a linker with 2 MB pages makes it, but for a segment that another delta keeps from being padded in a file.
+fn regions_say_how_they_can_become_superpages() {
+    // As from a linker with 2 MB pages, except for one segment whose offsets prevent padding in a copy.
     let bytes = image(
         3,
         &[
@@ -84,7 +84,7 @@ fn windows_say_what_stands_in_the_way_of_superpages() {
         11 * MB as usize,
     );
     let elf = Elf::read(&bytes[..]).unwrap();
-    let windows: Vec<_> = layout::regions(&elf).iter().map(|window| (window.vaddr / MB, window.fit)).collect();
+    let regions: Vec<_> = layout::regions(&elf).iter().map(|region| (region.vaddr / MB, region.fit)).collect();
     let expected = [
         (2, Fit::Whole),
         (4, Fit::Whole),
@@ -93,7 +93,7 @@ fn windows_say_what_stands_in_the_way_of_superpages() {
         (10, Fit::PadAtRun),
         (12, Fit::Writable),
     ];
-    assert_eq!(windows, expected);
+    assert_eq!(regions, expected);
     assert_eq!(layout::promotable(&elf).len(), 2);
     assert_eq!(layout::residual(&elf.segments[1], &layout::regions(&elf)), [None, Some((MB, Fit::PadInCopy))]);
     assert_eq!(layout::congruence(&elf, &elf.segments[1]), Congruence::WhereLoaded);
@@ -101,8 +101,8 @@ fn windows_say_what_stands_in_the_way_of_superpages() {
 }
 
 #[test]
-fn segments_are_moved_where_addresses_and_offsets_disagree() {
-    // As lld makes it: each address a page further from its offset.
+fn align_moves_segments_whose_addresses_and_offsets_disagree() {
+    // As from lld: the difference of address and offset grows by a page with each segment.
     let mut bytes = image(
         3,
         &[
@@ -126,7 +126,7 @@ fn segments_are_moved_where_addresses_and_offsets_disagree() {
 }
 
 #[test]
-fn real_programs_are_read_and_aligned() {
+fn compiled_programs_are_read_and_aligned() {
     let folder = folder();
     for linked in [Linked::Aligned, Linked::AsUsual, Linked::Static] {
         let Some(path) = program(folder.path(), "real", 4, linked) else { return };
@@ -147,9 +147,9 @@ fn real_programs_are_read_and_aligned() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Nothing that a file says may lead to a panic, and what is made of it is as it was in memory.
+    /// No content of a file causes a panic, and an aligned copy can promote at least as many regions.
     #[test]
-    fn tampered_files_are_refused_or_read(
+    fn corrupt_files_are_refused_or_read(
         segments in prop::collection::vec((0u64..24, 0u64..8, 0u64..5, 0u64..3, prop::sample::select(vec![R, RX, RW])), 1..6),
         changes in prop::collection::vec((0usize..420, any::<u8>()), 0..4),
     ) {
@@ -165,9 +165,9 @@ proptest! {
             bytes[at] = byte;
         }
         if let Ok(elf) = Elf::read(&bytes[..]) {
-            let windows = layout::regions(&elf);
-            prop_assert!(windows.windows(2).all(|pair| pair[0].vaddr < pair[1].vaddr));
-            prop_assert!(windows.iter().all(|window| window.code > 0 && window.vaddr.is_multiple_of(SUPERPAGE)));
+            let regions = layout::regions(&elf);
+            prop_assert!(regions.windows(2).all(|pair| pair[0].vaddr < pair[1].vaddr));
+            prop_assert!(regions.iter().all(|region| region.code > 0 && region.vaddr.is_multiple_of(SUPERPAGE)));
             if let Ok((copy, _)) = align::align(&bytes, true) {
                 let aligned = Elf::read(&copy[..]).unwrap();
                 prop_assert!(layout::promotable(&aligned).len() >= layout::promotable(&elf).len());

@@ -1,4 +1,4 @@
-//! The pages of a live process: this one, with memory that it knows.
+//! The pages of a running process: this one, with memory in known states.
 
 mod common;
 
@@ -8,10 +8,10 @@ use reach_live::layout::SUPERPAGE;
 use reach_live::pages::Pages;
 use std::ptr;
 
-/// New memory of 2 MB at a multiple of that, with this advice; each base page that `touch` names is written.
+/// Maps 2 MB of new memory at a multiple of 2 MB with this advice, and writes each base page for which `touch` returns true.
 fn memory(advice: i32, touch: impl Fn(u64) -> bool) -> u64 {
     let (length, rights) = (2 * SUPERPAGE as usize, libc::PROT_READ | libc::PROT_WRITE);
-    // SAFETY: new memory at an address of the kernel's choice, of which a part is used.
+    // SAFETY: a new mapping at an address of the kernel's choice; writes stay inside it.
     unsafe {
         let start = libc::mmap(ptr::null_mut(), length, rights, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
         assert_ne!(start, libc::MAP_FAILED);
@@ -25,23 +25,23 @@ fn memory(advice: i32, touch: impl Fn(u64) -> bool) -> u64 {
 }
 
 #[test]
-fn sizes_bloat_and_ranges_of_memory_are_seen() {
+fn sizes_bloat_and_ranges_match_the_memory_of_this_process() {
     let huge = memory(libc::MADV_HUGEPAGE, |page| page.is_multiple_of(8));
     let small = memory(libc::MADV_NOHUGEPAGE, |page| page < 100);
     let pages = Pages::of(std::process::id() as i32).unwrap();
     let at = |address: u64| pages.areas.iter().find(|area| area.addresses.contains(&address)).unwrap();
     assert!(at(small).resident >= 100 * BASE && at(small).permissions.starts_with("rw-p"));
     if at(huge).superpages == 0 {
-        eprintln!("skipped: no anonymous superpages to be had");
+        eprintln!("skipped: the kernel allocated no anonymous superpage");
         return;
     }
     assert!(at(huge).superpages.is_multiple_of(SUPERPAGE));
     let Some(contiguity) = &pages.contiguity else {
-        assert!(!host::is_root(), "frames are shown to root");
-        eprintln!("skipped: frames are shown to root only");
+        assert!(!host::is_root(), "frames are visible to root");
+        eprintln!("skipped: page frames are visible to root only");
         return;
     };
-    // Of 512 base pages, 64 were written.
+    // 64 of the 512 base pages were written.
     assert_eq!(at(huge).bloat.unwrap() % SUPERPAGE, (512 - 64) * BASE);
     assert_eq!(at(small).bloat, Some(0));
     assert!(at(huge).by_order.unwrap()[9] >= SUPERPAGE);
@@ -51,6 +51,6 @@ fn sizes_bloat_and_ranges_of_memory_are_seen() {
 }
 
 #[test]
-fn processes_that_are_not_there_are_named_so() {
+fn a_missing_process_gives_not_found() {
     assert_eq!(Pages::of(i32::MAX).unwrap_err().kind(), std::io::ErrorKind::NotFound);
 }

@@ -1,5 +1,5 @@
-//! Promotion on the kernel that runs: states are asserted, as lists of mappings and page tables tell them, and never speed.
-//! What the kernel or the user lacks is skipped with a word.
+//! Promotion on the running kernel. The tests assert states in lists of mappings and page tables, never speed. They skip what
+//! the kernel or the user does not support, and print the reason.
 
 mod common;
 
@@ -17,17 +17,17 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-/// Calls that reach each region many times over.
+/// Number of calls, enough to reach each region many times.
 const CALLS: u64 = 100_000;
 
-/// Superpages of a process in the file at `path`, in bytes.
+/// Returns the bytes of the file at `path` that a process maps with superpages.
 fn mapped(pid: i32, path: &Path) -> u64 {
     let files = users::code_of(pid).unwrap();
     files.iter().find(|file| file.path == path).unwrap().user.superpages
 }
 
 #[test]
-fn all_code_is_mapped_by_superpages_in_every_process_and_is_in_memory_once() {
+fn processes_map_promoted_code_with_the_same_superpages() {
     let folder = folder();
     if !can_promote(folder.path()) {
         return;
@@ -46,7 +46,7 @@ fn all_code_is_mapped_by_superpages_in_every_process_and_is_in_memory_once() {
 
     let (one, two) = (Waiting::start(&path, CALLS), Waiting::start(&path, CALLS));
     for process in [&one, &two] {
-        // The first region holds the program's own start; all others are called.
+        // All regions are in use: the first holds the start of the program, and the others are called.
         assert_eq!(mapped(process.pid(), &path), regions as u64 * SUPERPAGE);
     }
     if can_see_frames() {
@@ -63,7 +63,7 @@ fn all_code_is_mapped_by_superpages_in_every_process_and_is_in_memory_once() {
         assert!(first.iter().all(Option::is_some) && first == second, "one copy in memory");
     }
 
-    // In use with superpages, there is nothing to be done, and so nothing to refuse.
+    // A file in use with superpages needs no promotion, so it is not refused.
     assert_eq!(promote::promote(&image, ALL).unwrap().already, regions);
     let refused = promote::restore(&image).unwrap_err();
     assert!(matches!(refused.kind, LiveErrorKind::InUse { .. }), "{refused}");
@@ -74,7 +74,7 @@ fn all_code_is_mapped_by_superpages_in_every_process_and_is_in_memory_once() {
 }
 
 #[test]
-fn unaligned_programs_say_what_to_do_and_their_aligned_copies_are_promoted() {
+fn unaligned_programs_are_refused_with_advice_and_aligned_copies_are_promoted() {
     let folder = folder();
     let Some(path) = program(folder.path(), "unaligned", 8, Linked::AsUsual) else { return };
     let refused = promote::promote(&Image::open(&path).unwrap(), ALL).unwrap_err().to_string();
@@ -90,7 +90,7 @@ fn unaligned_programs_say_what_to_do_and_their_aligned_copies_are_promoted() {
     reach_live::load::verify_copy(&original, &copy).unwrap();
     let run = |path: &Path| std::process::Command::new(path).arg("1000").output().unwrap().stdout;
     assert_eq!(run(&path), run(&copy));
-    assert_eq!(fs::read(&path).unwrap(), bytes, "the original is as it was");
+    assert_eq!(fs::read(&path).unwrap(), bytes, "the original is unchanged");
 
     if can_promote(folder.path()) {
         let image = Image::open(&copy).unwrap();
@@ -102,7 +102,7 @@ fn unaligned_programs_say_what_to_do_and_their_aligned_copies_are_promoted() {
 }
 
 #[test]
-fn files_in_use_or_being_written_are_refused_and_stay_as_they_are() {
+fn files_in_use_or_open_for_writing_are_refused_and_unchanged() {
     let folder = folder();
     let Some(path) = program(folder.path(), "busy", 6, Linked::Aligned) else { return };
     let image = Image::open(&path).unwrap();
@@ -127,7 +127,7 @@ fn files_in_use_or_being_written_are_refused_and_stay_as_they_are() {
 }
 
 #[test]
-fn a_file_in_use_is_replaced_with_the_same_bytes_when_asked_for() {
+fn replace_puts_a_copy_of_the_same_bytes_and_attributes_in_place() {
     let folder = folder();
     if !can_promote(folder.path()) {
         return;
@@ -153,16 +153,16 @@ fn a_file_in_use_is_replaced_with_the_same_bytes_when_asked_for() {
     assert_eq!(mapped(new.pid(), &path), regions * SUPERPAGE);
     drop(old);
     let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
-    assert!(names.into_iter().all(|name| !name.to_string_lossy().starts_with('.')), "nothing is left");
+    assert!(names.into_iter().all(|name| !name.to_string_lossy().starts_with('.')), "no temporary file is left");
 
-    // Two names would be parted.
+    // A replacement would separate two hard links.
     fs::hard_link(&path, folder.path().join("other")).unwrap();
     let refused = replace::replace(&Image::open(&path).unwrap(), ALL).unwrap_err().to_string();
     assert!(refused.contains("2 names"), "{refused}");
 }
 
 #[test]
-fn on_tmpfs_code_is_collapsed_in_place_even_while_it_is_used() {
+fn tmpfs_files_are_collapsed_in_place() {
     let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
         eprintln!("skipped: no tmpfs at /dev/shm");
         return;
@@ -181,7 +181,7 @@ fn on_tmpfs_code_is_collapsed_in_place_even_while_it_is_used() {
 }
 
 #[test]
-fn the_threshold_leaves_regions_with_fewer_clusters_alone() {
+fn regions_below_the_threshold_are_not_promoted() {
     let folder = folder();
     if !can_promote(folder.path()) {
         return;
@@ -191,7 +191,7 @@ fn the_threshold_leaves_regions_with_fewer_clusters_alone() {
     promote::restore(&image).unwrap();
     image.file.sync_all().unwrap();
     let regions = image.promotable();
-    // Of the second region, 20 of 32 clusters are read; of the others, nothing.
+    // Read 20 of 32 clusters of the second region, and nothing of the others.
     rustix::fs::fadvise(&image.file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
     rustix::fs::fadvise(&image.file, 0, None, rustix::fs::Advice::Random).unwrap();
     let start = regions[1].offset.unwrap();
@@ -206,13 +206,13 @@ fn the_threshold_leaves_regions_with_fewer_clusters_alone() {
     assert_eq!((none.promoted, none.below_threshold), (0, regions.len()));
     let one = promote::promote(&image, Request { threshold: 20, around_users: false }).unwrap();
     assert_eq!((one.promoted + one.failed, one.below_threshold), (1, regions.len() - 1));
-    // What is being read ahead counts when it is there.
+    // Readahead may still be under way: give it time to arrive.
     std::thread::sleep(std::time::Duration::from_millis(50));
-    assert_eq!(clusters(&image.held().unwrap(), 2), 0, "its neighbours are not read");
+    assert_eq!(clusters(&image.held().unwrap(), 2), 0, "promotion reads no other region");
 }
 
 #[test]
-fn what_was_reclaimed_or_upgraded_is_promoted_again_and_said_once() {
+fn keeper_promotes_reclaimed_and_upgraded_files_again_and_reports_once() {
     let folder = folder();
     if !can_promote(folder.path()) {
         return;
@@ -226,7 +226,7 @@ fn what_was_reclaimed_or_upgraded_is_promoted_again_and_said_once() {
         lines
     };
     let regions = Image::open(&path).unwrap().promotable().len();
-    // Memory may be so fragmented that it takes more than a round.
+    // Fragmented memory may take several rounds.
     let until_whole = |keeper: &mut Keeper, round: &mut dyn FnMut(&mut Keeper) -> Vec<String>| {
         let lines: Vec<String> = (0..8).flat_map(|_| round(keeper)).collect();
         assert_eq!(state(&path).superpages, regions, "{lines:?}");
@@ -235,7 +235,7 @@ fn what_was_reclaimed_or_upgraded_is_promoted_again_and_said_once() {
     let lines = until_whole(&mut keeper, &mut round);
     assert_eq!(lines.iter().filter(|line| line.contains("missing: cannot be found")).count(), 1, "{lines:?}");
     assert!(lines.iter().any(|line| line.contains(&format!("{regions} of {regions} regions"))), "{lines:?}");
-    assert!(round(&mut keeper).is_empty(), "nothing has changed");
+    assert!(round(&mut keeper).is_empty(), "no line without a change");
 
     // Reclaim.
     rustix::fs::fadvise(File::open(&path).unwrap(), 0, None, rustix::fs::Advice::DontNeed).unwrap();
@@ -252,7 +252,7 @@ fn what_was_reclaimed_or_upgraded_is_promoted_again_and_said_once() {
 }
 
 #[test]
-fn users_are_those_who_have_the_file_mapped() {
+fn users_are_the_processes_that_map_the_file() {
     let folder = folder();
     let Some(path) = program(folder.path(), "mapped", 4, Linked::Aligned) else { return };
     let image = Image::open(&path).unwrap();
@@ -265,11 +265,11 @@ fn users_are_those_who_have_the_file_mapped() {
     );
     assert!(users.users[0].code >= 4 << 20 && users.users[0].congruent);
     assert_eq!(users.phrase(), format!("mapped ({})", process.pid()));
-    assert_eq!(Users::default().phrase(), "a process that cannot be seen from here");
+    assert_eq!(Users::default().phrase(), "a process that is not visible to this user");
 }
 
 #[test]
-fn programs_whose_loading_would_run_code_are_not_given_to_their_loader() {
+fn programs_with_auditing_libraries_are_not_passed_to_their_loader() {
     let folder = folder();
     let path = folder.path().join("audited");
     let source = folder.path().join("empty.c");
@@ -287,7 +287,7 @@ fn programs_whose_loading_would_run_code_are_not_given_to_their_loader() {
 }
 
 #[test]
-fn padded_code_is_superpages_to_its_last_byte() {
+fn padded_code_is_mapped_with_superpages_to_its_last_byte() {
     let folder = folder();
     if !can_promote(folder.path()) {
         return;
@@ -301,8 +301,12 @@ fn padded_code_is_superpages_to_its_last_byte() {
     promote_all(&Image::open(&padded).unwrap());
     let process = Waiting::start(&padded, CALLS);
     let code = users::code_of(process.pid()).unwrap().into_iter().find(|file| file.path == padded).unwrap();
-    // The last region holds a few bytes of code, which a program runs only when it ends.
+    // The last region holds a few bytes of code, which run only when the program ends.
     let touched = code.user.code - SUPERPAGE;
     assert!(code.user.code > 40 << 20 && code.user.superpages >= touched, "{:?}", code.user);
-    assert_eq!(state(&padded).superpages as u64 * SUPERPAGE, code.user.code, "all of it would be mapped so");
+    assert_eq!(
+        state(&padded).superpages as u64 * SUPERPAGE,
+        code.user.code,
+        "a new mapping maps all of it with superpages"
+    );
 }

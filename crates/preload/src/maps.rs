@@ -1,4 +1,4 @@
-//! What is mapped in this process.
+//! Reads the mappings of this process.
 
 use std::io;
 
@@ -15,13 +15,13 @@ pub struct Mapping {
     pub device: (u32, u32),
     pub inode: u64,
     pub path: String,
-    /// It has pages that differ from the file's.
+    /// Whether it has anonymous pages, which differ from the file.
     pub changed: bool,
     /// Kilobytes in anonymous superpages.
     pub huge: usize,
 }
 
-/// A file, as the kernel names it in lists of mappings.
+/// A file as the kernel identifies it in lists of mappings: device and inode.
 pub type File = (u32, u32, u64);
 
 impl Mapping {
@@ -56,7 +56,8 @@ fn parse(text: &str) -> Vec<Mapping> {
     mappings
 }
 
-/// `55e9c7800000-55e9ca401000 r-xp 00200000 fe:00 10190875    /tmp/big`
+/// Parses the first line of a mapping: `55e9c7800000-55e9ca401000 r-xp 00200000 fe:00 10190875    /tmp/big`. `None` for other
+/// lines.
 fn head(line: &str) -> Option<Mapping> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_the_kernel_are_understood() {
+    fn mappings_are_parsed_with_their_fields() {
         let text = "55e9c7800000-55e9ca401000 r-xp 00200000 fe:00 10190875                   /tmp/a b\n\
                     Size:              45060 kB\nAnonymous:             4 kB\nAnonHugePages:      2048 kB\n\
                     7ffd1000-7ffd3000 rw-p 00000000 00:00 0                          [stack]\nVmFlags: rd wr\n";

@@ -1,91 +1,93 @@
-//! Moving code: all copies are made and looked at first; then each takes the place of its window, in one system call.
+//! Moves code: first makes and verifies all copies, and then remaps each over its region with one system call.
 
 use crate::maps;
-use crate::plan::{SUPERPAGE, Window};
+use crate::plan::{Region, SUPERPAGE};
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::ptr;
 
-/// What came of it.
+/// The result of a move, in numbers of regions.
 pub struct Moved {
     pub done: usize,
     pub possible: usize,
-    /// Why it is not all, if it is not.
-    pub why: &'static str,
+    /// Why the last region that failed was not moved. `None` if all were.
+    pub failure: Option<&'static str>,
 }
 
-/// What free memory beside code is filled with: it traps.
+/// The byte that fills unmapped parts of a region: an instruction that traps.
 const FILL: u8 = 0xcc;
 
-/// A copy of a window, on a superpage elsewhere.
-struct Copy<'w> {
-    window: &'w Window,
+/// A copy of a region, on a superpage at another address.
+struct Copy<'r> {
+    region: &'r Region,
     at: usize,
     file: i32,
 }
 
-/// Moves windows. Those that cannot be moved stay.
-pub fn all(windows: &[Window]) -> Result<Moved, String> {
+/// Moves regions. Those that cannot be moved stay as they are.
+pub fn move_all(regions: &[Region]) -> Result<Moved, String> {
     let mut files = HashMap::new();
-    let mut moved = Moved { done: 0, possible: windows.len(), why: "" };
+    let mut moved = Moved { done: 0, possible: regions.len(), failure: None };
     let mut copies = Vec::new();
-    for window in windows {
-        match prepare(window, &mut files) {
+    for region in regions {
+        match prepare(region, &mut files) {
             Ok(copy) => copies.push(copy),
-            Err(why) => moved.why = why,
+            Err(failure) => moved.failure = Some(failure),
         }
     }
     let listed = maps::read().map_err(|error| format!("/proc/self/smaps: {error}"))?;
     for copy in copies {
-        // Adjacent copies are one mapping, all of which must be superpages.
+        // The kernel merges adjacent copies into one mapping, so all of the mapping must be superpages.
         let huge = listed
             .iter()
             .any(|mapping| mapping.contains(copy.at) && mapping.huge * 1024 == mapping.end - mapping.start);
         if !huge {
-            moved.why = "no superpages to be had: memory is short or fragmented, or they are off for this process";
+            moved.failure =
+                Some("no superpage was allocated: memory is short or fragmented, or the process has them disabled");
             discard(copy.at);
         } else if replace(&copy) {
             moved.done += 1;
         } else {
-            moved.why = "the kernel refused to move some";
+            moved.failure = Some("the kernel refused to remap a copy");
             discard(copy.at);
         }
     }
     Ok(moved)
 }
 
-/// Copies a window to a superpage of its own, which can be executed and not written.
-fn prepare<'w>(window: &'w Window, files: &mut HashMap<String, Option<File>>) -> Result<Copy<'w>, &'static str> {
-    let piece = &window.pieces[0];
+/// Copies a region to a superpage, and makes the copy executable and read-only.
+fn prepare<'r>(region: &'r Region, files: &mut HashMap<String, Option<File>>) -> Result<Copy<'r>, &'static str> {
+    let piece = &region.pieces[0];
     let file = files.entry(piece.path.clone()).or_insert_with(|| File::open(&piece.path).ok()).as_ref();
     let file = file.filter(|file| file.metadata().is_ok_and(|metadata| metadata.ino() == piece.inode));
-    // Without the file, nothing could be put back.
+    // Without the file, a region could not be mapped again after a failure.
     let file = file.ok_or("a file has been replaced or cannot be read")?.as_raw_fd();
     let at = superpage().ok_or("not enough memory")?;
-    // SAFETY: `at` is new, ours alone, and of 2 MB; the pieces lie in the window, can be read, and nobody writes them.
+    // SAFETY: `at` points to 2 MB of new memory that nothing else refers to; the pieces lie in the region, are readable, and
+    // are mapped read-only.
     let executable = unsafe {
         ptr::write_bytes(at as *mut u8, FILL, SUPERPAGE);
-        for piece in &window.pieces {
-            let to = at + (piece.start - window.start);
+        for piece in &region.pieces {
+            let to = at + (piece.start - region.start);
             ptr::copy_nonoverlapping(piece.start as *const u8, to as *mut u8, piece.end - piece.start);
         }
         libc::madvise(at as *mut libc::c_void, SUPERPAGE, libc::MADV_COLLAPSE);
         libc::mprotect(at as *mut libc::c_void, SUPERPAGE, libc::PROT_READ | libc::PROT_EXEC) == 0
     };
     if executable {
-        Ok(Copy { window, at, file })
+        Ok(Copy { region, at, file })
     } else {
         discard(at);
-        Err("copies may not be executed here (a security module forbids it)")
+        Err("a security module forbids executable copies")
     }
 }
 
-/// Anonymous memory of 2 MB, aligned to it, that asks for a superpage.
+/// Allocates 2 MB of anonymous memory at a multiple of 2 MB, with MADV_HUGEPAGE. `None` if the kernel refuses.
 fn superpage() -> Option<usize> {
     let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: new memory at an address of the kernel's choice; what is cut off was never used.
+    // SAFETY: a new mapping at an address of the kernel's choice; the parts that are unmapped were never used.
     unsafe {
         let start = libc::mmap(ptr::null_mut(), 2 * SUPERPAGE, rights, flags, -1, 0);
         if start == libc::MAP_FAILED {
@@ -101,26 +103,27 @@ fn superpage() -> Option<usize> {
     }
 }
 
+/// Unmaps a copy.
 fn discard(at: usize) {
-    // SAFETY: a copy that is not used.
+    // SAFETY: the copy was not remapped, and nothing refers to it.
     unsafe { libc::munmap(at as *mut libc::c_void, SUPERPAGE) };
 }
 
-/// Puts a copy in the place of its window. If the kernel fails on the way, what was there is mapped from its file again:
-/// code that does this must not lie in a window, and call nothing that may.
+/// Remaps a copy over its region. Returns whether that succeeded; if not, maps the region from its file again, because mremap
+/// may have unmapped it. This code must not lie in a region, nor call code that may.
 #[inline(never)]
 fn replace(copy: &Copy) -> bool {
     let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
-    // SAFETY: the new memory holds the same bytes as the old, so that whoever executes them sees no difference.
-    let result = unsafe { syscall(libc::SYS_mremap, [copy.at, SUPERPAGE, SUPERPAGE, flags, copy.window.start, 0]) };
-    if result == copy.window.start as isize {
+    // SAFETY: the copy holds the same bytes as the region, so code that executes there sees no difference.
+    let result = unsafe { syscall(libc::SYS_mremap, [copy.at, SUPERPAGE, SUPERPAGE, flags, copy.region.start, 0]) };
+    if result == copy.region.start as isize {
         return true;
     }
-    for piece in &copy.window.pieces {
+    for piece in &copy.region.pieces {
         let rights = libc::PROT_READ | if piece.execute { libc::PROT_EXEC } else { 0 };
         let (flags, length) = (libc::MAP_PRIVATE | libc::MAP_FIXED, piece.end - piece.start);
         let file = copy.file as usize;
-        // SAFETY: the same bytes under the same rights as before.
+        // SAFETY: the mapping has the same bytes and permissions as before.
         unsafe {
             syscall(
                 libc::SYS_mmap,
@@ -131,15 +134,15 @@ fn replace(copy: &Copy) -> bool {
     false
 }
 
-/// A system call, with no help of the C library, whose code may just be gone.
+/// Makes a system call without the C library, whose code may be unmapped at this moment.
 ///
 /// # Safety
-/// That of the system call.
+/// The same as that of the system call.
 #[inline(always)]
 unsafe fn syscall(number: libc::c_long, arguments: [usize; 6]) -> isize {
     let [a, b, c, d, e, f] = arguments;
     let result;
-    // SAFETY: the kernel's convention; what else it does is the caller's promise.
+    // SAFETY: the registers follow the kernel's calling convention; the caller vouches for the call itself.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::asm!("syscall", inlateout("rax") number as isize => result, in("rdi") a, in("rsi") b, in("rdx") c,

@@ -1,35 +1,35 @@
-//! Which windows of 2 MB can be moved.
+//! Finds the regions that can be moved.
 
 use crate::maps::{File, Mapping};
 
-/// The superpage, in bytes.
+/// Bytes of a superpage.
 pub const SUPERPAGE: usize = 2 << 20;
 
-/// What a window consists of: mappings of one file, cut to the window. What lies between them is free.
+/// A region: 2 MB of addresses at a multiple of 2 MB, with mappings of one file, cut to the region. The rest is unmapped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Window {
+pub struct Region {
     pub start: usize,
     pub pieces: Vec<Mapping>,
 }
 
-/// Windows that hold code of a file other than `own`, and nothing else but, with `padding`, read-only parts of the same
-/// file or nothing. All of it is as in the file, so that it can be put back.
-pub fn windows(maps: &[Mapping], own: Option<File>, padding: bool) -> Vec<Window> {
+/// Returns the regions that hold code of a file other than `own` and nothing else. With `padding`, they may also hold read-only
+/// parts of the same file, and unmapped pages. All pages are as in the file, so that they can be mapped from it again.
+pub fn regions(maps: &[Mapping], own: Option<File>, padding: bool) -> Vec<Region> {
     let code = |mapping: &&Mapping| mapping.execute && mapping.inode != 0 && Some(mapping.file()) != own;
-    let mut windows: Vec<Window> = Vec::new();
+    let mut regions: Vec<Region> = Vec::new();
     for mapping in maps.iter().filter(code) {
         let mut start = mapping.start & !(SUPERPAGE - 1);
         while start < mapping.end {
-            if windows.last().is_none_or(|last| last.start < start) {
-                windows.extend(window(maps, mapping.file(), start, padding));
+            if regions.last().is_none_or(|last| last.start < start) {
+                regions.extend(region(maps, mapping.file(), start, padding));
             }
             start += SUPERPAGE;
         }
     }
-    windows
+    regions
 }
 
-fn window(maps: &[Mapping], file: File, start: usize, padding: bool) -> Option<Window> {
+fn region(maps: &[Mapping], file: File, start: usize, padding: bool) -> Option<Region> {
     let end = start + SUPERPAGE;
     let pieces: Vec<Mapping> = maps
         .iter()
@@ -41,10 +41,10 @@ fn window(maps: &[Mapping], file: File, start: usize, padding: bool) -> Option<W
     };
     let whole = matches!(&pieces[..], [only] if only.execute && only.end - only.start == SUPERPAGE);
     let fits = start != 0 && pieces.iter().all(movable) && (whole || padding);
-    fits.then_some(Window { start, pieces })
+    fits.then_some(Region { start, pieces })
 }
 
-/// The part of a mapping that lies in a window.
+/// Returns the part of a mapping between `start` and `end`.
 fn cut(mapping: &Mapping, start: usize, end: usize) -> Mapping {
     let from = mapping.start.max(start);
     Mapping {
@@ -79,11 +79,11 @@ mod tests {
     }
 
     fn starts(maps: &[Mapping], padding: bool) -> Vec<usize> {
-        windows(maps, Some((8, 1, 99)), padding).iter().map(|window| window.start / MB).collect()
+        regions(maps, Some((8, 1, 99)), padding).iter().map(|region| region.start / MB).collect()
     }
 
     #[test]
-    fn whole_windows_and_those_that_can_be_padded() {
+    fn regions_are_whole_or_padded_with_read_only_data() {
         let maps = [
             mapping(2 * MB, 3 * MB, "r", 1),
             mapping(3 * MB, 9 * MB, "rx", 1),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_with_other_things_stay() {
+    fn regions_with_writable_foreign_or_changed_pages_are_left_out() {
         let code = mapping(4 * MB, 7 * MB, "rx", 1);
         assert_eq!(starts(&[code.clone(), mapping(7 * MB, 8 * MB, "rw", 1)], true), [4]);
         assert_eq!(starts(&[code.clone(), mapping(7 * MB, 8 * MB, "r", 2)], true), [4]);
@@ -105,9 +105,9 @@ mod tests {
     }
 
     #[test]
-    fn pieces_know_their_place_in_the_file() {
+    fn pieces_keep_their_offsets_in_the_file() {
         let maps = [mapping(3 * MB, 9 * MB, "rx", 1)];
-        let window = &windows(&maps, None, false)[1];
-        assert_eq!((window.start, window.pieces[0].start, window.pieces[0].offset), (6 * MB, 6 * MB, 6 * MB as u64));
+        let region = &regions(&maps, None, false)[1];
+        assert_eq!((region.start, region.pieces[0].start, region.pieces[0].offset), (6 * MB, 6 * MB, 6 * MB as u64));
     }
 }

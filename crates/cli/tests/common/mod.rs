@@ -1,4 +1,4 @@
-//! What the tests of the command share.
+//! Helpers of the tests of the command.
 
 use assert_cmd::Command;
 use std::os::unix::process::CommandExt;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use tempfile::TempDir;
 
-/// The command, away from what the environment might tell it.
+/// Returns the command with these arguments, and without variables of the environment that would change its output.
 pub fn reach(args: &[&str]) -> Command {
     let mut command = Command::cargo_bin("reach").unwrap();
     command.env_remove("COLUMNS");
@@ -14,12 +14,12 @@ pub fn reach(args: &[&str]) -> Command {
     command
 }
 
-/// The same for those who must have their hands on the process. Whoever runs tests in the background ignores interrupts;
-/// it does not.
+/// Returns the command as a standard process, for tests that send signals or use pipes. SIGINT has its default effect even
+/// if the test runner ignores it, as in the background.
 pub fn raw(args: &[&str]) -> std::process::Command {
     let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("reach"));
     command.args(args).stdin(Stdio::null());
-    // SAFETY: between fork and exec only the disposition of a signal is changed.
+    // SAFETY: between fork and exec, the closure only sets the disposition of a signal.
     unsafe {
         command.pre_exec(|| {
             libc::signal(libc::SIGINT, libc::SIG_DFL);
@@ -29,36 +29,37 @@ pub fn raw(args: &[&str]) -> std::process::Command {
     command
 }
 
-/// Runs the command, which must succeed, and gives its standard output.
+/// Runs the command, which must succeed, and returns its standard output.
 pub fn stdout(args: &[&str]) -> String {
     let output = reach(args).output().unwrap();
     assert!(output.status.success(), "{args:?}: {}", stderr(&output));
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Returns the standard error of a command.
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Exit status and standard error of a command that fails.
+/// Runs a command that must not panic, and returns its exit status and standard error.
 pub fn failure(args: &[&str]) -> (i32, String) {
     let output = reach(args).output().unwrap();
     let text = stderr(&output);
     assert!(!text.contains("panicked"), "{args:?}: {text}");
-    (output.status.code().expect("it is not killed"), text)
+    (output.status.code().expect("no signal ends it"), text)
 }
 
-/// A folder of the test's own.
+/// Creates a folder for one test.
 pub fn folder() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// A file in `folder`, as text.
+/// Returns the path of `name` in `folder`, as text.
 pub fn path(folder: &TempDir, name: &str) -> String {
     folder.path().join(name).to_str().unwrap().to_owned()
 }
 
-/// Whether programs can be captured here; says so when they cannot.
+/// Returns whether programs can be captured here. Prints the reason if not.
 pub fn can_capture() -> bool {
     match reach_trace::live::emulator(None) {
         Ok(_) => true,
@@ -69,7 +70,7 @@ pub fn can_capture() -> bool {
     }
 }
 
-/// Compiles a C program, where there is a compiler.
+/// Compiles a C program. Returns `None`, and prints the reason, if there is no compiler.
 pub fn compile(folder: &TempDir, name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
     let (text, program) = (folder.path().join(format!("{name}.c")), folder.path().join(name));
     std::fs::write(&text, source).unwrap();

@@ -1,58 +1,58 @@
-//! What counts say: walk cycles per instruction and its factors (Lindsay and Bhattacharjee 2024, section 4), and what becomes of
-//! walks (their Table VI).
+//! Derives walk cycles per instruction (WCPI) and its factors (Lindsay and Bhattacharjee 2024, section 4) from counts, and the
+//! outcomes of walks (their Table VI).
 
 use super::models::{Model, Role};
 use super::read::Count;
 use std::collections::BTreeMap;
 
-/// A quotient of two counts, kept whole so that factors cancel exactly.
+/// A quotient of two counts. Kept as integers, so that the factors of WCPI cancel exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Factor {
-    /// Its name, as `reach run` has it.
+    /// Metric name, as in the results of `reach run`.
     pub name: &'static str,
-    /// Its unit.
+    /// Unit.
     pub unit: &'static str,
-    /// Above the line.
+    /// The dividend.
     pub over: u64,
-    /// Below it.
+    /// The divisor.
     pub under: u64,
 }
 
 impl Factor {
-    /// Its value; none where nothing was counted below the line.
+    /// Returns the quotient. `None` if the divisor is 0.
     pub fn value(&self) -> Option<f64> {
         (self.under > 0).then(|| self.over as f64 / self.under as f64)
     }
 }
 
-/// A number of the answer.
+/// One metric of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fact {
-    /// Its name.
+    /// Metric name.
     pub name: &'static str,
-    /// Its unit.
+    /// Unit.
     pub unit: &'static str,
-    /// Its value.
+    /// Value.
     pub value: f64,
 }
 
-/// All that counts say.
+/// Everything that follows from counts.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// By which model.
+    /// The processor model.
     pub model: &'static Model,
-    /// Counts and what follows from them.
+    /// Counts, and metrics derived from them.
     pub facts: Vec<Fact>,
-    /// The factors of WCPI, in order: each one's count below the line is that above the line of the one before. Without
-    /// walk cycles, those that there are.
+    /// The factors of WCPI, in order: the divisor of each is the dividend of the one before. Incomplete if walk cycles were not
+    /// counted.
     pub factors: Vec<Factor>,
-    /// What cannot be said, and why.
+    /// Missing metrics or events, each with the reason.
     pub missing: Vec<(String, String)>,
-    /// The least share of the time for which an event was counted; the rest is scaled. 1 where all were counted throughout.
+    /// Least share of the time for which an event was counted, 0 to 1. Below 1, counts are scaled to the whole time.
     pub least_share: f64,
 }
 
-/// Sums of all events of each role, as far as all of them were counted.
+/// Sums the events of each role. Omits roles with an event that was not counted, and returns the names of such events.
 fn sums(model: &Model, counts: &[Count]) -> (BTreeMap<Role, u64>, Vec<&'static str>) {
     let mut sums: BTreeMap<Role, Option<u64>> = BTreeMap::new();
     let mut absent = Vec::new();
@@ -68,7 +68,7 @@ fn sums(model: &Model, counts: &[Count]) -> (BTreeMap<Role, u64>, Vec<&'static s
 }
 
 impl Answer {
-    /// What `counts` say on a processor of `model`.
+    /// Derives the answer from `counts` of a processor of `model`.
     pub fn of(model: &'static Model, counts: &[Count]) -> Answer {
         let (sums, absent) = sums(model, counts);
         let of = |role: Role| sums.get(&role).copied();
@@ -99,7 +99,7 @@ impl Answer {
         fact("walk_cycles.fetch", "cycles", count(Role::FetchWalkCycles));
         let stall = of(Role::FetchStall);
         fact("itlb_stall", "cycles", stall.map(|cycles| cycles as f64));
-        // As Zhou et al. 2023 (section 7.1) split it: seven cycles for each hit in the second level.
+        // Zhou et al. 2023 (section 7.1) charge seven cycles for each hit in the second TLB level.
         if let (Some(all), Some(walk), Some(hits)) = (stall, of(Role::FetchWalkCycles), of(Role::FetchSecondHits)) {
             let hits = 7.0 * hits as f64;
             fact("itlb_stall.walk", "cycles", Some(walk as f64));
@@ -110,7 +110,7 @@ impl Answer {
         let wcpi = of(Role::WalkCycles).zip(of(Role::Instructions)).filter(|(_, n)| *n > 0);
         fact("wcpi", "cycles/instruction", wcpi.map(|(cycles, n)| cycles as f64 / n as f64));
         let mut missing: Vec<(String, String)> =
-            model.missing.iter().map(|(what, why)| (what.to_string(), why.to_string())).collect();
+            model.missing.iter().map(|(metric, why)| (metric.to_string(), why.to_string())).collect();
         if !absent.is_empty() {
             missing.push((absent.join(", "), "not counted".to_owned()));
         }
@@ -118,15 +118,15 @@ impl Answer {
         Answer { model, facts, factors, missing, least_share: least_share.fold(1.0, f64::min) }
     }
 
-    /// The value of a fact or a factor.
+    /// Returns the value of a fact or factor by metric name. `None` if it is missing.
     pub fn value(&self, name: &str) -> Option<f64> {
         let fact = self.facts.iter().find(|fact| fact.name == name).map(|fact| fact.value);
         fact.or_else(|| self.factors.iter().find(|factor| factor.name == name)?.value())
     }
 }
 
-/// Accesses of an instruction, misses of an access, reads of a miss, cycles of a read; where reads are not counted, cycles of a
-/// miss; where walks are counted only when they end, these are the misses.
+/// Returns the factors: accesses per instruction, misses per access, page-table reads per miss, and cycles per read. If reads
+/// are not counted, the last two become cycles per miss. If started walks are not counted, completed walks count as misses.
 fn factors(of: &impl Fn(Role) -> Option<u64>) -> Vec<Factor> {
     let mut factors = Vec::new();
     let (Some(instructions), Some(accesses)) = (of(Role::Instructions), of(Role::Accesses)) else { return factors };
@@ -147,7 +147,7 @@ fn factors(of: &impl Fn(Role) -> Option<u64>) -> Vec<Factor> {
     factors
 }
 
-/// What becomes of walks.
+/// Numbers of walks by outcome. `None` if not counted.
 struct Outcomes {
     initiated: Option<u64>,
     completed: Option<u64>,
@@ -155,7 +155,7 @@ struct Outcomes {
 }
 
 impl Outcomes {
-    /// As Table VI derives them. Differences of counts may be negative.
+    /// Derives the metrics of Table VI. Differences of counts may be negative.
     fn facts(&self) -> [(&'static str, Option<i128>); 5] {
         let wide = |count: Option<u64>| count.map(i128::from);
         let (initiated, completed, retired) = (wide(self.initiated), wide(self.completed), wide(self.retired));

@@ -1,4 +1,4 @@
-//! Counting here, with the kernel's perf events.
+//! Counts on this computer, with the kernel's perf events.
 
 use super::models::Model;
 use super::read::Count;
@@ -11,81 +11,83 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
-/// Why nothing is counted.
+/// Why events cannot be counted.
 #[derive(Debug, thiserror::Error)]
 pub enum CountError {
-    /// No model.
-    #[error("the events of this processor are not known here; docs/stat.md lists the processors that are")]
+    /// No model describes this processor.
+    #[error("the events of this processor are unknown; docs/stat.md lists the known processors")]
     UnknownProcessor,
-    /// No counters.
-    #[error("this processor shows no counters{}", if *.guest { ": it is a guest's, and the host gives none" } else { "" })]
+    /// The kernel offers no performance counters.
+    #[error("this processor offers no performance counters{}", if *.guest { ": this is a virtual machine whose host provides none" } else { "" })]
     NoCounters {
-        /// It says that it is a guest.
+        /// Whether the processor reports a hypervisor.
         guest: bool,
     },
-    /// No rights.
-    #[error("counters may not be read (/proc/sys/kernel/perf_event_paranoid is {paranoid}); as root they may")]
+    /// This user has no permission.
+    #[error(
+        "no permission to read performance counters (/proc/sys/kernel/perf_event_paranoid is {paranoid}); run as root"
+    )]
     Forbidden {
-        /// The setting.
+        /// The value of the setting.
         paranoid: String,
     },
-    /// The process or the program.
+    /// A system call failed.
     #[error("{subject}: {source}")]
     Io {
         /// The process, program or call.
         subject: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
-/// What `/proc/cpuinfo` says.
+/// Reads `/proc/cpuinfo`; empty if that fails.
 fn cpuinfo() -> String {
     fs::read_to_string("/proc/cpuinfo").unwrap_or_default()
 }
 
-/// The kernel's number for the counters of the core; there is none where it has no driver for them.
-fn kind() -> Option<u32> {
+/// Returns the kernel's type number of the core's performance counters. `None` if it has no driver for them.
+fn pmu_type() -> Option<u32> {
     let names = ["cpu", "cpu_core", "armv8_pmuv3_0", "armv8_pmuv3"];
     let of = |name: &str| fs::read_to_string(format!("/sys/bus/event_source/devices/{name}/type")).ok();
     names.iter().find_map(|name| of(name)?.trim().parse().ok())
 }
 
-/// Events that are being counted.
+/// Counters that are running.
 pub struct Counters {
-    /// By which model.
+    /// The processor model.
     pub model: &'static Model,
     counters: Vec<(&'static str, Vec<Counter>)>,
 }
 
 impl Counters {
-    /// The model of this processor.
+    /// Returns the model of this processor.
     ///
     /// # Errors
-    /// When its events are not known, or it shows no counters.
+    /// If its events are unknown, or the kernel offers no counters.
     pub fn model() -> Result<&'static Model, CountError> {
         let cpuinfo = cpuinfo();
-        if kind().is_none() {
+        if pmu_type().is_none() {
             let guest = cpuinfo.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
             return Err(CountError::NoCounters { guest });
         }
         Model::of(&cpuinfo).ok_or(CountError::UnknownProcessor)
     }
 
-    /// Counts what these threads do from now on, or from their next exec on, with all that they start.
+    /// Counts these threads and all that they start, from now on, or from their next exec if `on_exec`.
     ///
     /// # Errors
-    /// When the kernel refuses all.
+    /// If the kernel refuses every event.
     fn open(threads: &[i32], on_exec: bool) -> Result<Counters, CountError> {
         let model = Counters::model()?;
-        let kind = kind().ok_or(CountError::NoCounters { guest: false })?;
+        let pmu = pmu_type().ok_or(CountError::NoCounters { guest: false })?;
         let (mut counters, mut refusal) = (Vec::new(), None);
         for event in model.events {
             let open = |&thread: &i32| {
                 let mut builder = Builder::new(Raw::new(event.config));
-                builder.attrs_mut().type_ = kind;
+                builder.attrs_mut().type_ = pmu;
                 builder.observe_pid(thread).inherit(true).enabled(!on_exec).enable_on_exec(on_exec);
-                // The kernel works for the program too; where that is not to be seen, the program alone.
+                // Kernel time is part of the program's. Without permission for it, count user time only.
                 builder.exclude_kernel(false);
                 builder.build().or_else(|_| builder.exclude_kernel(true).build())
             };
@@ -100,10 +102,10 @@ impl Counters {
         }
     }
 
-    /// Counts what a process and all that it starts do from now on.
+    /// Counts a process and all that it starts, from now on.
     ///
     /// # Errors
-    /// When there is no such process, or the kernel refuses.
+    /// If there is no such process, or the kernel refuses.
     pub fn of_process(pid: i32) -> Result<Counters, CountError> {
         Counters::model()?;
         let threads = fs::read_dir(format!("/proc/{pid}/task"));
@@ -113,10 +115,10 @@ impl Counters {
         Counters::open(&threads, false)
     }
 
-    /// What has been counted; where events took turns, scaled to the whole time.
+    /// Reads the counts, scaled to the whole time if events shared a counter.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// If a counter cannot be read.
     pub fn read(&mut self) -> Result<Vec<Count>, CountError> {
         let wrong = |source| CountError::Io { subject: "reading counters".into(), source };
         let mut counts = Vec::new();
@@ -134,7 +136,8 @@ impl Counters {
     }
 }
 
-/// A count for the whole time, and the share of it that was counted; none where none was.
+/// Scales a count to the whole time. Returns it with the share of the time that was counted; `None` if that is 0. Times are in
+/// nanoseconds.
 pub(super) fn scale(count: u64, enabled: u64, running: u64) -> Option<(u64, f64)> {
     if running == 0 {
         return None;
@@ -154,27 +157,27 @@ fn refused(error: io::Error) -> CountError {
     }
 }
 
-/// Starts a program with all that it does counted from its first instruction on.
+/// Starts a program, and counts it and all that it starts from its first instruction on.
 ///
 /// # Errors
-/// When it cannot be started, or not be counted.
+/// If it cannot be started or counted.
 pub fn run(command: &[OsString]) -> Result<(Child, Counters), CountError> {
     Counters::model()?;
     let name = command[0].to_string_lossy().into_owned();
     let wrong = |source| CountError::Io { subject: name.clone(), source };
-    // The child says who it is, and waits until it is counted.
-    let (mut told, mut tell) = io::pipe().map_err(wrong)?;
+    // The child sends its process ID, and waits until its counters exist.
+    let (mut pid_reader, mut pid_writer) = io::pipe().map_err(wrong)?;
     let (wait, go) = io::pipe().map_err(wrong)?;
     let mut program = Command::new(&command[0]);
     program.args(&command[1..]);
-    let (tells, waits) = (tell.as_raw_fd(), wait.as_raw_fd());
-    // SAFETY: between fork and exec only getpid, write and read are called, which signal handlers may call too.
+    let (pid_fd, wait_fd) = (pid_writer.as_raw_fd(), wait.as_raw_fd());
+    // SAFETY: between fork and exec, the closure calls getpid, write and read only, which are async-signal-safe.
     unsafe {
         program.pre_exec(move || {
             let pid = libc::getpid().to_ne_bytes();
             let mut byte = 0u8;
-            if libc::write(tells, pid.as_ptr().cast(), pid.len()) != pid.len() as isize
-                || libc::read(waits, (&raw mut byte).cast(), 1) != 1
+            if libc::write(pid_fd, pid.as_ptr().cast(), pid.len()) != pid.len() as isize
+                || libc::read(wait_fd, (&raw mut byte).cast(), 1) != 1
             {
                 return Err(io::Error::last_os_error());
             }
@@ -185,13 +188,13 @@ pub fn run(command: &[OsString]) -> Result<(Child, Counters), CountError> {
         let starting = scope.spawn(move || {
             let started = program.spawn();
             if started.is_err() {
-                // Whoever waits for the child's number hears that there is none.
-                let _ = tell.write_all(&0i32.to_ne_bytes());
+                // The reader of the process ID gets 0: there is no child.
+                let _ = pid_writer.write_all(&0i32.to_ne_bytes());
             }
             started
         });
         let mut pid = [0; 4];
-        told.read_exact(&mut pid).map_err(wrong)?;
+        pid_reader.read_exact(&mut pid).map_err(wrong)?;
         let pid = i32::from_ne_bytes(pid);
         let counters = if pid > 0 { Some(Counters::open(&[pid], true)) } else { None };
         let _ = (&go).write_all(&[1]);

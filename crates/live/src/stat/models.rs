@@ -1,78 +1,80 @@
-//! Which events count what, by processor: names as Linux perf has them (of intel/perfmon and the kernel's pmu-events), and
-//! their encodings for counting here.
+//! The performance events of each processor model: names as in Linux perf (from intel/perfmon and the kernel's pmu-events), and
+//! their encodings.
 
-/// What an event is a part of.
+/// The quantity that an event contributes to. The count of a role is the sum of its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// Instructions retired.
     Instructions,
-    /// Cycles of the core, not halted.
+    /// Cycles of the core while not halted.
     Cycles,
     /// Loads and stores.
     Accesses,
-    /// Loads and stores that missed every TLB: walks begun for them.
+    /// Walks started for loads and stores that missed all TLB levels.
     Initiated,
-    /// Such walks that ended.
+    /// Such walks that completed.
     Completed,
-    /// Retired loads and stores that missed every TLB.
+    /// Retired loads and stores that missed all TLB levels.
     Retired,
     /// Cycles of walks for loads and stores.
     WalkCycles,
-    /// Page-table entries that these read.
+    /// Page-table entries read by walks for loads and stores.
     WalkAccesses,
-    /// Loads and stores that the second level of TLBs held.
+    /// Hits of loads and stores in the second TLB level.
     SecondHits,
-    /// Walks begun for fetches.
+    /// Walks started for instruction fetches.
     FetchInitiated,
-    /// Those that ended.
+    /// Such walks that completed.
     FetchCompleted,
-    /// Cycles of walks for fetches.
+    /// Cycles of walks for instruction fetches.
     FetchWalkCycles,
-    /// Fetches that the second level of TLBs held.
+    /// Hits of instruction fetches in the second TLB level.
     FetchSecondHits,
-    /// Cycles that fetching waited for translations.
+    /// Cycles in which instruction fetch waited for a translation.
     FetchStall,
-    /// Cycles in which walks read the host's page table.
+    /// Cycles of walks of the host's page table, for a guest.
     HostCycles,
 }
 
 /// An event.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    /// As Linux perf calls it.
+    /// Name in Linux perf.
     pub name: &'static str,
-    /// What programs it.
+    /// Value of `perf_event_attr.config`.
     pub config: u64,
-    /// What it is a part of: the sum of all events of a role is the role's count.
+    /// The quantity that it contributes to.
     pub role: Role,
 }
 
-/// Processors that count the same things in the same way.
+/// Processors with the same events.
 #[derive(Debug)]
 pub struct Model {
-    /// On the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What they are.
+    /// Description of the processors.
     pub about: &'static str,
-    /// Vendor, family (decimal) and model (hexadecimal, or a range); on Arm `arm`, implementer and part.
+    /// Vendor, family, and first and last model number; on Arm: `arm`, implementer, and first and last part number.
     pub processors: &'static [(&'static str, u32, u32, u32)],
-    /// All events.
+    /// The events to count.
     pub events: &'static [Event],
-    /// What cannot be had, and why.
+    /// Metrics that the events cannot give, each with the reason.
     pub missing: &'static [(&'static str, &'static str)],
-    /// What a number means here beside what it means everywhere.
+    /// Remarks on metrics whose meaning differs on these processors.
     pub notes: &'static [&'static str],
 }
 
+/// Encodes an Intel event.
 const fn intel(name: &'static str, event: u64, umask: u64, role: Role) -> Event {
     Event { name, config: event | umask << 8, role }
 }
 
-/// AMD's events have twelve bits.
+/// Encodes an AMD event, whose number has twelve bits.
 const fn amd(name: &'static str, event: u64, umask: u64, role: Role) -> Event {
     Event { name, config: event & 0xff | umask << 8 | (event >> 8) << 32, role }
 }
 
+/// Encodes an Arm event.
 const fn arm(name: &'static str, event: u64, role: Role) -> Event {
     Event { name, config: event, role }
 }
@@ -179,7 +181,7 @@ macro_rules! zen {
     };
 }
 
-/// Zen to Zen 3 are alike but for a page size of their own and for names of the instruction side.
+/// Events of Zen to Zen 3, which differ in one page size and in the names of instruction events only.
 macro_rules! zen_1_to_3 {
     ($($event:expr),* $(,)?) => {
         zen![
@@ -240,20 +242,20 @@ const RETIRED: &str = "walks.retired and walks.wrong_path";
 const ABORTED: &str = "walks.aborted";
 const READS: &str = "walk_accesses";
 
-const NO_READS: (&str, &str) = (READS, "this processor does not count what walks read: its two last factors are one");
+const NO_READS: (&str, &str) =
+    (READS, "this processor does not count page-table reads; the last two factors are combined into one");
 const NO_INITIATED: (&str, &str) =
-    ("walks.initiated and walks.aborted", "this processor counts walks when they end, not when they begin");
+    ("walks.initiated and walks.aborted", "this processor counts completed walks, not started ones");
 const AMD_CYCLES: (&str, &str) =
-    (WALK_CYCLES, "AMD has no event for them; IBS samples (ibs_op) tell how long single refills take");
-const AMD_RETIRED: (&str, &str) = (RETIRED, "AMD counts misses of all loads and stores, whether or not they retire");
-const AMD_READS: (&str, &str) = (READS, "this processor does not count what walks read");
-const DISPATCHED: &str = "accesses are loads and stores dispatched, those on wrong paths included";
-const NEGATIVE: &str = "walks.wrong_path may be negative: two loads that wait for one walk both count as retired";
-const PENDING: &str = "walk cycles are counted for each walker: two walks at once count two a cycle";
-const EXCLUDES_HOST: &str =
-    "in a guest, walk_pending leaves out what walks of the host's table take (ept.walk_pending)";
+    (WALK_CYCLES, "AMD has no event for walk cycles; IBS samples (ibs_op) show how long single refills take");
+const AMD_RETIRED: (&str, &str) = (RETIRED, "AMD counts misses of all loads and stores, retired or not");
+const AMD_READS: (&str, &str) = (READS, "this processor does not count page-table reads");
+const DISPATCHED: &str = "accesses are dispatched loads and stores, including those on wrong paths";
+const NEGATIVE: &str = "walks.wrong_path may be negative: if two loads wait for one walk, both count as retired";
+const PENDING: &str = "walk cycles are counted for each walker: two concurrent walks count two in each cycle";
+const EXCLUDES_HOST: &str = "in a guest, walk_pending excludes walks of the host's page table (ept.walk_pending)";
 
-/// All models.
+/// All models, in the order in which [`Model::of`] tries them.
 pub const MODELS: &[Model] = &[
     Model {
         name: "haswell",
@@ -267,7 +269,7 @@ pub const MODELS: &[Model] = &[
         ],
         events: HASWELL,
         missing: &[],
-        notes: &[NEGATIVE, "page_walker_loads of the last cache and memory may be wrong (erratum HSD25)"],
+        notes: &[NEGATIVE, "page_walker_loads of the last-level cache and memory may be wrong (erratum HSD25)"],
     },
     Model {
         name: "skylake",
@@ -296,7 +298,7 @@ pub const MODELS: &[Model] = &[
         ],
         events: ICE_LAKE,
         missing: &[NO_INITIATED, NO_READS],
-        notes: &["misses are walks that ended: aborted ones are missing from them", NEGATIVE, PENDING],
+        notes: &["misses are completed walks: aborted walks are not among them", NEGATIVE, PENDING],
     },
     Model {
         name: "golden-cove",
@@ -313,7 +315,7 @@ pub const MODELS: &[Model] = &[
         ],
         events: GOLDEN_COVE,
         missing: &[NO_INITIATED, NO_READS],
-        notes: &["misses are walks that ended: aborted ones are missing from them", NEGATIVE, PENDING],
+        notes: &["misses are completed walks: aborted walks are not among them", NEGATIVE, PENDING],
     },
     Model {
         name: "zen-1",
@@ -352,7 +354,7 @@ pub const MODELS: &[Model] = &[
             AMD_CYCLES,
             AMD_RETIRED,
             AMD_READS,
-            ("walks.completed and walks.aborted", "events of the table walker are gone since Zen 4"),
+            ("walks.completed and walks.aborted", "Zen 4 and later have no events of the table walker"),
         ],
         notes: &[DISPATCHED],
     },
@@ -367,22 +369,22 @@ pub const MODELS: &[Model] = &[
         ],
         events: NEOVERSE,
         missing: &[
-            (WALK_CYCLES, "these cores do not count them; later ones have dtlb_walk_percyc"),
-            (RETIRED, "only statistical profiling (SPE) tells which misses retire"),
-            (ABORTED, "walks are counted once"),
-            (READS, "these cores do not count what walks read"),
+            (WALK_CYCLES, "these cores do not count walk cycles; later ones have dtlb_walk_percyc"),
+            (RETIRED, "only statistical profiling (SPE) shows which misses retire"),
+            (ABORTED, "these cores have one event for walks, not one for each outcome"),
+            (READS, "these cores do not count page-table reads"),
         ],
-        notes: &["dtlb_walk counts walks of wrong paths too"],
+        notes: &["dtlb_walk includes walks on wrong paths"],
     },
 ];
 
-/// The model of this name.
+/// Finds a model by name.
 pub fn named(name: &str) -> Option<&'static Model> {
     MODELS.iter().find(|model| model.name == name)
 }
 
 impl Model {
-    /// The model of the first processor that the text of `/proc/cpuinfo` describes.
+    /// Finds the model of the first processor in the text of `/proc/cpuinfo`. `None` if it is unknown.
     pub fn of(cpuinfo: &str) -> Option<&'static Model> {
         let field = |name: &str| {
             let lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));

@@ -1,36 +1,36 @@
-//! Counts that `perf stat` has written: `-x,` (fields between separators) and `-j` (JSON, a line for each count).
+//! Reads counts written by `perf stat`: `-x,` (fields between separators) and `-j` (JSON, one count a line).
 
 use super::models::{Event, MODELS, Model};
 use serde::Deserialize;
 
-/// One event's count.
+/// The count of one event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Count {
-    /// The event, in lower case, without modifiers; raw encodings by the name that they have in a model.
+    /// The event's name in lower case, without modifiers. [`rename_events`] replaces raw encodings by names.
     pub name: String,
-    /// How often; none where it was not counted. Where events took turns, for the whole time.
+    /// Number of events, scaled to the whole time if events shared a counter. `None` if it was not counted.
     pub value: Option<u64>,
-    /// For which share of the time it was counted.
+    /// Share of the time for which it was counted, 0 to 1.
     pub share: f64,
 }
 
-/// What is wrong with a file.
+/// Why a file cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ReadError {
-    /// A line.
-    #[error("line {line}: {what}")]
+    /// One line is invalid.
+    #[error("line {line}: {problem}")]
     Line {
-        /// Counted from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What about it.
-        what: String,
+        /// What is wrong with it.
+        problem: String,
     },
-    /// All of it.
+    /// The file has no counts.
     #[error("holds no counts of `perf stat -x,` or `perf stat -j`")]
     Nothing,
 }
 
-/// What perf writes for a count with `-j`.
+/// A count as perf writes it with `-j`.
 #[derive(Deserialize)]
 struct Json {
     #[serde(rename = "counter-value")]
@@ -40,10 +40,10 @@ struct Json {
     percent: Option<f64>,
 }
 
-/// The counts that `text` holds. Counts of one event (of several intervals or cores) are added.
+/// Reads the counts in `text`. Adds counts of one event from several intervals or cores.
 ///
 /// # Errors
-/// When it is not what perf writes.
+/// If a line is not in a format of perf.
 pub fn counts(text: &str) -> Result<Vec<Count>, ReadError> {
     let mut all: Vec<Count> = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -51,7 +51,7 @@ pub fn counts(text: &str) -> Result<Vec<Count>, ReadError> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let wrong = |what: String| ReadError::Line { line: number + 1, what };
+        let wrong = |problem: String| ReadError::Line { line: number + 1, problem };
         let count = if line.starts_with('{') { json(line) } else { fields(line) }.map_err(wrong)?;
         let Some(count) = count else { continue };
         match all.iter_mut().find(|known| known.name == count.name) {
@@ -65,26 +65,29 @@ pub fn counts(text: &str) -> Result<Vec<Count>, ReadError> {
     if all.is_empty() { Err(ReadError::Nothing) } else { Ok(all) }
 }
 
+/// Reads a line of `-j`. `None` if it holds no count.
 fn json(line: &str) -> Result<Option<Count>, String> {
-    let parsed: Json = serde_json::from_str(line).map_err(|error| format!("is not the JSON of perf: {error}"))?;
+    let parsed: Json =
+        serde_json::from_str(line).map_err(|error| format!("expected a JSON object of `perf stat -j`: {error}"))?;
     let (Some(event), Some(value)) = (parsed.event, parsed.value) else { return Ok(None) };
     Ok(Some(count(&event, &value, parsed.percent.unwrap_or(100.0))?))
 }
 
-/// value, unit, event, running time, percent, and more; behind the event the deviation of several runs (`-r`), before all
-/// of it the time of an interval (`-I`) or the CPU, core or socket with how many there are.
+/// Reads a line of `-x`: value, unit, event, running time, percentage, and more. The deviation of several runs (`-r`) follows
+/// the event. The time of an interval (`-I`), or the CPU, core or socket with their number, precedes the value. `None` if the
+/// line holds no count.
 fn fields(line: &str) -> Result<Option<Count>, String> {
     let separator = [',', ';', '\t', '|', ' '].into_iter().find(|&c| line.matches(c).count() >= 3);
-    let Some(separator) = separator else { return Err("is no line of `perf stat -x,`".into()) };
+    let Some(separator) = separator else { return Err("expected a line of `perf stat -x,`".into()) };
     let fields = split(line, separator);
     let is_value = |field: &str| field.parse::<f64>().is_ok() || field.starts_with('<');
-    // The unit of what is counted here is empty: the event is the field after a value and an empty one.
+    // Counted events have no unit: the event follows a value and an empty field.
     let at = (0..fields.len().saturating_sub(2)).find(|&at| {
         is_value(fields[at])
             && fields[at + 1].is_empty()
             && fields[at + 2].starts_with(|c: char| c.is_ascii_alphabetic())
     });
-    // Times and metrics have units.
+    // Times and metrics have units, and are ignored.
     let Some(at) = at else {
         return if fields.iter().any(|field| is_value(field)) { Ok(None) } else { Err("has no count".into()) };
     };
@@ -93,7 +96,7 @@ fn fields(line: &str) -> Result<Option<Count>, String> {
     Ok(Some(count(fields[at + 2], fields[at], percent)?))
 }
 
-/// Fields of a line; separators between slashes are the event's own.
+/// Splits a line into fields. Separators between slashes are part of the event.
 fn split(line: &str, separator: char) -> Vec<&str> {
     let (mut fields, mut from, mut inside) = (Vec::new(), 0, false);
     for (at, c) in line.char_indices() {
@@ -111,22 +114,22 @@ fn count(event: &str, value: &str, percent: f64) -> Result<Count, String> {
     let value = match value {
         _ if value.starts_with('<') => None,
         _ => {
-            let number: f64 = value.parse().map_err(|_| format!("{value:?} is no count"))?;
+            let number: f64 = value.parse().map_err(|_| format!("{value:?}: expected a count"))?;
             if !(0.0..1.8e19).contains(&number) {
-                return Err(format!("{value:?} is no count"));
+                return Err(format!("{value:?}: expected a count"));
             }
-            // Whole numbers beyond 2^53 stay exact.
+            // Integers above 2^53 stay exact.
             Some(value.parse().unwrap_or(number.round() as u64))
         }
     };
     Ok(Count { name: name(event), value, share: (percent / 100.0).clamp(0.0, 1.0) })
 }
 
-/// The event's name as models have it.
+/// Returns an event's name as the models spell it.
 fn name(event: &str) -> String {
     let mut name = event.trim().to_ascii_lowercase();
     if let Some((_, inner)) = name.split_once('/') {
-        // cpu_core/NAME/u, or cpu/event=0x08,umask=0x10/.
+        // As in cpu_core/NAME/u, or cpu/event=0x08,umask=0x10/.
         name = inner.rsplit_once('/').map_or(inner, |(inner, _)| inner).to_owned();
     }
     if let Some((plain, modifiers)) = name.rsplit_once(':')
@@ -141,7 +144,7 @@ fn name(event: &str) -> String {
     }
 }
 
-/// Names that stand for one another: perf's own for instructions and cycles, and Intel's two for one event.
+/// Returns whether `name` means `event`. Perf has generic names for instructions and cycles, and Intel two names for one event.
 fn same(event: &Event, name: &str) -> bool {
     use super::models::Role;
     match name {
@@ -152,7 +155,7 @@ fn same(event: &Event, name: &str) -> bool {
     }
 }
 
-/// Gives counts the names that `model` has for them, raw encodings (`r0108`, `event=0x08,umask=0x01`) included.
+/// Renames counts as `model` names their events, raw encodings (`r0108`, `event=0x08,umask=0x01`) included.
 pub fn rename_events(counts: &mut [Count], model: &Model) {
     for count in counts {
         let config = raw(&count.name);
@@ -163,7 +166,7 @@ pub fn rename_events(counts: &mut [Count], model: &Model) {
     }
 }
 
-/// The configuration that a raw name stands for.
+/// Parses a raw event name. `None` if it is not raw.
 fn raw(name: &str) -> Option<u64> {
     if let Some(hex) = name.strip_prefix('r').filter(|hex| hex.len() >= 2) {
         return u64::from_str_radix(hex, 16).ok();
@@ -183,10 +186,10 @@ fn raw(name: &str) -> Option<u64> {
     config
 }
 
-/// The model whose events these are: the one that knows most of them, of equals the first; none where one does not know any
-/// but what all count.
+/// Identifies the model by its events: the model that has most of them, and of several the one with the fewest events. `None`
+/// if no model has any event besides instructions and cycles.
 pub fn identify(counts: &[Count]) -> Option<&'static Model> {
-    let own = |model: &Model| {
+    let known_events = |model: &Model| {
         let names = counts
             .iter()
             .filter(|count| !matches!(count.name.as_str(), "inst_retired.any_p" | "cpu_clk_unhalted.thread_p"));
@@ -194,8 +197,8 @@ pub fn identify(counts: &[Count]) -> Option<&'static Model> {
     };
     let mut best: Option<(usize, &Model)> = None;
     for model in MODELS {
-        // Of those with as many, the one with the fewest that were not counted.
-        let known = own(model);
+        // Of models with as many events, the one with fewer that were not counted.
+        let known = known_events(model);
         let better =
             best.is_none_or(|(most, chosen)| known > most || known == most && model.events.len() < chosen.events.len());
         if known > 0 && better {

@@ -1,19 +1,19 @@
-//! Counts as perf writes them, and the numbers that a person works out from them by hand.
+//! Tests on recorded outputs of perf. The expected values are computed by hand.
 
 use super::models::{MODELS, Role, named};
 use super::{Answer, ReadError, counts, identify, rename_events};
 
-/// The answer to a recorded output, with the model that its events tell.
+/// Derives the answer from a recorded output, with the model identified by its events.
 fn answer(recorded: &str) -> Answer {
     let mut counts = counts(recorded).expect("perf wrote this");
-    let model = identify(&counts).expect("its events tell");
+    let model = identify(&counts).expect("its events identify the model");
     rename_events(&mut counts, model);
     let answer = Answer::of(model, &counts);
     assert_identity(&answer);
     answer
 }
 
-/// The factors multiply out to WCPI exactly: what is above the line of each is below that of the next.
+/// Asserts that the factors multiply to WCPI exactly: the dividend of each is the divisor of the next.
 fn assert_identity(answer: &Answer) {
     for pair in answer.factors.windows(2) {
         assert_eq!(pair[0].over, pair[1].under, "{} and {}", pair[0].name, pair[1].name);
@@ -39,7 +39,7 @@ fn assert_none(answer: &Answer, names: &[&str]) {
 }
 
 #[test]
-fn haswell_tells_all_four_factors() {
+fn haswell_counts_all_four_factors() {
     let answer = answer(include_str!("recorded/haswell.csv"));
     assert_eq!(answer.model.name, "haswell");
     assert_values(
@@ -68,7 +68,7 @@ fn haswell_tells_all_four_factors() {
 }
 
 #[test]
-fn skylake_has_no_reads_of_walks_and_splits_the_stall_of_fetching() {
+fn skylake_combines_two_factors_and_splits_itlb_stalls() {
     let answer = answer(include_str!("recorded/skylake.jsonl"));
     assert_eq!(answer.model.name, "skylake");
     assert_values(
@@ -79,7 +79,7 @@ fn skylake_has_no_reads_of_walks_and_splits_the_stall_of_fetching() {
             ("wcpi.misses_per_access", 0.0125),
             ("wcpi.cycles_per_miss", 30.0),
             ("walks.aborted", 5e6),
-            // More loads wait for a walk than there are walks.
+            // More loads wait for walks than there are walks.
             ("walks.wrong_path", -2e6),
             ("itlb_stall", 800e6),
             ("itlb_stall.walk", 100e6),
@@ -92,7 +92,7 @@ fn skylake_has_no_reads_of_walks_and_splits_the_stall_of_fetching() {
 }
 
 #[test]
-fn ice_lake_counts_walks_when_they_end() {
+fn ice_lake_counts_completed_walks_only() {
     let answer = answer(include_str!("recorded/ice-lake.csv"));
     assert_eq!(answer.model.name, "ice-lake");
     assert_values(
@@ -109,9 +109,9 @@ fn ice_lake_counts_walks_when_they_end() {
     assert_none(&answer, &["walks.initiated", "walks.aborted"]);
 }
 
-/// Raw encodings, the kernel's names, and deviations of several runs.
+/// The recording has raw encodings, the kernel's names, and deviations of several runs.
 #[test]
-fn golden_cove_by_raw_encodings() {
+fn golden_cove_is_identified_by_raw_encodings() {
     let answer = answer(include_str!("recorded/golden-cove.csv"));
     assert_eq!(answer.model.name, "golden-cove");
     assert_values(
@@ -151,19 +151,19 @@ fn zen_has_no_walk_cycles() {
 }
 
 #[test]
-fn zen_3_merges_pages() {
+fn zen_3_adds_misses_of_coalesced_pages() {
     let answer = answer(include_str!("recorded/zen-3.jsonl"));
     assert_eq!(answer.model.name, "zen-3");
     assert_values(&answer, &[("walks.initiated", 8e6), ("wcpi.misses_per_access", 0.004), ("walks.aborted", 0.4e6)]);
-    // Not recorded at all, and recorded without a count.
-    let (what, _) = answer.missing.last().unwrap();
-    assert!(what.contains("tlb_reload_4k_l2_hit") && what.contains("ls_tablewalker.iside"), "{what}");
+    // One event is not in the recording, one has no count there.
+    let (events, _) = answer.missing.last().unwrap();
+    assert!(events.contains("tlb_reload_4k_l2_hit") && events.contains("ls_tablewalker.iside"), "{events}");
     assert_none(&answer, &["wcpi", "l2_tlb_hits.data"]);
 }
 
-/// Intervals (`-I`) are added.
+/// The recording has intervals (`-I`).
 #[test]
-fn zen_4_has_no_table_walker_and_intervals_are_added() {
+fn zen_4_has_no_table_walker_events_and_intervals_are_added() {
     let answer = answer(include_str!("recorded/zen-4.csv"));
     assert_eq!(answer.model.name, "zen-4");
     assert_values(
@@ -191,7 +191,7 @@ fn neoverse_counts_walks_and_not_their_cycles() {
 }
 
 #[test]
-fn what_perf_did_not_write_is_refused_by_line() {
+fn invalid_lines_are_refused_by_number() {
     assert_eq!(counts("").unwrap_err(), ReadError::Nothing);
     assert_eq!(counts("# started\n\n").unwrap_err(), ReadError::Nothing);
     for (text, line) in [("hello", 1), ("1,,cycles,1,100.00,,\n{\"counter-value\"", 2), ("a,b,c,d", 1)] {
@@ -214,7 +214,7 @@ fn counts_are_scaled_to_the_whole_time() {
 }
 
 #[test]
-fn every_model_counts_what_every_answer_needs_and_names_are_its_own() {
+fn every_model_counts_the_required_roles_with_distinct_events() {
     for model in MODELS {
         for role in [Role::Instructions, Role::Cycles, Role::Accesses] {
             assert!(model.events.iter().any(|event| event.role == role), "{}", model.name);
@@ -230,7 +230,7 @@ fn every_model_counts_what_every_answer_needs_and_names_are_its_own() {
 }
 
 #[test]
-fn processors_are_known_by_what_they_say() {
+fn models_are_found_from_cpuinfo() {
     let of = |text: &str| super::Model::of(text).map(|model| model.name);
     let x86 = |vendor: &str, family: u32, model: u32| {
         of(&format!(

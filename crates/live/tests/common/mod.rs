@@ -1,4 +1,4 @@
-//! Programs to promote, and what a kernel must be able to do.
+//! Builds programs to promote, and detects what the kernel supports.
 
 #![allow(dead_code)]
 
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-/// Promote all.
+/// Promotes all regions of a file that is not in use.
 pub const ALL: Request = Request { threshold: 0, around_users: false };
 
-/// A folder on the file system of the build.
+/// Creates a folder on the file system of the build.
 pub fn folder() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
@@ -22,15 +22,15 @@ pub fn folder() -> TempDir {
 /// How a program is linked.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Linked {
-    /// Code at a multiple of 2 MB.
+    /// With code at a multiple of 2 MB.
     Aligned,
-    /// As linkers do by default.
+    /// As linkers do by default, with 4 KB alignment.
     AsUsual,
-    /// With no dynamic loader.
+    /// Statically, without a dynamic loader.
     Static,
 }
 
-/// Builds a program with so many megabytes of code, where there is a C compiler.
+/// Builds a program with `megabytes` MB of code. Returns `None`, and prints the reason, if there is no C compiler.
 pub fn program(folder: &Path, name: &str, megabytes: u64, linked: Linked) -> Option<PathBuf> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../live/tests/programs");
     let path = folder.join(name);
@@ -52,7 +52,7 @@ pub fn program(folder: &Path, name: &str, megabytes: u64, linked: Linked) -> Opt
     }
 }
 
-/// Runs a program that makes so many calls and then waits for its input to end.
+/// A running program that has made its calls and waits for the end of its input. Killed on drop.
 pub struct Waiting(pub Child);
 
 impl Waiting {
@@ -62,7 +62,7 @@ impl Waiting {
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap().by_ref()).read_line(&mut line).unwrap();
-        assert!(!line.is_empty(), "it has run");
+        assert!(!line.is_empty(), "the program has printed its sum");
         Waiting(child)
     }
 
@@ -78,7 +78,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Promotes all of a file. Memory may be so fragmented that this takes a few attempts.
+/// Promotes all regions of a file, in up to five attempts because memory may be fragmented.
 pub fn promote_all(image: &Image) -> Outcome {
     let mut outcome = Outcome::default();
     for _ in 0..5 {
@@ -90,7 +90,7 @@ pub fn promote_all(image: &Image) -> Outcome {
     outcome
 }
 
-/// Whether files in `folder` can be promoted here; says so when they cannot.
+/// Returns whether files in `folder` can be promoted here. Prints the reason if not.
 pub fn can_promote(folder: &Path) -> bool {
     if host::superpage() != Some(SUPERPAGE) {
         eprintln!("skipped: this kernel has no superpages of 2 MB");
@@ -106,20 +106,21 @@ pub fn can_promote(folder: &Path) -> bool {
     promoted > 0
 }
 
-/// Whether frames are shown; says so when they are not.
+/// Returns whether page frames are visible. Prints the reason if not.
 pub fn can_see_frames() -> bool {
-    let seen = reach_live::frames::Folios::open().is_ok();
-    if !seen {
-        eprintln!("skipped: frames are shown to root only");
+    let visible = reach_live::frames::Folios::open().is_ok();
+    if !visible {
+        eprintln!("skipped: page frames are visible to root only");
     }
-    seen
+    visible
 }
 
+/// Returns the state of a file's code.
 pub fn state(path: &Path) -> State {
     State::of(&Image::open(path).unwrap()).unwrap()
 }
 
-/// The loader finds the C library, or there is none to be asked.
+/// Returns whether the image's dynamic loader finds its libraries.
 pub fn has_loader(image: &Image) -> bool {
     libraries::of(image).is_ok_and(|found| !found.is_empty())
 }
