@@ -73,7 +73,7 @@ const PATIENCE: u32 = 64;
 impl Simulation {
     /// Whether `system` works in the miss handler, and `machine` has none: hardware fills its TLB.
     pub fn lacks_handler(machine: &machine::Resolved, system: &reach_systems::Resolved) -> bool {
-        matches!(machine.hardware.walker, Walker::Hardware { .. }) && system.build().sees_misses()
+        matches!(machine.hardware.walker, Walker::Hardware { .. }) && system.build().handles_misses()
     }
 
     /// Boots `system` on `machine`.
@@ -114,7 +114,7 @@ impl Simulation {
         let mut built = system.build();
         built.boot(&mut vm).map_err(|e| boot(e.to_string()))?;
         let mut processor = Processor::new(hardware, &shape, cached, built.perfect_tlb(), conditions.seed);
-        if built.sees_misses() {
+        if built.handles_misses() {
             if Simulation::lacks_handler(machine, system) {
                 let what = "it works in the miss handler, and hardware fills this TLB; take a machine whose TLB is filled \
                             by software, such as paint-parisc or alpha-21264";
@@ -221,7 +221,7 @@ impl Simulation {
     /// The daemons' chance.
     fn tick(&mut self) -> Result<(), SimulationError> {
         let now = self.now();
-        if self.system.wake().is_none_or(|wake| wake > now) {
+        if self.system.next_tick().is_none_or(|wake| wake > now) {
             return Ok(());
         }
         self.wakes += 1;

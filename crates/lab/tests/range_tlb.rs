@@ -139,10 +139,10 @@ fn under_fire(options: &str, words: &[u64]) -> (Counters, RangeCounts, u64) {
 }
 
 const OPTIONS: [&str; 4] = [
-    "least=1,fragmented=1000",
-    "least=2,fragmented=1000,entries=4,copy_on_write=split,larger=1",
-    "least=3,fragmented=1000,entries=2,asked=after-miss,sweep=16",
-    "least=1,fragmented=1000,sorted=1,enable=measured",
+    "min_range=1,max_fragmentation=1000",
+    "min_range=2,max_fragmentation=1000,entries=4,copy_on_write=split,round_up=on",
+    "min_range=3,max_fragmentation=1000,entries=2,lookup=after-miss,sweep=16",
+    "min_range=1,max_fragmentation=1000,sorted_free_lists=on,enable=measured",
 ];
 
 proptest! {
@@ -196,7 +196,7 @@ fn the_range_tlb_is_on_where_it_is_worth_it() {
 
 #[test]
 fn what_is_counted_for_one_range_tlb_is_not_counted_for_one_that_is_off_at_times() {
-    let system = reach_systems::resolve("karakostas-2015-rmm:sweep=4,asked=after-miss,enable=measured").unwrap();
+    let system = reach_systems::resolve("karakostas-2015-rmm:sweep=4,lookup=after-miss,enable=measured").unwrap();
     let machine = machine::resolve("sandybridge-e5-2430").unwrap();
     let refused = Simulation::new(&machine, &system, &conditions(Timing::Counts)).err().unwrap().to_string();
     assert!(refused.contains("leave enable=measured out"), "{refused}");
