@@ -31,7 +31,7 @@ use error::Names;
 use hardware::{Hardware, MemoryCounts};
 use kernel::Kernel;
 use reach_core::{Chunk, Counts, Cycles, Event, Label, Step, StopReason};
-use reach_hardware::Segment;
+use reach_hardware::StepRefs;
 use reach_hardware::config::Tlb;
 use reach_os::{OutOfMemory, Vm};
 use reach_systems::{Role, System};
@@ -220,9 +220,9 @@ impl Simulation {
             return Ok(());
         }
         if self.detail() != Detail::All {
-            return self.warm(Segment::new(chunk, step), &step.counts);
+            return self.warm(StepRefs::new(chunk, step), &step.counts);
         }
-        self.run(Segment::new(chunk, step))?;
+        self.run(StepRefs::new(chunk, step))?;
         let hardware = &mut self.hardware;
         let millicycles = if hardware.out_of_order { 0 } else { hardware.millicycles_per_instruction };
         let cycles = self.accounts.execute(hardware.processor.on(), &step.counts, millicycles);
@@ -231,7 +231,7 @@ impl Simulation {
     }
 
     /// Functional warming: simulates references of a step in less detail. Time passes at the rate measured so far.
-    fn warm(&mut self, segment: Segment, counts: &Counts) -> Result<(), SimulationError> {
+    fn warm(&mut self, segment: StepRefs, counts: &Counts) -> Result<(), SimulationError> {
         let before = self.now().0;
         self.run(segment)?;
         self.accounts.execute(self.hardware.processor.on(), counts, 0);
@@ -245,7 +245,7 @@ impl Simulation {
     }
 
     /// The run loop: runs references until the operating system is needed, again and again.
-    fn run(&mut self, segment: Segment) -> Result<(), SimulationError> {
+    fn run(&mut self, segment: StepRefs) -> Result<(), SimulationError> {
         let mut cursor = segment.begin();
         let (mut last, mut recurrences) = (None, 0);
         let detail = self.detail();
@@ -273,7 +273,7 @@ impl Simulation {
     /// Passes the TLB events since the last call-back to the policy.
     fn policy_callback(&mut self) -> Result<(), SimulationError> {
         let mut events = std::mem::take(&mut self.kernel.tlb_events);
-        self.hardware.processor.mmu().told(&mut events);
+        self.hardware.processor.mmu().take_events(&mut events);
         let handled = self.call(|system, vm| system.handle(&events, vm));
         self.kernel.tlb_events = events;
         handled
@@ -290,7 +290,7 @@ impl Simulation {
         let Kernel { system, vm, .. } = &mut self.kernel;
         act(&mut **system, vm).map_err(|source| self.names.out_of_memory(source))?;
         if self.kernel.reads_counters {
-            self.hardware.processor.mmu().enable_aux_tlb(self.kernel.enables_aux_tlb());
+            self.hardware.processor.mmu().set_aux_tlb_enabled(self.kernel.enables_aux_tlb());
         }
         let traffic_in_caches = self.detail() != Detail::Translation;
         let applied = self.hardware.apply(&mut self.kernel.vm, traffic_in_caches);
@@ -345,7 +345,7 @@ impl Simulation {
     /// Begins to measure. The operating system's counts stay: they describe the state that measuring begins with.
     fn start_measuring(&mut self) {
         self.accounts.start(&self.hardware.processor, &self.kernel.vm.ledger);
-        self.hardware.processor.mmu().restart_curve();
+        self.hardware.processor.mmu().reset_curve_counts();
     }
 
     /// From now on checks laws whenever another hardware thread goes on. For tests.

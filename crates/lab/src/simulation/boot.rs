@@ -10,7 +10,7 @@ use crate::conditions::{Conditions, Placement, Timing};
 use crate::machine;
 use reach_hardware::config::{OooCore, Serves, Sharing, Tlb, Walker};
 use reach_hardware::ooo::Code;
-use reach_hardware::{Controller, Processor, Shape};
+use reach_hardware::{Controller, Processor, Topology};
 
 impl Simulation {
     /// Returns whether `system` needs a TLB miss handler and hardware fills the TLB of `machine`.
@@ -68,7 +68,7 @@ fn ooo_core(machine: &machine::Resolved, timing: Timing) -> Result<Option<(OooCo
 }
 
 /// Returns the hardware threads that `placement` asks of `machine`.
-fn shape(machine: &machine::Resolved, placement: &Placement) -> Result<Shape, String> {
+fn shape(machine: &machine::Resolved, placement: &Placement) -> Result<Topology, String> {
     let threads = machine.ooo.as_ref().map_or(1, |ooo| ooo.threads);
     if placement.threads > threads {
         let plural = if threads == 1 { "" } else { "s" };
@@ -87,7 +87,7 @@ fn shape(machine: &machine::Resolved, placement: &Placement) -> Result<Shape, St
         }
     };
     let sharing = if placement.threads > 1 { machine.hardware.tlbs.iter().map(sharing).collect() } else { Vec::new() };
-    Ok(Shape { cores: placement.cores as usize, threads: placement.threads as usize, sharing })
+    Ok(Topology { cores: placement.cores as usize, threads: placement.threads as usize, sharing })
 }
 
 /// Refuses systems that need other hardware than `machine` has.
@@ -95,7 +95,7 @@ fn check(
     machine: &machine::Resolved,
     system: &reach_systems::Resolved,
     kernel: &Kernel,
-    shape: &Shape,
+    shape: &Topology,
 ) -> Result<(), String> {
     if kernel.system.handles_misses() {
         if Simulation::lacks_handler(machine, system) {
@@ -116,7 +116,7 @@ fn check(
 /// Makes the processor and attaches what the system needs.
 fn hardware(
     machine: &machine::Resolved,
-    shape: &Shape,
+    shape: &Topology,
     ooo: Option<(OooCore, u32)>,
     conditions: &Conditions,
     kernel: &Kernel,
@@ -125,22 +125,22 @@ fn hardware(
     let cached = conditions.timing.has_caches();
     let mut processor = Processor::new(hardware, shape, cached, system.perfect_tlb(), conditions.seed);
     if system.handles_misses() {
-        processor.mmu().tell();
+        processor.mmu().enable_event_log();
     }
-    let aux_tlb = system.aux_tlb(&kernel.vm).map(|aux_tlb| reach_hardware::fit(aux_tlb, hardware));
+    let aux_tlb = system.aux_tlb(&kernel.vm).map(|aux_tlb| reach_hardware::resolve_aux_tlb(aux_tlb, hardware));
     let notes_victims = ooo.is_some_and(|(core, _)| core.itlb_inclusion);
     for (hw, mmu) in processor.mmus().enumerate() {
         // The threads of a core share one auxiliary TLB; the first thread holds it at boot.
         aux_tlb.into_iter().filter(|_| hw % shape.threads == 0).for_each(|aux_tlb| mmu.attach_aux_tlb(aux_tlb));
         if kernel.reads_counters {
-            mmu.enable_aux_tlb(kernel.enables_aux_tlb());
+            mmu.set_aux_tlb_enabled(kernel.enables_aux_tlb());
         }
         if notes_victims {
-            mmu.note_victims();
+            mmu.enable_itlb_victims();
         }
     }
     if let Some((core, walkers)) = ooo {
-        processor.with_ooo_cores(core, walkers);
+        processor.add_ooo_cores(core, walkers);
     }
     if let Some(caches) = processor.caches() {
         caches.controller = system.controller(&kernel.vm).map(|options| Controller::new(options, hardware.sizes[0]));

@@ -25,7 +25,7 @@ impl Simulation {
         };
         let geometries = curve.geometries(tlb).map_err(|what| self.names.refusal(what))?;
         let mmu = self.hardware.processor.mmu();
-        let begun = independent.and_then(|()| mmu.observe(&machine.hardware, array, &geometries, seed));
+        let begun = independent.and_then(|()| mmu.enable_curve(&machine.hardware, array, &geometries, seed));
         begun.map_err(|why| self.names.refusal(format!("no curve of {}: {why}", tlb.name)))?;
         self.observed = Some(tlb.clone());
         Ok(())

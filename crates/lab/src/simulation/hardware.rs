@@ -3,7 +3,7 @@
 use super::sampling::Detail;
 use reach_core::{AuxTlbOptions, ControllerCommand, PageTable, PerformanceCounters, PhysAddr, StopReason, Traffic};
 use reach_hardware::ooo::{Code, OooRun};
-use reach_hardware::{Access, CacheCounters, Caches, Cursor, MemoryAccesses, Processor, Segment};
+use reach_hardware::{Access, CacheCounters, Caches, Cursor, MemoryAccesses, Processor, StepRefs};
 use reach_os::{OutOfMemory, Vm};
 
 /// The processor, and what it needs to execute a program.
@@ -35,10 +35,10 @@ impl Hardware {
     }
 
     /// Runs references of `segment` from `cursor` on, in this detail, until the kernel is needed or all are done.
-    pub fn run(&mut self, segment: Segment, cursor: &mut Cursor, table: &mut PageTable, detail: Detail) -> StopReason {
-        match self.processor.parts() {
+    pub fn run(&mut self, segment: StepRefs, cursor: &mut Cursor, table: &mut PageTable, detail: Detail) -> StopReason {
+        match self.processor.running() {
             (mmu, _, caches) if detail != Detail::All => {
-                mmu.follow(segment, cursor, table, caches.filter(|_| detail == Detail::Caches))
+                mmu.run_warming(segment, cursor, table, caches.filter(|_| detail == Detail::Caches))
             }
             (mmu, Some(ooo), Some(caches)) => {
                 mmu.run_ooo(segment, cursor, table, OooRun { ooo, code: &self.code, caches })
@@ -49,7 +49,7 @@ impl Hardware {
 
     /// Lets the out-of-order core finish all instructions in flight. `ends_block`: the current block does not continue.
     pub fn serialise(&mut self, ends_block: bool) {
-        if let (mmu, Some(ooo), _) = self.processor.parts() {
+        if let (mmu, Some(ooo), _) = self.processor.running() {
             mmu.serialise_ooo(ooo, &self.code, ends_block);
         }
     }
@@ -61,7 +61,7 @@ impl Hardware {
             self.processor.invalidate(&shootdown, self.invalidate, self.interrupt);
         }
         vm.take_commands().iter().for_each(|command| self.command(command));
-        if let (mmu, _, Some(caches)) = self.processor.parts() {
+        if let (mmu, _, Some(caches)) = self.processor.running() {
             for traffic in vm.traffic.drain(..) {
                 let cycles = if traffic_in_caches { send(caches, &traffic) } else { issue_cycles(&traffic) };
                 mmu.ledger.charge(traffic.label, cycles);
@@ -71,7 +71,7 @@ impl Hardware {
             let preloads = std::mem::take(&mut vm.preloads);
             let running = vm.running()?;
             let mmu = self.processor.mmu();
-            preloads.iter().for_each(|&preload| mmu.enter(preload, running.table));
+            preloads.iter().for_each(|&preload| mmu.preload(preload, running.table));
         }
         Ok(())
     }
@@ -95,7 +95,7 @@ impl Hardware {
             let c = &self.processor.mmu_of(hw).counters;
             all.walks += c.walks();
             all.walk_cycles += c.walk_cycles;
-            all.avoided_walks += c.aux_tlb_spared;
+            all.avoided_walks += c.aux_tlb_walks_avoided;
         }
         all
     }
@@ -137,7 +137,7 @@ impl MemoryCounts {
         let caches = processor.all_caches();
         MemoryCounts {
             caches: caches.iter().flat_map(|caches| caches.counters().map(|(_, counters)| counters)).collect(),
-            accesses: caches.iter().map(|caches| caches.beyond).collect(),
+            accesses: caches.iter().map(|caches| caches.memory_accesses).collect(),
         }
     }
 
