@@ -1,8 +1,8 @@
-//! Blocks: the straight runs of instructions that fetches fetch.
+//! Blocks: straight runs of instructions, each fetched as one.
 
 use crate::{Ref, VirtAddr};
 
-/// A block's number within one program: dense from zero.
+/// The number of a block within its program: dense from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId(pub u32);
 
@@ -11,53 +11,56 @@ pub struct BlockId(pub u32);
 pub struct Block {
     /// Address of the first instruction.
     pub pc: VirtAddr,
-    /// Length in bytes, > 0.
+    /// Length in bytes, at least 1.
     pub len: u16,
-    /// How many instructions, > 0.
+    /// Number of instructions, at least 1.
     pub instructions: u16,
-    /// The instructions themselves: `len` bytes, or none where the source does not know them.
+    /// The machine code: `len` bytes, or empty when the source does not know it.
     pub bytes: Box<[u8]>,
 }
 
 impl Block {
-    /// The fetch of this block.
+    /// Returns the reference that fetches this block.
     #[inline(always)]
     pub const fn fetch(&self) -> Ref {
         Ref::fetch(self.pc, self.len)
     }
 }
 
-/// All blocks of a program that have been seen so far; it only grows.
+/// All blocks of a program that its source has named so far. Blocks are never removed.
 #[derive(Clone, Debug, Default)]
 pub struct BlockTable {
     blocks: Vec<Block>,
 }
 
 impl BlockTable {
-    /// Adds a block and gives it its number.
+    /// Adds a block and returns its number.
     pub fn push(&mut self, block: Block) -> BlockId {
         debug_assert!(block.len > 0 && block.instructions > 0);
         self.blocks.push(block);
         BlockId(self.blocks.len() as u32 - 1)
     }
 
-    /// The block with this number, which this table gave out.
+    /// Returns the block with this number.
+    ///
+    /// # Panics
+    /// When [`BlockTable::push`] has not returned the number.
     #[inline(always)]
     pub fn get(&self, id: BlockId) -> &Block {
         &self.blocks[id.0 as usize]
     }
 
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     pub fn len(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// All blocks, in the order of their numbers.
+    /// Iterates over all blocks in the order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = &Block> {
         self.blocks.iter()
     }

@@ -1,68 +1,72 @@
-//! Folding: a run of references that stay on their page is looked up once.
+//! Folding: the same-page filter, which merges consecutive references to one page into one TLB look-up.
 //!
-//! Fetches and data run side by side, each on a page of its own. A reference may be left out when its side is still on
-//! the same page and that page has already been looked up by a reference of the same kind in this run: whatever the
-//! TLBs, it would hit the most recently used entry of its set and change nothing. That holds as long as nothing is
-//! invalidated in the run and fetches share no first-level array with data (the memory-management unit sees to both);
-//! it holds for every page size from 4 KB up, so one folding serves all machines.
+//! Fetches and data are filtered apart, each against the page it used last. Folding drops a reference when its side is
+//! still on that page and an earlier reference of the same kind has already looked it up. In any TLB such a reference
+//! hits the most recently used entry of its set and changes nothing.
+//!
+//! Two conditions must hold; the memory-management unit checks both. Nothing is invalidated within the run, and fetches
+//! share no first-level array with data. The filter works on 4 KB, so one folding serves every page size from 4 KB up.
 
 use crate::{Kind, Ref};
 
-/// The smallest page of any machine, and so the unit of folding, as a shift.
+/// The page size of the filter, as a shift: the smallest page of any machine.
 pub const PAGE_SHIFT: u32 = 12;
 
-/// One reference that folding keeps: bits 0–35 the number of its 4 KB page, 36–37 the kind, 38–63 where in its chunk it
-/// stands. Page and kind stand as in a [`Ref`], but lower. In an outline, where there is nothing to stand in, bit 38 is
-/// set for the second page of a reference that crosses into it.
+/// A page reference: one of the TLB look-ups that folding keeps.
+///
+/// Bits 0–35 hold the number of the 4 KB page, 36–37 the kind, 38–63 the index of the reference in its chunk. Page and
+/// kind lie as in a [`Ref`], shifted right. In an outline, which has no references to index, bit 38 instead marks the
+/// second page of a reference that crosses a page boundary, and higher bits are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct PageRef(u64);
 
 const KIND_AT: u32 = 36;
-const AT: u32 = 38;
+const INDEX_AT: u32 = 38;
 const PAGE_MASK: u64 = (1 << KIND_AT) - 1;
-/// In the state of the code side: its page was fetched from.
-const FETCHED: u64 = 1 << AT;
+/// Set in the code side's state once its page has been fetched from.
+const FETCHED: u64 = 1 << INDEX_AT;
 
 impl PageRef {
-    /// The most references that entries can tell apart.
-    pub const MAX_REFS: usize = 1 << (64 - AT);
+    /// The most references of a chunk: the index has 26 bits.
+    pub const MAX_REFS: usize = 1 << (64 - INDEX_AT);
 
-    /// The bits of an entry of an outline.
-    pub const OUTLINE_BITS: u32 = AT + 1;
+    /// Number of bits that a page reference uses in an outline.
+    pub const OUTLINE_BITS: u32 = INDEX_AT + 1;
 
-    /// The entry of an outline with these bits, if there is one: none beyond [`PageRef::OUTLINE_BITS`], and a kind.
+    /// Returns the page reference of an outline with these bits. `None` when bits from [`PageRef::OUTLINE_BITS`] on are
+    /// set, or the kind is 3.
     pub const fn from_outline_bits(bits: u64) -> Option<PageRef> {
         if bits >> PageRef::OUTLINE_BITS != 0 || bits >> KIND_AT & 3 == 3 { None } else { Some(PageRef(bits)) }
     }
 
-    /// This entry as it stands in an outline. `first` is the page in which its reference begins.
-    const fn outlined(self, first: u64) -> PageRef {
-        PageRef(self.page_and_kind() | if self.page() == first { 0 } else { 1 << AT })
+    /// Converts to the form of an outline. `first` is the page in which the reference begins.
+    const fn to_outline(self, first: u64) -> PageRef {
+        PageRef(self.page_and_kind() | if self.page() == first { 0 } else { 1 << INDEX_AT })
     }
 
-    /// In an outline: whether this is the second page of a reference that crosses into it.
+    /// Returns whether this is the second page of a reference that crosses a page boundary. For outlines only.
     pub const fn is_second_page(self) -> bool {
-        self.0 >> AT & 1 != 0
+        self.0 >> INDEX_AT & 1 != 0
     }
 
-    /// In an outline: all that it is.
+    /// Returns all bits, for [`PageRef::from_outline_bits`]. For outlines only.
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// The page before this one.
+    /// Returns the number of the page before this one, modulo 2^36.
     pub const fn previous_page(self) -> u64 {
         self.page().wrapping_sub(1) & PAGE_MASK
     }
 
-    /// The 4 KB page.
+    /// Returns the number of the 4 KB page.
     #[inline(always)]
     pub const fn page(self) -> u64 {
         self.0 & PAGE_MASK
     }
 
-    /// Fetch, load or store.
+    /// Returns whether this is a fetch, a load or a store.
     #[inline(always)]
     pub const fn kind(self) -> Kind {
         match self.0 >> KIND_AT & 3 {
@@ -72,36 +76,35 @@ impl PageRef {
         }
     }
 
-    /// Page and kind together, without the place: bits 0–37.
+    /// Returns page and kind as one word, bits 0–37, without the index.
     #[inline(always)]
     pub const fn page_and_kind(self) -> u64 {
-        self.0 & ((1 << AT) - 1)
+        self.0 & ((1 << INDEX_AT) - 1)
     }
 
-    /// The reference's index in its chunk.
+    /// Returns the index of the reference in its chunk. Not for outlines.
     #[inline(always)]
     pub const fn index(self) -> usize {
-        (self.0 >> AT) as usize
+        (self.0 >> INDEX_AT) as usize
     }
 }
 
-/// Page and kind of `r`, as in an entry.
+/// Returns page and kind of `r`, in the bits of a [`PageRef`].
 #[inline(always)]
 fn page_and_kind(r: Ref) -> u64 {
-    r.0 >> PAGE_SHIFT & ((1 << AT) - 1)
+    r.0 >> PAGE_SHIFT & ((1 << INDEX_AT) - 1)
 }
 
-/// The same for the page behind it.
+/// Returns `page_and_kind` with the number of the next page.
 #[inline(always)]
 fn next_page(page_and_kind: u64) -> u64 {
     page_and_kind & !PAGE_MASK | (page_and_kind + 1) & PAGE_MASK
 }
 
-/// Decides what is kept.
+/// The same-page filter.
 ///
-/// The state of the data side is the page it is on, and where an entry has its kind, a bit for having been loaded and
-/// one for having been stored to in this run. The code side's is its page, and above the kind a bit for having been
-/// fetched from. Without such bits the last page there is stands for none.
+/// The data side's state is its page, and in the bits of the kind one flag for loaded and one for stored in this run. The
+/// code side's is its page, and the flag [`FETCHED`]. A state without flags stands for no page.
 #[derive(Clone, Copy, Debug)]
 pub struct PageFilter {
     code: u64,
@@ -109,120 +112,126 @@ pub struct PageFilter {
 }
 
 impl Default for PageFilter {
-    /// Nothing is known: the first reference of each side is kept.
+    /// Makes a filter that keeps the first reference of each side.
     fn default() -> PageFilter {
         PageFilter { code: PAGE_MASK, data: PAGE_MASK }
     }
 }
 
 impl PageFilter {
-    /// A fetch, number `at` of its chunk (< [`PageRef::MAX_REFS`]), from the 4 KB page number `page` (< 2^36).
+    /// Filters a fetch from the 4 KB page number `page` (< 2^36). `index` (< [`PageRef::MAX_REFS`]) is its index in the
+    /// chunk.
     #[inline(always)]
-    pub fn fetch(&mut self, at: usize, page: u64, kept: &mut Sink) {
-        let fresh = page | FETCHED;
-        kept.push(page, at, self.code != fresh);
-        self.code = fresh;
+    pub fn fetch(&mut self, index: usize, page: u64, sink: &mut Sink) {
+        let state = page | FETCHED;
+        sink.push(page, index, self.code != state);
+        self.code = state;
     }
 
-    /// A load or store, number `at` of its chunk (< [`PageRef::MAX_REFS`]); `crosses`: into the next page of 4 KB.
+    /// Filters a load or store. `index` (< [`PageRef::MAX_REFS`]) is its index in the chunk; `crosses` says whether it
+    /// extends into the next 4 KB page.
     #[inline(always)]
-    pub fn data(&mut self, at: usize, r: Ref, crosses: bool, kept: &mut Sink) {
-        self.data_page(at, page_and_kind(r), kept);
+    pub fn data(&mut self, index: usize, r: Ref, crosses: bool, sink: &mut Sink) {
+        self.data_page(index, page_and_kind(r), sink);
         if crosses {
-            self.data_page(at, next_page(page_and_kind(r)), kept);
+            self.data_page(index, next_page(page_and_kind(r)), sink);
         }
     }
 
     #[inline(always)]
-    fn data_page(&mut self, at: usize, fresh: u64, kept: &mut Sink) {
-        let next = std::hint::select_unpredictable(on_one_page(self.data, fresh), self.data | fresh, fresh);
-        kept.push(fresh, at, next != self.data);
+    fn data_page(&mut self, index: usize, page_and_kind: u64, sink: &mut Sink) {
+        let same = on_same_page(self.data, page_and_kind);
+        let next = std::hint::select_unpredictable(same, self.data | page_and_kind, page_and_kind);
+        sink.push(page_and_kind, index, next != self.data);
         self.data = next;
     }
 
-    /// Any reference.
+    /// Filters a reference of any kind.
     #[inline(always)]
-    fn take(&mut self, at: usize, r: Ref, kept: &mut Sink) {
-        // What comes is not to be guessed: both sides are computed and one is chosen.
-        let what = page_and_kind(r);
-        let fetch = what >> KIND_AT == 0;
-        let fresh = what | u64::from(fetch) << AT;
-        let here = std::hint::select_unpredictable(fetch, self.code, self.data);
-        let next = std::hint::select_unpredictable(on_one_page(here, fresh), here | fresh, fresh);
+    fn filter(&mut self, index: usize, r: Ref, sink: &mut Sink) {
+        // The kind of the next reference is unpredictable, so both sides are computed and one is selected.
+        let page_and_kind = page_and_kind(r);
+        let fetch = page_and_kind >> KIND_AT == 0;
+        let state = page_and_kind | u64::from(fetch) << INDEX_AT;
+        let before = std::hint::select_unpredictable(fetch, self.code, self.data);
+        let same = on_same_page(before, state);
+        let next = std::hint::select_unpredictable(same, before | state, state);
         self.code = std::hint::select_unpredictable(fetch, next, self.code);
         self.data = std::hint::select_unpredictable(fetch, self.data, next);
-        kept.push(what, at, next != here);
-        // A bound for the length of either kind, in the place where fetches have theirs.
-        let near_end = (r.0 & MOST_IN_PAGE) + r.len() + MOST_DATA > MOST_IN_PAGE;
+        sink.push(page_and_kind, index, next != before);
+        // An upper bound for both kinds: `len` reads the bits that hold the length of a fetch.
+        let near_end = (r.0 & LAST_BYTE) + r.len() + MAX_DATA_BYTES > LAST_BYTE;
         if near_end && r.crosses() {
-            if fetch { self.fetch(at, next_page(what), kept) } else { self.data_page(at, next_page(what), kept) }
+            let next = next_page(page_and_kind);
+            if fetch { self.fetch(index, next, sink) } else { self.data_page(index, next, sink) }
         }
     }
 }
 
-/// The last byte of a page.
-const MOST_IN_PAGE: u64 = (1 << PAGE_SHIFT) - 1;
-/// The longest load or store, in bytes.
-const MOST_DATA: u64 = 128;
+/// Offset of the last byte of a page.
+const LAST_BYTE: u64 = (1 << PAGE_SHIFT) - 1;
+/// Bytes of the longest load or store.
+const MAX_DATA_BYTES: u64 = 128;
 
-/// Whether two states are on the same page, whatever was done there.
+/// Returns whether two states are on the same page, whatever their flags.
 #[inline(always)]
-fn on_one_page(a: u64, b: u64) -> bool {
+fn on_same_page(a: u64, b: u64) -> bool {
     (a ^ b) << (64 - KIND_AT) == 0
 }
 
-/// Room for what is kept: every entry is written, and only then is it decided whether it stays.
+/// Appends page references without a branch: every one is written, and the length advances only past those to keep.
 pub struct Sink<'a> {
-    entries: &'a mut Vec<PageRef>,
-    /// How many are kept in `entries`, whose own length lags behind.
+    page_refs: &'a mut Vec<PageRef>,
+    /// The number kept so far. The vector's own length is set when the sink is dropped.
     len: usize,
-    /// Where the room begins.
-    room: *mut PageRef,
+    /// The vector's memory.
+    start: *mut PageRef,
+    /// The vector's capacity.
     end: usize,
 }
 
 impl<'a> Sink<'a> {
-    /// Goes on behind `entries`. At most `most` pages may be taken, kept or not; more are a panic.
-    pub fn new(entries: &'a mut Vec<PageRef>, most: usize) -> Sink<'a> {
-        entries.reserve(most);
-        Sink { len: entries.len(), end: entries.capacity(), room: entries.as_mut_ptr(), entries }
+    /// Makes a sink that appends to `page_refs`. It accepts `most` pages, kept or not; one more panics.
+    pub fn new(page_refs: &'a mut Vec<PageRef>, most: usize) -> Sink<'a> {
+        page_refs.reserve(most);
+        Sink { len: page_refs.len(), end: page_refs.capacity(), start: page_refs.as_mut_ptr(), page_refs }
     }
 
     #[inline(always)]
-    fn push(&mut self, what: u64, at: usize, keep: bool) {
-        let entry = PageRef(what | (at as u64) << AT);
-        assert!(self.len < self.end, "more entries than announced");
-        // SAFETY: `len` lies within the capacity of `entries`, which nobody else can change meanwhile.
-        unsafe { self.room.add(self.len).write(entry) };
+    fn push(&mut self, page_and_kind: u64, index: usize, keep: bool) {
+        let page_ref = PageRef(page_and_kind | (index as u64) << INDEX_AT);
+        assert!(self.len < self.end, "more page references than announced");
+        // SAFETY: `len` lies within the capacity of `page_refs`, which the sink borrows exclusively.
+        unsafe { self.start.add(self.len).write(page_ref) };
         self.len += usize::from(keep);
     }
 }
 
 impl Drop for Sink<'_> {
     fn drop(&mut self) {
-        // SAFETY: as many entries have been written, within the capacity.
-        unsafe { self.entries.set_len(self.len) };
+        // SAFETY: `push` has written the first `len` elements, within the capacity.
+        unsafe { self.page_refs.set_len(self.len) };
     }
 }
 
-/// Appends what folding keeps of `refs` as it stands in an outline.
-pub fn outline(refs: &[Ref], entries: &mut Vec<PageRef>) {
-    let kept = entries.len();
-    fold(refs, 0, entries);
-    for entry in &mut entries[kept..] {
-        *entry = entry.outlined(refs[entry.index()].addr().0 >> PAGE_SHIFT);
+/// Folds `refs` by themselves, and appends the page references in the form of an outline.
+pub fn outline(refs: &[Ref], page_refs: &mut Vec<PageRef>) {
+    let before = page_refs.len();
+    fold(refs, 0, page_refs);
+    for page_ref in &mut page_refs[before..] {
+        *page_ref = page_ref.to_outline(refs[page_ref.index()].addr().0 >> PAGE_SHIFT);
     }
 }
 
-/// Folds `refs`, which are numbered from `at` on, and appends what is kept.
-pub(crate) fn fold(refs: &[Ref], at: usize, entries: &mut Vec<PageRef>) {
-    let mut folder = PageFilter::default();
-    // A block of references at a time, so that room is asked for seldom: two pages each.
-    const BLOCK: usize = 1024;
-    for (block, at) in refs.chunks(BLOCK).zip((at..).step_by(BLOCK)) {
-        let mut kept = Sink::new(entries, 2 * BLOCK + 1);
-        for (i, &r) in block.iter().enumerate() {
-            folder.take(at + i, r, &mut kept);
+/// Folds `refs` by themselves, and appends the page references. `first` is the index of `refs[0]` in its chunk.
+pub(crate) fn fold(refs: &[Ref], first: usize, page_refs: &mut Vec<PageRef>) {
+    let mut filter = PageFilter::default();
+    // Reserving once for many references keeps the capacity check out of the loop. A reference has at most two pages.
+    const BATCH: usize = 1024;
+    for (batch, first) in refs.chunks(BATCH).zip((first..).step_by(BATCH)) {
+        let mut sink = Sink::new(page_refs, 2 * BATCH + 1);
+        for (i, &r) in batch.iter().enumerate() {
+            filter.filter(first + i, r, &mut sink);
         }
     }
 }
@@ -236,11 +245,11 @@ mod tests {
     fn folded(refs: &[Ref]) -> Vec<(u64, Kind, usize)> {
         let mut chunk = Chunk { refs: refs.to_vec(), ..Chunk::default() };
         chunk.fold();
-        chunk.page_refs.iter().map(|e| (e.page(), e.kind(), e.index())).collect()
+        chunk.page_refs.iter().map(|p| (p.page(), p.kind(), p.index())).collect()
     }
 
     #[test]
-    fn sides_fold_apart_and_kinds_are_kept() {
+    fn each_side_keeps_the_first_reference_of_each_kind_to_a_page() {
         let fetch = |a| Ref::fetch(VirtAddr(a), 16);
         let load = |a| Ref::load(VirtAddr(a));
         let store = |a| Ref::store(VirtAddr(a));
@@ -260,13 +269,13 @@ mod tests {
     }
 
     #[test]
-    fn crossing_references_are_kept_twice() {
+    fn references_that_cross_a_page_boundary_give_two_page_references() {
         let refs = [Ref::fetch(VirtAddr(0x1ff8), 16), Ref::load(VirtAddr(0x2ffc))];
         assert_eq!(folded(&refs), [(1, Fetch, 0), (2, Fetch, 0), (2, Load, 1), (3, Load, 1)]);
-        let mut entries = Vec::new();
-        outline(&refs, &mut entries);
+        let mut page_refs = Vec::new();
+        outline(&refs, &mut page_refs);
         assert_eq!(
-            entries.iter().map(|e| (e.page(), e.is_second_page())).collect::<Vec<_>>(),
+            page_refs.iter().map(|p| (p.page(), p.is_second_page())).collect::<Vec<_>>(),
             [(1, false), (2, true), (2, false), (3, true)]
         );
     }

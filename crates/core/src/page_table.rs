@@ -1,9 +1,9 @@
-//! Radix page tables whose nodes live in simulated frames, so that every entry has a physical address that walks,
-//! walk caches and data caches can see.
+//! Radix page tables whose nodes lie in simulated frames. Every entry therefore has a physical address, which walks, walk
+//! caches and data caches use.
 //!
-//! Levels are counted from the leaf: level 0 holds base pages. A page of any size is stored at the highest level whose
-//! entries are not larger than it, in as many equal entries as it spans there: one entry for 2 MB on x86, 512
-//! replicated ones for 4 MB on Alpha (Navarro §5).
+//! Levels are counted from the leaf: level 0 holds base pages. A page is stored at the highest level whose entries span no
+//! more than the page, in as many equal entries as it spans there. That is one entry for 2 MB on x86, and 512 replicated
+//! entries for 4 MB on Alpha (Navarro §5).
 
 use crate::{PageShift, PhysAddr, Pte, RangeTable, RangeTranslation, Vpn};
 use words::Words;
@@ -22,36 +22,36 @@ pub use prefetch::{PrefetchHint, prefetch};
 pub struct Layout {
     /// Size of a base page.
     pub base: PageShift,
-    /// Index bits of each level, leaf level first; at most [`Layout::MOST_LEVELS`]. An entry takes eight bytes.
+    /// Index bits of each level, leaf level first; at most [`Layout::MAX_LEVELS`] levels. An entry takes eight bytes.
     pub bits: Vec<u8>,
 }
 
 impl Layout {
-    /// The deepest table there may be.
-    pub const MOST_LEVELS: usize = 8;
+    /// The most levels of a table.
+    pub const MAX_LEVELS: usize = 8;
 
-    /// Four levels of nine bits over 4 KB pages: x86-64.
+    /// Returns the layout of x86-64: four levels of nine bits over 4 KB pages.
     pub fn x86_64() -> Layout {
         Layout { base: PageShift(12), bits: vec![9, 9, 9, 9] }
     }
 
-    /// How many levels.
+    /// Returns the number of levels.
     pub fn levels(&self) -> usize {
         self.bits.len()
     }
 
-    /// What one entry at `level` spans.
+    /// Returns the size of the memory that one entry at `level` spans.
     #[inline]
     pub fn span(&self, level: usize) -> PageShift {
         PageShift(self.base.0 + self.bits[..level].iter().sum::<u8>())
     }
 
-    /// How many bits of a virtual address are translated.
+    /// Returns how many bits of a virtual address the table translates.
     pub fn address_bits(&self) -> u8 {
         self.span(self.levels()).0
     }
 
-    /// At which level pages of size `shift` are stored, and in how many equal entries.
+    /// Returns the level at which pages of size `shift` are stored, and the number of equal entries of each.
     #[inline]
     pub fn placement(&self, shift: PageShift) -> (usize, u64) {
         let mut level = self.levels() - 1;
@@ -61,28 +61,29 @@ impl Layout {
         (level, 1 << (shift.0 - self.span(level).0))
     }
 
-    /// Bytes of a node at `level`.
+    /// Returns the size of a node at `level`, in bytes.
     pub fn node_bytes(&self, level: usize) -> u64 {
         8 << self.bits[level]
     }
 }
 
-/// A node of one page table: where it stands among the table's words (bits 0–30, in pairs of words), and the frame that
-/// it lies in (bits 31–62), so that whoever comes from the entry above need not read the node to learn that. Reused
-/// after a node is freed.
+/// A node of one page table. Identifiers of freed nodes are reused.
+///
+/// Bits 0–30 hold the node's offset in the table's array, in pairs of words. Bits 31–62 hold its frame, so that a walk
+/// that comes from the entry above need not read the node to know its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(u64);
 
 const FRAME_AT: u32 = 31;
 
 impl NodeId {
-    fn new(place: usize, at: PhysAddr, base: PageShift) -> NodeId {
-        let frame = u32::try_from(at.pfn(base).0).expect("page tables among the first 2^32 frames");
-        NodeId(u64::from(frame) << FRAME_AT | place as u64 >> 1)
+    fn new(offset: usize, at: PhysAddr, base: PageShift) -> NodeId {
+        let frame = u32::try_from(at.pfn(base).0).expect("page tables lie in the first 2^32 frames");
+        NodeId(u64::from(frame) << FRAME_AT | offset as u64 >> 1)
     }
 
-    /// Where it stands among the table's words: what walk caches keep, for [`PageTable::node_at`]. They are told by a
-    /// shootdown when it is freed.
+    /// Returns the node's offset in the table's array, for [`PageTable::node_at`]. Walk caches store it; a shootdown
+    /// invalidates their entries before the node is freed.
     #[inline(always)]
     pub fn offset(self) -> u32 {
         (self.0 as u32) << 1
@@ -94,25 +95,25 @@ impl NodeId {
     }
 }
 
-/// What an entry holds.
+/// The contents of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slot {
-    /// Nothing.
+    /// The entry is empty.
     Empty,
-    /// A node of the next lower level.
+    /// The entry points to a node of the next lower level.
     Table(NodeId),
-    /// A translation.
+    /// The entry translates a page, or part of a replicated one.
     Leaf(Pte),
 }
 
-/// One step of a walk: an entry read.
+/// One step of a walk: the entry that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WalkStep {
     /// Level of the entry.
     pub level: usize,
-    /// Where it lies in physical memory.
+    /// Physical address of the entry.
     pub at: PhysAddr,
-    /// What it holds.
+    /// Contents of the entry.
     pub slot: Slot,
 }
 
@@ -121,18 +122,18 @@ pub struct WalkStep {
 pub struct MappedPage {
     /// First base page.
     pub vpn: Vpn,
-    /// Its entry; accessed and dirty are the union over replicated entries.
+    /// Its entry. Accessed and dirty are set when they are set in any replicated entry.
     pub pte: Pte,
 }
 
-/// What a change of the table wrote.
+/// The writes that a change of the table made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PteWrites {
     /// The first entry written.
     pub at: PhysAddr,
-    /// How many entries of eight bytes, one after the other.
+    /// Number of consecutive entries of eight bytes.
     pub entries: u64,
-    /// How many nodes were added on the way.
+    /// Number of nodes added.
     pub nodes: u32,
 }
 
@@ -148,77 +149,79 @@ fn decode(word: u64) -> Slot {
     }
 }
 
-/// A page table of one address space, as a processor uses it: it reads entries and sets accessed and dirty bits
-/// ([`PageTable::mark`]), but changes no translation. The operating system changes it as an [`EditablePageTable`].
+/// The page table of one address space, as a processor uses it. A processor reads entries and sets accessed and dirty
+/// bits ([`PageTable::mark`]), but changes no translation. The operating system changes it as an [`EditablePageTable`].
 ///
-/// All nodes stand in one array, so that reading an entry is one load: first the node's physical address, then how
-/// many of its entries are in use, then the entries.
+/// All nodes lie in one array, so reading an entry is one load. A node is its physical address, the number of its used
+/// entries, then the entries.
 #[derive(Debug)]
 pub struct PageTable {
     layout: Layout,
-    /// For each level the order of what an entry spans, and the mask of an index.
-    levels: [(u8, u64); Layout::MOST_LEVELS],
+    /// For each level, the order of an entry's span and the mask of an index.
+    levels: [(u8, u64); Layout::MAX_LEVELS],
     words: Words,
     root: NodeId,
-    /// Places of freed nodes, by level.
+    /// Offsets of freed nodes, by level.
     free: Vec<Vec<u32>>,
     bytes: u64,
     ranges: Option<Box<RangeTable>>,
     segments: Vec<RangeTranslation>,
 }
 
-/// Words of a node before its entries.
+/// Number of words of a node before its entries.
 const HEAD: usize = 2;
 
 impl PageTable {
-    /// The shape.
+    /// Returns the shape of the table.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The root node.
+    /// Returns the root node.
     #[inline(always)]
     pub fn root(&self) -> NodeId {
         self.root
     }
 
-    /// The range table of the same address space, redundant to this one. `None` where the system keeps no ranges.
+    /// Returns the range table of the same address space, which is redundant to this table. `None` when the system keeps
+    /// no ranges.
     #[inline(always)]
     pub fn ranges(&self) -> Option<&RangeTable> {
         self.ranges.as_deref()
     }
 
-    /// The segments of the same address space, ascending by address, redundant to this table (Basu et al. 2013).
+    /// Returns the segments of the same address space, ascending by address and redundant to this table (Basu et al.
+    /// 2013).
     #[inline(always)]
     pub fn segments(&self) -> &[RangeTranslation] {
         &self.segments
     }
 
-    /// The node that stands at `place` ([`NodeId::offset`]).
+    /// Returns the node with this [`NodeId::offset`].
     #[inline(always)]
-    pub fn node_at(&self, place: u32) -> NodeId {
-        NodeId(self.words[place as usize] >> self.layout.base.0 << FRAME_AT | u64::from(place) >> 1)
+    pub fn node_at(&self, offset: u32) -> NodeId {
+        NodeId(self.words[offset as usize] >> self.layout.base.0 << FRAME_AT | u64::from(offset) >> 1)
     }
 
-    /// Physical memory that the nodes take, in bytes.
+    /// Returns the physical memory of all nodes, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The index of `vpn` in nodes of `level`.
+    /// Returns the index of `vpn` in nodes of `level`.
     #[inline(always)]
     pub fn index(&self, level: usize, vpn: Vpn) -> usize {
         let (order, mask) = self.levels[level];
         (vpn.0 >> order & mask) as usize
     }
 
-    /// Where entry `index` of `node` lies.
+    /// Returns the physical address of entry `index` of `node`.
     #[inline(always)]
     pub fn entry_addr(&self, node: NodeId, index: usize) -> PhysAddr {
         PhysAddr(node.at(self.layout.base).0 + 8 * index as u64)
     }
 
-    /// What entry `index` of `node` holds.
+    /// Returns the contents of entry `index` of `node`.
     #[inline(always)]
     pub fn slot(&self, node: NodeId, index: usize) -> Slot {
         decode(self.words[node.offset() as usize + HEAD + index])
@@ -233,13 +236,13 @@ impl PageTable {
         debug_assert!(matches!(decode(*word), Slot::Leaf(_)));
         let changes = *word & bits != bits;
         if changes {
-            // Otherwise this computer need not write the line back.
+            // An unconditional write would make the host write the cache line back.
             *word |= bits;
         }
         changes
     }
 
-    /// The entries that a walk without walk caches reads for `vpn`, root first.
+    /// Returns the entries that a walk without walk caches reads for `vpn`, root first.
     pub fn walk(&self, vpn: Vpn) -> Vec<WalkStep> {
         let mut steps = Vec::with_capacity(self.layout.levels());
         let mut node = self.root();
@@ -255,7 +258,7 @@ impl PageTable {
         steps
     }
 
-    /// The node and index of the leaf entry for `vpn`, where there is one.
+    /// Returns node and index of the leaf entry for `vpn`; `None` when `vpn` is not mapped.
     pub fn find(&self, vpn: Vpn) -> Option<(NodeId, usize)> {
         let mut node = self.root();
         for level in (0..self.layout.levels()).rev() {
@@ -269,31 +272,32 @@ impl PageTable {
         None
     }
 
-    /// The entry that translates `vpn`. Of a replicated page, the copy that belongs to `vpn`.
+    /// Returns the entry that translates `vpn`: for a replicated page, the one that a walk for `vpn` reads. `None` when
+    /// `vpn` is not mapped.
     pub fn lookup(&self, vpn: Vpn) -> Option<Pte> {
         let (node, index) = self.find(vpn)?;
         Some(Pte(self.words[node.offset() as usize + HEAD + index]))
     }
 
-    /// The page that holds `vpn`, accessed and dirty united over replicated entries.
+    /// Returns the page that contains `vpn`, or `None` when `vpn` is not mapped.
     pub fn page(&self, vpn: Vpn) -> Option<MappedPage> {
         let (node, index) = self.find(vpn)?;
         let words = &self.words[node.offset() as usize + HEAD..];
         let pte = Pte(words[index]);
-        let (_, copies) = self.layout.placement(pte.shift());
-        let first = index & !(copies as usize - 1);
-        let united = words[first..first + copies as usize]
+        let (_, replicas) = self.layout.placement(pte.shift());
+        let first = index & !(replicas as usize - 1);
+        let merged = words[first..first + replicas as usize]
             .iter()
             .fold(pte.0, |bits, word| bits | word & (Pte::ACCESSED | Pte::DIRTY));
-        Some(MappedPage { vpn: vpn.align_down(pte.shift(), self.layout.base), pte: Pte(united) })
+        Some(MappedPage { vpn: vpn.align_down(pte.shift(), self.layout.base), pte: Pte(merged) })
     }
 
-    /// All pages that overlap `[start, start + pages)`, in order, each once.
+    /// Returns all pages that overlap `[start, start + pages)`, in order, each once.
     pub fn pages(&self, start: Vpn, pages: u64) -> Vec<MappedPage> {
         self.iter_pages(start, pages).collect()
     }
 
-    /// [`PageTable::pages`] one by one, for spans of which nobody knows how many they have.
+    /// Iterates over [`PageTable::pages`], for spans that may contain too many to collect.
     pub fn iter_pages(&self, start: Vpn, pages: u64) -> impl Iterator<Item = MappedPage> + '_ {
         let end = start.0 + pages;
         let mut at = start.0;
@@ -311,7 +315,7 @@ impl PageTable {
         })
     }
 
-    /// The first base page after `vpn` that might be mapped: past the empty entry that holds `vpn`.
+    /// Returns the first base page behind the empty entry that covers `vpn`; `None` at the end of the address space.
     fn next_filled(&self, vpn: Vpn) -> Option<Vpn> {
         let mut node = self.root();
         for level in (0..self.layout.levels()).rev() {
@@ -329,7 +333,10 @@ impl PageTable {
         None
     }
 
-    /// Checks what must always hold: use counts, levels, alignment, equal copies. For tests and debug builds.
+    /// Checks the invariants: use counts, levels, alignment, equal replicas. For tests and debug builds.
+    ///
+    /// # Panics
+    /// When an invariant does not hold.
     pub fn check(&self) {
         let mut words = 0;
         let mut todo = vec![(self.root(), self.layout.levels() - 1)];
@@ -338,18 +345,18 @@ impl PageTable {
             words += HEAD + entries.len();
             let used = entries.iter().filter(|&&w| w != 0).count();
             assert_eq!(used as u64, self.words[id.offset() as usize + 1], "use count of {id:?}");
-            assert_eq!(self.node_at(id.offset()), id, "the entry above says that it lies elsewhere");
+            assert_eq!(self.node_at(id.offset()), id, "{id:?}: the entry above has another address");
             for (i, &word) in entries.iter().enumerate() {
                 match decode(word) {
                     Slot::Empty => {}
                     Slot::Table(next) => todo.push((next, level - 1)),
                     Slot::Leaf(pte) => {
-                        let (place, copies) = self.layout.placement(pte.shift());
-                        assert_eq!(place, level, "{pte:?} at the wrong level");
+                        let (expected, replicas) = self.layout.placement(pte.shift());
+                        assert_eq!(level, expected, "{pte:?} at the wrong level");
                         assert!(pte.pfn().is_aligned(pte.shift(), self.layout.base), "{pte:?} unaligned");
-                        let same = |w: u64| w | Pte::ACCESSED | Pte::DIRTY;
-                        let first = i & !(copies as usize - 1);
-                        assert_eq!(same(entries[first]), same(word), "unequal copies in {id:?}");
+                        let ignoring_use = |w: u64| w | Pte::ACCESSED | Pte::DIRTY;
+                        let first = i & !(replicas as usize - 1);
+                        assert_eq!(ignoring_use(entries[first]), ignoring_use(word), "unequal replicas in {id:?}");
                     }
                 }
             }
@@ -357,6 +364,6 @@ impl PageTable {
         for (level, free) in self.free.iter().enumerate() {
             words += free.len() * (HEAD + (1 << self.layout.bits[level]));
         }
-        assert_eq!(words, self.words.len(), "lost nodes");
+        assert_eq!(words, self.words.len(), "nodes were lost");
     }
 }

@@ -1,13 +1,15 @@
-//! A page-table entry, in the union of what the simulated architectures keep in theirs.
+//! Page-table entries. One format holds the fields of all simulated architectures.
 
 use crate::{PageShift, Pfn};
 use std::fmt;
 
-/// A leaf entry. Bits: 0 present, 1 writable, 2 executable, 3 accessed, 4 dirty, 5 watched, 6 range, 7 global,
-/// 8–13 page size (as a shift), 14–53 frame, 54–61 for software. An all-zero word is an empty entry.
+/// A leaf entry of a page table. An all-zero word is an empty entry.
 ///
-/// Every entry carries the size of its page, as Alpha's do (granularity hint), so a superpage may be one entry at a
-/// higher level (x86) or several equal ones at the leaf level (Alpha, PA-RISC, Arm's contiguous bit).
+/// Bits: 0 present, 1 writable, 2 executable, 3 accessed, 4 dirty, 5 watched, 6 range, 7 global, 8–13 page size (as a
+/// shift), 14–53 frame, 54–61 for software.
+///
+/// Every entry holds the size of its page, as on Alpha (granularity hint). A superpage is therefore one entry at a
+/// higher level (x86), or several equal entries at the leaf level (Alpha, PA-RISC, Arm's contiguous bit).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(transparent)]
 pub struct Pte(pub u64);
@@ -27,7 +29,7 @@ macro_rules! bits {
             $(#[$doc])*
             #[inline(always)]
             pub const fn $get(self) -> bool { self.0 & Self::$constant != 0 }
-            #[doc = concat!("The same entry with [`Pte::", stringify!($get), "`] as given.")]
+            #[doc = concat!("Returns the entry with [`Pte::", stringify!($get), "`] set or cleared.")]
             #[inline(always)]
             pub const fn $with(self, on: bool) -> Pte {
                 Pte(if on { self.0 | Self::$constant } else { self.0 & !Self::$constant })
@@ -37,65 +39,65 @@ macro_rules! bits {
 }
 
 impl Pte {
-    /// A present, readable, clean, unreferenced entry for a page of size `shift` at `pfn`.
+    /// Makes a present, readable, clean, unreferenced entry for a page of size `shift` at `pfn`.
     ///
-    /// For a replicated entry `pfn` is the first frame of the whole page, in every copy.
+    /// In a page of several entries, each entry has the first frame of the whole page.
     #[inline(always)]
     pub const fn new(pfn: Pfn, shift: PageShift) -> Pte {
         Pte(Self::PRESENT | pfn.0 << PFN_AT | (shift.0 as u64) << SHIFT_AT)
     }
 
     bits! {
-        /// There is a translation.
+        /// Returns whether the entry translates.
         present with_present PRESENT = 0;
-        /// Stores are allowed.
+        /// Returns whether stores are allowed.
         writable with_writable WRITABLE = 1;
-        /// Fetches are allowed.
+        /// Returns whether fetches are allowed.
         executable with_executable EXECUTABLE = 2;
-        /// Referenced since this was last cleared.
+        /// Returns whether the page was referenced since the bit was last cleared.
         accessed with_accessed ACCESSED = 3;
-        /// Written since this was last cleared.
+        /// Returns whether the page was written since the bit was last cleared.
         dirty with_dirty DIRTY = 4;
-        /// The operating system wants to know of the first write while the entry is clean (Navarro §4.7); the
-        /// processor then stops with `StopReason::FirstWrite` instead of setting the dirty bit by itself.
+        /// Returns whether the operating system watches for the first store (Navarro §4.7). Then a store to a clean
+        /// page stops the processor with `StopReason::FirstWrite`, and does not set the dirty bit.
         watched with_watched WATCHED = 5;
-        /// Part of a range translation (Karakostas §4.1: the range bit).
+        /// Returns whether the page is part of a range translation (Karakostas §4.1: the range bit).
         range with_range RANGE = 6;
-        /// Survives a change of address space.
+        /// Returns whether TLB entries of the page survive a change of address space.
         global with_global GLOBAL = 7;
     }
 
-    /// The page's size.
+    /// Returns the page's size.
     #[inline(always)]
     pub const fn shift(self) -> PageShift {
         PageShift((self.0 >> SHIFT_AT & 63) as u8)
     }
 
-    /// The first frame of the page.
+    /// Returns the first frame of the page.
     #[inline(always)]
     pub const fn pfn(self) -> Pfn {
         Pfn((self.0 & PFN_MASK) >> PFN_AT)
     }
 
-    /// The same entry for another first frame.
+    /// Returns the entry with another first frame.
     #[inline(always)]
     pub const fn with_pfn(self, pfn: Pfn) -> Pte {
         Pte(self.0 & !PFN_MASK | pfn.0 << PFN_AT)
     }
 
-    /// The same entry for another page size.
+    /// Returns the entry with another page size.
     #[inline(always)]
     pub const fn with_shift(self, shift: PageShift) -> Pte {
         Pte(self.0 & !SHIFT_MASK | (shift.0 as u64) << SHIFT_AT)
     }
 
-    /// Eight bits that hardware ignores and the operating system may use.
+    /// Returns the software bits: eight bits for the operating system, which hardware ignores.
     #[inline(always)]
     pub const fn soft(self) -> u8 {
         (self.0 >> SOFT_AT) as u8
     }
 
-    /// The same entry with other software bits.
+    /// Returns the entry with other software bits.
     #[inline(always)]
     pub const fn with_soft(self, soft: u8) -> Pte {
         Pte(self.0 & !(0xff << SOFT_AT) | (soft as u64) << SOFT_AT)

@@ -1,16 +1,17 @@
-//! The one source of randomness: small, seeded, the same on every machine, so that equal inputs give equal bytes.
+//! The only source of randomness. It is seeded and gives the same numbers on every computer, so results are reproducible.
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): one 64-bit word of state, equidistributed output.
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a generator with one 64-bit word of state and equidistributed
+/// output. Not for cryptography.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Random(u64);
 
 impl Random {
-    /// A generator whose whole future is decided by `seed`.
+    /// Makes a generator. Equal seeds give equal sequences.
     pub const fn new(seed: u64) -> Self {
         Random(seed)
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     #[inline]
     pub const fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -20,13 +21,13 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound` (> 0), by multiplication: the bias is below `bound` / 2^64.
+    /// Returns a number below `bound` (> 0), by multiplication: the bias is below `bound` / 2^64.
     #[inline]
     pub const fn below(&mut self, bound: u64) -> u64 {
         ((self.next_u64() as u128 * bound as u128) >> 64) as u64
     }
 
-    /// A number in [0, 1).
+    /// Returns a number in [0, 1).
     #[inline]
     pub const fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
@@ -45,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn stays_below_its_bound() {
+    fn below_reaches_every_number_under_its_bound() {
         let mut random = Random::new(1);
         let mut seen = [false; 7];
         for _ in 0..1000 {

@@ -1,8 +1,8 @@
-//! Range tables (Karakostas et al. 2015, §4.2): the range translations of one address space in a B-tree whose nodes lie in
-//! simulated frames, so that a walker, and the operating system, read real addresses.
+//! Range tables: the range translations of one address space, in a B-tree (Karakostas et al. 2015, §4.2).
 //!
-//! A node holds four ranges and points to five children: 36 bits each for BASE and LIMIT and a word for OFFSET and rights
-//! make 68 bytes, the pointers 40, so that it takes two lines of 64 bytes; 32 nodes fill a page of 4 KB.
+//! Nodes lie in simulated frames, so walker and operating system read real addresses. A node holds four ranges and
+//! points to five children. BASE and LIMIT of 36 bits each and a word for OFFSET and rights make 68 bytes; the pointers
+//! take 40. A node thus takes two cache lines of 64 bytes, and 32 nodes fill a page of 4 KB.
 
 use crate::{FrameSource, PhysAddr, Pte, Vpn};
 use std::collections::BTreeSet;
@@ -14,64 +14,73 @@ mod tests;
 
 /// The most ranges of a node.
 const MAX_RANGES: usize = 4;
-/// The fewest, of any but the root.
+/// The fewest ranges of a node other than the root.
 const MIN_RANGES: usize = MAX_RANGES / 2;
 
-/// Virtual pages that follow one another, in frames that do, with the same rights.
+/// A range translation: consecutive virtual pages in consecutive frames, with the same rights.
+///
+/// ```
+/// use reach_core::{PageShift, Pfn, Pte, RangeTranslation, Vpn};
+///
+/// let pte = Pte::new(Pfn(500), PageShift(12));
+/// let range = RangeTranslation { vpn: Vpn(100), pages: 20, pte };
+/// assert!(range.contains(Vpn(119)) && !range.contains(range.end()));
+/// assert_eq!(range.pte_at(Vpn(107)).pfn(), Pfn(507));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeTranslation {
     /// The first base page (BASE).
     pub vpn: Vpn,
-    /// How many base pages; LIMIT is the one after the last.
+    /// Number of base pages. LIMIT is the page after the last.
     pub pages: u64,
-    /// The first page's entry, with the rights of all. OFFSET is its frame less BASE.
+    /// The entry of the first page, with the rights of all. OFFSET is its frame number minus BASE.
     pub pte: Pte,
 }
 
 impl RangeTranslation {
-    /// One past the last base page (LIMIT).
+    /// Returns the base page after the last (LIMIT).
     #[inline(always)]
     pub fn end(&self) -> Vpn {
         self.vpn + self.pages
     }
 
-    /// Whether `vpn` lies in it.
+    /// Returns whether `vpn` lies in the range.
     #[inline(always)]
     pub fn contains(&self, vpn: Vpn) -> bool {
         vpn.0.wrapping_sub(self.vpn.0) < self.pages
     }
 
-    /// The entry of `vpn`, which lies in it.
+    /// Returns the entry of `vpn`, which must lie in the range.
     #[inline(always)]
     pub fn pte_at(&self, vpn: Vpn) -> Pte {
         self.pte.with_pfn(self.pte.pfn() + (vpn - self.vpn))
     }
 
-    /// Its part of `pages` base pages from `vpn` on.
+    /// Returns the part of `pages` base pages that starts at `vpn`. It must lie in the range.
     pub fn subrange(&self, vpn: Vpn, pages: u64) -> RangeTranslation {
         debug_assert!(self.vpn <= vpn && vpn + pages <= self.end());
         RangeTranslation { vpn, pages, pte: self.pte_at(vpn) }
     }
 
-    /// Whether `next` begins where this ends, in memory as in addresses, with the same rights.
+    /// Returns whether `next` begins where this range ends, in memory as in addresses, with the same rights.
     pub fn is_continued_by(&self, next: &RangeTranslation) -> bool {
         next.vpn == self.end() && next.pte == self.pte.with_pfn(self.pte.pfn() + self.pages)
     }
 }
 
-/// A node that the operating system read or wrote.
+/// An access of the operating system to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeAccess {
-    /// Its first byte.
+    /// First byte of the node.
     pub at: PhysAddr,
-    /// Whether it was changed.
+    /// `true` when the node was written, `false` when it was only read.
     pub written: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Node {
     ranges: Vec<RangeTranslation>,
-    /// One more than ranges, or none in a leaf.
+    /// One child more than ranges; empty in a leaf.
     children: Vec<u32>,
 }
 
@@ -79,16 +88,43 @@ struct Node {
 #[derive(Clone, Copy, Debug)]
 struct Page {
     at: PhysAddr,
+    /// Number of its nodes that are in use.
     used: u32,
 }
 
 /// The range table of one address space.
+///
+/// Nodes have numbers; those of one page are consecutive. [`RangeTable::walk`] is the hardware walker's access. All other
+/// accesses are the operating system's, recorded for [`RangeTable::take_accesses`].
+///
+/// ```
+/// use reach_core::{FrameSource, PageShift, Pfn, PhysAddr, Pte, RangeTable, RangeTranslation, Vpn};
+///
+/// /// Hands out physical memory from address 0 on.
+/// struct Memory(u64);
+/// impl FrameSource for Memory {
+///     fn allocate_table(&mut self, bytes: u64) -> Option<PhysAddr> {
+///         self.0 += bytes;
+///         Some(PhysAddr(self.0 - bytes))
+///     }
+///     fn free_table(&mut self, _: PhysAddr, _: u64) {}
+/// }
+///
+/// let mut memory = Memory(0);
+/// let mut table = RangeTable::new(4096, &mut memory).unwrap();
+/// let pte = Pte::new(Pfn(500), PageShift(12));
+/// table.insert(RangeTranslation { vpn: Vpn(100), pages: 20, pte }, &mut memory);
+/// let mut nodes_read = 0;
+/// let range = table.walk(Vpn(107), |_| nodes_read += 1).unwrap();
+/// assert_eq!((range.pages, nodes_read), (20, 1));
+/// assert_eq!(table.walk(Vpn(120), |_| {}), None);
+/// ```
 #[derive(Clone, Debug)]
 pub struct RangeTable {
     nodes: Vec<Node>,
-    /// The pages that nodes lie in, in the order of their numbers.
+    /// The pages of the nodes, in the order of node numbers; `None` where the page was freed.
     pages: Vec<Option<Page>>,
-    /// Nodes not in use whose page is there. The lowest is taken first, so that pages fill up.
+    /// Unused nodes of allocated pages. The lowest number is taken first, so pages fill up.
     free: BTreeSet<u32>,
     root: u32,
     height: u32,
@@ -101,7 +137,8 @@ impl RangeTable {
     /// Bytes of a node: two cache lines.
     pub const NODE_BYTES: u64 = 128;
 
-    /// An empty table: its root only, in a page of `page_bytes`. `None` when there is no frame for it.
+    /// Makes an empty table, which has a root only. Nodes are allocated in pages of `page_bytes`. Returns `None` when
+    /// there is no frame for the first page.
     pub fn new(page_bytes: u64, frames: &mut impl FrameSource) -> Option<RangeTable> {
         let mut table = RangeTable {
             nodes: Vec::new(),
@@ -118,37 +155,38 @@ impl RangeTable {
         Some(table)
     }
 
-    /// How many ranges it holds.
+    /// Returns the number of ranges.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it holds none.
+    /// Returns whether there are no ranges.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Levels of nodes, at least 1.
+    /// Returns the number of node levels, at least 1.
     pub fn height(&self) -> u32 {
         self.height
     }
 
-    /// The most ranges in so many levels of nodes: 4, 24, 124, …
+    /// Returns the most ranges of a table with `levels` levels of nodes: 4, 24, 124, …
     pub fn capacity(levels: u32) -> usize {
         5usize.saturating_pow(levels) - 1
     }
 
-    /// Physical memory that it takes, in bytes.
+    /// Returns the physical memory that the table takes, in bytes.
     pub fn bytes(&self) -> u64 {
         self.pages.iter().flatten().count() as u64 * self.page_bytes
     }
 
-    /// Where its root lies (CR-RT).
+    /// Returns the physical address of the root (CR-RT).
     pub fn root(&self) -> PhysAddr {
         self.at(self.root)
     }
 
-    /// The range that holds `vpn`, as a walker finds it; `read` is told of each node that it reads, root first.
+    /// Walks the table for `vpn` as the hardware does. Returns the range that contains it, or `None`. Calls `read` with
+    /// the address of each node that the walker reads, root first.
     pub fn walk(&self, vpn: Vpn, mut read: impl FnMut(PhysAddr)) -> Option<RangeTranslation> {
         let mut number = self.root;
         loop {
@@ -162,17 +200,19 @@ impl RangeTable {
         }
     }
 
-    /// The first range that ends after `vpn`: the one that holds it or, without any, the next.
+    /// Returns the first range that ends after `vpn`: the one that contains it, or else the next one. `None` when there is
+    /// neither.
     pub fn first_ending_after(&mut self, vpn: Vpn) -> Option<RangeTranslation> {
         self.nearest(|range| range.end() <= vpn, |node, at| node.ranges.get(at))
     }
 
-    /// The last range that starts before `vpn`.
+    /// Returns the last range that starts before `vpn`, or `None`.
     pub fn last_starting_before(&mut self, vpn: Vpn) -> Option<RangeTranslation> {
         self.nearest(|range| range.vpn < vpn, |node, at| node.ranges[..at].last())
     }
 
-    /// Descends to where `passed` turns false; of what `choose` finds at the turn, the lowest in the tree.
+    /// Descends towards the first range for which `passed` is false. At each node, `choose` picks a range near that
+    /// position. Returns the pick of the lowest node that has one.
     fn nearest(
         &mut self,
         passed: impl Fn(&RangeTranslation) -> bool,
@@ -191,7 +231,7 @@ impl RangeTable {
         }
     }
 
-    /// All ranges that overlap `[vpn, vpn + pages)`, in order.
+    /// Returns all ranges that overlap `[vpn, vpn + pages)`, in order.
     pub fn overlapping(&mut self, vpn: Vpn, pages: u64) -> Vec<RangeTranslation> {
         let end = vpn.0.saturating_add(pages);
         let (mut found, mut at) = (Vec::new(), vpn);
@@ -202,7 +242,7 @@ impl RangeTable {
         found
     }
 
-    /// All ranges, in order.
+    /// Returns all ranges in order, without recording accesses.
     pub fn ranges(&self) -> Vec<RangeTranslation> {
         let mut all = Vec::with_capacity(self.len);
         self.collect(self.root, &mut all);
@@ -222,12 +262,12 @@ impl RangeTable {
         }
     }
 
-    /// The nodes that were read or written by all but [`RangeTable::walk`] since the last call.
+    /// Returns the operating system's node accesses since the last call.
     pub fn take_accesses(&mut self) -> Vec<NodeAccess> {
         std::mem::take(&mut self.accesses)
     }
 
-    /// Gives all frames back. The table must not be used afterwards.
+    /// Frees all memory. The table must not be used afterwards.
     pub fn release(&mut self, frames: &mut impl FrameSource) {
         for page in std::mem::take(&mut self.pages).into_iter().flatten() {
             frames.free_table(page.at, self.page_bytes);
@@ -235,7 +275,10 @@ impl RangeTable {
         (self.nodes, self.free, self.len) = (Vec::new(), BTreeSet::new(), 0);
     }
 
-    /// Checks what must always hold: order, disjointness, fill, balance, use counts. For tests and debug builds.
+    /// Checks the invariants: order, disjointness, fill, balance, use counts. For tests and debug builds.
+    ///
+    /// # Panics
+    /// When an invariant does not hold.
     pub fn check(&self) {
         let mut used = vec![0; self.pages.len()];
         self.check_node(self.root, self.height, &mut used);
@@ -260,7 +303,7 @@ impl RangeTable {
         node.children.iter().for_each(|&child| self.check_node(child, level - 1, used));
     }
 
-    // Where nodes lie.
+    // Allocation of nodes.
 
     fn per_page(&self) -> usize {
         (self.page_bytes / RangeTable::NODE_BYTES) as usize
@@ -276,7 +319,7 @@ impl RangeTable {
         self.accesses.push(NodeAccess { at, written });
     }
 
-    /// Sees to it that `nodes` can be taken. `false`: there is no memory for them.
+    /// Ensures that `nodes` nodes can be taken. Returns `false` when there is no memory for them.
     fn reserve(&mut self, nodes: usize, frames: &mut impl FrameSource) -> bool {
         while self.free.len() < nodes {
             let Some(at) = frames.allocate_table(self.page_bytes) else { return false };
@@ -292,14 +335,14 @@ impl RangeTable {
         true
     }
 
-    /// A node, of which one has been reserved.
+    /// Takes an unused node. The caller has reserved it.
     fn take_node(&mut self) -> u32 {
         let number = self.free.pop_first().expect("reserved before");
         self.page_of(number).used += 1;
         number
     }
 
-    fn give_node(&mut self, number: u32) {
+    fn free_node(&mut self, number: u32) {
         self.nodes[number as usize] = Node::default();
         self.page_of(number).used -= 1;
         self.free.insert(number);
@@ -310,7 +353,7 @@ impl RangeTable {
         self.pages[page].as_mut().expect("nodes in use have a page")
     }
 
-    /// Gives back pages that hold no node, but for `spare` of them.
+    /// Frees pages without used nodes, except `spare` of them.
     fn trim(&mut self, spare: usize, frames: &mut impl FrameSource) {
         while self.free.len() >= (spare + 1) * self.per_page() {
             let Some(number) = self.pages.iter().rposition(|page| page.is_some_and(|page| page.used == 0)) else {

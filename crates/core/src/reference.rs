@@ -2,23 +2,23 @@
 
 use crate::VirtAddr;
 
-/// What a reference does.
+/// The kind of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// A fetch of one block of instructions.
+    /// Fetches one block of instructions.
     Fetch = 0,
-    /// A load.
+    /// Loads data.
     Load = 1,
-    /// A store.
+    /// Stores data.
     Store = 2,
 }
 
 /// One reference in one word: a block fetch, a load or a store.
 ///
-/// Bits 0–47 hold the address, 48–49 the [`Kind`], 50–52 the binary logarithm of the size in bytes (data only), 53–61
-/// the index in its block of the instruction that made it (data only; 511 stands for 511 and above). 62–63 are zero.
-/// Of a fetch, bits 50–61 hold the length in bytes; the chunk lists its block beside the references.
+/// Bits 0–47 hold the address and 48–49 the [`Kind`]. In a load or store, bits 50–52 hold the binary logarithm of the
+/// size in bytes, and 53–61 the index of its instruction within the block (511 means 511 or more). In a fetch, bits
+/// 50–61 hold the length in bytes; the chunk lists the block separately. Bits 62–63 are zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Ref(pub u64);
@@ -28,48 +28,49 @@ const ADDR_MASK: u64 = (1 << ADDR_BITS) - 1;
 
 #[allow(clippy::len_without_is_empty)]
 impl Ref {
-    /// A fetch of `len` bytes from `pc`; what exceeds 4095 bytes is cut off.
+    /// Makes a fetch of `len` bytes from `pc`. A length above 4095 becomes 4095.
     #[inline(always)]
     pub const fn fetch(pc: VirtAddr, len: u16) -> Ref {
         Ref((pc.0 & ADDR_MASK) | (if len > 4095 { 4095 } else { len } as u64) << 50)
     }
 
-    /// The length in bytes, for fetches.
+    /// Returns the length of a fetch in bytes. Not for data.
     #[inline(always)]
     pub const fn len(self) -> u64 {
         self.0 >> 50 & 4095
     }
 
-    /// A load or store of `1 << size_log2` bytes (`size_log2` <= 7) by the block's instruction number `index`.
+    /// Makes a load or store of `1 << size_log2` bytes (`size_log2` <= 7) by instruction number `index` of its block. An
+    /// index above 511 becomes 511.
     #[inline(always)]
     pub const fn data(kind: Kind, addr: VirtAddr, size_log2: u8, index: u16) -> Ref {
         let index = if index > 511 { 511 } else { index };
         Ref((addr.0 & ADDR_MASK) | (kind as u64) << 48 | ((size_log2 & 7) as u64) << 50 | (index as u64) << 53)
     }
 
-    /// A load of eight bytes, where nothing more is known.
+    /// Makes a load of eight bytes by the first instruction of its block.
     pub const fn load(addr: VirtAddr) -> Ref {
         Ref::data(Kind::Load, addr, 3, 0)
     }
 
-    /// A store of eight bytes, where nothing more is known.
+    /// Makes a store of eight bytes by the first instruction of its block.
     pub const fn store(addr: VirtAddr) -> Ref {
         Ref::data(Kind::Store, addr, 3, 0)
     }
 
-    /// The first byte referred to.
+    /// Returns the address of the first byte.
     #[inline(always)]
     pub const fn addr(self) -> VirtAddr {
         VirtAddr(self.0 & ADDR_MASK)
     }
 
-    /// The same `by` bytes further on, modulo 2⁴⁸.
+    /// Returns the same reference `by` bytes further on, modulo 2⁴⁸.
     #[inline(always)]
     pub const fn offset_by(self, by: u64) -> Ref {
         Ref(self.0 & !ADDR_MASK | self.0.wrapping_add(by) & ADDR_MASK)
     }
 
-    /// Fetch, load or store.
+    /// Returns whether this is a fetch, a load or a store.
     #[inline(always)]
     pub const fn kind(self) -> Kind {
         match (self.0 >> 48) & 3 {
@@ -79,35 +80,35 @@ impl Ref {
         }
     }
 
-    /// The binary logarithm of the size in bytes, for data.
+    /// Returns the binary logarithm of a load's or store's size in bytes.
     #[inline(always)]
     pub const fn size_log2(self) -> u8 {
         (self.0 >> 50 & 7) as u8
     }
 
-    /// The size in bytes, for data.
+    /// Returns the size of a load or store in bytes.
     #[inline(always)]
     pub const fn size(self) -> u64 {
         1 << self.size_log2()
     }
 
-    /// The last byte referred to. Addresses have 48 bits: behind the highest comes 0.
+    /// Returns the address of the last byte. Addresses have 48 bits and wrap to 0.
     #[inline(always)]
     pub const fn last(self) -> VirtAddr {
-        let beyond = match self.kind() {
+        let after_first = match self.kind() {
             Kind::Fetch => self.len().saturating_sub(1),
             _ => self.size() - 1,
         };
-        VirtAddr((self.0 + beyond) & ADDR_MASK)
+        VirtAddr((self.0 + after_first) & ADDR_MASK)
     }
 
-    /// Whether first and last byte lie in different pages of 4 KB.
+    /// Returns whether first and last byte lie in different pages of 4 KB.
     #[inline(always)]
     pub const fn crosses(self) -> bool {
         (self.addr().0 ^ self.last().0) >> 12 != 0
     }
 
-    /// The index in its block of the instruction that made this reference, for data; saturates at 511.
+    /// Returns the index of a load's or store's instruction within its block; 511 means 511 or more.
     #[inline(always)]
     pub const fn index(self) -> u16 {
         (self.0 >> 53 & 511) as u16
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reference_keeps_its_fields() {
+    fn references_keep_their_fields_and_saturate_index_and_length() {
         let r = Ref::data(Kind::Store, VirtAddr(0x7fff_1234_5678), 6, 300);
         assert_eq!((r.addr().0, r.kind(), r.size(), r.index()), (0x7fff_1234_5678, Kind::Store, 64, 300));
         assert_eq!(Ref::data(Kind::Load, VirtAddr(1), 0, 9999).index(), 511);

@@ -1,12 +1,15 @@
-//! StepCutter: a program between two moments at which something else than its references happens.
+//! Steps: the units in which simulations take a program.
+//!
+//! A step is a run of references without anything between them, and what happens before it: events, a daemon tick, the
+//! start of a scheduling slice.
 
 use crate::{BlockId, BlockTable, Event, Kind, Ref};
 use std::ops::Range;
 
-/// Daemons get a chance to run whenever this many instructions have passed.
+/// The period of daemon ticks, in instructions of the program.
 pub const TICK_INSTRUCTIONS: u64 = 1 << 20;
 
-/// Instructions and references.
+/// Numbers of instructions and references.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Instructions.
@@ -20,12 +23,12 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// All references.
+    /// Returns the number of references of all kinds.
     pub fn references(&self) -> u64 {
         self.fetches + self.loads + self.stores
     }
 
-    /// What was counted since `earlier`.
+    /// Returns what was counted after `earlier`, an older copy of these counts.
     pub fn since(&self, earlier: &Counts) -> Counts {
         Counts {
             instructions: self.instructions - earlier.instructions,
@@ -35,7 +38,7 @@ impl Counts {
         }
     }
 
-    /// Adds `other`.
+    /// Adds the counts of `other`.
     pub fn absorb(&mut self, other: &Counts) {
         self.instructions += other.instructions;
         self.fetches += other.fetches;
@@ -44,40 +47,41 @@ impl Counts {
     }
 }
 
-/// Events, then references with none between them.
+/// A run of references, and what happens before it. Ranges index the vectors of one [`crate::Chunk`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
-    /// The daemons' chance comes first.
+    /// A daemon tick precedes the step: system daemons may run.
     pub tick: bool,
-    /// A slice begins: where there are several hardware threads, another may be due.
+    /// A slice begins: with several hardware threads, the scheduler may run another one.
     pub slice: bool,
-    /// What happens before the references: which of the chunk's events.
+    /// The events before the references.
     pub events: Range<usize>,
-    /// Which of the chunk's references; none in an outline.
+    /// The references; empty in an outline.
     pub refs: Range<usize>,
-    /// Which of the chunk's fetched blocks; none in an outline.
+    /// The blocks of the fetches; empty in an outline.
     pub fetched: Range<usize>,
-    /// Which of the chunk's entries.
+    /// The page references.
     pub page_refs: Range<usize>,
-    /// What the references add up to.
+    /// Instructions and references of the step.
     pub counts: Counts,
 }
 
-/// Divides a program into steps, one piece of it after another. Where the pieces are cut leaves no trace in what
-/// simulations see, except for cuts between steps, which mean nothing.
+/// Divides the consecutive pieces of a program into steps.
+///
+/// Where the pieces are cut has no effect except an additional step boundary, at which nothing happens.
 #[derive(Clone, Debug)]
 pub struct StepCutter {
-    /// Instructions of every block, in two bytes each: all that counting needs of them.
+    /// Number of instructions of every block: all that counting needs, in two bytes a block.
     lengths: Vec<u16>,
     instructions: u64,
     next_tick: u64,
-    /// Instructions of a slice, where there are slices.
+    /// Instructions of a slice; `None` without slices.
     slice: Option<u64>,
     next_slice: u64,
 }
 
 impl Default for StepCutter {
-    /// At the start of a program.
+    /// Makes a cutter for a program without slices, at its start.
     fn default() -> StepCutter {
         StepCutter {
             lengths: Vec::new(),
@@ -90,41 +94,49 @@ impl Default for StepCutter {
 }
 
 impl StepCutter {
-    /// At the start of a program that is cut into slices of `instructions` (> 0) too, at the first fetch behind each
-    /// multiple of it.
+    /// Makes a cutter for a program with slices, at its start. A slice begins at the first fetch at or after each multiple
+    /// of `instructions` (> 0).
     pub fn sliced(instructions: u64) -> StepCutter {
         StepCutter { slice: Some(instructions), next_slice: instructions, ..StepCutter::default() }
     }
 
-    /// Learns the blocks of `blocks` that it did not have before.
+    /// Adds the blocks of `blocks` that are new since the last call. Call it before [`StepCutter::cut`].
     pub fn learn(&mut self, blocks: &BlockTable) {
         let known = self.lengths.len();
         self.lengths.extend(blocks.iter().skip(known).map(|b| b.instructions));
     }
 
-    /// The steps of the next piece: `refs`, the blocks that its fetches fetch, which are known, and the events, each
-    /// before the reference with that number. Their entries are for the caller to say.
+    /// Returns the steps of the program's next piece: its references, the blocks of their fetches, and its events, each
+    /// with the index of the reference that follows it. [`Step::page_refs`] is left empty for the caller to fill.
+    ///
+    /// # Panics
+    /// When a block is unknown, or `fetched` is shorter than the number of fetches.
     pub fn cut(&mut self, refs: &[Ref], mut fetched: &[BlockId], events: &[(u32, Event)]) -> Vec<Step> {
         let mut steps = Vec::new();
-        let (mut from, mut past, mut due_now) = (0, 0, Due::default());
-        let mut block = 0;
-        while from < refs.len() || past < events.len() {
-            let due = past + events[past..].partition_point(|(at, _)| *at as usize <= from);
-            let until = events.get(due).map_or(refs.len(), |(at, _)| (*at as usize).min(refs.len()));
-            let (counts, due_next) = self.count(&refs[from..until], &mut fetched);
-            let end = from + counts.references() as usize;
-            let blocks = block..block + counts.fetches as usize;
-            block = blocks.end;
-            let Due { tick, slice } = due_now;
-            let (events, refs) = (past..due, from..end);
-            steps.push(Step { tick, slice, events, refs, fetched: blocks, page_refs: 0..0, counts });
-            (from, past, due_now) = (end, due, due_next);
+        let (mut next_ref, mut next_event, mut due) = (0, 0, Due::default());
+        let mut next_block = 0;
+        while next_ref < refs.len() || next_event < events.len() {
+            let events_end = next_event + events[next_event..].partition_point(|(at, _)| *at as usize <= next_ref);
+            let limit = events.get(events_end).map_or(refs.len(), |(at, _)| (*at as usize).min(refs.len()));
+            let (counts, due_next) = self.count(&refs[next_ref..limit], &mut fetched);
+            let refs_end = next_ref + counts.references() as usize;
+            let blocks_end = next_block + counts.fetches as usize;
+            steps.push(Step {
+                tick: due.tick,
+                slice: due.slice,
+                events: next_event..events_end,
+                refs: next_ref..refs_end,
+                fetched: next_block..blocks_end,
+                page_refs: 0..0,
+                counts,
+            });
+            (next_ref, next_event, next_block, due) = (refs_end, events_end, blocks_end, due_next);
         }
         steps
     }
 
-    /// Counts `refs`, of which `fetched` begins with the blocks, up to the first fetch at which something is due. Takes
-    /// their blocks off `fetched`; returns what is.
+    /// Counts `refs` up to the first fetch at which a tick or slice is due, and returns which is. `fetched` begins with
+    /// their blocks, and loses those that were counted.
     fn count(&mut self, refs: &[Ref], fetched: &mut &[BlockId]) -> (Counts, Due) {
         if self.slice.is_some() {
             return self.count_one_by_one(refs, fetched);
@@ -133,34 +145,32 @@ impl StepCutter {
         let mut blocks = kinds[0] as usize;
         let length = |id: &BlockId| u64::from(self.lengths[id.0 as usize]);
         let mut instructions: u64 = fetched[..blocks].iter().map(length).sum();
-        let mut found = Due::default();
+        let mut due = Due::default();
         if self.instructions + instructions >= self.next_tick {
-            let mut due = self.instructions;
+            let mut now = self.instructions;
             blocks = fetched[..blocks]
                 .iter()
                 .take_while(|id| {
-                    let before = due < self.next_tick;
-                    due += if before { length(id) } else { 0 };
+                    let before = now < self.next_tick;
+                    now += if before { length(id) } else { 0 };
                     before
                 })
                 .count();
-            instructions = due - self.instructions;
+            instructions = now - self.instructions;
             if blocks < kinds[0] as usize {
                 let fetches = refs.iter().enumerate().filter(|(_, r)| r.kind() == Kind::Fetch);
                 let end = fetches.map(|(at, _)| at).nth(blocks).expect("there are more fetches than that");
                 kinds = count_kinds(&refs[..end]);
-                found.tick = true;
-                self.next_tick = (due / TICK_INSTRUCTIONS + 1) * TICK_INSTRUCTIONS;
+                due.tick = true;
+                self.next_tick = (now / TICK_INSTRUCTIONS + 1) * TICK_INSTRUCTIONS;
             }
         }
         *fetched = &fetched[blocks..];
         self.instructions += instructions;
-        (Counts { instructions, fetches: kinds[0], loads: kinds[1], stores: kinds[2] }, found)
+        (Counts { instructions, fetches: kinds[0], loads: kinds[1], stores: kinds[2] }, due)
     }
-}
 
-impl StepCutter {
-    /// [`StepCutter::count`] where something is due after few references.
+    /// Does the same as [`StepCutter::count`], reference by reference: slices are too short for its shortcuts to pay.
     fn count_one_by_one(&mut self, refs: &[Ref], fetched: &mut &[BlockId]) -> (Counts, Due) {
         let mut counts = Counts::default();
         for r in refs {
@@ -192,14 +202,14 @@ impl StepCutter {
     }
 }
 
-/// What comes before the next step.
+/// Which of tick and slice precede the next step.
 #[derive(Clone, Copy, Debug, Default)]
 struct Due {
     tick: bool,
     slice: bool,
 }
 
-/// How many fetches, loads and stores.
+/// Returns the numbers of fetches, loads and stores.
 fn count_kinds(refs: &[Ref]) -> [u64; 3] {
     let (mut fetches, mut loads) = (0, 0);
     for r in refs {
@@ -214,7 +224,7 @@ mod tests {
     use super::*;
     use crate::{Asid, Block, Chunk, ThreadId, VirtAddr};
 
-    /// The stream that a simulation sees: cuts between steps left out.
+    /// What a simulation sees, without step boundaries.
     #[derive(Debug, PartialEq)]
     enum Item {
         Tick,
@@ -240,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_leave_no_trace() {
+    fn cutting_a_program_anywhere_changes_no_step_content() {
         let mut blocks = BlockTable::default();
         let pc = VirtAddr(0x400000);
         let id = blocks.push(Block { pc, len: 4000, instructions: 50000, bytes: Box::default() });

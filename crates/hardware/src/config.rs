@@ -1,9 +1,15 @@
-//! What a machine is made of, as plain numbers. Machine files (with the provenance of every number) are read by
-//! `lab`, which checks them and hands them over in this form.
+//! Descriptions of machines, as plain numbers.
+//!
+//! `lab` reads machine files, which give the provenance of every number, checks them and converts them to this form. Use
+//! these types with their module name: `config::Cache` describes a cache, `config::OooCore` an [`crate::ooo::OooCore`].
 
 use reach_core::{Layout, PageShift};
 
-/// Which references a structure serves.
+mod ooo;
+
+pub use ooo::{Latencies, OooCore, Predictor, Prefetch};
+
+/// The kinds of reference that a TLB array serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Serves {
     /// Instruction fetches.
@@ -14,35 +20,35 @@ pub struct Serves {
     pub store: bool,
 }
 
-/// How a victim is chosen. A set with a free way always takes the first free way.
+/// The replacement policy of a set. A free way, if there is one, is always filled first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Replacement {
     /// The least recently used.
     Lru,
-    /// A binary tree of bits over the ways; the number of ways must be a power of two, at most 64.
+    /// Tree pseudo-LRU: a binary tree of bits over the ways. The number of ways is a power of two, at most 64.
     TreePlru,
-    /// One reference bit a way. A use sets it; when that leaves none clear, all others are cleared. The victim is the
-    /// first way with a clear bit.
+    /// Not recently used: one reference bit for each way. A use sets it, and clears all others if no bit is left clear. The
+    /// victim is the first way whose bit is clear.
     Nru,
-    /// Any way, by a seeded generator.
+    /// A random way, from a seeded generator.
     Random,
 }
 
 impl Replacement {
-    /// Whether there are sets of so many ways with it.
+    /// Returns whether the policy supports sets of `ways` ways.
     pub fn takes(self, ways: u32) -> bool {
         self != Replacement::TreePlru || ways.is_power_of_two() && ways <= 64
     }
 }
 
-/// How the hardware threads of a core divide a TLB array.
+/// The division of a TLB array among the hardware threads of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sharing {
-    /// All compete for all entries.
+    /// All threads compete for all entries.
     Shared,
-    /// Each has its part of the entries: a part of the sets, where there are enough of them.
+    /// Each thread has an equal part of the entries: of the sets, if there are enough of them.
     Partitioned,
-    /// Each has an array of the full size to itself.
+    /// Each thread has an array of the full size.
     Replicated,
 }
 
@@ -51,81 +57,81 @@ pub enum Sharing {
 pub struct Tlb {
     /// Its name, unique in the machine: `l1d_4k`, `l2`.
     pub name: String,
-    /// 0 or 1 for what is probed first, 2 and above for what is probed after a miss there. 0 stands in front of 1
-    /// (a micro-TLB); a hit in either is a first-level hit.
+    /// 0 or 1 for a first-level array; 2 and above for levels that are probed after a miss there. Level 0 is a micro-TLB in
+    /// front of level 1; a hit in either is a first-level hit.
     pub level: u8,
-    /// Whom it serves.
+    /// The kinds of reference that it serves.
     pub serves: Serves,
-    /// How many translations.
+    /// Number of translations.
     pub entries: u32,
     /// Ways; `entries` when fully associative. `entries / ways` is a power of two.
     pub ways: u32,
-    /// The page sizes it may hold, ascending. With several, a set-associative array is probed once for each size that
-    /// it has held since the start, smallest first, with that size's index; a fully associative one compares all at
-    /// once.
+    /// The page sizes that it may hold, ascending. With several, a set-associative array is probed once for each size that it
+    /// has held since the start, smallest first, with the set index of that size. A fully associative array is probed once.
     pub sizes: Vec<PageShift>,
-    /// How a victim is chosen.
+    /// The replacement policy.
     pub replacement: Replacement,
-    /// Cycles that a hit here adds to those of a hit in the first array asked; 0 for that one itself.
+    /// Cycles that a hit here adds to those of a first-level hit; 0 for the first level.
     pub latency: u32,
-    /// Cycles for every probe of this array that is not the first in its level; first-level arrays are probed side by
-    /// side and add none.
+    /// Cycles of every probe of this array that is not the first probe of its level. First-level arrays are probed in
+    /// parallel, at no cost.
     pub probe: u32,
-    /// Whether a page larger than every size held here is entered as the piece of the largest size that fits ("1 GB
-    /// pages are smashed to 2 MB") or not at all. First-level arrays always smash when nothing beside them in their
-    /// level takes the page. Where several arrays of a level take a size, the bits of the page number above the set
-    /// index choose among them, so that they act as one larger array.
+    /// Whether a page larger than every size here is entered as a piece of the largest size here ("1 GB pages are smashed to
+    /// 2 MB"), rather than not at all. First-level arrays always smash if no array of their level takes the page. If several
+    /// arrays of a level take a size, the bits of the page number above the set index choose one, so that they act as one
+    /// larger array.
     pub smash: bool,
 }
 
-/// A cache of page-table entries that point to lower tables.
+/// A walk cache: a cache of page-table entries that point to lower tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WalkCache {
     /// Its name, unique in the machine: `pde`.
     pub name: String,
-    /// The levels (leaf = 0, so >= 1) whose entries it holds, ascending.
+    /// The page-table levels whose entries it holds, ascending; at least 1, since 0 is the leaf level.
     pub levels: Vec<u8>,
-    /// How many entries; 0 when `within` names a TLB array that lends its own.
+    /// Number of entries; 0 if `within` names a TLB array that lends its entries.
     pub entries: u32,
     /// Ways; `entries` when fully associative.
     pub ways: u32,
-    /// The TLB array in which the entries live (AMD's L2 DTLB, Arm's L2 TLB), competing with translations.
+    /// The TLB array in which the entries are, competing with translations (AMD's L2 DTLB, Arm's L2 TLB). `None`: an array of
+    /// its own.
     pub within: Option<String>,
 }
 
-/// Who fills the TLB.
+/// The filler of the TLB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Walker {
-    /// A state machine.
+    /// A hardware walker.
     Hardware {
         /// Walks that can be under way at once.
         walkers: u32,
-        /// Cycles to consult the walk caches, once a walk.
+        /// Cycles to look up the walk caches, once for each walk.
         lookup: u32,
-        /// Walk caches. Probed from the lowest level up; the lowest hit wins.
+        /// Walk caches. The walk starts below the lowest level that hits.
         caches: Vec<WalkCache>,
     },
-    /// A trap to a handler in software.
+    /// A trap to a software miss handler.
     Software {
         /// Cycles of a miss whose memory references all hit the first-level cache: trap, instructions and return.
         cycles: u32,
         /// Instructions of the handler.
         instructions: u32,
-        /// Loads. The walk's own are among them; the rest read the kernel's data for the faulting process.
+        /// Loads of the handler: those of page-table entries, and of the kernel's data for the process.
         loads: u32,
-        /// Stores to the kernel's data.
+        /// Stores of the handler, to the kernel's data.
         stores: u32,
     },
 }
 
-/// What a cache does with stores.
+/// The write policy of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Writes {
-    /// Write-back, allocating.
+    /// Write-back, write-allocate.
     Back,
-    /// Write-back on a hit; a store that misses goes around it without allocating.
+    /// Write-back on a hit; a store that misses goes to the next level, without allocation.
     Around,
-    /// Write-through, not allocating.
+    /// Write-through, no write-allocate.
     Through,
 }
 
@@ -136,155 +142,125 @@ pub struct Cache {
     pub name: String,
     /// 1 for the nearest.
     pub level: u8,
-    /// Serves fetches.
+    /// Whether it serves fetches.
     pub instructions: bool,
-    /// Serves loads, stores and walks.
+    /// Whether it serves loads, stores and walks.
     pub data: bool,
     /// Capacity in bytes.
     pub bytes: u64,
     /// Ways. `bytes / ways / line` is the number of sets: any number for the last level, a power of two otherwise.
     pub ways: u32,
-    /// Line in bytes, a power of two.
+    /// Bytes of a line, a power of two.
     pub line: u32,
-    /// Cycles from the load to the use of its value, for a hit here.
+    /// Load-to-use cycles of a hit here.
     pub latency: u32,
-    /// Stores.
+    /// The write policy.
     pub writes: Writes,
-    /// How a victim is chosen.
+    /// The replacement policy.
     pub replacement: Replacement,
-    /// One for all cores rather than one for each.
+    /// Whether all cores share one, rather than each having its own.
     pub shared: bool,
 }
 
-/// The core, as far as the simple timings need it.
+/// The core, as far as all timings need it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Core {
-    /// Cycles an instruction takes when nothing misses (timing `counts` and `inorder`), in thousandths.
+    /// Cycles of an instruction without any miss (timings `counts` and `inorder`), in thousandths.
     pub millicycles_per_instruction: u32,
-    /// Clock in Hz.
+    /// Clock frequency in Hz.
     pub hertz: u64,
-    /// Cycles that a page-table entry fetched by a walk takes where no caches are modelled (timing `counts`).
+    /// Cycles to read a page-table entry if no caches are modelled (timing `counts`).
     pub walk_access: u32,
-    /// Cycles that a remote processor's or this processor's TLB invalidation of one page takes (INVLPG class).
+    /// Cycles to invalidate the translation of one page, on this or another core (INVLPG class).
     pub invalidate: u32,
-    /// Address spaces that TLBs and walk caches tell apart, at least 1. When one more is switched to, they are emptied;
-    /// with 1, at every switch. More than 8192 count as so many.
+    /// Number of address spaces that TLBs and walk caches distinguish, at least 1; more than 8192 count as 8192. A switch to
+    /// one more flushes them; with 1, every switch does.
     pub asids: u32,
 }
 
-/// Cycles from an instruction's start to its result, by what it does; loads take what caches take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Latencies {
-    /// Integer multiplication.
-    pub multiply: u32,
-    /// Integer division of the most common width.
-    pub divide: u32,
-    /// Addition, multiplication and conversion of floating-point numbers, vectors of them included.
-    pub float: u32,
-    /// Division and square root of floating-point numbers.
-    pub float_divide: u32,
-}
-
-/// What guesses where the program goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Predictor {
-    /// Entries of the table without history; each of the four tables with history, and that of indirect targets, has a
-    /// quarter of them. A power of two, 64 to 2^20.
-    pub entries: u32,
-    /// How many earlier conditional branches the longest of the four histories tells apart, 8 to 255.
-    pub history: u32,
-    /// Return addresses on the stack.
-    pub return_stack: u32,
-}
-
-/// What fetches lines before they are asked for, into the second-level data cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prefetch {
-    /// Pages in which ascending or descending runs of first-level misses are followed; 0 for none.
-    pub streams: u32,
-    /// How many lines ahead of the last miss it fetches, within the page.
-    pub distance: u32,
-    /// At most so many lines for each miss.
-    pub degree: u32,
-    /// What the second level misses is fetched with its neighbour, to a pair of aligned lines.
-    pub adjacent_line: bool,
-    /// A run that reaches the end of its page goes on: the next page is translated, by a walk if need be, and its first line
-    /// fetched.
-    pub next_page: bool,
-    /// Lines under way at once; where there are more, none is fetched ahead.
-    pub max_in_flight: u32,
-}
-
-/// The out-of-order window of a core, as `window` times it. All numbers are at least 1, `front_end_depth` excepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OooCore {
-    /// Instructions in flight: entries of the reorder buffer.
-    pub rob: u32,
-    /// Instructions that are fetched, enter the window, start and leave it in one cycle.
-    pub width: u32,
-    /// Loads that can start in one cycle.
-    pub load_ports: u32,
-    /// Stores that can start in one cycle.
-    pub store_ports: u32,
-    /// Loads in flight.
-    pub load_queue: u32,
-    /// Stores in flight, those that have retired and wait to be written included.
-    pub store_queue: u32,
-    /// First-level data misses under way at once.
-    pub l1_mshrs: u32,
-    /// What takes so many cycles comes from memory.
-    pub memory: u32,
-    /// Cycles from one line that comes from memory to the next, by its bandwidth; 0 for no bound.
-    pub line_interval: u32,
-    /// How many of the page walkers serve instruction fetches.
-    pub itlb_walkers: u32,
-    /// Cycles from the fetch of an instruction to its entry into the window.
-    pub front_end_depth: u32,
-    /// Instructions that may wait between the two.
-    pub fetch_queue: u32,
-    /// An entry of the first-level ITLB is replaced only when the last instruction in flight that was fetched through it
-    /// has retired (Zhou et al. 2023, section 7.1).
-    pub itlb_inclusion: bool,
-    /// Cycles from a translation that fetching has waited for to the next fetch: it is looked up once more.
-    pub itlb_replay: u32,
-    /// What is on the wrong path of a branch, or behind a load that has to be repeated, fetches, loads and translates too,
-    /// until that is known.
-    pub wrong_path: bool,
-    /// What instructions take.
-    pub latencies: Latencies,
-    /// What guesses branches.
-    pub predictor: Predictor,
-    /// What guesses addresses.
-    pub prefetch: Prefetch,
-}
-
-/// The host below a guest, and what the processor keeps of its page table.
+/// The host of a guest, and the processor's caches of its page table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nested {
-    /// The host's pages: one of the machine's sizes.
+    /// Size of the host's pages: one of the machine's sizes.
     pub host_page: PageShift,
-    /// How many places of the guest's page-table pages are kept, compared all at once; 0 for none.
+    /// Entries of the nested TLB, which holds host translations of guest page-table pages; fully associative, 0 for none.
     pub tlb_entries: u32,
-    /// How many entries of the host's page table are kept, by level from 1 up, compared all at once; 0 for none.
+    /// Entries of the caches of the host's page table, by level from 1 up; fully associative, 0 for none.
     pub walk_cache_entries: Vec<u32>,
 }
 
 /// A whole machine.
+///
+/// ```
+/// use reach_core::{Layout, PageShift};
+/// use reach_hardware::config::{Cache, Core, Machine, Replacement, Serves, Tlb, WalkCache, Walker, Writes};
+///
+/// fn small_machine() -> Machine {
+///     let (small, large) = (PageShift(12), PageShift(21));
+///     let array = |name: &str, level, serves, entries, latency| Tlb {
+///         name: name.into(),
+///         level,
+///         serves,
+///         entries,
+///         ways: 4,
+///         sizes: vec![small, large],
+///         replacement: Replacement::Lru,
+///         latency,
+///         probe: 0,
+///         smash: false,
+///     };
+///     let code = Serves { fetch: true, ..Serves::default() };
+///     let data = Serves { load: true, store: true, ..Serves::default() };
+///     let all = Serves { fetch: true, load: true, store: true };
+///     let pde = WalkCache { name: "pde".into(), levels: vec![1], entries: 16, ways: 16, within: None };
+///     Machine {
+///         layout: Layout::x86_64(),
+///         sizes: vec![small, large],
+///         tlbs: vec![array("l1i", 1, code, 64, 0), array("l1d", 1, data, 64, 0), array("l2", 2, all, 128, 7)],
+///         walker: Walker::Hardware { walkers: 1, lookup: 2, caches: vec![pde] },
+///         nested: None,
+///         caches: vec![Cache {
+///             name: "l1d".into(),
+///             level: 1,
+///             instructions: false,
+///             data: true,
+///             bytes: 32 << 10,
+///             ways: 8,
+///             line: 64,
+///             latency: 4,
+///             writes: Writes::Back,
+///             replacement: Replacement::Lru,
+///             shared: false,
+///         }],
+///         memory: 200,
+///         core: Core {
+///             millicycles_per_instruction: 500,
+///             hertz: 3_000_000_000,
+///             walk_access: 20,
+///             invalidate: 250,
+///             asids: 4096,
+///         },
+///     }
+/// }
+///
+/// let machine = small_machine();
+/// assert_eq!(machine.tlbs.iter().map(|tlb| tlb.entries).sum::<u32>(), 256);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
-    /// The page table.
+    /// The format of the page table.
     pub layout: Layout,
     /// Page sizes that the machine can map, ascending; the first is the base page.
     pub sizes: Vec<PageShift>,
-    /// TLB arrays, in the order in which equals are probed.
+    /// TLB arrays. Arrays of one level are probed in this order.
     pub tlbs: Vec<Tlb>,
-    /// Who fills them.
+    /// The filler of the TLB.
     pub walker: Walker,
-    /// The program runs in a guest. Only where hardware walks.
+    /// The host, if the program runs in a guest; only with a hardware walker. `None`: no guest.
     pub nested: Option<Nested>,
-    /// Caches, nearest first. None: every reference takes `memory` cycles.
+    /// Caches, nearest first. If empty, every reference takes `memory` cycles.
     pub caches: Vec<Cache>,
-    /// Cycles to memory, from the load to the use.
+    /// Load-to-use cycles of memory.
     pub memory: u32,
     /// The core.
     pub core: Core,

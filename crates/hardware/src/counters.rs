@@ -1,22 +1,22 @@
-//! What the translation hardware counts.
+//! Counts of the translation hardware.
 
 use reach_core::Kind;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counts of one processor. Every reference that is retried after a stop is looked up, and counted, again.
+        /// Counts of one hardware thread. A reference that is retried after a stop is looked up, and counted, again.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counters {
             $($(#[$doc])* pub $name: u64,)*
         }
 
         impl Counters {
-            /// What was counted since `earlier`.
+            /// Returns the counts since `earlier`.
             pub fn since(&self, earlier: &Counters) -> Counters {
                 Counters { $($name: self.$name - earlier.$name,)* }
             }
 
-            /// Adds what `other` counted.
+            /// Adds the counts of `other`.
             pub fn absorb(&mut self, other: &Counters) {
                 $(self.$name += other.$name;)*
             }
@@ -29,86 +29,86 @@ counters! {
     l1i_tlb_misses,
     /// Loads and stores that missed every first-level array.
     l1d_tlb_misses,
-    /// First-level misses of fetches that a later level held.
+    /// First-level misses of fetches that hit in a later level.
     l2_tlb_hits_fetch,
-    /// First-level misses of loads and stores that a later level held.
+    /// First-level misses of loads and stores that hit in a later level.
     l2_tlb_hits_data,
     /// Walks (or handler runs) for fetches.
     walks_fetch,
     /// Walks (or handler runs) for loads and stores.
     walks_data,
-    /// Page-table entries that walks read, those of the host included.
+    /// Page-table entries that walks read, including those of the host.
     walk_accesses,
     /// Entries of the host's page table that walks of a guest read.
     host_accesses,
-    /// Cycles of walks and handler runs, those that end in a fault included.
+    /// Cycles of walks and handler runs, including those that end in a fault.
     walk_cycles,
-    /// Those of them that were for fetches.
+    /// Cycles of walks and handler runs for fetches.
     walk_cycles_fetch,
     /// Walks that found no usable translation.
     walks_faulting,
-    /// First stores to a page through a clean entry: the dirty bit is set in the page table.
+    /// Stores through a clean entry, which set the dirty bit in the page table.
     dirty_updates,
-    /// Translations invalidated on request, counted in shootdowns received.
+    /// Shootdowns received.
     shootdowns,
-    /// How often what stands beside the last level was asked.
-    aux_tlb_searches,
-    /// How often it would have been asked, and was turned off.
-    aux_tlb_unasked,
-    /// How often it knew the page.
+    /// Look-ups of the auxiliary TLB.
+    aux_tlb_lookups,
+    /// Look-ups of the auxiliary TLB that were skipped because it was disabled.
+    aux_tlb_disabled_lookups,
+    /// Hits in the auxiliary TLB.
     aux_tlb_hits,
-    /// Those for which the last level did not: walks that were spared.
-    aux_tlb_spared,
-    /// Hits in the entry that had been used last.
+    /// Walks avoided: hits in the auxiliary TLB for pages that the last level did not hold.
+    aux_tlb_walks_avoided,
+    /// Hits in the auxiliary TLB's most recently used entry.
     aux_tlb_mru_hits,
-    /// Entries made in it.
+    /// Entries made in the auxiliary TLB.
     aux_tlb_fills,
     /// Walks of range tables, in the background.
     range_walks,
-    /// Lines of 64 bytes that they read, two for each node.
+    /// Lines of 64 bytes that walks of range tables read, two for each node.
     range_walk_accesses,
-    /// Cycles that they took; nothing waits for them.
+    /// Cycles of walks of range tables; nothing waits for them.
     range_walk_cycles,
-    /// Branches (timing `window`, as all that follows).
+    /// Branches. This and all counts below are of out-of-order timing only.
     branches,
-    /// Branches that were guessed wrong.
+    /// Branch mispredictions.
     mispredictions,
-    /// Walks for loads and stores that ended with what they were to find, a fault included.
+    /// Walks for loads and stores that ran to their end, including those that ended in a fault.
     walks_completed,
-    /// Those that were given up: what they were for was squashed before.
+    /// Walks for loads and stores that were aborted because their instruction was squashed.
     walks_aborted,
-    /// Completed walks for loads and stores of the program: those that it repeats after a fault are others.
+    /// Completed walks for loads and stores that retired. A retry after a fault counts again.
     walks_retired,
-    /// Completed walks for loads and stores that did not retire, or that nothing had asked for yet.
+    /// Completed walks for loads and stores that did not retire, and for prefetches.
     walks_wrong_path,
-    /// Walks for fetches that were given up.
+    /// Walks for fetches that were aborted.
     walks_fetch_aborted,
-    /// Completed walks for fetches of what did not retire.
+    /// Completed walks for fetches of instructions that did not retire.
     walks_fetch_wrong_path,
-    /// Loads and stores that retired, and had found the page in no TLB: they had a walk, or waited for one that was under way.
+    /// Loads and stores that retired and had missed in every TLB: they had a walk, or waited for one under way.
     stlb_miss_retired,
-    /// Times that all behind a load was squashed, because it had gone ahead of a store that it depended on.
+    /// Pipeline clears because a load had executed before an older store that it depended on.
     memory_ordering_clears,
-    /// Instructions that entered the window and did not retire.
+    /// Instructions that entered the reorder buffer and did not retire.
     squashed,
-    /// Their loads, as far as these came to ask the TLB.
+    /// Loads of squashed instructions that looked up the TLB.
     squashed_loads,
-    /// Their stores, the same.
+    /// Stores of squashed instructions that looked up the TLB.
     squashed_stores,
-    /// Pages from which such instructions were fetched, as far as the TLB was asked.
+    /// TLB look-ups for fetches of squashed instructions, one for each page.
     squashed_fetches,
-    /// Cycles that the front end waited for later levels of TLBs, whether or not the window had work meanwhile.
+    /// Cycles that the front end waited for later TLB levels, whether or not the back end had work meanwhile.
     itlb_stall_l2_tlb_hit,
-    /// The same for walks.
+    /// Cycles that the front end waited for walks.
     itlb_stall_walk,
-    /// The same for entries of the first-level ITLB in use by instructions in flight.
+    /// Cycles that the front end waited to evict ITLB entries in use by instructions in flight.
     itlb_stall_inclusion,
-    /// The same for instruction caches.
+    /// Cycles that the front end waited for instruction caches.
     fetch_stall_cache,
 }
 
 impl Counters {
-    /// A look-up for `kind` that the first level could not answer and a later level could.
+    /// Counts a look-up for `kind` that missed in the first level and hit in a later one.
     #[inline(always)]
     pub(crate) fn count_later_hit(&mut self, kind: Kind) {
         let (misses, hits) = match kind {
@@ -118,17 +118,36 @@ impl Counters {
         (*misses, *hits) = (*misses + 1, *hits + 1);
     }
 
-    /// Cycles that the front end waited for translations, whether or not the window had work meanwhile.
+    /// Counts a look-up for `kind` that missed in the first level.
+    #[inline(always)]
+    pub(crate) fn count_first_level_miss(&mut self, kind: Kind) {
+        match kind {
+            Kind::Fetch => self.l1i_tlb_misses += 1,
+            Kind::Load | Kind::Store => self.l1d_tlb_misses += 1,
+        }
+    }
+
+    /// Counts a walk or handler run for `kind`, and the first-level miss that caused it.
+    #[inline(always)]
+    pub(crate) fn count_walk(&mut self, kind: Kind) {
+        self.count_first_level_miss(kind);
+        match kind {
+            Kind::Fetch => self.walks_fetch += 1,
+            Kind::Load | Kind::Store => self.walks_data += 1,
+        }
+    }
+
+    /// Returns the cycles that the front end waited for translations.
     pub fn itlb_stall(&self) -> u64 {
         self.itlb_stall_l2_tlb_hit + self.itlb_stall_walk + self.itlb_stall_inclusion
     }
 
-    /// All walks.
+    /// Returns the number of walks and handler runs.
     pub fn walks(&self) -> u64 {
         self.walks_fetch + self.walks_data
     }
 
-    /// All first-level misses that a later level held.
+    /// Returns the number of first-level misses that hit in a later level.
     pub fn l2_tlb_hits(&self) -> u64 {
         self.l2_tlb_hits_fetch + self.l2_tlb_hits_data
     }

@@ -1,12 +1,12 @@
 //! A processor of several cores, each with one or more hardware threads.
 //!
-//! Every hardware thread has an [`Mmu`] of its own, and its window where there is one. What hardware threads share stands
-//! with the one that ran last, and goes over when another runs: the shared TLB arrays, walk caches and what stands beside
-//! the last level from thread to thread of a core, the shared caches and the memory controller from core to core. So
-//! nothing that runs references knows of others, and a single thread pays nothing.
+//! Every hardware thread has an [`Mmu`] of its own, and its part of an out-of-order core under that timing. The structures
+//! that hardware threads share are with the one that ran last, and are swapped when another runs: the shared TLB arrays, walk
+//! caches and the auxiliary TLB between the threads of a core, the shared caches and the memory controller between cores. So
+//! the code that runs references needs to know no other thread, and a single thread pays nothing.
 //!
-//! Threads of a core compete for the entries of what they share, but each finds only its own: address-space numbers are
-//! given out by each logical processor for itself, so that hardware must tell its entries from its sibling's.
+//! The threads of a core compete for the entries of shared structures, but each hits only its own: each logical processor
+//! assigns address-space numbers by itself, so that hardware must distinguish its entries from its sibling's.
 
 use crate::cache::Caches;
 use crate::config::{self, Sharing};
@@ -14,34 +14,34 @@ use crate::mmu::Mmu;
 use crate::ooo::OooCore;
 use reach_core::{Label, PhysAddr, Shootdown};
 
-/// How many cores, and how their hardware threads divide what they have.
+/// The number of cores and hardware threads, and the division of TLB arrays among threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Cores, at least 1.
+pub struct Topology {
+    /// Number of cores, at least 1.
     pub cores: usize,
-    /// Hardware threads of each core, at least 1.
+    /// Number of hardware threads of each core, at least 1.
     pub threads: usize,
-    /// How the threads of a core divide each TLB array of the machine, in its order; not asked for with one thread.
+    /// How the threads of a core divide each TLB array of the machine, in its order. Unused with one thread.
     pub sharing: Vec<Sharing>,
 }
 
-impl Shape {
-    /// One core with one thread.
-    pub const ONE: Shape = Shape { cores: 1, threads: 1, sharing: Vec::new() };
+impl Topology {
+    /// One core with one hardware thread.
+    pub const ONE: Topology = Topology { cores: 1, threads: 1, sharing: Vec::new() };
 
-    /// All hardware threads.
+    /// Returns the number of hardware threads of all cores.
     pub fn hardware_threads(&self) -> usize {
         self.cores * self.threads
     }
 
-    /// The machine as a thread finds it: what is partitioned is smaller.
-    fn machine(&self, whole: &config::Machine) -> config::Machine {
+    /// Returns the machine of one thread: `whole` with smaller partitioned arrays.
+    fn thread_machine(&self, whole: &config::Machine) -> config::Machine {
         let mut machine = whole.clone();
         if self.threads > 1 {
             let parts = machine.tlbs.iter_mut().zip(&self.sharing);
             parts.filter(|(_, sharing)| **sharing == Sharing::Partitioned).for_each(|(tlb, _)| {
                 tlb.entries /= self.threads as u32;
-                // By sets where there are enough of them.
+                // The sets are divided if there are enough of them.
                 if tlb.entries % tlb.ways != 0 {
                     tlb.ways = tlb.entries;
                 }
@@ -51,59 +51,75 @@ impl Shape {
     }
 }
 
-/// What runs on one hardware thread.
+/// One hardware thread.
 #[derive(Clone, Debug)]
-struct Unit {
+struct HardwareThread {
     mmu: Mmu,
+    /// Its part of an out-of-order core; `None` in other timings.
     ooo: Option<Box<OooCore>>,
-    /// It has run something.
+    /// It has run references.
     begun: bool,
 }
 
-/// Cores and what they share.
+/// A processor: cores, hardware threads, and what they share.
+///
+/// ```
+/// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/small_machine.rs"));
+/// use reach_hardware::config::Sharing;
+/// use reach_hardware::{Processor, Topology};
+///
+/// let topology = Topology { cores: 2, threads: 2, sharing: vec![Sharing::Shared; 3] };
+/// let mut processor = Processor::new(&small_machine(), &topology, true, false, 0);
+/// processor.run_on(3);
+/// let (mmu, ooo, caches) = processor.running();
+/// assert!(ooo.is_none() && caches.is_some());
+/// assert_eq!(mmu.counters.walks(), 0);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Processor {
-    /// Those of the first core first.
-    units: Vec<Unit>,
-    /// One hierarchy for each core, where caches are modelled.
+    /// The hardware threads, by core.
+    units: Vec<HardwareThread>,
+    /// One cache hierarchy for each core; empty if caches are not modelled.
     caches: Vec<Caches>,
+    /// Hardware threads of each core.
     threads: usize,
-    /// Which TLB arrays the threads of a core share.
+    /// By TLB array: whether the threads of a core share it.
     shared: Vec<bool>,
     /// The hardware thread that runs.
     on: usize,
-    /// For each core the thread that holds what its threads share.
-    holders: Vec<usize>,
-    /// The core that holds what all cores share.
+    /// By core: the thread that has the structures that its threads share.
+    core_holders: Vec<usize>,
+    /// The core that has the structures that all cores share.
     holder: usize,
 }
 
 impl Processor {
-    /// An empty processor of `machine`, which has been checked. `perfect`: translation costs nothing and never misses.
-    pub fn new(machine: &config::Machine, shape: &Shape, cached: bool, perfect: bool, seed: u64) -> Processor {
-        let each = shape.machine(machine);
+    /// Creates an empty processor of `machine`, which has been checked. It has data caches if `cached`. If `perfect`,
+    /// translation costs nothing and never misses. `seed` is for random replacement.
+    pub fn new(machine: &config::Machine, topology: &Topology, cached: bool, perfect: bool, seed: u64) -> Processor {
+        let each = topology.thread_machine(machine);
         let own_seed = |n: usize| seed ^ (n as u64) << 40;
         let unit = |hw: usize| {
             let mut mmu = Mmu::new(&each, perfect, own_seed(hw));
-            mmu.be_thread(hw % shape.threads, shape.threads);
-            Unit { mmu, ooo: None, begun: false }
+            mmu.set_thread(hw % topology.threads, topology.threads);
+            HardwareThread { mmu, ooo: None, begun: false }
         };
         Processor {
-            units: (0..shape.hardware_threads()).map(unit).collect(),
-            caches: (0..if cached { shape.cores } else { 0 }).map(|n| Caches::new(machine, own_seed(n))).collect(),
-            threads: shape.threads,
-            shared: shape.sharing.iter().map(|sharing| *sharing == Sharing::Shared).collect(),
+            units: (0..topology.hardware_threads()).map(unit).collect(),
+            caches: (0..if cached { topology.cores } else { 0 }).map(|n| Caches::new(machine, own_seed(n))).collect(),
+            threads: topology.threads,
+            shared: topology.sharing.iter().map(|sharing| *sharing == Sharing::Shared).collect(),
             on: 0,
-            holders: (0..shape.cores).map(|core| core * shape.threads).collect(),
+            core_holders: (0..topology.cores).map(|core| core * topology.threads).collect(),
             holder: 0,
         }
     }
 
-    /// Gives every hardware thread its part of a core's window, `core` with so many page walkers: of all that is counted
-    /// in it, at least one each. Buffers are partitioned so in hardware; width, ports, misses under way and walkers are
-    /// competed for there, and are divided here as if both threads always wanted them; as the memory's bandwidth is among the
+    /// Gives every hardware thread its part of an out-of-order core `core` with `walkers` page walkers: an equal share of
+    /// each resource, at least 1. Hardware partitions the buffers in this way. Threads compete for width, ports, miss
+    /// registers and walkers; here these are divided as if all threads always used them. So is memory bandwidth, among the
     /// threads of all cores.
-    pub fn with_ooo_cores(&mut self, core: config::OooCore, walkers: u32) {
+    pub fn add_ooo_cores(&mut self, core: config::OooCore, walkers: u32) {
         let part = |all: u32| all.div_ceil(self.threads as u32);
         let own = config::OooCore {
             rob: part(core.rob),
@@ -124,22 +140,22 @@ impl Processor {
         }
     }
 
-    /// How many hardware threads there are.
+    /// Returns the number of hardware threads.
     pub fn hardware_threads(&self) -> usize {
         self.units.len()
     }
 
-    /// Hardware threads of a core.
+    /// Returns the number of hardware threads of each core.
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// The hardware thread that runs.
+    /// Returns the hardware thread that runs.
     pub fn on(&self) -> usize {
         self.on
     }
 
-    /// From here on hardware thread `hw` runs.
+    /// Switches to hardware thread `hw`.
     pub fn run_on(&mut self, hw: usize) {
         let core = hw / self.threads;
         if self.holder != core {
@@ -148,11 +164,12 @@ impl Processor {
             }
             self.holder = core;
         }
-        let last = self.holders[core];
+        let last = self.core_holders[core];
         if last != hw {
-            let [last, next] = self.units.get_disjoint_mut([last, hw]).expect("two threads of a core");
+            let [last, next] =
+                self.units.get_disjoint_mut([last, hw]).expect("`last` and `hw` are two threads of one core");
             next.mmu.take_shared(&mut last.mmu, &self.shared);
-            self.holders[core] = hw;
+            self.core_holders[core] = hw;
         }
         if self.on != hw || self.units.len() > 1 {
             self.units[hw].mmu.resume();
@@ -160,42 +177,46 @@ impl Processor {
         self.on = hw;
     }
 
-    /// The unit of the thread that runs.
+    /// Returns the MMU of the thread that runs.
     #[inline(always)]
     pub fn mmu(&mut self) -> &mut Mmu {
         &mut self.units[self.on].mmu
     }
 
-    /// The unit of hardware thread `hw`.
+    /// Returns the MMU of hardware thread `hw`.
     pub fn mmu_of(&self, hw: usize) -> &Mmu {
         &self.units[hw].mmu
     }
 
-    /// All units, to be set up; of each core the first thread comes first, and holds what its threads share.
+    /// Returns all MMUs, by core, for setup. Before the first run, the first thread of each core has the structures that its
+    /// threads share.
     pub fn mmus(&mut self) -> impl Iterator<Item = &mut Mmu> {
         self.units.iter_mut().map(|unit| &mut unit.mmu)
     }
 
-    /// What references that run need.
+    /// Returns the parts that references of the running thread use: its MMU, its part of an out-of-order core, and the caches
+    /// of its core. The latter are `None` if they are not modelled.
     #[inline(always)]
-    pub fn parts(&mut self) -> (&mut Mmu, Option<&mut OooCore>, Option<&mut Caches>) {
+    pub fn running(&mut self) -> (&mut Mmu, Option<&mut OooCore>, Option<&mut Caches>) {
         let unit = &mut self.units[self.on];
         unit.begun = true;
         (&mut unit.mmu, unit.ooo.as_deref_mut(), self.caches.get_mut(self.on / self.threads))
     }
 
-    /// The caches of the core that runs, where they are modelled.
+    /// Returns the caches of the core that runs; `None` if they are not modelled.
     pub fn caches(&mut self) -> Option<&mut Caches> {
         self.caches.get_mut(self.on / self.threads)
     }
 
-    /// The caches of each core. What is shared stands with one of them, and counts nothing elsewhere.
+    /// Returns the caches of each core; none if they are not modelled. One core has the shared caches with their counts; the
+    /// shared caches of the others are unused.
     pub fn all_caches(&self) -> &[Caches] {
         &self.caches
     }
 
-    /// Forgets what `shootdown` names, everywhere. The thread that runs pays `invalidate` cycles; so does every other that
-    /// runs in this address space now, and `interrupt` for being told. Others will have forgotten it when they come back.
+    /// Drops the translations that `shootdown` names in all hardware threads. The running thread pays `invalidate` cycles.
+    /// Every other thread that is in this address space pays `invalidate` and `interrupt` cycles; threads in other address
+    /// spaces invalidate lazily, at no cost.
     pub fn invalidate(&mut self, shootdown: &Shootdown, invalidate: u64, interrupt: u64) {
         let on = self.on;
         self.units[on].mmu.invalidate(shootdown);
@@ -204,7 +225,7 @@ impl Processor {
             return;
         }
         for hw in (0..self.units.len()).filter(|&hw| hw != on) {
-            if !self.units[hw].begun || !self.units[hw].mmu.knows(shootdown.asid) {
+            if !self.units[hw].begun || !self.units[hw].mmu.may_hold(shootdown.asid) {
                 continue;
             }
             self.run_on(hw);
@@ -217,7 +238,7 @@ impl Processor {
         self.run_on(on);
     }
 
-    /// Drops every line of these bytes from the data caches of all cores, and sends what is dirty to memory.
+    /// Drops every line of the `bytes` bytes at `at` from the data caches of all cores, and sends dirty lines to memory.
     pub fn flush(&mut self, at: PhysAddr, bytes: u64) {
         let on = self.on;
         for core in 0..self.caches.len() {

@@ -1,35 +1,40 @@
-//! Who fills the TLB after a miss: a hardware walker with its walk caches, or a handler in software.
+//! Page walks, and the walk caches (paging-structure caches) that shorten them.
+//!
+//! `nested.rs` adds the second dimension of a walk in a guest.
 
 use crate::array::Array;
 use crate::config;
 use crate::tlb::{Context, Tlbs};
-pub(crate) use nested::{Frames, Nested};
+pub(crate) use nested::{HostFrames, Nested, within_host_page};
 use reach_core::{NodeId, PageTable, PhysAddr, Slot, Vpn};
 
 mod nested;
 
-/// The end of a walk.
+/// The entry at which a walk ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walked {
     pub node: NodeId,
     pub index: usize,
     pub slot: Slot,
-    /// Page-table entries read.
+    /// Number of page-table entries read.
     pub accesses: u32,
 }
 
-/// A walk cache: its own array, or room in a TLB array.
+/// Where a walk cache keeps its entries.
 #[derive(Clone, Debug)]
-enum Home {
+enum Storage {
+    /// In an array of its own.
     Own { array: Array<u64>, set_mask: u64 },
+    /// In the TLB array of this number, among the translations.
     Within(usize),
 }
 
-/// Which entries of a level are kept, and where.
+/// A level of the page table whose entries are cached.
 #[derive(Clone, Copy, Debug)]
-struct Kept {
+struct CachedLevel {
     level: usize,
-    home: usize,
+    /// Index of the walk cache.
+    cache: usize,
     /// Binary logarithm of the base pages that an entry spans.
     order: u32,
 }
@@ -37,49 +42,51 @@ struct Kept {
 /// The walk caches of a machine, by level.
 #[derive(Clone, Debug)]
 pub(crate) struct WalkCaches {
-    homes: Vec<Home>,
-    /// The levels of which entries are kept, lowest first.
-    kept: Vec<Kept>,
+    storage: Vec<Storage>,
+    /// Lowest level first.
+    cached: Vec<CachedLevel>,
+    /// Number of levels of the page table.
     levels: usize,
 }
 
 impl WalkCaches {
+    /// Creates the empty walk caches `caches` of `machine`. Those within a TLB array borrow its entries.
     pub fn new(machine: &config::Machine, caches: &[config::WalkCache], tlbs: &mut Tlbs) -> WalkCaches {
         let levels = machine.layout.levels();
-        let (mut homes, mut kept) = (Vec::new(), Vec::new());
+        let (mut storage, mut cached) = (Vec::new(), Vec::new());
         for cache in caches {
-            kept.extend(cache.levels.iter().map(|&level| Kept {
+            cached.extend(cache.levels.iter().map(|&level| CachedLevel {
                 level: level.into(),
-                home: homes.len(),
+                cache: storage.len(),
                 order: machine.layout.span(level.into()).order(machine.layout.base).into(),
             }));
-            homes.push(match &cache.within {
+            storage.push(match &cache.within {
                 Some(name) => {
                     let index = machine.tlbs.iter().position(|t| t.name == *name);
-                    let index = index.expect("machines are checked: `within` names an array");
+                    let index = index.expect("lab checks that `within` names a TLB array");
                     tlbs.arrays[index].lend();
-                    Home::Within(index)
+                    Storage::Within(index)
                 }
                 None => {
                     let array = Array::new(cache.entries as usize, cache.ways as usize, config::Replacement::Lru, 0);
-                    Home::Own { set_mask: array.sets() as u64 - 1, array }
+                    Storage::Own { set_mask: array.sets() as u64 - 1, array }
                 }
             });
         }
-        kept.sort_by_key(|kept| kept.level);
-        WalkCaches { homes, kept, levels }
+        cached.sort_by_key(|cached| cached.level);
+        WalkCaches { storage, cached, levels }
     }
 
-    /// The lowest table that the caches know for `vpn`, with its level.
+    /// Returns the lowest table that the caches hold for `vpn`, with its level.
     #[inline]
     fn lookup(&mut self, tlbs: &mut Tlbs, table: &PageTable, context: Context, vpn: Vpn) -> Option<(NodeId, usize)> {
-        for &Kept { level, home, order } in &self.kept {
+        for &CachedLevel { level, cache, order } in &self.cached {
             let number = vpn.0 >> order;
-            let word = match &mut self.homes[home] {
-                Home::Own { array, set_mask } => {
+            let word = match &mut self.storage[cache] {
+                Storage::Own { array, set_mask } => {
                     array.lookup((number & *set_mask) as usize, context.table_tag(level, number)).copied()
                 }
-                Home::Within(index) => tlbs.arrays[*index].lookup_table(context, level, number),
+                Storage::Within(index) => tlbs.arrays[*index].lookup_table(context, level, number),
             };
             if let Some(word) = word {
                 return Some((table.node_at(word as u32), level - 1));
@@ -88,31 +95,34 @@ impl WalkCaches {
         None
     }
 
+    /// Enters the entry of `level` for `vpn`, which points to the table `next`, if its level is cached.
     #[inline]
-    fn enter(&mut self, tlbs: &mut Tlbs, context: Context, vpn: Vpn, level: usize, next: NodeId) {
-        let Some(&Kept { home, order, .. }) = self.kept.iter().find(|kept| kept.level == level) else { return };
+    fn insert(&mut self, tlbs: &mut Tlbs, context: Context, vpn: Vpn, level: usize, next: NodeId) {
+        let Some(&CachedLevel { cache, order, .. }) = self.cached.iter().find(|cached| cached.level == level) else {
+            return;
+        };
         let number = vpn.0 >> order;
         let word = u64::from(next.offset());
-        match &mut self.homes[home] {
-            Home::Own { array, set_mask } => {
+        match &mut self.storage[cache] {
+            Storage::Own { array, set_mask } => {
                 array.insert((number & *set_mask) as usize, context.table_tag(level, number), word);
             }
-            Home::Within(index) => tlbs.arrays[*index].enter_table(context, level, number, word),
+            Storage::Within(index) => tlbs.arrays[*index].insert_table(context, level, number, word),
         }
     }
 
-    /// Forgets all entries of `context` (those that live within TLB arrays go with their translations). An
-    /// invalidation of one page drops the context's whole walk caches (Intel SDM 4.10.4.1).
+    /// Drops all entries of `context`. The invalidation of one page drops the context's whole walk caches (Intel SDM
+    /// 4.10.4.1). [`Tlbs::invalidate`] drops the entries within TLB arrays.
     pub fn invalidate(&mut self, context: Context) {
-        for home in &mut self.homes {
-            if let Home::Own { array, .. } = home {
-                array.remove_all(|tag| context.owns(tag));
+        for storage in &mut self.storage {
+            if let Storage::Own { array, .. } = storage {
+                array.remove_if(|tag| context.owns(tag));
             }
         }
     }
 
-    /// Walks to `vpn` from the lowest table that the caches know; `read` is told of every entry read, and whether the
-    /// caches knew where it is.
+    /// Walks to `vpn` from the lowest table that the caches hold. Calls `read` with the address of every entry read, and
+    /// with whether the walk caches held its table.
     #[inline]
     pub fn walk(
         &mut self,
@@ -122,16 +132,17 @@ impl WalkCaches {
         vpn: Vpn,
         mut read: impl FnMut(PhysAddr, bool),
     ) -> Walked {
-        let read = |at, known| {
-            read(at, known);
+        let read = |at, cached| {
+            read(at, cached);
             true
         };
-        self.walk_while(tlbs, table, context, vpn, read).expect("told to go on at each entry")
+        self.try_walk(tlbs, table, context, vpn, read).expect("`read` never aborts the walk")
     }
 
-    /// The same, but ends without result, and without having learned of it, at an entry where `read` says so.
+    /// Walks like [`WalkCaches::walk`], but aborts at the first entry for which `read` returns false. Returns `None` if
+    /// aborted; that entry is not cached.
     #[inline]
-    pub fn walk_while(
+    pub fn try_walk(
         &mut self,
         tlbs: &mut Tlbs,
         table: &PageTable,
@@ -140,19 +151,19 @@ impl WalkCaches {
         mut read: impl FnMut(PhysAddr, bool) -> bool,
     ) -> Option<Walked> {
         let top = (table.root(), self.levels - 1);
-        let known = self.lookup(tlbs, table, context, vpn);
-        let (mut node, mut level) = known.unwrap_or(top);
+        let cached = self.lookup(tlbs, table, context, vpn);
+        let (mut node, mut level) = cached.unwrap_or(top);
         let mut accesses = 0;
         loop {
             let index = table.index(level, vpn);
             let slot = table.slot(node, index);
             accesses += 1;
-            if !read(table.entry_addr(node, index), accesses == 1 && known.is_some()) {
+            if !read(table.entry_addr(node, index), accesses == 1 && cached.is_some()) {
                 return None;
             }
             match slot {
                 Slot::Table(next) => {
-                    self.enter(tlbs, context, vpn, level, next);
+                    self.insert(tlbs, context, vpn, level, next);
                     node = next;
                     level -= 1;
                 }

@@ -1,22 +1,34 @@
-//! What simulations are told, and why they refuse or fail.
+//! The conditions that all simulations of an experiment share.
 
-use reach_core::StopReason;
-use reach_os::{Fragmentation, OutOfMemory};
+use reach_os::Fragmentation;
+use serde::Deserialize;
+use std::str::FromStr;
 
 /// How time passes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// ```
+/// use reach_lab::Timing;
+///
+/// assert_eq!("ooo".parse(), Ok(Timing::Ooo));
+/// assert_eq!(Timing::InOrder.name(), "inorder");
+/// assert!(!Timing::Counts.has_caches());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub enum Timing {
     /// Translation is counted; cycles follow from counts and fixed costs. No caches.
     Counts,
-    /// A blocking core that executes in order, with caches: every reference and everything that the operating system
-    /// and the walker read and write goes through them.
+    /// A blocking in-order core with caches, which see every reference of the program, the walker and the operating system.
     InOrder,
-    /// A core that executes out of order, with caches ([`reach_hardware::ooo`]).
+    /// An out-of-order core with caches ([`reach_hardware::ooo`]).
     Ooo,
 }
 
 impl Timing {
-    /// The name on the command line and in results.
+    /// All timings.
+    pub const ALL: [Timing; 3] = [Timing::Counts, Timing::InOrder, Timing::Ooo];
+
+    /// Returns the name on the command line, in files and in results.
     pub const fn name(self) -> &'static str {
         match self {
             Timing::Counts => "counts",
@@ -25,40 +37,73 @@ impl Timing {
         }
     }
 
-    /// All timings.
-    pub const ALL: [Timing; 3] = [Timing::Counts, Timing::InOrder, Timing::Ooo];
-
-    /// Whether data and instruction caches are modelled.
+    /// Returns whether data and instruction caches are modelled.
     pub fn has_caches(self) -> bool {
         self != Timing::Counts
     }
 }
 
+impl FromStr for Timing {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Timing, String> {
+        match Timing::ALL.into_iter().find(|timing| timing.name() == name) {
+            Some(timing) => Ok(timing),
+            None if name == "window" => Err("timing \"window\" is now called \"ooo\"".into()),
+            None => Err(format!("timing {name:?}: expected counts, inorder or ooo")),
+        }
+    }
+}
+
+impl TryFrom<String> for Timing {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Timing, String> {
+        name.parse()
+    }
+}
+
 /// What all simulations of an experiment share.
+///
+/// ```
+/// use reach_lab::{Conditions, Placement, Timing};
+///
+/// let conditions = Conditions { timing: Timing::InOrder, placement: Placement::of(2, 1), ..Conditions::new(8 << 30) };
+/// assert_eq!((conditions.memory, conditions.seed, conditions.warm), (8 << 30, 1, true));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conditions {
     /// How time passes.
     pub timing: Timing,
     /// Physical memory in bytes.
     pub memory: u64,
-    /// Seed of everything random.
+    /// The seed of everything random.
     pub seed: u64,
-    /// What state memory is in at boot.
+    /// The state of memory at boot; `None`: all of it is free and contiguous.
     pub fragmentation: Option<Fragmentation>,
-    /// Files are in the page cache before the program starts.
+    /// Whether files are in the page cache before the program starts.
     pub warm: bool,
-    /// On how many hardware threads.
+    /// The hardware threads that the program runs on.
     pub placement: Placement,
+}
+
+impl Conditions {
+    /// Returns plain conditions with `memory` bytes: counts only, one hardware thread, contiguous memory, files in the
+    /// page cache, seed 1.
+    pub const fn new(memory: u64) -> Conditions {
+        let timing = Timing::Counts;
+        Conditions { timing, memory, seed: 1, fragmentation: None, warm: true, placement: Placement::ONE }
+    }
 }
 
 /// The hardware threads that a program runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// Cores, at least 1.
+    /// Cores, from 1 to [`Placement::MOST`].
     pub cores: u32,
-    /// Hardware threads of each core, at least 1.
+    /// Hardware threads of each core, from 1 to [`Placement::MOST`].
     pub threads: u32,
-    /// Instructions of a software thread that run before another hardware thread may be due.
+    /// Instructions that a software thread runs before another hardware thread may be due.
     pub slice: u64,
 }
 
@@ -69,57 +114,31 @@ impl Placement {
     /// The most cores, and the most hardware threads of a core.
     pub const MOST: u32 = 64;
 
-    /// So many cores, with so many hardware threads each.
+    /// Returns a placement on `cores` cores of `threads` hardware threads, with slices of 1000 instructions.
     pub const fn of(cores: u32, threads: u32) -> Placement {
         Placement { cores, threads, slice: 1000 }
     }
 
-    /// The slices that a program has to be cut into, where there are several hardware threads.
+    /// Returns the length in instructions of the slices that the program is cut into. `None` for one hardware thread,
+    /// which needs no slices.
     pub fn slices(&self) -> Option<u64> {
         (self.hardware_threads() > 1).then_some(self.slice)
     }
 
-    /// All hardware threads.
+    /// Returns the number of hardware threads.
     pub fn hardware_threads(&self) -> u32 {
         self.cores * self.threads
     }
 }
 
-/// Why a simulation stopped before its program's end.
-#[derive(Debug, thiserror::Error)]
-pub enum SimulationError {
-    /// Memory is used up.
-    #[error("{machine}, {system}: {source}")]
-    OutOfMemory {
-        /// On which machine.
-        machine: String,
-        /// Under which system.
-        system: String,
-        /// How much was wanted.
-        source: OutOfMemory,
-    },
-    /// The machine or the system refused at boot.
-    #[error("{machine}, {system}: {what}")]
-    Boot {
-        /// Which machine.
-        machine: String,
-        /// Which system.
-        system: String,
-        /// Why.
-        what: String,
-    },
-    /// The operating system's acts in the middle of a step make a difference that an outline does not tell. With
-    /// references instead, the simulation does not fail so.
-    #[error("an outline of the program does not suffice; this is a defect of whoever asked for one")]
-    NeedsReferences,
-    /// A system that answers a fault without removing its cause.
-    #[error("{machine}, {system}: {why:?} remains after it was handled; this is a defect of the system")]
-    Livelock {
-        /// On which machine.
-        machine: String,
-        /// Under which system.
-        system: String,
-        /// The stop that keeps coming.
-        why: StopReason,
-    },
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_old_name_of_a_timing_is_refused_with_the_new_one() {
+        assert_eq!("window".parse::<Timing>(), Err("timing \"window\" is now called \"ooo\"".into()));
+        assert_eq!("slow".parse::<Timing>(), Err("timing \"slow\": expected counts, inorder or ooo".into()));
+        assert!(Timing::ALL.into_iter().all(|timing| timing.name().parse() == Ok(timing)));
+    }
 }

@@ -2,12 +2,12 @@
 
 mod fan_out;
 
-use crate::conditions::{Conditions, SimulationError};
+use crate::conditions::Conditions;
 use crate::curve::Curve;
 use crate::machine;
 use crate::prepare::{Batch, Preparer};
 use crate::results::{self, Row};
-use crate::simulation::{Outcome, Simulation};
+use crate::simulation::{Outcome, Simulation, SimulationError};
 use fan_out::fan_out;
 use reach_core::{Chunk, Counts};
 use reach_trace::{

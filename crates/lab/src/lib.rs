@@ -10,7 +10,7 @@ mod prepare;
 mod results;
 mod simulation;
 
-pub use conditions::{Conditions, Placement, SimulationError, Timing};
+pub use conditions::{Conditions, Placement, Timing};
 pub use curve::{Curve, Misses};
 pub use experiment::{Experiment, ExperimentError, Header, Report, Status};
 pub use metrics::LEAST;
@@ -18,4 +18,4 @@ pub use prepare::{Batch, Preparer};
 pub use reach_core::{Counts, Step, TICK_INSTRUCTIONS};
 pub use reach_hardware::Geometry;
 pub use results::{ALL, Row, Value};
-pub use simulation::{HardwareThread, Interval, Outcome, Sample, Simulation, Tally};
+pub use simulation::{HardwareThread, Interval, Outcome, Sample, Simulation, SimulationError, Tally};

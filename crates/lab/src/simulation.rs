@@ -1,204 +1,128 @@
-//! One machine under one system: the run loop, and the accounting of what it did.
+//! One machine under one system: the run loop.
+//!
+//! A [`Simulation`] joins parts that do not know each other, and passes data between them:
+//! - [`Hardware`]: the processor and the instructions that it executes;
+//! - [`Kernel`]: the system and the memory that it manages;
+//! - [`Accounts`]: counts and cycles by hardware thread and by process;
+//! - [`Sampling`]: the counts of measured intervals;
+//! - [`Rounds`]: which hardware thread takes which part of the program, and when.
+//!
+//! `boot` makes the parts, `finish` reads the [`Outcome`] from them. `curve` and the end of `rounds` are parts of the run
+//! loop, which is one idea with this file.
 
+mod accounts;
+mod boot;
 mod curve;
-mod hardware_threads;
+mod error;
+mod finish;
+mod hardware;
+mod kernel;
 mod outcome;
 mod rounds;
 mod sampling;
-mod traffic;
 
+pub use error::SimulationError;
 pub use outcome::{HardwareThread, Outcome, Tally};
 pub use sampling::{Interval, Sample};
 
-use crate::conditions::{Conditions, Placement, SimulationError, Timing};
-use crate::machine;
 use crate::prepare::Batch;
-use hardware_threads::HardwareThreads;
-use reach_core::{Asid, AuxTlbOptions, Chunk, Event, Label, Step, StopReason, ThreadId, TlbEvent};
-use reach_hardware::config::{Serves, Sharing, Tlb, Walker};
-use reach_hardware::ooo::{Code, OooRun};
-use reach_hardware::{Access, CacheCounters, Controller, MemoryAccesses, Processor, Segment, Shape};
-use reach_os::{Costs, OutOfMemory, Vm};
+use accounts::Accounts;
+use error::Names;
+use hardware::{Hardware, MemoryCounts};
+use kernel::Kernel;
+use reach_core::{Chunk, Counts, Cycles, Event, Label, Step, StopReason};
+use reach_hardware::StepRefs;
+use reach_hardware::config::Tlb;
+use reach_os::{OutOfMemory, Vm};
 use reach_systems::{Role, System};
 use rounds::Rounds;
 use sampling::{Detail, Mark, Sampling};
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use traffic::{issue, obey, send};
 
 /// One machine under one system.
+///
+/// An [`Experiment`](crate::Experiment) runs simulations; a program can also be given to one directly:
+///
+/// ```
+/// use reach_lab::{Conditions, Preparer, Simulation, machine};
+/// use reach_trace::{Source, synthetic};
+/// use std::sync::Arc;
+///
+/// let machine = machine::resolve("zen4")?;
+/// let system = reach_systems::resolve("base")?;
+/// let conditions = Conditions::new(64 << 20);
+/// let mut simulation = Simulation::new(&machine, &system, &conditions)?;
+/// let mut preparer = Preparer::new(conditions.timing);
+/// let mut program = synthetic::parse("touch:bytes=1M,page=4K")?;
+/// let mut chunk = reach_core::Chunk::default();
+/// while program.fill(&mut chunk)? {
+///     let batch = preparer.prepare(std::mem::take(&mut chunk), program.blocks());
+///     simulation.take(&Arc::new(batch))?;
+/// }
+/// assert_eq!(simulation.finish().os.anonymous_faults, 256);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Simulation {
-    machine: String,
-    system_name: String,
+    names: Names,
     role: Role,
-    system: Box<dyn System>,
-    vm: Vm,
-    processor: Processor,
-    hardware_threads: HardwareThreads,
+    hardware: Hardware,
+    kernel: Kernel,
+    accounts: Accounts,
     rounds: Rounds,
-    /// The software thread that the operating system takes to be running, where there are several hardware threads.
-    ran: Option<(Asid, ThreadId)>,
-    /// Laws are checked after every item.
-    checks: bool,
-    out_of_order: bool,
-    /// The instructions of all blocks, for the window.
-    code: Code,
-    /// What the miss handler is to hear next.
-    told: Vec<TlbEvent>,
-    millicycles_per_instruction: u64,
-    invalidate: u64,
-    /// What a hardware thread pays for being told of a shootdown by another.
-    interrupt: u64,
-    aux_tlb: Option<AuxTlbOptions>,
-    second_level: [bool; 2],
-    /// The system reads performance counters, and may turn off what stands beside the last level.
-    reads_counters: bool,
-    processes: BTreeMap<Asid, Tally>,
-    /// What each cache had counted where measuring began.
-    before: Vec<CacheCounters>,
-    /// And what had gone to memory, by core.
-    beyond: Vec<[MemoryAccesses; Access::KINDS]>,
-    names: BTreeMap<Asid, String>,
-    /// The TLB array that a curve is counted of.
-    observed: Option<Tlb>,
-    /// How often a daemon was woken.
-    wakes: u64,
-    /// What was measured so far, where the program is sampled.
+    /// `None` unless the program is sampled.
     sampling: Option<Box<Sampling>>,
+    /// The TLB array whose miss curve is counted.
+    observed: Option<Tlb>,
+    /// Laws are checked after every item of a round.
+    checks_laws: bool,
 }
 
-/// A stop that comes back this often at one reference will come back for ever.
-const PATIENCE: u32 = 64;
+/// A stop that recurs this often at one reference will recur for ever.
+const MAX_RECURRENCES: u32 = 64;
 
 impl Simulation {
-    /// Whether `system` works in the miss handler, and `machine` has none: hardware fills its TLB.
-    pub fn lacks_handler(machine: &machine::Resolved, system: &reach_systems::Resolved) -> bool {
-        matches!(machine.hardware.walker, Walker::Hardware { .. }) && system.build().sees_misses()
-    }
-
-    /// Boots `system` on `machine`.
-    pub fn new(
-        machine: &machine::Resolved,
-        system: &reach_systems::Resolved,
-        conditions: &Conditions,
-    ) -> Result<Simulation, SimulationError> {
-        let boot =
-            |what: String| SimulationError::Boot { machine: machine.name.clone(), system: system.spec().into(), what };
-        let hardware = &machine.hardware;
-        let cached = conditions.timing.has_caches();
-        let ooo = match (conditions.timing, &machine.ooo) {
-            (Timing::Ooo, None) => {
-                let what = "it has no [ooo] in its file, and so no core that executes out of order; take --timing \
-                            inorder, or add one (docs/machines.md)";
-                return Err(boot(what.into()));
-            }
-            (Timing::Ooo, Some(ooo)) => {
-                let walkers = match hardware.walker {
-                    Walker::Hardware { walkers, .. } => walkers,
-                    Walker::Software { .. } => 1,
-                };
-                Some((ooo.core, walkers))
-            }
-            _ => None,
-        };
-        let shape = shape(machine, &conditions.placement).map_err(boot)?;
-        let mut options = reach_os::Options::linux(hardware.layout.clone(), hardware.sizes.clone(), conditions.memory);
-        options.costs = costs(machine);
-        options.caches_modelled = cached;
-        options.hertz = hardware.core.hertz;
-        options.warm = conditions.warm;
-        let mut vm = Vm::new(options).map_err(|e| boot(e.to_string()))?;
-        if let Some(fragmentation) = &conditions.fragmentation {
-            fragmentation.apply(vm.frames_mut()).map_err(|e| boot(e.to_string()))?;
-        }
-        let mut built = system.build();
-        built.boot(&mut vm).map_err(|e| boot(e.to_string()))?;
-        let mut processor = Processor::new(hardware, &shape, cached, built.perfect_tlb(), conditions.seed);
-        if built.sees_misses() {
-            if Simulation::lacks_handler(machine, system) {
-                let what = "it works in the miss handler, and hardware fills this TLB; take a machine whose TLB is filled \
-                            by software, such as paint-parisc or alpha-21264";
-                return Err(boot(what.into()));
-            }
-            if shape.hardware_threads() > 1 {
-                let what = "it keeps account of what one TLB holds; take one core with one hardware thread";
-                return Err(boot(what.into()));
-            }
-            processor.mmu().tell();
-        }
-        if hardware.nested.is_some() && built.aux_tlb(&vm).is_some() {
-            let what =
-                "what it puts beside the TLB is not modelled in a guest; take a machine without nested.host_page";
-            return Err(boot(what.into()));
-        }
-        let aux_tlb = built.aux_tlb(&vm).map(|aux_tlb| reach_hardware::fit(aux_tlb, hardware));
-        let reads_counters = built.reads_counters();
-        let notes = machine.ooo.as_ref().is_some_and(|w| ooo.is_some() && w.core.itlb_inclusion);
-        for (hw, mmu) in processor.mmus().enumerate() {
-            // What stands beside the last level goes from thread to thread of a core.
-            aux_tlb.into_iter().filter(|_| hw % shape.threads == 0).for_each(|aux_tlb| mmu.attach_aux_tlb(aux_tlb));
-            if reads_counters {
-                mmu.enable_aux_tlb(built.enables_aux_tlb(&vm));
-            }
-            if notes {
-                mmu.note_victims();
-            }
-        }
-        if let Some((core, walkers)) = ooo {
-            processor.with_ooo_cores(core, walkers);
-        }
-        if let Some(caches) = processor.caches() {
-            caches.controller = built.controller(&vm).map(|options| Controller::new(options, hardware.sizes[0]));
-        }
-        Ok(Simulation {
-            machine: machine.name.clone(),
-            system_name: system.spec().into(),
-            role: system.role(),
-            hardware_threads: HardwareThreads::new(shape.hardware_threads()),
-            rounds: Rounds::on(shape.hardware_threads()),
-            processor,
-            system: built,
-            vm,
-            ran: None,
-            checks: false,
-            out_of_order: ooo.is_some(),
-            code: Code::default(),
-            told: Vec::new(),
-            millicycles_per_instruction: u64::from(hardware.core.millicycles_per_instruction),
-            invalidate: u64::from(hardware.core.invalidate),
-            interrupt: u64::from(machine.os.trap),
-            aux_tlb,
-            second_level: [|s: &Serves| s.fetch, |s: &Serves| s.load || s.store]
-                .map(|serves| hardware.tlbs.iter().any(|tlb| tlb.level >= 2 && serves(&tlb.serves))),
-            reads_counters,
-            processes: BTreeMap::new(),
-            before: Vec::new(),
-            beyond: Vec::new(),
-            names: BTreeMap::new(),
-            observed: None,
-            wakes: 0,
-            sampling: None,
-        })
-    }
-
-    /// Whether it may be given outlines.
+    /// Returns whether the program may be given in outlines.
     pub fn takes_outlines(&self) -> bool {
-        let processor = &self.processor;
+        let processor = &self.hardware.processor;
         processor.hardware_threads() == 1 && processor.all_caches().is_empty() && processor.mmu_of(0).takes_outlines()
     }
 
-    /// Takes a piece of the program. The last is to say so ([`Batch::end`]), where there are several hardware threads.
+    /// Measures only what lies in marked intervals. Call before the first step.
+    ///
+    /// # Errors
+    /// On several hardware threads, and where a curve is counted.
+    pub fn sample(&mut self) -> Result<(), SimulationError> {
+        if self.hardware.processor.hardware_threads() > 1 {
+            return Err(self.names.refusal(
+                "--sample takes one core with one hardware thread: on several, intervals would not hold the same \
+                 instructions in every simulation"
+                    .into(),
+            ));
+        }
+        if self.observed.is_some() {
+            let what = "a curve is counted of whole programs, and this is a sample; leave --curve out";
+            return Err(self.names.refusal(what.into()));
+        }
+        self.sampling = Some(Box::default());
+        Ok(())
+    }
+
+    /// Simulates a piece of the program. On several hardware threads [`Batch::end`] must follow the last piece.
+    ///
+    /// # Errors
+    /// When simulated memory is used up, when an outline is not enough, and when a system leaves a fault unresolved.
     pub fn take(&mut self, batch: &Arc<Batch>) -> Result<(), SimulationError> {
-        if self.processor.hardware_threads() > 1 {
+        if self.hardware.processor.hardware_threads() > 1 {
             return self.take_in_rounds(batch);
         }
-        if self.out_of_order {
-            self.code.clone_from(&batch.code);
-        }
+        self.hardware.learn(&batch.code);
         batch.steps.iter().try_for_each(|step| self.step(&batch.chunk, step))
     }
 
-    /// Takes one step of `chunk`, on one hardware thread.
+    /// Simulates one step of `chunk`, on one hardware thread.
+    ///
+    /// # Errors
+    /// As [`Simulation::take`].
     pub fn step(&mut self, chunk: &Chunk, step: &Step) -> Result<(), SimulationError> {
         if step.tick {
             self.tick()?;
@@ -209,221 +133,242 @@ impl Simulation {
         self.references(chunk, step)
     }
 
+    /// Lets daemons run, if one is due.
+    fn tick(&mut self) -> Result<(), SimulationError> {
+        let now = self.now();
+        if !self.kernel.wakes_by(now) {
+            return Ok(());
+        }
+        self.hardware.serialise(false);
+        self.call(|system, vm| system.tick(now, vm))
+    }
+
     /// Takes an event of the program, or a mark of its sample.
     fn notice(&mut self, event: &Event) -> Result<(), SimulationError> {
         if let Some(mark) = Mark::of(event).filter(|mark| self.sampling.is_some() || mark.begins()) {
             return self.mark(mark);
         }
-        self.serialise(true);
+        self.hardware.serialise(true);
         self.event(event)
     }
 
-    /// The daemons' chance.
-    fn tick(&mut self) -> Result<(), SimulationError> {
-        let now = self.now();
-        if self.system.wake().is_none_or(|wake| wake > now) {
-            return Ok(());
+    /// Takes an event of the program.
+    fn event(&mut self, event: &Event) -> Result<(), SimulationError> {
+        let hw = self.hardware.processor.on();
+        match event {
+            Event::Switch { asid, .. } => {
+                self.settle();
+                self.accounts.switch_to(hw, *asid);
+            }
+            Event::Phase(name) if name == Event::MEASURED => self.start_measuring(),
+            _ => self.accounts.learn_name(hw, event),
         }
-        self.wakes += 1;
-        self.serialise(false);
-        self.ask(|system, vm| system.tick(now, vm))
+        let space = self.kernel.vm.current();
+        self.call(|system, vm| system.event(event, vm))?;
+        // A child of vfork runs in its parent's address space until exec or exit.
+        if matches!(event, Event::Switch { .. }) || self.kernel.vm.current() != space {
+            self.hardware.processor.mmu().switch(self.kernel.vm.current());
+        }
+        Ok(())
     }
 
-    /// The references of a step.
+    /// Takes a mark of sampling. Marks do not change how the program runs, except for the detail that they select.
+    fn mark(&mut self, mark: Mark) -> Result<(), SimulationError> {
+        match mark {
+            Mark::Sampled(every) => {
+                if self.sampling.is_none() {
+                    self.sample()?;
+                }
+                if let Some(sampling) = &mut self.sampling {
+                    sampling.set_distance(every);
+                }
+            }
+            Mark::Begin => {
+                self.settle();
+                let (total, memory) = self.totals();
+                if let Some(sampling) = &mut self.sampling {
+                    sampling.begin(total, memory);
+                }
+            }
+            Mark::End => self.end_interval(),
+            Mark::Detail(detail) => {
+                self.hardware.serialise(true);
+                // Short cuts that are valid in one detail may be stale in another.
+                self.hardware.processor.mmu().resume();
+                if let Some(sampling) = &mut self.sampling {
+                    sampling.detail = detail;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the current interval, if there is one.
+    fn end_interval(&mut self) {
+        if self.sampling.is_some() {
+            self.settle();
+            let (total, memory) = self.totals();
+            if let Some(sampling) = &mut self.sampling {
+                sampling.end(&total, memory);
+            }
+        }
+    }
+
+    /// Simulates the references of a step.
     fn references(&mut self, chunk: &Chunk, step: &Step) -> Result<(), SimulationError> {
         if step.counts.references() == 0 {
             return Ok(());
         }
         if self.detail() != Detail::All {
-            return self.follow(Segment::new(chunk, step), &step.counts);
+            return self.warm(StepRefs::new(chunk, step), &step.counts);
         }
-        self.run(Segment::new(chunk, step))?;
-        let millicycles = if self.out_of_order { 0 } else { self.millicycles_per_instruction };
-        let cycles = self.hardware_threads.executed(self.processor.on(), &step.counts, millicycles);
-        self.processor.mmu().ledger.charge(Label::Compute, cycles);
+        self.run(StepRefs::new(chunk, step))?;
+        let hardware = &mut self.hardware;
+        let millicycles = if hardware.out_of_order { 0 } else { hardware.millicycles_per_instruction };
+        let cycles = self.accounts.execute(hardware.processor.on(), &step.counts, millicycles);
+        hardware.processor.mmu().ledger.charge(Label::Compute, cycles);
         Ok(())
     }
 
-    /// Lets what is under way in the window end. `ends`: the block under way does not go on.
-    fn serialise(&mut self, ends: bool) {
-        if let (mmu, Some(ooo), _) = self.processor.parts() {
-            mmu.serialise_ooo(ooo, &self.code, ends);
+    /// Functional warming: simulates references of a step in less detail. Time passes at the rate measured so far.
+    fn warm(&mut self, segment: StepRefs, counts: &Counts) -> Result<(), SimulationError> {
+        let before = self.now().0;
+        self.run(segment)?;
+        self.accounts.execute(self.hardware.processor.on(), counts, 0);
+        let nominal = self.hardware.millicycles_per_instruction;
+        let millicycles = self.sampling.as_ref().map_or(nominal, |s| s.millicycles_per_instruction(nominal));
+        let after = before + (u128::from(counts.instructions) * u128::from(millicycles) / 1000) as u64;
+        if after > self.now().0 {
+            self.wait_until(after);
         }
+        Ok(())
     }
 
-    /// The run loop: references until the operating system is needed, again and again.
-    fn run(&mut self, segment: Segment) -> Result<(), SimulationError> {
+    /// The run loop: runs references until the operating system is needed, again and again.
+    fn run(&mut self, segment: StepRefs) -> Result<(), SimulationError> {
         let mut cursor = segment.begin();
-        let (mut last, mut again) = (None, 0);
+        let (mut last, mut recurrences) = (None, 0);
         let detail = self.detail();
         loop {
-            let running = self.vm.running();
-            let running = running.map_err(|source| out_of_memory(&self.machine, &self.system_name, source))?;
-            let why = match self.processor.parts() {
-                (mmu, _, caches) if detail != Detail::All => {
-                    let caches = caches.filter(|_| detail == Detail::Caches);
-                    mmu.follow(segment, &mut cursor, running.table, caches)
-                }
-                (mmu, Some(ooo), Some(caches)) => {
-                    let core = OooRun { ooo, code: &self.code, caches };
-                    mmu.run_ooo(segment, &mut cursor, running.table, core)
-                }
-                (mmu, _, caches) => mmu.run(segment, &mut cursor, running.table, caches),
-            };
-            if why != StopReason::End {
-                self.serialise(false);
+            let running = self.kernel.vm.running().map_err(|source| self.names.out_of_memory(source))?;
+            let stop = self.hardware.run(segment, &mut cursor, running.table, detail);
+            if stop != StopReason::End {
+                self.hardware.serialise(false);
             }
-            match why {
+            match stop {
                 StopReason::End => return Ok(()),
-                StopReason::Fault(fault) => self.ask(|system, vm| system.fault(fault, vm))?,
-                StopReason::FirstWrite(vpn) => self.ask(|system, vm| system.first_write(vpn, vm))?,
-                StopReason::PolicyCallback => {
-                    let mut told = std::mem::take(&mut self.told);
-                    self.processor.mmu().told(&mut told);
-                    let handled = self.ask(|system, vm| system.handle(&told, vm));
-                    self.told = told;
-                    handled?;
-                }
+                StopReason::Fault(fault) => self.call(|system, vm| system.fault(fault, vm))?,
+                StopReason::FirstWrite(vpn) => self.call(|system, vm| system.first_write(vpn, vm))?,
+                StopReason::PolicyCallback => self.policy_callback()?,
                 StopReason::NeedsReferences => return Err(SimulationError::NeedsReferences),
             }
-            again = if last == Some((cursor, why)) { again + 1 } else { 0 };
-            last = Some((cursor, why));
-            if again == PATIENCE {
-                let (machine, system) = (self.machine.clone(), self.system_name.clone());
-                return Err(SimulationError::Livelock { machine, system, why });
+            recurrences = if last == Some((cursor, stop)) { recurrences + 1 } else { 0 };
+            last = Some((cursor, stop));
+            if recurrences == MAX_RECURRENCES {
+                return Err(self.names.livelock(stop));
             }
         }
     }
 
-    fn event(&mut self, event: &Event) -> Result<(), SimulationError> {
-        let process = self.hardware_threads.process(self.processor.on());
-        match event {
-            Event::Switch { asid, .. } => {
-                self.take_up(*asid);
-            }
-            Event::Exec { path } => {
-                self.names.insert(process, path.rsplit('/').next().unwrap_or(path).into());
-            }
-            Event::Fork { child, .. } => {
-                if let Some(name) = self.names.get(&process).cloned() {
-                    self.names.insert(*child, name);
-                }
-            }
-            Event::Phase(name) if name == Event::MEASURED => self.measure(),
-            _ => {}
-        }
-        let space = self.vm.current();
-        self.ask(|system, vm| system.event(event, vm))?;
-        // A child of vfork runs in its parent's address space until it leaves it by exec or exit.
-        if matches!(event, Event::Switch { .. }) || self.vm.current() != space {
-            self.processor.mmu().switch(self.vm.current());
-        }
-        Ok(())
+    /// Passes the TLB events since the last call-back to the policy.
+    fn policy_callback(&mut self) -> Result<(), SimulationError> {
+        let mut events = std::mem::take(&mut self.kernel.tlb_events);
+        self.hardware.processor.mmu().take_events(&mut events);
+        let handled = self.call(|system, vm| system.handle(&events, vm));
+        self.kernel.tlb_events = events;
+        handled
     }
 
-    /// Lets the system act, then carries out what its actions mean for the processor.
-    fn ask(
+    /// Calls the system, then applies what it queued for the processor.
+    fn call(
         &mut self,
         act: impl FnOnce(&mut dyn System, &mut Vm) -> Result<(), OutOfMemory>,
     ) -> Result<(), SimulationError> {
-        if self.reads_counters {
-            self.vm.performance = self.performance();
+        if self.kernel.reads_counters {
+            self.kernel.vm.performance = self.hardware.performance(self.now().0);
         }
-        act(&mut *self.system, &mut self.vm)
-            .map_err(|source| out_of_memory(&self.machine, &self.system_name, source))?;
-        if self.reads_counters {
-            self.processor.mmu().enable_aux_tlb(self.system.enables_aux_tlb(&self.vm));
+        let Kernel { system, vm, .. } = &mut self.kernel;
+        act(&mut **system, vm).map_err(|source| self.names.out_of_memory(source))?;
+        if self.kernel.reads_counters {
+            self.hardware.processor.mmu().set_aux_tlb_enabled(self.kernel.enables_aux_tlb());
         }
-        for shootdown in self.vm.shootdowns.drain(..) {
-            self.processor.invalidate(&shootdown, self.invalidate, self.interrupt);
+        let traffic_in_caches = self.detail() != Detail::Translation;
+        let applied = self.hardware.apply(&mut self.kernel.vm, traffic_in_caches);
+        applied.map_err(|source| self.names.out_of_memory(source))
+    }
+
+    /// Returns how references are simulated now.
+    fn detail(&self) -> Detail {
+        self.sampling.as_ref().map_or(Detail::All, |sampling| sampling.detail)
+    }
+
+    /// Lets hardware thread `hw` run from here on.
+    fn go_to(&mut self, hw: usize) {
+        if hw != self.hardware.processor.on() {
+            self.accounts.book(&self.hardware.processor, &self.kernel.vm.ledger);
         }
-        let commands = self.vm.take_commands();
-        commands.iter().for_each(|command| obey(&mut self.processor, command));
-        let passes = self.detail() == Detail::Translation;
-        if let (mmu, _, Some(caches)) = self.processor.parts() {
-            for traffic in self.vm.traffic.drain(..) {
-                let cycles = if passes { issue(&traffic) } else { send(caches, &traffic) };
-                mmu.ledger.charge(traffic.label, cycles);
+        self.hardware.processor.run_on(hw);
+    }
+
+    /// Returns the clock of hardware thread `hw`.
+    fn clock(&self, hw: usize) -> u64 {
+        self.accounts.clock(&self.hardware.processor, &self.kernel.vm.ledger, hw)
+    }
+
+    /// Returns the time by the clock of the hardware thread that runs.
+    fn now(&self) -> Cycles {
+        Cycles(self.clock(self.hardware.processor.on()))
+    }
+
+    /// Lets the hardware thread that runs idle until its clock shows `time`.
+    fn wait_until(&mut self, time: u64) {
+        self.accounts.wait_until(&self.hardware.processor, &self.kernel.vm.ledger, time);
+    }
+
+    /// Books what the process that runs has done since the last switch: of a sample, what it has done in an interval.
+    fn settle(&mut self) {
+        let settled = self.accounts.settle(&self.hardware.processor, &self.kernel.vm.ledger);
+        if let Some((process, spent)) = settled {
+            match &mut self.sampling {
+                None => self.accounts.absorb(process, &spent),
+                Some(sampling) => sampling.absorb(process, &spent),
             }
         }
-        if !self.vm.preloads.is_empty() {
-            let preloads = std::mem::take(&mut self.vm.preloads);
-            let running = self.vm.running();
-            let running = running.map_err(|source| out_of_memory(&self.machine, &self.system_name, source))?;
-            let mmu = self.processor.mmu();
-            preloads.iter().for_each(|&preload| mmu.enter(preload, running.table));
-        }
-        Ok(())
     }
 
-    /// From now on laws are checked whenever another hardware thread goes on. For tests.
+    /// Returns the totals of the hardware thread that runs, and of caches and memory. Call [`Simulation::settle`] before.
+    fn totals(&self) -> (Tally, MemoryCounts) {
+        let processor = &self.hardware.processor;
+        (self.accounts.total(processor, processor.on()), MemoryCounts::of(processor))
+    }
+
+    /// Begins to measure. The operating system's counts stay: they describe the state that measuring begins with.
+    fn start_measuring(&mut self) {
+        self.accounts.start(&self.hardware.processor, &self.kernel.vm.ledger);
+        self.hardware.processor.mmu().reset_curve_counts();
+    }
+
+    /// From now on checks laws whenever another hardware thread goes on. For tests.
     pub fn check_often(&mut self) {
-        self.checks = true;
+        self.checks_laws = true;
     }
 
-    /// Checks laws that must hold between steps: what TLBs hold, the page table says. For tests.
+    /// Checks laws that must hold between steps: every TLB entry agrees with the page table. For tests.
+    ///
+    /// # Panics
+    /// When a law is broken.
     pub fn check(&mut self) {
-        if self.vm.running().is_err() {
+        if self.kernel.vm.running().is_err() {
             return;
         }
-        let on = self.processor.on();
-        for hw in 0..self.processor.hardware_threads() {
+        let on = self.hardware.processor.on();
+        for hw in 0..self.hardware.processor.hardware_threads() {
             self.go_to(hw);
-            let mmu = self.processor.mmu();
-            let Some((_, process)) = self.vm.processes().find(|(asid, _)| mmu.runs_in(*asid)) else { continue };
+            let mmu = self.hardware.processor.mmu();
+            let Some((_, process)) = self.kernel.vm.processes().find(|(asid, _)| mmu.runs_in(*asid)) else { continue };
             process.table().check();
             mmu.check(process.table());
         }
         self.go_to(on);
-    }
-}
-
-/// The hardware threads that `placement` asks of `machine`.
-fn shape(machine: &machine::Resolved, placement: &Placement) -> Result<Shape, String> {
-    let threads = machine.ooo.as_ref().map_or(1, |ooo| ooo.threads);
-    if placement.threads > threads {
-        let what = format!(
-            "its cores have {threads} hardware thread{}, and --smt asks for {}",
-            if threads == 1 { "" } else { "s" },
-            placement.threads
-        );
-        return Err(what);
-    }
-    let smt = machine.ooo.as_ref().map(|ooo| &ooo.smt);
-    let of = |tlb: &reach_hardware::config::Tlb| {
-        let written = smt.and_then(|smt| smt.get(&tlb.name)).copied();
-        match written.expect("a machine with several hardware threads says how they divide each array") {
-            machine::Sharing::Shared => Sharing::Shared,
-            machine::Sharing::Partitioned => Sharing::Partitioned,
-            machine::Sharing::Replicated => Sharing::Replicated,
-        }
-    };
-    let sharing = if placement.threads > 1 { machine.hardware.tlbs.iter().map(of).collect() } else { Vec::new() };
-    Ok(Shape { cores: placement.cores as usize, threads: placement.threads as usize, sharing })
-}
-
-fn out_of_memory(machine: &str, system: &str, source: OutOfMemory) -> SimulationError {
-    SimulationError::OutOfMemory { machine: machine.into(), system: system.into(), source }
-}
-
-/// The machine file's costs in the operating system's terms.
-fn costs(machine: &machine::Resolved) -> Costs {
-    let os = &machine.os;
-    Costs {
-        trap: u64::from(os.trap),
-        fault: u64::from(os.fault),
-        file_fault: u64::from(os.file_fault),
-        fault_around_page: u64::from(os.fault_around_page),
-        zero_millicycles_per_byte: u64::from(os.zero_per_byte),
-        copy_millicycles_per_byte: u64::from(os.copy_per_byte),
-        pte_write: u64::from(os.pte_write),
-        shootdown: u64::from(os.shootdown),
-        fork: u64::from(os.fork),
-        fork_per_pte: u64::from(os.fork_per_pte),
-        exit_per_pte: u64::from(os.exit_per_pte),
-        table_page: u64::from(os.table_page),
-        file_read: u64::from(os.file_read),
-        file_read_millicycles_per_byte: u64::from(os.file_read_per_byte),
-        scan_per_page: u64::from(os.scan_per_page),
     }
 }

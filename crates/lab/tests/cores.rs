@@ -111,7 +111,7 @@ fn translations_are_the_page_tables_everywhere() {
     for seed in 1..=4 {
         let program = script::program(seed, 150);
         let machine = machine::resolve(["skylake-e3-1240v5", "zenplus-2700x"][seed as usize % 2]).unwrap();
-        for system in ["base", "linux-thp", "navarro-2002", "karakostas-2015-rmm", "zhou-2023:share=on"] {
+        for system in ["base", "linux-thp", "navarro-2002", "karakostas-2015-rmm", "zhou-2023:share_tables=on"] {
             let system = reach_systems::resolve(system).unwrap();
             let placement = Placement { slice: 300, ..Placement::of(2, 2) };
             let conditions = Conditions { placement, memory: 64 << 20, ..conditions(Timing::InOrder) };

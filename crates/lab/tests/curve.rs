@@ -155,9 +155,9 @@ fn what_cannot_be_had_exactly_is_refused() {
         (MACHINE, "base", Timing::Counts, "l3", "there is no such TLB array; there are l1i_4k, "),
         (MACHINE, "base", Timing::Ooo, "l2", "take --timing counts or inorder"),
         (MACHINE, "ideal", Timing::Counts, "l2", "translation never misses"),
-        (MACHINE, "karakostas-2015-rmm", Timing::Counts, "l2", "beside the TLB"),
-        (MACHINE, "pham-2012-colt", Timing::Counts, "l2", "beside the TLB"),
-        ("skylake-e3-1240v5:tlb.l1d_4k.replacement=nru", "base", Timing::Counts, "l1d_4k", "takes LRU"),
+        (MACHINE, "karakostas-2015-rmm", Timing::Counts, "l2", "auxiliary TLB"),
+        (MACHINE, "pham-2012-colt", Timing::Counts, "l2", "auxiliary TLB"),
+        ("skylake-e3-1240v5:tlb.l1d_4k.replacement=nru", "base", Timing::Counts, "l1d_4k", "by LRU"),
         ("paint-parisc", "romer-1995", Timing::Counts, "micro_itlb", "acts on misses"),
     ] {
         let error = on(machine, system, timing, asked);

@@ -27,7 +27,7 @@ fn misses(outcome: &Outcome) -> u64 {
 fn a_policy_that_is_off_costs_nothing() {
     for timing in [Timing::Counts, Timing::InOrder] {
         for (base, never) in
-            [("base", "fang-1999:policy=never"), ("base:zero_page=0", "fang-1999:policy=never,zero_page=0")]
+            [("base", "fang-1999:policy=never"), ("base:zero_page=off", "fang-1999:policy=never,zero_page=off")]
         {
             for program in ["fang-micro:iterations=2", "mix:bytes=4M,refs=20K", "tree:nodes=500,operations=100"] {
                 let mut source = synthetic::parse(program).unwrap();
@@ -90,7 +90,7 @@ fn remapped_pages_are_retranslated_on_their_way_to_memory() {
     assert_eq!(after.misses - before.misses, 4 * PAGES / 16);
     let copied = micro("policy=asap,mechanism=copy", 4, Timing::InOrder);
     assert!(copied.controller.is_none());
-    let one_by_one = micro("policy=asap,mechanism=remap,mtlb_group=1", 4, Timing::InOrder);
+    let one_by_one = micro("policy=asap,mechanism=remap,mtlb_fill=1", 4, Timing::InOrder);
     let waits = |outcome: &Outcome| outcome.total.ledger.charged(Label::Cache).0;
     assert!(waits(&one_by_one) > waits(&outcome) + 50 * 3 * PAGES, "each reference waits for the table");
 }
@@ -120,7 +120,7 @@ fn hints_promote_at_allocation() {
         assert_eq!((outcome.os.promotions, outcome.os.bytes_copied), (PAGES / 1024, copied));
         assert!(misses(&outcome) < 16, "no page is missed before it is large");
     }
-    let none = micro("policy=hints,least=1048576", 1, Timing::Counts);
+    let none = micro("policy=hints,min_mapping=1048576", 1, Timing::Counts);
     assert_eq!(none.os.promotions, 0, "nothing so large is mapped");
 }
 

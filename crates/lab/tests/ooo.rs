@@ -39,7 +39,7 @@ fn a_dependent_chase_takes_what_it_takes_in_order() {
 
 /// Options under which a program that only reads has frames of its own.
 fn pages(system: &str) -> &'static str {
-    if system == "base" { ":zero_page=0" } else { "" }
+    if system == "base" { ":zero_page=off" } else { "" }
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod common;
 use common::{conditions, simulate};
 use proptest::prelude::*;
 use reach_core::{Asid, Chunk, Event, Fault, Kind, Layout, Map, PageShift, Ref, Span, StopReason, ThreadId, VirtAddr};
-use reach_hardware::{Counters, Mmu, Segment};
+use reach_hardware::{Counters, Mmu, StepRefs};
 use reach_lab::{Simulation, Timing, machine};
 use reach_oracle::address_space::{FIRST, NaiveSpaces, Op};
 use reach_os::{Options, Paging, RangeCounts, Vm};
@@ -71,7 +71,7 @@ impl Fire {
         });
         let mut chunk = Chunk { refs: refs.collect(), ..Chunk::default() };
         chunk.fold();
-        let segment = Segment::whole(&chunk);
+        let segment = StepRefs::whole(&chunk);
         let mut cursor = segment.begin();
         for _ in 0..10 * chunk.refs.len() + 10 {
             let running = self.vm.running().unwrap();
@@ -131,7 +131,7 @@ fn under_fire(options: &str, words: &[u64]) -> (Counters, RangeCounts, u64) {
             fire.check();
         }
         if i % 16 == 9 && options.contains("measured") {
-            fire.mmu.enable_aux_tlb(i % 32 == 9);
+            fire.mmu.set_aux_tlb_enabled(i % 32 == 9);
         }
     }
     let paging = fire.vm.counters.paging.as_ref().map_or(0, |paging| paging.out + paging.unchanged);
@@ -139,10 +139,10 @@ fn under_fire(options: &str, words: &[u64]) -> (Counters, RangeCounts, u64) {
 }
 
 const OPTIONS: [&str; 4] = [
-    "least=1,fragmented=1000",
-    "least=2,fragmented=1000,entries=4,copy_on_write=split,larger=1",
-    "least=3,fragmented=1000,entries=2,asked=after-miss,sweep=16",
-    "least=1,fragmented=1000,sorted=1,enable=measured",
+    "min_range=1,max_fragmentation=1000",
+    "min_range=2,max_fragmentation=1000,entries=4,copy_on_write=split,round_up=on",
+    "min_range=3,max_fragmentation=1000,entries=2,lookup=after-miss,sweep=16",
+    "min_range=1,max_fragmentation=1000,sorted_free_lists=on,enable=measured",
 ];
 
 proptest! {
@@ -164,8 +164,14 @@ fn the_fire_burns() {
     let words: Vec<u64> = (0..600).map(|_| random.next_u64()).collect();
     for options in OPTIONS {
         let (processor, ranges, paged_out) = under_fire(options, &words);
-        let seen =
-            [processor.aux_tlb_hits, processor.aux_tlb_spared, ranges.made, ranges.cut, ranges.dissolved, paged_out];
+        let seen = [
+            processor.aux_tlb_hits,
+            processor.aux_tlb_walks_avoided,
+            ranges.made,
+            ranges.cut,
+            ranges.dissolved,
+            paged_out,
+        ];
         assert!(seen.iter().all(|&count| count > 0), "{options}: {seen:?}");
     }
 }
@@ -182,21 +188,21 @@ fn the_range_tlb_is_on_where_it_is_worth_it() {
     let (walks, little) = ("gups:bytes=32M,updates=500K", "touch:bytes=1M,passes=3000");
     let (always, ranges) = run(walks, "enable=always");
     let (measured, told) = run(walks, "enable=measured");
-    assert_eq!((always.aux_tlb_unasked, told.enabled, told.disabled), (0, 1, 0));
-    assert_eq!(measured.aux_tlb_searches + measured.aux_tlb_unasked, always.aux_tlb_searches);
-    assert!(10 * measured.aux_tlb_spared > 7 * always.aux_tlb_spared, "{measured:?} {always:?}");
+    assert_eq!((always.aux_tlb_disabled_lookups, told.enabled, told.disabled), (0, 1, 0));
+    assert_eq!(measured.aux_tlb_lookups + measured.aux_tlb_disabled_lookups, always.aux_tlb_lookups);
+    assert!(10 * measured.aux_tlb_walks_avoided > 7 * always.aux_tlb_walks_avoided, "{measured:?} {always:?}");
     assert_eq!((ranges.made, ranges.pages.peak), (told.made, told.pages.peak));
     let (always, _) = run(little, "enable=always");
     let (measured, told) = run(little, "enable=measured");
-    assert!(always.aux_tlb_searches > 100_000, "{always:?}");
-    assert_eq!((measured.aux_tlb_searches, told.enabled), (0, 0));
-    assert_eq!(measured.aux_tlb_unasked, always.aux_tlb_searches);
+    assert!(always.aux_tlb_lookups > 100_000, "{always:?}");
+    assert_eq!((measured.aux_tlb_lookups, told.enabled), (0, 0));
+    assert_eq!(measured.aux_tlb_disabled_lookups, always.aux_tlb_lookups);
     assert_eq!(measured.range_walks, 0);
 }
 
 #[test]
 fn what_is_counted_for_one_range_tlb_is_not_counted_for_one_that_is_off_at_times() {
-    let system = reach_systems::resolve("karakostas-2015-rmm:sweep=4,asked=after-miss,enable=measured").unwrap();
+    let system = reach_systems::resolve("karakostas-2015-rmm:sweep=4,lookup=after-miss,enable=measured").unwrap();
     let machine = machine::resolve("sandybridge-e5-2430").unwrap();
     let refused = Simulation::new(&machine, &system, &conditions(Timing::Counts)).err().unwrap().to_string();
     assert!(refused.contains("leave enable=measured out"), "{refused}");

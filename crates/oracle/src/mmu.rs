@@ -303,7 +303,7 @@ impl Machine {
             AuxTlb::Clusters(.., clusters) => clusters.search(asid, vpn),
             AuxTlb::Segments => return None,
         };
-        self.counters.aux_tlb_searches += 1;
+        self.counters.aux_tlb_lookups += 1;
         let (pte, used_last) = found?;
         self.counters.aux_tlb_hits += 1;
         if used_last {
@@ -324,7 +324,7 @@ impl Machine {
         let asid = self.own();
         let (asked, alone) = self.asked().expect("it was just asked");
         self.count_first_level_miss(kind);
-        self.counters.aux_tlb_spared += 1;
+        self.counters.aux_tlb_walks_avoided += 1;
         let levels = self.tlbs.levels(kind);
         let of_level = |level: u8| {
             let mut arrays = self.tlbs.arrays.iter().map(|tlb| &tlb.config);

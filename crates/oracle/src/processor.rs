@@ -4,13 +4,13 @@
 use crate::cache::Caches;
 use crate::mmu::Machine;
 use reach_core::{Label, PageTable, Ref, Shootdown, StopReason};
-use reach_hardware::Shape;
+use reach_hardware::Topology;
 use reach_hardware::config::{self, Sharing};
 
 /// Cores with their hardware threads.
 #[derive(Clone, Debug)]
 pub struct Processor {
-    shape: Shape,
+    shape: Topology,
     /// One for each hardware thread, those of the first core first.
     pub machines: Vec<Machine>,
     /// One for each core, or none.
@@ -24,7 +24,7 @@ pub struct Processor {
 
 impl Processor {
     /// An empty processor.
-    pub fn new(config: &config::Machine, shape: &Shape, cached: bool, seed: u64) -> Processor {
+    pub fn new(config: &config::Machine, shape: &Topology, cached: bool, seed: u64) -> Processor {
         let mut each = config.clone();
         for (at, tlb) in each.tlbs.iter_mut().enumerate() {
             if shape.threads > 1 && shape.sharing[at] == Sharing::Partitioned {

@@ -1,28 +1,32 @@
 //! `base`: demand paging with base pages only, as Linux does it with transparent huge pages off.
 //!
 //! Models: first touch of anonymous memory (zero page for loads), of files (64 KB fault-around) and of shared memory,
-//! copy on write, fork, mremap and the rest of [`Vm::demand_fault`] and [`Vm::apply`]. With `zero_page=0` a first load
-//! gets a page of its own, as in BSD: the system to compare those with whose superpages come from reservations.
-//! Deviations: no swap and no reclaim but of unmapped file pages; page counts of the page cache follow 64 KB read-in.
+//! copy on write, fork, mremap and the rest of [`Vm::demand_fault`] and [`Vm::apply`]. With `zero_page=off` a first load
+//! gets a page of its own, as in BSD. Compare systems whose superpages come from reservations with that.
+//!
+//! Deviations: no swap; only unmapped file pages are reclaimed; the page cache reads files 64 KB at a time, and its page
+//! counts follow that.
 
-use crate::{Accepts, Setting, Settings, System, SystemError};
+use crate::error::SystemError;
+use crate::settings::{Accepts, Setting, Settings};
+use crate::system::System;
 use reach_os::Vm;
 
-pub(crate) const SETTINGS: &[Setting] = &[Setting {
-    name: "zero_page",
-    summary: "first loads from untouched memory share a page of zeroes (1), or get one of their own (0)",
-    accepts: Accepts::Number { least: 0, most: 1 },
-    default: "1",
-}];
+pub(crate) const SETTINGS: &[Setting] = &[Setting::new(
+    "zero_page",
+    Accepts::Switch,
+    "on",
+    "whether first loads from untouched memory share a page of zeroes",
+)];
 
-/// Base pages only.
+/// Demand paging with base pages.
 pub(crate) struct Base {
     zero_page: bool,
 }
 
 impl Base {
     pub(crate) fn new(settings: &Settings) -> Base {
-        Base { zero_page: settings.number("zero_page") == 1 }
+        Base { zero_page: settings.is_on("zero_page") }
     }
 }
 

@@ -6,145 +6,238 @@
 //!
 //! | section | here |
 //! |---|---|
-//! | 3.1 asap, approx-online, tlbcount; online | `online/` of `reach-os` |
-//! | 3.1 what the handler looks at, and what it costs | `online.rs` |
-//! | 3.1 copying; 3.2 remapping to shadow addresses | `relocate.rs`, `shadow.rs` of `reach-os` |
-//! | 3.2 the memory controller | `controller.rs` of `reach-hardware` |
-//! | 5.3 promotion by hints at allocation (Swanson et al.) | `Fang::hint` |
-//! | 6 further work: several programs; superpages mapping_changes down to support demand paging | `online.rs`, `paging/` of `reach-os` |
+//! | 3.1 asap, approx-online, tlbcount; online | `online.rs` and `online/` of `reach-os` |
+//! | 3.1 the handler's counters and their cost | `online.rs` |
+//! | 3.1 copying; 3.2 remapping to shadow addresses | `promotion/relocate.rs`, `memory/shadow.rs` of `reach-os` |
+//! | 3.2 the memory controller | `cache/controller.rs` of `reach-hardware` |
+//! | 5.3 promotion by hints at allocation (Swanson et al.) | `Fang::promote_hinted` |
+//! | 6 further work: several programs; superpages demoted for demand paging | `online.rs`, `paging/` of `reach-os` |
 //!
-//! Readings, where the paper is silent. asap builds each level that becomes complete (`build=level`; only the largest
-//! with `build=largest`). Pages are copied even where their frames happen to be one block. Only candidates whose pages
-//! are all mapped, alike and used by nobody else become superpages; one that is due and cannot be built has to earn its
-//! charge anew. Shadow space is given out in blocks of the largest page, so that pages which have moved there do not
-//! move again when their superpage grows.
+//! Readings, where the paper is silent. asap builds each level that becomes complete (`build=level`), or only the
+//! largest (`build=largest`). Pages are copied even where their frames already form one block. A candidate becomes a
+//! superpage only if all its pages are mapped, have equal rights and belong to one process; a candidate that is due and
+//! cannot be built starts from zero charge again. Shadow space is allocated in blocks of the largest page, so that
+//! pages that have moved there do not move again when their superpage grows.
 //!
-//! Beyond the paper. Where memory is short, a page daemon as in BSD pages out what was not used for long, and takes the
-//! superpages apart that it was part of; a remapped page gives its shadow address back. What was taken apart becomes
-//! one again under asap when all of it has been touched again, under approx-online when it has been charged again. No
-//! page is paged out to make room for a copy.
+//! Beyond the paper. When memory is short, a page daemon as in BSD evicts pages that were not used for long, and demotes
+//! the superpages that they belong to; a remapped page releases its shadow address. Demoted pages are promoted again
+//! under asap when all have been referenced again, under approx-online when they have been charged again. No page is
+//! evicted to make room for a copy.
 //!
-//! `bookkeeping` is inferred: with its loads and stores it makes 320 to 460 cycles a miss for approx-online on ten levels,
-//! which the break-even points of figure 2 imply. `flush` and `entry` are estimates of an instruction sequence and of an
-//! uncached store. The MTLB is an estimate, too: that a read of the controller's table brings a line of 128 bytes, 16
-//! entries, is inferred, for with a read for each page the microbenchmark would lose more than a TLB miss costs.
+//! `bookkeeping` is inferred: with its loads and stores it makes 320 to 460 cycles a miss for approx-online on ten
+//! levels, which the break-even points of figure 2 imply. `flush` and `entry_write` are estimates of an instruction
+//! sequence and of an uncached store. The MTLB is an estimate, too. That a read of the controller's table brings a line
+//! of 128 bytes, 16 entries, is inferred: with one read a page the microbenchmark would lose more than a TLB miss costs.
 
-use crate::online::{self, Online, Promoter};
-use crate::{Accepts, Setting, Settings, System, SystemError, superpage};
-use reach_core::{Backing, ControllerOptions, Cycles, Event, Fault, Map, Role, TlbEvent, Vpn};
+use crate::error::SystemError;
+use crate::online::{self, OnlinePromotion, Promoter};
+use crate::settings::{Accepts, Setting, Settings, Unit, choice};
+use crate::superpage;
+use crate::system::System;
+use reach_core::{Backing, Bytes, ControllerOptions, Cycles, Event, Fault, Map, Role, TlbEvent, Vpn};
 use reach_os::online::Policy;
 use reach_os::{Mechanism, OutOfMemory, Paging, Populate, RemapCosts, Vm};
 
 pub(crate) const SETTINGS: &[Setting] = &[
-    Setting {
-        name: "policy",
-        summary: "when pages become one: asap, approx-online (aol), Romer's full online, by hints at allocation, never",
-        accepts: Accepts::Choice(&["asap", "aol", "online", "hints", "never"]),
-        default: "asap",
-    },
-    Setting {
-        name: "mechanism",
-        summary: "how: copied to a block of memory, or remapped by the memory controller",
-        accepts: Accepts::Choice(&["copy", "remap"]),
-        default: "remap",
-    },
+    Setting::new(
+        "policy",
+        FangPolicy::ACCEPTS,
+        "asap",
+        "the promotion policy: asap, approx-online (aol), Romer's full online, hints at allocation, never",
+    ),
+    Setting::new(
+        "mechanism",
+        FangMechanism::ACCEPTS,
+        "remap",
+        "how: copied to a block of memory, or remapped by the memory controller",
+    ),
     online::THRESHOLD,
-    Setting {
-        name: "build",
-        summary: "asap builds each size that is complete (level), or only the largest",
-        accepts: Accepts::Choice(&["level", "largest"]),
-        default: "level",
-    },
+    Setting::new(
+        "build",
+        Build::ACCEPTS,
+        "level",
+        "asap builds each size that is complete (level), or only the largest",
+    ),
     online::BOOKKEEPING,
+    Setting::new(
+        "flush",
+        Accepts::number(0, 100_000, Unit::Cycles),
+        "3",
+        "remap: cycles for each 32 bytes flushed from the caches",
+    ),
+    Setting::new(
+        "entry_write",
+        Accepts::number(0, 100_000, Unit::Cycles),
+        "30",
+        "remap: cycles for each entry written to the memory controller's table",
+    )
+    .formerly("entry"),
+    Setting::new(
+        "mtlb",
+        Accepts::number(2, 1 << 16, Unit::Count),
+        "128",
+        "remap: entries of the memory controller's own two-way TLB, a power of two",
+    ),
+    Setting::new(
+        "mtlb_miss",
+        Accepts::number(0, 100_000, Unit::Cycles),
+        "60",
+        "remap: cycles that a shadow address waits for the controller's table in memory",
+    ),
+    Setting::new(
+        "mtlb_fill",
+        Accepts::number(1, 64, Unit::Count),
+        "16",
+        "remap: entries that one read of that table brings into the MTLB, a power of two",
+    )
+    .formerly("mtlb_group"),
+    Setting::new(
+        "min_mapping",
+        Accepts::number(0, 1 << 30, Unit::Kilobytes),
+        "64",
+        "hints: the smallest mapping that is promoted at its allocation",
+    )
+    .formerly("least"),
     Setting {
-        name: "flush",
-        summary: "remap: cycles for each 32 bytes flushed from the caches",
-        accepts: Accepts::Number { least: 0, most: 100_000 },
-        default: "3",
-    },
-    Setting {
-        name: "entry",
-        summary: "remap: cycles for each entry written in the memory controller's table",
-        accepts: Accepts::Number { least: 0, most: 100_000 },
-        default: "30",
-    },
-    Setting {
-        name: "mtlb",
-        summary: "remap: entries of the memory controller's own two-way TLB, a power of two",
-        accepts: Accepts::Number { least: 2, most: 1 << 16 },
-        default: "128",
-    },
-    Setting {
-        name: "mtlb_miss",
-        summary: "remap: cycles that a shadow address waits for the controller's table in memory",
-        accepts: Accepts::Number { least: 0, most: 100_000 },
-        default: "60",
-    },
-    Setting {
-        name: "mtlb_group",
-        summary: "remap: entries that a read of that table brings, a power of two",
-        accepts: Accepts::Number { least: 1, most: 64 },
-        default: "16",
-    },
-    Setting {
-        name: "least",
-        summary: "hints: the smallest mapping that is promoted at its allocation, in KB",
-        accepts: Accepts::Number { least: 0, most: 1 << 30 },
-        default: "64",
-    },
-    Setting {
-        summary: "when memory is short: a page daemon that takes superpages apart (daemon), nothing (off); as-base: off if policy=never",
-        accepts: Accepts::Choice(&["as-base", "daemon", "off"]),
+        accepts: FangPaging::ACCEPTS,
+        summary: "when memory is short: a page daemon that demotes superpages (daemon), nothing (off); as-base: off if \
+                  policy=never",
         default: "as-base",
         ..online::PAGING
     },
     superpage::LOW,
     online::DEMOTE,
-    Setting {
-        name: "zero_page",
-        summary: "first loads share a page of zeroes (1) or not (0, as in BSD); as-base: 0 unless policy=never",
-        accepts: Accepts::Choice(&["as-base", "0", "1"]),
-        default: "as-base",
-    },
+    Setting::new(
+        "zero_page",
+        ZeroPage::ACCEPTS,
+        "as-base",
+        "whether first loads share a page of zeroes (off, as in BSD); as-base: on if policy=never, else off",
+    ),
 ];
+
+choice! {
+    /// The promotion policy.
+    enum FangPolicy {
+        /// A superpage as soon as all its pages have been referenced.
+        Asap = "asap",
+        /// Approx-online: misses are charged to candidates that hold a page in the TLB.
+        ApproxOnline = "aol",
+        /// The full online policy.
+        Online = "online",
+        /// Promotion at allocation, of mappings of at least `min_mapping`.
+        Hints = "hints",
+        /// Base pages only.
+        Never = "never",
+    }
+}
+
+choice! {
+    /// The promotion mechanism.
+    enum FangMechanism {
+        /// Pages are copied into a contiguous block.
+        Copy = "copy",
+        /// The memory controller maps contiguous shadow addresses to the pages.
+        Remap = "remap",
+    }
+}
+
+choice! {
+    /// The sizes that asap builds.
+    enum Build {
+        /// Each size as it becomes complete.
+        Level = "level",
+        /// Only the largest complete size.
+        Largest = "largest",
+    }
+}
+
+choice! {
+    /// The response to memory pressure.
+    enum FangPaging {
+        /// `off` where the policy is `never`, else `daemon`.
+        AsBase = "as-base",
+        /// A page daemon that demotes superpages.
+        Daemon = "daemon",
+        /// None.
+        Off = "off",
+    }
+}
+
+choice! {
+    /// Whether first loads from untouched memory share a page of zeroes.
+    enum ZeroPage {
+        /// `on` where the policy is `never`, else `off`.
+        AsBase = "as-base",
+        /// They do.
+        On = "on",
+        /// They get a page of their own, as in BSD.
+        Off = "off",
+    }
+}
 
 /// Cycles that an MTLB hit adds: one of the memory bus.
 const MTLB_HIT: u32 = 2;
 
+/// The memory controller's TLB.
+struct Mtlb {
+    entries: u32,
+    /// Cycles of a miss.
+    miss: u32,
+    /// Entries that a miss brings.
+    fill: u32,
+}
+
 /// Online promotion.
 pub(crate) struct Fang {
+    /// The policy in the miss handler. `None`: hints or never.
     policy: Option<Policy>,
-    /// Mappings from so many bytes on are promoted at their allocation.
-    hints: Option<u64>,
+    /// The smallest mapping that is promoted at its allocation. `None`: hints are off.
+    hints: Option<Bytes>,
     mechanism: Mechanism,
     bookkeeping: u64,
     costs: RemapCosts,
-    mtlb: [u32; 3],
+    mtlb: Mtlb,
     zero_page: bool,
     paging: Option<Paging>,
-    online: Online,
+    online: OnlinePromotion,
 }
 
 impl Fang {
     pub(crate) fn new(settings: &Settings) -> Fang {
-        let name = settings.choice("policy");
+        let every_level = settings.choice::<Build>("build") == Build::Level;
+        let name: FangPolicy = settings.choice("policy");
+        let promotes = name != FangPolicy::Never;
         let pages_out = match settings.choice("paging") {
-            "as-base" => name != "never",
-            given => given == "daemon",
+            FangPaging::AsBase => promotes,
+            FangPaging::Daemon => true,
+            FangPaging::Off => false,
         };
         Fang {
-            policy: online::policy(settings, settings.choice("build") == "level"),
-            hints: (name == "hints").then(|| settings.number("least") << 10),
-            mechanism: if settings.choice("mechanism") == "copy" { Mechanism::Copy } else { Mechanism::Remap },
-            bookkeeping: settings.number("bookkeeping"),
-            costs: RemapCosts { flush: settings.number("flush"), entry: settings.number("entry") },
-            mtlb: ["mtlb", "mtlb_miss", "mtlb_group"].map(|name| settings.number(name) as u32),
+            policy: match name {
+                FangPolicy::Asap => Some(Policy::Asap { every_level }),
+                FangPolicy::ApproxOnline => Some(online::approx_online(settings)),
+                FangPolicy::Online => Some(online::full_online(settings)),
+                FangPolicy::Hints | FangPolicy::Never => None,
+            },
+            hints: (name == FangPolicy::Hints).then(|| settings.kilobytes("min_mapping")),
+            mechanism: match settings.choice("mechanism") {
+                FangMechanism::Copy => Mechanism::Copy,
+                FangMechanism::Remap => Mechanism::Remap,
+            },
+            bookkeeping: settings.number(online::BOOKKEEPING.name),
+            costs: RemapCosts { flush: settings.number("flush"), entry: settings.number("entry_write") },
+            mtlb: Mtlb {
+                entries: settings.number32("mtlb"),
+                miss: settings.number32("mtlb_miss"),
+                fill: settings.number32("mtlb_fill"),
+            },
             zero_page: match settings.choice("zero_page") {
-                "as-base" => name == "never",
-                given => given == "1",
+                ZeroPage::AsBase => !promotes,
+                ZeroPage::On => true,
+                ZeroPage::Off => false,
             },
             paging: pages_out.then(|| online::paging(settings)),
-            online: Online::default(),
+            online: OnlinePromotion::default(),
         }
     }
 
@@ -152,12 +245,12 @@ impl Fang {
         self.policy.is_some() || self.hints.is_some()
     }
 
-    /// Populates what has been mapped and makes it superpages, the largest that fit.
-    fn hint(&mut self, map: &Map, vm: &mut Vm) -> Result<(), OutOfMemory> {
+    /// Populates a new mapping and promotes it to the largest superpages that fit, if hints ask for it (5.3).
+    fn promote_hinted(&mut self, map: &Map, vm: &mut Vm) -> Result<(), OutOfMemory> {
         let base = vm.base();
         let anonymous = matches!(map.backing, Backing::Anonymous) && !map.shared && map.role != Role::Stack;
-        let least = self.hints.filter(|_| anonymous && map.protection.write && !map.no_reserve);
-        if least.is_none_or(|least| map.span.len < least.max(base.bytes())) {
+        let min = self.hints.filter(|_| anonymous && map.protection.write && !map.no_reserve);
+        if min.is_none_or(|Bytes(min)| map.span.len < min.max(base.bytes())) {
             return Ok(());
         }
         let (mut at, end) = (map.span.start.0.div_ceil(base.bytes()), map.span.end().0 >> base.0);
@@ -187,20 +280,21 @@ impl System for Fang {
     fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
         vm.share_zeroes(self.zero_page);
         if !self.promotes() {
-            self.online = Online::new(None, self.paging.as_ref(), vm);
+            self.online = OnlinePromotion::new(None, self.paging.as_ref(), vm);
             return Ok(());
         }
         let largest = superpage::largest(self.name(), vm)?;
         if self.mechanism == Mechanism::Remap {
-            let [entries, _, group] = self.mtlb;
-            if let Some(odd) = [entries, group].into_iter().find(|number| !number.is_power_of_two()) {
-                let what = format!("its MTLB works with powers of two; {odd} is none");
-                return Err(SystemError::Machine { system: self.name().into(), what });
+            for (option, value) in [("mtlb", self.mtlb.entries), ("mtlb_fill", self.mtlb.fill)] {
+                if !value.is_power_of_two() {
+                    let what = format!("{option}={value}: expected a power of two");
+                    return Err(SystemError::Machine { system: self.name().into(), what });
+                }
             }
             vm.use_shadow(largest, self.costs);
         }
         let promoter = self.policy.map(|policy| Promoter::new(policy, self.mechanism, self.bookkeeping, vm));
-        self.online = Online::new(promoter, self.paging.as_ref(), vm);
+        self.online = OnlinePromotion::new(promoter, self.paging.as_ref(), vm);
         Ok(())
     }
 
@@ -210,7 +304,7 @@ impl System for Fang {
         }
         self.online.applied(event, vm);
         match event {
-            Event::Map(map) if self.hints.is_some() => self.hint(map, vm),
+            Event::Map(map) if self.hints.is_some() => self.promote_hinted(map, vm),
             _ => Ok(()),
         }
     }
@@ -219,31 +313,30 @@ impl System for Fang {
         self.online.fault(fault, vm)
     }
 
-    fn sees_misses(&self) -> bool {
-        self.policy.is_some()
-    }
-
     fn handle(&mut self, events: &[TlbEvent], vm: &mut Vm) -> Result<(), OutOfMemory> {
         self.online.handle(events, vm)
-    }
-
-    fn wake(&self) -> Option<Cycles> {
-        self.online.wake()
     }
 
     fn tick(&mut self, now: Cycles, vm: &mut Vm) -> Result<(), OutOfMemory> {
         self.online.tick(now, vm)
     }
 
+    fn next_tick(&self) -> Option<Cycles> {
+        self.online.next_tick()
+    }
+
+    fn handles_misses(&self) -> bool {
+        self.policy.is_some()
+    }
+
     fn controller(&self, vm: &Vm) -> Option<ControllerOptions> {
-        let [entries, miss, group] = self.mtlb;
         (self.promotes() && self.mechanism == Mechanism::Remap).then(|| ControllerOptions {
             base: vm.shadow_start(),
-            entries,
+            entries: self.mtlb.entries,
             ways: 2,
             hit: MTLB_HIT,
-            miss,
-            group,
+            miss: self.mtlb.miss,
+            group: self.mtlb.fill,
         })
     }
 }

@@ -4,36 +4,39 @@
 //!
 //! | FreeBSD | here |
 //! |---|---|
-//! | `vm_reserv_alloc_page`: one size, 2 MB; not beyond the object's end unless it is anonymous | `preferred.rs` of `reach-os`, [`PastEnd::Anonymous`] |
-//! | `vm_reserv_populate`, `vm_reserv_depopulate`: population map; each renews | `reservation/` |
-//! | the queue of partially populated reservations, `vm_reserv_reclaim_inactive` | the one list of a ladder of one superpage |
-//! | `pmap_promote_pde`: when the 512th page is mapped; clean pages lose the right to be written | `Vm::promote_around`, [`reach_core::Pte::watched`] |
-//! | `pmap_demote_pde`: at the first write to a clean superpage, and when a part is changed | `Vm::first_write`, the door's own cuts |
+//! | `vm_reserv_alloc_page`: one size, 2 MB; not beyond the object's end unless the object is anonymous | `fault/preferred.rs` of `reach-os`, [`PastEnd::Anonymous`] |
+//! | `vm_reserv_populate`, `vm_reserv_depopulate`: population map; each moves the reservation to the queue's tail | `reservation.rs` |
+//! | the queue of partially populated reservations, `vm_reserv_reclaim_inactive` | the single list of a ladder of one superpage |
+//! | `pmap_promote_pde`: when the 512th page is mapped; clean pages lose write permission | `Vm::promote_around`, [`reach_core::Pte::watched`] |
+//! | `pmap_demote_pde`: at the first write to a clean superpage, and when a part changes | `Vm::first_write`, the translation API |
 //! | `vm_fault_soft_fast`: a fault maps the whole superpage of a full reservation | `Vm::reserved_fault` |
-//! | clusters of 64 KB read in and mapped around a fault | `read_in` and `fault_around` of `Options` |
-//! | `vm_pageout_scan`: inactive pages that were not used go, active ones become inactive; no superpage is demoted for it | `paging/scan.rs` |
-//! | the kernel's memory comes by superpages (`KVA_QUANTUM`) | `paging/wired.rs` |
-//! | `vm.reserv.{broken,freed,fullpop,partpopq,reclaimed}` | results under these names; `fullpop` and `partpopq` at their greatest |
+//! | clusters of 64 KB read and mapped around a fault | `Options` of `reach-os` |
+//! | `vm_pageout_scan`: unused inactive pages are evicted, active pages become inactive; no superpage is demoted for it | `paging/scan.rs` |
+//! | the kernel allocates its memory in superpages (`KVA_QUANTUM`) | `memory/wired.rs` |
+//! | `vm.reserv.{broken,freed,fullpop,partpopq,reclaimed}` | results under these names; `fullpop` and `partpopq` are peaks |
 //!
-//! Reservations are preempted for single pages only, never for another reservation; breaking one frees all that is
-//! empty in it, and nothing of it stays reserved.
+//! A reservation is preempted only for a single page, never for another reservation. Breaking it frees all its
+//! unpopulated pages and leaves nothing reserved.
 //!
-//! Deviations: dirty pages have no laundry queue; on machines without a 2 MB page the smallest larger size, else the largest; no
-//! superpages of 1 GB, which FreeBSD gives to those who ask for them only. After a fork, FreeBSD puts a new object in
-//! front of both sides', with reservations of its own; here the parent keeps its object, and its copies of pages
-//! whose frames the child keeps are not reserved.
+//! Deviations: dirty pages have no laundry queue. A machine without a 2 MB page takes its smallest larger size, else its
+//! largest. There are no 1 GB superpages, which FreeBSD gives only on request. After a fork, FreeBSD puts a new object
+//! with reservations of its own in front of both sides' object. Here the parent keeps its object, and its copies of
+//! pages whose frames the child keeps are not reserved.
 
-use crate::{Setting, Settings, System, SystemError, superpage};
+use crate::error::SystemError;
+use crate::settings::{Setting, Settings};
+use crate::superpage;
+use crate::system::System;
 use reach_core::{Cycles, Fault, PageShift, Vpn};
 use reach_os::{OutOfMemory, Paging, PastEnd, Superpages, Vm};
 
 pub(crate) const SETTINGS: &[Setting] = &[superpage::STEP, superpage::LOW];
 
-/// One size, one queue.
+/// Reservations of one size on one queue.
 pub(crate) struct FreeBsd {
     step: u64,
     low: u64,
-    /// [`Superpages::threshold`].
+    /// [`Superpages::threshold`], in percent.
     threshold: u64,
     daemon: superpage::Daemon,
 }
@@ -43,13 +46,13 @@ impl FreeBsd {
         FreeBsd::with_threshold(settings, 100)
     }
 
-    /// With another threshold for private memory, for systems that descend from this one.
+    /// FreeBSD with another promotion threshold for private memory, in percent, for systems that build on this one.
     pub(crate) fn with_threshold(settings: &Settings, threshold: u64) -> FreeBsd {
-        let (step, low) = (settings.number("step"), settings.number("low"));
+        let (step, low) = (settings.number(superpage::STEP.name), settings.number(superpage::LOW.name));
         FreeBsd { step, low, threshold, daemon: superpage::Daemon::default() }
     }
 
-    /// A fault has been answered.
+    /// Wakes the page daemon where memory is short. Call after each fault.
     pub(crate) fn after_fault(&mut self, vm: &mut Vm) -> Result<(), OutOfMemory> {
         self.daemon.fault(vm)
     }
@@ -92,15 +95,15 @@ impl System for FreeBsd {
         self.after_fault(vm)
     }
 
-    fn wake(&self) -> Option<Cycles> {
-        self.daemon.wake
+    fn first_write(&mut self, vpn: Vpn, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        vm.first_write(vpn)
     }
 
     fn tick(&mut self, now: Cycles, vm: &mut Vm) -> Result<(), OutOfMemory> {
         self.daemon.tick(now, vm)
     }
 
-    fn first_write(&mut self, vpn: Vpn, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        vm.first_write(vpn)
+    fn next_tick(&self) -> Option<Cycles> {
+        self.daemon.next
     }
 }

@@ -1,10 +1,12 @@
-//! `ideal`: the bound that no remedy can pass: a TLB that never misses, over base pages.
+//! `ideal`: base pages and a TLB that never misses, the bound on what any remedy can gain.
 //!
 //! Page faults and all other work of the operating system are those of `base`; only translation is free
-//! (Karakostas et al. §6 and Lindsay and Bhattacharjee §II measure overhead against such a machine). Its option is that
-//! of `base`, too.
+//! (Karakostas et al. §6 and Lindsay and Bhattacharjee §II measure overhead against such a machine). It takes the option
+//! of `base`.
 
-use crate::{Settings, System, SystemError};
+use crate::error::SystemError;
+use crate::settings::Settings;
+use crate::system::System;
 use reach_os::Vm;
 
 /// Base pages and a perfect TLB.
@@ -14,7 +16,7 @@ pub(crate) struct Ideal {
 
 impl Ideal {
     pub(crate) fn new(settings: &Settings) -> Ideal {
-        Ideal { zero_page: settings.number("zero_page") == 1 }
+        Ideal { zero_page: settings.is_on("zero_page") }
     }
 }
 

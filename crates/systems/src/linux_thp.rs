@@ -1,7 +1,8 @@
 //! `linux-thp`: Linux's transparent huge pages for anonymous memory, at fault time and by khugepaged.
 //!
 //! After: Linux 6.18, `mm/huge_memory.c` and `mm/khugepaged.c`; Documentation/admin-guide/mm/transhuge.rst for the
-//! knobs, whose names and defaults are kept, but for `enabled`: distributions differ, and a comparison wants `always`.
+//! knobs. Knobs keep their names and defaults, except that `enabled` defaults to `always`: distributions differ, and a
+//! comparison wants huge pages.
 //!
 //! | Linux | here |
 //! |---|---|
@@ -10,79 +11,100 @@
 //! | `khugepaged_scan_mm_slot` | [`LinuxThp::tick`] |
 //! | `hpage_collapse_scan_pmd`, `collapse_huge_page` | [`LinuxThp::collapse`] |
 //!
-//! Deviations: no compaction (what pre-fragmentation takes is unmovable anyway): `defrag` only says whether a fault
-//! may first drop unmapped file pages; stacks get none, because a stack's region is small until it has grown; no
-//! multi-size THP (off by default), no huge pages of files. khugepaged's cycles are charged to `daemon` as if it ran
-//! on the program's processor. On machines without a 2 MB page the smallest larger size, else the largest, takes its
-//! place, and limits on page-table entries scale with it.
+//! Deviations: there is no compaction, because pre-fragmentation takes unmovable memory anyway. `defrag` only says
+//! whether a fault may first drop unmapped file pages. Stacks get no huge pages, because a stack's region is small until
+//! it has grown. There is no multi-size THP (off by default) and there are no huge pages of files. khugepaged's cycles
+//! are charged to `daemon` as if it ran on the program's processor. A machine without a 2 MB page takes its smallest
+//! larger size, else its largest, and limits on page-table entries scale with it.
 
-use crate::{Accepts, Setting, Settings, System, SystemError, superpage};
+use crate::error::SystemError;
+use crate::settings::{Accepts, Setting, Settings, Unit, choice};
+use crate::superpage;
+use crate::system::System;
 use reach_core::{Advice, Asid, Cycles, Event, Fault, FaultCause, Kind, Label, PageShift, Role, Span, Vpn};
 use reach_os::{FaultKind, FrameKind, OutOfMemory, PageView, Region, Superpage, Vm};
 
+/// Page-table entries of a 2 MB page on x86-64, to which Linux's limits refer.
 const PTES: u64 = 512;
 
 pub(crate) const SETTINGS: &[Setting] = &[
-    Setting {
-        name: "enabled",
-        summary: "which anonymous memory may have huge pages: all, only what MADV_HUGEPAGE names, none",
-        accepts: Accepts::Choice(&["always", "madvise", "never"]),
-        default: "always",
-    },
-    Setting {
-        name: "defrag",
-        summary: "whose faults may drop unmapped file pages to get a huge page",
-        accepts: Accepts::Choice(&["always", "madvise", "never"]),
-        default: "madvise",
-    },
-    Setting {
-        name: "use_zero_page",
-        summary: "loads from untouched memory share a huge page of zeroes (1) or get one of their own (0)",
-        accepts: Accepts::Number { least: 0, most: 1 },
-        default: "1",
-    },
-    Setting {
-        name: "khugepaged",
-        summary: "the daemon that collapses base pages runs (1) or not (0)",
-        accepts: Accepts::Number { least: 0, most: 1 },
-        default: "1",
-    },
-    Setting {
-        name: "pages_to_scan",
-        summary: "base pages that khugepaged looks at each time it wakes",
-        accepts: Accepts::Number { least: 1, most: u32::MAX as u64 },
-        default: "4096",
-    },
-    Setting {
-        name: "scan_sleep_millisecs",
-        summary: "how long khugepaged sleeps between scans",
-        accepts: Accepts::Number { least: 1, most: u32::MAX as u64 },
-        default: "10000",
-    },
-    Setting {
-        name: "alloc_sleep_millisecs",
-        summary: "how long khugepaged sleeps when it finds no huge page",
-        accepts: Accepts::Number { least: 1, most: u32::MAX as u64 },
-        default: "60000",
-    },
-    Setting {
-        name: "max_ptes_none",
-        summary: "how many of 512 pages may be missing in what khugepaged collapses",
-        accepts: Accepts::Number { least: 0, most: PTES - 1 },
-        default: "511",
-    },
-    Setting {
-        name: "max_ptes_shared",
-        summary: "how many of 512 pages may be shared with other processes in what khugepaged collapses",
-        accepts: Accepts::Number { least: 0, most: PTES - 1 },
-        default: "256",
-    },
+    Setting::new(
+        "enabled",
+        Scope::ACCEPTS,
+        "always",
+        "the anonymous memory that may have huge pages: all, only what MADV_HUGEPAGE names, none",
+    ),
+    Setting::new(
+        "defrag",
+        Scope::ACCEPTS,
+        "madvise",
+        "the memory whose faults may drop unmapped file pages to get a huge page",
+    ),
+    Setting::new(
+        "use_zero_page",
+        Accepts::Switch,
+        "on",
+        "whether first loads from untouched memory share a huge page of zeroes",
+    ),
+    Setting::new("khugepaged", Accepts::Switch, "on", "whether the daemon that collapses base pages runs"),
+    Setting::new(
+        "pages_to_scan",
+        Accepts::number(1, u32::MAX as u64, Unit::Count),
+        "4096",
+        "base pages that khugepaged scans each time it wakes",
+    ),
+    Setting::new(
+        "scan_sleep_millisecs",
+        Accepts::number(1, u32::MAX as u64, Unit::Milliseconds),
+        "10000",
+        "khugepaged's sleep between scans",
+    ),
+    Setting::new(
+        "alloc_sleep_millisecs",
+        Accepts::number(1, u32::MAX as u64, Unit::Milliseconds),
+        "60000",
+        "khugepaged's sleep after a failed allocation of a huge page",
+    ),
+    Setting::new(
+        "max_ptes_none",
+        Accepts::number(0, PTES - 1, Unit::Count),
+        "511",
+        "khugepaged collapses an extent with at most this many of 512 pages missing",
+    ),
+    Setting::new(
+        "max_ptes_shared",
+        Accepts::number(0, PTES - 1, Unit::Count),
+        "256",
+        "khugepaged collapses an extent with at most this many of 512 pages shared with other processes",
+    ),
 ];
+
+choice! {
+    /// The memory to which `enabled` or `defrag` applies.
+    enum Scope {
+        /// All but what MADV_NOHUGEPAGE names.
+        Always = "always",
+        /// Only what MADV_HUGEPAGE names.
+        Madvise = "madvise",
+        /// None.
+        Never = "never",
+    }
+}
+
+impl Scope {
+    fn holds(self, region: &Region) -> bool {
+        match self {
+            Scope::Always => region.huge != Some(false),
+            Scope::Madvise => region.huge == Some(true),
+            Scope::Never => false,
+        }
+    }
+}
 
 /// Transparent huge pages.
 pub(crate) struct LinuxThp {
-    enabled: Wanted,
-    defrag: Wanted,
+    enabled: Scope,
+    defrag: Scope,
     use_zero_page: bool,
     khugepaged: bool,
     pages_to_scan: u64,
@@ -91,61 +113,39 @@ pub(crate) struct LinuxThp {
     max_ptes_none: u64,
     max_ptes_shared: u64,
     huge: PageShift,
-    /// The huge page of zeroes, once there is one.
+    /// The huge page of zeroes; `None` until the first load needs it.
     zeroes: Option<reach_core::Pfn>,
-    /// Where khugepaged goes on scanning: address space and byte.
+    /// Where khugepaged's next scan begins: address space and byte address.
     cursor: (Asid, u64),
-    wake: Option<Cycles>,
+    next_scan: Option<Cycles>,
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Wanted {
-    Always,
-    Madvise,
-    Never,
-}
-
-impl Wanted {
-    fn read(word: &str) -> Wanted {
-        match word {
-            "always" => Wanted::Always,
-            "madvise" => Wanted::Madvise,
-            _ => Wanted::Never,
-        }
-    }
-
-    fn applies(self, region: &Region) -> bool {
-        match self {
-            Wanted::Always => region.huge != Some(false),
-            Wanted::Madvise => region.huge == Some(true),
-            Wanted::Never => false,
-        }
-    }
-}
-
-/// How [`LinuxThp::collapse`] judges an extent.
+/// The caller of [`LinuxThp::collapse`], which decides the limits.
 #[derive(Clone, Copy, PartialEq)]
 enum Collapser {
-    /// khugepaged, which has limits.
+    /// khugepaged: `max_ptes_none`, `max_ptes_shared`, and the extent must be accessed and writable.
     Daemon,
-    /// The program itself, by MADV_COLLAPSE, which has none.
+    /// The program, by MADV_COLLAPSE: no limits.
     Program,
 }
 
+/// The outcome of [`LinuxThp::collapse`].
 #[derive(PartialEq)]
 enum Collapse {
     Done,
-    Unfit,
+    /// The extent is empty, huge already, or beyond a limit.
+    Ineligible,
+    /// There is no free block of the huge page's size.
     NoMemory,
 }
 
 impl LinuxThp {
     pub(crate) fn new(settings: &Settings) -> LinuxThp {
         LinuxThp {
-            enabled: Wanted::read(settings.choice("enabled")),
-            defrag: Wanted::read(settings.choice("defrag")),
-            use_zero_page: settings.number("use_zero_page") == 1,
-            khugepaged: settings.number("khugepaged") == 1,
+            enabled: settings.choice("enabled"),
+            defrag: settings.choice("defrag"),
+            use_zero_page: settings.is_on("use_zero_page"),
+            khugepaged: settings.is_on("khugepaged"),
             pages_to_scan: settings.number("pages_to_scan"),
             scan_sleep_millisecs: settings.number("scan_sleep_millisecs"),
             alloc_sleep_millisecs: settings.number("alloc_sleep_millisecs"),
@@ -154,23 +154,24 @@ impl LinuxThp {
             huge: PageShift(21),
             zeroes: None,
             cursor: (Asid(0), 0),
-            wake: None,
+            next_scan: None,
         }
     }
 
-    /// `thp_vma_allowable_order` for anonymous memory.
+    /// Whether `region` may have huge pages: `thp_vma_allowable_order` for anonymous memory.
     fn allowed(&self, region: &Region) -> bool {
-        region.anonymous() && region.role != Role::Stack && self.enabled.applies(region)
+        region.anonymous() && region.role != Role::Stack && self.enabled.holds(region)
     }
 
+    /// Drops unmapped file pages where `defrag` allows it and no block of the huge page's size is free.
     fn reclaim_for(&self, region: &Region, vm: &mut Vm) {
         let order = self.huge.order(vm.base());
-        if self.defrag.applies(region) && vm.frames().buddy().largest_free().is_none_or(|largest| largest < order) {
+        if self.defrag.holds(region) && vm.frames().buddy().largest_free().is_none_or(|largest| largest < order) {
             vm.drop_idle_file_pages();
         }
     }
 
-    /// Answers a first touch with a huge page. `false`: base pages must do.
+    /// Maps a huge page at a first touch. Returns false where there is none, so that the caller maps a base page.
     fn huge_fault(&mut self, fault: Fault, view: &PageView, first: Vpn, vm: &mut Vm) -> Result<bool, OutOfMemory> {
         self.reclaim_for(&view.region, vm);
         if fault.kind != Kind::Store && self.use_zero_page && vm.options().zero_page {
@@ -191,7 +192,8 @@ impl LinuxThp {
         vm.map_superpage(first, view, page)
     }
 
-    /// A store to the huge page of zeroes gets a huge page of its own, if there is one; else it is split as any other.
+    /// Gives a store to the huge page of zeroes a huge page of its own. Returns false where the fault is of another kind
+    /// or no huge page is free; the default path then splits the page of zeroes.
     fn store_to_zeroes(&mut self, fault: Fault, view: &PageView, vm: &mut Vm) -> Result<bool, OutOfMemory> {
         let asid = vm.current();
         let page = vm.process(asid).and_then(|process| process.table().page(fault.vpn));
@@ -212,21 +214,21 @@ impl LinuxThp {
         Ok(true)
     }
 
-    /// Makes the extent at `first`, which lies within `region`, one huge page by copying, if it is worth it.
+    /// Copies the extent at `first`, which lies within `region`, into one huge page, if `caller`'s limits allow it.
     fn collapse(
         &mut self,
         asid: Asid,
         first: Vpn,
         region: &Region,
-        who: Collapser,
+        caller: Collapser,
         vm: &mut Vm,
     ) -> Result<Collapse, OutOfMemory> {
         let base = vm.base();
         let pages = self.huge.base_pages(base);
-        let Some(process) = vm.process(asid) else { return Ok(Collapse::Unfit) };
+        let Some(process) = vm.process(asid) else { return Ok(Collapse::Ineligible) };
         let entries = process.table().pages(first, pages);
         if entries.is_empty() || entries.iter().any(|entry| entry.pte.shift() >= self.huge) {
-            return Ok(Collapse::Unfit);
+            return Ok(Collapse::Ineligible);
         }
         let (mut present, mut shared, mut accessed, mut writable) = (0, 0, false, false);
         for entry in &entries {
@@ -237,13 +239,13 @@ impl LinuxThp {
             accessed |= entry.pte.accessed();
             writable |= entry.pte.writable();
         }
-        // The limits are per 512 entries; other machines' superpages hold other numbers.
+        // Linux's limits are per 512 entries; superpages of other machines have other numbers of them.
         let limit = |of_512: u64| of_512 * pages / PTES;
-        if who == Collapser::Daemon {
+        if caller == Collapser::Daemon {
             vm.ledger.charge(Label::Daemon, pages * vm.options().costs.scan_per_page);
             let sparse = present == 0 || pages - present > limit(self.max_ptes_none).min(pages - 1);
             if sparse || shared > limit(self.max_ptes_shared) || !accessed || !writable {
-                return Ok(Collapse::Unfit);
+                return Ok(Collapse::Ineligible);
             }
         }
         self.reclaim_for(region, vm);
@@ -252,14 +254,15 @@ impl LinuxThp {
             vm.tally(asid, |c| c.superpage_fallbacks += 1);
             return Ok(Collapse::NoMemory);
         };
-        let label = if who == Collapser::Daemon { Label::Daemon } else { Label::Copy };
+        let label = if caller == Collapser::Daemon { Label::Daemon } else { Label::Copy };
         let pte = vm.entry(pfn, self.huge, region.protection, true);
         vm.own(asid, first, pages);
         vm.migrate(asid, first, pte, label)?;
         Ok(Collapse::Done)
     }
 
-    /// The first extent at or after the cursor that khugepaged should look at, in the order of address spaces.
+    /// Returns the first extent at or after the cursor that may be huge, in the order of address spaces. `None`: the scan
+    /// has come to its end.
     fn next_extent(&self, vm: &Vm) -> Option<(Asid, Vpn, Region)> {
         let size = self.huge.bytes();
         for (asid, process) in vm.processes().filter(|&(asid, _)| asid >= self.cursor.0) {
@@ -274,6 +277,7 @@ impl LinuxThp {
         None
     }
 
+    /// MADV_COLLAPSE: collapses all aligned extents of anonymous memory in `span`.
     fn collapse_span(&mut self, span: Span, vm: &mut Vm) -> Result<(), OutOfMemory> {
         let (asid, base, size) = (vm.current(), vm.base(), self.huge.bytes());
         let regions: Vec<Region> = match vm.process(asid) {
@@ -290,8 +294,9 @@ impl LinuxThp {
         Ok(())
     }
 
+    /// Returns the time `millisecs` after `now`. `None`: khugepaged is off.
     fn after(&self, now: Cycles, millisecs: u64, vm: &Vm) -> Option<Cycles> {
-        let cycles = (millisecs as u128 * vm.options().hertz as u128 / 1000) as u64;
+        let cycles = superpage::cycles_in(millisecs, vm);
         self.khugepaged.then_some(Cycles(now.0.saturating_add(cycles)))
     }
 }
@@ -303,7 +308,7 @@ impl System for LinuxThp {
 
     fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
         self.huge = superpage::nearest(self.name(), PageShift(21), vm)?;
-        self.wake = self.after(Cycles(0), self.scan_sleep_millisecs, vm);
+        self.next_scan = self.after(Cycles(0), self.scan_sleep_millisecs, vm);
         Ok(())
     }
 
@@ -332,15 +337,11 @@ impl System for LinuxThp {
         if done { Ok(()) } else { vm.demand_fault_in(fault, view) }
     }
 
-    fn wake(&self) -> Option<Cycles> {
-        self.wake
-    }
-
     fn tick(&mut self, now: Cycles, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        if self.wake.is_none_or(|wake| now < wake) {
+        if self.next_scan.is_none_or(|next| now < next) {
             return Ok(());
         }
-        self.wake = self.after(now, self.scan_sleep_millisecs, vm);
+        self.next_scan = self.after(now, self.scan_sleep_millisecs, vm);
         let mut left = self.pages_to_scan;
         while left > 0 {
             let Some((asid, first, region)) = self.next_extent(vm) else {
@@ -350,10 +351,14 @@ impl System for LinuxThp {
             self.cursor = (asid, (first.0 << vm.base().0) + self.huge.bytes());
             left = left.saturating_sub(self.huge.base_pages(vm.base()));
             if self.collapse(asid, first, &region, Collapser::Daemon, vm)? == Collapse::NoMemory {
-                self.wake = self.after(now, self.alloc_sleep_millisecs, vm);
+                self.next_scan = self.after(now, self.alloc_sleep_millisecs, vm);
                 break;
             }
         }
         Ok(())
+    }
+
+    fn next_tick(&self) -> Option<Cycles> {
+        self.next_scan
     }
 }

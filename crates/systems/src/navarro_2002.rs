@@ -2,118 +2,144 @@
 //!
 //! After: Navarro, Iyer, Druschel and Cox, "Practical, Transparent Operating System Support for Superpages", OSDI 2002.
 //!
-//! | section | here |
+//! | section | here (files of `reach-os`) |
 //! |---|---|
 //! | 4.1 reservation-based allocation | `Vm::page_frame`, `Vm::reserved_fault` |
-//! | 4.2 preferred superpage size | `preferred.rs` of `reach-os` |
+//! | 4.2 preferred superpage size | `fault/preferred.rs` |
 //! | 4.3 preemption, 4.8 multi-list scheme | `reservation/preempt.rs` |
-//! | 4.5 incremental promotion, 4.6 demotion | `Vm::promote_around`, the door's own cuts, `promotion/demote.rs` |
-//! | 4.7 clean superpages demoted by the first write; hash digests instead | `Vm::first_write`, `Vm::write_out` |
+//! | 4.5 incremental promotion, 4.6 demotion | `Vm::promote_around`, the translation API, `promotion/demote.rs` |
 //! | 4.6 speculative demotion, repromotion | `paging/reference.rs` |
+//! | 4.7 clean superpages demoted by the first write; hash digests instead | `Vm::first_write`, `Vm::write_out` |
 //! | 4.9 population maps | `reservation/map.rs` |
-//! | 5.1 contiguity-aware page daemon, cache pages | `paging/daemon.rs`, `paging/cache.rs` |
+//! | 5.1 contiguity-aware page daemon, cache pages | `paging/daemon.rs`, `memory/cache_pages.rs` |
 //! | 5.1 FreeBSD 4's own scans | `paging/scan.rs` |
-//! | 5.2 wired page clustering, and what the kernel wires | `paging/wired.rs`, `paging/kernel.rs` |
-//! | 6.5 contiguity over time | `series.rs` |
-//! | 6.8 steps of each operation | `work.rs` |
+//! | 5.2 wired page clustering, and the kernel's wired pages | `memory/wired.rs`, `paging/kernel.rs` |
+//! | 6.5 contiguity over time | `accounting/series.rs` |
+//! | 6.8 steps of each operation | `accounting/work.rs` |
 //!
-//! What reservations cost is counted, in elementary steps (`work.rs`), each of which costs `step` cycles; replicated entries
-//! that are rewritten go through the caches. None of it was set from 6.6, which so tests it.
-//! `promote=0` is the measurement of overhead without benefit of 6.6, `dirty=whole` the penalty of 6.7.
+//! The cost of reservations is counted in elementary steps (`accounting/work.rs`), each of which costs `step_cycles`.
+//! Replicated entries that are rewritten go through the caches. No constant is calibrated to section 6.6, so 6.6 tests
+//! the model. `promote=off` is the measurement of overhead without benefit of 6.6, `dirty=whole` the penalty of 6.7.
 //!
-//! Deviations: digests are taken to differ for pages whose first write was seen, which of a clean superpage is the
-//! first page written only; no frames are zeroed beforehand, as in the paper; addresses of captured programs cannot be
-//! moved, so instead of choosing addresses that suit an object (5.3), an object's reservations are placed to suit the
-//! address at which it is first used. Private copies of a file's pages are not reserved. After a fork, a parent's copy
-//! of a page whose frame its child keeps is not reserved.
+//! Deviations: a digest is taken to differ for each page whose first write was seen; of a clean superpage that is the
+//! first page written only. No frames are zeroed beforehand, as in the paper. The addresses of captured programs cannot
+//! be moved; instead of choosing addresses that suit an object (5.3), reservations are placed to suit the address at
+//! which the object is first used. Private copies of a file's pages are not reserved. After a fork, a parent's copy of a
+//! page whose frame its child keeps is not reserved.
 
-use crate::{Accepts, Setting, Settings, System, SystemError, superpage};
+use crate::error::SystemError;
+use crate::settings::{Accepts, Setting, Settings, Unit, choice};
+use crate::superpage;
+use crate::system::System;
 use reach_core::{Cycles, Fault, PageShift, Vpn};
 use reach_os::{OutOfMemory, Paging, PastEnd, Superpages, Vm};
 
 pub(crate) const SETTINGS: &[Setting] = &[
-    Setting {
-        name: "sizes",
-        summary: "which of the machine's superpages are used",
-        accepts: Accepts::Sizes,
-        default: "all",
-    },
+    Setting::new("sizes", Accepts::Sizes, "all", "the superpage sizes in use, of those that the machine has"),
     superpage::STEP,
-    Setting {
-        name: "dirty",
-        summary: "a write to a clean superpage demotes it (demote), makes all of it dirty (whole), or digests tell (digest)",
-        accepts: Accepts::Choice(&["demote", "whole", "digest"]),
-        default: "demote",
-    },
-    Setting {
-        name: "digest_cost",
-        summary: "thousandths of a cycle for each byte hashed, for dirty=digest",
-        accepts: Accepts::Number { least: 0, most: 1_000_000 },
-        default: "15000",
-    },
-    Setting {
-        name: "promote",
-        summary: "superpages are made (1), or all is done and charged as if they were (0; 6.6 of the paper)",
-        accepts: Accepts::Number { least: 0, most: 1 },
-        default: "1",
-    },
-    Setting {
-        name: "paging",
-        summary: "contiguity-aware page daemon (daemon), FreeBSD's own with cache pages as free memory (cache), or none",
-        accepts: Accepts::Choice(&["daemon", "cache", "off"]),
-        default: "daemon",
-    },
+    Setting::new(
+        "dirty",
+        Dirty::ACCEPTS,
+        "demote",
+        "a write to a clean superpage demotes it (demote), dirties all of it (whole), or dirties all but pages whose \
+         hash digest is unchanged (digest)",
+    ),
+    Setting::new(
+        "digest_cost",
+        Accepts::number(0, 1_000_000, Unit::Millicycles),
+        "15000",
+        "dirty=digest: the cost of each byte hashed",
+    ),
+    Setting::new(
+        "promote",
+        Accepts::Switch,
+        "on",
+        "whether superpages are made; off: all work is done and charged as if they were (6.6 of the paper)",
+    ),
+    Setting::new(
+        "paging",
+        PageDaemon::ACCEPTS,
+        "daemon",
+        "contiguity-aware page daemon (daemon), FreeBSD's own with cache pages as free memory (cache), or none (off)",
+    ),
     superpage::LOW,
-    Setting {
-        name: "sample",
-        summary: "milliseconds from one sample of memory's state to the next, for Figure 5; 0: none",
-        accepts: Accepts::Number { least: 0, most: 1_000_000 },
-        default: "0",
-    },
-    Setting {
-        name: "demote",
-        summary: "percent of superpages demoted when their reference bit is cleared under memory pressure (p of 4.6)",
-        accepts: Accepts::Number { least: 0, most: 100 },
-        default: "100",
-    },
+    Setting::new(
+        "sample_period",
+        Accepts::number(0, 1_000_000, Unit::Milliseconds),
+        "0",
+        "the time between two samples of memory's state, for Figure 5; 0: no samples",
+    )
+    .formerly("sample"),
+    Setting::new(
+        "demotion_percent",
+        Accepts::number(0, 100, Unit::Percent),
+        "100",
+        "the share of superpages demoted when memory pressure clears their reference bit (p of 4.6)",
+    )
+    .formerly("demote"),
 ];
 
-/// Reservations on all page sizes.
+choice! {
+    /// The effect of a write to a clean superpage (4.7).
+    enum Dirty {
+        /// It is demoted, so that only one page becomes dirty.
+        Demote = "demote",
+        /// All of it becomes dirty.
+        Whole = "whole",
+        /// All of it becomes dirty, and hash digests find the pages that need not be written out.
+        Digest = "digest",
+    }
+}
+
+choice! {
+    /// The page daemon.
+    enum PageDaemon {
+        /// Contiguity-aware (5.1), with cache pages and wired page clustering.
+        Daemon = "daemon",
+        /// FreeBSD's own, with cache pages as free memory.
+        Cache = "cache",
+        /// None: memory that is used stays used.
+        Off = "off",
+    }
+}
+
+/// Reservations for all page sizes.
 pub(crate) struct Navarro {
     sizes: Option<Vec<PageShift>>,
     step: u64,
-    dirty: String,
+    dirty: Dirty,
     digest_cost: u64,
     promote: bool,
     paging: Option<Paging>,
     daemon: superpage::Daemon,
-    /// Milliseconds between samples, and when the next is due.
-    sample: u64,
-    due: Cycles,
+    /// Milliseconds between two samples; 0 for no samples.
+    sample_period: u64,
+    next_sample: Cycles,
 }
 
 impl Navarro {
     pub(crate) fn new(settings: &Settings) -> Navarro {
-        let aware = settings.choice("paging") == "daemon";
+        let reclaim: PageDaemon = settings.choice("paging");
+        let aware = reclaim == PageDaemon::Daemon;
         let paging = Paging {
             contiguity: aware,
             last_close: aware,
             cluster_wired: aware,
             cache: true,
-            demote: settings.number("demote"),
-            low: settings.number("low"),
+            demote: settings.number("demotion_percent"),
+            low: settings.number(superpage::LOW.name),
             seed: 2002,
         };
         Navarro {
             sizes: settings.sizes("sizes"),
-            step: settings.number("step"),
-            dirty: settings.choice("dirty").to_owned(),
+            step: settings.number(superpage::STEP.name),
+            dirty: settings.choice("dirty"),
             digest_cost: settings.number("digest_cost"),
-            promote: settings.number("promote") == 1,
-            paging: (settings.choice("paging") != "off").then_some(paging),
+            promote: settings.is_on("promote"),
+            paging: (reclaim != PageDaemon::Off).then_some(paging),
             daemon: superpage::Daemon::default(),
-            sample: settings.number("sample"),
-            due: Cycles(0),
+            sample_period: settings.number("sample_period"),
+            next_sample: Cycles(0),
         }
     }
 }
@@ -130,8 +156,8 @@ impl System for Navarro {
             renewed_by_freeing: false,
             past_end: PastEnd::Growing,
             step: self.step,
-            partly_dirty: self.dirty != "demote",
-            digest: (self.dirty == "digest").then_some(self.digest_cost),
+            partly_dirty: self.dirty != Dirty::Demote,
+            digest: (self.dirty == Dirty::Digest).then_some(self.digest_cost),
             promote: self.promote,
             demote_to_unmap: true,
             watch_all: true,
@@ -153,19 +179,19 @@ impl System for Navarro {
         vm.first_write(vpn)
     }
 
-    fn wake(&self) -> Option<Cycles> {
-        let due = (self.sample > 0).then_some(self.due);
-        [self.daemon.wake, due].into_iter().flatten().min()
-    }
-
     fn tick(&mut self, now: Cycles, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        if self.sample > 0 && now >= self.due {
+        if self.sample_period > 0 && now >= self.next_sample {
             vm.sample(now);
-            self.due = now + vm.options().hertz / 1000 * self.sample;
-            if self.daemon.wake.is_none_or(|wake| now < wake) {
+            self.next_sample = now + vm.options().hertz / 1000 * self.sample_period;
+            if self.daemon.next.is_none_or(|next| now < next) {
                 return Ok(());
             }
         }
         self.daemon.tick(now, vm)
+    }
+
+    fn next_tick(&self) -> Option<Cycles> {
+        let sample = (self.sample_period > 0).then_some(self.next_sample);
+        [self.daemon.next, sample].into_iter().flatten().min()
     }
 }

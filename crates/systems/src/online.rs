@@ -1,59 +1,61 @@
-//! What systems share whose miss handler promotes: it hears of misses, keeps the candidates' counters in the kernel's
-//! memory, pays for that, and builds what is due. Where memory is short, a page daemon takes superpages apart.
+//! Parts that systems with promotion in the miss handler share (`fang-1999`, `romer-1995`).
+//!
+//! [`Promoter`] reads the TLB event log after each miss, keeps the candidates' counters in kernel memory, pays for that,
+//! and builds the superpages that are due. [`OnlinePromotion`] adds a page daemon that takes superpages apart when memory is short.
 
 mod promoter;
 
-use crate::superpage::Daemon;
-use crate::{Accepts, Setting, Settings};
+use crate::settings::{Accepts, Setting, Settings, Unit, choice};
+use crate::superpage::{self, Daemon};
 pub(crate) use promoter::Promoter;
 use reach_core::{Cycles, Event, Fault, TlbEvent};
 use reach_os::online::Policy;
 use reach_os::{OutOfMemory, Paging, Vm};
 
-/// Of approx-online and online.
-pub(crate) const THRESHOLD: Setting = Setting {
-    name: "threshold",
-    summary: "misses that are charged to two base pages before they become one (aol, online); doubled with each size",
-    accepts: Accepts::Number { least: 1, most: 1 << 20 },
-    default: "16",
-};
+/// The promotion threshold of approx-online and online.
+pub(crate) const THRESHOLD: Setting = Setting::new(
+    "threshold",
+    Accepts::number(1, 1 << 20, Unit::Count),
+    "16",
+    "aol, online: misses charged to two base pages before they are promoted; doubled with each size",
+);
 
-/// What the handler's look at a candidate takes.
-pub(crate) const BOOKKEEPING: Setting = Setting {
-    name: "bookkeeping",
-    summary: "cycles for each candidate's counters that the handler looks at, besides its loads and stores",
-    accepts: Accepts::Number { least: 0, most: 100_000 },
-    default: "20",
-};
+/// The cost of a candidate's counters.
+pub(crate) const BOOKKEEPING: Setting = Setting::new(
+    "bookkeeping",
+    Accepts::number(0, 100_000, Unit::Cycles),
+    "20",
+    "cycles for each candidate whose counters the handler updates, without its loads and stores",
+);
 
-/// What happens when memory is short.
-pub(crate) const PAGING: Setting = Setting {
-    name: "paging",
-    summary: "when memory is short: a page daemon pages out and takes superpages apart for it (daemon), or nothing (off)",
-    accepts: Accepts::Choice(&["daemon", "off"]),
-    default: "daemon",
-};
+/// The page daemon of systems that always promote.
+pub(crate) const PAGING: Setting = Setting::new(
+    "paging",
+    Reclaim::ACCEPTS,
+    "daemon",
+    "when memory is short: a page daemon pages out and takes superpages apart for it (daemon), or nothing (off)",
+);
 
-/// Which superpages are taken apart.
-pub(crate) const DEMOTE: Setting = Setting {
-    name: "demote",
-    summary: "percent of superpages in use that the daemon takes apart to see which of their pages are; others when a page goes",
-    accepts: Accepts::Number { least: 0, most: 100 },
-    default: "0",
-};
+/// The superpages that the page daemon demotes before it knows which of their pages are in use.
+pub(crate) const DEMOTE: Setting = Setting::new(
+    "demotion_percent",
+    Accepts::number(0, 100, Unit::Percent),
+    "0",
+    "the share of superpages in use that the daemon demotes to see which of their pages are; the rest when a page goes",
+)
+.formerly("demote");
 
-/// The policy that `settings` name, with its threshold; `None` for others.
-pub(crate) fn policy(settings: &Settings, every_level: bool) -> Option<Policy> {
-    let threshold = settings.number(THRESHOLD.name) as u32;
-    match settings.choice("policy") {
-        "asap" => Some(Policy::Asap { every_level }),
-        "aol" => Some(Policy::ApproxOnline { threshold }),
-        "online" => Some(Policy::Online { threshold }),
-        _ => None,
+choice! {
+    /// The response to memory pressure.
+    pub(crate) enum Reclaim {
+        /// A page daemon pages out, and takes superpages apart for it.
+        Daemon = "daemon",
+        /// None.
+        Off = "off",
     }
 }
 
-/// How memory is reclaimed, after [`PAGING`], [`DEMOTE`] and [`superpage::LOW`](crate::superpage::LOW).
+/// Reads the page daemon's parameters from [`DEMOTE`] and [`superpage::LOW`].
 pub(crate) fn paging(settings: &Settings) -> Paging {
     Paging {
         contiguity: false,
@@ -61,41 +63,51 @@ pub(crate) fn paging(settings: &Settings) -> Paging {
         cluster_wired: false,
         cache: false,
         demote: settings.number(DEMOTE.name),
-        low: settings.number(crate::superpage::LOW.name),
+        low: settings.number(superpage::LOW.name),
         seed: 1999,
     }
 }
 
-/// A miss handler that promotes, and the daemon that undoes it, where there are any.
+/// Returns approx-online with the [`THRESHOLD`] of `settings`.
+pub(crate) fn approx_online(settings: &Settings) -> Policy {
+    Policy::ApproxOnline { threshold: settings.number32(THRESHOLD.name) }
+}
+
+/// Returns the full online policy with the [`THRESHOLD`] of `settings`.
+pub(crate) fn full_online(settings: &Settings) -> Policy {
+    Policy::Online { threshold: settings.number32(THRESHOLD.name) }
+}
+
+/// A miss handler that promotes and a page daemon that demotes; either may be absent.
 #[derive(Default)]
-pub(crate) struct Online {
+pub(crate) struct OnlinePromotion {
     promoter: Option<Promoter>,
     daemon: Option<Daemon>,
 }
 
-impl Online {
-    /// At boot, before any process.
-    pub fn new(promoter: Option<Promoter>, paging: Option<&Paging>, vm: &mut Vm) -> Online {
+impl OnlinePromotion {
+    /// Enables the mapping-change log and the page daemon. Call from `boot`.
+    pub fn new(promoter: Option<Promoter>, paging: Option<&Paging>, vm: &mut Vm) -> OnlinePromotion {
         if promoter.is_some() {
             vm.log_mapping_changes();
         }
         if let Some(paging) = paging {
             vm.use_paging(paging.clone());
         }
-        Online { promoter, daemon: paging.map(|_| Daemon::default()) }
+        OnlinePromotion { promoter, daemon: paging.map(|_| Daemon::default()) }
     }
 
-    /// `event` has been applied.
+    /// Forgets what `event` has unmapped. Call after it was applied.
     pub fn applied(&mut self, event: &Event, vm: &mut Vm) {
         let Some(promoter) = &mut self.promoter else { return };
-        // What was left by then is nobody's; a child of vfork leaves its parent's memory alone.
+        // The address space is gone, or empty. A child of vfork leaves its parent's memory alone.
         if let Event::Exit | Event::Exec { .. } = event {
             promoter.forget(vm.current(), vm);
         }
         promoter.apply_mapping_changes(vm);
     }
 
-    /// Answers a fault with base pages.
+    /// Handles a fault by demand paging with base pages.
     pub fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
         vm.demand_fault(fault)?;
         let done = self.daemon.as_mut().map_or(Ok(()), |daemon| daemon.fault(vm));
@@ -103,21 +115,21 @@ impl Online {
         done
     }
 
-    /// The miss handler, after its miss.
+    /// Runs the policy after a miss. `events` is the TLB event log.
     pub fn handle(&mut self, events: &[TlbEvent], vm: &mut Vm) -> Result<(), OutOfMemory> {
         self.promoter.as_mut().map_or(Ok(()), |promoter| promoter.handle(events, vm))
     }
 
-    /// When the daemon is wanted next.
-    pub fn wake(&self) -> Option<Cycles> {
-        self.daemon.as_ref().and_then(|daemon| daemon.wake)
-    }
-
-    /// The time for the daemon has come.
+    /// Runs the page daemon.
     pub fn tick(&mut self, now: Cycles, vm: &mut Vm) -> Result<(), OutOfMemory> {
         let done = self.daemon.as_mut().map_or(Ok(()), |daemon| daemon.tick(now, vm));
         self.apply_mapping_changes(vm);
         done
+    }
+
+    /// Returns the time of the daemon's next run. `None`: it has nothing to do.
+    pub fn next_tick(&self) -> Option<Cycles> {
+        self.daemon.as_ref().and_then(|daemon| daemon.next)
     }
 
     fn apply_mapping_changes(&mut self, vm: &mut Vm) {

@@ -1,23 +1,24 @@
-//! `pham-2012-colt`: TLB entries for up to four pages that follow one another in memory.
+//! `pham-2012-colt`: coalesced TLB entries for up to four contiguous pages.
 //!
-//! After: Pham, Vaidyanathan, Jaleel and Bhattacharjee, "CoLT: Coalesced Large-Reach TLBs", MICRO 2012: its set-associative
-//! form, CoLT-SA, in the last level, whose index leaves out the two lowest bits of the page number.
+//! After: Pham, Vaidyanathan, Jaleel and Bhattacharjee, "CoLT: Coalesced Large-Reach TLBs", MICRO 2012: its
+//! set-associative form, CoLT-SA, in the last level, whose index leaves out the two lowest bits of the page number.
 //!
-//! | | here |
+//! | design | here |
 //! |---|---|
-//! | up to four contiguous translations of an aligned group, from the line that the walk has read | `ClusterTlb::learn` |
-//! | the last level's base pages, coalesced | an array of the same shape, which base pages enter instead |
+//! | up to four contiguous translations of an aligned group, from the line that the walk has read | `ClusterTlb::learn` of `reach-hardware` |
+//! | the last level's base pages, coalesced | an auxiliary TLB of the same shape, into which base pages go instead |
 //!
 //! Deviations. The first level coalesces nothing, and there is no CoLT-FA, which keeps longer runs among superpages. Where
-//! the last level is shared by page sizes, superpages have it for themselves. An entry ends when a page of it changes.
+//! page sizes share the last level, superpages have it to themselves. An entry is dropped when one of its pages changes.
 
-use crate::{Setting, Settings, System};
+use crate::settings::{Setting, Settings};
+use crate::system::System;
 use reach_core::{AuxLookup, AuxTlbOptions, ClusterTlbOptions};
 use reach_os::Vm;
 
 pub(crate) const SETTINGS: &[Setting] = &[];
 
-/// Coalesced TLB.
+/// A coalesced TLB.
 pub(crate) struct Colt;
 
 impl Colt {

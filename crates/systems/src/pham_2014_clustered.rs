@@ -1,76 +1,106 @@
-//! `pham-2014-clustered`: TLB entries for eight pages whose frames lie in one group.
+//! `pham-2014-clustered`: clustered TLB entries for eight pages whose frames lie in one group.
 //!
 //! After: Pham, Bhattacharjee, Eckert and Loh, "Increasing TLB Reach by Exploiting Clustering in Page Translations", HPCA
-//! 2014; and as Karakostas et al. 2015 (section 8) configured it: 512 fully associative entries, asked after a miss of the
-//! second-level TLB, with memory paged eagerly.
+//! 2014; and as Karakostas et al. 2015 (section 8) configured it: 512 fully associative entries, looked up after a miss in
+//! the second-level TLB, with memory paged eagerly.
 //!
-//! | | here |
+//! | design | here |
 //! |---|---|
-//! | clusters of aligned pages in aligned groups of frames, in any order | `cluster_tlb.rs` of `reach-hardware` |
+//! | clusters of aligned pages in aligned groups of frames, in any order | `aux_tlb/cluster_tlb.rs` of `reach-hardware` |
 //! | filled from the line of eight entries that a walk has read | `ClusterTlb::learn` |
-//! | eager paging, in the comparison only | `eager.rs` of `reach-os` |
+//! | eager paging, in the comparison only | `ranges/eager.rs` of `reach-os` |
 //!
-//! Deviations. As published, one array's room is divided between clusters and single pages, and only pages that have
-//! neighbours in their group get a cluster; `as=published` puts as many clusters as the last level has entries beside a whole last
-//! level, which is larger. Pages share an entry only if their rights and their accessed and dirty bits are equal; an entry ends
-//! when a page of it changes.
+//! Deviations. As published, clusters and single pages divide the capacity of one array, and only pages with neighbours in
+//! their group get a cluster. `variant=published` adds as many clusters as the last level has entries to a whole last
+//! level, which is larger. Pages share an entry only if their rights and their accessed and dirty bits are equal. An
+//! entry is dropped when one of its pages changes.
 
-use crate::{Accepts, Setting, Settings, System, SystemError};
-use reach_core::{AuxLookup, AuxTlbOptions, ClusterTlbOptions};
+use crate::error::SystemError;
+use crate::settings::{Accepts, Setting, Settings, Unit, choice};
+use crate::system::System;
+use reach_core::{AuxLookup, AuxTlbOptions, Bytes, ClusterTlbOptions};
 use reach_os::{Ranging, Translated, Vm};
 
 pub(crate) const SETTINGS: &[Setting] = &[
-    Setting {
-        name: "as",
-        summary: "as compared with in 2015 (512 entries, fully associative, after a miss), or as published in 2014",
-        accepts: Accepts::Choice(&["compared", "published"]),
-        default: "compared",
-    },
-    Setting {
-        name: "entries",
-        summary: "as=compared: entries, all of which are searched",
-        accepts: Accepts::Number { least: 1, most: 4096 },
-        default: "512",
-    },
-    Setting {
-        name: "block",
-        summary: "eager=1: the allocator's largest block in MB; Linux has 4, the paper 2048",
-        accepts: Accepts::Number { least: 1, most: 2048 },
-        default: "2048",
-    },
-    Setting {
-        name: "eager",
-        summary: "memory is paged eagerly (1), as in the comparison, or on demand (0); as-compared: with as=compared only",
-        accepts: Accepts::Choice(&["as-compared", "0", "1"]),
-        default: "as-compared",
-    },
+    Setting::new(
+        "variant",
+        Variant::ACCEPTS,
+        "compared",
+        "as compared with in 2015 (512 entries, fully associative, after a miss), or as published in 2014",
+    )
+    .formerly("as"),
+    Setting::new(
+        "entries",
+        Accepts::number(1, 4096, Unit::Count),
+        "512",
+        "variant=compared: entries, all of which are searched",
+    ),
+    Setting::new(
+        "max_block",
+        Accepts::number(1, 2048, Unit::Megabytes),
+        "2048",
+        "eager=on: the allocator's largest block; Linux has 4 MB, the paper 2048 MB",
+    )
+    .formerly("block"),
+    Setting::new(
+        "eager",
+        Eager::ACCEPTS,
+        "as-compared",
+        "whether memory is paged eagerly, as in the comparison, or on demand; as-compared: with variant=compared only",
+    ),
 ];
 
-/// Clustered TLB.
+choice! {
+    /// The configuration of the TLB.
+    enum Variant {
+        /// That of Karakostas et al. 2015.
+        Compared = "compared",
+        /// That of the paper.
+        Published = "published",
+    }
+}
+
+choice! {
+    /// Whether memory is paged eagerly.
+    enum Eager {
+        /// `on` with `variant=compared`, else `off`.
+        AsCompared = "as-compared",
+        /// It is.
+        On = "on",
+        /// It is paged on demand.
+        Off = "off",
+    }
+}
+
+/// A clustered TLB.
 pub(crate) struct Clustered {
     tlb: ClusterTlbOptions,
     eager: bool,
-    block: u64,
+    max_block: Bytes,
 }
 
 impl Clustered {
     pub(crate) fn new(settings: &Settings) -> Clustered {
-        let compared = settings.choice("as") == "compared";
-        let entries = if compared { settings.number("entries") as u32 } else { 0 };
+        let variant: Variant = settings.choice("variant");
+        let (entries, min_pages, lookup) = match variant {
+            Variant::Compared => (settings.number32("entries"), 1, AuxLookup::AfterMiss),
+            Variant::Published => (0, 2, AuxLookup::InParallel),
+        };
         Clustered {
             tlb: ClusterTlbOptions {
                 entries,
                 ways: entries,
                 pages: 8,
                 contiguous: false,
-                min_pages: if compared { 1 } else { 2 },
-                lookup: if compared { AuxLookup::AfterMiss } else { AuxLookup::InParallel },
+                min_pages,
+                lookup,
                 latency: 7,
             },
-            block: settings.number("block") << 20,
+            max_block: settings.megabytes("max_block"),
             eager: match settings.choice("eager") {
-                "as-compared" => compared,
-                given => given == "1",
+                Eager::AsCompared => variant == Variant::Compared,
+                Eager::On => true,
+                Eager::Off => false,
             },
         }
     }
@@ -88,7 +118,7 @@ impl System for Clustered {
                 fragmented: 750,
                 larger: false,
                 sorted: false,
-                block: self.block,
+                block: self.max_block.0,
                 translated: Translated::ByPages,
                 heap: 0,
             });

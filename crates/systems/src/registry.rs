@@ -1,49 +1,50 @@
-//! All systems by name.
+//! The table of all systems, by name.
 
-use crate::settings::near;
+use crate::error::SystemError;
+use crate::settings::{Setting, Settings, near};
+use crate::system::System;
 use crate::{
-    Setting, Settings, System, SystemError, base, basu_2013_direct_segment, fang_1999, freebsd, hugetlb, ideal,
-    karakostas_2015_rmm, linux_thp, navarro_2002, pham_2012_colt, pham_2014_clustered, romer_1995, talluri_hill_1994,
-    zhou_2023,
+    base, basu_2013_direct_segment, fang_1999, freebsd, hugetlb, ideal, karakostas_2015_rmm, linux_thp, navarro_2002,
+    pham_2012_colt, pham_2014_clustered, romer_1995, talluri_hill_1994, zhou_2023,
 };
 use reach_core::PageShift;
 
-/// The part that a system plays in a comparison, whatever it is called.
+/// The part that a system plays in a comparison, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Demand paging with base pages: overheads are relative to it.
+    /// Demand paging with base pages, to which other systems are compared.
     Base,
-    /// Superpages that stock Linux makes without being asked.
+    /// Huge pages that stock Linux gives transparently.
     Transparent,
-    /// All anonymous memory on pages of this size, as stock Linux gives on request.
+    /// Pages of this size for all anonymous memory, as stock Linux gives on request.
     Explicit(PageShift),
     /// Any other design, published or shipped.
     Design,
-    /// A bound that no design can pass.
+    /// The bound that no design can pass.
     Bound,
 }
 
 impl Role {
-    /// Returns whether stock Linux does the same on today's processors, so that counters can measure its walk cycles.
+    /// Whether stock Linux does the same on today's processors, so that counters can measure its walk cycles.
     pub fn is_stock_linux(self) -> bool {
         matches!(self, Role::Base | Role::Transparent | Role::Explicit(_))
     }
 }
 
-/// A system as `reach system list` shows it.
+/// An entry of the table, as `reach system list` shows it.
 pub struct Description {
-    /// Its name.
+    /// The system's name.
     pub name: &'static str,
-    /// What it is, on one line.
+    /// What the system does, on one line.
     pub summary: &'static str,
-    /// Where it was published: authors, title, place and year. Nothing for what operating systems ship.
-    pub published: Option<&'static str>,
-    /// Its options.
-    pub settings: &'static [Setting],
-    /// Its part in a comparison.
+    /// The part that it plays in a comparison.
     pub role: Role,
-    /// Whether a comparison includes it when no systems are named. The order is that of the registry.
+    /// Whether `reach compare` takes it without being asked to.
     pub compared: bool,
+    /// The citation: authors, title, venue and year. `None` for what operating systems ship.
+    pub published: Option<&'static str>,
+    /// The options that it takes.
+    pub settings: &'static [Setting],
     build: fn(&Settings) -> Box<dyn System>,
 }
 
@@ -51,168 +52,168 @@ static ALL: &[Description] = &[
     Description {
         name: "base",
         summary: "demand paging with base pages only",
-        published: None,
-        settings: base::SETTINGS,
         role: Role::Base,
         compared: true,
+        published: None,
+        settings: base::SETTINGS,
         build: |settings| Box::new(base::Base::new(settings)),
     },
     Description {
         name: "linux-thp",
-        summary: "Linux's transparent huge pages: at first touch, and by khugepaged",
-        published: None,
-        settings: linux_thp::SETTINGS,
+        summary: "Linux's transparent huge pages, at first touch and by khugepaged",
         role: Role::Transparent,
         compared: true,
+        published: None,
+        settings: linux_thp::SETTINGS,
         build: |settings| Box::new(linux_thp::LinuxThp::new(settings)),
     },
     Description {
         name: "hugetlb-2m",
         summary: "all anonymous memory on explicit 2 MB pages from its first touch",
-        published: None,
-        settings: hugetlb::SETTINGS,
         role: Role::Explicit(PageShift(21)),
         compared: true,
+        published: None,
+        settings: hugetlb::SETTINGS,
         build: |settings| Box::new(hugetlb::Hugetlb::new("hugetlb-2m", PageShift(21), settings)),
     },
     Description {
         name: "hugetlb-1g",
         summary: "all anonymous memory on explicit 1 GB pages from its first touch",
-        published: None,
-        settings: hugetlb::SETTINGS,
         role: Role::Explicit(PageShift(30)),
         compared: false,
+        published: None,
+        settings: hugetlb::SETTINGS,
         build: |settings| Box::new(hugetlb::Hugetlb::new("hugetlb-1g", PageShift(30), settings)),
     },
     Description {
         name: "freebsd",
-        summary: "FreeBSD's reservations of 2 MB, promoted when full",
-        published: None,
-        settings: freebsd::SETTINGS,
+        summary: "FreeBSD's reservations of 2 MB, promoted when fully populated",
         role: Role::Design,
         compared: false,
+        published: None,
+        settings: freebsd::SETTINGS,
         build: |settings| Box::new(freebsd::FreeBsd::new(settings)),
     },
     Description {
         name: "talluri-hill-1994",
-        summary: "reservations of 64 KB that become superpages when half of them is in use",
+        summary: "reservations of 64 KB, promoted when half of their pages are in use",
+        role: Role::Design,
+        compared: true,
         published: Some(
             "Talluri and Hill: Surpassing the TLB Performance of Superpages with Less Operating System Support, \
              ASPLOS 1994",
         ),
         settings: talluri_hill_1994::SETTINGS,
-        role: Role::Design,
-        compared: true,
         build: |settings| Box::new(talluri_hill_1994::TalluriHill::new(settings)),
     },
     Description {
         name: "navarro-2002",
-        summary: "superpages of all sizes by reservation, promoted and demoted a size at a time",
+        summary: "reservations for all superpage sizes, promoted and demoted one size at a time",
+        role: Role::Design,
+        compared: true,
         published: Some(
             "Navarro, Iyer, Druschel and Cox: Practical, Transparent Operating System Support for Superpages, OSDI 2002",
         ),
         settings: navarro_2002::SETTINGS,
-        role: Role::Design,
-        compared: true,
         build: |settings| Box::new(navarro_2002::Navarro::new(settings)),
     },
     Description {
         name: "romer-1995",
-        summary: "superpages promoted online by the TLB miss handler, copied at a fixed cost",
+        summary: "online promotion in the TLB miss handler, by copying at a fixed cost",
+        role: Role::Design,
+        compared: true,
         published: Some(
             "Romer, Ohlrich, Karlin and Bershad: Reducing TLB and Memory Overhead Using Online Superpage Promotion, ISCA \
              1995",
         ),
         settings: romer_1995::SETTINGS,
-        role: Role::Design,
-        compared: true,
         build: |settings| Box::new(romer_1995::Romer::new(settings)),
     },
     Description {
         name: "fang-1999",
-        summary: "superpages promoted online by the TLB miss handler, by copying or by remapping",
+        summary: "online promotion in the TLB miss handler, by copying or by remapping",
+        role: Role::Design,
+        compared: true,
         published: Some(
             "Fang, Zhang, Carter, McKee and Hsieh: Online Superpage Promotion Revisited, University of Utah \
              UUCS-99-021, 1999",
         ),
         settings: fang_1999::SETTINGS,
-        role: Role::Design,
-        compared: true,
         build: |settings| Box::new(fang_1999::Fang::new(settings)),
     },
     Description {
         name: "basu-2013-direct-segment",
-        summary: "one segment of memory in one piece, translated by three registers",
+        summary: "one contiguous segment, translated by base, limit and offset registers",
+        role: Role::Design,
+        compared: true,
         published: Some(
             "Basu, Gandhi, Chang, Hill and Swift: Efficient Virtual Memory for Big Memory Servers, ISCA 2013",
         ),
         settings: basu_2013_direct_segment::SETTINGS,
-        role: Role::Design,
-        compared: true,
         build: |settings| Box::new(basu_2013_direct_segment::DirectSegment::new(settings)),
     },
     Description {
         name: "pham-2012-colt",
-        summary: "last-level TLB entries for up to four pages that follow one another in memory",
-        published: Some("Pham, Vaidyanathan, Jaleel and Bhattacharjee: CoLT: Coalesced Large-Reach TLBs, MICRO 2012"),
-        settings: pham_2012_colt::SETTINGS,
+        summary: "coalesced last-level TLB entries for up to four contiguous pages",
         role: Role::Design,
         compared: true,
+        published: Some("Pham, Vaidyanathan, Jaleel and Bhattacharjee: CoLT: Coalesced Large-Reach TLBs, MICRO 2012"),
+        settings: pham_2012_colt::SETTINGS,
         build: |settings| Box::new(pham_2012_colt::Colt::new(settings)),
     },
     Description {
         name: "pham-2014-clustered",
-        summary: "TLB entries for up to eight pages whose frames lie in one group",
+        summary: "clustered TLB entries for up to eight pages in one group of frames",
+        role: Role::Design,
+        compared: true,
         published: Some(
             "Pham, Bhattacharjee, Eckert and Loh: Increasing TLB Reach by Exploiting Clustering in Page Translations, HPCA \
              2014",
         ),
         settings: pham_2014_clustered::SETTINGS,
-        role: Role::Design,
-        compared: true,
         build: |settings| Box::new(pham_2014_clustered::Clustered::new(settings)),
     },
     Description {
         name: "karakostas-2015-rmm",
-        summary: "eager paging in contiguous ranges, translated by a range TLB beside the last level of TLBs",
+        summary: "eager paging in contiguous ranges, translated by a range TLB",
+        role: Role::Design,
+        compared: true,
         published: Some(
             "Karakostas, Gandhi, Ayar, Cristal, Hill, McKinley, Nemirovsky, Swift and Ünsal: Redundant Memory Mappings for \
              Fast Access to Large Memories, ISCA 2015",
         ),
         settings: karakostas_2015_rmm::SETTINGS,
-        role: Role::Design,
-        compared: true,
         build: |settings| Box::new(karakostas_2015_rmm::Rmm::new(settings)),
     },
     Description {
         name: "zhou-2023",
-        summary: "FreeBSD with superpages of code from files, made early and padded",
+        summary: "FreeBSD with superpages for code in files, promoted early and padded",
+        role: Role::Design,
+        compared: true,
         published: Some(
             "Zhou, Cox, Dwarkadas and Dong: The Impact of Page Size and Microarchitecture on Instruction Address Translation \
              Overhead, ACM TACO 20(3), 2023",
         ),
         settings: zhou_2023::SETTINGS,
-        role: Role::Design,
-        compared: true,
         build: |settings| Box::new(zhou_2023::Zhou::new(settings)),
     },
     Description {
         name: "ideal",
-        summary: "base pages and a TLB that never misses: the bound of what any remedy can gain",
-        published: None,
-        settings: base::SETTINGS,
+        summary: "base pages and a TLB that never misses: the bound on what any remedy can gain",
         role: Role::Bound,
         compared: true,
+        published: None,
+        settings: base::SETTINGS,
         build: |settings| Box::new(ideal::Ideal::new(settings)),
     },
 ];
 
-/// All systems, in the order in which results list them.
+/// Returns all systems, in the order in which results list them: base pages first, the bound last.
 pub fn list() -> &'static [Description] {
     ALL
 }
 
-/// A system with all its options.
+/// A system with a value for each of its options.
 #[derive(Clone)]
 pub struct Resolved {
     description: &'static Description,
@@ -221,33 +222,54 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// Its name without options.
+    /// Returns the system's name, without options.
     pub fn name(&self) -> &'static str {
         self.description.name
     }
 
-    /// Name and options as they were asked for: what to call it in results.
+    /// Returns name and options as the user wrote them, which is the system's name in results.
     pub fn spec(&self) -> &str {
         &self.spec
     }
 
-    /// Its part in a comparison.
-    pub fn role(&self) -> Role {
-        self.description.role
-    }
-
-    /// All options, given or not.
+    /// Returns the values of all options, defaults included.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// A fresh instance. Every simulation needs its own.
+    /// Returns the part that the system plays in a comparison.
+    pub fn role(&self) -> Role {
+        self.description.role
+    }
+
+    /// Builds an instance. Each simulation needs its own.
     pub fn build(&self) -> Box<dyn System> {
         (self.description.build)(&self.settings)
     }
 }
 
 /// Reads `name` or `name:key=value,key=value`.
+///
+/// ```
+/// use reach_systems::{Role, list, resolve};
+///
+/// let system = resolve("fang-1999:policy=aol,mechanism=copy")?;
+/// assert_eq!(system.name(), "fang-1999");
+/// assert_eq!(system.role(), Role::Design);
+/// let threshold = system.settings().iter().find(|(name, _)| *name == "threshold");
+/// assert_eq!(threshold, Some(("threshold", "16")));
+/// assert_eq!(system.build().name(), "fang-1999");
+///
+/// let error = resolve("base:zero_page=0").err().unwrap();
+/// assert_eq!(error.to_string(), "base: zero_page=0: expected on or off; write zero_page=off");
+///
+/// let published = list().iter().filter(|system| system.role == Role::Design);
+/// assert!(published.count() > 5);
+/// # Ok::<(), reach_systems::SystemError>(())
+/// ```
+///
+/// # Errors
+/// When there is no such system, when it has no such option, and when the option does not take the value.
 pub fn resolve(spec: &str) -> Result<Resolved, SystemError> {
     let (name, options) = match spec.split_once(':') {
         Some((name, options)) => (name, options),
@@ -269,14 +291,15 @@ pub fn resolve(spec: &str) -> Result<Resolved, SystemError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Accepts;
 
     #[test]
     fn every_system_is_found_by_its_name_and_has_valid_defaults() {
         for description in list() {
             let system = resolve(description.name).unwrap().build();
             assert_eq!(system.name(), description.name);
-            let digits = |text: &str| text.split(|c: char| !c.is_ascii_digit()).any(|number| number.len() == 4);
-            assert!(description.published.is_none_or(digits), "{}: its citation lacks the year", description.name);
+            let has_year = |text: &str| text.split(|c: char| !c.is_ascii_digit()).any(|number| number.len() == 4);
+            assert!(description.published.is_none_or(has_year), "{}: its citation lacks the year", description.name);
             let settings = Settings::defaults(description.settings);
             for (name, value) in settings.iter() {
                 let spec = format!("{}:{name}={value}", description.name);
@@ -285,27 +308,91 @@ mod tests {
         }
     }
 
-    /// Comparisons look for these roles and must find one system each, the base first.
+    /// Reading an option as an enum that lacks one of its words would panic here.
+    #[test]
+    fn every_word_and_both_ends_of_every_range_build() {
+        for description in list() {
+            for setting in description.settings {
+                let values = match setting.accepts {
+                    Accepts::Switch => vec!["on".to_owned(), "off".to_owned()],
+                    Accepts::Choice(words) => words.iter().map(|word| (*word).to_owned()).collect(),
+                    Accepts::Number { min, max, .. } => vec![min.to_string(), max.to_string()],
+                    Accepts::Sizes => vec!["all".to_owned(), "64K+4M".to_owned()],
+                    Accepts::File => vec!["all".to_owned(), "libc.so.6".to_owned()],
+                };
+                for value in values {
+                    let spec = format!("{}:{}={value}", description.name, setting.name);
+                    assert_eq!(resolve(&spec).unwrap().build().name(), description.name, "{spec}");
+                }
+            }
+        }
+    }
+
+    /// Comparisons look systems up by role.
     #[test]
     fn one_system_is_the_base_one_is_transparent_and_one_is_the_bound() {
         let names = |role| list().iter().filter(|d| d.role == role).map(|d| d.name).collect::<Vec<_>>();
         assert_eq!(names(Role::Base), ["base"]);
         assert_eq!(names(Role::Transparent), ["linux-thp"]);
         assert_eq!(names(Role::Bound), ["ideal"]);
-        let compared: Vec<_> = list().iter().filter(|d| d.compared).collect();
-        assert_eq!((compared[0].role, compared[compared.len() - 1].role), (Role::Base, Role::Bound));
-        // Stock Linux and the bound frame everything that was published.
-        assert!(list().iter().all(|d| d.published.is_none() || d.compared));
+    }
+
+    /// The default comparison is part of the command line's contract.
+    #[test]
+    fn stock_linux_and_the_bound_frame_the_published_systems_in_the_default_comparison() {
+        let compared: Vec<_> = list().iter().filter(|system| system.compared).map(|system| system.name).collect();
+        let published = list().iter().filter(|system| system.published.is_some()).map(|system| system.name);
+        let expected: Vec<_> =
+            ["base", "linux-thp", "hugetlb-2m"].into_iter().chain(published).chain(["ideal"]).collect();
+        assert_eq!(compared, expected);
+    }
+
+    fn message(spec: &str) -> String {
+        resolve(spec).err().unwrap_or_else(|| panic!("{spec} was taken")).to_string()
     }
 
     #[test]
-    fn mistakes_are_named() {
-        let message = |spec| resolve(spec).err().unwrap().to_string();
+    fn errors_name_what_is_near_and_what_is_expected() {
         assert_eq!(
             message("bsae"),
             "there is no system \"bsae\": did you mean \"base\"?; `reach system list` shows all"
         );
         assert!(message("base:x=1").contains("it has zero_page"));
         assert!(message("base:x").contains("key=value"));
+        assert_eq!(message("zhou-2023:threshold=34"), "zhou-2023: threshold=34: expected 1 to 33");
+        let basu = message("basu-2013-direct-segment:min_segment=0");
+        assert_eq!(basu, "basu-2013-direct-segment: min_segment=0: expected 1 to 1048576 MB");
+    }
+
+    #[test]
+    fn old_spellings_of_on_and_off_name_the_new_ones() {
+        for (old, new) in [("0", "off"), ("1", "on"), ("false", "off"), ("true", "on")] {
+            assert_eq!(
+                message(&format!("base:zero_page={old}")),
+                format!("base: zero_page={old}: expected on or off; write zero_page={new}")
+            );
+        }
+        assert!(message("fang-1999:zero_page=0").ends_with("expected as-base or on or off; write zero_page=off"));
+        assert!(message("pham-2014-clustered:eager=1").ends_with("write eager=on"));
+    }
+
+    #[test]
+    fn old_names_of_options_name_the_new_ones() {
+        let mut renamed = 0;
+        for description in list() {
+            for setting in description.settings {
+                let Some(old) = setting.formerly else { continue };
+                renamed += 1;
+                assert!(description.settings.iter().all(|other| other.name != old), "{old} is a name today");
+                let spec = format!("{}:{old}={}", description.name, setting.default);
+                let new = format!("option {old:?} is now {:?}; write {}:", setting.name, description.name);
+                assert!(message(&spec).contains(&new), "{spec}: {}", message(&spec));
+            }
+        }
+        assert!(renamed > 15);
+        assert_eq!(
+            message("karakostas-2015-rmm:larger=1"),
+            "system karakostas-2015-rmm: option \"larger\" is now \"round_up\"; write karakostas-2015-rmm:round_up=on"
+        );
     }
 }

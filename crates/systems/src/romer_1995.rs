@@ -1,39 +1,38 @@
 //! `romer-1995`: online promotion by copying, at fixed costs.
 //!
 //! After: Romer, Ohlrich, Karlin and Bershad, "Reducing TLB and Memory Overhead Using Online Superpage Promotion", ISCA
-//! 1995, as Fang et al. 1999 describe it (sections 2, 3.1 and 5.3): traces without caches, so that a promotion costs so
-//! many cycles for each KB and disturbs nothing, and a threshold of 100.
+//! 1995, as Fang et al. 1999 describe it (sections 2, 3.1 and 5.3). Its traces have no caches: a promotion costs a fixed
+//! number of cycles for each KB and disturbs nothing. The threshold is 100.
 //!
 //! | section of Fang et al. | here |
 //! |---|---|
-//! | 3.1 policies | `online/` of `reach-os` |
+//! | 3.1 policies | `online.rs` and `online/` of `reach-os` |
 //! | 5.3 3000 cycles for each KB copied, threshold 100 | `SETTINGS` |
 //!
-//! Readings. `bookkeeping` makes a miss under approx-online some four times as dear as without a policy, which Navarro et
-//! al. 2002 quote of it; its counters, too, disturb no cache. Everything else is as in `fang-1999`.
+//! Readings. `bookkeeping` makes a miss under approx-online about four times as expensive as without a policy, as Navarro
+//! et al. 2002 quote the paper. Its counters disturb no cache either. Everything else is as in `fang-1999`.
 
-use crate::online::{self, Online, Promoter};
-use crate::{Accepts, Setting, Settings, System, SystemError, superpage};
+use crate::error::SystemError;
+use crate::online::{self, OnlinePromotion, Promoter, Reclaim};
+use crate::settings::{Accepts, Setting, Settings, Unit, choice};
+use crate::superpage;
+use crate::system::System;
 use reach_core::{Cycles, Event, Fault, TlbEvent};
 use reach_os::online::Policy;
 use reach_os::{Mechanism, OutOfMemory, Paging, Vm};
 
 pub(crate) const SETTINGS: &[Setting] = &[
-    Setting {
-        name: "policy",
-        summary: "when pages become one: asap, approx-online (aol), or the full online policy",
-        accepts: Accepts::Choice(&["asap", "aol", "online"]),
-        default: "aol",
-    },
+    Setting::new(
+        "policy",
+        RomerPolicy::ACCEPTS,
+        "aol",
+        "the promotion policy: asap, approx-online (aol), or the full online policy",
+    ),
     Setting { default: "100", ..online::THRESHOLD },
+    Setting::new("copy_cost", Accepts::number(0, 1_000_000, Unit::Cycles), "3000", "cycles for each KB copied")
+        .formerly("copy"),
     Setting {
-        name: "copy",
-        summary: "cycles for each KB copied",
-        accepts: Accepts::Number { least: 0, most: 1_000_000 },
-        default: "3000",
-    },
-    Setting {
-        summary: "cycles for each candidate's counters that the handler looks at, their memory references included",
+        summary: "cycles for each candidate whose counters the handler updates, its loads and stores included",
         default: "7",
         ..online::BOOKKEEPING
     },
@@ -42,23 +41,42 @@ pub(crate) const SETTINGS: &[Setting] = &[
     online::DEMOTE,
 ];
 
+choice! {
+    /// The promotion policy.
+    enum RomerPolicy {
+        /// A superpage as soon as all its pages have been referenced.
+        Asap = "asap",
+        /// Approx-online: misses are charged to candidates that hold a page in the TLB.
+        ApproxOnline = "aol",
+        /// The full online policy.
+        Online = "online",
+    }
+}
+
 /// Online promotion at fixed costs.
 pub(crate) struct Romer {
-    policy: Option<Policy>,
-    copy: u64,
+    policy: Policy,
+    copy_cost: u64,
     bookkeeping: u64,
     paging: Option<Paging>,
-    online: Online,
+    online: OnlinePromotion,
 }
 
 impl Romer {
     pub(crate) fn new(settings: &Settings) -> Romer {
         Romer {
-            policy: online::policy(settings, true),
-            copy: settings.number("copy"),
-            bookkeeping: settings.number("bookkeeping"),
-            paging: (settings.choice("paging") == "daemon").then(|| online::paging(settings)),
-            online: Online::default(),
+            policy: match settings.choice("policy") {
+                RomerPolicy::Asap => Policy::Asap { every_level: true },
+                RomerPolicy::ApproxOnline => online::approx_online(settings),
+                RomerPolicy::Online => online::full_online(settings),
+            },
+            copy_cost: settings.number("copy_cost"),
+            bookkeeping: settings.number(online::BOOKKEEPING.name),
+            paging: match settings.choice(online::PAGING.name) {
+                Reclaim::Daemon => Some(online::paging(settings)),
+                Reclaim::Off => None,
+            },
+            online: OnlinePromotion::default(),
         }
     }
 }
@@ -71,10 +89,9 @@ impl System for Romer {
     fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
         superpage::largest(self.name(), vm)?;
         vm.share_zeroes(false);
-        vm.copy_at(self.copy);
-        let promoter = |policy| Promoter::new(policy, Mechanism::Copy, self.bookkeeping, vm).without_caches();
-        let promoter = self.policy.map(promoter);
-        self.online = Online::new(promoter, self.paging.as_ref(), vm);
+        vm.copy_at(self.copy_cost);
+        let promoter = Promoter::new(self.policy, Mechanism::Copy, self.bookkeeping, vm).without_caches();
+        self.online = OnlinePromotion::new(Some(promoter), self.paging.as_ref(), vm);
         Ok(())
     }
 
@@ -90,19 +107,19 @@ impl System for Romer {
         self.online.fault(fault, vm)
     }
 
-    fn sees_misses(&self) -> bool {
-        true
-    }
-
     fn handle(&mut self, events: &[TlbEvent], vm: &mut Vm) -> Result<(), OutOfMemory> {
         self.online.handle(events, vm)
     }
 
-    fn wake(&self) -> Option<Cycles> {
-        self.online.wake()
-    }
-
     fn tick(&mut self, now: Cycles, vm: &mut Vm) -> Result<(), OutOfMemory> {
         self.online.tick(now, vm)
+    }
+
+    fn next_tick(&self) -> Option<Cycles> {
+        self.online.next_tick()
+    }
+
+    fn handles_misses(&self) -> bool {
+        true
     }
 }

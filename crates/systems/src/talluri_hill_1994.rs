@@ -1,32 +1,35 @@
 //! `talluri-hill-1994`: page reservation with one medium-sized superpage, the ancestor of Navarro et al. (OSDI 2002).
 //!
-//! After: Talluri and Hill, "Surpassing the TLB PerformanceCounters of Superpages with Less Operating System Support", ASPLOS
-//! 1994, as Navarro et al. describe it in their section 3.1: a first touch reserves an aligned block of 64 KB; when
-//! enough of its frames are in use the block becomes a superpage; under memory pressure reservations are taken back.
+//! After: Talluri and Hill, "Surpassing the TLB Performance of Superpages with Less Operating System Support", ASPLOS
+//! 1994, as Navarro et al. describe it in their section 3.1. A first touch reserves an aligned block of 64 KB. When
+//! enough of its frames are in use, the block becomes a superpage. Under memory pressure reservations are preempted.
 //!
 //! | design | here |
 //! |---|---|
-//! | page reservation, and its end under pressure | `reservation/` of `reach-os`, with a ladder of one superpage |
+//! | page reservation, and preemption under pressure | `reservation.rs` of `reach-os`, with a ladder of one superpage |
 //! | promotion threshold | `Vm::reserved_fault`: the kernel populates the rest of private memory, then promotes |
 //!
 //! The threshold of one half is that of the policy of Talluri, Kong, Hill and Patterson, "Tradeoffs in Supporting Two
-//! Page Sizes", ISCA 1992. A superpage has one dirty bit and nobody asks which part of it was written.
+//! Page Sizes", ISCA 1992. A superpage has one dirty bit, and which part of it was written is not tracked.
 //!
-//! Deviations: the superpage TLB only, not the partial-subblock TLB, which is hardware that no machine here has; pages
-//! of files and shared memory wait until all of them are in use. On machines without a 64 KB page the smallest larger
-//! size takes its place, else the largest.
+//! Deviations: the superpage TLB only; no machine here has the partial-subblock TLB, which is hardware. Pages of files
+//! and shared memory are promoted only when all of them are in use. A machine without a 64 KB page takes its smallest
+//! larger size, else its largest.
 
-use crate::{Accepts, Setting, Settings, System, SystemError, superpage};
+use crate::error::SystemError;
+use crate::settings::{Accepts, Setting, Settings, Unit};
+use crate::superpage;
+use crate::system::System;
 use reach_core::{Fault, PageShift, Vpn};
 use reach_os::{OutOfMemory, PastEnd, Superpages, Vm};
 
 pub(crate) const SETTINGS: &[Setting] = &[
-    Setting {
-        name: "threshold",
-        summary: "percent of a reservation that must be in use for it to become a superpage",
-        accepts: Accepts::Number { least: 1, most: 100 },
-        default: "50",
-    },
+    Setting::new(
+        "threshold",
+        Accepts::number(1, 100, Unit::Percent),
+        "50",
+        "the share of a reservation that must be in use for its promotion",
+    ),
     superpage::STEP,
 ];
 
@@ -38,7 +41,7 @@ pub(crate) struct TalluriHill {
 
 impl TalluriHill {
     pub(crate) fn new(settings: &Settings) -> TalluriHill {
-        TalluriHill { threshold: settings.number("threshold"), step: settings.number("step") }
+        TalluriHill { threshold: settings.number("threshold"), step: settings.number(superpage::STEP.name) }
     }
 }
 

@@ -75,14 +75,14 @@ fn the_largest_block_bounds_ranges_unless_free_lists_are_sorted() {
         let ranges = ranges(&machine);
         (ranges.len(), ranges.iter().map(|range| range.1).max().unwrap())
     };
-    assert_eq!(longest("block=4"), (16, 1024), "blocks come last freed first");
-    let (few, long) = longest("block=4,sorted=1");
+    assert_eq!(longest("max_block=4"), (16, 1024), "blocks come last freed first");
+    let (few, long) = longest("max_block=4,sorted_free_lists=on");
     assert!(few <= 2 && long > 8 * 1024, "{few} ranges, the longest of {long} pages");
 }
 
 #[test]
 fn a_larger_block_is_cut_to_measure() {
-    for (options, blocks, pages) in [("", 4, 8), ("larger=1", 1, 15)] {
+    for (options, blocks, pages) in [("", 4, 8), ("round_up=on", 1, 15)] {
         let mut machine = machine(options);
         let free = machine.vm.frames().buddy().free_frames();
         map(&mut machine, AT, 15 * 4 * K);
@@ -164,7 +164,7 @@ fn fragmented_or_short_memory_is_paged_on_demand_and_never_fails() {
 
 #[test]
 fn a_direct_segment_is_one_piece_and_ends_when_a_page_changes() {
-    let mut machine = Machine::x86("basu-2013-direct-segment:least=16", 512 * M);
+    let mut machine = Machine::x86("basu-2013-direct-segment:min_segment=16", 512 * M);
     let segments = |machine: &Machine| -> Vec<(u64, u64)> {
         machine.vm.check();
         let process = machine.vm.process(machine.vm.current()).unwrap();
@@ -187,7 +187,7 @@ fn a_direct_segment_is_one_piece_and_ends_when_a_page_changes() {
 /// Karakostas §8: all memory of a fixed size is one; a heap has a fixed size as far as it was asked for at once.
 #[test]
 fn the_ideal_segment_is_all_memory_of_a_fixed_size() {
-    let mut machine = Machine::x86("basu-2013-direct-segment:kind=ideal,heap=2", 512 * M);
+    let mut machine = Machine::x86("basu-2013-direct-segment:kind=ideal,min_heap_request=2", 512 * M);
     let segments = |machine: &Machine| -> Vec<u64> {
         machine.vm.check();
         let process = machine.vm.process(machine.vm.current()).unwrap();
@@ -251,7 +251,7 @@ proptest! {
     /// `Vm::check` holds every range against the page table, to the last bit of each page.
     #[test]
     fn ranges_say_what_the_page_table_says(words in proptest::collection::vec(any::<u64>(), 1..120)) {
-        for options in ["least=1,fragmented=1000", "least=3,fragmented=1000,copy_on_write=split,larger=1"] {
+        for options in ["min_range=1,max_fragmentation=1000", "min_range=3,max_fragmentation=1000,copy_on_write=split,round_up=on"] {
             under_pressure(options, &words);
         }
     }

@@ -39,7 +39,7 @@ fn loads_share_one_huge_page_of_zeroes() {
     assert_eq!(machine.sweep(AT, 2048, Kind::Store), 4);
     assert_eq!(machine.vm.counters.superpages[0].current, 4);
     machine.leave();
-    let mut machine = with_memory("linux-thp:use_zero_page=0");
+    let mut machine = with_memory("linux-thp:use_zero_page=off");
     assert_eq!(machine.sweep(AT, 2048, Kind::Load), 4);
     assert_eq!(machine.sweep(AT, 2048, Kind::Store), 0);
 }
@@ -105,7 +105,7 @@ fn khugepaged_collapses_what_grew_page_by_page() {
         machine.sweep(AT + piece * 65536, touched, Kind::Store);
     }
     let hertz = machine.vm.options().hertz;
-    assert_eq!(machine.system.wake(), Some(Cycles(10 * hertz)));
+    assert_eq!(machine.system.next_tick(), Some(Cycles(10 * hertz)));
     machine.system.tick(Cycles(10 * hertz - 1), &mut machine.vm).unwrap();
     assert_eq!(machine.vm.counters.promotions, 0);
     machine.system.tick(Cycles(10 * hertz), &mut machine.vm).unwrap();
@@ -113,7 +113,7 @@ fn khugepaged_collapses_what_grew_page_by_page() {
     // The first 2 MB hold 512 pages, the second 224 of 512: too few for max_ptes_none=255.
     assert_eq!((counters.promotions, counters.superpages[0].current, counters.bytes_copied), (1, 1, HUGE));
     assert!(machine.vm.ledger.charged(Label::Daemon) > Cycles(0));
-    assert_eq!(machine.system.wake(), Some(Cycles(20 * hertz)));
+    assert_eq!(machine.system.next_tick(), Some(Cycles(20 * hertz)));
     machine.vm.check();
     // MADV_COLLAPSE knows no limits.
     machine.event(&Event::Advise(span(1024), Advice::Collapse));

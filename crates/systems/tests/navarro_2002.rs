@@ -211,7 +211,7 @@ fn steps_are_charged() {
         let steps: u64 = all.into_iter().map(|operation| work.all(operation).steps).sum();
         (machine.vm.ledger.charged(Label::Fault).0, steps)
     };
-    let ((dear, steps), (free, _)) = (cycles("navarro-2002:step=1000"), cycles("navarro-2002:step=0"));
+    let ((dear, steps), (free, _)) = (cycles("navarro-2002:step_cycles=1000"), cycles("navarro-2002:step_cycles=0"));
     assert!(steps > 128 * 4 && dear - free == steps * 1000, "{dear} {free} {steps}");
 }
 
@@ -265,11 +265,11 @@ fn entries_are_visited_once_for_each_size_and_way() {
     // The last 64 KB of each 512 KB go straight to that, and the last of them to 4 MB.
     let entries = 8 * 7 * 8 + 7 * 64 + 512;
     assert_eq!(
-        cycles("navarro-2002:step=0"),
+        cycles("navarro-2002:step_cycles=0"),
         (entries * costs.pte_write + 64 * costs.shootdown, 4 * 512 * costs.pte_write + 74 * costs.shootdown, 64, 73)
     );
     // Without superpages the promotions are charged all the same.
-    let (up, down, promotions, demotions) = cycles("navarro-2002:step=0,promote=0");
+    let (up, down, promotions, demotions) = cycles("navarro-2002:step_cycles=0,promote=off");
     assert_eq!((up, promotions, demotions), (entries * costs.pte_write, 0, 0));
     assert_eq!(down, 512 * costs.pte_write + costs.shootdown);
 }

@@ -29,7 +29,7 @@ fn short_memory_takes_superpages_apart_and_they_are_built_again() {
         ("fang-1999:policy=asap,mechanism=remap", 1),
         ("fang-1999:policy=aol,mechanism=copy,threshold=1", 4),
         ("fang-1999:policy=aol,mechanism=remap,threshold=1", 4),
-        ("fang-1999:policy=asap,mechanism=remap,demote=100", 1),
+        ("fang-1999:policy=asap,mechanism=remap,demotion_percent=100", 1),
         ("romer-1995:policy=asap", 1),
     ] {
         let mut machine = boot(spec);

@@ -68,12 +68,12 @@ proptest! {
         ];
         for options in machines {
             for paging in ["daemon", "cache"] {
-                let spec = format!("navarro-2002:paging={paging},low={low},demote={demote}");
+                let spec = format!("navarro-2002:paging={paging},low_watermark={low},demotion_percent={demote}");
                 run(&spec, options.clone(), &words);
             }
-            run(&format!("freebsd:low={low}"), options.clone(), &words);
+            run(&format!("freebsd:low_watermark={low}"), options.clone(), &words);
             for policy in ["asap,mechanism=copy", "asap,mechanism=remap", "aol,mechanism=copy,threshold=1", "online,threshold=1"] {
-                run(&format!("fang-1999:policy={policy},low={low},demote={demote}"), options.clone(), &words);
+                run(&format!("fang-1999:policy={policy},low_watermark={low},demotion_percent={demote}"), options.clone(), &words);
             }
         }
     }
@@ -114,7 +114,7 @@ fn more_memory_than_there_is_goes_to_swap_and_comes_back() {
 
 #[test]
 fn cache_pages_count_as_free_and_can_be_had_back() {
-    let mut machine = alpha("navarro-2002:low=500", 8 * M);
+    let mut machine = alpha("navarro-2002:low_watermark=500", 8 * M);
     file(&mut machine, 1, AT, 4 * M);
     machine.sweep(AT, 512, Kind::Load);
     machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 4 * M }));
@@ -164,7 +164,7 @@ fn contiguity_comes_back_from_closed_files() {
 #[test]
 fn under_pressure_superpages_are_demoted_until_their_pages_are_all_in_use() {
     for (demote, expected) in [(100, 0), (0, 1)] {
-        let mut machine = alpha(&format!("navarro-2002:low=500,demote={demote}"), 8 * M);
+        let mut machine = alpha(&format!("navarro-2002:low_watermark=500,demotion_percent={demote}"), 8 * M);
         machine.event(&Event::Map(Map::anonymous(VirtAddr(AT), 8 * M)));
         machine.sweep(AT, 512, Kind::Store);
         assert_eq!(machine.vm.counters.superpages[2].current, 1);
@@ -194,7 +194,7 @@ fn nodes_of_page_tables_are_kept_together() {
 
 #[test]
 fn the_daemon_is_charged() {
-    let mut machine = alpha("navarro-2002:low=500", 8 * M);
+    let mut machine = alpha("navarro-2002:low_watermark=500", 8 * M);
     file(&mut machine, 1, AT, 4 * M);
     machine.sweep(AT, 512, Kind::Store);
     let before = machine.vm.ledger.charged(Label::Daemon);
@@ -238,14 +238,14 @@ fn memory_full_of_mapped_files_is_reclaimed_when_an_allocation_fails() {
 /// §6.5, Figure 5: contiguity over time, and around each process; §5.2: what the kernel wires stays.
 #[test]
 fn memory_is_sampled_over_time_and_around_processes() {
-    let mut machine = alpha("navarro-2002:sample=1000", 64 * M);
+    let mut machine = alpha("navarro-2002:sample_period=1000", 64 * M);
     machine.event(&Event::Switch { asid: Asid(2), thread: ThreadId(1) });
     machine.event(&Event::Map(Map::anonymous(VirtAddr(AT), 32 * M)));
     let second = machine.vm.options().hertz;
-    assert_eq!(machine.system.wake(), Some(Cycles(0)));
+    assert_eq!(machine.system.next_tick(), Some(Cycles(0)));
     machine.system.tick(Cycles(0), &mut machine.vm).unwrap();
     machine.sweep(AT, 4096, Kind::Store);
-    assert_eq!(machine.system.wake(), Some(Cycles(second)));
+    assert_eq!(machine.system.next_tick(), Some(Cycles(second)));
     machine.system.tick(Cycles(second), &mut machine.vm).unwrap();
     machine.event(&Event::Exit);
     let series = &machine.vm.counters.series;

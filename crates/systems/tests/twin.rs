@@ -72,7 +72,7 @@ fn run(spec: &str, mut options: Options, words: &[u64]) {
             let difference = twin.differs(&seen(&machine.vm), machine.vm.zero_page().0, true);
             assert_eq!(difference, None, "{spec} after {op:?}");
         } else {
-            let wake = machine.system.wake().unwrap_or(Cycles(i as u64));
+            let wake = machine.system.next_tick().unwrap_or(Cycles(i as u64));
             machine.system.tick(wake, &mut machine.vm).unwrap();
             machine.vm.check();
         }
@@ -95,8 +95,8 @@ proptest! {
         let names = list().iter().map(|description| description.name).chain(ONLINE);
         // Mappings here are short: so are ranges.
         let ranges = [
-            "karakostas-2015-rmm:least=1,copy_on_write=split",
-            "karakostas-2015-rmm:least=2,fragmented=1000,larger=1,sorted=1",
+            "karakostas-2015-rmm:min_range=1,copy_on_write=split",
+            "karakostas-2015-rmm:min_range=2,max_fragmentation=1000,round_up=on,sorted_free_lists=on",
             "basu-2013-direct-segment:kind=ideal",
         ];
         for name in names.chain(ranges) {
@@ -119,7 +119,7 @@ fn a_mapping_may_move_to_a_page_that_is_in_a_range() {
         Op::Remap { from: 19, len: 1, to: 11, new_len: 2 },
         Op::Remap { from: 28, len: 2, to: 11, new_len: 8 },
     ];
-    let mut machine = Machine::boot("karakostas-2015-rmm:least=1", machines().swap_remove(2));
+    let mut machine = Machine::boot("karakostas-2015-rmm:min_range=1", machines().swap_remove(2));
     for op in ops {
         machine.apply(op);
         machine.vm.check();

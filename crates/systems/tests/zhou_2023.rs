@@ -148,7 +148,7 @@ fn libraries_and_what_programs_write_themselves_have_rules_of_their_own() {
         ("file=postgres", 1, 1),
         ("file=gres", 0, 1),
         ("threshold=33", 0, 0),
-        ("copy=on", 2, 1),
+        ("copy_code=on", 2, 1),
     ] {
         let mut machine = machine(options, 4 * M);
         map(&mut machine, AT, 4 * M, 0, Protection::READ_EXECUTE, Role::Mmap);
@@ -175,7 +175,7 @@ fn data_has_superpages_when_full_at_first_touch_or_never() {
 
 #[test]
 fn copies_are_made_for_each_process_and_inherited() {
-    let mut machine = machine("copy=on", 5 * M);
+    let mut machine = machine("copy_code=on", 5 * M);
     code(&mut machine, 5 * M);
     assert_eq!((superpages(&machine), machine.vm.counters.bytes_copied), (2, 4 * M));
     assert_eq!(fetch(&mut machine, AT + M), 0);
@@ -207,7 +207,7 @@ fn tables(machine: &Machine) -> (u64, Vec<Option<reach_core::Pte>>) {
 #[test]
 fn shared_tables_serve_all_who_map_a_file_alike() {
     let run_two = |share: &str| {
-        let mut machine = machine(&format!("threshold=33,share={share}"), 8 * M);
+        let mut machine = machine(&format!("threshold=33,share_tables={share}"), 8 * M);
         code(&mut machine, 8 * M);
         let first = fetch_all(&mut machine, 8 * M);
         run(&mut machine, 2);
@@ -253,7 +253,7 @@ fn shared_tables_serve_all_who_map_a_file_alike() {
 
 #[test]
 fn what_one_faults_in_all_have() {
-    let mut machine = machine("threshold=33,share=on", 4 * M);
+    let mut machine = machine("threshold=33,share_tables=on", 4 * M);
     code(&mut machine, 4 * M);
     fetch(&mut machine, AT);
     run(&mut machine, 2);

@@ -1,4 +1,4 @@
-//! Changing a page table: what the operating system does to it.
+//! Changing a page table, which only the operating system does.
 
 use super::words::Words;
 use super::{HEAD, Layout, MappedPage, NodeId, PageTable, PteWrites, Slot, TABLE};
@@ -6,7 +6,30 @@ use crate::{FrameSource, PhysAddr, Pte, RangeTable, RangeTranslation, Vpn};
 use std::ops::Deref;
 
 /// A page table that its owner, an operating system, can change. It dereferences to the [`PageTable`] that processors
-/// read; nobody can change a table through that.
+/// read, through which no translation can be changed.
+///
+/// ```
+/// use reach_core::{EditablePageTable, FrameSource, Layout, PageShift, Pfn, PhysAddr, Pte, Vpn};
+///
+/// /// Hands out physical memory from address 0 on.
+/// struct Memory(u64);
+/// impl FrameSource for Memory {
+///     fn allocate_table(&mut self, bytes: u64) -> Option<PhysAddr> {
+///         self.0 += bytes;
+///         Some(PhysAddr(self.0 - bytes))
+///     }
+///     fn free_table(&mut self, _: PhysAddr, _: u64) {}
+/// }
+///
+/// let mut memory = Memory(0);
+/// let mut table = EditablePageTable::new(Layout::x86_64(), &mut memory).unwrap();
+/// let huge = Pte::new(Pfn(1024), PageShift(21)).with_writable(true);
+/// let writes = table.set(Vpn(512), huge, &mut memory).unwrap();
+/// assert_eq!((writes.entries, writes.nodes), (1, 2));
+/// // A walk reads three entries: a 2 MB page needs no node at level 0.
+/// assert_eq!(table.walk(Vpn(700)).len(), 3);
+/// assert_eq!(table.page(Vpn(700)).unwrap().vpn, Vpn(512));
+/// ```
 #[derive(Debug)]
 pub struct EditablePageTable {
     table: PageTable,
@@ -42,7 +65,7 @@ impl Clone for EditablePageTable {
 impl EditablePageTable {
     /// Makes an empty table, which has a root only. Returns `None` when there is no frame for the root.
     pub fn new(layout: Layout, frames: &mut impl FrameSource) -> Option<EditablePageTable> {
-        let mut levels = [(0, 0); Layout::MOST_LEVELS];
+        let mut levels = [(0, 0); Layout::MAX_LEVELS];
         for (level, slot) in levels.iter_mut().enumerate().take(layout.levels()) {
             *slot = (layout.span(level).order(layout.base), (1 << layout.bits[level]) - 1);
         }
@@ -73,13 +96,17 @@ impl EditablePageTable {
         &mut self.table.segments
     }
 
-    /// Writes the entry of the page that starts at `vpn` (all copies of it), over whatever stood there: smaller pages
-    /// below it are dropped with their nodes. `vpn` and `pte` must be aligned to the page's size.
-    /// `None` when there is no frame for a node; then nothing was written but some nodes may have been added.
+    /// Maps the page that starts at `vpn`: writes all its replicated entries. Smaller pages at those addresses are
+    /// dropped with their nodes. `vpn` and the frame must be aligned to the page's size.
+    ///
+    /// Returns `None` when there is no frame for a node. Then nothing is mapped, but some nodes may have been added.
+    ///
+    /// # Panics
+    /// When a larger page covers `vpn`.
     pub fn set(&mut self, vpn: Vpn, pte: Pte, frames: &mut impl FrameSource) -> Option<PteWrites> {
         let shift = pte.shift();
         debug_assert!(vpn.is_aligned(shift, self.layout.base), "{vpn:?} for a page of {shift}");
-        let (target, copies) = self.layout.placement(shift);
+        let (target, replicas) = self.layout.placement(shift);
         let mut nodes = 0;
         let mut node = self.root();
         for level in (target + 1..self.layout.levels()).rev() {
@@ -92,22 +119,22 @@ impl EditablePageTable {
                     nodes += 1;
                     next
                 }
-                Slot::Leaf(old) => panic!("{old:?} stands above {vpn:?}: demote it first"),
+                Slot::Leaf(old) => panic!("{old:?} covers {vpn:?}: demote it first"),
             };
         }
         let index = self.index(target, vpn);
-        for i in index..index + copies as usize {
+        for i in index..index + replicas as usize {
             self.drop_subtree(node, target, i, frames);
             self.write(node, i, pte.0);
         }
-        Some(PteWrites { at: self.entry_addr(node, index), entries: copies, nodes })
+        Some(PteWrites { at: self.entry_addr(node, index), entries: replicas, nodes })
     }
 
-    /// Removes the page that holds `vpn` and frees nodes that become empty (never the root). Returns the page and the
-    /// entries written.
+    /// Unmaps the page that contains `vpn` and frees nodes that become empty, except the root. Returns the page and the
+    /// writes; `None` when `vpn` is not mapped.
     pub fn clear(&mut self, vpn: Vpn, frames: &mut impl FrameSource) -> Option<(MappedPage, PteWrites)> {
         let entry = self.page(vpn)?;
-        let (target, copies) = self.layout.placement(entry.pte.shift());
+        let (target, replicas) = self.layout.placement(entry.pte.shift());
         let mut path = Vec::with_capacity(self.layout.levels());
         let mut node = self.root();
         for level in (target + 1..self.layout.levels()).rev() {
@@ -117,8 +144,8 @@ impl EditablePageTable {
             node = next;
         }
         let index = self.index(target, entry.vpn);
-        let written = PteWrites { at: self.entry_addr(node, index), entries: copies, nodes: 0 };
-        for i in index..index + copies as usize {
+        let written = PteWrites { at: self.entry_addr(node, index), entries: replicas, nodes: 0 };
+        for i in index..index + replicas as usize {
             self.write(node, i, 0);
         }
         let mut level = target;
@@ -134,34 +161,36 @@ impl EditablePageTable {
         Some((entry, written))
     }
 
-    /// Empties the entries of the page that holds `vpn` but keeps every node, for a caller that at once writes smaller
-    /// pages in its place. Returns the page and the entries written.
+    /// Unmaps the page that contains `vpn` but keeps every node, for a caller that maps smaller pages there next. Returns
+    /// the page and the writes; `None` when `vpn` is not mapped.
     pub fn clear_entries(&mut self, vpn: Vpn) -> Option<(MappedPage, PteWrites)> {
         let entry = self.page(vpn)?;
         let (node, index) = self.find(entry.vpn)?;
-        let (_, copies) = self.layout.placement(entry.pte.shift());
-        for i in index..index + copies as usize {
+        let (_, replicas) = self.layout.placement(entry.pte.shift());
+        for i in index..index + replicas as usize {
             self.write(node, i, 0);
         }
-        Some((entry, PteWrites { at: self.entry_addr(node, index), entries: copies, nodes: 0 }))
+        Some((entry, PteWrites { at: self.entry_addr(node, index), entries: replicas, nodes: 0 }))
     }
 
-    /// Rewrites the page that holds `vpn` in all its copies; the size must stay the same.
+    /// Applies `change` to all entries of the page that contains `vpn`. The size must stay the same. Returns the writes;
+    /// `None` when `vpn` is not mapped.
     pub fn update(&mut self, vpn: Vpn, change: impl Fn(Pte) -> Pte) -> Option<PteWrites> {
         let (node, index) = self.find(vpn)?;
         let PageTable { words, layout, .. } = &mut self.table;
         let words = &mut words[node.offset() as usize + HEAD..];
-        let (_, copies) = layout.placement(Pte(words[index]).shift());
-        let first = index & !(copies as usize - 1);
-        for word in &mut words[first..first + copies as usize] {
+        let (_, replicas) = layout.placement(Pte(words[index]).shift());
+        let first = index & !(replicas as usize - 1);
+        for word in &mut words[first..first + replicas as usize] {
             let new = change(Pte(*word));
             debug_assert!(new.present() && new.shift() == Pte(*word).shift());
             *word = new.0;
         }
-        Some(PteWrites { at: self.entry_addr(node, first), entries: copies, nodes: 0 })
+        Some(PteWrites { at: self.entry_addr(node, first), entries: replicas, nodes: 0 })
     }
 
-    /// The leaf node (level 0) that holds `vpn` lies at `at` from now on. Returns where it lay; `None` without such a node.
+    /// Moves the leaf node (level 0) for `vpn` to physical address `at`. Returns its former address; `None` when there is
+    /// no such node.
     pub fn move_leaf_node(&mut self, vpn: Vpn, at: PhysAddr) -> Option<PhysAddr> {
         let mut node = self.root();
         let mut above = 0;
@@ -171,16 +200,16 @@ impl EditablePageTable {
             above = node.offset() as usize + HEAD + index;
             node = next;
         }
-        let place = node.offset() as usize;
-        let moved = NodeId::new(place, at, self.layout.base);
+        let offset = node.offset() as usize;
+        let moved = NodeId::new(offset, at, self.layout.base);
         match above {
             0 => self.table.root = moved,
             above => self.table.words[above] = TABLE | moved.0,
         }
-        Some(PhysAddr(std::mem::replace(&mut self.table.words[place], at.0)))
+        Some(PhysAddr(std::mem::replace(&mut self.table.words[offset], at.0)))
     }
 
-    /// Gives all frames back, those of its ranges too. The table must not be used afterwards.
+    /// Frees all memory of the table and of its range table. The table must not be used afterwards.
     pub fn release(&mut self, frames: &mut impl FrameSource) {
         if let Some(mut ranges) = self.table.ranges.take() {
             ranges.release(frames);
@@ -198,14 +227,14 @@ impl EditablePageTable {
         let at = frames.allocate_table(bytes)?;
         self.table.bytes += bytes;
         let len = HEAD + (1 << self.layout.bits[level]);
-        let place = self.table.free[level].pop().map_or(self.words.len(), |place| place as usize);
-        if place == self.words.len() {
+        let offset = self.table.free[level].pop().map_or(self.words.len(), |offset| offset as usize);
+        if offset == self.words.len() {
             self.table.words.grow(len);
         }
-        let words = &mut self.table.words[place..][..len];
+        let words = &mut self.table.words[offset..][..len];
         words.fill(0);
         words[0] = at.0;
-        Some(NodeId::new(place, at, self.layout.base))
+        Some(NodeId::new(offset, at, self.layout.base))
     }
 
     fn free_node(&mut self, node: NodeId, level: usize, frames: &mut impl FrameSource) {
@@ -215,6 +244,7 @@ impl EditablePageTable {
         self.table.free[level].push(node.offset());
     }
 
+    /// Frees all nodes below entry `index` of `node`. The entry itself is left for the caller to overwrite.
     fn drop_subtree(&mut self, node: NodeId, level: usize, index: usize, frames: &mut impl FrameSource) {
         if let Slot::Table(below) = self.slot(node, index) {
             for i in 0..1 << self.layout.bits[level - 1] {
@@ -224,6 +254,7 @@ impl EditablePageTable {
         }
     }
 
+    /// Writes an entry and keeps the node's use count.
     fn write(&mut self, node: NodeId, index: usize, word: u64) {
         let old = std::mem::replace(&mut self.table.words[node.offset() as usize + HEAD + index], word);
         let used = &mut self.table.words[node.offset() as usize + 1];

@@ -1,43 +1,47 @@
-//! Asking this computer's memory for entries that walks will read.
+//! Host prefetches of page-table entries that simulated walks are about to read.
 
 use super::{HEAD, PageTable, Slot, decode};
 use crate::Vpn;
 
-/// Tells this computer's own caches that `all[at]` will be needed soon; nothing where there is none.
+/// Prefetches `all[at]` into the caches of the host. Does nothing when `at` is out of range.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub fn prefetch<T>(all: &[T], at: usize) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: a prefetch reads nothing and faults nowhere, whatever the address.
+    // SAFETY: a prefetch is a hint: it never faults and changes no memory, whatever the address.
     unsafe { _mm_prefetch(all.as_ptr().wrapping_add(at).cast(), _MM_HINT_T0) }
 }
 
-/// Tells this computer's own caches that `all[at]` will be needed soon; here they are not told.
+/// Does nothing: only x86-64 hosts prefetch.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn prefetch<T>(_: &[T], _: usize) {}
 
-/// What one node at level 1 spans, and where its entries begin: where [`PageTable::leaf_entry_offset`] looked last.
+/// The level-1 node that [`PageTable::leaf_entry_offset`] used last. Most look-ups use the same one again, and need not
+/// walk to it from the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrefetchHint {
+    /// Number of the region that the node spans.
     region: u64,
+    /// Offset of the node's entries in the table's array.
     entries: u32,
 }
 
 impl Default for PrefetchHint {
+    /// Makes a hint without a node.
     fn default() -> PrefetchHint {
         PrefetchHint { region: !0, entries: 0 }
     }
 }
 
 impl PageTable {
-    /// Tells this computer's own caches that what stands at these places will be read soon.
+    /// Prefetches the entries at these offsets into the caches of the host.
     #[inline(always)]
-    pub fn prefetch(&self, places: &[usize]) {
-        places.iter().for_each(|&place| prefetch(&self.words, place));
+    pub fn prefetch(&self, offsets: &[usize]) {
+        offsets.iter().for_each(|&offset| prefetch(&self.words, offset));
     }
 
-    /// The place, for [`PageTable::prefetch`], of the leaf entry for `vpn`; another where there is none. This reads the
-    /// entry above it, and nothing depends on it, so that `hint` may be out of date.
+    /// Returns the offset, for [`PageTable::prefetch`], of the leaf entry for `vpn`. Without such an entry it returns any
+    /// offset. `hint` may be out of date: no result depends on a prefetch. The call reads the level-1 entry.
     #[inline(always)]
     pub fn leaf_entry_offset(&self, vpn: Vpn, hint: &mut PrefetchHint) -> usize {
         match self.words.get(self.parent_entry_offset(vpn, hint)).map(|&word| decode(word)) {
@@ -46,14 +50,15 @@ impl PageTable {
         }
     }
 
-    /// The place of the entry at level 1 for `vpn` (another where there is none), unless its node is that of `hint`.
+    /// Returns the offset of the level-1 entry for `vpn` (any offset without one); `None` when `hint` already has its node.
     #[inline(always)]
     pub fn new_parent_entry_offset(&self, vpn: Vpn, hint: &mut PrefetchHint) -> Option<usize> {
         let last = hint.region;
-        let place = self.parent_entry_offset(vpn, hint);
-        (hint.region != last).then_some(place)
+        let offset = self.parent_entry_offset(vpn, hint);
+        (hint.region != last).then_some(offset)
     }
 
+    /// Returns the offset of the level-1 entry for `vpn`, and updates `hint`.
     #[inline(always)]
     fn parent_entry_offset(&self, vpn: Vpn, hint: &mut PrefetchHint) -> usize {
         let region = vpn.0 >> self.levels[2.min(self.layout.levels() - 1)].0;
@@ -63,7 +68,7 @@ impl PageTable {
         hint.entries as usize + self.index(1, vpn)
     }
 
-    /// Where the entries begin of the node at level 1 for `vpn`; somewhere where there is none.
+    /// Returns the offset of the entries of the level-1 node for `vpn`; of a higher node when there is none.
     #[inline(never)]
     fn level_one_entries(&self, vpn: Vpn) -> u32 {
         let mut node = self.root();

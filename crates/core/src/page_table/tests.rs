@@ -2,7 +2,7 @@ use super::*;
 use crate::{FrameSource, Pfn};
 use std::collections::BTreeMap;
 
-/// Hands out addresses in sequence and counts what is outstanding.
+/// Hands out addresses in sequence, and remembers what has not been freed.
 #[derive(Default)]
 struct Frames {
     next: u64,
@@ -27,7 +27,7 @@ fn alpha() -> Layout {
 }
 
 #[test]
-fn x86_superpage_is_one_entry_and_alpha_ones_are_replicated() {
+fn a_superpage_is_one_entry_on_x86_and_several_on_alpha() {
     assert_eq!(Layout::x86_64().placement(PageShift(12)), (0, 1));
     assert_eq!(Layout::x86_64().placement(PageShift(21)), (1, 1));
     assert_eq!(Layout::x86_64().placement(PageShift(30)), (2, 1));
@@ -36,7 +36,7 @@ fn x86_superpage_is_one_entry_and_alpha_ones_are_replicated() {
 }
 
 #[test]
-fn set_walk_clear() {
+fn clearing_the_only_page_frees_all_nodes_but_the_root() {
     let mut frames = Frames::default();
     let mut table = EditablePageTable::new(Layout::x86_64(), &mut frames).unwrap();
     let vpn = Vpn(0x7_f123_4567);
@@ -55,7 +55,7 @@ fn set_walk_clear() {
 }
 
 #[test]
-fn a_superpage_drops_the_pages_below_it() {
+fn setting_a_superpage_drops_the_smaller_pages_under_it() {
     let mut frames = Frames::default();
     let mut table = EditablePageTable::new(Layout::x86_64(), &mut frames).unwrap();
     for i in 0..512 {
@@ -69,7 +69,7 @@ fn a_superpage_drops_the_pages_below_it() {
 }
 
 #[test]
-fn an_opened_page_leaves_its_nodes() {
+fn clearing_entries_keeps_the_nodes() {
     let mut frames = Frames::default();
     let mut table = EditablePageTable::new(Layout::x86_64(), &mut frames).unwrap();
     table.set(Vpn(512), Pte::new(Pfn(512), PageShift(21)), &mut frames).unwrap();
@@ -82,7 +82,7 @@ fn an_opened_page_leaves_its_nodes() {
 }
 
 #[test]
-fn replicated_entries_unite_their_bits() {
+fn a_page_is_dirty_when_any_replicated_entry_is() {
     let mut frames = Frames::default();
     let mut table = EditablePageTable::new(alpha(), &mut frames).unwrap();
     let written = table.set(Vpn(64), Pte::new(Pfn(8), PageShift(16)), &mut frames).unwrap();

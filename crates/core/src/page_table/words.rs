@@ -1,19 +1,20 @@
-//! Where the nodes of a page table stand: words that only grow, in superpages of this computer where it gives them.
+//! The array that holds the nodes of a page table. It only grows, and uses superpages of the host where they are available.
 //!
-//! A program of a terabyte has two gigabytes of entries, of which walks read one here and one there. In pages of 4 KB each of
-//! these would be a TLB miss of this computer's own. Large tables so get a stretch of addresses that holds the largest
-//! table there may be, once: they never move, and take memory as they grow.
+//! A program of a terabyte has two gigabytes of entries, which walks read at random. In pages of 4 KB each read would be
+//! a TLB miss of the host. A large table therefore reserves, once, the address space of the largest possible table. It
+//! never moves, and takes memory only as it grows.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Tables of more words than these (1 MB) get a stretch of their own.
-const SMALL: usize = 1 << 17;
-/// The most words of a table: nodes are named by 32 bits.
-const MOST: usize = 1 << 32;
+/// The most words of a table on the heap (1 MB). Larger tables get a mapping.
+const MAX_HEAP_WORDS: usize = 1 << 17;
+/// The most words of a table: offsets have 32 bits.
+const MAX_WORDS: usize = 1 << 32;
+/// Bytes of a superpage of the host.
 const HUGE: usize = 2 << 20;
 
-/// Zeroed words.
+/// An array of words that grows by zeroes.
 #[derive(Debug)]
 pub(super) struct Words {
     first: NonNull<u64>,
@@ -24,11 +25,11 @@ pub(super) struct Words {
 #[derive(Debug)]
 enum Store {
     Heap(Vec<u64>),
-    /// A mapping of so many bytes at this address. `first` lies in it, at a multiple of [`HUGE`].
-    Stretch(NonNull<libc::c_void>, usize),
+    /// Address and bytes of a mapping. `first` lies in it, at a multiple of [`HUGE`].
+    Mapping(NonNull<libc::c_void>, usize),
 }
 
-// SAFETY: the words are owned and reached through `&self` and `&mut self` only, as those of a vector are.
+// SAFETY: the words are owned, and reached only through `&self` and `&mut self`, like those of a vector.
 unsafe impl Send for Words {}
 // SAFETY: as above.
 unsafe impl Sync for Words {}
@@ -40,18 +41,21 @@ impl Default for Words {
 }
 
 impl Words {
-    /// `more` zeroes at the end.
+    /// Appends `more` zeroes.
+    ///
+    /// # Panics
+    /// When the table would exceed 32 GB.
     pub(super) fn grow(&mut self, more: usize) {
         let len = self.len + more;
-        assert!(len <= MOST, "page tables of less than 32 GB");
+        assert!(len <= MAX_WORDS, "a page table of {len} words; 2^32 (32 GB) are the most");
         if let Store::Heap(heap) = &mut self.store {
-            match (len > SMALL).then(stretch).flatten() {
+            match (len > MAX_HEAP_WORDS).then(reserve).flatten() {
                 None => {
                     heap.resize(len, 0);
                     self.first = NonNull::from(heap.as_mut_slice()).cast();
                 }
                 Some((store, first)) => {
-                    // SAFETY: the new stretch has room for more words than the heap has, and is nobody else's.
+                    // SAFETY: the new mapping is longer than the heap's words, and nothing else refers to it.
                     unsafe { first.copy_from_nonoverlapping(self.first, self.len) };
                     (self.store, self.first) = (store, first);
                 }
@@ -61,22 +65,24 @@ impl Words {
     }
 }
 
-/// Addresses for a table of any size; none where this computer does not give them away before they are used.
-fn stretch() -> Option<(Store, NonNull<u64>)> {
-    let bytes = MOST * size_of::<u64>() + HUGE;
+/// Reserves address space for a table of any size. Returns `None` when the host does not overcommit that much; the table
+/// then stays on the heap.
+fn reserve() -> Option<(Store, NonNull<u64>)> {
+    let bytes = MAX_WORDS * size_of::<u64>() + HUGE;
     let (access, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
-    // SAFETY: a new mapping at a place of the kernel's choice.
+    // SAFETY: a new anonymous mapping at an address that the kernel chooses replaces no other mapping.
     let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0) };
     if at == libc::MAP_FAILED {
         return None;
     }
     let skip = at.align_offset(HUGE);
-    // SAFETY: advice on the mapping just made, which is as long; where it is not taken nothing is lost but time.
+    // SAFETY: the advice covers the second part of the mapping just made, which is `bytes` long. Its failure costs only
+    // time.
     unsafe { libc::madvise(at.byte_add(skip), bytes - HUGE, libc::MADV_HUGEPAGE) };
-    // SAFETY: `skip` is less than the mapping's length.
+    // SAFETY: `skip` is less than `HUGE`, and so lies within the mapping.
     let first = unsafe { at.byte_add(skip) };
-    Some((Store::Stretch(NonNull::new(at)?, bytes), NonNull::new(first.cast())?))
+    Some((Store::Mapping(NonNull::new(at)?, bytes), NonNull::new(first.cast())?))
 }
 
 impl Deref for Words {
@@ -84,7 +90,7 @@ impl Deref for Words {
 
     #[inline(always)]
     fn deref(&self) -> &[u64] {
-        // SAFETY: `first` is where `len` words of `store` begin, all of which have been written or mapped as zeroes.
+        // SAFETY: `first` points to the `len` words of `store`, all written or mapped as zeroes.
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.len) }
     }
 }
@@ -92,7 +98,7 @@ impl Deref for Words {
 impl DerefMut for Words {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [u64] {
-        // SAFETY: as above, and `self` is borrowed for changes.
+        // SAFETY: as above, and `self` is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.len) }
     }
 }
@@ -108,8 +114,8 @@ impl Clone for Words {
 
 impl Drop for Words {
     fn drop(&mut self) {
-        if let Store::Stretch(at, bytes) = self.store {
-            // SAFETY: the mapping that `stretch` made, to which nobody refers any more.
+        if let Store::Mapping(at, bytes) = self.store {
+            // SAFETY: `reserve` made this mapping, and no reference to it is left.
             unsafe { libc::munmap(at.as_ptr(), bytes) };
         }
     }
@@ -120,12 +126,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stay_when_their_place_changes() {
+    fn words_keep_their_values_when_the_array_moves_to_a_mapping() {
         let mut words = Words::default();
         assert!(words.is_empty());
         let mut expected = Vec::new();
-        // Through the heap and beyond, in steps that hit the bound and miss it.
-        for step in [1, 514, SMALL - 515, 1, 514, 3 * SMALL] {
+        // Steps that end before, at, and after the largest array on the heap.
+        for step in [1, 514, MAX_HEAP_WORDS - 515, 1, 514, 3 * MAX_HEAP_WORDS] {
             words.grow(step);
             expected.resize(expected.len() + step, 0);
             let (first, last) = (expected.len() - step, expected.len() - 1);
@@ -136,7 +142,7 @@ mod tests {
             }
             assert!(*words == *expected, "after {} words", expected.len());
         }
-        assert!(matches!(words.store, Store::Stretch(..)) && words.first.as_ptr().addr().is_multiple_of(HUGE));
+        assert!(matches!(words.store, Store::Mapping(..)) && words.first.as_ptr().addr().is_multiple_of(HUGE));
         let copy = words.clone();
         words[0] = 9;
         assert!(*copy == *expected && words[1] == copy[1] && words[0] != copy[0]);

@@ -3,11 +3,12 @@
 use super::{MAX_RANGES, MIN_RANGES, Node, RangeTable, RangeTranslation};
 use crate::{FrameSource, Vpn};
 
-/// What a node that overflowed gives to its parent: its middle range, and the node with those behind it.
+/// The result of splitting a full node, for its parent: the middle range, and the new node with the ranges after it.
 type Split = (RangeTranslation, u32);
 
 impl RangeTable {
-    /// Adds `range`, which overlaps none. `false`, and nothing done, when there is no frame for a node.
+    /// Inserts `range`, which must overlap no other. Returns `false`, with the table unchanged, when there is no frame for
+    /// a node.
     pub fn insert(&mut self, range: RangeTranslation, frames: &mut impl FrameSource) -> bool {
         debug_assert!(range.pages > 0 && self.walk(range.vpn, |_| {}).is_none(), "{range:?}");
         let splits = self.splits(range.vpn);
@@ -29,11 +30,10 @@ impl RangeTable {
         true
     }
 
-    /// Puts `with` in the place of the range that starts at `vpn`. It may be shorter or longer at either end, as long as
-    /// it overlaps no other.
+    /// Replaces the range that starts at `vpn` by `with`, which must overlap no other range.
     ///
     /// # Panics
-    /// When no range starts there.
+    /// When no range starts at `vpn`.
     pub fn replace(&mut self, vpn: Vpn, with: RangeTranslation) {
         let mut number = self.root;
         loop {
@@ -45,12 +45,12 @@ impl RangeTable {
                     *range = with;
                     return self.record_access(number, true);
                 }
-                None => number = *node.children.get(at).expect("a range that is replaced is there"),
+                None => number = *node.children.get(at).expect("the range to replace exists"),
             }
         }
     }
 
-    /// Removes the range that starts at `vpn`, and returns it.
+    /// Removes and returns the range that starts at `vpn`; `None` when there is no such range.
     pub fn remove(&mut self, vpn: Vpn, frames: &mut impl FrameSource) -> Option<RangeTranslation> {
         let removed = self.remove_from(self.root, vpn)?;
         self.len -= 1;
@@ -58,16 +58,16 @@ impl RangeTable {
         if root.ranges.is_empty()
             && let Some(&only) = root.children.first()
         {
-            self.give_node(self.root);
+            self.free_node(self.root);
             self.root = only;
             self.height -= 1;
         }
-        // One page stays for the next insertions.
+        // One empty page stays for the next insertions.
         self.trim(1, frames);
         Some(removed)
     }
 
-    /// How many nodes an insertion at `vpn` divides: those that are full, from the leaf up.
+    /// Returns how many nodes an insertion at `vpn` splits: the unbroken run of full nodes from the leaf up.
     fn splits(&self, vpn: Vpn) -> usize {
         let (mut number, mut full) = (self.root, 0);
         loop {
@@ -97,12 +97,12 @@ impl RangeTable {
         (self.nodes[number as usize].ranges.len() > MAX_RANGES).then(|| self.split(number))
     }
 
-    /// Divides a node of one range too many.
+    /// Splits a node that has one range too many.
     fn split(&mut self, number: u32) -> Split {
         let right = self.take_node();
         let node = &mut self.nodes[number as usize];
         let ranges = node.ranges.split_off(MIN_RANGES + 1);
-        let middle = node.ranges.pop().expect("it overflowed");
+        let middle = node.ranges.pop().expect("the node overflowed");
         let children = if node.children.is_empty() { Vec::new() } else { node.children.split_off(MIN_RANGES + 1) };
         self.nodes[right as usize] = Node { ranges, children };
         self.record_access(right, true);
@@ -117,7 +117,7 @@ impl RangeTable {
         let child = node.children.get(at).copied();
         let removed = match (here, child) {
             (true, None) => node.ranges.remove(at),
-            // The last range before it takes its place.
+            // The last range of the child before it replaces it.
             (true, Some(child)) => {
                 let last = self.remove_last(child);
                 let removed = std::mem::replace(&mut self.nodes[number as usize].ranges[at], last);
@@ -140,7 +140,7 @@ impl RangeTable {
         self.record_access(number, true);
         let node = &mut self.nodes[number as usize];
         match node.children.last().copied() {
-            None => node.ranges.pop().expect("nodes hold ranges"),
+            None => node.ranges.pop().expect("no node is empty"),
             Some(child) => {
                 let at = node.children.len() - 1;
                 let last = self.remove_last(child);
@@ -150,8 +150,8 @@ impl RangeTable {
         }
     }
 
-    /// Child number `at` of `number` may have a range too few: a sibling gives one, or the two become one. Returns
-    /// whether the node changed.
+    /// Restores the fill of child number `at` of node `number`: it borrows a range from a sibling, or merges with it.
+    /// Returns whether the node changed.
     fn rebalance(&mut self, number: u32, at: usize) -> bool {
         let node = &self.nodes[number as usize];
         if self.range_count(node.children[at]) >= MIN_RANGES {
@@ -171,7 +171,7 @@ impl RangeTable {
         self.nodes[number as usize].ranges.len()
     }
 
-    /// Moves a range across number `at` of a node: from the child before it to the one behind it, or back.
+    /// Rotates a range between the children on either side of range number `at`: from left to right when `forward`.
     fn rotate(&mut self, number: u32, at: usize, forward: bool) {
         let (left, right) = self.children_around(number, at);
         let [parent, left_node, right_node] = self
@@ -180,7 +180,7 @@ impl RangeTable {
             .expect("a node and two of its children");
         let between = &mut parent.ranges[at];
         if forward {
-            let moved = std::mem::replace(between, left_node.ranges.pop().expect("more than enough"));
+            let moved = std::mem::replace(between, left_node.ranges.pop().expect("the sibling has ranges to spare"));
             right_node.ranges.insert(0, moved);
             right_node.children.splice(0..0, left_node.children.pop());
         } else {
@@ -194,19 +194,19 @@ impl RangeTable {
         self.record_access(right, true);
     }
 
-    /// Makes the children before and behind range number `at` of a node one, with that range between them.
+    /// Merges the children on either side of range number `at`, with that range between theirs.
     fn merge(&mut self, number: u32, at: usize) {
         let (left, right) = self.children_around(number, at);
-        let mut gone = std::mem::take(&mut self.nodes[right as usize]);
+        let mut emptied = std::mem::take(&mut self.nodes[right as usize]);
         let parent = &mut self.nodes[number as usize];
         let between = parent.ranges.remove(at);
         parent.children.remove(at + 1);
         let node = &mut self.nodes[left as usize];
         node.ranges.push(between);
-        node.ranges.append(&mut gone.ranges);
-        node.children.append(&mut gone.children);
+        node.ranges.append(&mut emptied.ranges);
+        node.children.append(&mut emptied.children);
         self.record_access(left, true);
-        self.give_node(right);
+        self.free_node(right);
     }
 
     fn children_around(&self, number: u32, at: usize) -> (u32, u32) {

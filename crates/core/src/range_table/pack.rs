@@ -1,21 +1,23 @@
-//! Packing: a tree that would grow taller though its ranges fit in the levels that it has is built anew, as even as can
-//! be. The walker's time is levels; the operating system's is not.
+//! Packing: rebuilds a range table evenly, instead of letting it grow taller while its ranges fit in the present levels.
+//!
+//! A walk reads one node per level, so a lower tree makes walks shorter. Rebuilding costs only the operating system time,
+//! and happens rarely.
 
 use super::{MIN_RANGES, Node, RangeTable, RangeTranslation};
 use crate::FrameSource;
 
-/// Up to so many levels ranges are packed until every node is full: 124 ranges in three levels (§4.2).
-const TIGHT: u32 = 3;
+/// Tables of up to this many levels are packed until every node is full: 124 ranges in three levels (§4.2).
+const FULL_LEVELS: u32 = 3;
 
 impl RangeTable {
-    /// Whether one more range fits in the present levels. In tall trees an eighth stays free: the next packing is to be
-    /// far off.
+    /// Returns whether one more range fits in the present levels after packing. Taller trees keep an eighth free, so that
+    /// many insertions pass before the next packing.
     pub(super) fn fits_after_packing(&self) -> bool {
-        let most = RangeTable::capacity(self.height);
-        self.len < if self.height <= TIGHT { most } else { most - most / 8 }
+        let capacity = RangeTable::capacity(self.height);
+        self.len < if self.height <= FULL_LEVELS { capacity } else { capacity - capacity / 8 }
     }
 
-    /// Builds the tree anew, with `range`. `false`, and nothing done, when there is no frame for a node.
+    /// Rebuilds the tree with `range` added. Returns `false`, with the table unchanged, when there is no frame for a node.
     pub(super) fn pack(&mut self, range: RangeTranslation, frames: &mut impl FrameSource) -> bool {
         let mut all = self.ranges();
         all.insert(all.partition_point(|other| other.vpn < range.vpn), range);
@@ -23,21 +25,22 @@ impl RangeTable {
         if !self.reserve(nodes(all.len(), self.height, true).saturating_sub(used as usize), frames) {
             return false;
         }
-        self.give_all(self.root);
+        self.free_subtree(self.root);
         self.root = self.build(&all, self.height, true);
         self.len = all.len();
         self.trim(0, frames);
         true
     }
 
-    fn give_all(&mut self, number: u32) {
+    fn free_subtree(&mut self, number: u32) {
         self.record_access(number, false);
         for child in std::mem::take(&mut self.nodes[number as usize].children) {
-            self.give_all(child);
+            self.free_subtree(child);
         }
-        self.give_node(number);
+        self.free_node(number);
     }
 
+    /// Builds a subtree of `levels` levels and returns its top node.
     fn build(&mut self, ranges: &[RangeTranslation], levels: u32, root: bool) -> u32 {
         let number = self.take_node();
         let mut node = Node::default();
@@ -58,16 +61,17 @@ impl RangeTable {
     }
 }
 
-/// How many of `ranges` each child of a node gets, in a tree of so many levels: none in a leaf.
+/// Returns how many of `ranges` each child of a node gets, in a subtree of `levels` levels. Empty for a leaf.
 fn shares(ranges: usize, levels: u32, root: bool) -> impl Iterator<Item = usize> {
     let below = levels.checked_sub(2).map(|_| RangeTable::capacity(levels - 1));
     let fewest = if root { 2 } else { MIN_RANGES + 1 };
-    // c children take all but c - 1 ranges.
+    // With c children, the node itself keeps c - 1 ranges.
     let children = below.map_or(0, |most| (ranges + 1).div_ceil(most + 1).max(fewest));
     let among = (ranges + 1).saturating_sub(children);
     (0..children).map(move |at| among * (at + 1) / children - among * at / children)
 }
 
+/// Returns the number of nodes of a subtree of `levels` levels with `ranges` ranges.
 fn nodes(ranges: usize, levels: u32, root: bool) -> usize {
     1 + shares(ranges, levels, root).map(|share| nodes(share, levels - 1, false)).sum::<usize>()
 }

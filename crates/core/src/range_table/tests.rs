@@ -2,7 +2,7 @@ use super::*;
 use crate::{PageShift, Pfn, Random};
 use std::collections::BTreeMap;
 
-/// Hands out pages in sequence, of which there are so many.
+/// A memory of `left` free pages, which allocates the lowest.
 struct Frames {
     left: u64,
     taken: BTreeMap<PhysAddr, u64>,
@@ -35,7 +35,7 @@ fn range(vpn: u64, pages: u64) -> RangeTranslation {
 /// §4.2: "each node accommodates four range translations and points to five children, e.g., up to 124 range translations
 /// in three levels"; a page of 4 KB has room for 128.
 #[test]
-fn three_levels_hold_124_ranges_in_one_page_in_whatever_order_they_come() {
+fn three_levels_hold_124_ranges_in_one_page_for_any_insertion_order() {
     for order in 0..4 {
         let mut numbers: Vec<u64> = (0..124).collect();
         match order {
@@ -73,9 +73,9 @@ fn levels_hold_4_and_24_and_124_and_624() {
     assert_eq!([1, 2, 3, 4].map(RangeTable::capacity), [4, 24, 124, 624]);
 }
 
-/// Insertions, removals and changes against a sorted list, with memory that runs out at times.
+/// Inserts, removes and replaces at random, compared with a sorted list. Some seeds run out of memory.
 #[test]
-fn does_as_a_sorted_list() {
+fn a_range_table_behaves_like_a_sorted_list() {
     for seed in 0..12 {
         let mut random = Random::new(seed);
         let mut frames = Frames::new(if seed % 3 == 0 { 3 } else { 1000 });
@@ -84,7 +84,7 @@ fn does_as_a_sorted_list() {
         let mut list: Vec<RangeTranslation> = Vec::new();
         let slots = [30, 300, 3000][seed as usize % 3];
         for step in 0..3000u64 {
-            // Phases of growth and of decay.
+            // Alternates between growing and shrinking.
             let grows = step / 500 % 2 == 0;
             let slot = random.below(slots) * 10;
             let known = list.iter().position(|range| range.vpn.0 / 10 == slot / 10);
@@ -94,7 +94,7 @@ fn does_as_a_sorted_list() {
                     if table.insert(new, &mut frames) {
                         list.insert(list.partition_point(|range| range.vpn < new.vpn), new);
                     } else {
-                        assert_eq!(frames.left, 0, "refused without need");
+                        assert_eq!(frames.left, 0, "refused although memory was left");
                     }
                 }
                 (Some(at), true) => {
@@ -129,7 +129,7 @@ fn does_as_a_sorted_list() {
 }
 
 #[test]
-fn what_the_operating_system_reads_and_writes_is_known() {
+fn accesses_of_the_operating_system_are_recorded_and_walks_are_not() {
     let mut frames = Frames::new(1);
     let mut table = RangeTable::new(4096, &mut frames).unwrap();
     table.insert(range(0, 8), &mut frames);
@@ -139,11 +139,11 @@ fn what_the_operating_system_reads_and_writes_is_known() {
         [NodeAccess { at: root, written: false }, NodeAccess { at: root, written: true }]
     );
     table.walk(Vpn(0), |_| {});
-    assert!(table.take_accesses().is_empty(), "a walker's reads are its own");
+    assert!(table.take_accesses().is_empty(), "a walk is not an access of the operating system");
 }
 
 #[test]
-fn parts_keep_their_frames_and_continue_one_another() {
+fn subranges_keep_their_frames_and_continue_one_another() {
     let whole = range(100, 20);
     let (left, right) = (whole.subrange(Vpn(100), 5), whole.subrange(Vpn(105), 15));
     assert!(left.is_continued_by(&right) && !right.is_continued_by(&left));

@@ -1,34 +1,34 @@
-//! Buffers of the ring.
+//! Buffers: the fixed-size pieces of memory that travel through the ring.
 
 use super::BUFFER_WORDS;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// What a buffer is used for.
+/// The use of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum BufferKind {
-    /// In no one's hands, or on the way between two.
+    /// The buffer has no owner, or is changing owners.
     Free = 0,
-    /// Records of one thread.
+    /// It holds records of one thread.
     Stream = 1,
-    /// Definitions of blocks of one process.
+    /// It defines blocks of one process.
     Dictionary = 2,
 }
 
-/// Who writes a buffer.
+/// The writer of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// Number of the process, dense from zero over the tree.
     pub process: u32,
-    /// Number of the image that the process runs; every exec takes a new one.
+    /// Number of the image that the process runs. Every exec takes a new one.
     pub image: u32,
     /// Number of the thread, dense from zero over the tree.
     pub thread: u32,
-    /// The process as the kernel of the reader knows it.
+    /// Process identifier in the reader's namespace.
     pub pid: u32,
 }
 
-/// A buffer and its header of one cache line.
+/// A buffer. Its header takes one cache line.
 #[repr(C, align(65536))]
 pub struct Buffer {
     pub(super) cursor: AtomicU64,
@@ -44,7 +44,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer that takes nothing: it stands where a thread has none, so that one comparison serves both cases.
+    /// Makes a buffer that is full. A thread without a buffer uses it, so that one comparison covers both cases.
     pub const fn full() -> Buffer {
         Buffer {
             cursor: AtomicU64::new(BUFFER_WORDS as u64),
@@ -60,18 +60,18 @@ impl Buffer {
         }
     }
 
-    /// Appends one word; `false` when the buffer is full. Only the owner may call it.
+    /// Appends one word. Returns `false` when the buffer is full. Only the owner may call this.
     #[inline(always)]
     pub fn push(&self, word: u64) -> bool {
         let at = self.cursor.load(Ordering::Relaxed) as usize;
         let Some(slot) = self.words.get(at) else { return false };
         slot.store(word, Ordering::Relaxed);
-        // Release: whoever sees the cursor sees the words below it.
+        // Release: a reader that sees the new cursor sees the words below it.
         self.cursor.store(at as u64 + 1, Ordering::Release);
         true
     }
 
-    /// Appends all of `words` or nothing. Only the owner may call it.
+    /// Appends all of `words`, or nothing when they do not fit, and returns whether they did. Only the owner may call this.
     pub fn push_all(&self, words: &[u64]) -> bool {
         let at = self.cursor.load(Ordering::Relaxed) as usize;
         let Some(slots) = self.words.get(at..at + words.len()) else { return false };
@@ -82,18 +82,19 @@ impl Buffer {
         true
     }
 
-    /// How many words it holds.
+    /// Returns the number of words written.
     #[inline(always)]
     pub fn cursor(&self) -> usize {
         (self.cursor.load(Ordering::Acquire) as usize).min(BUFFER_WORDS)
     }
 
-    /// The words from `from` on, up to `to` (<= [`Buffer::cursor`] as read before).
+    /// Returns the words from `from` up to `to`, which must not exceed a [`Buffer::cursor`] read before. Empty when the
+    /// range does not fit the buffer.
     pub fn words(&self, from: usize, to: usize) -> &[AtomicU64] {
         self.words.get(from..to).unwrap_or(&[])
     }
 
-    /// What it is used for.
+    /// Returns the use of the buffer.
     pub fn kind(&self) -> BufferKind {
         match self.kind.load(Ordering::Acquire) {
             1 => BufferKind::Stream,
@@ -102,7 +103,7 @@ impl Buffer {
         }
     }
 
-    /// Who writes it, or wrote it last.
+    /// Returns the writer, or the last writer of a free buffer.
     pub fn owner(&self) -> Owner {
         Owner {
             process: self.process.load(Ordering::Relaxed),
@@ -112,12 +113,12 @@ impl Buffer {
         }
     }
 
-    /// Counts how often it was taken: tells one use of the buffer from the next.
+    /// Returns how often the buffer has been acquired. It distinguishes successive owners.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Empties it again, for a writer whose words nobody will read.
+    /// Drops all words. For a writer whose words will not be read.
     pub fn discard(&self) {
         self.cursor.store(0, Ordering::Relaxed);
     }

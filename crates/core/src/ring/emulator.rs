@@ -1,5 +1,5 @@
-//! How an emulator is started on a program: by the launcher for the first one, by the plugin at every exec. Both must
-//! agree, so it is written down here.
+//! Starting an emulator on a program. The launcher starts the first one, and the plugin one at every exec. Both use these
+//! definitions, because they must agree.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -8,47 +8,46 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// An emulator and the plugin that it loads; kept in the ring for the processes to come.
+/// An emulator and its plugin. The ring stores them for later processes ([`Ring::set_options`](super::Ring::set_options)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emulator {
-    /// The emulator itself.
+    /// Path of the emulator.
     pub qemu: PathBuf,
-    /// Processor model (`-cpu`); empty for the emulator's own choice.
+    /// Processor model (`-cpu`); empty for the emulator's default.
     pub cpu: String,
-    /// The plugin.
+    /// Path of the plugin.
     pub plugin: PathBuf,
-    /// Where processes find the ring.
+    /// Path at which processes open the ring.
     pub ring: PathBuf,
 }
 
-/// Which process of the tree an emulator goes on as.
+/// The process of the traced tree that an emulator runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessIdentity {
     /// Number of the process.
     pub process: u32,
-    /// Number of the thread that goes on.
+    /// Number of its first thread.
     pub thread: u32,
-    /// The process ran before, and this is its exec: without the ring it goes on all the same, untraced.
+    /// The process already ran, and this is its exec. If the ring is gone, it continues untraced.
     pub after_exec: bool,
 }
 
-/// What a file is to exec.
+/// How a file can be executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Executable {
-    /// An x86-64 ELF image: can be traced. Arguments that `#!` lines put before the given ones stand in `before`
-    /// (the first is argument zero); empty when the given arguments stand as they are.
+    /// An x86-64 ELF image, which can be traced.
     Traceable {
-        /// The image.
+        /// Path of the image.
         path: PathBuf,
-        /// Arguments that replace argument zero.
+        /// Arguments from `#!` lines, which replace argument zero; empty when the file is no script.
         before: Vec<OsString>,
     },
-    /// Runs, but not under this emulator; the text says why.
+    /// A program that runs, but not under this emulator. The text says why.
     Foreign(String),
 }
 
 impl Emulator {
-    /// For [`Ring::set_options`](super::Ring::set_options).
+    /// Encodes the paths, for [`Ring::set_options`](super::Ring::set_options).
     pub fn to_bytes(&self) -> Vec<u8> {
         let parts: [&[u8]; 4] = [
             self.qemu.as_os_str().as_bytes(),
@@ -59,7 +58,7 @@ impl Emulator {
         parts.join(&0)
     }
 
-    /// The reverse of [`Emulator::to_bytes`].
+    /// Decodes what [`Emulator::to_bytes`] encoded; `None` for other bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Emulator> {
         let mut parts = bytes.split(|&byte| byte == 0);
         let mut path = || Some(PathBuf::from(OsStr::from_bytes(parts.next()?)));
@@ -67,17 +66,17 @@ impl Emulator {
         Some(Emulator { qemu, cpu: cpu.to_str()?.to_owned(), plugin, ring })
     }
 
-    /// The emulator's arguments, itself included, for a program and the program's own arguments (argument zero
-    /// included; an empty list stands for one empty argument). `moved` are variables (`NAME=value`) that must not
-    /// reach the emulator itself.
+    /// Returns the emulator's command line, from its own path on, for `program` with `args`. `args` includes argument
+    /// zero; an empty list means one empty argument. `guest_only` are variables (`NAME=value`) that only the program gets
+    /// ([`Emulator::environment`]).
     pub fn arguments(
         &self,
         identity: ProcessIdentity,
-        moved: &[OsString],
+        guest_only: &[OsString],
         program: &Path,
         args: &[OsString],
     ) -> Vec<OsString> {
-        // The emulator takes the first word without a dash for the program, so a path must not begin with one.
+        // The emulator takes the first word without a dash as the program, so the path must not begin with a dash.
         let program = match program.as_os_str().as_bytes() {
             [b'-', ..] => Path::new(".").join(program),
             _ => program.to_owned(),
@@ -88,7 +87,7 @@ impl Emulator {
         plugin.extend(b",ring=");
         plugin.extend(commas_doubled(&self.ring));
         plugin.extend(format!(",process={process},thread={thread},after_exec={}", u8::from(after_exec)).bytes());
-        // Not every emulator tells a plugin what it runs: QEMU 10.0 lacks that function.
+        // The plugin cannot ask every emulator for its program: QEMU 10.0 lacks that function.
         plugin.extend(b",program=");
         plugin.extend(commas_doubled(&program));
         let mut all = vec![self.qemu.clone().into_os_string()];
@@ -96,7 +95,7 @@ impl Emulator {
             all.extend(["-cpu".into(), self.cpu.clone().into()]);
         }
         all.extend(["-plugin".into(), OsString::from_vec(plugin)]);
-        for variable in moved {
+        for variable in guest_only {
             all.extend(["-E".into(), variable.clone()]);
         }
         let first = args.first().cloned().unwrap_or_default();
@@ -105,33 +104,35 @@ impl Emulator {
         all
     }
 
-    /// Parts an environment in two: what the emulator itself is started with (the program gets it in turn), and what
-    /// only the program shall see. The dynamic linker's variables would change the emulator, too. The emulator turns
-    /// the order of its environment round when it hands it on, so the first part is turned round beforehand.
+    /// Divides an environment into the variables that the emulator starts with, and passes on to the program, and those
+    /// that only the program gets. The latter are the dynamic linker's (`LD_…`), which would affect the emulator as well.
+    /// The emulator reverses its environment when it passes it on, so the first part is returned in reverse order.
     pub fn environment(all: Vec<OsString>) -> (Vec<OsString>, Vec<OsString>) {
-        let (mut own, mut moved) = (Vec::new(), Vec::new());
+        let (mut shared, mut guest_only) = (Vec::new(), Vec::new());
         for variable in all.into_iter().rev() {
-            // The emulator cuts what it is given at commas.
-            let of_linker = variable.as_bytes().starts_with(b"LD_") && !variable.as_bytes().contains(&b',');
-            if of_linker { moved.push(variable) } else { own.push(variable) }
+            // The emulator splits the values of `-E` at commas, so variables with commas must be shared.
+            let for_linker = variable.as_bytes().starts_with(b"LD_") && !variable.as_bytes().contains(&b',');
+            if for_linker { guest_only.push(variable) } else { shared.push(variable) }
         }
-        moved.reverse();
-        (own, moved)
+        guest_only.reverse();
+        (shared, guest_only)
     }
 }
 
-/// A path as a value in a list of options.
+/// Returns a path as a value in a comma-separated list of options: commas are doubled.
 fn commas_doubled(path: &Path) -> Vec<u8> {
     let byte = |byte: &u8| if *byte == b',' { vec![b',', b','] } else { vec![*byte] };
     path.as_os_str().as_bytes().iter().flat_map(byte).collect()
 }
 
-/// Looks at the file that a process wants to execute, as the kernel would. An error is what exec itself would report
-/// (or nothing that exec need care about: let it try).
+/// Examines the file that a process executes, as the kernel would.
+///
+/// # Errors
+/// When exec itself would fail, or when the file cannot be examined. In both cases the caller lets exec report it.
 pub fn inspect_executable(path: &Path) -> io::Result<Executable> {
     let mut path = path.to_owned();
     let mut before: Vec<OsString> = Vec::new();
-    // The kernel follows so many interpreters before it gives up.
+    // The kernel follows at most this many nested interpreters.
     for _ in 0..5 {
         let about = fs::metadata(&path)?;
         if !about.is_file() || about.permissions().mode() & 0o111 == 0 {
@@ -163,7 +164,7 @@ pub fn inspect_executable(path: &Path) -> io::Result<Executable> {
     Err(io::ErrorKind::InvalidData.into())
 }
 
-/// The interpreter of a `#!` line and its one optional argument.
+/// Returns the interpreter of a `#!` line (given without `#!`) and its optional single argument; `None` for an empty line.
 fn interpreter(rest: &[u8]) -> Option<Vec<OsString>> {
     let line = rest.split(|&byte| byte == b'\n').next()?.trim_ascii();
     let end = line.iter().position(|byte| b" \t".contains(byte)).unwrap_or(line.len());
@@ -173,7 +174,7 @@ fn interpreter(rest: &[u8]) -> Option<Vec<OsString>> {
     (!words.is_empty()).then_some(words)
 }
 
-/// The effective user of this process.
+/// Returns the effective user of this process.
 fn effective_user() -> io::Result<u32> {
     Ok(fs::metadata("/proc/self")?.uid())
 }
@@ -183,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_emulator_survives_its_bytes() {
+    fn an_emulator_decodes_from_its_bytes_and_quotes_its_arguments() {
         let emulator = Emulator {
             qemu: "/usr/bin/qemu".into(),
             cpu: "max,-avx".into(),
@@ -215,15 +216,15 @@ mod tests {
     }
 
     #[test]
-    fn the_linkers_variables_stay_away_from_the_emulator() {
+    fn linker_variables_reach_only_the_program() {
         let all = ["A=1", "LD_PRELOAD=x", "B=2", "LD_LIBRARY_PATH=a,b"].map(OsString::from).to_vec();
-        let (own, moved) = Emulator::environment(all);
-        assert_eq!(own, ["LD_LIBRARY_PATH=a,b", "B=2", "A=1"]);
-        assert_eq!(moved, ["LD_PRELOAD=x"]);
+        let (shared, guest_only) = Emulator::environment(all);
+        assert_eq!(shared, ["LD_LIBRARY_PATH=a,b", "B=2", "A=1"]);
+        assert_eq!(guest_only, ["LD_PRELOAD=x"]);
     }
 
     #[test]
-    fn scripts_are_followed_to_their_interpreter() {
+    fn an_interpreter_line_gives_its_path_and_one_argument() {
         assert_eq!(interpreter(b" /bin/sh \t-e x \nrest"), Some(vec!["/bin/sh".into(), "-e x".into()]));
         assert_eq!(interpreter(b"/bin/sh"), Some(vec!["/bin/sh".into()]));
         assert_eq!(interpreter(b"  \n"), None);

@@ -1,16 +1,16 @@
-//! What a stream says besides references. Like [`Event`](crate::Event), but in terms that a single process knows:
-//! process numbers rather than address spaces, inodes rather than file numbers.
+//! Messages: everything in a stream except references. A message is like an [`Event`](crate::Event), but in terms that a
+//! single process knows: process numbers instead of address spaces, inodes instead of file numbers.
 
 use super::record;
 use super::words::{Words, put_bytes};
 use crate::{Advice, Backing, FileId, Map, Protection, Remap, Role, Span, VirtAddr};
 
-/// Which file a mapping shows.
+/// The file of a mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileKey {
-    /// Device.
+    /// Number of the device.
     pub device: u64,
-    /// Inode on that device.
+    /// Number of the inode on that device.
     pub inode: u64,
     /// Length in bytes.
     pub len: u64,
@@ -18,64 +18,64 @@ pub struct FileKey {
     pub path: String,
 }
 
-/// How far another thread of the process had come.
+/// The position of another thread of the process in its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FenceEntry {
     /// Number of the buffer that the thread was writing.
     pub buffer: u32,
-    /// Which use of that buffer.
+    /// [`Buffer::generation`](super::Buffer::generation) of that buffer.
     pub generation: u64,
-    /// How many words it held.
+    /// Number of words in the buffer.
     pub cursor: u32,
 }
 
-/// An event in a stream.
+/// A message in a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// The stream's process runs a new image from here on (its first, or after exec).
+    /// The process runs a new image from here on: its first one, or the next after exec.
     Begin {
         /// Path of the program.
         path: String,
     },
-    /// A mapping appears. The file number in `map` means nothing; the key stands for it.
+    /// A mapping was made. The file number in `map` is meaningless; `file` replaces it.
     Map {
         /// The mapping.
         map: Map,
-        /// Its file, where it has one.
+        /// Its file; `None` for anonymous memory.
         file: Option<FileKey>,
     },
-    /// Mappings disappear.
+    /// All mappings in the span were removed.
     Unmap(Span),
-    /// Access rights change.
+    /// Access rights changed.
     Protect(Span, Protection),
-    /// A mapping moves or changes size.
+    /// A mapping moved or changed its size.
     Remap(Remap),
-    /// The program advises.
+    /// The program advised the kernel (madvise).
     Advise(Span, Advice),
     /// The process is about to fork.
     Fork {
         /// Number of the child.
         child: u32,
-        /// The child borrows the parent's memory (vfork).
+        /// The child uses the parent's memory until it execs or exits (vfork).
         shares_memory: bool,
     },
     /// The fork returned.
     Forked {
         /// Number of the child.
         child: u32,
-        /// Its process as the parent knows it; 0 when the fork failed.
+        /// Its process identifier in the parent's namespace; 0 when the fork failed.
         pid: u32,
     },
-    /// The process waited for a child, which is gone for good.
+    /// The process waited for a child, which has ended.
     Reaped {
-        /// The child.
+        /// Process identifier of the child.
         pid: u32,
     },
-    /// The process ends; nothing that its other threads still do counts.
+    /// The process ends. The reader ignores what its other threads write afterwards.
     Exit,
-    /// What other threads of the process wrote up to here comes before what follows.
+    /// Everything before these positions of other threads precedes what follows in this stream.
     Fence(Vec<FenceEntry>),
-    /// Something that the user should know.
+    /// A message to the user.
     Notice(String),
 }
 
@@ -118,7 +118,7 @@ fn span(words: &mut Words) -> Option<Span> {
 }
 
 impl Message {
-    /// The words of the message, its head included.
+    /// Encodes the message as words, its head first.
     pub fn encode(&self) -> Vec<u64> {
         let mut words = vec![0];
         let put_span = |words: &mut Vec<u64>, span: &Span| words.extend([span.start.0, span.len]);
@@ -184,7 +184,7 @@ impl Message {
         words
     }
 
-    /// The message of kind `code` in `words` (without its head); `None` when they are no such message.
+    /// Decodes the message of kind `code` from `words`, which exclude its head. Returns `None` for any other words.
     pub fn decode(code: u8, words: &[u64]) -> Option<Message> {
         let mut w = Words::new(words);
         Some(match code {

@@ -1,45 +1,46 @@
-//! One word of a stream: a data reference, the execution of a block, or the head of a [`Message`](super::Message).
+//! Records: the words of a stream. A record is a data reference, the execution of a block, or the head of a
+//! [`Message`](super::Message).
 //!
-//! Bits 62–63 tell which. A data reference (0) is a [`Ref`] as it stands, except that kind 3 means a load
-//! and a store at once (an atomic read-modify-write).
+//! Bits 62–63 hold the type. A data reference (0) is an unchanged [`Ref`], except that kind 3 means a load and a store at
+//! once (an atomic read-modify-write).
 
 use crate::Ref;
 
-/// Where the tag sits.
+/// Position of the type.
 const TAG_AT: u32 = 62;
 const BLOCK: u64 = 1;
 const MESSAGE: u64 = 2;
 
-/// What a word says.
+/// A decoded word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A load or a store.
     Data(Ref),
-    /// A load and a store of the same bytes by one instruction; the word is that of the load.
+    /// A load and a store of the same bytes by one instruction. The reference is the load.
     LoadStore(Ref),
     /// The block with this number was entered.
     Block(u32),
-    /// A message of kind `code` follows in the next `words` words.
+    /// A message, whose contents are in the words that follow.
     Message {
         /// Kind of message.
         code: u8,
-        /// Length of what follows.
+        /// Number of words that follow.
         words: u16,
     },
 }
 
-/// The word for the execution of block `number`.
+/// Encodes the execution of block `number`.
 pub const fn block(number: u32) -> u64 {
     BLOCK << TAG_AT | number as u64
 }
 
-/// The word that precedes the `words` words of a message.
+/// Encodes the head of a message of `words` words.
 pub(super) const fn message(code: u8, words: u16) -> u64 {
     MESSAGE << TAG_AT | (code as u64) << 16 | words as u64
 }
 
-/// The two frequent kinds of words without a branch between them, which no processor could predict: the number of the
-/// block that `word` enters, or 0 for a load or a store. `None` for everything else.
+/// Decodes the two frequent types of words without an unpredictable branch between them. Returns the number of the block
+/// that `word` enters, or 0 for a load or a store. `None` for everything else.
 #[inline(always)]
 pub const fn block_or_data(word: u64) -> Option<u32> {
     let is_block = word >> TAG_AT == BLOCK;
@@ -50,7 +51,7 @@ pub const fn block_or_data(word: u64) -> Option<u32> {
     Some(if is_block { word as u32 } else { 0 })
 }
 
-/// What `word` says; `None` for words that no writer writes.
+/// Decodes `word`. Returns `None` for a word that no writer writes.
 #[inline(always)]
 pub const fn decode(word: u64) -> Option<Record> {
     match word >> TAG_AT {

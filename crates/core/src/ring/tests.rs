@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 fn ring(buffers: usize, ready: usize) -> Ring {
     let layout = Layout::from_size_align(Ring::bytes(buffers), BUFFER_BYTES).unwrap();
-    // SAFETY: the layout is not empty; the memory is never freed, as a ring demands.
+    // SAFETY: the layout is not empty, and the memory is never freed, so the ring may use it for ever.
     unsafe { Ring::create(alloc_zeroed(layout), buffers, ready) }
 }
 
@@ -14,7 +14,7 @@ fn owner(thread: u32) -> Owner {
 }
 
 #[test]
-fn buffers_come_out_in_the_order_of_publication_and_the_pool_ends() {
+fn buffers_arrive_in_the_order_of_publication_and_acquisition_fails_when_none_is_free() {
     let ring = ring(4, 3);
     let taken: Vec<_> = (0..3).map(|thread| ring.acquire(BufferKind::Stream, owner(thread)).unwrap()).collect();
     assert!(ring.acquire(BufferKind::Stream, owner(3)).is_none());
@@ -33,7 +33,7 @@ fn buffers_come_out_in_the_order_of_publication_and_the_pool_ends() {
 }
 
 #[test]
-fn a_buffer_takes_what_fits_and_no_more() {
+fn a_buffer_accepts_words_until_it_is_full() {
     let ring = ring(1, 1);
     let buffer = ring.acquire(BufferKind::Stream, owner(0)).unwrap();
     for word in 0..BUFFER_WORDS as u64 - 2 {
@@ -48,7 +48,7 @@ fn a_buffer_takes_what_fits_and_no_more() {
 }
 
 #[test]
-fn writers_and_reader_lose_nothing_under_contention() {
+fn the_reader_receives_every_word_in_order_under_contention() {
     const EACH: u64 = 40_000;
     let ring = ring(4, 4);
     let writers: Vec<_> = (0..3u32)
@@ -99,20 +99,20 @@ fn writers_and_reader_lose_nothing_under_contention() {
 }
 
 #[test]
-fn a_ring_is_found_again_and_keeps_its_options() {
+fn attaching_finds_the_ring_and_its_options() {
     let ring = ring(2, 2);
     assert!(ring.set_options(b"nineteen characters"));
     assert!(!ring.set_options(&[0; OPTION_BYTES + 1]));
     let base = ring.header() as *const Header as *mut u8;
-    // SAFETY: this is the memory that `ring` lives in.
+    // SAFETY: this is the memory of `ring`, which is never freed.
     let again = unsafe { Ring::attach(base, Ring::bytes(2)) }.unwrap();
     assert_eq!(again.options(), b"nineteen characters");
-    // SAFETY: the same memory, with too small a length.
+    // SAFETY: the same memory; the length is shorter than it is.
     assert!(unsafe { Ring::attach(base, Ring::bytes(1)) }.is_none());
 }
 
 #[test]
-fn records_and_marks_read_as_they_were_written() {
+fn records_and_messages_decode_to_what_was_encoded() {
     let store = Ref::data(Kind::Store, VirtAddr(0x7fff_0000), 3, 17);
     assert_eq!(record::decode(store.0), Some(record::Record::Data(store)));
     let load = Ref::data(Kind::Load, VirtAddr(0x7fff_0000), 3, 17);
@@ -157,7 +157,7 @@ fn records_and_marks_read_as_they_were_written() {
 }
 
 #[test]
-fn blocks_read_as_they_were_defined() {
+fn blocks_decode_to_what_was_defined() {
     for bytes in [&[0x90; 11][..], &[]] {
         let words: Vec<_> =
             define_block(5, VirtAddr(0x40_1000), 11, 11, bytes).into_iter().map(AtomicU64::new).collect();

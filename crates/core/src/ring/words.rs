@@ -1,9 +1,9 @@
-//! Packing of texts and blocks into words.
+//! Encoding of strings and blocks as words.
 
 use crate::{Block, VirtAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Appends `bytes` as a length and as many words as they need.
+/// Appends the length of `bytes`, then `bytes` in as many words as they need.
 pub(super) fn put_bytes(words: &mut Vec<u64>, bytes: &[u8]) {
     words.push(bytes.len() as u64);
     words.extend(bytes.chunks(8).map(|part| {
@@ -13,7 +13,7 @@ pub(super) fn put_bytes(words: &mut Vec<u64>, bytes: &[u8]) {
     }));
 }
 
-/// Reads words one after another.
+/// A reader of consecutive words.
 pub(super) struct Words<'a>(std::slice::Iter<'a, u64>);
 
 impl<'a> Words<'a> {
@@ -40,7 +40,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// The words of a dictionary that define block `number`. `bytes` holds `len` bytes or none.
+/// Encodes the definition of block `number` for a dictionary. `bytes` holds `len` bytes, or is empty.
 pub fn define_block(number: u32, pc: VirtAddr, len: u16, instructions: u16, bytes: &[u8]) -> Vec<u64> {
     let mut words = Vec::with_capacity(3 + bytes.len().div_ceil(8));
     words.push(u64::from(number) | u64::from(len) << 32 | u64::from(instructions) << 48);
@@ -49,8 +49,8 @@ pub fn define_block(number: u32, pc: VirtAddr, len: u16, instructions: u16, byte
     words
 }
 
-/// Reads the first definition in `words`: the block's number, the block, and how many words it took. `None` when they
-/// hold no whole definition.
+/// Decodes the first definition in `words`. Returns the block's number, the block, and the number of words used; `None`
+/// when `words` holds no complete definition.
 pub fn read_block(words: &[AtomicU64]) -> Option<(u32, Block, usize)> {
     let word = |i: usize| words.get(i).map(|word| word.load(Ordering::Relaxed));
     let (head, pc, count) = (word(0)?, word(1)?, word(2)?);

@@ -1,34 +1,37 @@
-//! Sets whose ways stay in place: tree-PLRU, NRU and random replacement, with one word or more of state a set.
+//! Sets whose entries keep their ways: tree-PLRU, NRU and random replacement.
 
-use crate::array::{EMPTY, Word, find_in_many};
+use super::words::{EMPTY, Word, find_in_slice};
 use crate::config::Replacement;
 use reach_core::Random;
 
-/// Sets of ways that stay in place.
+/// Sets whose entries keep their ways.
 #[derive(Clone, Debug)]
-pub(crate) struct Placed<T> {
+pub(crate) struct FixedWaySets<T> {
     ways: usize,
     tags: Vec<u64>,
     words: Vec<T>,
-    policy: Policy,
+    state: ReplacementState,
 }
 
+/// State of the replacement policy, for all sets.
 #[derive(Clone, Debug)]
-enum Policy {
+enum ReplacementState {
+    /// One tree for each set.
     TreePlru(Vec<u64>),
+    /// One reference bit for each way; each set starts a new word.
     Nru(Vec<u64>),
     Random(Random),
 }
 
-impl<T: Word> Placed<T> {
-    pub fn new(sets: usize, ways: usize, replacement: Replacement, seed: u64) -> Placed<T> {
-        let policy = match replacement {
-            Replacement::TreePlru => Policy::TreePlru(vec![0; sets]),
-            Replacement::Nru => Policy::Nru(vec![0; sets * ways.div_ceil(64)]),
-            Replacement::Random => Policy::Random(Random::new(seed)),
-            Replacement::Lru => unreachable!("LRU sets stand in order of recency"),
+impl<T: Word> FixedWaySets<T> {
+    pub fn new(sets: usize, ways: usize, replacement: Replacement, seed: u64) -> FixedWaySets<T> {
+        let state = match replacement {
+            Replacement::TreePlru => ReplacementState::TreePlru(vec![0; sets]),
+            Replacement::Nru => ReplacementState::Nru(vec![0; sets * ways.div_ceil(64)]),
+            Replacement::Random => ReplacementState::Random(Random::new(seed)),
+            Replacement::Lru => unreachable!("LRU sets are kept in order of recency"),
         };
-        Placed { ways, tags: vec![EMPTY; sets * ways], words: vec![T::default(); sets * ways], policy }
+        FixedWaySets { ways, tags: vec![EMPTY; sets * ways], words: vec![T::default(); sets * ways], state }
     }
 
     pub fn sets(&self) -> usize {
@@ -42,51 +45,51 @@ impl<T: Word> Placed<T> {
 
     #[inline]
     pub fn lookup(&mut self, set: usize, tag: u64) -> Option<&mut T> {
-        let way = find_in_many(self.set(set).0, tag)?;
-        self.touch(set, way);
+        let way = find_in_slice(self.set(set).0, tag)?;
+        self.record_use(set, way);
         Some(&mut self.words[set * self.ways + way])
     }
 
     #[inline]
     pub fn insert(&mut self, set: usize, tag: u64, word: T) -> (u64, T) {
-        let free = find_in_many(self.set(set).0, EMPTY);
+        let free = find_in_slice(self.set(set).0, EMPTY);
         let way = free.unwrap_or_else(|| self.victim(set));
-        self.touch(set, way);
+        self.record_use(set, way);
         let at = set * self.ways + way;
         (std::mem::replace(&mut self.tags[at], tag), std::mem::replace(&mut self.words[at], word))
     }
 
-    pub fn vacate(&mut self, set: usize, way: usize) {
+    pub fn free_way(&mut self, set: usize, way: usize) {
         self.tags[set * self.ways + way] = EMPTY;
-        if let Policy::Nru(bits) = &mut self.policy {
+        if let ReplacementState::Nru(bits) = &mut self.state {
             bits[set * self.ways.div_ceil(64) + way / 64] &= !(1 << (way % 64));
         }
     }
 
-    fn touch(&mut self, set: usize, way: usize) {
-        match &mut self.policy {
-            Policy::TreePlru(trees) => plru_touch(&mut trees[set], self.ways, way),
-            Policy::Nru(bits) => {
+    fn record_use(&mut self, set: usize, way: usize) {
+        match &mut self.state {
+            ReplacementState::TreePlru(trees) => plru_touch(&mut trees[set], self.ways, way),
+            ReplacementState::Nru(bits) => {
                 let words = self.ways.div_ceil(64);
                 nru_touch(&mut bits[set * words..][..words], self.ways, way);
             }
-            Policy::Random(_) => {}
+            ReplacementState::Random(_) => {}
         }
     }
 
     fn victim(&mut self, set: usize) -> usize {
-        match &mut self.policy {
-            Policy::TreePlru(trees) => plru_victim(trees[set], self.ways),
-            Policy::Nru(bits) => {
+        match &mut self.state {
+            ReplacementState::TreePlru(trees) => plru_victim(trees[set], self.ways),
+            ReplacementState::Nru(bits) => {
                 let words = self.ways.div_ceil(64);
                 nru_victim(&bits[set * words..][..words], self.ways)
             }
-            Policy::Random(random) => random.below(self.ways as u64) as usize,
+            ReplacementState::Random(random) => random.below(self.ways as u64) as usize,
         }
     }
 }
 
-/// Points every node on the way to `way` at the other side. Node 1 is the root; children of `i` are `2i` and `2i + 1`.
+/// Points every node on the path to `way` at the other side. Node 1 is the root; the children of `i` are `2i` and `2i + 1`.
 fn plru_touch(tree: &mut u64, ways: usize, way: usize) {
     let mut node = 1;
     let mut half = ways / 2;
@@ -98,7 +101,7 @@ fn plru_touch(tree: &mut u64, ways: usize, way: usize) {
     }
 }
 
-/// Follows the tree from the root.
+/// Returns the way at which the tree points.
 fn plru_victim(tree: u64, ways: usize) -> usize {
     let mut node = 1;
     let mut way = 0;
@@ -114,7 +117,7 @@ fn plru_victim(tree: u64, ways: usize) -> usize {
     way
 }
 
-/// Sets the reference bit of `way`; when that leaves none clear, clears the others.
+/// Sets the reference bit of `way`. Clears the others if no clear bit is left.
 fn nru_touch(bits: &mut [u64], ways: usize, way: usize) {
     bits[way / 64] |= 1 << (way % 64);
     if bits.iter().map(|word| word.count_ones() as usize).sum::<usize>() == ways {
@@ -123,7 +126,7 @@ fn nru_touch(bits: &mut [u64], ways: usize, way: usize) {
     }
 }
 
-/// The first of `ways` whose reference bit is clear; the only way where there is but one.
+/// Returns the first way whose reference bit is clear, or way 0 of a direct-mapped set.
 fn nru_victim(bits: &[u64], ways: usize) -> usize {
     let word = bits.iter().position(|&word| word != !0).unwrap_or(0);
     (64 * word + bits[word].trailing_ones() as usize) % ways
@@ -133,48 +136,48 @@ fn nru_victim(bits: &[u64], ways: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn full(replacement: Replacement) -> Placed<u64> {
-        let mut placed = Placed::new(1, 4, replacement, 1);
+    fn full_set(replacement: Replacement) -> FixedWaySets<u64> {
+        let mut sets = FixedWaySets::new(1, 4, replacement, 1);
         for tag in 1..=4 {
-            assert_eq!(placed.insert(0, tag, tag * 10).0, EMPTY);
+            assert_eq!(sets.insert(0, tag, tag * 10).0, EMPTY);
         }
-        placed
+        sets
     }
 
     #[test]
     fn plru_evicts_away_from_the_last_use() {
-        let mut placed = full(Replacement::TreePlru);
-        placed.lookup(0, 1);
-        // Ways in place 1 2 3 4; last uses 4 then 1: the tree points right, and there away from 4.
-        assert_eq!(placed.insert(0, 5, 50), (3, 30));
+        let mut sets = full_set(Replacement::TreePlru);
+        sets.lookup(0, 1);
+        // Ways hold 1 2 3 4; the last uses are 4, then 1: the tree points right, and there away from 4.
+        assert_eq!(sets.insert(0, 5, 50), (3, 30));
     }
 
     #[test]
     fn nru_clears_the_others_when_all_are_referenced() {
-        let mut placed = full(Replacement::Nru);
+        let mut sets = full_set(Replacement::Nru);
         // The fourth insertion set the last bit and cleared the first three.
-        assert_eq!(placed.insert(0, 5, 50), (1, 10));
-        placed.lookup(0, 2);
-        assert_eq!(placed.insert(0, 6, 60), (3, 30));
+        assert_eq!(sets.insert(0, 5, 50), (1, 10));
+        sets.lookup(0, 2);
+        assert_eq!(sets.insert(0, 6, 60), (3, 30));
     }
 
     #[test]
-    fn nru_with_one_way_and_with_many() {
+    fn nru_fills_sets_of_one_way_and_of_many() {
         for ways in [1, 2, 64, 65, 128] {
-            let mut placed = Placed::new(1, ways, Replacement::Nru, 0);
+            let mut sets = FixedWaySets::new(1, ways, Replacement::Nru, 0);
             for tag in 1..1000 {
-                placed.insert(0, tag, true);
+                sets.insert(0, tag, true);
             }
-            assert_eq!(placed.set(0).0.iter().filter(|&&tag| tag != EMPTY).count(), ways);
-            assert!(placed.lookup(0, 999).is_some(), "{ways} ways");
+            assert_eq!(sets.set(0).0.iter().filter(|&&tag| tag != EMPTY).count(), ways);
+            assert!(sets.lookup(0, 999).is_some(), "{ways} ways");
         }
     }
 
     #[test]
-    fn random_is_seeded() {
+    fn random_replacement_depends_on_the_seed_only() {
         let run = |seed| {
-            let mut placed = Placed::new(1, 8, Replacement::Random, seed);
-            (1..100).map(|tag| placed.insert(0, tag, true).0).collect::<Vec<_>>()
+            let mut sets = FixedWaySets::new(1, 8, Replacement::Random, seed);
+            (1..100).map(|tag| sets.insert(0, tag, true).0).collect::<Vec<_>>()
         };
         assert_eq!(run(1), run(1));
         assert_ne!(run(1), run(2));

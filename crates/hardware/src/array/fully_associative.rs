@@ -1,46 +1,48 @@
 //! Fully associative arrays under LRU, of any number of ways.
 //!
-//! Ways stay in place, each with the time of its last use, and an index by hash leads to them: a hit costs the same
-//! wherever it is, and what is not there is known at once. Only a miss, which needs the oldest way, looks at all.
+//! Each entry keeps its way, with the time of its last use, and a hash index maps tags to ways. A hit costs the same
+//! wherever it is, and a miss is known at once. Only an insertion scans all ways, for the oldest.
 
-use crate::array::{EMPTY, Word};
+use super::words::{EMPTY, Word};
 
 /// One set of many ways.
 #[derive(Clone, Debug)]
-pub(crate) struct Full<T> {
+pub(crate) struct FullyAssociative<T> {
     tags: Vec<u64>,
     words: Vec<T>,
-    /// When each way was used last; 0 for the free ones.
+    /// Time of each way's last use; 0 for free ways.
     used: Vec<i64>,
     now: i64,
-    /// The way of each tag, where its hash says or, if that place is taken, behind it; [`FREE`] ends the search.
+    /// Open-addressed hash index of ways, with linear probing; [`FREE`] ends a search.
     index: Vec<u16>,
     /// 64 less the binary logarithm of the index's length.
     shift: u32,
-    /// Where the owner's keys, by their hash, were found last. Guesses: they are never wrong about a tag, only about
-    /// where to look.
-    guesses: Box<[u16; GUESSES]>,
+    /// By hash of the owner's key, the way in which [`FullyAssociative::lookup_any`] found it last. A hint may name the
+    /// wrong way; the tag there decides.
+    hints: Box<[u16; HINTS]>,
 }
 
+/// A free place of the index.
 const FREE: u16 = u16::MAX;
-const GUESSES: usize = 1 << 12;
+/// Number of hints, a power of two.
+const HINTS: usize = 1 << 12;
 
-impl<T: Word> Full<T> {
-    /// The most ways.
-    pub const MOST: usize = 1 << 12;
+impl<T: Word> FullyAssociative<T> {
+    /// Maximum number of ways.
+    pub const MAX_WAYS: usize = 1 << 12;
 
-    pub fn new(ways: usize) -> Full<T> {
-        assert!(ways <= Full::<T>::MOST, "{ways} ways");
-        // Sparse enough for most searches to end at the first place.
+    pub fn new(ways: usize) -> FullyAssociative<T> {
+        assert!(ways <= Self::MAX_WAYS, "{ways} ways: expected at most {}", Self::MAX_WAYS);
+        // At most one eighth full, so that most searches end at the first place.
         let index = (8 * ways).next_power_of_two();
-        Full {
+        FullyAssociative {
             tags: vec![EMPTY; ways],
             words: vec![T::default(); ways],
             used: vec![0; ways],
             now: 0,
             index: vec![FREE; index],
             shift: 64 - index.trailing_zeros(),
-            guesses: Box::new([0; GUESSES]),
+            hints: Box::new([0; HINTS]),
         }
     }
 
@@ -71,7 +73,7 @@ impl<T: Word> Full<T> {
     fn find(&self, tag: u64) -> Option<usize> {
         let mut place = self.home(tag);
         loop {
-            // What the index names is a way, and what it does not name is none.
+            // `FREE` is beyond the last way, so it ends the search here.
             let way = usize::from(self.index[place]);
             if *self.tags.get(way)? == tag {
                 return Some(way);
@@ -87,8 +89,8 @@ impl<T: Word> Full<T> {
         &mut self.words[way]
     }
 
-    /// Looks up what may stand here under one of several tags: `key` is the same for all of them, `is` tells them from
-    /// others, `tags` gives them. Asks first where something under a key like this was found last.
+    /// Looks up a page that may be held under one of several tags, and records the use. `key` is common to all of them,
+    /// `is` recognises them, and `tags` lists them. Tries first the way that the hint for `key` names.
     #[inline(always)]
     pub fn lookup_any(
         &mut self,
@@ -96,11 +98,11 @@ impl<T: Word> Full<T> {
         is: impl Fn(u64) -> bool,
         tags: impl IntoIterator<Item = u64>,
     ) -> Option<&mut T> {
-        let guess = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - GUESSES.trailing_zeros())) as usize;
-        let mut way = usize::from(self.guesses[guess]);
+        let hint = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - HINTS.trailing_zeros())) as usize;
+        let mut way = usize::from(self.hints[hint]);
         if !is(self.tags[way]) {
             way = tags.into_iter().find_map(|tag| self.find(tag))?;
-            self.guesses[guess] = way as u16;
+            self.hints[hint] = way as u16;
         }
         Some(self.use_way(way))
     }
@@ -110,7 +112,7 @@ impl<T: Word> Full<T> {
         let way = oldest(&self.used);
         let old = (self.tags[way], self.words[way]);
         if old.0 != EMPTY {
-            self.forget(old.0);
+            self.unindex(old.0);
         }
         let mut place = self.home(tag);
         while self.index[place] != FREE {
@@ -122,13 +124,13 @@ impl<T: Word> Full<T> {
         old
     }
 
-    pub fn vacate(&mut self, _: usize, way: usize) {
-        self.forget(self.tags[way]);
+    pub fn free_way(&mut self, _: usize, way: usize) {
+        self.unindex(self.tags[way]);
         (self.tags[way], self.used[way]) = (EMPTY, 0);
     }
 
-    /// Takes `tag`, which is there, out of the index, and moves up what its place kept away from where it belongs.
-    fn forget(&mut self, tag: u64) {
+    /// Removes `tag`, which must be present, from the index, and moves later entries of its probe sequence up.
+    fn unindex(&mut self, tag: u64) {
         let mut hole = self.home(tag);
         while self.tags[usize::from(self.index[hole])] != tag {
             hole = self.next(hole);
@@ -151,22 +153,22 @@ impl<T: Word> Full<T> {
     }
 }
 
-/// The index of the least, four at a time.
+/// Returns the index of the least value, comparing eight at a time.
 #[inline(always)]
 fn oldest(used: &[i64]) -> usize {
-    const LANES: usize = 8;
-    let (groups, rest) = used.as_chunks::<LANES>();
-    let (mut least, mut at) = ([i64::MAX; LANES], [0i64; LANES]);
+    const WIDTH: usize = 8;
+    let (groups, rest) = used.as_chunks::<WIDTH>();
+    let (mut least, mut at) = ([i64::MAX; WIDTH], [0i64; WIDTH]);
     for (i, group) in groups.iter().enumerate() {
-        for lane in 0..LANES {
-            let less = group[lane] < least[lane];
-            least[lane] = if less { group[lane] } else { least[lane] };
-            at[lane] = if less { i as i64 } else { at[lane] };
+        for column in 0..WIDTH {
+            let less = group[column] < least[column];
+            least[column] = if less { group[column] } else { least[column] };
+            at[column] = if less { i as i64 } else { at[column] };
         }
     }
-    let lanes = (0..LANES).map(|lane| (least[lane], at[lane] as usize * LANES + lane));
-    let rest = rest.iter().enumerate().map(|(i, &used)| (used, groups.len() * LANES + i));
-    lanes.chain(rest).min().map_or(0, |(_, way)| way)
+    let columns = (0..WIDTH).map(|column| (least[column], at[column] as usize * WIDTH + column));
+    let rest = rest.iter().enumerate().map(|(i, &used)| (used, groups.len() * WIDTH + i));
+    columns.chain(rest).min().map_or(0, |(_, way)| way)
 }
 
 #[cfg(test)]
@@ -174,35 +176,36 @@ mod tests {
     use super::*;
     use reach_core::Random;
 
-    /// A list in order of recency.
-    struct Naive(Vec<(u64, u64)>);
+    /// Tags and words in order of recency.
+    struct RecencyList(Vec<(u64, u64)>);
 
     #[test]
-    fn equals_a_list_in_order_of_recency() {
+    fn a_fully_associative_array_equals_a_list_in_order_of_recency() {
         for ways in [1, 3, 8, 17, 64, 91, 128] {
-            let (mut full, mut naive, mut random) = (Full::new(ways), Naive(Vec::new()), Random::new(ways as u64));
+            let mut array = FullyAssociative::new(ways);
+            let (mut naive, mut random) = (RecencyList(Vec::new()), Random::new(ways as u64));
             for step in 1..20_000 {
                 let tag = 1 + random.below(3 * ways as u64 / 2 + 1);
                 let known = naive.0.iter().position(|&(t, _)| t == tag).map(|at| naive.0.remove(at));
                 if random.below(16) == 0 {
-                    let way = full.tags.iter().position(|&t| t == tag);
+                    let way = array.tags.iter().position(|&t| t == tag);
                     assert_eq!(way.is_some(), known.is_some());
-                    way.into_iter().for_each(|way| full.vacate(0, way));
+                    way.into_iter().for_each(|way| array.free_way(0, way));
                     continue;
                 }
-                // Keys that several tags have lead to the wrong way now and then.
+                // Two tags share each key, so some hints name the wrong way.
                 let found = match random.below(2) {
-                    0 => full.lookup(0, tag),
-                    _ => full.lookup_any(tag / 2, |other| other == tag, [tag + 2 * ways as u64, tag]),
+                    0 => array.lookup(0, tag),
+                    _ => array.lookup_any(tag / 2, |other| other == tag, [tag + 2 * ways as u64, tag]),
                 };
                 assert_eq!(found.copied(), known.map(|(_, word)| word));
                 if known.is_none() {
                     let old = if naive.0.len() == ways { naive.0.pop() } else { None };
-                    assert_eq!(full.insert(0, tag, step).0, old.map_or(EMPTY, |(tag, _)| tag));
+                    assert_eq!(array.insert(0, tag, step).0, old.map_or(EMPTY, |(tag, _)| tag));
                 }
                 naive.0.insert(0, known.unwrap_or((tag, step)));
             }
-            let used = full.index.iter().filter(|&&way| way != FREE).count();
+            let used = array.index.iter().filter(|&&way| way != FREE).count();
             assert_eq!(used, naive.0.len(), "{ways} ways");
         }
     }

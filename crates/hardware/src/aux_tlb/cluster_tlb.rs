@@ -1,37 +1,38 @@
-//! TLBs whose entries stand for a few neighbouring pages: clustered (Pham et al., HPCA 2014), whose frames lie in one
-//! aligned group in any order, and coalesced (CoLT, Pham et al., MICRO 2012), whose frames follow one another as the pages
-//! do. Both learn from the line of entries that a walk has fetched.
+//! TLBs whose entries translate a few neighbouring pages: clustered (Pham et al., HPCA 2014), where the frames are in one
+//! aligned group in any order, and coalesced (CoLT, Pham et al., MICRO 2012), where consecutive pages have consecutive
+//! frames. Both learn from the line of page-table entries that a walk has fetched.
 
 use crate::tlb::Context;
 use reach_core::{ClusterTlbOptions, PageTable, Pfn, Pte, Slot, Vpn};
 
-/// The most pages of an entry.
-const MOST: usize = 8;
+/// Maximum number of pages of an entry.
+const MAX_PAGES: usize = 8;
 
-/// An aligned group of pages, some of which are known.
+/// An aligned group of pages, some of which are translated.
 #[derive(Clone, Copy, Debug)]
 struct Cluster {
-    /// The entry of all, without a frame.
+    /// The entry that the pages have in common, with frame 0.
     rights: Pte,
-    frames: [Option<Pfn>; MOST],
+    /// By page of the group: its frame; `None` if it is not translated.
+    frames: [Option<Pfn>; MAX_PAGES],
 }
 
-/// A set: clusters stay where they are, their numbers stand in order of recency.
+/// A set. Keys are in order of recency, clusters in any order.
 #[derive(Clone, Debug, Default)]
-struct Set {
-    /// The groups' numbers, with their contexts.
+struct ClusterSet {
+    /// Keys of the groups: numbers with contexts.
     keys: Vec<u64>,
-    /// Where the cluster of each is.
+    /// By position of the key: the index of its cluster.
     at: Vec<u16>,
     clusters: Vec<Cluster>,
 }
 
-impl Set {
+impl ClusterSet {
     fn cluster(&self, place: usize) -> &Cluster {
         &self.clusters[usize::from(self.at[place])]
     }
 
-    /// Keeps those for which `keep` says so.
+    /// Drops the clusters that do not satisfy `keep`.
     fn retain(&mut self, keep: impl Fn(u64, &Cluster) -> bool) {
         for place in (0..self.keys.len()).rev() {
             if !keep(self.keys[place], self.cluster(place)) {
@@ -46,28 +47,29 @@ impl Set {
     }
 }
 
-/// Sets of clusters.
+/// A clustered or coalesced TLB.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterTlb {
-    sets: Vec<Set>,
-    /// Binary logarithm of the pages of a group.
+    sets: Vec<ClusterSet>,
+    /// Binary logarithm of the pages in a group.
     order: u32,
     options: ClusterTlbOptions,
 }
 
 impl ClusterTlb {
+    /// Creates an empty TLB.
     pub fn new(options: ClusterTlbOptions) -> ClusterTlb {
         let sets = (options.entries / options.ways) as usize;
-        ClusterTlb { sets: vec![Set::default(); sets], order: options.pages.ilog2(), options }
+        ClusterTlb { sets: vec![ClusterSet::default(); sets], order: options.pages.ilog2(), options }
     }
 
-    /// The group of `vpn`, its set, and which page of the group it is.
+    /// Returns the key of the group of `vpn`, its set, and the index of the page in the group.
     fn place(&self, context: Context, vpn: Vpn) -> (u64, usize, usize) {
         let number = vpn.0 >> self.order;
         (context.key(Vpn(number)), number as usize & (self.sets.len() - 1), (vpn.0 - (number << self.order)) as usize)
     }
 
-    /// The entry of `vpn`, and whether it is in the cluster of its set that was used last.
+    /// Returns the entry of `vpn`, and whether its cluster was used last in its set. Records the use.
     pub fn search(&mut self, context: Context, vpn: Vpn) -> Option<(Pte, bool)> {
         let (key, set, page) = self.place(context, vpn);
         let set = &mut self.sets[set];
@@ -79,17 +81,18 @@ impl ClusterTlb {
         Some((found.rights.with_pfn(found.frames[page]?), place == 0))
     }
 
-    /// Enters what the walk to `vpn` has fetched: `pte`, and those of its group that go with it. `false`: too few.
+    /// Inserts a cluster of `pte`, which a walk found for `vpn`, and of those neighbours in its group that fit. Returns false
+    /// if there are fewer than the least number of pages.
     pub fn learn(&mut self, context: Context, vpn: Vpn, pte: Pte, table: &PageTable) -> bool {
         let rights = pte.with_pfn(Pfn(0));
         let (key, set, page) = self.place(context, vpn);
         let first = vpn.0 - page as u64;
-        let mut frames = [None; MOST];
+        let mut frames = [None; MAX_PAGES];
         for (at, frame) in frames.iter_mut().enumerate().take(1 << self.order) {
             let of_page =
                 |at: usize| entry(table, vpn, Vpn(first + at as u64)).filter(|pte| pte.with_pfn(Pfn(0)) == rights);
             let fits = if self.options.contiguous {
-                // Every page between has to continue the run.
+                // Every page in between has to continue the run.
                 (at.min(page)..=at.max(page))
                     .all(|at| of_page(at).is_some_and(|other| other.pfn().0 + page as u64 == pte.pfn().0 + at as u64))
             } else {
@@ -103,8 +106,8 @@ impl ClusterTlb {
             return false;
         }
         let set = &mut self.sets[set];
-        let apart = |old: &Cluster| old.frames.iter().zip(&frames).all(|(a, b)| a.is_none() || b.is_none());
-        set.retain(|other, old| other != key || apart(old));
+        let disjoint = |old: &Cluster| old.frames.iter().zip(&frames).all(|(a, b)| a.is_none() || b.is_none());
+        set.retain(|other, old| other != key || disjoint(old));
         let cluster = Cluster { rights, frames };
         if set.keys.len() < self.options.ways as usize {
             set.keys.insert(0, key);
@@ -139,10 +142,10 @@ impl ClusterTlb {
 
     /// Drops everything.
     pub fn clear(&mut self) {
-        self.sets.fill(Set::default());
+        self.sets.fill(ClusterSet::default());
     }
 
-    /// Every page held of `context`. For checks.
+    /// Returns every page held of `context`.
     pub fn pages(&self, context: Context) -> Vec<(Vpn, Pte)> {
         let mut all = Vec::new();
         for set in &self.sets {
@@ -158,7 +161,7 @@ impl ClusterTlb {
     }
 }
 
-/// The entry of a base page that stands in the same node as that of `near`.
+/// Returns the entry of the base page `vpn`; `None` unless it is in the same page-table node as that of `near`.
 fn entry(table: &PageTable, near: Vpn, vpn: Vpn) -> Option<Pte> {
     let bits = table.layout().bits[0];
     if near.0 >> bits != vpn.0 >> bits {

@@ -1,30 +1,30 @@
-//! The range TLB (Karakostas et al. 2015, §4.1): few entries, any of which may hold any range; the least recently used goes.
+//! The range TLB (Karakostas et al. 2015, §4.1): a few entries, fully associative, with LRU replacement.
 //!
-//! Entries stand in order of recency, so that an entry's place is also the size from which on a range TLB would hold it
-//! (Mattson et al. 1970). An invalidated entry leaves a hole in its place: what has been pushed out of a smaller range TLB
-//! does not come back when one of its entries goes. The next range that comes closes the hole nearest to the front, which
-//! is the free entry of every range TLB that reaches so far.
+//! Entries are in order of recency, so that the position of an entry is also the least size of a range TLB that holds it
+//! (Mattson et al. 1970). An invalidated entry leaves a hole in its position: a range evicted from a smaller range TLB does
+//! not come back when one of its entries goes. The next range that is entered closes the hole nearest to the front, which
+//! is a free entry of every range TLB that large.
 
-use crate::mmu::allows;
+use crate::permission::permits;
 use crate::tlb::Context;
 use reach_core::{Kind, Pte, RangeTranslation, Vpn};
 
-/// Ranges by recency, with more than the entries that there are where others are to be counted.
+/// Ranges in order of recency. With a sweep there are more positions than the TLB has entries.
 #[derive(Clone, Debug)]
 pub(crate) struct RangeTlb {
-    /// The first page of each, with its context.
+    /// Key of the first page, by position.
     first: Vec<u64>,
-    /// How many pages; none in a hole.
+    /// Number of pages; 0 in a hole.
     pages: Vec<u64>,
-    /// The first page's entry.
+    /// Page-table entry of the first page.
     ptes: Vec<Pte>,
     entries: usize,
-    /// Hits by place.
+    /// Hits by position.
     hits: Vec<u64>,
 }
 
 impl RangeTlb {
-    /// An empty one of `entries`, which also counts for others of up to `sweep`.
+    /// Creates an empty range TLB of `entries`, which also counts the hits of range TLBs of up to `sweep` entries.
     pub fn new(entries: usize, sweep: usize) -> RangeTlb {
         let places = entries.max(sweep);
         RangeTlb {
@@ -36,7 +36,8 @@ impl RangeTlb {
         }
     }
 
-    /// The entry of `vpn`, and whether it is in the range used last. One that forbids a reference of `kind` is not used.
+    /// Returns the entry of `vpn`, and whether its range was used last. Records a use only if the entry permits a reference
+    /// of `kind`.
     pub fn search(&mut self, context: Context, vpn: Vpn, kind: Kind) -> Option<(Pte, bool)> {
         let key = context.key(vpn);
         let place = self.first.iter().zip(&self.pages).position(|(first, pages)| key.wrapping_sub(*first) < *pages)?;
@@ -46,14 +47,14 @@ impl RangeTlb {
         }
         let pte = self.ptes[place];
         let pte = pte.with_pfn(pte.pfn() + (key - self.first[place]));
-        if allows(pte, kind) {
+        if permits(pte, kind) {
             self.move_up(place);
         }
         Some((pte, place == 0))
     }
 
-    /// Enters `range`. What it overlaps are older, smaller forms of it, and go.
-    pub fn enter(&mut self, context: Context, range: &RangeTranslation) {
+    /// Inserts `range`. Ranges that overlap it are older, smaller forms of it, and are dropped.
+    pub fn insert(&mut self, context: Context, range: &RangeTranslation) {
         let mut same = None;
         for place in 0..self.pages.len() {
             if !self.overlaps(place, context, range.vpn, range.pages) {
@@ -91,7 +92,7 @@ impl RangeTlb {
         self.pages.fill(0);
     }
 
-    /// How many searches a range TLB of each number of entries, from 1 on, would have answered.
+    /// Returns, for range TLBs of each number of entries from 1 on, how many searches would have hit.
     pub fn hits_by_entries(&self) -> Vec<u64> {
         let sum = |all: &mut u64, hits: &u64| {
             *all += hits;
@@ -100,7 +101,7 @@ impl RangeTlb {
         self.hits.iter().scan(0, sum).collect()
     }
 
-    /// What it holds of `context`. For checks.
+    /// Returns the ranges held of `context`, the most recently used first.
     pub fn ranges(&self, context: Context) -> Vec<RangeTranslation> {
         let held = (0..self.entries.min(self.pages.len())).filter(|&place| self.pages[place] > 0);
         held.filter(|&place| context.owns(self.first[place]))
@@ -120,7 +121,7 @@ impl RangeTlb {
             && first + self.pages[place] > vpn.0
     }
 
-    /// The range at `place` comes first. Those before it move back by one, up to a hole if there is one.
+    /// Moves the range at `place` to the front. Those before it move back by one, up to a hole if there is one.
     fn move_up(&mut self, place: usize) {
         match self.first_hole(place) {
             None => self.rotate(place),

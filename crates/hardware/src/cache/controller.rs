@@ -1,45 +1,45 @@
-//! A memory controller that retranslates: addresses that no memory answers to, shadow addresses, are taken for real
-//! ones by a table of its own and a cache of it, the MTLB (Impulse, in Fang et al. 1999, section 3.2).
+//! A memory controller that translates shadow addresses (Impulse, in Fang et al. 1999, section 3.2). No memory backs a
+//! shadow address: the controller maps it to a real one by its own table, of which it caches entries in the MTLB.
 
 use crate::array::Array;
 use crate::config::Replacement;
 use reach_core::{ControllerOptions, PageShift, Pfn, PhysAddr};
 use std::collections::HashMap;
 
-/// What a memory controller counts.
+/// Counts of a memory controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControllerCounters {
-    /// Shadow addresses that came over the bus: lines fetched, and lines written back.
+    /// Shadow addresses that the controller translated, of lines fetched and lines written back.
     pub retranslations: u64,
-    /// Those whose page the MTLB did not hold.
+    /// Retranslations that missed in the MTLB.
     pub misses: u64,
 }
 
-/// A memory controller with a table from shadow frames to real ones.
+/// A memory controller with a table from shadow frames to real frames.
 #[derive(Clone, Debug)]
 pub struct Controller {
     options: ControllerOptions,
     page: PageShift,
     table: HashMap<u64, u64>,
     mtlb: Array<u64>,
-    /// What was counted so far.
+    /// Counts since the start.
     pub counters: ControllerCounters,
 }
 
 impl Controller {
-    /// An empty controller for frames of size `page`.
+    /// Creates a controller with an empty table, for frames of size `page`.
     pub fn new(options: ControllerOptions, page: PageShift) -> Controller {
         let mtlb = Array::new(options.entries as usize, options.ways as usize, Replacement::Lru, 0);
         Controller { options, page, table: HashMap::new(), mtlb, counters: ControllerCounters::default() }
     }
 
-    /// Whether `at` is an address of shadow space.
+    /// Returns whether `at` is a shadow address.
     #[inline(always)]
     pub fn claims(&self, at: PhysAddr) -> bool {
         at >= self.options.base
     }
 
-    /// Takes `shadow` for `real` from now on, or for nothing.
+    /// Maps the frame `shadow` to `real`; `None` removes the mapping.
     pub fn set(&mut self, shadow: Pfn, real: Option<Pfn>) {
         match real {
             Some(real) => self.table.insert(shadow.0, real.0),
@@ -49,8 +49,8 @@ impl Controller {
         self.mtlb.remove(set, tag);
     }
 
-    /// The real address of `at`, and the cycles that it takes to find it: none outside shadow space. An address that
-    /// the table does not know stays what it is; no memory answers to it.
+    /// Translates `at`. Returns the real address and the cycles that the translation adds: 0 outside shadow space. A
+    /// shadow address without a mapping is returned unchanged (debug builds panic).
     pub fn retranslate(&mut self, at: PhysAddr) -> (PhysAddr, u32) {
         if !self.claims(at) {
             return (at, 0);
@@ -73,14 +73,14 @@ impl Controller {
         (PhysAddr(Pfn(real).addr(self.page).0 | at.0 & (self.page.bytes() - 1)), cycles)
     }
 
-    /// A dirty line arrives at `at`. What nobody needs any more goes to an address without an entry, and is dropped.
+    /// Receives a dirty line at `at`. A line whose shadow frame has no mapping any more is dropped.
     pub fn write_back(&mut self, at: PhysAddr) {
         if self.claims(at) && self.table.contains_key(&at.pfn(self.page).0) {
             self.retranslate(at);
         }
     }
 
-    /// Reads the group of entries around that of `shadow`, which comes last.
+    /// Reads the group of table entries around that of `shadow` into the MTLB. That of `shadow` becomes the most recent.
     fn fetch(&mut self, shadow: Pfn) {
         let group = u64::from(self.options.group);
         let first = shadow.0 & !(group - 1);
@@ -109,22 +109,26 @@ mod tests {
 
     /// Figure 1 of the paper: the processor has translated 0x00004080 to 0x80240080, in a superpage of 16 KB.
     #[test]
-    fn the_papers_example_of_a_shadow_address() {
+    fn retranslation_reproduces_the_example_of_the_paper() {
         let mut controller = Controller::new(options(0x8000_0000, 1), PageShift(12));
         for (page, real) in [0x40138, 0x06155, 0x20012, 0x13579].into_iter().enumerate() {
             controller.set(Pfn(0x80240 + page as u64), Some(Pfn(real)));
         }
         assert_eq!(controller.retranslate(PhysAddr(0x8024_0080)), (PhysAddr(0x4013_8080), 62));
-        assert_eq!(controller.retranslate(PhysAddr(0x8024_0fff)), (PhysAddr(0x4013_8fff), 2), "the MTLB knows it now");
+        assert_eq!(controller.retranslate(PhysAddr(0x8024_0fff)), (PhysAddr(0x4013_8fff), 2), "the MTLB holds it now");
         assert_eq!(controller.retranslate(PhysAddr(0x8024_1080)), (PhysAddr(0x0615_5080), 62));
-        assert_eq!(controller.retranslate(PhysAddr(0x4013_8080)), (PhysAddr(0x4013_8080), 0), "no shadow address");
+        assert_eq!(controller.retranslate(PhysAddr(0x4013_8080)), (PhysAddr(0x4013_8080), 0), "not a shadow address");
         assert_eq!(controller.counters, ControllerCounters { retranslations: 3, misses: 2 });
         controller.set(Pfn(0x80240), Some(Pfn(0x7)));
-        assert_eq!(controller.retranslate(PhysAddr(0x8024_0080)), (PhysAddr(0x7080), 62), "a new entry is seen");
+        assert_eq!(
+            controller.retranslate(PhysAddr(0x8024_0080)),
+            (PhysAddr(0x7080), 62),
+            "the new mapping replaces the cached one"
+        );
     }
 
     #[test]
-    fn the_mtlb_forgets_what_was_used_least_recently() {
+    fn the_mtlb_evicts_the_least_recently_used_entry() {
         let mut controller = Controller::new(options(1 << 44, 1), PageShift(12));
         let at = |page: u64| PhysAddr((1 << 44) + (page << 12));
         for page in 0..6 {
@@ -134,8 +138,9 @@ mod tests {
         let cycles = [0, 2, 0, 4, 0, 2].map(|page| controller.retranslate(at(page)).1);
         assert_eq!(cycles, [62, 62, 2, 62, 2, 62]);
     }
+
     #[test]
-    fn a_read_of_the_table_brings_neighbours() {
+    fn an_mtlb_miss_fetches_the_whole_group() {
         let mut controller = Controller::new(options(1 << 44, 4), PageShift(12));
         let at = |page: u64| PhysAddr((1 << 44) + (page << 12));
         for page in [0, 1, 3, 4] {
@@ -145,6 +150,6 @@ mod tests {
         controller.set(at(3).pfn(PageShift(12)), None);
         let before = controller.counters;
         controller.write_back(at(3));
-        assert_eq!(controller.counters, before, "what no entry names is dropped");
+        assert_eq!(controller.counters, before, "a write-back to an unmapped shadow frame is dropped");
     }
 }

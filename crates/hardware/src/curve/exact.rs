@@ -1,88 +1,87 @@
-//! When one pass cannot count what other geometries would miss.
+//! Conditions under which one pass counts the misses of other geometries exactly.
 
 use super::Geometry;
 use crate::config::{Machine, Replacement, Serves, Tlb, Walker};
+use crate::tlb::Tlbs;
 use reach_core::{Kind, PageShift};
 
-/// Whether `tlb` could have these forms.
-pub(crate) fn check(tlb: &Tlb, geometries: &[Geometry]) -> Result<(), String> {
+/// Checks that `tlb` could have these geometries.
+pub(super) fn check_geometries(tlb: &Tlb, geometries: &[Geometry]) -> Result<(), String> {
     if let Some(Geometry { entries, ways }) = geometries.iter().find(|geometry| geometry.sets().is_none()) {
-        return Err(format!("{entries} entries in {ways} ways do not make a power of two of sets"));
+        return Err(format!("{entries} entries in {ways} ways: expected a number of sets that is a power of two"));
     }
     match geometries.iter().find(|geometry| !tlb.replacement.takes(geometry.ways)) {
         Some(Geometry { ways, .. }) => {
-            Err(format!("under tree-PLRU, ways are a power of two, at most 64, and {ways} are not; give ways=LIST"))
+            Err(format!("{ways} ways under tree-PLRU: expected a power of two, at most 64; give ways=LIST"))
         }
         None => Ok(()),
     }
 }
 
-/// Page sizes of which what an array gets depends on which array answered, as long as no walk finds any.
+/// Page sizes for which the contents of an array depend on which array answered. The curve is exact as long as no walk
+/// finds a page of such a size.
 #[derive(Clone, Debug)]
-pub(crate) struct Unsteady {
-    /// The kinds on which look-ups of the array under study depend: those that share an array up to its level with one that
-    /// it serves, and so on.
-    pub kinds: [bool; 3],
-    /// The sizes, as bits by their shifts, and those that walks for these kinds have found.
+pub(super) struct UnsteadySizes {
+    /// Kinds of reference on which look-ups of the array under study depend ([`related_kinds`]).
+    kinds: [bool; 3],
+    /// These sizes, as bits by their shifts.
     sizes: u64,
+    /// Sizes that walks for these kinds have found, as bits.
     walked: u64,
 }
 
-impl Unsteady {
-    /// Where `tlb` of `machine` is under study; no sizes so far.
-    pub fn new(machine: &Machine, tlb: &Tlb) -> Unsteady {
-        Unsteady { kinds: together(machine, tlb), sizes: 0, walked: 0 }
+impl UnsteadySizes {
+    /// Determines the sizes for array number `array` of `machine`, whose arrays are `tlbs`.
+    pub fn new(machine: &Machine, tlbs: &Tlbs, array: usize) -> UnsteadySizes {
+        let kinds = related_kinds(machine, &machine.tlbs[array]);
+        let sizes = tlbs.unsteady_sizes(array, kinds).fold(0, |all, size| all | 1 << size.0);
+        UnsteadySizes { kinds, sizes, walked: 0 }
     }
 
-    /// These are the sizes.
-    pub fn set(&mut self, sizes: impl Iterator<Item = PageShift>) {
-        self.sizes = sizes.fold(0, |all, size| all | 1 << size.0);
-    }
-
-    /// A walk for a reference of `kind` has found a page of this size, which was entered into the arrays.
+    /// Records that a walk for a reference of `kind` found a page of this size, which was entered into the arrays.
     #[inline(always)]
-    pub fn walked(&mut self, kind: Kind, size: PageShift) {
+    pub fn record_walk(&mut self, kind: Kind, size: PageShift) {
         if self.kinds[kind as usize] {
             self.walked |= 1 << size.0;
         }
     }
 
-    /// Whether none was found.
+    /// Checks that no walk has found such a size.
     pub fn check(&self) -> Result<(), String> {
         match self.sizes & self.walked {
             0 => Ok(()),
             found => Err(format!(
-                "pages of {} stand in the TLB in different pieces, or in some arrays only at times, so that what an array \
-                 gets of them depends on which one answered",
+                "the TLB holds pages of {} in different pieces, or in some arrays only at times, so that the contents of \
+                 an array depend on which one answered",
                 PageShift(found.trailing_zeros() as u8)
             )),
         }
     }
 }
 
-/// Which kinds of reference these are, by [`reach_core::Kind`].
+/// Returns which kinds of reference these are, by [`reach_core::Kind`].
 pub(super) fn kinds_of(serves: &Serves) -> [bool; 3] {
     [serves.fetch, serves.load, serves.store]
 }
 
-/// Whether some kind of reference asks both.
-pub(super) fn meets(one: &Serves, other: &Serves) -> bool {
-    any_of(kinds_of(one), kinds_of(other))
+/// Returns whether some kind of reference probes both.
+fn share_a_kind(one: &Serves, other: &Serves) -> bool {
+    intersect(kinds_of(one), kinds_of(other))
 }
 
-fn any_of(one: [bool; 3], other: [bool; 3]) -> bool {
+fn intersect(one: [bool; 3], other: [bool; 3]) -> bool {
     one.iter().zip(other).any(|(&one, other)| one && other)
 }
 
-/// The kinds of reference on which look-ups of `tlb` depend: those that it serves, those that share an array of its level or
-/// an earlier one with them, and so on.
-pub(super) fn together(machine: &Machine, tlb: &Tlb) -> [bool; 3] {
+/// Returns the kinds of reference on which look-ups of `tlb` depend: those that it serves, those that share an array of its
+/// level or an earlier one with them, and so on.
+fn related_kinds(machine: &Machine, tlb: &Tlb) -> [bool; 3] {
     let mut kinds = kinds_of(&tlb.serves);
-    // Each round but the last adds a kind.
+    // Each round but the last adds a kind, so that three rounds reach the fixed point.
     for _ in kinds {
         for other in machine.tlbs.iter().filter(|other| other.level <= tlb.level) {
             let served = kinds_of(&other.serves);
-            if any_of(kinds, served) {
+            if intersect(kinds, served) {
                 kinds.iter_mut().zip(served).for_each(|(kind, served)| *kind |= served);
             }
         }
@@ -90,50 +89,50 @@ pub(super) fn together(machine: &Machine, tlb: &Tlb) -> [bool; 3] {
     kinds
 }
 
-/// Whether some array is asked before `tlb` for a kind of reference that it serves.
-pub(super) fn has_before(machine: &Machine, tlb: &Tlb) -> bool {
-    machine.tlbs.iter().any(|other| other.level < tlb.level && meets(&other.serves, &tlb.serves))
+/// Returns whether some kind of reference probes another array before `tlb`.
+pub(super) fn has_earlier_level(machine: &Machine, tlb: &Tlb) -> bool {
+    machine.tlbs.iter().any(|other| other.level < tlb.level && share_a_kind(&other.serves, &tlb.serves))
 }
 
-/// Says why there can be no copies of the level of `tlb` that hear of nothing but what the levels before do not answer,
-/// if so.
-pub(super) fn stands_behind(machine: &Machine, tlb: &Tlb) -> Result<(), String> {
-    // The hot loop answers for arrays of the first level that are asked first, of all kinds of reference.
-    if tlb.level <= 1 || !has_before(machine, tlb) {
-        refuse(machine, tlb)?;
-        return Err("it is asked first".into());
+/// Checks that replicas of the level of `tlb` need no references but those that miss in the earlier levels.
+pub(super) fn check_replicable(machine: &Machine, tlb: &Tlb) -> Result<(), String> {
+    // The hot loop runs first-level hits of all kinds of reference without a look-up for each.
+    if tlb.level <= 1 || !has_earlier_level(machine, tlb) {
+        check_stackable(machine, tlb)?;
+        return Err("it is in the first level".into());
     }
-    lent_to_walks(machine, tlb, tlb.level - 1).map_or(Ok(()), Err)
+    lent_array(machine, tlb, tlb.level - 1).map_or(Ok(()), Err)
 }
 
-/// Says which array up to `level` has entries of walk caches, of those on which look-ups of `tlb` depend.
-fn lent_to_walks(machine: &Machine, tlb: &Tlb, level: u8) -> Option<String> {
+/// Names an array up to `level` that holds entries of walk caches, among those on which look-ups of `tlb` depend; `None` if
+/// there is none.
+fn lent_array(machine: &Machine, tlb: &Tlb, level: u8) -> Option<String> {
     let Walker::Hardware { caches, .. } = &machine.walker else { return None };
-    let together = together(machine, tlb);
+    let related = related_kinds(machine, tlb);
     caches.iter().find_map(|cache| {
         let lender = machine.tlbs.iter().find(|other| Some(&other.name) == cache.within.as_ref())?;
-        (lender.level <= level && any_of(kinds_of(&lender.serves), together)).then(|| {
+        (lender.level <= level && intersect(kinds_of(&lender.serves), related)).then(|| {
             format!(
-                "walk cache {} has its entries in {}, so that each miss changes what it holds",
+                "walk cache {} has its entries in {}, so that each miss changes its contents",
                 cache.name, lender.name
             )
         })
     })
 }
 
-/// Says why the array's misses at other geometries do not follow from the order of last uses, if so.
-pub(super) fn refuse(machine: &Machine, tlb: &Tlb) -> Result<(), String> {
+/// Checks that the misses of `tlb` at other geometries follow from the order of last uses.
+pub(super) fn check_stackable(machine: &Machine, tlb: &Tlb) -> Result<(), String> {
     if tlb.replacement != Replacement::Lru {
-        return Err("one pass for many geometries takes LRU, and it replaces entries otherwise".into());
+        return Err("it does not replace entries by LRU, as one pass for many geometries requires".into());
     }
-    if let Some(what) = lent_to_walks(machine, tlb, tlb.level) {
-        return Err(what);
+    if let Some(reason) = lent_array(machine, tlb, tlb.level) {
+        return Err(reason);
     }
-    let same = |other: &&Tlb| {
+    let shares_pages = |other: &&Tlb| {
         let sizes = other.sizes.iter().any(|size| tlb.sizes.contains(size));
-        other.name != tlb.name && other.level == tlb.level && sizes && meets(&other.serves, &tlb.serves)
+        other.name != tlb.name && other.level == tlb.level && sizes && share_a_kind(&other.serves, &tlb.serves)
     };
-    match machine.tlbs.iter().find(same) {
+    match machine.tlbs.iter().find(shares_pages) {
         Some(other) => Err(format!("it shares its pages with {}, by bits that depend on its sets", other.name)),
         None => Ok(()),
     }

@@ -1,123 +1,130 @@
-//! The orders of last uses for all geometries, and how often a page was found too deep in them.
+//! The LRU stacks for all geometries, with the counts of uses at each depth.
+//!
+//! Most uses are of a page that was used shortly before. Where that pays, the most recent pages are kept apart
+//! (`recent_pages.rs`), and the stacks see a page only when it joins or leaves them.
 
 use super::Geometry;
-use super::full_stack::Stack;
-use super::recent_pages::{self as recent, Recent};
-use super::set_stacks::Sets;
+use super::full_stack::FullStack;
+use super::recent_pages::{MAX_COUNTS, MAX_PAGES, RecentPages, WORDS};
+use super::set_stacks::SetStacks;
 use crate::tlb::number_of;
 use std::collections::BTreeSet;
 
-/// Where the pages used last are kept apart, fully associative arrays of up to so many entries count as one set.
+/// With recent pages kept apart, a fully associative array of up to this many entries counts as one set.
 const NARROW: u32 = 64;
 
-/// What all geometries hold.
+/// The contents of arrays of all geometries.
 #[derive(Clone, Debug)]
-pub(super) struct Orders {
-    /// The pages used last, of which what follows lacks the latest uses; none where it is told of every use.
-    recent: Recent,
-    /// The order in which all pages were used last, and how often something was found at each depth.
-    stack: Stack,
+pub(super) struct LruStacks {
+    /// The most recent pages; the stacks have not seen their latest uses. Unused if the stacks see every use.
+    recent: RecentPages,
+    /// One stack of all pages, for the fully associative geometries.
+    full: FullStack,
+    /// Uses at each depth of `full`: by the number of capacities that are too small.
     at_depth: Vec<u64>,
+    /// The capacities of the fully associative geometries, ascending.
     capacities: Vec<u32>,
-    /// The same set by set, for each number of sets, ascending.
-    sets: Vec<(Sets, Vec<u64>)>,
-    /// Uses of pages that every array of the stack holds; those of them that some sets lack, by the number of sets and how
-    /// many pages stood above.
-    near: u64,
-    near_missed: Box<[[u64; recent::WORDS]; recent::COUNTS]>,
+    /// For each number of sets, ascending: the stacks of its sets, and the uses at each depth.
+    sets: Vec<(SetStacks, Vec<u64>)>,
+    /// Uses of recent pages, which every array of `full` holds.
+    recent_uses: u64,
+    /// Uses of recent pages that some arrays lack, by number of sets and by the number of pages above in the set.
+    recent_missed: Box<[[u64; WORDS]; MAX_COUNTS]>,
 }
 
-impl Orders {
-    /// For geometries that have been checked. `often`: most uses are of a page that was used shortly before.
-    pub fn new(wanted: &[Geometry], often: bool) -> Orders {
-        let narrow = if often { NARROW } else { 0 };
+impl LruStacks {
+    /// Creates empty stacks for `geometries`, which have been checked. `keep_recent` if most uses are of a page that was used
+    /// shortly before.
+    pub fn new(geometries: &[Geometry], keep_recent: bool) -> LruStacks {
+        let narrow = if keep_recent { NARROW } else { 0 };
         let is_stacked = |g: &&Geometry| g.ways == g.entries && g.ways > narrow;
-        let capacities: Vec<u32> = wanted.iter().filter(is_stacked).map(|g| g.entries).collect();
-        let in_sets = || wanted.iter().filter(|g| !is_stacked(g));
+        let capacities: Vec<u32> = geometries.iter().filter(is_stacked).map(|g| g.entries).collect();
+        let in_sets = || geometries.iter().filter(|g| !is_stacked(g));
         let counts: BTreeSet<u32> = in_sets().filter_map(|geometry| geometry.sets()).collect();
         let ways_of = |count| in_sets().filter(move |g| g.sets() == Some(count)).map(|g| g.ways);
         let sets = counts.iter().map(|&count| {
             let ways = ways_of(count).max().unwrap_or(1) as usize;
-            (Sets::new(count as usize, ways), vec![0; ways + 1])
+            (SetStacks::new(count as usize, ways), vec![0; ways + 1])
         });
         let least: Vec<_> = counts.iter().map(|&count| (count, ways_of(count).min().unwrap_or(1))).collect();
-        // With the one that sinks out of it they are fewer than any array of the stack holds.
-        let room = capacities.first().map_or(recent::MOST, |&least| recent::MOST.min(least.saturating_sub(2) as usize));
-        Orders {
-            recent: Recent::new(if often { room } else { 0 }, &least),
-            stack: Stack::new(&capacities),
+        // The recent pages and the one that leaves them must fit into the least capacity.
+        let room = capacities.first().map_or(MAX_PAGES, |&least| MAX_PAGES.min(least.saturating_sub(2) as usize));
+        LruStacks {
+            recent: RecentPages::new(if keep_recent { room } else { 0 }, &least),
+            full: FullStack::new(&capacities),
             at_depth: vec![0; capacities.len() + 1],
             sets: sets.collect(),
             capacities,
-            near: 0,
-            near_missed: Box::new([[0; recent::WORDS]; recent::COUNTS]),
+            recent_uses: 0,
+            recent_missed: Box::new([[0; WORDS]; MAX_COUNTS]),
         }
     }
 
-    /// Uses `tag` if it is one of the pages used last, and says whether it is.
+    /// Records a use of `tag` if it is a recent page. Returns whether it is.
     #[inline(always)]
-    pub fn use_near(&mut self, tag: u64) -> bool {
-        if !self.recent.is_used() {
-            let first = self.stack.is_first(tag);
-            self.near += u64::from(first);
+    pub fn use_recent(&mut self, tag: u64) -> bool {
+        if !self.recent.is_enabled() {
+            let first = self.full.is_first(tag);
+            self.recent_uses += u64::from(first);
             return first;
         }
         if !self.recent.is_first(tag) {
             let Some(depth) = self.recent.find(tag) else { return false };
-            // Most stand near the top, and the search there is short.
+            // Most are near the top; a short search is enough for those.
             match depth {
                 0..4 => self.use_at::<4>(depth, tag),
                 4..16 => self.use_at::<16>(depth, tag),
-                _ => self.use_at::<{ recent::WORDS }>(depth, tag),
+                _ => self.use_at::<WORDS>(depth, tag),
             }
         }
-        self.near += 1;
+        self.recent_uses += 1;
         true
     }
 
-    /// Uses `tag`, which stands among those used last at `depth`, less than `WITHIN`.
+    /// Records a use of `tag`, which is the recent page at `depth`, less than `WITHIN`.
     #[inline(always)]
     fn use_at<const WITHIN: usize>(&mut self, depth: usize, tag: u64) {
-        let above = self.recent.above::<WITHIN>(tag, depth);
-        // At lesser depths no array misses, and nobody asks.
+        let above = self.recent.above_in_set::<WITHIN>(tag, depth);
+        // Depths at which no array misses are not counted.
         let mut missed = self.recent.missed(&above);
         while missed != 0 {
-            let at = missed.trailing_zeros() as usize & (recent::COUNTS - 1);
-            self.near_missed[at][usize::from(above[at]) % recent::WORDS] += 1;
+            let at = missed.trailing_zeros() as usize & (MAX_COUNTS - 1);
+            self.recent_missed[at][usize::from(above[at]) % WORDS] += 1;
             missed &= missed - 1;
         }
-        self.recent.raise::<WITHIN>(depth, tag);
+        self.recent.move_to_front::<WITHIN>(depth, tag);
     }
 
-    /// Uses `tag`, of page `number`, which is not one of them.
-    pub fn use_far(&mut self, number: u64, tag: u64) {
-        let depth = self.stack.use_tag(tag);
+    /// Records a use of `tag`, of page `number`, which is not a recent page.
+    pub fn use_other(&mut self, number: u64, tag: u64) {
+        let depth = self.full.use_tag(tag);
         self.at_depth[depth] += 1;
-        if self.recent.is_used() {
-            return self.use_below(number, tag);
+        if self.recent.is_enabled() {
+            return self.join_recent(number, tag);
         }
         for (sets, at_depth) in &mut self.sets {
             let depth = sets.use_tag(number, tag);
             if depth == 0 {
-                // More sets have fewer pages in each: it stands at the top there too.
+                // Finer sets hold subsets of this one: the page is at the top there too.
                 return;
             }
             at_depth[depth] += 1;
         }
     }
 
-    /// The sets' part of that: the page joins those used last, and another may sink.
-    fn use_below(&mut self, number: u64, tag: u64) {
-        let above = self.recent.above::<{ recent::WORDS }>(tag, self.recent.len());
-        let sinks = self.recent.join(tag);
-        if let Some(sinks) = sinks {
-            self.stack.sink(sinks);
+    /// Moves `tag` from the stacks to the recent pages, which may return another page to the stacks. Counts the use in the
+    /// stacks of sets.
+    fn join_recent(&mut self, number: u64, tag: u64) {
+        let above = self.recent.above_in_set::<WORDS>(tag, self.recent.len());
+        let leaves = self.recent.insert(tag);
+        if let Some(leaves) = leaves {
+            self.full.sink(leaves);
         }
-        let mut below = [0; recent::COUNTS];
+        let mut below = [0; MAX_COUNTS];
         for ((sets, _), below) in self.sets.iter_mut().zip(&mut below) {
-            *below = sets.leave(number, tag);
-            if let Some(sinks) = sinks {
-                sets.push(number_of(sinks), sinks);
+            *below = sets.take(number, tag);
+            if let Some(leaves) = leaves {
+                sets.push(number_of(leaves), leaves);
             }
         }
         for ((_, at_depth), (above, below)) in self.sets.iter_mut().zip(above.iter().zip(below)) {
@@ -126,60 +133,60 @@ impl Orders {
         }
     }
 
-    /// Stack and sets learn of all uses.
-    fn settle(&mut self) {
-        self.stack.settle_all(self.recent.tags().iter().rev().copied());
+    /// Returns all recent pages to the stacks.
+    fn flush_recent(&mut self) {
+        self.full.settle_all(self.recent.tags().iter().rev().copied());
         while let Some(tag) = self.recent.take_last() {
             self.sets.iter_mut().for_each(|(sets, _)| sets.push(number_of(tag), tag));
         }
     }
 
-    /// Counts a use of `tag`, of page `number`, which changes no order.
-    pub fn ask(&mut self, number: u64, tag: u64) {
-        self.settle();
-        self.at_depth[self.stack.depth(tag)] += 1;
+    /// Counts a use of `tag`, of page `number`, without a change of any order.
+    pub fn count_only(&mut self, number: u64, tag: u64) {
+        self.flush_recent();
+        self.at_depth[self.full.depth(tag)] += 1;
         for (sets, at_depth) in &mut self.sets {
             at_depth[sets.depth(number, tag)] += 1;
         }
     }
 
-    /// Whether some array holds `tag`, of page `number`.
-    pub fn hold(&mut self, number: u64, tag: u64) -> bool {
-        self.settle();
-        self.stack.depth(tag) < self.capacities.len()
+    /// Returns whether an array of some geometry holds `tag`, of page `number`.
+    pub fn contains(&mut self, number: u64, tag: u64) -> bool {
+        self.flush_recent();
+        self.full.depth(tag) < self.capacities.len()
             || self.sets.iter().any(|(sets, at)| sets.depth(number, tag) < at.len() - 1)
     }
 
-    /// Forgets `tag`, of page `number`.
+    /// Removes `tag`, of page `number`.
     pub fn remove(&mut self, number: u64, tag: u64) {
         if self.recent.find(tag).is_some() {
-            self.settle();
+            self.flush_recent();
         }
-        self.stack.remove(tag);
+        self.full.remove(tag);
         self.sets.iter_mut().for_each(|(sets, _)| sets.remove(number, tag));
     }
 
-    /// Forgets every tag for which `doomed` says so.
-    pub fn remove_all(&mut self, doomed: impl Fn(u64) -> bool) {
-        self.settle();
-        self.stack.remove_all(&doomed);
-        self.sets.iter_mut().for_each(|(sets, _)| sets.remove_all(&doomed));
+    /// Removes every tag that satisfies `doomed`.
+    pub fn remove_if(&mut self, doomed: impl Fn(u64) -> bool) {
+        self.flush_recent();
+        self.full.remove_if(&doomed);
+        self.sets.iter_mut().for_each(|(sets, _)| sets.remove_if(&doomed));
     }
 
-    /// Counts from now on.
-    pub fn restart(&mut self) {
+    /// Resets the counts.
+    pub fn reset_counts(&mut self) {
         self.at_depth.fill(0);
-        self.near = 0;
-        self.near_missed.as_flattened_mut().fill(0);
+        self.recent_uses = 0;
+        self.recent_missed.as_flattened_mut().fill(0);
         self.sets.iter_mut().for_each(|(_, at_depth)| at_depth.fill(0));
     }
 
-    /// How many uses were counted.
+    /// Returns the number of uses counted.
     pub fn uses(&self) -> u64 {
-        self.near + self.at_depth.iter().sum::<u64>()
+        self.recent_uses + self.at_depth.iter().sum::<u64>()
     }
 
-    /// How many of them missed in an array of this geometry, which is one of those wanted.
+    /// Returns how many uses missed in an array of `geometry`, which is one of those given to [`LruStacks::new`].
     pub fn misses(&self, geometry: Geometry) -> u64 {
         if let Ok(at) = self.capacities.binary_search(&geometry.entries)
             && geometry.ways == geometry.entries
@@ -189,8 +196,8 @@ impl Orders {
         let count = u64::from(geometry.entries / geometry.ways);
         let at = self.sets.partition_point(|(sets, _)| sets.count() < count);
         let ways = geometry.ways as usize;
-        let near = self.near_missed.get(at).map_or(0, |missed| missed[ways.min(recent::WORDS)..].iter().sum());
-        near + self.sets[at].1[ways..].iter().sum::<u64>()
+        let recent = self.recent_missed.get(at).map_or(0, |missed| missed[ways.min(WORDS)..].iter().sum());
+        recent + self.sets[at].1[ways..].iter().sum::<u64>()
     }
 }
 
@@ -201,20 +208,20 @@ mod tests {
     use crate::config::Replacement;
     use reach_core::Random;
 
-    /// Pages near one another and far apart, used again soon and late, forgotten one by one and many at a time.
+    /// Pages near one another and far apart, used again soon and late, removed one by one and many at a time.
     #[test]
-    fn every_geometry_misses_as_an_array_of_that_form() {
+    fn every_geometry_counts_the_misses_of_an_array_of_that_geometry() {
         let forms =
             [(1, 1), (16, 16), (17, 17), (65, 65), (80, 80), (200, 200), (2, 1), (24, 12), (12, 3), (64, 4), (256, 1)];
         for (seed, leave_out) in (0..12).map(|seed| (seed, seed as usize % 4)) {
-            let mut wanted: Vec<_> =
+            let mut geometries: Vec<_> =
                 forms[leave_out..].iter().map(|&(entries, ways)| Geometry { entries, ways }).collect();
-            wanted.sort_unstable();
-            let mut arrays: Vec<_> = wanted
+            geometries.sort_unstable();
+            let mut arrays: Vec<_> = geometries
                 .iter()
                 .map(|g| (Array::<bool>::new(g.entries as usize, g.ways as usize, Replacement::Lru, 0), 0))
                 .collect();
-            let (mut orders, mut random) = (Orders::new(&wanted, seed % 3 != 0), Random::new(seed));
+            let (mut stacks, mut random) = (LruStacks::new(&geometries, seed % 3 != 0), Random::new(seed));
             for step in 0..30_000 {
                 let span = [5, 40, 90, 400][random.below(4) as usize];
                 let number = random.below(span) * [1, 1, 3, 64][random.below(4) as usize];
@@ -222,16 +229,16 @@ mod tests {
                 match random.below(200) {
                     0 => {
                         arrays.iter_mut().for_each(|(array, _)| _ = array.remove(number as usize % array.sets(), tag));
-                        orders.remove(number, tag);
+                        stacks.remove(number, tag);
                     }
                     1 if step % 8 == 0 => {
                         let doomed = |other: u64| other % 3 == tag % 3;
-                        arrays.iter_mut().for_each(|(array, _)| array.remove_all(doomed));
-                        orders.remove_all(doomed);
+                        arrays.iter_mut().for_each(|(array, _)| array.remove_if(doomed));
+                        stacks.remove_if(doomed);
                     }
                     2 => {
-                        let held = arrays.iter().any(|(array, _)| array.holds(number as usize % array.sets(), tag));
-                        assert_eq!(orders.hold(number, tag), held, "seed {seed}, step {step}");
+                        let held = arrays.iter().any(|(array, _)| array.contains(number as usize % array.sets(), tag));
+                        assert_eq!(stacks.contains(number, tag), held, "seed {seed}, step {step}");
                     }
                     _ => {
                         for (array, misses) in &mut arrays {
@@ -241,14 +248,14 @@ mod tests {
                                 *misses += 1;
                             }
                         }
-                        if !orders.use_near(tag) {
-                            orders.use_far(number, tag);
+                        if !stacks.use_recent(tag) {
+                            stacks.use_other(number, tag);
                         }
                     }
                 }
             }
-            for (&geometry, (_, misses)) in wanted.iter().zip(&arrays) {
-                assert_eq!(orders.misses(geometry), *misses, "seed {seed}, {geometry:?}");
+            for (&geometry, (_, misses)) in geometries.iter().zip(&arrays) {
+                assert_eq!(stacks.misses(geometry), *misses, "seed {seed}, {geometry:?}");
             }
         }
     }

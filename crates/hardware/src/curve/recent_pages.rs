@@ -1,82 +1,84 @@
-//! The pages used last, kept apart from the orders of all sets.
+//! The most recent pages, kept apart from the stacks of all sets.
 //!
-//! Between two pages of this one list stand in each order of each number of sets just those of its pages in between that
-//! share the set, as the low bits of their numbers say (Hill and Smith 1989, all-associativity simulation). So a use of a
-//! page that is in it needs no order of any set, changes none, and most often says at once that every array under study
-//! holds the page. Orders and stack hear of a page when it joins the list and when it sinks out of it.
+//! In the stack of a set, the pages between two recent pages are those recent pages between them that share the set, as the
+//! low bits of their numbers say (Hill and Smith 1989, all-associativity simulation). So a use of a recent page reads and
+//! changes no stack, and most often shows at once that every array under study holds the page. The stacks see a page when
+//! it joins this list and when it leaves.
 
-use crate::array::{EMPTY, Word, find_in_many};
+use crate::array::{EMPTY, Word, find_in_slice};
 
-/// The most pages, and the words for them.
-pub(super) const MOST: usize = 62;
-pub(super) const WORDS: usize = MOST.next_multiple_of(16);
-/// The most numbers of sets: the powers of two below 2^32.
-pub(super) const COUNTS: usize = 32;
+/// Maximum number of recent pages.
+pub(super) const MAX_PAGES: usize = 62;
+/// Words of the list: whole groups of sixteen.
+pub(super) const WORDS: usize = MAX_PAGES.next_multiple_of(16);
+/// Maximum number of different numbers of sets: the powers of two below 2^32.
+pub(super) const MAX_COUNTS: usize = 32;
 
-/// More low bits than two pages have in common.
-const NOTHING: usize = 64;
+/// Index into `shares` for a page that does not count.
+const UNRELATED: usize = 64;
 
-/// How many pages stand above another in its set, for each number of sets.
-pub(super) type Above = [u8; COUNTS];
+/// For each number of sets, the number of pages above another page in its set.
+pub(super) type Above = [u8; MAX_COUNTS];
 
-/// The pages used last, latest first.
+/// The most recent pages, latest first.
 #[derive(Clone, Debug)]
-pub(super) struct Recent {
+pub(super) struct RecentPages {
     tags: [u64; WORDS],
     len: usize,
-    most: usize,
-    /// By how many low bits of their numbers two pages have in common: a one for each number of sets of which they share
-    /// one. At [`NOTHING`] none.
+    max: usize,
+    /// By the number of low bits that two page numbers have in common: a one for each number of sets with which the pages
+    /// share a set. All zero at [`UNRELATED`].
     shares: Box<[Above; 128]>,
-    /// For each number of sets the least number of ways that is asked about.
+    /// For each number of sets, the least number of ways under study.
     least: Above,
 }
 
-impl Recent {
-    /// At most so many pages (up to [`MOST`]). `counts`: each number of sets, ascending, with its least number of ways.
-    pub fn new(most: usize, counts: &[(u32, u32)]) -> Recent {
-        assert!(most <= MOST && counts.len() <= COUNTS);
+impl RecentPages {
+    /// Creates an empty list of at most `max` pages (up to [`MAX_PAGES`]; 0 disables it). `counts` has each number of sets,
+    /// ascending, with its least number of ways.
+    pub fn new(max: usize, counts: &[(u32, u32)]) -> RecentPages {
+        assert!(max <= MAX_PAGES && counts.len() <= MAX_COUNTS);
         let shares = |bits: usize| {
-            let mut shares = [0; COUNTS];
-            let all = counts.iter().zip(&mut shares).filter(|_| bits < NOTHING);
+            let mut shares = [0; MAX_COUNTS];
+            let all = counts.iter().zip(&mut shares).filter(|_| bits < UNRELATED);
             all.for_each(|(&(count, _), share)| *share = u8::from(count.ilog2() as usize <= bits));
             shares
         };
-        let mut least = [u8::MAX; COUNTS];
+        let mut least = [u8::MAX; MAX_COUNTS];
         counts.iter().zip(&mut least).for_each(|(&(_, ways), least)| *least = ways.min(255) as u8);
-        Recent { tags: [EMPTY; WORDS], len: 0, most, shares: Box::new(std::array::from_fn(shares)), least }
+        RecentPages { tags: [EMPTY; WORDS], len: 0, max, shares: Box::new(std::array::from_fn(shares)), least }
     }
 
-    /// Whether `tag` is the one used last.
+    /// Returns whether `tag` is the most recent page.
     #[inline(always)]
     pub fn is_first(&self, tag: u64) -> bool {
         self.tags[0] == tag
     }
 
-    /// Where `tag` stands.
+    /// Returns the depth of `tag`; `None` if it is not a recent page.
     #[inline(always)]
     pub fn find(&self, tag: u64) -> Option<usize> {
-        find_in_many(&self.tags, tag)
+        find_in_slice(&self.tags, tag)
     }
 
-    /// What stands above `tag`, if that is at `depth` ([`Recent::len`]: below all), less than `WITHIN`.
+    /// Returns, for each number of sets, how many of the first `depth` recent pages (at most `WITHIN`) share the set of `tag`.
     #[inline(always)]
-    pub fn above<const WITHIN: usize>(&self, tag: u64, depth: usize) -> Above {
-        let mut above = [0; COUNTS];
-        // Four at a time: how many they are is not to be guessed each time.
+    pub fn above_in_set<const WITHIN: usize>(&self, tag: u64, depth: usize) -> Above {
+        let mut above = [0; MAX_COUNTS];
+        // Four at a time, because a loop that ends exactly at `depth` would be mispredicted each time.
         let fours = if WITHIN <= 4 { 1 } else { depth.div_ceil(4).min(WITHIN / 4) };
         for (four, at) in self.tags.as_chunks::<4>().0[..fours].iter().zip((0..).step_by(4)) {
             for (other, at) in four.iter().zip(at..) {
-                // Tags begin with the number; where all of it is the same, sizes differ.
+                // The low bits of a tag are the page number; if those are all equal, the sizes differ.
                 let alike = ((tag ^ other) | 1 << 63).trailing_zeros() as usize;
-                let shares = &self.shares[if at < depth { alike } else { NOTHING } & 127];
+                let shares = &self.shares[if at < depth { alike } else { UNRELATED } & 127];
                 above.iter_mut().zip(shares).for_each(|(above, share)| *above += share);
             }
         }
         above
     }
 
-    /// The numbers of sets, as bits, for which a page with so many above it is missing from some array under study.
+    /// Returns the numbers of sets, as bits, with which a page with `above` pages above it misses in some array under study.
     #[inline(always)]
     #[cfg(all(target_arch = "x86_64", target_feature = "avx2"))]
     pub fn missed(&self, above: &Above) -> u32 {
@@ -92,42 +94,42 @@ impl Recent {
     #[inline(always)]
     #[cfg(not(all(target_arch = "x86_64", target_feature = "avx2")))]
     pub fn missed(&self, above: &Above) -> u32 {
-        (0..COUNTS).fold(0, |missed, at| missed | u32::from(above[at] >= self.least[at]) << at)
+        (0..MAX_COUNTS).fold(0, |missed, at| missed | u32::from(above[at] >= self.least[at]) << at)
     }
 
-    /// The page at `depth`, less than `WITHIN`, is used.
+    /// Moves `tag`, which is at `depth`, less than `WITHIN`, to the front.
     #[inline(always)]
-    pub fn raise<const WITHIN: usize>(&mut self, depth: usize, tag: u64) {
+    pub fn move_to_front<const WITHIN: usize>(&mut self, depth: usize, tag: u64) {
         u64::push_front(&mut self.tags[..WITHIN], depth, tag);
     }
 
-    /// A page joins. Returns the one that sinks out, where one has to.
+    /// Inserts `tag` in front. Returns the page that leaves; `None` if there was room.
     #[inline]
-    pub fn join(&mut self, tag: u64) -> Option<u64> {
+    pub fn insert(&mut self, tag: u64) -> Option<u64> {
         u64::push_front(&mut self.tags, self.len, tag);
-        if self.len < self.most {
+        if self.len < self.max {
             self.len += 1;
             return None;
         }
         Some(std::mem::replace(&mut self.tags[self.len], EMPTY))
     }
 
-    /// How many there are.
+    /// Returns the number of recent pages.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has room for any.
-    pub fn is_used(&self) -> bool {
-        self.most > 0
+    /// Returns whether the list has room for any page.
+    pub fn is_enabled(&self) -> bool {
+        self.max > 0
     }
 
-    /// All, latest first.
+    /// Returns all recent pages, latest first.
     pub fn tags(&self) -> &[u64] {
         &self.tags[..self.len]
     }
 
-    /// Takes the page used the longest ago.
+    /// Removes and returns the least recent page; `None` if there is none.
     pub fn take_last(&mut self) -> Option<u64> {
         self.len = self.len.checked_sub(1)?;
         Some(std::mem::replace(&mut self.tags[self.len], EMPTY))

@@ -1,23 +1,23 @@
-//! LRU stacks of sets: for one number of sets, which of all numbers of ways would have held a page.
+//! The LRU stacks of all sets, for one number of sets: the depth of a page says which numbers of ways hold it.
 
-use crate::array::{EMPTY, Word, close_up, find_both};
+use crate::array::{EMPTY, Word, find_tag_and_hole, remove_way};
 
-/// Sets in order of last uses. A hole is what a shootdown has left, as in [`super::full_stack`].
+/// Sets in order of last uses. A shootdown leaves a hole, as in [`super::full_stack`].
 #[derive(Clone, Debug)]
-pub(crate) struct Sets {
+pub(super) struct SetStacks {
     tags: Vec<u64>,
     ways: usize,
     /// One less than the number of sets.
     mask: u64,
 }
 
-impl Sets {
-    /// Sets (a power of two) of at most so many ways.
-    pub fn new(sets: usize, ways: usize) -> Sets {
-        Sets { tags: vec![EMPTY; sets * ways], ways, mask: sets as u64 - 1 }
+impl SetStacks {
+    /// Creates `sets` (a power of two) empty stacks of depth `ways`.
+    pub fn new(sets: usize, ways: usize) -> SetStacks {
+        SetStacks { tags: vec![EMPTY; sets * ways], ways, mask: sets as u64 - 1 }
     }
 
-    /// How many sets.
+    /// Returns the number of sets.
     pub fn count(&self) -> u64 {
         self.mask + 1
     }
@@ -27,12 +27,12 @@ impl Sets {
         at..at + self.ways
     }
 
-    /// At which depth `tag`, of page `number`, stands; the number of ways if nowhere.
+    /// Returns the depth of `tag`, of page `number`; the number of ways if it is absent.
     pub fn depth(&self, number: u64, tag: u64) -> usize {
         self.tags[self.set(number)].iter().position(|&t| t == tag).unwrap_or(self.ways)
     }
 
-    /// Uses `tag`, of page `number`, which is entered where it is missing. Returns its depth until then.
+    /// Moves `tag`, of page `number`, to the front; inserts it if absent. Returns its former depth.
     #[inline]
     pub fn use_tag(&mut self, number: u64, tag: u64) -> usize {
         let set = self.set(number);
@@ -44,7 +44,7 @@ impl Sets {
                 return at;
             }
             if old == EMPTY {
-                // The hole takes up what is pushed down, and goes to where the page was.
+                // The hole absorbs what is pushed down, and moves to where the page was.
                 let found = tags[at + 1..].iter().position(|&t| t == tag).map(|further| at + 1 + further);
                 if let Some(found) = found {
                     tags[found] = EMPTY;
@@ -56,24 +56,24 @@ impl Sets {
         tags.len()
     }
 
-    /// Takes `tag`, of page `number`, out of its set, into which it comes back by [`Sets::push`] after some others: it stands
-    /// above all that is here meanwhile. Returns its depth until then.
+    /// Removes `tag`, of page `number`, until [`SetStacks::push`] returns it. Meanwhile it counts as above all pages that are
+    /// here. Returns its former depth.
     #[inline]
-    pub fn leave(&mut self, number: u64, tag: u64) -> usize {
+    pub fn take(&mut self, number: u64, tag: u64) -> usize {
         let set = self.set(number);
         let tags = &mut self.tags[set];
-        let (found, hole) = find_both(tags, tag);
+        let (found, hole) = find_tag_and_hole(tags, tag);
         if let Some(found) = found {
             tags[found] = EMPTY;
         }
-        // What is above the topmost hole moves down into it, and the page's own place is a hole.
+        // Pages above the topmost hole move down into it; the page's own place is a hole now.
         if let Some(hole) = found.into_iter().chain(hole).min() {
-            close_up(tags, hole);
+            remove_way(tags, hole);
         }
         found.unwrap_or(self.ways)
     }
 
-    /// Puts `tag`, of page `number`, in front of all that is in its set.
+    /// Inserts `tag`, of page `number`, in front of its set.
     #[inline]
     pub fn push(&mut self, number: u64, tag: u64) {
         let set = self.set(number);
@@ -81,7 +81,7 @@ impl Sets {
         u64::push_front(&mut self.tags[set], last, tag);
     }
 
-    /// Forgets `tag`, of page `number`.
+    /// Removes `tag`, of page `number`; leaves a hole.
     pub fn remove(&mut self, number: u64, tag: u64) {
         let set = self.set(number);
         if let Some(found) = self.tags[set].iter_mut().find(|t| **t == tag) {
@@ -89,8 +89,8 @@ impl Sets {
         }
     }
 
-    /// Forgets every tag for which `doomed` says so.
-    pub fn remove_all(&mut self, doomed: impl Fn(u64) -> bool) {
+    /// Removes every tag that satisfies `doomed`.
+    pub fn remove_if(&mut self, doomed: impl Fn(u64) -> bool) {
         self.tags.iter_mut().filter(|tag| **tag != EMPTY && doomed(**tag)).for_each(|tag| *tag = EMPTY);
     }
 }
@@ -103,12 +103,12 @@ mod tests {
     use reach_core::Random;
 
     #[test]
-    fn every_number_of_ways_does_as_an_array_of_that_form() {
+    fn the_depth_of_a_page_says_which_numbers_of_ways_hold_it() {
         for sets in [1usize, 2, 8] {
             const WAYS: usize = 6;
             let array = |ways: usize| Array::<bool>::new(sets * ways, ways, Replacement::Lru, 0);
             let mut arrays: Vec<_> = (1..=WAYS).map(array).collect();
-            let (mut stacks, mut random) = (Sets::new(sets, WAYS), Random::new(sets as u64));
+            let (mut stacks, mut random) = (SetStacks::new(sets, WAYS), Random::new(sets as u64));
             for step in 0..20_000 {
                 let number = random.below(9 * sets as u64);
                 let (set, tag) = (number as usize % sets, number + 1);

@@ -1,18 +1,103 @@
-//! Counting what other arrays in an array's place would have missed ([`crate::curve`]).
+//! The observer of a unit's TLBs: a miss curve, an event log, a note of ITLB victims, or several of them.
 
 use super::Mmu;
+use super::event_log::EventLog;
+use super::itlb_victim::ItlbVictim;
 use crate::cache::Caches;
 use crate::config;
-use crate::curve::{self, Belongs, Copies, Curve, CurveCounts, Geometry};
-use crate::tlb::number_of;
-use reach_core::fold::{PAGE_SHIFT, PageRef};
-use reach_core::{Kind, PageTable, Pte, StopReason, Vpn};
+use crate::curve::{CurveCounts, Geometry, MissCurve};
+use crate::tlb::{Context, Filled, Lookup, PageSizes, TlbObserver, Tlbs};
+use reach_core::fold::PageRef;
+use reach_core::{Asid, Kind, PageTable, Pte, Slot, StopReason, TlbEvent, TlbPreload, Vpn};
+
+/// All observers of one unit.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Observer {
+    curve: Option<MissCurve>,
+    log: Option<EventLog>,
+    itlb_victim: Option<ItlbVictim>,
+}
+
+/// Passes an event to every part that there is.
+macro_rules! each_part {
+    ($observer:ident, $part:ident => $call:expr) => {
+        if let Some($part) = &mut $observer.curve {
+            $call;
+        }
+        if let Some($part) = &mut $observer.log {
+            $call;
+        }
+        if let Some($part) = &mut $observer.itlb_victim {
+            $call;
+        }
+    };
+}
+
+impl TlbObserver for Observer {
+    fn before_lookup(&mut self, lookup: &Lookup, tlbs: &Tlbs, table: &PageTable) {
+        each_part!(self, part => part.before_lookup(lookup, tlbs, table));
+    }
+
+    fn after_lookup(&mut self, lookup: &Lookup, outcome: &Result<Pte, StopReason>, tlbs: &Tlbs, table: &PageTable) {
+        each_part!(self, part => part.after_lookup(lookup, outcome, tlbs, table));
+    }
+
+    fn front_hits(&mut self, context: Context, refs: &[PageRef], tlbs: &Tlbs) {
+        each_part!(self, part => part.front_hits(context, refs, tlbs));
+    }
+
+    fn walked(&mut self, asid: Asid, kind: Kind, vpn: Vpn, pte: Pte) {
+        each_part!(self, part => part.walked(asid, kind, vpn, pte));
+    }
+
+    fn before_fill(&mut self, kind: Kind) {
+        each_part!(self, part => part.before_fill(kind));
+    }
+
+    fn filled(&mut self, kind: Kind, sizes: &PageSizes, filled: Filled) {
+        each_part!(self, part => part.filled(kind, sizes, filled));
+    }
+
+    fn before_invalidate(&mut self, tlbs: &Tlbs, context: Context, vpn: Vpn, pages: u64) {
+        each_part!(self, part => part.before_invalidate(tlbs, context, vpn, pages));
+    }
+
+    fn assigned(&mut self, context: Context, asid: Asid) {
+        each_part!(self, part => part.assigned(context, asid));
+    }
+}
+
+impl Observer {
+    /// Returns whether each look-up has to be observed.
+    #[inline(always)]
+    pub fn observes_lookups(&self) -> bool {
+        self.curve.is_some()
+    }
+
+    /// Returns whether references that hit in the first level have to be observed too.
+    pub fn observes_front_hits(&self) -> bool {
+        self.curve.as_ref().is_some_and(MissCurve::needs_front_hits)
+    }
+
+    /// Returns whether fills for references of `kind` have to be observed.
+    #[inline(always)]
+    pub fn observes_fills(&self, kind: Kind) -> bool {
+        self.log.is_some() || self.itlb_victim.is_some() && kind == Kind::Fetch
+    }
+
+    /// Returns whether the operating system sees every miss, so that a run stops after each.
+    pub fn logs_events(&self) -> bool {
+        self.log.is_some()
+    }
+}
 
 impl Mmu {
-    /// From now on it is counted what arrays of these geometries would miss in the place of array number `array` of
-    /// `machine`, which this is with the same `seed`. Call it before the first reference. The error completes "no curve of
-    /// NAME: ".
-    pub fn observe(
+    /// Enables a miss curve: counts the misses of arrays of these geometries in place of array number `array` of `machine`,
+    /// from which this unit was made with `seed`. Call before the first reference.
+    ///
+    /// # Errors
+    /// Says why the misses cannot be counted exactly; completes "no curve of NAME: ".
+    pub fn enable_curve(
         &mut self,
         machine: &config::Machine,
         array: usize,
@@ -22,80 +107,88 @@ impl Mmu {
         if self.perfect {
             return Err("translation never misses under this system".into());
         }
-        if self.telling.is_some() {
-            return Err("the system acts on misses and on what leaves the TLB, which depends on its geometry".into());
+        if self.logs_events() {
+            return Err("the system acts on misses and on evictions from the TLB, which depend on its geometry".into());
         }
         if self.aux_tlb.is_some() {
-            return Err("the system puts something beside the TLB, which answers and learns from its misses".into());
+            return Err("the system adds an auxiliary TLB, which answers and learns from misses".into());
         }
-        curve::check(&machine.tlbs[array], geometries)?;
-        match Curve::new(machine, array, geometries) {
-            Ok(mut curve) => {
-                curve.unsteady.set(self.tlbs.unsteady_in(array, curve.unsteady.kinds));
-                curve.set_hears(self.tlbs.ask_first_of_all(array));
-                self.curve = Some(Box::new(curve));
-            }
-            Err(_) => {
-                let mut copies = Copies::new(machine, array, geometries, seed)?;
-                copies.unsteady.set(self.tlbs.unsteady_in(array, copies.unsteady.kinds));
-                self.copies = Some(Box::new(copies));
-            }
-        }
+        let curve = MissCurve::new(machine, &self.tlbs, array, geometries, seed)?;
+        self.observer.get_or_insert_default().curve = Some(curve);
         Ok(())
     }
 
-    /// Counts for the curve begin anew; what arrays hold stays.
-    pub fn restart_curve(&mut self) {
-        if let Some(curve) = &mut self.curve {
-            curve.restart();
-        }
-        if let Some(copies) = &mut self.copies {
-            copies.restart();
+    /// Resets the counts of the miss curve, if there is one; its shadow arrays keep their contents.
+    pub fn reset_curve_counts(&mut self) {
+        if let Some(curve) = self.observer.as_mut().and_then(|observer| observer.curve.as_mut()) {
+            curve.reset_counts();
         }
     }
 
-    /// What was counted for the curve, where there is one; an error where something happened that it cannot count.
+    /// Returns the counts of the miss curve, or an error that says what the curve could not count exactly. `None` without a
+    /// curve.
     pub fn curve_counts(&self) -> Option<Result<CurveCounts, String>> {
-        match &self.curve {
-            Some(curve) => Some(curve.counts()),
-            None => Some(self.copies.as_ref()?.counts()),
+        Some(self.observer.as_ref()?.curve.as_ref()?.counts())
+    }
+
+    /// Enables the event log. Every miss then stops the run with [`StopReason::PolicyCallback`] once it is handled, and
+    /// [`Mmu::take_events`] returns the events. Call before the first reference.
+    pub fn enable_event_log(&mut self) {
+        let mut log = EventLog::new(&self.tlbs);
+        log.assigned(self.spaces.context, self.spaces.asid);
+        self.observer.get_or_insert_default().log = Some(log);
+    }
+
+    /// Moves the events since the last call, oldest first, to `events`, which is emptied before.
+    pub fn take_events(&mut self, events: &mut Vec<TlbEvent>) {
+        match self.observer.as_mut().and_then(|observer| observer.log.as_mut()) {
+            Some(log) => log.take(events),
+            None => events.clear(),
         }
     }
 
-    /// Whether what shadows an array hears of references that the arrays asked first answer.
-    pub(super) fn observes_all(&self) -> bool {
-        self.curve.as_ref().is_some_and(|curve| curve.hears_any())
+    /// Enables the note of entries that leave the first-level ITLB, for out-of-order timing. Call before the first
+    /// reference.
+    pub fn enable_itlb_victims(&mut self) {
+        let victim = ItlbVictim::new(&self.tlbs);
+        self.observer.get_or_insert_default().itlb_victim = Some(victim);
     }
 
-    /// References that the arrays asked first have just answered, one after the other.
+    /// Returns the base pages, from the first to before the last, of the entry that the last fill for a fetch evicted from
+    /// the first-level ITLB, and forgets them. `None` if it evicted none, or without [`Mmu::enable_itlb_victims`].
+    #[inline]
+    pub(crate) fn take_itlb_victim(&mut self) -> Option<(u64, u64)> {
+        self.observer.as_mut()?.itlb_victim.as_mut()?.take()
+    }
+
+    /// Returns whether the event log is enabled.
+    pub(super) fn logs_events(&self) -> bool {
+        self.observer.as_ref().is_some_and(|observer| observer.logs_events())
+    }
+
+    /// Loads a translation of `table`, the page table of the current address space, on behalf of the operating system. Does
+    /// nothing if the TLB holds it, if the page is unmapped or unreferenced, or without an event log.
+    pub fn preload(&mut self, preload: TlbPreload, table: &PageTable) {
+        let TlbPreload { vpn, kind } = preload;
+        let Some((node, index)) = table.find(vpn) else { return };
+        let Slot::Leaf(pte) = table.slot(node, index) else { return };
+        let absent = self.tlbs.lookup(kind, self.spaces.context, vpn, &mut 0).is_none();
+        if absent && pte.accessed() && self.logs_events() {
+            // The page that a side is on need no longer be the most recently used.
+            self.same_page.set_stale();
+            self.fill(kind, vpn, pte, self.tlbs.depth(kind));
+        }
+    }
+
+    /// Passes the references of the hot loop to the observer.
     #[inline(never)]
-    pub(super) fn observe_hits(&mut self, entries: &[PageRef]) {
-        let Mmu { tlbs, curve: Some(curve), context, base, .. } = self else { return };
-        let (context, to_vpn) = (*context, u32::from(base.0) - PAGE_SHIFT);
-        let sole = [Kind::Fetch, Kind::Load, Kind::Store].map(|kind| tlbs.sole(kind, curve.array));
-        for entry in entries {
-            let (kind, vpn) = (entry.kind(), Vpn(entry.page() >> to_vpn));
-            if !curve.hears(kind) {
-                continue;
-            }
-            let belongs = match &sole[kind as usize] {
-                Some(probe) => {
-                    let (_, tag) = probe.place(context, vpn);
-                    Belongs::Here(number_of(tag), tag)
-                }
-                None => curve.belongs(kind, context.key(vpn), |array| {
-                    // What has been found has not gone since: nothing was entered.
-                    let found = tlbs.whereabouts(kind, context, vpn);
-                    let elsewhere = found.is_none_or(|(at, _)| at != array);
-                    let place = found.and_then(|(_, size)| tlbs.place_in(array, kind, context, vpn, size));
-                    if elsewhere { Belongs::Elsewhere } else { belongs_at(place) }
-                }),
-            };
-            curve.looked_up(context.number() as u64, belongs);
+    pub(super) fn observe_front_hits(&mut self, refs: &[PageRef]) {
+        if let Some(observer) = &mut self.observer {
+            observer.front_hits(self.spaces.context, refs, &self.tlbs);
         }
     }
 
-    /// One reference to one page, of which the curve is told.
+    /// Runs one reference to one page, with an observed look-up.
     #[inline(never)]
     pub(super) fn reference_observed(
         &mut self,
@@ -104,40 +197,25 @@ impl Mmu {
         table: &mut PageTable,
         caches: Option<&mut Caches>,
     ) -> Result<Pte, StopReason> {
-        let found = self.tlbs.whereabouts(kind, self.context, vpn);
-        if let Some(mut copies) = self.copies.take() {
-            if found.is_none_or(|(array, _)| self.tlbs.arrays[array].level >= copies.level) {
-                copies.reference(kind, self.context, vpn, table, |pte| self.piece(pte, vpn));
-            }
-            self.copies = Some(copies);
+        let context = self.spaces.context;
+        let found = self.tlbs.locate(kind, context, vpn);
+        let lookup = Lookup { kind, context, vpn, found, host_page: self.filler.host_page() };
+        if let Some(observer) = &mut self.observer {
+            observer.before_lookup(&lookup, &self.tlbs, table);
         }
-        let done = self.reference_unobserved(kind, vpn, table, caches);
-        if let (None, Ok(pte), Some(curve)) = (found, &done, &mut self.curve) {
-            curve.unsteady.walked(kind, pte.shift());
+        let outcome = self.reference_unobserved(kind, vpn, table, caches);
+        if let Some(observer) = &mut self.observer {
+            observer.after_lookup(&lookup, &outcome, &self.tlbs, table);
         }
-        let Some(curve) = self.curve.as_ref().filter(|curve| curve.serves[kind as usize]) else { return done };
-        if found.is_some_and(|(array, _)| self.tlbs.arrays[array].level < curve.level) {
-            return done;
-        }
-        // A page that is not mapped stands nowhere; what is mapped stands as walks find it.
-        let size = match (&done, found) {
-            (Ok(pte), _) => Some(pte.shift()),
-            (Err(_), Some((_, size))) => Some(size),
-            (Err(_), None) => table.lookup(vpn).map(|pte| self.piece(pte, vpn).shift()),
-        };
-        let array = curve.array;
-        let place = size.and_then(|size| self.tlbs.place_in(array, kind, self.context, vpn, size));
-        let elsewhere = found.is_some_and(|(at, _)| at != array && self.tlbs.arrays[at].level == curve.level);
-        let context = self.context.number() as u64;
-        let Some(curve) = &mut self.curve else { return done };
-        match (if elsewhere { Belongs::Elsewhere } else { belongs_at(place) }, &done) {
-            (Belongs::Here(number, tag), Err(_)) => curve.faulted(number, tag),
-            (belongs, _) => curve.looked_up(context, belongs),
-        }
-        done
+        outcome
     }
-}
 
-fn belongs_at(place: Option<(u64, u64)>) -> Belongs {
-    place.map_or(Belongs::Nowhere, |(number, tag)| Belongs::Here(number, tag))
+    /// Fills the first `depth` levels with `pte`, which translates `vpn`, and passes each fill to the observer.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn fill_observed(&mut self, kind: Kind, vpn: Vpn, pte: Pte, depth: usize) {
+        let Mmu { tlbs, observer: Some(observer), spaces, .. } = self else { return };
+        observer.before_fill(kind);
+        tlbs.fill(kind, spaces.context, vpn, pte, depth, |sizes, filled| observer.filled(kind, sizes, filled));
+    }
 }

@@ -1,20 +1,33 @@
-//! References that will not retire. They use what others use, and find, fill and count what these do. But they never need the
-//! operating system and never write but for the accessed bit: a translation that is missing or forbids them is none, and
-//! the dirty bit waits for a store that retires. The accessed bit they do set, at the end of a walk, as processors may
+//! References of instructions that will not retire: on the wrong path, or prefetched.
+//!
+//! They use the same TLBs, walk caches and data caches as others, and fill and count there. But they never stop for the
+//! operating system: a translation that is missing, or that forbids them, ends them. They write nothing but the accessed
+//! bit; the dirty bit waits for a store that retires. They set the accessed bit at the end of a walk, as processors may
 //! (Intel SDM 3A, 4.8 and 4.10.2.3: what is cached for speculation has its accessed flag set; AMD's are documented alike).
 
-use super::{Filler, Mmu, allows, physical};
-use crate::cache::{Access, Caches};
-use crate::ooo::{Found, Walk};
+use super::Mmu;
+use crate::cache::Caches;
+use crate::permission::permits;
 use reach_core::{Kind, PageTable, Pte, Slot, Vpn};
 
+/// The result of a look-up for a reference that will not retire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EarlyLookup {
+    /// The translation, after this many cycles.
+    Hit(u64, Pte),
+    /// A translation that forbids the reference or comes too late, or a miss that hardware cannot fill.
+    Unusable,
+    /// A miss after this many cycles. A walk may follow ([`Mmu::walk_early`]).
+    Miss(u64),
+}
+
 impl Mmu {
-    /// Whether such references can be made: not where the operating system keeps account of entries that come and go.
+    /// Returns whether references that will not retire can be simulated: not if the operating system sees every miss.
     pub(crate) fn speculates(&self) -> bool {
-        self.telling.is_none()
+        !self.logs_events()
     }
 
-    /// Looks `vpn` up. What a later level knows only after more than `within` cycles is not entered in earlier ones.
+    /// Looks `vpn` up. A later level that answers only after more than `within` cycles fills no earlier level.
     pub(crate) fn look_up_early(
         &mut self,
         kind: Kind,
@@ -22,32 +35,30 @@ impl Mmu {
         table: &mut PageTable,
         caches: &mut Caches,
         within: u64,
-    ) -> (Found, Option<Pte>) {
-        const NOTHING: (Found, Option<Pte>) = (Found::Nothing, None);
+    ) -> EarlyLookup {
         if self.perfect {
-            let pte = table.lookup(vpn).filter(|&pte| allows(pte, kind));
-            return pte.map_or(NOTHING, |pte| (Found::Known(0), Some(pte)));
+            let pte = table.lookup(vpn).filter(|&pte| permits(pte, kind));
+            return pte.map_or(EarlyLookup::Unusable, |pte| EarlyLookup::Hit(0, pte));
         }
-        // What stands beside takes a store for one that writes.
-        let asks = if kind == Kind::Fetch { Kind::Fetch } else { Kind::Load };
+        // For the auxiliary TLB a store would set the dirty bit, so it is searched as for a load.
+        let aux_kind = if kind == Kind::Fetch { Kind::Fetch } else { Kind::Load };
         if self.aux_tlb.is_some()
-            && let Some(done) = self.in_segment(asks, vpn, table)
+            && let Some(outcome) = self.reference_segment(aux_kind, vpn, table)
         {
-            return done.map_or(NOTHING, |pte| (Found::Known(0), Some(pte)));
+            return outcome.map_or(EarlyLookup::Unusable, |pte| EarlyLookup::Hit(0, pte));
         }
         let mut latency = 0;
-        let Some(found) = self.tlbs.lookup(kind, self.context, vpn, &mut latency) else {
+        let Some(found) = self.tlbs.lookup(kind, self.spaces.context, vpn, &mut latency) else {
             if latency > within {
-                return NOTHING;
+                return EarlyLookup::Unusable;
             }
             if self.aux_tlb.is_some()
-                && let Some(known) = self.find_aux_tlb(asks, vpn, table, Some(caches))
+                && let Some(outcome) = self.reference_aux(aux_kind, vpn, table, Some(caches))
             {
                 let latency = latency + u64::from(self.taken().tlb);
-                return known.map_or(NOTHING, |pte| (Found::Known(latency), Some(pte)));
+                return outcome.map_or(EarlyLookup::Unusable, |pte| EarlyLookup::Hit(latency, pte));
             }
-            let walks = matches!(self.filler, Filler::Hardware { .. });
-            return if walks { (Found::Missed(latency), None) } else { NOTHING };
+            return if self.filler.is_hardware() { EarlyLookup::Miss(latency) } else { EarlyLookup::Unusable };
         };
         let array = &self.tlbs.arrays[found.array];
         let beyond_first = array.level >= 2;
@@ -55,25 +66,25 @@ impl Mmu {
             latency += u64::from(array.latency);
         }
         if latency > within {
-            return NOTHING;
+            return EarlyLookup::Unusable;
         }
         if beyond_first {
             self.counters.count_later_hit(kind);
             if self.aux_tlb.is_some() {
-                self.search_aux_tlb(asks, vpn, found.depth);
+                self.search_aux_in_parallel(aux_kind, vpn, found.depth);
             }
         }
-        if !allows(found.pte, kind) {
-            return NOTHING;
+        if !permits(found.pte, kind) {
+            return EarlyLookup::Unusable;
         }
         if found.depth > 0 {
-            self.tlbs.fill(kind, self.context, vpn, found.pte, found.depth);
+            self.fill(kind, vpn, found.pte, found.depth);
         }
-        (Found::Known(latency), Some(found.pte))
+        EarlyLookup::Hit(latency, found.pte)
     }
 
-    /// Walks for `vpn`, which no TLB knows, for at most `within` cycles: what would be read later is not, and what was read
-    /// is forgotten but for what it has changed in caches.
+    /// Walks for `vpn`, which no TLB holds, for at most `within` cycles. Returns the cycles and the translation; `None` if the
+    /// walk was aborted, if the page is unmapped, or if it forbids the reference. An aborted walk changes only the caches.
     pub(crate) fn walk_early(
         &mut self,
         kind: Kind,
@@ -81,74 +92,39 @@ impl Mmu {
         table: &mut PageTable,
         caches: &mut Caches,
         within: u64,
-    ) -> (Walk, Option<Pte>) {
-        let fetch = kind == Kind::Fetch;
-        let Mmu { tlbs, filler, context, counters: c, base, .. } = self;
-        let Filler::Hardware { caches: walk_caches, lookup, nested } = filler else {
-            return (Walk { cycles: 0, found: false }, None);
-        };
-        let mut cycles = u64::from(*lookup);
-        let (mut reads, mut of_host) = (0, 0);
-        let mut read = |at| {
-            if cycles >= within {
-                return false;
-            }
-            reads += 1;
-            cycles += u64::from(caches.access(Access::Walk, at).0);
-            cycles <= within
-        };
-        let mut walked = walk_caches.walk_while(tlbs, table, *context, vpn, |at, known| {
-            if let Some(nested) = nested.as_deref_mut().filter(|_| !known) {
-                nested.translate(at, true, |at| of_host += u64::from(read(at)));
-            }
-            read(at)
-        });
-        if let Some(nested) = nested
-            && let Some(Slot::Leaf(pte)) = walked.map(|walked| walked.slot)
-        {
-            let mut goes_on = true;
-            let at = physical(pte, vpn.addr(*base).0, *base);
-            nested.translate(at, false, |at| {
-                goes_on = read(at);
-                of_host += u64::from(goes_on);
-            });
-            walked = walked.filter(|_| goes_on);
+    ) -> (u64, Option<Pte>) {
+        if !self.filler.is_hardware() {
+            return (0, None);
         }
-        let cycles = cycles.min(within);
-        c.host_accesses += of_host;
-        c.walk_accesses += reads;
-        c.walk_cycles += cycles;
-        match fetch {
-            true => {
-                (c.l1i_tlb_misses, c.walks_fetch) = (c.l1i_tlb_misses + 1, c.walks_fetch + 1);
-                c.walk_cycles_fetch += cycles;
-                let ended = if walked.is_some() { &mut c.walks_fetch_wrong_path } else { &mut c.walks_fetch_aborted };
-                *ended += 1;
+        let Mmu { tlbs, filler, spaces, counters: c, .. } = self;
+        let (walked, cost) = filler.fetch_within(tlbs, table, spaces.context, vpn, caches, within);
+        c.host_accesses += cost.host_accesses;
+        c.walk_accesses += cost.accesses;
+        c.walk_cycles += cost.cycles;
+        c.count_walk(kind);
+        match (kind, walked.is_some()) {
+            (Kind::Fetch, completed) => {
+                c.walk_cycles_fetch += cost.cycles;
+                *(if completed { &mut c.walks_fetch_wrong_path } else { &mut c.walks_fetch_aborted }) += 1;
             }
-            false => {
-                (c.l1d_tlb_misses, c.walks_data) = (c.l1d_tlb_misses + 1, c.walks_data + 1);
-                if walked.is_some() {
-                    (c.walks_completed, c.walks_wrong_path) = (c.walks_completed + 1, c.walks_wrong_path + 1);
-                } else {
-                    c.walks_aborted += 1;
-                }
-            }
+            (_, true) => (c.walks_completed, c.walks_wrong_path) = (c.walks_completed + 1, c.walks_wrong_path + 1),
+            (_, false) => c.walks_aborted += 1,
         }
-        let Some(walked) = walked else { return (Walk { cycles, found: false }, None) };
+        let Some(walked) = walked else { return (cost.cycles, None) };
         let pte = match walked.slot {
-            Slot::Leaf(pte) if allows(pte, kind) => pte,
+            Slot::Leaf(pte) if permits(pte, kind) => pte,
             _ => {
                 c.walks_faulting += 1;
-                return (Walk { cycles, found: false }, None);
+                return (cost.cycles, None);
             }
         };
         table.mark(walked.node, walked.index, Pte::ACCESSED);
-        let pte = self.piece(Pte(pte.0 | Pte::ACCESSED), vpn);
+        let pte = self.within_host_page(Pte(pte.0 | Pte::ACCESSED), vpn);
         let depth = match &self.aux_tlb {
             None => self.tlbs.depth(kind),
-            Some(_) => self.learn_aux_tlb(kind, vpn, pte, table, Some(caches)),
+            Some(_) => self.learn_aux(kind, vpn, pte, table, Some(caches)),
         };
-        self.tlbs.fill(kind, self.context, vpn, pte, depth);
-        (Walk { cycles, found: true }, Some(pte))
+        self.fill(kind, vpn, pte, depth);
+        (cost.cycles, Some(pte))
     }
 }

@@ -183,7 +183,7 @@ impl Mmu {
         let taken = self.taken();
         let Ok(pte) = found else { return };
         // The page that this side is on may have had to go.
-        self.forget_data_page();
+        self.same_page.clear_data();
         let there = ooo.translate_ahead(from, next.0, taken);
         let shift = caches.line_shift(crate::Access::Load);
         let within = if step > 0 { 0 } else { self.base.bytes() - (1 << shift) };

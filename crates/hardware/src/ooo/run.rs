@@ -3,7 +3,7 @@
 
 use super::{Code, OooCore, Translation};
 use crate::cache::{Access, Caches};
-use crate::mmu::{Cursor, Mmu, Segment, physical};
+use crate::mmu::{Cursor, Mmu, StepRefs, physical};
 use reach_core::{Kind, Label, Ledger, PageTable, Pte, StopReason, VirtAddr, Vpn};
 
 /// The highest address: references have 48 bits for theirs.
@@ -20,27 +20,21 @@ pub struct OooRun<'a> {
 }
 
 impl Mmu {
-    /// Runs `segment` from `cursor` until its end or until the operating system is needed, through the window.
-    pub fn run_ooo(
-        &mut self,
-        segment: Segment,
-        cursor: &mut Cursor,
-        table: &mut PageTable,
-        core: OooRun,
-    ) -> StopReason {
+    /// Runs `step` from `cursor` until its end or until the operating system is needed, through the window.
+    pub fn run_ooo(&mut self, step: StepRefs, cursor: &mut Cursor, table: &mut PageTable, core: OooRun) -> StopReason {
         self.begin_run();
-        let space = self.asid.0;
+        let space = self.asid().0;
         // What translations take is charged to this ledger one by one, and taken out of it again.
         let ledger = std::mem::take(&mut self.ledger);
         let OooRun { ooo, code, caches } = core;
         let mut why = StopReason::End;
         ooo.enter_space(space);
         let mut insts = ooo.instructions(code);
-        while let Some(&r) = segment.refs.get(cursor.raw) {
+        while let Some(&r) = step.refs.get(cursor.next_ref) {
             let done = match r.kind() {
                 Kind::Fetch => {
-                    let block = segment.fetched[cursor.fetched];
-                    if let Some(&next) = segment.fetched.get(cursor.fetched + 1) {
+                    let block = step.fetched[cursor.next_block];
+                    if let Some(&next) = step.fetched.get(cursor.next_block + 1) {
                         ooo.prefetch_block(code, next);
                     }
                     ooo.end_block(insts);
@@ -48,7 +42,7 @@ impl Mmu {
                     self.fetch_block((from, to), code, table, ooo, caches).map(|()| {
                         ooo.start_block(code, block, from, to);
                         insts = code.of(block);
-                        cursor.fetched += 1;
+                        cursor.next_block += 1;
                     })
                 }
                 kind => {
@@ -62,7 +56,7 @@ impl Mmu {
                 why = stop;
                 break;
             }
-            cursor.raw += 1;
+            cursor.next_ref += 1;
         }
         self.ledger = ledger;
         self.settle_ooo(ooo);
@@ -102,13 +96,13 @@ impl Mmu {
         table: &mut PageTable,
         caches: &mut Caches,
     ) -> Result<(Pte, Translation), (StopReason, Translation)> {
-        if let Some(pte) = self.known(kind, vpn) {
+        if let Some(pte) = self.same_page.get(kind, vpn) {
             return Ok((pte, Translation::default()));
         }
         let found = self.reference(kind, vpn, table, Some(caches));
         let taken = self.taken();
         let pte = found.map_err(|why| (why, taken))?;
-        self.remember(kind, vpn, pte);
+        self.same_page.set(kind, vpn, pte);
         Ok((pte, taken))
     }
 
@@ -116,11 +110,11 @@ impl Mmu {
     #[inline(always)]
     pub(crate) fn taken(&mut self) -> Translation {
         let of = |ledger: &Ledger, label| ledger.charged(label).0 as u32;
-        let Mmu { ledger, far_entries, .. } = self;
+        let Mmu { ledger, entries_from_memory, .. } = self;
         let taken = Translation {
             tlb: of(ledger, Label::L2TlbHit),
             walk: of(ledger, Label::Walk),
-            entries: std::mem::take(far_entries),
+            entries: std::mem::take(entries_from_memory),
             handler: of(ledger, Label::Handler),
         };
         if taken != Translation::default() {
@@ -151,7 +145,7 @@ impl Mmu {
             let misses = self.counters.l1i_tlb_misses;
             let (pte, taken) = self.timed(Kind::Fetch, vpn, table, caches)?;
             let missed = self.counters.l1i_tlb_misses != misses;
-            let victim = if missed { self.tlbs.take_victim() } else { None };
+            let victim = if missed { self.take_itlb_victim() } else { None };
             ooo.fetch_page(vpn.0, taken, victim);
             let stop = to.min((vpn + 1).addr(self.base).0.max(at + 1));
             if models {

@@ -1,34 +1,35 @@
-//! What is needed to shadow an array ([`Curve`]): where pages are and belong, without touching anything.
+//! Read-only queries about where pages are and where they belong, for miss curves ([`crate::curve`]).
 
-use super::{Context, Probe, Tlbs, WHAT_AT};
-use crate::curve::Curve;
+use super::{Context, KINDS, Probe, Tlbs};
+use crate::tlb::tag::class_of;
 use reach_core::{Kind, PageShift, Vpn};
 use std::collections::BTreeSet;
 
 impl Tlbs {
-    /// The array in which a look-up would find `vpn`, and the size of the page it would find.
-    pub fn whereabouts(&self, kind: Kind, context: Context, vpn: Vpn) -> Option<(usize, PageShift)> {
+    /// Returns the array in which a look-up would find `vpn`, and the size of the page that it would find; `None` if it
+    /// would miss.
+    pub fn locate(&self, kind: Kind, context: Context, vpn: Vpn) -> Option<(usize, PageShift)> {
         let found = self.probes[kind as usize].iter().find(|probe| {
             let (set, tag) = probe.place(context, vpn);
-            self.arrays[probe.array as usize].array.holds(set, tag)
+            self.arrays[probe.array as usize].array.contains(set, tag)
         })?;
-        Some((found.array as usize, self.sizes[(found.what >> WHAT_AT) as usize]))
+        Some((found.array as usize, self.sizes.size(class_of(found.class_bits) as usize)))
     }
 
-    /// For which kinds of reference `array` is among the arrays asked first.
-    pub fn ask_first_of_all(&self, array: usize) -> [bool; 3] {
-        [Kind::Fetch, Kind::Load, Kind::Store].map(|kind| self.paths[kind as usize].arrays.contains(&(array, 0)))
+    /// Returns, by kind of reference, whether `array` is in its first level.
+    pub fn first_level_kinds(&self, array: usize) -> [bool; 3] {
+        KINDS.map(|kind| self.paths[kind as usize].arrays.contains(&(array, 0)))
     }
 
-    /// What is asked first for references of `kind`, if that is nothing but `array`, for pages of one size.
-    pub fn sole(&self, kind: Kind, array: usize) -> Option<Probe> {
+    /// Returns the first-level probe for references of `kind`, if there is only one and it probes `array`.
+    pub fn sole_first_probe(&self, kind: Kind, array: usize) -> Option<Probe> {
         let mut first = self.probes[kind as usize].iter().filter(|probe| probe.depth == 0);
         first.next().copied().filter(|probe| probe.array as usize == array && first.next().is_none())
     }
 
-    /// Number and tag of the page that `array` would get if `vpn`, of a page of size `shift`, were entered for a reference
-    /// of `kind`; `None` where it would get none.
-    pub fn place_in(
+    /// Returns number and tag of the page that a fill of `vpn`, of a page of size `shift`, for a reference of `kind` would
+    /// enter into `array`; `None` if it would enter none.
+    pub fn entry_in(
         &self,
         array: usize,
         kind: Kind,
@@ -38,16 +39,34 @@ impl Tlbs {
     ) -> Option<(u64, u64)> {
         let path = &self.paths[kind as usize];
         let &(_, depth) = path.arrays.iter().find(|&&(index, _)| index == array)?;
-        let place = path.places[depth][usize::from(self.size_of[shift.0 as usize])].as_ref()?;
-        let number = vpn.0 >> self.arrays[array].orders[place.size];
-        place.arrays.contains(&array).then(|| (number, context.tag(place.size as u64, number)))
+        let placement = path.placements[depth][self.sizes.index_of(shift)].as_ref()?;
+        let number = vpn.0 >> self.arrays[array].orders[placement.size];
+        placement.arrays.contains(&array).then(|| (number, context.tag(placement.size as u64, number)))
     }
 
-    /// The page sizes of which levels up to that of `array` may get something else after a hit in a later level than after
-    /// a walk, for a reference of one of `kinds`; and those that stand in its level in more forms than one. Of both,
-    /// what an array holds depends on what others answer.
-    pub fn unsteady_in(&self, array: usize, kinds: [bool; 3]) -> impl Iterator<Item = PageShift> {
-        (0..self.sizes.len()).filter(move |&size| !self.is_steady(array, kinds, size)).map(|size| self.sizes[size])
+    /// Calls `each` with number and tag of every entry that `array` may hold for the `pages` base pages from `vpn` on.
+    pub fn for_each_entry_in(
+        &self,
+        array: usize,
+        context: Context,
+        vpn: Vpn,
+        pages: u64,
+        mut each: impl FnMut(u64, u64),
+    ) {
+        let (a, end) = (&self.arrays[array], vpn.0.saturating_add(pages));
+        for size in (0..self.sizes.len()).filter(|&size| a.takes[size]) {
+            for number in vpn.0 >> a.orders[size]..=(end - 1) >> a.orders[size] {
+                each(number, context.tag(size as u64, number));
+            }
+        }
+    }
+
+    /// Returns the page sizes for which the contents of `array` depend on which array answered a reference of one of
+    /// `kinds`: those of which a level up to that of `array` is filled differently after a later hit than after a walk, and
+    /// those that its level holds in more than one form.
+    pub fn unsteady_sizes(&self, array: usize, kinds: [bool; 3]) -> impl Iterator<Item = PageShift> {
+        let unsteady = (0..self.sizes.len()).filter(move |&size| !self.is_steady(array, kinds, size));
+        unsteady.map(|size| self.sizes.size(size))
     }
 
     fn is_steady(&self, array: usize, kinds: [bool; 3], whole: usize) -> bool {
@@ -63,43 +82,19 @@ impl Tlbs {
                 };
                 let later = path.arrays.iter().filter(|&&(_, d)| d > depth);
                 let sources = later.fold(1 << whole, |all, &(index, _)| all | forms[index]);
-                let places = &path.places[depth];
+                let placements = &path.placements[depth];
                 for source in (0..=whole).filter(|source| sources >> source & 1 != 0) {
-                    if counts && level <= own && places[source] != places[whole] {
+                    if counts && level <= own && placements[source] != placements[whole] {
                         return false;
                     }
-                    if let Some(place) = &places[source] {
-                        place.arrays.iter().for_each(|&index| forms[index] |= 1 << place.size);
+                    if let Some(placement) = &placements[source] {
+                        placement.arrays.iter().for_each(|&index| forms[index] |= 1 << placement.size);
                     }
                 }
             }
         }
-        let asked = self.paths.iter().filter(|path| path.arrays.iter().any(|&(index, _)| index == array));
-        let peers = asked.flat_map(|path| &path.arrays).filter(|&&(index, _)| self.arrays[index].level == own);
+        let probed = self.paths.iter().filter(|path| path.arrays.iter().any(|&(index, _)| index == array));
+        let peers = probed.flat_map(|path| &path.arrays).filter(|&&(index, _)| self.arrays[index].level == own);
         peers.fold(0, |all, &(index, _)| all | forms[index]).count_ones() <= 1
-    }
-
-    /// What [`Tlbs::invalidate`] does, in what shadows an array.
-    pub fn forget_in(&self, curve: &mut Curve, context: Context, vpn: Vpn, pages: u64) {
-        /// Fewer pages are looked for one by one.
-        const FEW: u64 = 64;
-        let end = vpn.0.saturating_add(pages);
-        let a = &self.arrays[curve.array];
-        curve.forget_where();
-        if pages <= FEW {
-            for size in (0..self.sizes.len()).filter(|&size| a.takes[size]) {
-                for number in vpn.0 >> a.orders[size]..=(end - 1) >> a.orders[size] {
-                    curve.remove(number, context.tag(size as u64, number));
-                }
-            }
-            return;
-        }
-        let whole = vpn.0 == 0 && pages == u64::MAX;
-        curve.remove_all(context.number() as u64, whole, |tag| {
-            context.owns(tag)
-                && self
-                    .page_of(tag)
-                    .is_some_and(|(_, first, size)| first.0 < end && first.0 + size.base_pages(self.base) > vpn.0)
-        });
     }
 }

@@ -1,45 +1,46 @@
-//! Nested paging: in a guest, what its page table gives are addresses that the host's page table translates once more.
+//! Nested paging: in a guest, the host's page table translates every guest-physical address once more.
 //!
-//! Every entry of the guest's table that a walk reads, and the page that the walk is for, has such an address; a walk that
-//! knows nothing reads (n + 1)(m + 1) - 1 entries of tables of n and m levels (Bhargava et al., ASPLOS 2008, figure 1).
-//! What is kept: where tables of the guest lie (a nested TLB, ibid. section 4), and upper entries of the host's table
-//! (Intel SDM 28.4, *guest-physical mappings*). Guest walk caches hold combined entries, so that a table that they know
-//! needs no translation; TLBs hold pieces of the smaller of the two page sizes.
+//! Each entry of the guest's table that a walk reads, and the page that the walk is for, has a guest-physical address. A walk
+//! without caches reads (n + 1)(m + 1) - 1 entries of tables of n and m levels (Bhargava et al., ASPLOS 2008, figure 1).
+//! The processor caches the places of guest page-table pages (a nested TLB, ibid. section 4) and upper entries of the host's
+//! table (Intel SDM 28.4, *guest-physical mappings*). Guest walk caches hold combined entries, so that a table found there
+//! needs no translation. TLBs hold pieces of the smaller of the two page sizes.
 //!
 //! The host has given every page of the guest a frame, in no order, and changes nothing. Its table is as dense as the guest's
-//! memory: an entry for each page, one after the other, in a region for each level.
+//! memory: consecutive pages have consecutive entries, in one region for each level.
 
 use crate::array::Array;
 use crate::config::{self, Replacement};
-use reach_core::{PageShift, PhysAddr};
+use reach_core::{PageShift, PhysAddr, Pte, Vpn};
 
-/// The host's table lies here, outside all memory of the guest.
+/// Address of the host's table, outside all memory of the guest.
 const TABLES: u64 = 1 << 46;
-/// From one level to the next.
+/// Binary logarithm of the distance between the regions of two levels.
 const LEVEL_AT: u32 = 40;
-/// Bits of an address of the host.
+/// Bits of a host-physical address.
 const BITS: u32 = 48;
-/// No number of a page is this large: with it, none is the empty tag.
+/// Set in every tag, so that no page number is the empty tag.
 const VALID: u64 = 1 << 63;
 
-/// In which frame of the host a page of the guest is: any permutation without order.
+/// The map from guest pages to host frames: a pseudo-random permutation.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Frames {
+pub(crate) struct HostFrames {
     shift: u32,
 }
 
-impl Frames {
-    pub fn new(host: PageShift) -> Frames {
-        Frames { shift: host.0.into() }
+impl HostFrames {
+    /// Creates the map for host pages of size `host`.
+    pub fn new(host: PageShift) -> HostFrames {
+        HostFrames { shift: host.0.into() }
     }
 
-    /// The host's address of the guest's `at`.
+    /// Returns the host-physical address of guest-physical address `at`.
     #[inline]
     pub fn of(self, at: PhysAddr) -> PhysAddr {
         let bits = BITS - self.shift;
         let (mask, half) = ((1 << bits) - 1, bits / 2);
         let mut page = at.0 >> self.shift & mask;
-        // Each step can be undone, so that no two pages share a frame.
+        // Each step is invertible, so that no two pages share a frame.
         for odd in [0x9e37_79b9_7f4a_7c15u64, 0xd6e8_feb8_6659_fd93] {
             page ^= page >> half;
             page = page.wrapping_mul(odd) & mask;
@@ -49,24 +50,41 @@ impl Frames {
     }
 }
 
-/// The host's page table, and what the processor keeps of it.
+/// Returns the part of the guest page `pte` around `vpn` that one host page of size `host_page` backs; `pte` itself if the
+/// host page is not smaller, or without a host. `base` is the base page.
+#[inline(always)]
+pub(crate) fn within_host_page(pte: Pte, vpn: Vpn, base: PageShift, host_page: Option<PageShift>) -> Pte {
+    match host_page {
+        Some(host_page) if host_page < pte.shift() => {
+            let offset_mask = |shift: PageShift| shift.base_pages(base) - 1;
+            let within = vpn.0 & offset_mask(pte.shift()) & !offset_mask(host_page);
+            pte.with_pfn(pte.pfn() + within).with_shift(host_page)
+        }
+        _ => pte,
+    }
+}
+
+/// The host's page table, and the processor's caches of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Nested {
+    /// Size of the host's pages.
     pub host: PageShift,
-    /// Binary logarithms of what an entry of each level spans, from the level of the host's pages up.
+    /// Binary logarithm of the bytes that an entry spans, by level from that of the host's pages up.
     spans: Vec<u32>,
-    /// Of each level above the lowest: the entries that are kept, where any are.
+    /// Caches of the levels above the lowest; `None` for a level that is not cached.
     upper: Vec<Option<Array<u64>>>,
+    /// The nested TLB: host translations of guest page-table pages. `None` if the machine has none.
     tlb: Option<Array<u64>>,
 }
 
-fn full(entries: u32) -> Option<Array<u64>> {
+/// Returns a fully associative array; `None` for 0 entries.
+fn fully_associative(entries: u32) -> Option<Array<u64>> {
     let entries = entries as usize;
     (entries > 0).then(|| Array::new(entries, entries, Replacement::Lru, 0))
 }
 
-/// Whether `array` holds number `number`; it does afterwards.
-fn holds(array: &mut Option<Array<u64>>, number: u64) -> bool {
+/// Returns whether `array` holds `number`, and enters it if not. Without an array, nothing is held.
+fn lookup_or_insert(array: &mut Option<Array<u64>>, number: u64) -> bool {
     let Some(array) = array else { return false };
     let tag = number | VALID;
     let held = array.lookup(0, tag).is_some();
@@ -77,29 +95,30 @@ fn holds(array: &mut Option<Array<u64>>, number: u64) -> bool {
 }
 
 impl Nested {
+    /// Creates empty caches for the host that `nested` describes.
     pub fn new(machine: &config::Machine, nested: &config::Nested) -> Nested {
         let layout = &machine.layout;
         let (lowest, _) = layout.placement(nested.host_page);
-        let upper =
-            (lowest + 1..layout.levels()).map(|level| full(*nested.walk_cache_entries.get(level - 1).unwrap_or(&0)));
+        let upper = (lowest + 1..layout.levels())
+            .map(|level| fully_associative(*nested.walk_cache_entries.get(level - 1).unwrap_or(&0)));
         Nested {
             host: nested.host_page,
             spans: (lowest..layout.levels()).map(|level| layout.span(level).0.into()).collect(),
             upper: upper.collect(),
-            tlb: full(nested.tlb_entries),
+            tlb: fully_associative(nested.tlb_entries),
         }
     }
 
-    /// Translates the guest's `at`, an entry of its page table or, where not `table`, of the page that the walk is for; `read`
-    /// is told of every entry of the host's table that is read.
+    /// Translates guest-physical address `at`: of an entry of the guest's page table if `table`, otherwise of the page that the
+    /// walk is for. Calls `read` with the address of every entry of the host's table that it reads.
     pub fn translate(&mut self, at: PhysAddr, table: bool, mut read: impl FnMut(PhysAddr)) {
-        if table && holds(&mut self.tlb, at.0 >> self.host.0) {
+        if table && lookup_or_insert(&mut self.tlb, at.0 >> self.host.0) {
             return;
         }
         let upper = self.upper.iter_mut().zip(&self.spans[1..]);
-        // The lowest entry that is kept spares itself and all above.
-        let known = upper.map(|(kept, span)| holds(kept, at.0 >> span)).position(|held| held);
-        let first = known.unwrap_or(self.upper.len());
+        // The walk starts below the lowest cached entry.
+        let cached = upper.map(|(cache, span)| lookup_or_insert(cache, at.0 >> span)).position(|held| held);
+        let first = cached.unwrap_or(self.upper.len());
         for level in (0..=first).rev() {
             read(PhysAddr(TABLES + ((level as u64) << LEVEL_AT) + (at.0 >> self.spans[level]) * 8));
         }
@@ -115,8 +134,8 @@ mod tests {
         let spans = (0..4).map(|level| layout.span(level).0.into()).skip_while(|span| *span < u32::from(host));
         let spans: Vec<u32> = spans.collect();
         let lowest = 4 - spans.len();
-        let upper = (lowest + 1..4).map(|level| full(*tables.get(level - 1).unwrap_or(&0))).collect();
-        Nested { host: PageShift(host), spans, upper, tlb: full(tlb) }
+        let upper = (lowest + 1..4).map(|level| fully_associative(*tables.get(level - 1).unwrap_or(&0))).collect();
+        Nested { host: PageShift(host), spans, upper, tlb: fully_associative(tlb) }
     }
 
     fn reads(nested: &mut Nested, at: u64, table: bool) -> Vec<u64> {
@@ -126,34 +145,34 @@ mod tests {
     }
 
     #[test]
-    fn every_level_is_read_where_nothing_is_kept() {
-        let mut plain = nested(12, 0, &[]);
-        assert_eq!(reads(&mut plain, 0x1234_5678, false).len(), 4);
-        assert_eq!(reads(&mut plain, 0x1234_5678, true).len(), 4, "again");
+    fn a_walk_without_caches_reads_every_level() {
+        let mut uncached = nested(12, 0, &[]);
+        assert_eq!(reads(&mut uncached, 0x1234_5678, false).len(), 4);
+        assert_eq!(reads(&mut uncached, 0x1234_5678, true).len(), 4, "again");
         assert_eq!(reads(&mut nested(21, 0, &[]), 0x1234_5678, false).len(), 3);
         assert_eq!(reads(&mut nested(30, 0, &[]), 0x1234_5678, false).len(), 2);
         let last = TABLES + (0x1234_5678 >> 12) * 8;
-        assert_eq!(reads(&mut plain, 0x1234_5678, false)[3], last, "neighbouring pages have neighbouring entries");
+        assert_eq!(reads(&mut uncached, 0x1234_5678, false)[3], last, "neighbouring pages have neighbouring entries");
     }
 
     #[test]
-    fn what_is_kept_is_not_read_again() {
+    fn cached_entries_are_not_read_again() {
         let mut all = nested(12, 2, &[4, 2, 1]);
         assert_eq!(reads(&mut all, 0x1000, false).len(), 4);
         assert_eq!(reads(&mut all, 0x2000, false).len(), 1, "the same table");
         assert_eq!(reads(&mut all, 0x40_0000, false).len(), 2, "the next table");
-        assert_eq!(reads(&mut all, 0x1008, true).len(), 1, "data pages are not in the nested TLB");
+        assert_eq!(reads(&mut all, 0x1008, true).len(), 1, "the nested TLB holds page-table pages only");
         assert_eq!(reads(&mut all, 0x1010, true).len(), 0);
-        assert_eq!(reads(&mut all, 0x1010, false).len(), 1, "nor asked for there");
+        assert_eq!(reads(&mut all, 0x1010, false).len(), 1, "data pages do not look up the nested TLB");
         let mut large = nested(21, 0, &[4, 2, 1]);
         assert_eq!(reads(&mut large, 0, false).len(), 3);
-        assert_eq!(reads(&mut large, 5 << 21, false).len(), 1, "the level of 1 GB is kept in the second");
+        assert_eq!(reads(&mut large, 5 << 21, false).len(), 1, "the second level caches entries of 1 GB");
     }
 
     #[test]
     fn no_two_pages_share_a_frame() {
         for shift in [12, 21, 30] {
-            let frames = Frames::new(PageShift(shift));
+            let frames = HostFrames::new(PageShift(shift));
             let mut seen = std::collections::BTreeSet::new();
             for page in 0..20_000u64 {
                 let at = frames.of(PhysAddr(((page % (1 << (BITS - u32::from(shift)))) << shift) | 77));

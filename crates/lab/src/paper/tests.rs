@@ -237,7 +237,7 @@ fn figures_show_rows_that_have_their_systems() {
     let row = |name: &str, systems: &str| {
         TOUCH.replace("'e'", &format!("'{name}'")) + &format!("row = '{name}'\nsystems = {{ {systems} }}\n")
     };
-    let table = [row("r", "two = 'base:zero_page=0'"), row("s", ""), figure("base")].concat();
+    let table = [row("r", "two = 'base:zero_page=off'"), row("s", ""), figure("base")].concat();
     let files: Files = &[];
     let open = |needs: &str| {
         let table = table.replace("needs = ['base']", &format!("needs = ['{needs}']"));

@@ -47,7 +47,7 @@ impl Rows<'_> {
 
     /// Adds what range TLBs of other sizes would have missed, if that was counted (Karakostas et al., Figure 7).
     pub(super) fn range_tlbs(&mut self) {
-        let lookups = self.outcome.total.hardware.aux_tlb_searches;
+        let lookups = self.outcome.total.hardware.aux_tlb_lookups;
         // The counts are of the whole simulation, not of measured intervals.
         let sampled = self.outcome.sample.is_some();
         if sampled || !matches!(self.outcome.aux_tlb, Some(AuxTlbOptions::Ranges(options)) if options.sweep_entries > 0)

@@ -57,16 +57,16 @@ impl Rows<'_> {
             Some(AuxTlbOptions::Clusters(_)) => "cluster_tlb",
             Some(AuxTlbOptions::Segments) | None => return,
         };
-        self.count(&format!("{name}.lookups"), "count", h.aux_tlb_searches);
+        self.count(&format!("{name}.lookups"), "count", h.aux_tlb_lookups);
         self.count(&format!("{name}.hits"), "count", h.aux_tlb_hits);
         self.count(&format!("{name}.mru_hits"), "count", h.aux_tlb_mru_hits);
-        self.count(&format!("{name}.spared_walks"), "count", h.aux_tlb_spared);
+        self.count(&format!("{name}.spared_walks"), "count", h.aux_tlb_walks_avoided);
         self.count(&format!("{name}.fills"), "count", h.aux_tlb_fills);
         if let Some(AuxTlbOptions::Ranges(options)) = &self.outcome.aux_tlb {
             // Searches cost energy: all entries are compared at once, unless the entry used last hits (§4.1).
-            let searches = h.aux_tlb_searches - if options.mru { h.aux_tlb_mru_hits } else { 0 };
+            let searches = h.aux_tlb_lookups - if options.mru { h.aux_tlb_mru_hits } else { 0 };
             self.count("range_tlb.searches", "count", searches);
-            self.count("range_tlb.not_asked", "count", h.aux_tlb_unasked);
+            self.count("range_tlb.not_asked", "count", h.aux_tlb_disabled_lookups);
             self.count("range_walks", "count", h.range_walks);
             self.count("range_walk_accesses", "count", h.range_walk_accesses);
             self.count("range_walk_cycles", "cycles", h.range_walk_cycles);

@@ -1,12 +1,14 @@
-//! Sampling: what is booked of a program of which intervals are measured.
+//! Sampling: what is counted of a program whose intervals are measured.
+//!
+//! Between intervals, functional warming keeps TLBs, and caches where the sample says so, as the program would leave them.
 
-use super::{Simulation, Tally};
-use crate::conditions::SimulationError;
-use reach_core::{Asid, Counts, Event};
-use reach_hardware::{Access, CacheCounters, MemoryAccesses, Segment};
+use super::hardware::MemoryCounts;
+use super::outcome::Tally;
+use reach_core::{Asid, Event};
+use reach_hardware::{Access, CacheCounters, MemoryAccesses};
 use std::collections::BTreeMap;
 
-/// What was counted in one measured interval.
+/// The counts of one measured interval.
 #[derive(Clone, Debug, Default)]
 pub struct Interval {
     /// All processes together.
@@ -15,36 +17,36 @@ pub struct Interval {
     pub processes: BTreeMap<Asid, Tally>,
     /// Each cache, in the order of [`super::Outcome::caches`].
     pub caches: Vec<CacheCounters>,
-    /// What went to memory.
-    pub beyond: Vec<[MemoryAccesses; Access::KINDS]>,
+    /// Accesses of each core that no cache answered, by kind.
+    pub memory_accesses: Vec<[MemoryAccesses; Access::KINDS]>,
 }
 
-/// The intervals that were measured of a program.
+/// The measured intervals of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// In the program's order.
+    /// The intervals in the program's order.
     pub intervals: Vec<Interval>,
-    /// From the start of one to that of the next, in references; 0 where that is not said.
+    /// References from the start of one interval to the start of the next; 0 if the source does not say.
     pub every: u64,
-    /// How many references the whole program has, where it was seen.
+    /// References of the whole program; 0 if the source gives only the sample.
     pub references: u64,
 }
 
 impl Sample {
-    /// References in the measured intervals.
+    /// Returns the references in measured intervals.
     pub fn measured(&self) -> u64 {
         self.intervals.iter().map(|interval| interval.tally.counts.references()).sum()
     }
 
-    /// How many references the whole program has, or as many as its intervals stand for.
+    /// Returns the references of the whole program, estimated from the number of intervals if they were not counted.
     pub fn program(&self) -> u64 {
         match self.references {
             0 => self.every * self.intervals.len() as u64,
-            seen => seen,
+            counted => counted,
         }
     }
 
-    /// The share of the program's references that was measured.
+    /// Returns the measured share of the program's references, from 0 to 1.
     pub fn share(&self) -> f64 {
         match self.program() {
             0 => 1.0,
@@ -53,49 +55,38 @@ impl Sample {
     }
 }
 
-/// The state of sampling.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Sampling {
-    sample: Sample,
-    /// Sums over all of them.
-    cycles: u64,
-    instructions: u64,
-    detail: Detail,
-    /// Totals where the interval under way began.
-    from: Option<(Tally, Vec<CacheCounters>, Vec<[MemoryAccesses; Access::KINDS]>)>,
-    /// What processes have done in it.
-    processes: BTreeMap<Asid, Tally>,
-}
-
-/// How much of references is simulated.
+/// How much of the machine simulates references.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Detail {
+    /// Everything.
     #[default]
     All,
-    /// TLBs, caches and the operating system are kept where references would have them.
+    /// Functional warming of TLBs, caches and the operating system.
     Caches,
-    /// TLBs and the operating system are; caches see nothing, of the operating system's own traffic neither.
+    /// Functional warming of TLBs and the operating system; caches see nothing, not even the operating system's traffic.
     Translation,
 }
 
-/// A mark that sampling has put into a program.
+/// A mark that sampling puts into a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
-    /// What follows is a sample, with intervals at this distance.
+    /// The program is a sample, with intervals this many references apart.
     Sampled(u64),
+    /// A measured interval begins.
     Begin,
+    /// The measured interval ends.
     End,
     /// References are simulated in this detail from here on.
     Detail(Detail),
 }
 
 impl Mark {
-    /// Whether this is where a sample begins.
+    /// Returns whether the mark makes a sample of any program.
     pub fn begins(self) -> bool {
         matches!(self, Mark::Sampled(_))
     }
 
-    /// What `event` marks, if it is a mark.
+    /// Returns the mark that `event` is, if it is one.
     pub fn of(event: &Event) -> Option<Mark> {
         let Event::Phase(name) = event else { return None };
         match name.as_str() {
@@ -109,129 +100,65 @@ impl Mark {
     }
 }
 
-impl Simulation {
-    /// What it gets is a sample: only what lies in marked intervals counts.
-    pub fn sample(&mut self) -> Result<(), SimulationError> {
-        if self.processor.hardware_threads() > 1 {
-            let what = "--sample takes one core with one hardware thread: on several, intervals would not be of the same \
-                        instructions everywhere";
-            return Err(self.refusal(what.into()));
-        }
-        if self.observed.is_some() {
-            return Err(
-                self.refusal("a curve is counted of whole programs, and this is a sample; leave --curve out".into())
-            );
-        }
-        self.sampling = Some(Box::default());
-        Ok(())
+/// The state of sampling.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sampling {
+    sample: Sample,
+    /// Cycles and instructions of all measured intervals.
+    cycles: u64,
+    instructions: u64,
+    /// How references are simulated now.
+    pub detail: Detail,
+    /// Totals where the current interval began; `None` between intervals.
+    from: Option<(Tally, MemoryCounts)>,
+    /// What processes have done in the current interval.
+    processes: BTreeMap<Asid, Tally>,
+}
+
+impl Sampling {
+    /// Sets the distance of intervals, in references.
+    pub fn set_distance(&mut self, every: u64) {
+        self.sample.every = every;
     }
 
-    /// Books a mark. Of intervals nothing can be seen in how the program runs.
-    pub(super) fn mark(&mut self, mark: Mark) -> Result<(), SimulationError> {
-        match mark {
-            Mark::Sampled(every) => {
-                if self.sampling.is_none() {
-                    self.sample()?;
-                }
-                if let Some(sampling) = &mut self.sampling {
-                    sampling.sample.every = every;
-                }
-            }
-            Mark::Begin => {
-                self.settle();
-                let (caches, beyond) = self.caches_now();
-                let total = self.total_of(self.processor.on());
-                if let Some(sampling) = &mut self.sampling {
-                    sampling.processes.clear();
-                    sampling.from = Some((total, caches, beyond));
-                }
-            }
-            Mark::End => self.end_interval(),
-            Mark::Detail(detail) => {
-                self.serialise(true);
-                // What one way of running references takes for known, the other may have lost.
-                self.processor.mmu().resume();
-                if let Some(sampling) = &mut self.sampling {
-                    sampling.detail = detail;
-                }
-            }
-        }
-        Ok(())
+    /// Begins an interval at these totals.
+    pub fn begin(&mut self, total: Tally, memory: MemoryCounts) {
+        self.processes.clear();
+        self.from = Some((total, memory));
     }
 
-    /// How much of references is simulated now.
-    pub(super) fn detail(&self) -> Detail {
-        self.sampling.as_ref().map_or(Detail::All, |sampling| sampling.detail)
-    }
-
-    /// References of a step that are followed: TLBs see them, caches perhaps, the window does not, and time passes at the
-    /// rate that was measured so far.
-    pub(super) fn follow(&mut self, segment: Segment, counts: &Counts) -> Result<(), SimulationError> {
-        let before = self.clock(self.processor.on());
-        self.run(segment)?;
-        self.hardware_threads.executed(self.processor.on(), counts, 0);
-        let (cycles, of) = self.sampling.as_ref().map_or((0, 0), |sampling| (sampling.cycles, sampling.instructions));
-        let millicycles = match of {
-            0 => self.millicycles_per_instruction,
-            of => (u128::from(cycles) * 1000 / u128::from(of)) as u64,
-        };
-        let after = before + (u128::from(counts.instructions) * u128::from(millicycles) / 1000) as u64;
-        if after > self.clock(self.processor.on()) {
-            self.wait_until(after);
-        }
-        Ok(())
-    }
-
-    /// Ends the interval that is under way, if there is one.
-    pub(super) fn end_interval(&mut self) {
-        self.settle();
-        let (caches, beyond) = self.caches_now();
-        let total = self.total_of(self.processor.on());
-        let Some(sampling) = &mut self.sampling else { return };
-        let Some((tally_before, caches_before, beyond_before)) = sampling.from.take() else { return };
-        let tally = total.since(&tally_before);
+    /// Ends the current interval at these totals. Does nothing between intervals; an interval without references is
+    /// dropped.
+    pub fn end(&mut self, total: &Tally, memory: MemoryCounts) {
+        let Some((total_before, memory_before)) = self.from.take() else { return };
+        let tally = total.since(&total_before);
         if tally.counts.references() == 0 {
             return;
         }
-        sampling.cycles += tally.ledger.total().0;
-        sampling.instructions += tally.counts.instructions;
-        let beyond = beyond.iter().zip(&beyond_before).map(|(now, before)| {
-            let mut all = *now;
-            all.iter_mut().zip(before).for_each(|(now, before)| *now = now.since(before));
-            all
-        });
-        sampling.sample.intervals.push(Interval {
-            tally,
-            processes: std::mem::take(&mut sampling.processes),
-            caches: caches.iter().zip(&caches_before).map(|(now, before)| now.since(before)).collect(),
-            beyond: beyond.collect(),
-        });
+        self.cycles += tally.cycles();
+        self.instructions += tally.counts.instructions;
+        let MemoryCounts { caches, accesses } = memory.since(&memory_before);
+        let processes = std::mem::take(&mut self.processes);
+        self.sample.intervals.push(Interval { tally, processes, caches, memory_accesses: accesses });
     }
 
-    fn caches_now(&self) -> (Vec<CacheCounters>, Vec<[MemoryAccesses; Access::KINDS]>) {
-        let caches = self.processor.all_caches();
-        let counters = caches.iter().flat_map(|caches| caches.counters().map(|(_, counters)| counters)).collect();
-        (counters, caches.iter().map(|caches| caches.beyond).collect())
-    }
-
-    /// Books on a process what it has done. Where the program is sampled, that is what it has done in an interval.
-    pub(super) fn book_on(&mut self, process: Asid, spent: &Tally) {
-        match &mut self.sampling {
-            None => self.processes.entry(process).or_default().absorb(spent),
-            Some(sampling) if sampling.from.is_some() => {
-                sampling.processes.entry(process).or_default().absorb(spent);
-            }
-            Some(_) => {}
+    /// Adds what `process` has done, if it did so in an interval.
+    pub fn absorb(&mut self, process: Asid, spent: &Tally) {
+        if self.from.is_some() {
+            self.processes.entry(process).or_default().absorb(spent);
         }
     }
 
-    /// The sample, where the program was one. Ends what is under way.
-    pub(super) fn take_sample(&mut self) -> Option<Sample> {
-        self.end_interval();
-        let sample = self.sampling.take()?.sample;
-        for (asid, tally) in sample.intervals.iter().flat_map(|interval| &interval.processes) {
-            self.processes.entry(*asid).or_default().absorb(tally);
+    /// Returns the thousandths of a cycle that an instruction took in measured intervals; `otherwise` before the first.
+    pub fn millicycles_per_instruction(&self, otherwise: u64) -> u64 {
+        match self.instructions {
+            0 => otherwise,
+            instructions => (u128::from(self.cycles) * 1000 / u128::from(instructions)) as u64,
         }
-        Some(sample)
+    }
+
+    /// Returns the sample. Call [`Sampling::end`] before.
+    pub fn into_sample(self) -> Sample {
+        self.sample
     }
 }

@@ -164,7 +164,7 @@ fn table_entries_among_translations_count_where_sides_meet() {
         let walker = Walker::Hardware { walkers: 1, lookup: 0, caches: vec![cache] };
         let layout = Layout { base: PageShift(12), bits: vec![4, 4] };
         let machine = Machine { walker, layout, ..plain_machine(tlbs) };
-        Mmu::new(&machine, false, 0).observe(&machine, 2, &[], 0).err()
+        Mmu::new(&machine, false, 0).enable_curve(&machine, 2, &[], 0).err()
     };
     assert_eq!(refusal(data), None);
     assert!(refusal(all).is_some_and(|why| why.contains("has its entries in lender")));

@@ -12,7 +12,7 @@ use reach_core::{
     TlbEvent, VirtAddr, Vpn,
 };
 use reach_hardware::config::{Machine, Replacement, Serves, Tlb, Walker};
-use reach_hardware::{Caches, Mmu, Segment};
+use reach_hardware::{Caches, Mmu, StepRefs};
 use std::collections::BTreeSet;
 
 /// Memory whose first process has the first `pages` base pages mapped.
@@ -36,7 +36,7 @@ fn without_guests(mut machine: Machine) -> Machine {
 
 fn load(mmu: &mut Mmu, page: u64, memory: &mut Memory) {
     let chunk = Chunk::from(vec![Ref::load(VirtAddr(page << 12))]);
-    let segment = Segment::whole(&chunk);
+    let segment = StepRefs::whole(&chunk);
     assert_eq!(mmu.run(segment, &mut segment.begin(), memory.table(Asid(0)), None), StopReason::End);
 }
 
@@ -180,7 +180,7 @@ proptest! {
         machine.core.asids = contexts;
         let mut memory = mapped(&machine, 24);
         let mut mmu = Mmu::new(&machine, false, 0);
-        mmu.tell();
+        mmu.enable_event_log();
         let (mut told, mut held) = (Vec::new(), BTreeSet::new());
         for (what, process, page) in steps {
             match what {
@@ -188,14 +188,14 @@ proptest! {
                 2 => mmu.invalidate(&Shootdown { asid: Asid(process), vpn: Vpn(page), pages: page }),
                 _ => {
                     let chunk = Chunk::from(vec![Ref::load(VirtAddr(page << 12))]);
-                    let (segment, mut consulted) = (Segment::whole(&chunk), false);
+                    let (segment, mut consulted) = (StepRefs::whole(&chunk), false);
                     let mut cursor = segment.begin();
                     while mmu.run(segment, &mut cursor, memory.table(Asid(0)), None) == StopReason::PolicyCallback {
                         prop_assert!(!std::mem::replace(&mut consulted, true), "told twice of one miss");
                     }
                 }
             }
-            mmu.told(&mut told);
+            mmu.take_events(&mut told);
             for event in &told {
                 match *event {
                     TlbEvent::Miss { asid, vpn, .. } => prop_assert!(!held.contains(&(asid, vpn)), "{:?}", event),
@@ -236,7 +236,7 @@ fn perfect_units_see_ageing() {
     let refs =
         vec![Ref::load(VirtAddr(0)), Ref::load(VirtAddr(8)), Ref::fetch(VirtAddr(0x1000), 1), Ref::load(VirtAddr(16))];
     let chunk = Chunk::from(refs);
-    let segment = Segment::whole(&chunk);
+    let segment = StepRefs::whole(&chunk);
     for caches in [None, Some(Caches::new(&machine, 0))] {
         let mut caches = caches;
         let mut memory = mapped(&machine, 2);

@@ -4,7 +4,7 @@ use crate::random_os::{Edit, Memory, System};
 use crate::random_program::{PROCESSES, Placer, Step};
 use reach_core::{Asid, AuxTlbOptions, Chunk, Counts, Label, Ledger, PageTable, Pte, Ref, StopReason, Vpn, fold};
 use reach_hardware::config::Machine;
-use reach_hardware::{Access, CacheCounters, Caches, Counters, CurveCounts, Geometry, Mmu, Segment};
+use reach_hardware::{Access, CacheCounters, Caches, Counters, CurveCounts, Geometry, Mmu, StepRefs};
 use std::ops::Range;
 
 /// What is drawn once for a comparison.
@@ -63,7 +63,7 @@ impl Fast {
         let mut mmu = Mmu::new(&setup.machine, setup.perfect, setup.seed);
         setup.aux_tlb.into_iter().for_each(|aux_tlb| mmu.attach_aux_tlb(aux_tlb));
         if !fold {
-            mmu.look_up_every_reference();
+            mmu.disable_folding();
         }
         Fast {
             mmu,
@@ -90,7 +90,7 @@ impl Fast {
             caches: self.caches.iter().flat_map(|c| c.counters().map(|(_, counters)| counters)).collect(),
             held: sorted(self.mmu.contents()),
             ranges: self.mmu.ranges(),
-            beside: by_page(self.mmu.pages_aux_tlb()),
+            beside: by_page(self.mmu.aux_tlb_pages()),
         }
     }
 }
@@ -214,9 +214,9 @@ impl Lockstep {
 
     /// Runs references to their end, with the operating system's help.
     fn segment(&mut self, chunk: &Chunk, range: Range<usize>) {
-        let segment = Segment::new(chunk, &step(range.clone(), &chunk.page_refs));
+        let segment = StepRefs::new(chunk, &step(range.clone(), &chunk.page_refs));
         let outline = outline(&chunk.refs[range.clone()]);
-        let in_outline = Segment::new(&outline, &outline.outline[0]);
+        let in_outline = StepRefs::new(&outline, &outline.outline[0]);
         let refs = &chunk.refs[..range.end];
         let mut cursors = [segment.begin(); 2];
         let mut outline_cursor = in_outline.begin();
@@ -265,7 +265,7 @@ impl Lockstep {
         assert_eq!(view.counters.walk_cycles, of(Label::Walk) + of(Label::Handler));
         let missed = view.counters.l1i_tlb_misses + view.counters.l1d_tlb_misses;
         let c = &view.counters;
-        assert_eq!(missed, c.walks() + c.l2_tlb_hits() + c.aux_tlb_spared);
+        assert_eq!(missed, c.walks() + c.l2_tlb_hits() + c.aux_tlb_walks_avoided);
     }
 
     /// Page tables are equal to the last bit of the last copy.
@@ -303,7 +303,7 @@ impl Lockstep {
         seed: u64,
     ) -> Result<(), String> {
         let mut units = self.fast.iter_mut().chain(&mut self.outlined);
-        units.try_for_each(|fast| fast.mmu.observe(machine, array, geometries, seed))
+        units.try_for_each(|fast| fast.mmu.enable_curve(machine, array, geometries, seed))
     }
 
     /// What they have counted, which is the same for all.

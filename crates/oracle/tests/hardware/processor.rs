@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use reach_core::{Asid, Chunk, Ledger, Pte, Ref, StopReason, Vpn, fold};
 use reach_hardware::config::{Machine, Sharing, Walker};
-use reach_hardware::{CacheCounters, Counters, Processor, Segment, Shape};
+use reach_hardware::{CacheCounters, Counters, Processor, StepRefs, Topology};
 use std::ops::Range;
 
 /// What a shootdown costs who sends it, and who is told.
@@ -16,7 +16,7 @@ const INVALIDATE: u64 = 7;
 const INTERRUPT: u64 = 100;
 
 /// A machine whose arrays threads can divide, and how they do.
-fn setup() -> impl Strategy<Value = (Machine, Shape, bool, u64)> {
+fn setup() -> impl Strategy<Value = (Machine, Topology, bool, u64)> {
     let sharing = prop_oneof![Just(Sharing::Shared), Just(Sharing::Partitioned), Just(Sharing::Replicated)];
     let shape = (1..4usize, 1..4usize, vec(sharing, 16));
     (machine(), shape, vec(any::<bool>(), 8), any::<bool>(), any::<u64>()).prop_map(
@@ -35,7 +35,7 @@ fn setup() -> impl Strategy<Value = (Machine, Shape, bool, u64)> {
             for (cache, shared) in machine.caches.iter_mut().zip(shared) {
                 cache.shared = shared;
             }
-            (machine, Shape { cores, threads, sharing }, cached, seed)
+            (machine, Topology { cores, threads, sharing }, cached, seed)
         },
     )
 }
@@ -98,13 +98,13 @@ impl Both {
         let entry = |at: usize| chunk.page_refs.partition_point(|entry: &fold::PageRef| entry.index() < at);
         let page_refs = entry(range.start)..entry(range.end);
         let step = reach_core::Step { page_refs, refs: range.clone(), ..Default::default() };
-        let segment = Segment::new(chunk, &step);
+        let segment = StepRefs::new(chunk, &step);
         let (mut cursor, mut done) = (segment.begin(), range.start);
         loop {
             let asid = self.runs[self.on];
             let (why, consumed) = self.slow.run(&chunk.refs[done..range.end], self.memories[1].table(asid));
             done += consumed;
-            let (mmu, _, caches) = self.fast.parts();
+            let (mmu, _, caches) = self.fast.running();
             let got = mmu.run(segment, &mut cursor, self.memories[0].table(asid), caches);
             assert_eq!((got, cursor.position()), (why, done));
             self.compare();
@@ -122,7 +122,7 @@ impl Both {
 }
 
 /// Runs a program whose segments are dealt out to hardware threads. Returns how often others were told of something.
-fn run((machine, shape, cached, seed): &(Machine, Shape, bool, u64), steps: &[Step], deal: &[usize]) -> u64 {
+fn run((machine, shape, cached, seed): &(Machine, Topology, bool, u64), steps: &[Step], deal: &[usize]) -> u64 {
     let mut fast = Processor::new(machine, shape, *cached, false, *seed);
     assert_eq!(fast.hardware_threads(), shape.hardware_threads());
     fast.run_on(0);
@@ -185,7 +185,7 @@ fn siblings_get_what_the_machine_says() {
     // Both threads go round over as many pages as the array has entries, of a process of their own.
     let misses = |sharing: Sharing, threads: usize| {
         let machine = plain_machine(vec![plain_tlb(1, pages as u32, 2, Replacement::Lru)]);
-        let shape = Shape { cores: 1, threads, sharing: vec![sharing] };
+        let shape = Topology { cores: 1, threads, sharing: vec![sharing] };
         let mut processor = Processor::new(&machine, &shape, false, false, 1);
         let mut memory = Memory::new(&machine.layout, 2);
         let base = machine.sizes[0];
@@ -202,7 +202,7 @@ fn siblings_get_what_the_machine_says() {
                 processor.run_on(hw);
                 let asid = Asid(hw as u32);
                 processor.mmu().switch(asid);
-                let segment = Segment::whole(&chunk);
+                let segment = StepRefs::whole(&chunk);
                 let why = processor.mmu().run(segment, &mut segment.begin(), memory.table(asid), None);
                 assert_eq!(why, StopReason::End);
             }
@@ -225,7 +225,7 @@ fn shootdowns_reach_others() {
     use proptest::test_runner::TestRunner;
     use reach_hardware::config::Replacement;
     let machine = plain_machine(vec![plain_tlb(1, 8, 2, Replacement::Lru)]);
-    let shape = Shape { cores: 2, threads: 2, sharing: vec![Sharing::Shared] };
+    let shape = Topology { cores: 2, threads: 2, sharing: vec![Sharing::Shared] };
     let mut runner = TestRunner::deterministic();
     let told = (0..20).map(|seed| {
         let steps = steps(400).new_tree(&mut runner).unwrap().current();

@@ -4,7 +4,7 @@ use crate::random_machine::{plain_machine, plain_tlb};
 use crate::random_os::{Edit, Memory};
 use reach_core::{Asid, Chunk, Kind, Layout, PageShift, Pfn, Pte, Ref, Shootdown, StopReason, VirtAddr, Vpn};
 use reach_hardware::config::{Machine, Replacement, Serves, Tlb, WalkCache, Walker};
-use reach_hardware::{Mmu, Segment};
+use reach_hardware::{Mmu, StepRefs};
 
 const POLICIES: [Replacement; 4] = [Replacement::Lru, Replacement::TreePlru, Replacement::Nru, Replacement::Random];
 
@@ -54,7 +54,7 @@ impl World {
             }
         };
         let chunk = Chunk::from(vec![Ref::data(kind, VirtAddr(page << 12), 3, 0)]);
-        let segment = Segment::whole(&chunk);
+        let segment = StepRefs::whole(&chunk);
         let [memory, twins] = &mut self.memory;
         let why = self.mmu.run(segment, &mut segment.begin(), memory.table(Asid(0)), None);
         assert_eq!((why, 1), self.twin.run(&chunk.refs, twins.table(Asid(0)), None));
@@ -132,7 +132,7 @@ enum Answer {
 /// Runs references on empty memory, where folding may skip some, and compares with the twin at every fault.
 fn fold_with_faults(machine: &Machine, refs: &[Ref], answer: Answer) {
     let chunk = Chunk::from(refs.to_vec());
-    let segment = Segment::whole(&chunk);
+    let segment = StepRefs::whole(&chunk);
     let mut mmu = Mmu::new(machine, false, 0);
     let mut twin = reach_oracle::Machine::new(machine, false, 0);
     let [mut memory, mut twins] = [(); 2].map(|()| Memory::new(&machine.layout, 1));

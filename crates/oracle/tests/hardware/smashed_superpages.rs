@@ -5,7 +5,7 @@ use crate::random_machine::{plain_machine, plain_tlb};
 use crate::random_os::{Edit, Memory};
 use reach_core::{Asid, Chunk, Kind, Layout, PageShift, Pfn, Pte, Random, Ref, StopReason, VirtAddr, Vpn};
 use reach_hardware::config::{Machine, Nested, Replacement, Serves, Tlb};
-use reach_hardware::{Geometry, Mmu, Segment};
+use reach_hardware::{Geometry, Mmu, StepRefs};
 
 const BASE: PageShift = PageShift(12);
 const LARGE: PageShift = PageShift(21);
@@ -51,7 +51,7 @@ fn memory(machine: &Machine, size: PageShift) -> Memory {
 
 fn run(mmu: &mut Mmu, machine: &Machine, size: PageShift, refs: &[Ref]) {
     let (mut memory, chunk) = (memory(machine, size), Chunk::from(refs.to_vec()));
-    let segment = Segment::whole(&chunk);
+    let segment = StepRefs::whole(&chunk);
     assert_eq!(mmu.run(segment, &mut segment.begin(), memory.table(Asid(0)), None), StopReason::End);
 }
 
@@ -72,7 +72,7 @@ fn has_no_curve_with(machine: &Machine, array: usize, size: PageShift) {
         let refs = references(seed);
         let observed = |size| {
             let mut mmu = Mmu::new(machine, false, 0);
-            mmu.observe(machine, array, &geometries, 0).unwrap();
+            mmu.enable_curve(machine, array, &geometries, 0).unwrap();
             run(&mut mmu, machine, size, &refs);
             mmu.curve_counts().unwrap()
         };

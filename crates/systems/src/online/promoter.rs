@@ -1,22 +1,24 @@
-//! The policy in the miss handler.
+//! The promotion policy in the miss handler.
 
 use reach_core::{Asid, Kind, Label, PhysAddr, TlbEvent, Traffic, Vpn};
 use reach_os::online::{Candidate, Online, Policy};
 use reach_os::{FrameKind, Mechanism, ObjectId, OutOfMemory, Unbuilt, Vm};
 
-/// A policy at work.
+/// A promotion policy with its counters in kernel memory.
 pub(crate) struct Promoter {
     online: Online,
     every_level: bool,
     mechanism: Mechanism,
-    /// Cycles for each counter of a candidate that the handler looks at, without its memory references.
+    /// Cycles for each candidate whose counters the handler updates, without its memory references.
     bookkeeping: u64,
-    /// What it looks at goes through the caches, where there are any.
+    /// Whether counter accesses go through the data caches.
     cached: bool,
+    /// Scratch buffer, reused between misses.
     due: Vec<Candidate>,
 }
 
 impl Promoter {
+    /// A promoter that pays `bookkeeping` cycles for each candidate, and for its memory references.
     pub fn new(policy: Policy, mechanism: Mechanism, bookkeeping: u64, vm: &Vm) -> Promoter {
         Promoter {
             online: Online::new(policy, &vm.options().sizes),
@@ -28,21 +30,21 @@ impl Promoter {
         }
     }
 
-    /// What the handler looks at disturbs no cache.
+    /// The same, but counter accesses bypass the caches and cost nothing beyond `bookkeeping`.
     pub fn without_caches(self) -> Promoter {
         Promoter { cached: false, ..self }
     }
 
-    /// The miss handler, after its miss.
+    /// Updates the policy with the TLB event log and builds the superpages that the miss made due.
     pub fn handle(&mut self, events: &[TlbEvent], vm: &mut Vm) -> Result<(), OutOfMemory> {
         for event in events {
             let (TlbEvent::Miss { asid, vpn, .. }
             | TlbEvent::Removed { asid, vpn, .. }
             | TlbEvent::Inserted { asid, vpn, .. }) = *event;
-            // Of what leaves the TLB after its process has, nothing is known.
-            let coming = !matches!(event, TlbEvent::Removed { .. });
-            let known = self.online.knows(asid, vpn) || coming && self.make_tree(asid, vpn, vm);
-            if !known {
+            // An entry may leave the TLB after its process has exited: then there are no counters, and none are made.
+            let removed = matches!(event, TlbEvent::Removed { .. });
+            let has_counters = self.online.knows(asid, vpn) || !removed && self.make_tree(asid, vpn, vm);
+            if !has_counters {
                 continue;
             }
             let mut due = std::mem::take(&mut self.due);
@@ -56,16 +58,16 @@ impl Promoter {
         Ok(())
     }
 
-    /// Builds what is due after a miss on `vpn`.
+    /// Builds the candidates in `due`, in that order, after a miss on `vpn`.
     fn build(&mut self, due: &[Candidate], vpn: Vpn, kind: Kind, vm: &mut Vm) -> Result<(), OutOfMemory> {
         let mut built: Option<Candidate> = None;
         for &candidate in due {
             let candidates = self.online.candidates();
             let size = vm.options().sizes[candidate.level];
-            let within = |larger: Candidate| {
+            let contains = |larger: Candidate| {
                 larger.asid == candidate.asid && candidates.around(larger.asid, larger.level, candidate.vpn) == larger
             };
-            if !self.every_level && built.is_some_and(within) {
+            if !self.every_level && built.is_some_and(contains) {
                 continue;
             }
             let done = vm.build_superpage(candidate.asid, candidate.vpn, size, self.mechanism)?;
@@ -74,10 +76,10 @@ impl Promoter {
                     self.online.promoted(candidate);
                     built = Some(candidate);
                 }
-                Err(why) => {
+                Err(reason) => {
                     self.online.refused(candidate);
-                    // What does not fit together will not do so in a larger page; a smaller block may be free.
-                    if self.every_level || why == Unbuilt::NoBlock && self.mechanism == Mechanism::Remap {
+                    // Pages that cannot form this superpage cannot form a larger one; a smaller block may be free.
+                    if self.every_level || reason == Unbuilt::NoBlock && self.mechanism == Mechanism::Remap {
                         break;
                     }
                 }
@@ -86,13 +88,14 @@ impl Promoter {
         self.pay(Label::Handler, vm);
         self.apply_mapping_changes(vm);
         if built.is_some() {
-            // The handler's last act: the large page in place of the small ones, which have been shot down.
+            // The handler ends by entering the superpage; the shootdown has removed the base pages.
             vm.preload(vpn, kind);
         }
         Ok(())
     }
 
-    /// The kernel's memory for the counters of all candidates around `vpn`. Without any left there is no promotion.
+    /// Allocates kernel memory for the counters of all candidates around `vpn`. Returns false where the process is gone
+    /// or no memory is free; the page is then not promoted.
     fn make_tree(&mut self, asid: Asid, vpn: Vpn, vm: &mut Vm) -> bool {
         if vm.process(asid).is_none() {
             return false;
@@ -107,7 +110,7 @@ impl Promoter {
         true
     }
 
-    /// Charges for the counters that were looked at: instructions, and their loads and stores.
+    /// Charges `label` for the counters visited since the last call: instructions, and their loads and stores.
     fn pay(&mut self, label: Label, vm: &mut Vm) {
         let mut count = 0;
         for visit in self.online.visits() {
@@ -123,7 +126,7 @@ impl Promoter {
         vm.ledger.charge(label, count * self.bookkeeping);
     }
 
-    /// The address space is empty now, or gone: nothing is remembered of it.
+    /// Frees the counters of an address space that is empty or gone.
     pub fn forget(&mut self, asid: Asid, vm: &mut Vm) {
         let (base, frames) = (vm.base(), 1 << order(self.online.candidates().tree_bytes(), vm));
         for at in self.online.exited(asid) {
@@ -131,15 +134,16 @@ impl Promoter {
         }
     }
 
-    /// Pages that were taken apart or unmapped have to earn it anew to become one.
+    /// Resets the counters of pages that were demoted or unmapped, which must earn a promotion anew.
     pub fn apply_mapping_changes(&mut self, vm: &mut Vm) {
-        for mapping_changes in vm.take_mapping_changes() {
-            self.online.mapping_changes(mapping_changes.asid, mapping_changes.vpn, mapping_changes.pages);
-            self.pay(mapping_changes.label, vm);
+        for change in vm.take_mapping_changes() {
+            self.online.mapping_changes(change.asid, change.vpn, change.pages);
+            self.pay(change.label, vm);
         }
     }
 }
 
+/// Returns the buddy order of the smallest block of at least `bytes`.
 fn order(bytes: u64, vm: &Vm) -> u8 {
     bytes.next_power_of_two().max(vm.base().bytes()).ilog2() as u8 - vm.base().0
 }

@@ -131,7 +131,7 @@ impl Machine {
 
     /// What the miss handler does, if the page is not in the TLB.
     fn look_up(&mut self, vpn: Vpn, kind: Kind) {
-        if !self.system.sees_misses() {
+        if !self.system.handles_misses() {
             return;
         }
         self.tlb.shoot(&mut self.vm);

@@ -3,7 +3,7 @@
 use super::super::{Code, OooCore, Wrong};
 use super::{Found, Memory, Walk};
 use crate::cache::{Access, Caches};
-use crate::mmu::{Mmu, physical};
+use crate::mmu::{EarlyLookup, Mmu, physical};
 use reach_core::{Kind, PageTable, Pte, VirtAddr, Vpn};
 
 /// The highest address: references have 48 bits for theirs.
@@ -39,16 +39,20 @@ impl Memory for Speculation<'_> {
     fn look_up(&mut self, kind: Kind, at: u64, within: u64) -> Found {
         let vpn = self.vpn(at);
         self.mmu.counters.squashed_fetches += u64::from(kind == Kind::Fetch);
-        let (found, pte) = self.mmu.look_up_early(kind, vpn, self.table, self.caches, within);
+        let (found, pte) = match self.mmu.look_up_early(kind, vpn, self.table, self.caches, within) {
+            EarlyLookup::Hit(latency, pte) => (Found::Known(latency), Some(pte)),
+            EarlyLookup::Unusable => (Found::Nothing, None),
+            EarlyLookup::Miss(latency) => (Found::Missed(latency), None),
+        };
         self.pte = pte;
         found
     }
 
     fn walk(&mut self, kind: Kind, at: u64, within: u64) -> Walk {
         let vpn = self.vpn(at);
-        let (walk, pte) = self.mmu.walk_early(kind, vpn, self.table, self.caches, within);
+        let (cycles, pte) = self.mmu.walk_early(kind, vpn, self.table, self.caches, within);
         self.pte = pte;
-        walk
+        Walk { cycles, found: pte.is_some() }
     }
 
     fn is_near(&self, at: u64) -> bool {
@@ -110,8 +114,8 @@ impl Mmu {
 
     /// The pages that either side was on may have had to go.
     fn come_back(&mut self) {
-        self.forget_pages();
+        self.same_page.clear();
         // What was in use by instructions in flight is not asked: fetching did not wait.
-        self.tlbs.take_victim();
+        self.take_itlb_victim();
     }
 }

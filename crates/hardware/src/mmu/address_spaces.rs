@@ -1,0 +1,83 @@
+//! The address spaces of one unit, and the hardware contexts (address-space numbers) assigned to them.
+
+use crate::tlb::{CONTEXTS, Context};
+use reach_core::Asid;
+
+/// The current address space, and the contexts assigned so far. Each context is assigned once until all are used.
+#[derive(Clone, Debug)]
+pub(super) struct AddressSpaces {
+    pub asid: Asid,
+    /// The context of `asid`.
+    pub context: Context,
+    /// By address space: its context; `None` if it has none.
+    assigned: Vec<Option<Context>>,
+    /// Number of the unit's first context. Hardware threads that share arrays have different contexts.
+    first: u64,
+    used: u64,
+    /// Number of contexts that the unit may assign.
+    all: u64,
+}
+
+impl AddressSpaces {
+    /// Creates the state of a unit with `asids` contexts (at most [`CONTEXTS`] count), the first of them assigned to address
+    /// space 0.
+    pub fn new(asids: u32) -> AddressSpaces {
+        let context = Context::new(0);
+        let all = u64::from(asids).clamp(1, CONTEXTS);
+        AddressSpaces { asid: Asid(0), context, assigned: vec![Some(context)], first: 0, used: 1, all }
+    }
+
+    /// Restricts the unit to the contexts of hardware thread `thread` of `threads`. Call before the first reference.
+    pub fn set_thread(&mut self, thread: usize, threads: usize) {
+        let share = CONTEXTS / threads as u64;
+        self.first = thread as u64 * share;
+        self.all = self.all.min(share);
+        self.context = Context::new(self.first);
+        self.assigned = vec![Some(self.context)];
+    }
+
+    /// Returns the context of `asid`; `None` if it has none, so that the hardware holds nothing of it.
+    pub fn context_of(&self, asid: Asid) -> Option<Context> {
+        self.assigned.get(asid.0 as usize).copied().flatten()
+    }
+
+    /// Returns whether a switch to `asid` takes a new context, and all are used. Then everything has to be flushed first.
+    pub fn needs_flush(&self, asid: Asid) -> bool {
+        self.context_of(asid).is_none() && self.used == self.all
+    }
+
+    /// Returns all contexts of the unit.
+    pub fn contexts(&self) -> impl Iterator<Item = Context> + use<> {
+        (self.first..self.first + self.all).map(Context::new)
+    }
+
+    /// Releases all contexts, after a flush.
+    pub fn release_all(&mut self) {
+        self.assigned.fill(None);
+        self.used = 0;
+    }
+
+    /// Switches to `asid`. Returns whether it has been assigned a new context.
+    pub fn switch(&mut self, asid: Asid) -> bool {
+        self.asid = asid;
+        if let Some(context) = self.context_of(asid) {
+            self.context = context;
+            return false;
+        }
+        self.context = Context::new(self.first + self.used);
+        self.used += 1;
+        let index = asid.0 as usize;
+        if self.assigned.len() <= index {
+            self.assigned.resize(index + 1, None);
+        }
+        self.assigned[index] = Some(self.context);
+        true
+    }
+
+    /// Returns every address space that has a context, with the context.
+    #[cfg(feature = "testing")]
+    pub fn assigned(&self) -> impl Iterator<Item = (Asid, Context)> {
+        let assigned = self.assigned.iter().enumerate();
+        assigned.filter_map(|(asid, context)| Some((Asid(asid as u32), (*context)?)))
+    }
+}

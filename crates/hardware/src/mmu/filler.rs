@@ -1,0 +1,201 @@
+//! The filler of the TLB: a hardware walker, or a software miss handler.
+
+use crate::cache::{Access, Caches};
+use crate::config::{self, Walker};
+use crate::mmu::physical::physical;
+use crate::tlb::{Context, Tlbs};
+use crate::walk::{Nested, WalkCaches, Walked};
+use reach_core::{Asid, Label, NodeId, PageShift, PageTable, PhysAddr, Slot, Vpn};
+
+/// Address of the kernel data that a software handler reads and writes for each process, outside all frames.
+const KERNEL_DATA: u64 = 1 << 45;
+
+/// The filler, with its walk caches.
+#[derive(Clone, Debug)]
+pub(super) struct Filler {
+    engine: Engine,
+    caches: WalkCaches,
+    /// Cycles of a page-table read if no data caches are modelled.
+    pub walk_access: u32,
+}
+
+#[derive(Clone, Debug)]
+enum Engine {
+    /// `lookup`: cycles to look up the walk caches.
+    Hardware { lookup: u32, nested: Option<Box<Nested>> },
+    /// Cycles, loads and stores of the handler.
+    Software { cycles: u32, loads: u32, stores: u32 },
+}
+
+/// The page-table entry at which a walk or handler run ended, and the cost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FetchedEntry {
+    pub node: NodeId,
+    pub index: usize,
+    pub slot: Slot,
+    pub cost: WalkCost,
+    /// The label for the cycles.
+    pub label: Label,
+}
+
+/// The cost of a walk or handler run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct WalkCost {
+    pub cycles: u64,
+    /// Page-table entries read, those of the host included.
+    pub accesses: u64,
+    /// Entries of the host's page table read.
+    pub host_accesses: u64,
+    /// Entries that came from memory rather than a data cache.
+    pub from_memory: u32,
+}
+
+impl Filler {
+    /// Creates the filler of `machine`. Walk caches may borrow entries of `tlbs`.
+    pub fn new(machine: &config::Machine, tlbs: &mut Tlbs) -> Filler {
+        let (engine, caches) = match &machine.walker {
+            Walker::Hardware { lookup, caches, .. } => {
+                let nested = machine.nested.as_ref().map(|nested| Box::new(Nested::new(machine, nested)));
+                (Engine::Hardware { lookup: *lookup, nested }, &caches[..])
+            }
+            &Walker::Software { cycles, loads, stores, .. } => (Engine::Software { cycles, loads, stores }, &[][..]),
+        };
+        Filler { engine, caches: WalkCaches::new(machine, caches, tlbs), walk_access: machine.core.walk_access }
+    }
+
+    /// Returns whether hardware walks.
+    pub fn is_hardware(&self) -> bool {
+        matches!(self.engine, Engine::Hardware { .. })
+    }
+
+    /// Returns the size of the host's pages; `None` unless the program runs in a guest.
+    #[inline(always)]
+    pub fn host_page(&self) -> Option<PageShift> {
+        match &self.engine {
+            Engine::Hardware { nested: Some(nested), .. } => Some(nested.host),
+            _ => None,
+        }
+    }
+
+    /// Drops the entries of `context` from the walk caches.
+    pub fn invalidate(&mut self, context: Context) {
+        self.caches.invalidate(context);
+    }
+
+    /// Walks `table` for `vpn`, or runs the handler.
+    pub fn fetch(
+        &mut self,
+        tlbs: &mut Tlbs,
+        table: &PageTable,
+        (asid, context): (Asid, Context),
+        vpn: Vpn,
+        mut caches: Option<&mut Caches>,
+    ) -> FetchedEntry {
+        let base = tlbs.sizes.base;
+        match &mut self.engine {
+            Engine::Hardware { lookup, nested } => {
+                let mut cost = WalkCost { cycles: u64::from(*lookup), ..WalkCost::default() };
+                let walk_access = self.walk_access;
+                let mut read = |cost: &mut WalkCost, at| {
+                    cost.cycles += match caches.as_deref_mut() {
+                        Some(caches) => {
+                            let (latency, _) = caches.access(Access::Walk, at);
+                            cost.from_memory += u32::from(latency >= caches.memory());
+                            u64::from(latency)
+                        }
+                        None => u64::from(walk_access),
+                    };
+                };
+                let walked = self.caches.walk(tlbs, table, context, vpn, |at, cached| {
+                    if let Some(nested) = nested.as_deref_mut().filter(|_| !cached) {
+                        nested.translate(at, true, |at| {
+                            cost.host_accesses += 1;
+                            read(&mut cost, at);
+                        });
+                    }
+                    read(&mut cost, at);
+                });
+                if let (Some(nested), Slot::Leaf(pte)) = (nested, walked.slot) {
+                    nested.translate(physical(pte, vpn.addr(base).0, base), false, |at| {
+                        cost.host_accesses += 1;
+                        read(&mut cost, at);
+                    });
+                }
+                cost.accesses = cost.host_accesses + u64::from(walked.accesses);
+                FetchedEntry::new(walked, cost, Label::Walk)
+            }
+            Engine::Software { cycles, loads, stores } => {
+                let mut path = [PhysAddr(0); 8];
+                let mut depth = 0;
+                let walked = self.caches.walk(tlbs, table, context, vpn, |at, _| {
+                    path[depth % 8] = at;
+                    depth += 1;
+                });
+                // A handler with fewer loads than levels finds the lower entries through its linear table.
+                let own = depth.min(*loads as usize);
+                let mut cycles = u64::from(*cycles);
+                if let Some(caches) = caches {
+                    let near = caches.near_latency(Access::Load);
+                    let kernel = |n: usize| PhysAddr(KERNEL_DATA + u64::from(asid.0) * 128 + n as u64 * 8);
+                    let entries = path[depth - own..depth].iter().copied();
+                    for at in entries.chain((own..*loads as usize).map(kernel)) {
+                        cycles += u64::from(caches.access(Access::Load, at).0.saturating_sub(near));
+                    }
+                    for n in 0..*stores as usize {
+                        caches.access(Access::Store, kernel(8 + n));
+                    }
+                }
+                let cost = WalkCost { cycles, accesses: own as u64, ..WalkCost::default() };
+                FetchedEntry::new(walked, cost, Label::Handler)
+            }
+        }
+    }
+
+    /// Walks `table` for `vpn` for at most `within` cycles. Returns the entry, or `None` if the walk was aborted or a handler
+    /// would have to run, and the cost. Reads after `within` cycles are not made; those made have changed the data caches.
+    pub fn fetch_within(
+        &mut self,
+        tlbs: &mut Tlbs,
+        table: &PageTable,
+        context: Context,
+        vpn: Vpn,
+        caches: &mut Caches,
+        within: u64,
+    ) -> (Option<Walked>, WalkCost) {
+        let base = tlbs.sizes.base;
+        let Engine::Hardware { lookup, nested } = &mut self.engine else { return (None, WalkCost::default()) };
+        let mut cost = WalkCost { cycles: u64::from(*lookup), ..WalkCost::default() };
+        let mut read = |cost: &mut WalkCost, at| {
+            if cost.cycles >= within {
+                return false;
+            }
+            cost.accesses += 1;
+            cost.cycles += u64::from(caches.access(Access::Walk, at).0);
+            cost.cycles <= within
+        };
+        let mut walked = self.caches.try_walk(tlbs, table, context, vpn, |at, cached| {
+            if let Some(nested) = nested.as_deref_mut().filter(|_| !cached) {
+                nested.translate(at, true, |at| cost.host_accesses += u64::from(read(&mut cost, at)));
+            }
+            read(&mut cost, at)
+        });
+        if let Some(nested) = nested
+            && let Some(Slot::Leaf(pte)) = walked.map(|walked| walked.slot)
+        {
+            let mut in_time = true;
+            nested.translate(physical(pte, vpn.addr(base).0, base), false, |at| {
+                in_time = read(&mut cost, at);
+                cost.host_accesses += u64::from(in_time);
+            });
+            walked = walked.filter(|_| in_time);
+        }
+        cost.cycles = cost.cycles.min(within);
+        (walked, cost)
+    }
+}
+
+impl FetchedEntry {
+    fn new(walked: Walked, cost: WalkCost, label: Label) -> FetchedEntry {
+        FetchedEntry { node: walked.node, index: walked.index, slot: walked.slot, cost, label }
+    }
+}

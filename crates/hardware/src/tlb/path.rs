@@ -1,0 +1,117 @@
+//! The order in which references of one kind probe the arrays.
+
+use super::tag::{Context, NO_CLASS, size_class};
+use super::tlb_array::TlbArray;
+use crate::config;
+use reach_core::{Kind, Vpn};
+
+/// A probe of one array for one page size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probe {
+    /// Index of the array.
+    pub array: u32,
+    /// Index of the array's level in the path.
+    pub(super) depth: u32,
+    /// Binary logarithm of the base pages in a page of this size.
+    pub(super) order: u32,
+    /// Cycles that this probe adds because other probes of its level come before it.
+    pub(super) after: u32,
+    pub(super) set_mask: u64,
+    /// The page size, as class bits of a tag.
+    pub(super) class_bits: u64,
+}
+
+/// A probe that finds nothing.
+pub(super) const NO_PROBE: Probe = Probe { array: 0, depth: 0, order: 0, after: 0, set_mask: 0, class_bits: NO_CLASS };
+
+impl Probe {
+    /// Returns set and tag of the page that holds `vpn`.
+    #[inline(always)]
+    pub fn place(&self, context: Context, vpn: Vpn) -> (usize, u64) {
+        let number = vpn.0 >> self.order;
+        ((number & self.set_mask) as usize, context.tag_with(self.class_bits, number))
+    }
+}
+
+/// The levels and arrays that references of one kind probe.
+#[derive(Clone, Debug)]
+pub(super) struct Path {
+    /// Arrays in probe order, each with the index of its level in this path.
+    pub arrays: Vec<(usize, usize)>,
+    /// By level, then by page size: where the level keeps a page of that size; `None` if it keeps none.
+    pub placements: Vec<Vec<Option<Placement>>>,
+}
+
+/// Where a level keeps pages of some size: as pages of size number `size`, in one of `arrays`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Placement {
+    pub size: usize,
+    pub arrays: Vec<usize>,
+}
+
+impl Path {
+    /// Derives the path of references of `kind`.
+    pub fn new(machine: &config::Machine, arrays: &[TlbArray], kind: Kind) -> Path {
+        let serves = |tlb: &config::Tlb| match kind {
+            Kind::Fetch => tlb.serves.fetch,
+            Kind::Load => tlb.serves.load,
+            Kind::Store => tlb.serves.store,
+        };
+        let mut levels: Vec<u8> = machine.tlbs.iter().filter(|t| serves(t)).map(|t| t.level).collect();
+        levels.sort_unstable();
+        levels.dedup();
+        let of_level = |level: u8| -> Vec<usize> {
+            (0..arrays.len()).filter(|&i| serves(&machine.tlbs[i]) && arrays[i].level == level).collect()
+        };
+        let levels: Vec<Vec<usize>> = levels.into_iter().map(of_level).collect();
+        let sizes = 0..machine.sizes.len();
+        let placements = levels.iter().map(|level| sizes.clone().map(|size| placement(arrays, level, size)).collect());
+        let in_order = levels.iter().enumerate().flat_map(|(depth, level)| level.iter().map(move |&a| (a, depth)));
+        Path { placements: placements.collect(), arrays: in_order.collect() }
+    }
+
+    /// Returns the arrays of the first level.
+    pub fn first_level(&self) -> impl Iterator<Item = usize> {
+        self.arrays.iter().filter(|(_, depth)| *depth == 0).map(|&(array, _)| array)
+    }
+
+    /// Returns the sizes, as bits, that levels beyond the first smash, together with those between them and their pieces.
+    pub fn smashed_later(&self) -> u32 {
+        let smashed = |level: &Vec<Option<Placement>>| {
+            let pieces = level.iter().enumerate().filter_map(|(size, place)| Some((size, place.as_ref()?.size)));
+            pieces.fold(0, |sizes, (size, piece)| sizes | ((2 << size) - (2 << piece)))
+        };
+        self.placements.iter().skip(1).map(smashed).fold(0, |all, sizes| all | sizes)
+    }
+
+    /// Lists a probe for every array of this path and page size that it has held, in probe order.
+    pub fn list_probes(&self, arrays: &[TlbArray], sizes: usize, probes: &mut Vec<Probe>) {
+        probes.clear();
+        let mut last_depth = usize::MAX;
+        for &(index, depth) in &self.arrays {
+            let a = &arrays[index];
+            let mut after = if depth == last_depth { a.probe } else { 0 };
+            for size in (0..sizes).filter(|size| a.present >> size & 1 != 0) {
+                probes.push(Probe {
+                    array: index as u32,
+                    depth: depth as u32,
+                    order: a.orders[size].into(),
+                    after,
+                    set_mask: a.set_mask,
+                    class_bits: size_class(size),
+                });
+                (after, last_depth) = (a.probe_again, depth);
+            }
+        }
+    }
+}
+
+/// Returns where `level` keeps pages of size number `whole`: whole, or as pieces of the largest smaller size to which an
+/// array of the level smashes.
+fn placement(arrays: &[TlbArray], level: &[usize], whole: usize) -> Option<Placement> {
+    (0..=whole).rev().find_map(|size| {
+        let takes = |a: &TlbArray| a.takes[size] && (size == whole || a.smash || a.level <= 1);
+        let equals: Vec<usize> = level.iter().copied().filter(|&i| takes(&arrays[i])).collect();
+        (!equals.is_empty()).then_some(Placement { size, arrays: equals })
+    })
+}

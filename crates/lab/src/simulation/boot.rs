@@ -1,0 +1,160 @@
+//! Booting: makes the parts of a simulation and refuses what does not fit together.
+
+use super::accounts::Accounts;
+use super::error::Names;
+use super::hardware::Hardware;
+use super::kernel::Kernel;
+use super::rounds::Rounds;
+use super::{Simulation, SimulationError};
+use crate::conditions::{Conditions, Placement, Timing};
+use crate::machine;
+use reach_hardware::config::{OooCore, Serves, Sharing, Tlb, Walker};
+use reach_hardware::ooo::Code;
+use reach_hardware::{Controller, Processor, Topology};
+
+impl Simulation {
+    /// Returns whether `system` needs a TLB miss handler and hardware fills the TLB of `machine`.
+    pub fn lacks_handler(machine: &machine::Resolved, system: &reach_systems::Resolved) -> bool {
+        matches!(machine.hardware.walker, Walker::Hardware { .. }) && system.build().handles_misses()
+    }
+
+    /// Boots `system` on `machine`.
+    ///
+    /// # Errors
+    /// When machine, system and conditions do not fit together: [`SimulationError::Boot`] says why and what to do.
+    pub fn new(
+        machine: &machine::Resolved,
+        system: &reach_systems::Resolved,
+        conditions: &Conditions,
+    ) -> Result<Simulation, SimulationError> {
+        let names = Names::new(machine, system);
+        let refuse = |what: String| names.refusal(what);
+        let ooo = ooo_core(machine, conditions.timing).map_err(refuse)?;
+        let shape = shape(machine, &conditions.placement).map_err(refuse)?;
+        let kernel = Kernel::boot(machine, system, conditions).map_err(refuse)?;
+        check(machine, system, &kernel, &shape).map_err(refuse)?;
+        let hardware = hardware(machine, &shape, ooo, conditions, &kernel);
+        Ok(Simulation {
+            names,
+            role: system.role(),
+            hardware,
+            kernel,
+            accounts: Accounts::new(shape.hardware_threads()),
+            rounds: Rounds::on(shape.hardware_threads()),
+            sampling: None,
+            observed: None,
+            checks_laws: false,
+        })
+    }
+}
+
+/// Returns the out-of-order core and its number of page walkers, if the timing needs one.
+fn ooo_core(machine: &machine::Resolved, timing: Timing) -> Result<Option<(OooCore, u32)>, String> {
+    if timing != Timing::Ooo {
+        return Ok(None);
+    }
+    let Some(ooo) = &machine.ooo else {
+        return Err(
+            "its machine file has no [ooo] table, so it has no out-of-order core; use --timing inorder, or add \
+                    the table (docs/machines.md)"
+                .into(),
+        );
+    };
+    let walkers = match machine.hardware.walker {
+        Walker::Hardware { walkers, .. } => walkers,
+        Walker::Software { .. } => 1,
+    };
+    Ok(Some((ooo.core, walkers)))
+}
+
+/// Returns the hardware threads that `placement` asks of `machine`.
+fn shape(machine: &machine::Resolved, placement: &Placement) -> Result<Topology, String> {
+    let threads = machine.ooo.as_ref().map_or(1, |ooo| ooo.threads);
+    if placement.threads > threads {
+        let plural = if threads == 1 { "" } else { "s" };
+        return Err(format!(
+            "its cores have {threads} hardware thread{plural}, and --smt asks for {}",
+            placement.threads
+        ));
+    }
+    let smt = machine.ooo.as_ref().map(|ooo| &ooo.smt);
+    let sharing = |tlb: &Tlb| {
+        let written = smt.and_then(|smt| smt.get(&tlb.name)).copied();
+        match written.expect("a machine with several hardware threads says how they divide each array") {
+            machine::Sharing::Shared => Sharing::Shared,
+            machine::Sharing::Partitioned => Sharing::Partitioned,
+            machine::Sharing::Replicated => Sharing::Replicated,
+        }
+    };
+    let sharing = if placement.threads > 1 { machine.hardware.tlbs.iter().map(sharing).collect() } else { Vec::new() };
+    Ok(Topology { cores: placement.cores as usize, threads: placement.threads as usize, sharing })
+}
+
+/// Refuses systems that need other hardware than `machine` has.
+fn check(
+    machine: &machine::Resolved,
+    system: &reach_systems::Resolved,
+    kernel: &Kernel,
+    shape: &Topology,
+) -> Result<(), String> {
+    if kernel.system.handles_misses() {
+        if Simulation::lacks_handler(machine, system) {
+            return Err("its policy runs in the TLB miss handler, and hardware fills this TLB; use a machine with a \
+                        software-managed TLB, such as paint-parisc or alpha-21264"
+                .into());
+        }
+        if shape.hardware_threads() > 1 {
+            return Err("its policy tracks the contents of one TLB; use one core with one hardware thread".into());
+        }
+    }
+    if machine.hardware.nested.is_some() && kernel.system.aux_tlb(&kernel.vm).is_some() {
+        return Err("its auxiliary TLB is not modelled in a guest; use a machine without nested.host_page".into());
+    }
+    Ok(())
+}
+
+/// Makes the processor and attaches what the system needs.
+fn hardware(
+    machine: &machine::Resolved,
+    shape: &Topology,
+    ooo: Option<(OooCore, u32)>,
+    conditions: &Conditions,
+    kernel: &Kernel,
+) -> Hardware {
+    let (system, hardware) = (&kernel.system, &machine.hardware);
+    let cached = conditions.timing.has_caches();
+    let mut processor = Processor::new(hardware, shape, cached, system.perfect_tlb(), conditions.seed);
+    if system.handles_misses() {
+        processor.mmu().enable_event_log();
+    }
+    let aux_tlb = system.aux_tlb(&kernel.vm).map(|aux_tlb| reach_hardware::resolve_aux_tlb(aux_tlb, hardware));
+    let notes_victims = ooo.is_some_and(|(core, _)| core.itlb_inclusion);
+    for (hw, mmu) in processor.mmus().enumerate() {
+        // The threads of a core share one auxiliary TLB; the first thread holds it at boot.
+        aux_tlb.into_iter().filter(|_| hw % shape.threads == 0).for_each(|aux_tlb| mmu.attach_aux_tlb(aux_tlb));
+        if kernel.reads_counters {
+            mmu.set_aux_tlb_enabled(kernel.enables_aux_tlb());
+        }
+        if notes_victims {
+            mmu.enable_itlb_victims();
+        }
+    }
+    if let Some((core, walkers)) = ooo {
+        processor.add_ooo_cores(core, walkers);
+    }
+    if let Some(caches) = processor.caches() {
+        caches.controller = system.controller(&kernel.vm).map(|options| Controller::new(options, hardware.sizes[0]));
+    }
+    let has_second_level =
+        |serves: fn(&Serves) -> bool| hardware.tlbs.iter().any(|tlb| tlb.level >= 2 && serves(&tlb.serves));
+    Hardware {
+        processor,
+        code: Code::default(),
+        out_of_order: ooo.is_some(),
+        millicycles_per_instruction: u64::from(hardware.core.millicycles_per_instruction),
+        invalidate: u64::from(hardware.core.invalidate),
+        interrupt: u64::from(machine.os.trap),
+        aux_tlb,
+        second_level: [has_second_level(|serves| serves.fetch), has_second_level(|serves| serves.load || serves.store)],
+    }
+}

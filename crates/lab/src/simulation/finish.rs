@@ -1,0 +1,99 @@
+//! The end of a simulation: gathers its results.
+
+use super::hardware::MemoryCounts;
+use super::{HardwareThread, Outcome, Sample, Simulation, Tally};
+use reach_hardware::{CacheCounters, Processor};
+
+impl Simulation {
+    /// Ends the simulation and returns its results.
+    pub fn finish(mut self) -> Outcome {
+        for hw in 0..self.hardware.processor.hardware_threads() {
+            self.go_to(hw);
+            self.hardware.serialise(true);
+            self.settle();
+        }
+        self.end_interval();
+        let (processor, vm) = (&self.hardware.processor, &self.kernel.vm);
+        let mut hardware_threads = self.accounts.hardware_threads(processor, &vm.ledger);
+        let mut memory = MemoryCounts::of(processor).since(&self.accounts.memory_at_start);
+        let sample = self.sampling.take().map(|sampling| sampling.into_sample());
+        if let Some(sample) = &sample {
+            // Sampling takes one hardware thread, so its sums are those of the sample.
+            measured_only(sample, &mut hardware_threads[0], &mut memory);
+            for (asid, tally) in sample.intervals.iter().flat_map(|interval| &interval.processes) {
+                self.accounts.absorb(*asid, tally);
+            }
+        }
+        let mut total = Tally::default();
+        hardware_threads.iter().for_each(|hw| total.absorb(&hw.tally));
+        let counts = &total.counts;
+        let curve = self.misses([counts.fetches, counts.loads, counts.stores]);
+        let mut os_processes = vm.finished.clone();
+        os_processes.extend(vm.processes().map(|(asid, process)| (asid, process.counters.clone())));
+        Outcome {
+            machine: self.names.machine.clone(),
+            system: self.names.system.clone(),
+            role: self.role,
+            total,
+            threads_per_core: processor.threads(),
+            caches: caches_by_name(processor, &memory.caches),
+            memory_accesses: memory.accesses,
+            hardware_threads,
+            out_of_order: self.hardware.out_of_order,
+            controller: processor.all_caches().iter().find_map(|caches| Some(caches.controller.as_ref()?.counters)),
+            range_hits: range_hits(processor),
+            curve,
+            sample,
+            os: vm.counters.clone(),
+            os_processes,
+            aux_tlb: self.hardware.aux_tlb,
+            second_level: self.hardware.second_level,
+            code_superpages: vm.code_superpages(),
+            census: vm.largest_census(),
+            code: vm.code_census(),
+            sizes: vm.options().sizes.clone(),
+            contiguity: reach_os::contiguity(vm.frames().buddy(), &vm.options().sizes),
+            processes: self.accounts.processes,
+            names: self.accounts.names,
+        }
+    }
+}
+
+/// Replaces counts of the whole program by those of the measured intervals.
+fn measured_only(sample: &Sample, hw: &mut HardwareThread, memory: &mut MemoryCounts) {
+    hw.tally = Tally::default();
+    memory.caches.iter_mut().for_each(|counters| *counters = CacheCounters::default());
+    memory.accesses.iter_mut().for_each(|accesses| *accesses = Default::default());
+    for interval in &sample.intervals {
+        hw.tally.absorb(&interval.tally);
+        memory.caches.iter_mut().zip(&interval.caches).for_each(|(all, part)| all.absorb(part));
+        let accesses = memory.accesses.iter_mut().flatten().zip(interval.memory_accesses.iter().flatten());
+        accesses.for_each(|(all, part)| all.absorb(part));
+    }
+}
+
+/// Returns each cache by name with its counts in all cores, given the counts of each cache of each core.
+fn caches_by_name(processor: &Processor, counts: &[CacheCounters]) -> Vec<(String, CacheCounters)> {
+    let mut counts = counts.iter();
+    let mut caches: Vec<(String, CacheCounters)> = Vec::new();
+    for core in processor.all_caches() {
+        for ((at, (name, _)), counters) in core.counters().enumerate().zip(&mut counts) {
+            match caches.get_mut(at) {
+                Some((_, all)) => all.absorb(counters),
+                None => caches.push((name.to_owned(), *counters)),
+            }
+        }
+    }
+    caches
+}
+
+/// Returns how many searches range TLBs of 1, 2, … entries would have answered, all hardware threads together.
+fn range_hits(processor: &Processor) -> Vec<u64> {
+    let mut all: Vec<u64> = Vec::new();
+    for hw in 0..processor.hardware_threads() {
+        let hits = processor.mmu_of(hw).range_hits_by_entries();
+        all.resize(all.len().max(hits.len()), 0);
+        all.iter_mut().zip(hits).for_each(|(all, hits)| *all += hits);
+    }
+    all
+}

@@ -1,0 +1,151 @@
+//! The machine side: the processor, the instructions that it executes, and what the kernel's work does to it.
+
+use super::sampling::Detail;
+use reach_core::{AuxTlbOptions, ControllerCommand, PageTable, PerformanceCounters, PhysAddr, StopReason, Traffic};
+use reach_hardware::ooo::{Code, OooRun};
+use reach_hardware::{Access, CacheCounters, Caches, Cursor, MemoryAccesses, Processor, StepRefs};
+use reach_os::{OutOfMemory, Vm};
+
+/// The processor, and what it needs to execute a program.
+pub(super) struct Hardware {
+    /// The processor.
+    pub processor: Processor,
+    /// The instructions of all blocks so far; empty unless the core executes out of order.
+    pub code: Code,
+    /// Whether the core executes out of order.
+    pub out_of_order: bool,
+    /// Thousandths of a cycle per instruction, unless the core executes out of order.
+    pub millicycles_per_instruction: u64,
+    /// Cycles of one invalidation.
+    pub invalidate: u64,
+    /// Cycles that a hardware thread spends on a shootdown that another sends.
+    pub interrupt: u64,
+    /// The auxiliary TLB, fitted to the machine.
+    pub aux_tlb: Option<AuxTlbOptions>,
+    /// Whether fetches, and loads and stores, have a second level of TLB arrays.
+    pub second_level: [bool; 2],
+}
+
+impl Hardware {
+    /// Takes over the decoded instructions of a batch, if they are more than those known.
+    pub fn learn(&mut self, code: &Code) {
+        if self.code.blocks() < code.blocks() {
+            self.code.clone_from(code);
+        }
+    }
+
+    /// Runs references of `segment` from `cursor` on, in this detail, until the kernel is needed or all are done.
+    pub fn run(&mut self, segment: StepRefs, cursor: &mut Cursor, table: &mut PageTable, detail: Detail) -> StopReason {
+        match self.processor.running() {
+            (mmu, _, caches) if detail != Detail::All => {
+                mmu.run_warming(segment, cursor, table, caches.filter(|_| detail == Detail::Caches))
+            }
+            (mmu, Some(ooo), Some(caches)) => {
+                mmu.run_ooo(segment, cursor, table, OooRun { ooo, code: &self.code, caches })
+            }
+            (mmu, _, caches) => mmu.run(segment, cursor, table, caches),
+        }
+    }
+
+    /// Lets the out-of-order core finish all instructions in flight. `ends_block`: the current block does not continue.
+    pub fn serialise(&mut self, ends_block: bool) {
+        if let (mmu, Some(ooo), _) = self.processor.running() {
+            mmu.serialise_ooo(ooo, &self.code, ends_block);
+        }
+    }
+
+    /// Applies what the kernel has queued: shootdowns, commands of the memory controller, memory traffic and TLB preloads.
+    /// Without `traffic_in_caches`, traffic takes its minimum time and caches do not see it.
+    pub fn apply(&mut self, vm: &mut Vm, traffic_in_caches: bool) -> Result<(), OutOfMemory> {
+        for shootdown in vm.shootdowns.drain(..) {
+            self.processor.invalidate(&shootdown, self.invalidate, self.interrupt);
+        }
+        vm.take_commands().iter().for_each(|command| self.command(command));
+        if let (mmu, _, Some(caches)) = self.processor.running() {
+            for traffic in vm.traffic.drain(..) {
+                let cycles = if traffic_in_caches { send(caches, &traffic) } else { issue_cycles(&traffic) };
+                mmu.ledger.charge(traffic.label, cycles);
+            }
+        }
+        if !vm.preloads.is_empty() {
+            let preloads = std::mem::take(&mut vm.preloads);
+            let running = vm.running()?;
+            let mmu = self.processor.mmu();
+            preloads.iter().for_each(|&preload| mmu.preload(preload, running.table));
+        }
+        Ok(())
+    }
+
+    /// Executes a command of the memory controller. The kernel has charged its cycles; write-backs are buffered, as all are.
+    fn command(&mut self, command: &ControllerCommand) {
+        match *command {
+            ControllerCommand::Flush { at, bytes } => self.processor.flush(at, bytes),
+            ControllerCommand::MapShadow { shadow, real } => {
+                if let Some(controller) = self.processor.caches().and_then(|caches| caches.controller.as_mut()) {
+                    controller.set(shadow, real);
+                }
+            }
+        }
+    }
+
+    /// Returns the performance counters of all hardware threads together, with `cycles` as the time.
+    pub fn performance(&self, cycles: u64) -> PerformanceCounters {
+        let mut all = PerformanceCounters { cycles, walks: 0, walk_cycles: 0, avoided_walks: 0 };
+        for hw in 0..self.processor.hardware_threads() {
+            let c = &self.processor.mmu_of(hw).counters;
+            all.walks += c.walks();
+            all.walk_cycles += c.walk_cycles;
+            all.avoided_walks += c.aux_tlb_walks_avoided;
+        }
+        all
+    }
+}
+
+/// Returns the least cycles that traffic of the kernel takes: one for each eight bytes.
+fn issue_cycles(traffic: &Traffic) -> u64 {
+    traffic.bytes.div_ceil(8)
+}
+
+/// Sends traffic of the kernel through the caches and returns its cycles: one for each eight bytes, and for loads the
+/// latency of each line beyond that of the nearest cache. Stores retire into a buffer, as the program's do.
+fn send(caches: &mut Caches, traffic: &Traffic) -> u64 {
+    let access = if traffic.write { Access::Store } else { Access::Load };
+    let shift = caches.line_shift(access);
+    let near = caches.near_latency(access);
+    let mut cycles = issue_cycles(traffic);
+    for line in traffic.at.0 >> shift..=(traffic.at.0 + traffic.bytes - 1) >> shift {
+        let (latency, _) = caches.access(access, PhysAddr(line << shift));
+        if !traffic.write {
+            cycles += u64::from(latency.saturating_sub(near));
+        }
+    }
+    cycles
+}
+
+/// Counts of all caches and of memory, at one time or over an interval.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MemoryCounts {
+    /// Each cache of each core, those of the first core first.
+    pub caches: Vec<CacheCounters>,
+    /// Accesses of each core that no cache answered, by kind.
+    pub accesses: Vec<[MemoryAccesses; Access::KINDS]>,
+}
+
+impl MemoryCounts {
+    /// Returns the counts until now.
+    pub fn of(processor: &Processor) -> MemoryCounts {
+        let caches = processor.all_caches();
+        MemoryCounts {
+            caches: caches.iter().flat_map(|caches| caches.counters().map(|(_, counters)| counters)).collect(),
+            accesses: caches.iter().map(|caches| caches.memory_accesses).collect(),
+        }
+    }
+
+    /// Returns what was counted since `earlier`; all of it if `earlier` is empty.
+    pub fn since(mut self, earlier: &MemoryCounts) -> MemoryCounts {
+        self.caches.iter_mut().zip(&earlier.caches).for_each(|(now, earlier)| *now = now.since(earlier));
+        let accesses = self.accesses.iter_mut().flatten().zip(earlier.accesses.iter().flatten());
+        accesses.for_each(|(now, earlier)| *now = now.since(earlier));
+        self
+    }
+}

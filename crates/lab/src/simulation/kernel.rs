@@ -1,0 +1,79 @@
+//! The operating system's side: a system, and the memory that it manages.
+
+use crate::conditions::Conditions;
+use crate::machine;
+use reach_core::{Cycles, TlbEvent};
+use reach_os::{Costs, Vm};
+use reach_systems::System;
+
+/// A booted operating system.
+pub(super) struct Kernel {
+    /// The system: its policies.
+    pub system: Box<dyn System>,
+    /// The memory that it manages.
+    pub vm: Vm,
+    /// Whether the system reads performance counters, and may turn the auxiliary TLB off.
+    pub reads_counters: bool,
+    /// Scratch buffer of policy call-backs, reused between calls.
+    pub tlb_events: Vec<TlbEvent>,
+    /// How often the clock woke a daemon.
+    pub wakes: u64,
+}
+
+impl Kernel {
+    /// Boots `system` on `machine`. The error says what does not fit.
+    pub fn boot(
+        machine: &machine::Resolved,
+        system: &reach_systems::Resolved,
+        conditions: &Conditions,
+    ) -> Result<Kernel, String> {
+        let hardware = &machine.hardware;
+        let mut options = reach_os::Options::linux(hardware.layout.clone(), hardware.sizes.clone(), conditions.memory);
+        options.costs = costs(machine);
+        options.caches_modelled = conditions.timing.has_caches();
+        options.hertz = hardware.core.hertz;
+        options.warm = conditions.warm;
+        let mut vm = Vm::new(options).map_err(|error| error.to_string())?;
+        if let Some(fragmentation) = &conditions.fragmentation {
+            fragmentation.apply(vm.frames_mut()).map_err(|error| error.to_string())?;
+        }
+        let mut system = system.build();
+        system.boot(&mut vm).map_err(|error| error.to_string())?;
+        let reads_counters = system.reads_counters();
+        Ok(Kernel { system, vm, reads_counters, tlb_events: Vec::new(), wakes: 0 })
+    }
+
+    /// Returns whether a daemon wants to run by `now`, and counts it as woken.
+    pub fn wakes_by(&mut self, now: Cycles) -> bool {
+        let due = self.system.next_tick().is_some_and(|wake| wake <= now);
+        self.wakes += u64::from(due);
+        due
+    }
+
+    /// Returns whether the auxiliary TLB is on for the address space that runs.
+    pub fn enables_aux_tlb(&self) -> bool {
+        self.system.enables_aux_tlb(&self.vm)
+    }
+}
+
+/// Returns the machine file's costs in the operating system's terms.
+fn costs(machine: &machine::Resolved) -> Costs {
+    let os = &machine.os;
+    Costs {
+        trap: u64::from(os.trap),
+        fault: u64::from(os.fault),
+        file_fault: u64::from(os.file_fault),
+        fault_around_page: u64::from(os.fault_around_page),
+        zero_millicycles_per_byte: u64::from(os.zero_per_byte),
+        copy_millicycles_per_byte: u64::from(os.copy_per_byte),
+        pte_write: u64::from(os.pte_write),
+        shootdown: u64::from(os.shootdown),
+        fork: u64::from(os.fork),
+        fork_per_pte: u64::from(os.fork_per_pte),
+        exit_per_pte: u64::from(os.exit_per_pte),
+        table_page: u64::from(os.table_page),
+        file_read: u64::from(os.file_read),
+        file_read_millicycles_per_byte: u64::from(os.file_read_per_byte),
+        scan_per_page: u64::from(os.scan_per_page),
+    }
+}
