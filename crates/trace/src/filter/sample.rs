@@ -52,7 +52,7 @@ impl Sampling {
         Sampling { every: 10_000_000, measure: 100_000, warm: 200_000, between: Between::Caches };
 }
 
-const KEYS: &str = "give every=N, measure=N and warm=N, counts of references such as 10M, 100k or 0, and between=tlbs, caches or fast_forward";
+const KEYS: &str = "give every=N, measure=N and warm=N, counts of references such as 10M, 100k or 0, and between=caches, tlbs or fast-forward";
 
 impl FromStr for Sampling {
     type Err = String;
@@ -65,8 +65,11 @@ impl FromStr for Sampling {
             };
             if key == "between" {
                 let named = Between::ALL.into_iter().find(|between| between.name() == value);
-                sampling.between = named
-                    .ok_or_else(|| format!("{value:?} is nothing to do with what is between intervals; {KEYS}"))?;
+                sampling.between = named.ok_or_else(|| match value {
+                    "skim" => "between=skim is now called between=fast-forward".to_owned(),
+                    "follow" => "between=follow is now called between=tlbs".to_owned(),
+                    _ => format!("between {value:?}: expected caches, tlbs or fast-forward; {KEYS}"),
+                })?;
                 continue;
             }
             let field = match key {
