@@ -312,7 +312,7 @@ fn samples_are_recorded_and_inputs_shared() {
     let write = |made_up: &str| {
         let head = "citation = 'c'\n[base]\nmachine = 'zen4'\nmemory_mb = 256\ntiming = 'inorder'\nseed = 1\n\
                     warm = true\nsystems = { base = 'base' }\n";
-        let (one, two) = (sampled("one", &shell("one"), "fast_forward"), sampled("two", &shell("two"), "fast_forward"));
+        let (one, two) = (sampled("one", &shell("one"), "fast-forward"), sampled("two", &shell("two"), "fast-forward"));
         std::fs::create_dir_all(folder.path().join("p")).unwrap();
         std::fs::write(folder.path().join("p/paper.toml"), [head, &one, made_up, &two].concat()).unwrap();
     };
@@ -320,10 +320,10 @@ fn samples_are_recorded_and_inputs_shared() {
         let output = reach(&[&["paper"], args].concat()).current_dir(folder.path()).output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout.clone()).unwrap() + &stderr(&output))
     };
-    write(&sampled("gups", "programs = ['gups:bytes=1M,updates=1M']", "follow"));
+    write(&sampled("gups", "programs = ['gups:bytes=1M,updates=1M']", "tlbs"));
     let (_, said) = paper_verb(&["record", "-q", "./p"]);
     assert!(said.contains("experiment gups: ") && said.contains("write between=fast-forward"), "{said}");
-    write(&sampled("gups", "programs = ['gups:bytes=1M,updates=1M']", "fast_forward"));
+    write(&sampled("gups", "programs = ['gups:bytes=1M,updates=1M']", "fast-forward"));
     let before = paper_verb(&["run", "-q", "./p", "gups", "-f", "jsonl"]);
     let (status, said) = paper_verb(&["record", "-q", "./p"]);
     assert!(status == Some(0) && said.matches("references in target/papers/p/").count() == 3, "{said}");
