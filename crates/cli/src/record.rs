@@ -20,7 +20,9 @@ pub fn record(args: RecordArgs, quiet: bool) -> VerbResult {
     let (source, fast_forward) = (program.source(), FastForward::References(args.fast_forward.unwrap_or_default()));
     let source: Box<dyn Source> = match args.sample {
         None => Box::new(FastForwarded::new(source, fast_forward)),
-        Some(sampling) => Box::new(FastForwarded::between(Sampled::new(source, sampling, fast_forward, args.seed))),
+        Some(sampling) => {
+            Box::new(FastForwarded::between_intervals(Sampled::new(source, sampling, fast_forward, args.seed)))
+        }
     };
     let recorded = record_all(&mut Limited::new(source, args.limit), &mut recorder, &mut progress);
     progress.end();

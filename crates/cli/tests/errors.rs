@@ -146,10 +146,10 @@ fn every_verb_refuses_files_that_are_no_traces() {
     let random: Vec<u8> = (0u32..10_000).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     for (path, part) in [
         (file("empty", b""), "the file is empty"),
-        (file("random", &random), "no trace that Reach knows"),
+        (file("random", &random), "no trace of a known format"),
         (file("short", &whole[..20]), "cut short"),
         (file("flipped", &flipped), "damaged"),
-        (file("machine.toml", b"name = 1\n"), "no trace that Reach knows"),
+        (file("machine.toml", b"name = 1\n"), "no trace of a known format"),
         (folder.path().to_str().unwrap().to_owned(), "directory"),
         ("/no/such/file".to_owned(), "No such file"),
     ] {

@@ -1,40 +1,41 @@
-//! What happens to address spaces between references. Capture writes these, traces keep them, `os` acts on them.
+//! Events: changes to address spaces, and marks for the simulator, between references. Capture writes them, traces
+//! store them, `os` applies them, `lab` obeys the marks.
 
 use crate::{Asid, VirtAddr};
 
-/// A file's identity within one program: dense, given out by the source with [`Event::File`] before its first use. Two
-/// processes that map the same file see the same number, so a page cache can be shared.
+/// Identifies a file within one program. Numbers are dense and assigned by [`Event::File`] before the first use. All
+/// processes that map a file see the same number, so they can share a page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub u32);
 
-/// A thread of the traced program: dense, never reused.
+/// Identifies a thread of the traced program. Numbers are dense and never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ThreadId(pub u32);
 
-/// A span of virtual addresses in bytes. Neither end need be aligned to the simulated machine's pages.
+/// A span of virtual addresses, in bytes. Neither end needs to be aligned to the simulated machine's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
-    /// First byte.
+    /// The first byte.
     pub start: VirtAddr,
-    /// Length in bytes.
+    /// The length in bytes; 0 is allowed.
     pub len: u64,
 }
 
 impl Span {
-    /// One past the last byte.
+    /// Returns the address one past the last byte.
     pub fn end(self) -> VirtAddr {
         self.start + self.len
     }
 }
 
-/// Access rights of a mapping.
+/// The access rights of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Protection {
-    /// Loads allowed.
+    /// Loads are allowed.
     pub read: bool,
-    /// Stores allowed.
+    /// Stores are allowed.
     pub write: bool,
-    /// Fetches allowed.
+    /// Fetches are allowed.
     pub execute: bool,
 }
 
@@ -45,60 +46,60 @@ impl Protection {
     pub const READ_EXECUTE: Protection = Protection { read: true, write: false, execute: true };
     /// Loads only.
     pub const READ: Protection = Protection { read: true, write: false, execute: false };
-    /// Nothing: an address range that is only held.
+    /// No access: the mapping only reserves addresses (PROT_NONE).
     pub const NONE: Protection = Protection { read: false, write: false, execute: false };
 }
 
-/// What stands behind a mapping.
+/// The contents of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Backing {
     /// Zero-filled memory.
     Anonymous,
-    /// A file from `offset` bytes on.
+    /// A file, from `offset` bytes on.
     File {
-        /// Which file.
+        /// The file.
         file: FileId,
-        /// Where in the file the mapping starts, in bytes.
+        /// The place in the file where the mapping starts, in bytes.
         offset: u64,
     },
 }
 
-/// What a mapping is for, as far as the source can tell. Policies for growing objects (Navarro §4.2) need it.
+/// The purpose of a mapping, as far as the source knows it. Policies for growing objects need it (Navarro §4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Mapped by a system call of the program.
+    /// The program mapped it by a system call.
     Mmap,
     /// The brk heap. Growth arrives as a further `Map` that starts where the heap ended.
     Heap,
-    /// A stack that grows downwards within its span.
+    /// A stack, which grows downwards within its span.
     Stack,
-    /// Part of an executable or of the loader, mapped at exec.
+    /// A part of an executable or of the loader, mapped at exec.
     Image,
 }
 
-/// A new mapping. It replaces whatever stood in its span (as MAP_FIXED does).
+/// A new mapping. It replaces all earlier mappings of its span, as MAP_FIXED does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Map {
-    /// Where.
+    /// The addresses.
     pub span: Span,
-    /// Access rights.
+    /// The access rights.
     pub protection: Protection,
-    /// Contents.
+    /// The contents.
     pub backing: Backing,
-    /// Stores go to the object itself (MAP_SHARED) rather than to a private copy.
+    /// Whether stores go to the object itself (MAP_SHARED) rather than to a private copy.
     pub shared: bool,
-    /// What it is for.
+    /// The purpose.
     pub role: Role,
-    /// The program asked for its pages at once (MAP_POPULATE, MAP_LOCKED).
+    /// Whether the program asked for all pages at once (MAP_POPULATE, MAP_LOCKED).
     pub populate: bool,
-    /// Swap space is not accounted (MAP_NORESERVE); large sparse areas carry it.
+    /// Whether no swap space is accounted for it (MAP_NORESERVE); large sparse areas carry this flag.
     pub no_reserve: bool,
-    /// The program itself asked for superpages of this size (MAP_HUGETLB); 0 when it did not.
+    /// The binary logarithm of the superpage size that the program asked for (MAP_HUGETLB); 0 without MAP_HUGETLB.
     pub huge_shift: u8,
 }
 
 impl Map {
-    /// Private zero-filled memory, read-write, mapped by the program.
+    /// Returns a private, zero-filled, read-write mapping, as `mmap` makes it.
     pub fn anonymous(start: VirtAddr, len: u64) -> Map {
         Map {
             span: Span { start, len },
@@ -113,32 +114,33 @@ impl Map {
     }
 }
 
-/// A mapping moved or resized (mremap).
+/// A mapping that moves or changes its size (mremap).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Remap {
-    /// The old span. Zero length (Linux's duplication of a shared mapping) is allowed.
+    /// The old span. Its length may be zero: Linux then duplicates a shared mapping.
     pub from: Span,
-    /// The new span. What is new beyond the old length continues the same object.
+    /// The new span. Addresses beyond the old length continue the same object.
     pub to: Span,
-    /// The old span stays mapped, emptied of its pages (MREMAP_DONTUNMAP).
+    /// Whether the old span stays mapped, without its pages (MREMAP_DONTUNMAP).
     pub keep: bool,
 }
 
-/// What a program advised (madvise).
+/// A program's advice about a span (madvise).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Advice {
     /// MADV_HUGEPAGE.
     Huge,
     /// MADV_NOHUGEPAGE.
     NoHuge,
-    /// MADV_DONTNEED: private pages are dropped and read as zero (or as the file) next time.
+    /// MADV_DONTNEED: drops private pages; the next access reads zeros, or the file.
     DontNeed,
-    /// MADV_FREE: pages may be dropped. Treated lazily, as Linux does without memory pressure.
+    /// MADV_FREE: pages may be dropped. Handled lazily, as Linux does without memory pressure.
     Free,
-    /// MADV_POPULATE_READ; also: the kernel itself reads there for the program (a system call's path or buffer).
+    /// MADV_POPULATE_READ. Also stands for reads by the kernel on the program's behalf, such as of a system call's path
+    /// or buffer.
     PopulateRead,
-    /// MADV_POPULATE_WRITE; also: the kernel itself writes there for the program (a system call's buffer, the rest of
-    /// an image's last page of data).
+    /// MADV_POPULATE_WRITE. Also stands for writes by the kernel on the program's behalf, such as to a system call's
+    /// buffer or to the rest of an image's last data page.
     PopulateWrite,
     /// MADV_COLLAPSE.
     Collapse,
@@ -148,78 +150,81 @@ pub enum Advice {
     WillNeed,
 }
 
-/// Something that happens before a certain reference. Unless it names an address space itself, it concerns the one of
-/// the last `Switch`.
+/// An instruction to the simulator about the references that follow. Sampling and fast-forward put marks into a program;
+/// the program itself has none.
+///
+/// A sample reads `Sample`, then for each interval `Detailed` (detailed warm-up), `IntervalBegin`, `IntervalEnd`, and
+/// `WarmTlbs` or `WarmCaches` until the next interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mark {
+    /// Fast-forward begins: up to [`Mark::Measure`] or [`Mark::Detailed`], the source leaves out references that the
+    /// operating system would not notice. The rest updates the state and is not measured.
+    FastForward,
+    /// Measurement begins: results do not count what came before.
+    Measure,
+    /// The program is a systematic sample.
+    Sample {
+        /// The distance from the start of one interval to the start of the next, in references.
+        every: u64,
+    },
+    /// A measured interval begins.
+    IntervalBegin,
+    /// The measured interval ends.
+    IntervalEnd,
+    /// Functional warming begins: references update TLBs and the operating system only.
+    WarmTlbs,
+    /// Functional warming begins: references update TLBs, the operating system and caches.
+    WarmCaches,
+    /// Detailed simulation begins: references also take time.
+    Detailed,
+}
+
+/// An event, which comes before a certain reference. Unless it names an address space, it concerns the one of the last
+/// `Switch`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// A file gets its number. Comes once for each file, before any other use of it.
+    /// A file gets its number. Each file has one such event, before any other use of the number.
     File {
         /// The number.
         file: FileId,
-        /// Its path as the program would see it.
+        /// The path, as the program sees it.
         path: String,
-        /// Its length in bytes when first seen.
+        /// The length in bytes when the source first saw the file.
         len: u64,
     },
     /// A mapping appears.
     Map(Map),
-    /// Mappings disappear; parts of the span may hold none.
+    /// Mappings disappear; parts of the span may be unmapped already.
     Unmap(Span),
     /// Access rights change.
     Protect(Span, Protection),
     /// A mapping moves or changes its size.
     Remap(Remap),
-    /// The program advises.
+    /// The program gives advice about a span.
     Advise(Span, Advice),
-    /// The current process forks; `child` starts as a copy-on-write duplicate. A `Switch` to it comes later.
+    /// The current process forks. `child` starts as a copy-on-write duplicate; a `Switch` to it comes later.
     Fork {
         /// The new address space.
         child: Asid,
-        /// vfork: there is no duplicate, the child borrows the parent's memory until it execs or exits.
+        /// Whether it is a vfork: the child has no duplicate but borrows the parent's memory until it execs or exits.
         shares_memory: bool,
     },
-    /// The current process replaces its image: everything is unmapped. `Map` events of the new image follow.
+    /// The current process replaces its image: all mappings go. `Map` events of the new image follow.
     Exec {
-        /// Path of the new program.
+        /// The path of the new program.
         path: String,
     },
-    /// The current process is gone.
+    /// The current process ends.
     Exit,
-    /// From here on references are those of this thread in this address space. The first event of every program.
+    /// The references that follow are those of this thread in this address space. The first event of every program.
     Switch {
-        /// Address space. Unknown numbers are new, empty ones.
+        /// The address space. A number that was not used before is a new, empty one.
         asid: Asid,
-        /// Thread.
+        /// The thread.
         thread: ThreadId,
     },
-    /// The program enters a named phase (synthetic programs and marked captures); results may be split by it.
+    /// The program enters a phase, which it names itself. Any name is allowed and none has a meaning here.
     Phase(String),
-}
-
-impl Event {
-    /// The phase from which on results count. What is before it only makes the state that it meets.
-    pub const MEASURED: &str = "measured";
-    /// From here on only what an operating system would notice is there, until [`Event::MEASURED`] or [`Event::SIMULATED`];
-    /// or nothing of it is measured at least.
-    pub const SKIMMED: &str = "skimmed";
-    /// How the phase is called that says that what follows is a sample, with the distance of its intervals behind it.
-    pub const SAMPLED: &str = "sampled every ";
-    /// The phases that begin and end an interval that is measured, where a program is sampled.
-    pub const INTERVAL: &str = "interval";
-    /// The end of one.
-    pub const INTERVAL_END: &str = "interval ends";
-    /// From here on references only keep TLBs and the operating system where they would be, where a program is sampled.
-    pub const FOLLOWED: &str = "followed";
-    /// The same, and what they do to caches is followed too.
-    pub const FOLLOWED_IN_CACHES: &str = "followed in caches";
-    /// From here on they are simulated in full again.
-    pub const SIMULATED: &str = "simulated";
-
-    /// Whether the phase of this name is none of the program's own.
-    pub fn is_mark(phase: &str) -> bool {
-        let of_samples =
-            [Event::INTERVAL, Event::INTERVAL_END, Event::FOLLOWED, Event::FOLLOWED_IN_CACHES, Event::SIMULATED];
-        let marks = [Event::MEASURED, Event::SKIMMED];
-        marks.contains(&phase) || of_samples.contains(&phase) || phase.starts_with(Event::SAMPLED)
-    }
+    /// The simulator changes how it treats the references that follow.
+    Mark(Mark),
 }

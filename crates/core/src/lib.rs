@@ -40,7 +40,7 @@ mod units;
 pub use addr::{Asid, PageShift, Pfn, PhysAddr, VirtAddr, Vpn};
 pub use block::{Block, BlockId, BlockTable};
 pub use chunk::Chunk;
-pub use event::{Advice, Backing, Event, FileId, Map, Protection, Remap, Role, Span, ThreadId};
+pub use event::{Advice, Backing, Event, FileId, Map, Mark, Protection, Remap, Role, Span, ThreadId};
 pub use frame_source::FrameSource;
 pub use interface::{
     AuxLookup, AuxTlbOptions, ClusterTlbOptions, ControllerCommand, ControllerOptions, Fault, FaultCause,

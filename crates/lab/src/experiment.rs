@@ -222,7 +222,7 @@ impl Experiment {
         if let Some(sampling) = self.sample {
             let mut sampled = Sampled::new(source, sampling, self.fast_forward.clone(), self.conditions.seed);
             if sampling.between == Between::FastForward {
-                return self.pass_on(simulations, &mut FastForwarded::between(sampled), tee, watch, started);
+                return self.pass_on(simulations, &mut FastForwarded::between_intervals(sampled), tee, watch, started);
             }
             let mut report = self.pass_on(simulations, &mut sampled, tee, watch, started)?;
             report.sampled(report.counts.references().saturating_sub(sampled.fast_forwarded()?));
@@ -295,7 +295,7 @@ impl Experiment {
         Ok(Report {
             program: source.name().into(),
             counts,
-            limited: source.given(),
+            limited: source.counted(),
             outcomes: simulations.into_iter().map(Simulation::finish).collect(),
             systems: self.systems.len(),
             elapsed: started.elapsed(),

@@ -30,13 +30,13 @@ use accounts::Accounts;
 use error::Names;
 use hardware::{Hardware, MemoryCounts};
 use kernel::Kernel;
-use reach_core::{Chunk, Counts, Cycles, Event, Label, Step, StopReason};
+use reach_core::{Chunk, Counts, Cycles, Event, Label, Mark, Step, StopReason};
 use reach_hardware::StepRefs;
 use reach_hardware::config::Tlb;
 use reach_os::{OutOfMemory, Vm};
 use reach_systems::{Role, System};
 use rounds::Rounds;
-use sampling::{Detail, Mark, Sampling};
+use sampling::{Detail, Sampling};
 use std::sync::Arc;
 
 /// One machine under one system.
@@ -145,8 +145,10 @@ impl Simulation {
 
     /// Takes an event of the program, or a mark of its sample.
     fn notice(&mut self, event: &Event) -> Result<(), SimulationError> {
-        if let Some(mark) = Mark::of(event).filter(|mark| self.sampling.is_some() || mark.begins()) {
-            return self.mark(mark);
+        if let Event::Mark(mark) = event
+            && self.takes_mark(*mark)
+        {
+            return self.mark(*mark);
         }
         self.hardware.serialise(true);
         self.event(event)
@@ -160,7 +162,7 @@ impl Simulation {
                 self.settle();
                 self.accounts.switch_to(hw, *asid);
             }
-            Event::Phase(name) if name == Event::MEASURED => self.start_measuring(),
+            Event::Mark(Mark::Measure) => self.start_measuring(),
             _ => self.accounts.learn_name(hw, event),
         }
         let space = self.kernel.vm.current();
@@ -172,10 +174,21 @@ impl Simulation {
         Ok(())
     }
 
+    /// Returns whether [`Simulation::mark`] takes `mark`. Other marks are events like all others.
+    fn takes_mark(&self, mark: Mark) -> bool {
+        match mark {
+            Mark::Sample { .. } => true,
+            Mark::FastForward | Mark::Measure => false,
+            Mark::IntervalBegin | Mark::IntervalEnd | Mark::WarmTlbs | Mark::WarmCaches | Mark::Detailed => {
+                self.sampling.is_some()
+            }
+        }
+    }
+
     /// Takes a mark of sampling. Marks do not change how the program runs, except for the detail that they select.
     fn mark(&mut self, mark: Mark) -> Result<(), SimulationError> {
         match mark {
-            Mark::Sampled(every) => {
+            Mark::Sample { every } => {
                 if self.sampling.is_none() {
                     self.sample()?;
                 }
@@ -183,24 +196,30 @@ impl Simulation {
                     sampling.set_distance(every);
                 }
             }
-            Mark::Begin => {
+            Mark::IntervalBegin => {
                 self.settle();
                 let (total, memory) = self.totals();
                 if let Some(sampling) = &mut self.sampling {
                     sampling.begin(total, memory);
                 }
             }
-            Mark::End => self.end_interval(),
-            Mark::Detail(detail) => {
-                self.hardware.serialise(true);
-                // Short cuts that are valid in one detail may be stale in another.
-                self.hardware.processor.mmu().resume();
-                if let Some(sampling) = &mut self.sampling {
-                    sampling.detail = detail;
-                }
-            }
+            Mark::IntervalEnd => self.end_interval(),
+            Mark::WarmTlbs => self.change_detail(Detail::Translation),
+            Mark::WarmCaches => self.change_detail(Detail::Caches),
+            Mark::Detailed => self.change_detail(Detail::All),
+            Mark::FastForward | Mark::Measure => {}
         }
         Ok(())
+    }
+
+    /// Simulates the references that follow in this detail.
+    fn change_detail(&mut self, detail: Detail) {
+        self.hardware.serialise(true);
+        // Short cuts that are valid in one detail may be stale in another.
+        self.hardware.processor.mmu().resume();
+        if let Some(sampling) = &mut self.sampling {
+            sampling.detail = detail;
+        }
     }
 
     /// Ends the current interval, if there is one.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Pieces, conditions, run};
-use reach_core::{Chunk, Cycles, Event, Label};
+use reach_core::{Chunk, Cycles, Event, Label, Mark};
 use reach_lab::{ALL, Conditions, Experiment, Interval, Report, Row, Timing};
 use reach_trace::file::{Metadata, Reader, Writer};
 use reach_trace::{Between, FastForward, FastForwarded, Sampled, Sampling, Source, synthetic};
@@ -99,7 +99,8 @@ fn a_recorded_sample_is_the_sample() {
     let program = Pieces::of(&mut *synthetic::parse("web:requests=500").unwrap());
     let systems = ["base", "navarro-2002", "zhou-2023"];
     let (mut cut, mut chunk) = (program.cut(vec![1013]), Chunk::default());
-    let mut sampled = FastForwarded::between(Sampled::new(&mut cut, TEXT.parse().unwrap(), FastForward::default(), 1));
+    let mut sampled =
+        FastForwarded::between_intervals(Sampled::new(&mut cut, TEXT.parse().unwrap(), FastForward::default(), 1));
     let mut writer = Writer::new(Cursor::new(Vec::new()), &Metadata::default()).unwrap();
     while sampled.fill(&mut chunk).unwrap() {
         writer.write(&chunk, sampled.blocks()).unwrap();
@@ -160,8 +161,7 @@ fn what_is_followed_in_caches_makes_the_same_caches() {
         let sampling = Sampling { between, ..sampling("every=2k,measure=200,warm=0").unwrap() };
         let mut cut = program.cut(vec![997]);
         let mut source = Sampled::new(&mut cut, sampling, FastForward::default(), 1);
-        let follows = [Event::FOLLOWED_IN_CACHES, Event::SIMULATED];
-        let is_said = |event: &Event| matches!(event, Event::Phase(name) if follows.contains(&&**name));
+        let is_said = |event: &Event| matches!(event, Event::Mark(Mark::WarmCaches | Mark::Detailed));
         let pieces = Pieces::of(&mut source).without(|event| whole && is_said(event));
         let report = run(&experiment(&systems, Timing::InOrder), &mut pieces.cut(vec![997]));
         report.outcomes.into_iter().map(|outcome| outcome.sample.unwrap().intervals).collect::<Vec<_>>()
@@ -187,9 +187,9 @@ fn bars_hold_the_truth() {
     const SEEDS: u64 = 60;
     // How much comes before the stationary part: first touches.
     for (program, timing, between, beginning) in [
-        ("gups:bytes=16M,updates=600K", Timing::Counts, "follow", 300_000),
+        ("gups:bytes=16M,updates=600K", Timing::Counts, "tlbs", 300_000),
         ("gups:bytes=8M,updates=400K", Timing::InOrder, "caches", 200_000),
-        ("mix:bytes=8M,new_pages=20%,refs=1500K", Timing::Counts, "follow", 300_000),
+        ("mix:bytes=8M,new_pages=20%,refs=1500K", Timing::Counts, "tlbs", 300_000),
     ] {
         let (program_name, fast_forward) = (program, || FastForward::References(beginning));
         // What a process's end costs is not stationary.

@@ -82,7 +82,7 @@ impl Vm {
                 let object = self.objects.get_mut(object);
                 (object.len, object.path) = (Some(*len), Some(path.as_str().into()));
             }
-            Event::Phase(_) => {}
+            Event::Phase(_) | Event::Mark(_) => {}
             Event::Switch { asid, thread } => {
                 self.thread = *thread;
                 self.switch_to(*asid)?;

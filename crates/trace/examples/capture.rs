@@ -1,6 +1,6 @@
 //! Runs a program under capture and says what came: `cargo run --release --example capture -- PROG ARGS…`.
 
-#[path = "../tests/capture/space.rs"]
+#[path = "../tests/common/space.rs"]
 mod space;
 
 use reach_core::{Chunk, Event, Kind};

@@ -9,7 +9,7 @@ mod memory;
 mod order;
 mod tree;
 
-use crate::signals::Interrupts;
+use crate::signals::SignalCounter;
 use crate::{Progress, Source, TraceError};
 use decode::Decoder;
 use memory::Memory;
@@ -68,7 +68,7 @@ pub struct Live {
     status: Option<ExitStatus>,
     ended: bool,
     own: bool,
-    interrupts: Interrupts,
+    interrupts: SignalCounter,
     // Last: everything above looks into it.
     memory: Memory,
 }
@@ -84,7 +84,7 @@ impl Live {
         let qemu = find::qemu(options.qemu.as_deref())?;
         let plugin = find::plugin(options.plugin.as_deref())?;
         let memory = Memory::new()?;
-        let interrupts = Interrupts::hold(&[libc::SIGINT, libc::SIGQUIT]);
+        let interrupts = SignalCounter::install(&[libc::SIGINT, libc::SIGQUIT]);
         let child = launch::spawn(&memory, &qemu, plugin, &program, &options)?;
         let decoder = Decoder::new(memory.ring(), child.id());
         Ok(Live { name, decoder, child, status: None, ended: false, own: options.own, interrupts, memory })
@@ -143,7 +143,7 @@ impl Live {
         }
         // Looked at before the last look into the ring: what the dead wrote is there by then.
         let alive = self.decoder.bury(self.status.is_some(), chunk);
-        if self.status.is_some() && alive && self.interrupts.any() {
+        if self.status.is_some() && alive && self.interrupts.any_new() {
             self.memory.abort();
             self.decoder.notice("interrupted: processes that outlive the program go on untraced");
             return Ok(true);

@@ -1,4 +1,4 @@
-//! Opens any trace that Reach can read, by its content.
+//! Opens a trace of any format that Reach reads. The content decides the format.
 
 use crate::file::{self, MAGIC};
 use crate::foreign::{ChampSim, Lackey, open_compressed};
@@ -7,10 +7,10 @@ use std::fs::File;
 use std::io::{BufRead, Read};
 use std::path::Path;
 
-/// What kind of trace a file is.
+/// The format of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Reach's own.
+    /// Reach's own format.
     Reach,
     /// ChampSim's standard records.
     ChampSim,
@@ -19,7 +19,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// What people call it.
+    /// Returns the name of the format.
     pub const fn name(self) -> &'static str {
         match self {
             Format::Reach => "reach",
@@ -29,54 +29,56 @@ impl Format {
     }
 }
 
-/// How much of a foreign trace is looked at.
-const LOOK: usize = 1 << 14;
+/// The bytes of a foreign trace's content that decide its format.
+const SAMPLE_BYTES: usize = 1 << 14;
 
-/// Tells by its content what kind of trace `path` is.
+/// Returns the format of the trace `path`. Foreign traces may be compressed by xz, gzip or zstd.
+///
+/// Fails with [`TraceError::Invalid`] where the file is no trace of a known format.
 pub fn recognise(path: impl AsRef<Path>) -> Result<Format, TraceError> {
     let path = path.as_ref();
     let io_error = |source| TraceError::Io { path: path.to_owned(), source };
     let mut start = Vec::new();
     File::open(path).and_then(|f| f.take(MAGIC.len() as u64).read_to_end(&mut start)).map_err(io_error)?;
-    let refused = |what: &str| {
+    let invalid = |what: &str| {
         let known = "give a .reach file, a ChampSim trace or the output of valgrind --tool=lackey --trace-mem=yes";
-        Err(TraceError::Unknown(format!("{}: {what}; {known}", path.display())))
+        Err(TraceError::Invalid(format!("{}: {what}; {known}", path.display())))
     };
     if start.is_empty() {
-        return refused("the file is empty");
+        return invalid("the file is empty");
     }
     if MAGIC.starts_with(&start) {
         return Ok(Format::Reach);
     }
     let mut content = open_compressed(path)?.content;
-    let mut look = Vec::with_capacity(LOOK);
-    while look.len() < LOOK {
+    let mut sample = Vec::with_capacity(SAMPLE_BYTES);
+    while sample.len() < SAMPLE_BYTES {
         let buf = match content.fill_buf() {
             Ok(buf) => buf,
-            // What is there before the damage decides; reading on will meet it again.
-            Err(_) if !look.is_empty() => break,
+            // The content before the damage decides; the reader will report the damage.
+            Err(_) if !sample.is_empty() => break,
             Err(source) => return Err(io_error(source)),
         };
         if buf.is_empty() {
             break;
         }
-        let take = buf.len().min(LOOK - look.len());
-        look.extend_from_slice(&buf[..take]);
+        let take = buf.len().min(SAMPLE_BYTES - sample.len());
+        sample.extend_from_slice(&buf[..take]);
         content.consume(take);
     }
-    if look.starts_with(&MAGIC) {
-        return refused("a .reach file that was compressed once more, which gains nothing: decompress it");
+    if sample.starts_with(&MAGIC) {
+        return invalid("a compressed .reach file; decompress it (its contents are compressed already)");
     }
-    if Lackey::recognises(&look) {
+    if Lackey::recognises(&sample) {
         return Ok(Format::Lackey);
     }
-    if ChampSim::recognises(&look) {
+    if ChampSim::recognises(&sample) {
         return Ok(Format::ChampSim);
     }
-    refused("this is no trace that Reach knows")
+    invalid("no trace of a known format")
 }
 
-/// Opens a trace of any kind that Reach can read.
+/// Opens the trace `path`, of any format that Reach reads. Fails as [`recognise`] does, and where the file is damaged.
 pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn Source>, TraceError> {
     let path = path.as_ref();
     Ok(match recognise(path)? {

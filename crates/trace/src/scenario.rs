@@ -43,20 +43,20 @@ struct Entry {
     background: bool,
 }
 
-/// Opens the scenario file `path`. Its traces are sought beside it. Fails with [`TraceError::Unknown`] where something is
+/// Opens the scenario file `path`. Its traces are sought beside it. Fails with [`TraceError::Invalid`] where something is
 /// wrong with it, and as [`open`](crate::open()) does with its traces.
 pub fn open(path: &Path) -> Result<Multiprogram, TraceError> {
     let text = std::fs::read_to_string(path).map_err(|source| TraceError::Io { path: path.to_owned(), source })?;
     let folder = path.parent().unwrap_or(Path::new(""));
     read(&text, &crate::name_of(path), folder).map_err(|error| match error {
-        TraceError::Unknown(what) => TraceError::Unknown(format!("{}: {what}", path.display())),
+        TraceError::Invalid(what) => TraceError::Invalid(format!("{}: {what}", path.display())),
         other => other,
     })
 }
 
 /// The scenario of a file's text, called `name` in results; its traces are sought in `folder`.
 pub fn read(text: &str, name: &str, folder: &Path) -> Result<Multiprogram, TraceError> {
-    let unknown = TraceError::Unknown;
+    let unknown = TraceError::Invalid;
     let file: File = toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
         unknown(format!("line {line}: {}", error.message().trim_end().replace('\n', "; ")))
@@ -72,7 +72,7 @@ pub fn read(text: &str, name: &str, folder: &Path) -> Result<Multiprogram, Trace
     for (at, entry) in file.program.into_iter().enumerate() {
         let number = at + 1;
         let member = member(entry, &names, folder).map_err(|error| match error {
-            TraceError::Unknown(what) => unknown(format!("program {number}: {what}")),
+            TraceError::Invalid(what) => unknown(format!("program {number}: {what}")),
             other => other,
         })?;
         names.push(member.name.clone());
@@ -96,7 +96,7 @@ pub fn read(text: &str, name: &str, folder: &Path) -> Result<Multiprogram, Trace
 }
 
 fn member(entry: Entry, earlier: &[String], folder: &Path) -> Result<Member, TraceError> {
-    let wrong = |what: String| Err(TraceError::Unknown(what));
+    let wrong = |what: String| Err(TraceError::Invalid(what));
     let mut member = match (entry.run, entry.trace) {
         (Some(spec), None) => synthetic_member(&spec)?,
         (None, Some(path)) => trace_member(&folder.join(path))?,

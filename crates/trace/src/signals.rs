@@ -1,13 +1,16 @@
-//! Interrupts from the terminal. They reach the whole foreground group, and Reach ends nothing at once for them: while a
-//! live program runs they are for the program; any other source ends there, and what was read until then counts.
+//! Signals from the terminal. The terminal sends them to the whole foreground group, and Reach does not end at once.
+//! While a live program runs, they are for the program. Any other source ends, and the references read so far count.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// The signals that the handler has counted, of all kinds.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// While this lives, its signals only count. Signals that were ignored stay so.
-pub(crate) struct Interrupts {
-    before: Vec<(libc::c_int, libc::sigaction)>,
+/// Counts signals in place of their usual effect, until it is dropped. Signals that were ignored stay ignored.
+pub(crate) struct SignalCounter {
+    /// The previous action of each signal.
+    previous: Vec<(libc::c_int, libc::sigaction)>,
+    /// The value of [`COUNT`] when it was read last.
     seen: u32,
 }
 
@@ -15,9 +18,10 @@ extern "C" fn count(_: libc::c_int) {
     COUNT.fetch_add(1, Ordering::Relaxed);
 }
 
-impl Interrupts {
-    pub(crate) fn hold(signals: &[libc::c_int]) -> Interrupts {
-        let hold = |&signal: &libc::c_int| {
+impl SignalCounter {
+    /// Begins to count `signals`.
+    pub(crate) fn install(signals: &[libc::c_int]) -> SignalCounter {
+        let install = |&signal: &libc::c_int| {
             // SAFETY: the structures are plain data that the kernel fills or reads; the handler touches one atomic.
             unsafe {
                 let mut old: libc::sigaction = std::mem::zeroed();
@@ -30,38 +34,41 @@ impl Interrupts {
                 (libc::sigaction(signal, &new, std::ptr::null_mut()) == 0).then_some((signal, old))
             }
         };
-        Interrupts { before: signals.iter().filter_map(hold).collect(), seen: COUNT.load(Ordering::Relaxed) }
+        SignalCounter { previous: signals.iter().filter_map(install).collect(), seen: COUNT.load(Ordering::Relaxed) }
     }
 
-    /// Whether one has come since the last question.
-    pub(crate) fn any(&mut self) -> bool {
+    /// Returns whether a signal has come since the last call, or since the installation.
+    pub(crate) fn any_new(&mut self) -> bool {
         let now = COUNT.load(Ordering::Relaxed);
         std::mem::replace(&mut self.seen, now) != now
     }
 }
 
-impl Drop for Interrupts {
+impl Drop for SignalCounter {
     fn drop(&mut self) {
-        for (signal, before) in &self.before {
-            // SAFETY: puts back what was there.
-            unsafe { libc::sigaction(*signal, before, std::ptr::null_mut()) };
+        for (signal, previous) in &self.previous {
+            // SAFETY: restores an action that `sigaction` returned.
+            unsafe { libc::sigaction(*signal, previous, std::ptr::null_mut()) };
         }
     }
 }
 
-/// Says whether SIGINT has come. Once it has, another does what it did before.
-pub struct Interruption(Option<Interrupts>);
+/// Waits for the first SIGINT. Later ones have their usual effect again.
+pub struct Interruption(
+    /// `None` once the signal has come.
+    Option<SignalCounter>,
+);
 
 impl Default for Interruption {
     fn default() -> Interruption {
-        Interruption(Some(Interrupts::hold(&[libc::SIGINT])))
+        Interruption(Some(SignalCounter::install(&[libc::SIGINT])))
     }
 }
 
 impl Interruption {
-    /// Whether it has come since this was made.
+    /// Returns whether SIGINT has come since this was made.
     pub fn came(&mut self) -> bool {
-        self.0.take_if(Interrupts::any);
+        self.0.take_if(SignalCounter::any_new);
         self.0.is_none()
     }
 }

@@ -1,36 +1,78 @@
-//! The one interface that every program has.
+//! The interface of all programs.
 
+use crate::TraceError;
 use reach_core::{BlockTable, Chunk};
-use std::io;
-use std::path::PathBuf;
 
-/// Where references come from.
+/// A source of references.
+///
+/// ```
+/// use reach_core::{Asid, BlockTable, Chunk, Event, Ref, ThreadId, VirtAddr};
+/// use reach_trace::{Progress, Source, TraceError};
+///
+/// /// Loads from the first byte of each page.
+/// struct Pages {
+///     next: u64,
+///     end: u64,
+///     blocks: BlockTable,
+/// }
+///
+/// impl Source for Pages {
+///     fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
+///         chunk.clear();
+///         if self.next == 0 {
+///             chunk.push_event(Event::Switch { asid: Asid(0), thread: ThreadId(0) });
+///         }
+///         let end = self.end.min(self.next + 100_000);
+///         chunk.refs.extend((self.next..end).map(|page| Ref::load(VirtAddr(page << 12))));
+///         self.next = end;
+///         Ok(!chunk.is_empty())
+///     }
+///
+///     fn blocks(&self) -> &BlockTable {
+///         &self.blocks
+///     }
+///
+///     fn name(&self) -> &str {
+///         "pages"
+///     }
+///
+///     fn progress(&self) -> Progress {
+///         Progress { done: self.next, total: Some(self.end) }
+///     }
+/// }
+///
+/// let mut chunk = Chunk::default();
+/// let mut pages = Pages { next: 0, end: 10, blocks: BlockTable::default() };
+/// assert!(pages.fill(&mut chunk)? && chunk.refs.len() == 10);
+/// assert!(!pages.fill(&mut chunk)?);
+/// # Ok::<(), TraceError>(())
+/// ```
 pub trait Source: Send {
-    /// Clears `chunk` and fills it with what comes next, as much as is convenient (some 100,000 references). `false`
-    /// when the program has ended and the chunk is empty. Blocks on a live program.
+    /// Replaces the contents of `chunk` by the next references and events, some 100,000 references as a rule. Returns
+    /// `false`, with an empty chunk, when the program has ended. Blocks on a live program.
     ///
-    /// The first event of a program is a [`Switch`](reach_core::Event::Switch).
+    /// The first event of a program, apart from marks, is a [`Switch`](reach_core::Event::Switch).
     fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError>;
 
-    /// Goes back to the start, to give outlines ([`Chunk::is_outline`]) from there on, or no more outlines where `on` is
-    /// false. Returns whether it has done so; a source that cannot stays where it is.
+    /// Returns to the start and gives outlines ([`Chunk::is_outline`]) from there on, or references if `on` is false.
+    /// Returns whether it has done so; a source that cannot stays where it is.
     fn outline(&mut self, on: bool) -> Result<bool, TraceError> {
         let _ = on;
         Ok(false)
     }
 
-    /// All blocks that chunks so far have named.
+    /// Returns all blocks that chunks so far refer to.
     fn blocks(&self) -> &BlockTable;
 
-    /// What to call the program in results, on one line.
+    /// Returns the name of the program in results, on one line.
     fn name(&self) -> &str;
 
-    /// How far the program has come.
+    /// Returns how much of the program has been read.
     fn progress(&self) -> Progress;
 }
 
-/// A source behind a pointer is one.
-macro_rules! pointed_to {
+/// Implements [`Source`] for pointers to sources.
+macro_rules! implement_for_pointers {
     ($($pointer:ty),*) => {$(
         impl<S: Source + ?Sized> Source for $pointer {
             fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
@@ -56,51 +98,13 @@ macro_rules! pointed_to {
     )*};
 }
 
-pointed_to!(&mut S, Box<S>);
+implement_for_pointers!(&mut S, Box<S>);
 
-/// How far a program has come, in units of its own (bytes of a file, references of a generator).
+/// How much of a program has been read, in a unit that depends on the source: bytes of a file, references of a generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Progress {
-    /// Done.
+    /// The amount read.
     pub done: u64,
-    /// Of how many, where that is known.
+    /// The amount in all; `None` where it is unknown.
     pub total: Option<u64>,
-}
-
-/// Why a program could not be read. Every message says what, where, and what to do.
-#[derive(Debug, thiserror::Error)]
-pub enum TraceError {
-    /// The operating system refused.
-    #[error("{path}: {source}", path = path.display())]
-    Io {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The bytes are not what they should be.
-    #[error("{path}: {what} at byte {at}; {todo}", path = path.display())]
-    Damaged {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong.
-        what: String,
-        /// Where.
-        at: u64,
-        /// What can be done.
-        todo: String,
-    },
-    /// A synthetic program or its parameters are not known.
-    #[error("{0}")]
-    Unknown(String),
-    /// Live capture failed.
-    #[error("{0}")]
-    Capture(String),
-}
-
-impl TraceError {
-    /// Whether who reads our output has gone away, which is no failure of ours.
-    pub fn is_broken_pipe(&self) -> bool {
-        matches!(self, TraceError::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
-    }
 }

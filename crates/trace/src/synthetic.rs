@@ -111,7 +111,7 @@ pub fn list() -> &'static [Description] {
 
 /// Makes the program that `spec` describes: `NAME` or `NAME:key=value,key=value`. See [`list`] for what there is.
 ///
-/// Fails with [`TraceError::Unknown`], which names what is near, when the program, a parameter or a value is not known.
+/// Fails with [`TraceError::Invalid`], which names what is near, when the program, a parameter or a value is not known.
 pub fn parse(spec: &str) -> Result<Box<dyn Source>, TraceError> {
     generator(spec, CHUNK_REFS).map(|generator| Box::new(generator) as Box<dyn Source>)
 }
@@ -120,9 +120,9 @@ pub(crate) fn generator(spec: &str, chunk_refs: usize) -> Result<Generator, Trac
     let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
     let about = PROGRAMS.iter().find(|about| about.name == name).ok_or_else(|| {
         let near = suggestion(name, PROGRAMS.iter().map(|about| about.name));
-        TraceError::Unknown(format!("there is no synthetic program `{name}`; {near}"))
+        TraceError::Invalid(format!("there is no synthetic program `{name}`; {near}"))
     })?;
-    let wrong = |what| TraceError::Unknown(format!("synthetic program {name}: {what}"));
+    let wrong = |what| TraceError::Invalid(format!("synthetic program {name}: {what}"));
     let values = Values::read(about.parameters, rest).map_err(wrong)?;
     let mut process = Process::new(name);
     let program = (about.build)(&values, &mut process).map_err(wrong)?;

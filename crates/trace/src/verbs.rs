@@ -1,4 +1,4 @@
-//! What `reach trace` does with files: `info`, `check`, `dump`, `convert`.
+//! The subcommands of `reach trace`: `info`, `check`, `dump`, `convert`.
 
 use crate::Progress;
 
@@ -12,5 +12,5 @@ pub use convert::{Converted, convert};
 pub use dump::dump;
 pub use info::{Info, info};
 
-/// Is told now and then how far a verb has come: references so far, and the trace's own measure.
+/// A call-back for progress: the references read so far, and the progress in units of the source.
 pub type Watch<'a> = &'a mut dyn FnMut(u64, Progress);

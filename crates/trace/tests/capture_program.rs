@@ -2,9 +2,9 @@
 //! be captured.
 
 #[allow(dead_code)]
-mod capture;
+mod common;
 
-use capture::{capture, compile, file, launch, possible};
+use common::{capture, compile, file, launch, possible};
 use reach_core::ring::{Emulator, ProcessIdentity};
 use reach_trace::Source;
 use reach_trace::live::{Live, Options};

@@ -1,10 +1,10 @@
 //! What a live capture says of programs whose references are known.
 
 #[allow(dead_code)]
-mod capture;
+mod common;
 
-use capture::space::Spaces;
-use capture::{capture, compile, file, launch, possible};
+use common::space::Spaces;
+use common::{capture, compile, file, launch, possible};
 use reach_core::{Advice, Backing, Chunk, Event, Protection, Role};
 use reach_trace::Source;
 
@@ -62,7 +62,7 @@ fn a_static_program_gives_the_same_references_again() {
     let differs = first.iter().zip(&second).position(|(a, b)| a != b);
     assert_eq!((differs, first.len()), (None, second.len()));
     // Not those before the first reference: neighbouring mappings of the emulator's own may be among them.
-    let kinds = |all: &capture::Capture| {
+    let kinds = |all: &common::Capture| {
         let own = all.events.iter().filter(|(at, _)| *at > 0);
         own.map(|(at, event)| (*at, std::mem::discriminant(event))).collect::<Vec<_>>()
     };

@@ -17,7 +17,7 @@ pub fn program_name(name: &str) -> Result<&'static Description, TraceError> {
     synthetic::parse(name)?;
     let name = name.split(':').next().unwrap_or(name);
     let found = synthetic::list().iter().find(|program| program.name == name);
-    found.ok_or_else(|| TraceError::Unknown(format!("there is no synthetic program `{name}`")))
+    found.ok_or_else(|| TraceError::Invalid(format!("there is no synthetic program `{name}`")))
 }
 
 /// Checks the specification of a machine, and returns it unchanged.

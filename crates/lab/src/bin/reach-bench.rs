@@ -211,7 +211,7 @@ fn run_beside(
         Curve(array) => Some(array.parse().map_err(anyhow::Error::msg)?),
         _ => None,
     };
-    let sample = matches!(program, Sample).then_some(Sampling::USUAL);
+    let sample = matches!(program, Sample).then_some(Sampling::default());
     let (fast_forward, align_code, limit) = (FastForward::default(), None, None);
     let experiment =
         Experiment { machines, systems, conditions, threads: 1, fast_forward, align_code, limit, curve, sample };

@@ -111,9 +111,12 @@ impl Paper {
         let fast_forward = experiment.fast_forward.clone();
         let source: Box<dyn Source> = match experiment.sample {
             None => Box::new(FastForwarded::new(program, fast_forward)),
-            Some(sampling) => {
-                Box::new(FastForwarded::between(Sampled::new(program, sampling, fast_forward, experiment.seed)))
-            }
+            Some(sampling) => Box::new(FastForwarded::between_intervals(Sampled::new(
+                program,
+                sampling,
+                fast_forward,
+                experiment.seed,
+            ))),
         };
         let mut source = Limited::new(source, experiment.limit);
         let metadata = Metadata {

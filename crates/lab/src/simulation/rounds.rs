@@ -41,7 +41,12 @@ impl Fence {
             // Fills memory, as a reference does.
             Event::Advise(_, Advice::PopulateRead | Advice::PopulateWrite | Advice::WillNeed) => Fence::None,
             Event::Map(_) | Event::Unmap(_) | Event::Protect(..) | Event::Remap(_) | Event::Advise(..) => Fence::Space,
-            Event::File { .. } | Event::Fork { .. } | Event::Exec { .. } | Event::Exit | Event::Phase(_) => Fence::All,
+            Event::File { .. }
+            | Event::Fork { .. }
+            | Event::Exec { .. }
+            | Event::Exit
+            | Event::Phase(_)
+            | Event::Mark(_) => Fence::All,
         }
     }
 }

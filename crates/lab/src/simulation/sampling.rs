@@ -4,7 +4,7 @@
 
 use super::hardware::MemoryCounts;
 use super::outcome::Tally;
-use reach_core::{Asid, Event};
+use reach_core::Asid;
 use reach_hardware::{Access, CacheCounters, MemoryAccesses};
 use std::collections::BTreeMap;
 
@@ -65,39 +65,6 @@ pub(super) enum Detail {
     Caches,
     /// Functional warming of TLBs and the operating system; caches see nothing, not even the operating system's traffic.
     Translation,
-}
-
-/// A mark that sampling puts into a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
-    /// The program is a sample, with intervals this many references apart.
-    Sampled(u64),
-    /// A measured interval begins.
-    Begin,
-    /// The measured interval ends.
-    End,
-    /// References are simulated in this detail from here on.
-    Detail(Detail),
-}
-
-impl Mark {
-    /// Returns whether the mark makes a sample of any program.
-    pub fn begins(self) -> bool {
-        matches!(self, Mark::Sampled(_))
-    }
-
-    /// Returns the mark that `event` is, if it is one.
-    pub fn of(event: &Event) -> Option<Mark> {
-        let Event::Phase(name) = event else { return None };
-        match name.as_str() {
-            Event::INTERVAL => Some(Mark::Begin),
-            Event::INTERVAL_END => Some(Mark::End),
-            Event::FOLLOWED => Some(Mark::Detail(Detail::Translation)),
-            Event::FOLLOWED_IN_CACHES => Some(Mark::Detail(Detail::Caches)),
-            Event::SIMULATED => Some(Mark::Detail(Detail::All)),
-            name => name.strip_prefix(Event::SAMPLED)?.parse().ok().map(Mark::Sampled),
-        }
-    }
 }
 
 /// The state of sampling.

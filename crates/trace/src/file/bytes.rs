@@ -1,8 +1,8 @@
-//! Little-endian numbers and LEB128 variable-length integers, read with every length checked.
+//! Little-endian numbers and LEB128 variable-length integers. Reading checks every length.
 
-use super::Bad;
+use super::error::Damage;
 
-/// Appends `n` in base 128, low digits first, the top bit set on all but the last.
+/// Appends `n` in base 128, low digits first, with the top bit set on all digits but the last.
 pub(super) fn put_varint(out: &mut Vec<u8>, mut n: u64) {
     while n >= 0x80 {
         out.push(n as u8 | 0x80);
@@ -11,12 +11,12 @@ pub(super) fn put_varint(out: &mut Vec<u8>, mut n: u64) {
     out.push(n as u8);
 }
 
-/// Appends a signed difference so that small ones of either sign are short.
+/// Appends a signed difference, so that small ones of either sign are short (zigzag).
 pub(super) fn put_signed(out: &mut Vec<u8>, n: i64) {
     put_varint(out, ((n << 1) ^ (n >> 63)) as u64);
 }
 
-/// Appends a length and the text.
+/// Appends the length of `text` in bytes, and the text.
 pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
     put_varint(out, text.len() as u64);
     out.extend_from_slice(text.as_bytes());
@@ -30,33 +30,33 @@ impl<'a> Cursor<'a> {
         self.0.is_empty()
     }
 
-    pub fn take(&mut self, n: usize) -> Result<&'a [u8], Bad> {
-        let (front, rest) = self.0.split_at_checked(n).ok_or(Bad("a list that ends too early"))?;
+    pub fn take(&mut self, n: usize) -> Result<&'a [u8], Damage> {
+        let (front, rest) = self.0.split_at_checked(n).ok_or(Damage("a list that ends too early"))?;
         self.0 = rest;
         Ok(front)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Bad> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Damage> {
         Ok(self.take(N)?.try_into().expect("N bytes were taken"))
     }
 
-    pub fn u8(&mut self) -> Result<u8, Bad> {
+    pub fn u8(&mut self) -> Result<u8, Damage> {
         Ok(self.array::<1>()?[0])
     }
 
-    pub fn u16(&mut self) -> Result<u16, Bad> {
+    pub fn u16(&mut self) -> Result<u16, Damage> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
-    pub fn u32(&mut self) -> Result<u32, Bad> {
+    pub fn u32(&mut self) -> Result<u32, Damage> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    pub fn u64(&mut self) -> Result<u64, Bad> {
+    pub fn u64(&mut self) -> Result<u64, Damage> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    pub fn varint(&mut self) -> Result<u64, Bad> {
+    pub fn varint(&mut self) -> Result<u64, Damage> {
         let mut n = 0u64;
         for shift in (0..64).step_by(7) {
             let digit = self.u8()?;
@@ -68,23 +68,23 @@ impl<'a> Cursor<'a> {
                 return Ok(n);
             }
         }
-        Err(Bad("a number that is too long"))
+        Err(Damage("a number that is too long"))
     }
 
-    /// A variable-length integer that must fit a narrower type.
-    pub fn narrow<T: TryFrom<u64>>(&mut self) -> Result<T, Bad> {
-        T::try_from(self.varint()?).map_err(|_| Bad("a number out of range"))
+    /// Reads a variable-length integer, which must fit the type `T`.
+    pub fn narrow<T: TryFrom<u64>>(&mut self) -> Result<T, Damage> {
+        T::try_from(self.varint()?).map_err(|_| Damage("a number out of range"))
     }
 
-    pub fn signed(&mut self) -> Result<i64, Bad> {
+    pub fn signed(&mut self) -> Result<i64, Damage> {
         let n = self.varint()?;
         Ok((n >> 1) as i64 ^ -((n & 1) as i64))
     }
 
-    pub fn text(&mut self) -> Result<String, Bad> {
+    pub fn text(&mut self) -> Result<String, Damage> {
         let len = self.narrow::<usize>()?;
         let bytes = self.take(len)?;
-        std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| Bad("text that is not UTF-8"))
+        std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| Damage("text that is not UTF-8"))
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_survive(n: u64, s: i64, t: String) {
+        fn decoding_reverses_encoding(n: u64, s: i64, t: String) {
             let mut out = Vec::new();
             put_varint(&mut out, n);
             put_signed(&mut out, s);

@@ -1,27 +1,27 @@
-//! One segment to bytes.
+//! Encodes a segment.
 
+use super::checksum::checksum;
 use super::forms::Forms;
-use super::layout::{
-    BLOCKS, CONTROL, EVENTS, FAR_BYTES, FORMS, NEAR_BYTES, SEGMENT_HEADER, SEQUENCE, STEPS, STREAMS, SegmentHeader,
-};
+use super::layout::{SEGMENT_HEADER, SegmentHeader};
 use super::paths::Paths;
 use super::predict::{FAR, FARTHEST, NEAR, base, difference};
+use super::stream::{PerStream, Stream, StreamLength};
 use std::io;
-use xxhash_rust::xxh3::xxh3_64;
 
-/// zstd's fastest ordinary level.
+/// The zstd level. Level 3 saves 8 % of the bytes for twice the time; level -3 costs 40 % more bytes and is hardly
+/// faster.
 const LEVEL: i32 = 1;
 
-/// Encodes segments; keeps its memory from one to the next.
+/// Encodes segments. The buffers are reused from one segment to the next.
 pub(super) struct SegmentEncoder {
     zstd: zstd::bulk::Compressor<'static>,
     pub forms: Forms,
     paths: Paths,
-    /// The segment that was encoded last.
+    /// The bytes of the last segment, header included.
     pub out: Vec<u8>,
-    /// What each slot has learnt.
+    /// The present step of each slot.
     steps: Vec<u64>,
-    raw: [Vec<u8>; STREAMS],
+    raw: PerStream<Vec<u8>>,
 }
 
 impl SegmentEncoder {
@@ -37,8 +37,9 @@ impl SegmentEncoder {
         })
     }
 
-    /// Encodes what [`Forms::collect`] has just cut into forms, with block and event streams that are bytes
-    /// already, and those of the outline, to `out`. `header` has all counts but that of the forms.
+    /// Encodes into `out` the segment that [`Forms::collect`] cut into forms last. `blocks`, `events` and `outline` are
+    /// streams that are encoded already. `header` must have all counts except those of forms and paths; returns the
+    /// complete header.
     pub fn encode(
         &mut self,
         blocks: &[u8],
@@ -46,45 +47,48 @@ impl SegmentEncoder {
         outline: &[Vec<u8>; 3],
         mut header: SegmentHeader,
     ) -> io::Result<SegmentHeader> {
-        self.raw.iter_mut().for_each(Vec::clear);
+        self.raw.0.iter_mut().for_each(Vec::clear);
         let predictors = self.forms.predictors();
-        self.forms.encode(&predictors, &mut self.raw[FORMS]);
-        self.paths.fold(&self.forms.sequence, &self.forms.list);
-        self.raw[FORMS].extend_from_slice(&self.paths.definitions);
-        self.addresses(&predictors);
+        self.forms.encode(&predictors, &mut self.raw[Stream::Forms]);
+        self.paths.collect(&self.forms.sequence, &self.forms.list);
+        self.raw[Stream::Forms].extend_from_slice(&self.paths.definitions);
+        self.encode_addresses(&predictors);
 
         (header.forms, header.paths) = (self.forms.list.len() as u32, self.paths.count);
         let out = &mut self.out;
         out.clear();
         out.resize(SEGMENT_HEADER, 0);
-        for i in 0..STREAMS {
-            let raw = match i {
-                BLOCKS => blocks,
-                EVENTS => events,
-                SEQUENCE => &self.paths.sequence,
-                STEPS.. => &outline[i - STEPS],
-                _ => &self.raw[i],
+        let [steps, visits, pages] = outline;
+        for stream in Stream::ALL {
+            let raw = match stream {
+                Stream::Blocks => blocks,
+                Stream::Events => events,
+                Stream::Sequence => &self.paths.sequence,
+                Stream::Steps => steps,
+                Stream::Visits => visits,
+                Stream::Pages => pages,
+                Stream::Forms | Stream::Control | Stream::Near | Stream::Far => &self.raw[stream],
             };
             let before = out.len();
             if !raw.is_empty() {
-                // Blocks and events are also read by themselves, where the segment's checksum cannot be verified.
-                self.zstd.include_checksum(i == BLOCKS || i == EVENTS)?;
+                // Blocks and events are also read alone, when the checksum of the segment cannot be verified.
+                self.zstd.include_checksum(matches!(stream, Stream::Blocks | Stream::Events))?;
                 out.resize(before + zstd::zstd_safe::compress_bound(raw.len()), 0);
                 let stored = self.zstd.compress_to_buffer(raw, &mut out[before..])?;
                 out.truncate(before + stored);
             }
-            header.streams[i] = (raw.len() as u32, (out.len() - before) as u32);
+            header.streams[stream] = StreamLength { raw: raw.len() as u32, stored: (out.len() - before) as u32 };
         }
-        header.checksum = xxh3_64(&out[SEGMENT_HEADER..]);
+        header.checksum = checksum(&out[SEGMENT_HEADER..]);
         out[..SEGMENT_HEADER].copy_from_slice(&header.encode());
         Ok(header)
     }
 
-    /// The control, near and far streams.
-    fn addresses(&mut self, predictors: &[u8]) {
+    /// Encodes the control, near and far streams.
+    fn encode_addresses(&mut self, predictors: &[u8]) {
         self.steps.clear();
         self.steps.resize(predictors.len(), 0);
-        let [_, _, _, _, control, near, far, ..] = &mut self.raw;
+        let PerStream([_, _, _, _, control, near, far, ..]) = &mut self.raw;
         let Forms { list, sequence, addresses, .. } = &self.forms;
         control.resize(addresses.len(), 0);
         let mut codes = control.iter_mut().enumerate();
@@ -113,4 +117,4 @@ impl SegmentEncoder {
     }
 }
 
-const _: () = assert!(CONTROL == 4 && NEAR_BYTES == 5 && FAR_BYTES == 6 && STEPS + 3 == STREAMS);
+const _: () = assert!(Stream::Control as usize == 4 && Stream::Near as usize == 5 && Stream::Far as usize == 6);

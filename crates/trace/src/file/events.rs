@@ -1,8 +1,9 @@
 //! Events as bytes: the distance in references from the previous event, a tag, and the event's fields.
 
-use super::Bad;
 use super::bytes::{Cursor, put_signed, put_text, put_varint};
-use reach_core::{Advice, Asid, Backing, Event, FileId, Map, Protection, Remap, Role, Span, ThreadId, VirtAddr};
+use super::error::Damage;
+use super::version::Version;
+use reach_core::{Advice, Asid, Backing, Event, FileId, Map, Mark, Protection, Remap, Role, Span, ThreadId, VirtAddr};
 
 const ADVICE: [Advice; 9] = [
     Advice::Huge,
@@ -17,12 +18,45 @@ const ADVICE: [Advice; 9] = [
 ];
 const ROLES: [Role; 4] = [Role::Mmap, Role::Heap, Role::Stack, Role::Image];
 
-const SHARED: u8 = 1;
-const POPULATE: u8 = 2;
-const NO_RESERVE: u8 = 4;
-const FILE: u8 = 8;
+/// The tag that begins an event.
+mod tag {
+    pub const FILE: u8 = 0;
+    pub const MAP: u8 = 1;
+    pub const UNMAP: u8 = 2;
+    pub const PROTECT: u8 = 3;
+    pub const REMAP: u8 = 4;
+    pub const ADVISE: u8 = 5;
+    pub const FORK: u8 = 6;
+    pub const EXEC: u8 = 7;
+    pub const EXIT: u8 = 8;
+    pub const SWITCH: u8 = 9;
+    pub const PHASE: u8 = 10;
+    pub const VFORK: u8 = 11;
+    pub const MARK: u8 = 12;
+}
 
-/// Writes events, of which each knows the last address: mappings cluster.
+/// The flags of a mapping.
+mod map_flag {
+    pub const SHARED: u8 = 1;
+    pub const POPULATE: u8 = 2;
+    pub const NO_RESERVE: u8 = 4;
+    pub const FILE: u8 = 8;
+    pub const ALL: u8 = SHARED | POPULATE | NO_RESERVE | FILE;
+}
+
+/// The kind of a mark.
+mod mark_kind {
+    pub const FAST_FORWARD: u8 = 0;
+    pub const MEASURE: u8 = 1;
+    pub const SAMPLE: u8 = 2;
+    pub const INTERVAL_BEGIN: u8 = 3;
+    pub const INTERVAL_END: u8 = 4;
+    pub const WARM_TLBS: u8 = 5;
+    pub const WARM_CACHES: u8 = 6;
+    pub const DETAILED: u8 = 7;
+}
+
+/// Writes events. Each span is relative to the previous one, because mappings cluster.
 #[derive(Default)]
 pub(super) struct EventEncoder {
     pub bytes: Vec<u8>,
@@ -32,99 +66,117 @@ pub(super) struct EventEncoder {
 }
 
 impl EventEncoder {
-    /// Appends `event`, which stands before the segment's reference number `at`, not less than the last one's.
+    /// Appends `event`, which precedes the segment's reference number `at`. Events must come in order of `at`.
     pub fn put(&mut self, at: u32, event: &Event) {
         put_varint(&mut self.bytes, (at - self.last_at) as u64);
         self.last_at = at;
         self.count += 1;
         match event {
             Event::File { file, path, len } => {
-                self.bytes.push(0);
+                self.bytes.push(tag::FILE);
                 put_varint(&mut self.bytes, file.0 as u64);
                 put_varint(&mut self.bytes, *len);
                 put_text(&mut self.bytes, path);
             }
-            Event::Map(map) => {
-                self.bytes.push(1);
-                self.span(map.span);
-                self.bytes.push(protection_bits(map.protection));
-                let mut flags = 0;
-                for (on, bit) in [
-                    (map.shared, SHARED),
-                    (map.populate, POPULATE),
-                    (map.no_reserve, NO_RESERVE),
-                    (map.backing != Backing::Anonymous, FILE),
-                ] {
-                    flags |= if on { bit } else { 0 };
-                }
-                self.bytes.extend([flags, position(&ROLES, map.role), map.huge_shift]);
-                if let Backing::File { file, offset } = map.backing {
-                    put_varint(&mut self.bytes, file.0 as u64);
-                    put_varint(&mut self.bytes, offset);
-                }
-            }
+            Event::Map(map) => self.put_map(map),
             Event::Unmap(span) => {
-                self.bytes.push(2);
-                self.span(*span);
+                self.bytes.push(tag::UNMAP);
+                self.put_span(*span);
             }
             Event::Protect(span, protection) => {
-                self.bytes.push(3);
-                self.span(*span);
+                self.bytes.push(tag::PROTECT);
+                self.put_span(*span);
                 self.bytes.push(protection_bits(*protection));
             }
             Event::Remap(remap) => {
-                self.bytes.push(4);
-                self.span(remap.from);
-                self.span(remap.to);
+                self.bytes.push(tag::REMAP);
+                self.put_span(remap.from);
+                self.put_span(remap.to);
                 self.bytes.push(remap.keep as u8);
             }
             Event::Advise(span, advice) => {
-                self.bytes.push(5);
-                self.span(*span);
+                self.bytes.push(tag::ADVISE);
+                self.put_span(*span);
                 self.bytes.push(position(&ADVICE, *advice));
             }
             Event::Fork { child, shares_memory } => {
-                self.bytes.push(if *shares_memory { 11 } else { 6 });
+                self.bytes.push(if *shares_memory { tag::VFORK } else { tag::FORK });
                 put_varint(&mut self.bytes, child.0 as u64);
             }
             Event::Exec { path } => {
-                self.bytes.push(7);
+                self.bytes.push(tag::EXEC);
                 put_text(&mut self.bytes, path);
             }
-            Event::Exit => self.bytes.push(8),
+            Event::Exit => self.bytes.push(tag::EXIT),
             Event::Switch { asid, thread } => {
-                self.bytes.push(9);
+                self.bytes.push(tag::SWITCH);
                 put_varint(&mut self.bytes, asid.0 as u64);
                 put_varint(&mut self.bytes, thread.0 as u64);
             }
             Event::Phase(name) => {
-                self.bytes.push(10);
+                self.bytes.push(tag::PHASE);
                 put_text(&mut self.bytes, name);
             }
+            Event::Mark(mark) => self.put_mark(*mark),
         }
     }
 
-    fn span(&mut self, span: Span) {
+    fn put_map(&mut self, map: &Map) {
+        self.bytes.push(tag::MAP);
+        self.put_span(map.span);
+        self.bytes.push(protection_bits(map.protection));
+        let flags = [
+            (map.shared, map_flag::SHARED),
+            (map.populate, map_flag::POPULATE),
+            (map.no_reserve, map_flag::NO_RESERVE),
+            (map.backing != Backing::Anonymous, map_flag::FILE),
+        ];
+        let flags = flags.into_iter().filter(|(on, _)| *on).fold(0, |flags, (_, flag)| flags | flag);
+        self.bytes.extend([flags, position(&ROLES, map.role), map.huge_shift]);
+        if let Backing::File { file, offset } = map.backing {
+            put_varint(&mut self.bytes, file.0 as u64);
+            put_varint(&mut self.bytes, offset);
+        }
+    }
+
+    fn put_mark(&mut self, mark: Mark) {
+        let kind = match mark {
+            Mark::FastForward => mark_kind::FAST_FORWARD,
+            Mark::Measure => mark_kind::MEASURE,
+            Mark::Sample { .. } => mark_kind::SAMPLE,
+            Mark::IntervalBegin => mark_kind::INTERVAL_BEGIN,
+            Mark::IntervalEnd => mark_kind::INTERVAL_END,
+            Mark::WarmTlbs => mark_kind::WARM_TLBS,
+            Mark::WarmCaches => mark_kind::WARM_CACHES,
+            Mark::Detailed => mark_kind::DETAILED,
+        };
+        self.bytes.extend([tag::MARK, kind]);
+        if let Mark::Sample { every } = mark {
+            put_varint(&mut self.bytes, every);
+        }
+    }
+
+    fn put_span(&mut self, span: Span) {
         put_signed(&mut self.bytes, span.start.0.wrapping_sub(self.last_addr) as i64);
         put_varint(&mut self.bytes, span.len);
         self.last_addr = span.start.0;
     }
 }
 
-/// All `count` events of a segment of `refs` references.
-pub(super) fn decode(bytes: &[u8], count: u32, refs: u32) -> Result<Vec<(u32, Event)>, Bad> {
-    let mut reader = EventDecoder { cursor: Cursor(bytes), last_addr: 0 };
+/// Reads all `count` events of a segment with `refs` references, each with the number of the reference it precedes.
+pub(super) fn decode(bytes: &[u8], count: u32, refs: u32, version: Version) -> Result<Vec<(u32, Event)>, Damage> {
+    let mut decoder = EventDecoder { cursor: Cursor(bytes), last_addr: 0, version };
     let mut events = Vec::with_capacity((count as usize).min(bytes.len()));
     let mut at = 0u32;
     for _ in 0..count {
         at = at
-            .checked_add(reader.cursor.narrow()?)
+            .checked_add(decoder.cursor.narrow()?)
             .filter(|&at| at <= refs)
-            .ok_or(Bad("an event beyond its segment"))?;
-        events.push((at, reader.event()?));
+            .ok_or(Damage("an event beyond its segment"))?;
+        events.push((at, decoder.event()?));
     }
-    if !reader.cursor.is_empty() {
-        return Err(Bad("more events than announced"));
+    if !decoder.cursor.is_empty() {
+        return Err(Damage("more events than announced"));
     }
     Ok(events)
 }
@@ -132,79 +184,163 @@ pub(super) fn decode(bytes: &[u8], count: u32, refs: u32) -> Result<Vec<(u32, Ev
 struct EventDecoder<'a> {
     cursor: Cursor<'a>,
     last_addr: u64,
+    version: Version,
 }
 
 impl EventDecoder<'_> {
-    fn event(&mut self) -> Result<Event, Bad> {
+    fn event(&mut self) -> Result<Event, Damage> {
         Ok(match self.cursor.u8()? {
-            0 => {
+            tag::FILE => {
                 let file = FileId(self.cursor.narrow()?);
                 let len = self.cursor.varint()?;
                 Event::File { file, path: self.cursor.text()?, len }
             }
-            1 => {
-                let span = self.span()?;
-                let protection = self.protection()?;
-                let flags = self.cursor.u8()?;
-                if flags > (SHARED | POPULATE | NO_RESERVE | FILE) {
-                    return Err(Bad("a mapping with unknown flags"));
-                }
-                let role = self.one_of(&ROLES)?;
-                let huge_shift = self.cursor.u8()?;
-                let backing = if flags & FILE == 0 {
-                    Backing::Anonymous
-                } else {
-                    Backing::File { file: FileId(self.cursor.narrow()?), offset: self.cursor.varint()? }
-                };
-                Event::Map(Map {
-                    span,
-                    protection,
-                    backing,
-                    shared: flags & SHARED != 0,
-                    role,
-                    populate: flags & POPULATE != 0,
-                    no_reserve: flags & NO_RESERVE != 0,
-                    huge_shift,
-                })
+            tag::MAP => Event::Map(self.map()?),
+            tag::UNMAP => Event::Unmap(self.span()?),
+            tag::PROTECT => Event::Protect(self.span()?, self.protection()?),
+            tag::REMAP => {
+                Event::Remap(Remap { from: self.span()?, to: self.span()?, keep: self.one_of(&[false, true])? })
             }
-            2 => Event::Unmap(self.span()?),
-            3 => Event::Protect(self.span()?, self.protection()?),
-            4 => Event::Remap(Remap { from: self.span()?, to: self.span()?, keep: self.one_of(&[false, true])? }),
-            5 => Event::Advise(self.span()?, self.one_of(&ADVICE)?),
-            kind @ (6 | 11) => Event::Fork { child: Asid(self.cursor.narrow()?), shares_memory: kind == 11 },
-            7 => Event::Exec { path: self.cursor.text()? },
-            8 => Event::Exit,
-            9 => Event::Switch { asid: Asid(self.cursor.narrow()?), thread: ThreadId(self.cursor.narrow()?) },
-            10 => Event::Phase(self.cursor.text()?),
-            _ => return Err(Bad("an event of an unknown kind")),
+            tag::ADVISE => Event::Advise(self.span()?, self.one_of(&ADVICE)?),
+            tag @ (tag::FORK | tag::VFORK) => {
+                Event::Fork { child: Asid(self.cursor.narrow()?), shares_memory: tag == tag::VFORK }
+            }
+            tag::EXEC => Event::Exec { path: self.cursor.text()? },
+            tag::EXIT => Event::Exit,
+            tag::SWITCH => Event::Switch { asid: Asid(self.cursor.narrow()?), thread: ThreadId(self.cursor.narrow()?) },
+            tag::PHASE => self.phase()?,
+            tag::MARK if self.version != Version::V2 => Event::Mark(self.mark()?),
+            _ => return Err(Damage("an event of an unknown kind")),
         })
     }
 
-    fn span(&mut self) -> Result<Span, Bad> {
+    fn map(&mut self) -> Result<Map, Damage> {
+        let span = self.span()?;
+        let protection = self.protection()?;
+        let flags = self.cursor.u8()?;
+        if flags & !map_flag::ALL != 0 {
+            return Err(Damage("a mapping with unknown flags"));
+        }
+        let role = self.one_of(&ROLES)?;
+        let huge_shift = self.cursor.u8()?;
+        let backing = if flags & map_flag::FILE == 0 {
+            Backing::Anonymous
+        } else {
+            Backing::File { file: FileId(self.cursor.narrow()?), offset: self.cursor.varint()? }
+        };
+        Ok(Map {
+            span,
+            protection,
+            backing,
+            shared: flags & map_flag::SHARED != 0,
+            role,
+            populate: flags & map_flag::POPULATE != 0,
+            no_reserve: flags & map_flag::NO_RESERVE != 0,
+            huge_shift,
+        })
+    }
+
+    fn phase(&mut self) -> Result<Event, Damage> {
+        let name = self.cursor.text()?;
+        Ok(match self.version {
+            Version::V2 => mark_of_phase(&name).map_or(Event::Phase(name), Event::Mark),
+            Version::V3 => Event::Phase(name),
+        })
+    }
+
+    fn mark(&mut self) -> Result<Mark, Damage> {
+        Ok(match self.cursor.u8()? {
+            mark_kind::FAST_FORWARD => Mark::FastForward,
+            mark_kind::MEASURE => Mark::Measure,
+            mark_kind::SAMPLE => Mark::Sample { every: self.cursor.varint()? },
+            mark_kind::INTERVAL_BEGIN => Mark::IntervalBegin,
+            mark_kind::INTERVAL_END => Mark::IntervalEnd,
+            mark_kind::WARM_TLBS => Mark::WarmTlbs,
+            mark_kind::WARM_CACHES => Mark::WarmCaches,
+            mark_kind::DETAILED => Mark::Detailed,
+            _ => return Err(Damage("a mark of an unknown kind")),
+        })
+    }
+
+    fn span(&mut self) -> Result<Span, Damage> {
         self.last_addr = self.last_addr.wrapping_add(self.cursor.signed()? as u64);
         let len = self.cursor.varint()?;
         // `Span::end` must not overflow.
-        self.last_addr.checked_add(len).ok_or(Bad("a span beyond the address space"))?;
+        self.last_addr.checked_add(len).ok_or(Damage("a span beyond the address space"))?;
         Ok(Span { start: VirtAddr(self.last_addr), len })
     }
 
-    fn protection(&mut self) -> Result<Protection, Bad> {
+    fn protection(&mut self) -> Result<Protection, Damage> {
         let bits = self.cursor.u8()?;
         if bits > 7 {
-            return Err(Bad("unknown access rights"));
+            return Err(Damage("unknown access rights"));
         }
         Ok(Protection { read: bits & 1 != 0, write: bits & 2 != 0, execute: bits & 4 != 0 })
     }
 
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> Result<T, Bad> {
-        all.get(self.cursor.u8()? as usize).copied().ok_or(Bad("an event with an unknown value"))
+    fn one_of<T: Copy>(&mut self, values: &[T]) -> Result<T, Damage> {
+        values.get(self.cursor.u8()? as usize).copied().ok_or(Damage("an event with an unknown value"))
     }
+}
+
+/// Returns the mark that a phase of this name meant in version 2; `None` for a phase of the program.
+fn mark_of_phase(name: &str) -> Option<Mark> {
+    Some(match name {
+        "skimmed" => Mark::FastForward,
+        "measured" => Mark::Measure,
+        "interval" => Mark::IntervalBegin,
+        "interval ends" => Mark::IntervalEnd,
+        "followed" => Mark::WarmTlbs,
+        "followed in caches" => Mark::WarmCaches,
+        "simulated" => Mark::Detailed,
+        _ => Mark::Sample { every: name.strip_prefix("sampled every ")?.parse().ok()? },
+    })
 }
 
 fn protection_bits(p: Protection) -> u8 {
     p.read as u8 | (p.write as u8) << 1 | (p.execute as u8) << 2
 }
 
-fn position<T: PartialEq>(all: &[T], one: T) -> u8 {
-    all.iter().position(|x| *x == one).expect("the list holds every value") as u8
+fn position<T: PartialEq>(values: &[T], value: T) -> u8 {
+    values.iter().position(|x| *x == value).expect("the list holds every value") as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode_one(event: &Event, version: Version) -> Event {
+        let mut encoder = EventEncoder::default();
+        encoder.put(0, event);
+        decode(&encoder.bytes, 1, 0, version).unwrap().remove(0).1
+    }
+
+    #[test]
+    fn reserved_phases_of_version_2_are_marks() {
+        for (name, mark) in [
+            ("skimmed", Mark::FastForward),
+            ("measured", Mark::Measure),
+            ("sampled every 5", Mark::Sample { every: 5 }),
+            ("interval", Mark::IntervalBegin),
+            ("interval ends", Mark::IntervalEnd),
+            ("followed", Mark::WarmTlbs),
+            ("followed in caches", Mark::WarmCaches),
+            ("simulated", Mark::Detailed),
+        ] {
+            let phase = Event::Phase(name.into());
+            assert_eq!(decode_one(&phase, Version::V2), Event::Mark(mark));
+            assert_eq!(decode_one(&phase, Version::V3), phase);
+        }
+        for name in ["", "Measured", "measure", "sampled every", "sampled every few", "intervals"] {
+            let phase = Event::Phase(name.into());
+            assert_eq!(decode_one(&phase, Version::V2), phase);
+        }
+    }
+
+    #[test]
+    fn version_2_has_no_encoding_of_marks() {
+        let mut encoder = EventEncoder::default();
+        encoder.put(0, &Event::Mark(Mark::Measure));
+        assert!(decode(&encoder.bytes, 1, 0, Version::V2).is_err());
+    }
 }

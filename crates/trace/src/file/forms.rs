@@ -1,6 +1,6 @@
-//! Finds the forms of a segment: a block with the kinds, sizes and instruction indexes of the data references that
-//! follow its fetch. A block has one form as a rule; repeated string instructions and faults make more. A run longer
-//! than [`MAX_FORM_DATA`] goes on in forms without a block, and so does what stands before the first fetch.
+//! Finds the forms of a segment. A form is a block with the kinds, sizes and instruction indexes of the data references
+//! that follow its fetch. Most blocks have one form; repeated string instructions and faults make more. Data references
+//! before the first fetch, and those beyond [`MAX_FORM_DATA`] after a fetch, are in forms without a block.
 
 use super::bytes::put_varint;
 use super::layout::{MAX_FORM_DATA, MAX_FORMS};
@@ -11,37 +11,39 @@ use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 use xxhash_rust::xxh3::Xxh3Default;
 
-/// A form without a block.
+/// The block number of a form without a block.
 const NO_BLOCK: u32 = u32::MAX;
-/// What is known is forgotten when it has grown to this many slots, some 130 MB.
-const MOST_SLOTS: usize = 1 << 20;
+/// All known forms are dropped once they have this many slots, which take some 130 MB.
+const MAX_KNOWN_SLOTS: usize = 1 << 20;
 
-/// A form of the program. It stays known from segment to segment, for its predictors.
-struct Known {
+/// A form of the program. It stays known from segment to segment, so that its predictors do.
+struct KnownForm {
     block: u32,
     /// Its first slot among all known.
     first: usize,
     len: usize,
-    /// How many executions its predictors were tried on.
+    /// The number of executions that its predictors were tried on.
     trials: u8,
-    /// The last segment that it occurred in, and its number there.
+    /// The last segment that it occurred in.
     segment: u32,
+    /// Its number in that segment.
     number: u16,
 }
 
-/// A form of the segment in hand.
+/// A form of the present segment.
 #[derive(Clone, Copy)]
 pub(super) struct Form {
     /// Its first slot in the segment.
     pub first: usize,
-    /// How many data references it has.
+    /// The number of its data references.
     pub len: usize,
-    /// Where its block starts; 0 without one.
+    /// The start of its block; 0 without a block.
     pub pc: u64,
+    /// Its place among the known forms.
     known: usize,
 }
 
-/// The forms of a segment and the sequence of their executions.
+/// Collects the forms of segments and the sequence of their executions.
 #[derive(Default)]
 pub(super) struct Forms {
     pub list: Vec<Form>,
@@ -50,16 +52,16 @@ pub(super) struct Forms {
     pub addresses: Addresses,
     slots: usize,
     segment: u32,
-    known: Vec<Known>,
-    /// Upper 16 bits of the references of each known slot.
+    known: Vec<KnownForm>,
+    /// The upper 16 bits of the references of each known slot.
     uppers: Vec<u16>,
     trials: Vec<Trial>,
-    /// The form that each block had last, plus one; those without a block first.
+    /// The last form of each block, plus one; 0 for none. Forms without a block come first, then block 0.
     last: Vec<u32>,
     by_hash: HashMap<u64, u32, BuildHasherDefault<Identity>>,
 }
 
-/// Hashes keys that are hashes.
+/// A hasher for keys that are hashes already.
 #[derive(Default)]
 pub(super) struct Identity(u64);
 
@@ -76,13 +78,13 @@ impl Hasher for Identity {
 }
 
 impl Forms {
-    fn begin(&mut self) {
+    fn begin_segment(&mut self) {
         self.list.clear();
         self.sequence.clear();
         self.addresses.clear();
         self.slots = 0;
         self.segment += 1;
-        if self.uppers.len() > MOST_SLOTS {
+        if self.uppers.len() > MAX_KNOWN_SLOTS {
             self.known.clear();
             self.uppers.clear();
             self.trials.clear();
@@ -91,10 +93,10 @@ impl Forms {
         }
     }
 
-    /// Cuts references into forms, from the front until all are taken or the numbers run out. Gives how many references
-    /// and how many fetches were taken.
+    /// Cuts references into forms, from the front until all are taken or no form numbers are left. Returns how many
+    /// references and how many fetches were taken.
     pub fn collect(&mut self, refs: &[Ref], fetched: &[BlockId]) -> (usize, usize) {
-        self.begin();
+        self.begin_segment();
         let (mut at, mut fetch) = (0, 0);
         while at < refs.len() {
             let (block, pc) = if is_fetch(refs[at]) { (fetched[fetch].0, refs[at].addr().0) } else { (NO_BLOCK, 0) };
@@ -114,7 +116,7 @@ impl Forms {
         (at, fetch)
     }
 
-    /// The number in this segment of a known form, if there is one left for it.
+    /// Returns the number in this segment of a known form; `None` where no numbers are left.
     #[inline]
     fn number(&mut self, known: u32, pc: u64) -> Option<u16> {
         let form = &mut self.known[known as usize];
@@ -129,7 +131,7 @@ impl Forms {
         Some(form.number)
     }
 
-    /// The form of a block, or of none, that `rest` follows.
+    /// Returns the form of `block`, or of no block, whose data references are at the front of `rest`.
     #[inline]
     fn find(&mut self, block: u32, rest: &[Ref]) -> u32 {
         let place = block.wrapping_add(1) as usize;
@@ -137,10 +139,10 @@ impl Forms {
             self.last.resize(place + 1, 0);
         }
         if let Some(form) = self.last[place].checked_sub(1)
-            && let guess = &self.known[form as usize]
-            && let Some((data, rest)) = rest.split_at_checked(guess.len)
-            && is_form(guess, &self.uppers, block, data)
-            && (guess.len == MAX_FORM_DATA || rest.first().is_none_or(|r| is_fetch(*r)))
+            && let candidate = &self.known[form as usize]
+            && let Some((data, rest)) = rest.split_at_checked(candidate.len)
+            && is_form(candidate, &self.uppers, block, data)
+            && (candidate.len == MAX_FORM_DATA || rest.first().is_none_or(|r| is_fetch(*r)))
         {
             return form;
         }
@@ -162,31 +164,31 @@ impl Forms {
             Entry::Occupied(e) if is_form(&self.known[*e.get() as usize], &self.uppers, block, data) => {
                 return *e.get();
             }
-            // Two forms with one hash: the later is defined anew each time, which costs bytes but is right.
+            // Two forms with one hash: the later form is defined anew each time, which is correct and costs bytes.
             Entry::Occupied(_) => {}
             Entry::Vacant(e) => {
                 e.insert(new);
             }
         }
         let (first, len) = (self.uppers.len(), data.len());
-        self.known.push(Known { block, first, len, trials: 0, segment: 0, number: 0 });
+        self.known.push(KnownForm { block, first, len, trials: 0, segment: 0, number: 0 });
         self.uppers.extend(data.iter().map(|r| upper_of(*r)));
         self.trials.resize(self.uppers.len(), Trial::NEW);
         new
     }
 
-    /// Tries predictors on a form that has just been executed.
+    /// Tries the predictors on a form whose addresses were added last.
     #[cold]
     fn train(&mut self, known: u32) {
         let form = &mut self.known[known as usize];
         form.trials += 1;
         let first = self.addresses.len() - form.len;
         for (i, trial) in self.trials[form.first..form.first + form.len].iter_mut().enumerate() {
-            trial.see(self.addresses.until(first + i));
+            trial.charge(self.addresses.until(first + i));
         }
     }
 
-    /// The best predictor for each slot of the segment.
+    /// Returns the best predictor for each slot of the segment.
     pub fn predictors(&self) -> Vec<u8> {
         let mut predictors = Vec::with_capacity(self.slots);
         for form in &self.list {
@@ -196,7 +198,7 @@ impl Forms {
         predictors
     }
 
-    /// The definitions as bytes; `predictors` has one for each slot of the segment.
+    /// Appends the definitions of all forms. `predictors` has one predictor for each slot of the segment.
     pub fn encode(&self, predictors: &[u8], out: &mut Vec<u8>) {
         for form in &self.list {
             let known = &self.known[form.known];
@@ -211,7 +213,7 @@ impl Forms {
 }
 
 #[inline]
-fn is_form(form: &Known, uppers: &[u16], block: u32, data: &[Ref]) -> bool {
+fn is_form(form: &KnownForm, uppers: &[u16], block: u32, data: &[Ref]) -> bool {
     form.block == block
         && form.len == data.len()
         && uppers[form.first..form.first + form.len].iter().zip(data).all(|(&upper, r)| upper == upper_of(*r))

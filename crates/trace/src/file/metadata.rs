@@ -1,20 +1,20 @@
-//! What a trace says about itself.
+//! Facts that a recorder stores with a trace.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Facts about a capture, written as JSON into the file's header. Nothing in it changes what a simulation does.
+/// Facts about a capture, stored as JSON in the file header. They do not affect simulations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
-    /// What to call the program in results.
+    /// The name of the program in results.
     pub program: String,
     /// The command line.
     pub command: Vec<String>,
-    /// The machine that the program ran on.
+    /// The computer that the program ran on.
     pub host: String,
-    /// What captured or converted it, with its version.
+    /// The tool that captured or converted the program, with its version.
     pub tool: String,
-    /// Anything else.
+    /// Other facts, by name.
     pub other: BTreeMap<String, String>,
 }

@@ -1,68 +1,71 @@
-//! The outline of a segment, written and read: what machines see of it that only count ([`Chunk::is_outline`]).
+//! Writes and reads the outline of a segment: all that a simulation needs that only counts ([`Chunk::is_outline`]).
 //!
-//! Addresses take most of the time of reading a trace, and folding drops most of the references that they are rebuilt
-//! for. So what folding keeps stands in the file too, named once and then by number.
+//! Most of the time of reading a trace goes into addresses, and folding drops most of the references that they are
+//! rebuilt for. The outline stores the references that folding keeps: each distinct page once, and then by number.
 
-use super::Bad;
 use super::bytes::{Cursor, put_varint};
+use super::error::Damage;
 use super::events;
 use super::forms::Identity;
-use super::layout::{EVENTS, PAGES, STEPS, SegmentHeader, VISITS};
+use super::layout::SegmentHeader;
+use super::stream::Stream;
 use super::streams::Streams;
+use super::version::Version;
 use reach_core::fold::{PageRef, outline};
 use reach_core::{BlockId, BlockTable, Chunk, Counts, Event, Ref, Step, StepCutter};
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::io;
 
-/// A step has at most this many references, so that readers can go on in pieces of convenient size.
+/// The most references in a step. It bounds the size of a reader's chunks.
 const STEP_REFS: usize = 1 << 15;
-/// In place of a number: the next entry of the page stream follows, and gets the next number if there is one left.
+/// The number that stands for the next entry of the page stream, which gets the next number if there is one left.
 const NEW: u16 = u16::MAX;
 /// Bytes of an entry in the page stream.
-const ENTRY: usize = 6;
-/// How many entries a chunk gets at least, before the segment ends: a tenth of a megabyte.
+const ENTRY_BYTES: usize = 6;
+/// The entries that complete a chunk: a tenth of a megabyte.
 const CHUNK_ENTRIES: usize = 1 << 13;
 
-/// Makes the outlines of segments, which must come in order.
+/// Makes the outlines of segments. Segments must be encoded in order, because ticks count instructions from the start.
 #[derive(Default)]
 pub(crate) struct OutlineEncoder {
     cutter: StepCutter,
-    numbers: Numbers,
+    numbers: EntryNumbers,
     entries: Vec<PageRef>,
-    /// The streams of the last segment: steps, visits, pages.
+    /// The streams of the segment that was encoded last: steps, visits, pages.
     pub streams: [Vec<u8>; 3],
 }
 
 impl OutlineEncoder {
-    /// Learns the blocks of `table` that it did not have before.
+    /// Adds the blocks of `table` that were not added before.
     pub fn learn(&mut self, table: &BlockTable) {
         self.cutter.learn(table);
     }
 
-    /// Encodes a segment: its references, the blocks that its fetches fetch, and its events.
+    /// Encodes a segment: its references, its fetched blocks and its events.
     pub fn encode(&mut self, refs: &[Ref], fetched: &[BlockId], events: &[(u32, Event)]) {
         self.streams.iter_mut().for_each(Vec::clear);
         self.numbers.clear();
-        let (mut start, mut fetch, mut past) = (0, 0, 0);
-        while start < refs.len() || past < events.len() {
+        let (mut start, mut fetch, mut first_event) = (0, 0, 0);
+        while start < refs.len() || first_event < events.len() {
             let end = (start + STEP_REFS).min(refs.len());
-            let due = if end == refs.len() {
+            let end_event = if end == refs.len() {
                 events.len()
             } else {
-                past + events[past..].partition_point(|(at, _)| (*at as usize) < end)
+                first_event + events[first_event..].partition_point(|(at, _)| (*at as usize) < end)
             };
-            let mine: Vec<_> = events[past..due].iter().map(|(at, e)| (at - start as u32, e.clone())).collect();
+            let piece_events: Vec<_> =
+                events[first_event..end_event].iter().map(|(at, e)| (at - start as u32, e.clone())).collect();
             let piece = &refs[start..end];
-            for step in self.cutter.cut(piece, &fetched[fetch..], &mine) {
-                self.step(&step, &piece[step.refs.clone()]);
+            for step in self.cutter.cut(piece, &fetched[fetch..], &piece_events) {
+                self.encode_step(&step, &piece[step.refs.clone()]);
                 fetch += step.counts.fetches as usize;
             }
-            (start, past) = (end, due);
+            (start, first_event) = (end, end_event);
         }
     }
 
-    fn step(&mut self, step: &Step, refs: &[Ref]) {
+    fn encode_step(&mut self, step: &Step, refs: &[Ref]) {
         self.entries.clear();
         outline(refs, &mut self.entries);
         let [steps, visits, pages] = &mut self.streams;
@@ -71,50 +74,52 @@ impl OutlineEncoder {
             put_varint(steps, n);
         }
         for entry in &self.entries {
-            let number = self.numbers.of(entry.bits());
+            let number = self.numbers.number(entry.bits());
             visits.extend_from_slice(&number.to_le_bytes());
             if number == NEW {
-                pages.extend_from_slice(&entry.bits().to_le_bytes()[..ENTRY]);
+                pages.extend_from_slice(&entry.bits().to_le_bytes()[..ENTRY_BYTES]);
             }
         }
     }
 }
 
 /// The numbers of a segment's entries.
-struct Numbers {
+struct EntryNumbers {
     known: HashMap<u64, u16, BuildHasherDefault<Identity>>,
-    /// Some of them, each where its hash says: most entries are found here.
-    near: Vec<(u64, u16)>,
+    /// A direct-mapped cache of `known`, by hash. Most look-ups end here.
+    cache: Vec<(u64, u16)>,
 }
 
-impl Default for Numbers {
-    fn default() -> Numbers {
-        Numbers { known: HashMap::default(), near: vec![Numbers::NOTHING; 1 << Numbers::NEAR] }
+impl Default for EntryNumbers {
+    fn default() -> EntryNumbers {
+        EntryNumbers { known: HashMap::default(), cache: vec![EntryNumbers::EMPTY; 1 << EntryNumbers::CACHE_BITS] }
     }
 }
 
-impl Numbers {
-    const NEAR: u32 = 12;
-    /// The hash of no entry.
-    const NOTHING: (u64, u16) = (u64::MAX, NEW);
+impl EntryNumbers {
+    /// The binary logarithm of the entries of the cache.
+    const CACHE_BITS: u32 = 12;
+    /// An empty place of the cache: no entry has this hash.
+    const EMPTY: (u64, u16) = (u64::MAX, NEW);
 
     fn clear(&mut self) {
         self.known.clear();
-        self.near.fill(Numbers::NOTHING);
+        self.cache.fill(EntryNumbers::EMPTY);
     }
 
-    /// The number of an entry, by its bits; [`NEW`] where it had none, and gets the next if there is one left.
-    fn of(&mut self, bits: u64) -> u16 {
-        // Spread over all bits of a hash; no two become one.
+    /// Returns the number of the entry with these bits. Returns [`NEW`] for a new entry, which gets the next number if
+    /// there is one left.
+    fn number(&mut self, bits: u64) -> u16 {
+        // Multiplication by an odd number and rotation are bijections, so hashes are as distinct as entries.
         let hash = bits.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
-        let near = &mut self.near[(hash >> 20) as usize & ((1 << Numbers::NEAR) - 1)];
-        if near.0 == hash {
-            return near.1;
+        let cached = &mut self.cache[(hash >> 20) as usize & ((1 << EntryNumbers::CACHE_BITS) - 1)];
+        if cached.0 == hash {
+            return cached.1;
         }
         let next = self.known.len() as u16;
         match self.known.get(&hash) {
             Some(&number) => {
-                *near = (hash, number);
+                *cached = (hash, number);
                 number
             }
             None => {
@@ -127,23 +132,25 @@ impl Numbers {
     }
 }
 
-/// Holds the outline of one segment and gives it out from front to back.
+/// Holds the outline of one segment and gives it from front to back.
 pub(super) struct OutlineDecoder {
+    version: Version,
     streams: Streams,
     events: VecDeque<(u32, Event)>,
     header: SegmentHeader,
     known: Vec<PageRef>,
-    /// How far each stream has been read, in bytes.
+    /// Bytes read of the step, visit and page streams.
     step: usize,
     visit: usize,
     page: usize,
-    /// What was given out.
+    /// The counts of all steps that were given.
     given: Counts,
 }
 
 impl OutlineDecoder {
-    pub fn new() -> io::Result<OutlineDecoder> {
+    pub fn new(version: Version) -> io::Result<OutlineDecoder> {
         Ok(OutlineDecoder {
+            version,
             streams: Streams::new()?,
             events: VecDeque::new(),
             header: SegmentHeader::default(),
@@ -155,7 +162,7 @@ impl OutlineDecoder {
         })
     }
 
-    /// Forgets the segment.
+    /// Drops the segment.
     pub fn clear(&mut self) {
         self.streams.clear();
         self.events.clear();
@@ -164,56 +171,57 @@ impl OutlineDecoder {
         (self.step, self.visit, self.page, self.given) = (0, 0, 0, Counts::default());
     }
 
-    /// Takes up a segment.
-    pub fn load(&mut self, header: &SegmentHeader, payload: &[u8]) -> Result<(), Bad> {
+    /// Loads a segment.
+    pub fn load(&mut self, header: &SegmentHeader, payload: &[u8]) -> Result<(), Damage> {
         self.clear();
-        for stream in [EVENTS, STEPS, VISITS, PAGES] {
+        for stream in [Stream::Events, Stream::Steps, Stream::Visits, Stream::Pages] {
             self.streams.decompress(stream, header, payload)?;
         }
-        self.events = events::decode(&self.streams.raw[EVENTS], header.events, header.refs)?.into();
-        if (header.refs == 0 && header.events == 0) != self.streams.raw[STEPS].is_empty() {
+        self.events =
+            events::decode(&self.streams.raw[Stream::Events], header.events, header.refs, self.version)?.into();
+        if (header.refs == 0 && header.events == 0) != self.streams.raw[Stream::Steps].is_empty() {
             return Err(MISMATCH);
         }
         self.header = header.clone();
         Ok(())
     }
 
-    /// The three streams of the segment.
+    /// Returns the three streams of the segment: steps, visits, pages.
     pub fn streams(&self) -> [&[u8]; 3] {
-        [STEPS, VISITS, PAGES].map(|stream| self.streams.raw[stream].as_slice())
+        Stream::OUTLINE.map(|stream| self.streams.raw[stream].as_slice())
     }
 
-    /// Whether all has been given out.
+    /// Returns whether the whole segment has been given.
     pub fn is_done(&self) -> bool {
-        self.step == self.streams.raw[STEPS].len()
+        self.step == self.streams.raw[Stream::Steps].len()
     }
 
-    /// Number in the file of the first reference that has not been given out.
+    /// Returns the number in the file of the first reference of the next step.
     pub fn position(&self) -> u64 {
         self.header.first_ref + self.given.references()
     }
 
-    /// Appends steps to an empty `chunk` until it is of convenient size or the segment ends.
-    pub fn fill(&mut self, chunk: &mut Chunk) -> Result<(), Bad> {
+    /// Appends steps to an empty `chunk` until it has [`CHUNK_ENTRIES`] entries or the segment ends.
+    pub fn fill(&mut self, chunk: &mut Chunk) -> Result<(), Damage> {
         while !self.is_done() && chunk.page_refs.len() < CHUNK_ENTRIES {
-            self.one(chunk)?;
+            self.decode_step(chunk)?;
         }
         let h = &self.header;
-        let told = [h.fetches, h.loads, h.stores].map(u64::from);
-        let exact = self.visit == self.streams.raw[VISITS].len()
-            && self.page == self.streams.raw[PAGES].len()
+        let announced = [h.fetches, h.loads, h.stores].map(u64::from);
+        let exact = self.visit == self.streams.raw[Stream::Visits].len()
+            && self.page == self.streams.raw[Stream::Pages].len()
             && self.events.is_empty()
-            && [self.given.fetches, self.given.loads, self.given.stores] == told
+            && [self.given.fetches, self.given.loads, self.given.stores] == announced
             && self.given.instructions == h.instructions;
         if self.is_done() && !exact { Err(MISMATCH) } else { Ok(()) }
     }
 
-    /// The next step.
-    fn one(&mut self, chunk: &mut Chunk) -> Result<(), Bad> {
-        let mut cursor = Cursor(&self.streams.raw[STEPS][self.step..]);
+    /// Appends the next step.
+    fn decode_step(&mut self, chunk: &mut Chunk) -> Result<(), Damage> {
+        let mut cursor = Cursor(&self.streams.raw[Stream::Steps][self.step..]);
         let (kept, fetches, loads) = (cursor.varint()?, cursor.varint()?, cursor.varint()?);
         let (stores, instructions) = (cursor.varint()?, cursor.varint()?);
-        self.step = self.streams.raw[STEPS].len() - cursor.0.len();
+        self.step = self.streams.raw[Stream::Steps].len() - cursor.0.len();
         let counts = Counts { instructions, fetches, loads, stores };
         let fits = [fetches, loads, stores].iter().all(|&n| n <= self.header.refs.into())
             && counts.references() <= u64::from(self.header.refs) - self.given.references()
@@ -224,11 +232,11 @@ impl OutlineDecoder {
             return Err(MISMATCH);
         }
         let (events, entries) = (chunk.events.len(), chunk.page_refs.len());
-        let now = self.given.references();
-        while let Some((_, event)) = self.events.pop_front_if(|(at, _)| u64::from(*at) <= now) {
+        let position = self.given.references();
+        while let Some((_, event)) = self.events.pop_front_if(|(at, _)| u64::from(*at) <= position) {
             chunk.events.push((entries as u32, event));
         }
-        self.entries((kept >> 1) as usize, &mut chunk.page_refs)?;
+        self.decode_entries((kept >> 1) as usize, &mut chunk.page_refs)?;
         self.given.absorb(&counts);
         chunk.outline.push(Step {
             tick: kept & 1 != 0,
@@ -242,33 +250,34 @@ impl OutlineDecoder {
         Ok(())
     }
 
-    /// Appends the next `many` entries.
-    fn entries(&mut self, many: usize, to: &mut Vec<PageRef>) -> Result<(), Bad> {
-        let visits = self.streams.raw[VISITS].get(self.visit..self.visit + 2 * many).ok_or(MISMATCH)?;
-        self.visit += 2 * many;
-        to.reserve(many);
+    /// Appends the next `count` entries to `entries`.
+    fn decode_entries(&mut self, count: usize, entries: &mut Vec<PageRef>) -> Result<(), Damage> {
+        let visits = self.streams.raw[Stream::Visits].get(self.visit..self.visit + 2 * count).ok_or(MISMATCH)?;
+        self.visit += 2 * count;
+        entries.reserve(count);
         for number in visits.as_chunks().0 {
             let number = u16::from_le_bytes(*number);
             let entry = match self.known.get(usize::from(number)) {
                 Some(&entry) => entry,
-                None if number != NEW => return Err(Bad("a page that is not defined")),
+                None if number != NEW => return Err(Damage("a page that is not defined")),
                 None => {
-                    let page = self.streams.raw[PAGES][self.page..].first_chunk::<ENTRY>().ok_or(MISMATCH)?;
-                    self.page += ENTRY;
+                    let page =
+                        self.streams.raw[Stream::Pages][self.page..].first_chunk::<ENTRY_BYTES>().ok_or(MISMATCH)?;
+                    self.page += ENTRY_BYTES;
                     let &[a, b, c, d, e, f] = page;
                     let bits = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
-                    let entry = PageRef::from_outline_bits(bits).ok_or(Bad("an impossible page"))?;
+                    let entry = PageRef::from_outline_bits(bits).ok_or(Damage("an impossible page"))?;
                     if self.known.len() < usize::from(NEW) {
                         self.known.push(entry);
                     }
                     entry
                 }
             };
-            to.push(entry);
+            entries.push(entry);
         }
         Ok(())
     }
 }
 
-const MISMATCH: Bad = Bad("an outline that does not match its segment's counts");
-const _: () = assert!(PageRef::OUTLINE_BITS as usize <= 8 * ENTRY);
+const MISMATCH: Damage = Damage("an outline that does not match its segment's counts");
+const _: () = assert!(PageRef::OUTLINE_BITS as usize <= 8 * ENTRY_BYTES);

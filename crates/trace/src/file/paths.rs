@@ -1,58 +1,61 @@
-//! Folds the sequence of forms: a *path*, a run of forms that is executed again and again, is named by one number.
+//! Shortens the sequence of forms: a *path*, a run of forms that is executed many times, gets one number.
 //!
-//! A path ends before a jump backwards, so an iteration of a loop or a straight piece of a function is one; this is the
-//! next-executing-tail rule by which dynamic optimisers choose traces (Duesterwald and Bala, ASPLOS 2000). Paths are
-//! there for speed: they make the work of the decoder's loop, whose end the processor cannot predict, several times
-//! longer.
+//! A path ends before a jump backwards, so it is an iteration of a loop or a straight piece of a function. This is the
+//! next-executing-tail rule by which dynamic optimisers choose traces (Duesterwald and Bala, ASPLOS 2000). Paths make
+//! decoding faster: the processor cannot predict the end of the decoder's inner loop, and paths make each run of that
+//! loop several times longer.
 
 use super::forms::{Form, Identity};
 use super::layout::{MAX_FORM_DATA, MAX_FORMS, MAX_PATH_FORMS};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-/// A run must come so often in a segment to be defined as a path.
-const OFTEN: u32 = 4;
+/// The executions in a segment that make a run a path.
+const MIN_EXECUTIONS: u32 = 4;
 
+/// An execution of a run of forms: a piece of the sequence.
 #[derive(Clone, Copy)]
 struct Run {
     start: u32,
     len: u32,
-    /// Its place in `Paths::found`.
-    kind: u32,
+    /// The place of the distinct run in `Paths::distinct`.
+    distinct: u32,
 }
 
-struct Found {
+/// A distinct run of forms, where it was executed first, and how often it was executed.
+struct DistinctRun {
     start: u32,
     len: u32,
     count: u32,
+    /// Its number as a path, once it has one.
     number: Option<u16>,
 }
 
-/// The paths of a segment and the sequence of forms and paths.
+/// Finds the paths of a segment and the sequence of forms and paths.
 #[derive(Default)]
 pub(super) struct Paths {
-    /// The definitions as bytes: how many forms, and their numbers.
+    /// The definitions as bytes: for each path the number of its forms, and their numbers.
     pub definitions: Vec<u8>,
     pub count: u32,
-    /// Numbers of forms, and of paths after them, in the order of execution.
+    /// The numbers of forms and paths, in the order of execution. Path numbers follow those of forms.
     pub sequence: Vec<u8>,
     runs: Vec<Run>,
-    found: Vec<Found>,
+    distinct: Vec<DistinctRun>,
     by_hash: HashMap<u64, u32, BuildHasherDefault<Identity>>,
 }
 
 impl Paths {
-    /// Folds `sequence`, the numbers of `forms` in the order of execution.
-    pub fn fold(&mut self, sequence: &[u16], forms: &[Form]) {
+    /// Finds the paths in `sequence`, the numbers of `forms` in the order of execution.
+    pub fn collect(&mut self, sequence: &[u16], forms: &[Form]) {
         self.definitions.clear();
         self.count = 0;
         self.sequence.clear();
-        self.find(sequence, forms);
+        self.find_runs(sequence, forms);
         for run in &self.runs {
             let ids = &sequence[run.start as usize..][..run.len as usize];
-            let found = &mut self.found[run.kind as usize];
+            let found = &mut self.distinct[run.distinct as usize];
             let path = &sequence[found.start as usize..][..found.len as usize];
-            if found.count >= OFTEN && ids.len() > 1 && ids == path {
+            if found.count >= MIN_EXECUTIONS && ids.len() > 1 && ids == path {
                 let next = forms.len() + self.count as usize;
                 if found.number.is_none() && next < MAX_FORMS {
                     found.number = Some(next as u16);
@@ -69,10 +72,10 @@ impl Paths {
         }
     }
 
-    /// Cuts the sequence into runs and counts how often each comes.
-    fn find(&mut self, sequence: &[u16], forms: &[Form]) {
+    /// Cuts the sequence into runs and counts the executions of each distinct one.
+    fn find_runs(&mut self, sequence: &[u16], forms: &[Form]) {
         self.runs.clear();
-        self.found.clear();
+        self.distinct.clear();
         self.by_hash.clear();
         let mut at = 0;
         while at < sequence.len() {
@@ -89,12 +92,12 @@ impl Paths {
                 at += 1;
             }
             let (start, len) = (start as u32, (at - start) as u32);
-            let kind = *self.by_hash.entry(hash ^ hash >> 32).or_insert_with(|| {
-                self.found.push(Found { start, len, count: 0, number: None });
-                self.found.len() as u32 - 1
+            let distinct = *self.by_hash.entry(hash ^ hash >> 32).or_insert_with(|| {
+                self.distinct.push(DistinctRun { start, len, count: 0, number: None });
+                self.distinct.len() as u32 - 1
             });
-            self.found[kind as usize].count += 1;
-            self.runs.push(Run { start, len, kind });
+            self.distinct[distinct as usize].count += 1;
+            self.runs.push(Run { start, len, distinct });
         }
     }
 }

@@ -1,39 +1,40 @@
-//! A segment's streams, decompressed.
+//! Decompresses the streams of a segment.
 
-use super::Bad;
-use super::layout::{STREAMS, SegmentHeader};
+use super::error::Damage;
+use super::layout::SegmentHeader;
+use super::stream::{PerStream, Stream};
 use std::io;
 
-/// Decompresses streams; keeps its memory from one segment to the next.
+/// The decompressed streams of a segment. The buffers are reused from one segment to the next.
 pub(super) struct Streams {
     zstd: zstd::bulk::Decompressor<'static>,
-    /// Those that were asked for.
-    pub raw: [Vec<u8>; STREAMS],
+    /// The streams that were asked for; the others are empty.
+    pub raw: PerStream<Vec<u8>>,
 }
 
 impl Streams {
     pub fn new() -> io::Result<Streams> {
-        Ok(Streams { zstd: zstd::bulk::Decompressor::new()?, raw: Default::default() })
+        Ok(Streams { zstd: zstd::bulk::Decompressor::new()?, raw: PerStream::default() })
     }
 
     pub fn clear(&mut self) {
-        self.raw.iter_mut().for_each(Vec::clear);
+        self.raw.0.iter_mut().for_each(Vec::clear);
     }
 
-    /// Decompresses stream number `stream` of `payload`, which must hold it and all before it.
-    pub fn decompress(&mut self, stream: usize, header: &SegmentHeader, payload: &[u8]) -> Result<(), Bad> {
-        let skip: usize = header.streams[..stream].iter().map(|&(_, stored)| stored as usize).sum();
-        let (raw, stored) = header.streams[stream];
+    /// Decompresses `stream`. `payload` must hold the stored streams up to and including this one.
+    pub fn decompress(&mut self, stream: Stream, header: &SegmentHeader, payload: &[u8]) -> Result<(), Damage> {
+        let start: usize = header.streams.0[..stream as usize].iter().map(|length| length.stored as usize).sum();
+        let length = header.streams[stream];
         let out = &mut self.raw[stream];
         out.clear();
-        if raw == 0 {
+        if length.raw == 0 {
             return Ok(());
         }
-        let stored = payload.get(skip..skip + stored as usize).ok_or(Bad("a segment that is cut short"))?;
-        out.reserve(raw as usize);
+        let stored = payload.get(start..start + length.stored as usize).ok_or(Damage("a segment that is cut short"))?;
+        out.reserve(length.raw as usize);
         match self.zstd.decompress_to_buffer(stored, out) {
-            Ok(n) if n == raw as usize => Ok(()),
-            _ => Err(Bad("a stream that does not decompress to its length")),
+            Ok(n) if n == length.raw as usize => Ok(()),
+            _ => Err(Damage("a stream that does not decompress to its length")),
         }
     }
 }

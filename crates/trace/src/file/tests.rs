@@ -1,14 +1,15 @@
-//! The format against arbitrary chunks, arbitrary cuts and arbitrary damage.
+//! Tests of the format with arbitrary chunks, cuts and damage.
 
 use super::forge::forge;
-use super::layout::{SEGMENT_HEADER, STREAMS};
+use super::layout::SEGMENT_HEADER;
+use super::stream::{STREAMS, StreamLength};
 use super::{Metadata, Reader, Writer};
 use crate::{Source, TraceError};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use reach_core::{
-    Advice, Asid, Backing, Block, BlockId, BlockTable, Chunk, Event, FileId, Kind, Map, Protection, Random, Ref, Remap,
-    Role, Span, ThreadId, VirtAddr,
+    Advice, Asid, Backing, Block, BlockId, BlockTable, Chunk, Event, FileId, Kind, Map, Mark, Protection, Random, Ref,
+    Remap, Role, Span, ThreadId, VirtAddr,
 };
 use std::io::{Cursor, Write};
 use std::sync::{Arc, Mutex};
@@ -46,7 +47,21 @@ fn event() -> impl Strategy<Value = Event> {
         ".{0,9}".prop_map(|path| Event::Exec { path }),
         Just(Event::Exit),
         any::<(u32, u32)>().prop_map(|(a, t)| Event::Switch { asid: Asid(a), thread: ThreadId(t) }),
-        ".{0,9}".prop_map(Event::Phase),
+        prop_oneof![".{0,9}", Just("measured".into()), Just("sampled every 5".into())].prop_map(Event::Phase),
+        mark().prop_map(Event::Mark),
+    ]
+}
+
+fn mark() -> impl Strategy<Value = Mark> {
+    prop_oneof![
+        Just(Mark::FastForward),
+        Just(Mark::Measure),
+        any::<u64>().prop_map(|every| Mark::Sample { every }),
+        Just(Mark::IntervalBegin),
+        Just(Mark::IntervalEnd),
+        Just(Mark::WarmTlbs),
+        Just(Mark::WarmCaches),
+        Just(Mark::Detailed),
     ]
 }
 
@@ -57,7 +72,7 @@ fn block() -> impl Strategy<Value = Block> {
     })
 }
 
-/// `Some` is a data reference, `None` a fetch.
+/// Returns a data reference (whether it stores, address, log2 of its size, instruction index), or `None` for a fetch.
 fn step() -> impl Strategy<Value = Option<(bool, u64, u8, u16)>> {
     let addr = prop_oneof![any::<u64>(), 0x1000..0x1100u64, (0..64u64).prop_map(|i| 0x7fff_0000_0000 + i * 4096)];
     prop_oneof![1 => Just(None), 3 => (any::<bool>(), addr, 0..8u8, 0..600u16).prop_map(Some)]
@@ -103,16 +118,16 @@ fn cut(program: &Chunk, cuts: &[usize]) -> Vec<Chunk> {
         let fetches = refs.iter().filter(|r| r.kind() == Kind::Fetch).count();
         let fetched = fetched.by_ref().take(fetches).copied().collect();
         let last = i + 2 == bounds.len();
-        let mut mine = Vec::new();
+        let mut piece_events = Vec::new();
         while let Some((at, event)) = events.next_if(|(at, _)| last || (*at as usize) < pair[1]) {
-            mine.push((at - pair[0] as u32, event.clone()));
+            piece_events.push((at - pair[0] as u32, event.clone()));
         }
-        chunks.push(Chunk { refs, fetched, events: mine, ..Chunk::default() });
+        chunks.push(Chunk { refs, fetched, events: piece_events, ..Chunk::default() });
     }
     chunks
 }
 
-/// Writes chunks, with a segment's end after each of which the number is in `flushes`.
+/// Writes chunks. A segment ends after each chunk whose number is in `flushes`.
 fn write(chunks: &[Chunk], table: &BlockTable, flushes: &[usize]) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), &Metadata::default()).unwrap();
     for (i, chunk) in chunks.iter().enumerate() {
@@ -128,7 +143,8 @@ fn open(bytes: &[u8]) -> Result<Reader, TraceError> {
     Reader::new(Cursor::new(bytes.to_vec()), "test.reach")
 }
 
-/// All that a source has left, as one chunk, and the error that ended it. What comes folded is folded as anyone would.
+/// Reads the rest of a source into one chunk. Returns it with the error that ended it, if there was one. Checks that the
+/// folding of the reader equals that of `core::fold`.
 fn drain(source: &mut dyn Source) -> (Chunk, Option<TraceError>) {
     let (mut all, mut chunk) = (Chunk::default(), Chunk::default());
     loop {
@@ -154,7 +170,7 @@ fn starts_with(whole: &Chunk, part: &Chunk) -> bool {
         && whole.events.starts_with(&part.events)
 }
 
-/// A program with some structure, of about `refs` references.
+/// Returns a program with loops and straight code, of about `refs` references.
 fn loops(refs: usize, seed: u64) -> Program {
     let mut random = Random::new(seed);
     let mut table = BlockTable::default();
@@ -165,7 +181,7 @@ fn loops(refs: usize, seed: u64) -> Program {
     chunk.push_event(Event::Switch { asid: Asid(0), thread: ThreadId(0) });
     let mut id = BlockId(0);
     while chunk.refs.len() < refs {
-        // Straight on to the end of a piece of ten blocks, mostly, so that there are paths.
+        // Most executions continue to the end of a piece of ten blocks, so that there are paths.
         let leaves = id.0 % 10 == 9 || random.below(30) == 0;
         id = BlockId(if leaves { random.below(5) as u32 * 10 } else { id.0 + 1 });
         chunk.push_fetch(id, table.get(id));
@@ -182,7 +198,7 @@ fn loops(refs: usize, seed: u64) -> Program {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read((program, table) in program(), cuts in vec(any::<usize>(), 0..6), flushes in vec(0..6usize, 0..4)) {
+    fn reading_returns_what_was_written((program, table) in program(), cuts in vec(any::<usize>(), 0..6), flushes in vec(0..6usize, 0..4)) {
         let file = write(&cut(&program, &cuts), &table, &flushes);
         let mut reader = open(&file).unwrap();
         let (read, error) = drain(&mut reader);
@@ -194,7 +210,7 @@ proptest! {
     }
 
     #[test]
-    fn seeking_equals_reading((program, table) in program(), cuts in vec(any::<usize>(), 3..8), to in any::<usize>()) {
+    fn reading_after_a_seek_equals_reading_from_the_start((program, table) in program(), cuts in vec(any::<usize>(), 3..8), to in any::<usize>()) {
         let file = write(&cut(&program, &cuts), &table, &[0, 1, 2, 3, 4, 5, 6, 7]);
         let mut reader = open(&file).unwrap();
         let to = to % (program.refs.len() + 1);
@@ -204,14 +220,14 @@ proptest! {
         prop_assert!(error.is_none());
         prop_assert_eq!(&read.refs[..], &program.refs[start..]);
         prop_assert!(program.fetched.ends_with(&read.fetched));
-        // Events up to the reference sought may be passed over, later ones not.
+        // A seek may skip events up to its reference, but not later ones.
         let later = program.events.iter().filter(|(at, _)| *at as usize > to).count();
         prop_assert!(read.events.len() >= later);
         prop_assert!(read.events.iter().rev().zip(program.events.iter().rev()).all(|(a, b)| a.1 == b.1));
     }
 
     #[test]
-    fn any_streams_are_decoded_or_refused(streams in vec(vec(any::<u8>(), 0..80), STREAMS), counts in any::<[u8; 7]>()) {
+    fn arbitrary_streams_never_panic(streams in vec(vec(any::<u8>(), 0..80), STREAMS), counts in any::<[u8; 7]>()) {
         let streams: Vec<&[u8]> = streams.iter().map(Vec::as_slice).collect();
         if let Ok(mut reader) = open(&forge(streams.try_into().unwrap(), counts.map(|c| (c % 8) as u32))) {
             drain(&mut reader);
@@ -220,7 +236,7 @@ proptest! {
 }
 
 #[test]
-fn chunk_bounds_do_not_show() {
+fn chunk_boundaries_do_not_change_the_file() {
     let (program, table) = loops(300_000, 1);
     let whole = write(std::slice::from_ref(&program), &table, &[]);
     let pieces = write(&cut(&program, &[1, 2, 3, 5000, 70_000, 131_072, 200_001]), &table, &[]);
@@ -230,9 +246,9 @@ fn chunk_bounds_do_not_show() {
 }
 
 #[test]
-fn long_programs_have_many_segments_and_forms() {
+fn programs_with_more_forms_than_numbers_take_several_segments() {
     let (mut program, table) = loops(2_300_000, 2);
-    // More shapes than a segment can number, and a run without any fetch.
+    // More forms than a segment has numbers for, and a run without a fetch.
     let mut random = Random::new(3);
     for i in 0..70_000u32 {
         program.push_fetch(BlockId(i % 50), table.get(BlockId(i % 50)));
@@ -271,7 +287,7 @@ fn a_cut_file_is_read_up_to_its_last_whole_segment() {
 }
 
 #[test]
-fn flipped_bits_never_give_other_references() {
+fn flipped_bits_never_change_references() {
     let (program, table) = loops(3000, 5);
     let file = write(&cut(&program, &[1000, 2000]), &table, &[0, 1]);
     let mut random = Random::new(6);
@@ -282,19 +298,20 @@ fn flipped_bits_never_give_other_references() {
         let Ok(mut reader) = open(&damaged) else { continue };
         let (read, error) = drain(&mut reader);
         assert!(starts_with(&program, &read), "byte {at}");
-        // The whole is read only where the damage hit what repeats something else: the index.
+        // Only damage to the index leaves all references readable, because it repeats the segment headers.
         assert!(error.is_some() || reader.index_was_rebuilt(), "byte {at}");
-        if let Some(TraceError::Damaged { at: told, .. }) = error {
-            assert!(told as usize <= at && at < told as usize + SEGMENT_HEADER + file.len() / 2, "{told} {at}");
+        if let Some(TraceError::Damaged { at: reported, .. }) = error {
+            let segment = reported as usize..reported as usize + SEGMENT_HEADER + file.len() / 2;
+            assert!(segment.contains(&at), "{reported} {at}");
         }
     }
 }
 
-/// The streams of a file's first segment, and its counts, as [`forge`] takes them.
-fn take_apart(file: &[u8]) -> (Vec<Vec<u8>>, [u32; 7]) {
+/// Returns the streams of a file's first segment, and its counts, as [`forge`] takes them.
+fn disassemble(file: &[u8]) -> (Vec<Vec<u8>>, [u32; 7]) {
     let s = open(file).unwrap().segment(0).unwrap();
     let mut at = s.at as usize + SEGMENT_HEADER;
-    let mut stream = |&(raw, stored): &(u32, u32)| {
+    let mut stream = |&StreamLength { raw, stored }: &StreamLength| {
         let bytes = &file[at..at + stored as usize];
         at += stored as usize;
         if raw == 0 { Vec::new() } else { zstd::bulk::decompress(bytes, raw as usize).unwrap() }
@@ -303,12 +320,12 @@ fn take_apart(file: &[u8]) -> (Vec<Vec<u8>>, [u32; 7]) {
     (streams, [s.blocks, s.events, s.forms, s.paths, s.fetches, s.stores, s.instructions as u32])
 }
 
-/// Seeded mutations of a good file's streams, with good checksums, so that the decoders see them.
+/// Mutates the streams of a good file. Checksums are good, so that the decoders see the damage.
 #[test]
-fn mutated_streams_are_decoded_or_refused() {
+fn mutated_streams_never_panic() {
     let (program, table) = loops(2000, 7);
     let file = write(&[program], &table, &[]);
-    let (streams, counts) = take_apart(&file);
+    let (streams, counts) = disassemble(&file);
     assert!(counts[3] > 0, "no paths");
     let mut random = Random::new(8);
     let (mut good, mut refused) = (0, 0);
@@ -359,7 +376,7 @@ fn chunks_that_break_the_laws_are_refused() {
     assert_eq!(open(&file).unwrap().refs(), 0);
 }
 
-/// A disk of limited size.
+/// An output of limited size.
 #[derive(Clone)]
 struct Disk {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -382,7 +399,7 @@ impl Write for Disk {
 }
 
 #[test]
-fn a_full_disk_leaves_what_stood_before() {
+fn a_full_disk_leaves_a_readable_file() {
     let (program, table) = loops(3000, 10);
     let disk = Disk { bytes: Arc::default(), room: 4000 };
     let mut writer = Writer::new(disk.clone(), &Metadata::default()).unwrap();
@@ -399,7 +416,7 @@ fn a_full_disk_leaves_what_stood_before() {
 }
 
 #[test]
-fn metadata_survives() {
+fn metadata_is_read_as_written() {
     let metadata = Metadata {
         program: "gcc".into(),
         command: vec!["gcc".into(), "-O2".into()],
@@ -414,7 +431,7 @@ fn metadata_survives() {
 }
 
 #[test]
-fn what_passes_the_highest_address_is_folded_as_any() {
+fn references_across_the_highest_address_are_folded_like_others() {
     let mut table = BlockTable::default();
     let id = table.push(Block { pc: VirtAddr((1 << 48) - 8), len: 16, instructions: 4, bytes: Box::default() });
     let mut chunk = Chunk::default();
@@ -422,6 +439,6 @@ fn what_passes_the_highest_address_is_folded_as_any() {
     chunk.push_fetch(id, table.get(id));
     chunk.refs.push(Ref::load(VirtAddr((1 << 48) - 4)));
     let file = write(&[chunk.clone()], &table, &[]);
-    // Reading compares the folding.
+    // `drain` compares the folding.
     assert!(same(&drain(&mut open(&file).unwrap()).0, &chunk));
 }

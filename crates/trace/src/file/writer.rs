@@ -1,47 +1,47 @@
-//! Writes a trace, segment by segment, in place: whenever the recorder dies, what it has written so far is readable.
+//! Writes a trace segment by segment, in place: the segments are readable whenever the recorder dies.
 
 use super::Metadata;
 use super::blocks::BlockEncoder;
+use super::check::{ChunkChecker, EVENT_BYTES, MAX_TEXT, text_of};
+use super::checksum::checksum;
 use super::encode::SegmentEncoder;
 use super::events::EventEncoder;
 use super::forms::is_fetch;
-use super::laws::{EVENT_BYTES, Laws, MAX_TEXT, text_of};
-use super::layout::{
-    Entry, HEADER_FIXED, MAGIC, MAX_ITEMS, MAX_METADATA, MAX_REFS, MAX_STREAM, SegmentHeader, VERSION, encode_index,
-};
+use super::index::{IndexEntry, encode_index};
+use super::layout::{HEADER_FIXED, MAGIC, MAX_ITEMS, MAX_METADATA, MAX_REFS, MAX_STREAM, SegmentHeader};
 use super::outline::OutlineEncoder;
+use super::version::VERSION;
 use crate::TraceError;
 use reach_core::{BlockId, BlockTable, Chunk, Event, Kind, Ref};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use xxhash_rust::xxh3::xxh3_64;
 
-/// A segment is written when this many references have come. Forms and addresses start anew in every segment: a quarter
-/// of this costs 0.08 bytes a reference more on gcc; four times as much gains 0.03, and loses more when the recorder is
-/// killed.
+/// The references in a segment. Forms and addresses start anew in every segment: a quarter of this costs 0.08 bytes a
+/// reference more on gcc; four times as many gain 0.03 bytes, and lose more when the recorder is killed.
 const SEGMENT_REFS: usize = 1 << 20;
-/// A segment is also written when this many bytes of blocks or of events wait.
+/// The bytes of blocks, or of events, that also complete a segment.
 const SEGMENT_BYTES: usize = 1 << 24;
 
 /// Writes a `.reach` trace.
 ///
-/// [`Writer::finish`] must be called in the end: it writes what waits and the index. A file without it is readable up
-/// to the last whole segment.
+/// Call [`Writer::finish`] at the end: it writes the last segment and the index. A file without them is readable up to the
+/// last whole segment. [`Reader`](super::Reader) has an example.
 pub struct Writer<W: Write> {
     out: W,
     path: PathBuf,
+    /// Bytes written so far.
     at: u64,
     encoder: SegmentEncoder,
     outline: OutlineEncoder,
-    index: Vec<Entry>,
-    /// The segment that gathers.
+    index: Vec<IndexEntry>,
+    // The segment that is being collected.
     refs: Vec<Ref>,
     fetched: Vec<BlockId>,
     blocks: BlockEncoder,
     events: Vec<(u32, Event)>,
     event_bytes: usize,
-    laws: Laws,
+    checker: ChunkChecker,
     /// References and blocks in segments already written.
     first_ref: u64,
     first_block: u32,
@@ -49,7 +49,9 @@ pub struct Writer<W: Write> {
 }
 
 impl Writer<File> {
-    /// Creates the file `path`, which must not be read before the first segment is written.
+    /// Creates the file `path`, or empties it.
+    ///
+    /// Fails with [`TraceError::Io`] where the file cannot be written or `metadata` has more than a megabyte.
     pub fn create(path: impl AsRef<Path>, metadata: &Metadata) -> Result<Writer<File>, TraceError> {
         let path = path.as_ref();
         let file = File::create(path).map_err(|source| TraceError::Io { path: path.to_owned(), source })?;
@@ -58,7 +60,7 @@ impl Writer<File> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Writes to `out`, from its present position on.
+    /// Writes to `out`, from its present position on. Fails as [`Writer::create`] does.
     pub fn new(out: W, metadata: &Metadata) -> Result<Writer<W>, TraceError> {
         Writer::with_path(out, PathBuf::from("trace"), metadata)
     }
@@ -77,7 +79,7 @@ impl<W: Write> Writer<W> {
             blocks: BlockEncoder::default(),
             events: Vec::new(),
             event_bytes: 0,
-            laws: Laws::default(),
+            checker: ChunkChecker::default(),
             first_ref: 0,
             first_block: 0,
             failed: false,
@@ -91,28 +93,29 @@ impl<W: Write> Writer<W> {
         header.extend(VERSION.to_le_bytes());
         header.extend((text.len() as u32).to_le_bytes());
         header.extend(text);
-        header.extend(xxh3_64(&header).to_le_bytes());
+        header.extend(checksum(&header).to_le_bytes());
         writer.put(&header)?;
         Ok(writer)
     }
 
-    /// Appends `chunk`, whose blocks are in `table`. The table must be the same one each time; it may grow.
+    /// Appends `chunk`, whose blocks are in `table`. All calls must pass the same table; it may grow between calls.
     ///
-    /// A chunk that breaks a law of [`Chunk`] is refused and leaves no trace.
+    /// Fails where the output fails, and from then on. Also fails where the chunk breaks a law of [`Chunk`]; nothing of
+    /// such a chunk is written.
     pub fn write(&mut self, chunk: &Chunk, table: &BlockTable) -> Result<(), TraceError> {
         if self.failed {
-            return Err(self.io_error(io::Error::other("an earlier write failed, so nothing more is written")));
+            return Err(self.io_error(io::Error::other("an earlier write failed; nothing more is written")));
         }
-        for id in self.laws.blocks()..table.len() {
+        for id in self.checker.blocks()..table.len() {
             let block = table.get(BlockId(id as u32));
             self.blocks.put(block).map_err(|what| self.refused(what))?;
-            self.laws.add(block);
+            self.checker.add(block);
             if self.blocks.bytes.len() >= SEGMENT_BYTES || self.blocks.count == MAX_ITEMS {
                 self.flush()?;
             }
         }
         self.outline.learn(table);
-        self.laws.check(chunk).map_err(|what| self.refused(what))?;
+        self.checker.check(chunk).map_err(|what| self.refused(what))?;
         let (mut at, mut fetch) = (0, 0);
         let mut events = chunk.events.iter().peekable();
         loop {
@@ -126,7 +129,7 @@ impl<W: Write> Writer<W> {
             if at == chunk.refs.len() {
                 return Ok(());
             }
-            // A segment ends before a fetch, so that no run of data references is cut.
+            // A segment ends before a fetch, so that the data references of a block stay together.
             if self.refs.len() >= SEGMENT_REFS && is_fetch(chunk.refs[at]) || self.refs.len() >= MAX_REFS as usize {
                 self.flush()?;
             }
@@ -140,7 +143,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Writes what waits, as one segment or more, and hands it to the operating system.
+    /// Writes all collected references, blocks and events as one or more segments, and flushes the output.
     pub fn flush(&mut self) -> Result<(), TraceError> {
         while !(self.refs.is_empty() && self.events.is_empty() && self.blocks.count == 0) {
             let (refs, fetches) = self.encoder.forms.collect(&self.refs, &self.fetched);
@@ -165,7 +168,7 @@ impl<W: Write> Writer<W> {
                 loads: (refs - fetches - stores) as u32,
                 stores: stores as u32,
                 events: encoded.count,
-                instructions: self.laws.instructions(&self.fetched[..fetches]),
+                instructions: self.checker.instructions(&self.fetched[..fetches]),
                 ..Default::default()
             };
             let header = self.encoder.encode(&self.blocks.bytes, &encoded.bytes, &self.outline.streams, header);
@@ -175,7 +178,7 @@ impl<W: Write> Writer<W> {
             let written = self.put(&bytes);
             self.encoder.out = bytes;
             written?;
-            self.index.push(Entry::of(&header, at));
+            self.index.push(IndexEntry::of(&header, at));
             self.first_ref += refs as u64;
             self.first_block += header.blocks;
             self.blocks = BlockEncoder::default();
@@ -187,7 +190,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes what waits and the index, and gives back what was written to.
+    /// Writes the last segment and the index, and returns the output.
     pub fn finish(mut self) -> Result<W, TraceError> {
         self.flush()?;
         let index = encode_index(&self.index, self.at);
@@ -195,12 +198,12 @@ impl<W: Write> Writer<W> {
         Ok(self.out)
     }
 
-    /// References so far, those that wait included.
+    /// Returns the number of references that were given to [`Writer::write`].
     pub fn refs(&self) -> u64 {
         self.first_ref + self.refs.len() as u64
     }
 
-    /// Bytes written so far.
+    /// Returns the number of bytes written so far; collected references are not among them.
     pub fn bytes(&self) -> u64 {
         self.at
     }
@@ -219,7 +222,7 @@ impl<W: Write> Writer<W> {
     }
 
     fn refused(&self, what: &str) -> TraceError {
-        let message = format!("a chunk that no trace can hold: {what}; its source is wrong");
+        let message = format!("a chunk that no trace can hold: {what}; report the program or trace that it came from");
         self.io_error(io::Error::new(io::ErrorKind::InvalidInput, message))
     }
 }

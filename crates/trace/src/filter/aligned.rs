@@ -152,7 +152,7 @@ impl<S: Source> Aligned<S> {
     fn see(&mut self, map: &Map, chunk: &mut Chunk) -> Result<(), TraceError> {
         let (start, end) = (map.span.start.0, map.span.end().0);
         if start < PLACES.end && end > PLACES.start {
-            return Err(TraceError::Unknown(format!(
+            return Err(TraceError::Invalid(format!(
                 "{}: it maps memory at {start:#x}, where its code would be moved to; leave its code where it is",
                 self.source.name()
             )));
@@ -193,7 +193,7 @@ impl<S: Source> Aligned<S> {
         });
         if place + room > PLACES.end {
             let what = "it maps more code than can be moved; leave its code where it is";
-            return Err(TraceError::Unknown(format!("{}: {what}", self.source.name())));
+            return Err(TraceError::Invalid(format!("{}: {what}", self.source.name())));
         }
         files.insert(start, Moved { file, end, data: u64::MAX, by: place.wrapping_sub(first), image });
         Ok(())

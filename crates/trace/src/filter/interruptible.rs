@@ -1,32 +1,32 @@
-//! A source that a signal from the terminal ends.
+//! Ends a program on SIGINT.
 
-use crate::signals::Interrupts;
+use crate::signals::Interruption;
 use crate::{Progress, Source, TraceError};
 use reach_core::{BlockTable, Chunk};
 
-/// A source that SIGINT ends, as if the program had ended there. A second SIGINT does what it did before.
+/// A source that SIGINT ends, as if the program had ended there. A second SIGINT has its usual effect.
 pub struct Interruptible {
     source: Box<dyn Source>,
-    /// Nothing once one has come.
-    interrupts: Option<Interrupts>,
+    interruption: Interruption,
+    interrupted: bool,
 }
 
 impl Interruptible {
-    /// From now on until this is dropped, SIGINT ends `source` only.
+    /// Lets SIGINT end `source` only, from now until the first one comes or this is dropped.
     pub fn new(source: Box<dyn Source>) -> Interruptible {
-        Interruptible { source, interrupts: Some(Interrupts::hold(&[libc::SIGINT])) }
+        Interruptible { source, interruption: Interruption::default(), interrupted: false }
     }
 
-    /// Whether a signal has ended it.
+    /// Returns whether SIGINT has ended the source.
     pub fn interrupted(&self) -> bool {
-        self.interrupts.is_none()
+        self.interrupted
     }
 }
 
 impl Source for Interruptible {
     fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
-        self.interrupts.take_if(Interrupts::any);
-        if self.interrupted() {
+        self.interrupted = self.interruption.came();
+        if self.interrupted {
             chunk.clear();
             return Ok(false);
         }

@@ -1,67 +1,72 @@
-//! A program that is cut off after so many references.
+//! Ends a program after a number of references.
 
 use crate::{Progress, Source, TraceError};
-use reach_core::{BlockTable, Chunk, Event, Kind};
+use reach_core::{BlockTable, Chunk, Event, Kind, Mark};
 
-/// The first references of a program. What is fast-forwarded ([`crate::FastForwarded`], [`crate::Sampled`]) does not count: it says so,
-/// in recordings too.
+/// The first references of a program.
+///
+/// References between [`Mark::FastForward`] and [`Mark::Measure`] or [`Mark::Detailed`] are given and not counted,
+/// whether a filter put the marks there or a recording has them.
 pub struct Limited<S> {
     source: S,
     limit: u64,
-    given: u64,
+    counted: u64,
+    /// Whether the present references are fast-forwarded.
     fast_forwards: bool,
 }
 
 impl<S: Source> Limited<S> {
-    /// The first `limit` references of `source`, of which nothing has been read; all of them where there is no limit.
+    /// Limits `source`, which must be at its start, to `limit` counted references. `None` means no limit.
     pub fn new(source: S, limit: Option<u64>) -> Limited<S> {
-        Limited { source, limit: limit.unwrap_or(u64::MAX), given: 0, fast_forwards: false }
+        Limited { source, limit: limit.unwrap_or(u64::MAX), counted: 0, fast_forwards: false }
     }
 
-    /// How many references were given that count.
-    pub fn given(&self) -> u64 {
-        self.given
+    /// Returns how many references were counted so far.
+    pub fn counted(&self) -> u64 {
+        self.counted
     }
 
-    /// Counts what is in `chunk`. Returns the place of the first reference that is too many.
+    /// Counts the references of `chunk`. Returns the place of the first one beyond the limit, if there is one.
     fn count(&mut self, chunk: &Chunk) -> Option<usize> {
         let mut from = 0;
         for (at, event) in &chunk.events {
-            let end = self.advance(from, *at as usize);
+            let end = self.count_range(from, *at as usize);
             if end.is_some() {
                 return end;
             }
             from = *at as usize;
-            self.pass(event);
+            self.apply(event);
         }
-        self.advance(from, chunk.refs.len())
+        self.count_range(from, chunk.refs.len())
     }
 
-    fn advance(&mut self, from: usize, to: usize) -> Option<usize> {
-        let (more, room) = (if self.fast_forwards { 0 } else { (to - from) as u64 }, self.limit - self.given);
-        self.given += more.min(room);
-        (more > room).then(|| from + room as usize)
+    /// Counts the references `from..to` of a chunk. Returns the place of the first one beyond the limit.
+    fn count_range(&mut self, from: usize, to: usize) -> Option<usize> {
+        let wanted = if self.fast_forwards { 0 } else { (to - from) as u64 };
+        let left = self.limit - self.counted;
+        self.counted += wanted.min(left);
+        (wanted > left).then(|| from + left as usize)
     }
 
-    fn pass(&mut self, event: &Event) {
+    fn apply(&mut self, event: &Event) {
         match event {
-            Event::Phase(name) if name == Event::SKIMMED => self.fast_forwards = true,
-            Event::Phase(name) if name == Event::MEASURED || name == Event::SIMULATED => self.fast_forwards = false,
+            Event::Mark(Mark::FastForward) => self.fast_forwards = true,
+            Event::Mark(Mark::Measure | Mark::Detailed) => self.fast_forwards = false,
             _ => {}
         }
     }
 
-    /// The same of an outline, which has no references to cut off: who limits asks for none.
+    /// Counts the references of an outline. An outline cannot be cut; callers with a limit do not ask for one.
     fn count_outline(&mut self, chunk: &Chunk) {
         for step in &chunk.outline {
-            chunk.events[step.events.clone()].iter().for_each(|(_, event)| self.pass(event));
-            self.given += if self.fast_forwards { 0 } else { step.counts.references() };
+            chunk.events[step.events.clone()].iter().for_each(|(_, event)| self.apply(event));
+            self.counted += if self.fast_forwards { 0 } else { step.counts.references() };
         }
     }
 }
 
-/// Drops all references of `chunk` from number `end` on.
-fn cut(chunk: &mut Chunk, end: usize) {
+/// Drops all references of `chunk` from number `end` on, and the events after them.
+fn truncate(chunk: &mut Chunk, end: usize) {
     chunk.refs.truncate(end);
     chunk.folded = chunk.folded.min(end);
     chunk.page_refs.retain(|page_ref| page_ref.index() < end);
@@ -72,13 +77,13 @@ fn cut(chunk: &mut Chunk, end: usize) {
 
 impl<S: Source> Source for Limited<S> {
     fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
-        if self.given == self.limit || !self.source.fill(chunk)? {
+        if self.counted == self.limit || !self.source.fill(chunk)? {
             return Ok(false);
         }
         if chunk.is_outline() {
             self.count_outline(chunk);
         } else if let Some(end) = self.count(chunk) {
-            cut(chunk, end);
+            truncate(chunk, end);
         }
         Ok(true)
     }
@@ -97,95 +102,4 @@ impl<S: Source> Source for Limited<S> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::file::{Metadata, Reader, Writer};
-    use crate::{FastForward, FastForwarded, Sampled, synthetic};
-
-    const PROGRAM: &str = "gups:bytes=16M,init=yes,updates=20K";
-
-    fn whole(source: &mut dyn Source) -> Chunk {
-        let (mut chunk, mut all) = (Chunk::default(), Chunk::default());
-        while source.fill(&mut chunk).unwrap() {
-            all.append(&chunk);
-        }
-        all
-    }
-
-    fn marked(chunk: &Chunk, mark: &str) -> Vec<usize> {
-        let is = |event: &Event| matches!(event, Event::Phase(name) if name == mark);
-        chunk.events.iter().filter(|(_, event)| is(event)).map(|(at, _)| *at as usize).collect()
-    }
-
-    #[test]
-    fn a_limit_is_exact_wherever_chunks_end() {
-        let all = whole(&mut *synthetic::parse(PROGRAM).unwrap());
-        for limit in [1, 100, 30_001, all.refs.len() as u64, u64::MAX] {
-            let mut limited = Limited::new(synthetic::parse(PROGRAM).unwrap(), Some(limit));
-            let kept = whole(&mut limited);
-            let end = all.refs.len().min(usize::try_from(limit).unwrap());
-            assert!(kept.refs == all.refs[..end] && limited.given() == end as u64, "{limit}");
-            let fetches = kept.refs.iter().filter(|r| r.kind() == Kind::Fetch).count();
-            assert!(kept.fetched == all.fetched[..fetches], "{limit}");
-        }
-    }
-
-    #[test]
-    fn an_outline_counts_as_what_it_outlines() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let fast_forwarded =
-            || FastForwarded::new(synthetic::parse(PROGRAM).unwrap(), FastForward::Phase("updates".into()));
-        let (mut source, mut chunk) = (fast_forwarded(), Chunk::default());
-        let mut writer = Writer::create(file.path(), &Metadata::default()).unwrap();
-        while source.fill(&mut chunk).unwrap() {
-            writer.write(&chunk, source.blocks()).unwrap();
-        }
-        writer.finish().unwrap();
-        let given = |outline: bool| {
-            let mut reader = Reader::open(file.path()).unwrap();
-            assert!(reader.outline(outline).unwrap(), "it goes back to the start");
-            let (mut limited, mut chunk) = (Limited::new(reader, None), Chunk::default());
-            while limited.fill(&mut chunk).unwrap() {}
-            limited.given()
-        };
-        assert!(given(true) > 10_000 && given(true) == given(false), "{} {}", given(true), given(false));
-    }
-
-    #[test]
-    fn what_is_skimmed_does_not_count() {
-        let fast_forward = || FastForward::Phase("updates".into());
-        let fast_forwarded = |limit| {
-            whole(&mut Limited::new(
-                FastForwarded::new(synthetic::parse(PROGRAM).unwrap(), fast_forward()),
-                Some(limit),
-            ))
-        };
-        let (some, more) = (fast_forwarded(1), fast_forwarded(5000));
-        assert_eq!(marked(&more, Event::SKIMMED), [0]);
-        let [from] = marked(&more, Event::MEASURED)[..] else { panic!("it is measured from one place on") };
-        assert!(from > 1000, "a store to each page of 16 MB");
-        assert_eq!((some.refs.len(), more.refs.len()), (from + 1, from + 5000));
-    }
-
-    #[test]
-    fn of_a_sample_only_what_is_not_skimmed_counts() {
-        let sample = |between: &str, limit| {
-            let sampling = format!("every=4k,measure=100,warm=100,between={between}").parse().unwrap();
-            let fast_forward = FastForward::Phase("updates".into());
-            let sampled = Sampled::new(synthetic::parse(PROGRAM).unwrap(), sampling, fast_forward, 1);
-            match between {
-                "fast_forward" => whole(&mut Limited::new(FastForwarded::between(sampled), limit)),
-                _ => whole(&mut Limited::new(sampled, limit)),
-            }
-        };
-        // Two intervals and a half, of 200 to 210 references, as blocks are not cut.
-        let kept = sample("fast_forward", Some(500));
-        let (begins, ends) = (marked(&kept, Event::SIMULATED), marked(&kept, Event::FOLLOWED));
-        let intervals: usize = begins.iter().zip(&ends[1..]).map(|(from, to)| to - from).sum();
-        assert_eq!((begins.len(), ends.len()), (3, 3));
-        assert_eq!(intervals + kept.refs.len() - begins[2], 500);
-        let (all, kept) = (sample("follow", None), sample("follow", Some(500)));
-        let from = marked(&all, Event::SIMULATED)[0];
-        assert_eq!(kept.refs.len(), from + 500, "what is followed counts, but for what is before all");
-    }
-}
+mod tests;

@@ -271,7 +271,7 @@ fn who_runs_in_the_background_has_short_turns_and_ends_with_the_last() {
 fn a_sample_does_not_run_beside_others() {
     let open = || {
         let source = synthetic::generator("touch:bytes=64K", 100)?;
-        let sampled = crate::Sampled::new(source, crate::Sampling::USUAL, crate::FastForward::default(), 1);
+        let sampled = crate::Sampled::new(source, crate::Sampling::default(), crate::FastForward::default(), 1);
         Ok(Box::new(sampled) as Box<dyn Source>)
     };
     let mut both =

@@ -66,7 +66,7 @@ impl Turn {
                 (self.refs, self.fetches, self.events) = (0, 0, 0);
                 if is_sample(&self.chunk) {
                     let what = format!("{}: a sample cannot run beside others; record the whole program", self.name);
-                    return Err(TraceError::Unknown(what));
+                    return Err(TraceError::Invalid(what));
                 }
             }
             let blocks = numbers.learn(member, self.source.blocks());

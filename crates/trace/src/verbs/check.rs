@@ -1,4 +1,4 @@
-//! Reads all of a trace and verifies every law of it.
+//! Reads all of a trace and verifies that it obeys the format.
 
 use super::Watch;
 use crate::file::{OutlineEncoder, Reader, Segment};
@@ -7,22 +7,25 @@ use reach_core::{Backing, Chunk, Event, Kind};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// What a check has read and found good.
+/// The contents of a good trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Checked {
     /// References.
     pub refs: u64,
     /// Events.
     pub events: u64,
-    /// Segments of a `.reach` file.
+    /// Segments of a `.reach` file; 0 for other formats.
     pub segments: u64,
 }
 
-/// Reads all of the trace `path`. The error tells the first damage: what and at which byte.
+/// Reads all of the trace `path` and verifies it.
+///
+/// Fails with the first damage: [`TraceError::Damaged`] says what and at which byte. A `.reach` file without a good index
+/// is damaged too, even if all its segments are good.
 pub fn check(path: impl AsRef<Path>, watch: Watch) -> Result<Checked, TraceError> {
     let path = path.as_ref();
     if recognise(path)? == Format::Reach {
-        return check_reader(Reader::open(path)?, path, watch);
+        return check_reach(Reader::open(path)?, path, watch);
     }
     let mut source = open(path)?;
     let (mut chunk, mut checked) = (Chunk::default(), Checked::default());
@@ -34,37 +37,42 @@ pub fn check(path: impl AsRef<Path>, watch: Watch) -> Result<Checked, TraceError
     Ok(checked)
 }
 
-fn check_reader(mut reader: Reader, path: &Path, watch: Watch) -> Result<Checked, TraceError> {
-    let mut laws = Laws { path: path.to_owned(), files: BTreeSet::new(), started: false };
+fn check_reach(mut reader: Reader, path: &Path, watch: Watch) -> Result<Checked, TraceError> {
+    let mut events = EventOrder { path: path.to_owned(), files: BTreeSet::new(), started: false };
     let (mut chunk, mut checked, mut outline) = (Chunk::default(), Checked::default(), OutlineEncoder::default());
     for i in 0..reader.segments() {
         let segment = reader.segment(i)?;
         let mut counts = Counts::default();
         let end = segment.first_ref + segment.refs as u64;
-        let mut first = segment.first_ref;
-        let mut events = 0;
-        let mut whole = Chunk::default();
+        let mut position = segment.first_ref;
+        let mut events_read = 0;
+        let mut contents = Chunk::default();
         reader.seek_segment(i)?;
-        while first < end || events < segment.events {
+        while position < end || events_read < segment.events {
             if !reader.fill(&mut chunk)? {
                 break;
             }
-            laws.follow(&chunk, &segment)?;
+            events.check(&chunk, &segment)?;
             counts.add(&chunk, &reader);
-            whole.append(&chunk);
-            first += chunk.refs.len() as u64;
-            events += chunk.events.len() as u32;
-            watch(first, Progress { done: first, total: Some(reader.refs()) });
+            contents.append(&chunk);
+            position += chunk.refs.len() as u64;
+            events_read += chunk.events.len() as u32;
+            watch(position, Progress { done: position, total: Some(reader.refs()) });
         }
-        // A segment of blocks alone was not taken up above.
+        // The loop above does not read a segment that has only blocks.
         reader.verify_segment(i)?;
         reader.seek_segment(i + 1)?;
-        let told = (segment.fetches, segment.loads, segment.stores, segment.instructions);
-        if (counts.fetches, counts.loads, counts.stores, counts.instructions) != told {
-            return Err(laws.broken("a segment whose header counts wrongly", segment.at));
+        let announced = Counts {
+            fetches: segment.fetches,
+            loads: segment.loads,
+            stores: segment.stores,
+            instructions: segment.instructions,
+        };
+        if counts != announced {
+            return Err(damaged(path, "a segment header whose counts differ from the segment", segment.at));
         }
         outline.learn(reader.blocks());
-        outline.encode(&whole.refs, &whole.fetched, &whole.events);
+        outline.encode(&contents.refs, &contents.fetched, &contents.events);
         reader.verify_outline(i, &outline)?;
         checked.refs += segment.refs as u64;
         checked.events += segment.events as u64;
@@ -74,17 +82,27 @@ fn check_reader(mut reader: Reader, path: &Path, watch: Watch) -> Result<Checked
         return Err(TraceError::Damaged {
             path: path.to_owned(),
             what: format!(
-                "damaged: no good index, {} bytes behind the last whole segment are lost",
+                "damaged: no good index; {} bytes after the last whole segment are lost",
                 reader.lost_bytes()
             ),
             at: reader.bytes() - reader.lost_bytes(),
-            todo: "everything before is good; `reach trace convert` makes a whole file of it".to_owned(),
+            todo: "earlier segments are good; `reach trace convert` writes them to a complete file".to_owned(),
         });
     }
     Ok(checked)
 }
 
-#[derive(Default)]
+fn damaged(path: &Path, what: &str, at: u64) -> TraceError {
+    TraceError::Damaged {
+        path: path.to_owned(),
+        what: format!("damaged: {what}"),
+        at,
+        todo: "record again, and report the program that wrote this".to_owned(),
+    }
+}
+
+/// The counts of a segment.
+#[derive(Default, PartialEq)]
 struct Counts {
     fetches: u32,
     loads: u32,
@@ -106,27 +124,33 @@ impl Counts {
     }
 }
 
-/// What must hold from one segment to the next.
-struct Laws {
+/// Checks the order of events across segments.
+struct EventOrder {
     path: PathBuf,
+    /// The numbers of the files that were named.
     files: BTreeSet<u32>,
+    /// Whether the program has begun.
     started: bool,
 }
 
-impl Laws {
-    fn follow(&mut self, chunk: &Chunk, segment: &Segment) -> Result<(), TraceError> {
-        if !self.started && !matches!(chunk.events.first(), Some((0, Event::Switch { .. }))) {
-            return Err(self.broken("a program that does not begin with a switch to an address space", segment.at));
+impl EventOrder {
+    fn check(&mut self, chunk: &Chunk, segment: &Segment) -> Result<(), TraceError> {
+        let damaged = |what| Err(damaged(&self.path, what, segment.at));
+        if !self.started {
+            let first = chunk.events.iter().find(|(_, event)| !matches!(event, Event::Mark(_)));
+            if !matches!(first, Some((0, Event::Switch { .. }))) {
+                return damaged("a program that does not begin with a switch to an address space");
+            }
+            self.started = true;
         }
-        self.started = true;
         for (_, event) in &chunk.events {
             match event {
                 Event::File { file, .. } if !self.files.insert(file.0) => {
-                    return Err(self.broken("a file number given out twice", segment.at));
+                    return damaged("a file number that two files have");
                 }
                 Event::Map(map) => match map.backing {
                     Backing::File { file, .. } if !self.files.contains(&file.0) => {
-                        return Err(self.broken("a mapping of a file that was not named", segment.at));
+                        return damaged("a mapping of a file that was not named");
                     }
                     _ => {}
                 },
@@ -134,14 +158,5 @@ impl Laws {
             }
         }
         Ok(())
-    }
-
-    fn broken(&self, what: &str, at: u64) -> TraceError {
-        TraceError::Damaged {
-            path: self.path.clone(),
-            what: format!("damaged: {what}"),
-            at,
-            todo: "record again, and report the program that wrote this".to_owned(),
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! Any readable trace to a `.reach` file.
+//! Converts any readable trace to a `.reach` file.
 
 use super::Watch;
 use crate::file::{Metadata, Reader, Writer};
@@ -7,7 +7,7 @@ use reach_core::Chunk;
 use std::io;
 use std::path::Path;
 
-/// What a conversion has done.
+/// The size of a converted trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Converted {
     /// References written.
@@ -16,8 +16,10 @@ pub struct Converted {
     pub bytes: u64,
 }
 
-/// Writes the trace `from`, of any kind that Reach reads, to the `.reach` file `to`. A `.reach` file without an index
-/// gets one. `watch` is told of the references read. Where `from` turns out damaged, the error says so and `to` holds what stood before.
+/// Writes the trace `from`, of any format that Reach reads, to the `.reach` file `to`. A `.reach` file is written in the
+/// present version of the format and with an index. Calls `watch` with the references read.
+///
+/// Where `from` is damaged, fails with the damage, and `to` holds everything before it.
 pub fn convert(from: impl AsRef<Path>, to: impl AsRef<Path>, watch: Watch) -> Result<Converted, TraceError> {
     let (from, to) = (from.as_ref(), to.as_ref());
     let (mut source, metadata): (Box<dyn Source>, Metadata) = match recognise(from)? {

@@ -1,30 +1,31 @@
-//! A trace as text.
+//! Writes a trace as text.
 
 use super::Watch;
 use crate::file::Reader;
 use crate::{Format, Progress, Source, TraceError, open, recognise};
-use reach_core::{Chunk, Kind};
+use reach_core::{Chunk, Event, Kind};
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::Path;
 
-/// Writes the references of the trace `path` with numbers in `range`, and the events before each of them, a line each:
+/// Writes the references of the trace `path` whose numbers are in `range`, and the events before each, one per line:
 ///
 /// ```text
 /// 0 event Switch { asid: Asid(0), thread: ThreadId(0) }
+/// 0 event Mark(Measure)
 /// 0 fetch 0x401000 block 0 bytes 7 instructions 2
 /// 1 load 0x7ffe0010 size 8 instruction 1
 /// ```
 ///
-/// Events after the last reference are written where `range` goes beyond it. An error of `out` is an
-/// [`TraceError::Io`] of `<output>`; see [`TraceError::is_broken_pipe`].
+/// Numbers inside events are hexadecimal, except in marks. Events after the last reference are written if `range` goes
+/// beyond it. An error of `out` is a [`TraceError::Io`] for the path `<output>`; see [`TraceError::is_broken_pipe`].
 pub fn dump(path: impl AsRef<Path>, range: Range<u64>, out: &mut dyn Write, watch: Watch) -> Result<(), TraceError> {
     let path = path.as_ref();
     let mut number = 0;
     let format = recognise(path)?;
     let mut source: Box<dyn Source> = if format == Format::Reach {
         let mut reader = Reader::open(path)?;
-        // Events before the first reference may stand behind the one that precedes it.
+        // Events before the first reference may be stored after the reference that precedes it.
         number = reader.seek(range.start.saturating_sub(1))?;
         Box::new(reader)
     } else {
@@ -39,7 +40,7 @@ pub fn dump(path: impl AsRef<Path>, range: Range<u64>, out: &mut dyn Write, watc
         number += chunk.refs.len() as u64;
         let progress = source.progress();
         let progress = match progress.total {
-            // Counted in references, and so is the range.
+            // The progress of a `.reach` file counts references, as the range does.
             Some(end) if format == Format::Reach => {
                 Progress { done: number - first, total: Some(end.min(range.end).saturating_sub(first)) }
             }
@@ -67,7 +68,10 @@ fn write_chunk(
         let number = first + at as u64;
         while let Some((_, event)) = events.next_if(|(before, _)| *before as usize == at) {
             if range.contains(&number) {
-                writeln!(out, "{number} event {event:x?}")?;
+                match event {
+                    Event::Mark(_) => writeln!(out, "{number} event {event:?}")?,
+                    _ => writeln!(out, "{number} event {event:x?}")?,
+                }
             }
         }
         let Some(r) = chunk.refs.get(at) else { break };

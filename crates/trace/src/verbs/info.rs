@@ -1,27 +1,27 @@
-//! All facts about a trace.
+//! Gathers facts about a trace.
 
 use super::Watch;
-use crate::file::{Metadata, Reader, VERSION};
+use crate::file::{Metadata, Reader};
 use crate::{Format, Progress, Source, TraceError, open, recognise};
 use reach_core::{Chunk, Event, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
-/// All facts about a trace.
+/// Facts about a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// What kind of trace it is.
+    /// The format.
     pub format: Format,
-    /// The version of its format, where it has one.
+    /// The version of the format; `None` for foreign formats.
     pub version: Option<u32>,
-    /// What it is called in results.
+    /// The name of the program in results.
     pub name: String,
-    /// What it says about itself; empty for foreign traces.
+    /// The facts that the recorder stored; empty for foreign traces.
     pub metadata: Metadata,
-    /// Size of the file.
+    /// The size of the file in bytes.
     pub bytes: u64,
-    /// Segments of a `.reach` file.
+    /// Segments of a `.reach` file; 0 for foreign traces.
     pub segments: u64,
     /// Block fetches.
     pub fetches: u64,
@@ -31,7 +31,7 @@ pub struct Info {
     pub stores: u64,
     /// Instructions in the fetched blocks.
     pub instructions: u64,
-    /// Different blocks.
+    /// Distinct blocks.
     pub blocks: u64,
     /// Address spaces.
     pub processes: u64,
@@ -39,27 +39,27 @@ pub struct Info {
     pub threads: u64,
     /// Files that were mapped.
     pub files: u64,
-    /// Events, by what they are.
+    /// The number of events of each kind.
     pub events: BTreeMap<&'static str, u64>,
-    /// Whether the index was missing or damaged and has been rebuilt.
+    /// Whether the index was missing or damaged and was rebuilt.
     pub index_rebuilt: bool,
-    /// Bytes behind the last whole segment, which are lost.
+    /// Bytes after the last whole segment, which cannot be read.
     pub lost_bytes: u64,
 }
 
 impl Info {
-    /// All references.
+    /// Returns the number of references.
     pub fn refs(&self) -> u64 {
         self.fetches + self.loads + self.stores
     }
 
-    /// Bytes of the file for each reference; `None` without references.
+    /// Returns the bytes of the file for each reference; `None` without references.
     pub fn bytes_per_ref(&self) -> Option<f64> {
         (self.refs() > 0).then(|| self.bytes as f64 / self.refs() as f64)
     }
 }
 
-/// Counts events, and whom they concern.
+/// Counts events by kind, and the processes, threads and files that they name.
 #[derive(Default)]
 struct Tally {
     events: BTreeMap<&'static str, u64>,
@@ -101,11 +101,12 @@ fn kind_name(event: &Event) -> &'static str {
         Event::Exit => "exit",
         Event::Switch { .. } => "switch",
         Event::Phase(_) => "phase",
+        Event::Mark(_) => "mark",
     }
 }
 
-/// Gathers the facts about the trace `path`. A `.reach` file's come from its segments' headers and events; a foreign
-/// trace is read to its end.
+/// Gathers facts about the trace `path`. Reads the segment headers and events of a `.reach` file, and all of a foreign
+/// trace. Fails as [`open`] does, and with the first damage of what it reads.
 pub fn info(path: impl AsRef<Path>, watch: Watch) -> Result<Info, TraceError> {
     let path = path.as_ref();
     let format = recognise(path)?;
@@ -143,7 +144,7 @@ pub fn info(path: impl AsRef<Path>, watch: Watch) -> Result<Info, TraceError> {
             let segments = reader.segments() as u64;
             watch(info.refs(), Progress { done: i as u64 + 1, total: Some(segments) });
         }
-        info.version = Some(VERSION);
+        info.version = Some(reader.version());
         info.name = reader.name().to_owned();
         info.metadata = reader.metadata().clone();
         info.segments = reader.segments() as u64;
@@ -212,7 +213,7 @@ impl fmt::Display for Info {
             line("bytes/ref", &format_args!("{ratio:.3}"))?;
         }
         if self.index_rebuilt {
-            line("index", &format_args!("rebuilt; {} bytes behind the last whole segment are lost", self.lost_bytes))?;
+            line("index", &format_args!("rebuilt; {} bytes after the last whole segment are lost", self.lost_bytes))?;
         }
         Ok(())
     }

@@ -1,27 +1,27 @@
-//! Outlines against what they are outlines of.
+//! Compares outlines with the programs that they outline.
 
-use super::{cut, loops, open, program, take_apart, write};
+use super::{cut, disassemble, loops, open, program, write};
 use crate::file::forge::forge;
-use crate::file::layout::STREAMS;
 use crate::file::reader::Reader;
+use crate::file::stream::STREAMS;
 use crate::{Source, TraceError};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use reach_core::fold::{PageRef, outline};
 use reach_core::{BlockTable, Chunk, Counts, Event, Random, Ref, Step, StepCutter};
 
-/// What simulations see of a program: steps that belong together are one.
+/// A program as simulations see it, however it is cut into steps.
 #[derive(Debug, Default, PartialEq)]
-struct Seen {
-    /// Reference and event at which each tick comes.
+struct Observed {
+    /// The numbers of the reference and of the event that follow each tick.
     ticks: Vec<(u64, usize)>,
-    /// With the reference that each comes before.
+    /// Each with the number of the reference that it precedes.
     events: Vec<(u64, Event)>,
     counts: Counts,
 }
 
-impl Seen {
-    fn take(&mut self, step: &Step, events: &[(u32, Event)]) {
+impl Observed {
+    fn add(&mut self, step: &Step, events: &[(u32, Event)]) {
         let at = self.counts.references();
         if step.tick {
             self.ticks.push((at, self.events.len()));
@@ -31,52 +31,52 @@ impl Seen {
     }
 }
 
-/// Reads the outline to its end or to the first error, and compares entries with the references that they stand for.
-fn read(reader: &mut Reader, refs: &[Ref]) -> (Seen, Option<TraceError>) {
+/// Reads the outline up to its end or the first error. Compares the entries with those of the references `refs`.
+fn read(reader: &mut Reader, refs: &[Ref]) -> (Observed, Option<TraceError>) {
     assert!(reader.outline(true).unwrap());
-    let (mut seen, mut chunk) = (Seen::default(), Chunk::default());
+    let (mut observed, mut chunk) = (Observed::default(), Chunk::default());
     loop {
         match reader.fill(&mut chunk) {
             Ok(true) => assert!(chunk.is_outline() && chunk.refs.is_empty()),
-            Ok(false) => return (seen, None),
-            Err(error) => return (seen, Some(error)),
+            Ok(false) => return (observed, None),
+            Err(error) => return (observed, Some(error)),
         }
         for step in &chunk.outline {
-            let from = seen.counts.references() as usize;
-            seen.take(step, &chunk.events);
-            let Some(own) = refs.get(from..seen.counts.references() as usize) else { continue };
+            let from = observed.counts.references() as usize;
+            observed.add(step, &chunk.events);
+            let Some(step_refs) = refs.get(from..observed.counts.references() as usize) else { continue };
             let mut entries: Vec<PageRef> = Vec::new();
-            outline(own, &mut entries);
+            outline(step_refs, &mut entries);
             assert_eq!(&chunk.page_refs[step.page_refs.clone()], &entries);
         }
     }
 }
 
-fn expected(program: &Chunk, table: &BlockTable) -> Seen {
-    let (mut cutter, mut seen) = (StepCutter::default(), Seen::default());
+fn expected(program: &Chunk, table: &BlockTable) -> Observed {
+    let (mut cutter, mut observed) = (StepCutter::default(), Observed::default());
     cutter.learn(table);
     for step in cutter.cut(&program.refs, &program.fetched, &program.events) {
-        seen.take(&step, &program.events);
+        observed.add(&step, &program.events);
     }
-    seen
+    observed
 }
 
 proptest! {
     #[test]
-    fn an_outline_is_that_of_its_program((program, table) in program(), cuts in vec(any::<usize>(), 0..6), flushes in vec(0..6usize, 0..4)) {
+    fn an_outline_equals_the_folded_program((program, table) in program(), cuts in vec(any::<usize>(), 0..6), flushes in vec(0..6usize, 0..4)) {
         let file = write(&cut(&program, &cuts), &table, &flushes);
         let mut reader = open(&file).unwrap();
-        let (seen, error) = read(&mut reader, &program.refs);
+        let (observed, error) = read(&mut reader, &program.refs);
         prop_assert!(error.is_none(), "{error:?}");
-        prop_assert_eq!(seen, expected(&program, &table));
-        // And back: references again, from the start.
+        prop_assert_eq!(observed, expected(&program, &table));
+        // The reader can give references again, from the start.
         prop_assert!(reader.outline(false).unwrap());
         let mut chunk = Chunk::default();
         prop_assert!(!reader.fill(&mut chunk).unwrap() || !chunk.is_outline() && program.refs.starts_with(&chunk.refs));
     }
 
     #[test]
-    fn any_streams_are_outlined_or_refused(streams in vec(vec(any::<u8>(), 0..80), STREAMS), counts in any::<[u8; 7]>()) {
+    fn arbitrary_streams_never_panic(streams in vec(vec(any::<u8>(), 0..80), STREAMS), counts in any::<[u8; 7]>()) {
         let streams: Vec<&[u8]> = streams.iter().map(Vec::as_slice).collect();
         if let Ok(mut reader) = open(&forge(streams.try_into().unwrap(), counts.map(|c| (c % 8) as u32))) {
             read(&mut reader, &[]);
@@ -84,20 +84,21 @@ proptest! {
     }
 }
 
-/// More segments than one, ticks, and more pages than have numbers.
+/// The program has several segments, ticks, and more pages than numbers for them.
 #[test]
-fn long_programs_are_outlined() {
+fn an_outline_of_a_long_program_equals_the_folded_program() {
     let (mut program, table) = loops(1_500_000, 7);
     let mut random = Random::new(8);
     program.refs.extend((0..150_000).map(|_| Ref(random.next_u64() >> 16 | 1 << 48)));
-    let (seen, error) = read(&mut open(&write(std::slice::from_ref(&program), &table, &[])).unwrap(), &program.refs);
+    let (observed, error) =
+        read(&mut open(&write(std::slice::from_ref(&program), &table, &[])).unwrap(), &program.refs);
     assert!(error.is_none(), "{error:?}");
-    assert!(seen.ticks.len() > 1);
-    assert_eq!(seen, expected(&program, &table));
+    assert!(observed.ticks.len() > 1);
+    assert_eq!(observed, expected(&program, &table));
 }
 
 #[test]
-fn flipped_bits_never_give_another_outline() {
+fn flipped_bits_never_change_an_outline() {
     let (program, table) = loops(3000, 9);
     let file = write(&cut(&program, &[1000, 2000]), &table, &[0, 1]);
     let all = expected(&program, &table);
@@ -107,18 +108,18 @@ fn flipped_bits_never_give_another_outline() {
         let at = random.below(file.len() as u64) as usize;
         damaged[at] ^= 1 << random.below(8);
         let Ok(mut reader) = open(&damaged) else { continue };
-        let (seen, error) = read(&mut reader, &program.refs);
-        assert!(all.events.starts_with(&seen.events), "byte {at}");
+        let (observed, error) = read(&mut reader, &program.refs);
+        assert!(all.events.starts_with(&observed.events), "byte {at}");
         assert!(error.is_some() || reader.index_was_rebuilt(), "byte {at}");
     }
 }
 
-/// With good checksums, so that the decoder sees them.
+/// Checksums are good, so that the decoder sees the damage.
 #[test]
-fn mutated_outlines_are_read_or_refused() {
+fn mutated_outlines_never_panic() {
     let (program, table) = loops(2000, 11);
     let file = write(std::slice::from_ref(&program), &table, &[]);
-    let (streams, counts) = take_apart(&file);
+    let (streams, counts) = disassemble(&file);
     let mut random = Random::new(12);
     let (mut good, mut refused) = (0, 0);
     for _ in 0..2000 {

@@ -97,7 +97,7 @@ impl Spaces {
                 self.maps().clear();
                 self.exits += 1;
             }
-            Event::Advise(..) | Event::File { .. } | Event::Phase(_) => {}
+            Event::Advise(..) | Event::File { .. } | Event::Phase(_) | Event::Mark(_) => {}
         }
     }
 }

@@ -1,0 +1,185 @@
+//! Reads the frame of a file: header, segment headers, index and trailer. It does not decode streams.
+
+use super::checksum::is_intact;
+use super::error::Damage;
+use super::index::{IndexEntry, TRAILER, decode_index, decode_trailer};
+use super::layout::{HEADER_FIXED, MAGIC, MAX_METADATA, SEGMENT_HEADER, SegmentHeader};
+use super::metadata::Metadata;
+use super::version::{VERSION, Version};
+use crate::TraceError;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+
+trait Input: Read + Seek + Send {}
+impl<T: Read + Seek + Send> Input for T {}
+
+/// An open file and its index.
+pub(super) struct Container {
+    input: Box<dyn Input>,
+    path: PathBuf,
+    pub len: u64,
+    pub version: Version,
+    pub metadata: Metadata,
+    pub index: Vec<IndexEntry>,
+    /// Whether the file had no good index.
+    pub rebuilt: bool,
+    /// The end of the last whole segment, in bytes from the start of the file.
+    pub end: u64,
+    /// The bytes that were read last.
+    bytes: Vec<u8>,
+}
+
+impl Container {
+    /// Opens `input`, which error messages call `path`. Rebuilds the index from the segment headers where the file has
+    /// none or a damaged one.
+    ///
+    /// Fails with [`TraceError::Damaged`] where the header is damaged or of a version that cannot be read.
+    pub fn open(input: impl Read + Seek + Send + 'static, path: PathBuf) -> Result<Container, TraceError> {
+        let mut container = Container {
+            input: Box::new(input),
+            path,
+            len: 0,
+            version: Version::CURRENT,
+            metadata: Metadata::default(),
+            index: Vec::new(),
+            rebuilt: false,
+            end: 0,
+            bytes: Vec::new(),
+        };
+        container.len = container.input.seek(SeekFrom::End(0)).map_err(|e| container.io_error(e))?;
+        let first = container.read_header()?;
+        if !container.read_index(first)? {
+            container.rebuild_index(first)?;
+        }
+        Ok(container)
+    }
+
+    /// Returns the bytes that were read last.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Reads the header of a segment and verifies it against the index.
+    pub fn read_segment_header(&mut self, entry: IndexEntry) -> Result<SegmentHeader, TraceError> {
+        self.read_at(entry.at, SEGMENT_HEADER)?;
+        let header = SegmentHeader::decode(self.bytes[..].try_into().expect("a header's length was read"));
+        let header = header.map_err(|damage| self.damaged(damage, entry.at))?;
+        if IndexEntry::of(&header, entry.at) != entry {
+            return Err(self.damaged(Damage("a segment header that contradicts the index"), entry.at));
+        }
+        Ok(header)
+    }
+
+    /// Reads the first `len` bytes of a segment's streams. The caller must rely on the streams' own checksums.
+    pub fn read_payload_start(&mut self, entry: IndexEntry, len: usize) -> Result<(), TraceError> {
+        self.read_at(entry.at + SEGMENT_HEADER as u64, len)
+    }
+
+    /// Reads all streams of a segment and verifies their checksum.
+    pub fn read_payload(&mut self, header: &SegmentHeader, entry: IndexEntry) -> Result<(), TraceError> {
+        self.read_payload_start(entry, header.payload() as usize)?;
+        if is_intact(&self.bytes, header.checksum) {
+            return Ok(());
+        }
+        Err(self.damaged(Damage("a segment with a wrong checksum"), entry.at))
+    }
+
+    /// Returns the error for damage in the segment at byte `at`.
+    pub fn damaged(&self, damage: Damage, at: u64) -> TraceError {
+        let todo = format!("earlier segments are good; run `reach trace check {}` for details", self.path.display());
+        TraceError::Damaged { path: self.path.clone(), what: format!("damaged: {}", damage.0), at, todo }
+    }
+
+    pub fn io_error(&self, source: io::Error) -> TraceError {
+        TraceError::Io { path: self.path.clone(), source }
+    }
+
+    fn damaged_file(&self, what: &str, at: u64, todo: &str) -> TraceError {
+        TraceError::Damaged { path: self.path.clone(), what: what.to_owned(), at, todo: todo.to_owned() }
+    }
+
+    fn read_at(&mut self, at: u64, len: usize) -> Result<(), TraceError> {
+        self.bytes.resize(len, 0);
+        let read = self.input.seek(SeekFrom::Start(at)).and_then(|_| self.input.read_exact(&mut self.bytes));
+        read.map_err(|e| self.io_error(e))
+    }
+
+    /// Reads the header of the file. Returns its length in bytes.
+    fn read_header(&mut self) -> Result<u64, TraceError> {
+        let len = self.len.min((HEADER_FIXED + MAX_METADATA + 8) as u64) as usize;
+        self.read_at(0, len.min(HEADER_FIXED))?;
+        if self.bytes.is_empty() || !self.bytes.starts_with(&MAGIC[..self.bytes.len().min(8)]) {
+            return Err(self.damaged_file("not a .reach trace", 0, "give a file that `reach record` wrote"));
+        }
+        let cut = "the file header is cut short";
+        if len < HEADER_FIXED {
+            return Err(self.damaged_file(cut, len as u64, "record again"));
+        }
+        let word = |i: usize| u32::from_le_bytes(self.bytes[i..i + 4].try_into().expect("four bytes"));
+        let (number, metadata) = (word(8), word(12) as usize);
+        let Some(version) = Version::of(number) else {
+            let what = format!("format version {number}, expected {} to {VERSION}", Version::V2 as u32);
+            let todo = "read it with the version of Reach that wrote it, or record again";
+            return Err(self.damaged_file(&what, 8, todo));
+        };
+        self.version = version;
+        let all = HEADER_FIXED.saturating_add(metadata).saturating_add(8);
+        if metadata > MAX_METADATA {
+            let what = format!("metadata of {metadata} bytes, expected at most {MAX_METADATA}");
+            return Err(self.damaged_file(&what, 12, "record again"));
+        }
+        if all > len {
+            return Err(self.damaged_file(cut, len as u64, "record again"));
+        }
+        self.read_at(0, all)?;
+        let (bytes, stored) = self.bytes.split_at(all - 8);
+        if !is_intact(bytes, u64::from_le_bytes(stored.try_into().expect("eight bytes were split off"))) {
+            let what = "the file header has a wrong checksum";
+            return Err(self.damaged_file(what, 0, "fetch the file again or record again"));
+        }
+        match serde_json::from_slice::<Metadata>(&bytes[HEADER_FIXED..]) {
+            Ok(metadata) => self.metadata = metadata,
+            Err(e) => {
+                let what = format!("the metadata cannot be read ({e})");
+                return Err(self.damaged_file(&what, HEADER_FIXED as u64, "record again"));
+            }
+        }
+        Ok(all as u64)
+    }
+
+    /// Reads the index of segments that start at byte `first`. Returns whether there is a good one.
+    fn read_index(&mut self, first: u64) -> Result<bool, TraceError> {
+        if self.len < first + TRAILER as u64 {
+            return Ok(false);
+        }
+        self.read_at(self.len - TRAILER as u64, TRAILER)?;
+        let trailer = self.bytes[..].try_into().expect("a trailer's length was read");
+        let Some(place) = decode_trailer(trailer, self.len) else { return Ok(false) };
+        self.read_at(place.at, place.len as usize)?;
+        let Some(index) = decode_index(&self.bytes, place, first) else { return Ok(false) };
+        (self.index, self.end) = (index, place.at);
+        Ok(true)
+    }
+
+    /// Rebuilds the index from the segment headers, up to the last whole segment.
+    fn rebuild_index(&mut self, first: u64) -> Result<(), TraceError> {
+        self.rebuilt = true;
+        self.end = first;
+        let (mut refs, mut blocks) = (0, 0);
+        while self.end + SEGMENT_HEADER as u64 <= self.len {
+            self.read_at(self.end, SEGMENT_HEADER)?;
+            let header = SegmentHeader::decode(self.bytes[..].try_into().expect("a header's length was read"));
+            let Ok(header) = header else { break };
+            let entry = IndexEntry::of(&header, self.end);
+            let continues = (entry.first_ref, entry.first_block) == (refs, blocks);
+            if !continues || entry.len > self.len - self.end {
+                break;
+            }
+            refs += entry.refs as u64;
+            blocks += entry.blocks;
+            self.end += entry.len;
+            self.index.push(entry);
+        }
+        Ok(())
+    }
+}
