@@ -22,7 +22,7 @@ use this_linux::{PagesArgs, StatArgs, TextVerb};
 /// where the cycles of address translation go. A TLB caches translations from virtual to physical pages; a superpage is
 /// a page larger than the base page, such as 2 MB instead of 4 KB.
 ///
-/// The verbs text, pages and stat work on this Linux itself and simulate nothing.
+/// The verbs text, pages and stat work on this Linux itself; they simulate only on request.
 #[derive(Parser)]
 #[command(name = "reach", version, after_help = examples::REACH, max_term_width = 100, arg_required_else_help = true)]
 pub struct Cli {

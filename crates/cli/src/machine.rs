@@ -49,7 +49,7 @@ fn show(spec: &str) -> Result<String, Failure> {
     for tag in tags {
         out += &format!("{:<4}{}\n", tag.symbol(), tag.meaning());
     }
-    Ok(out + &format!("\nhash of the configuration {}\n", resolved.hash))
+    Ok(out + &format!("\nconfiguration {}\n", resolved.hash))
 }
 
 /// Prints each problem of each file. Returns exit status 1 if there is one.

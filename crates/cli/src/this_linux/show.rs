@@ -226,6 +226,7 @@ fn file_range(segment: &Segment) -> std::ops::Range<u64> {
 
 fn alignment(elf: &Elf, congruence: Congruence) -> String {
     match congruence {
+        Congruence::Always if elf.kind == Kind::Fixed => "allows superpages at its fixed address".into(),
         Congruence::Always => "allows superpages wherever the file is loaded".into(),
         Congruence::WhereLoaded if elf.kind == Kind::Library => {
             "allows superpages if the loader chooses a multiple of 2 MB".into()
