@@ -1,5 +1,5 @@
-//! Huge pages beside what Linux 6.18 on x86-64 reports (`ru_minflt`) for the same little programs over 8 MB of
-//! MADV_HUGEPAGE memory.
+//! Transparent huge pages: fault counts are those that Linux 6.18 on x86-64 reports (`ru_minflt`) for the same small
+//! programs over 8 MB of MADV_HUGEPAGE memory.
 
 mod common;
 
@@ -21,31 +21,31 @@ fn with_memory(spec: &str) -> Machine {
 }
 
 #[test]
-fn one_fault_for_each_huge_page() {
+fn a_huge_page_takes_one_fault() {
     let mut machine = with_memory("linux-thp");
     assert_eq!(machine.sweep(AT, 2048, Kind::Store), 4);
     assert_eq!((machine.vm.counters.superpages[0].current, machine.vm.counters.bytes_copied), (4, 0));
     machine.event(&Event::Advise(span(2048), Advice::DontNeed));
     assert_eq!(machine.vm.counters.resident_bytes.current, 0);
     assert_eq!(machine.sweep(AT, 2048, Kind::Store), 4);
-    machine.leave();
+    machine.exit_all();
 }
 
 #[test]
-fn loads_share_one_huge_page_of_zeroes() {
+fn first_loads_share_one_huge_page_of_zeroes() {
     let mut machine = with_memory("linux-thp");
     assert_eq!(machine.sweep(AT, 2048, Kind::Load), 4);
     assert_eq!(machine.vm.counters.resident_bytes.current, 0);
     assert_eq!(machine.sweep(AT, 2048, Kind::Store), 4);
     assert_eq!(machine.vm.counters.superpages[0].current, 4);
-    machine.leave();
+    machine.exit_all();
     let mut machine = with_memory("linux-thp:use_zero_page=off");
     assert_eq!(machine.sweep(AT, 2048, Kind::Load), 4);
     assert_eq!(machine.sweep(AT, 2048, Kind::Store), 0);
 }
 
 #[test]
-fn changing_one_page_splits_one_huge_page_and_faults_nothing() {
+fn protecting_one_page_splits_its_huge_page_without_faults() {
     let mut machine = with_memory("linux-thp");
     machine.sweep(AT, 2048, Kind::Store);
     machine.event(&Event::Protect(span(1), Protection::READ));
@@ -58,7 +58,7 @@ fn changing_one_page_splits_one_huge_page_and_faults_nothing() {
 }
 
 #[test]
-fn a_child_copies_base_page_by_base_page() {
+fn stores_of_a_child_copy_base_pages() {
     let mut machine = with_memory("linux-thp");
     machine.sweep(AT, 2048, Kind::Store);
     machine.event(&Event::Fork { child: Asid(2), shares_memory: false });
@@ -67,11 +67,11 @@ fn a_child_copies_base_page_by_base_page() {
     assert_eq!(machine.sweep(AT, 2048, Kind::Store), 2047);
     assert_eq!(machine.vm.counters.bytes_copied, 8 << 20);
     machine.vm.check();
-    machine.leave();
+    machine.exit_all();
 }
 
 #[test]
-fn populating_counts_a_fault_for_each_huge_page() {
+fn populate_takes_one_fault_for_each_huge_page() {
     let mut machine = with_memory("linux-thp");
     machine.event(&Event::Advise(span(2048), Advice::PopulateWrite));
     assert_eq!(machine.vm.counters.page_faults, 4);
@@ -79,7 +79,7 @@ fn populating_counts_a_fault_for_each_huge_page() {
 }
 
 #[test]
-fn advice_is_followed() {
+fn enabled_and_advice_decide_which_memory_is_huge() {
     for (spec, advice, huge) in [
         ("linux-thp:enabled=never", Some(Advice::Huge), 0),
         ("linux-thp:enabled=madvise", None, 0),
@@ -96,7 +96,7 @@ fn advice_is_followed() {
 }
 
 #[test]
-fn khugepaged_collapses_what_grew_page_by_page() {
+fn khugepaged_collapses_extents_within_its_limits_and_madv_collapse_without() {
     let mut machine = Machine::x86("linux-thp:max_ptes_none=255", 256 << 20);
     // The heap grows by 64 KB at a time, so no huge page fits at first touch.
     for piece in 0..64 {
@@ -115,14 +115,14 @@ fn khugepaged_collapses_what_grew_page_by_page() {
     assert!(machine.vm.ledger.charged(Label::Daemon) > Cycles(0));
     assert_eq!(machine.system.next_tick(), Some(Cycles(20 * hertz)));
     machine.vm.check();
-    // MADV_COLLAPSE knows no limits.
+    // MADV_COLLAPSE has no limits.
     machine.event(&Event::Advise(span(1024), Advice::Collapse));
     assert_eq!(machine.vm.counters.superpages[0].current, 2);
-    machine.leave();
+    machine.exit_all();
 }
 
 #[test]
-fn without_a_free_huge_page_base_pages_do() {
+fn without_a_free_huge_page_faults_map_base_pages() {
     let mut machine = with_memory("linux-thp");
     let recipe = reach_os::Fragmentation { order: 9, scattered: 1.0, hold: 0.1, grain: 0, seed: 1 };
     recipe.apply(machine.vm.frames_mut()).unwrap();
