@@ -22,12 +22,12 @@ fn small_mappings_share_a_page_until_the_last_is_unmapped() {
     map(&mut machine, AT + (1 << 20), 64 << 10, |_| ());
     assert_eq!(machine.sweep(AT, 16, Kind::Store), 1);
     assert_eq!(machine.sweep(AT + (1 << 20), 16, Kind::Store), 0);
-    assert_eq!(machine.vm.counters.resident_bytes.current, 2 << 20);
+    assert_eq!(machine.vm.counters().resident_bytes.current, 2 << 20);
     machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 64 << 10 }));
     machine.vm.check();
-    assert_eq!(machine.vm.counters.superpages[0].current, 1);
+    assert_eq!(machine.vm.counters().superpages[0].current, 1);
     machine.event(&Event::Unmap(Span { start: VirtAddr(AT + (1 << 20)), len: 64 << 10 }));
-    assert_eq!((machine.vm.counters.superpages[0].current, machine.vm.counters.resident_bytes.current), (0, 0));
+    assert_eq!((machine.vm.counters().superpages[0].current, machine.vm.counters().resident_bytes.current), (0, 0));
     machine.exit_all();
 }
 
@@ -46,7 +46,7 @@ fn extents_with_a_file_or_a_stack_get_the_next_smaller_size() {
         }
         machine.sweep(AT + (2 << 30) - (1 << 20), 1, Kind::Load);
         machine.sweep(AT + (3 << 30), 1, Kind::Store);
-        let superpages = &machine.vm.counters.superpages;
+        let superpages = &machine.vm.counters().superpages;
         // 1 GB is 512 pages of 2 MB; the heap's 3 MB are two more.
         let expected = if spec == "hugetlb-2m" { at_2m + 1 } else { at_2m };
         assert_eq!((superpages[1].current, superpages[0].current), (at_1g, expected), "{spec}");
@@ -62,10 +62,10 @@ fn a_store_after_fork_copies_the_whole_page() {
     machine.sweep(AT, 512, Kind::Store);
     machine.event(&Event::Fork { child: Asid(2), shares_memory: false });
     assert_eq!(machine.sweep(AT, 512, Kind::Store), 1);
-    assert_eq!(machine.vm.counters.bytes_copied, 2 << 20);
+    assert_eq!(machine.vm.counters().bytes_copied, 2 << 20);
     machine.event(&Event::Switch { asid: Asid(2), thread: ThreadId(1) });
     assert_eq!(machine.sweep(AT, 512, Kind::Store), 1);
-    assert_eq!(machine.vm.counters.bytes_copied, 2 << 20, "the other process has the page to itself now");
+    assert_eq!(machine.vm.counters().bytes_copied, 2 << 20, "the other process has the page to itself now");
     machine.vm.check();
     machine.exit_all();
 }
@@ -76,7 +76,7 @@ fn a_file_mapped_into_the_middle_of_a_page_demotes_it() {
     map(&mut machine, AT, 2 << 20, |_| ());
     machine.sweep(AT, 1, Kind::Store);
     map(&mut machine, AT + 8 * PAGE, 8 * PAGE, |map| map.backing = Backing::File { file: FileId(0), offset: 0 });
-    assert_eq!(machine.vm.counters.superpages[0].current, 0);
+    assert_eq!(machine.vm.counters().superpages[0].current, 0);
     assert_eq!(machine.sweep(AT, 512, Kind::Load), 1, "eight file pages, one fault-around");
     machine.vm.check();
     machine.exit_all();

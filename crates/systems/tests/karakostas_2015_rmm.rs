@@ -36,7 +36,7 @@ fn ranges(machine: &Machine) -> Vec<(u64, u64)> {
 }
 
 fn counts(machine: &Machine) -> RangeCounts {
-    machine.vm.counters.ranges.unwrap()
+    machine.vm.counters().ranges.unwrap()
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn under_pressure(options: &str, words: &[u64]) {
             machine.vm.page_daemon().unwrap();
         }
         machine.vm.check();
-        machine.vm.shootdowns.clear();
+        machine.vm.drain_shootdowns();
     }
 }
 

@@ -30,7 +30,7 @@ fn page(at: u64) -> Vpn {
 /// Returns the numbers of superpages mapped now: 64 KB, 512 KB, 4 MB.
 fn superpages(machine: &Machine) -> [u64; 3] {
     machine.vm.check();
-    [0, 1, 2].map(|size| machine.vm.counters.superpages[size].current)
+    [0, 1, 2].map(|size| machine.vm.counters().superpages[size].current)
 }
 
 fn size(machine: &Machine, at: u64) -> u64 {
@@ -42,7 +42,7 @@ fn promotion_proceeds_one_size_at_a_time_and_skips_sizes_that_fill_at_once() {
     let mut machine = alpha("navarro-2002", 64 * M);
     map(&mut machine, AT, 4 * M, Role::Mmap);
     assert_eq!(machine.sweep(AT, 7, Kind::Store), 7);
-    assert_eq!((superpages(&machine), machine.vm.counters.reservations), ([0, 0, 0], 1));
+    assert_eq!((superpages(&machine), machine.vm.counters().reservations), ([0, 0, 0], 1));
     machine.touch(page(AT + 56 * K), Kind::Store);
     assert_eq!(superpages(&machine), [1, 0, 0]);
     machine.sweep(AT + 64 * K, 56, Kind::Store);
@@ -50,14 +50,14 @@ fn promotion_proceeds_one_size_at_a_time_and_skips_sizes_that_fill_at_once() {
     machine.sweep(AT + 512 * K, 512 - 64 - 1, Kind::Store);
     assert_eq!(superpages(&machine), [7, 7, 0]);
     // The last page fills all three sizes: one promotion, to the largest.
-    let before = machine.vm.counters.promotions;
+    let before = machine.vm.counters().promotions;
     machine.touch(page(AT + 4 * M - 8 * K), Kind::Store);
-    assert_eq!((superpages(&machine), machine.vm.counters.promotions - before), ([0, 0, 1], 1));
-    assert_eq!(machine.vm.counters.page_faults, 512);
+    assert_eq!((superpages(&machine), machine.vm.counters().promotions - before), ([0, 0, 1], 1));
+    assert_eq!(machine.vm.counters().page_faults, 512);
     machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 4 * M }));
     map(&mut machine, AT, M, Role::Mmap);
     machine.sweep(AT, 128, Kind::Store);
-    assert_eq!((superpages(&machine), &machine.vm.counters.superpages_at_peak[..]), ([0, 2, 0], &[0, 0, 1][..]));
+    assert_eq!((superpages(&machine), &machine.vm.counters().superpages_at_peak[..]), ([0, 2, 0], &[0, 0, 1][..]));
     machine.exit_all();
 }
 
@@ -67,7 +67,7 @@ fn only_chosen_sizes_are_used_and_absent_sizes_are_refused() {
         let mut machine = alpha(&format!("navarro-2002:sizes={sizes}"), 64 * M);
         map(&mut machine, AT, 4 * M, Role::Mmap);
         machine.sweep(AT, 512, Kind::Store);
-        let current: Vec<u64> = machine.vm.counters.superpages.iter().map(|gauge| gauge.current).collect();
+        let current: Vec<u64> = machine.vm.counters().superpages.iter().map(|gauge| gauge.current).collect();
         assert_eq!(current, expected, "{sizes}");
         machine.vm.check();
     }
@@ -88,17 +88,17 @@ fn fixed_objects_bound_reservations_and_growing_objects_bound_their_size() {
     machine.touch(page(AT + 512 * K), Kind::Store);
     assert_eq!(held(&machine), 63 + 7);
     machine.touch(page(AT + 592 * K), Kind::Store);
-    assert_eq!((held(&machine), machine.vm.counters.reservations), (63 + 7, 2), "no superpage ends within 600 KB");
+    assert_eq!((held(&machine), machine.vm.counters().reservations), (63 + 7, 2), "no superpage ends within 600 KB");
     // A heap of 72 KB may grow: a reservation is not larger than the heap, but may reach beyond its end.
     let heap = AT + 16 * M;
     map(&mut machine, heap, 72 * K, Role::Heap);
     machine.touch(page(heap + 64 * K), Kind::Store);
-    assert_eq!((held(&machine), machine.vm.counters.reservations), (63 + 7 + 7, 3));
+    assert_eq!((held(&machine), machine.vm.counters().reservations), (63 + 7 + 7, 3));
     // A stack grows downwards.
     let stack = AT + 32 * M;
     map(&mut machine, stack - 72 * K, 72 * K, Role::Stack);
     machine.touch(page(stack - 72 * K), Kind::Store);
-    assert_eq!((held(&machine), machine.vm.counters.reservations), (63 + 7 + 7 + 7, 4));
+    assert_eq!((held(&machine), machine.vm.counters().reservations), (63 + 7 + 7 + 7, 4));
     machine.vm.check();
     machine.exit_all();
 }
@@ -112,14 +112,14 @@ fn a_protected_page_demotes_only_the_superpages_that_contain_it() {
     machine.event(&Event::Protect(span, Protection::READ));
     assert_eq!(superpages(&machine), [7, 7, 0]);
     assert_eq!((size(&machine, AT), size(&machine, AT + 2 * M)), (512 * K, 64 * K));
-    assert_eq!(machine.vm.counters.demotions, 3);
+    assert_eq!(machine.vm.counters().demotions, 3);
     // With the right restored and the page written, the extent is promoted again.
     machine.event(&Event::Protect(span, Protection::READ_WRITE));
     machine.touch(page(span.start.0), Kind::Store);
     machine.event(&Event::Advise(span, Advice::DontNeed));
     machine.touch(page(span.start.0), Kind::Store);
     assert_eq!(superpages(&machine), [0, 0, 1]);
-    assert_eq!(machine.vm.counters.reservations, 1, "the reservation kept the frame");
+    assert_eq!(machine.vm.counters().reservations, 1, "the reservation kept the frame");
     machine.exit_all();
 }
 
@@ -146,12 +146,12 @@ fn a_store_after_fork_copies_one_page_and_demotes_only_around_it() {
     machine.event(&Event::Fork { child: Asid(2), shares_memory: false });
     assert_eq!(superpages(&machine), [0, 2, 0], "both map it");
     machine.event(&Event::Switch { asid: Asid(2), thread: ThreadId(1) });
-    let copied = machine.vm.counters.bytes_copied;
+    let copied = machine.vm.counters().bytes_copied;
     machine.touch(page(AT), Kind::Store);
-    assert_eq!((superpages(&machine), machine.vm.counters.bytes_copied - copied), ([7, 1, 0], 8 * K));
+    assert_eq!((superpages(&machine), machine.vm.counters().bytes_copied - copied), ([7, 1, 0], 8 * K));
     // The child's copies fill a reservation of the child's and become a superpage of its own.
     machine.sweep(AT, 64, Kind::Store);
-    assert_eq!((superpages(&machine), machine.vm.counters.reservations), ([0, 2, 0], 2));
+    assert_eq!((superpages(&machine), machine.vm.counters().reservations), ([0, 2, 0], 2));
     machine.exit_all();
 }
 
@@ -194,8 +194,8 @@ fn preemption_uses_all_reservations_before_memory_runs_out() {
             machine.touch(page(AT + i * 4 * M + round * 8 * K), Kind::Store);
         }
     }
-    assert!(machine.vm.counters.preemptions > 0 && machine.vm.counters.superpage_fallbacks > 0);
-    assert_eq!(machine.vm.counters.page_faults, 800);
+    assert!(machine.vm.counters().preemptions > 0 && machine.vm.counters().superpage_fallbacks > 0);
+    assert_eq!(machine.vm.counters().page_faults, 800);
     machine.vm.check();
     machine.exit_all();
 }
@@ -206,10 +206,10 @@ fn each_step_costs_step_cycles() {
         let mut machine = alpha(spec, 64 * M);
         map(&mut machine, AT, M, Role::Mmap);
         machine.sweep(AT, 128, Kind::Store);
-        let work = machine.vm.counters.work.unwrap();
+        let work = machine.vm.counters().work.as_ref().unwrap();
         let all = [Operation::LookUp, Operation::Reserve, Operation::Update, Operation::Preempt, Operation::Split];
         let steps: u64 = all.into_iter().map(|operation| work.all(operation).steps).sum();
-        (machine.vm.ledger.charged(Label::Fault).0, steps)
+        (machine.vm.ledger().charged(Label::Fault).0, steps)
     };
     let ((charged, steps), (free, _)) = (cycles("navarro-2002:step_cycles=1000"), cycles("navarro-2002:step_cycles=0"));
     assert!(steps > 128 * 4 && charged - free == steps * 1000, "{charged} {free} {steps}");
@@ -231,10 +231,10 @@ fn demotion_writes_back_dirty_pages_only_and_digests_skip_the_clean_pages_of_sup
         }
         let expected = if dirty == "demote" { [28, 28, 0] } else { [0, 0, 4] };
         assert_eq!(superpages(&machine), expected);
-        let before = machine.vm.ledger.charged(Label::Daemon);
+        let before = machine.vm.ledger().charged(Label::Daemon);
         machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 16 * M }));
-        let paging = machine.vm.counters.paging.unwrap();
-        let cycles = machine.vm.ledger.charged(Label::Daemon) - before;
+        let paging = machine.vm.counters().paging.unwrap();
+        let cycles = machine.vm.ledger().charged(Label::Daemon) - before;
         machine.exit_all();
         (paging.out, paging.unchanged, cycles)
     };
@@ -251,15 +251,15 @@ fn replicated_entries_are_rewritten_once_for_each_size_up_and_down() {
     let cycles = |spec: &str| {
         let mut machine = alpha(spec, 64 * M);
         map(&mut machine, AT, 4 * M, Role::Mmap);
-        let before = machine.vm.ledger.clone();
+        let before = machine.vm.ledger().clone();
         machine.sweep(AT, 512, Kind::Store);
-        let up = machine.vm.ledger.since(&before).charged(Label::Remap).0;
-        let before = machine.vm.ledger.clone();
+        let up = machine.vm.ledger().since(&before).charged(Label::Remap).0;
+        let before = machine.vm.ledger().clone();
         machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 4 * M }));
-        let down = machine.vm.ledger.since(&before).charged(Label::Fault).0;
-        let peaks: Vec<u64> = machine.vm.counters.superpages.iter().map(|gauge| gauge.peak).collect();
+        let down = machine.vm.ledger().since(&before).charged(Label::Fault).0;
+        let peaks: Vec<u64> = machine.vm.counters().superpages.iter().map(|gauge| gauge.peak).collect();
         assert!(peaks.iter().zip([8, 8, 1]).all(|(&peak, max)| peak <= max), "demotion makes no superpages: {peaks:?}");
-        (up, down, machine.vm.counters.promotions, machine.vm.counters.demotions)
+        (up, down, machine.vm.counters().promotions, machine.vm.counters().demotions)
     };
     let costs = reach_os::Costs::ESTIMATE;
     // The last 64 KB of each 512 KB are promoted to 512 KB at once, and the last of those to 4 MB.

@@ -19,7 +19,7 @@ fn boot(spec: &str) -> Machine {
 
 /// Returns the number of base pages in superpages.
 fn in_superpages(machine: &Machine) -> u64 {
-    machine.vm.counters.superpages.iter().zip(1..).map(|(gauge, order)| gauge.current << order).sum()
+    machine.vm.counters().superpages.iter().zip(1..).map(|(gauge, order)| gauge.current << order).sum()
 }
 
 #[test]
@@ -38,15 +38,15 @@ fn memory_pressure_demotes_superpages_that_are_promoted_again_later() {
             machine.sweep(AT, PAGES, Kind::Store);
         }
         assert_eq!(in_superpages(&machine), PAGES, "{spec}: memory suffices for all");
-        assert_eq!(machine.vm.counters.demotions, 0, "{spec}");
+        assert_eq!(machine.vm.counters().demotions, 0, "{spec}");
         machine.vm.take_commands();
         // A second mapping of this size exceeds memory.
         machine.event(&Event::Map(Map::anonymous(VirtAddr(ELSEWHERE), 1280 * K)));
         machine.sweep(ELSEWHERE, PAGES + PAGES / 4, Kind::Store);
         machine.vm.check();
-        let paging = machine.vm.counters.paging.unwrap();
-        assert!(machine.vm.counters.demotions > 0 && paging.out > 0, "{spec}: {paging:?}");
-        assert!(machine.vm.ledger.charged(Label::Daemon).0 > 0, "{spec}");
+        let paging = machine.vm.counters().paging.unwrap();
+        assert!(machine.vm.counters().demotions > 0 && paging.out > 0, "{spec}: {paging:?}");
+        assert!(machine.vm.ledger().charged(Label::Daemon).0 > 0, "{spec}");
         let released =
             |command: &&ControllerCommand| matches!(command, ControllerCommand::MapShadow { real: None, .. });
         let commands = machine.vm.take_commands();
@@ -57,7 +57,7 @@ fn memory_pressure_demotes_superpages_that_are_promoted_again_later() {
             machine.sweep(AT, PAGES, Kind::Load);
         }
         machine.vm.check();
-        assert!(machine.vm.counters.paging.unwrap().swapped_in > 0, "{spec}");
+        assert!(machine.vm.counters().paging.unwrap().swapped_in > 0, "{spec}");
         assert_eq!(in_superpages(&machine), PAGES, "{spec}: all pages are promoted again");
         machine.exit_all();
     }

@@ -14,7 +14,7 @@ const M: u64 = 1 << 20;
 const AT: u64 = 1 << 30;
 
 fn paged(machine: &Machine) -> PagingCounts {
-    machine.vm.counters.paging.unwrap()
+    machine.vm.counters().paging.unwrap()
 }
 
 fn daemon(machine: &mut Machine) {
@@ -107,10 +107,12 @@ fn pages_beyond_memory_are_swapped_out_and_back_in() {
     machine.vm.check();
     let out = paged(&machine).out;
     assert!((1024..2048).contains(&out), "{out} of 2048 pages for a memory of 1024");
-    let faults = machine.vm.counters.page_faults;
+    let faults = machine.vm.counters().page_faults;
     machine.sweep(AT, 256, Kind::Load);
     assert!(paged(&machine).swapped_in > 200);
-    assert!(machine.vm.counters.page_faults > faults && machine.vm.counters.major_faults == paged(&machine).swapped_in);
+    assert!(
+        machine.vm.counters().page_faults > faults && machine.vm.counters().major_faults == paged(&machine).swapped_in
+    );
     machine.vm.check();
     machine.exit_all();
 }
@@ -125,12 +127,12 @@ fn cache_pages_count_as_free_and_are_reactivated_without_a_read() {
     let cached = paged(&machine).cached;
     assert!(cached > 0 && paged(&machine).out == 0, "clean pages of a closed file");
     // The second mapping finds them in the cache.
-    let read = machine.vm.counters.bytes_read_in;
+    let read = machine.vm.counters().bytes_read_in;
     file(&mut machine, 1, AT, 4 * M);
     machine.sweep(AT, 512, Kind::Load);
     // A few frames have become page tables. Some pages are cached and reactivated repeatedly, as half of memory is kept free.
     let back = paged(&machine).reactivated;
-    assert!(machine.vm.counters.bytes_read_in == read && back + 16 > cached, "{back} of {cached}");
+    assert!(machine.vm.counters().bytes_read_in == read && back + 16 > cached, "{back} of {cached}");
     machine.vm.check();
     machine.exit_all();
 }
@@ -153,7 +155,7 @@ fn the_contiguity_aware_daemon_restores_contiguity_from_closed_files() {
             machine.sweep(AT, 64, Kind::Store);
             daemon(&mut machine);
             machine.sweep(AT + 4 * M, 1536, Kind::Store);
-            wide.push(machine.vm.counters.superpages[2].current);
+            wide.push(machine.vm.counters().superpages[2].current);
             machine.event(&Event::Exit);
         }
         (wide, paged(&machine), contiguity(machine.vm.frames().buddy(), &machine.vm.options().sizes))
@@ -170,11 +172,11 @@ fn under_pressure_superpages_are_demoted_until_their_pages_are_all_in_use() {
         let mut machine = alpha(&format!("navarro-2002:low_watermark=500,demotion_percent={demote}"), 8 * M);
         machine.event(&Event::Map(Map::anonymous(VirtAddr(AT), 8 * M)));
         machine.sweep(AT, 512, Kind::Store);
-        assert_eq!(machine.vm.counters.superpages[2].current, 1);
+        assert_eq!(machine.vm.counters().superpages[2].current, 1);
         // Less than half of memory is available: all pages are scanned, and pages in use stay.
         machine.sweep(AT + 4 * M, 32, Kind::Store);
         daemon(&mut machine);
-        assert_eq!(machine.vm.counters.superpages[2].current, expected, "p = {demote} %");
+        assert_eq!(machine.vm.counters().superpages[2].current, expected, "p = {demote} %");
     }
 }
 
@@ -200,7 +202,7 @@ fn scans_and_writes_of_the_daemon_are_charged() {
     let mut machine = alpha("navarro-2002:low_watermark=500", 8 * M);
     file(&mut machine, 1, AT, 4 * M);
     machine.sweep(AT, 512, Kind::Store);
-    let before = machine.vm.ledger.charged(Label::Daemon);
+    let before = machine.vm.ledger().charged(Label::Daemon);
     machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 4 * M }));
     assert_eq!(paged(&machine).out, 512, "dirty pages of a closed file are written");
     for _ in 0..3 {
@@ -209,7 +211,7 @@ fn scans_and_writes_of_the_daemon_are_charged() {
     let counts = paged(&machine);
     let costs = &machine.vm.options().costs;
     let min = counts.scanned * costs.scan_per_page + counts.out * 8 * K * costs.file_read_millicycles_per_byte / 1000;
-    assert!(machine.vm.ledger.charged(Label::Daemon) - before >= min);
+    assert!(machine.vm.ledger().charged(Label::Daemon) - before >= min);
 }
 
 /// Pages of open, mapped files fill memory. An allocation, even of many contiguous frames, waits until the daemon has
@@ -251,11 +253,11 @@ fn memory_is_sampled_over_time_and_around_processes() {
     assert_eq!(machine.system.next_tick(), Some(Cycles(second)));
     machine.system.tick(Cycles(second), &mut machine.vm).unwrap();
     machine.event(&Event::Exit);
-    let series = &machine.vm.counters.series;
+    let series = &machine.vm.counters().series;
     assert_eq!(series.iter().map(|sample| sample.millis).collect::<Vec<_>>(), [0, 1000]);
     assert!(series[0].contiguity > 2 * series[1].contiguity && series[1].active >= 32 * M, "{series:?}");
     assert!((8..=9).contains(&series[1].in_use), "32 MB in extents of 4 MB: {series:?}");
-    let [start, end] = machine.vm.finished[&Asid(2)].around.map(Option::unwrap);
+    let [start, end] = machine.vm.finished()[&Asid(2)].around.map(Option::unwrap);
     // The records of 4096 translations take wired pages, which are not freed.
     let wired = machine.vm.frames().census()[3];
     assert!(
@@ -285,7 +287,7 @@ fn wired_pages_are_clustered() {
         // A record for each file in memory, and page tables for each MB.
         let pages = machine.vm.frames().census();
         assert!(pages[2] + pages[3] > 150, "{pages:?}");
-        let extents = machine.vm.counters.series.last().unwrap().wired;
+        let extents = machine.vm.counters().series.last().unwrap().wired;
         machine.exit_all();
         extents
     };
@@ -301,8 +303,14 @@ fn only_promotion_and_demotion_take_steps_in_proportion_to_superpage_size() {
         machine.event(&Event::Map(Map::anonymous(VirtAddr(AT), 16 * M)));
         machine.sweep(AT, 2048, Kind::Store);
         machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 16 * M }));
-        let work = machine.vm.counters.work.clone().unwrap();
-        (1..4).map(move |size| work.of(operation, size)).chain([machine.vm.counters.work.unwrap().all(operation)])
+        let work = machine.vm.counters().work.clone().unwrap();
+        (1..4).map(move |size| work.of(operation, size)).chain([machine
+            .vm
+            .counters()
+            .work
+            .as_ref()
+            .unwrap()
+            .all(operation)])
     };
     for operation in [Operation::Promote, Operation::Demote] {
         let each: Vec<_> = steps("navarro-2002", operation).map(|s| s.steps.checked_div(s.times)).collect();

@@ -18,11 +18,11 @@ fn map(machine: &mut Machine, at: u64, len: u64, role: Role) {
 
 fn superpages(machine: &Machine) -> u64 {
     machine.vm.check();
-    machine.vm.counters.superpages[0].current
+    machine.vm.counters().superpages[0].current
 }
 
 fn reserv(machine: &Machine) -> ReservationCounts {
-    machine.vm.counters.reserv.unwrap()
+    machine.vm.counters().reserv.unwrap()
 }
 
 fn page(at: u64) -> Vpn {
@@ -36,7 +36,7 @@ fn freebsd_promotes_at_the_512th_page_and_keeps_freebsds_counters() {
     // Reservations of private memory may reach beyond its end, but not before its start.
     map(&mut machine, AT + M, 4 * M, Role::Mmap);
     assert_eq!(machine.sweep(AT + M, 1024, Kind::Store), 1024);
-    assert_eq!((superpages(&machine), machine.vm.counters.reservations), (1, 2));
+    assert_eq!((superpages(&machine), machine.vm.counters().reservations), (1, 2));
     assert_eq!((reserv(&machine).fullpop.current, reserv(&machine).partpopq.current), (1, 1));
     machine.event(&Event::Unmap(Span { start: VirtAddr(AT + M), len: 4 * M }));
     let counts = reserv(&machine);
@@ -53,9 +53,9 @@ fn freebsd_preempts_only_for_single_pages_and_the_longest_idle_first() {
         machine.touch(page(AT + i * 2 * M), Kind::Store);
     }
     // Of the 8 MB, two or three blocks of 2 MB are wholly free; all other mappings get single pages.
-    let made = machine.vm.counters.reservations;
+    let made = machine.vm.counters().reservations;
     assert!((2..=3).contains(&made), "{made}");
-    assert_eq!((machine.vm.counters.superpage_fallbacks, reserv(&machine).reclaimed), (16 - made, 0));
+    assert_eq!((machine.vm.counters().superpage_fallbacks, reserv(&machine).reclaimed), (16 - made, 0));
     // Freeing a page renews its reservation, too, so the second is the oldest now.
     machine.touch(page(AT + 4 * K), Kind::Store);
     machine.touch(page(AT + 2 * M + 4 * K), Kind::Store);
@@ -126,10 +126,10 @@ fn talluri_hill_promotes_at_its_threshold() {
             machine.touch(Vpn((AT >> 13) + 8 + (i * 3) % 8), Kind::Store);
         }
         assert_eq!(superpages(&machine), 1, "{threshold}");
-        assert_eq!((machine.vm.counters.page_faults, machine.vm.counters.bytes_zeroed >= 64 * K), (needed, true));
+        assert_eq!((machine.vm.counters().page_faults, machine.vm.counters().bytes_zeroed >= 64 * K), (needed, true));
         // A partly dirty superpage is not demoted.
         machine.touch(Vpn((AT >> 13) + 9), Kind::Store);
-        assert_eq!((superpages(&machine), machine.vm.counters.demotions), (1, 0));
+        assert_eq!((superpages(&machine), machine.vm.counters().demotions), (1, 0));
         machine.exit_all();
     }
 }

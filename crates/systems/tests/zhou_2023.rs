@@ -31,7 +31,7 @@ fn code(machine: &mut Machine, len: u64) {
 
 fn superpages(machine: &Machine) -> u64 {
     machine.vm.check();
-    machine.vm.counters.superpages[0].current
+    machine.vm.counters().superpages[0].current
 }
 
 fn fetch(machine: &mut Machine, at: u64) -> u64 {
@@ -53,7 +53,7 @@ fn code_is_promoted_when_threshold_clusters_are_resident() {
             fetch(&mut machine, AT + cluster * CLUSTER);
             assert_eq!(superpages(&machine), u64::from(clusters >= threshold), "{clusters} of {threshold}");
             let read = if clusters >= threshold { 32 } else { clusters };
-            assert_eq!(machine.vm.counters.bytes_read_in, read * CLUSTER);
+            assert_eq!(machine.vm.counters().bytes_read_in, read * CLUSTER);
         }
         machine.exit_all();
     }
@@ -81,7 +81,7 @@ fn later_processes_map_the_whole_superpage_at_their_first_fault() {
     run(&mut machine, 2);
     code(&mut machine, 4 * M);
     assert_eq!((fetch(&mut machine, AT + 31 * CLUSTER), superpages(&machine)), (1, 2));
-    assert_eq!(machine.vm.counters.promotions, 1, "the second process never mapped base pages");
+    assert_eq!(machine.vm.counters().promotions, 1, "the second process never mapped base pages");
     let frame = |asid: u32| machine.vm.process(Asid(asid)).unwrap().table().lookup(Vpn(AT >> 12)).unwrap().pfn();
     assert_eq!(frame(1), frame(2));
     machine.exit_all();
@@ -101,14 +101,14 @@ fn residual_code_is_padded_with_the_data_that_follow() {
         for at in (AT..0x9f_4000).step_by(2 << 20) {
             fetch(&mut machine, at);
         }
-        assert_eq!((superpages(&machine), machine.vm.counters.padded_bytes), (expected, padded));
+        assert_eq!((superpages(&machine), machine.vm.counters().padded_bytes), (expected, padded));
         // The data's page is both in the code's superpage and in the data segment, where a store copies it.
-        let before = machine.vm.counters.bytes_read_in;
+        let before = machine.vm.counters().bytes_read_in;
         machine.touch(Vpn(0xbf_4000 >> 12), Kind::Load);
-        let read = machine.vm.counters.bytes_read_in - before;
+        let read = machine.vm.counters().bytes_read_in - before;
         assert_eq!(read, if padding == "on" { 0 } else { CLUSTER });
         machine.touch(Vpn(0xbf_4000 >> 12), Kind::Store);
-        assert_eq!((superpages(&machine), machine.vm.counters.cow_faults > 0), (expected, true));
+        assert_eq!((superpages(&machine), machine.vm.counters().cow_faults > 0), (expected, true));
         machine.exit_all();
     }
 }
@@ -118,8 +118,8 @@ fn residual_code_is_padded_with_no_ops_beyond_the_file() {
     let mut machine = machine("threshold=1", 2 * M + 300 * K);
     code(&mut machine, 2 * M + 300 * K);
     fetch(&mut machine, AT + 2 * M);
-    assert_eq!((superpages(&machine), machine.vm.counters.bytes_read_in), (1, 300 * K));
-    assert_eq!(machine.vm.counters.padded_bytes, 2 * M - 300 * K);
+    assert_eq!((superpages(&machine), machine.vm.counters().bytes_read_in), (1, 300 * K));
+    assert_eq!(machine.vm.counters().padded_bytes, 2 * M - 300 * K);
     // A later mapping in the padding demotes the superpage.
     machine.event(&Event::Map(Map::anonymous(VirtAddr(AT + 3 * M), 64 * K)));
     machine.touch(Vpn((AT + 3 * M) >> 12), Kind::Store);
@@ -136,7 +136,7 @@ fn padding_stops_at_writable_and_other_mappings() {
     machine.event(&Event::Map(Map::anonymous(VirtAddr(AT + 3 * M), 64 * K)));
     fetch(&mut machine, AT);
     fetch(&mut machine, AT + 2 * M);
-    assert_eq!((superpages(&machine), machine.vm.counters.padded_bytes), (0, 0));
+    assert_eq!((superpages(&machine), machine.vm.counters().padded_bytes), (0, 0));
     machine.exit_all();
 }
 
@@ -177,15 +177,19 @@ fn private_memory_is_promoted_when_full_at_first_touch_or_never() {
 fn private_copies_are_made_for_each_process_and_inherited_by_children() {
     let mut machine = machine("copy_code=on", 5 * M);
     code(&mut machine, 5 * M);
-    assert_eq!((superpages(&machine), machine.vm.counters.bytes_copied), (2, 4 * M));
+    assert_eq!((superpages(&machine), machine.vm.counters().bytes_copied), (2, 4 * M));
     assert_eq!(fetch(&mut machine, AT + M), 0);
     machine.event(&Event::Fork { child: Asid(2), shares_memory: false });
     run(&mut machine, 2);
     assert_eq!((fetch(&mut machine, AT + M), superpages(&machine)), (0, 4));
-    assert_eq!(machine.vm.counters.bytes_copied, 4 * M, "children inherit the copies");
+    assert_eq!(machine.vm.counters().bytes_copied, 4 * M, "children inherit the copies");
     run(&mut machine, 3);
     code(&mut machine, 5 * M);
-    assert_eq!((superpages(&machine), machine.vm.counters.bytes_copied), (6, 8 * M), "unrelated processes copy again");
+    assert_eq!(
+        (superpages(&machine), machine.vm.counters().bytes_copied),
+        (6, 8 * M),
+        "unrelated processes copy again"
+    );
     machine.exit_all();
 }
 
@@ -221,7 +225,7 @@ fn processes_that_map_a_file_alike_share_leaf_tables() {
     let ((bytes, held), (bytes_alone, held_alone)) = (tables(&shared), tables(&alone));
     assert_eq!(bytes_alone - bytes, 4 * 4096);
     assert!(held == held_alone && held.iter().all(Option::is_some));
-    assert_eq!(shared.vm.counters.tables_shared, 4);
+    assert_eq!(shared.vm.counters().tables_shared, 4);
     let leaf = |machine: &Machine, asid: u32, at: u64| machine.vm.leaf_table(Asid(asid), Vpn((AT + at) >> 12));
     for table in 0..4 {
         let at = table * 2 * M;
@@ -269,7 +273,7 @@ fn a_fault_of_one_process_fills_the_shared_table_for_all() {
     machine.vm.check();
     // A child maps its parent's tables at its first fault, and fork copies nothing.
     machine.event(&Event::Fork { child: Asid(3), shares_memory: false });
-    assert_eq!(machine.vm.counters.entries_copied, 0);
+    assert_eq!(machine.vm.counters().entries_copied, 0);
     run(&mut machine, 3);
     assert_eq!((fetch(&mut machine, AT), fetch(&mut machine, AT + M)), (1, 0));
     // A mapping with another offset has tables of its own.
@@ -292,20 +296,20 @@ fn superpages_make_fork_exec_and_exit_cheaper() {
             fetch(&mut machine, at);
         }
         let entries = machine.vm.process(Asid(1)).unwrap().table().pages(Vpn(0), 1 << 36).len() as u64;
-        let fault = |machine: &Machine| machine.vm.ledger.charged(reach_core::Label::Fault).0;
+        let fault = |machine: &Machine| machine.vm.ledger().charged(reach_core::Label::Fault).0;
         let before = fault(&machine);
         machine.event(&Event::Fork { child: Asid(2), shares_memory: false });
-        assert_eq!(machine.vm.counters.entries_copied, entries);
+        assert_eq!(machine.vm.counters().entries_copied, entries);
         let forked = fault(&machine);
         run(&mut machine, 2);
         assert_eq!(fetch(&mut machine, AT + 5 * M), 0, "the child has its parent's entries");
         machine.event(&Event::Exec { path: "/bin/other".into() });
-        assert_eq!(machine.vm.counters.entries_torn_down, entries);
+        assert_eq!(machine.vm.counters().entries_torn_down, entries);
         let executed = fault(&machine);
         machine.event(&Event::Exit);
         run(&mut machine, 1);
         machine.event(&Event::Exit);
-        assert_eq!(machine.vm.counters.entries_torn_down, 2 * entries);
+        assert_eq!(machine.vm.counters().entries_torn_down, 2 * entries);
         let costs = machine.vm.options().costs.clone();
         assert!(forked - before >= costs.fork + entries * (costs.fork_per_pte + costs.pte_write));
         assert!(executed - forked >= entries * (costs.exit_per_pte + costs.pte_write));

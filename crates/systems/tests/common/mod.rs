@@ -29,7 +29,7 @@ impl Tlb {
     /// Drops entries that were shot down, and checks the rest against the page tables.
     fn shoot(&mut self, vm: &mut Vm) {
         let base = vm.base();
-        for shot in vm.shootdowns.drain(..) {
+        for shot in vm.drain_shootdowns() {
             let log = &mut self.log;
             self.entries.retain(|&(asid, vpn, shift)| {
                 let disjoint =
@@ -106,7 +106,7 @@ impl Machine {
 
     /// Makes one reference, sets the accessed and dirty bits, and returns the number of faults.
     pub fn touch(&mut self, vpn: Vpn, kind: Kind) -> u64 {
-        let before = self.vm.counters.page_faults;
+        let before = self.vm.counters().page_faults;
         for _ in 0..4 {
             let cause = match self.translation(vpn) {
                 None => FaultCause::NotPresent,
@@ -121,7 +121,7 @@ impl Machine {
                     let (node, index) = table.find(vpn).unwrap();
                     table.mark(node, index, Pte::ACCESSED | if kind == Kind::Store { Pte::DIRTY } else { 0 });
                     self.look_up(vpn, kind);
-                    return self.vm.counters.page_faults - before;
+                    return self.vm.counters().page_faults - before;
                 }
             };
             self.system.fault(Fault { vpn, kind, cause }, &mut self.vm).unwrap();
@@ -140,7 +140,7 @@ impl Machine {
             let log = std::mem::take(&mut self.tlb.log);
             self.system.handle(&log, &mut self.vm).unwrap();
             self.tlb.shoot(&mut self.vm);
-            for preload in std::mem::take(&mut self.vm.preloads) {
+            for preload in self.vm.take_preloads() {
                 self.tlb.enter(asid, preload.vpn, None, &self.vm);
             }
         }
@@ -164,6 +164,6 @@ impl Machine {
         self.vm.check();
         let [anonymous, file, table, ..] = self.vm.frames().census();
         assert_eq!((anonymous, file, table), (0, 0, 0), "frames are still in use");
-        assert!(self.vm.counters.superpages.iter().all(|gauge| gauge.current == 0));
+        assert!(self.vm.counters().superpages.iter().all(|gauge| gauge.current == 0));
     }
 }
