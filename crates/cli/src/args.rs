@@ -1,6 +1,8 @@
 //! Defines the command line once: parsing, help, man pages and shell completions all come from here.
 
 pub mod catalog;
+#[cfg(test)]
+mod documented;
 mod examples;
 pub mod record;
 pub mod renamed;

@@ -40,7 +40,7 @@ fn show(spec: &str) -> Result<String, Failure> {
         let value = row.value.replace('+', " + ");
         let unit = if value == "1" { row.unit.trim_end_matches('s') } else { row.unit };
         let value = if unit.is_empty() { value } else { format!("{value} {unit}") };
-        facts.push([format!("  {key}"), value, row.tag.symbol().into(), row.why]);
+        facts.push([format!("  {key}"), value, row.tag.symbol().into(), row.reason]);
     }
     out += &tabulate::columns(["key", "value", "tag", "source"], facts);
     tags.sort();

@@ -9,7 +9,7 @@ use crate::program::INTERRUPTED;
 use crate::progress::Progress;
 use crate::tabulate;
 use crate::units;
-use reach_lab::paper::{self, Drawn, Paper, Row, Verdict};
+use reach_lab::paper::{self, Comparison, FigureTable, Paper, Verdict};
 use reach_trace::Interruption;
 use std::fs::File;
 use std::io::Write;
@@ -63,14 +63,14 @@ fn run(args: PaperArgs, quiet: bool) -> VerbResult {
         outcomes.extend(pass.into_iter().zip(done));
     }
     let interrupted = interruption.came();
-    let mut rows: Vec<Row> = outcomes.iter().flat_map(|(_, outcome)| outcome.rows.clone()).collect();
+    let mut rows: Vec<Comparison> = outcomes.iter().flat_map(|(_, outcome)| outcome.comparisons.clone()).collect();
     let series: Vec<_> = outcomes.iter().flat_map(|(_, outcome)| outcome.series.clone()).collect();
     if experiments.is_empty() && !interrupted {
         rows.extend(paper.overall(&outcomes));
         rows.extend(paper.missing());
     }
     let drawn = paper.draw(&outcomes);
-    let marks: Vec<_> = drawn.iter().flat_map(|drawn| drawn.marks(&paper.name)).collect();
+    let marks: Vec<_> = drawn.iter().flat_map(|drawn| drawn.values(&paper.name)).collect();
     let lines = jsonl(&rows);
     file.write_all((lines.clone() + &jsonl(&series) + &jsonl(&marks)).as_bytes())
         .map_err(|error| Failure::writing(&path, error))?;
@@ -145,7 +145,7 @@ fn jsonl<T: serde::Serialize>(rows: &[T]) -> String {
 }
 
 /// Formats a figure's data for people: a line for each row.
-fn figure(drawn: &Drawn) -> String {
+fn figure(drawn: &FigureTable) -> String {
     let columns = drawn.columns.len() + 1;
     let line = |(row, cells): &(String, Vec<Option<f64>>)| {
         let cells = cells.iter().map(|cell| cell.map_or("-".into(), |x| units::decimal(x, 2)));
@@ -164,7 +164,7 @@ fn figure(drawn: &Drawn) -> String {
 }
 
 /// Formats the rows for people: a line for each number, then the reasons of those not measurable, and totals.
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[Comparison]) -> String {
     let number = |x: f64| units::decimal(x, if x.abs() < 10.0 { 3 } else { 1 });
     let measured = rows.iter().filter(|row| row.verdict != Verdict::NotMeasurable);
     let lines = measured.map(|row| {

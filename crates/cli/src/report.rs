@@ -177,7 +177,7 @@ fn faults(sheet: &mut Sheet, outcome: &Outcome) {
     sheet.count_if_any("spurious", os.spurious_faults);
     sheet.count_if_any("major: waited for a file", os.major_faults);
     sheet.count_if_any("pages mapped by fault-around", os.fault_around_pages);
-    sheet.count_if_any("references outside mappings", os.stray);
+    sheet.count_if_any("references outside mappings", os.implicit_mappings);
     sheet.count_if_any("access violations, allowed", os.violations);
 }
 

@@ -1,5 +1,5 @@
-/// A machine for the examples in the documentation.
-fn small_machine() -> reach_hardware::config::Machine {
+// The machine of the examples in the documentation, as an expression.
+{
     use reach_core::{Layout, PageShift};
     use reach_hardware::config::{Cache, Core, Machine, Replacement, Serves, Tlb, WalkCache, Walker, Writes};
 

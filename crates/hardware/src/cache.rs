@@ -38,11 +38,11 @@ fn keeps(writes: Writes, present: bool) -> bool {
 /// count as a use in each cache that they pass; write buffers hide their time. Caches are neither inclusive nor exclusive.
 ///
 /// ```
-/// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/small_machine.rs"));
+/// # let machine = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/small_machine.rs"));
 /// use reach_core::PhysAddr;
 /// use reach_hardware::{Access, Caches};
 ///
-/// let mut caches = Caches::new(&small_machine(), 0);
+/// let mut caches = Caches::new(&machine, 0);
 /// let (miss, _) = caches.access(Access::Load, PhysAddr(0x1000));
 /// let (hit, depth) = caches.access(Access::Load, PhysAddr(0x1008));
 /// assert_eq!((miss, hit, depth), (200, 4, 0), "cycles to memory, then to the first-level cache");

@@ -55,7 +55,7 @@ pub(crate) use wrong_path::EarlyLookup;
 /// The memory-management unit of one hardware thread.
 ///
 /// ```
-/// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/small_machine.rs"));
+/// # let machine = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/small_machine.rs"));
 /// use reach_core::{Chunk, EditablePageTable, FrameSource, PageShift, Pfn, PhysAddr, Pte, Ref, StopReason, VirtAddr};
 /// use reach_hardware::{Mmu, StepRefs};
 ///
@@ -69,7 +69,6 @@ pub(crate) use wrong_path::EarlyLookup;
 ///     fn free_table(&mut self, _: PhysAddr, _: u64) {}
 /// }
 ///
-/// let machine = small_machine();
 /// let mut memory = Memory(0);
 /// let mut table = EditablePageTable::new(machine.layout.clone(), &mut memory).unwrap();
 /// let mut mmu = Mmu::new(&machine, false, 0);

@@ -64,12 +64,12 @@ struct HardwareThread {
 /// A processor: cores, hardware threads, and what they share.
 ///
 /// ```
-/// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/small_machine.rs"));
+/// # let machine = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/small_machine.rs"));
 /// use reach_hardware::config::Sharing;
 /// use reach_hardware::{Processor, Topology};
 ///
 /// let topology = Topology { cores: 2, threads: 2, sharing: vec![Sharing::Shared; 3] };
-/// let mut processor = Processor::new(&small_machine(), &topology, true, false, 0);
+/// let mut processor = Processor::new(&machine, &topology, true, false, 0);
 /// processor.run_on(3);
 /// let (mmu, ooo, caches) = processor.running();
 /// assert!(ooo.is_none() && caches.is_some());

@@ -1,6 +1,9 @@
 //! An experiment: one pass over a program feeds every machine × system, on all processors.
 
 mod fan_out;
+mod header;
+
+pub use header::Header;
 
 use crate::conditions::Conditions;
 use crate::curve::Curve;
@@ -13,36 +16,53 @@ use reach_core::{Chunk, Counts};
 use reach_trace::{
     Aligned, Alignment, Between, FastForward, FastForwarded, Limited, Progress, Sampled, Sampling, Source, TraceError,
 };
-use serde::Serialize;
-use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What is to be compared.
+/// Batches that may wait for a simulation before the source has to wait.
+const QUEUE_DEPTH: usize = 8;
+
+/// Machines and systems to compare, and the part of the program to simulate.
+///
+/// ```
+/// use reach_lab::{ALL, Conditions, Experiment, machine};
+/// use reach_trace::synthetic;
+///
+/// let machine = machine::resolve("skylake-e3-1240v5")?;
+/// let systems = ["base", "hugetlb-2m"].map(|name| reach_systems::resolve(name).unwrap());
+/// let experiment = Experiment::new(vec![machine], systems.into(), Conditions::new(256 << 20));
+/// let mut program = synthetic::parse("gups:bytes=32M,updates=20K")?;
+/// let report = experiment.run(&mut *program, |_| true)?;
+/// let rows = report.rows();
+/// let speedups: Vec<_> = rows.iter().filter(|row| row.metric == "speedup" && row.process == ALL).collect();
+/// assert_eq!(speedups[0].value.as_f64(), 1.0);
+/// assert!(speedups[1].value.as_f64() > 1.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Experiment {
-    /// Machines.
+    /// The machines.
     pub machines: Vec<machine::Resolved>,
-    /// Systems; speedups are relative to the first.
+    /// The systems; speedups are relative to the first.
     pub systems: Vec<reach_systems::Resolved>,
     /// What all simulations share.
     pub conditions: Conditions,
-    /// Threads that simulate; 0: only the caller's.
+    /// Threads that simulate; 0: the caller's thread simulates too.
     pub threads: usize,
-    /// Of this beginning of the program only those references are simulated that change the operating system's state
-    /// ([`FastForwarded`]).
+    /// The beginning of the program that is fast-forwarded: only references that change the operating system's state are
+    /// simulated ([`FastForwarded`]).
     pub fast_forward: FastForward,
-    /// Which files of code are moved to where superpages can begin ([`Aligned`]).
+    /// Which files of code are moved to superpage boundaries ([`Aligned`]).
     pub align_code: Option<Alignment>,
-    /// The program ends for the simulations after so many references.
+    /// The simulations end the program after this many references, not counting fast-forwarded ones; `None`: at its end.
     pub limit: Option<u64>,
-    /// Also count what a TLB array would have missed at other sizes and numbers of ways.
+    /// The miss curve to count; `None`: no curve.
     pub curve: Option<Curve>,
-    /// Only a sample of the program is simulated and measured.
+    /// How intervals of the program are measured; `None`: all of it is.
     pub sample: Option<Sampling>,
 }
 
-/// Why an experiment came to nothing.
+/// Why an experiment failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
     /// The program could not be read.
@@ -53,115 +73,64 @@ pub enum ExperimentError {
     Simulation(#[from] SimulationError),
 }
 
-/// Told now and then how far things are.
+/// How far an experiment has come.
 pub struct Status {
     /// References so far.
     pub references: u64,
-    /// The program's own measure.
+    /// The source's own measure.
     pub progress: Progress,
 }
 
-/// What came out.
+/// The results of an experiment.
 pub struct Report {
-    /// What the program was called.
+    /// The program's name.
     pub program: String,
-    /// What the program did.
+    /// Instructions and references of the program.
     pub counts: Counts,
-    /// How many references were simulated, without those that are there although they were fast-forwarded: what a limit counts.
+    /// References that count towards a limit: all but the fast-forwarded ones.
     pub limited: u64,
     /// One outcome for each machine and system: all systems of the first machine first.
     pub outcomes: Vec<Outcome>,
-    /// How many systems there are.
+    /// The number of systems.
     pub systems: usize,
-    /// Wall time of the whole.
+    /// Wall time of the experiment.
     pub elapsed: Duration,
-    /// Wall time that reading the program took, waiting for a live one included.
+    /// Wall time spent reading the program, which includes waiting for a live one.
     pub reading: Duration,
-    /// Time that the simulations took, all of them together, on however many threads.
+    /// Time spent in simulations, summed over threads.
     pub simulating: Duration,
 }
 
-/// The first line of results: everything that they depend on.
-#[derive(Serialize)]
-pub struct Header {
-    /// Of Reach.
-    pub version: &'static str,
-    /// Of everything random.
-    pub seed: u64,
-    /// How time passed.
-    pub timing: &'static str,
-    /// Simulated memory in bytes.
-    pub memory: u64,
-    /// How memory was broken up at boot, where it was.
-    pub fragmentation: Option<serde_json::Value>,
-    /// Whether files were in the page cache before the program started.
-    pub warm: bool,
-    /// How many cores the program ran on, where it was more than one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cores: Option<u32>,
-    /// On how many hardware threads of each, where it was more than one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub smt: Option<u32>,
-    /// Which files of code were moved to where superpages can begin, if any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub align_code: Option<Alignment>,
-    /// How many references at the beginning were fast-forwarded, or up to which phase.
-    pub fast_forward: FastForward,
-    /// After how many references the program was cut off, where it was.
-    pub limit: Option<u64>,
-    /// How the program was sampled, where it was.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sample: Option<serde_json::Value>,
-    /// The machines' resolved configurations.
-    pub machines: Vec<serde_json::Value>,
-    /// The systems with all their options.
-    pub systems: Vec<serde_json::Value>,
-    /// SHA-256 over all of the above.
-    pub hash: String,
-}
-
 impl Experiment {
-    /// What the results depend on, resolved, with its hash.
-    pub fn header(&self) -> Header {
-        let machines = self.machines.iter().map(|m| {
-            let configuration: serde_json::Value =
-                serde_json::from_str(&m.configuration).expect("a resolved configuration is JSON");
-            serde_json::json!({ "name": m.name, "hash": m.hash, "configuration": configuration })
-        });
-        let systems = self.systems.iter().map(|s| {
-            let settings: std::collections::BTreeMap<_, _> =
-                s.settings().iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-            serde_json::json!({ "name": s.name(), "settings": settings })
-        });
-        let mut header = Header {
-            version: env!("CARGO_PKG_VERSION"),
-            seed: self.conditions.seed,
-            timing: self.conditions.timing.name(),
-            memory: self.conditions.memory,
-            fragmentation: self.conditions.fragmentation.map(
-                |f| serde_json::json!({ "order": f.order, "scattered": f.scattered, "hold": f.hold, "seed": f.seed }),
-            ),
-            warm: self.conditions.warm,
-            cores: Some(self.conditions.placement.cores).filter(|&cores| cores > 1),
-            smt: Some(self.conditions.placement.threads).filter(|&threads| threads > 1),
-            align_code: self.align_code,
-            fast_forward: self.fast_forward.clone(),
-            limit: self.limit,
-            sample: self.sample.map(|s| {
-                let between = s.between.name();
-                serde_json::json!({ "every": s.every, "measure": s.measure, "warm": s.warm, "between": between })
-            }),
-            machines: machines.collect(),
-            systems: systems.collect(),
-            hash: String::new(),
-        };
-        let text = serde_json::to_string(&header).expect("a header is JSON");
-        header.hash = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
-        header
+    /// Returns an experiment with the whole program of every machine under every system, on the caller's thread.
+    pub fn new(
+        machines: Vec<machine::Resolved>,
+        systems: Vec<reach_systems::Resolved>,
+        conditions: Conditions,
+    ) -> Experiment {
+        Experiment {
+            machines,
+            systems,
+            conditions,
+            threads: 0,
+            fast_forward: FastForward::default(),
+            align_code: None,
+            limit: None,
+            curve: None,
+            sample: None,
+        }
     }
 
-    /// Runs `source`, which nothing has been read of yet, to its end. `watch` is told how far things are, and ends the
-    /// experiment early by returning false: what has been simulated by then is reported.
+    /// Returns what the results depend on, resolved, with its hash.
+    pub fn header(&self) -> Header {
+        Header::of(self)
+    }
+
+    /// Runs `source`, of which nothing was read yet, to its end. `watch` is called now and then; it returns false to stop,
+    /// and then the results cover the references read so far.
+    ///
+    /// # Errors
+    /// When the program cannot be read and when a simulation fails.
     pub fn run(
         &self,
         source: &mut dyn Source,
@@ -169,12 +138,12 @@ impl Experiment {
     ) -> Result<Report, ExperimentError> {
         let started = Instant::now();
         let simulations = self.boot()?;
-        // Outlines do where nothing needs single references, which almost nothing does that only counts.
-        let untouched = self.limit.is_none()
+        // Outlines suffice where nothing needs single references, which holds for most simulations that only count.
+        let unchanged = self.limit.is_none()
             && self.fast_forward.is_nothing()
             && self.align_code.is_none()
             && self.sample.is_none();
-        if untouched && simulations.iter().all(Simulation::takes_outlines) {
+        if unchanged && simulations.iter().all(Simulation::takes_outlines) {
             source.outline(true)?;
         }
         match self.pass(simulations, source, |_, _| Ok(()), &mut watch, started) {
@@ -185,7 +154,10 @@ impl Experiment {
         }
     }
 
-    /// The same beside `tee`, which sees every chunk before it is simulated (a recorder).
+    /// Does the same, and shows every chunk to `tee` before it is simulated: a recorder, for example.
+    ///
+    /// # Errors
+    /// As [`Experiment::run`], and when `tee` fails.
     pub fn run_beside(
         &self,
         tee: impl FnMut(&Chunk, &dyn Source) -> Result<(), TraceError>,
@@ -196,6 +168,7 @@ impl Experiment {
         self.pass(self.boot()?, source, tee, watch, started)
     }
 
+    /// Boots every system on every machine.
     fn boot(&self) -> Result<Vec<Simulation>, SimulationError> {
         let pairs = self.machines.iter().flat_map(|machine| self.systems.iter().map(move |system| (machine, system)));
         let boot = |(machine, system)| {
@@ -211,6 +184,7 @@ impl Experiment {
         pairs.map(boot).collect()
     }
 
+    /// Runs `source`, sampled and fast-forwarded as requested.
     fn pass(
         &self,
         simulations: Vec<Simulation>,
@@ -222,20 +196,20 @@ impl Experiment {
         if let Some(sampling) = self.sample {
             let mut sampled = Sampled::new(source, sampling, self.fast_forward.clone(), self.conditions.seed);
             if sampling.between == Between::FastForward {
-                return self.pass_on(simulations, &mut FastForwarded::between_intervals(sampled), tee, watch, started);
+                return self.run_all(simulations, &mut FastForwarded::between_intervals(sampled), tee, watch, started);
             }
-            let mut report = self.pass_on(simulations, &mut sampled, tee, watch, started)?;
-            report.sampled(report.counts.references().saturating_sub(sampled.fast_forwarded()?));
+            let mut report = self.run_all(simulations, &mut sampled, tee, watch, started)?;
+            report.set_program_references(report.counts.references().saturating_sub(sampled.fast_forwarded()?));
             return Ok(report);
         }
         if self.fast_forward.is_nothing() {
-            return self.pass_on(simulations, source, tee, watch, started);
+            return self.run_all(simulations, source, tee, watch, started);
         }
-        self.pass_on(simulations, &mut FastForwarded::new(source, self.fast_forward.clone()), tee, watch, started)
+        self.run_all(simulations, &mut FastForwarded::new(source, self.fast_forward.clone()), tee, watch, started)
     }
 
-    /// Runs all that `source` gives, up to the limit.
-    fn pass_on(
+    /// Runs all of `source`, up to the limit.
+    fn run_all(
         &self,
         simulations: Vec<Simulation>,
         source: &mut dyn Source,
@@ -255,9 +229,10 @@ impl Experiment {
         let slices = self.conditions.placement.slices();
         let (mut chunk, mut preparer) = (Chunk::default(), Preparer::sliced(self.conditions.timing, slices));
         let (mut counts, mut reading) = (Counts::default(), Duration::ZERO);
-        let (mut over, mut ended) = (false, slices.is_none());
-        let mut piece = || -> Result<Option<Batch>, ExperimentError> {
-            if over {
+        // Only several hardware threads need to know the end of the program.
+        let (mut stopped, mut ended) = (false, slices.is_none());
+        let mut next_batch = || -> Result<Option<Batch>, ExperimentError> {
+            if stopped {
                 return Ok(None);
             }
             let before = Instant::now();
@@ -272,12 +247,12 @@ impl Experiment {
                 counts.absorb(&step.counts);
             }
             let status = Status { references: counts.references(), progress: source.progress() };
-            // What was counted is simulated too.
-            over = !watch(status);
+            // The batch was counted, so it is simulated even if this ends the experiment.
+            stopped = !watch(status);
             Ok(Some(batch))
         };
         let produce = || {
-            let batch = match piece()? {
+            let batch = match next_batch()? {
                 None if !std::mem::replace(&mut ended, true) => Some(Batch::end()),
                 batch => batch,
             };
@@ -290,7 +265,7 @@ impl Experiment {
             simulating.fetch_add(before.elapsed().as_nanos() as u64, Ordering::Relaxed);
             outcome.map_err(ExperimentError::from)
         };
-        let simulations = fan_out(simulations, self.threads, 8, produce, consume)?;
+        let simulations = fan_out(simulations, self.threads, QUEUE_DEPTH, produce, consume)?;
         simulations.iter().try_for_each(Simulation::check_curve)?;
         Ok(Report {
             program: source.name().into(),
@@ -306,13 +281,13 @@ impl Experiment {
 }
 
 impl Report {
-    /// The outcomes of each machine, in the order of the systems.
+    /// Returns the outcomes of each machine, in the order of the systems.
     pub fn machines(&self) -> impl Iterator<Item = &[Outcome]> {
         self.outcomes.chunks(self.systems.max(1))
     }
 
-    /// What was simulated is a sample of a program of so many references.
-    fn sampled(&mut self, references: u64) {
+    /// Sets the number of references of the program that was sampled.
+    fn set_program_references(&mut self, references: u64) {
         self.outcomes.iter_mut().filter_map(|outcome| outcome.sample.as_mut()).for_each(|s| s.references = references);
     }
 

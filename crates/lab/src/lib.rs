@@ -1,4 +1,7 @@
-//! The laboratory: machine files, experiments, the run loop, accounting and results.
+//! The laboratory: machine files, experiments, the run loop, metrics, results, and papers.
+//!
+//! [`machine::resolve`] reads a machine, an [`Experiment`] runs a program on machines under systems, and its [`Report`]
+//! gives [`Row`]s. [`paper`] compares rows with published numbers.
 
 mod conditions;
 mod curve;

@@ -1,4 +1,4 @@
-//! Machine files: which machines there are, what they are made of, and where every number comes from.
+//! Machine files: the machines that Reach simulates, and the source of each of their numbers.
 //!
 //! ```
 //! let machine = reach_lab::machine::resolve("skylake-e3-1240v5:tlb.l2.entries=3072").unwrap();
@@ -6,16 +6,19 @@
 //! assert_eq!((l2.entries, l2.ways), (3072, 12));
 //! ```
 //!
-//! The schema is in [`mod@file`] and, as prose, in `docs/machines.md`.
+//! The schema is in [`mod@file`] and, as prose, in `docs/machines.md`. A file is parsed (`file`, `tag`, `value`), converted
+//! to the simulator's types (`lower`) and checked (`check`, `host`); `locate` adds lines to errors, and `renamed` knows the
+//! keys of earlier versions.
 
 mod check;
 mod error;
+mod facts;
 pub mod file;
 mod host;
 mod locate;
 mod lower;
 mod presets;
-mod rows;
+mod renamed;
 mod spec;
 mod tag;
 #[cfg(any(test, feature = "testing"))]
@@ -26,14 +29,14 @@ mod value;
 
 pub use check::{PROGRAM_ADDRESS_BITS, check_hardware};
 pub use error::{MachineError, Problem};
-pub use file::{MachineFile, Sharing};
+pub use facts::Fact;
+pub use file::MachineFile;
 pub use host::nearest_host;
-pub use rows::Row;
 pub use tag::{Tag, Tagged};
-pub use value::{Delay, HostPage, PageSize, Size, Ways};
+pub use value::{Delay, HostPage, PageSize, Size, Ways, Word, Words};
 
 use presets::PRESETS;
-use reach_hardware::config::Machine;
+use reach_hardware::config::{Machine, OooCore, Sharing};
 use sha2::{Digest, Sha256};
 use spec::Spec;
 use std::collections::BTreeMap;
@@ -41,137 +44,143 @@ use std::path::Path;
 use std::sync::OnceLock;
 use toml::Table;
 
-/// What the operating system's own work costs on a machine, in cycles of its processor unless said otherwise. Memory
-/// traffic that the work causes goes through the simulated caches and is no part of these numbers.
+/// The costs of the operating system's own work on a machine, in cycles of its processor unless said otherwise. They do
+/// not include the memory traffic of that work, which goes through the simulated caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OsCosts {
     /// Trap and return of any fault.
     pub trap: u32,
-    /// The kernel's path through an anonymous fault, without trap, zeroing, copying, or writing the entry.
+    /// The kernel's path through an anonymous fault, without trap, zeroing, copying, or the write of the entry.
     pub fault: u32,
     /// The same for a page of a file that the page cache holds.
     pub file_fault: u32,
     /// Each further page that a file fault maps around the one faulted on.
     pub fault_around_page: u32,
-    /// Zeroing one byte, in thousandths of a cycle.
+    /// Zeroing a byte, in thousandths of a cycle.
     pub zero_per_byte: u32,
-    /// Copying one byte, in thousandths of a cycle.
+    /// Copying a byte, in thousandths of a cycle.
     pub copy_per_byte: u32,
     /// Writing one page-table entry.
     pub pte_write: u32,
-    /// One shootdown: reaching the other processors and waiting for them, without each page's invalidation.
+    /// A TLB shootdown: the interrupt and the wait for other processors, without the invalidation of each page.
     pub shootdown: u32,
     /// A fork, without its page-table entries.
     pub fork: u32,
-    /// Duplicating one entry at fork, without writing it.
+    /// Copying an entry at fork, without the write.
     pub fork_per_pte: u32,
-    /// Tearing down one entry at exec or exit, without writing it.
+    /// Tearing down an entry at exec or exit, without the write.
     pub exit_per_pte: u32,
-    /// One page of page tables that fork adds, or exec or exit frees, without zeroing it.
+    /// Allocating a page of page tables at fork, or freeing it at exec or exit, without zeroing it.
     pub table_page: u32,
-    /// One request to read a part of a file into the page cache.
+    /// A request to read a part of a file into the page cache.
     pub file_read: u32,
-    /// Reading one byte of a file into the page cache, in thousandths of a cycle.
+    /// Reading a byte of a file into the page cache, in thousandths of a cycle.
     pub file_read_per_byte: u32,
-    /// Looking at one page (or entry) in a daemon's scan.
+    /// Examining a page (or entry) in a daemon's scan.
     pub scan_per_page: u32,
-    /// Entering and leaving the kernel for a call that does nothing.
+    /// A system call that does nothing: kernel entry and exit.
     pub syscall: u32,
 }
 
-/// The out-of-order window of a core.
+/// The out-of-order core of a machine, with its hardware threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OooCore {
-    /// The core itself.
-    pub core: reach_hardware::config::OooCore,
-    /// Hardware threads of a core.
+pub struct OutOfOrder {
+    /// The core.
+    pub core: OooCore,
+    /// The number of hardware threads of a core, at least 1.
     pub threads: u32,
-    /// How these threads divide each TLB array; empty with one thread.
+    /// How the threads divide each TLB array, by the array's name. Complete with two threads or more.
     pub smt: BTreeMap<String, Sharing>,
 }
 
-/// A machine, ready to be built.
+/// A machine, checked and ready to be simulated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resolved {
-    /// What results call it: the preset's name or the file's, with the overrides as they were given.
+    /// The machine's name in results: that of the preset or file, with the overrides as the user wrote them.
     pub name: String,
-    /// What it is, on one line.
+    /// What the machine is, on one line.
     pub about: String,
     /// The processor and its memory.
     pub hardware: Machine,
-    /// The operating system's costs.
+    /// The costs of the operating system's own work.
     pub os: OsCosts,
-    /// The out-of-order window, where the machine has one.
-    pub ooo: Option<OooCore>,
-    /// All that a result depends on, as JSON on one line: values without provenance or names, always in the same
-    /// order, so that equal machines have equal texts.
+    /// The out-of-order core. `None`: the file describes none, and `--timing ooo` refuses the machine.
+    pub ooo: Option<OutOfOrder>,
+    /// All values that results depend on, as JSON on one line. Names and provenance are left out and the order is fixed, so
+    /// that equal machines have equal texts.
     pub configuration: String,
     /// SHA-256 of `configuration`, in hexadecimal.
     pub hash: String,
 }
 
-/// A preset in the list.
+/// A preset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listed {
-    /// Its name.
+pub struct Preset {
+    /// The preset's name.
     pub name: &'static str,
-    /// What it is, on one line.
+    /// What the machine is, on one line.
     pub about: &'static str,
 }
 
-/// All presets, oldest first.
-pub fn list() -> impl Iterator<Item = Listed> {
-    loaded_presets().iter().map(|(name, file)| Listed { name, about: &file.about })
+/// Returns all presets, oldest machine first.
+pub fn list() -> impl Iterator<Item = Preset> {
+    loaded_presets().iter().map(|(name, file)| Preset { name, about: &file.about })
 }
 
-/// The machine that `spec` names: a preset or the path of a machine file, and overrides after a colon.
+/// Reads the machine that `spec` names: a preset or the path of a machine file, and overrides after a colon.
 ///
 /// # Errors
-/// When there is no such preset or file, when an override leads nowhere, and when the machine cannot be built; the
-/// last names every part that is impossible.
+/// When there is no such preset or file, when the machine lacks an override's key, and when the machine cannot be
+/// simulated; the last names every part that is impossible.
 pub fn resolve(spec: &str) -> Result<Resolved, MachineError> {
     let (table, text) = read(spec)?;
     let impossible = |problems| MachineError::Impossible { machine: spec.to_owned(), problems };
     let file: MachineFile = table.clone().try_into().map_err(|error| impossible(vec![syntax(&text, &error)]))?;
-    let (parts, mut problems) = judge(&file);
+    let (parts, mut problems) = lower_and_check(&file);
     if !problems.is_empty() {
         locate::locate(&text, &mut problems);
         return Err(impossible(problems));
     }
-    let configuration = rows::configuration(&table).to_string();
+    let configuration = facts::configuration(&table).to_string();
     let hash = Sha256::digest(configuration.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
     let name = spec.replacen(Spec::parse(spec)?.base, &file.name, 1);
     let (hardware, os, ooo) = parts;
     Ok(Resolved { name, about: file.about, hardware, os, ooo, configuration, hash })
 }
 
-/// Every fact of the machine that `spec` names, with its provenance, in the order of its file.
+/// Returns every fact of the machine that `spec` names, in the order of its file.
 ///
 /// # Errors
 /// As [`resolve`].
-pub fn show(spec: &str) -> Result<Vec<Row>, MachineError> {
+pub fn show(spec: &str) -> Result<Vec<Fact>, MachineError> {
     resolve(spec)?;
-    Ok(rows::rows(&read(spec)?.0))
+    Ok(facts::facts(&read(spec)?.0))
 }
 
-/// All that is wrong with a machine file of this text, each with its line; nothing when it is good.
+/// Returns all errors of a machine file with this text, each with its line; none where the file is good.
 pub fn check(text: &str) -> Vec<Problem> {
+    let table: Table = text.parse().unwrap_or_default();
+    let mut earlier = renamed::check(&table);
+    if !earlier.is_empty() {
+        locate::locate(text, &mut earlier);
+        return earlier;
+    }
     let file: MachineFile = match toml::from_str(text) {
         Ok(file) => file,
         Err(error) => return vec![syntax(text, &error)],
     };
-    let (_, mut problems) = judge(&file);
-    for row in text.parse().map(|table| rows::rows(&table)).unwrap_or_default() {
-        if row.tag == Tag::Override {
-            let what = format!("tag {:?} is for overrides; a file says where the number comes from", row.tag.symbol());
-            problems.push(Problem::new(row.path, what));
+    let (_, mut problems) = lower_and_check(&file);
+    for fact in facts::facts(&table) {
+        if fact.tag == Tag::Override {
+            let what = format!("tag {:?} is for overrides; a file gives the source of the number", fact.tag.symbol());
+            problems.push(Problem::new(fact.path, what));
         }
     }
     locate::locate(text, &mut problems);
     problems
 }
 
-/// As [`check`], for a file.
+/// Returns all errors of the machine file at `path`, as [`check`] does.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -180,7 +189,7 @@ pub fn check_path(path: &Path) -> Result<Vec<Problem>, MachineError> {
     Ok(check(&text))
 }
 
-/// Whether the machine file at `path`, in which nothing is wrong, describes a window.
+/// Whether the machine file at `path`, which has no errors, describes an out-of-order core.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -189,17 +198,17 @@ pub fn has_ooo(path: &Path) -> Result<bool, MachineError> {
     Ok(toml::from_str(&text).is_ok_and(|file: MachineFile| file.ooo.is_some()))
 }
 
-/// The presets as files.
+/// Returns the presets by name, parsed.
 fn loaded_presets() -> &'static [(&'static str, MachineFile)] {
     static LOADED: OnceLock<Vec<(&str, MachineFile)>> = OnceLock::new();
     LOADED.get_or_init(|| {
         let load = |&(name, text): &(&'static str, &str)| toml::from_str(text).ok().map(|file| (name, file));
-        // The tests hold that every preset loads.
+        // A test asserts that every preset loads.
         PRESETS.iter().filter_map(load).collect()
     })
 }
 
-/// The table that `spec` stands for, and the text that it was read from.
+/// Returns the table that `spec` names, overrides applied, and the text of its file.
 fn read(spec: &str) -> Result<(Table, String), MachineError> {
     let parsed = Spec::parse(spec)?;
     let text = if parsed.is_path {
@@ -214,35 +223,36 @@ fn read(spec: &str) -> Result<(Table, String), MachineError> {
         })?
     };
     let impossible = |problems| MachineError::Impossible { machine: parsed.base.to_owned(), problems };
-    // The file must be good by itself, so that a complaint about it has its line.
+    // The file must be good without overrides, so that an error in it has its line.
     let problems = check(&text);
     if !problems.is_empty() {
         return Err(impossible(problems));
     }
     let mut table: Table = text.parse().map_err(|error| impossible(vec![syntax(&text, &error)]))?;
-    for edit in &parsed.edits {
-        edit.apply(&mut table)?;
+    for change in &parsed.overrides {
+        change.apply(&mut table)?;
     }
     Ok((table, text))
 }
 
+/// Returns the problem that `error` reports in a file with `text`.
 fn syntax(text: &str, error: &toml::de::Error) -> Problem {
     let line = error.span().map(|span| locate::line_of(text, span.start));
-    // Without a span the error is of a table in memory, and its text says in which key.
+    // An error without a span is of a table in memory, after overrides; its text names the key.
     let what = if line.is_some() { error.message().to_owned() } else { error.to_string().replace('\n', " ") };
     Problem { at: String::new(), line, what: what.trim().to_owned() }
 }
 
-type Parts = (Machine, OsCosts, Option<OooCore>);
+type Parts = (Machine, OsCosts, Option<OutOfOrder>);
 
-/// What `file` describes, and all that is wrong with it.
-fn judge(file: &MachineFile) -> (Parts, Vec<Problem>) {
+/// Converts `file` to the simulator's types and returns all errors in it.
+fn lower_and_check(file: &MachineFile) -> (Parts, Vec<Problem>) {
     let (hardware, mut problems) = lower::hardware(file);
     problems.extend(check_hardware(&hardware));
     problems.extend(host::check(&file.processor));
     let ooo = file.ooo.as_ref().map(|ooo| {
-        let (ooo, wrong) = lower::ooo(ooo, &file.memory, &hardware);
-        problems.extend(wrong);
+        let (ooo, errors) = lower::ooo(ooo, &file.memory, &hardware);
+        problems.extend(errors);
         ooo
     });
     ((hardware, lower::os(&file.os), ooo), problems)

@@ -1,24 +1,24 @@
-//! Decode once: what a program gives becomes steps that any number of simulations read at the same time.
+//! Decode once: turns the chunks of a program into batches that any number of simulations read at the same time.
 
 use crate::conditions::Timing;
 use reach_core::{BlockTable, Chunk, Step, StepCutter};
 use reach_hardware::ooo::Code;
 
-/// A chunk, folded, and the steps in which simulations take it.
+/// A folded chunk, and the steps in which simulations take it.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// What the program gave.
+    /// The program's chunk.
     pub chunk: Chunk,
-    /// The steps, in order: together the whole chunk.
+    /// The steps in order. Together they are the whole chunk.
     pub steps: Vec<Step>,
-    /// The instructions of all blocks so far, where the timing asks for them.
+    /// The instructions of all blocks so far; empty unless the timing is out of order.
     pub code: Code,
-    /// Nothing comes after it.
+    /// Whether the program ends here.
     pub last: bool,
 }
 
 impl Batch {
-    /// The end of a program.
+    /// Returns the empty batch that ends a program.
     pub fn end() -> Batch {
         Batch { last: true, ..Batch::default() }
     }
@@ -28,24 +28,24 @@ impl Batch {
 #[derive(Debug)]
 pub struct Preparer {
     steps: StepCutter,
-    /// All instructions so far, for timings that ask for them.
+    /// The instructions of all blocks so far; `None` unless the timing is out of order.
     code: Option<Code>,
 }
 
 impl Preparer {
-    /// For simulations of this timing.
+    /// Makes batches for simulations of this timing on one hardware thread.
     pub fn new(timing: Timing) -> Preparer {
         Preparer::sliced(timing, None)
     }
 
-    /// The same, with slices of so many instructions.
+    /// Makes batches with steps of at most `slices` instructions; `None`: of any length.
     pub fn sliced(timing: Timing, slices: Option<u64>) -> Preparer {
         let steps = slices.map_or_else(StepCutter::default, StepCutter::sliced);
         Preparer { steps, code: (timing == Timing::Ooo).then(Code::default) }
     }
 
-    /// Divides `chunk` into steps, unless it is an outline, which consists of steps. `blocks` knows every block that it
-    /// names.
+    /// Folds `chunk` and divides it into steps. An outline already consists of steps. `blocks` must hold every block of the
+    /// chunk.
     pub fn prepare(&mut self, mut chunk: Chunk, blocks: &BlockTable) -> Batch {
         if chunk.is_outline() {
             return Batch { steps: chunk.outline.clone(), chunk, ..Batch::default() };

@@ -304,7 +304,7 @@ impl Simulation {
         act: impl FnOnce(&mut dyn System, &mut Vm) -> Result<(), OutOfMemory>,
     ) -> Result<(), SimulationError> {
         if self.kernel.reads_counters {
-            self.kernel.vm.performance = self.hardware.performance(self.now().0);
+            self.kernel.vm.set_performance(self.hardware.performance(self.now().0));
         }
         let Kernel { system, vm, .. } = &mut self.kernel;
         act(&mut **system, vm).map_err(|source| self.names.out_of_memory(source))?;
@@ -324,14 +324,14 @@ impl Simulation {
     /// Lets hardware thread `hw` run from here on.
     fn go_to(&mut self, hw: usize) {
         if hw != self.hardware.processor.on() {
-            self.accounts.book(&self.hardware.processor, &self.kernel.vm.ledger);
+            self.accounts.book(&self.hardware.processor, self.kernel.vm.ledger());
         }
         self.hardware.processor.run_on(hw);
     }
 
     /// Returns the clock of hardware thread `hw`.
     fn clock(&self, hw: usize) -> u64 {
-        self.accounts.clock(&self.hardware.processor, &self.kernel.vm.ledger, hw)
+        self.accounts.clock(&self.hardware.processor, self.kernel.vm.ledger(), hw)
     }
 
     /// Returns the time by the clock of the hardware thread that runs.
@@ -341,12 +341,12 @@ impl Simulation {
 
     /// Lets the hardware thread that runs idle until its clock shows `time`.
     fn wait_until(&mut self, time: u64) {
-        self.accounts.wait_until(&self.hardware.processor, &self.kernel.vm.ledger, time);
+        self.accounts.wait_until(&self.hardware.processor, self.kernel.vm.ledger(), time);
     }
 
     /// Books what the process that runs has done since the last switch: of a sample, what it has done in an interval.
     fn settle(&mut self) {
-        let settled = self.accounts.settle(&self.hardware.processor, &self.kernel.vm.ledger);
+        let settled = self.accounts.settle(&self.hardware.processor, self.kernel.vm.ledger());
         if let Some((process, spent)) = settled {
             match &mut self.sampling {
                 None => self.accounts.absorb(process, &spent),
@@ -363,7 +363,7 @@ impl Simulation {
 
     /// Begins to measure. The operating system's counts stay: they describe the state that measuring begins with.
     fn start_measuring(&mut self) {
-        self.accounts.start(&self.hardware.processor, &self.kernel.vm.ledger);
+        self.accounts.start(&self.hardware.processor, self.kernel.vm.ledger());
         self.hardware.processor.mmu().reset_curve_counts();
     }
 

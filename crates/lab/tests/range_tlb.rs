@@ -51,10 +51,10 @@ impl Fire {
 
     /// What the system asked of the processor.
     fn obey(&mut self) {
-        for shootdown in self.vm.shootdowns.drain(..) {
+        for shootdown in self.vm.drain_shootdowns() {
             self.mmu.invalidate(&shootdown);
         }
-        self.vm.traffic.clear();
+        self.vm.drain_traffic();
     }
 
     fn event(&mut self, event: &Event) {
@@ -134,8 +134,8 @@ fn under_fire(options: &str, words: &[u64]) -> (Counters, RangeCounts, u64) {
             fire.mmu.set_aux_tlb_enabled(i % 32 == 9);
         }
     }
-    let paging = fire.vm.counters.paging.as_ref().map_or(0, |paging| paging.out + paging.unchanged);
-    (fire.mmu.counters, fire.vm.counters.ranges.unwrap(), paging)
+    let paging = fire.vm.counters().paging.as_ref().map_or(0, |paging| paging.out + paging.unchanged);
+    (fire.mmu.counters, fire.vm.counters().ranges.unwrap(), paging)
 }
 
 const OPTIONS: [&str; 4] = [

@@ -1,7 +1,7 @@
 //! Demand paging as Linux does it, for the running process: first touches, fault-around, copy on write, stack growth.
 //!
-//! Function names of Linux's `mm/memory.c` are given where one is followed. Systems with superpages handle what is
-//! theirs and leave the rest to [`Vm::demand_fault`].
+//! Functions name their models in Linux's `mm/memory.c`. Systems with superpages handle their own faults and leave the rest to
+//! [`Vm::demand_fault`].
 
 mod page_cache;
 mod preferred;
@@ -10,9 +10,10 @@ mod superpage;
 pub use superpage::Superpage;
 
 use crate::{FaultKind, FrameKind, ObjectId, ObjectKind, OutOfMemory, PageView, Region, Vm, soft};
-use reach_core::{Asid, Fault, Kind, Label, MappedPage, PageShift, Pfn, Protection, Pte, Role, Shootdown, Vpn};
+use reach_core::{Asid, Fault, Kind, Label, MappedPage, PageShift, Pfn, Protection, Pte, Role, Vpn};
 
-/// Whether these rights allow this kind of reference. As on the simulated machines, whoever may write or fetch may read.
+/// Returns whether these rights allow this kind of reference. As on the simulated machines, memory that can be written or
+/// executed can be read.
 fn allows(rights: Protection, kind: Kind) -> bool {
     match kind {
         Kind::Fetch => rights.execute,
@@ -23,14 +24,17 @@ fn allows(rights: Protection, kind: Kind) -> bool {
 
 impl Vm {
     /// Answers a fault of the running process with base pages, so that the reference can be retried.
+    ///
+    /// # Errors
+    /// When memory is used up.
     pub fn demand_fault(&mut self, fault: Fault) -> Result<(), OutOfMemory> {
         let view = self.fault_view(fault)?;
         self.demand_fault_in(fault, view)
     }
 
-    /// [`Vm::demand_fault`] when the region has been looked up by [`Vm::fault_view`], once for each fault.
+    /// Does what [`Vm::demand_fault`] does, for a page that [`Vm::fault_view`] has looked up. Call both once per fault.
     pub fn demand_fault_in(&mut self, fault: Fault, view: PageView) -> Result<(), OutOfMemory> {
-        let asid = self.current;
+        let asid = self.current();
         let done = match self.at(asid).table().page(fault.vpn) {
             Some(entry) => self.present_fault(asid, fault, view, entry),
             None if self.in_swap(asid, fault.vpn) => self.swap_in(asid, fault, &view),
@@ -41,15 +45,15 @@ impl Vm {
         done
     }
 
-    /// The region that a fault of the running process is about, grown or made if there is none, and the rights of the
-    /// page. A reference that the program has no right to is let through and counted: the program did run, so either
-    /// it handled the signal or the source missed a change of rights.
+    /// Returns the region of the page on which the running process faulted, and the page's rights. Without a region, the
+    /// stack grows or an implicit region is made. A reference without a right to the page is let through and counted: the
+    /// program did run, so either it handled the signal or the source missed a change of rights.
     pub fn fault_view(&mut self, fault: Fault) -> Result<PageView, OutOfMemory> {
-        let asid = self.current;
-        self.ensure(asid)?;
+        let asid = self.current();
+        self.ensure_process(asid)?;
         let mut view = match self.at(asid).space.page(fault.vpn, 1, self.base()) {
             Some(view) => view,
-            None => self.grow_stack(asid, fault.vpn).unwrap_or_else(|| self.map_stray(asid, fault.vpn)),
+            None => self.grow_stack(asid, fault.vpn).unwrap_or_else(|| self.map_implicitly(asid, fault.vpn)),
         };
         if !allows(view.protection, fault.kind) {
             self.tally(asid, |c| c.violations += 1);
@@ -62,36 +66,23 @@ impl Vm {
         Ok(view)
     }
 
-    /// Charges for a fault and counts it. `major`: it waited for a file.
-    pub fn charge_fault(&mut self, asid: Asid, kind: FaultKind, major: bool) {
-        let costs = &self.options().costs;
-        let path = if kind == FaultKind::File { costs.file_fault } else { costs.fault };
-        // Pages that the kernel populates count as faults (GUP does so in Linux) but nobody traps.
-        let trap = if self.from_kernel { 0 } else { costs.trap };
-        self.ledger.charge(Label::Fault, path + trap);
-        self.tally(asid, |c| {
-            c.fault(kind);
-            c.major_faults += u64::from(major);
-        });
-    }
-
-    /// An entry for a page with these rights; `writable` further restricts them.
+    /// Returns an entry for a page with these rights, of which `writable` further restricts the right to write.
     pub fn entry(&self, pfn: Pfn, shift: PageShift, rights: Protection, writable: bool) -> Pte {
         Pte::new(pfn, shift).with_executable(rights.execute).with_writable(rights.write && writable)
     }
 
-    /// A zeroed frame for the private page `vpn` of `region`.
+    /// Allocates a frame for the private page `vpn` of `region`; the caller fills it.
     pub(crate) fn private_frame(&mut self, asid: Asid, region: &Region, vpn: Vpn) -> Result<Pfn, OutOfMemory> {
-        self.own(asid, vpn, 1);
-        // A private copy of a file's page is no page of the file.
+        self.note_private_pages(asid, vpn, 1);
+        // A private copy of a file's page does not belong to the file.
         if region.file || region.shared {
             return self.allocate(0, FrameKind::Anonymous, ObjectId::NONE, 0);
         }
         let index = region.index(vpn, self.base());
-        self.page_frame(FrameKind::Anonymous, region.object, index, Some((region, vpn)))
+        self.allocate_page(FrameKind::Anonymous, region.object, index, Some((region, vpn)))
     }
 
-    /// `do_anonymous_page`.
+    /// Answers a first touch of private anonymous memory (`do_anonymous_page`).
     fn anonymous_fault(&mut self, asid: Asid, fault: Fault, view: PageView) -> Result<(), OutOfMemory> {
         let base = self.base();
         if fault.kind != Kind::Store && self.options().zero_page {
@@ -106,13 +97,13 @@ impl Vm {
         self.map(asid, fault.vpn, pte, Label::Fault)
     }
 
-    /// `do_cow_fault`, `do_shared_fault` and `do_read_fault`: first touch of a file's page or of shared memory.
+    /// Answers a first touch of a file's page or of shared memory (`do_cow_fault`, `do_shared_fault`, `do_read_fault`).
     fn object_fault(&mut self, asid: Asid, fault: Fault, view: PageView) -> Result<(), OutOfMemory> {
         let base = self.base();
         let region = view.region;
         let store = fault.kind == Kind::Store;
         let page = self.cache_page(&region, fault.vpn, Label::Fault)?;
-        self.frames.enqueue(page.pfn);
+        self.frames.activate(page.pfn);
         if store && !region.shared {
             self.charge_fault(asid, FaultKind::Cow, page.read_in);
             let pfn = self.private_frame(asid, &region, fault.vpn)?;
@@ -133,8 +124,8 @@ impl Vm {
         Ok(())
     }
 
-    /// `do_fault_around`: maps resident pages near a page that was just read, within its window, its region and its
-    /// page-table node.
+    /// Maps resident pages near a page that was just read, within its window, its region and its page-table node
+    /// (`do_fault_around`).
     fn fault_around(&mut self, asid: Asid, vpn: Vpn, view: &PageView) -> Result<(), OutOfMemory> {
         let base = self.base();
         let region = &view.region;
@@ -144,7 +135,7 @@ impl Vm {
         }
         let pages = region.pages(base);
         let node_end = (vpn.0 | ((1 << self.options().layout.bits[0]) - 1)) + 1;
-        // A window that the region's start cuts off is as long as any: Linux counts it from there.
+        // A window that the region's start cuts off keeps its full length: Linux counts it from there.
         let first = (vpn.0 & !(window - 1)).max(pages.start);
         let end = (first + window).min(node_end).min(pages.end);
         let object = self.objects().get(region.object);
@@ -166,12 +157,12 @@ impl Vm {
                 mapped += 1;
             }
         }
-        self.ledger.charge(Label::Fault, mapped * self.options().costs.fault_around_page);
+        self.charge(Label::Fault, mapped * self.options.costs.fault_around_page);
         self.tally(asid, |c| c.fault_around_pages += mapped);
         Ok(())
     }
 
-    /// There is a translation, but it did not do: copy on write, a right newly given, or nothing at all.
+    /// Answers a fault on a mapped page: copy on write, a right newly given, or nothing to do.
     fn present_fault(
         &mut self,
         asid: Asid,
@@ -184,7 +175,7 @@ impl Vm {
         let executable = entry.pte.executable() || fault.kind == Kind::Fetch;
         if fault.kind != Kind::Store || entry.pte.writable() {
             self.charge_fault(asid, FaultKind::Spurious, false);
-            self.shootdowns.push(Shootdown { asid, vpn: entry.vpn, pages });
+            self.accounting.shoot_free(asid, entry.vpn, pages);
             return self
                 .protect(asid, entry.vpn, pages, Label::Fault, |_, entry| entry.pte.with_executable(executable));
         }
@@ -198,7 +189,7 @@ impl Vm {
         if self.sole_owner(entry.pte.pfn(), pages) {
             return self.protect(asid, entry.vpn, pages, Label::Fault, Vm::stored);
         }
-        // A shared page made as one is copied as one (`hugetlb_wp`).
+        // A shared page that must stay whole is copied as a whole (`hugetlb_wp`).
         if entry.pte.soft() & soft::WHOLE != 0
             && let Ok(pfn) = self.allocate(entry.pte.shift().order(base), FrameKind::Anonymous, ObjectId::NONE, 0)
         {
@@ -206,7 +197,7 @@ impl Vm {
             let new = self.touched(new, Kind::Store);
             return self.migrate(asid, entry.vpn, new, Label::Fault);
         }
-        // Any other shared superpage is broken, and the base page copied (`do_huge_pmd_wp_page`).
+        // Any other shared superpage is demoted, and the base page copied (`do_huge_pmd_wp_page`).
         self.demote_for(asid, fault.vpn, Label::Fault)?;
         let pte = self.at(asid).table().lookup(fault.vpn).expect("demotion keeps the page");
         if self.sole_owner(pte.pfn(), 1) {
@@ -217,7 +208,7 @@ impl Vm {
         self.migrate(asid, fault.vpn, self.touched(new, Kind::Store), Label::Fault)
     }
 
-    /// Whether nobody else maps these frames, and no cache holds them.
+    /// Returns whether exactly one translation points to each of these frames and the page cache holds none of them.
     pub fn sole_owner(&self, pfn: Pfn, frames: u64) -> bool {
         (pfn.0..pfn.0 + frames).all(|at| {
             let frame = self.frames.get(Pfn(at));
@@ -225,7 +216,7 @@ impl Vm {
         })
     }
 
-    /// Extends the stack above `vpn` down to it, if there is one that may grow so far (`expand_stack`).
+    /// Extends the stack above `vpn` down to it (`expand_stack`). Returns `None` when there is none that may grow so far.
     fn grow_stack(&mut self, asid: Asid, vpn: Vpn) -> Option<PageView> {
         let base = self.base();
         let start = vpn.0 << base.0;
@@ -243,9 +234,9 @@ impl Vm {
         self.at(asid).space.page(vpn, 1, base)
     }
 
-    /// Makes an implicit anonymous mapping where there is none: a capture may miss what the kernel maps by itself, and
-    /// foreign traces know no mappings at all.
-    fn map_stray(&mut self, asid: Asid, vpn: Vpn) -> PageView {
+    /// Makes an implicit anonymous mapping around `vpn`, where there is none: a capture may miss what the kernel maps by
+    /// itself, and foreign traces know no mappings at all.
+    fn map_implicitly(&mut self, asid: Asid, vpn: Vpn) -> PageView {
         let base = self.base();
         let at = vpn.0 << base.0;
         let process = self.at(asid);
@@ -254,14 +245,14 @@ impl Vm {
         let floor = process.space.overlapping(low, at).last().map_or(low, |region| region.end);
         let end = process.space.next(at).map_or(low + size, |next| next.start.min(low + size));
         let region = Region::anonymous_at(floor, end, Protection { read: true, write: true, execute: true });
-        self.tally(asid, |c| c.stray += 1);
+        self.tally(asid, |c| c.implicit_mappings += 1);
         self.add_region(asid, region);
         self.at(asid).space.page(vpn, 1, base).expect("the region was just made")
     }
 }
 
-/// Whether translations of this region may be writable before the first store. Stores to files are noticed (for
-/// write-back), those to shared memory are not.
+/// Returns whether translations of this region may be writable before the first store. Stores to files must be noticed (for
+/// write-back); stores to shared memory need not.
 fn writable_at_once(region: &Region) -> bool {
     region.shared && !region.file
 }

@@ -1,4 +1,7 @@
-//! Physical memory: the buddy allocator, and what is known of each frame.
+//! Physical memory: the buddy allocator, and the state of each frame.
+//!
+//! [`Frames`] owns the allocator and, where a system has them, reservations, the page daemon's lists, the reverse map, the pool
+//! of kernel pages and shadow space, because each of them changes when a frame is allocated, mapped or freed.
 
 mod buddy;
 mod cache_pages;
@@ -19,5 +22,6 @@ pub use fragment::{FragmentError, Fragmentation};
 pub use frames::{Frame, FrameKind, Frames};
 pub(crate) use queues::{Queue, Queues};
 pub(crate) use rmap::ReverseMap;
+pub use shadow::RemapCosts;
 pub(crate) use shadow::{Shadow, is_shadow};
 pub(crate) use wired::WiredPool;

@@ -1,14 +1,14 @@
-//! Memory objects: what stands behind mappings, and what files are to the page cache.
+//! Memory objects: the files and zero-filled memory that regions map, with their pages in the page cache.
 
 use reach_core::{Asid, FileId, Pfn};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A memory object.
+/// The number of a memory object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId(pub u32);
 
 impl ObjectId {
-    /// Of frames that hold no object's page.
+    /// No object: the owner of frames that hold no object's page.
     pub const NONE: ObjectId = ObjectId(u32::MAX);
 }
 
@@ -18,10 +18,10 @@ impl Default for ObjectId {
     }
 }
 
-/// What kind of memory an object is.
+/// The kind of memory that an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
-    /// Zero-filled memory of one address space. Its pages are found by page tables alone; the object gives them an
+    /// Zero-filled memory of one address space. Its pages are found by page tables alone. The object gives them an
     /// identity, which reservations need.
     Private(Asid),
     /// Zero-filled memory that several address spaces may share.
@@ -30,22 +30,22 @@ pub enum ObjectKind {
     File(FileId),
 }
 
-/// An object.
+/// A memory object.
 #[derive(Clone, Debug)]
 pub struct Object {
-    /// What it is.
+    /// Its kind.
     pub kind: ObjectKind,
-    /// Its length in bytes, where one is known (files).
+    /// Length in bytes. `None` where it is unknown, and for zero-filled memory.
     pub len: Option<u64>,
-    /// To how many pages its code is padded, where that is more than it has; 0 where it is not.
+    /// Number of pages to which its code is padded, where that is more than it has; 0 where it is not.
     pub padded: u64,
-    /// Where its path is known: what the program calls it.
+    /// The path by which the program opened it. `None` where it is unknown.
     pub path: Option<Box<str>>,
-    /// Pages in memory by index in base pages, for shared memory and files.
+    /// Resident pages of shared memory and files, by index in base pages.
     pub pages: BTreeMap<u64, Pfn>,
-    /// Pages of shared memory that are in swap.
+    /// Indices of shared-memory pages that are in swap.
     pub swapped: BTreeSet<u64>,
-    /// Bytes of it that regions map, counted once for each region.
+    /// Bytes that regions map, counted once for each region.
     pub mapped: u64,
 }
 
@@ -55,12 +55,14 @@ pub struct Objects {
     all: Vec<Option<Object>>,
     unused: Vec<ObjectId>,
     files: BTreeMap<FileId, ObjectId>,
-    /// Files with pages in memory.
+    /// Number of files with resident pages.
     backed: u64,
+    /// The kernel's page of code, once a program has mapped it.
+    vdso: Option<ObjectId>,
 }
 
 impl Objects {
-    /// A new object without pages.
+    /// Makes an object without pages.
     pub fn create(&mut self, kind: ObjectKind, len: Option<u64>) -> ObjectId {
         let object = Some(Object {
             kind,
@@ -83,7 +85,7 @@ impl Objects {
         }
     }
 
-    /// The object of a file, made on first use.
+    /// Returns the object of a file, which is made on first use.
     pub fn file(&mut self, file: FileId) -> ObjectId {
         match self.files.get(&file) {
             Some(&id) => id,
@@ -95,59 +97,80 @@ impl Objects {
         }
     }
 
-    /// An object that exists.
+    /// Returns the object of the vDSO, the kernel's page of code, which is made on first use. It counts as mapped for good,
+    /// so that all processes share one page.
+    pub(crate) fn vdso(&mut self) -> ObjectId {
+        match self.vdso {
+            Some(object) => object,
+            None => {
+                let object = self.create(ObjectKind::Shared, None);
+                self.retain(object, 1);
+                *self.vdso.insert(object)
+            }
+        }
+    }
+
+    /// Returns how many bytes the kernel itself maps of an object.
+    pub(crate) fn mapped_by_kernel(&self, id: ObjectId) -> u64 {
+        u64::from(self.vdso == Some(id))
+    }
+
+    /// Returns an object.
+    ///
+    /// # Panics
+    /// When it does not exist.
     pub fn get(&self, id: ObjectId) -> &Object {
         self.all[id.0 as usize].as_ref().expect("regions and frames name live objects")
     }
 
-    /// An object that exists, to change.
+    /// Returns an object, to be changed.
     pub(crate) fn get_mut(&mut self, id: ObjectId) -> &mut Object {
         self.all[id.0 as usize].as_mut().expect("regions and frames name live objects")
     }
 
-    /// Page `index` of `id` is in memory, at `pfn`.
-    pub(crate) fn enter(&mut self, id: ObjectId, index: u64, pfn: Pfn) {
+    /// Records that page `index` of `id` is resident at `pfn`.
+    pub(crate) fn add_page(&mut self, id: ObjectId, index: u64, pfn: Pfn) {
         let object = self.get_mut(id);
         let first = object.pages.is_empty() && matches!(object.kind, ObjectKind::File(_));
         object.pages.insert(index, pfn);
         self.backed += u64::from(first);
     }
 
-    /// Page `index` of `id` is no longer in memory.
-    pub(crate) fn leave(&mut self, id: ObjectId, index: u64) {
+    /// Records that page `index` of `id` is no longer resident.
+    pub(crate) fn remove_page(&mut self, id: ObjectId, index: u64) {
         let object = self.get_mut(id);
         let gone = object.pages.remove(&index).is_some();
         let last = gone && object.pages.is_empty() && matches!(object.kind, ObjectKind::File(_));
         self.backed -= u64::from(last);
     }
 
-    /// How many files have pages in memory.
-    pub(crate) fn backed(&self) -> u64 {
+    /// Returns the number of files with resident pages.
+    pub(crate) fn files_in_memory(&self) -> u64 {
         self.backed
     }
 
-    /// Whether it exists.
-    pub(crate) fn lives(&self, id: ObjectId) -> bool {
+    /// Returns whether the object exists.
+    pub(crate) fn exists(&self, id: ObjectId) -> bool {
         self.all.get(id.0 as usize).is_some_and(Option::is_some)
     }
 
-    /// All objects that exist, by number.
+    /// Returns all objects, by number.
     pub fn iter(&self) -> impl Iterator<Item = (ObjectId, &Object)> {
         self.all.iter().enumerate().filter_map(|(i, object)| Some((ObjectId(i as u32), object.as_ref()?)))
     }
 
-    /// All files with their objects, by number.
+    /// Returns all files with their objects, by file number.
     pub fn files(&self) -> impl Iterator<Item = (FileId, ObjectId)> + '_ {
         self.files.iter().map(|(&file, &id)| (file, id))
     }
 
-    /// `bytes` more of `id` are mapped.
+    /// Records that `bytes` more of `id` are mapped.
     pub(crate) fn retain(&mut self, id: ObjectId, bytes: u64) {
         self.get_mut(id).mapped += bytes;
     }
 
-    /// `bytes` of `id` are no longer mapped. When that was the last of an object that is no file, the object ends and
-    /// its cached pages are returned.
+    /// Records that `bytes` of `id` are no longer mapped. An object that is no file ends with its last mapped byte; its
+    /// resident pages are returned then.
     #[must_use]
     pub(crate) fn release(&mut self, id: ObjectId, bytes: u64) -> Vec<Pfn> {
         let object = self.get_mut(id);

@@ -1,12 +1,12 @@
 //! Reservations of frames (Navarro et al. §4.1, 4.3, 4.8, 4.9), on any ladder of page sizes.
 //!
-//! A reservation is an aligned extent of frames, as large as some superpage, of which at least one holds a page of an
-//! object and the others wait for the pages around it. What is populated is known from population maps (`map.rs`).
-//! Reservations that are not full stand in lists, from which they are preempted when memory runs short.
+//! A reservation is an aligned extent of frames, as large as some superpage. At least one frame holds a page of an object; the
+//! others are reserved for the pages around it. Population maps (`map.rs`) say which pages have frames. Reservations that are
+//! not full are on lists, from which they are preempted when memory runs short.
 //!
-//! One list for each size but the largest: a reservation is on the list of the largest extent that preempting it would
-//! free, in the order of its latest allocation. A ladder with a single superpage has one list, which is then what
-//! FreeBSD calls the queue of partially populated reservations.
+//! There is one list for each size but the largest. A reservation is on the list of the largest extent that preempting it would
+//! free, in the order of its latest allocation. A ladder with a single superpage has one list, which is what FreeBSD calls the
+//! queue of partially populated reservations.
 
 mod check;
 mod ladder;
@@ -17,69 +17,54 @@ mod tests;
 
 pub use ladder::Ladder;
 
-use crate::{Gauge, ObjectId};
+use crate::{ObjectId, ReservationCounts};
 use map::{Found, Maps, NIL};
 use reach_core::Pfn;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How reservations differ between designs.
+/// How a system makes reservations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reserving {
     /// The page sizes that may be reserved, the base page first.
     pub ladder: Ladder,
-    /// A page that is freed renews its reservation, too (FreeBSD), not only one that is allocated.
+    /// Freeing a page renews its reservation's place in the list, too (FreeBSD), not only allocating one.
     pub renewed_by_freeing: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Reservation {
     object: ObjectId,
-    /// Its first place in the object's maps.
+    /// Its first place in the object's population maps.
     place: u64,
     level: u8,
     pfn: Pfn,
     node: u32,
-    /// When a frame of it was last allocated.
+    /// Time of the latest allocation of one of its frames.
     stamp: i64,
-    /// Which list it is on.
+    /// The list that it is on. `None` when it is full.
     list: Option<u8>,
 }
 
-/// What became of a frame that lost its page.
+/// Where a frame goes whose page was freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freed {
-    /// No reservation holds it: it is the allocator's.
+    /// No reservation holds it: the caller frees it to the allocator.
     Plain,
     /// It stays in its reservation.
     Kept,
-    /// It was the last of its reservation, which ends: this block of `2^order` frames is the allocator's.
+    /// It was the last of its reservation, which ends: the caller frees this block of `2^order` frames to the allocator.
     Block(Pfn, u8),
 }
 
-/// Where a page that is to be allocated may go.
+/// The placement of a page in its population map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seat {
-    /// This frame is reserved for it.
+pub(crate) enum Placement {
+    /// This frame is reserved for the page.
     Reserved(Pfn),
-    /// Another frame stands for that page already.
-    Taken,
-    /// Nothing is reserved; extents up to this level may be.
+    /// The page has a frame.
+    Populated,
+    /// No frame is reserved for the page; extents around it up to this level can be reserved.
     Vacant(u8),
-}
-
-/// What happened to reservations, as FreeBSD counts it (`vm.reserv`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReservationCounts {
-    /// Broken for any reason.
-    pub broken: u64,
-    /// Ended because their last page was freed.
-    pub freed: u64,
-    /// Broken because memory was short.
-    pub reclaimed: u64,
-    /// Full ones.
-    pub fullpop: Gauge,
-    /// Others: those on lists.
-    pub partpopq: Gauge,
 }
 
 /// All reservations.
@@ -89,17 +74,19 @@ pub struct Reservations {
     maps: Maps,
     all: Vec<Option<Reservation>>,
     unused: Vec<u32>,
-    /// By time and first frame.
+    /// Reservations by time of the latest allocation and first frame, for each list.
     lists: Vec<BTreeSet<(i64, u64)>>,
-    /// By first frame.
+    /// Reservations by first frame.
     starts: BTreeMap<u64, u32>,
+    /// Number of allocations so far.
     clock: i64,
+    /// Frames that are reserved and vacant.
     held: u64,
     counts: ReservationCounts,
 }
 
 impl Reservations {
-    /// None so far.
+    /// Returns an empty set of reservations.
     pub fn new(how: Reserving) -> Reservations {
         Reservations {
             maps: Maps::new(how.ladder.clone()),
@@ -114,33 +101,33 @@ impl Reservations {
         }
     }
 
-    /// What happened to them.
+    /// Returns the counts of reservations.
     pub fn counts(&self) -> ReservationCounts {
         self.counts
     }
 
-    /// The page sizes.
+    /// Returns the page sizes.
     pub fn ladder(&self) -> &Ladder {
         &self.how.ladder
     }
 
-    /// Frames that are reserved and hold nothing.
+    /// Returns the number of frames that are reserved and vacant.
     pub fn held(&self) -> u64 {
         self.held
     }
 
-    /// How many reservations there are, full ones included.
+    /// Returns the number of reservations, full ones included.
     pub fn count(&self) -> u64 {
         self.starts.len() as u64
     }
 
-    /// Reservations on each list, the list of base pages first.
+    /// Returns the number of reservations on each list, the list of base pages first.
     pub fn listed(&self) -> Vec<u64> {
         self.lists.iter().map(|list| list.len() as u64).collect()
     }
 
-    /// Pages of `object` will be placed so that page `index` falls on `place` modulo the largest size, unless that was
-    /// decided before.
+    /// Aligns the placement of `object` so that page `index` falls on `place` modulo the largest size. Does nothing when the
+    /// placement was fixed before.
     pub(crate) fn align(&mut self, object: ObjectId, index: u64, place: u64) {
         let top = self.ladder().pages(self.ladder().top());
         let maps = self.maps.objects.entry(object).or_default();
@@ -149,21 +136,21 @@ impl Reservations {
         }
     }
 
-    /// The place of page `index`: where it stands among the extents of its object.
+    /// Returns the place of page `index` in the population maps of its object.
     pub(crate) fn place(&self, object: ObjectId, index: u64) -> u64 {
         self.maps.place(object, index)
     }
 
-    /// Where page `index` of `object` may go (§4.9: reserved frame lookup, overlap avoidance).
-    pub(crate) fn seat(&self, object: ObjectId, index: u64) -> Seat {
+    /// Looks page `index` of `object` up (§4.9: reserved frame lookup, overlap avoidance).
+    pub(crate) fn look_up(&self, object: ObjectId, index: u64) -> Placement {
         let place = self.maps.place(object, index);
         match self.maps.find(object, place) {
             Found::Reserved(id) => {
                 let reservation = self.get(id);
-                Seat::Reserved(reservation.pfn + (place - reservation.place))
+                Placement::Reserved(reservation.pfn + (place - reservation.place))
             }
-            Found::Populated => Seat::Taken,
-            Found::Vacant(level) => Seat::Vacant(level),
+            Found::Populated => Placement::Populated,
+            Found::Vacant(level) => Placement::Vacant(level),
         }
     }
 
@@ -179,34 +166,34 @@ impl Reservations {
         pfn + (place - start)
     }
 
-    /// Page `index` of `object` now has frame `pfn`, reserved or not.
+    /// Records that page `index` of `object` has frame `pfn`, reserved or not.
     pub(crate) fn populate(&mut self, object: ObjectId, index: u64, pfn: Pfn) {
         let place = self.maps.place(object, index);
-        let leaf = self.maps.fill(object, place, pfn);
+        let leaf = self.maps.populate(object, place, pfn);
         if let Some(id) = self.maps.reservation_over(leaf) {
             self.held -= 1;
             self.clock += 1;
-            self.file(id, self.clock);
+            self.relist(id, self.clock);
             self.recount();
         }
     }
 
-    /// Elementary steps of all that was done since the last call.
+    /// Returns the elementary steps taken since the last call.
     pub(crate) fn take_steps(&self) -> u64 {
         self.maps.steps.take()
     }
 
-    /// Brings the gauges up to date.
+    /// Brings the gauges of the counts up to date.
     fn recount(&mut self) {
         let listed = self.lists.iter().map(|list| list.len() as u64).sum();
         self.counts.partpopq.set(listed);
         self.counts.fullpop.set(self.count() - listed);
     }
 
-    /// Page `index` of `object` no longer has frame `pfn`. A page that has another frame keeps it.
+    /// Records that page `index` of `object` no longer has frame `pfn`. A page that has another frame keeps that.
     pub(crate) fn depopulate(&mut self, object: ObjectId, index: u64, pfn: Pfn) -> Freed {
         let place = self.maps.place(object, index);
-        let Some(leaf) = self.maps.empty(object, place, pfn) else { return Freed::Plain };
+        let Some(leaf) = self.maps.depopulate(object, place, pfn) else { return Freed::Plain };
         let freed = match self.maps.reservation_over(leaf) {
             None => Freed::Plain,
             Some(id) if self.maps.node(self.get(id).node).some == 0 => {
@@ -220,9 +207,9 @@ impl Reservations {
                 self.held += 1;
                 if self.how.renewed_by_freeing {
                     self.clock += 1;
-                    self.file(id, self.clock);
+                    self.relist(id, self.clock);
                 } else {
-                    self.file(id, self.get(id).stamp);
+                    self.relist(id, self.get(id).stamp);
                 }
                 Freed::Kept
             }
@@ -232,8 +219,8 @@ impl Reservations {
         freed
     }
 
-    /// Extents around page `index` that are full and lie in one reservation, as levels, largest first (§4.9: promotion
-    /// decisions).
+    /// Returns the levels of extents around page `index` that are full and lie in one reservation, largest first (§4.9:
+    /// promotion decisions).
     pub(crate) fn full_levels(&self, object: ObjectId, index: u64) -> impl Iterator<Item = u8> {
         let mut reserved = false;
         self.maps.path(object, self.maps.place(object, index)).filter_map(move |(level, node)| {
@@ -242,13 +229,13 @@ impl Reservations {
         })
     }
 
-    /// How many children of the extent of `level` around page `index` hold pages, and how many are full.
+    /// Returns the number of children of the extent of `level` around page `index` that hold pages, and of those that are full.
     pub fn population(&self, object: ObjectId, index: u64, level: u8) -> (u32, u32) {
         let path = self.maps.path(object, self.maps.place(object, index));
         path.filter(|&(at, _)| at == level).map(|(_, node)| (node.some, node.full)).last().unwrap_or((0, 0))
     }
 
-    /// Whether page `index` lies in a reservation.
+    /// Returns whether page `index` lies in a reservation.
     pub fn covers(&self, object: ObjectId, index: u64) -> bool {
         self.maps.path(object, self.maps.place(object, index)).any(|(_, node)| node.reservation != NIL)
     }
@@ -287,14 +274,14 @@ impl Reservations {
         reservation
     }
 
-    /// Puts a reservation on the list where it belongs, as of `stamp`.
-    fn file(&mut self, id: u32, stamp: i64) {
+    /// Moves a reservation to the list where it belongs, with the time `stamp`.
+    fn relist(&mut self, id: u32, stamp: i64) {
         let reservation = self.all[id as usize].as_mut().expect("lists and maps name live reservations");
         let list = self.maps.node(reservation.node).vacant;
         if (reservation.list, reservation.stamp) == (list, stamp) {
             return;
         }
-        // Off one list, on to another; both know their ends.
+        // Taking it off one list and putting it on another are a step each: lists know their ends.
         self.maps.step(u64::from(reservation.list.is_some()) + u64::from(list.is_some()));
         if let Some(old) = reservation.list {
             self.lists[old as usize].remove(&(reservation.stamp, reservation.pfn.0));

@@ -1,48 +1,61 @@
-//! The one door: `map`, `unmap`, `promote`, `demote`, `migrate` and `protect` are the only functions that change
-//! translations. Each edits the page table, charges the ledger, and queues the shootdown and the memory traffic that
-//! it causes, so that no policy can forget a cost.
+//! The translation API: `map`, `unmap`, `promote`, `demote`, `migrate` and `protect`.
+//!
+//! These six functions, with [`Vm::replace`] inside this crate, are the only ones that change a translation. Each edits the
+//! page table, charges the ledger, and queues the shootdown and the memory traffic that it causes, so that no policy can
+//! forget a cost. They keep in step what hangs on a page table: range tables and segments (`ranges.rs`, `segments.rs`), leaf
+//! tables that processes share (`sharing.rs`), the reverse map, and the mapping-change log (`mapping_changes.rs`).
+//!
+//! The mutable page table of an address space is a private field (`tables.rs`): this module and its parts can name it, and
+//! nothing else can.
 
+mod entries;
+mod lifecycle;
 mod mapping_changes;
 mod ranges;
+mod segments;
+mod shared_tables;
 mod sharing;
+mod state;
 mod tables;
 
-pub use mapping_changes::MappingChange;
-pub use ranges::{RangeCounts, Ranging, Translated};
-pub(crate) use sharing::SharedTables;
+pub use state::MappingChange;
+pub(crate) use state::TranslationState;
 pub(crate) use tables::Translations;
 
 use crate::{FrameKind, Operation, OutOfMemory, Vm, soft};
-use reach_core::{Asid, Label, MappedPage, PageShift, Pfn, Pte, PteWrites, Shootdown, Traffic, Vpn};
+use reach_core::{Asid, Label, MappedPage, PageShift, Pfn, Pte, Vpn};
 
-/// Why pages cannot be promoted where they are.
+/// Why [`Vm::promote`] leaves pages as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Not all of them are mapped.
-    #[error("not all base pages are mapped")]
+    /// Some base pages of the extent are not mapped.
+    #[error("not all base pages of the extent are mapped")]
     Hole,
-    /// Their frames are not one aligned block in the right order.
+    /// The frames are not one aligned block in ascending order.
     #[error("the frames are not one aligned block")]
     Scattered,
-    /// Their access rights or software bits differ.
-    #[error("the pages differ in their rights")]
+    /// The pages differ in access rights or software bits.
+    #[error("the pages differ in their access rights")]
     Mixed,
-    /// It is one page of at least that size already.
-    #[error("it is a page of at least that size already")]
+    /// The extent is mapped by one page of at least that size.
+    #[error("the extent is mapped by a page of at least that size already")]
     Already,
 }
 
-/// So many pages are found at once when many go.
+/// Pages that `unmap` looks up at once.
 const BATCH: usize = 4096;
 
 impl Vm {
-    /// Maps the page that starts at `vpn`, where nothing is mapped, as `pte` says.
+    /// Maps the page that starts at `vpn`, where nothing is mapped, by the entry `pte`.
+    ///
+    /// # Errors
+    /// When there is no memory for a page-table node.
     pub fn map(&mut self, asid: Asid, vpn: Vpn, pte: Pte, label: Label) -> Result<(), OutOfMemory> {
-        debug_assert!(self.at(asid).table().pages(vpn, pte.shift().base_pages(self.base())).is_empty(), "{vpn:?}");
         let pages = pte.shift().base_pages(self.base());
+        debug_assert!(self.at(asid).table().pages(vpn, pages).is_empty(), "{vpn:?} is mapped already");
         self.hold(pte.pfn(), pages);
         let written = self.write_entry(asid, vpn, pte, label);
-        self.let_go(1);
+        self.release_held(1);
         written?;
         self.frames.add_map(asid, vpn, pte);
         self.forget_swapped(asid, vpn, pages);
@@ -50,12 +63,15 @@ impl Vm {
         Ok(())
     }
 
-    /// Removes every page in the `pages` base pages from `vpn` on. Superpages that reach beyond are demoted first, but
-    /// those made as one ([`soft::WHOLE`]) are left alone.
+    /// Unmaps every page in the `pages` base pages from `vpn` on. Superpages that reach beyond are demoted first; those
+    /// that must stay whole ([`soft::WHOLE`]) are left alone.
+    ///
+    /// # Errors
+    /// When there is no memory for the page-table nodes of a demotion.
     pub fn unmap(&mut self, asid: Asid, vpn: Vpn, pages: u64, label: Label) -> Result<(), OutOfMemory> {
-        self.cut(asid, vpn, label)?;
-        self.cut(asid, vpn + pages, label)?;
-        self.take_apart(asid, vpn, pages, label);
+        self.split_at(asid, vpn, label)?;
+        self.split_at(asid, vpn + pages, label)?;
+        self.charge_demotions_to_unmap(asid, vpn, pages, label);
         let (mut at, end, mut any) = (vpn, vpn + pages, false);
         loop {
             let entries: Vec<MappedPage> = self.at(asid).table().iter_pages(at, end - at).take(BATCH).collect();
@@ -73,7 +89,7 @@ impl Vm {
         }
         self.cut_ranges(asid, vpn, pages, label);
         self.forget_swapped(asid, vpn, pages);
-        self.account(label);
+        self.charge_frame_work(label);
         self.gauge_memory(asid);
         if any {
             self.shoot(asid, vpn, pages, label);
@@ -81,8 +97,11 @@ impl Vm {
         Ok(())
     }
 
-    /// Makes the pages of the aligned extent of size `shift` at `vpn` one page where they are. The new page is
-    /// accessed or dirty if any of them was.
+    /// Promotes the aligned extent of size `shift` at `vpn` to one page, where its frames are. The page is accessed or
+    /// dirty if any of the smaller pages was.
+    ///
+    /// # Errors
+    /// When the pages cannot become one where they are ([`Refusal`]); then nothing has changed.
     pub fn promote(&mut self, asid: Asid, vpn: Vpn, shift: PageShift, label: Label) -> Result<(), Refusal> {
         let base = self.base();
         let pages = shift.base_pages(base);
@@ -107,12 +126,12 @@ impl Vm {
                 return Err(Refusal::Mixed);
             }
         }
-        let seen = entries.iter().fold(0, |bits, entry| bits | entry.pte.0 & marks);
-        let pte = Pte(first.pte.with_shift(shift).with_range(false).0 | seen);
+        let marked = entries.iter().fold(0, |bits, entry| bits | entry.pte.0 & marks);
+        let pte = Pte(first.pte.with_shift(shift).with_range(false).0 | marked);
         self.cut_ranges(asid, vpn, pages, label);
         // Every node on the way exists, because base pages below it do.
         let written = self.set_entry(asid, vpn, pte).map_err(|_| Refusal::Hole)?;
-        self.rewrote(asid, written, shift, Operation::Promote, label);
+        self.account_rewrite(asid, written, shift, Operation::Promote, label);
         for entry in &entries {
             self.count_page(asid, entry.pte, false);
         }
@@ -122,17 +141,22 @@ impl Vm {
         Ok(())
     }
 
-    /// Breaks the page that holds `vpn` into pages of size `to`, which is smaller, with the same rights and marks.
-    /// Nothing happens when there is no page or it is not larger.
+    /// Demotes the page that holds `vpn` to pages of size `to`, which is smaller, with the same rights and marks. Does
+    /// nothing when no page is mapped there or it is not larger than `to`.
+    ///
+    /// # Errors
+    /// When there is no memory for page-table nodes.
     pub fn demote(&mut self, asid: Asid, vpn: Vpn, to: PageShift, label: Label) -> Result<(), OutOfMemory> {
-        let Some(entry) = self.at(asid).table().page(vpn).filter(|entry| entry.pte.shift() > to) else { return Ok(()) };
+        let Some(entry) = self.at(asid).table().page(vpn).filter(|entry| entry.pte.shift() > to) else {
+            return Ok(());
+        };
         let pages = entry.pte.shift().base_pages(self.base());
         let layout = &self.options().layout;
-        // Replicated entries are written over; an entry at a higher level makes room for a node.
+        // Replicated entries are overwritten in place; an entry at a higher level makes way for a node.
         if layout.placement(entry.pte.shift()).0 != layout.placement(to).0
             && let Some((_, written)) = self.edit(asid).0.clear_entries(vpn)
         {
-            self.wrote(asid, written, label);
+            self.account_write(asid, written, label);
         }
         self.count_page(asid, entry.pte, false);
         self.hold(entry.pte.pfn(), pages);
@@ -140,30 +164,33 @@ impl Vm {
         for at in (0..pages).step_by(to.base_pages(self.base()) as usize) {
             let pte = entry.pte.with_pfn(entry.pte.pfn() + at).with_shift(to);
             let written = self.set_entry(asid, entry.vpn + at, pte)?;
-            self.revisit(&written, label);
+            self.account_read(&written, label);
             entries += written.entries;
-            self.wrote(asid, written, label);
+            self.account_write(asid, written, label);
             self.count_page(asid, pte, true);
         }
-        self.let_go(1);
-        self.step(Operation::Demote, entry.pte.shift(), entries);
+        self.release_held(1);
+        self.count_steps(Operation::Demote, entry.pte.shift(), entries);
         self.tally(asid, |c| c.demotions += 1);
         self.log_mapping_change(asid, entry.vpn, pages, label);
         self.shoot(asid, entry.vpn, pages, label);
         Ok(())
     }
 
-    /// Copies whatever is mapped in the extent of `pte`'s size at `vpn` into the frames of `pte`, zeroes what was not,
+    /// Copies what is mapped in the extent of `pte`'s size at `vpn` to the frames of `pte`, zeroes the rest of the frames,
     /// and maps the extent by `pte`. The new page is accessed or dirty if any old one was. Pages of zeroes are zeroed
     /// rather than copied. Superpages that reach beyond the extent are demoted first.
+    ///
+    /// # Errors
+    /// When there is no memory for page-table nodes.
     pub fn migrate(&mut self, asid: Asid, vpn: Vpn, pte: Pte, label: Label) -> Result<(), OutOfMemory> {
         let base = self.base();
         let pages = pte.shift().base_pages(base);
-        self.cut(asid, vpn, label)?;
-        self.cut(asid, vpn + pages, label)?;
+        self.split_at(asid, vpn, label)?;
+        self.split_at(asid, vpn + pages, label)?;
         let entries = self.at(asid).table().pages(vpn, pages);
         let mut filled = vpn;
-        let mut seen = 0;
+        let mut marked = 0;
         for entry in &entries {
             let n = entry.pte.shift().base_pages(base);
             if self.frames.get(entry.pte.pfn()).kind != FrameKind::Zero {
@@ -171,13 +198,18 @@ impl Vm {
                 self.copy(entry.pte.pfn(), pte.pfn() + (entry.vpn - vpn), n, label);
                 filled = entry.vpn + n;
             }
-            seen |= entry.pte.0 & (Pte::ACCESSED | Pte::DIRTY);
+            marked |= entry.pte.0 & (Pte::ACCESSED | Pte::DIRTY);
         }
         self.zero(pte.pfn() + (filled - vpn), vpn + pages - filled, label);
-        self.replace(asid, vpn, Pte(pte.0 | seen), &entries, label)
+        self.replace(asid, vpn, Pte(pte.0 | marked), &entries, label)
     }
 
-    /// Writes `pte` over `entries`, all that is mapped in its extent at `vpn`; no node goes that would only come back.
+    /// Maps the extent of `pte`'s size at `vpn` by `pte` in place of `entries`, which are all that is mapped there. This is
+    /// [`Vm::migrate`] without the copy, for frames that hold the contents already: pages that are remapped in shadow
+    /// space, and files in the page cache.
+    ///
+    /// # Errors
+    /// When there is no memory for page-table nodes.
     pub(crate) fn replace(
         &mut self,
         asid: Asid,
@@ -195,7 +227,7 @@ impl Vm {
         // The new frames have no translation yet.
         self.hold(pte.pfn(), pages);
         let written = self.write_entry(asid, vpn, pte, label);
-        self.let_go(entries.len() + 1);
+        self.release_held(entries.len() + 1);
         written?;
         self.frames.add_map(asid, vpn, pte);
         self.forget_swapped(asid, vpn, pages);
@@ -213,10 +245,15 @@ impl Vm {
         Ok(())
     }
 
-    /// Changes the rights, marks and software bits, but not the place, of every page in the `pages` base pages from
-    /// `vpn` on, to what `change` returns for it. Superpages that reach beyond are demoted first, but those made as one
-    /// ([`soft::WHOLE`]) are changed as one. Processors are told at a cost when a right was taken or a mark cleared,
-    /// and for nothing when rights were only given: a processor that faults on a stale entry drops it by itself.
+    /// Changes access rights, accessed and dirty bits and software bits of every page in the `pages` base pages from `vpn`
+    /// on to what `change` returns for it; frame and size must stay. Superpages that reach beyond are demoted first; those
+    /// that must stay whole ([`soft::WHOLE`]) are changed as one.
+    ///
+    /// A shootdown is charged when a right was taken or a mark cleared. It is free when rights were only given: a
+    /// processor that faults on a stale entry drops it by itself.
+    ///
+    /// # Errors
+    /// When there is no memory for the page-table nodes of a demotion.
     pub fn protect(
         &mut self,
         asid: Asid,
@@ -225,15 +262,18 @@ impl Vm {
         label: Label,
         change: impl Fn(&Vm, &MappedPage) -> Pte,
     ) -> Result<(), OutOfMemory> {
-        if self.protect_quietly(asid, vpn, pages, label, change)? {
+        if self.protect_without_shootdown(asid, vpn, pages, label, change)? {
             self.shoot(asid, vpn, pages, label);
         }
         Ok(())
     }
 
-    /// [`Vm::protect`] without the shootdown that has to follow if this returns true. For fork, which sends one for
-    /// the whole address space.
-    pub(crate) fn protect_quietly(
+    /// Does what [`Vm::protect`] does, but leaves the charged shootdown to the caller: returns whether it is due. Fork
+    /// sends one for the whole address space.
+    ///
+    /// # Errors
+    /// When there is no memory for the page-table nodes of a demotion.
+    pub(crate) fn protect_without_shootdown(
         &mut self,
         asid: Asid,
         vpn: Vpn,
@@ -241,9 +281,9 @@ impl Vm {
         label: Label,
         change: impl Fn(&Vm, &MappedPage) -> Pte,
     ) -> Result<bool, OutOfMemory> {
-        self.cut(asid, vpn, label)?;
-        self.cut(asid, vpn + pages, label)?;
-        let (mut taken, mut given, mut aged) = (false, false, false);
+        self.split_at(asid, vpn, label)?;
+        self.split_at(asid, vpn + pages, label)?;
+        let (mut taken, mut changed, mut aged) = (false, false, false);
         for entry in self.at(asid).table().pages(vpn, pages) {
             let new = change(self, &entry);
             if new == entry.pte {
@@ -251,26 +291,26 @@ impl Vm {
             }
             debug_assert!(new.present() && new.pfn() == entry.pte.pfn() && new.shift() == entry.pte.shift());
             let written = self.edit(asid).0.update(entry.vpn, |_| new).expect("it was just found");
-            self.rewrote(asid, written, entry.pte.shift(), Operation::Emulate, label);
-            // To be watched is to lose the right to write unseen.
+            self.account_rewrite(asid, written, entry.pte.shift(), Operation::Emulate, label);
+            // Setting `WATCHED` takes away the right to write unnoticed: the first store faults.
             let lost = entry.pte.0 & !new.0 & !Pte::WATCHED | new.0 & !entry.pte.0 & Pte::WATCHED;
-            let told = Pte::WRITABLE | Pte::EXECUTABLE | Pte::ACCESSED | Pte::DIRTY | Pte::WATCHED;
-            taken |= lost & told != 0;
+            let cached = Pte::WRITABLE | Pte::EXECUTABLE | Pte::ACCESSED | Pte::DIRTY | Pte::WATCHED;
+            taken |= lost & cached != 0;
             aged |= lost & (Pte::ACCESSED | Pte::DIRTY) != 0;
-            given = true;
+            changed = true;
         }
-        self.follow_rights(asid, vpn, pages, given, aged, label);
-        if given && !taken {
-            self.shootdowns.push(Shootdown { asid, vpn, pages });
+        if changed {
+            self.update_ranges(asid, vpn, pages, aged, label);
+        }
+        if changed && !taken {
+            self.accounting.shoot_free(asid, vpn, pages);
         }
         Ok(taken)
     }
 
-    // What the door is made of.
-
-    /// Sees to it that no page reaches across `vpn`, by demoting the one that does, a size at a time. Pages made as
-    /// one are left alone.
-    fn cut(&mut self, asid: Asid, vpn: Vpn, label: Label) -> Result<(), OutOfMemory> {
+    /// Demotes the page that reaches across `vpn`, if there is one, a size at a time until none does. Pages that must stay
+    /// whole are left alone.
+    fn split_at(&mut self, asid: Asid, vpn: Vpn, label: Label) -> Result<(), OutOfMemory> {
         let layout = &self.options().layout;
         if vpn.0 >> (layout.address_bits() - layout.base.0) != 0 {
             return Ok(());
@@ -281,85 +321,5 @@ impl Vm {
             self.demote(asid, vpn, *smaller.expect("a base page cannot reach across"), label)?;
         }
         Ok(())
-    }
-
-    fn write_entry(&mut self, asid: Asid, vpn: Vpn, pte: Pte, label: Label) -> Result<(), OutOfMemory> {
-        let written = self.set_entry(asid, vpn, pte)?;
-        self.wrote(asid, written, label);
-        Ok(())
-    }
-
-    /// Writes entries; they are still to be accounted for.
-    pub(crate) fn set_entry(&mut self, asid: Asid, vpn: Vpn, pte: Pte) -> Result<PteWrites, OutOfMemory> {
-        let (table, frames) = self.edit(asid);
-        let written = match table.set(vpn, pte, frames) {
-            Some(written) => written,
-            None => {
-                let layout = &self.options().layout;
-                let nodes = (0..layout.levels() - 1).map(|level| self.frames.table_order(layout.node_bytes(level)));
-                let order = nodes.max().unwrap_or(0);
-                self.make_room(order)?;
-                let (table, frames) = self.edit(asid);
-                let again = table.set(vpn, pte, frames);
-                again.ok_or_else(|| self.out_of_memory(order))?
-            }
-        };
-        self.forget_dropped();
-        Ok(written)
-    }
-
-    fn clear_entry(&mut self, asid: Asid, entry: &MappedPage, label: Label) {
-        let (table, frames) = self.edit(asid);
-        let (_, written) = table.clear(entry.vpn, frames).expect("the entry was just found");
-        self.wrote(asid, written, label);
-        self.count_page(asid, entry.pte, false);
-    }
-
-    /// Accounts for entries of a page of `size` that were there and were changed.
-    pub(crate) fn rewrote(&mut self, asid: Asid, written: PteWrites, size: PageShift, what: Operation, label: Label) {
-        self.step(what, size, written.entries);
-        self.revisit(&written, label);
-        self.wrote(asid, written, label);
-    }
-
-    /// Where caches are modelled and superpages made: entries that are changed are read first, and the loop over them has
-    /// instructions, which no cache shows (§6.6: each replicated entry is traversed).
-    fn revisit(&mut self, written: &PteWrites, label: Label) {
-        if self.superpages.is_some() && self.options().caches_modelled {
-            self.traffic.push(Traffic { at: written.at, bytes: 8 * written.entries, write: false, label });
-            self.ledger.charge(label, written.entries * self.options().costs.pte_write);
-        }
-    }
-
-    /// Counts an operation on a page of `size`, which took so many elementary steps.
-    pub(crate) fn step(&mut self, operation: Operation, size: PageShift, steps: u64) {
-        let level = self.options.sizes.iter().position(|&known| known == size).unwrap_or(0);
-        if let Some(work) = &mut self.counters.work {
-            work.did(operation, level, steps);
-        }
-    }
-
-    /// Counts and charges for what reservations, population maps and the allocator have done since the last time.
-    pub(crate) fn account(&mut self, label: Label) {
-        let Some(step) = self.superpages.as_ref().map(|how| how.step) else { return };
-        for (operation, level, steps) in self.frames.work.drain(..) {
-            self.ledger.charge(label, steps * step);
-            if let Some(work) = &mut self.counters.work {
-                work.did(operation, usize::from(level), steps);
-            }
-        }
-    }
-
-    /// Accounts for entries written, and for page-table nodes that came or went with them.
-    pub(crate) fn wrote(&mut self, asid: Asid, written: PteWrites, label: Label) {
-        if self.options().caches_modelled {
-            self.push_traffic(Traffic { at: written.at, bytes: 8 * written.entries, write: true, label });
-        } else {
-            self.ledger.charge(label, written.entries * self.options().costs.pte_write);
-        }
-        for (at, bytes) in self.frames.new_tables() {
-            self.zero_bytes(at, bytes, label);
-        }
-        self.gauge_memory(asid);
     }
 }

@@ -1,295 +1,297 @@
-//! The memory manager: what it holds, and how it accounts for what it does. Its one door is in `door.rs`, faults in
-//! `fault.rs`, events in `process.rs`.
-
-use crate::code::CodePages;
-use crate::code::CodeSeen;
-use crate::paging::Pager;
-use crate::promotion::RemapCosts;
-use crate::promotion::Superpages;
-use crate::ranges::Ranging;
-use crate::translation::SharedTables;
-use crate::{Counters, FrameKind, Frames, ObjectId, Objects, Options, OptionsError, OutOfMemory, Process};
-use reach_core::{
-    Asid, Label, Ledger, PageShift, PageTable, PerformanceCounters, Pfn, PhysAddr, Pte, Shootdown, ThreadId,
-    TlbPreload, Traffic, Vpn,
-};
-use std::collections::BTreeMap;
+//! The memory manager: the parts that it is made of, and what every room asks of it.
+//!
+//! Each part owns its state and knows none of the others. The rooms of the crate extend [`Vm`] with what takes several
+//! parts at once: a page fault needs regions, frames and translations, for example.
 
 mod check;
+mod reports;
 
-/// Software bits of page-table entries.
+use crate::accounting::Accounting;
+use crate::code::CodeState;
+use crate::paging::Pager;
+use crate::process::Processes;
+use crate::promotion::Superpages;
+use crate::translation::TranslationState;
+use crate::{Counters, FaultKind, FrameKind, Frames, ObjectId, Objects, Options, OptionsError, OutOfMemory, Process};
+use reach_core::{
+    Asid, Kind, Label, Ledger, PageShift, PageTable, PerformanceCounters, Pfn, Pte, Shootdown, ThreadId, TlbPreload,
+    Traffic, Vpn,
+};
+use std::collections::BTreeMap;
+use std::vec::Drain;
+
+/// Software bits of page-table entries ([`Pte::soft`]).
 pub mod soft {
-    /// The page was made as one and stays one (hugetlb): unmapping a part of it does nothing until no region overlaps
+    /// The page was mapped as one and stays one (hugetlb). Unmapping a part of it does nothing until no region overlaps
     /// it any more.
     pub const WHOLE: u8 = 1;
 }
 
 /// What the processor needs while references run.
 pub struct Running<'a> {
-    /// The page table of the running process.
+    /// The page table of the running process. The processor sets accessed and dirty bits in it.
     pub table: &'a mut PageTable,
-    /// Where its cycles go.
+    /// The ledger that the processor charges.
     pub ledger: &'a mut Ledger,
 }
 
-/// The memory manager.
+/// The memory manager of the simulated operating system.
+///
+/// ```
+/// use reach_core::{Event, Fault, FaultCause, Kind, Layout, Map, PageShift, VirtAddr, Vpn};
+/// use reach_os::{Options, Vm};
+///
+/// let mut vm = Vm::new(Options::linux(Layout::x86_64(), vec![PageShift(12)], 64 << 20))?;
+/// vm.apply(&Event::Map(Map::anonymous(VirtAddr(0x10_0000), 64 << 10)))?;
+/// vm.demand_fault(Fault { vpn: Vpn(0x100), kind: Kind::Store, cause: FaultCause::NotPresent })?;
+///
+/// let process = vm.process(vm.current()).unwrap();
+/// assert!(process.table().lookup(Vpn(0x100)).unwrap().writable());
+/// assert_eq!(vm.counters().page_faults, 1);
+/// assert_eq!(vm.counters().resident_bytes.current, 4096);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Vm {
     pub(crate) options: Options,
-    /// Where the system makes reservations and promotes: how.
-    pub(crate) superpages: Option<Superpages>,
-    /// Where code of files becomes superpages by a rule of its own: which.
-    pub(crate) code: Option<CodePages>,
-    /// Of which files only, by their names.
-    pub(crate) code_of: Option<Box<str>>,
-    /// Where processes share leaf tables: which.
-    pub(crate) sharing: Option<SharedTables>,
-    /// What was code until now, there.
-    pub(crate) code_seen: CodeSeen,
-    /// Where address spaces have range tables: how.
-    pub(crate) ranging: Option<Ranging>,
-    /// Rights are being changed page by page; ranges will be made anew when all are.
-    pub(crate) ranges_later: bool,
-    /// Where there is a page daemon.
-    pub(crate) pager: Option<Pager>,
+    pub(crate) accounting: Accounting,
     pub(crate) frames: Frames,
     pub(crate) objects: Objects,
-    pub(crate) processes: BTreeMap<Asid, Process>,
-    /// The process that runs.
-    pub(crate) actor: Asid,
-    /// The address space that it runs in: its own, or what it borrows.
-    pub(crate) current: Asid,
-    /// Processes that run in another's address space (vfork), and whose.
-    pub(crate) borrowed: BTreeMap<Asid, Asid>,
-    pub(crate) thread: ThreadId,
+    pub(crate) processes: Processes,
+    pub(crate) translation: TranslationState,
+    /// Superpages by reservation. `None` where the system makes no reservations.
+    pub(crate) superpages: Option<Superpages>,
+    /// Superpages of code in files. `None` where the system has no rule for code.
+    pub(crate) code: Option<CodeState>,
+    /// The page daemon. `None` where nothing is paged out.
+    pub(crate) pager: Option<Pager>,
     zero_page: Pfn,
-    pub(crate) from_kernel: bool,
-    pub(crate) vdso: Option<ObjectId>,
-    /// Where the cycles of everything in this simulation went.
-    pub ledger: Ledger,
-    /// What happened to processes that have exited.
-    pub finished: BTreeMap<Asid, Counters>,
-    /// What happened, all processes together.
-    pub counters: Counters,
-    /// Translations to be forgotten before the next reference. The run loop drains it.
-    pub shootdowns: Vec<Shootdown>,
-    /// Translations that it enters into the TLB by itself, afterwards. The run loop drains it.
-    pub preloads: Vec<TlbPreload>,
-    /// What the processor's performance counters say, where the system reads them. The run loop writes it.
-    pub performance: PerformanceCounters,
-    pub(crate) remap_costs: RemapCosts,
-    /// Where a policy is to hear of it: pages that were taken apart or unmapped.
-    pub(crate) mapping_changes: Option<Vec<crate::MappingChange>>,
-    /// Cycles for each KB that promotions copy, in place of what it would take (Romer et al.'s model).
-    pub(crate) flat_copies: Option<u64>,
-    /// Memory that the operating system read and wrote. The run loop drains it through the caches. Stays empty unless
-    /// [`Options::caches_modelled`].
-    pub traffic: Vec<Traffic>,
+    performance: PerformanceCounters,
 }
 
 impl Vm {
-    /// A booted system without processes. The first [`Event::Switch`](reach_core::Event::Switch) makes one.
+    /// Boots a system without processes. The first reference or event makes one.
+    ///
+    /// # Errors
+    /// When `options` cannot be simulated ([`Options::check`]).
     pub fn new(options: Options) -> Result<Vm, OptionsError> {
         options.check()?;
         let mut frames = Frames::new(options.memory, options.base(), options.free_lists);
         let zero_page =
             frames.allocate(0, FrameKind::Zero, ObjectId::NONE, 0).expect("memory of at least 64 pages is free");
         Ok(Vm {
-            counters: Counters::new(&options.sizes),
+            accounting: Accounting::new(options.costs.clone(), options.caches_modelled, &options.sizes),
             options,
-            superpages: None,
-            code: None,
-            sharing: None,
-            code_of: None,
-            code_seen: CodeSeen::default(),
-            ranging: None,
-            ranges_later: false,
-            pager: None,
             frames,
             objects: Objects::default(),
-            processes: BTreeMap::new(),
-            actor: Asid(0),
-            current: Asid(0),
-            borrowed: BTreeMap::new(),
-            thread: ThreadId(0),
+            processes: Processes::default(),
+            translation: TranslationState::default(),
+            superpages: None,
+            code: None,
+            pager: None,
             zero_page,
-            from_kernel: false,
-            vdso: None,
-            finished: BTreeMap::new(),
-            ledger: Ledger::default(),
-            shootdowns: Vec::new(),
             performance: PerformanceCounters::default(),
-            preloads: Vec::new(),
-            remap_costs: RemapCosts { flush: 0, entry: 0 },
-            mapping_changes: None,
-            flat_copies: None,
-            traffic: Vec::new(),
         })
     }
 
-    /// What it was told at boot.
+    /// Returns the options of this boot. Systems may have changed the page sizes and the zero page since.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Physical memory.
+    /// Returns physical memory.
     pub fn frames(&self) -> &Frames {
         &self.frames
     }
 
-    /// Physical memory, for what takes frames without mapping them: reservations, pre-fragmentation, kernel data.
+    /// Returns physical memory, for code that takes frames without mapping them: pre-fragmentation, kernel data.
     pub fn frames_mut(&mut self) -> &mut Frames {
         &mut self.frames
     }
 
-    /// Objects and, with them, the page cache.
+    /// Returns the memory objects with their resident pages.
     pub fn objects(&self) -> &Objects {
         &self.objects
     }
 
-    /// The base page size.
+    /// Returns the base page size.
     pub fn base(&self) -> PageShift {
         self.options.layout.base
     }
 
-    /// The address space that is running. After vfork, the parent's: its faults count as those of whose memory it is.
+    /// Returns the running address space. After vfork it is the parent's: faults count for the owner of the memory.
     pub fn current(&self) -> Asid {
-        self.current
+        self.processes.current()
     }
 
-    /// The thread that is running.
+    /// Returns the running thread.
     pub fn thread(&self) -> ThreadId {
-        self.thread
+        self.processes.thread()
     }
 
-    /// A process that exists.
+    /// Returns a live process. `None` when there is none in this address space.
     pub fn process(&self, asid: Asid) -> Option<&Process> {
-        self.processes.get(&asid)
+        self.processes.get(asid)
     }
 
-    /// All processes that exist, by address space.
+    /// Returns all live processes by address space.
     pub fn processes(&self) -> impl Iterator<Item = (Asid, &Process)> {
-        self.processes.iter().map(|(&asid, process)| (asid, process))
+        self.processes.iter()
     }
 
-    /// The shared page of zeroes.
+    /// Returns the shared page of zeroes.
     pub fn zero_page(&self) -> Pfn {
         self.zero_page
     }
 
-    /// What the processor works on until the next stop. Makes the running process if there is none.
+    /// Returns what the processor works on until the next stop. Makes the running process if there is none.
+    ///
+    /// # Errors
+    /// When memory has no room for the root of its page table.
     pub fn running(&mut self) -> Result<Running<'_>, OutOfMemory> {
-        self.ensure(self.current)?;
-        let process = self.processes.get_mut(&self.current).expect("just made");
-        Ok(Running { table: process.translations.hardware_view(), ledger: &mut self.ledger })
+        let asid = self.current();
+        self.ensure_process(asid)?;
+        let process = self.processes.get_mut(asid).expect("just made");
+        Ok(Running { table: process.translations.hardware_view(), ledger: &mut self.accounting.ledger })
     }
 
-    pub(crate) fn at(&self, asid: Asid) -> &Process {
-        &self.processes[&asid]
+    /// Returns the ledger: where the cycles of everything in this simulation went.
+    pub fn ledger(&self) -> &Ledger {
+        &self.accounting.ledger
     }
 
-    pub(crate) fn at_mut(&mut self, asid: Asid) -> &mut Process {
-        self.processes.get_mut(&asid).expect("callers name live processes")
+    /// Charges `cycles` of the operating system's own work to `label`.
+    pub fn charge(&mut self, label: Label, cycles: u64) {
+        self.accounting.charge(label, cycles);
     }
 
-    /// Counts something for a process and for all.
+    /// Returns the counters of all processes together.
+    pub fn counters(&self) -> &Counters {
+        &self.accounting.total
+    }
+
+    /// Returns the counters of a live process.
+    pub fn counters_of(&self, asid: Asid) -> Option<&Counters> {
+        self.accounting.of(asid)
+    }
+
+    /// Returns the counters of all live processes, by address space.
+    pub fn live_counters(&self) -> impl Iterator<Item = (Asid, &Counters)> {
+        self.accounting.live()
+    }
+
+    /// Returns the counters of processes that have exited.
+    pub fn finished(&self) -> &BTreeMap<Asid, Counters> {
+        &self.accounting.finished
+    }
+
+    /// Applies `count` to the counters of a process and to those of all processes together.
     pub fn tally(&mut self, asid: Asid, count: impl Fn(&mut Counters)) {
-        count(&mut self.counters);
-        if let Some(process) = self.processes.get_mut(&asid) {
-            count(&mut process.counters);
-        }
+        self.accounting.tally(asid, count);
     }
 
+    /// Charges for a page fault and counts it. A `major` fault waited for a disk.
+    pub fn charge_fault(&mut self, asid: Asid, kind: FaultKind, major: bool) {
+        self.accounting.fault(asid, kind, major);
+    }
+
+    /// Zeroes `pages` base frames from `pfn` on: as traffic where caches are modelled, else as cycles.
+    pub fn zero(&mut self, pfn: Pfn, pages: u64, label: Label) {
+        self.accounting.zero(pfn, pages, label);
+    }
+
+    /// Copies `pages` base frames: as traffic where caches are modelled, else as cycles.
+    pub fn copy(&mut self, from: Pfn, to: Pfn, pages: u64, label: Label) {
+        self.accounting.copy(from, to, pages, label);
+    }
+
+    /// Charges promotions a fixed number of cycles per KB that they copy (Romer et al.'s model); their copies disturb no
+    /// cache. Call at boot.
+    pub fn use_flat_copy_cost(&mut self, cycles_per_kb: u64) {
+        self.accounting.set_flat_copy_cost(cycles_per_kb);
+    }
+
+    /// Sets whether the kernel itself takes the faults to come, so that they cost no trap.
+    pub fn populating(&mut self, on: bool) {
+        self.accounting.set_faults_by_kernel(on);
+    }
+
+    /// Returns the shootdowns that wait for the run loop.
+    pub fn shootdowns(&self) -> &[Shootdown] {
+        &self.accounting.shootdowns
+    }
+
+    /// Removes the shootdowns that wait. The run loop carries them out before the next reference.
+    pub fn drain_shootdowns(&mut self) -> Drain<'_, Shootdown> {
+        self.accounting.shootdowns.drain(..)
+    }
+
+    /// Returns the memory traffic that waits for the run loop. There is none unless [`Options::caches_modelled`].
+    pub fn traffic(&self) -> &[Traffic] {
+        &self.accounting.traffic
+    }
+
+    /// Queues an access of the operating system to memory.
+    pub fn push_traffic(&mut self, traffic: Traffic) {
+        self.accounting.traffic.push(traffic);
+    }
+
+    /// Removes the memory traffic that waits. The run loop sends it through the caches.
+    pub fn drain_traffic(&mut self) -> Drain<'_, Traffic> {
+        self.accounting.traffic.drain(..)
+    }
+
+    /// Enters the translation of `vpn` into the TLB of the running process, for references of `kind`, after all
+    /// shootdowns.
+    pub fn preload(&mut self, vpn: Vpn, kind: Kind) {
+        self.translation.preloads.push(TlbPreload { vpn, kind });
+    }
+
+    /// Removes the translations that wait to be entered into the TLB.
+    pub fn take_preloads(&mut self) -> Vec<TlbPreload> {
+        std::mem::take(&mut self.translation.preloads)
+    }
+
+    /// Returns the processor's performance counters, where the system reads them.
+    pub fn performance(&self) -> &PerformanceCounters {
+        &self.performance
+    }
+
+    /// Sets the processor's performance counters. The run loop calls this before it calls the system.
+    pub fn set_performance(&mut self, counters: PerformanceCounters) {
+        self.performance = counters;
+    }
+
+    /// Returns a live process.
+    pub(crate) fn at(&self, asid: Asid) -> &Process {
+        self.processes.get(asid).expect("callers name live processes")
+    }
+
+    /// Returns a live process, to be changed.
+    pub(crate) fn at_mut(&mut self, asid: Asid) -> &mut Process {
+        self.processes.get_mut(asid).expect("callers name live processes")
+    }
+
+    /// Counts a page that was mapped (`up`) or unmapped, and brings the gauges of memory up to date.
     pub(crate) fn count_page(&mut self, asid: Asid, pte: Pte, up: bool) {
         let bytes = if self.frames.get(pte.pfn()).kind == FrameKind::Zero { 0 } else { pte.shift().bytes() };
-        let size = self.options.sizes.iter().position(|&size| size == pte.shift()).expect("a size of the machine");
-        let gauges = |c: &mut Counters| {
-            if let Some(gauge) = size.checked_sub(1).map(|at| &mut c.superpages[at]) {
-                if up { gauge.rise(1) } else { gauge.fall(1) }
-            }
-        };
-        gauges(&mut self.counters);
-        if let Some(process) = self.processes.get_mut(&asid) {
-            gauges(&mut process.counters);
-            let resident = &mut process.counters.resident_bytes;
-            if up { resident.rise(bytes) } else { resident.fall(bytes) }
-        }
+        let level = self.options.sizes.iter().position(|&size| size == pte.shift()).expect("a size of the machine");
+        self.accounting.count_page(asid, level, bytes, up);
         self.gauge_memory(asid);
-        let resident = &self.counters.resident_bytes;
-        if up && resident.current == resident.peak {
-            let now = self.counters.superpages.iter().map(|gauge| gauge.current);
-            self.counters.superpages_at_peak.clear();
-            self.counters.superpages_at_peak.extend(now);
+        if up {
+            self.accounting.note_peak();
         }
     }
 
+    /// Brings the gauges of memory up to date, those of all and that of `asid`'s page table.
     pub(crate) fn gauge_memory(&mut self, asid: Asid) {
-        self.counters.resident_bytes.set(self.frames.resident() << self.base().0);
-        self.counters.page_table_bytes.set(self.frames.table_bytes());
-        self.counters.reserv = self.frames.reservations.as_ref().map(|reservations| reservations.counts());
-        if let Some(process) = self.processes.get_mut(&asid) {
-            process.counters.page_table_bytes.set(process.table().bytes());
-        }
+        let own_table = self.processes.get(asid).map_or(0, |process| process.table().bytes());
+        let resident = self.frames.resident() << self.base().0;
+        self.accounting.gauge_memory(asid, resident, self.frames.table_bytes(), own_table);
+        self.accounting.total.reserv = self.frames.reservations().map(|reservations| reservations.counts());
     }
 
     /// Queues a shootdown and charges for it.
     pub(crate) fn shoot(&mut self, asid: Asid, vpn: Vpn, pages: u64, label: Label) {
-        self.ledger.charge(label, self.options.costs.shootdown);
-        self.tally(asid, |c| c.shootdowns += 1);
-        self.shootdowns.push(Shootdown { asid, vpn, pages });
-    }
-
-    /// Zeroes `pages` base frames from `pfn` on, by traffic or by charge.
-    pub fn zero(&mut self, pfn: Pfn, pages: u64, label: Label) {
-        let base = self.base();
-        self.zero_bytes(pfn.addr(base), pages << base.0, label);
-    }
-
-    pub(crate) fn zero_bytes(&mut self, at: PhysAddr, bytes: u64, label: Label) {
-        if bytes == 0 {
-            return;
-        }
-        self.counters.bytes_zeroed += bytes;
-        if self.options.caches_modelled {
-            self.push_traffic(Traffic { at, bytes, write: true, label });
-        } else {
-            self.ledger.charge(label, bytes * self.options.costs.zero_millicycles_per_byte / 1000);
-        }
-    }
-
-    /// Copies `pages` base frames, by traffic or by charge.
-    pub fn copy(&mut self, from: Pfn, to: Pfn, pages: u64, label: Label) {
-        let base = self.base();
-        let bytes = pages << base.0;
-        self.counters.bytes_copied += bytes;
-        let costs = &self.options.costs;
-        if let Some(flat) = self.flat_copies.filter(|_| label == Label::Copy) {
-            return self.ledger.charge(label, bytes * flat / 1024);
-        }
-        if self.options.caches_modelled {
-            if label == Label::Copy {
-                // The loop of a promotion takes as long as the machine says; traffic has its cycle for each eight bytes.
-                let loops = bytes * costs.copy_millicycles_per_byte / 1000;
-                self.ledger.charge(label, loops.saturating_sub(2 * bytes.div_ceil(8)));
-            }
-            for page in 0..pages {
-                let (from, to) = ((from + page).addr(base), (to + page).addr(base));
-                self.traffic.push(Traffic { at: from, bytes: base.bytes(), write: false, label });
-                self.traffic.push(Traffic { at: to, bytes: base.bytes(), write: true, label });
-            }
-        } else {
-            self.ledger.charge(label, bytes * self.options.costs.copy_millicycles_per_byte / 1000);
-        }
-    }
-
-    /// Queues traffic, one with the last where it continues it.
-    pub(crate) fn push_traffic(&mut self, traffic: Traffic) {
-        match self.traffic.last_mut() {
-            Some(last)
-                if last.at + last.bytes == traffic.at && last.write && traffic.write && last.label == traffic.label =>
-            {
-                last.bytes += traffic.bytes;
-            }
-            _ => self.traffic.push(traffic),
-        }
+        self.accounting.shoot(asid, vpn, pages, label);
     }
 }

@@ -49,7 +49,7 @@ impl World {
 
     fn tell(&mut self, event: TlbEvent) -> Vec<Extent> {
         let mut due = Vec::new();
-        self.online.take(&event, &mut due);
+        self.online.handle(&event, &mut due);
         due.into_iter().map(|candidate| (candidate.vpn.0, candidate.level as u32)).collect()
     }
 

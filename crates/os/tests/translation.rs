@@ -1,7 +1,8 @@
-//! The one door: every change of a translation is written, charged, and told to the processors.
+//! The translation API: every change of a translation is written, charged, and shot down.
 
 use reach_core::{
-    Asid, Cycles, Event, Fault, FaultCause, Kind, Label, Layout, Map, PageShift, Pfn, Pte, ThreadId, VirtAddr, Vpn,
+    Asid, Cycles, Event, Fault, FaultCause, Kind, Label, Layout, Ledger, Map, PageShift, Pfn, Pte, ThreadId, VirtAddr,
+    Vpn,
 };
 use reach_os::{Costs, FrameKind, ObjectId, Options, Refusal, Vm};
 
@@ -9,7 +10,7 @@ const A: Asid = Asid(1);
 const AT: Vpn = Vpn(0x8000);
 const K64: PageShift = PageShift(16);
 
-/// An Alpha: pages of 8 KB, 64 KB and 512 KB, replicated entries. Every cost is a different power of ten.
+/// Returns an Alpha: pages of 8 KB, 64 KB and 512 KB, replicated entries. Every cost is a different power of ten.
 fn alpha(caches_modelled: bool) -> Vm {
     let layout = Layout { base: PageShift(13), bits: vec![10, 10, 15] };
     let mut options = Options::linux(layout, [13, 16, 19].map(PageShift).to_vec(), 16 << 20);
@@ -27,7 +28,7 @@ fn alpha(caches_modelled: bool) -> Vm {
     vm
 }
 
-/// Maps `pages` base pages from `AT` on to one block of frames, as a reservation would, and forgets what that cost.
+/// Maps `pages` base pages from `AT` on to one block of frames, as a reservation would. Drops what that queued.
 fn populate(vm: &mut Vm, pages: u64) -> Pfn {
     let block = vm.frames_mut().allocate(6, FrameKind::Anonymous, ObjectId::NONE, 0).unwrap();
     for i in 0..pages {
@@ -35,14 +36,22 @@ fn populate(vm: &mut Vm, pages: u64) -> Pfn {
         vm.map(A, AT + i, pte, Label::Fault).unwrap();
     }
     vm.frames_mut().free(block + pages, 64 - pages);
-    forget(vm);
+    drop_queues(vm);
     block
 }
 
-fn forget(vm: &mut Vm) {
-    vm.shootdowns.clear();
-    vm.traffic.clear();
-    vm.ledger = reach_core::Ledger::default();
+/// Drops queued shootdowns and traffic.
+fn drop_queues(vm: &mut Vm) {
+    vm.drain_shootdowns();
+    vm.drain_traffic();
+}
+
+/// Returns the cycles that `work` is charged by label, without what was queued and charged before.
+fn charged(vm: &mut Vm, work: impl FnOnce(&mut Vm)) -> Ledger {
+    drop_queues(vm);
+    let before = vm.ledger().clone();
+    work(vm);
+    vm.ledger().since(&before)
 }
 
 #[test]
@@ -50,22 +59,20 @@ fn promotion_rewrites_every_replicated_entry_and_demotion_too() {
     let mut vm = alpha(false);
     populate(&mut vm, 16);
     vm.protect(A, AT + 3, 1, Label::Fault, |_, entry| entry.pte.with_dirty(true)).unwrap();
-    forget(&mut vm);
-    vm.promote(A, AT, K64, Label::Remap).unwrap();
-    assert_eq!(vm.ledger.charged(Label::Remap), Cycles(8 + 1_000));
-    assert_eq!((vm.shootdowns.len(), vm.shootdowns[0].vpn, vm.shootdowns[0].pages), (1, AT, 8));
+    let cycles = charged(&mut vm, |vm| vm.promote(A, AT, K64, Label::Remap).unwrap());
+    assert_eq!(cycles.charged(Label::Remap), Cycles(8 + 1_000));
+    assert_eq!((vm.shootdowns().len(), vm.shootdowns()[0].vpn, vm.shootdowns()[0].pages), (1, AT, 8));
     assert!(vm.process(A).unwrap().table().page(AT).unwrap().pte.dirty(), "any dirty page makes it dirty");
-    assert_eq!((vm.counters.promotions, vm.counters.superpages[0].current), (1, 1));
+    assert_eq!((vm.counters().promotions, vm.counters().superpages[0].current), (1, 1));
     vm.check();
-    forget(&mut vm);
-    vm.demote(A, AT + 5, PageShift(13), Label::Remap).unwrap();
-    assert_eq!(vm.ledger.charged(Label::Remap), Cycles(8 + 1_000));
-    assert_eq!((vm.counters.demotions, vm.counters.superpages[0].current), (1, 0));
+    let cycles = charged(&mut vm, |vm| vm.demote(A, AT + 5, PageShift(13), Label::Remap).unwrap());
+    assert_eq!(cycles.charged(Label::Remap), Cycles(8 + 1_000));
+    assert_eq!((vm.counters().demotions, vm.counters().superpages[0].current), (1, 0));
     vm.check();
 }
 
 #[test]
-fn promotion_says_why_not() {
+fn a_refused_promotion_says_why() {
     let mut vm = alpha(false);
     assert_eq!(vm.promote(A, AT, K64, Label::Remap), Err(Refusal::Hole));
     populate(&mut vm, 15);
@@ -78,22 +85,22 @@ fn promotion_says_why_not() {
     vm.unmap(A, AT + 1, 1, Label::Fault).unwrap();
     let elsewhere = vm.allocate(0, FrameKind::Anonymous, ObjectId::NONE, 0).unwrap();
     vm.map(A, AT + 1, Pte::new(elsewhere, PageShift(13)).with_writable(true), Label::Fault).unwrap();
-    // The frame that was just given up is the first to be given out again, which would be the right one.
+    // The allocator hands out the frame that was just freed first, and that would be the right one.
     let scattered = vm.process(A).unwrap().table().lookup(AT).unwrap().pfn() + 1 != elsewhere;
     assert_eq!(vm.promote(A, AT, K64, Label::Remap), if scattered { Err(Refusal::Scattered) } else { Ok(()) });
     vm.check();
 }
 
 #[test]
-fn migration_copies_what_is_there_and_zeroes_the_rest() {
+fn migration_copies_mapped_pages_and_zeroes_the_rest() {
     let mut vm = alpha(false);
     populate(&mut vm, 5);
     let free = vm.frames().buddy().free_frames();
     let block = vm.allocate(3, FrameKind::Anonymous, ObjectId::NONE, 0).unwrap();
     vm.migrate(A, AT, Pte::new(block, K64).with_writable(true), Label::Copy).unwrap();
     // 40 KB copied at 1, 24 KB zeroed at 0.1, 8 entries written, one shootdown.
-    assert_eq!(vm.ledger.charged(Label::Copy), Cycles(40_960 + 2_457 + 8 + 1_000));
-    assert_eq!(vm.counters.bytes_copied, 5 << 13);
+    assert_eq!(vm.ledger().charged(Label::Copy), Cycles(40_960 + 2_457 + 8 + 1_000));
+    assert_eq!(vm.counters().bytes_copied, 5 << 13);
     assert_eq!(vm.frames().buddy().free_frames(), free - 8 + 5, "the old frames are free");
     vm.check();
 }
@@ -104,21 +111,22 @@ fn with_caches_the_same_work_is_traffic() {
     populate(&mut vm, 5);
     let block = vm.allocate(3, FrameKind::Anonymous, ObjectId::NONE, 0).unwrap();
     vm.migrate(A, AT, Pte::new(block, K64), Label::Copy).unwrap();
-    // The shootdown is charged at once, and what a byte's copy takes beyond a cycle for each eight bytes read or written.
-    assert_eq!(vm.ledger.charged(Label::Copy), Cycles(1_000 + 40_960 - 40_960 / 4));
-    let sum = |write| vm.traffic.iter().filter(|t| t.write == write).map(|t| t.bytes).sum::<u64>();
+    // Charged at once: the shootdown, and the copy loop beyond one cycle per eight bytes read or written.
+    assert_eq!(vm.ledger().charged(Label::Copy), Cycles(1_000 + 40_960 - 40_960 / 4));
+    let sum = |write| vm.traffic().iter().filter(|t| t.write == write).map(|t| t.bytes).sum::<u64>();
     assert_eq!((sum(false), sum(true)), (5 << 13, (8 << 13) + 8 * 8));
-    assert!(vm.traffic.iter().all(|traffic| traffic.label == Label::Copy));
+    assert!(vm.traffic().iter().all(|traffic| traffic.label == Label::Copy));
 }
 
 #[test]
-fn giving_rights_is_told_for_nothing_and_taking_them_is_not() {
+fn shootdowns_are_free_when_rights_are_given_and_charged_when_they_are_taken() {
     let mut vm = alpha(false);
     populate(&mut vm, 4);
     let rights = |vm: &mut Vm, write| {
-        forget(vm);
-        vm.protect(A, AT, 4, Label::Fault, |_, entry| entry.pte.with_writable(write)).unwrap();
-        (vm.shootdowns.len(), vm.ledger.total())
+        let change =
+            |vm: &mut Vm| vm.protect(A, AT, 4, Label::Fault, |_, entry| entry.pte.with_writable(write)).unwrap();
+        let cycles = charged(vm, change).total();
+        (vm.shootdowns().len(), cycles)
     };
     assert_eq!(rights(&mut vm, true), (0, Cycles(0)), "nothing changes, nothing is written");
     assert_eq!(rights(&mut vm, false), (1, Cycles(4 + 1_000)));
@@ -130,7 +138,7 @@ fn a_new_page_table_node_is_zeroed() {
     let mut vm = alpha(true);
     vm.demand_fault(Fault { vpn: AT, kind: Kind::Load, cause: FaultCause::NotPresent }).unwrap();
     let nodes = vm.process(A).unwrap().table().bytes();
-    assert_eq!(vm.counters.bytes_zeroed, nodes, "the page itself is the page of zeroes");
-    assert_eq!(vm.traffic.iter().map(|traffic| traffic.bytes).sum::<u64>(), nodes + 8);
-    assert_eq!(vm.counters.page_table_bytes.current, nodes);
+    assert_eq!(vm.counters().bytes_zeroed, nodes, "the page itself is the page of zeroes");
+    assert_eq!(vm.traffic().iter().map(|traffic| traffic.bytes).sum::<u64>(), nodes + 8);
+    assert_eq!(vm.counters().page_table_bytes.current, nodes);
 }

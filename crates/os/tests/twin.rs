@@ -72,7 +72,7 @@ fn leave(vm: &mut Vm) {
     assert_eq!((anonymous, table, wired, zero), (0, 0, 0, 1));
     vm.drop_idle_file_pages();
     assert_eq!(vm.frames().buddy().free_frames(), vm.frames().buddy().frames() - 1);
-    assert_eq!(vm.counters.resident_bytes.current, 0);
+    assert_eq!(vm.counters().resident_bytes.current, 0);
 }
 
 proptest! {

@@ -233,7 +233,7 @@ impl System for Rmm {
 
     fn event(&mut self, event: &Event, vm: &mut Vm) -> Result<(), OutOfMemory> {
         if let Some(enabling) = &mut self.enabling {
-            enabling.book(vm);
+            enabling.attribute(vm);
         }
         let populate = vm.apply(event)?;
         if let Some(enabling) = &mut self.enabling
@@ -258,7 +258,7 @@ impl System for Rmm {
         if self.next_reading.is_some_and(|next| next <= now)
             && let Some(enabling) = &mut self.enabling
         {
-            enabling.look(vm);
+            enabling.review(vm);
             self.next_reading = Some(self.reading_after(now, vm));
         }
         Ok(())

@@ -209,7 +209,7 @@ impl LinuxThp {
         };
         vm.charge_fault(asid, FaultKind::Cow, false);
         let pte = vm.entry(pfn, self.huge, view.protection, true);
-        vm.own(asid, page.vpn, self.huge.base_pages(vm.base()));
+        vm.note_private_pages(asid, page.vpn, self.huge.base_pages(vm.base()));
         vm.migrate(asid, page.vpn, pte, Label::Fault)?;
         Ok(true)
     }
@@ -242,7 +242,7 @@ impl LinuxThp {
         // Linux's limits are per 512 entries; superpages of other machines have other numbers of them.
         let limit = |of_512: u64| of_512 * pages / PTES;
         if caller == Collapser::Daemon {
-            vm.ledger.charge(Label::Daemon, pages * vm.options().costs.scan_per_page);
+            vm.charge(Label::Daemon, pages * vm.options().costs.scan_per_page);
             let sparse = present == 0 || pages - present > limit(self.max_ptes_none).min(pages - 1);
             if sparse || shared > limit(self.max_ptes_shared) || !accessed || !writable {
                 return Ok(Collapse::Ineligible);
@@ -256,7 +256,7 @@ impl LinuxThp {
         };
         let label = if caller == Collapser::Daemon { Label::Daemon } else { Label::Copy };
         let pte = vm.entry(pfn, self.huge, region.protection, true);
-        vm.own(asid, first, pages);
+        vm.note_private_pages(asid, first, pages);
         vm.migrate(asid, first, pte, label)?;
         Ok(Collapse::Done)
     }

@@ -89,7 +89,7 @@ impl System for Romer {
     fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
         superpage::largest(self.name(), vm)?;
         vm.share_zeroes(false);
-        vm.copy_at(self.copy_cost);
+        vm.use_flat_copy_cost(self.copy_cost);
         let promoter = Promoter::new(self.policy, Mechanism::Copy, self.bookkeeping, vm).without_caches();
         self.online = OnlinePromotion::new(Some(promoter), self.paging.as_ref(), vm);
         Ok(())

@@ -52,10 +52,10 @@ impl Daemon {
         if !self.exhausted {
             self.exhausted = !vm.wake_daemon()?;
         }
-        let rested = vm.ledger.total() >= self.ran + vm.options().hertz / RUNS_A_SECOND;
+        let rested = vm.ledger().total() >= self.ran + vm.options().hertz / RUNS_A_SECOND;
         if vm.daemon_wanted() && rested {
             vm.page_daemon()?;
-            self.ran = vm.ledger.total();
+            self.ran = vm.ledger().total();
         }
         self.next = vm.daemon_wanted().then_some(self.rest);
         Ok(())
@@ -65,7 +65,7 @@ impl Daemon {
     pub(crate) fn tick(&mut self, now: Cycles, vm: &mut Vm) -> Result<(), OutOfMemory> {
         vm.page_daemon()?;
         self.exhausted = false;
-        self.ran = vm.ledger.total();
+        self.ran = vm.ledger().total();
         self.rest = now + vm.options().hertz / RUNS_A_SECOND;
         self.next = vm.daemon_wanted().then_some(self.rest);
         Ok(())

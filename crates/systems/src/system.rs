@@ -53,8 +53,8 @@ use reach_os::{OutOfMemory, Populate, Vm};
 /// system.event(&Event::Switch { asid: Asid(1), thread: ThreadId(0) }, &mut vm)?;
 /// system.event(&Event::Map(Map::anonymous(VirtAddr(2 << 20), 4 << 20)), &mut vm)?;
 /// system.fault(Fault { vpn: Vpn(512 + 7), kind: Kind::Store, cause: FaultCause::NotPresent }, &mut vm)?;
-/// assert_eq!(vm.counters.superpages[0].current, 1);
-/// assert_eq!(vm.counters.resident_bytes.current, 2 << 20);
+/// assert_eq!(vm.counters().superpages[0].current, 1);
+/// assert_eq!(vm.counters().resident_bytes.current, 2 << 20);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait System: Send {

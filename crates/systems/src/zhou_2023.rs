@@ -115,10 +115,7 @@ impl System for Zhou {
 
     fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
         self.freebsd.boot(vm)?;
-        vm.use_code_superpages(self.code);
-        if let Some(name) = &self.file {
-            vm.use_code_superpages_of(name);
-        }
+        vm.use_code_superpages(self.code, self.file.as_deref());
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! Explicit huge pages: what is covered, what is not, and when it goes.
+//! Explicit huge pages: which memory they back, and when they are freed.
 
 mod common;
 
@@ -16,23 +16,23 @@ fn map(machine: &mut Machine, at: u64, len: u64, change: impl Fn(&mut Map)) {
 }
 
 #[test]
-fn small_mappings_share_a_page_that_stays_until_the_last_goes() {
+fn small_mappings_share_a_page_until_the_last_is_unmapped() {
     let mut machine = Machine::x86("hugetlb-2m", 64 << 20);
     map(&mut machine, AT, 64 << 10, |_| ());
     map(&mut machine, AT + (1 << 20), 64 << 10, |_| ());
     assert_eq!(machine.sweep(AT, 16, Kind::Store), 1);
     assert_eq!(machine.sweep(AT + (1 << 20), 16, Kind::Store), 0);
-    assert_eq!(machine.vm.counters.resident_bytes.current, 2 << 20);
+    assert_eq!(machine.vm.counters().resident_bytes.current, 2 << 20);
     machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 64 << 10 }));
     machine.vm.check();
-    assert_eq!(machine.vm.counters.superpages[0].current, 1);
+    assert_eq!(machine.vm.counters().superpages[0].current, 1);
     machine.event(&Event::Unmap(Span { start: VirtAddr(AT + (1 << 20)), len: 64 << 10 }));
-    assert_eq!((machine.vm.counters.superpages[0].current, machine.vm.counters.resident_bytes.current), (0, 0));
-    machine.leave();
+    assert_eq!((machine.vm.counters().superpages[0].current, machine.vm.counters().resident_bytes.current), (0, 0));
+    machine.exit_all();
 }
 
 #[test]
-fn what_is_near_a_file_or_a_stack_gets_the_next_smaller_size() {
+fn extents_with_a_file_or_a_stack_get_the_next_smaller_size() {
     for (spec, at_1g, at_2m) in [("hugetlb-1g", 1, 2), ("hugetlb-1g:fallback=base", 1, 0), ("hugetlb-2m", 0, 513)] {
         let mut machine = Machine::x86(spec, 4 << 30);
         map(&mut machine, AT, 1 << 30, |_| ());
@@ -46,12 +46,12 @@ fn what_is_near_a_file_or_a_stack_gets_the_next_smaller_size() {
         }
         machine.sweep(AT + (2 << 30) - (1 << 20), 1, Kind::Load);
         machine.sweep(AT + (3 << 30), 1, Kind::Store);
-        let superpages = &machine.vm.counters.superpages;
+        let superpages = &machine.vm.counters().superpages;
         // 1 GB is 512 pages of 2 MB; the heap's 3 MB are two more.
         let expected = if spec == "hugetlb-2m" { at_2m + 1 } else { at_2m };
         assert_eq!((superpages[1].current, superpages[0].current), (at_1g, expected), "{spec}");
         assert_eq!(machine.translation(Vpn((AT + (3 << 30)) / PAGE)).unwrap().shift(), PageShift(12));
-        machine.leave();
+        machine.exit_all();
     }
 }
 
@@ -62,35 +62,35 @@ fn a_store_after_fork_copies_the_whole_page() {
     machine.sweep(AT, 512, Kind::Store);
     machine.event(&Event::Fork { child: Asid(2), shares_memory: false });
     assert_eq!(machine.sweep(AT, 512, Kind::Store), 1);
-    assert_eq!(machine.vm.counters.bytes_copied, 2 << 20);
+    assert_eq!(machine.vm.counters().bytes_copied, 2 << 20);
     machine.event(&Event::Switch { asid: Asid(2), thread: ThreadId(1) });
     assert_eq!(machine.sweep(AT, 512, Kind::Store), 1);
-    assert_eq!(machine.vm.counters.bytes_copied, 2 << 20, "the other one is nobody else's any more");
+    assert_eq!(machine.vm.counters().bytes_copied, 2 << 20, "the other process has the page to itself now");
     machine.vm.check();
-    machine.leave();
+    machine.exit_all();
 }
 
 #[test]
-fn a_file_mapped_into_the_middle_of_a_page_breaks_it() {
+fn a_file_mapped_into_the_middle_of_a_page_demotes_it() {
     let mut machine = Machine::x86("hugetlb-2m", 64 << 20);
     map(&mut machine, AT, 2 << 20, |_| ());
     machine.sweep(AT, 1, Kind::Store);
     map(&mut machine, AT + 8 * PAGE, 8 * PAGE, |map| map.backing = Backing::File { file: FileId(0), offset: 0 });
-    assert_eq!(machine.vm.counters.superpages[0].current, 0);
+    assert_eq!(machine.vm.counters().superpages[0].current, 0);
     assert_eq!(machine.sweep(AT, 512, Kind::Load), 1, "eight file pages, one fault-around");
     machine.vm.check();
-    machine.leave();
+    machine.exit_all();
 }
 
 #[test]
-fn machines_without_the_size_take_the_nearest_and_those_with_one_size_are_refused() {
+fn machines_without_the_size_take_the_nearest_and_without_superpages_are_refused() {
     let alpha = Layout { base: PageShift(13), bits: vec![10, 10, 15] };
     let sizes = [13, 16, 19, 22].map(PageShift).to_vec();
     let mut machine = Machine::boot("hugetlb-2m", Options::linux(alpha.clone(), sizes, 64 << 20));
     map(&mut machine, AT, 4 << 20, |_| ());
     assert_eq!(machine.sweep(AT, 512, Kind::Store), 1);
     assert_eq!(machine.translation(Vpn(AT >> 13)).unwrap().shift(), PageShift(22));
-    machine.leave();
+    machine.exit_all();
     let mut vm = reach_os::Vm::new(Options::linux(alpha, vec![PageShift(13)], 64 << 20)).unwrap();
     let refusal = reach_systems::resolve("hugetlb-2m").unwrap().build().boot(&mut vm).unwrap_err();
     assert!(refusal.to_string().contains("its only page size is 8K"), "{refusal}");

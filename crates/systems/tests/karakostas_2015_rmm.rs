@@ -1,4 +1,4 @@
-//! `karakostas-2015-rmm` as its paper describes it, and under random operations with a page daemon.
+//! `karakostas-2015-rmm` against its paper's description, and under random operations with a page daemon.
 
 mod common;
 
@@ -27,7 +27,7 @@ fn span(at: u64, len: u64) -> Span {
     Span { start: VirtAddr(at), len }
 }
 
-/// Ranges of the running process: first page and length, from [`AT`] on.
+/// Returns the ranges of the running process: first page, counted from [`AT`], and length.
 fn ranges(machine: &Machine) -> Vec<(u64, u64)> {
     machine.vm.check();
     let process = machine.vm.process(machine.vm.current()).unwrap();
@@ -36,30 +36,30 @@ fn ranges(machine: &Machine) -> Vec<(u64, u64)> {
 }
 
 fn counts(machine: &Machine) -> RangeCounts {
-    machine.vm.counters.ranges.unwrap()
+    machine.vm.counters().ranges.unwrap()
 }
 
 #[test]
-fn a_request_gets_all_its_memory_in_blocks_of_powers_of_two() {
+fn a_request_gets_all_its_memory_at_once_in_blocks_of_powers_of_two() {
     let mut machine = machine("");
     map(&mut machine, AT, (1 << 20) + 33 * 4 * K);
-    // 289 pages: 256, 32 and 1, which are free in other places than one behind the other; the last is no range.
+    // 289 pages are blocks of 256, 32 and 1, which are not adjacent; the last is too short for a range.
     assert_eq!((counts(&machine).eager_blocks, counts(&machine).eager_pages), (3, 289));
     assert_eq!(ranges(&machine), [(0, 256), (256, 32)]);
     assert!(!machine.translation(Vpn((AT >> 12) + 288)).unwrap().range());
-    assert_eq!(machine.sweep(AT, 289, Kind::Store), 0, "nothing is left to fault for");
+    assert_eq!(machine.sweep(AT, 289, Kind::Store), 0, "all pages are mapped");
     let pte = machine.translation(Vpn(AT >> 12)).unwrap();
     assert!(pte.range() && pte.accessed() && pte.dirty() && pte.writable(), "{pte:?}: bits are set in advance");
-    // §5.1: seven pages are no range, and are paged on demand.
+    // §5.1: seven pages are too short for a range, and are demand-paged.
     map(&mut machine, AT + 16 * M, 28 * K);
     assert_eq!(ranges(&machine).len(), 2);
     assert_eq!(machine.sweep(AT + 16 * M, 7, Kind::Store), 7);
 }
 
 #[test]
-fn a_heap_that_grows_is_one_range() {
+fn a_heap_that_grows_step_by_step_is_one_range() {
     let mut machine = machine("");
-    // Halves of larger and larger blocks.
+    // Each step takes the other half of a block, then a larger block.
     for step in 0..10 {
         let heap = Map { role: Role::Heap, ..Map::anonymous(VirtAddr(AT + step * 128 * K), 128 * K) };
         machine.event(&Event::Map(heap));
@@ -75,26 +75,26 @@ fn the_largest_block_bounds_ranges_unless_free_lists_are_sorted() {
         let ranges = ranges(&machine);
         (ranges.len(), ranges.iter().map(|range| range.1).max().unwrap())
     };
-    assert_eq!(longest("max_block=4"), (16, 1024), "blocks come last freed first");
-    let (few, long) = longest("max_block=4,sorted_free_lists=on");
-    assert!(few <= 2 && long > 8 * 1024, "{few} ranges, the longest of {long} pages");
+    assert_eq!(longest("max_block=4"), (16, 1024), "the free list is last in, first out");
+    let (count, length) = longest("max_block=4,sorted_free_lists=on");
+    assert!(count <= 2 && length > 8 * 1024, "{count} ranges, the longest of {length} pages");
 }
 
 #[test]
-fn a_larger_block_is_cut_to_measure() {
+fn rounding_up_takes_one_block_and_returns_the_rest() {
     for (options, blocks, pages) in [("", 4, 8), ("round_up=on", 1, 15)] {
         let mut machine = machine(options);
         let free = machine.vm.frames().buddy().free_frames();
         map(&mut machine, AT, 15 * 4 * K);
         assert_eq!((counts(&machine).eager_blocks, ranges(&machine)), (blocks, vec![(0, pages)]), "{options}");
-        assert!(free - machine.vm.frames().buddy().free_frames() < 15 + 8, "the rest goes back");
+        assert!(free - machine.vm.frames().buddy().free_frames() < 15 + 8, "the rest is returned");
         map(&mut machine, AT + M, 64 * K);
         assert_eq!(ranges(&machine), [(0, pages), (256, 16)]);
     }
 }
 
 #[test]
-fn unmapping_and_rights_cut_ranges_and_join_them_again() {
+fn unmapping_and_rights_split_ranges_and_equal_rights_merge_them() {
     let mut machine = machine("");
     map(&mut machine, AT, 512 * K);
     machine.event(&Event::Unmap(span(AT + 80 * K, 40 * K)));
@@ -103,18 +103,18 @@ fn unmapping_and_rights_cut_ranges_and_join_them_again() {
     assert_eq!(ranges(&machine), [(0, 20), (30, 20), (50, 10), (60, 68)]);
     machine.event(&Event::Protect(span(AT + 200 * K, 40 * K), Protection::READ_WRITE));
     assert_eq!(ranges(&machine), [(0, 20), (30, 98)]);
-    // What is left is too short.
+    // Five pages are left, too few for a range.
     machine.event(&Event::Unmap(span(AT + 20 * K, 60 * K)));
     assert_eq!(ranges(&machine), [(30, 98)]);
     assert!(!machine.translation(Vpn(AT >> 12)).unwrap().range());
     let remap = Remap { from: span(AT + 120 * K, 392 * K), to: span(AT + 8 * M, 456 * K), keep: false };
     machine.event(&Event::Remap(remap));
-    assert_eq!(ranges(&machine), [(2048, 98), (2146, 16)], "98 pages have moved, 16 are new");
+    assert_eq!(ranges(&machine), [(2048, 98), (2146, 16)], "98 pages have moved, and 16 are new");
 }
 
-/// §6: ranges serve what is shared and only read; a store makes pages of its range.
+/// §6: ranges translate shared memory until a store, which dissolves the range or splits it.
 #[test]
-fn copy_on_write_dissolves_or_splits() {
+fn copy_on_write_dissolves_or_splits_a_range() {
     for (options, parent, child) in [
         ("copy_on_write=dissolve", vec![(0, 64)], vec![]),
         ("copy_on_write=split", vec![(0, 64)], vec![(0, 20), (21, 43)]),
@@ -131,12 +131,12 @@ fn copy_on_write_dissolves_or_splits() {
         assert_eq!(ranges(&machine), child, "{options}");
         machine.event(&Event::Switch { asid: Asid(1), thread: ThreadId(0) });
         assert_eq!(ranges(&machine), parent);
-        machine.leave();
+        machine.exit_all();
     }
 }
 
 #[test]
-fn fragmented_or_short_memory_is_paged_on_demand_and_never_fails() {
+fn fragmented_or_scarce_memory_is_demand_paged() {
     for scattered in [0.0, 0.5, 0.7, 0.8, 1.0] {
         let sizes = vec![PageShift(12), PageShift(21), PageShift(30)];
         let mut machine = Machine::boot("base", Options::linux(Layout::x86_64(), sizes, 256 * M));
@@ -156,14 +156,14 @@ fn fragmented_or_short_memory_is_paged_on_demand_and_never_fails() {
     let mut machine = Machine::x86("karakostas-2015-rmm", 64 * M);
     map(&mut machine, AT, 48 * M);
     map(&mut machine, AT + 64 * M, 256 * M);
-    assert_eq!(counts(&machine).short, 1, "the second request is not to be had whole");
+    assert_eq!(counts(&machine).short, 1, "memory does not suffice for the second request");
     assert_eq!(machine.sweep(AT, 12 * 1024, Kind::Store), 0);
     machine.sweep(AT + 64 * M, 2 * 1024, Kind::Store);
     machine.vm.check();
 }
 
 #[test]
-fn a_direct_segment_is_one_piece_and_ends_when_a_page_changes() {
+fn a_direct_segment_is_contiguous_shrinks_at_its_ends_and_ends_when_a_page_changes() {
     let mut machine = Machine::x86("basu-2013-direct-segment:min_segment=16", 512 * M);
     let segments = |machine: &Machine| -> Vec<(u64, u64)> {
         machine.vm.check();
@@ -174,19 +174,19 @@ fn a_direct_segment_is_one_piece_and_ends_when_a_page_changes() {
     assert_eq!(segments(&machine), [], "too small");
     map(&mut machine, AT + 64 * M, 17 * M);
     map(&mut machine, AT + 128 * M, 32 * M);
-    assert_eq!(segments(&machine), [(64 * 256, 17 * 256)], "there is but one");
-    // What an allocator trims to align it.
+    assert_eq!(segments(&machine), [(64 * 256, 17 * 256)], "a process has one segment");
+    // An allocator trims both ends to align the mapping.
     machine.event(&Event::Unmap(span(AT + 64 * M, 64 * K)));
     machine.event(&Event::Unmap(span(AT + 81 * M - 4 * K, 4 * K)));
     assert_eq!(segments(&machine), [(64 * 256 + 16, 17 * 256 - 17)]);
     machine.event(&Event::Protect(span(AT + 65 * M, 4 * K), Protection::READ));
-    assert_eq!(segments(&machine), [], "there is but one");
-    assert_eq!(machine.sweep(AT + 66 * M, 100, Kind::Store), 0, "its pages stay");
+    assert_eq!(segments(&machine), [], "a process has one segment");
+    assert_eq!(machine.sweep(AT + 66 * M, 100, Kind::Store), 0, "its pages stay mapped");
 }
 
-/// Karakostas §8: all memory of a fixed size is one; a heap has a fixed size as far as it was asked for at once.
+/// Karakostas §8: all memory of a fixed size is in the segment, and so is each large request of heap.
 #[test]
-fn the_ideal_segment_is_all_memory_of_a_fixed_size() {
+fn the_ideal_segment_holds_all_memory_of_a_fixed_size() {
     let mut machine = Machine::x86("basu-2013-direct-segment:kind=ideal,min_heap_request=2", 512 * M);
     let segments = |machine: &Machine| -> Vec<u64> {
         machine.vm.check();
@@ -197,14 +197,14 @@ fn the_ideal_segment_is_all_memory_of_a_fixed_size() {
         let heap = Map { role: Role::Heap, ..Map::anonymous(VirtAddr(AT + at * M), len * M) };
         machine.event(&Event::Map(heap));
     }
-    assert_eq!(segments(&machine), [2 * 256, 4 * 256], "1 MB is how heaps grow");
+    assert_eq!(segments(&machine), [2 * 256, 4 * 256], "steps of 1 MB are a growing heap");
     map(&mut machine, AT + 64 * M, M);
     machine.event(&Event::Unmap(span(AT + 64 * M + 80 * K, 8 * K)));
     machine.event(&Event::Unmap(span(AT + 64 * M, 64 * K)));
-    assert_eq!(segments(&machine), [2 * 256, 4 * 256, 256 - 22], "four pages are too few");
+    assert_eq!(segments(&machine), [2 * 256, 4 * 256, 256 - 22], "a piece of four pages is too short");
 }
 
-/// With little memory and a page daemon: reclaim and swap among all the rest.
+/// Applies random operations with little memory and a page daemon, so that reclaim and swap occur among them.
 fn under_pressure(options: &str, words: &[u64]) {
     let mut small = Options::linux(Layout::x86_64(), vec![PageShift(12), PageShift(21)], 1 << 20);
     small.implicit_region = 4 * K;
@@ -231,7 +231,7 @@ fn under_pressure(options: &str, words: &[u64]) {
         }
         machine.apply(op);
         twin.apply(op);
-        // Another mapping comes and goes, and takes what memory there is.
+        // A second mapping takes the free memory, and is unmapped.
         if i % 8 == 7 {
             map(&mut machine, AT, 100 * 4 * K);
             machine.sweep(AT, 100, Kind::Store);
@@ -241,16 +241,16 @@ fn under_pressure(options: &str, words: &[u64]) {
             machine.vm.page_daemon().unwrap();
         }
         machine.vm.check();
-        machine.vm.shootdowns.clear();
+        machine.vm.drain_shootdowns();
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// `Vm::check` holds every range against the page table, to the last bit of each page.
+    /// `Vm::check` compares every range with the page table, every bit of each entry included.
     #[test]
-    fn ranges_say_what_the_page_table_says(words in proptest::collection::vec(any::<u64>(), 1..120)) {
+    fn ranges_agree_with_the_page_table_under_pressure(words in proptest::collection::vec(any::<u64>(), 1..120)) {
         for options in ["min_range=1,max_fragmentation=1000", "min_range=3,max_fragmentation=1000,copy_on_write=split,round_up=on"] {
             under_pressure(options, &words);
         }
@@ -258,13 +258,13 @@ proptest! {
 }
 
 #[test]
-fn pages_that_are_not_base_pages_or_not_private_are_in_no_range() {
+fn shared_unreserved_inaccessible_and_stack_memory_is_in_no_range() {
     let mut machine = machine("");
     machine.event(&Event::Map(Map { shared: true, ..Map::anonymous(VirtAddr(AT), M) }));
     machine.event(&Event::Map(Map { no_reserve: true, ..Map::anonymous(VirtAddr(AT + M), M) }));
     machine.event(&Event::Map(Map { protection: Protection::NONE, ..Map::anonymous(VirtAddr(AT + 2 * M), M) }));
     machine.event(&Event::Map(Map { role: Role::Stack, ..Map::anonymous(VirtAddr(AT + 3 * M), M) }));
     assert_eq!((ranges(&machine), counts(&machine).eager), (vec![], 0));
-    let nothing = |machine: &Machine, at: u64| machine.translation(Vpn(at >> 12)).map_or(0, |pte: Pte| pte.0);
-    assert_eq!([0, M, 2 * M, 3 * M].map(|at| nothing(&machine, AT + at)), [0; 4]);
+    let entry = |machine: &Machine, at: u64| machine.translation(Vpn(at >> 12)).map_or(0, |pte: Pte| pte.0);
+    assert_eq!([0, M, 2 * M, 3 * M].map(|at| entry(&machine, AT + at)), [0; 4]);
 }

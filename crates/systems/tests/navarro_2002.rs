@@ -1,4 +1,4 @@
-//! `navarro-2002` as its paper describes it, on an Alpha of 64 MB.
+//! `navarro-2002` against its paper's description, on an Alpha with 64 MB.
 
 mod common;
 
@@ -11,7 +11,7 @@ use reach_os::{Operation, Options};
 
 const K: u64 = 1 << 10;
 const M: u64 = 1 << 20;
-/// Where things are mapped: aligned to the largest page.
+/// Address of the first mapping, aligned to the largest page.
 const AT: u64 = 1 << 30;
 
 fn alpha(spec: &str, memory: u64) -> Machine {
@@ -27,10 +27,10 @@ fn page(at: u64) -> Vpn {
     Vpn(at >> 13)
 }
 
-/// Superpages mapped now: 64 KB, 512 KB, 4 MB.
+/// Returns the numbers of superpages mapped now: 64 KB, 512 KB, 4 MB.
 fn superpages(machine: &Machine) -> [u64; 3] {
     machine.vm.check();
-    [0, 1, 2].map(|size| machine.vm.counters.superpages[size].current)
+    [0, 1, 2].map(|size| machine.vm.counters().superpages[size].current)
 }
 
 fn size(machine: &Machine, at: u64) -> u64 {
@@ -38,36 +38,36 @@ fn size(machine: &Machine, at: u64) -> u64 {
 }
 
 #[test]
-fn promotion_is_incremental() {
+fn promotion_proceeds_one_size_at_a_time_and_skips_sizes_that_fill_at_once() {
     let mut machine = alpha("navarro-2002", 64 * M);
     map(&mut machine, AT, 4 * M, Role::Mmap);
     assert_eq!(machine.sweep(AT, 7, Kind::Store), 7);
-    assert_eq!((superpages(&machine), machine.vm.counters.reservations), ([0, 0, 0], 1));
+    assert_eq!((superpages(&machine), machine.vm.counters().reservations), ([0, 0, 0], 1));
     machine.touch(page(AT + 56 * K), Kind::Store);
     assert_eq!(superpages(&machine), [1, 0, 0]);
     machine.sweep(AT + 64 * K, 56, Kind::Store);
-    assert_eq!(superpages(&machine), [0, 1, 0], "eight of 64 KB are one of 512 KB");
+    assert_eq!(superpages(&machine), [0, 1, 0], "eight superpages of 64 KB form one of 512 KB");
     machine.sweep(AT + 512 * K, 512 - 64 - 1, Kind::Store);
     assert_eq!(superpages(&machine), [7, 7, 0]);
     // The last page fills all three sizes: one promotion, to the largest.
-    let before = machine.vm.counters.promotions;
+    let before = machine.vm.counters().promotions;
     machine.touch(page(AT + 4 * M - 8 * K), Kind::Store);
-    assert_eq!((superpages(&machine), machine.vm.counters.promotions - before), ([0, 0, 1], 1));
-    assert_eq!(machine.vm.counters.page_faults, 512);
+    assert_eq!((superpages(&machine), machine.vm.counters().promotions - before), ([0, 0, 1], 1));
+    assert_eq!(machine.vm.counters().page_faults, 512);
     machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 4 * M }));
     map(&mut machine, AT, M, Role::Mmap);
     machine.sweep(AT, 128, Kind::Store);
-    assert_eq!((superpages(&machine), &machine.vm.counters.superpages_at_peak[..]), ([0, 2, 0], &[0, 0, 1][..]));
-    machine.leave();
+    assert_eq!((superpages(&machine), &machine.vm.counters().superpages_at_peak[..]), ([0, 2, 0], &[0, 0, 1][..]));
+    machine.exit_all();
 }
 
 #[test]
-fn sizes_can_be_chosen() {
+fn only_chosen_sizes_are_used_and_absent_sizes_are_refused() {
     for (sizes, expected) in [("64K", vec![64]), ("4M", vec![1]), ("64K+4M", vec![0, 1])] {
         let mut machine = alpha(&format!("navarro-2002:sizes={sizes}"), 64 * M);
         map(&mut machine, AT, 4 * M, Role::Mmap);
         machine.sweep(AT, 512, Kind::Store);
-        let current: Vec<u64> = machine.vm.counters.superpages.iter().map(|gauge| gauge.current).collect();
+        let current: Vec<u64> = machine.vm.counters().superpages.iter().map(|gauge| gauge.current).collect();
         assert_eq!(current, expected, "{sizes}");
         machine.vm.check();
     }
@@ -78,7 +78,7 @@ fn sizes_can_be_chosen() {
 }
 
 #[test]
-fn fixed_objects_bound_reservations_and_growing_ones_their_size() {
+fn fixed_objects_bound_reservations_and_growing_objects_bound_their_size() {
     let mut machine = alpha("navarro-2002", 64 * M);
     let held = |machine: &Machine| machine.vm.frames().reservations().unwrap().held();
     // A mapping of 600 KB: 512 KB, then 64 KB, then single pages.
@@ -88,23 +88,23 @@ fn fixed_objects_bound_reservations_and_growing_ones_their_size() {
     machine.touch(page(AT + 512 * K), Kind::Store);
     assert_eq!(held(&machine), 63 + 7);
     machine.touch(page(AT + 592 * K), Kind::Store);
-    assert_eq!((held(&machine), machine.vm.counters.reservations), (63 + 7, 2), "no superpage ends within 600 KB");
-    // A heap of 72 KB that grows: not more than it has, but beyond its end.
+    assert_eq!((held(&machine), machine.vm.counters().reservations), (63 + 7, 2), "no superpage ends within 600 KB");
+    // A heap of 72 KB may grow: a reservation is not larger than the heap, but may reach beyond its end.
     let heap = AT + 16 * M;
     map(&mut machine, heap, 72 * K, Role::Heap);
     machine.touch(page(heap + 64 * K), Kind::Store);
-    assert_eq!((held(&machine), machine.vm.counters.reservations), (63 + 7 + 7, 3));
+    assert_eq!((held(&machine), machine.vm.counters().reservations), (63 + 7 + 7, 3));
     // A stack grows downwards.
     let stack = AT + 32 * M;
     map(&mut machine, stack - 72 * K, 72 * K, Role::Stack);
     machine.touch(page(stack - 72 * K), Kind::Store);
-    assert_eq!((held(&machine), machine.vm.counters.reservations), (63 + 7 + 7 + 7, 4));
+    assert_eq!((held(&machine), machine.vm.counters().reservations), (63 + 7 + 7 + 7, 4));
     machine.vm.check();
-    machine.leave();
+    machine.exit_all();
 }
 
 #[test]
-fn a_changed_right_demotes_only_along_the_way() {
+fn a_protected_page_demotes_only_the_superpages_that_contain_it() {
     let mut machine = alpha("navarro-2002", 64 * M);
     map(&mut machine, AT, 4 * M, Role::Mmap);
     machine.sweep(AT, 512, Kind::Store);
@@ -112,47 +112,47 @@ fn a_changed_right_demotes_only_along_the_way() {
     machine.event(&Event::Protect(span, Protection::READ));
     assert_eq!(superpages(&machine), [7, 7, 0]);
     assert_eq!((size(&machine, AT), size(&machine, AT + 2 * M)), (512 * K, 64 * K));
-    assert_eq!(machine.vm.counters.demotions, 3);
-    // The right comes back, the page is written, and it all is one again.
+    assert_eq!(machine.vm.counters().demotions, 3);
+    // With the right restored and the page written, the extent is promoted again.
     machine.event(&Event::Protect(span, Protection::READ_WRITE));
     machine.touch(page(span.start.0), Kind::Store);
     machine.event(&Event::Advise(span, Advice::DontNeed));
     machine.touch(page(span.start.0), Kind::Store);
     assert_eq!(superpages(&machine), [0, 0, 1]);
-    assert_eq!(machine.vm.counters.reservations, 1, "the frame was kept for it");
-    machine.leave();
+    assert_eq!(machine.vm.counters().reservations, 1, "the reservation kept the frame");
+    machine.exit_all();
 }
 
 #[test]
-fn the_first_write_demotes_a_clean_superpage_until_all_is_dirty() {
+fn the_first_write_demotes_a_clean_superpage_until_all_pages_are_dirty() {
     let mut machine = alpha("navarro-2002", 64 * M);
     map(&mut machine, AT, 512 * K, Role::Mmap);
     machine.sweep(AT, 64, Kind::Load);
-    assert_eq!(superpages(&machine), [0, 1, 0], "clean pages make a superpage, too");
+    assert_eq!(superpages(&machine), [0, 1, 0], "clean pages are promoted, too");
     machine.touch(page(AT + 100 * K), Kind::Store);
     assert_eq!(superpages(&machine), [7, 0, 0]);
     machine.sweep(AT, 63, Kind::Store);
     assert_eq!(superpages(&machine), [7, 0, 0], "one page is still clean");
     machine.touch(page(AT + 504 * K), Kind::Store);
     assert_eq!(superpages(&machine), [0, 1, 0]);
-    machine.leave();
+    machine.exit_all();
 }
 
 #[test]
-fn a_store_after_fork_copies_a_page_and_the_rest_stays_large() {
+fn a_store_after_fork_copies_one_page_and_demotes_only_around_it() {
     let mut machine = alpha("navarro-2002", 64 * M);
     map(&mut machine, AT, 512 * K, Role::Mmap);
     machine.sweep(AT, 64, Kind::Store);
     machine.event(&Event::Fork { child: Asid(2), shares_memory: false });
     assert_eq!(superpages(&machine), [0, 2, 0], "both map it");
     machine.event(&Event::Switch { asid: Asid(2), thread: ThreadId(1) });
-    let copied = machine.vm.counters.bytes_copied;
+    let copied = machine.vm.counters().bytes_copied;
     machine.touch(page(AT), Kind::Store);
-    assert_eq!((superpages(&machine), machine.vm.counters.bytes_copied - copied), ([7, 1, 0], 8 * K));
-    // Its copies go to a reservation of its own, and become a superpage of its own.
+    assert_eq!((superpages(&machine), machine.vm.counters().bytes_copied - copied), ([7, 1, 0], 8 * K));
+    // The child's copies fill a reservation of the child's and become a superpage of its own.
     machine.sweep(AT, 64, Kind::Store);
-    assert_eq!((superpages(&machine), machine.vm.counters.reservations), ([0, 2, 0], 2));
-    machine.leave();
+    assert_eq!((superpages(&machine), machine.vm.counters().reservations), ([0, 2, 0], 2));
+    machine.exit_all();
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn processes_share_the_superpages_of_a_file() {
     let mut machine = alpha("navarro-2002", 64 * M);
     let file = FileId(1);
     machine.event(&Event::File { file, path: "data".into(), len: M });
-    // Mapped at an odd address first: the object's reservations follow it.
+    // The first mapping is unaligned; the object's reservations follow its address.
     let map = |at: u64| {
         let backing = Backing::File { file, offset: 0 };
         Event::Map(Map { backing, protection: Protection::READ, shared: true, ..Map::anonymous(VirtAddr(at), M) })
@@ -174,50 +174,50 @@ fn processes_share_the_superpages_of_a_file() {
     machine.event(&map(odd + 8 * M));
     machine.sweep(odd + 8 * M, 128, Kind::Load);
     assert_eq!(superpages(&machine), first.map(|n| 2 * n));
-    // An address that differs otherwise cannot use them.
+    // A mapping at another offset from a superpage cannot use these superpages.
     machine.event(&Event::Switch { asid: Asid(3), thread: ThreadId(2) });
     machine.event(&map(odd + 8 * K));
     machine.sweep(odd + 8 * K, 128, Kind::Load);
     assert_eq!(superpages(&machine), first.map(|n| 2 * n));
-    machine.leave();
+    machine.exit_all();
 }
 
 #[test]
-fn memory_runs_out_only_when_all_reservations_are_used() {
+fn preemption_uses_all_reservations_before_memory_runs_out() {
     let mut machine = alpha("navarro-2002", 8 * M);
     for i in 0..8 {
         map(&mut machine, AT + i * 4 * M, 4 * M, Role::Mmap);
     }
-    // 100 pages in each of eight objects that each would reserve 4 MB of the 8 MB.
+    // 100 pages in each of eight objects, each of which wants to reserve 4 MB of the 8 MB.
     for round in 0..100 {
         for i in 0..8 {
             machine.touch(page(AT + i * 4 * M + round * 8 * K), Kind::Store);
         }
     }
-    assert!(machine.vm.counters.preemptions > 0 && machine.vm.counters.superpage_fallbacks > 0);
-    assert_eq!(machine.vm.counters.page_faults, 800);
+    assert!(machine.vm.counters().preemptions > 0 && machine.vm.counters().superpage_fallbacks > 0);
+    assert_eq!(machine.vm.counters().page_faults, 800);
     machine.vm.check();
-    machine.leave();
+    machine.exit_all();
 }
 
 #[test]
-fn steps_are_charged() {
+fn each_step_costs_step_cycles() {
     let cycles = |spec| {
         let mut machine = alpha(spec, 64 * M);
         map(&mut machine, AT, M, Role::Mmap);
         machine.sweep(AT, 128, Kind::Store);
-        let work = machine.vm.counters.work.unwrap();
+        let work = machine.vm.counters().work.as_ref().unwrap();
         let all = [Operation::LookUp, Operation::Reserve, Operation::Update, Operation::Preempt, Operation::Split];
         let steps: u64 = all.into_iter().map(|operation| work.all(operation).steps).sum();
-        (machine.vm.ledger.charged(Label::Fault).0, steps)
+        (machine.vm.ledger().charged(Label::Fault).0, steps)
     };
-    let ((dear, steps), (free, _)) = (cycles("navarro-2002:step_cycles=1000"), cycles("navarro-2002:step_cycles=0"));
-    assert!(steps > 128 * 4 && dear - free == steps * 1000, "{dear} {free} {steps}");
+    let ((charged, steps), (free, _)) = (cycles("navarro-2002:step_cycles=1000"), cycles("navarro-2002:step_cycles=0"));
+    assert!(steps > 128 * 4 && charged - free == steps * 1000, "{charged} {free} {steps}");
 }
 
 /// §6.7: a file is read, every 512th page is written, and the file is closed.
 #[test]
-fn what_is_written_back_of_partly_dirty_superpages() {
+fn demotion_writes_back_dirty_pages_only_and_digests_skip_the_clean_pages_of_superpages() {
     let written = |dirty: &str| {
         let mut machine = alpha(&format!("navarro-2002:dirty={dirty}"), 64 * M);
         let file = FileId(1);
@@ -231,11 +231,11 @@ fn what_is_written_back_of_partly_dirty_superpages() {
         }
         let expected = if dirty == "demote" { [28, 28, 0] } else { [0, 0, 4] };
         assert_eq!(superpages(&machine), expected);
-        let before = machine.vm.ledger.charged(Label::Daemon);
+        let before = machine.vm.ledger().charged(Label::Daemon);
         machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 16 * M }));
-        let paging = machine.vm.counters.paging.unwrap();
-        let cycles = machine.vm.ledger.charged(Label::Daemon) - before;
-        machine.leave();
+        let paging = machine.vm.counters().paging.unwrap();
+        let cycles = machine.vm.ledger().charged(Label::Daemon) - before;
+        machine.exit_all();
         (paging.out, paging.unchanged, cycles)
     };
     let (demote, whole, digest) = (written("demote"), written("whole"), written("digest"));
@@ -247,28 +247,28 @@ fn what_is_written_back_of_partly_dirty_superpages() {
 
 /// §6.6: each replicated entry is visited three times on the way up and three times on the way down.
 #[test]
-fn entries_are_visited_once_for_each_size_and_way() {
+fn replicated_entries_are_rewritten_once_for_each_size_up_and_down() {
     let cycles = |spec: &str| {
         let mut machine = alpha(spec, 64 * M);
         map(&mut machine, AT, 4 * M, Role::Mmap);
-        let before = machine.vm.ledger.clone();
+        let before = machine.vm.ledger().clone();
         machine.sweep(AT, 512, Kind::Store);
-        let up = machine.vm.ledger.since(&before).charged(Label::Remap).0;
-        let before = machine.vm.ledger.clone();
+        let up = machine.vm.ledger().since(&before).charged(Label::Remap).0;
+        let before = machine.vm.ledger().clone();
         machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 4 * M }));
-        let down = machine.vm.ledger.since(&before).charged(Label::Fault).0;
-        let peaks: Vec<u64> = machine.vm.counters.superpages.iter().map(|gauge| gauge.peak).collect();
-        assert!(peaks.iter().zip([8, 8, 1]).all(|(&peak, most)| peak <= most), "taking apart makes none: {peaks:?}");
-        (up, down, machine.vm.counters.promotions, machine.vm.counters.demotions)
+        let down = machine.vm.ledger().since(&before).charged(Label::Fault).0;
+        let peaks: Vec<u64> = machine.vm.counters().superpages.iter().map(|gauge| gauge.peak).collect();
+        assert!(peaks.iter().zip([8, 8, 1]).all(|(&peak, max)| peak <= max), "demotion makes no superpages: {peaks:?}");
+        (up, down, machine.vm.counters().promotions, machine.vm.counters().demotions)
     };
     let costs = reach_os::Costs::ESTIMATE;
-    // The last 64 KB of each 512 KB go straight to that, and the last of them to 4 MB.
+    // The last 64 KB of each 512 KB are promoted to 512 KB at once, and the last of those to 4 MB.
     let entries = 8 * 7 * 8 + 7 * 64 + 512;
     assert_eq!(
         cycles("navarro-2002:step_cycles=0"),
         (entries * costs.pte_write + 64 * costs.shootdown, 4 * 512 * costs.pte_write + 74 * costs.shootdown, 64, 73)
     );
-    // Without superpages the promotions are charged all the same.
+    // `promote=off` charges the promotions without making superpages.
     let (up, down, promotions, demotions) = cycles("navarro-2002:step_cycles=0,promote=off");
     assert_eq!((up, promotions, demotions), (entries * costs.pte_write, 0, 0));
     assert_eq!(down, 512 * costs.pte_write + costs.shootdown);

@@ -1,4 +1,4 @@
-//! Online promotion where it goes beyond its paper: memory that is short takes superpages apart, and they come again.
+//! Online promotion beyond its paper: memory pressure demotes superpages, and they are promoted again.
 
 mod common;
 
@@ -17,13 +17,13 @@ fn boot(spec: &str) -> Machine {
     Machine::boot(spec, Options::linux(layout, (12..=17).map(PageShift).collect(), 2048 * K))
 }
 
-/// Base pages that are part of superpages.
+/// Returns the number of base pages in superpages.
 fn in_superpages(machine: &Machine) -> u64 {
-    machine.vm.counters.superpages.iter().zip(1..).map(|(gauge, order)| gauge.current << order).sum()
+    machine.vm.counters().superpages.iter().zip(1..).map(|(gauge, order)| gauge.current << order).sum()
 }
 
 #[test]
-fn short_memory_takes_superpages_apart_and_they_are_built_again() {
+fn memory_pressure_demotes_superpages_that_are_promoted_again_later() {
     for (spec, passes) in [
         ("fang-1999:policy=asap,mechanism=copy", 1),
         ("fang-1999:policy=asap,mechanism=remap", 1),
@@ -37,33 +37,33 @@ fn short_memory_takes_superpages_apart_and_they_are_built_again() {
         for _ in 0..passes {
             machine.sweep(AT, PAGES, Kind::Store);
         }
-        assert_eq!(in_superpages(&machine), PAGES, "{spec}: all of it, in memory to spare");
-        assert_eq!(machine.vm.counters.demotions, 0, "{spec}");
+        assert_eq!(in_superpages(&machine), PAGES, "{spec}: memory suffices for all");
+        assert_eq!(machine.vm.counters().demotions, 0, "{spec}");
         machine.vm.take_commands();
-        // As much again is more than there is.
+        // A second mapping of this size exceeds memory.
         machine.event(&Event::Map(Map::anonymous(VirtAddr(ELSEWHERE), 1280 * K)));
         machine.sweep(ELSEWHERE, PAGES + PAGES / 4, Kind::Store);
         machine.vm.check();
-        let paging = machine.vm.counters.paging.unwrap();
-        assert!(machine.vm.counters.demotions > 0 && paging.out > 0, "{spec}: {paging:?}");
-        assert!(machine.vm.ledger.charged(Label::Daemon).0 > 0, "{spec}");
-        let given_back =
+        let paging = machine.vm.counters().paging.unwrap();
+        assert!(machine.vm.counters().demotions > 0 && paging.out > 0, "{spec}: {paging:?}");
+        assert!(machine.vm.ledger().charged(Label::Daemon).0 > 0, "{spec}");
+        let released =
             |command: &&ControllerCommand| matches!(command, ControllerCommand::MapShadow { real: None, .. });
         let commands = machine.vm.take_commands();
-        assert_eq!(commands.iter().filter(given_back).count() > 0, spec.contains("remap"), "{spec}");
-        // The other program's pages go, those in swap come back and become one again.
+        assert_eq!(commands.iter().filter(released).count() > 0, spec.contains("remap"), "{spec}");
+        // With the second mapping gone, pages return from swap and are promoted again.
         machine.event(&Event::Unmap(Span { start: VirtAddr(ELSEWHERE), len: 1280 * K }));
         for _ in 0..2 * passes {
             machine.sweep(AT, PAGES, Kind::Load);
         }
         machine.vm.check();
-        assert!(machine.vm.counters.paging.unwrap().swapped_in > 0, "{spec}");
-        assert_eq!(in_superpages(&machine), PAGES, "{spec}: all of it again");
-        machine.leave();
+        assert!(machine.vm.counters().paging.unwrap().swapped_in > 0, "{spec}");
+        assert_eq!(in_superpages(&machine), PAGES, "{spec}: all pages are promoted again");
+        machine.exit_all();
     }
 }
 
-/// A page that is written to the disk is read there from memory: lines under its shadow address have to be there.
+/// The disk reads an evicted page from memory, so cache lines under its shadow address must be written back first.
 #[test]
 fn remapped_pages_are_flushed_before_they_are_paged_out() {
     let mut machine = boot("fang-1999:policy=asap,mechanism=remap");
@@ -78,17 +78,17 @@ fn remapped_pages_are_flushed_before_they_are_paged_out() {
         match command {
             ControllerCommand::Flush { at, .. } => _ = flushed.insert(at.pfn(PageShift(12))),
             ControllerCommand::MapShadow { shadow, real: None } => {
-                assert!(flushed.contains(shadow), "{shadow:?} is lost")
+                assert!(flushed.contains(shadow), "{shadow:?} is unmapped without a flush")
             }
             ControllerCommand::MapShadow { .. } => {}
         }
     }
-    machine.leave();
+    machine.exit_all();
 }
 
-/// A child of vfork that goes its own way leaves what is known of its parent's pages; what it had itself is given back.
+/// A child of vfork that exits or execs frees its own counters and leaves those of its parent.
 #[test]
-fn trees_of_candidates_end_with_their_address_space() {
+fn counters_of_candidates_are_freed_with_their_address_space() {
     for exit in [Event::Exit, Event::Exec { path: "sh".into() }] {
         let mut machine = boot("fang-1999:policy=asap,mechanism=copy,paging=off");
         machine.event(&Event::Map(Map::anonymous(VirtAddr(AT), 128 * K)));
@@ -100,9 +100,9 @@ fn trees_of_candidates_end_with_their_address_space() {
         machine.event(&exit);
         machine.event(&Event::Switch { asid: Asid(1), thread: ThreadId(0) });
         machine.sweep(AT + 31 * 4 * K, 1, Kind::Store);
-        assert_eq!(in_superpages(&machine), 32, "31 pages are remembered");
+        assert_eq!(in_superpages(&machine), 32, "the counters of 31 pages are kept");
         machine.event(&Event::Exit);
         assert!(before > 0 && wired(&machine) == 0, "{before} frames of counters");
-        machine.leave();
+        machine.exit_all();
     }
 }

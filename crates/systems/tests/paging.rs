@@ -1,4 +1,4 @@
-//! The page daemon of `navarro-2002`: nothing is lost under pressure, and contiguity comes back.
+//! The page daemon: no page is lost under memory pressure, and contiguity is restored.
 
 mod common;
 
@@ -14,7 +14,7 @@ const M: u64 = 1 << 20;
 const AT: u64 = 1 << 30;
 
 fn paged(machine: &Machine) -> PagingCounts {
-    machine.vm.counters.paging.unwrap()
+    machine.vm.counters().paging.unwrap()
 }
 
 fn daemon(machine: &mut Machine) {
@@ -22,7 +22,7 @@ fn daemon(machine: &mut Machine) {
     machine.vm.check();
 }
 
-/// Hardly more memory than the programs use, so that the daemon is always at work.
+/// Applies random operations with hardly more memory than the programs use, so that the daemon always has work.
 fn run(spec: &str, mut options: Options, words: &[u64]) {
     options.implicit_region = options.base().bytes();
     let base = options.base();
@@ -41,21 +41,24 @@ fn run(spec: &str, mut options: Options, words: &[u64]) {
         if i % 3 == 0 {
             daemon(&mut machine);
         }
-        // Where a base page holds several of the program's, they may part ways, which the twin does not know.
+        // With larger base pages, several of the program's pages share one, which the oracle does not model.
         for (asid, vpn) in twin.written().filter(|_| base == PageShift(12)) {
             let at = Vpn(vpn);
             let mapped = machine.vm.process(asid).is_some_and(|process| process.table().lookup(at).is_some());
-            assert!(mapped || machine.vm.in_swap(asid, at), "{spec}: {asid:?} {at:?} is lost after {done:?}");
+            assert!(
+                mapped || machine.vm.in_swap(asid, at),
+                "{spec}: {asid:?} {at:?} is neither mapped nor in swap after {done:?}"
+            );
         }
     }
-    machine.leave();
+    machine.exit_all();
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_lost_under_pressure(
+    fn written_pages_stay_mapped_or_in_swap_under_pressure(
         words in proptest::collection::vec(any::<u64>(), 1..160),
         low in prop::sample::select(vec![20u64, 300, 500]),
         demote in prop::sample::select(vec![0u64, 50, 100]),
@@ -97,23 +100,25 @@ fn file(machine: &mut Machine, number: u32, at: u64, len: u64) {
 }
 
 #[test]
-fn more_memory_than_there_is_goes_to_swap_and_comes_back() {
+fn pages_beyond_memory_are_swapped_out_and_back_in() {
     let mut machine = alpha("navarro-2002", 8 * M);
     machine.event(&Event::Map(Map::anonymous(VirtAddr(AT), 16 * M)));
     machine.sweep(AT, 2048, Kind::Store);
     machine.vm.check();
     let out = paged(&machine).out;
     assert!((1024..2048).contains(&out), "{out} of 2048 pages for a memory of 1024");
-    let faults = machine.vm.counters.page_faults;
+    let faults = machine.vm.counters().page_faults;
     machine.sweep(AT, 256, Kind::Load);
     assert!(paged(&machine).swapped_in > 200);
-    assert!(machine.vm.counters.page_faults > faults && machine.vm.counters.major_faults == paged(&machine).swapped_in);
+    assert!(
+        machine.vm.counters().page_faults > faults && machine.vm.counters().major_faults == paged(&machine).swapped_in
+    );
     machine.vm.check();
-    machine.leave();
+    machine.exit_all();
 }
 
 #[test]
-fn cache_pages_count_as_free_and_can_be_had_back() {
+fn cache_pages_count_as_free_and_are_reactivated_without_a_read() {
     let mut machine = alpha("navarro-2002:low_watermark=500", 8 * M);
     file(&mut machine, 1, AT, 4 * M);
     machine.sweep(AT, 512, Kind::Load);
@@ -121,28 +126,28 @@ fn cache_pages_count_as_free_and_can_be_had_back() {
     daemon(&mut machine);
     let cached = paged(&machine).cached;
     assert!(cached > 0 && paged(&machine).out == 0, "clean pages of a closed file");
-    // They are read again from memory.
-    let read = machine.vm.counters.bytes_read_in;
+    // The second mapping finds them in the cache.
+    let read = machine.vm.counters().bytes_read_in;
     file(&mut machine, 1, AT, 4 * M);
     machine.sweep(AT, 512, Kind::Load);
-    // All but a few, whose frames went to page tables; some go and come back again, for half of memory is to be free.
+    // A few frames have become page tables. Some pages are cached and reactivated repeatedly, as half of memory is kept free.
     let back = paged(&machine).reactivated;
-    assert!(machine.vm.counters.bytes_read_in == read && back + 16 > cached, "{back} of {cached}");
+    assert!(machine.vm.counters().bytes_read_in == read && back + 16 > cached, "{back} of {cached}");
     machine.vm.check();
-    machine.leave();
+    machine.exit_all();
 }
 
 #[test]
-fn contiguity_comes_back_from_closed_files() {
+fn the_contiguity_aware_daemon_restores_contiguity_from_closed_files() {
     let regions = |paging: &str| {
         let mut machine = alpha(&format!("navarro-2002:paging={paging}"), 32 * M);
-        // Small files take all memory but a little, and are closed.
+        // Small files fill almost all memory, and are closed.
         for i in 0..450 {
             file(&mut machine, i, AT, 56 * K);
             machine.sweep(AT, 7, Kind::Load);
             machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 56 * K }));
         }
-        // A program wants superpages, twice.
+        // Two programs in turn want superpages.
         let mut wide = Vec::new();
         for child in 2..4 {
             machine.event(&Event::Switch { asid: Asid(child), thread: ThreadId(child) });
@@ -150,7 +155,7 @@ fn contiguity_comes_back_from_closed_files() {
             machine.sweep(AT, 64, Kind::Store);
             daemon(&mut machine);
             machine.sweep(AT + 4 * M, 1536, Kind::Store);
-            wide.push(machine.vm.counters.superpages[2].current);
+            wide.push(machine.vm.counters().superpages[2].current);
             machine.event(&Event::Exit);
         }
         (wide, paged(&machine), contiguity(machine.vm.frames().buddy(), &machine.vm.options().sizes))
@@ -167,16 +172,16 @@ fn under_pressure_superpages_are_demoted_until_their_pages_are_all_in_use() {
         let mut machine = alpha(&format!("navarro-2002:low_watermark=500,demotion_percent={demote}"), 8 * M);
         machine.event(&Event::Map(Map::anonymous(VirtAddr(AT), 8 * M)));
         machine.sweep(AT, 512, Kind::Store);
-        assert_eq!(machine.vm.counters.superpages[2].current, 1);
-        // Less than half of memory is available: all is looked at, what is in use stays.
+        assert_eq!(machine.vm.counters().superpages[2].current, 1);
+        // Less than half of memory is available: all pages are scanned, and pages in use stay.
         machine.sweep(AT + 4 * M, 32, Kind::Store);
         daemon(&mut machine);
-        assert_eq!(machine.vm.counters.superpages[2].current, expected, "p = {demote} %");
+        assert_eq!(machine.vm.counters().superpages[2].current, expected, "p = {demote} %");
     }
 }
 
 #[test]
-fn nodes_of_page_tables_are_kept_together() {
+fn page_table_nodes_are_clustered() {
     let blocks = |paging: &str| {
         let mut machine = alpha(&format!("navarro-2002:paging={paging}"), 64 * M);
         for i in 0..16 {
@@ -193,11 +198,11 @@ fn nodes_of_page_tables_are_kept_together() {
 }
 
 #[test]
-fn the_daemon_is_charged() {
+fn scans_and_writes_of_the_daemon_are_charged() {
     let mut machine = alpha("navarro-2002:low_watermark=500", 8 * M);
     file(&mut machine, 1, AT, 4 * M);
     machine.sweep(AT, 512, Kind::Store);
-    let before = machine.vm.ledger.charged(Label::Daemon);
+    let before = machine.vm.ledger().charged(Label::Daemon);
     machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 4 * M }));
     assert_eq!(paged(&machine).out, 512, "dirty pages of a closed file are written");
     for _ in 0..3 {
@@ -205,12 +210,12 @@ fn the_daemon_is_charged() {
     }
     let counts = paged(&machine);
     let costs = &machine.vm.options().costs;
-    let least = counts.scanned * costs.scan_per_page + counts.out * 8 * K * costs.file_read_millicycles_per_byte / 1000;
-    assert!(machine.vm.ledger.charged(Label::Daemon) - before >= least);
+    let min = counts.scanned * costs.scan_per_page + counts.out * 8 * K * costs.file_read_millicycles_per_byte / 1000;
+    assert!(machine.vm.ledger().charged(Label::Daemon) - before >= min);
 }
 
-/// Mapped pages of files that stay open fill memory: who needs frames, and one that needs many in a row, waits until
-/// the daemon has found them.
+/// Pages of open, mapped files fill memory. An allocation, even of many contiguous frames, waits until the daemon has
+/// reclaimed them.
 #[test]
 fn memory_full_of_mapped_files_is_reclaimed_when_an_allocation_fails() {
     for spec in ["navarro-2002", "navarro-2002:paging=cache", "freebsd"] {
@@ -220,7 +225,7 @@ fn memory_full_of_mapped_files_is_reclaimed_when_an_allocation_fails() {
             file(&mut machine, i, at, 8 * K * (1 + u64::from(i) % 8));
             machine.sweep(at, 1 + u64::from(i) % 8, Kind::Load);
             if i % 40 == 39 {
-                // The root of a new process takes 256 KB in a row.
+                // The root of a new process takes 256 contiguous KB.
                 machine.event(&Event::Switch { asid: Asid(2), thread: ThreadId(1) });
                 machine.touch(Vpn(AT >> 13), Kind::Store);
                 machine.event(&Event::Exit);
@@ -231,11 +236,11 @@ fn memory_full_of_mapped_files_is_reclaimed_when_an_allocation_fails() {
         assert!(paged(&machine).cached > 700 || spec == "freebsd", "{:?}", paged(&machine));
         assert!(paged(&machine).scanned > 700, "{:?}", paged(&machine));
         assert_eq!(paged(&machine).out, 0, "files that are only read are not written");
-        machine.leave();
+        machine.exit_all();
     }
 }
 
-/// §6.5, Figure 5: contiguity over time, and around each process; §5.2: what the kernel wires stays.
+/// §6.5, Figure 5: contiguity over time, and before and after each process; §5.2: wired pages stay.
 #[test]
 fn memory_is_sampled_over_time_and_around_processes() {
     let mut machine = alpha("navarro-2002:sample_period=1000", 64 * M);
@@ -248,12 +253,12 @@ fn memory_is_sampled_over_time_and_around_processes() {
     assert_eq!(machine.system.next_tick(), Some(Cycles(second)));
     machine.system.tick(Cycles(second), &mut machine.vm).unwrap();
     machine.event(&Event::Exit);
-    let series = &machine.vm.counters.series;
+    let series = &machine.vm.counters().series;
     assert_eq!(series.iter().map(|sample| sample.millis).collect::<Vec<_>>(), [0, 1000]);
     assert!(series[0].contiguity > 2 * series[1].contiguity && series[1].active >= 32 * M, "{series:?}");
     assert!((8..=9).contains(&series[1].in_use), "32 MB in extents of 4 MB: {series:?}");
-    let [start, end] = machine.vm.finished[&Asid(2)].around.map(Option::unwrap);
-    // The records of 4096 translations take pages that do not come back.
+    let [start, end] = machine.vm.finished()[&Asid(2)].around.map(Option::unwrap);
+    // The records of 4096 translations take wired pages, which are not freed.
     let wired = machine.vm.frames().census()[3];
     assert!(
         start.contiguity >= end.contiguity && start.free >= end.free && wired >= 4096 * 56 / (8 * K),
@@ -261,10 +266,10 @@ fn memory_is_sampled_over_time_and_around_processes() {
     );
 }
 
-/// §5.2: what the kernel wires while memory is full of files' pages takes idle pages' places in extents where it has some, not
-/// a frame here and there.
+/// §5.2: when files' pages fill memory, the kernel wires frames of idle pages in extents that have wired pages already,
+/// instead of scattered frames.
 #[test]
-fn wired_pages_keep_together() {
+fn wired_pages_are_clustered() {
     let wired = |spec: &str| {
         let mut machine = alpha(spec, 64 * M);
         for number in 0..2000 {
@@ -282,24 +287,30 @@ fn wired_pages_keep_together() {
         // A record for each file in memory, and page tables for each MB.
         let pages = machine.vm.frames().census();
         assert!(pages[2] + pages[3] > 150, "{pages:?}");
-        let extents = machine.vm.counters.series.last().unwrap().wired;
-        machine.leave();
+        let extents = machine.vm.counters().series.last().unwrap().wired;
+        machine.exit_all();
         extents
     };
-    let (together, apart) = (wired("navarro-2002"), wired("navarro-2002:paging=cache"));
-    assert!(3 * together <= apart, "{together} and {apart} of 16 extents");
+    let (clustered, scattered) = (wired("navarro-2002"), wired("navarro-2002:paging=cache"));
+    assert!(3 * clustered <= scattered, "{clustered} and {scattered} of 16 extents");
 }
 
-/// §6.8: what is linear in superpage size is so exactly, and what is not does not grow with it.
+/// §6.8: promotion and demotion are linear in the superpage's size; other operations do not depend on it.
 #[test]
-fn steps_grow_as_the_paper_says() {
+fn only_promotion_and_demotion_take_steps_in_proportion_to_superpage_size() {
     let steps = |spec: &str, operation| {
         let mut machine = alpha(spec, 64 * M);
         machine.event(&Event::Map(Map::anonymous(VirtAddr(AT), 16 * M)));
         machine.sweep(AT, 2048, Kind::Store);
         machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 16 * M }));
-        let work = machine.vm.counters.work.clone().unwrap();
-        (1..4).map(move |size| work.of(operation, size)).chain([machine.vm.counters.work.unwrap().all(operation)])
+        let work = machine.vm.counters().work.clone().unwrap();
+        (1..4).map(move |size| work.of(operation, size)).chain([machine
+            .vm
+            .counters()
+            .work
+            .as_ref()
+            .unwrap()
+            .all(operation)])
     };
     for operation in [Operation::Promote, Operation::Demote] {
         let each: Vec<_> = steps("navarro-2002", operation).map(|s| s.steps.checked_div(s.times)).collect();

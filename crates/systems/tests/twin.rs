@@ -1,4 +1,5 @@
-//! Every system under random operations: nothing is lost, nothing is mapped that should not be, everything comes back.
+//! Every system under random operations against the oracle: no page is lost, none is mapped that should not be, and all
+//! memory is freed at the end.
 
 mod common;
 
@@ -9,8 +10,8 @@ use reach_oracle::address_space::{FIRST, NaiveSpaces, Op, PAGES, Seen};
 use reach_os::{Options, Vm, soft};
 use reach_systems::list;
 
-/// Machines with small superpages, so that 32 pages hold several: replicated entries at the leaf, and entries at the
-/// next level. Roots are as small as they may be, because every check reads all of them.
+/// Machines with small superpages, so that 32 pages hold several, by replicated entries at the leaf and by entries at the
+/// next level. Roots are as small as possible, because every check reads them whole.
 fn machines() -> Vec<Options> {
     let small = Layout { base: PageShift(12), bits: vec![3, 9, 9, 9] };
     let alpha = Layout { base: PageShift(13), bits: vec![10, 10, 3] };
@@ -26,7 +27,7 @@ fn machines() -> Vec<Options> {
     ]
 }
 
-/// Online promotion that promotes at once, or almost.
+/// Online promotion with thresholds so low that it promotes early.
 const ONLINE: [&str; 5] = [
     "fang-1999:policy=asap,mechanism=copy",
     "fang-1999:policy=aol,mechanism=copy,threshold=1",
@@ -54,7 +55,7 @@ fn seen(vm: &Vm) -> Vec<Seen> {
 
 fn run(spec: &str, mut options: Options, words: &[u64]) {
     let base = options.base();
-    // Only what is touched, so that the twin knows what is mapped.
+    // Faults map one page only, so that the oracle knows what is mapped.
     options.implicit_region = base.bytes();
     let mut machine = Machine::boot(spec, options);
     let mut twin = NaiveSpaces::default();
@@ -67,33 +68,33 @@ fn run(spec: &str, mut options: Options, words: &[u64]) {
         machine.apply(op);
         twin.apply(op);
         machine.vm.check();
-        // Where base pages are the program's and nothing is copied in advance, sharing is Linux's to the page.
+        // With 4 KB base pages and no copies ahead of use, pages are shared exactly as on Linux.
         if base == PageShift(12) && !spec.starts_with("hugetlb") {
             let difference = twin.differs(&seen(&machine.vm), machine.vm.zero_page().0, true);
             assert_eq!(difference, None, "{spec} after {op:?}");
         } else {
-            let wake = machine.system.next_tick().unwrap_or(Cycles(i as u64));
-            machine.system.tick(wake, &mut machine.vm).unwrap();
+            let now = machine.system.next_tick().unwrap_or(Cycles(i as u64));
+            machine.system.tick(now, &mut machine.vm).unwrap();
             machine.vm.check();
         }
     }
-    // Any page that may be divided can be broken down by hand.
+    // Every superpage that may be split can be demoted to base pages.
     let asid = machine.vm.current();
     let extents = machine.vm.process(asid).map(|process| process.table().pages(Vpn(0), 1 << 34)).unwrap_or_default();
     for entry in extents.into_iter().filter(|entry| entry.pte.soft() & soft::WHOLE == 0) {
         machine.vm.demote(asid, entry.vpn, base, Label::Remap).unwrap();
     }
     machine.vm.check();
-    machine.leave();
+    machine.exit_all();
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_system_keeps_the_laws(words in proptest::collection::vec(any::<u64>(), 1..80)) {
+    fn every_system_agrees_with_the_oracle_and_frees_all_memory(words in proptest::collection::vec(any::<u64>(), 1..80)) {
         let names = list().iter().map(|description| description.name).chain(ONLINE);
-        // Mappings here are short: so are ranges.
+        // Mappings are short here, so ranges must be allowed to be.
         let ranges = [
             "karakostas-2015-rmm:min_range=1,copy_on_write=split",
             "karakostas-2015-rmm:min_range=2,max_fragmentation=1000,round_up=on,sorted_free_lists=on",
@@ -107,8 +108,8 @@ proptest! {
     }
 }
 
-/// Where the program's pages are smaller, a mapping moved beside another meets a page that both are in, and that is in a
-/// range already.
+/// With base pages larger than the program's, a mapping that moves next to another lies partly in a base page of the
+/// other, which is in a range already.
 #[test]
 fn a_mapping_may_move_to_a_page_that_is_in_a_range() {
     let map = |at, len, backing, shared| Op::Map { at, len, backing, shared, write: true };

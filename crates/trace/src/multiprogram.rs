@@ -1,54 +1,55 @@
-//! Several programs in one machine, one after the other or taking turns: a source made of sources.
+//! Several programs on one machine, one after the other or in turns: a source made of sources.
 //!
-//! Each program numbers its address spaces, threads, blocks and files from zero. Here they get numbers that no other has;
-//! only files are shared, by their paths, so that a page cache serves all programs and outlives each of them. Turns end at
-//! the first fetch at which the quantum of instructions is used up, wherever the programs cut their chunks.
+//! Each program numbers its address spaces, threads, blocks and files from zero. Here they get numbers that are unique
+//! among all programs. Only files are shared, by their paths, so that one page cache serves all programs and outlives each
+//! of them. A turn ends at the first fetch at which the quantum of instructions is used up; the chunks of the programs do
+//! not matter.
 
-mod numbers;
+mod renumber;
 mod turn;
 
 use crate::{Progress, Source, TraceError};
-use numbers::Numbers;
 use reach_core::{Asid, BlockTable, Chunk, Event, ThreadId};
+use renumber::Renumbering;
 use std::collections::VecDeque;
-use turn::Turn;
+use turn::{Run, TurnEnd};
 
-/// References in a chunk, as synthetic programs fill it.
+/// The references in a chunk, as many as synthetic programs give.
 const CHUNK_REFS: usize = 128 << 10;
 
-/// Opens a program from its beginning.
+/// A function that opens a program from its beginning.
 pub type Open = Box<dyn Fn() -> Result<Box<dyn Source>, TraceError> + Send>;
 
-/// When a program starts.
+/// The time when a program starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// When so many instructions have been executed by all programs together, or when nothing else is left to run.
+    /// After this many instructions of all programs together, or as soon as no other program can run.
     At(u64),
-    /// When the member with this number, which comes earlier in the list, has ended for the last time.
+    /// After the last end of the member with this number, which must come earlier in the list.
     After(usize),
 }
 
-/// One program of several.
+/// One program of a [`Multiprogram`].
 pub struct Member {
-    /// What its processes are called until they execute something else.
+    /// The name of its processes until they exec another program.
     pub name: String,
-    /// Opens it.
+    /// Opens the program for each run.
     pub open: Open,
-    /// When it starts for the first time.
+    /// The time of the first start.
     pub start: Start,
-    /// How often it runs, each time as a new process: at least once.
+    /// The number of runs, at least 1. Each run is a new process.
     pub repeat: u64,
-    /// Instructions of all programs together from one start to the next; without them it starts anew when it has ended. It
-    /// never runs twice at the same time.
+    /// The distance between starts, in instructions of all programs together; `None` restarts the program as soon as it has
+    /// ended. A program never runs twice at the same time.
     pub every: Option<u64>,
-    /// Instructions of its own turns, in place of the quantum: of a program that mostly waits.
+    /// The instructions of its turns, in place of the quantum, for programs that mostly wait.
     pub turn: Option<u64>,
-    /// It lives as long as any program that does not, and ends with the last.
+    /// Whether the program runs in the background: it ends with the last program that does not.
     pub background: bool,
 }
 
 impl Member {
-    /// A program that starts at once and runs once.
+    /// Returns a program that starts at once and runs once.
     pub fn new(name: String, open: Open) -> Member {
         Member { name, open, start: Start::At(0), repeat: 1, every: None, turn: None, background: false }
     }
@@ -58,53 +59,54 @@ impl Member {
 pub struct Multiprogram {
     name: String,
     quantum: Option<u64>,
-    members: Vec<Running>,
-    /// Who wants to run, in turn. The first has the processor.
+    members: Vec<MemberState>,
+    /// The members that can run, by their numbers. The first has the processor.
     ready: VecDeque<usize>,
-    /// Whose instructions the last reference belongs to.
+    /// The process and thread of the last reference.
     current: Option<(Asid, ThreadId)>,
-    /// Executed by all together.
+    /// Instructions executed by all programs together.
     instructions: u64,
-    /// Executed in this turn.
+    /// Instructions executed in this turn.
     used: u64,
-    numbers: Numbers,
+    renumbering: Renumbering,
     chunk_refs: usize,
 }
 
-/// A member and how far it has come.
-struct Running {
+/// A member and its progress.
+struct MemberState {
     member: Member,
-    turn: Option<Turn>,
-    /// When it started last, if it has.
-    since: Option<u64>,
-    /// How often it has ended.
+    /// The present run; `None` between runs.
+    run: Option<Run>,
+    /// The time of the last start; `None` before the first.
+    started: Option<u64>,
+    /// The number of completed runs.
     ends: u64,
-    /// When it is to start next; nothing while it runs or waits for another's end.
+    /// The time of the next start; `None` while the member runs or waits for another's end.
     due: Option<u64>,
 }
 
 impl Multiprogram {
-    /// Programs that take turns of `quantum` instructions each; without a quantum, who runs runs to its end.
+    /// Runs `members` in turns of `quantum` instructions each; without a quantum, each runs to its end.
     pub fn new(name: String, members: Vec<Member>, quantum: Option<u64>) -> Multiprogram {
-        let running = |member: Member| {
+        let not_started = |member: Member| {
             let due = if let Start::At(at) = member.start { Some(at) } else { None };
-            Running { member, turn: None, since: None, ends: 0, due }
+            MemberState { member, run: None, started: None, ends: 0, due }
         };
         Multiprogram {
             name: name.chars().filter(|c| !c.is_control()).collect(),
             quantum,
-            members: members.into_iter().map(running).collect(),
+            members: members.into_iter().map(not_started).collect(),
             ready: VecDeque::new(),
             current: None,
             instructions: 0,
             used: 0,
-            numbers: Numbers::default(),
+            renumbering: Renumbering::default(),
             chunk_refs: CHUNK_REFS,
         }
     }
 
-    /// Starts every program whose time has come, in the order of the list; where nobody is ready, the next one's time
-    /// comes at once, for an idle machine executes nothing.
+    /// Starts all programs that are due, in the order of the list. Where no program is ready, the next one starts at once,
+    /// because time only passes when instructions are executed.
     fn start_due(&mut self) -> Result<(), TraceError> {
         let now = if self.ready.is_empty() {
             self.members.iter().filter_map(|m| m.due).min().map_or(self.instructions, |due| due.max(self.instructions))
@@ -112,39 +114,39 @@ impl Multiprogram {
             self.instructions
         };
         for at in 0..self.members.len() {
-            let running = &mut self.members[at];
-            if running.due.is_some_and(|due| due <= now) {
-                let turn = Turn::new((running.member.open)()?, running.member.name.clone());
-                running.turn = Some(turn);
-                running.since = Some(self.instructions);
-                running.due = None;
-                self.numbers.forget(at);
+            let state = &mut self.members[at];
+            if state.due.is_some_and(|due| due <= now) {
+                let run = Run::new((state.member.open)()?, state.member.name.clone());
+                state.run = Some(run);
+                state.started = Some(self.instructions);
+                state.due = None;
+                self.renumbering.forget(at);
                 self.ready.push_back(at);
             }
         }
         Ok(())
     }
 
-    /// Member number `at` has ended: its next start is decided, and those of who waited for its last end.
+    /// Handles the end of a run of member number `at`: sets its next start, and those of members that wait for its last end.
     fn ended(&mut self, at: usize) {
         let now = self.instructions;
-        let running = &mut self.members[at];
-        running.turn = None;
-        running.ends += 1;
-        if running.ends < running.member.repeat {
-            let every = running.member.every.unwrap_or(0);
-            let due = running.since.map_or(now, |since| since.saturating_add(every));
-            running.due = Some(due.max(now));
+        let state = &mut self.members[at];
+        state.run = None;
+        state.ends += 1;
+        if state.ends < state.member.repeat {
+            let every = state.member.every.unwrap_or(0);
+            let due = state.started.map_or(now, |started| started.saturating_add(every));
+            state.due = Some(due.max(now));
             return;
         }
         for waiting in &mut self.members {
-            if waiting.member.start == Start::After(at) && waiting.since.is_none() {
+            if waiting.member.start == Start::After(at) && waiting.started.is_none() {
                 waiting.due = Some(now);
             }
         }
     }
 
-    /// Gives the processor to the next in turn.
+    /// Gives the processor to the next ready member.
     fn rotate(&mut self, chunk: &mut Chunk) {
         self.used = 0;
         if self.ready.len() > 1 {
@@ -153,33 +155,31 @@ impl Multiprogram {
         self.resume(chunk);
     }
 
-    /// The first in turn goes on where it was, if it has begun.
+    /// Switches to the process of the first ready member, if it has begun.
     fn resume(&mut self, chunk: &mut Chunk) {
-        let Some(turn) = self.ready.front().and_then(|&at| self.members[at].turn.as_ref()) else { return };
-        if let Some((asid, thread)) = turn.at
-            && self.current != turn.at
+        let Some(run) = self.ready.front().and_then(|&at| self.members[at].run.as_ref()) else { return };
+        if let Some((asid, thread)) = run.at
+            && self.current != run.at
         {
             chunk.push_event(Event::Switch { asid, thread });
-            self.current = turn.at;
+            self.current = run.at;
         }
     }
-}
 
-impl Multiprogram {
-    /// Whether only programs in the background are left.
+    /// Returns whether only programs in the background are left.
     fn only_background(&self) -> bool {
         self.members.iter().all(|m| m.member.background || m.ends >= m.member.repeat)
     }
 
-    /// Ends whatever runs.
+    /// Ends all present runs.
     fn end_all(&mut self, chunk: &mut Chunk) {
         self.ready.clear();
-        for running in &mut self.members {
-            if let Some(mut turn) = running.turn.take() {
-                turn.exit(chunk, self.current);
-                self.current = turn.at;
+        for state in &mut self.members {
+            if let Some(mut run) = state.run.take() {
+                run.exit_all(chunk, self.current);
+                self.current = run.at;
             }
-            running.due = None;
+            state.due = None;
         }
     }
 }
@@ -197,28 +197,28 @@ impl Source for Multiprogram {
             }
             let Some(&at) = self.ready.front() else { break };
             let next_start = self.members.iter().filter_map(|m| m.due).min();
-            // Until the quantum is used up, or somebody else is to start.
-            let whole = self.quantum.map(|quantum| self.members[at].member.turn.unwrap_or(quantum));
-            let quantum = whole.map(|quantum| quantum.saturating_sub(self.used));
+            // The turn lasts until the quantum is used up, or another program is due to start.
+            let whole_turn = self.quantum.map(|quantum| self.members[at].member.turn.unwrap_or(quantum));
+            let quantum = whole_turn.map(|quantum| quantum.saturating_sub(self.used));
             let start = next_start.map(|due| due.saturating_sub(self.instructions));
             let budget = [quantum, start].into_iter().flatten().min().unwrap_or(u64::MAX);
             let room = self.chunk_refs - chunk.refs.len();
-            let turn = self.members[at].turn.as_mut().expect("who is ready has been opened");
-            let (spent, end) = turn.run(at, &mut self.numbers, chunk, budget, room)?;
-            self.current = turn.at;
+            let run = self.members[at].run.as_mut().expect("a ready member has been opened");
+            let (spent, end) = run.advance(at, &mut self.renumbering, chunk, budget, room)?;
+            self.current = run.at;
             self.instructions += spent;
             self.used += spent;
             match end {
-                turn::End::Room => {}
-                // Who starts now waits behind those who wait already. This happens where the programs' instructions
-                // say, and never where chunks are cut.
-                turn::End::Budget => {
+                TurnEnd::Full => {}
+                // A program that starts now is ready after all others. The place depends on the instructions that were
+                // executed, never on where chunks are cut.
+                TurnEnd::Budget => {
                     self.start_due()?;
-                    if whole.is_some_and(|quantum| self.used >= quantum) {
+                    if whole_turn.is_some_and(|quantum| self.used >= quantum) {
                         self.rotate(chunk);
                     }
                 }
-                turn::End::Program => {
+                TurnEnd::Program => {
                     self.ready.pop_front();
                     self.used = 0;
                     self.ended(at);
@@ -231,21 +231,21 @@ impl Source for Multiprogram {
     }
 
     fn blocks(&self) -> &BlockTable {
-        self.numbers.blocks()
+        self.renumbering.blocks()
     }
 
     fn name(&self) -> &str {
         &self.name
     }
 
-    /// In thousandths of a run of a program, where each knows its own length.
+    /// Counts thousandths of runs. The total is known where each program knows its own length.
     fn progress(&self) -> Progress {
         let (mut done, mut total) = (0, Some(0));
-        for running in self.members.iter().filter(|running| !running.member.background) {
-            total = total.map(|total| total + 1000 * running.member.repeat);
-            done += 1000 * running.ends;
-            if let Some(turn) = &running.turn {
-                match turn.progress() {
+        for state in self.members.iter().filter(|state| !state.member.background) {
+            total = total.map(|total| total + 1000 * state.member.repeat);
+            done += 1000 * state.ends;
+            if let Some(run) = &state.run {
+                match run.progress() {
                     Progress { done: part, total: Some(whole) } => {
                         done += (1000.0 * part as f64 / whole.max(1) as f64) as u64;
                     }

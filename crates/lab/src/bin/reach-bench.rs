@@ -1,12 +1,13 @@
-//! Million references a second on named streams, one core: `make bench`. Prints a table and writes
-//! `target/bench.jsonl`, one row a stream, machine and timing. Not a test: nothing here passes or fails.
+//! Measures million references a second on named streams, on one core: `make bench`. Prints a table and writes
+//! `target/bench.jsonl`, one row for each stream, machine and timing. Nothing here passes or fails.
 //!
-//! `gcc` is a compiler run, captured on the first use and then replayed: decoding counts. `gcc-curve-l1d` and `gcc-curve-l2`
-//! are the same with a curve beside, and `gcc-sample` with samples alone measured. The synthetic streams are
-//! generated beforehand and run once unmeasured, so that all pages have been touched: only folding and simulation count.
-//! `uniform-random` to `uniform-1T` are one program at three sizes: what a reference costs should not depend on them.
-//! Time is the processor's, not the wall's, and the best of several rounds is reported, since other work on the
-//! computer can only slow a round down. Names of streams, machines and timings as arguments choose among them.
+//! - `gcc` replays a compiler run, captured on first use; decoding counts. `gcc-curve-l1d` and `gcc-curve-l2` add a miss
+//!   curve, `gcc-sample` sampling. The slower timings replay only the beginning ([`Budget`]).
+//! - Synthetic streams are generated beforehand and run once unmeasured, so that all pages have been touched: folding and
+//!   simulation count. `uniform-random` to `uniform-1T` are one program at three sizes; ideally their rates are equal.
+//!
+//! Time is processor time, and the best of several rounds is reported, because other work can only slow a round down.
+//! Arguments select streams, machines and timings by name.
 
 use anyhow::{Context, Result, ensure};
 use reach_core::Chunk;
@@ -21,23 +22,45 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const ROUNDS: usize = 3;
-/// Simulated.
+/// Simulated memory in bytes.
 const MEMORY: u64 = 2 << 40;
 /// References of a synthetic stream.
 const LENGTH: u64 = 4 << 20;
+
+/// References that one round replays, so that all rounds together take at most four minutes.
+struct Budget {
+    /// Of a recording by itself.
+    plain: u64,
+    /// Of a recording with a miss curve or sampling.
+    observed: u64,
+    /// Of a synthetic stream.
+    synthetic: u64,
+}
+
+impl Budget {
+    fn of(timing: Timing) -> Budget {
+        match timing {
+            Timing::Counts => Budget { plain: u64::MAX, observed: 128_000_000, synthetic: LENGTH },
+            Timing::InOrder => Budget { plain: 64_000_000, observed: 32_000_000, synthetic: LENGTH },
+            Timing::Ooo => Budget { plain: 16_000_000, observed: 48_000_000, synthetic: LENGTH / 2 },
+        }
+    }
+}
+
 const MACHINES: [&str; 2] = ["skylake-e3-1240v5", "zenplus-2700x"];
 const TIMINGS: [Timing; 3] = Timing::ALL;
-/// What streams are made of.
+
+/// The origin of a stream.
 #[derive(Clone, Copy)]
 enum Program {
     /// The recorded compiler.
     Recorded,
-    /// The same with a curve of this array.
+    /// The recorded compiler, with a miss curve of this array.
     Curve(&'static str),
-    /// The same, of which samples are measured.
+    /// The recorded compiler, sampled.
     Sample,
-    /// Synthetic, of this specification.
-    Made(&'static str),
+    /// The synthetic program of this specification.
+    Synthetic(&'static str),
 }
 use Program::*;
 const STREAMS: [(&str, Program); 9] = [
@@ -45,18 +68,18 @@ const STREAMS: [(&str, Program); 9] = [
     ("gcc-curve-l1d", Curve("l1d_tlb")),
     ("gcc-curve-l2", Curve("l2_tlb")),
     ("gcc-sample", Sample),
-    ("same-page", Made("mix:bytes=1G,new_pages=0%")),
-    ("new-pages-10%", Made("mix:bytes=1G,new_pages=10%")),
-    ("uniform-random", Made("gups:bytes=1G,updates=8M")),
-    ("uniform-32G", Made("gups:bytes=32G,updates=8M")),
-    ("uniform-1T", Made("gups:bytes=1T,updates=8M")),
+    ("same-page", Synthetic("mix:bytes=1G,new_pages=0%")),
+    ("new-pages-10%", Synthetic("mix:bytes=1G,new_pages=10%")),
+    ("uniform-random", Synthetic("gups:bytes=1G,updates=8M")),
+    ("uniform-32G", Synthetic("gups:bytes=32G,updates=8M")),
+    ("uniform-1T", Synthetic("gups:bytes=1T,updates=8M")),
 ];
 
 /// A stream ready to be run.
 enum Stream {
-    /// Read from this file in every round; with what is asked for beside.
+    /// A recording, read anew in every round.
     Recorded(PathBuf, Program),
-    /// In memory.
+    /// References in memory.
     Generated(Vec<Arc<Batch>>),
 }
 
@@ -78,7 +101,7 @@ fn run() -> Result<()> {
     println!("{:16}{:22}{:10}{:>14}", "stream", "machine", "timing", "M references/s");
     for (name, program) in STREAMS.into_iter().filter(|(name, _)| chosen.has(name)) {
         let made = match program {
-            Made(specification) => generate(specification),
+            Synthetic(specification) => generate(specification),
             _ => gcc(target).map(|path| Stream::Recorded(path, program)),
         };
         let stream = match made {
@@ -108,7 +131,7 @@ fn run() -> Result<()> {
     Ok(())
 }
 
-/// Names given as arguments; of streams, machines and timings none means all.
+/// The arguments. A group (streams, machines, timings) without a name means all of it.
 struct Chosen(Vec<String>);
 
 impl Chosen {
@@ -132,7 +155,7 @@ impl Chosen {
     }
 }
 
-/// The recorded compiler run; captures it where there is none yet.
+/// Returns the recording of the compiler; captures it on first use.
 fn gcc(target: &Path) -> Result<PathBuf> {
     let path = target.join("bench-gcc.reach");
     if !path.exists() {
@@ -153,29 +176,31 @@ fn gcc(target: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Million references a second, the best of several rounds.
+/// Returns million references a second, the best of several rounds.
 fn measure(stream: &Stream, machine: &str, timing: Timing) -> Result<f64> {
     let machine = machine::resolve(machine)?;
     let system = reach_systems::resolve("base")?;
     let conditions =
         Conditions { timing, memory: MEMORY, seed: 1, fragmentation: None, warm: true, placement: Placement::ONE };
     let fresh = || Simulation::new(&machine, &system, &conditions);
+    let budget = Budget::of(timing);
     let mut simulation = fresh()?;
     let mut again = Vec::new();
     if let Stream::Generated(batches) = stream {
+        let batches = within(budget.synthetic, batches);
         batches.iter().try_for_each(|batch| simulation.take(batch))?;
-        // The same again, without the mappings that precede them.
-        again.clone_from(batches);
+        // The measured rounds repeat the references without their events.
+        again.extend_from_slice(batches);
         again.iter_mut().flat_map(|batch| &mut own(batch).steps).for_each(|step| step.events = 0..0);
         run_again(&mut again, &mut simulation)?;
     }
     let mut best = f64::MIN;
     for _ in 0..ROUNDS {
         let (references, elapsed) = match stream {
-            Stream::Recorded(path, Recorded) => replay(path, timing, &mut fresh()?)?,
+            Stream::Recorded(path, Recorded) => replay(path, timing, budget.plain, &mut fresh()?)?,
             Stream::Recorded(path, program) => {
                 let (machines, systems) = (vec![machine.clone()], vec![system.clone()]);
-                run_beside(path, *program, machines, systems, conditions.clone())?
+                run_experiment(path, *program, budget.observed, machines, systems, conditions.clone())?
             }
             Stream::Generated(_) => run_again(&mut again, &mut simulation)?,
         };
@@ -184,13 +209,25 @@ fn measure(stream: &Stream, machine: &str, timing: Timing) -> Result<f64> {
     Ok(best)
 }
 
-fn replay(path: &Path, timing: Timing, simulation: &mut Simulation) -> Result<(u64, Duration)> {
+/// Returns the first batches that have at least `references` together, or all.
+fn within(references: u64, batches: &[Arc<Batch>]) -> &[Arc<Batch>] {
+    let mut sum = 0;
+    let beyond = |batch: &Arc<Batch>| {
+        let reached = sum >= references;
+        sum += batch.chunk.refs.len() as u64;
+        reached
+    };
+    &batches[..batches.iter().position(beyond).unwrap_or(batches.len())]
+}
+
+/// Replays the first `most` references of a recording.
+fn replay(path: &Path, timing: Timing, most: u64, simulation: &mut Simulation) -> Result<(u64, Duration)> {
     let started = processor_time();
     let mut reader = Reader::open(path)?;
     reader.outline(simulation.takes_outlines())?;
     let (mut chunk, mut preparer) = (Chunk::default(), Preparer::new(timing));
     let mut references = 0;
-    while reader.fill(&mut chunk)? {
+    while references < most && reader.fill(&mut chunk)? {
         let batch = Arc::new(preparer.prepare(chunk, reader.blocks()));
         references += batch.steps.iter().map(|step| step.counts.references()).sum::<u64>();
         simulation.take(&batch)?;
@@ -199,10 +236,11 @@ fn replay(path: &Path, timing: Timing, simulation: &mut Simulation) -> Result<(u
     Ok((references, processor_time() - started))
 }
 
-/// The recording as an experiment of its own.
-fn run_beside(
+/// Runs the first `most` references of a recording as an experiment.
+fn run_experiment(
     path: &Path,
     program: Program,
+    most: u64,
     machines: Vec<machine::Resolved>,
     systems: Vec<reach_systems::Resolved>,
     conditions: Conditions,
@@ -212,7 +250,7 @@ fn run_beside(
         _ => None,
     };
     let sample = matches!(program, Sample).then_some(Sampling::default());
-    let (fast_forward, align_code, limit) = (FastForward::default(), None, None);
+    let (fast_forward, align_code, limit) = (FastForward::default(), None, Some(most));
     let experiment =
         Experiment { machines, systems, conditions, threads: 1, fast_forward, align_code, limit, curve, sample };
     let started = processor_time();
@@ -231,7 +269,7 @@ fn generate(specification: &str) -> Result<Stream> {
     Ok(Stream::Generated(batches))
 }
 
-/// The same references again, folded again.
+/// Folds and simulates all batches once more.
 fn run_again(batches: &mut [Arc<Batch>], simulation: &mut Simulation) -> Result<(u64, Duration)> {
     let started = processor_time();
     let mut references = 0;
@@ -246,7 +284,7 @@ fn run_again(batches: &mut [Arc<Batch>], simulation: &mut Simulation) -> Result<
     Ok((references, processor_time() - started))
 }
 
-/// A batch that nobody else has.
+/// Returns a batch of its own, copied if it is shared.
 fn own(batch: &mut Arc<Batch>) -> &mut Batch {
     Arc::make_mut(batch)
 }

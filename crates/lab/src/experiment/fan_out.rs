@@ -1,31 +1,35 @@
-//! One producer, many consumers that each want everything in order, on as many threads as there are processors.
+//! One producer and many consumers: each consumer takes every item in order, on any number of threads.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// What is being passed on, and to whom.
+/// The consumers and their queues.
 struct State<T, C> {
-    /// Each consumer with what it has not had yet; `None` while a thread has it in hand.
+    /// Each consumer with the items that wait for it; `None` while a thread runs the consumer.
     queues: Vec<(Option<C>, VecDeque<Arc<T>>)>,
+    /// The producer has no more items.
     ended: bool,
+    /// An error occurred, so all work stops.
     failed: bool,
 }
 
-struct Shared<T, C> {
+/// What threads share.
+struct Queues<T, C> {
     state: Mutex<State<T, C>>,
     changed: Condvar,
+    /// The most items that wait for one consumer.
     depth: usize,
 }
 
-impl<T, C> Shared<T, C> {
+impl<T, C> Queues<T, C> {
     fn lock(&self) -> MutexGuard<'_, State<T, C>> {
         self.state.lock().expect("a thread that holds this lock does not panic")
     }
 }
 
-/// Hands every item that `produce` gives to every consumer, in order, and returns the consumers. At most `depth` items
-/// wait for any of them. `threads` do the consuming; the caller's thread produces, and consumes too when it has to wait
-/// and `threads` is 0. The first error ends everything.
+/// Passes every item of `produce` to every consumer in order, and returns the consumers. At most `depth` items wait for a
+/// consumer. The caller's thread produces and `threads` threads consume; with 0 threads, the caller consumes when a queue
+/// is full. After the last item the caller helps to consume. The first error ends everything.
 pub fn fan_out<T, C, E>(
     consumers: Vec<C>,
     threads: usize,
@@ -38,7 +42,7 @@ where
     C: Send,
     E: Send,
 {
-    let shared = Shared {
+    let shared = Queues {
         state: Mutex::new(State {
             queues: consumers.into_iter().map(|c| (Some(c), VecDeque::new())).collect(),
             ended: false,
@@ -68,7 +72,6 @@ where
         shared.lock().ended = true;
         shared.changed.notify_all();
         if result.is_ok() {
-            // The producer has nothing left to do but help.
             result = work();
         }
         for worker in workers {
@@ -84,9 +87,9 @@ where
     Ok(state.queues.into_iter().map(|(consumer, _)| consumer.expect("every consumer was handed back")).collect())
 }
 
-/// Queues `item` for all, after waiting for room; the waiting thread consumes instead when `help`.
+/// Queues `item` for all consumers when no queue is full. Until then the thread waits, or consumes if `help`.
 fn offer<T, C, E>(
-    shared: &Shared<T, C>,
+    shared: &Queues<T, C>,
     item: T,
     consume: &(impl Fn(&mut C, &T) -> Result<(), E> + Sync),
     help: bool,
@@ -111,10 +114,10 @@ fn offer<T, C, E>(
     }
 }
 
-/// Takes the consumer that is furthest behind and gives it all that waits for it. `false` when there is nothing left
-/// to do, now or (if `wait`) ever.
+/// Runs the consumer with the longest queue on all its items. Returns false when there is nothing to do: now, or, if
+/// `wait`, ever.
 fn serve<T, C, E>(
-    shared: &Shared<T, C>,
+    shared: &Queues<T, C>,
     consume: &(impl Fn(&mut C, &T) -> Result<(), E> + Sync),
     wait: bool,
 ) -> Result<bool, E> {
@@ -157,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everyone_gets_everything_in_order_on_any_number_of_threads() {
+    fn every_consumer_takes_every_item_in_order_on_any_number_of_threads() {
         for threads in 0..5 {
             for depth in [1, 3, 100] {
                 let mut next = 0;
@@ -165,21 +168,21 @@ mod tests {
                     next += 1;
                     Ok::<_, ()>((next <= 200).then_some(next))
                 };
-                let consume = |had: &mut Vec<u32>, item: &u32| {
-                    had.push(*item);
+                let consume = |taken: &mut Vec<u32>, item: &u32| {
+                    taken.push(*item);
                     Ok(())
                 };
                 let all = fan_out(vec![Vec::new(); 7], threads, depth, produce, consume).unwrap();
-                assert!(all.iter().all(|had| had.iter().copied().eq(1..=200)), "{threads} threads, depth {depth}");
+                assert!(all.iter().all(|taken| taken.iter().copied().eq(1..=200)), "{threads} threads, depth {depth}");
             }
         }
     }
 
     #[test]
-    fn the_first_error_ends_it() {
+    fn the_first_error_ends_everything() {
         for threads in 0..3 {
-            let consume = |had: &mut u32, item: &u32| {
-                *had += 1;
+            let consume = |taken: &mut u32, item: &u32| {
+                *taken += 1;
                 if *item == 50 { Err("fifty") } else { Ok(()) }
             };
             let mut next = 0;

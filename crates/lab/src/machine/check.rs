@@ -1,17 +1,19 @@
-//! Whether a machine can be built. Refuses what the simulator's structures cannot hold and what no processor can be,
-//! each by the name of the part: [`check_hardware`] is the contract between machine files and `hardware`.
+//! Checks of a machine: the contract between machine files and `reach-hardware`.
+//!
+//! [`check_hardware`] refuses values that the simulator's structures cannot represent and values that no processor has.
+//! Each error names the part.
 
 use super::error::Problem;
 use reach_core::{Layout, PageShift};
 use reach_hardware::config::{Cache, Machine, Replacement, Serves, Tlb, WalkCache, Walker};
 use std::collections::BTreeSet;
 
-/// Virtual addresses of traced programs have so many bits.
+/// Bits of a traced program's virtual addresses.
 pub const PROGRAM_ADDRESS_BITS: u32 = 48;
 
-/// All that is wrong with `machine`; nothing for one that can be built.
+/// Returns all errors of `machine`; none for one that can be simulated.
 ///
-/// The layout is judged first and alone, as everything else is measured by it.
+/// Errors of the layout or the page sizes are returned alone, because all other checks depend on them.
 pub fn check_hardware(machine: &Machine) -> Vec<Problem> {
     let mut problems = Problems::default();
     problems.layout(&machine.layout);
@@ -29,13 +31,17 @@ pub fn check_hardware(machine: &Machine) -> Vec<Problem> {
     problems.0
 }
 
+/// The errors found so far.
 #[derive(Default)]
 struct Problems(Vec<Problem>);
 
-/// The number of sets, or why there is none.
+/// Returns the number of sets.
+///
+/// # Errors
+/// When it is not a power of two; the text says which number of ways would give one.
 fn sets(entries: u64, ways: u64) -> Result<u64, String> {
     if entries == 0 || ways == 0 {
-        return Err(format!("{entries} entries in {ways} ways hold nothing; both must be at least 1"));
+        return Err(format!("{entries} entries in {ways} ways hold nothing: expected at least 1 of both"));
     }
     if ways > entries {
         return Err(format!("{ways} ways are more than the {entries} entries; write \"full\" for one set"));
@@ -45,8 +51,8 @@ fn sets(entries: u64, ways: u64) -> Result<u64, String> {
     }
     let possible = (0..=entries.trailing_zeros()).map(|doublings| entries >> doublings);
     let nearest = possible.min_by_key(|possible| possible.abs_diff(ways));
-    let would = nearest.map_or(String::new(), |ways| format!(": {ways} ways would be"));
-    Err(format!("{entries} entries in {ways} ways is not a power-of-two number of sets{would}"))
+    let hint = nearest.map_or(String::new(), |ways| format!(": {ways} ways would be"));
+    Err(format!("{entries} entries in {ways} ways is not a power-of-two number of sets{hint}"))
 }
 
 impl Problems {
@@ -58,12 +64,12 @@ impl Problems {
         let mut seen = BTreeSet::new();
         for name in names {
             let at = format!("{kind}.{name}");
-            let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
-            if name.is_empty() || !name.bytes().all(good) {
-                self.add(&at, format!("the name {name:?} must be of a-z, 0-9 and _"));
+            let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+            if name.is_empty() || !name.bytes().all(allowed) {
+                self.add(&at, format!("the name {name:?}: expected only a-z, 0-9 and _"));
             }
             if !seen.insert(name) {
-                self.add(&at, "a second array of this name; names must be unique");
+                self.add(&at, "a second array with this name; rename one");
             }
         }
     }
@@ -71,18 +77,17 @@ impl Problems {
     fn layout(&mut self, layout: &Layout) {
         let (base, bits) = (layout.base.0, &layout.bits);
         if !(10..=24).contains(&base) {
-            self.add("page_table.base", format!("base pages of 2^{base} bytes; use 1K to 16M"));
+            self.add("page_table.base", format!("base pages of 2^{base} bytes: expected 1K to 16M"));
         }
         if !(1..=5).contains(&bits.len()) {
-            self.add("page_table.bits", format!("{} levels; a page table has one to five", bits.len()));
+            self.add("page_table.bits", format!("{} levels: expected one to five", bits.len()));
         }
         if let Some(wide) = bits.iter().find(|b| !(1..=24).contains(*b)) {
-            self.add("page_table.bits", format!("a level of {wide} index bits; each has 1 to 24"));
+            self.add("page_table.bits", format!("a level of {wide} index bits: expected 1 to 24"));
         }
         let total = u32::from(base) + bits.iter().map(|&b| u32::from(b)).sum::<u32>();
         if !(PROGRAM_ADDRESS_BITS..64).contains(&total) {
-            let what =
-                format!("translates {total}-bit addresses; programs need 48 and 63 are the most: change the root");
+            let what = format!("translates {total}-bit addresses: expected 48 to 63; change the root");
             self.add("page_table.bits", what);
         }
     }
@@ -93,10 +98,10 @@ impl Problems {
             self.add(at, format!("the first size must be the base page, {}", layout.base));
         }
         if !sizes.is_sorted_by(|a, b| a < b) {
-            self.add(at, "sizes must ascend, each once");
+            self.add(at, "sizes must ascend, without duplicates");
         }
         if sizes.len() > 16 {
-            self.add(at, format!("{} page sizes; 16 are the most", sizes.len()));
+            self.add(at, format!("{} page sizes: expected at most 16", sizes.len()));
         }
         for size in sizes.iter().filter(|size| size.0 >= layout.address_bits()) {
             self.add(at, format!("a page of 2^{} bytes does not fit in the page table's address space", size.0));
@@ -111,7 +116,7 @@ impl Problems {
 
     fn replacement(&mut self, at: &str, replacement: Replacement, ways: u32) {
         if !replacement.takes(ways) {
-            let what = format!("tree-plru over {ways} ways; it needs a power of two of at most 64: use lru or nru");
+            let what = format!("tree-plru over {ways} ways: expected a power of two of at most 64; or use lru or nru");
             self.add(format!("{at}.replacement"), what);
         }
     }
@@ -122,17 +127,17 @@ impl Problems {
             self.add(&at, what);
         }
         if tlb.entries > 1 << 20 {
-            self.add(format!("{at}.entries"), format!("{} entries; 1048576 are the most", tlb.entries));
+            self.add(format!("{at}.entries"), format!("{} entries: expected at most 1048576", tlb.entries));
         }
         self.replacement(&at, tlb.replacement, tlb.ways);
         if tlb.serves == Serves::default() {
             self.add(format!("{at}.serves"), "serves no class of references; name fetch, load or store");
         }
         if tlb.sizes.is_empty() || !tlb.sizes.is_sorted_by(|a, b| a < b) {
-            self.add(format!("{at}.sizes"), "sizes must be one or more, ascending, each once");
+            self.add(format!("{at}.sizes"), "expected at least one size, ascending, without duplicates");
         }
         for size in tlb.sizes.iter().filter(|size| !machine.sizes.contains(size)) {
-            self.add(format!("{at}.sizes"), format!("the machine has no pages of {size}; see page_table.sizes"));
+            self.add(format!("{at}.sizes"), format!("the machine has no pages of {size}; page_table.sizes lists them"));
         }
     }
 
@@ -142,22 +147,22 @@ impl Problems {
             self.tlb(tlb, machine);
         }
         let base = machine.layout.base;
-        type Asks = fn(&Serves) -> bool;
-        let classes: [(&str, Asks); 3] = [("fetch", |s| s.fetch), ("load", |s| s.load), ("store", |s| s.store)];
-        for (class, asks) in classes {
-            let of = |level: u8| machine.tlbs.iter().filter(move |tlb| tlb.level == level && asks(&tlb.serves));
+        type Served = fn(&Serves) -> bool;
+        let classes: [(&str, Served); 3] = [("fetch", |s| s.fetch), ("load", |s| s.load), ("store", |s| s.store)];
+        for (class, served) in classes {
+            let of = |level: u8| machine.tlbs.iter().filter(move |tlb| tlb.level == level && served(&tlb.serves));
             if !of(0).chain(of(1)).any(|tlb| tlb.sizes.contains(&base)) {
-                self.add("tlb", format!("no first-level array takes {base} pages for {class}; add one at level 1"));
+                self.add("tlb", format!("no first-level array holds {base} pages for {class}; add one at level 1"));
             }
             if of(0).next().is_some() && of(1).next().is_none() {
                 self.add("tlb", format!("{class} has a level 0 but no level 1 behind it; make it level 1"));
             }
             let first = if of(0).next().is_some() { 0 } else { 1 };
             for tlb in of(first).filter(|tlb| tlb.latency > 0) {
-                let what = format!("{} cycles, but it is the first asked for {class}: make it 0", tlb.latency);
+                let what = format!("{} cycles: expected 0, as {class} looks it up first", tlb.latency);
                 self.add(format!("tlb.{}.latency", tlb.name), what);
             }
-            let top = machine.tlbs.iter().filter(|tlb| asks(&tlb.serves)).map(|tlb| tlb.level).max().unwrap_or(1);
+            let top = machine.tlbs.iter().filter(|tlb| served(&tlb.serves)).map(|tlb| tlb.level).max().unwrap_or(1);
             for level in 2..=top {
                 if of(level).next().is_none() {
                     self.add(
@@ -167,8 +172,10 @@ impl Problems {
                 }
                 let slowest = of(level - 1).map(|tlb| tlb.latency).max().unwrap_or(0);
                 for tlb in of(level).filter(|tlb| tlb.latency < slowest) {
-                    let what =
-                        format!("{} cycles for {class}, less than the {slowest} of the level before", tlb.latency);
+                    let what = format!(
+                        "{} cycles for {class}: expected at least the {slowest} of the level before",
+                        tlb.latency
+                    );
                     self.add(format!("tlb.{}.latency", tlb.name), what);
                 }
             }
@@ -179,10 +186,10 @@ impl Problems {
         let at = format!("walker.hardware.caches.{}", cache.name);
         let levels = machine.layout.levels();
         if cache.levels.is_empty() || !cache.levels.is_sorted_by(|a, b| a < b) {
-            self.add(format!("{at}.levels"), "levels must be one or more, ascending, each once");
+            self.add(format!("{at}.levels"), "expected at least one level, ascending, without duplicates");
         }
         for level in cache.levels.iter().filter(|level| !(1..levels).contains(&usize::from(**level))) {
-            let what = format!("level {level} holds no entries that point to tables; they are at 1 to {}", levels - 1);
+            let what = format!("level {level}: expected 1 to {}, whose entries point to tables", levels - 1);
             self.add(format!("{at}.levels"), what);
         }
         match &cache.within {
@@ -201,7 +208,7 @@ impl Problems {
                     self.add(&at, what);
                 }
                 if cache.entries > 1 << 20 {
-                    self.add(format!("{at}.entries"), format!("{} entries; 1048576 are the most", cache.entries));
+                    self.add(format!("{at}.entries"), format!("{} entries: expected at most 1048576", cache.entries));
                 }
             }
         }
@@ -211,7 +218,7 @@ impl Problems {
         match &machine.walker {
             Walker::Hardware { walkers, lookup: _, caches } => {
                 if *walkers == 0 {
-                    self.add("walker.hardware.walkers", "no walker; at least 1 must fill the TLB");
+                    self.add("walker.hardware.walkers", "0: expected at least 1, to fill the TLB");
                 }
                 self.names("walker.hardware.caches", caches.iter().map(|cache| cache.name.as_str()));
                 let mut held = BTreeSet::new();
@@ -219,16 +226,19 @@ impl Problems {
                     self.walk_cache(cache, machine);
                     for level in cache.levels.iter().filter(|level| !held.insert(**level)) {
                         let at = format!("walker.hardware.caches.{}.levels", cache.name);
-                        self.add(at, format!("level {level} is held by an earlier walk cache already"));
+                        self.add(at, format!("level {level} is in an earlier walk cache already"));
                     }
                 }
             }
             Walker::Software { cycles, instructions, loads, stores: _ } => {
                 if *cycles == 0 || *instructions == 0 {
-                    self.add("walker.software", "a handler takes at least one cycle and one instruction");
+                    self.add("walker.software", "0: expected at least 1 of cycles and instructions");
                 }
                 if *loads == 0 {
-                    self.add("walker.software.loads", "no loads, but a handler reads the entry that it fills in");
+                    self.add(
+                        "walker.software.loads",
+                        "0: expected at least 1, as the handler reads the entry that it inserts",
+                    );
                 }
             }
         }
@@ -237,17 +247,21 @@ impl Problems {
     fn nested(&mut self, machine: &Machine) {
         let Some(nested) = &machine.nested else { return };
         if !matches!(machine.walker, Walker::Hardware { .. }) {
-            self.add("nested.host_page", "a guest on a machine whose TLB software fills; nested paging takes a walker");
+            self.add(
+                "nested.host_page",
+                "a guest on a machine whose TLB software fills; nested paging needs [walker.hardware]",
+            );
         } else if !machine.sizes.contains(&nested.host_page) {
-            self.add("nested.host_page", "no page size of this machine; page_table.sizes lists them");
+            self.add("nested.host_page", "not a page size of this machine; page_table.sizes lists them");
         }
         if nested.tlb_entries.max(nested.walk_cache_entries.iter().copied().max().unwrap_or(0)) > 1 << 16 {
-            self.add("nested", "more than 65536 entries");
+            self.add("nested", "more than 65536 entries: expected at most 65536");
         }
         if nested.walk_cache_entries.len() >= machine.layout.levels() {
-            let what = format!("{} levels; the page table has {} above the lowest", nested.walk_cache_entries.len(), {
-                machine.layout.levels() - 1
-            });
+            let what =
+                format!("{} levels: expected at most {}, those above the leaf", nested.walk_cache_entries.len(), {
+                    machine.layout.levels() - 1
+                });
             self.add("nested.walk_cache_entries", what);
         }
     }
@@ -255,7 +269,7 @@ impl Problems {
     fn cache(&mut self, cache: &Cache, last: bool, base: PageShift) {
         let at = format!("caches.{}", cache.name);
         if cache.level == 0 {
-            self.add(format!("{at}.level"), "level 0; the nearest cache is level 1");
+            self.add(format!("{at}.level"), "0: expected at least 1, the nearest cache");
         }
         if !(cache.instructions || cache.data) {
             self.add(format!("{at}.holds"), "holds nothing; name instructions or data");
@@ -264,19 +278,19 @@ impl Problems {
         if !line.is_power_of_two() || !(8..=base.bytes()).contains(&line) {
             self.add(
                 format!("{at}.line"),
-                format!("lines of {line} bytes; use a power of two from 8 to the base page"),
+                format!("lines of {line} bytes: expected a power of two from 8 to the base page"),
             );
         } else if cache.ways == 0 || cache.bytes == 0 || !cache.bytes.is_multiple_of(line * u64::from(cache.ways)) {
             let what = format!("{} bytes are not {} ways of whole {line}-byte lines", cache.bytes, cache.ways);
             self.add(&at, what);
         } else if cache.bytes > 1 << 40 {
-            self.add(format!("{at}.bytes"), format!("{} bytes; 1T is the most", cache.bytes));
+            self.add(format!("{at}.bytes"), format!("{} bytes: expected at most 1T", cache.bytes));
         } else if let (false, Err(what)) = (last, sets(cache.bytes / line, cache.ways.into())) {
             self.add(&at, what.replace("entries", "lines"));
         }
         self.replacement(&at, cache.replacement, cache.ways);
         if cache.latency == 0 {
-            self.add(format!("{at}.latency"), "0 cycles; a hit takes at least 1 from the load to the use");
+            self.add(format!("{at}.latency"), "0 cycles: expected at least 1, from the load to the use");
         }
     }
 
@@ -287,7 +301,7 @@ impl Problems {
             self.cache(cache, Some(cache.level) == last, machine.layout.base);
         }
         if !machine.caches.is_sorted_by_key(|cache| cache.level) {
-            self.add("caches", "caches must stand nearest first");
+            self.add("caches", "caches must be listed nearest first");
         }
         type Holds = fn(&Cache) -> bool;
         let kinds: [(&str, Holds); 2] = [("instructions", |c| c.instructions), ("data", |c| c.data)];
@@ -300,12 +314,13 @@ impl Problems {
                 let (near, far) = (pair[0], pair[1]);
                 let at = format!("caches.{}", far.name);
                 if far.level == near.level {
-                    self.add(&at, format!("a second cache for {kind} at level {}; one is the most", far.level));
+                    self.add(&at, format!("a second cache for {kind} at level {}: expected one", far.level));
                 } else if far.level > near.level.saturating_add(1) {
                     self.add(&at, format!("level {} follows level {} for {kind}; leave no gap", far.level, near.level));
                 }
                 if far.latency <= near.latency {
-                    let what = format!("{} cycles, not more than the {} of {}", far.latency, near.latency, near.name);
+                    let what =
+                        format!("{} cycles: expected more than the {} of {}", far.latency, near.latency, near.name);
                     self.add(format!("{at}.latency"), what);
                 }
                 if far.line < near.line {
@@ -316,12 +331,12 @@ impl Problems {
                 }
             }
             if let Some(far) = path.last().filter(|far| machine.memory <= far.latency) {
-                let what = format!("{} cycles, not more than the {} of {}", machine.memory, far.latency, far.name);
+                let what = format!("{} cycles: expected more than the {} of {}", machine.memory, far.latency, far.name);
                 self.add("memory.latency", what);
             }
         }
         if machine.memory == 0 {
-            self.add("memory.latency", "0 cycles; memory takes at least 1");
+            self.add("memory.latency", "0 cycles: expected at least 1");
         }
     }
 
@@ -334,7 +349,7 @@ impl Problems {
             ("asids", core.asids == 0),
         ] {
             if zero {
-                self.add(format!("core.{key}"), "0; it must be at least 1");
+                self.add(format!("core.{key}"), "0: expected at least 1");
             }
         }
     }

@@ -1,22 +1,22 @@
-//! What can be wrong with a machine. Every message says what, where, and what to do.
+//! Errors of machine files, of their names and of overrides. Each message says what is wrong, where, and what to do.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// One thing that is wrong with a machine.
+/// An error in one part of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Which part, as a path through the file: `tlb.l2.ways`.
+    /// The part, as a path through the file: `tlb.l2.ways`. Empty where the file cannot be parsed.
     pub at: String,
-    /// Line in the file, counted from 1, where that is known.
+    /// The line of the file, counted from 1. `None` for a machine that was not read from a file.
     pub line: Option<usize>,
     /// What is wrong and what would be right.
     pub what: String,
 }
 
 impl Problem {
-    /// A problem whose line is not known yet.
+    /// A problem without a line; [`locate`](super::locate::locate) adds it.
     pub(super) fn new(at: impl Into<String>, what: impl Into<String>) -> Problem {
         Problem { at: at.into(), line: None, what: what.into() }
     }
@@ -34,29 +34,29 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Why a machine could not be had.
+/// An error that keeps a machine from being used.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
     /// No preset has this name.
     #[error("no machine {name:?}; {todo}")]
     Unknown {
-        /// The name asked for.
+        /// The name as the user wrote it.
         name: String,
-        /// Near names, or where to find them all.
+        /// Near names, or the command that lists all.
         todo: String,
     },
     /// A machine file could not be read.
     #[error("{path}: {source}", path = path.display())]
     Io {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// An override is not `path=value`, or its path leads nowhere.
+    /// An override is not `path=value`, or the machine has no such key.
     #[error("{spec}: {what}")]
     Override {
-        /// The override as it was given.
+        /// The override as the user wrote it.
         spec: String,
         /// What is wrong and what would be right.
         what: String,
@@ -66,7 +66,7 @@ pub enum MachineError {
     Impossible {
         /// The preset's name, or the path of the file.
         machine: String,
-        /// All that is wrong, at least one.
+        /// All errors found, at least one.
         problems: Vec<Problem>,
     },
 }
@@ -75,15 +75,15 @@ fn list(problems: &[Problem]) -> String {
     problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n  ")
 }
 
-/// The names among `known` that `name` may have been meant for, nearest first.
+/// Returns up to three of the `known` names that resemble `name`, nearest first.
 pub(super) fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut scored: Vec<(f64, &str)> = known
         .into_iter()
         .map(|candidate| {
-            let alike = strsim::jaro_winkler(name, candidate);
-            // "zen" and "skylake" are how people shorten names.
+            let likeness = strsim::jaro_winkler(name, candidate);
+            // People shorten names: "zen", "skylake".
             let part = if name.len() >= 3 && candidate.contains(name) { 1.0 } else { 0.0 };
-            (alike.max(part), candidate)
+            (likeness.max(part), candidate)
         })
         .filter(|(score, _)| *score > 0.8)
         .collect();
@@ -91,7 +91,7 @@ pub(super) fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> 
     scored.into_iter().take(3).map(|(_, candidate)| candidate).collect()
 }
 
-/// "did you mean a or b?" or, when nothing is near, `otherwise`.
+/// Returns "did you mean a or b?", or `otherwise` where no known name is near.
 pub(super) fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>, otherwise: &str) -> String {
     match near(name, known)[..] {
         [] => otherwise.to_owned(),

@@ -1,69 +1,73 @@
 //! The schema of machine files. Each file describes one machine whole; nothing is inherited and nothing has a default.
 //! `docs/machines.md` is its prose.
+//!
+//! A type here is a section of the file: its fields are the keys, each value with its provenance. The simulator's types,
+//! without provenance, are those of [`reach_hardware::config`]; `lower.rs` makes them from these.
 
 use super::tag::Tagged;
-use super::value::{Delay, HostPage, PageSize, Size, Ways};
+use super::value::{Delay, HostPage, PageSize, Size, Ways, Word};
 use indexmap::IndexMap;
+use reach_hardware::config::{Replacement, Sharing, Writes};
 use serde::Deserialize;
 
 /// A machine file. Tables of arrays (`tlb`, `caches`, `walker.hardware.caches`) keep the order of the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineFile {
-    /// The preset's name; that of the file without `.toml`.
+    /// The preset's name: the file's name without `.toml`.
     pub name: String,
-    /// What it is, on one line.
+    /// What the machine is, on one line.
     pub about: String,
-    /// Which documents the tags refer to.
+    /// The documents that the tags refer to.
     pub sources: Vec<String>,
-    /// Which processors it stands for.
-    pub processor: Processor,
+    /// The processors that the machine stands for.
+    pub processor: ProcessorSection,
     /// The page table and the page sizes.
-    pub page_table: PageTable,
-    /// TLB arrays by name, in the order in which equals are probed.
-    pub tlb: IndexMap<String, Tlb>,
-    /// Who fills the TLB.
-    pub walker: Walker,
-    /// Caches by name, nearest first. No cache that serves fetches: fetches never wait.
-    pub caches: IndexMap<String, Cache>,
+    pub page_table: PageTableSection,
+    /// TLB arrays by name. Arrays of one level are probed in this order.
+    pub tlb: IndexMap<String, TlbSection>,
+    /// The page walker, or the software miss handler.
+    pub walker: WalkerSection,
+    /// Caches by name, nearest first. Where no cache holds instructions, fetches never wait.
+    pub caches: IndexMap<String, CacheSection>,
     /// Memory.
-    pub memory: Memory,
+    pub memory: MemorySection,
     /// The core.
-    pub core: Core,
-    /// What the operating system's own work costs.
-    pub os: Os,
-    /// What guests have beside the walker, and whether the program runs in one; for machines with nested paging.
-    pub nested: Option<Nested>,
-    /// The out-of-order window, for machines that have one.
-    pub ooo: Option<OooCore>,
+    pub core: CoreSection,
+    /// The costs of the operating system's own work.
+    pub os: OsSection,
+    /// Nested paging, and whether the program runs in a guest. `None`: the machine has no nested paging.
+    pub nested: Option<NestedSection>,
+    /// The out-of-order core. `None`: the machine has no model of one, and `--timing ooo` refuses it.
+    pub ooo: Option<OooSection>,
 }
 
 /// Nested paging: see [`reach_hardware::config::Nested`].
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Nested {
-    /// The host's pages; `"none"` where the program does not run in a guest.
+pub struct NestedSection {
+    /// The host's page size; `"none"` where the program does not run in a guest.
     pub host_page: Tagged<HostPage>,
-    /// Entries of the nested TLB.
+    /// Entries of the nested TLB, which holds translations of the guest's page-table pages.
     pub tlb_entries: Tagged<u32>,
-    /// Entries kept of each level of the host's page table from 1 up.
+    /// Entries of the walk caches for the host's page table, by level from 1 up.
     pub walk_cache_entries: Tagged<Vec<u32>>,
 }
 
-/// Which processors a preset stands for, as patterns that the choice of a machine for this computer goes by.
+/// The processors that a preset stands for, as patterns by which a machine is chosen for this computer.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Processor {
-    /// Processors with this very core.
+pub struct ProcessorSection {
+    /// Processors with this core.
     pub exact: Tagged<Vec<String>>,
-    /// Other processors to which no preset is nearer.
+    /// Other processors for which this preset is the nearest.
     pub near: Tagged<Vec<String>>,
 }
 
 /// The page table and the page sizes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PageTable {
+pub struct PageTableSection {
     /// The base page.
     pub base: Tagged<PageSize>,
     /// Index bits of each level, leaf first.
@@ -72,7 +76,7 @@ pub struct PageTable {
     pub sizes: Tagged<Vec<PageSize>>,
 }
 
-/// One class of references.
+/// A class of references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
@@ -84,61 +88,47 @@ pub enum Class {
     Store,
 }
 
-/// How a victim is chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Replacement {
-    /// Least recently used.
-    Lru,
-    /// Binary tree.
-    TreePlru,
-    /// One reference bit a way.
-    Nru,
-    /// Any.
-    Random,
-}
-
 /// One array of a TLB: see [`reach_hardware::config::Tlb`].
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the fields are those of reach_hardware::config::Tlb")]
-pub struct Tlb {
+pub struct TlbSection {
     pub level: Tagged<u8>,
     pub serves: Tagged<Vec<Class>>,
     pub entries: Tagged<u32>,
     pub ways: Tagged<Ways>,
     pub sizes: Tagged<Vec<PageSize>>,
-    pub replacement: Tagged<Replacement>,
+    pub replacement: Tagged<Word<Replacement>>,
     pub latency: Tagged<u32>,
     pub probe: Tagged<u32>,
     pub smash: Tagged<bool>,
 }
 
-/// Who fills the TLB: `[walker.hardware]` or `[walker.software]`.
+/// The structure that fills the TLB: `[walker.hardware]` or `[walker.software]`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Walker {
-    /// A state machine.
-    Hardware(HardwareWalker),
-    /// A handler.
-    Software(SoftwareWalker),
+pub enum WalkerSection {
+    /// A page walker.
+    Hardware(HardwareWalkerSection),
+    /// A miss handler.
+    Software(SoftwareWalkerSection),
 }
 
 /// See [`reach_hardware::config::Walker::Hardware`].
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the fields are those of reach_hardware::config::Walker")]
-pub struct HardwareWalker {
+pub struct HardwareWalkerSection {
     pub walkers: Tagged<u32>,
     pub lookup: Tagged<u32>,
-    pub caches: IndexMap<String, WalkCache>,
+    pub caches: IndexMap<String, WalkCacheSection>,
 }
 
-/// A walk cache with an array of its own (`entries` and `ways`) or one that lives in a TLB array (`within`).
+/// A walk cache with an array of its own (`entries` and `ways`), or within a TLB array (`within`).
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the fields are those of reach_hardware::config::WalkCache")]
-pub struct WalkCache {
+pub struct WalkCacheSection {
     pub levels: Tagged<Vec<u8>>,
     pub entries: Option<Tagged<u32>>,
     pub ways: Option<Tagged<Ways>>,
@@ -149,82 +139,70 @@ pub struct WalkCache {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the fields are those of reach_hardware::config::Walker")]
-pub struct SoftwareWalker {
+pub struct SoftwareWalkerSection {
     pub cycles: Tagged<u32>,
     pub instructions: Tagged<u32>,
     pub loads: Tagged<u32>,
     pub stores: Tagged<u32>,
 }
 
-/// What a cache holds.
+/// The contents of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Holds {
-    /// What is fetched.
+    /// Fetched lines.
     Instructions,
-    /// What is loaded and stored, page tables included.
+    /// Loaded and stored lines, page tables included.
     Data,
-}
-
-/// What a cache does with stores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Writes {
-    /// Write-back, allocating.
-    Back,
-    /// Write-back, not allocating.
-    Around,
-    /// Write-through, not allocating.
-    Through,
 }
 
 /// One cache: see [`reach_hardware::config::Cache`].
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the fields are those of reach_hardware::config::Cache")]
-pub struct Cache {
+pub struct CacheSection {
     pub level: Tagged<u8>,
     pub holds: Tagged<Vec<Holds>>,
     pub bytes: Tagged<Size>,
     pub ways: Tagged<Ways>,
     pub line: Tagged<Size>,
     pub latency: Tagged<u32>,
-    pub writes: Tagged<Writes>,
-    pub replacement: Tagged<Replacement>,
+    pub writes: Tagged<Word<Writes>>,
+    pub replacement: Tagged<Word<Replacement>>,
     pub shared: Tagged<bool>,
 }
 
 /// Memory.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Memory {
-    /// From the load to the use of its value.
+pub struct MemorySection {
+    /// Load-to-use latency.
     pub latency: Tagged<Delay>,
-    /// Millions of bytes a second, for all threads together; where it is not written, as many as they ask for.
+    /// Millions of bytes a second, for all threads together. `None`: unlimited.
     pub bandwidth: Option<Tagged<u32>>,
 }
 
 /// The core: see [`reach_hardware::config::Core`].
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Core {
-    /// Clock in MHz.
+pub struct CoreSection {
+    /// The clock in MHz.
     pub mhz: Tagged<u32>,
     /// Thousandths of a cycle that an instruction takes when nothing misses.
     pub millicycles_per_instruction: Tagged<u32>,
-    /// Cycles of a page-table entry fetched by a walk where no caches are modelled.
+    /// Cycles for each page-table entry that a walk reads where no caches are modelled.
     pub walk_access: Tagged<u32>,
     /// Cycles to invalidate one page.
     pub invalidate: Tagged<u32>,
-    /// Address spaces that TLBs tell apart.
+    /// Address-space identifiers of TLBs and walk caches.
     pub asids: Tagged<u32>,
 }
 
-/// What the operating system's own work costs: see [`super::OsCosts`].
+/// The costs of the operating system's own work: see [`super::OsCosts`].
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the fields are those of OsCosts")]
-pub struct Os {
+pub struct OsSection {
     pub trap: Tagged<u32>,
     pub fault: Tagged<u32>,
     pub file_fault: Tagged<u32>,
@@ -243,23 +221,11 @@ pub struct Os {
     pub syscall: Tagged<u32>,
 }
 
-/// How the hardware threads of a core divide an array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Sharing {
-    /// All compete for all entries.
-    Shared,
-    /// Each has its part of the entries.
-    Partitioned,
-    /// Each has an array of the given size to itself.
-    Replicated,
-}
-
-/// The out-of-order window: see [`reach_hardware::config::OooCore`], and [`super::Window`] for what threads divide.
+/// The out-of-order core: see [`reach_hardware::config::OooCore`], and [`super::OutOfOrder`] for `threads` and `smt`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the fields are those of the two")]
-pub struct OooCore {
+pub struct OooSection {
     pub rob: Tagged<u32>,
     pub width: Tagged<u32>,
     pub load_ports: Tagged<u32>,
@@ -273,18 +239,18 @@ pub struct OooCore {
     pub front_end_depth: Tagged<u32>,
     pub fetch_queue: Tagged<u32>,
     pub wrong_path: Tagged<bool>,
-    pub latency: Latency,
-    pub predictor: Predictor,
-    pub prefetch: Prefetch,
+    pub latency: LatencySection,
+    pub predictor: PredictorSection,
+    pub prefetch: PrefetchSection,
     pub threads: Tagged<u32>,
-    pub smt: Option<IndexMap<String, Tagged<Sharing>>>,
+    pub smt: Option<IndexMap<String, Tagged<Word<Sharing>>>>,
 }
 
 /// See [`reach_hardware::config::Latencies`].
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the fields are those of reach_hardware::config::Latencies")]
-pub struct Latency {
+pub struct LatencySection {
     pub multiply: Tagged<u32>,
     pub divide: Tagged<u32>,
     pub float: Tagged<u32>,
@@ -295,7 +261,7 @@ pub struct Latency {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the fields are those of reach_hardware::config::Predictor")]
-pub struct Predictor {
+pub struct PredictorSection {
     pub entries: Tagged<u32>,
     pub history: Tagged<u32>,
     pub return_stack: Tagged<u32>,
@@ -305,7 +271,7 @@ pub struct Predictor {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the fields are those of reach_hardware::config::Prefetch")]
-pub struct Prefetch {
+pub struct PrefetchSection {
     pub streams: Tagged<u32>,
     pub distance: Tagged<u32>,
     pub degree: Tagged<u32>,

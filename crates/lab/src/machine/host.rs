@@ -1,15 +1,15 @@
-//! Which preset is nearest to the processor of this computer.
+//! The choice of the preset nearest to the processor of this computer.
 //!
 //! Presets name processors by patterns: `GenuineIntel-6-5E` and `AuthenticAMD-25-20..2F` are vendor, family (decimal)
 //! and model (hexadecimal, or a range of models) as CPUID gives them; `arm-41-D0C` is implementer and part of the main
 //! identification register, hexadecimal.
 
 use super::error::Problem;
-use super::file::Processor;
+use super::file::ProcessorSection;
 use super::loaded_presets;
 use std::fmt;
 
-/// A processor's identity.
+/// The identity of a processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Cpu {
     vendor: String,
@@ -26,7 +26,7 @@ impl fmt::Display for Cpu {
     }
 }
 
-/// A set of processors.
+/// A pattern: a vendor, a family and a range of models.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Pattern {
     vendor: String,
@@ -42,29 +42,31 @@ impl Pattern {
         let hex = |model| u32::from_str_radix(model, 16).ok();
         let (first, last) = models.split_once("..").unwrap_or((models, models));
         let models = (hex(first)?, hex(last)?);
-        let whole = parts.next().is_none() && !vendor.is_empty() && models.0 <= models.1;
+        let complete = parts.next().is_none() && !vendor.is_empty() && models.0 <= models.1;
         let family = u32::from_str_radix(family, radix).ok()?;
-        whole.then(|| Pattern { vendor: vendor.to_owned(), family, models })
+        complete.then(|| Pattern { vendor: vendor.to_owned(), family, models })
     }
 
-    fn holds(&self, cpu: &Cpu) -> bool {
+    fn matches(&self, cpu: &Cpu) -> bool {
         self.vendor == cpu.vendor && self.family == cpu.family && (self.models.0..=self.models.1).contains(&cpu.model)
     }
 }
 
-/// What is wrong with the patterns of a machine file.
-pub(super) fn check(processor: &Processor) -> Vec<Problem> {
+/// Returns a problem for each pattern of a machine file that is malformed.
+pub(super) fn check(processor: &ProcessorSection) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (key, patterns) in [("exact", &processor.exact.value), ("near", &processor.near.value)] {
         for pattern in patterns.iter().filter(|pattern| Pattern::parse(pattern).is_none()) {
-            let what = format!("{pattern:?} is no processor; write GenuineIntel-6-5E, or arm-41-D0C for Arm");
+            let what = format!(
+                "{pattern:?} is no processor: expected vendor-family-model such as GenuineIntel-6-5E, or arm-41-D0C"
+            );
             problems.push(Problem::new(format!("processor.{key}"), what));
         }
     }
     problems
 }
 
-/// The first processor that `/proc/cpuinfo` describes.
+/// Returns the first processor that the text of `/proc/cpuinfo` describes. `None`: it names neither CPUID nor Arm fields.
 fn read(cpuinfo: &str) -> Option<Cpu> {
     let field = |name: &str| {
         cpuinfo
@@ -82,34 +84,35 @@ fn read(cpuinfo: &str) -> Option<Cpu> {
     Some(Cpu { vendor: "arm".to_owned(), family, model })
 }
 
+/// Returns the preset nearest to the processor of `/proc/cpuinfo`'s text, and the reason.
 fn nearest(cpuinfo: &str) -> (&'static str, String) {
     let Some(cpu) = read(cpuinfo) else {
         let preset = "skylake-e3-1240v5";
-        return (preset, format!("this processor does not say what it is; {preset} is the fallback"));
+        return (preset, format!("/proc/cpuinfo does not identify this processor; {preset} is the fallback"));
     };
     let machines = loaded_presets();
-    let matches = |patterns: &[String]| patterns.iter().filter_map(|p| Pattern::parse(p)).any(|p| p.holds(&cpu));
+    let matches = |patterns: &[String]| patterns.iter().filter_map(|p| Pattern::parse(p)).any(|p| p.matches(&cpu));
     for (name, file) in machines {
         if matches(&file.processor.exact.value) {
-            return (name, format!("this processor, {cpu}, is one: {}", file.about));
+            return (name, format!("this processor, {cpu}, has that core: {}", file.about));
         }
     }
     for (name, file) in machines {
         if matches(&file.processor.near.value) {
-            return (name, format!("no preset is nearer to this processor, {cpu}: {}", file.about));
+            return (name, format!("the preset nearest to this processor, {cpu}: {}", file.about));
         }
     }
-    let (preset, kin) = match cpu.vendor.as_str() {
+    let (preset, relation) = match cpu.vendor.as_str() {
         "GenuineIntel" => ("sapphire-rapids", "the newest of its vendor"),
         "AuthenticAMD" | "HygonGenuine" => ("zen5", "the newest of its vendor"),
         "arm" => ("neoverse-v2", "the newest of its architecture"),
         _ => ("skylake-e3-1240v5", "the fallback"),
     };
-    (preset, format!("no preset names this processor, {cpu}; {preset} is {kin}"))
+    (preset, format!("no preset names this processor, {cpu}; {preset} is {relation}"))
 }
 
-/// The preset nearest to the processor that this runs on, and why. Never fails: an unknown processor gets the newest
-/// preset of its vendor, and one that cannot be told `skylake-e3-1240v5`.
+/// Returns the preset nearest to the processor of this computer, and the reason as a clause. An unknown processor gets the
+/// newest preset of its vendor, and an unidentified one `skylake-e3-1240v5`.
 pub fn nearest_host() -> (&'static str, String) {
     nearest(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
 }
@@ -119,43 +122,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processors_find_their_presets() {
+    fn each_processor_gets_the_preset_of_its_core_or_else_of_its_vendor() {
         let x86 =
             |vendor, family, model| format!("vendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\n");
         let arm = |implementer, part| format!("CPU implementer\t: {implementer}\nCPU part\t: {part}\n");
-        for (cpuinfo, preset, reason) in [
-            (x86("GenuineIntel", 6, 0x2d), "sandybridge-e5-2430", "is one"),
-            (x86("GenuineIntel", 6, 0x3f), "haswell-e5-2680v3", "is one"),
-            (x86("GenuineIntel", 6, 0x5e), "skylake-e3-1240v5", "is one"),
-            (x86("GenuineIntel", 6, 0x55), "skylake-e3-1240v5", "no preset is nearer"),
-            (x86("GenuineIntel", 6, 0x6a), "icelake-sp", "is one"),
-            (x86("GenuineIntel", 6, 0x8f), "sapphire-rapids", "is one"),
-            (x86("GenuineIntel", 6, 0xcf), "sapphire-rapids", "is one"),
-            (x86("AuthenticAMD", 23, 0x08), "zenplus-2700x", "is one"),
-            (x86("AuthenticAMD", 25, 0x21), "zen3", "is one"),
-            (x86("AuthenticAMD", 25, 0x11), "zen4", "is one"),
-            (x86("AuthenticAMD", 25, 0x61), "zen4", "is one"),
-            (x86("AuthenticAMD", 26, 0x44), "zen5", "is one"),
-            (arm("0x41", "0xd0c"), "neoverse-n1", "is one"),
-            (arm("0x41", "0xd40"), "neoverse-v1", "is one"),
-            (arm("0x41", "0xd4f"), "neoverse-v2", "is one"),
-            (arm("0x61", "0x023"), "apple-m1", "is one"),
+        for (cpuinfo, preset, expected) in [
+            (x86("GenuineIntel", 6, 0x2d), "sandybridge-e5-2430", "has that core"),
+            (x86("GenuineIntel", 6, 0x3f), "haswell-e5-2680v3", "has that core"),
+            (x86("GenuineIntel", 6, 0x5e), "skylake-e3-1240v5", "has that core"),
+            (x86("GenuineIntel", 6, 0x55), "skylake-e3-1240v5", "the preset nearest"),
+            (x86("GenuineIntel", 6, 0x6a), "icelake-sp", "has that core"),
+            (x86("GenuineIntel", 6, 0x8f), "sapphire-rapids", "has that core"),
+            (x86("GenuineIntel", 6, 0xcf), "sapphire-rapids", "has that core"),
+            (x86("AuthenticAMD", 23, 0x08), "zenplus-2700x", "has that core"),
+            (x86("AuthenticAMD", 25, 0x21), "zen3", "has that core"),
+            (x86("AuthenticAMD", 25, 0x11), "zen4", "has that core"),
+            (x86("AuthenticAMD", 25, 0x61), "zen4", "has that core"),
+            (x86("AuthenticAMD", 26, 0x44), "zen5", "has that core"),
+            (arm("0x41", "0xd0c"), "neoverse-n1", "has that core"),
+            (arm("0x41", "0xd40"), "neoverse-v1", "has that core"),
+            (arm("0x41", "0xd4f"), "neoverse-v2", "has that core"),
+            (arm("0x61", "0x023"), "apple-m1", "has that core"),
             (x86("GenuineIntel", 15, 2), "sapphire-rapids", "newest of its vendor"),
             (x86("AuthenticAMD", 99, 2), "zen5", "newest of its vendor"),
             (arm("0x99", "0x1"), "neoverse-v2", "newest of its architecture"),
             (x86("Other", 1, 1), "skylake-e3-1240v5", "fallback"),
-            (String::new(), "skylake-e3-1240v5", "does not say"),
+            (String::new(), "skylake-e3-1240v5", "does not identify"),
         ] {
-            let (name, why) = nearest(&cpuinfo);
-            assert_eq!(name, preset, "{cpuinfo} {why}");
-            assert!(why.contains(reason), "{cpuinfo}: {why}");
+            let (name, reason) = nearest(&cpuinfo);
+            assert_eq!(name, preset, "{cpuinfo} {reason}");
+            assert!(reason.contains(expected), "{cpuinfo}: {reason}");
         }
     }
 
     #[test]
-    fn this_host_has_a_preset() {
-        let (name, why) = nearest_host();
+    fn this_computer_has_a_preset() {
+        let (name, reason) = nearest_host();
         assert!(super::super::list().any(|machine| machine.name == name), "{name}");
-        assert!(!why.is_empty());
+        assert!(!reason.is_empty());
     }
 }

@@ -1,14 +1,15 @@
-//! Lines of a machine file.
+//! The line of a machine file on which each key stands.
 
 use super::error::Problem;
 use toml::de::{DeTable, DeValue};
 
-/// The line of byte `at`, counted from 1.
+/// Returns the line of byte `at`, counted from 1.
 pub(super) fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes()[..at.min(text.len())].iter().filter(|b| **b == b'\n').count() + 1
 }
 
-/// The line on which the key at `path` stands, or the nearest table around it.
+/// Returns the line of the key at `path`, or of the innermost table around it that exists. `None`: not even the section
+/// exists.
 fn line_of_path(text: &str, root: &DeTable<'_>, path: &str) -> Option<usize> {
     let mut table = root;
     let mut line = None;
@@ -23,7 +24,7 @@ fn line_of_path(text: &str, root: &DeTable<'_>, path: &str) -> Option<usize> {
     line
 }
 
-/// Gives every problem that has no line yet the line of its key in `text`.
+/// Sets the line of each problem that has none to that of its key in `text`.
 pub(super) fn locate(text: &str, problems: &mut [Problem]) {
     let Ok(root) = DeTable::parse(text) else { return };
     for problem in problems.iter_mut().filter(|problem| problem.line.is_none()) {

@@ -1,27 +1,23 @@
-//! From the file to the plain numbers that the simulator takes.
+//! Conversion of a machine file into the plain numbers that the simulator takes.
 
 use super::error::Problem;
-use super::file::{self, Class, Holds, MachineFile, Sharing};
+use super::file::{
+    CacheSection, Class, Holds, MachineFile, MemorySection, NestedSection, OooSection, OsSection, TlbSection,
+    WalkCacheSection, WalkerSection,
+};
 use super::value::PageSize;
-use super::{OooCore, OsCosts};
+use super::{OsCosts, OutOfOrder};
 use reach_core::{Layout, PageShift};
-use reach_hardware::config::{self, Cache, Core, Machine, Replacement, Serves, Tlb, WalkCache, Walker, Writes};
+use reach_hardware::config::{
+    Cache, Core, Latencies, Machine, Nested, OooCore, Predictor, Prefetch, Serves, Sharing, Tlb, WalkCache, Walker,
+};
 use std::collections::BTreeMap;
 
 fn shifts(sizes: &[PageSize]) -> Vec<PageShift> {
     sizes.iter().map(|size| size.0).collect()
 }
 
-fn replacement(written: file::Replacement) -> Replacement {
-    match written {
-        file::Replacement::Lru => Replacement::Lru,
-        file::Replacement::TreePlru => Replacement::TreePlru,
-        file::Replacement::Nru => Replacement::Nru,
-        file::Replacement::Random => Replacement::Random,
-    }
-}
-
-fn tlb(name: &str, tlb: &file::Tlb) -> Tlb {
+fn tlb(name: &str, tlb: &TlbSection) -> Tlb {
     let serves = |class| tlb.serves.value.contains(&class);
     Tlb {
         name: name.to_owned(),
@@ -30,19 +26,19 @@ fn tlb(name: &str, tlb: &file::Tlb) -> Tlb {
         entries: tlb.entries.value,
         ways: tlb.ways.value.of(tlb.entries.value),
         sizes: shifts(&tlb.sizes.value),
-        replacement: replacement(tlb.replacement.value),
+        replacement: tlb.replacement.value.0,
         latency: tlb.latency.value,
         probe: tlb.probe.value,
         smash: tlb.smash.value,
     }
 }
 
-fn walk_cache(name: &str, cache: &file::WalkCache, problems: &mut Vec<Problem>) -> WalkCache {
+fn walk_cache(name: &str, cache: &WalkCacheSection, problems: &mut Vec<Problem>) -> WalkCache {
     let (entries, ways, within) = match (&cache.entries, &cache.ways, &cache.within) {
         (Some(entries), Some(ways), None) => (entries.value, ways.value.of(entries.value), None),
         (None, None, Some(within)) => (0, 0, Some(within.value.clone())),
         _ => {
-            let what = "give either entries and ways, or within";
+            let what = "expected either entries and ways, or within";
             problems.push(Problem::new(format!("walker.hardware.caches.{name}"), what));
             (1, 1, None)
         }
@@ -50,14 +46,14 @@ fn walk_cache(name: &str, cache: &file::WalkCache, problems: &mut Vec<Problem>) 
     WalkCache { name: name.to_owned(), levels: cache.levels.value.clone(), entries, ways, within }
 }
 
-fn walker(written: &file::Walker, problems: &mut Vec<Problem>) -> Walker {
-    match written {
-        file::Walker::Hardware(walker) => Walker::Hardware {
+fn walker(section: &WalkerSection, problems: &mut Vec<Problem>) -> Walker {
+    match section {
+        WalkerSection::Hardware(walker) => Walker::Hardware {
             walkers: walker.walkers.value,
             lookup: walker.lookup.value,
             caches: walker.caches.iter().map(|(name, cache)| walk_cache(name, cache, problems)).collect(),
         },
-        file::Walker::Software(handler) => Walker::Software {
+        WalkerSection::Software(handler) => Walker::Software {
             cycles: handler.cycles.value,
             instructions: handler.instructions.value,
             loads: handler.loads.value,
@@ -66,23 +62,26 @@ fn walker(written: &file::Walker, problems: &mut Vec<Problem>) -> Walker {
     }
 }
 
-/// The host, where there is one.
-fn nested(written: &file::Nested) -> Option<config::Nested> {
-    let host_page = written.host_page.value.0?;
-    Some(config::Nested {
+/// Returns the host below the guest. `None`: the program does not run in a guest.
+fn nested(section: &NestedSection) -> Option<Nested> {
+    let host_page = section.host_page.value.0?;
+    Some(Nested {
         host_page,
-        tlb_entries: written.tlb_entries.value,
-        walk_cache_entries: written.walk_cache_entries.value.clone(),
+        tlb_entries: section.tlb_entries.value,
+        walk_cache_entries: section.walk_cache_entries.value.clone(),
     })
 }
 
-fn cache(name: &str, cache: &file::Cache, problems: &mut Vec<Problem>) -> Cache {
+fn cache(name: &str, cache: &CacheSection, problems: &mut Vec<Problem>) -> Cache {
     let narrow = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
     let line = narrow(cache.line.value.0);
     let lines = narrow(cache.bytes.value.0.checked_div(line.into()).unwrap_or(0));
     let holds = |kind| cache.holds.value.contains(&kind);
     if cache.holds.value.len() > 2 {
-        problems.push(Problem::new(format!("caches.{name}.holds"), "names a kind twice"));
+        problems.push(Problem::new(
+            format!("caches.{name}.holds"),
+            "names a kind twice; name instructions and data once each",
+        ));
     }
     Cache {
         name: name.to_owned(),
@@ -93,17 +92,13 @@ fn cache(name: &str, cache: &file::Cache, problems: &mut Vec<Problem>) -> Cache 
         ways: cache.ways.value.of(lines),
         line,
         latency: cache.latency.value,
-        writes: match cache.writes.value {
-            file::Writes::Back => Writes::Back,
-            file::Writes::Around => Writes::Around,
-            file::Writes::Through => Writes::Through,
-        },
-        replacement: replacement(cache.replacement.value),
+        writes: cache.writes.value.0,
+        replacement: cache.replacement.value.0,
         shared: cache.shared.value,
     }
 }
 
-/// The hardware that `file` describes, and what of the file has no counterpart there.
+/// Returns the hardware that `file` describes, and the errors that the simulator's types cannot express.
 pub(super) fn hardware(file: &MachineFile) -> (Machine, Vec<Problem>) {
     let mut problems = Vec::new();
     let mhz = file.core.mhz.value;
@@ -111,10 +106,10 @@ pub(super) fn hardware(file: &MachineFile) -> (Machine, Vec<Problem>) {
     let machine = Machine {
         layout: Layout { base: file.page_table.base.value.0, bits: file.page_table.bits.value.clone() },
         sizes: shifts(&file.page_table.sizes.value),
-        tlbs: file.tlb.iter().map(|(name, written)| tlb(name, written)).collect(),
+        tlbs: file.tlb.iter().map(|(name, section)| tlb(name, section)).collect(),
         walker: walker(&file.walker, &mut problems),
         nested: file.nested.as_ref().and_then(nested),
-        caches: file.caches.iter().map(|(name, written)| cache(name, written, &mut problems)).collect(),
+        caches: file.caches.iter().map(|(name, section)| cache(name, section, &mut problems)).collect(),
         memory: u32::try_from(memory).unwrap_or(u32::MAX),
         core: Core {
             millicycles_per_instruction: file.core.millicycles_per_instruction.value,
@@ -127,8 +122,8 @@ pub(super) fn hardware(file: &MachineFile) -> (Machine, Vec<Problem>) {
     (machine, problems)
 }
 
-/// The operating system's costs.
-pub(super) fn os(os: &file::Os) -> OsCosts {
+/// Returns the costs of the operating system's own work.
+pub(super) fn os(os: &OsSection) -> OsCosts {
     OsCosts {
         trap: os.trap.value,
         fault: os.fault.value,
@@ -149,19 +144,20 @@ pub(super) fn os(os: &file::Os) -> OsCosts {
     }
 }
 
-/// Cycles from one line of the last cache to the next at so many millions of bytes a second, the nearest number.
+/// Returns the cycles between two lines of the last cache that arrive at `bandwidth` million bytes a second, rounded to
+/// the nearest.
 fn line_interval(bandwidth: u32, machine: &Machine) -> u32 {
     let line = machine.caches.iter().max_by_key(|cache| cache.level).map_or(64, |cache| u64::from(cache.line));
     let (cycles, bandwidth) = (line * (machine.core.hertz / 1_000_000), u64::from(bandwidth.max(1)));
     u32::try_from((cycles + bandwidth / 2) / bandwidth).unwrap_or(u32::MAX)
 }
 
-/// The window, and what is wrong with it.
-pub(super) fn ooo(ooo: &file::OooCore, memory: &file::Memory, machine: &Machine) -> (OooCore, Vec<Problem>) {
+/// Returns the out-of-order core, and the errors in its section and in `memory.bandwidth`.
+pub(super) fn ooo(ooo: &OooSection, memory: &MemorySection, machine: &Machine) -> (OutOfOrder, Vec<Problem>) {
     let mut problems = Vec::new();
     let line_interval = memory.bandwidth.as_ref().map_or(0, |bandwidth| line_interval(bandwidth.value, machine));
     if line_interval > 1 << 16 || memory.bandwidth.as_ref().is_some_and(|bandwidth| bandwidth.value == 0) {
-        problems.push(Problem::new("memory.bandwidth", "too little; write millions of bytes a second"));
+        problems.push(Problem::new("memory.bandwidth", "too low; expected millions of bytes a second, such as 51200"));
     }
     let mut smt: BTreeMap<String, Sharing> = BTreeMap::new();
     let threads = ooo.threads.value;
@@ -183,10 +179,10 @@ pub(super) fn ooo(ooo: &file::OooCore, memory: &file::Memory, machine: &Machine)
         ("threads", threads),
     ] {
         if value == 0 {
-            problems.push(Problem::new(format!("ooo.{key}"), "0; it must be at least 1"));
+            problems.push(Problem::new(format!("ooo.{key}"), "0: expected at least 1"));
         }
     }
-    for (key, value, most) in [
+    for (key, value, max) in [
         ("rob", ooo.rob.value, 1 << 16),
         ("load_queue", ooo.load_queue.value, 1 << 16),
         ("store_queue", ooo.store_queue.value, 1 << 16),
@@ -199,45 +195,47 @@ pub(super) fn ooo(ooo: &file::OooCore, memory: &file::Memory, machine: &Machine)
         ("prefetch.degree", ooo.prefetch.degree.value, 64),
         ("prefetch.max_in_flight", ooo.prefetch.max_in_flight.value, 1 << 16),
     ] {
-        if value > most {
-            problems.push(Problem::new(format!("ooo.{key}"), format!("{value}; {most} is the most")));
+        if value > max {
+            problems.push(Problem::new(format!("ooo.{key}"), format!("{value}: expected at most {max}")));
         }
     }
     let entries = ooo.predictor.entries.value;
     if !entries.is_power_of_two() || !(64..=1 << 20).contains(&entries) {
-        let what = format!("{entries} entries; use a power of two from 64 to 1048576");
+        let what = format!("{entries} entries: expected a power of two from 64 to 1048576");
         problems.push(Problem::new("ooo.predictor.entries", what));
     }
     let history = ooo.predictor.history.value;
     if !(8..=255).contains(&history) {
-        problems.push(Problem::new("ooo.predictor.history", format!("{history} branches; use 8 to 255")));
+        problems.push(Problem::new("ooo.predictor.history", format!("{history} branches: expected 8 to 255")));
     }
     if let Walker::Hardware { walkers, .. } = machine.walker
         && ooo.itlb_walkers.value > walkers
     {
-        let what = format!("{} of {walkers} walkers; it cannot be more than there are", ooo.itlb_walkers.value);
+        let what = format!("{} of {walkers} walkers: expected at most {walkers}", ooo.itlb_walkers.value);
         problems.push(Problem::new("ooo.itlb_walkers", what));
     }
-    let written = ooo.smt.iter().flatten();
-    for (name, sharing) in written {
+    for (name, sharing) in ooo.smt.iter().flatten() {
+        let sharing = sharing.value.0;
         let Some(tlb) = machine.tlbs.iter().find(|tlb| tlb.name == *name) else {
-            problems.push(Problem::new(format!("ooo.smt.{name}"), "no TLB array of this name"));
+            problems.push(Problem::new(format!("ooo.smt.{name}"), "no TLB array has this name; [tlb] lists them"));
             continue;
         };
-        if sharing.value == Sharing::Partitioned && tlb.entries % threads.max(1) != 0 {
-            let what = format!("{} entries do not divide among {threads} threads", tlb.entries);
+        if sharing == Sharing::Partitioned && tlb.entries % threads.max(1) != 0 {
+            let what = format!("{} entries do not divide evenly among {threads} threads", tlb.entries);
             problems.push(Problem::new(format!("ooo.smt.{name}"), what));
         }
-        smt.insert(name.clone(), sharing.value);
+        smt.insert(name.clone(), sharing);
     }
     if threads > 1 {
         for tlb in machine.tlbs.iter().filter(|tlb| !smt.contains_key(&tlb.name)) {
-            let what =
-                format!("does not say how {threads} threads divide {}: shared, partitioned or replicated", tlb.name);
+            let what = format!(
+                "{} is missing: expected shared, partitioned or replicated, as {threads} threads use it",
+                tlb.name
+            );
             problems.push(Problem::new("ooo.smt", what));
         }
     }
-    let core = config::OooCore {
+    let core = OooCore {
         rob: ooo.rob.value,
         width: ooo.width.value,
         load_ports: ooo.load_ports.value,
@@ -253,14 +251,14 @@ pub(super) fn ooo(ooo: &file::OooCore, memory: &file::Memory, machine: &Machine)
         front_end_depth: ooo.front_end_depth.value,
         fetch_queue: ooo.fetch_queue.value,
         wrong_path: ooo.wrong_path.value,
-        latencies: config::Latencies {
+        latencies: Latencies {
             multiply: ooo.latency.multiply.value,
             divide: ooo.latency.divide.value,
             float: ooo.latency.float.value,
             float_divide: ooo.latency.float_divide.value,
         },
-        predictor: config::Predictor { entries, history, return_stack: ooo.predictor.return_stack.value },
-        prefetch: config::Prefetch {
+        predictor: Predictor { entries, history, return_stack: ooo.predictor.return_stack.value },
+        prefetch: Prefetch {
             streams: ooo.prefetch.streams.value,
             distance: ooo.prefetch.distance.value,
             degree: ooo.prefetch.degree.value,
@@ -269,5 +267,5 @@ pub(super) fn ooo(ooo: &file::OooCore, memory: &file::Memory, machine: &Machine)
             max_in_flight: ooo.prefetch.max_in_flight.value,
         },
     };
-    (OooCore { core, threads, smt }, problems)
+    (OutOfOrder { core, threads, smt }, problems)
 }

@@ -1,8 +1,8 @@
-//! The machines that come with the program.
+//! The machine files that are compiled into the program.
 
 macro_rules! presets {
     ($($name:literal)*) => {
-        /// Name and text of every preset, in the order of the documentation.
+        /// Name and text of each preset, oldest machine first.
         pub(super) const PRESETS: &[(&str, &str)] = &[$((
             $name,
             include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/", $name, ".toml")),

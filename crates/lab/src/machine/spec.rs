@@ -1,25 +1,27 @@
-//! What a user writes for a machine: a preset's name or a file's path, and differences from it:
+//! Machine specifications as users write them: a preset's name or a file's path, and overrides.
+//!
 //! `skylake-e3-1240v5:tlb.l2.entries=3072,caches.l3.bytes=16M`.
 
 use super::error::{MachineError, suggestion};
-use super::rows::{is_fact, walk};
+use super::facts::{is_fact, walk};
+use super::renamed;
 use super::tag::Tag;
 use toml::{Table, Value};
 
-/// A machine as the user named it.
+/// A machine specification, split.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Spec<'a> {
     /// A preset's name or a path.
     pub base: &'a str,
     /// Whether `base` is a path.
     pub is_path: bool,
-    /// The differences, in order.
-    pub edits: Vec<Edit<'a>>,
+    /// The overrides, in order.
+    pub overrides: Vec<Override<'a>>,
 }
 
-/// One difference.
+/// One override.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Edit<'a> {
+pub(super) struct Override<'a> {
     path: &'a str,
     value: &'a str,
 }
@@ -35,10 +37,13 @@ impl<'a> Spec<'a> {
         let rest = match rest.strip_prefix(':') {
             Some(rest) => rest,
             None if rest.is_empty() => "",
-            None => return Err(refuse(spec, format!("what follows {base} must start with a colon"))),
+            None => {
+                return Err(refuse(spec, format!("{base} is followed by {rest:?}; overrides must start with a colon")));
+            }
         };
-        let edits = rest.split(',').filter(|edit| !edit.is_empty()).map(Edit::parse).collect::<Result<_, _>>()?;
-        Ok(Spec { base, is_path: base.ends_with(".toml") || base.contains('/'), edits })
+        let overrides =
+            rest.split(',').filter(|text| !text.is_empty()).map(Override::parse).collect::<Result<_, _>>()?;
+        Ok(Spec { base, is_path: base.ends_with(".toml") || base.contains('/'), overrides })
     }
 }
 
@@ -46,22 +51,29 @@ fn refuse(spec: &str, what: String) -> MachineError {
     MachineError::Override { spec: spec.to_owned(), what }
 }
 
-impl<'a> Edit<'a> {
-    fn parse(text: &'a str) -> Result<Edit<'a>, MachineError> {
+impl<'a> Override<'a> {
+    fn parse(text: &'a str) -> Result<Override<'a>, MachineError> {
         match text.split_once('=') {
             Some((path, value)) if !path.trim().is_empty() && !value.trim().is_empty() => {
-                Ok(Edit { path: path.trim(), value: value.trim() })
+                Ok(Override { path: path.trim(), value: value.trim() })
             }
             _ => Err(refuse(text, "write an override as key=value, such as tlb.l2.entries=3072".to_owned())),
         }
     }
 
-    /// Sets the fact at this edit's path, tagged as the user's.
+    /// Sets the fact at this override's path, tagged [`Tag::Override`].
+    ///
+    /// # Errors
+    /// When the machine has no such key; the error names the present name of a renamed key, or near keys.
     pub fn apply(&self, table: &mut Table) -> Result<(), MachineError> {
         let mut known = Vec::new();
         walk(table, &mut |path, _| known.push(path.to_owned()));
         let spec = || format!("{}={}", self.path, self.value);
         let fact = find(table, self.path).ok_or_else(|| {
+            if let Some(present) = renamed::present_path(self.path) {
+                let what = format!("key {} is now {present}; write {present}={}", self.path, self.value);
+                return refuse(&spec(), what);
+            }
             let all = "`reach machine show` lists the keys";
             let hint = suggestion(self.path, known.iter().map(String::as_str), all);
             refuse(&spec(), format!("no key {:?}; {hint}", self.path))
@@ -72,7 +84,7 @@ impl<'a> Edit<'a> {
     }
 }
 
-/// The fact at `path`: value, tag and perhaps a reason.
+/// Returns the fact at `path`: value, tag and perhaps a reason. `None`: there is no key, or no fact, at `path`.
 fn find<'t>(table: &'t mut Table, path: &str) -> Option<&'t mut Vec<Value>> {
     let (parents, last) = path.rsplit_once('.')?;
     let mut table = table;
@@ -82,8 +94,8 @@ fn find<'t>(table: &'t mut Table, path: &str) -> Option<&'t mut Vec<Value>> {
     table.get_mut(last).filter(|value| is_fact(value))?.as_array_mut()
 }
 
-/// `text` as a value of the type of `old`; where it is none, as what it looks like, for the schema to judge.
-/// The members of a list are separated by `+`.
+/// Reads `text` as a value of the type of `old`; the members of a list are separated by `+`. Text of another type stays a
+/// string, which the schema then refuses.
 fn typed(text: &str, old: &Value) -> Value {
     match old {
         Value::Array(members) => {

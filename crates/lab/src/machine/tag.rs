@@ -1,11 +1,13 @@
-//! Provenance: where a number comes from. Every fact in a machine file is an array of the value, a tag and, where the
-//! tag asks for it, a reason: `latency = [7, "E", "as on Skylake"]`.
+//! Provenance: the source of each number.
+//!
+//! Every fact in a machine file is an array of the value, a tag and, where the tag needs one, a reason:
+//! `latency = [7, "E", "as on Skylake"]`.
 
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Where a number comes from.
+/// The source of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tag {
     /// Stated in the paper that the machine comes from.
@@ -31,7 +33,7 @@ pub enum Tag {
 }
 
 impl Tag {
-    /// Every tag that a file may use, in the order of the documentation.
+    /// The tags that a file may use, in the order of the documentation.
     pub const IN_FILES: [Tag; 9] = [
         Tag::Paper,
         Tag::Derived,
@@ -44,7 +46,7 @@ impl Tag {
         Tag::Estimate,
     ];
 
-    /// How the tag is written.
+    /// Returns the tag as files write it.
     pub const fn symbol(self) -> &'static str {
         match self {
             Tag::Paper => "P",
@@ -60,7 +62,7 @@ impl Tag {
         }
     }
 
-    /// What the tag means, in a few words.
+    /// Returns the tag's meaning, in a few words.
     pub const fn meaning(self) -> &'static str {
         match self {
             Tag::Paper => "stated in the paper",
@@ -76,12 +78,12 @@ impl Tag {
         }
     }
 
-    /// The tag that is written `symbol`.
+    /// Returns the tag that files write as `symbol`. `None`: there is none.
     pub fn parse(symbol: &str) -> Option<Tag> {
         Tag::IN_FILES.into_iter().chain([Tag::Override]).find(|tag| tag.symbol() == symbol)
     }
 
-    /// Whether a value with this tag must carry a reason: nobody else can look it up.
+    /// Whether a value with this tag must carry a reason, because no document has it.
     pub const fn needs_reason(self) -> bool {
         matches!(self, Tag::Derived | Tag::Calculated | Tag::Estimate)
     }
@@ -98,10 +100,10 @@ impl fmt::Display for Tag {
 pub struct Tagged<T> {
     /// The value.
     pub value: T,
-    /// Where it comes from.
+    /// The source of the value.
     pub tag: Tag,
-    /// Why this value; never empty where [`Tag::needs_reason`] asks for it.
-    pub why: Option<String>,
+    /// Why the file gives this value. Present and not empty where [`Tag::needs_reason`].
+    pub reason: Option<String>,
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Tagged<T> {
@@ -116,13 +118,13 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for TaggedVisitor<T> {
     type Value = Tagged<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value with its provenance, such as [64, \"P\"] or [64, \"E\", \"why\"]")
+        f.write_str("a value with its provenance, such as [64, \"P\"] or [64, \"E\", \"reason\"]")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Tagged<T>, A::Error> {
         let value = seq.next_element()?.ok_or_else(|| A::Error::invalid_length(0, &self))?;
         let symbol: String = seq.next_element()?.ok_or_else(|| A::Error::invalid_length(1, &self))?;
-        let why: Option<String> = seq.next_element()?;
+        let reason: Option<String> = seq.next_element()?;
         if seq.next_element::<serde::de::IgnoredAny>()?.is_some() {
             return Err(A::Error::invalid_length(4, &self));
         }
@@ -130,11 +132,13 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for TaggedVisitor<T> {
             let known: Vec<_> = Tag::IN_FILES.iter().map(|tag| tag.symbol()).collect();
             return Err(A::Error::custom(format!("no provenance tag {symbol:?}; use one of {}", known.join(" "))));
         };
-        if tag.needs_reason() && why.as_ref().is_none_or(|why| why.trim().is_empty()) {
+        if tag.needs_reason() && reason.as_ref().is_none_or(|reason| reason.trim().is_empty()) {
             let meaning = tag.meaning();
-            return Err(A::Error::custom(format!("tag {symbol:?} ({meaning}) needs a reason as third element")));
+            return Err(A::Error::custom(format!(
+                "tag {symbol:?} ({meaning}) needs a reason: [value, {symbol:?}, \"reason\"]"
+            )));
         }
-        Ok(Tagged { value, tag, why })
+        Ok(Tagged { value, tag, reason })
     }
 }
 
@@ -148,9 +152,9 @@ mod tests {
     }
 
     #[test]
-    fn a_value_has_a_tag_and_an_estimate_a_reason() {
-        let one: One = toml::from_str("x = [7, \"E\", \"why\"]").unwrap();
-        assert_eq!(one.x, Tagged { value: 7, tag: Tag::Estimate, why: Some("why".into()) });
+    fn every_value_needs_a_tag_and_every_estimate_a_reason() {
+        let one: One = toml::from_str("x = [7, \"E\", \"guess\"]").unwrap();
+        assert_eq!(one.x, Tagged { value: 7, tag: Tag::Estimate, reason: Some("guess".into()) });
         for (text, message) in [
             ("x = 7", "a value with its provenance"),
             ("x = [7]", "invalid length 1"),
@@ -166,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn symbols_are_read_as_they_are_written() {
+    fn every_symbol_reads_back_as_its_tag() {
         for tag in Tag::IN_FILES {
             assert_eq!(Tag::parse(tag.symbol()), Some(tag));
         }

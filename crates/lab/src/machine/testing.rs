@@ -1,20 +1,20 @@
-//! Random machines for property tests: small, of every shape that the schema allows, and always good.
+//! Random machines for property tests: small, of every shape that the schema allows, and always valid.
 
 use proptest::prelude::*;
 use reach_core::{Layout, PageShift};
 use reach_hardware::config::{Cache, Core, Machine, Nested, Replacement, Serves, Tlb, WalkCache, Walker, Writes};
 
-/// Machines of one to five page-table levels, one to four page sizes, one to three TLB levels (with or without a level
+/// Returns a strategy for machines of one to five page-table levels, one to four page sizes, one to three TLB levels (with or without a level
 /// 0 in front) split or unified by class of reference and by page size, every replacement, hardware and software
 /// walkers, walk caches of their own and within TLB arrays, and none to three levels of caches.
 ///
-/// [`super::check_hardware`] finds nothing wrong with any of them. They shrink towards the plainest machine.
+/// [`super::check_hardware`] accepts all of them. They shrink towards the simplest machine.
 pub fn arbitrary_machine() -> impl Strategy<Value = Machine> {
     prop::collection::vec(any::<u8>(), 0..160).prop_map(|choices| machine_from(&choices))
 }
 
-/// The machine that a sequence of choices leads to, one byte a choice; what is missing counts as 0. All zeros give
-/// one FA array of four entries over one page size, and no caches.
+/// Builds the machine that a sequence of choices selects, one byte a choice; missing bytes count as 0. All zeros give
+/// one fully associative array of four entries with one page size, and no caches.
 pub fn machine_from(choices: &[u8]) -> Machine {
     let mut draw = Draw(choices.iter());
     let layout = layout(&mut draw);
@@ -35,7 +35,7 @@ pub fn machine_from(choices: &[u8]) -> Machine {
     Machine { layout, sizes, tlbs, walker, nested, caches, memory, core }
 }
 
-/// A sequence of choices that never ends.
+/// A sequence of choices, continued by zeros.
 struct Draw<'a>(std::slice::Iter<'a, u8>);
 
 impl Draw<'_> {
@@ -43,8 +43,8 @@ impl Draw<'_> {
         u32::from(self.0.next().copied().unwrap_or(0)) % bound
     }
 
-    fn one_of<T: Copy>(&mut self, these: &[T]) -> T {
-        these[self.below(these.len() as u32) as usize]
+    fn one_of<T: Copy>(&mut self, options: &[T]) -> T {
+        options[self.below(options.len() as u32) as usize]
     }
 
     fn one_in(&mut self, n: u32) -> bool {
@@ -75,7 +75,7 @@ fn layout(draw: &mut Draw) -> Layout {
 fn sizes(draw: &mut Draw, layout: &Layout) -> Vec<PageShift> {
     let mut sizes = vec![layout.base];
     for _ in 0..draw.below(4) {
-        // Sizes of whole levels, and sizes between them that are replicated.
+        // Sizes that one entry of a level maps, and sizes between them that need replicated entries.
         let level = draw.below(layout.levels().min(3) as u32) as usize;
         let size = PageShift(layout.span(level).0 + draw.below(5) as u8);
         if size.0 < layout.address_bits().min(34) {
@@ -95,7 +95,7 @@ const ALL: Serves = Serves { fetch: true, load: true, store: true };
 
 fn replacement(draw: &mut Draw, ways: u32) -> Replacement {
     let all = [Replacement::Lru, Replacement::Nru, Replacement::Random, Replacement::TreePlru];
-    // The tree stands last: it is left out where it cannot be.
+    // Tree-PLRU is last, so that it can be left out where the number of ways is no power of two.
     draw.one_of(if ways.is_power_of_two() { &all } else { &all[..3] })
 }
 
@@ -123,14 +123,14 @@ fn array(draw: &mut Draw, number: usize, level: u8, serves: Serves, sizes: Vec<P
     }
 }
 
-/// The arrays of one level for one class: all sizes in one, split in two, overlapping, or only some sizes at all.
+/// Appends the arrays of one level for one class: all sizes in one array, split in two, overlapping, or some sizes only.
 fn level_of_class(draw: &mut Draw, level: u8, serves: Serves, sizes: &[PageShift], latency: u32, tlbs: &mut Vec<Tlb>) {
     let cut = 1 + draw.below(sizes.len() as u32) as usize;
     let (small, large) = sizes.split_at(cut);
     let parts: &[&[PageShift]] = match draw.below(6) {
         1 if !large.is_empty() => &[small, large],
         2 => &[small],
-        // Behind the first level an array may leave base pages to others, or to none.
+        // After the first level, arrays need not hold base pages.
         3 if level >= 2 && !large.is_empty() => &[large],
         4 => &[sizes, small],
         _ => &[sizes],
@@ -153,7 +153,7 @@ fn tlbs(draw: &mut Draw, sizes: &[PageShift]) -> Vec<Tlb> {
             if level == 1 && draw.one_in(4) {
                 tlbs.push(array(draw, tlbs.len(), 0, serves, sizes.to_vec(), 0));
             }
-            // The last level may leave a class out.
+            // The last level need not serve every class.
             let left_out = level == top && level >= 2 && classes.len() > 1 && draw.one_in(6);
             if !left_out {
                 level_of_class(draw, level, serves, sizes, latency, &mut tlbs);
@@ -233,7 +233,7 @@ fn caches(draw: &mut Draw) -> Vec<Cache> {
                 shared,
             });
         };
-        // Once a level holds data only, fetches are perfect from there on.
+        // Once a level holds data only, fetches do not wait beyond it.
         match draw.below(3) {
             1 if level == 1 => {
                 cache(draw, "c1i".to_owned(), true, false);
@@ -257,22 +257,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn machines_are_good(machine in arbitrary_machine()) {
+        fn random_machines_are_valid(machine in arbitrary_machine()) {
             prop_assert_eq!(check_hardware(&machine), vec![]);
         }
     }
 
     #[test]
-    fn the_plainest_machine_is_plain() {
+    fn all_zero_choices_give_one_array_and_no_caches() {
         let machine = machine_from(&[]);
         assert_eq!(check_hardware(&machine), []);
         assert_eq!((machine.tlbs.len(), machine.tlbs[0].entries, machine.tlbs[0].ways), (1, 4, 4));
         assert_eq!((machine.sizes.len(), machine.caches.len()), (1, 0));
     }
 
-    /// A generator that never draws a shape tests nothing about it.
+    /// A property test proves nothing about shapes that the generator never draws.
     #[test]
-    fn every_shape_is_drawn() {
+    fn two_thousand_draws_cover_every_shape() {
         let mut random = reach_core::Random::new(1);
         let mut seen = BTreeSet::new();
         for _ in 0..2000 {

@@ -1,4 +1,4 @@
-//! Presets against the published figures, impossible machines, overrides, and text that was damaged at random.
+//! Presets against published figures, impossible machines, overrides, and randomly damaged text.
 
 use super::*;
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ fn tlb<'a>(machine: &'a Machine, name: &str) -> &'a Tlb {
 }
 
 #[test]
-fn every_preset_is_good() {
+fn every_preset_has_no_errors() {
     assert_eq!(PRESETS.len(), 15);
     assert_eq!(list().count(), 15);
     for (name, text) in PRESETS {
@@ -32,14 +32,14 @@ fn every_preset_is_good() {
     }
 }
 
-/// Whatever stands below the sections is a fact with a tag, be it a number or not.
+/// Every leaf of every section is a fact with a tag, whether it is a number or not.
 #[test]
 fn every_value_has_a_tag() {
     for (name, text) in PRESETS {
         let table: Table = text.parse().unwrap();
         let mut leaves = 0;
-        rows::walk(&table, &mut |path, value| {
-            assert!(rows::is_fact(value), "{name}: {path} has no provenance");
+        facts::walk(&table, &mut |path, value| {
+            assert!(facts::is_fact(value), "{name}: {path} has no provenance");
             leaves += 1;
         });
         assert_eq!(show(name).unwrap().len(), leaves);
@@ -51,9 +51,9 @@ fn every_value_has_a_tag() {
     }
 }
 
-/// Every array of every preset: name, level, entries, ways, sizes, cycles, as its sources publish them.
+/// Every array of every preset as its sources publish it: name, level, entries, ways, sizes, cycles.
 #[test]
-fn tlbs_are_as_published() {
+fn tlbs_match_published_figures() {
     for (preset, published) in [
         ("alpha-21264", "itlb 1 128x128 8K+64K+512K+4M 0, dtlb 1 128x128 8K+64K+512K+4M 0"),
         (
@@ -110,9 +110,9 @@ fn tlbs_are_as_published() {
     }
 }
 
-/// Walkers, data caches (size, ways, cycles) and memory in cycles, as published.
+/// Walkers, data caches (size, ways, cycles) and memory latency in cycles, as published.
 #[test]
-fn walkers_and_caches_are_as_published() {
+fn walkers_and_caches_match_published_figures() {
     for (preset, walkers, caches, memory) in [
         ("alpha-21264", 0, "64K 2 3, 4M 1 14", 70),
         ("paint-parisc", 0, "64K 1 1, 512K 2 8", 60),
@@ -144,7 +144,7 @@ fn walkers_and_caches_are_as_published() {
 }
 
 #[test]
-fn the_papers_own_machines_are_theirs() {
+fn machines_of_papers_have_the_details_that_the_papers_state() {
     let paint = hardware("paint-parisc");
     assert_eq!(paint.walker, Walker::Software { cycles: 52, instructions: 30, loads: 4, stores: 1 });
     assert_eq!(tlb(&paint, "unified").replacement, Replacement::Nru);
@@ -169,7 +169,7 @@ fn the_papers_own_machines_are_theirs() {
 }
 
 #[test]
-fn overrides_change_what_they_name_and_nothing_else() {
+fn overrides_change_their_key_and_nothing_else() {
     let plain = resolve("skylake-e3-1240v5").unwrap();
     let spec = "skylake-e3-1240v5:tlb.l2.entries=3072,caches.l3.bytes=16M,memory.latency=80ns";
     let changed = resolve(spec).unwrap();
@@ -197,7 +197,7 @@ fn overrides_change_what_they_name_and_nothing_else() {
 }
 
 #[test]
-fn mistakes_are_named_with_what_is_near() {
+fn errors_of_specifications_name_what_is_near_or_expected() {
     for (spec, message) in [
         ("skylak", "no machine \"skylak\"; did you mean skylake-e3-1240v5?"),
         ("zen", "did you mean zen3 or zen4 or zen5?"),
@@ -216,9 +216,9 @@ fn mistakes_are_named_with_what_is_near() {
             "zen3:tlb.l2d.ways=12",
             "tlb.l2d: 2048 entries in 12 ways is not a power-of-two number of sets: 16 ways would be",
         ),
-        ("zen3:memory.latency=1ns", "memory.latency: 4 cycles, not more than the 46 of l3"),
+        ("zen3:memory.latency=1ns", "memory.latency: 4 cycles: expected more than the 46 of l3"),
         ("/nonexistent/machine.toml", "/nonexistent/machine.toml: No such file"),
-        ("/nonexistent/machine.tomlx", "must start with a colon"),
+        ("/nonexistent/machine.tomlx", "overrides must start with a colon"),
     ] {
         let error = resolve(spec).unwrap_err().to_string();
         assert!(error.contains(message), "{spec}: {error}");
@@ -226,7 +226,7 @@ fn mistakes_are_named_with_what_is_near() {
 }
 
 #[test]
-fn a_file_is_as_good_as_a_preset() {
+fn a_file_equal_to_a_preset_gives_the_same_machine() {
     let path = std::env::temp_dir().join(format!("reach-machine-{}.toml", std::process::id()));
     std::fs::write(&path, text_of("zen3")).unwrap();
     let spec = path.to_str().unwrap();
@@ -239,9 +239,9 @@ fn a_file_is_as_good_as_a_preset() {
     std::fs::remove_file(&path).unwrap();
 }
 
-/// Each edit of the Skylake file makes one impossible machine, refused by the name of the part and its line.
+/// Each edit of the Skylake file makes one impossible machine; the error names the part and its line.
 #[test]
-fn impossible_machines_are_refused_by_name() {
+fn impossible_machines_are_refused_with_part_and_line() {
     let text = text_of("skylake-e3-1240v5");
     for (old, new, message) in [
         (
@@ -256,11 +256,11 @@ fn impossible_machines_are_refused_by_name() {
         (
             "[[\"4K\", \"2M\"], \"P\"]",
             "[[\"2M\", \"4K\"], \"P\"]",
-            "tlb.l2.sizes: sizes must be one or more, ascending",
+            "tlb.l2.sizes: expected at least one size, ascending",
         ),
         ("[[\"4K\", \"2M\"], \"P\"]", "[[\"8K\"], \"P\"]", "tlb.l2.sizes: the machine has no pages of 8K"),
         ("[[\"4K\", \"2M\"], \"P\"]", "[[\"12K\"], \"P\"]", "a page of 12K is not a power of two"),
-        ("[[\"fetch\"], \"P\"]", "[[\"load\"], \"P\"]", "tlb: no first-level array takes 4K pages for fetch"),
+        ("[[\"fetch\"], \"P\"]", "[[\"load\"], \"P\"]", "tlb: no first-level array holds 4K pages for fetch"),
         ("[\"4K\", \"2M\", \"1G\"]", "[\"4K\", \"1G\", \"2M\"]", "page_table.sizes: sizes must ascend"),
         ("[\"4K\", \"2M\", \"1G\"]", "[\"2M\", \"1G\"]", "page_table.sizes: the first size must be the base page, 4K"),
         ("[9, 9, 9, 9]", "[9, 9, 9]", "page_table.bits: translates 39-bit addresses"),
@@ -268,20 +268,16 @@ fn impossible_machines_are_refused_by_name() {
         ("[9, 9, 9, 9]", "[9, 0, 9, 18]", "page_table.bits: a level of 0 index bits"),
         ("[9, 9, 9, 9]", "[255, 255, 255, 255]", "page_table.bits: a level of 255 index bits"),
         ("base = [\"4K\"", "base = [\"512\"", "page_table.base: base pages of 2^9 bytes"),
-        ("levels = [[3]", "levels = [[4]", "walker.hardware.caches.pml4e.levels: level 4 holds no entries"),
-        (
-            "levels = [[3]",
-            "levels = [[2]",
-            "walker.hardware.caches.pml4e.levels: level 2 is held by an earlier walk cache",
-        ),
+        ("levels = [[3]", "levels = [[4]", "walker.hardware.caches.pml4e.levels: level 4: expected 1 to 3"),
+        ("levels = [[3]", "levels = [[2]", "walker.hardware.caches.pml4e.levels: level 2 is in an earlier walk cache"),
         (
             "levels = [[1], \"V+\"]\nentries",
             "levels = [[1], \"V+\"]\nwithin = [\"l9\", \"P\"]\n#",
-            "give either entries and ways, or within",
+            "expected either entries and ways, or within",
         ),
-        ("walkers = [2,", "walkers = [0,", "walker.hardware.walkers: no walker"),
-        ("latency = [42,", "latency = [11,", "caches.l3.latency: 11 cycles, not more than the 12 of l2"),
-        ("42 cycles + 51 ns", "42 cycles", "memory.latency: 42 cycles, not more than the 42 of l3"),
+        ("walkers = [2,", "walkers = [0,", "walker.hardware.walkers: 0: expected at least 1"),
+        ("latency = [42,", "latency = [11,", "caches.l3.latency: 11 cycles: expected more than the 12 of l2"),
+        ("42 cycles + 51 ns", "42 cycles", "memory.latency: 42 cycles: expected more than the 42 of l3"),
         (
             "bytes = [\"256K\"",
             "bytes = [\"192K\"",
@@ -291,14 +287,14 @@ fn impossible_machines_are_refused_by_name() {
         ("line = [\"64\"", "line = [\"48\"", "lines of 48 bytes"),
         ("shared = [true", "shared = [1", "invalid type: integer `1`"),
         ("itlb_walkers = [1,", "itlb_walkers = [3,", "ooo.itlb_walkers: 3 of 2 walkers"),
-        ("l1i_2m = [\"replicated\", \"P\"]\n", "", "ooo.smt: does not say how 2 threads divide l1i_2m"),
+        ("l1i_2m = [\"replicated\", \"P\"]\n", "", "ooo.smt: l1i_2m is missing: expected shared"),
         ("GenuineIntel-6-4E", "Intel", "processor.exact: \"Intel\" is no processor"),
         ("mhz = [3500, \"P\"]", "mhz = [3500, \"set\"]", "core.mhz: tag \"set\" is for overrides"),
-        ("mhz = [3500, \"P\"]", "mhz = [0, \"P\"]", "core.mhz: 0; it must be at least 1"),
+        ("mhz = [3500, \"P\"]", "mhz = [0, \"P\"]", "core.mhz: 0: expected at least 1"),
         ("mhz = [3500, \"P\"]", "mhz = 3500", "a value with its provenance"),
         ("mhz = [3500, \"P\"]\n", "", "missing field `mhz`"),
         ("[memory]", "[memroy]", "unknown field `memroy`, expected one of"),
-        ("[tlb.l2]", "[tlb.L2]", "tlb.L2: the name \"L2\" must be of a-z, 0-9 and _"),
+        ("[tlb.l2]", "[tlb.L2]", "tlb.L2: the name \"L2\": expected only a-z, 0-9 and _"),
         ("[tlb.l2_1g]", "[tlb.l2]", "duplicate key"),
     ] {
         // The l2 array is last among those that say `lru`; everything else is found at its first place.
@@ -320,7 +316,7 @@ fn impossible_machines_are_refused_by_name() {
 }
 
 #[test]
-fn problems_that_files_cannot_show_are_refused_too() {
+fn errors_that_no_file_can_express_are_refused_too() {
     let skylake = hardware("skylake-e3-1240v5");
     let refused = |change: &dyn Fn(&mut Machine), message: &str| {
         let mut machine = skylake.clone();
@@ -329,41 +325,41 @@ fn problems_that_files_cannot_show_are_refused_too() {
         let all: Vec<_> = problems.iter().map(Problem::to_string).collect();
         assert!(all.iter().any(|problem| problem.contains(message)), "expected {message:?} in {all:?}");
     };
-    refused(&|m| m.tlbs[1].name = m.tlbs[0].name.clone(), "a second array of this name");
-    refused(&|m| m.tlbs[0].latency = 1, "tlb.l1i_4k.latency: 1 cycles, but it is the first asked for fetch");
+    refused(&|m| m.tlbs[1].name = m.tlbs[0].name.clone(), "a second array with this name");
+    refused(&|m| m.tlbs[0].latency = 1, "tlb.l1i_4k.latency: 1 cycles: expected 0, as fetch looks it up first");
     refused(&|m| (m.tlbs[0].level, m.tlbs[1].level) = (0, 0), "fetch has a level 0 but no level 1 behind it");
     refused(
         &|m| (m.tlbs[6].level, m.tlbs[6].latency) = (3, 6),
-        "tlb.l2_1g.latency: 6 cycles for fetch, less than the 7",
+        "tlb.l2_1g.latency: 6 cycles for fetch: expected at least the 7",
     );
     refused(&|m| m.tlbs.iter_mut().filter(|t| t.level == 2).for_each(|t| t.level = 3), "but no level 2");
-    refused(&|m| m.tlbs[2].entries = 1 << 30, "1048576 are the most");
+    refused(&|m| m.tlbs[2].entries = 1 << 30, "expected at most 1048576");
     refused(&|m| m.caches[3].level = 2, "a second cache for instructions at level 2");
     refused(&|m| m.caches[1].shared = true, "caches.l2.shared: private behind l1d");
-    refused(&|m| m.caches.swap(0, 3), "caches must stand nearest first");
+    refused(&|m| m.caches.swap(0, 3), "caches must be listed nearest first");
     refused(&|m| m.caches[3].line = 32, "shorter than the 64 bytes of l2");
     refused(&|m| m.caches[1].data = false, "holds nothing");
     refused(&|m| m.caches[1].data = false, "no level 1 holds data");
-    refused(&|m| m.sizes = (12..29).map(PageShift).collect(), "17 page sizes; 16 are the most");
+    refused(&|m| m.sizes = (12..29).map(PageShift).collect(), "17 page sizes: expected at most 16");
     refused(&|m| m.sizes[2] = PageShift(48), "a page of 2^48 bytes does not fit");
 }
 
-/// The hash is of the machine, not of its file: comments, provenance and the preset's name do not count.
+/// The hash covers the machine, not its file: comments, provenance and the preset's name do not count.
 #[test]
 fn provenance_does_not_change_the_hash() {
     let text = text_of("zen4");
-    let configuration = |text: &str| rows::configuration(&text.parse().unwrap()).to_string();
+    let configuration = |text: &str| facts::configuration(&text.parse().unwrap()).to_string();
     let plain = configuration(text);
     assert_eq!(configuration(&text.replace("\"V\"", "\"T\"").replace("zen4", "other")), plain);
     assert_ne!(configuration(&text.replace("[3072,", "[1536,")), plain);
-    // The order of arrays is the order in which equals are probed, so it counts.
+    // Arrays of one level are probed in the order of the file, so it counts.
     let swapped = text.replace("tlb.l1d", "tlb.x").replace("tlb.l1i", "tlb.l1d").replace("tlb.x", "tlb.l1i");
     assert_ne!(configuration(&swapped), plain);
     assert!(plain.contains("\"entries\":3072") && !plain.contains('\n'));
 }
 
 #[test]
-fn no_two_presets_are_the_same() {
+fn no_two_presets_have_the_same_hash() {
     let mut hashes: Vec<_> = list().map(|machine| resolve(machine.name).unwrap().hash).collect();
     hashes.sort();
     hashes.dedup();
@@ -373,7 +369,7 @@ fn no_two_presets_are_the_same() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Text damaged at random is refused or accepted, but never more than that.
+    /// Randomly damaged text is refused or accepted, without a panic.
     #[test]
     fn damaged_text_never_panics(preset in 0..PRESETS.len(), seed: u64, edits in 1..6usize) {
         let mut random = Random::new(seed);
@@ -387,7 +383,7 @@ proptest! {
                 0 => text.insert_str(at, piece),
                 1 => { text.remove(at); }
                 _ => {
-                    // Swap one whole number for another: damage that the syntax survives.
+                    // Replace one whole number by another: the syntax stays valid.
                     let numbers: Vec<_> = text.match_indices(|c: char| c.is_ascii_digit()).map(|(at, _)| at).collect();
                     if !numbers.is_empty() {
                         let at = numbers[random.below(numbers.len() as u64) as usize];
@@ -403,7 +399,7 @@ proptest! {
     }
 
     #[test]
-    fn any_specification_is_answered(spec in "(zen3|paint-parisc|x)(:[a-z0-9.=,+]{0,40})?") {
+    fn any_specification_gives_a_machine_or_an_error(spec in "(zen3|paint-parisc|x)(:[a-z0-9.=,+]{0,40})?") {
         if let Err(error) = resolve(&spec) {
             prop_assert!(!error.to_string().is_empty());
         }

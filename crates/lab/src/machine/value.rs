@@ -1,6 +1,7 @@
-//! How values are written in machine files: `"64K"`, `"full"`, `"42 cycles + 51 ns"`.
+//! Values of machine files as they are written: `"64K"`, `"full"`, `"lru"`, `"42 cycles + 51 ns"`.
 
 use reach_core::{Bytes, PageShift};
+use reach_hardware::config::{Replacement, Sharing, Writes};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::fmt;
 
@@ -12,21 +13,21 @@ pub struct Size(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageSize(pub PageShift);
 
-/// The pages of the host, where the program runs in a guest: a page size, or `"none"` where there is no host.
+/// The page size of the host below a guest, or `"none"` (`None`) where the program does not run in a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostPage(pub Option<PageShift>);
 
-/// The ways of an array.
+/// The number of ways of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ways {
-    /// `"full"`: as many as there are entries.
+    /// `"full"`: fully associative, as many ways as entries.
     Full,
-    /// So many.
+    /// A number.
     Of(u32),
 }
 
 impl Ways {
-    /// The number of ways of an array with so many entries.
+    /// Returns the number of ways of an array with `entries`.
     pub fn of(self, entries: u32) -> u32 {
         match self {
             Ways::Full => entries,
@@ -45,7 +46,7 @@ pub struct Delay {
 }
 
 impl Delay {
-    /// The whole in cycles of a clock of `mhz` MHz, to the nearest.
+    /// Returns the whole in cycles of a clock of `mhz` MHz, rounded to the nearest.
     pub fn at(self, mhz: u32) -> u64 {
         u64::from(self.cycles) + (u64::from(self.nanoseconds) * u64::from(mhz) + 500) / 1000
     }
@@ -61,7 +62,7 @@ fn parse_size(text: &str) -> Result<Size, String> {
         "G" => 1 << 30,
         _ => return Err(bad()),
     };
-    // Fractions are exact: 1.875M is 1.875 · 2^20 bytes, and nothing that leaves part of a byte is a size.
+    // Fractions are exact: 1.875M is 1.875 · 2^20 bytes; a fraction that leaves part of a byte is refused.
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     if fraction.len() > 6 || whole.is_empty() || !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
         return Err(bad());
@@ -117,6 +118,47 @@ fn parse_delay(text: &str) -> Result<Delay, String> {
     Ok(delay)
 }
 
+/// A value that one word stands for, each from a fixed list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word<T>(pub T);
+
+/// The words of a type in machine files.
+pub trait Words: Copy + 'static {
+    /// Each word and its value.
+    const WORDS: &'static [(&'static str, Self)];
+}
+
+impl Words for Replacement {
+    const WORDS: &'static [(&'static str, Replacement)] = &[
+        ("lru", Replacement::Lru),
+        ("tree-plru", Replacement::TreePlru),
+        ("nru", Replacement::Nru),
+        ("random", Replacement::Random),
+    ];
+}
+
+impl Words for Writes {
+    const WORDS: &'static [(&'static str, Writes)] =
+        &[("back", Writes::Back), ("around", Writes::Around), ("through", Writes::Through)];
+}
+
+impl Words for Sharing {
+    const WORDS: &'static [(&'static str, Sharing)] =
+        &[("shared", Sharing::Shared), ("partitioned", Sharing::Partitioned), ("replicated", Sharing::Replicated)];
+}
+
+impl<'de, T: Words> Deserialize<'de> for Word<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        let known = || T::WORDS.iter().map(|(known, _)| *known).collect::<Vec<_>>().join(", ");
+        let found = T::WORDS.iter().find(|(known, _)| *known == word);
+        found
+            .map(|&(_, value)| Word(value))
+            .ok_or_else(|| D::Error::custom(format!("{word:?}: expected one of {}", known())))
+    }
+}
+
+/// Reads a value that is written as a string, or for some types as an integer.
 struct Text<T> {
     parse: fn(&str) -> Result<T, String>,
     integer: fn(u32) -> Option<T>,
@@ -171,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_exactly() {
+    fn sizes_are_exact_or_refused() {
         for (text, bytes) in
             [("128", 128), ("4K", 4096), ("1.25M", 1280 << 10), ("1.875M", 1920 << 10), ("1G", 1 << 30)]
         {
@@ -192,5 +234,19 @@ mod tests {
         for text in ["", "60", "60 c", "1 ns + 2 ns", "ns", "-1 ns", "1 ns +"] {
             assert!(parse_delay(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn each_word_has_one_value_and_others_are_refused_with_the_list() {
+        #[derive(serde::Deserialize)]
+        struct One {
+            x: Word<Replacement>,
+        }
+        for (word, value) in Replacement::WORDS {
+            let one: One = toml::from_str(&format!("x = {word:?}")).unwrap();
+            assert_eq!(one.x, Word(*value));
+        }
+        let error = toml::from_str::<One>("x = \"fifo\"").err().unwrap().to_string();
+        assert!(error.contains("\"fifo\": expected one of lru, tree-plru, nru, random"), "{error}");
     }
 }

@@ -1,6 +1,6 @@
-//! The columns of a published table, each said once: what is measured in every row, and how near ours must be.
+//! Columns of a published table: what is measured in every row, and how near ours must be.
 
-use super::file::{Item, Missing, Tolerance};
+use super::item::{MissingItem, PublishedItem, Tolerance};
 use super::measure::Measure;
 use indexmap::IndexMap;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Column {
-    /// What rows call it.
+    /// The name that rows use for it.
     name: String,
     /// The name of its items, with `{}` for the row.
     item: String,
@@ -20,7 +20,7 @@ pub(super) struct Column {
     ours: Measure,
 }
 
-/// A published number: with its column's tolerance, or its own.
+/// A published number, with its column's tolerance or its own.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "a number, or { published, tolerance, reason }")]
 pub(super) enum Cell {
@@ -29,14 +29,14 @@ pub(super) enum Cell {
 }
 
 impl Cell {
-    /// The item of this cell.
-    pub fn expand(self, row: &str, column: &str, columns: &[Column]) -> Result<Item, String> {
+    /// Returns the item of this cell.
+    pub fn expand(self, row: &str, column: &str, columns: &[Column]) -> Result<PublishedItem, String> {
         let Column { item, section, unit, tolerance, reason, ours, .. } = find(column, columns)?;
         let (published, tolerance, reason) = match self {
             Cell::Number(published) => (published, *tolerance, reason.clone()),
             Cell::Own { published, tolerance, reason } => (published, tolerance, reason),
         };
-        Ok(Item {
+        Ok(PublishedItem {
             item: item.replace("{}", row),
             section: section.clone(),
             published,
@@ -48,19 +48,21 @@ impl Cell {
     }
 }
 
-/// Numbers of a column that nothing measures, all for the same reason.
+/// Cells of a column that nothing measures, all for the same reason.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Absent {
+pub(super) struct AbsentCells {
     column: String,
     reason: String,
+    /// Published numbers by row.
     rows: IndexMap<String, f64>,
 }
 
-impl Absent {
-    pub fn expand(&self, columns: &[Column]) -> Result<Vec<Missing>, String> {
+impl AbsentCells {
+    /// Returns the items of these cells.
+    pub fn expand(&self, columns: &[Column]) -> Result<Vec<MissingItem>, String> {
         let Column { item, section, unit, .. } = find(&self.column, columns)?;
-        let missing = self.rows.iter().map(|(row, &published)| Missing {
+        let missing = self.rows.iter().map(|(row, &published)| MissingItem {
             item: item.replace("{}", row),
             section: section.clone(),
             published,

@@ -1,12 +1,12 @@
-//! Bars and curves that a paper gives without numbers: ours, row by row, so that they can be drawn beside them.
+//! Bars and curves that a paper prints without numbers: ours, row by row, to be drawn beside them.
 
+use super::experiment::PaperExperiment;
 use super::measure::Measure;
-use super::run::Outcome;
-use super::{Experiment, Paper};
+use crate::results::Row;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-/// A figure: each experiment that has a row and the systems that the figure needs gives a row of it.
+/// A figure. Every experiment that has a row and the systems that the figure needs gives a row of it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
@@ -14,17 +14,17 @@ pub struct Figure {
     pub name: String,
     /// What its values are counted in.
     pub unit: String,
-    /// Labels of systems without which an experiment has nothing to do with it.
+    /// Labels of the systems that an experiment must have to be shown.
     pub needs: Vec<String>,
-    /// The only machine whose experiments it shows.
+    /// The only machine whose experiments it shows; `None`: all machines.
     pub machine: Option<String>,
-    /// Bars or points of a row by name, and how each is found.
+    /// The bars or points of a row by name, and how each is found.
     pub columns: IndexMap<String, Measure>,
 }
 
 /// One bar, or one point of a curve.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Mark {
+pub struct FigureValue {
     /// The paper.
     pub paper: String,
     /// The figure.
@@ -39,21 +39,21 @@ pub struct Mark {
     pub value: f64,
 }
 
-/// A figure's values: by row, one for each column that the row has.
+/// A figure's values: a row for each experiment, with one value per column.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Drawn {
-    /// What it shows.
+pub struct FigureTable {
+    /// What the figure shows.
     pub name: String,
     /// What its values are counted in.
     pub unit: String,
     /// The names of its columns.
     pub columns: Vec<String>,
-    /// The rows that have any value.
+    /// The rows that have any value; `None` where a row lacks the column.
     pub rows: Vec<(String, Vec<Option<f64>>)>,
 }
 
 impl Figure {
-    /// Whether its columns can be computed where there are systems of these labels.
+    /// Fails unless the columns can be computed where `known` holds the labels of systems.
     pub(super) fn check(&self, known: impl Fn(&str) -> bool) -> Result<(), String> {
         if self.columns.is_empty() {
             return Err("it has no columns; give some".into());
@@ -66,21 +66,31 @@ impl Figure {
             .try_for_each(|(name, measure)| measure.check(&known).map_err(|what| format!("column {name}: {what}")))
     }
 
-    fn row(&self, experiment: &Experiment, outcome: &Outcome) -> Option<(String, Vec<Option<f64>>)> {
+    /// Returns the figure's values from the results of experiments.
+    pub(super) fn table<'a>(&self, results: impl Iterator<Item = (&'a PaperExperiment, &'a [Row])>) -> FigureTable {
+        FigureTable {
+            name: self.name.clone(),
+            unit: self.unit.clone(),
+            columns: self.columns.keys().cloned().collect(),
+            rows: results.filter_map(|(experiment, rows)| self.row(experiment, rows)).collect(),
+        }
+    }
+
+    fn row(&self, experiment: &PaperExperiment, rows: &[Row]) -> Option<(String, Vec<Option<f64>>)> {
         if self.machine.as_ref().is_some_and(|machine| *machine != experiment.machine.name) {
             return None;
         }
-        let known = |label: &str| experiment.systems.contains_key(label);
-        let row = experiment.row.clone().filter(|_| self.needs.iter().all(|label| known(label)))?;
-        let cells: Vec<_> = self.columns.values().map(|measure| measure.of(experiment, &outcome.results)).collect();
+        let known = |label: &String| experiment.systems.contains_key(label);
+        let row = experiment.row.clone().filter(|_| self.needs.iter().all(known))?;
+        let cells: Vec<_> = self.columns.values().map(|measure| experiment.measure_if_present(measure, rows)).collect();
         cells.iter().any(Option::is_some).then_some((row, cells))
     }
 }
 
-impl Drawn {
-    /// Its values, one by one.
-    pub fn marks(&self, paper: &str) -> Vec<Mark> {
-        let mark = |row: &str, column: &str, value: f64| Mark {
+impl FigureTable {
+    /// Returns the values one by one, row by row.
+    pub fn values(&self, paper: &str) -> Vec<FigureValue> {
+        let value = |row: &str, column: &str, value: f64| FigureValue {
             paper: paper.into(),
             figure: self.name.clone(),
             row: row.into(),
@@ -90,24 +100,8 @@ impl Drawn {
         };
         let of_row = |(row, cells): &(String, Vec<Option<f64>>)| {
             let cells = self.columns.iter().zip(cells);
-            cells.filter_map(|(column, cell)| cell.map(|value| mark(row, column, value))).collect::<Vec<_>>()
+            cells.filter_map(|(column, cell)| Some(value(row, column, (*cell)?))).collect::<Vec<_>>()
         };
         self.rows.iter().flat_map(of_row).collect()
-    }
-}
-
-impl Paper {
-    /// What the figures show of these outcomes; those of which there is nothing are left out.
-    pub fn draw(&self, outcomes: &[(&Experiment, Outcome)]) -> Vec<Drawn> {
-        let draw = |figure: &Figure| {
-            let rows = outcomes.iter().filter_map(|(experiment, outcome)| figure.row(experiment, outcome));
-            Drawn {
-                name: figure.name.clone(),
-                unit: figure.unit.clone(),
-                columns: figure.columns.keys().cloned().collect(),
-                rows: rows.collect(),
-            }
-        };
-        self.figures.iter().map(draw).filter(|drawn| !drawn.rows.is_empty()).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! What real programs find in their folders: files of the paper, and what commands make of them.
+//! The input of real programs: files of the paper, and what commands make from them.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -7,34 +7,34 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use tempfile::TempDir;
 
-/// Files, and commands that make others of them.
+/// Files, and commands that make others from them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     /// Files of the paper's folder.
     #[serde(default)]
     pub files: Vec<String>,
-    /// Commands, one after the other; they are not captured.
+    /// Commands to run before the program, one after the other. They are not captured.
     #[serde(default)]
     pub prepare: Vec<Vec<String>>,
 }
 
-/// Gives the text of a file of the paper by its name.
-pub(super) type Texts<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+/// Returns the text of a file of the paper, by name.
+pub(super) type ReadText<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
 impl Input {
-    /// Makes all of it in `folder`.
-    pub(super) fn make(&self, folder: &Path, texts: Texts) -> Result<(), String> {
+    /// Makes the input in `folder`.
+    pub(super) fn make(&self, folder: &Path, read_text: ReadText) -> Result<(), String> {
         for name in &self.files {
             let path = folder.join(Path::new(name).file_name().unwrap_or_default());
-            fs::write(&path, texts(name)?).map_err(|error| format!("{}: {error}", path.display()))?;
+            fs::write(&path, read_text(name)?).map_err(|error| format!("{}: {error}", path.display()))?;
         }
         self.prepare.iter().try_for_each(|words| run(words, folder))
     }
 }
 
-/// A program's name, or its whole path if it is one of `folder`.
-pub(super) fn found(program: &str, folder: &Path) -> PathBuf {
+/// Returns the program to start: a name with a slash is relative to `folder`, others are found in `PATH`.
+pub(super) fn program_path(program: &str, folder: &Path) -> PathBuf {
     if program.contains('/') { folder.join(program) } else { program.into() }
 }
 
@@ -42,7 +42,7 @@ pub(super) fn found(program: &str, folder: &Path) -> PathBuf {
 fn run(words: &[String], folder: &Path) -> Result<(), String> {
     let shown = || words.join(" ");
     let (program, args) = words.split_first().ok_or("there is no command")?;
-    let mut command = std::process::Command::new(found(program, folder));
+    let mut command = std::process::Command::new(program_path(program, folder));
     command.args(args).current_dir(folder).stdin(Stdio::null());
     let done = command.output().map_err(|error| format!("{}: {error}", shown()))?;
     match done.status.success() {
@@ -51,24 +51,24 @@ fn run(words: &[String], folder: &Path) -> Result<(), String> {
     }
 }
 
-/// The last line that says something.
+/// Returns the last line that is not blank, for messages.
 pub(super) fn last_line(text: &[u8]) -> String {
-    String::from_utf8_lossy(text).lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it says nothing").to_owned()
+    String::from_utf8_lossy(text).lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no output").to_owned()
 }
 
-/// What the last program shared with others, for the next: the input of a program may take longer to make than the program.
+/// The shared input of the last program, kept for the next: making it may take longer than running the program.
 #[derive(Clone, Default)]
-pub(super) struct Shared(Arc<Mutex<Option<(Input, TempDir)>>>);
+pub(super) struct SharedInput(Arc<Mutex<Option<(Input, TempDir)>>>);
 
-impl Shared {
-    /// Puts what `input` makes into `folder`, too.
-    pub fn put(&self, input: &Input, folder: &Path, texts: Texts) -> Result<(), String> {
+impl SharedInput {
+    /// Links what `input` makes into `folder`, and makes it first unless it was the last.
+    pub fn link_into(&self, input: &Input, folder: &Path, read_text: ReadText) -> Result<(), String> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if last.as_ref().is_none_or(|(of, _)| of != input) {
-            // What is there goes before its successor takes as much room.
+            // Free the disk space before the next input needs it.
             *last = None;
-            let made = tempfile::tempdir().map_err(|error| format!("making a folder for its input: {error}"))?;
-            input.make(made.path(), texts)?;
+            let made = tempfile::tempdir().map_err(|error| format!("cannot make a folder for its input: {error}"))?;
+            input.make(made.path(), read_text)?;
             *last = Some((input.clone(), made));
         }
         let Some((_, made)) = &*last else { return Ok(()) };
@@ -88,22 +88,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shared_is_made_once_while_it_is_asked_for() {
+    fn shared_input_is_made_once_for_programs_that_follow_each_other() {
         let input = |word: &str| Input {
             files: vec!["programs/a.txt".into()],
             prepare: vec![["sh", "-c", &format!("echo {word} $$ > made")].map(String::from).into()],
         };
-        let texts = |_: &str| Ok("text".to_owned());
-        let shared = Shared::default();
+        let read_text = |_: &str| Ok("text".to_owned());
+        let shared = SharedInput::default();
         let made = |word: &str| {
             let folder = tempfile::tempdir().unwrap();
-            shared.put(&input(word), folder.path(), &texts).unwrap();
+            shared.link_into(&input(word), folder.path(), &read_text).unwrap();
             assert_eq!(fs::read_to_string(folder.path().join("a.txt")).unwrap(), "text");
             fs::read_to_string(folder.path().join("made")).unwrap()
         };
         let first = made("one");
         assert!(first.starts_with("one ") && made("one") == first);
         assert!(made("two").starts_with("two "));
-        assert!(made("one") != first, "only the last is kept");
+        assert!(made("one") != first, "only the last input is kept");
     }
 }

@@ -1,7 +1,9 @@
-//! Recordings of captured programs, and samples of synthetic ones: made once, then every run of the paper reads the same.
+//! Recordings of captured programs and of samples of synthetic ones: made once, so that every run of the paper reads the
+//! same references.
 
-use super::file::QUANTUM;
-use super::{Experiment, Paper, Source as Origin};
+use super::Paper;
+use super::experiment::{PaperExperiment, QUANTUM};
+use super::files::PaperFiles;
 use reach_core::Chunk;
 use reach_trace::file::{Metadata, Reader, Writer};
 use reach_trace::{FastForwarded, Limited, Multiprogram, Sampled, Source, TraceError, scenario};
@@ -10,22 +12,25 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-/// Under what name a recording's metadata hold how it was made.
+/// The key of the recipe in a recording's metadata.
 const RECIPE: &str = "recipe";
 
-/// A program of a paper, and where its recording belongs.
+/// A program of a paper, and the place of its recording.
 pub struct Recording<'a> {
-    /// The first experiment with this program, after which the file is called.
-    pub experiment: &'a Experiment,
+    /// The first experiment with this program. It names the file.
+    pub experiment: &'a PaperExperiment,
     /// The file.
     pub path: PathBuf,
-    /// A hash of all that decides what is recorded.
+    /// A hash of everything that decides what is recorded.
     recipe: String,
 }
 
 impl Paper {
-    /// The recordings that `experiments` read, each once.
-    pub fn recordings<'a>(&'a self, experiments: &[&Experiment]) -> Result<Vec<Recording<'a>>, String> {
+    /// Returns the recordings that `experiments` read, each once, grouped by shared input.
+    ///
+    /// # Errors
+    /// When a file of the paper cannot be read.
+    pub fn recordings<'a>(&'a self, experiments: &[&PaperExperiment]) -> Result<Vec<Recording<'a>>, String> {
         let mut recordings: Vec<Recording> = Vec::new();
         for experiment in experiments {
             if let Some(recording) = self.recording(experiment)?
@@ -34,7 +39,7 @@ impl Paper {
                 recordings.push(recording);
             }
         }
-        // Those that share an input follow each other, so that it is made once.
+        // Recordings with the same shared input follow each other, so that it is made once.
         let shared = |r: &Recording| r.experiment.command.as_ref().and_then(|command| command.shared.clone());
         let all: Vec<_> = recordings.iter().map(|r| (r.experiment.name.clone(), shared(r))).collect();
         recordings.sort_by_cached_key(|r| match shared(r) {
@@ -44,20 +49,18 @@ impl Paper {
         Ok(recordings)
     }
 
-    fn recording<'a>(&'a self, experiment: &Experiment) -> Result<Option<Recording<'a>>, String> {
+    fn recording<'a>(&'a self, experiment: &PaperExperiment) -> Result<Option<Recording<'a>>, String> {
         if !experiment.is_recorded() {
             return Ok(None);
         }
-        let program =
-            |e: &Experiment| (e.programs.clone(), e.command.clone(), e.fast_forward.clone(), e.sample, e.limit);
-        let Some(first) = self.experiments.iter().find(|other| program(other) == program(experiment)) else {
+        let Some(first) = self.experiments.iter().find(|other| other.same_program(experiment)) else {
             return Ok(None);
         };
-        let sample = first.sample.map(|s| (s.every, s.measure, s.warm, first.seed));
+        let sample = first.sample.map(|s| (s.every, s.measure, s.warm, first.conditions.seed));
         let recipe = match (&first.command, sample) {
             (None, sample) => serde_json::to_string(&(&first.programs, &first.fast_forward, first.limit, sample)),
             (Some(command), sample) => {
-                let files = command.files().map(|name| self.source.text(name)).collect::<Result<Vec<_>, _>>()?;
+                let files = command.files().map(|name| self.files.text(name)).collect::<Result<Vec<_>, _>>()?;
                 match sample {
                     None => serde_json::to_string(&(command, files, &first.fast_forward, first.limit)),
                     Some(sample) => serde_json::to_string(&(command, files, &first.fast_forward, first.limit, sample)),
@@ -70,18 +73,21 @@ impl Paper {
         Ok(Some(Recording { experiment: first, path, recipe }))
     }
 
-    /// The recorded program of `experiment`; nothing where none was recorded.
-    pub(super) fn recorded(&self, experiment: &Experiment) -> Result<Option<Box<dyn Source>>, String> {
+    /// Returns the recorded program of `experiment`; `None` if it was not recorded and can be run instead.
+    pub(super) fn recorded(&self, experiment: &PaperExperiment) -> Result<Option<Box<dyn Source>>, String> {
         let Some(recording) = self.recording(experiment)? else { return Ok(None) };
         if !recording.path.exists() {
             return match experiment.copies == 1 && experiment.cut.is_none() {
                 true => Ok(None),
-                false => Err(format!("it needs a recording; make it: {}", self.how_to_record(experiment))),
+                false => Err(format!("it needs a recording; make it with `{}`", self.record_command(experiment))),
             };
         }
         if !recording.is_made()? {
             let path = recording.path.display();
-            return Err(format!("{path} is of other commands; record it again: {}", self.how_to_record(experiment)));
+            return Err(format!(
+                "{path} was made from another recipe; record it again with `{}`",
+                self.record_command(experiment)
+            ));
         }
         let path = &recording.path;
         let source = match experiment.copies {
@@ -93,16 +99,19 @@ impl Paper {
         source.map(Some).map_err(|error| error.to_string())
     }
 
-    fn how_to_record(&self, experiment: &Experiment) -> String {
-        let paper = match &self.source {
-            Origin::Folder(folder) => folder.display().to_string(),
-            Origin::Built(_) => self.name.clone(),
+    fn record_command(&self, experiment: &PaperExperiment) -> String {
+        let paper = match &self.files {
+            PaperFiles::Folder(folder) => folder.display().to_string(),
+            PaperFiles::Embedded(_) => self.name.clone(),
         };
         format!("reach paper record {paper} {}", experiment.name)
     }
 
-    /// Captures the program of `recording`, and returns how many references were kept. `watch` is told that now and then,
-    /// and returns false to give up, of which nothing then remains.
+    /// Records the program of `recording` and returns the number of references kept. `watch` is called with that number now
+    /// and then; it returns false to give up, and then the result is `None` and no file remains.
+    ///
+    /// # Errors
+    /// When the program cannot be run or the file cannot be written.
     pub fn record(&self, recording: &Recording, mut watch: impl FnMut(u64) -> bool) -> Result<Option<u64>, String> {
         let Recording { experiment, path, recipe } = recording;
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
@@ -115,7 +124,7 @@ impl Paper {
                 program,
                 sampling,
                 fast_forward,
-                experiment.seed,
+                experiment.conditions.seed,
             ))),
         };
         let mut source = Limited::new(source, experiment.limit);
@@ -126,19 +135,19 @@ impl Paper {
             other: [(RECIPE.to_owned(), recipe.clone())].into(),
             ..Metadata::default()
         };
-        // Under its own name only when it is whole.
+        // The file gets its own name when it is complete.
         let part = path.with_extension("part");
         let unfinished = Unfinished(&part);
-        let mut writer = Writer::create(&part, &metadata).map_err(unwritten)?;
+        let mut writer = Writer::create(&part, &metadata).map_err(write_error)?;
         let mut chunk = Chunk::default();
         while source.fill(&mut chunk).map_err(|error| error.to_string())? {
-            writer.write(&chunk, source.blocks()).map_err(unwritten)?;
+            writer.write(&chunk, source.blocks()).map_err(write_error)?;
             if !watch(writer.refs()) {
                 return Ok(None);
             }
         }
         let references = writer.refs();
-        writer.finish().map_err(unwritten)?;
+        writer.finish().map_err(write_error)?;
         fs::rename(&part, path).map_err(failed)?;
         drop(unfinished);
         Ok(Some(references))
@@ -146,7 +155,10 @@ impl Paper {
 }
 
 impl Recording<'_> {
-    /// Whether the file is there, and was made as it would be now.
+    /// Returns whether the file exists and was made from the same recipe as it would be now.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
     pub fn is_made(&self) -> Result<bool, String> {
         if !self.path.exists() {
             return Ok(false);
@@ -156,8 +168,8 @@ impl Recording<'_> {
     }
 }
 
-/// Why a recording could not be written.
-fn unwritten(error: TraceError) -> String {
+/// Returns why a recording could not be written.
+fn write_error(error: TraceError) -> String {
     match &error {
         TraceError::Io { path, source } if source.kind() == ErrorKind::StorageFull => {
             format!("{}: the disk is full; make room", path.display())
@@ -166,7 +178,7 @@ fn unwritten(error: TraceError) -> String {
     }
 }
 
-/// A file that goes away, if it is still there.
+/// A file that is removed on drop, if it still exists.
 struct Unfinished<'a>(&'a PathBuf);
 
 impl Drop for Unfinished<'_> {

@@ -1,79 +1,40 @@
-//! Runs a paper's experiments and judges what comes out.
+//! Runs a paper's experiments and compares their results with published numbers.
 
-use super::{Experiment, Item, Paper, Point, Source as Origin, series};
-use crate::{Conditions, ExperimentError, Status};
+use super::comparison::Comparison;
+use super::experiment::PaperExperiment;
+use super::figure::FigureTable;
+use super::files::PaperFiles;
+use super::item::PublishedItem;
+use super::series::{self, SeriesPoint};
+use super::{Overall, Paper};
+use crate::results::Row;
+use crate::{Experiment, ExperimentError, Status};
 use reach_trace::{FastForward, Multiprogram, Source, scenario, synthetic};
-use serde::Serialize;
 use std::path::Path;
 
-/// One published number with ours.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
-    /// The paper.
-    pub paper: String,
-    /// The experiment; empty where there is none.
-    pub experiment: String,
-    /// Where the number is published.
-    pub section: String,
-    /// What it is.
-    pub item: String,
-    /// What it is counted in.
-    pub unit: String,
-    /// As published.
-    pub published: f64,
-    /// As we find it.
-    pub ours: Option<f64>,
-    /// How far they may be apart; empty where nothing is measured.
-    pub tolerance: String,
-    /// Whether they are near enough.
-    pub verdict: Verdict,
-    /// Why the tolerance is what it is, or why nothing can be measured.
-    pub reason: String,
-    /// What was run in place of the paper's own program, and how it differs; empty where it is the paper's.
-    pub replaces: String,
-}
-
-/// Whether a published number was met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Verdict {
-    /// Ours is within the tolerance.
-    #[serde(rename = "met")]
-    Met,
-    /// It is not.
-    #[serde(rename = "missed")]
-    Missed,
-    /// There is none.
-    #[serde(rename = "not measurable")]
-    NotMeasurable,
-}
-
-impl Verdict {
-    /// As rows say it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Verdict::Met => "met",
-            Verdict::Missed => "missed",
-            Verdict::NotMeasurable => "not measurable",
-        }
-    }
-}
-
-/// What came of an experiment.
+/// The results of one experiment of a paper.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
-    /// Its published numbers, with ours.
-    pub rows: Vec<Row>,
-    /// What its systems say about memory over time, where they were asked to.
-    pub series: Vec<Point>,
-    /// What was simulated.
-    pub(super) results: Vec<crate::Row>,
+pub struct PaperOutcome {
+    /// Its published numbers beside ours.
+    pub comparisons: Vec<Comparison>,
+    /// Memory over time, for systems that record it.
+    pub series: Vec<SeriesPoint>,
+    /// The rows of its simulations.
+    rows: Vec<Row>,
+}
+
+/// Returns the rows of each experiment.
+fn rows<'a>(
+    outcomes: &'a [(&'a PaperExperiment, PaperOutcome)],
+) -> impl Iterator<Item = (&'a PaperExperiment, &'a [Row])> {
+    outcomes.iter().map(|(experiment, outcome)| (*experiment, &outcome.rows[..]))
 }
 
 impl Paper {
-    /// `experiments` in their order, those together that follow each other and differ in nothing but the machine: one pass
-    /// over their program does for all of them.
-    pub fn passes<'a>(&self, experiments: &[&'a Experiment]) -> Vec<Vec<&'a Experiment>> {
-        let mut passes: Vec<Vec<&Experiment>> = Vec::new();
+    /// Groups `experiments`, in their order, into passes: neighbours that differ only in the machine share a pass over
+    /// their program.
+    pub fn passes<'a>(&self, experiments: &[&'a PaperExperiment]) -> Vec<Vec<&'a PaperExperiment>> {
+        let mut passes: Vec<Vec<&PaperExperiment>> = Vec::new();
         for &experiment in experiments {
             match passes.last_mut().filter(|pass| pass.iter().all(|other| other.shares_pass(experiment))) {
                 Some(pass) => pass.push(experiment),
@@ -83,19 +44,24 @@ impl Paper {
         passes
     }
 
-    /// Runs the experiments of one pass on `threads` beside the caller's; `watch` is told how far it is, and returns false
-    /// to end it, of which nothing then comes. A simulation that fails makes its numbers not measurable.
-    pub fn run(&self, pass: &[&Experiment], threads: usize, mut watch: impl FnMut(Status) -> bool) -> Vec<Outcome> {
+    /// Runs the experiments of one pass on `threads` threads beside the caller's. `watch` is called now and then; it
+    /// returns false to stop, and then all outcomes are empty. If a simulation fails, its numbers are not measurable.
+    pub fn run(
+        &self,
+        pass: &[&PaperExperiment],
+        threads: usize,
+        mut watch: impl FnMut(Status) -> bool,
+    ) -> Vec<PaperOutcome> {
         let mut stopped = false;
         let rows = self.simulate(pass, threads, |status| {
             stopped |= !watch(status);
             !stopped
         });
         if stopped {
-            return pass.iter().map(|_| Outcome::default()).collect();
+            return pass.iter().map(|_| PaperOutcome::default()).collect();
         }
-        let outcome = |experiment: &&Experiment| {
-            let of_machine = |rows: &Vec<crate::Row>| {
+        let outcome = |experiment: &&PaperExperiment| {
+            let of_machine = |rows: &Vec<Row>| {
                 rows.iter().filter(|row| row.machine == experiment.machine.name).cloned().collect::<Vec<_>>()
             };
             self.outcome(experiment, rows.as_ref().map(of_machine).map_err(Clone::clone))
@@ -103,123 +69,85 @@ impl Paper {
         pass.iter().map(outcome).collect()
     }
 
-    fn outcome(&self, experiment: &Experiment, rows: Result<Vec<crate::Row>, String>) -> Outcome {
-        let judge = |item: &Item| {
+    fn outcome(&self, experiment: &PaperExperiment, rows: Result<Vec<Row>, String>) -> PaperOutcome {
+        let compare = |item: &PublishedItem| {
             let ours = match &rows {
-                Ok(rows) => item.ours.compute(rows, |label| experiment.spec(label)),
+                Ok(rows) => experiment.measure(&item.ours, rows),
                 Err(why) => Err(why.clone()),
             };
-            self.judged(Some(experiment), item, ours)
+            Comparison::judge(&self.name, Some(experiment), item, ours)
         };
-        let judged = experiment.items.iter().map(judge).collect();
-        let results = rows.unwrap_or_default();
-        let series = series::points(&self.name, experiment, &results);
-        Outcome { rows: judged, results, series }
+        let comparisons = experiment.items.iter().map(compare).collect();
+        let rows = rows.unwrap_or_default();
+        let series = series::points(&self.name, experiment, &rows);
+        PaperOutcome { comparisons, series, rows }
     }
 
-    /// The numbers over all rows of a table, from the outcomes of all experiments.
-    pub fn overall(&self, outcomes: &[(&Experiment, Outcome)]) -> Vec<Row> {
-        let judge = |overall: &super::Overall| {
-            let found =
-                overall.compute(outcomes.iter().map(|(experiment, outcome)| (*experiment, &outcome.results[..])));
+    /// Returns the numbers over many experiments beside ours: those over the rows of tables, then relations.
+    pub fn overall(&self, outcomes: &[(&PaperExperiment, PaperOutcome)]) -> Vec<Comparison> {
+        let judge = |item: &PublishedItem, ours| Comparison::judge(&self.name, None, item, ours);
+        let compare = |overall: &Overall| {
             let mut item = overall.item.clone();
-            let ours = found.map(|(ours, whose)| {
-                item.reason = format!("{}; {whose}", item.reason);
+            let ours = overall.compute(rows(outcomes)).map(|(ours, of)| {
+                item.reason = format!("{}; {of}", item.reason);
                 ours
             });
-            self.judged(None, &item, ours)
+            judge(&item, ours)
         };
-        let results = || outcomes.iter().map(|(experiment, outcome)| (*experiment, &outcome.results[..]));
-        let related = self.relations.iter().flat_map(|relation| relation.compute(results()));
-        let related = related.map(|(item, ours)| self.judged(None, &item, ours));
-        self.overall.iter().map(judge).chain(related).collect()
+        let related = self.relations.iter().flat_map(|relation| relation.compute(rows(outcomes)));
+        self.overall.iter().map(compare).chain(related.map(|(item, ours)| judge(&item, ours))).collect()
     }
 
-    /// The rows of numbers that nothing measures.
-    pub fn missing(&self) -> Vec<Row> {
-        let row = |missing: &super::Missing| Row {
-            paper: self.name.clone(),
-            experiment: String::new(),
-            section: missing.section.clone(),
-            item: missing.item.clone(),
-            unit: missing.unit.clone(),
-            published: missing.published,
-            ours: None,
-            tolerance: String::new(),
-            verdict: Verdict::NotMeasurable,
-            reason: missing.reason.clone(),
-            replaces: String::new(),
-        };
-        self.missing.iter().map(row).collect()
+    /// Returns the numbers that nothing measures.
+    pub fn missing(&self) -> Vec<Comparison> {
+        self.missing.iter().map(|missing| Comparison::missing(&self.name, missing)).collect()
     }
 
-    fn judged(&self, experiment: Option<&Experiment>, item: &Item, ours: Result<f64, String>) -> Row {
-        let (ours, verdict, reason) = match ours {
-            Ok(ours) if item.tolerance.allows(item.published, ours) => (Some(ours), Verdict::Met, item.reason.clone()),
-            Ok(ours) => (Some(ours), Verdict::Missed, item.reason.clone()),
-            Err(why) => (None, Verdict::NotMeasurable, why),
-        };
-        Row {
-            paper: self.name.clone(),
-            experiment: experiment.map_or(String::new(), |experiment| experiment.name.clone()),
-            section: item.section.clone(),
-            item: item.item.clone(),
-            unit: item.unit.clone(),
-            published: item.published,
-            ours,
-            tolerance: item.tolerance.to_string(),
-            verdict,
-            reason,
-            replaces: experiment.and_then(|experiment| experiment.replaces.clone()).unwrap_or_default(),
-        }
+    /// Returns the values of each figure. Figures without values are left out.
+    pub fn draw(&self, outcomes: &[(&PaperExperiment, PaperOutcome)]) -> Vec<FigureTable> {
+        let tables = self.figures.iter().map(|figure| figure.table(rows(outcomes)));
+        tables.filter(|table| !table.rows.is_empty()).collect()
     }
 
     fn simulate(
         &self,
-        pass: &[&Experiment],
+        pass: &[&PaperExperiment],
         threads: usize,
         watch: impl FnMut(Status) -> bool,
-    ) -> Result<Vec<crate::Row>, String> {
+    ) -> Result<Vec<Row>, String> {
         let Some(experiment) = pass.first() else { return Ok(Vec::new()) };
         let recorded = self.recorded(experiment)?;
+        // A recording holds only what the experiment simulates, so nothing is left to fast-forward or to sample.
         let whole = recorded.is_none();
         let mut program = recorded.map_or_else(|| self.program(experiment), Ok)?;
-        let conditions = Conditions {
-            timing: experiment.timing,
-            memory: experiment.memory,
-            seed: experiment.seed,
-            fragmentation: experiment.fragmentation,
-            warm: experiment.warm,
-            placement: experiment.placement,
-        };
-        let run = crate::Experiment {
-            machines: pass.iter().map(|experiment| experiment.machine.clone()).collect(),
-            systems: experiment.systems.values().cloned().collect(),
-            conditions,
+        let run = Experiment {
             threads,
-            // A recording holds only what the experiment wants.
             fast_forward: if whole { experiment.fast_forward.clone() } else { FastForward::default() },
             align_code: experiment.align_code,
             limit: if whole { experiment.limit } else { experiment.cut },
-            curve: None,
             sample: experiment.sample.filter(|_| whole),
+            ..Experiment::new(
+                pass.iter().map(|experiment| experiment.machine.clone()).collect(),
+                experiment.systems.values().cloned().collect(),
+                experiment.conditions.clone(),
+            )
         };
-        let report = run.run(&mut *program, watch).map_err(|e: ExperimentError| e.to_string())?;
+        let report = run.run(&mut *program, watch).map_err(|error: ExperimentError| error.to_string())?;
         Ok(report.rows())
     }
 
-    /// Whether the program of `experiment` can be understood; real ones are not started.
-    pub(super) fn check_program(&self, experiment: &Experiment) -> Result<(), String> {
+    /// Fails if the program of `experiment` cannot be read. Real programs are not started.
+    pub(super) fn check_program(&self, experiment: &PaperExperiment) -> Result<(), String> {
         match &experiment.command {
-            Some(command) => command.files().try_for_each(|name| self.source.text(name).map(drop)),
+            Some(command) => command.files().try_for_each(|name| self.files.text(name).map(drop)),
             None => self.program(experiment).map(drop),
         }
     }
 
-    /// The program of `experiment`, from its beginning.
-    pub(super) fn program(&self, experiment: &Experiment) -> Result<Box<dyn Source>, String> {
+    /// Returns the program of `experiment`, from its beginning.
+    pub(super) fn program(&self, experiment: &PaperExperiment) -> Result<Box<dyn Source>, String> {
         if let Some(command) = &experiment.command {
-            return Ok(Box::new(command.launch(&self.shared, &|name| self.source.text(name))?));
+            return Ok(Box::new(command.launch(&self.shared_input, &|name| self.files.text(name))?));
         }
         let Some(name) = &experiment.scenario else {
             if let [spec] = &experiment.programs[..] {
@@ -229,10 +157,10 @@ impl Paper {
             let members = members.collect::<Result<_, _>>().map_err(|e| e.to_string())?;
             return Ok(Box::new(Multiprogram::new(experiment.name.clone(), members, None)));
         };
-        let together = match &self.source {
-            Origin::Folder(folder) => scenario::open(&folder.join(name)),
-            Origin::Built(_) => scenario::read(&self.source.text(name)?, name, Path::new("")),
+        let program = match &self.files {
+            PaperFiles::Folder(folder) => scenario::open(&folder.join(name)),
+            PaperFiles::Embedded(_) => scenario::read(&self.files.text(name)?, name, Path::new("")),
         };
-        together.map(|together| Box::new(together) as Box<dyn Source>).map_err(|e| e.to_string())
+        program.map(|program| Box::new(program) as Box<dyn Source>).map_err(|e| e.to_string())
     }
 }

@@ -1,19 +1,19 @@
-//! What systems say about memory over time, as points that can be plotted (Navarro et al. 2002, Figure 5).
+//! Memory over time, as points to plot (Navarro et al. 2002, Figure 5).
 
-use super::Experiment;
+use super::experiment::PaperExperiment;
 use crate::results::{ALL, Row};
 use serde::Serialize;
 
 /// One value at one time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Point {
+pub struct SeriesPoint {
     /// The paper.
     pub paper: String,
     /// The experiment.
     pub experiment: String,
     /// The label of the system.
     pub system: String,
-    /// What it is, as metrics call it: `memory.contiguity`, `memory.free` and so on.
+    /// The metric without its time: `memory.contiguity`, `memory.free` and so on.
     pub series: String,
     /// What the value is counted in.
     pub unit: &'static str,
@@ -23,14 +23,14 @@ pub struct Point {
     pub value: f64,
 }
 
-/// The points among `rows`: metrics whose names end in `.@` and milliseconds.
-pub(super) fn points(paper: &str, experiment: &Experiment, rows: &[Row]) -> Vec<Point> {
+/// Returns the points among `rows`: metrics whose names end in `.@` and milliseconds.
+pub(super) fn points(paper: &str, experiment: &PaperExperiment, rows: &[Row]) -> Vec<SeriesPoint> {
     let label =
         |spec: &str| experiment.systems.iter().find(|(_, system)| system.spec() == spec).map(|(label, _)| label);
     let point = |row: &Row| {
         let (series, millis) = row.metric.split_once(".@")?;
         let seconds = millis.parse::<f64>().ok()? / 1000.0;
-        Some(Point {
+        Some(SeriesPoint {
             paper: paper.into(),
             experiment: experiment.name.clone(),
             system: label(&row.system)?.clone(),

@@ -1,13 +1,13 @@
-use super::measure::Measure;
+use super::files::Texts;
 use super::*;
-use crate::results::{ALL, Row as Result, Value};
+use crate::results::{ALL, Row, Value};
 
 const HEAD: &str = "citation = 'c'\n[base]\nmachine = 'zen4'\nmemory_mb = 64\ntiming = 'counts'\nseed = 1\nwarm = true\n\
     systems = { base = 'base', best = 'ideal' }\n";
 const TOUCH: &str = "[[experiment]]\nname = 'e'\nabout = 'a'\nprograms = ['touch:bytes=1M,page=4K']\n";
 
-fn read(text: &str) -> std::result::Result<Paper, PaperError> {
-    Paper::read("p", text, Source::Built(&[]))
+fn read(text: &str) -> Result<Paper, PaperError> {
+    Paper::read("p", text, PaperFiles::Embedded(&[]))
 }
 
 fn item(tolerance: &str, ours: &str) -> String {
@@ -18,7 +18,7 @@ fn item(tolerance: &str, ours: &str) -> String {
 }
 
 #[test]
-fn every_paper_that_comes_with_the_program_is_whole() {
+fn every_embedded_paper_opens_and_its_experiments_have_items_or_workloads() {
     for name in list() {
         let paper = Paper::open(name).unwrap();
         assert!(
@@ -30,7 +30,7 @@ fn every_paper_that_comes_with_the_program_is_whole() {
 }
 
 #[test]
-fn an_experiment_is_judged_by_its_rows() {
+fn verdicts_follow_from_rows_and_tolerances() {
     let faults = "metric = 'page_faults.anonymous', system = 'base'";
     for (tolerance, ours, verdict) in [
         ("within = 0.0", faults, Verdict::Met),
@@ -40,20 +40,20 @@ fn an_experiment_is_judged_by_its_rows() {
         ("at_most = 1.0", "metric = 'cycles', system = 'best', against = ['base'], how = 'speedup'", Verdict::Missed),
     ] {
         let paper = read(&[HEAD, TOUCH, &item(tolerance, ours)].concat()).unwrap();
-        let rows = paper.run(&[&paper.experiments[0]], 0, |_| true).remove(0).rows;
+        let rows = paper.run(&[&paper.experiments[0]], 0, |_| true).remove(0).comparisons;
         assert_eq!(rows.len(), 1);
         assert_eq!(rows[0].verdict, verdict, "{ours}: {rows:?}");
         assert_eq!(rows[0].ours.is_none(), verdict == Verdict::NotMeasurable);
     }
     let text = [HEAD, TOUCH, &item("within = 0.0", faults)].concat();
     let paper = read(&text.replace("memory_mb = 64", "memory_mb = 1")).unwrap();
-    let rows = paper.run(&[&paper.experiments[0]], 0, |_| true).remove(0).rows;
-    assert_eq!(rows[0].verdict, Verdict::NotMeasurable, "a simulation that fails measures nothing");
+    let rows = paper.run(&[&paper.experiments[0]], 0, |_| true).remove(0).comparisons;
+    assert_eq!(rows[0].verdict, Verdict::NotMeasurable, "the simulation ran out of memory");
     assert!(rows[0].reason.contains("out of simulated memory"), "{}", rows[0].reason);
 }
 
 #[test]
-fn mistakes_are_named() {
+fn mistakes_in_experiments_are_named() {
     let good = "metric = 'stores', system = 'base'";
     for (text, message) in [
         ([HEAD, "color = 3\n"].concat(), "line 9: unknown field `color`"),
@@ -64,17 +64,23 @@ fn mistakes_are_named() {
             "experiment e: give either programs, a scenario or a command",
         ),
         ([HEAD, &TOUCH.replace("programs = ['touch:bytes=1M,page=4K']", "scenario = 's'")].concat(), "no file \"s\""),
-        ([HEAD, TOUCH, "timing = 'slow'\n"].concat(), "give counts, inorder or ooo"),
+        ([HEAD, TOUCH, "timing = 'slow'\n"].concat(), "timing \"slow\": expected counts, inorder or ooo"),
         ([HEAD, TOUCH, "machine = 'zen44'\n"].concat(), "did you mean zen4"),
         ([HEAD, TOUCH, "systems = { x = 'bsae' }\n"].concat(), "system x: there is no system \"bsae\""),
         ([HEAD, TOUCH, "systems = { x = 'ideal' }\n"].concat(), "systems best and x are the same; keep one"),
-        ([HEAD, TOUCH, &item("factor = 0.5", good)].concat(), "e, i: a tolerance of factor 0.5 allows nothing"),
+        (
+            [HEAD, TOUCH, &item("factor = 0.5", good)].concat(),
+            "e, i: tolerance factor 0.5: expected a factor of at least 1",
+        ),
         ([HEAD, TOUCH, &item("wide = 1", good)].concat(), "unknown variant `wide`"),
         ([HEAD, TOUCH, &item("within = 1", good).replace("'r'", "' '")].concat(), "e, i: the tolerance has no reason"),
-        ([HEAD, TOUCH, &item("within = 1", "metric = 'm', system = 'x'")].concat(), "there is no system \"x\""),
-        ([HEAD, TOUCH, &item("within = 1", &format!("{good}, how = 'ratio'"))].concat(), "compares with nothing"),
+        (
+            [HEAD, TOUCH, &item("within = 1", "metric = 'm', system = 'x'")].concat(),
+            "this experiment has no system \"x\"",
+        ),
+        ([HEAD, TOUCH, &item("within = 1", &format!("{good}, how = 'ratio'"))].concat(), "how needs against"),
         ([HEAD, TOUCH, &item("within = 1", &format!("{good}, against = ['best']"))].concat(), "against needs how"),
-        ([HEAD, TOUCH, &item("within = 1", &format!("{good}, run = 1"))].concat(), "run picks one of nothing"),
+        ([HEAD, TOUCH, &item("within = 1", &format!("{good}, run = 1"))].concat(), "run needs process"),
         (
             [HEAD, TOUCH, &item("within = 1", good), &item("within = 1", good)].concat(),
             "there are two items of that name",
@@ -97,8 +103,8 @@ fn mistakes_are_named() {
     );
 }
 
-fn row(system: &str, process: &str, metric: &str, value: f64) -> Result {
-    Result {
+fn row(system: &str, process: &str, metric: &str, value: f64) -> Row {
+    Row {
         machine: "m".into(),
         system: system.into(),
         program: "p".into(),
@@ -111,7 +117,7 @@ fn row(system: &str, process: &str, metric: &str, value: f64) -> Result {
 }
 
 #[test]
-fn values_follow_from_rows() {
+fn measures_follow_from_rows() {
     let rows = [
         row("one", ALL, "cycles", 100.0),
         row("two", ALL, "cycles", 80.0),
@@ -144,7 +150,7 @@ fn values_follow_from_rows() {
 }
 
 #[test]
-fn tolerances_allow_what_they_say() {
+fn tolerances_include_their_bounds() {
     use Tolerance::{AtLeast, AtMost, Factor, Within};
     for (tolerance, yes, no) in [
         (Factor(1.5), [6.7, 15.0], [6.6, 15.1]),
@@ -160,25 +166,25 @@ fn tolerances_allow_what_they_say() {
 
 const COLUMNS: &str = "[[column]]\nname = 'faults'\nitem = 'T {}: faults'\nsection = '1'\nunit = 'pages'\n\
     tolerance = { within = 0.0 }\nreason = 'exact'\nours = { metric = 'page_faults.anonymous', system = 'base' }\n\
-    [[absent]]\ncolumn = 'faults'\nreason = 'not to be had'\nrows = { three = 3, four = 4 }\n\
+    [[absent]]\ncolumn = 'faults'\nreason = 'not published'\nrows = { three = 3, four = 4 }\n\
     [[overall]]\nover = 'greatest'\n[overall.value]\nitem = 'most'\nsection = '1'\npublished = 512\nunit = 'pages'\n\
     tolerance = { within = 0.0 }\nreason = 'exact'\nours = { metric = 'page_faults.anonymous', system = 'base' }\n";
 const ROWS: &str = "[[experiment]]\nname = 'e1'\nabout = 'a'\nprograms = ['touch:bytes=1M,page=4K']\nrow = 'one'\n\
     columns = { faults = 256 }\n[[experiment]]\nname = 'e2'\nabout = 'a'\nprograms = ['touch:bytes=2M,page=4K']\n\
     row = 'two'\n[experiment.columns]\nfaults = { published = 600, tolerance = { factor = 1.1 }, reason = 'own' }\n";
 
-fn read_table(files: &'static [(&'static str, &'static str)]) -> std::result::Result<Paper, PaperError> {
+fn read_table(files: &'static [(&'static str, &'static str)]) -> Result<Paper, PaperError> {
     let names = files.iter().map(|(name, _)| format!("'{name}'")).collect::<Vec<_>>().join(", ");
     let text = HEAD.replacen("[base]", &format!("tables = [{names}]\n[base]"), 1);
-    Paper::read("p", &text, Source::Built(files))
+    Paper::read("p", &text, PaperFiles::Embedded(files))
 }
 
 #[test]
-fn a_table_is_its_columns_by_its_rows() {
+fn a_cell_takes_its_item_from_its_column_and_row() {
     let paper = read_table(&[("columns.toml", COLUMNS), ("rows.toml", ROWS)]).unwrap();
     let outcomes: Vec<_> = paper.experiments.iter().map(|e| (e, paper.run(&[e], 0, |_| true).remove(0))).collect();
-    let row = |row: &Row| (row.item.clone(), row.published, row.ours, row.verdict, row.reason.clone());
-    let rows: Vec<_> = outcomes.iter().flat_map(|(_, outcome)| &outcome.rows).map(row).collect();
+    let row = |c: &Comparison| (c.item.clone(), c.published, c.ours, c.verdict, c.reason.clone());
+    let rows: Vec<_> = outcomes.iter().flat_map(|(_, outcome)| &outcome.comparisons).map(row).collect();
     assert_eq!(rows[0], ("T one: faults".into(), 256.0, Some(256.0), Verdict::Met, "exact".into()));
     assert_eq!(rows[1], ("T two: faults".into(), 600.0, Some(512.0), Verdict::Missed, "own".into()));
     let overall = paper.overall(&outcomes);
@@ -202,11 +208,11 @@ fn mistakes_in_tables_are_named() {
         "p/paper.toml: there is no file \"none\"; name one that comes with the paper"
     );
     for (command, message) in [
-        ("{ run = [] }", "there is a command without words"),
-        ("{ run = ['true'], prepare = [[]] }", "there is a command without words"),
+        ("{ run = [] }", "a command is empty"),
+        ("{ run = ['true'], prepare = [[]] }", "a command is empty"),
         ("{ run = ['true'], files = ['x'] }", "there is no file \"x\""),
-        ("{ run = ['true'] }\ncopies = 65", "copies is 1 to 64; give a number between"),
-        ("{ run = ['true'] }\nlike = 'x'", "there is no experiment \"x\" before it"),
+        ("{ run = ['true'] }\ncopies = 65", "copies = 65: expected 1 to 64"),
+        ("{ run = ['true'] }\nlike = 'x'", "there is no earlier experiment \"x\""),
         ("{ run = ['true'] }\ncolumns = { a = 1 }", "columns need the name of a row"),
     ] {
         let text = [HEAD, &TOUCH.replace("programs = ['touch:bytes=1M,page=4K']", &format!("command = {command}"))];
@@ -216,17 +222,17 @@ fn mistakes_in_tables_are_named() {
 }
 
 #[test]
-fn a_command_that_cannot_be_run_says_why() {
+fn a_missing_program_makes_numbers_not_measurable_and_names_its_package() {
     let command = "command = { run = ['true'], needs = { no-such-program-9 = 'some-package' } }";
     let text = [HEAD, &TOUCH.replace("programs = ['touch:bytes=1M,page=4K']", command)].concat();
     let paper = read(&[&text, &item("within = 0.0", "metric = 'stores', system = 'base'")[..]].concat()).unwrap();
-    let rows = paper.run(&[&paper.experiments[0]], 0, |_| true).remove(0).rows;
+    let rows = paper.run(&[&paper.experiments[0]], 0, |_| true).remove(0).comparisons;
     assert_eq!(rows[0].verdict, Verdict::NotMeasurable);
     assert_eq!(rows[0].reason, "install some-package (there is no no-such-program-9)");
 }
 
 #[test]
-fn figures_show_rows_that_have_their_systems() {
+fn figures_show_experiments_that_have_the_needed_systems() {
     let figure = |needs: &str| {
         format!(
             "[[figure]]\nname = 'F'\nunit = 'pages'\nneeds = ['{needs}']\n\
@@ -238,7 +244,7 @@ fn figures_show_rows_that_have_their_systems() {
         TOUCH.replace("'e'", &format!("'{name}'")) + &format!("row = '{name}'\nsystems = {{ {systems} }}\n")
     };
     let table = [row("r", "two = 'base:zero_page=off'"), row("s", ""), figure("base")].concat();
-    let files: Files = &[];
+    let files: Texts = &[];
     let open = |needs: &str| {
         let table = table.replace("needs = ['base']", &format!("needs = ['{needs}']"));
         let head = HEAD.replace("citation", "tables = ['t.toml']\ncitation");
@@ -252,8 +258,8 @@ fn figures_show_rows_that_have_their_systems() {
             missing: content.missing,
             figures: content.figures,
             recordings: PathBuf::new(),
-            source: Source::Built(files),
-            shared: Shared::default(),
+            files: PaperFiles::Embedded(files),
+            shared_input: SharedInput::default(),
         })
     };
     let drawn = |needs: &str| {
@@ -267,29 +273,29 @@ fn figures_show_rows_that_have_their_systems() {
     assert_eq!(all[0].rows.len(), 2);
     assert_eq!(all[0].rows[0], ("r".into(), vec![Some(512.0), Some(256.0)]));
     assert_eq!(all[0].rows[1], ("s".into(), vec![Some(512.0), None]));
-    let marks: Vec<_> = all[0].marks("p").into_iter().map(|mark| (mark.row, mark.column, mark.value)).collect();
-    assert_eq!(marks[2], ("s".into(), "a".into(), 512.0));
+    let values: Vec<_> = all[0].values("p").into_iter().map(|value| (value.row, value.column, value.value)).collect();
+    assert_eq!(values[2], ("s".into(), "a".into(), 512.0));
     assert_eq!(drawn("two")[0].rows.len(), 1);
     let error = open("three").err().unwrap();
     assert_eq!(error, "figure F: it needs a system \"three\", which no experiment has");
 }
 
-/// The same program in memory that is broken up.
+/// The same program with contiguous and with fragmented memory.
 #[test]
-fn memory_may_be_broken_up() {
+fn fragmented_memory_makes_superpage_allocations_fail() {
     let faults = "metric = 'superpage_fallbacks', system = 'base'";
     let thp = HEAD.replace("base = 'base'", "base = 'linux-thp'");
     for (recipe, fallbacks) in [("", false), ("fragmentation = { order = 9, scattered = 1.0, hold = 0.1 }\n", true)] {
         let program = TOUCH.replace("1M", "16M");
         let paper = read(&[&thp, &program, recipe, &item("at_least = 1.0", faults)].concat()).unwrap();
-        let rows = paper.run(&[&paper.experiments[0]], 0, |_| true).remove(0).rows;
+        let rows = paper.run(&[&paper.experiments[0]], 0, |_| true).remove(0).comparisons;
         assert_eq!(rows[0].verdict == Verdict::Met, fallbacks, "{rows:?}");
     }
     let text = [HEAD, TOUCH, "fragmentation = { order = 9, hold = 0.1 }\n"].concat();
     assert!(read(&text).err().unwrap().to_string().contains("missing field `scattered`"));
 }
 
-/// Points of two workloads whose faults are in proportion to what they touch.
+/// Points of two workloads whose faults are proportional to the memory they touch.
 const POINTS: &str = "[[relation]]\nitem = '{}: pages a MB'\nsection = '1'\nunit = 'pages'\ntolerance = { within = 0.01 }\n\
     reason = 'exact'\nx = { metric = 'peak_resident_bytes', system = 'base', scale = 9.5367431640625e-07 }\n\
     y = { metric = 'page_faults.anonymous', system = 'base' }\ngive = 'slope'\neach = { one = 256.0, two = 256.0 }\n\
@@ -307,21 +313,21 @@ fn points() -> String {
     [("one", 1), ("one", 2), ("one", 4), ("two", 1), ("two", 3)].map(|(name, size)| point(name, size)).concat()
 }
 
-fn related(table: String) -> std::result::Result<Paper, PaperError> {
-    let files: Files = Box::leak(Box::new([("points.toml", &*table.leak())]));
-    Paper::read("p", &HEAD.replacen("[base]", "tables = ['points.toml']\n[base]", 1), Source::Built(files))
+fn related(table: String) -> Result<Paper, PaperError> {
+    let files: Texts = Box::leak(Box::new([("points.toml", &*table.leak())]));
+    Paper::read("p", &HEAD.replacen("[base]", "tables = ['points.toml']\n[base]", 1), PaperFiles::Embedded(files))
 }
 
 #[test]
-fn points_of_a_workload_make_a_line() {
+fn relations_take_the_points_of_their_workload() {
     let paper = related(points() + POINTS).unwrap();
     let outcomes: Vec<_> = paper.experiments.iter().map(|e| (e, paper.run(&[e], 0, |_| true).remove(0))).collect();
     let rows = paper.overall(&outcomes);
-    let row = |row: &Row| (row.item.clone(), row.verdict, row.reason.clone());
+    let row = |c: &Comparison| (c.item.clone(), c.verdict, c.reason.clone());
     assert_eq!(row(&rows[0]), ("one: pages a MB".into(), Verdict::Met, "exact; 3 points".into()));
-    assert_eq!(rows[1].verdict, Verdict::NotMeasurable, "two points are too few");
+    assert_eq!(rows[1].verdict, Verdict::NotMeasurable, "two points are fewer than three");
     assert_eq!(row(&rows[2]), ("alike".into(), Verdict::Missed, "exact; 5 points".into()));
-    assert!((rows[2].ours.unwrap() - 1.0).abs() < 1e-9, "the order of what is touched is that of faults");
+    assert!((rows[2].ours.unwrap() - 1.0).abs() < 1e-9, "both rank alike");
 }
 
 #[test]
@@ -336,4 +342,22 @@ fn mistakes_in_relations_are_named() {
         let error = related(points() + &POINTS.replacen(from, to, 1)).err().unwrap().to_string();
         assert!(error.contains(message), "{message}: {error}");
     }
+}
+
+#[test]
+fn old_keys_are_refused_with_their_new_names() {
+    let thp = "[[experiment]]\nname = 's'\nabout = 'a'\nscenario = 's'\n";
+    for (text, message) in [
+        ([HEAD, TOUCH, "skim = 5\n"].concat(), "line 13: the key `skim` is now called `fast_forward`"),
+        ([HEAD, TOUCH, "timing = 'window'\n"].concat(), "timing \"window\" is now called \"ooo\""),
+        ([&HEAD.replace("'counts'", "'window'"), TOUCH].concat(), "timing \"window\" is now called \"ooo\""),
+        ([HEAD, thp, "sample = 'every=1M,between=skim'\n"].concat(), "fast-forward"),
+        ([HEAD, TOUCH, "machine = 'zen4:window.rob=100'\n"].concat(), "ooo"),
+    ] {
+        let error = read(&text).err().unwrap().to_string();
+        assert!(error.contains(message), "{message}: {error}");
+    }
+    let sweep = "[[sweep]]\nname = 'e{n}'\nabout = 'a'\nprograms = ['touch:bytes=1M,page=4K']\nskim = '{n}'\neach = [{ n = 1 }]\n";
+    let error = related(sweep.into()).err().unwrap().to_string();
+    assert!(error.ends_with("experiment e1: the key `skim` is now called `fast_forward`"), "{error}");
 }

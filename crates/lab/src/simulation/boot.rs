@@ -8,7 +8,7 @@ use super::rounds::Rounds;
 use super::{Simulation, SimulationError};
 use crate::conditions::{Conditions, Placement, Timing};
 use crate::machine;
-use reach_hardware::config::{OooCore, Serves, Sharing, Tlb, Walker};
+use reach_hardware::config::{OooCore, Serves, Tlb, Walker};
 use reach_hardware::ooo::Code;
 use reach_hardware::{Controller, Processor, Topology};
 
@@ -79,12 +79,8 @@ fn shape(machine: &machine::Resolved, placement: &Placement) -> Result<Topology,
     }
     let smt = machine.ooo.as_ref().map(|ooo| &ooo.smt);
     let sharing = |tlb: &Tlb| {
-        let written = smt.and_then(|smt| smt.get(&tlb.name)).copied();
-        match written.expect("a machine with several hardware threads says how they divide each array") {
-            machine::Sharing::Shared => Sharing::Shared,
-            machine::Sharing::Partitioned => Sharing::Partitioned,
-            machine::Sharing::Replicated => Sharing::Replicated,
-        }
+        let sharing = smt.and_then(|smt| smt.get(&tlb.name)).copied();
+        sharing.expect("a machine with several hardware threads says how they divide each array")
     };
     let sharing = if placement.threads > 1 { machine.hardware.tlbs.iter().map(sharing).collect() } else { Vec::new() };
     Ok(Topology { cores: placement.cores as usize, threads: placement.threads as usize, sharing })

@@ -14,7 +14,7 @@ impl Simulation {
         }
         self.end_interval();
         let (processor, vm) = (&self.hardware.processor, &self.kernel.vm);
-        let mut hardware_threads = self.accounts.hardware_threads(processor, &vm.ledger);
+        let mut hardware_threads = self.accounts.hardware_threads(processor, vm.ledger());
         let mut memory = MemoryCounts::of(processor).since(&self.accounts.memory_at_start);
         let sample = self.sampling.take().map(|sampling| sampling.into_sample());
         if let Some(sample) = &sample {
@@ -28,8 +28,8 @@ impl Simulation {
         hardware_threads.iter().for_each(|hw| total.absorb(&hw.tally));
         let counts = &total.counts;
         let curve = self.misses([counts.fetches, counts.loads, counts.stores]);
-        let mut os_processes = vm.finished.clone();
-        os_processes.extend(vm.processes().map(|(asid, process)| (asid, process.counters.clone())));
+        let mut os_processes = vm.finished().clone();
+        os_processes.extend(vm.live_counters().map(|(asid, counters)| (asid, counters.clone())));
         Outcome {
             machine: self.names.machine.clone(),
             system: self.names.system.clone(),
@@ -44,7 +44,7 @@ impl Simulation {
             range_hits: range_hits(processor),
             curve,
             sample,
-            os: vm.counters.clone(),
+            os: vm.counters().clone(),
             os_processes,
             aux_tlb: self.hardware.aux_tlb,
             second_level: self.hardware.second_level,

@@ -57,18 +57,18 @@ impl Hardware {
     /// Applies what the kernel has queued: shootdowns, commands of the memory controller, memory traffic and TLB preloads.
     /// Without `traffic_in_caches`, traffic takes its minimum time and caches do not see it.
     pub fn apply(&mut self, vm: &mut Vm, traffic_in_caches: bool) -> Result<(), OutOfMemory> {
-        for shootdown in vm.shootdowns.drain(..) {
+        for shootdown in vm.drain_shootdowns() {
             self.processor.invalidate(&shootdown, self.invalidate, self.interrupt);
         }
         vm.take_commands().iter().for_each(|command| self.command(command));
         if let (mmu, _, Some(caches)) = self.processor.running() {
-            for traffic in vm.traffic.drain(..) {
+            for traffic in vm.drain_traffic() {
                 let cycles = if traffic_in_caches { send(caches, &traffic) } else { issue_cycles(&traffic) };
                 mmu.ledger.charge(traffic.label, cycles);
             }
         }
-        if !vm.preloads.is_empty() {
-            let preloads = std::mem::take(&mut vm.preloads);
+        let preloads = vm.take_preloads();
+        if !preloads.is_empty() {
             let running = vm.running()?;
             let mmu = self.processor.mmu();
             preloads.iter().for_each(|&preload| mmu.preload(preload, running.table));

@@ -1,11 +1,11 @@
-//! What the operating system's work costs, as plain numbers. Machine files give them with their provenance.
+//! Costs of the operating system's work. Machine files give them, each with its provenance.
 
 /// Costs of the operating system's own work.
 ///
-/// Where the run loop models caches, zeroing, copying and page-table writes are sent through them as
-/// [`Traffic`](reach_core::Traffic) and their entries here are not used, but for the instructions of a promotion's copying;
-/// everything else is always charged. The
-/// invalidation of TLB entries itself is the hardware's to charge (`invalidate` of its core).
+/// Where the run loop models caches, it sends zeroing, copying and page-table writes through them as
+/// [`Traffic`](reach_core::Traffic) and charges their entries here only for the instructions of a promotion's copy loop.
+/// Everything else is always charged. The hardware charges for the invalidation of TLB entries itself (`invalidate` of its
+/// core).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Costs {
     /// Cycles of trap and return of any fault that the program took.
@@ -42,7 +42,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Nothing costs anything: for tests of behaviour, and for counting only.
+    /// All costs are 0: for tests of behaviour, and for runs that only count.
     pub const FREE: Costs = Costs {
         trap: 0,
         fault: 0,

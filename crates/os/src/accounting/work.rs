@@ -1,33 +1,34 @@
-//! How much work operations are, in elementary steps: a node visited, a list element linked or unlinked, a block split or
+//! Work of the operating system in elementary steps: a node visited, a list element linked or unlinked, a block split or
 //! joined, a page-table entry rewritten, a page looked at (Navarro et al. §6.8).
 
-/// What is done.
+/// An operation whose steps are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// A page is sought in its population map: one look-up in the hash table, and the nodes on the way.
+    /// Looking a page up in its population map: one look-up in the hash table, and the nodes on the way.
     LookUp,
-    /// An extent is reserved: nodes on the way to its own, and its entry in the list.
+    /// Reserving an extent: the nodes on the way to its own, and its entry in the list.
     Reserve,
-    /// A page comes to, or leaves, its population map: nodes visited and changed, and the reservation's move in its list.
+    /// Adding a page to its population map or removing it: nodes visited and changed, and the reservation's move in its
+    /// list.
     Update,
-    /// A reservation is broken: its extents, and list entries that come of it.
+    /// Breaking a reservation: its extents, and the list entries of the remains.
     Preempt,
-    /// A block is taken from the allocator: lists left and entered.
+    /// Taking a block from the buddy allocator: lists left and entered.
     Split,
-    /// A block goes to the allocator: lists left and entered.
+    /// Giving a block to the buddy allocator: lists left and entered.
     Join,
-    /// Pages become one: entries read and rewritten.
+    /// Promoting pages: entries read and rewritten.
     Promote,
-    /// A page becomes several: entries rewritten.
+    /// Demoting a page: entries rewritten.
     Demote,
-    /// A right or mark of a page is changed: entries rewritten.
+    /// Changing access rights, or accessed and dirty bits, of a page: entries rewritten.
     Emulate,
-    /// The page daemon runs over its lists: pages looked at.
+    /// A run of the page daemon over its lists: pages looked at.
     Scan,
 }
 
 impl Operation {
-    /// All of them, as they stand in [`Work`].
+    /// All operations, in the order of their discriminants.
     pub const ALL: [Operation; 10] = [
         Operation::LookUp,
         Operation::Reserve,
@@ -41,7 +42,7 @@ impl Operation {
         Operation::Scan,
     ];
 
-    /// The name in results.
+    /// Returns the name in results.
     pub const fn name(self) -> &'static str {
         match self {
             Operation::LookUp => "look_up",
@@ -58,38 +59,38 @@ impl Operation {
     }
 }
 
-/// How often something was done, and in how many steps.
+/// How often an operation was done, and in how many steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
-    /// How often.
+    /// Number of times.
     pub times: u64,
-    /// Elementary steps of all times together.
+    /// Elementary steps, summed over all times.
     pub steps: u64,
 }
 
-/// Page sizes that are told apart, from the base page on; more than any machine has.
+/// Page sizes counted apart, from the base page on; more than any machine has.
 const SIZES: usize = 16;
 
-/// The work done, by operation and by the page size that it was done to, the base page first.
+/// Work done, by operation and by the page size that it was done to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     of: [[Steps; SIZES]; Operation::ALL.len()],
 }
 
 impl Work {
-    /// `operation` was done once, to a page of size number `size` (0 the base page), in so many steps.
-    pub fn did(&mut self, operation: Operation, size: usize, steps: u64) {
+    /// Counts one `operation` on a page of size number `size` (0 the base page), which took `steps` elementary steps.
+    pub fn add(&mut self, operation: Operation, size: usize, steps: u64) {
         let slot = &mut self.of[operation as usize][size.min(SIZES - 1)];
         slot.times += 1;
         slot.steps += steps;
     }
 
-    /// What `operation` came to for pages of size number `size`.
+    /// Returns the work of `operation` on pages of size number `size` (0 the base page).
     pub fn of(&self, operation: Operation, size: usize) -> Steps {
         self.of[operation as usize][size.min(SIZES - 1)]
     }
 
-    /// What `operation` came to for all sizes together.
+    /// Returns the work of `operation` on all sizes together.
     pub fn all(&self, operation: Operation) -> Steps {
         self.of[operation as usize]
             .iter()

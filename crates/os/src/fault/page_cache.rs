@@ -1,46 +1,47 @@
-//! The page cache: pages of files and of shared memory by (object, index), for all processes, outliving them.
+//! The page cache: pages of files and of shared memory by object and index. All processes share it, and it outlives them.
 
 use crate::{FrameKind, ObjectId, ObjectKind, OutOfMemory, Region, Vm};
 use reach_core::{Bytes, Label, Pfn, Vpn};
 
-/// A page found in, or brought into, the cache.
+/// A page of the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cached {
     pub(crate) pfn: Pfn,
-    /// It had to be read in.
+    /// The page had to be read in.
     pub(crate) read_in: bool,
 }
 
 impl Vm {
-    /// Page `index` of `object`, if it counts as resident. A warm cache holds every page of every file.
+    /// Returns page `index` of `object`. `None` when it is not resident. A warm cache holds every page of every file.
     pub(crate) fn cached(&mut self, object: ObjectId, index: u64, label: Label) -> Result<Option<Pfn>, OutOfMemory> {
         if let Some(pfn) = self.resident(object, index) {
             return Ok(Some(pfn));
         }
         let file = matches!(self.objects.get(object).kind, ObjectKind::File(_));
         if file && self.options().warm {
-            // That was before the program, so that it has not cost it anything.
-            let before = self.ledger.clone();
+            // The file was read before the program started, so that the program pays nothing.
+            let before = self.accounting.ledger.clone();
             self.fill_window(object, index, label)?;
-            self.account(label);
-            self.ledger = before;
+            self.charge_frame_work(label);
+            self.accounting.ledger = before;
             return Ok(self.resident(object, index));
         }
         Ok(None)
     }
 
-    /// Page `index` of `object`, if it is in memory. A cache page is in use again.
+    /// Returns page `index` of `object`. `None` when it is not in memory. A cache page becomes active again.
     fn resident(&mut self, object: ObjectId, index: u64) -> Option<Pfn> {
         let pfn = *self.objects.get(object).pages.get(&index)?;
         if self.frames.get(pfn).kind == FrameKind::Cache {
-            self.frames.revive(pfn);
-            self.paged(|counts| counts.reactivated += 1);
+            self.frames.reactivate(pfn);
+            self.count_paging(|counts| counts.reactivated += 1);
         }
         self.pin(Some(pfn));
         Some(pfn)
     }
 
-    /// The page behind `vpn` of `region`, brought in if need be: shared memory is zeroed, files are read in by the window.
+    /// Returns the page that `vpn` of `region` maps. A page that is not resident is made so: shared memory is zeroed, files are
+    /// read in by the window.
     pub(crate) fn cache_page(&mut self, region: &Region, vpn: Vpn, label: Label) -> Result<Cached, OutOfMemory> {
         let (object, index) = (region.object, region.index(vpn, self.base()));
         self.frames.align(object, index, vpn.0);
@@ -48,40 +49,32 @@ impl Vm {
             return Ok(Cached { pfn, read_in: false });
         }
         if !matches!(self.objects.get(object).kind, ObjectKind::File(_)) {
-            let pfn = self.page_frame(FrameKind::Anonymous, object, index, Some((region, vpn)))?;
+            let pfn = self.allocate_page(FrameKind::Anonymous, object, index, Some((region, vpn)))?;
             let swapped = self.objects.get_mut(object).swapped.remove(&index);
             if swapped {
-                self.read_back();
+                self.charge_swap_in();
                 self.frames.get_mut(pfn).dirty = true;
             } else {
                 self.zero(pfn, 1, label);
             }
-            self.enter(object, index, pfn);
+            self.add_to_cache(object, index, pfn);
             self.pin(Some(pfn));
             return Ok(Cached { pfn, read_in: swapped });
         }
         let pages = self.fill_window(object, index, label)?;
-        self.charge_read(1, pages << self.base().0, label);
+        self.accounting.file_read(1, pages << self.base().0, label);
         let pfn = self.resident(object, index).ok_or_else(|| self.out_of_memory(0))?;
         Ok(Cached { pfn, read_in: true })
     }
 
-    /// Charges for reading a file: so many requests, so many bytes.
-    pub(crate) fn charge_read(&mut self, requests: u64, bytes: u64, label: Label) {
-        self.counters.bytes_read_in += bytes;
-        let costs = &self.options.costs;
-        let cycles = requests * costs.file_read + bytes * costs.file_read_millicycles_per_byte / 1000;
-        self.ledger.charge(label, cycles);
-    }
-
-    /// Gives frames to all pages of the aligned read-in window around `index` that have none, up to the end of the
-    /// file; contiguous ones where that is possible, as large folios are. Returns how many.
+    /// Allocates frames for all absent pages of the aligned read-in window around `index`, up to the end of the file;
+    /// contiguous ones where that is possible, as for large folios. Returns their number.
     fn fill_window(&mut self, object: ObjectId, index: u64, label: Label) -> Result<u64, OutOfMemory> {
         let (base, wanted) = (self.base(), index);
         let window = (self.options().read_in >> base.0).max(1);
         let first = index & !(window - 1);
         let file_pages = self.objects.get(object).len.map_or(u64::MAX, |len| len.div_ceil(base.bytes()));
-        // A touch beyond the end of the file (a bus error in life) still has to be answered.
+        // A touch beyond the end of the file, a bus error on a real system, still has to be answered.
         let end = (first + window).min(file_pages).max(index + 1);
         let absent: Vec<u64> =
             (first..end).filter(|index| !self.objects.get(object).pages.contains_key(index)).collect();
@@ -90,28 +83,32 @@ impl Vm {
             && let Some(block) = self.frames.allocate(window.ilog2() as u8, FrameKind::File, object, first)
         {
             for (i, &index) in absent.iter().enumerate() {
-                self.enter(object, index, block + i as u64);
+                self.add_to_cache(object, index, block + i as u64);
             }
             return Ok(window);
         }
         for &index in &absent {
-            let pfn = self.page_frame(FrameKind::File, object, index, None)?;
-            self.hash_page(label);
-            self.enter(object, index, pfn);
+            let pfn = self.allocate_page(FrameKind::File, object, index, None)?;
+            self.charge_digest(label);
+            self.add_to_cache(object, index, pfn);
             if index != wanted {
-                // What is read in besides is not in use yet.
+                // The neighbours of the wanted page are not in use yet.
                 self.frames.deactivate(pfn);
             }
         }
         Ok(absent.len() as u64)
     }
 
-    pub(crate) fn enter(&mut self, object: ObjectId, index: u64, pfn: Pfn) {
+    /// Adds a page to the page cache.
+    pub(crate) fn add_to_cache(&mut self, object: ObjectId, index: u64, pfn: Pfn) {
         self.frames.cache(pfn);
-        self.objects.enter(object, index, pfn);
+        self.objects.add_page(object, index, pfn);
     }
 
-    /// A block of `2^order` frames. When there is none, room is made ([`Vm::make_room`]), and it is tried once more.
+    /// Allocates a block of `2^order` frames, after reclaiming memory if there is none.
+    ///
+    /// # Errors
+    /// When reclaiming does not yield such a block.
     pub fn allocate(&mut self, order: u8, kind: FrameKind, object: ObjectId, index: u64) -> Result<Pfn, OutOfMemory> {
         let mut pfn = self.frames.allocate(order, kind, object, index);
         if pfn.is_none() {
@@ -122,15 +119,16 @@ impl Vm {
         pfn.ok_or_else(|| self.out_of_memory(order))
     }
 
-    /// Files no longer have those cache pages whose frames went to others.
+    /// Removes from their files the cache pages whose frames were allocated to others.
     pub(crate) fn forget_dropped(&mut self) {
         for (object, index) in self.frames.take_dropped() {
-            if self.objects.lives(object) {
-                self.objects.leave(object, index);
+            if self.objects.exists(object) {
+                self.objects.remove_page(object, index);
             }
         }
     }
 
+    /// Returns the error for a block of `2^order` frames.
     pub(crate) fn out_of_memory(&self, order: u8) -> OutOfMemory {
         OutOfMemory { wanted: Bytes(self.base().bytes() << order), memory: Bytes(self.options().memory) }
     }

@@ -1,15 +1,17 @@
-//! Which frame a page gets, and how much is reserved around it (Navarro et al. §4.2).
+//! The frame that a page gets, and the preferred size of the reservation around it (Navarro et al. §4.2).
 
-use crate::reservation::Seat;
+use crate::reservation::Placement;
 use crate::{FrameKind, ObjectId, OutOfMemory, PROGRAM_PAGE, PastEnd, Region, Vm};
 use reach_core::{Label, Pfn, Role, Vpn};
 use std::ops::Range;
 
 impl Vm {
-    /// A frame for page `index` of `object`, which `mapping` maps; `None` for a page of a file, however it is mapped.
-    /// Where the system makes reservations, one of the preferred size is made, or used. When there is no memory at
-    /// all, file pages that nobody maps are dropped, and it is tried once more.
-    pub(crate) fn page_frame(
+    /// Allocates a frame for page `index` of `object`. `mapping` is the region and page that maps it; `None` for a page of a
+    /// file, however it is mapped. Where the system makes reservations, one of the preferred size is made or used.
+    ///
+    /// # Errors
+    /// When reclaiming memory does not yield a frame.
+    pub(crate) fn allocate_page(
         &mut self,
         kind: FrameKind,
         object: ObjectId,
@@ -19,23 +21,23 @@ impl Vm {
         if self.superpages.is_none() {
             return self.allocate(0, kind, object, index);
         }
-        let mut seat = self.frames.seat(object, index);
-        let wanted = match seat {
-            Seat::Vacant(level) => self.preferred(object, index, mapping, level),
+        let mut placement = self.frames.look_up(object, index);
+        let wanted = match placement {
+            Placement::Vacant(level) => self.preferred_level(object, index, mapping, level),
             _ => 0,
         };
         let before = self.frames.preemptions();
-        let mut seated = self.frames.sit(kind, object, index, seat, wanted);
-        if seated.is_none() {
+        let mut allocated = self.frames.allocate_page(kind, object, index, placement, wanted);
+        if allocated.is_none() {
             self.make_room(0)?;
-            seat = self.frames.seat(object, index);
-            seated = self.frames.sit(kind, object, index, seat, wanted);
+            placement = self.frames.look_up(object, index);
+            allocated = self.frames.allocate_page(kind, object, index, placement, wanted);
         }
         self.forget_dropped();
         let preempted = self.frames.preemptions() - before;
-        self.account(Label::Fault);
-        let asid = self.current;
-        let reserved = seated.map_or(0, |seated| seated.reserved);
+        self.charge_frame_work(Label::Fault);
+        let asid = self.current();
+        let reserved = allocated.map_or(0, |page| page.reserved);
         self.tally(asid, |c| {
             c.preemptions += preempted;
             c.reservations_wanted += u64::from(wanted > 0);
@@ -50,17 +52,18 @@ impl Vm {
             }
         });
         if reserved < wanted {
-            self.unmet(wanted);
+            self.note_failed_reservation(wanted);
         }
-        Ok(seated.ok_or_else(|| self.out_of_memory(0))?.pfn)
+        Ok(allocated.ok_or_else(|| self.out_of_memory(0))?.pfn)
     }
 
-    /// The level of the largest extent around page `index` that policy allows to be reserved, at most `vacant`.
-    fn preferred(&self, object: ObjectId, index: u64, mapping: Option<(&Region, Vpn)>, vacant: u8) -> u8 {
+    /// Returns the level of the largest extent around page `index` that the policy allows to reserve, at most `vacant`; 0 for
+    /// none.
+    fn preferred_level(&self, object: ObjectId, index: u64, mapping: Option<(&Region, Vpn)>, vacant: u8) -> u8 {
         let Some(reservations) = self.frames.reservations().filter(|_| vacant > 0) else { return 0 };
         let ladder = reservations.ladder();
         let place = reservations.place(object, index);
-        // An extent of a level reaches from `back` pages before the page to `pages` after its start.
+        // Pages between the start of the page's extent of a level and the page, and the pages of the extent.
         let extent = |level| (place - ladder.start(level, place), ladder.pages(level));
         let fits: Box<dyn Fn(u8) -> bool> = match mapping {
             Some((region, vpn)) if !region.file => {
@@ -68,7 +71,7 @@ impl Vm {
                 let window = vpn.0.saturating_sub(back)..vpn.0.saturating_sub(back) + pages;
                 let known = self.object_around(region, vpn, window);
                 let size = self.objects.get(object).mapped >> self.base().0;
-                let any = self.superpages.as_ref().is_some_and(|how| how.past_end == PastEnd::Anonymous);
+                let any = self.superpages.as_ref().is_some_and(|policy| policy.past_end == PastEnd::Anonymous);
                 let up = if any { region.anonymous() } else { region.role == Role::Heap };
                 let down = !any && region.role == Role::Stack;
                 let growing = up || down;
@@ -90,11 +93,11 @@ impl Vm {
         (1..=vacant).rev().find(|&level| fits(level)).unwrap_or(0)
     }
 
-    /// The base pages around `vpn`, in `window` and perhaps beyond, that regions of the same object cover without a
+    /// Returns the base pages around `vpn`, in `window` and perhaps beyond, that regions of the same object cover without a
     /// gap.
     fn object_around(&self, region: &Region, vpn: Vpn, window: Range<u64>) -> Range<u64> {
         let base = self.base();
-        let Some(process) = self.process(self.current) else { return vpn.0..vpn.0 + 1 };
+        let Some(process) = self.process(self.current()) else { return vpn.0..vpn.0 + 1 };
         let mut run = region.pages(base);
         let offset = |r: &Region| r.offset.wrapping_sub(r.start);
         let regions = process.space().overlapping(window.start << base.0, window.end << base.0);

@@ -1,23 +1,24 @@
-//! What systems with superpages share: is an extent free to become one page, and make it one.
+//! Superpages at first touch, which several systems make: whether an extent is free, and mapping it by one page.
 
 use crate::{FaultKind, FrameKind, OutOfMemory, PageView, Region, Vm, soft};
 use reach_core::{Asid, Label, PageShift, Pfn, Protection, Vpn};
 
-/// A superpage to be mapped at a first touch.
+/// A superpage to map at a first touch.
 #[derive(Clone, Copy, Debug)]
 pub struct Superpage {
-    /// Its size.
+    /// Page size.
     pub shift: PageShift,
     /// Access rights of the memory.
     pub rights: Protection,
-    /// Whether stores are allowed at once (the touch was one).
+    /// Stores are allowed at once, because the first touch was a store.
     pub writable: bool,
-    /// It stays one page for as long as it lives ([`soft::WHOLE`]).
+    /// It stays one page while it is mapped ([`soft::WHOLE`]).
     pub whole: bool,
 }
 
 impl Vm {
-    /// The aligned extent of size `shift` around `vpn`, if it lies within `region` and nothing in it is mapped.
+    /// Returns the first page of the aligned extent of size `shift` around `vpn`. `None` unless the extent lies within
+    /// `region` and nothing in it is mapped.
     pub fn extent_within(&self, asid: Asid, vpn: Vpn, shift: PageShift, region: &Region) -> Option<Vpn> {
         let base = self.base();
         let first = vpn.align_down(shift, base);
@@ -26,15 +27,15 @@ impl Vm {
         (fits && self.nothing_mapped(asid, first, shift.base_pages(base))).then_some(first)
     }
 
-    /// Whether no translation exists in these base pages.
+    /// Returns whether no translation exists in these base pages.
     pub fn nothing_mapped(&self, asid: Asid, vpn: Vpn, pages: u64) -> bool {
         self.process(asid).is_none_or(|process| process.table().pages(vpn, pages).is_empty())
     }
 
-    /// Answers a first touch with a zeroed superpage at `first`, where nothing is mapped. `false`, and nothing done
-    /// but counted, when there is no block so large.
+    /// Answers a first touch of the running process with a zeroed superpage at `first`, where nothing is mapped. Returns
+    /// `false` and only counts the failure when memory has no block so large.
     pub fn map_superpage(&mut self, first: Vpn, view: &PageView, page: Superpage) -> Result<bool, OutOfMemory> {
-        let asid = self.current;
+        let asid = self.current();
         let base = self.base();
         let (order, pages) = (page.shift.order(base), page.shift.base_pages(base));
         let index = view.region.index(first, base);
@@ -44,13 +45,14 @@ impl Vm {
         };
         self.charge_fault(asid, FaultKind::Anonymous, false);
         self.zero(pfn, pages, Label::Fault);
-        self.own(asid, first, pages);
+        self.note_private_pages(asid, first, pages);
         let pte = self.entry(pfn, page.shift, page.rights, page.writable);
         self.map(asid, first, pte.with_soft(if page.whole { soft::WHOLE } else { 0 }), Label::Fault)?;
         Ok(true)
     }
 
-    /// A block of zeroes for good, for shared superpages of zeroes. `None` when there is none so large.
+    /// Allocates a block of zeroes that is never freed, for shared superpages of zeroes. Returns `None` when memory has no
+    /// block so large.
     pub fn zero_block(&mut self, shift: PageShift) -> Option<Pfn> {
         let base = self.base();
         let pfn = self.frames.allocate(shift.order(base), FrameKind::Zero, crate::ObjectId::NONE, 0)?;
@@ -58,8 +60,8 @@ impl Vm {
         Some(pfn)
     }
 
-    /// Notes that the regions in these base pages have pages of their own, which fork must copy.
-    pub fn own(&mut self, asid: Asid, vpn: Vpn, pages: u64) {
+    /// Notes that the regions in these base pages have private pages, which fork must copy.
+    pub fn note_private_pages(&mut self, asid: Asid, vpn: Vpn, pages: u64) {
         let base = self.base();
         let start = vpn.0 << base.0;
         self.at_mut(asid).space.note_private(start, start + (pages << base.0));

@@ -1,16 +1,16 @@
-//! The buddy allocator (Knuth, TAOCP 1, §2.5) over base frames: free lists by order, eager coalescing.
+//! The buddy allocator over base frames (Knuth, TAOCP 1, §2.5): free lists by order, eager coalescing.
 
 use super::chunked::Chunked;
 use reach_core::Pfn;
 use std::collections::BTreeSet;
 
-/// In which order free blocks of one size are handed out.
+/// The order in which free blocks of one size are handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ListOrder {
-    /// The most recently freed first, as Linux does. O(1).
+    /// The most recently freed block first, as in Linux. O(1).
     #[default]
     Lifo,
-    /// The lowest address first. O(log n).
+    /// The block with the lowest address first. O(log n).
     Address,
 }
 
@@ -21,7 +21,7 @@ struct Link {
     prev: u32,
     /// 0: no free block starts here; otherwise its order plus one.
     mark: u8,
-    /// It, or a part of it, was freed by [`Buddy::free_last`].
+    /// The block, or a part of it, was freed by [`Buddy::free_last`].
     last: bool,
 }
 
@@ -36,22 +36,38 @@ struct List {
 
 /// A buddy allocator over frames `0..frames`.
 ///
-/// Invariants: free blocks are aligned to their size and disjoint; no two free buddies stand side by side below the
-/// greatest order, so an aligned extent is wholly free exactly if one free block holds it.
+/// Invariants: free blocks are aligned to their size and disjoint. No two buddies below the largest order are both free, so an
+/// aligned extent is wholly free exactly if one free block holds it.
+///
+/// ```
+/// use reach_core::Pfn;
+/// use reach_os::{Buddy, ListOrder};
+///
+/// let mut buddy = Buddy::new(1024, 9, ListOrder::Lifo);
+/// assert_eq!(buddy.free_by_order()[9], 2, "two blocks of 512 frames");
+/// let page = buddy.allocate(0).unwrap();
+/// assert_eq!(buddy.largest_free(), Some(9), "one block was split");
+/// buddy.free(page, 0);
+/// assert_eq!(buddy.free_by_order()[9], 2, "and joined again");
+/// assert_eq!(buddy.allocate_at(Pfn(512), 9), Some(Pfn(512)));
+/// ```
 pub struct Buddy {
     links: Chunked<Link>,
     lists: Vec<List>,
     sorted: Option<Vec<BTreeSet<u64>>>,
-    /// Bit `o` is set when there is a free block of order `o`.
+    /// Bit `o` is set if there is a free block of order `o`.
     available: u32,
     frames: u64,
     free: u64,
-    /// Lists entered and left so far.
+    /// Number of blocks put on a list or taken from one so far.
     steps: u64,
 }
 
 impl Buddy {
-    /// An allocator of `frames` (at most 2^32 - 1) free frames with orders `0..=max_order` (at most 31).
+    /// Returns an allocator of `frames` free frames, fewer than 2^32 - 1, with orders `0..=max_order`, at most 31.
+    ///
+    /// # Panics
+    /// When an argument is out of range.
     pub fn new(frames: u64, max_order: u8, order: ListOrder) -> Buddy {
         assert!(frames < NIL as u64 && max_order < 32);
         let orders = max_order as usize + 1;
@@ -68,7 +84,7 @@ impl Buddy {
         buddy
     }
 
-    /// From now on blocks are handed out by address ([`ListOrder::Address`]).
+    /// Hands out blocks by address from now on ([`ListOrder::Address`]).
     pub(crate) fn sort(&mut self) {
         let mut sorted = vec![BTreeSet::new(); self.lists.len()];
         for (at, order) in self.free_blocks() {
@@ -77,7 +93,7 @@ impl Buddy {
         self.sorted = Some(sorted);
     }
 
-    /// From now on no block is larger than `2^max_order` frames.
+    /// Limits blocks to `2^max_order` frames from now on.
     pub(crate) fn limit(&mut self, max_order: u8) {
         let blocks = self.free_blocks();
         if max_order < self.max_order() {
@@ -93,37 +109,38 @@ impl Buddy {
         }
     }
 
-    /// How often a block was put on a list or taken from one: the work of splitting and joining.
+    /// Returns how often a block was put on a list or taken from one: the work of splitting and joining.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// How many frames there are, free or not.
+    /// Returns the number of frames, free or not.
     pub fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// How many of them are free.
+    /// Returns the number of free frames.
     pub fn free_frames(&self) -> u64 {
         self.free
     }
 
-    /// The greatest order.
+    /// Returns the largest order.
     pub fn max_order(&self) -> u8 {
         self.lists.len() as u8 - 1
     }
 
-    /// How many free blocks there are of each order, smallest first.
+    /// Returns the number of free blocks of each order, from order 0 on.
     pub fn free_by_order(&self) -> Vec<u64> {
         self.lists.iter().map(|list| list.len).collect()
     }
 
-    /// The order of the largest free block.
+    /// Returns the order of the largest free block. `None` when no frame is free.
     pub fn largest_free(&self) -> Option<u8> {
         (self.available != 0).then(|| 31 - self.available.leading_zeros() as u8)
     }
 
-    /// A block of `2^order` frames from the smallest block that holds it, split from its low end.
+    /// Allocates a block of `2^order` frames from the low end of a smallest free block that holds it. Returns its first frame,
+    /// or `None` when no free block is large enough.
     pub fn allocate(&mut self, order: u8) -> Option<Pfn> {
         let fitting = self.available.checked_shr(order as u32)?;
         if order > self.max_order() || fitting == 0 {
@@ -140,7 +157,7 @@ impl Buddy {
         Some(Pfn(at))
     }
 
-    /// The block of `2^order` frames at `at`, which must be aligned; `None` unless all of it is free.
+    /// Allocates the block of `2^order` frames at `at`, which must be aligned. Returns `None` unless all of it is free.
     pub fn allocate_at(&mut self, at: Pfn, order: u8) -> Option<Pfn> {
         let (head, from) = self.free_block(at)?;
         if from < order {
@@ -153,7 +170,7 @@ impl Buddy {
         Some(at)
     }
 
-    /// The free block that holds frame `at`: its first frame and its order.
+    /// Returns the first frame and the order of the free block that holds frame `at`. `None` when the frame is not free.
     pub fn free_block(&self, at: Pfn) -> Option<(u64, u8)> {
         if at.0 >= self.frames {
             return None;
@@ -167,19 +184,19 @@ impl Buddy {
     /// Frees the block of `2^order` frames at `at` and coalesces it with its free buddies.
     ///
     /// # Panics
-    /// When part of it lies outside memory or is free already.
+    /// When part of the block lies outside memory or is free already.
     pub fn free(&mut self, at: Pfn, order: u8) {
         self.release(at, order, false);
     }
 
-    /// Like [`Buddy::free`], but the block comes last among its equals (Navarro §4.1 puts blocks that hold cached
-    /// pages there, so that allocation approximates A-LRU); so do blocks that it becomes part of, and parts of it. The
+    /// Frees a block as [`Buddy::free`] does, but to the end of its list (Navarro §4.1 puts blocks that hold cached pages
+    /// there, so that allocation approximates A-LRU). Blocks that it becomes part of, and parts of it, go to the end too. The
     /// same as `free` under [`ListOrder::Address`].
     pub fn free_last(&mut self, at: Pfn, order: u8) {
         self.release(at, order, true);
     }
 
-    /// Frees `len` frames from `at` on as the largest aligned blocks.
+    /// Frees `len` frames from `at` on, as the largest aligned blocks.
     pub fn free_range(&mut self, at: Pfn, len: u64) {
         let end = at.0 + len;
         let mut at = at.0;
@@ -192,7 +209,7 @@ impl Buddy {
     }
 
     fn release(&mut self, at: Pfn, order: u8, last: bool) {
-        assert!(order <= self.max_order() && at.0.is_multiple_of(1 << order), "{at:?} is no block of order {order}");
+        assert!(order <= self.max_order() && at.0.is_multiple_of(1 << order), "{at:?} is not aligned to order {order}");
         assert!(at.0 + (1 << order) <= self.frames, "{at:?} of order {order} is outside memory");
         assert!(self.free_block(at).is_none(), "{at:?} is free already");
         self.free += 1 << order;
@@ -209,7 +226,7 @@ impl Buddy {
         self.put(at, order, last);
     }
 
-    /// Frees what a block (`head`, `from`), just taken, has beyond the wanted block (`at`, `order`) inside it.
+    /// Frees what the block (`head`, `from`), just taken, has besides the wanted block (`at`, `order`) inside it.
     fn split(&mut self, mut head: u64, from: u8, at: u64, order: u8, last: bool) {
         for half in (order..from).rev() {
             let upper = head + (1 << half);
@@ -222,6 +239,7 @@ impl Buddy {
         }
     }
 
+    /// Puts a free block on its list, at the end if `last`.
     fn put(&mut self, at: u64, order: u8, last: bool) {
         let slot = order as usize;
         self.steps += 1;
@@ -245,7 +263,7 @@ impl Buddy {
         self.links.set(at, link);
     }
 
-    /// Returns whether it was to come last.
+    /// Takes a free block from its list. Returns whether it belonged at the end.
     fn take(&mut self, at: u64, order: u8) -> bool {
         let slot = order as usize;
         self.steps += 1;
@@ -271,7 +289,8 @@ impl Buddy {
         link.last
     }
 
-    /// All free blocks in the order of their addresses: (first frame, order). Linear in memory; for tests and reports.
+    /// Returns all free blocks by address, as pairs of first frame and order. Takes time linear in memory; for tests and
+    /// reports.
     pub fn free_blocks(&self) -> Vec<(u64, u8)> {
         let mut found = Vec::new();
         for (order, list) in self.lists.iter().enumerate() {
@@ -290,6 +309,9 @@ impl Buddy {
     }
 
     /// Checks the invariants. For tests and debug builds.
+    ///
+    /// # Panics
+    /// When one does not hold.
     pub fn check(&self) {
         let blocks = self.free_blocks();
         let mut end = 0;

@@ -1,17 +1,17 @@
-//! Navarro et al. §6.5: one number for how unfragmented memory is.
+//! The contiguity of free memory as one number (Navarro et al. §6.5).
 
 use crate::Buddy;
 use reach_core::PageShift;
 
-/// The contiguity of available memory, from 0 (no superpage can be had) to 1 (all memory is free).
+/// Returns the contiguity of free memory, from 0 (no superpage can be allocated) to 1 (all memory is free).
 ///
 /// Every base page that lies in a wholly free, aligned extent of superpage size number k (1 for the smallest superpage)
-/// counts k points, for the largest such k; the sum is divided by what it would be if all memory were free. `sizes`
-/// are the machine's page sizes, base first. 0 when memory cannot hold any superpage.
+/// counts k points, for the largest such k. The sum is divided by the sum for free memory. `sizes` are the machine's page
+/// sizes, the base page first. Returns 0 if memory cannot hold a superpage.
 pub fn contiguity(buddy: &Buddy, sizes: &[PageShift]) -> f64 {
     let orders: Vec<u8> = sizes.iter().skip(1).map(|size| size.order(sizes[0])).collect();
-    // Free buddies are always united, so an extent is wholly free exactly if one free block holds it. Memory beyond the
-    // allocator's greatest order is available in blocks of that order only.
+    // Free buddies are always joined, so an extent is wholly free exactly if one free block holds it. Sizes above the
+    // allocator's largest order cannot be allocated.
     let attainable: Vec<u8> = orders.into_iter().filter(|&order| order <= buddy.max_order()).collect();
     let free = buddy.free_by_order();
     let points: u64 = free
@@ -35,7 +35,7 @@ mod tests {
     const ALPHA: [PageShift; 4] = [PageShift(13), PageShift(16), PageShift(19), PageShift(22)];
 
     #[test]
-    fn points_by_the_largest_free_extent() {
+    fn a_page_counts_by_the_largest_free_extent_around_it() {
         let mut buddy = Buddy::new(1024, 18, ListOrder::Lifo);
         assert_eq!(contiguity(&buddy, &ALPHA), 1.0);
         // One page gone from the first 4 MB: 512 pages keep 3 points, 448 have 2, 56 have 1, 8 have none.
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn full_memory_has_none() {
+    fn full_memory_has_no_contiguity() {
         let mut buddy = Buddy::new(600, 18, ListOrder::Lifo);
         while buddy.allocate(0).is_some() {}
         assert_eq!(contiguity(&buddy, &ALPHA), 0.0);

@@ -1,60 +1,62 @@
-//! Pre-fragmentation: memory as a machine has it that was not booted a moment ago.
+//! Pre-fragmentation: memory as on a machine that has been running for a while.
 
 use crate::{FrameKind, Frames, ObjectId};
 use reach_core::{Pfn, Random};
 
-/// How free memory is to be broken up before the program starts.
+/// A recipe for breaking up free memory before the program starts.
 ///
-/// The recipe: memory is cut into aligned blocks of `2^order` base pages. Blocks chosen at random are *broken*: a share
-/// `hold` of their frames, in aligned runs of `2^grain`, at least one each, chosen at random, is taken for good by the
-/// kernel (unmovable, wired). So
-/// many blocks are broken that the share `scattered` of the memory that is still free lies in them, and thus in free
-/// blocks smaller than `2^order`. The other blocks stay whole. Equal parameters give equal memory.
+/// Memory is cut into aligned blocks of `2^order` base pages. Blocks chosen at random are *broken*: the kernel takes a share
+/// `hold` of their frames for good (unmovable, wired), in aligned runs of `2^grain` frames chosen at random, at least one run
+/// per block. As many blocks are broken as it takes for the share `scattered` of the remaining free memory to lie in them, and
+/// thus in free blocks smaller than `2^order`. The other blocks stay whole. Equal parameters give equal memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fragmentation {
-    /// Blocks of `2^order` base pages are what cannot be had any more; 1 to the allocator's greatest order.
+    /// Binary logarithm of the base pages in a block; 1 to the allocator's largest order.
     pub order: u8,
     /// Share of the free memory that lies in broken blocks, 0 to 1.
     pub scattered: f64,
-    /// Share of a broken block that is taken, 0 to 1; at least one run is taken and one left.
+    /// Share of a broken block that the kernel takes, 0 to 1; at least one run is taken and one left.
     pub hold: f64,
-    /// What is taken, and what is left, comes in aligned runs of `2^grain` frames; less than `order`.
+    /// Binary logarithm of the frames in a run; less than `order`.
     pub grain: u8,
-    /// Seed of all choices.
+    /// Seed of the random choices.
     pub seed: u64,
 }
 
-/// Parameters out of range.
+/// A parameter of [`Fragmentation`] is out of range.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FragmentError {
     /// The order.
-    #[error("fragmentation order {order} is out of range; give one from 1 to {most}")]
+    #[error("fragmentation order {order}: expected 1 to {most}")]
     Order {
-        /// As given.
+        /// The value given.
         order: u8,
-        /// The greatest.
+        /// The largest order of the allocator.
         most: u8,
     },
     /// The grain.
-    #[error("fragmentation grain {grain} is out of range; it must be less than the order, {order}")]
+    #[error("fragmentation grain {grain}: expected less than the order, {order}")]
     Grain {
-        /// As given.
+        /// The value given.
         grain: u8,
         /// The order.
         order: u8,
     },
     /// A share.
-    #[error("fragmentation {name} of {value} is no share; give one from 0 to 1")]
+    #[error("fragmentation {name} {value}: expected a share from 0 to 1")]
     Share {
-        /// Which.
+        /// The name of the parameter.
         name: &'static str,
-        /// As given.
+        /// The value given.
         value: f64,
     },
 }
 
 impl Fragmentation {
-    /// Breaks up the free memory of `frames`. Blocks that are not wholly free are left as they are.
+    /// Breaks up the free memory of `frames`. Blocks that are not wholly free stay as they are.
+    ///
+    /// # Errors
+    /// When a parameter is out of range; then nothing has changed.
     pub fn apply(&self, frames: &mut Frames) -> Result<(), FragmentError> {
         let most = frames.buddy().max_order();
         if self.order == 0 || self.order > most {
@@ -84,7 +86,7 @@ impl Fragmentation {
         for i in 0..broken {
             let other = i + random.below((blocks.len() - i) as u64) as usize;
             blocks.swap(i, other);
-            // Floyd's sampling: so many different ones of `runs`.
+            // Floyd's sampling: `taken_runs` different ones of `runs`.
             let mut taken = std::collections::BTreeSet::new();
             for top in runs - taken_runs..runs {
                 let pick = random.below(top + 1);
@@ -107,7 +109,7 @@ mod tests {
     use reach_core::PageShift;
 
     #[test]
-    fn the_asked_share_of_free_memory_is_scattered() {
+    fn the_given_share_of_free_memory_is_scattered() {
         for (scattered, hold) in [(0.0, 0.5), (0.4, 0.25), (0.9, 0.01), (1.0, 0.5)] {
             let mut frames = Frames::new(1 << 30, PageShift(12), ListOrder::Lifo);
             let recipe = Fragmentation { order: 9, scattered, hold, grain: 0, seed: 7 };
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_comes_in_runs() {
+    fn free_frames_come_in_runs_of_the_grain() {
         let mut frames = Frames::new(64 << 20, PageShift(12), ListOrder::Lifo);
         Fragmentation { order: 9, scattered: 1.0, hold: 0.9, grain: 2, seed: 3 }.apply(&mut frames).unwrap();
         let blocks = frames.buddy().free_blocks();
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn parameters_out_of_range_are_errors() {
         let mut frames = Frames::new(64 << 20, PageShift(12), ListOrder::Lifo);
         let recipe = Fragmentation { order: 0, scattered: 0.5, hold: 0.5, grain: 0, seed: 1 };
         assert!(recipe.apply(&mut frames).is_err());

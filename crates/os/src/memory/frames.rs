@@ -1,4 +1,4 @@
-//! Physical frames: who uses them, how often they are mapped, and the allocator below.
+//! Physical frames: their users, their mappings, and the allocator below.
 
 use super::queues::{Queue, Queues};
 use super::rmap::ReverseMap;
@@ -6,102 +6,104 @@ use super::shadow::{Shadow, is_shadow};
 use super::wired::WiredPool;
 use crate::reservation::{Freed, Reservations};
 use crate::{Buddy, ListOrder, ObjectId, Operation};
-use packed::{Book, FrameMut};
+use packed::{FrameMut, FrameStates};
 use reach_core::{Asid, PageShift, Pfn, PhysAddr, Pte, Vpn};
 
 mod packed;
 
-/// What a frame is used for.
+/// The use of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum FrameKind {
-    /// Nothing: it is in the allocator, or waits in a reservation.
+    /// Free: in the allocator, or vacant in a reservation.
     #[default]
     Free,
     /// Private or shared memory without a file.
     Anonymous,
     /// A page of a file.
     File,
-    /// Nothing, as [`FrameKind::Free`], but it still holds a page of a file, which can be had back.
+    /// Free as [`FrameKind::Free`], but it still holds a page of a file, which can be reactivated.
     Cache,
     /// A page-table node.
     Table,
-    /// The kernel's own, for good.
+    /// Kernel memory, which stays where it is.
     Wired,
-    /// All zeroes, shared by whoever reads untouched memory; never freed.
+    /// A page of zeroes, shared by all first loads from untouched memory; never freed.
     Zero,
 }
 
-/// What is known of a frame.
+/// The state of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Frame {
-    /// What it is used for.
+    /// Its use.
     pub kind: FrameKind,
-    /// It is in the page cache (of a file or of shared memory), so it stays when nothing maps it.
+    /// It is in the page cache, as a page of a file or of shared memory, so it stays when nothing maps it.
     pub cached: bool,
-    /// Its page was written through a translation that is gone. Known only where pages are paged out.
+    /// Its page was written through a translation that is gone. Kept only where there is a page daemon.
     pub dirty: bool,
-    /// A store to it was seen since it was read in. Known only where digests are kept; of a superpage's pages it is
-    /// the first that is stored to.
+    /// A store to it was noticed since it was read in. Kept only where digests are; of a superpage, only the page of the first
+    /// store has it.
     pub written: bool,
-    /// It was used through a translation that is gone (FreeBSD's `PG_REFERENCED`). Known only where pages are paged out.
+    /// It was used through a translation that is gone (FreeBSD's `PG_REFERENCED`). Kept only where there is a page daemon.
     pub referenced: bool,
-    /// The page daemon has passed over it once because it is dirty (`PG_WINATCFLS`).
+    /// The page daemon has skipped it once because it is dirty (`PG_WINATCFLS`).
     pub passed: bool,
-    /// How much it was used of late, as the page daemon counts it (`act_count`).
+    /// Recent use, as the page daemon counts it (`act_count`).
     pub activity: u8,
-    /// How many translations of base pages point to it; a superpage counts once for each frame that it covers.
+    /// Number of translations that point to it; a superpage counts once for each frame that it covers.
     pub maps: u32,
-    /// The object that it holds a page of, for anonymous and file frames.
+    /// The object whose page it holds, for anonymous and file frames.
     pub object: ObjectId,
-    /// Which page of that object, in base pages.
+    /// Index of the page in that object, in base pages.
     pub index: u64,
 }
 
 /// All frames of the machine.
 pub struct Frames {
     pub(crate) buddy: Buddy,
-    frames: Book,
-    /// Where the system makes reservations.
+    frames: FrameStates,
+    /// Reservations. `None` where the system makes none.
     pub(crate) reservations: Option<Reservations>,
-    /// Where there is a page daemon: its lists, and which translations point to each frame.
+    /// The page daemon's lists. `None` where there is no daemon.
     pub(crate) queues: Option<Queues>,
+    /// The reverse map. `None` where there is no page daemon.
     pub(crate) rmap: Option<ReverseMap>,
-    /// Where page-table nodes are kept together.
+    /// The pool of kernel pages. `None` where they are not clustered.
     pub(crate) wired: Option<WiredPool>,
     /// Frames for the nodes that the page daemon needs to demote superpages when there is no other memory.
     pub(crate) emergency: Vec<Pfn>,
-    /// Nodes of page tables that are larger than a page and not in use, with their orders.
+    /// Page-table nodes larger than a page that are not in use, with their orders.
     pub(crate) spare_roots: Vec<(Pfn, u8)>,
-    /// Work that is not accounted for yet, where the system makes reservations: the level of what it was done to, and steps.
+    /// Work that is not charged yet, where the system makes reservations: operation, level of the page, and steps.
     pub(crate) work: Vec<(Operation, u8, u64)>,
     pub(crate) cache_pages: u64,
-    /// Cache pages that were handed out.
+    /// Cache pages whose frames were allocated to others.
     pub(crate) dropped: Vec<(ObjectId, u64)>,
-    /// Where pages may be remapped behind the caches.
+    /// Shadow space. `None` where pages are not remapped.
     pub(crate) shadow: Option<Shadow>,
     pub(crate) base: PageShift,
     resident: u64,
-    /// Translations of base pages, each counted for every frame that it covers.
+    /// Number of translations, each counted for every frame that it covers.
     pub(crate) translated: u64,
     pub(crate) tables: u64,
-    /// Of page-table nodes that several page tables have: how many more than one do.
+    /// Page-table nodes that several page tables use, with the number of users beyond the first.
     pub(crate) shared_tables: std::collections::BTreeMap<PhysAddr, u32>,
+    /// Page-table nodes that are not zeroed yet, with their bytes.
     pub(crate) new_tables: Vec<(PhysAddr, u64)>,
 }
 
-/// What a page that is made active counts as used (FreeBSD 4's `ACT_INIT`).
-const ACTIVITY_AT_FIRST: u8 = 5;
+/// Activity of a page that becomes active (FreeBSD 4's `ACT_INIT`).
+const INITIAL_ACTIVITY: u8 = 5;
 
-/// Blocks of up to 2 GB, which is what eager paging wants (Karakostas §4.3).
+/// Binary logarithm of the largest block in bytes: 2 GB, for eager paging (Karakostas §4.3).
 const MAX_BLOCK: u8 = 31;
 
 impl Frames {
-    /// `memory` bytes of free frames of size `base`.
+    /// Returns `memory` bytes of free frames of size `base`.
     pub fn new(memory: u64, base: PageShift, lists: ListOrder) -> Frames {
         let count = memory >> base.0;
         Frames {
             buddy: Buddy::new(count, MAX_BLOCK - base.0, lists),
-            frames: Book::new(count),
+            frames: FrameStates::new(count),
             reservations: None,
             queues: None,
             rmap: None,
@@ -121,23 +123,23 @@ impl Frames {
         }
     }
 
-    /// The allocator.
+    /// Returns the allocator.
     pub fn buddy(&self) -> &Buddy {
         &self.buddy
     }
 
-    /// Size of a frame.
+    /// Returns the size of a frame.
     pub fn base(&self) -> PageShift {
         self.base
     }
 
-    /// What is known of `pfn`.
+    /// Returns the state of `pfn`.
     #[inline]
     pub fn get(&self, pfn: Pfn) -> Frame {
         self.frames.get(self.real(pfn).0)
     }
 
-    /// The frame in memory that `pfn` is or, in shadow space, stands for.
+    /// Returns `pfn` itself, or the real frame of a shadow frame.
     #[inline]
     pub fn real(&self, pfn: Pfn) -> Pfn {
         match &self.shadow {
@@ -146,40 +148,41 @@ impl Frames {
         }
     }
 
-    /// Frames that at least one translation points to, the zero page and its like aside.
+    /// Returns the number of frames with at least one translation, pages of zeroes aside.
     pub fn resident(&self) -> u64 {
         self.resident
     }
 
-    /// Bytes of page-table nodes.
+    /// Returns the bytes of page-table nodes.
     pub fn table_bytes(&self) -> u64 {
         self.tables
     }
 
-    /// A block of `2^order` frames for pages `index..` of `object`; reservations are preempted for it. `None` when there
-    /// is none so large.
+    /// Allocates a block of `2^order` frames for pages `index..` of `object`, preempting reservations if it must. Returns the
+    /// first frame, or `None` when memory has no block so large.
     pub fn allocate(&mut self, order: u8, kind: FrameKind, object: ObjectId, index: u64) -> Option<Pfn> {
-        let pfn = self.obtain(order)?;
+        let pfn = self.take_block(order)?;
         self.assign(pfn, 1 << order, kind, object, index);
         Some(pfn)
     }
 
-    /// The first `pages` frames of a block of `2^order`; the rest stays free. `None` when there is none so large.
+    /// Allocates the first `pages` frames of a block of `2^order`; the rest stays free. Returns `None` when memory has no block
+    /// so large.
     pub(crate) fn allocate_part(&mut self, order: u8, pages: u64, object: ObjectId, index: u64) -> Option<Pfn> {
-        let pfn = self.obtain(order)?;
+        let pfn = self.take_block(order)?;
         self.assign(pfn, pages, FrameKind::Anonymous, object, index);
         self.buddy.free_range(pfn + pages, (1 << order) - pages);
         Some(pfn)
     }
 
-    /// Like [`Frames::allocate`], for the block at `pfn` and no other.
+    /// Allocates as [`Frames::allocate`] does, but the block at `pfn`. Returns `None` unless all of it is free.
     pub fn allocate_at(&mut self, pfn: Pfn, order: u8, kind: FrameKind, object: ObjectId, index: u64) -> Option<Pfn> {
         self.buddy.allocate_at(pfn, order)?;
         self.assign(pfn, 1 << order, kind, object, index);
         Some(pfn)
     }
 
-    /// Gives back frames that [`Frames::allocate`] gave and that were never used.
+    /// Frees frames that [`Frames::allocate`] returned and that were never mapped or cached.
     pub fn free(&mut self, pfn: Pfn, frames: u64) {
         for at in pfn.0..pfn.0 + frames {
             let frame = self.frames.set(at, Frame::default());
@@ -188,11 +191,13 @@ impl Frames {
         self.buddy.free_range(pfn, frames);
     }
 
+    /// Returns the state of `pfn`, to be changed.
     pub(crate) fn get_mut(&mut self, pfn: Pfn) -> FrameMut<'_> {
         let real = self.real(pfn);
         self.frames.get_mut(real.0)
     }
 
+    /// Assigns `frames` frames, just taken from the allocator or a reservation, to pages `index..` of `object`.
     pub(crate) fn assign(&mut self, pfn: Pfn, frames: u64, kind: FrameKind, object: ObjectId, index: u64) {
         for i in 0..frames {
             let mut frame = self.frames.get_mut(pfn.0 + i);
@@ -204,18 +209,18 @@ impl Frames {
             *frame = Frame { kind, object, index: index + i, ..Frame::default() };
             drop(frame);
             if matches!(kind, FrameKind::Anonymous | FrameKind::File) {
-                self.enqueue(pfn + i);
+                self.activate(pfn + i);
             }
         }
     }
 
-    /// `pte` now translates the page that starts at `vpn`.
+    /// Records that `pte` translates the page that starts at `vpn`.
     pub(crate) fn add_map(&mut self, asid: Asid, vpn: Vpn, pte: Pte) {
         let pfn = pte.pfn();
         for named in pfn.0..pfn.0 + pte.shift().base_pages(self.base) {
             let at = self.real(Pfn(named)).0;
             if let Some(shadow) = self.shadow.as_mut().filter(|_| is_shadow(pfn)) {
-                shadow.add(Pfn(named));
+                shadow.add_translation(Pfn(named));
             }
             if let Some(rmap) = &mut self.rmap {
                 rmap.add(at, asid, vpn + (named - pfn.0));
@@ -228,14 +233,14 @@ impl Frames {
         }
     }
 
-    /// Such a translation is gone. Frames that nobody needs any more are freed, in blocks as large as possible.
+    /// Records that `pte` does not translate that page any more. Frees frames without a user, in blocks as large as possible.
     pub(crate) fn drop_map(&mut self, asid: Asid, vpn: Vpn, pte: Pte) {
         let (pfn, before) = (pte.pfn(), self.buddy.steps());
         let end = pfn.0 + pte.shift().base_pages(self.base);
         let mut idle = pfn.0;
         for named in pfn.0..end {
             let (Pfn(at), last) = match self.shadow.as_mut().filter(|_| is_shadow(pfn)) {
-                Some(shadow) => shadow.drop(Pfn(named)),
+                Some(shadow) => shadow.remove_translation(Pfn(named)),
                 None => (Pfn(named), false),
             };
             if is_shadow(pfn) {
@@ -254,7 +259,7 @@ impl Frames {
             self.resident -= u64::from(frame.maps == 0 && frame.kind != FrameKind::Zero);
             let needed = frame.maps > 0 || !user || frame.cached;
             drop(frame);
-            let kept = needed || !self.retire(Pfn(at));
+            let kept = needed || !self.clear(Pfn(at));
             if kept {
                 self.buddy.free_range(Pfn(idle), at - idle);
                 idle = at + 1;
@@ -268,19 +273,19 @@ impl Frames {
         if !is_shadow(pfn) {
             self.buddy.free_range(Pfn(idle), end - idle);
         }
-        self.did_buddy(Operation::Join, pte.shift().order(self.base), before);
+        self.note_buddy_work(Operation::Join, pte.shift().order(self.base), before);
     }
 
-    /// Forgets what `pfn` was used for. Returns whether it is to be given to the allocator; if not, its reservation has
-    /// it, or has ended and given all its frames back.
-    fn retire(&mut self, pfn: Pfn) -> bool {
+    /// Clears the state of a frame without a user. Returns whether the caller must free it to the allocator; if not, its
+    /// reservation holds it, or has ended and freed all its frames.
+    fn clear(&mut self, pfn: Pfn) -> bool {
         let frame = self.frames.set(pfn.0, Frame::default());
         self.unqueue(pfn);
         match self.reservations.as_mut().filter(|_| frame.object != ObjectId::NONE) {
             None => true,
             Some(reservations) => {
                 let freed = reservations.depopulate(frame.object, frame.index, pfn);
-                self.did(Operation::Update, 0);
+                self.note_work(Operation::Update, 0);
                 match freed {
                     Freed::Plain => true,
                     Freed::Kept => false,
@@ -293,10 +298,10 @@ impl Frames {
         }
     }
 
-    /// The page at `pfn` leaves its object's population map; the frame goes where it is free.
-    pub(crate) fn leave_map(&mut self, object: ObjectId, index: u64, pfn: Pfn) {
+    /// Removes the page at `pfn` from its object's population map, and frees the frame to its reservation or the allocator.
+    pub(super) fn leave_population_map(&mut self, object: ObjectId, index: u64, pfn: Pfn) {
         let freed = self.reservations.as_mut().map_or(Freed::Plain, |r| r.depopulate(object, index, pfn));
-        self.did(Operation::Update, 0);
+        self.note_work(Operation::Update, 0);
         match freed {
             Freed::Plain => self.release(pfn, 0),
             Freed::Kept => {}
@@ -304,17 +309,17 @@ impl Frames {
         }
     }
 
-    /// `pfn` is in use: to the end of the active list (`vm_page_activate`).
-    pub(crate) fn enqueue(&mut self, pfn: Pfn) {
+    /// Moves `pfn`, which is in use, to the end of the active list (`vm_page_activate`).
+    pub(crate) fn activate(&mut self, pfn: Pfn) {
         if let Some(queues) = &mut self.queues {
             queues.push(Queue::Active, pfn.0);
             let mut frame = self.frames.get_mut(pfn.0);
-            frame.activity = frame.activity.max(ACTIVITY_AT_FIRST);
+            frame.activity = frame.activity.max(INITIAL_ACTIVITY);
             frame.passed = false;
         }
     }
 
-    /// `pfn` has not been used for long: to the end of the inactive list (`vm_page_deactivate`).
+    /// Moves `pfn`, which has not been used for long, to the end of the inactive list (`vm_page_deactivate`).
     pub(crate) fn deactivate(&mut self, pfn: Pfn) {
         if let Some(queues) = &mut self.queues {
             queues.push(Queue::Inactive, pfn.0);
@@ -323,46 +328,47 @@ impl Frames {
         }
     }
 
-    /// `pfn` goes to the end of the active list as it is.
+    /// Moves `pfn` to the end of the active list, but keeps its activity.
     pub(crate) fn rotate(&mut self, pfn: Pfn) {
         if let Some(queues) = &mut self.queues {
             queues.push(Queue::Active, pfn.0);
         }
     }
 
+    /// Removes `pfn` from the page daemon's lists.
     pub(crate) fn unqueue(&mut self, pfn: Pfn) {
         if let Some(queues) = &mut self.queues {
             queues.remove(pfn.0);
         }
     }
 
-    /// The page daemon's list that `pfn` is on.
+    /// Returns the page daemon's list that `pfn` is on.
     pub(crate) fn queued(&self, pfn: Pfn) -> Option<Queue> {
         self.queues.as_ref()?.of(pfn.0)
     }
 
-    /// All translations to `pfn`, where there is a page daemon.
+    /// Returns all translations to `pfn`; none without a page daemon.
     pub(crate) fn translations(&self, pfn: Pfn) -> Vec<(Asid, Vpn)> {
         self.rmap.as_ref().map(|rmap| rmap.of(pfn.0)).unwrap_or_default()
     }
 
-    /// What `pfn` holds is on the disk as it is.
-    pub(crate) fn clean(&mut self, pfn: Pfn) {
+    /// Records that the disk has the contents of `pfn`.
+    pub(crate) fn mark_clean(&mut self, pfn: Pfn) {
         let mut frame = self.get_mut(pfn);
         (frame.dirty, frame.written, frame.passed) = (false, false, false);
     }
 
-    /// `pfn` stays in use but belongs to no object any more.
+    /// Records that `pfn` stays in use but belongs to no object any more.
     pub(crate) fn disown(&mut self, pfn: Pfn) {
         self.frames.get_mut(pfn.0).object = ObjectId::NONE;
     }
 
-    /// `pfn` enters the page cache.
+    /// Adds `pfn` to the page cache.
     pub(crate) fn cache(&mut self, pfn: Pfn) {
         self.frames.get_mut(pfn.0).cached = true;
     }
 
-    /// The page of a file in `old`, which nothing maps any more, is in `new` from now on.
+    /// Moves the page of a file in `old`, which nothing maps any more, to `new` in the page cache.
     pub(crate) fn move_cached(&mut self, old: Pfn, new: Pfn) {
         let Frame { kind, object, index, .. } = self.get(old);
         let mut frame = self.get_mut(new);
@@ -371,12 +377,12 @@ impl Frames {
         self.uncache(old);
     }
 
-    /// `pfn` leaves the page cache, and is freed unless something still maps it.
+    /// Removes `pfn` from the page cache, and frees it unless something still maps it.
     pub(crate) fn uncache(&mut self, pfn: Pfn) {
         let mut frame = self.frames.get_mut(pfn.0);
         debug_assert!(frame.cached);
         if frame.kind == FrameKind::Cache {
-            // The allocator, or a reservation, has it already.
+            // The allocator or a reservation holds the frame already.
             *frame = Frame::default();
             self.cache_pages -= 1;
             return;
@@ -384,18 +390,18 @@ impl Frames {
         frame.cached = false;
         let idle = frame.maps == 0;
         drop(frame);
-        if idle && self.retire(pfn) {
+        if idle && self.clear(pfn) {
             self.buddy.free(pfn, 0);
         }
     }
 
-    /// `pfn` leaves the page cache but stays in use.
+    /// Removes `pfn` from the page cache without freeing it.
     #[cfg(test)]
-    pub(crate) fn uncache_quietly(&mut self, pfn: Pfn) {
+    pub(crate) fn uncache_in_use(&mut self, pfn: Pfn) {
         self.frames.get_mut(pfn.0).cached = false;
     }
 
-    /// Counts frames by kind: (anonymous, file, table, wired, zero). Linear in memory, for tests.
+    /// Returns the number of frames by kind: anonymous, file, table, wired, zero. Takes time linear in memory; for tests.
     pub fn census(&self) -> [u64; 5] {
         let mut counts = [0; 5];
         for at in 0..self.buddy.frames() {
@@ -411,8 +417,11 @@ impl Frames {
         counts
     }
 
-    /// Checks that a frame is free exactly if the allocator or a reservation says so, and not both. Linear in memory,
-    /// for tests.
+    /// Checks that each frame that is not in use is in the allocator or in a reservation, and not in both. Takes time linear
+    /// in memory; for tests.
+    ///
+    /// # Panics
+    /// When that does not hold, or when a count is wrong.
     pub fn check(&self) {
         self.buddy.check();
         let account = self.reservations.as_ref().map(Reservations::check).unwrap_or_default();

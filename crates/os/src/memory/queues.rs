@@ -1,13 +1,13 @@
-//! The page daemon's lists of frames in use, each in approximate order of last use (Navarro et al. §5.1).
+//! The page daemon's lists of frames, each in approximate order of last use (Navarro et al. §5.1).
 
 use super::chunked::Chunked;
 
-/// Which list.
+/// A list of the page daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// Used of late.
+    /// Recently used frames.
     Active = 0,
-    /// Not used for a long time.
+    /// Frames that have not been used for long.
     Inactive = 1,
 }
 
@@ -33,40 +33,41 @@ struct List {
     len: u64,
 }
 
-/// Two lists with constant-time moves; a frame is on one at most.
+/// The two lists. A frame is on at most one. Moves take constant time.
 pub(crate) struct Queues {
     links: Chunked<Link>,
     lists: [List; 2],
 }
 
 impl Queues {
-    /// Both empty, for so many frames.
+    /// Returns empty lists for `frames` frames.
     pub(crate) fn new(frames: u64) -> Queues {
         Queues { links: Chunked::new(frames), lists: [List { head: NIL, tail: NIL, len: 0 }; 2] }
     }
 
+    /// Returns the number of frames on a list.
     pub(crate) fn len(&self, queue: Queue) -> u64 {
         self.lists[queue as usize].len
     }
 
-    /// On which list `frame` is.
+    /// Returns the list that `frame` is on. `None` when it is on none.
     pub(crate) fn of(&self, frame: u64) -> Option<Queue> {
         self.links.get(frame).queue
     }
 
-    /// The frame that has been on the list for the longest time.
+    /// Returns the frame that has been on the list for longest.
     pub(crate) fn first(&self, queue: Queue) -> Option<u64> {
         let head = self.lists[queue as usize].head;
         (head != NIL).then_some(head as u64)
     }
 
-    /// The frame after `frame` on its list.
+    /// Returns the frame after `frame` on its list.
     pub(crate) fn next(&self, frame: u64) -> Option<u64> {
         let next = self.links.get(frame).next;
         (next != NIL).then_some(next as u64)
     }
 
-    /// `frame` goes to the end of `queue`, wherever it was.
+    /// Moves `frame` to the end of `queue`, wherever it was.
     pub(crate) fn push(&mut self, queue: Queue, frame: u64) {
         self.remove(frame);
         let list = &mut self.lists[queue as usize];
@@ -79,7 +80,7 @@ impl Queues {
         self.links.set(frame, Link { next: NIL, prev: tail, queue: Some(queue) });
     }
 
-    /// `frame` leaves its list, if it is on one.
+    /// Removes `frame` from its list, if it is on one.
     pub(crate) fn remove(&mut self, frame: u64) {
         let link = self.links.get(frame);
         let Some(queue) = link.queue else { return };
@@ -97,7 +98,7 @@ impl Queues {
         self.links.set(frame, Link::default());
     }
 
-    /// All frames of a list, first to last.
+    /// Returns all frames of a list, first to last.
     pub(crate) fn iter(&self, queue: Queue) -> impl Iterator<Item = u64> {
         std::iter::successors(self.first(queue), |&frame| self.next(frame))
     }

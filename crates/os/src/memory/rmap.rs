@@ -1,20 +1,22 @@
-//! Reverse mapping: which translations point to a frame.
+//! The reverse map: the translations that point to each frame.
 
 use super::chunked::Chunked;
 use reach_core::{Asid, Vpn};
 use std::collections::BTreeMap;
 
-/// Translations by frame. Most frames have one at most, which is kept in place.
+/// Translations by frame. Most frames have at most one, which is kept in the array.
 pub(crate) struct ReverseMap {
     first: Chunked<Option<(Asid, Vpn)>>,
     others: BTreeMap<u64, Vec<(Asid, Vpn)>>,
 }
 
 impl ReverseMap {
+    /// Returns a map without translations for `frames` frames.
     pub(crate) fn new(frames: u64) -> ReverseMap {
         ReverseMap { first: Chunked::new(frames), others: BTreeMap::new() }
     }
 
+    /// Adds the translation of page `vpn` to `frame`.
     pub(crate) fn add(&mut self, frame: u64, asid: Asid, vpn: Vpn) {
         if self.first.get(frame).is_none() {
             self.first.set(frame, Some((asid, vpn)));
@@ -23,6 +25,7 @@ impl ReverseMap {
         }
     }
 
+    /// Removes the translation of page `vpn` to `frame`.
     pub(crate) fn remove(&mut self, frame: u64, asid: Asid, vpn: Vpn) {
         let others = self.others.get_mut(&frame);
         if self.first.get(frame) == Some((asid, vpn)) {
@@ -35,7 +38,7 @@ impl ReverseMap {
         }
     }
 
-    /// All translations to `frame`.
+    /// Returns all translations to `frame`.
     pub(crate) fn of(&self, frame: u64) -> Vec<(Asid, Vpn)> {
         let others = self.others.get(&frame).into_iter().flatten().copied();
         self.first.get(frame).into_iter().chain(others).collect()

@@ -1,34 +1,36 @@
-//! Pages of the kernel's own, clustered (Navarro et al. §5.2): they come from pools of contiguous memory, so that they
-//! fragment no more of it than they must.
+//! Clustered kernel pages (Navarro et al. §5.2): they come from a pool of contiguous memory, so that they fragment as little of it
+//! as possible.
 
 use super::Frames;
 use crate::{FrameKind, ObjectId};
 use reach_core::Pfn;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Blocks of frames for the kernel.
+/// The pool of frames for the kernel.
 pub(crate) struct WiredPool {
-    /// Orders of superpages, the largest first.
+    /// Orders of superpages, descending.
     pub(crate) orders: Vec<u8>,
-    /// The pool grows by no more than `2^most` frames at once.
+    /// The pool grows by at most `2^most` frames at once.
     most: u8,
-    /// Frames of all memory.
+    /// Number of frames in memory.
     memory: u64,
-    /// When as few pages or fewer are inactive, none of them will be found beside those of the kernel: none was.
+    /// The latest search found no inactive page near the kernel's. Another search is useless until more pages than this are
+    /// inactive.
     pub(crate) barren: u64,
     free: BTreeSet<u64>,
-    /// Blocks by first frame: how large, and how many of their frames are in use.
+    /// Blocks by first frame: order, and number of frames in use.
     blocks: BTreeMap<u64, (u8, u64)>,
 }
 
 impl WiredPool {
-    /// `orders` are those of superpages, ascending; the pool is to grow by at most `2^most` of all `memory` frames at once.
+    /// Returns an empty pool. `orders` are those of superpages, ascending. The pool grows by at most `2^most` of the `memory`
+    /// frames at once.
     pub(crate) fn new(orders: &[u8], most: u8, memory: u64) -> WiredPool {
         let orders = orders.iter().rev().copied().collect();
         WiredPool { orders, most, memory, barren: 0, free: BTreeSet::new(), blocks: BTreeMap::new() }
     }
 
-    /// The frames of all extents of `2^order` that hold blocks of the pool.
+    /// Returns the frames of all extents of `2^order` that hold blocks of the pool.
     pub(crate) fn extents(&self, order: u8) -> impl Iterator<Item = u64> {
         let mut firsts: Vec<u64> = self.blocks.keys().map(|start| start >> order).collect();
         firsts.dedup();
@@ -36,18 +38,18 @@ impl WiredPool {
         firsts.into_iter().flat_map(move |first| first << order..end(first))
     }
 
-    /// Frames of the pool that nothing uses.
+    /// Returns the number of free frames in the pool.
     pub(crate) fn unused(&self) -> u64 {
         self.free.len() as u64
     }
 
-    /// The block that holds `frame`: its first frame.
+    /// Returns the first frame of the block that holds `frame`. `None` when the pool has no such block.
     fn block(&self, frame: u64) -> Option<u64> {
         let (&start, &(order, _)) = self.blocks.range(..=frame).next_back()?;
         (frame - start < 1 << order).then_some(start)
     }
 
-    /// The lowest frame that is free in the pool.
+    /// Takes the lowest free frame of the pool. Returns `None` when none is free.
     fn take(&mut self) -> Option<u64> {
         let frame = self.free.pop_first()?;
         let block = self.block(frame)?;
@@ -57,15 +59,15 @@ impl WiredPool {
         Some(frame)
     }
 
-    /// The pool grows by the block of `2^order` frames at `start`.
+    /// Adds the free block of `2^order` frames at `start` to the pool.
     fn grow(&mut self, start: u64, order: u8) {
         self.barren = 0;
         self.free.extend(start..start + (1 << order));
         self.blocks.insert(start, (order, 0));
     }
 
-    /// `frame` comes back, if it is of the pool. Returns the block that is all free then, which leaves the pool, with
-    /// its order.
+    /// Gives `frame` back to the pool. Returns `None` if it does not belong to the pool. The inner value is the first frame and
+    /// the order of its block if that is all free now; then the block has left the pool.
     pub(crate) fn give(&mut self, frame: u64) -> Option<Option<(u64, u8)>> {
         let block = self.block(frame)?;
         let (order, used) = self.blocks.get_mut(&block)?;
@@ -83,12 +85,12 @@ impl WiredPool {
     }
 }
 
-/// The page daemon's emergency store. Demoting one page down all the sizes of a machine takes a few nodes of page tables, and
-/// then frees a frame.
+/// Frames in the page daemon's emergency store. Demoting one page down all the sizes of a machine takes a few page-table nodes,
+/// and then frees a frame.
 const EMERGENCY: usize = 8;
 
 impl Frames {
-    /// A wired frame from the pool of the kernel's pages, where there is one and any memory.
+    /// Takes a wired frame from the pool, which grows if it must. Returns `None` without a pool, or when memory has no frame.
     pub(crate) fn take_wired(&mut self) -> Option<Pfn> {
         if let Some(frame) = self.wired.as_mut()?.take() {
             return Some(Pfn(frame));
@@ -99,17 +101,17 @@ impl Frames {
         pool.take().map(Pfn)
     }
 
-    /// What the pool grows by: some of what is free where the kernel has pages already; else the largest block that is to be
-    /// had without preempting anything for it; else what is reserved where the kernel has pages; else any frame.
+    /// Allocates what the pool grows by. In order of preference: free memory in an extent where the kernel has pages; the
+    /// largest block that needs no preemption; a reserved frame in an extent where the kernel has pages; any frame.
     fn block_for_kernel(&mut self) -> Option<(Pfn, u8)> {
-        if let Some(block) = self.block_beside_kernel() {
+        if let Some(block) = self.block_near_kernel() {
             return Some(block);
         }
         let pool = self.wired.as_ref()?;
         let fits = |order: &&u8| **order <= pool.most && self.buddy.largest_free() >= Some(**order);
         let largest = pool.orders.iter().find(fits).copied();
         if largest.is_none()
-            && let Some(reserved) = self.vacancy_beside_kernel()
+            && let Some(reserved) = self.vacancy_near_kernel()
         {
             self.break_at(reserved);
             return Some((self.allocate_at(reserved, 0, FrameKind::Wired, ObjectId::NONE, 0)?, 0));
@@ -118,8 +120,8 @@ impl Frames {
         Some((self.allocate(order, FrameKind::Wired, ObjectId::NONE, 0)?, order))
     }
 
-    /// A frame in such an extent that is reserved for a page that it does not hold yet.
-    fn vacancy_beside_kernel(&self) -> Option<Pfn> {
+    /// Returns a frame that is reserved and still vacant, in an extent where the kernel has pages.
+    fn vacancy_near_kernel(&self) -> Option<Pfn> {
         let pool = self.wired.as_ref()?;
         let reservations = self.reservations.as_ref()?;
         let vacant = |pfn: &Pfn| {
@@ -128,9 +130,9 @@ impl Frames {
         pool.orders.iter().rev().find_map(|&order| pool.extents(order).map(Pfn).find(vacant))
     }
 
-    /// A free block in an extent where the kernel has pages already, and which is lost to superpages for that: in as small an
-    /// extent, and as small a block, as there is, but not larger than the smallest superpage.
-    fn block_beside_kernel(&mut self) -> Option<(Pfn, u8)> {
+    /// Allocates a free block in an extent where the kernel has pages, which is lost to superpages already: the smallest block
+    /// in the smallest such extent, but no more than the smallest superpage.
+    fn block_near_kernel(&mut self) -> Option<(Pfn, u8)> {
         let pool = self.wired.as_ref()?;
         let free = |at| self.buddy.free_block(Pfn(at));
         let within = |order: &u8| pool.extents(*order).filter_map(free).min_by_key(|&(_, order)| order);
@@ -139,16 +141,16 @@ impl Frames {
         Some((self.allocate_at(Pfn(start), order, FrameKind::Wired, ObjectId::NONE, 0)?, order))
     }
 
-    /// The pool grows by such a block. Returns whether there was one.
-    pub(crate) fn grow_beside(&mut self) -> bool {
-        let block = self.block_beside_kernel();
+    /// Grows the pool by a free block near its pages. Returns whether there was one.
+    pub(crate) fn grow_near_kernel(&mut self) -> bool {
+        let block = self.block_near_kernel();
         if let (Some((at, order)), Some(pool)) = (block, &mut self.wired) {
             pool.grow(at.0, order);
         }
         block.is_some()
     }
 
-    /// A frame that is wired from now on, from the pool where there is one.
+    /// Allocates a wired frame, from the pool where there is one.
     pub(crate) fn wire(&mut self) -> Option<Pfn> {
         match self.wired {
             Some(_) => self.take_wired(),
@@ -156,7 +158,7 @@ impl Frames {
         }
     }
 
-    /// Fills the emergency store up to what it should be, as far as there is memory.
+    /// Fills the emergency store, as far as there is memory.
     pub(crate) fn top_up(&mut self) {
         while self.queues.is_some() && self.emergency.len() < EMERGENCY {
             match self.wire() {
@@ -173,9 +175,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against a list of frames, each with its block and whether it is in use.
+        /// The twin is a list of frames, each with its block and whether it is in use.
         #[test]
-        fn pool_is_a_list_of_frames(words in proptest::collection::vec(any::<u16>(), 1..200)) {
+        fn the_pool_equals_a_list_of_frames(words in proptest::collection::vec(any::<u16>(), 1..200)) {
             let mut pool = WiredPool::new(&[3, 6], 6, 250);
             let mut frames: Vec<(u64, u64, bool)> = Vec::new();
             for word in words {

@@ -1,7 +1,7 @@
-//! All potential superpages of a processor's address spaces, each with its counters.
+//! Candidates: the potential superpages of address spaces, each with its counters.
 //!
-//! Candidates of the largest size and everything in them make a tree: a node for each aligned extent of each size. The
-//! paper's sizes are all powers of two, so that each node has two children; others have more.
+//! A candidate of the largest size and all candidates in it make a tree, with a node for each aligned extent of each size. The paper
+//! uses every power of two, so that each node has two children; other machines' nodes have more.
 
 use reach_core::{Asid, PageShift, PhysAddr, Vpn};
 use std::collections::HashMap;
@@ -9,35 +9,35 @@ use std::collections::HashMap;
 /// A potential superpage, or a base page: an aligned extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Candidate {
-    /// In which address space.
+    /// The address space.
     pub asid: Asid,
-    /// Which of the sizes in use; 0 is the base page.
+    /// Number of its size among the sizes in use; 0 is the base page.
     pub level: usize,
     /// Its first base page.
     pub vpn: Vpn,
 }
 
-/// A counter of a candidate that the handler has read, or read and written.
+/// An access of the miss handler to a candidate's counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visit {
-    /// Where the kernel keeps it.
+    /// Physical address of the counters.
     pub at: PhysAddr,
-    /// Whether it was changed.
+    /// Whether they were changed.
     pub written: bool,
 }
 
-/// What is known of a candidate.
+/// The counters of a candidate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Node {
-    /// Misses that its promotion would have spared so far (`prefetch`).
+    /// Misses that its promotion would have avoided so far (`prefetch`).
     pub prefetch: u32,
-    /// Evictions of unrelated pages that its promotion would have spared (only in Romer's full policy).
+    /// Evictions of unrelated pages that its promotion would have avoided (only in Romer's full policy).
     pub capacity: u32,
-    /// How many of its children are in the TLB or contain an entry (`tlbcount`).
+    /// Number of its children that are in the TLB or contain an entry (`tlbcount`).
     pub tlbcount: u16,
-    /// Entries of exactly this page: more than one where several arrays hold it.
+    /// Number of entries of exactly this page; more than one if several arrays hold it.
     pub resident: u16,
-    /// Base page: whether it was touched. Others: how many of their children are complete.
+    /// Base page: 1 if it was touched. Others: the number of their complete children.
     pub complete: u16,
 }
 
@@ -53,7 +53,7 @@ struct Region {
     nodes: Vec<Node>,
 }
 
-/// The trees.
+/// The trees of candidates, by address space and extent of the largest size.
 #[derive(Clone, Debug)]
 pub struct Candidates {
     /// Binary logarithms of the base pages of each size in use, ascending from 0.
@@ -66,11 +66,11 @@ pub struct Candidates {
     pub(crate) visits: Vec<Visit>,
 }
 
-/// Bytes of a candidate's counters in the kernel's memory.
+/// Bytes of a candidate's counters in kernel memory.
 const BYTES: u64 = 8;
 
 impl Candidates {
-    /// No candidates yet, for pages of `sizes`, ascending from the base page.
+    /// Returns no trees yet, for pages of `sizes`, ascending from the base page.
     pub fn new(sizes: &[PageShift]) -> Candidates {
         let orders: Vec<u8> = sizes.iter().map(|size| size.order(sizes[0])).collect();
         let largest = orders.last().copied().unwrap_or(0);
@@ -82,27 +82,27 @@ impl Candidates {
         Candidates { orders, begins, nodes, regions: HashMap::new(), visits: Vec::new() }
     }
 
-    /// The level of the largest size.
+    /// Returns the level of the largest size.
     pub fn top(&self) -> usize {
         self.orders.len() - 1
     }
 
-    /// Binary logarithm of the base pages in a candidate of `level`.
+    /// Returns the binary logarithm of the base pages in a candidate of `level`.
     pub fn order(&self, level: usize) -> u8 {
         self.orders[level]
     }
 
-    /// The level of pages of `order`: the largest that is no larger.
+    /// Returns the largest level whose pages are no larger than `2^order` base pages.
     pub fn level(&self, order: u8) -> usize {
         self.orders.iter().rposition(|&known| known <= order).unwrap_or(0)
     }
 
-    /// The candidate of `level` around `vpn`.
+    /// Returns the candidate of `level` around `vpn`.
     pub fn around(&self, asid: Asid, level: usize, vpn: Vpn) -> Candidate {
         Candidate { asid, level, vpn: Vpn(vpn.0 >> self.orders[level] << self.orders[level]) }
     }
 
-    /// Bytes of the kernel's memory that one tree takes.
+    /// Returns the bytes of kernel memory that one tree takes.
     pub fn tree_bytes(&self) -> u64 {
         self.nodes as u64 * BYTES
     }
@@ -111,18 +111,18 @@ impl Candidates {
         vpn.0 >> self.orders[self.top()]
     }
 
-    /// Whether the tree around `vpn` exists.
+    /// Returns whether the tree around `vpn` exists.
     pub fn has(&self, asid: Asid, vpn: Vpn) -> bool {
         self.regions.contains_key(&(asid, self.tree(vpn)))
     }
 
-    /// Makes the tree around `vpn`, whose counters the kernel keeps at `at`.
+    /// Makes the tree around `vpn`, with its counters at physical address `at`.
     pub fn add(&mut self, asid: Asid, vpn: Vpn, at: PhysAddr) {
         let region = Region { at, nodes: vec![Node::default(); self.nodes] };
         self.regions.insert((asid, self.tree(vpn)), region);
     }
 
-    /// Drops all trees of `asid`. Returns where they were.
+    /// Drops all trees of `asid`. Returns their physical addresses, ascending.
     pub fn drop_process(&mut self, asid: Asid) -> Vec<PhysAddr> {
         let mut at: Vec<PhysAddr> =
             self.regions.iter().filter(|((of, _), _)| *of == asid).map(|(_, region)| region.at).collect();
@@ -131,6 +131,7 @@ impl Candidates {
         at
     }
 
+    /// Returns the counters of a candidate without a recorded access. `None` when its tree does not exist.
     pub(crate) fn peek(&self, candidate: Candidate) -> Option<&Node> {
         let index = self.index(candidate.level, candidate.vpn);
         self.regions.get(&(candidate.asid, self.tree(candidate.vpn))).map(|region| &region.nodes[index])
@@ -141,8 +142,8 @@ impl Candidates {
         self.begins[level] + (within >> self.orders[level]) as usize
     }
 
-    /// Shows `change` the node of each level from `from` up around `vpn` until it returns false; what it answers first
-    /// says whether the node was written.
+    /// Calls `change` with the node of each level from `from` up around `vpn`. It returns whether it wrote the node, and whether to go
+    /// on upwards.
     pub(crate) fn climb(
         &mut self,
         asid: Asid,
@@ -156,17 +157,17 @@ impl Candidates {
         let within = vpn.0 & ((1 << orders[top]) - 1);
         for level in from..=top {
             let index = begins[level] + (within >> orders[level]) as usize;
-            let (written, on) = change(level, &mut region.nodes[index]);
+            let (written, go_on) = change(level, &mut region.nodes[index]);
             visits.push(Visit { at: region.at + index as u64 * BYTES, written });
-            if !on {
+            if !go_on {
                 return;
             }
         }
     }
 
-    /// An entry for the page of `order` at `vpn` has come: whoever holds the first entry below it counts one more
-    /// child, and only then is there more to do further up.
-    pub fn entered(&mut self, asid: Asid, vpn: Vpn, order: u8) {
+    /// Records a new TLB entry for the page of `order` at `vpn`. A node without entries before counts as one more child of its
+    /// parent; otherwise the nodes above stay as they are.
+    pub fn inserted(&mut self, asid: Asid, vpn: Vpn, order: u8) {
         let level = self.level(order);
         self.climb(asid, vpn, level, |at, node| {
             let was_empty = node.empty();
@@ -178,11 +179,11 @@ impl Candidates {
         });
     }
 
-    /// The mirror image.
-    pub fn left(&mut self, asid: Asid, vpn: Vpn, order: u8) {
+    /// Records that a TLB entry for the page of `order` at `vpn` is gone.
+    pub fn removed(&mut self, asid: Asid, vpn: Vpn, order: u8) {
         let level = self.level(order);
         self.climb(asid, vpn, level, |at, node| {
-            // What came before its tree was made is not counted.
+            // An entry that is older than its tree was never counted.
             let count = if at == level { &mut node.resident } else { &mut node.tlbcount };
             if *count == 0 {
                 return (false, false);
@@ -192,21 +193,21 @@ impl Candidates {
         });
     }
 
-    /// The page at `vpn` is touched. Returns how high the candidates around it are complete: all of their base pages
-    /// have been touched.
+    /// Records that the page at `vpn` was touched. Returns the highest level whose candidate around it is complete: all of its base
+    /// pages were touched.
     pub fn touch(&mut self, asid: Asid, vpn: Vpn) -> usize {
         let orders = self.orders.clone();
         let children = |level: usize| 1u16 << (orders[level] - orders[level - 1]);
-        let (mut complete, mut news) = (0, true);
+        let (mut complete, mut changed) = (0, true);
         self.climb(asid, vpn, 0, |level, node| {
             let full = if level == 0 { 1 } else { children(level) };
-            let written = news && node.complete < full;
+            let written = changed && node.complete < full;
             if written {
                 node.complete += 1;
             }
             let whole = node.complete == full;
-            // A child that was complete before has been counted.
-            news = written && whole;
+            // A child that was complete before is counted already.
+            changed = written && whole;
             if whole {
                 complete = level;
             }
@@ -215,7 +216,7 @@ impl Candidates {
         complete
     }
 
-    /// The base pages `[vpn, vpn + pages)` are unmapped: they are untouched, and nothing around them is complete.
+    /// Records that the `pages` base pages from `vpn` on are unmapped: they are untouched, and no candidate around them is complete.
     pub fn untouch(&mut self, asid: Asid, vpn: Vpn, pages: u64) {
         let orders = self.orders.clone();
         let children = |level: usize| 1u16 << (orders[level] - orders[level - 1]);
@@ -224,17 +225,17 @@ impl Candidates {
         for tree in keys {
             let (begin, end) = ((tree * span).max(vpn.0), (tree * span + span).min(vpn.0.saturating_add(pages)));
             for at in begin..end {
-                let mut news = true;
+                let mut changed = true;
                 self.climb(asid, Vpn(at), 0, |level, node| {
                     let full = if level == 0 { 1 } else { children(level) };
                     let was_whole = node.complete == full;
-                    if news && node.complete > 0 {
+                    if changed && node.complete > 0 {
                         node.complete -= 1;
                     } else {
-                        news = false;
+                        changed = false;
                     }
-                    news &= was_whole;
-                    (true, news)
+                    changed &= was_whole;
+                    (true, changed)
                 });
             }
         }

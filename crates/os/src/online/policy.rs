@@ -1,30 +1,30 @@
-//! When candidates are due.
+//! The online policies: when candidates are due for promotion.
 
 use super::blame::Blame;
 use super::{Candidate, Candidates, Visit};
 use reach_core::{Asid, PageShift, PhysAddr, TlbEvent, Vpn};
 
-/// Who decides.
+/// An online promotion policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// As soon as all base pages of a candidate have been touched.
+    /// A candidate is due as soon as all of its base pages were touched.
     Asap {
-        /// Each level that becomes complete is built, the smallest first; otherwise only the largest that can be.
+        /// Each level that becomes complete is promoted, the smallest first; otherwise only the largest that can be.
         every_level: bool,
     },
-    /// When the misses that promotion would have spared have reached a candidate's threshold.
+    /// A candidate is due when the misses that its promotion would have avoided reach its threshold.
     ApproxOnline {
-        /// That of two base pages; of 2^n base pages, 2^(n-1) times as much.
+        /// Threshold of two base pages. The threshold of 2^n base pages is 2^(n-1) times as much.
         threshold: u32,
     },
-    /// The same, and the evictions that promotion would have spared are charged, too.
+    /// As approx-online, but the evictions that promotion would have avoided are charged, too.
     Online {
-        /// As above.
+        /// Threshold of two base pages. The threshold of 2^n base pages is 2^(n-1) times as much.
         threshold: u32,
     },
 }
 
-/// A policy with what it remembers.
+/// A policy with its state.
 #[derive(Clone, Debug)]
 pub struct Online {
     policy: Policy,
@@ -34,50 +34,50 @@ pub struct Online {
 }
 
 impl Online {
-    /// Nothing has happened yet. `sizes` ascend from the base page.
+    /// Returns a policy that has seen no event. `sizes` ascend from the base page.
     pub fn new(policy: Policy, sizes: &[PageShift]) -> Online {
         Online { policy, base: sizes[0], candidates: Candidates::new(sizes), blame: Blame::default() }
     }
 
-    /// The trees of candidates.
+    /// Returns the trees of candidates.
     pub fn candidates(&mut self) -> &mut Candidates {
         &mut self.candidates
     }
 
-    /// Whether the tree around `vpn` exists; without one, nothing is remembered.
-    pub fn knows(&self, asid: Asid, vpn: Vpn) -> bool {
+    /// Returns whether the tree around `vpn` exists. Without one, events around `vpn` are ignored.
+    pub fn has_tree(&self, asid: Asid, vpn: Vpn) -> bool {
         self.candidates.has(asid, vpn)
     }
 
-    /// What has been read and written since the last call.
+    /// Removes the recorded accesses to counters since the last call.
     pub fn visits(&mut self) -> std::vec::Drain<'_, Visit> {
         self.candidates.visits.drain(..)
     }
 
-    /// Takes what happened. After a miss `due` holds the candidates that are to become one page: in the order in which
-    /// to build them all (asap), or the first of those around one page that can be built.
-    pub fn take(&mut self, event: &TlbEvent, due: &mut Vec<Candidate>) {
+    /// Handles a TLB event. After a miss, `due` holds the candidates to promote: for asap, in the order in which to promote them all;
+    /// for the others, only the first that can be promoted of those around one page.
+    pub fn handle(&mut self, event: &TlbEvent, due: &mut Vec<Candidate>) {
         due.clear();
         match *event {
             TlbEvent::Miss { asid, vpn, shift, .. } => {
                 let order = shift.order(self.base);
                 self.missed(asid, vpn, order, due);
             }
-            // Who only asks what was touched need not know what the TLB holds.
+            // Asap counts touched pages only, not TLB entries.
             TlbEvent::Inserted { .. } | TlbEvent::Removed { .. } if matches!(self.policy, Policy::Asap { .. }) => {}
             TlbEvent::Inserted { asid, vpn, shift } => {
                 let order = shift.order(self.base);
-                self.candidates.entered(asid, vpn, order);
+                self.candidates.inserted(asid, vpn, order);
                 if let Policy::Online { .. } = self.policy {
-                    self.blame.entered(asid, vpn, order);
+                    self.blame.inserted(asid, vpn, order);
                 }
             }
-            TlbEvent::Removed { asid, vpn, shift, evicted: replaced } => {
+            TlbEvent::Removed { asid, vpn, shift, evicted } => {
                 let order = shift.order(self.base);
                 if let Policy::Online { .. } = self.policy {
-                    self.blame.left(asid, vpn, order, replaced, &self.candidates);
+                    self.blame.removed(asid, vpn, order, evicted, &self.candidates);
                 }
-                self.candidates.left(asid, vpn, order);
+                self.candidates.removed(asid, vpn, order);
             }
         }
     }
@@ -114,29 +114,30 @@ impl Online {
         }
     }
 
-    /// Charges the miss to every candidate above the page that contains an entry; names those that have reached their
+    /// Charges the miss to every candidate above the page that contains an entry. Adds to `due` those that have reached their
     /// threshold, the largest first.
     fn charge(&mut self, asid: Asid, vpn: Vpn, mapped: usize, threshold: u32, due: &mut Vec<Candidate>) {
         let mut reached = 0u64;
         let least: Vec<u64> = (0..=self.candidates.top()).map(|level| self.threshold(threshold, level)).collect();
         self.candidates.climb(asid, vpn, mapped + 1, |level, node| {
-            let spared = node.tlbcount > 0;
-            node.prefetch += u32::from(spared);
+            let avoided = node.tlbcount > 0;
+            node.prefetch += u32::from(avoided);
             let charge = u64::from(node.prefetch) + u64::from(node.capacity);
             reached |= u64::from(charge >= least[level]) << level;
-            (spared, true)
+            (avoided, true)
         });
         for level in (mapped + 1..=self.candidates.top()).rev().filter(|level| reached >> level & 1 != 0) {
             due.push(self.candidates.around(asid, level, vpn));
         }
     }
 
-    /// What is due at a charge of how much: a threshold for two base pages, doubled with each doubling of the page.
+    /// Returns the charge at which a candidate of `level` is due: `threshold` for two base pages, doubled with each doubling of the
+    /// page.
     fn threshold(&self, threshold: u32, level: usize) -> u64 {
         u64::from(threshold) << self.candidates.order(level).saturating_sub(1)
     }
 
-    /// The candidate has become one page. What it was charged, all larger ones were charged, too: they lose it.
+    /// Records that the candidate was promoted. All larger candidates were charged what it was charged, and lose that.
     pub fn promoted(&mut self, candidate: Candidate) {
         let Candidate { asid, level, vpn } = candidate;
         if let Policy::Asap { .. } = self.policy {
@@ -155,7 +156,7 @@ impl Online {
         });
     }
 
-    /// The candidate could not become one page: it is to earn its charge anew before it is tried again.
+    /// Records that the candidate could not be promoted. Its charge starts at 0 again.
     pub fn refused(&mut self, candidate: Candidate) {
         let Candidate { asid, level, vpn } = candidate;
         if let Policy::Asap { .. } = self.policy {
@@ -167,21 +168,20 @@ impl Online {
         });
     }
 
-    /// These base pages are no longer mapped, or no longer one page: for asap they count as touched when they are touched
-    /// again. What approx-online has charged is what it will be charged from here on.
+    /// Records that these base pages were unmapped or demoted. For asap they are untouched again. The charges of approx-online stay.
     pub fn mapping_changes(&mut self, asid: Asid, vpn: Vpn, pages: u64) {
         if let Policy::Asap { .. } = self.policy {
             self.candidates.untouch(asid, vpn, pages);
         }
     }
 
-    /// The address space is gone, and with it what was remembered of it. Returns where that was.
+    /// Forgets an address space that has ended. Returns the physical addresses of its trees.
     pub fn exited(&mut self, asid: Asid) -> Vec<PhysAddr> {
         self.blame.exited(asid);
         self.candidates.drop_process(asid)
     }
 
-    /// What `candidate` has been charged: misses, and evictions.
+    /// Returns the misses and the evictions that `candidate` was charged.
     pub fn charges(&self, candidate: Candidate) -> (u32, u32) {
         self.candidates.peek(candidate).map_or((0, 0), |node| (node.prefetch, node.capacity))
     }

@@ -4,7 +4,7 @@ use reach_core::{Asid, Kind, PageShift, PhysAddr, TlbEvent, Vpn};
 const ASID: Asid = Asid(1);
 const BASE: PageShift = PageShift(12);
 
-/// The paper's sizes: 4 KB to 64 pages.
+/// Returns the policy for the paper's sizes, 1 to 64 pages of 4 KB, with a tree at 0x60000.
 fn online(policy: Policy) -> Online {
     let sizes: Vec<PageShift> = (12..=18).map(PageShift).collect();
     let mut online = Online::new(policy, &sizes);
@@ -13,18 +13,18 @@ fn online(policy: Policy) -> Online {
 }
 
 fn enter(online: &mut Online, vpn: u64) {
-    online.take(&TlbEvent::Inserted { asid: ASID, vpn: Vpn(vpn), shift: BASE }, &mut Vec::new());
+    online.handle(&TlbEvent::Inserted { asid: ASID, vpn: Vpn(vpn), shift: BASE }, &mut Vec::new());
 }
 
 fn leave(online: &mut Online, vpn: u64) {
     let event = TlbEvent::Removed { asid: ASID, vpn: Vpn(vpn), shift: BASE, evicted: true };
-    online.take(&event, &mut Vec::new());
+    online.handle(&event, &mut Vec::new());
 }
 
-/// A miss, after which the page is entered. Returns first page and order of what is due.
+/// Misses, and enters the page. Returns the first page and the level of the candidates that are due.
 fn miss(online: &mut Online, vpn: u64, shift: PageShift) -> Vec<(u64, usize)> {
     let mut due = Vec::new();
-    online.take(&TlbEvent::Miss { asid: ASID, vpn: Vpn(vpn), kind: Kind::Load, shift }, &mut due);
+    online.handle(&TlbEvent::Miss { asid: ASID, vpn: Vpn(vpn), kind: Kind::Load, shift }, &mut due);
     enter(online, vpn);
     due.into_iter().map(|candidate| (candidate.vpn.0, candidate.level)).collect()
 }
@@ -38,7 +38,7 @@ fn charge(online: &mut Online, vpn: u64, level: usize) -> u32 {
 /// Section 3.1: a miss at 0x60005023 while 0x60006 is in the TLB and 0x60004 is not. (The text calls the entry 0x60004 the
 /// second time, which it has just said is not there.)
 #[test]
-fn the_papers_example_of_charges() {
+fn charges_are_those_of_the_papers_example() {
     let mut online = online(Policy::ApproxOnline { threshold: 1000 });
     enter(&mut online, 0x60006);
     assert_eq!(miss(&mut online, 0x60005023 >> 12, BASE), []);
@@ -80,16 +80,16 @@ fn thresholds_double_with_the_size_and_the_largest_comes_first() {
 }
 
 #[test]
-fn asap_builds_what_has_been_touched_level_by_level() {
+fn asap_promotes_touched_candidates_level_by_level() {
     for (every_level, expected) in [(true, vec![(0x60002, 1), (0x60000, 2)]), (false, vec![(0x60000, 2), (0x60002, 1)])]
     {
         let mut online = online(Policy::Asap { every_level });
         assert_eq!(miss(&mut online, 0x60000, BASE), []);
         assert_eq!(miss(&mut online, 0x60001, BASE), [(0x60000, 1)]);
         assert_eq!(miss(&mut online, 0x60003, BASE), []);
-        assert_eq!(miss(&mut online, 0x60003, BASE), [], "once touched is touched");
+        assert_eq!(miss(&mut online, 0x60003, BASE), [], "the page was touched before");
         assert_eq!(miss(&mut online, 0x60002, BASE), expected);
-        // Within a page of four there is nothing left to build.
+        // Within a page of four, nothing is left to promote.
         assert_eq!(miss(&mut online, 0x60001, PageShift(14)), []);
         online.mapping_changes(ASID, Vpn(0x60001), 1);
         for vpn in 0x60004..0x60008 {
@@ -101,7 +101,7 @@ fn asap_builds_what_has_been_touched_level_by_level() {
 }
 
 #[test]
-fn the_full_policy_blames_evictions_on_pages_apart() {
+fn the_full_policy_charges_evictions_to_unrelated_candidates() {
     let mut online = online(Policy::Online { threshold: 2 });
     let unrelated = online.candidates().around(ASID, 1, Vpn(0x60010));
     let related = online.candidates().around(ASID, 6, Vpn(0x60000));
@@ -113,19 +113,19 @@ fn the_full_policy_blames_evictions_on_pages_apart() {
         assert_eq!(online.charges(unrelated).1, n - 1, "an eviction alone does no harm");
         let due = miss(&mut online, 0x60000, BASE);
         assert_eq!(online.charges(unrelated), (0, n));
-        assert_eq!(online.charges(related).1, 0, "what contains the page is charged for its miss");
+        assert_eq!(online.charges(related).1, 0, "candidates that contain the page are charged for its miss");
         assert_eq!(due.contains(&(0x60010, 1)), n == 2);
     }
 }
 
 #[test]
-fn bookkeeping_takes_as_many_steps_as_there_are_sizes_at_most() {
+fn an_event_visits_at_most_one_node_per_size() {
     let mut online = online(Policy::ApproxOnline { threshold: 1000 });
     let steps = |online: &mut Online| online.visits().count();
     enter(&mut online, 0x60000);
     assert_eq!(steps(&mut online), 7, "the first entry of all");
     enter(&mut online, 0x60001);
-    assert_eq!(steps(&mut online), 2, "its neighbour: from there on all know of an entry");
+    assert_eq!(steps(&mut online), 2, "its neighbour: the nodes above have an entry already");
     miss(&mut online, 0x60002, BASE);
     assert_eq!(steps(&mut online), 6 + 3, "every candidate is charged, and a new one of two pages has an entry");
     leave(&mut online, 0x60002);

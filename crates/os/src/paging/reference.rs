@@ -1,23 +1,23 @@
-//! Reference bits, as the page daemon reads and clears them, and what that means for superpages (Navarro et al. §4.6).
+//! Reference bits as the page daemon reads and clears them, and the promotion and demotion that follow (Navarro et al. §4.6).
 
 use crate::{OutOfMemory, Vm};
 use reach_core::{Label, Pfn};
 
 impl Vm {
-    /// Whether any translation of this frame was used since its mark was last cleared.
+    /// Returns whether any translation of this frame was used since its accessed bit was last cleared.
     pub(crate) fn referenced(&self, pfn: Pfn) -> bool {
         let used = |&(asid, vpn)| self.at(asid).table().page(vpn).is_some_and(|page| page.pte.accessed());
         self.frames.get(pfn).referenced || self.frames.translations(pfn).iter().any(used)
     }
 
-    /// Whether the page that this frame holds was written since it was last in its file or in swap.
+    /// Returns whether the page in this frame was written since the disk last had its contents.
     pub(crate) fn is_dirty(&self, pfn: Pfn) -> bool {
         let written = |&(asid, vpn)| self.at(asid).table().page(vpn).is_some_and(|page| page.pte.dirty());
         self.frames.get(pfn).dirty || self.frames.translations(pfn).iter().any(written)
     }
 
-    /// Clears the marks of a referenced frame. Under memory pressure a superpage is demoted down to the page with the
-    /// chosen probability, to find out which parts of it are in use; where all parts of one were, it is made again
+    /// Clears the accessed bits of a referenced frame. Under memory pressure, a superpage is demoted down to the page with the
+    /// set probability, to find out which parts of it are in use. Where all parts of an extent were in use, it is promoted
     /// instead.
     pub(crate) fn clear_reference(&mut self, pfn: Pfn) -> Result<(), OutOfMemory> {
         let base = self.base();
@@ -28,12 +28,12 @@ impl Vm {
             if self.promote_referenced(asid, vpn)? {
                 continue;
             }
-            if page.pte.shift() > base && pressure && self.chance() {
+            if page.pte.shift() > base && pressure && self.draw_demotion() {
                 self.demote_for(asid, vpn, Label::Daemon)?;
                 page = self.at(asid).table().page(vpn).unwrap_or(page);
             }
             let pages = page.pte.shift().base_pages(base);
-            // A superpage has one mark, and clearing it tells of one frame: the others keep theirs to themselves.
+            // A superpage has one accessed bit. Clearing it is for one frame: the others remember that they were used.
             if page.pte.accessed() && pages > 1 {
                 for at in 0..pages {
                     self.frames.get_mut(page.pte.pfn() + at).referenced = true;
@@ -45,7 +45,8 @@ impl Vm {
         Ok(())
     }
 
-    fn chance(&mut self) -> bool {
-        self.pager.as_mut().is_some_and(|pager| pager.random.below(100) < pager.how.demote)
+    /// Draws whether to demote.
+    fn draw_demotion(&mut self) -> bool {
+        self.pager.as_mut().is_some_and(|pager| pager.random.below(100) < pager.settings.demote)
     }
 }

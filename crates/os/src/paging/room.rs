@@ -1,17 +1,17 @@
-//! Room for whoever cannot go on without: the page daemon works while it waits.
+//! Making room for an allocation that failed: the page daemon works while the allocation waits.
 
 use crate::{FrameKind, ObjectId, OutOfMemory, Vm};
 use reach_core::Pfn;
 
-/// After so many rounds nothing is left that may go: no page can have been used more than this counts.
+/// Rounds after which every page that may go is gone: activity cannot exceed its maximum.
 const ROUNDS: u32 = super::scan::MOST_ACTIVITY as u32 + 3;
 
 impl Vm {
-    /// A block of `2^order` frames is wanted and not to be had: the page daemon finds some at once. A block of several
-    /// frames may need more than their number: then one is emptied, as FreeBSD's `contigmalloc` does. Where there is
-    /// no page daemon, all file pages that nobody maps are dropped.
+    /// Makes room for a block of `2^order` frames. The page daemon evicts pages at once. If that does not yield a block of several
+    /// frames, one block is emptied, as FreeBSD's `contigmalloc` does. Without a page daemon, all unmapped file pages are
+    /// dropped. The caller checks whether there is a block now.
     pub(crate) fn make_room(&mut self, order: u8) -> Result<(), OutOfMemory> {
-        // What the daemon itself needs must be there.
+        // The daemon itself must not wait for the daemon.
         if self.pager.as_ref().is_none_or(|pager| pager.running) {
             self.drop_idle_file_pages();
             return Ok(());
@@ -23,7 +23,7 @@ impl Vm {
         })
     }
 
-    /// Empties the lowest block of `2^order` frames in which nothing must stay, unless one is free.
+    /// Empties blocks of `2^order` frames whose pages may all go, from the lowest on, until one is free.
     fn clear_block(&mut self, order: u8) -> Result<(), OutOfMemory> {
         let pages = 1 << order;
         let mut at = 0;
@@ -40,6 +40,7 @@ impl Vm {
         Ok(())
     }
 
+    /// Returns whether the frame is free, or its page may be evicted.
     fn can_go(&self, pfn: Pfn) -> bool {
         match self.frames.get(pfn).kind {
             FrameKind::Free | FrameKind::Cache => true,
@@ -48,8 +49,8 @@ impl Vm {
         }
     }
 
-    /// Drops every cached file page that no translation points to. It costs nothing but the later fault: where there is
-    /// no page daemon, simulated files are never written back.
+    /// Drops every page of a file that no translation points to. That costs only the later fault: without a page daemon, simulated
+    /// files are never written back.
     pub fn drop_idle_file_pages(&mut self) {
         let files: Vec<ObjectId> = self.objects.files().map(|(_, id)| id).collect();
         for id in files {
@@ -65,7 +66,7 @@ impl Vm {
                 if self.frames.get(pfn).dirty {
                     self.write_out(pfn);
                 }
-                self.objects.leave(id, index);
+                self.objects.remove_page(id, index);
                 self.frames.uncache(pfn);
             }
         }

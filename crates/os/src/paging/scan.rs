@@ -4,38 +4,38 @@ use crate::memory::Queue;
 use crate::{Operation, OutOfMemory, Vm};
 use reach_core::{Label, Pfn};
 
-/// How much a look at a page that was used adds to its activity, and at one that was not takes away (`ACT_ADVANCE`,
-/// `ACT_DECLINE`), and the most that it can come to (`ACT_MAX`).
+/// Activity that a scan adds to a page that was used (`ACT_ADVANCE`).
 const ADVANCE: u8 = 3;
+/// Activity that a scan takes from a page that was not used (`ACT_DECLINE`).
 const DECLINE: u8 = 1;
+/// Largest activity (`ACT_MAX`).
 pub(super) const MOST_ACTIVITY: u8 = 64;
 
 impl Vm {
-    /// Frees pages until `target` frames are available, in so many rounds at most. In each, inactive pages that were not
-    /// used meanwhile go, from the first on; then as many active pages become inactive as there is a want of, those
-    /// that were not used for the longest time.
+    /// Evicts pages until `target` frames are available, in at most `rounds` rounds. A round evicts inactive pages that were not used
+    /// meanwhile, from the first on. Then the active pages with the least activity become inactive, as many as are wanted there.
     pub(crate) fn reclaim(&mut self, target: u64, rounds: u32) -> Result<(), OutOfMemory> {
         self.counting_scans(|vm| vm.reclaim_in(target, rounds))
     }
 
-    /// Counts what the daemon looks at in one run.
+    /// Counts the pages that the daemon scans in `run` as one operation.
     pub(super) fn counting_scans(
         &mut self,
         run: impl FnOnce(&mut Vm) -> Result<(), OutOfMemory>,
     ) -> Result<(), OutOfMemory> {
-        let looked = |vm: &Vm| vm.pager.as_ref().map_or(0, |pager| pager.counts.scanned);
-        let before = looked(self);
+        let scanned = |vm: &Vm| vm.pager.as_ref().map_or(0, |pager| pager.counts.scanned);
+        let before = scanned(self);
         let done = run(self);
         let base = self.base();
-        self.step(Operation::Scan, base, looked(self) - before);
-        self.account(Label::Daemon);
+        self.count_steps(Operation::Scan, base, scanned(self) - before);
+        self.charge_frame_work(Label::Daemon);
         done
     }
 
     fn reclaim_in(&mut self, target: u64, rounds: u32) -> Result<(), OutOfMemory> {
         for round in 0..rounds {
             self.scan_inactive(target, round > 0)?;
-            // `v_inactive_target` is one and a half times what is to be free.
+            // `v_inactive_target` is one and a half times the low-water mark.
             let wanted = target + self.low_water() * 3 / 2;
             let has = self.available() + self.queued(Queue::Inactive);
             self.scan_active(wanted.saturating_sub(has))?;
@@ -46,33 +46,37 @@ impl Vm {
         self.stock_pool()
     }
 
+    /// Returns the number of pages on a list.
     fn queued(&self, queue: Queue) -> u64 {
         self.frames.queues.as_ref().map_or(0, |queues| queues.len(queue))
     }
 
+    /// Returns the first page of a list.
     fn first(&self, queue: Queue) -> Option<Pfn> {
         self.frames.queues.as_ref()?.first(queue).map(Pfn)
     }
 
-    pub(super) fn look(&mut self) {
-        self.ledger.charge(Label::Daemon, self.options.costs.scan_per_page);
-        self.paged(|counts| counts.scanned += 1);
+    /// Charges for scanning one page and counts it.
+    pub(super) fn charge_scan(&mut self) {
+        self.charge(Label::Daemon, self.options.costs.scan_per_page);
+        self.count_paging(|counts| counts.scanned += 1);
     }
 
-    /// Whether the page at `pfn` is of an object that nobody maps; whether it was used then counts for nothing.
+    /// Returns whether the page at `pfn` belongs to an object without mappings, whose reference bits do not count.
     pub(super) fn closed(&self, pfn: Pfn) -> bool {
         let frame = self.frames.get(pfn);
         frame.cached && self.objects.get(frame.object).mapped == 0
     }
 
-    /// Dirty pages are passed over once, unless `urgent`.
+    /// Evicts inactive pages that were not used until `target` frames are available. Dirty pages are skipped once, unless
+    /// `urgent`.
     fn scan_inactive(&mut self, target: u64, urgent: bool) -> Result<(), OutOfMemory> {
         for _ in 0..self.queued(Queue::Inactive) {
             if self.available() >= target {
                 break;
             }
             let Some(pfn) = self.first(Queue::Inactive) else { break };
-            self.look();
+            self.charge_scan();
             if self.pinned(pfn) || !self.closed(pfn) && self.referenced(pfn) {
                 self.clear_reference(pfn)?;
                 self.advance(pfn);
@@ -86,23 +90,23 @@ impl Vm {
         Ok(())
     }
 
-    /// The page at `pfn` was used: it goes to the end of the active list, if it still is in memory.
+    /// Moves the page at `pfn`, which was used, to the end of the active list, if it is still in memory.
     fn advance(&mut self, pfn: Pfn) {
         if self.frames.queued(pfn).is_some() {
-            self.frames.enqueue(pfn);
+            self.frames.activate(pfn);
             let mut frame = self.frames.get_mut(pfn);
             frame.activity = (frame.activity + ADVANCE).min(MOST_ACTIVITY);
         }
     }
 
-    /// Looks at active pages, each once at most, until `wanted` have become inactive or gone.
+    /// Scans active pages, each at most once, until `wanted` of them are inactive or evicted.
     fn scan_active(&mut self, mut wanted: u64) -> Result<(), OutOfMemory> {
         for _ in 0..self.queued(Queue::Active) {
             if wanted == 0 {
                 break;
             }
             let Some(pfn) = self.first(Queue::Active) else { break };
-            self.look();
+            self.charge_scan();
             let closed = self.closed(pfn);
             if self.pinned(pfn) || !closed && self.referenced(pfn) {
                 self.clear_reference(pfn)?;
@@ -111,7 +115,7 @@ impl Vm {
             }
             let activity = self.frames.get(pfn).activity.saturating_sub(DECLINE);
             if !closed && activity > 0 {
-                // To the end as it is: `enqueue` would have it look used.
+                // `activate` would make the page look used.
                 self.frames.rotate(pfn);
                 self.frames.get_mut(pfn).activity = activity;
                 continue;

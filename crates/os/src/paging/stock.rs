@@ -1,15 +1,15 @@
-//! The kernel's own pages, kept in stock (Navarro et al. §5.2).
+//! Keeping kernel pages in stock (Navarro et al. §5.2).
 
 use crate::memory::Queue;
 use crate::{OutOfMemory, Vm};
 use reach_core::Pfn;
 
-/// Frames that the pool has in stock where that costs no extent.
+/// Frames that the pool keeps in stock, where that costs no extent.
 const STOCK: u64 = 16;
 
 impl Vm {
-    /// Sees to it that the pool has some frames before the kernel needs them, as long as extents where it has pages already can
-    /// give them: idle pages are evicted from there, rather than memory fragmented more than is necessary (§5.2).
+    /// Stocks the pool before the kernel needs frames, from extents where it has pages already. Idle pages are evicted from there, so
+    /// that no other extent is fragmented (§5.2).
     pub(super) fn stock_pool(&mut self) -> Result<(), OutOfMemory> {
         let stock = STOCK.min(self.frames.buddy().frames() >> 8);
         let inactive = self.frames.queues.as_ref().map_or(0, |queues| queues.len(Queue::Inactive));
@@ -17,8 +17,8 @@ impl Vm {
         if inactive <= pool.barren {
             return Ok(());
         }
-        let mut idle = self.idle_beside_kernel().into_iter();
-        while self.frames.wired.as_ref().is_some_and(|pool| pool.unused() < stock) && !self.frames.grow_beside() {
+        let mut idle = self.idle_near_kernel().into_iter();
+        while self.frames.wired.as_ref().is_some_and(|pool| pool.unused() < stock) && !self.frames.grow_near_kernel() {
             let Some(pfn) = idle.next().filter(|&pfn| self.idle(pfn)) else { break };
             self.evict(pfn)?;
         }
@@ -29,14 +29,14 @@ impl Vm {
         Ok(())
     }
 
-    /// Idle pages in such extents, those in the smallest extents first.
-    fn idle_beside_kernel(&self) -> Vec<Pfn> {
+    /// Returns idle pages in extents where the kernel has pages, those in the smallest extents first.
+    fn idle_near_kernel(&self) -> Vec<Pfn> {
         let Some(pool) = &self.frames.wired else { return Vec::new() };
-        let beside = pool.orders.iter().rev().flat_map(|&order| pool.extents(order));
-        beside.map(Pfn).filter(|&pfn| self.idle(pfn)).take(STOCK as usize).collect()
+        let near = pool.orders.iter().rev().flat_map(|&order| pool.extents(order));
+        near.map(Pfn).filter(|&pfn| self.idle(pfn)).take(STOCK as usize).collect()
     }
 
-    /// Whether `pfn` holds a page that has not been used for long, and that needs not be written.
+    /// Returns whether `pfn` holds a page that has not been used for long and need not be written.
     fn idle(&self, pfn: Pfn) -> bool {
         self.frames.queued(pfn) == Some(Queue::Inactive)
             && !self.pinned(pfn)

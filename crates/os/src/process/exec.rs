@@ -1,15 +1,17 @@
-//! What the kernel itself touches when a process replaces its image.
+//! Pages that the kernel itself touches when a process replaces its image.
 //!
-//! No capture of user-mode references sees these pages, yet Linux counts their faults: it writes the arguments and the
-//! environment to the top of the new stack (`get_arg_page`), below them and after a random gap the tables that the
-//! program starts with (`create_elf_tables`), and maps the vDSO, whose header the C library reads as it starts. Observed with the `exceptions:page_fault_*` tracepoints of Linux 6.18.
+//! No capture of user-mode references sees these pages, yet Linux counts their faults. It writes the arguments and the
+//! environment to the top of the new stack (`get_arg_page`), and below them, after a random gap, the tables that the program
+//! starts with (`create_elf_tables`). It also maps the vDSO, whose header the C library reads as it starts. Observed with the
+//! `exceptions:page_fault_*` tracepoints of Linux 6.18.
 
-use crate::{ObjectKind, OutOfMemory, Populate, Region, Vm};
+use crate::{OutOfMemory, Populate, Region, Vm};
 use reach_core::{Fault, FaultCause, Kind, Protection, Role, Vpn};
 
 impl Vm {
-    /// The running process just got `stack`, its first mapping of that role since an exec.
-    pub(crate) fn start_image(&mut self, stack: &Region) -> Result<Populate, OutOfMemory> {
+    /// Starts the new image of the running process, which just got `stack`, its first stack since exec. Returns the stack
+    /// pages that the kernel writes.
+    pub(super) fn start_image(&mut self, stack: &Region) -> Result<Populate, OutOfMemory> {
         let base = self.base();
         if self.options().vdso {
             self.touch_vdso(stack)?;
@@ -19,9 +21,9 @@ impl Vm {
         Ok(Populate { pages: end.saturating_sub(pages).max(stack.start >> base.0)..end, write: true })
     }
 
-    /// Maps the kernel's page of code at the first free place above the stack, and takes the fault of its first use.
+    /// Maps the vDSO, a page of kernel code, at the first free place above the stack, and takes the fault of its first use.
     fn touch_vdso(&mut self, stack: &Region) -> Result<(), OutOfMemory> {
-        let asid = self.current;
+        let asid = self.current();
         let base = self.base();
         let mut start = stack.end.next_multiple_of(base.bytes());
         while let Some(other) = self.at(asid).space.overlapping(start, start + base.bytes()).last() {
@@ -31,17 +33,8 @@ impl Vm {
         if end > 1 << self.options().layout.address_bits() {
             return Ok(());
         }
-        let object = match self.vdso {
-            Some(object) => object,
-            None => {
-                let object = self.objects.create(ObjectKind::Shared, None);
-                // It is never unmapped by the last process, so that all share one page for good.
-                self.objects.retain(object, 1);
-                *self.vdso.insert(object)
-            }
-        };
         let region = Region {
-            object,
+            object: self.objects.vdso(),
             offset: 0,
             shared: true,
             role: Role::Image,

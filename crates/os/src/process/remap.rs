@@ -1,13 +1,13 @@
-//! mremap: mappings that move, grow or shrink, with their pages.
+//! mremap: moving, growing and shrinking mappings with their pages.
 
-use crate::process::page_end;
+use super::page_end;
 use crate::{ObjectId, OutOfMemory, PROGRAM_PAGE, Region, Vm};
 use reach_core::{Asid, Label, Protection, Remap, Vpn};
 
 impl Vm {
     /// Moves or resizes a mapping of the running process. Pages go along without being copied.
-    pub(crate) fn remap(&mut self, remap: &Remap) -> Result<(), OutOfMemory> {
-        let asid = self.current;
+    pub(super) fn remap(&mut self, remap: &Remap) -> Result<(), OutOfMemory> {
+        let asid = self.current();
         let from = remap.from.start.0;
         let to = remap.to.start.0;
         let old_len = page_end(remap.from) - from;
@@ -43,7 +43,7 @@ impl Vm {
         self.extend(asid, to + kept, to + new_len)
     }
 
-    /// Linux's old trick: a second mapping of a shared one.
+    /// Maps the object at `from` a second time at `to`: what Linux does when the old length is 0.
     fn duplicate(&mut self, asid: Asid, from: u64, to: u64, len: u64) -> Result<(), OutOfMemory> {
         let Some(region) = self.at(asid).space.overlapping(from, from + 1).next().copied() else { return Ok(()) };
         self.split_whole(asid, to, to + len)?;
@@ -53,7 +53,7 @@ impl Vm {
         Ok(())
     }
 
-    /// The region that ends at `at` goes on to `end`, with the same object.
+    /// Extends the region that ends at `at` up to `end`, with the same object.
     fn extend(&mut self, asid: Asid, at: u64, end: u64) -> Result<(), OutOfMemory> {
         if at >= end {
             return Ok(());
@@ -63,7 +63,7 @@ impl Vm {
         self.unmap_regions(asid, at, end)?;
         let region = match before {
             Some(r) => Region { start: at, end, offset: r.offset + r.len(), ..r },
-            // The source never told of the old mapping.
+            // The source has not reported the old mapping.
             None => Region::anonymous_at(at, end, Protection::READ_WRITE),
         };
         self.add_region(asid, region);
@@ -73,7 +73,7 @@ impl Vm {
     /// Moves the translations of `len` bytes. A page that a neighbour at the old place still needs stays there.
     fn move_pages(&mut self, asid: Asid, from: u64, to: u64, len: u64) -> Result<(), OutOfMemory> {
         let base = self.base();
-        let pages = self.pages_to_move(asid, from, len);
+        let pages = self.unshared_pages(asid, from, from + len);
         let target = |vpn: Vpn| Vpn((to >> base.0) + (vpn.0 - (from >> base.0)));
         let len = pages.end - pages.start;
         let mut moved: Vec<std::ops::Range<u64>> = Vec::new();
@@ -90,7 +90,7 @@ impl Vm {
                 entry = self.at(asid).table().page(Vpn(at)).expect("demotion keeps the page");
             }
             let to = target(entry.vpn);
-            if self.vacant_in_region(asid, to) {
+            if self.mappable(asid, to) {
                 self.map(asid, to, entry.pte.with_range(false), Label::Fault)?;
                 let end = to.0 + entry.pte.shift().base_pages(base);
                 match moved.last_mut().filter(|run| run.end == to.0) {
@@ -102,25 +102,22 @@ impl Vm {
         }
         let swapped = self.swapped(asid, Vpn(pages.start), len);
         self.unmap(asid, Vpn(pages.start), len, Label::Fault)?;
-        // A page of a neighbour at the new place may be in a range already.
+        // A neighbour's page at the new place may be in a range already.
         for run in moved {
             self.form_ranges(asid, Vpn(run.start), run.end - run.start, Label::Fault);
         }
         for offset in swapped {
             let to = target(Vpn(pages.start + offset));
-            if self.vacant_in_region(asid, to) {
+            if self.mappable(asid, to) {
                 self.at_mut(asid).swapped.insert(to.0);
             }
         }
         Ok(())
     }
 
-    /// Where base pages are larger than the program's, a mapping that moves by part of one may end before its last page.
-    fn vacant_in_region(&self, asid: Asid, vpn: Vpn) -> bool {
+    /// Returns whether `vpn` is in a region and not mapped. Where base pages are larger than the program's, a mapping that
+    /// moves by part of one may end before its last page.
+    fn mappable(&self, asid: Asid, vpn: Vpn) -> bool {
         self.at(asid).table().find(vpn).is_none() && self.at(asid).space.page(vpn, 1, self.base()).is_some()
-    }
-
-    fn pages_to_move(&self, asid: Asid, from: u64, len: u64) -> std::ops::Range<u64> {
-        self.own_pages(asid, from, from + len)
     }
 }

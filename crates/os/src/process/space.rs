@@ -1,19 +1,19 @@
-//! Address spaces: which regions of virtual memory mean what.
+//! Address spaces: the regions of virtual memory.
 //!
-//! Regions are kept to the byte, as the program made them. Simulated base pages may be larger than the program's, so
-//! several regions may meet in one page. Rounding happens in two places only: [`Space::page`] gives such a page to the
-//! region that covers its lowest byte that is covered at all, with the rights of all of them together; and a page's
-//! translation goes away when no region overlaps the page any more. A mapping so covers every base page that it touches, a
-//! neighbour's partial page is kept, and unmapping shrinks inwards.
+//! Regions are kept to the byte, as the program made them. Simulated base pages may be larger than the program's, so several
+//! regions may share one page. Rounding happens in two places only. [`Space::page`] gives such a page to the region that
+//! covers its lowest mapped byte, with the rights of all regions in the page. And a page's translation goes away when no
+//! region overlaps the page any more. Thus a mapping covers every base page that it touches, a neighbour's partial page is
+//! kept, and unmapping shrinks inwards.
 
 use crate::ObjectId;
 use reach_core::{PageShift, Protection, Role, Span, VirtAddr, Vpn};
 use std::collections::BTreeMap;
 
-/// What programs believe a page to be, in bytes. Lengths of mappings are rounded up to it, as kernels do.
+/// The page size that programs assume, in bytes. Lengths of mappings are rounded up to it, as kernels do.
 pub const PROGRAM_PAGE: u64 = 4096;
 
-/// A stretch of virtual memory with one meaning.
+/// A region: contiguous virtual memory with the same rights and the same object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
     /// First byte.
@@ -22,66 +22,85 @@ pub struct Region {
     pub end: u64,
     /// Access rights.
     pub protection: Protection,
-    /// What stands behind it.
+    /// The memory object that it maps.
     pub object: ObjectId,
-    /// Where in the object it starts, in bytes. Private anonymous objects are addressed by the virtual address at
-    /// which they were first mapped.
+    /// Offset of its first byte in the object, in bytes. In private anonymous objects this is the virtual address at which
+    /// they were first mapped.
     pub offset: u64,
     /// The object is a file.
     pub file: bool,
     /// Stores go to the object itself.
     pub shared: bool,
-    /// What it is for.
+    /// Purpose of the memory: heap, stack, program image and so on.
     pub role: Role,
-    /// What the program advised about superpages: yes, no, nothing.
+    /// Whether the program advised superpages. `None` when it did not say.
     pub huge: Option<bool>,
-    /// The program itself asked for superpages of this size (MAP_HUGETLB); 0 when it did not.
+    /// Binary logarithm of the superpage size that the program asked for (`MAP_HUGETLB`); 0 when it did not.
     pub huge_shift: u8,
-    /// Swap space is not accounted.
+    /// Swap space is not reserved for it (`MAP_NORESERVE`).
     pub no_reserve: bool,
-    /// Children do not get it.
+    /// Forks do not copy it (`MADV_DONTFORK`).
     pub dont_fork: bool,
-    /// It has had pages of its own (what Linux notes by an `anon_vma`): fork must copy its translations.
+    /// It has had private pages, so that fork must copy its translations (Linux notes this by an `anon_vma`).
     pub private_pages: bool,
 }
 
 impl Region {
-    /// Length in bytes.
+    /// Returns a private, zero-filled region. It gets an object when it enters an address space.
+    pub(crate) fn anonymous_at(start: u64, end: u64, protection: Protection) -> Region {
+        Region {
+            start,
+            end,
+            protection,
+            object: ObjectId::NONE,
+            offset: start,
+            file: false,
+            shared: false,
+            role: Role::Mmap,
+            huge: None,
+            huge_shift: 0,
+            no_reserve: false,
+            dont_fork: false,
+            private_pages: false,
+        }
+    }
+
+    /// Returns the length in bytes.
     pub fn len(&self) -> u64 {
         self.end - self.start
     }
 
-    /// Whether it has no bytes. Regions in a [`Space`] always have some.
+    /// Returns whether it has no bytes. Regions in a [`Space`] always have some.
     pub fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
-    /// Private memory without a file.
+    /// Returns whether it is private memory without a file.
     pub fn anonymous(&self) -> bool {
         !self.file && !self.shared
     }
 
-    /// Which page of its object stands behind base page `vpn`, which the region touches. Rounded up where the program
-    /// placed its file at an offset that is not congruent to its address in the simulated page size, so that one page
-    /// of the object stands behind one page of memory however the region is split.
+    /// Returns the index of the object's page that base page `vpn`, which the region touches, maps. The index is rounded up
+    /// where offset and address are not congruent in the simulated page size, so that one page of memory maps one page of
+    /// the object however the region is split.
     pub fn index(&self, vpn: Vpn, base: PageShift) -> u64 {
         let bytes = (vpn.0 << base.0) as i64 + self.offset as i64 - self.start as i64;
         (bytes + (base.bytes() as i64 - 1)).max(0) as u64 >> base.0
     }
 
-    /// The base pages that it touches.
+    /// Returns the base pages that it touches.
     pub fn pages(&self, base: PageShift) -> std::ops::Range<u64> {
         self.start >> base.0..self.end.div_ceil(base.bytes())
     }
 
-    /// Equal to `other` in all but place.
+    /// Returns whether it equals `other` in all but place.
     fn alike(&self, other: &Region) -> bool {
         let place =
             |r: &Region| Region { start: 0, end: 0, offset: 0, object: ObjectId::NONE, private_pages: false, ..*r };
         place(self) == place(other)
     }
 
-    /// Whether `next`, which starts where this ends, simply continues it.
+    /// Returns whether `next` starts where this ends, in addresses and in the object, with the same attributes.
     fn continues(&self, next: &Region) -> bool {
         self.end == next.start
             && self.object == next.object
@@ -90,12 +109,12 @@ impl Region {
     }
 }
 
-/// A base page as regions see it.
+/// A base page as the regions in it define it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageView {
     /// The region that the page belongs to.
     pub region: Region,
-    /// The rights of all regions in the page together.
+    /// The rights of all regions in the page, united.
     pub protection: Protection,
 }
 
@@ -106,27 +125,27 @@ pub struct Space {
 }
 
 impl Space {
-    /// How many regions there are.
+    /// Returns the number of regions.
     pub fn count(&self) -> u64 {
         self.regions.len() as u64
     }
 
-    /// All regions by address.
+    /// Returns all regions, by address.
     pub fn regions(&self) -> impl DoubleEndedIterator<Item = &Region> {
         self.regions.values()
     }
 
-    /// Whether there is no region.
+    /// Returns whether there is no region.
     pub fn is_empty(&self) -> bool {
         self.regions.is_empty()
     }
 
-    /// The region that holds this byte.
+    /// Returns the region that holds this byte. `None` when none does.
     pub fn find(&self, addr: VirtAddr) -> Option<&Region> {
         self.regions.range(..=addr.0).next_back().map(|(_, region)| region).filter(|region| region.end > addr.0)
     }
 
-    /// Regions that overlap the bytes `start..end`, by address. None for an empty or inverted span.
+    /// Returns the regions that overlap the bytes `start..end`, by address. There are none for an empty or inverted span.
     pub fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &Region> {
         let first = match self.find(VirtAddr(start)) {
             Some(region) if start < end => region.start,
@@ -135,17 +154,17 @@ impl Space {
         self.regions.range(first..end).map(|(_, region)| region)
     }
 
-    /// Whether any region overlaps the bytes `start..end`.
+    /// Returns whether any region overlaps the bytes `start..end`.
     pub fn any(&self, start: u64, end: u64) -> bool {
         self.overlapping(start, end).next().is_some()
     }
 
-    /// The first region that starts at or above `addr`.
+    /// Returns the first region that starts at or above `addr`.
     pub fn next(&self, addr: u64) -> Option<&Region> {
         self.regions.range(addr..).next().map(|(_, region)| region)
     }
 
-    /// What regions say about `pages` base pages from `vpn` on, taken as one page.
+    /// Returns the view of `pages` base pages from `vpn` on, taken as one page. `None` when no region overlaps them.
     pub fn page(&self, vpn: Vpn, pages: u64, base: PageShift) -> Option<PageView> {
         let start = vpn.0 << base.0;
         let mut view: Option<PageView> = None;
@@ -166,7 +185,7 @@ impl Space {
         view
     }
 
-    /// Adds a region where none is, united with its neighbours where they are one.
+    /// Adds a region where none is, and joins it with neighbours that it continues.
     pub(crate) fn insert(&mut self, mut region: Region) {
         debug_assert!(!region.is_empty() && !self.any(region.start, region.end), "{region:?}");
         if let Some((_, left)) = self.regions.range(..region.start).next_back()
@@ -188,7 +207,8 @@ impl Space {
         self.regions.insert(region.start, region);
     }
 
-    /// The object and offset with which a private anonymous `region` would continue a neighbour.
+    /// Returns the object and offset with which a private anonymous `region` would continue a neighbour. `None` when it
+    /// continues none.
     pub(crate) fn neighbour(&self, region: &Region) -> Option<(ObjectId, u64)> {
         let left = self.regions.range(..region.start).next_back().map(|(_, left)| left);
         if let Some(left) = left.filter(|left| left.end == region.start && left.anonymous() && left.alike(region)) {
@@ -199,7 +219,7 @@ impl Space {
         fits.then(|| (right.object, right.offset - region.len()))
     }
 
-    /// Removes the bytes `start..end` from all regions and returns what was removed, by address.
+    /// Removes the bytes `start..end` from all regions. Returns what was removed, by address.
     pub(crate) fn carve(&mut self, start: u64, end: u64) -> Vec<Region> {
         let touched: Vec<Region> = self.overlapping(start, end).copied().collect();
         let mut removed = Vec::with_capacity(touched.len());
@@ -217,7 +237,7 @@ impl Space {
         removed
     }
 
-    /// Changes all regions in the bytes `span`, splitting at its ends and uniting what has become equal.
+    /// Changes all regions in the bytes of `span`. Regions are split at its ends, and joined where they become equal.
     pub(crate) fn change(&mut self, span: Span, change: impl Fn(&mut Region)) {
         for mut region in self.carve(span.start.0, span.end().0) {
             change(&mut region);
@@ -230,7 +250,7 @@ impl Space {
         }
     }
 
-    /// Notes that the regions in these bytes have pages of their own.
+    /// Notes that the regions in these bytes have private pages.
     pub(crate) fn note_private(&mut self, start: u64, end: u64) {
         let first = self.find(VirtAddr(start)).map_or(start, |region| region.start);
         for (_, region) in self.regions.range_mut(first..end) {
@@ -239,6 +259,9 @@ impl Space {
     }
 
     /// Checks that regions are in order and disjoint. For tests and debug builds.
+    ///
+    /// # Panics
+    /// When they are not.
     pub fn check(&self) {
         let mut end = 0;
         for (&start, region) in &self.regions {
@@ -248,30 +271,21 @@ impl Space {
     }
 }
 
+/// Returns the end of a span, rounded up to the program's page as kernels do. The end of an empty span is its start.
+pub(crate) fn page_end(span: Span) -> u64 {
+    if span.len == 0 { span.start.0 } else { span.end().0.next_multiple_of(PROGRAM_PAGE) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn region(start: u64, end: u64, object: u32) -> Region {
-        Region {
-            start,
-            end,
-            protection: Protection::READ_WRITE,
-            object: ObjectId(object),
-            offset: start,
-            file: false,
-            shared: false,
-            role: Role::Mmap,
-            huge: None,
-            huge_shift: 0,
-            no_reserve: false,
-            dont_fork: false,
-            private_pages: false,
-        }
+        Region { object: ObjectId(object), ..Region::anonymous_at(start, end, Protection::READ_WRITE) }
     }
 
     #[test]
-    fn carving_splits_and_changing_back_unites() {
+    fn carving_splits_regions_and_changing_back_joins_them() {
         let mut space = Space::default();
         space.insert(region(0x1000, 0x9000, 1));
         let middle = Span { start: VirtAddr(0x3000), len: 0x2000 };
@@ -289,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_base_page_belongs_to_its_first_region_with_all_rights() {
+    fn a_large_base_page_belongs_to_its_first_region_with_the_rights_of_all() {
         let (mut space, base) = (Space::default(), PageShift(14));
         space.insert(Region { protection: Protection::READ_EXECUTE, ..region(0x5000, 0x7000, 1) });
         space.insert(region(0x7000, 0x9000, 2));

@@ -1,12 +1,11 @@
-//! Superpages cease to be: size by size down to base pages, and at the first write to one that is clean (Navarro et al. §4.6
-//! and 4.7).
+//! Demotion: size by size down to base pages, and at the first write to a clean superpage (Navarro et al. §4.6 and 4.7).
 
 use crate::{Operation, OutOfMemory, Vm, soft};
 use reach_core::{Asid, Kind, Label, MappedPage, PageShift, Pte, PteWrites, Vpn};
 
 impl Vm {
-    /// `pte` as it is to be when its page is mapped because of a reference of `kind`: after a store it is dirty,
-    /// otherwise its first store is to be noticed. Only where superpages are made by reservation.
+    /// Returns `pte` for a page that is mapped because of a reference of `kind`. Where superpages are made by reservation, it
+    /// is accessed; after a store it is dirty, otherwise its first store may have to fault.
     pub(crate) fn touched(&self, pte: Pte, kind: Kind) -> Pte {
         match (&self.superpages, kind) {
             (None, _) => pte,
@@ -15,23 +14,23 @@ impl Vm {
         }
     }
 
-    /// `pte` with the first store to it noticed if it is clean and can be stored to. The first store to one page of an
-    /// extent decides whether the extent may be, or become, one page.
+    /// Returns `pte` with [`Pte::WATCHED`] set, so that the first store faults, if the page is clean and writable and the
+    /// policy needs that: the first store to one page of an extent decides whether the extent may be one page.
     pub(crate) fn watch(&self, pte: Pte) -> Pte {
-        let Some(how) = &self.superpages else { return pte };
-        let wanted = how.watch_all || pte.shift() > self.base() || pte.watched();
-        // Digests are compared for pages whose first write was seen, so that it must be.
-        let wanted = wanted && (!how.partly_dirty || how.digest.is_some());
+        let Some(policy) = &self.superpages else { return pte };
+        let wanted = policy.watch_all || pte.shift() > self.base() || pte.watched();
+        // Digests are compared for pages whose first write was noticed.
+        let wanted = wanted && (!policy.partly_dirty || policy.digest.is_some());
         pte.with_watched(wanted && pte.writable() && !pte.dirty())
     }
 
-    /// For [`Vm::protect`]: the page may be, and at once is, stored to.
+    /// Returns the entry of a page that becomes writable and is stored to at once. For [`Vm::protect`].
     pub(crate) fn stored(&self, entry: &MappedPage) -> Pte {
         self.touched(entry.pte.with_writable(true), Kind::Store)
     }
 
-    /// The page that holds `vpn` is a base page afterwards. With reservations this goes a size at a time, so that what
-    /// lies apart from `vpn` stays as large as it can (§4.6).
+    /// Demotes the page that holds `vpn` down to base pages. With reservations this goes a size at a time, so that the pages
+    /// apart from `vpn` stay as large as they can (§4.6).
     pub(crate) fn demote_for(&mut self, asid: Asid, vpn: Vpn, label: Label) -> Result<(), OutOfMemory> {
         if self.superpages.is_none() {
             let base = self.base();
@@ -48,10 +47,10 @@ impl Vm {
         self.options.sizes.iter().rev().find(|&&smaller| smaller < size).unwrap_or(&self.options.sizes[0])
     }
 
-    /// Charges for demoting all superpages in this range, which is about to be unmapped, size by size down to base
-    /// pages, where the system unmaps so. Only sizes that rewrite the entries they stand in are taken apart.
-    pub(crate) fn take_apart(&mut self, asid: Asid, vpn: Vpn, pages: u64, label: Label) {
-        if !self.superpages.as_ref().is_some_and(|how| how.demote_to_unmap) {
+    /// Charges for demoting all superpages in these pages, which are about to be unmapped, size by size down to base pages,
+    /// where the system unmaps so. Only demotions that rewrite entries at the same level count.
+    pub(crate) fn charge_demotions_to_unmap(&mut self, asid: Asid, vpn: Vpn, pages: u64, label: Label) {
+        if !self.superpages.as_ref().is_some_and(|policy| policy.demote_to_unmap) {
             return;
         }
         let base = self.base();
@@ -68,9 +67,9 @@ impl Vm {
             let demotions: u64 = steps.clone().map(|step| 1 << (size.0 - step[1].0)).sum();
             let (entries, steps) = (layout.placement(size).1, steps.count());
             for _ in 0..steps {
-                self.rewrote(asid, PteWrites { at, entries, nodes: 0 }, size, Operation::Demote, label);
+                self.account_rewrite(asid, PteWrites { at, entries, nodes: 0 }, size, Operation::Demote, label);
             }
-            self.ledger.charge(label, demotions * self.options.costs.shootdown);
+            self.charge(label, demotions * self.options.costs.shootdown);
             self.tally(asid, |c| {
                 c.demotions += demotions;
                 c.shootdowns += demotions;
@@ -78,11 +77,14 @@ impl Vm {
         }
     }
 
-    /// A store to a clean page that is watched. A clean superpage is demoted down to the page, so that it stays known
-    /// which pages are dirty; when all are, they become one again (§4.7).
+    /// Answers the first store of the running process to a clean, watched page. A clean superpage is demoted down to the
+    /// page, so that the system knows which pages are dirty; when all are, they are promoted again (§4.7).
+    ///
+    /// # Errors
+    /// When there is no memory for the page-table nodes of a demotion.
     pub fn first_write(&mut self, vpn: Vpn) -> Result<(), OutOfMemory> {
-        let asid = self.current;
-        self.ledger.charge(Label::Fault, self.options.costs.trap);
+        let asid = self.current();
+        self.charge(Label::Fault, self.options.costs.trap);
         let Some(entry) = self.at(asid).table().page(vpn) else { return Ok(()) };
         let (first, pages) = match self.partly_dirty() {
             true => (entry.vpn, entry.pte.shift().base_pages(self.base())),

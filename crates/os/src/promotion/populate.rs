@@ -1,16 +1,16 @@
-//! Pages that come before they are asked for: the rest of an extent that is populated enough, and superpages of files that
-//! are in memory.
+//! Populating pages before they are touched: the rest of an extent that is populated enough, and superpages of files that are
+//! in memory.
 
 use crate::{FaultKind, FrameKind, OutOfMemory, PageView, Vm};
 use reach_core::{Asid, Fault, Kind, Label, Vpn};
 
 impl Vm {
-    /// Populates the rest of the smallest superpage around `vpn` where enough of its reservation is in use (Talluri and
-    /// Hill's promotion threshold). Where pages must be equally dirty to become one, they become so by a store.
-    pub(super) fn fill_up(&mut self, asid: Asid, fault: Fault, view: &PageView) -> Result<(), OutOfMemory> {
+    /// Populates the rest of the smallest superpage around the faulting page if enough of its reservation is in use (Talluri
+    /// and Hill's promotion threshold). Where pages must be equally dirty to be promoted, a store makes all of them dirty.
+    pub(super) fn populate_rest(&mut self, asid: Asid, fault: Fault, view: &PageView) -> Result<(), OutOfMemory> {
         let vpn = fault.vpn;
         let dirty = fault.kind == Kind::Store && !self.partly_dirty();
-        let threshold = self.superpages.as_ref().map_or(100, |how| how.threshold);
+        let threshold = self.superpages.as_ref().map_or(100, |policy| policy.threshold);
         let (base, region) = (self.base(), view.region);
         let size = self.options.sizes[1];
         let (first, pages) = (vpn.align_down(size, base), size.base_pages(base));
@@ -25,8 +25,8 @@ impl Vm {
         for at in (first.0..first.0 + pages).map(Vpn) {
             if self.at(asid).table().find(at).is_none() && !self.in_swap(asid, at) {
                 let index = region.index(at, base);
-                let pfn = self.page_frame(FrameKind::Anonymous, object, index, Some((&region, at)))?;
-                self.own(asid, at, 1);
+                let pfn = self.allocate_page(FrameKind::Anonymous, object, index, Some((&region, at)))?;
+                self.note_private_pages(asid, at, 1);
                 self.zero(pfn, 1, Label::Remap);
                 let pte = self.watch(self.entry(pfn, base, view.protection, true).with_dirty(dirty));
                 self.map(asid, at, pte, Label::Remap)?;
@@ -35,10 +35,16 @@ impl Vm {
         Ok(())
     }
 
-    /// Maps the superpage around a fault on an object's page, if its reservation is full and its pages are all there.
-    pub(super) fn map_full(&mut self, asid: Asid, fault: Fault, view: &PageView) -> Result<bool, OutOfMemory> {
+    /// Maps the superpage around a fault on an object's page if its reservation is full and its pages are resident. Returns
+    /// whether it did.
+    pub(super) fn map_full_superpage(
+        &mut self,
+        asid: Asid,
+        fault: Fault,
+        view: &PageView,
+    ) -> Result<bool, OutOfMemory> {
         let (base, region) = (self.base(), &view.region);
-        let wanted = self.superpages.as_ref().is_some_and(|how| how.map_full);
+        let wanted = self.superpages.as_ref().is_some_and(|policy| policy.map_full);
         if !wanted || region.anonymous() || (fault.kind == Kind::Store && !region.shared) {
             return Ok(false);
         }
@@ -57,7 +63,7 @@ impl Vm {
             };
             if pfn.is_aligned(size, base) && self.objects.get(object).pages.get(&index) == Some(&(pfn + back)) {
                 self.charge_fault(asid, FaultKind::File, false);
-                // As after a promotion of clean pages: a store will be noticed.
+                // As after a promotion of clean pages, the first store faults.
                 let pte = self.entry(pfn, size, view.protection, fault.kind == Kind::Store || !region.file);
                 self.map(asid, first, self.touched(pte, fault.kind), Label::Fault)?;
                 return Ok(true);

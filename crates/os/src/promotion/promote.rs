@@ -1,35 +1,36 @@
-//! Pages become one where their reservation is full and they are alike (Navarro et al. §4.5).
+//! Promotion where a reservation is full and its pages are alike (Navarro et al. §4.5).
 
 use crate::{Operation, OutOfMemory, Vm};
 use reach_core::{Asid, Label, PageShift, Pte, PteWrites, Vpn};
 
 impl Vm {
-    /// Makes the largest page around `vpn` that can be made: full in its object's population map, in one reservation,
-    /// and mapped here with equal rights and equally clean or dirty. Nothing happens where there is none larger than
-    /// what is mapped.
+    /// Promotes the largest extent around `vpn` that can be: full in its object's population map, in one reservation, and
+    /// mapped here with equal rights and equally clean or dirty. Does nothing when that is no larger than the mapped page.
     pub fn promote_around(&mut self, asid: Asid, vpn: Vpn) -> Result<(), OutOfMemory> {
-        match self.promotable(asid, vpn, false) {
+        match self.largest_promotable(asid, vpn, false) {
             Some((start, size)) => self.make_superpage(asid, start, size),
             None => Ok(()),
         }
     }
 
-    /// The same where, besides, all pages of the extent are referenced (§4.6). Returns whether there was one.
+    /// Promotes as [`Vm::promote_around`] does, an extent whose pages are all referenced (§4.6). Returns whether there was
+    /// one.
     pub(crate) fn promote_referenced(&mut self, asid: Asid, vpn: Vpn) -> Result<bool, OutOfMemory> {
-        match self.promotable(asid, vpn, true) {
+        match self.largest_promotable(asid, vpn, true) {
             Some((start, size)) => self.make_superpage(asid, start, size).map(|()| true),
             None => Ok(false),
         }
     }
 
-    fn promotable(&self, asid: Asid, vpn: Vpn, referenced: bool) -> Option<(Vpn, PageShift)> {
+    /// Returns the first page and the size of the largest extent around `vpn` that can be promoted.
+    fn largest_promotable(&self, asid: Asid, vpn: Vpn, referenced: bool) -> Option<(Vpn, PageShift)> {
         let entry = self.process(asid)?.table().page(vpn)?;
         let reservations = self.frames.reservations()?;
         let frame = self.frames.get(entry.pte.pfn() + (vpn - entry.vpn));
         let place = reservations.place(frame.object, frame.index);
         let mut best = None;
         let mut levels: Vec<u8> = reservations.full_levels(frame.object, frame.index).collect();
-        // Whatever cannot be one page cannot be part of a larger one.
+        // An extent that cannot be one page cannot be part of a larger one.
         while let Some(level) = levels.pop() {
             let size = self.options.sizes[level as usize];
             if size <= entry.pte.shift() {
@@ -46,31 +47,32 @@ impl Vm {
         best
     }
 
+    /// Promotes an extent, or only charges for it where the policy makes no superpages.
     fn make_superpage(&mut self, asid: Asid, start: Vpn, size: PageShift) -> Result<(), OutOfMemory> {
-        if !self.superpages.as_ref().is_some_and(|how| how.promote) {
+        if !self.superpages.as_ref().is_some_and(|policy| policy.promote) {
             // As in the paper, entries are rewritten all the same, in a part of them that the processor ignores.
             let (_, entries) = self.options.layout.placement(size);
             let table = self.at(asid).table();
             if let Some(at) = table.find(start).map(|(node, index)| table.entry_addr(node, index)) {
-                self.rewrote(asid, PteWrites { at, entries, nodes: 0 }, size, Operation::Promote, Label::Remap);
+                self.account_rewrite(asid, PteWrites { at, entries, nodes: 0 }, size, Operation::Promote, Label::Remap);
             }
             return Ok(());
         }
-        self.even_out(asid, start, size)?;
+        self.equalize_marks(asid, start, size)?;
         let promoted = self.promote(asid, start, size, Label::Remap);
         debug_assert_eq!(promoted, Ok(()), "{start:?} of {size} was found uniform");
         Ok(())
     }
 
-    /// Whether the extent is mapped throughout, in the right order, with equal rights and equally clean or dirty,
-    /// and, if that is asked, referenced.
+    /// Returns whether the extent is mapped throughout, in order, with equal rights and equally clean or dirty, and, if
+    /// `referenced`, with every page accessed.
     fn uniform(&self, asid: Asid, start: Vpn, size: PageShift, referenced: bool) -> bool {
         let base = self.base();
         let pages = size.base_pages(base);
         let table = self.at(asid).table();
         let ignored = Pte::ACCESSED | Pte::WATCHED | if self.partly_dirty() { Pte::DIRTY } else { 0 };
         let state = |pte: Pte| pte.with_pfn(reach_core::Pfn(0)).with_shift(base).0 & !ignored;
-        // Memory is mostly populated upwards: what is missing is missing at the end.
+        // Memory is mostly populated upwards, so that a missing page is most likely the last.
         let Some(last) = table.page(start + (pages - 1)) else { return false };
         let mut at = start;
         while at < start + pages {
@@ -84,8 +86,8 @@ impl Vm {
         true
     }
 
-    /// Makes the marks of pages that are to become one the same: dirty if one is; else watched.
-    fn even_out(&mut self, asid: Asid, start: Vpn, size: PageShift) -> Result<(), OutOfMemory> {
+    /// Makes dirty and watched bits of pages equal before they become one: all dirty if one is, else all watched.
+    fn equalize_marks(&mut self, asid: Asid, start: Vpn, size: PageShift) -> Result<(), OutOfMemory> {
         let pages = size.base_pages(self.base());
         let entries = self.at(asid).table().pages(start, pages);
         let dirty = entries.iter().any(|entry| entry.pte.dirty());

@@ -1,56 +1,56 @@
-//! Eager paging (Karakostas et al. 2015, §5.2, Figure 5): memory is given to a mapping when it is made, in the largest
-//! blocks there are, rather than page by page when it is touched.
+//! Eager paging (Karakostas et al. 2015, §5.2, Figure 5): a mapping gets its memory when it is made, in the largest free
+//! blocks, rather than page by page when it is touched.
 
 use crate::{OutOfMemory, PageView, Region, Translated, Vm};
 use reach_core::{Asid, Label, Pfn, Protection, RangeTranslation, Role, Vpn};
 
-/// So much of memory, as a divisor, is not given out in advance: what has been promised must not keep what is touched from
-/// getting its page.
+/// One part in this many of memory is not given out in advance, so that pages that are touched still get frames.
 const KEPT_FREE: u64 = 16;
 
 impl Region {
-    /// What mmap, brk and mremap may page eagerly: private memory that can be used, without a size of its own. The
-    /// kernel's `vm_brk` also makes the zeroed part of a program's image.
-    fn eager(&self) -> bool {
+    /// Returns whether mmap, brk and mremap may page the region eagerly: private memory with some access right and
+    /// accounted swap space, but no stack. The kernel's `vm_brk` also makes the zeroed part of a program's image.
+    fn may_be_eager(&self) -> bool {
         self.anonymous() && self.role != Role::Stack && !self.no_reserve && self.protection != Protection::NONE
     }
 }
 
 impl Vm {
-    /// Gives the bytes `start..end`, which the running process has just mapped, their memory, as far as that is the
-    /// paper's wish and there is enough. The rest is left to demand paging.
+    /// Gives the bytes `start..end`, which the running process has just mapped, their memory, as far as the policy allows
+    /// and there is enough. The rest is left to demand paging.
     pub(crate) fn page_eagerly(&mut self, start: u64, end: u64) -> Result<(), OutOfMemory> {
-        let asid = self.current;
-        let Some(how) = self.ranging else { return Ok(()) };
+        let asid = self.current();
+        let Some(ranging) = self.translation.ranging() else { return Ok(()) };
         if start >= end || self.process(asid).is_none() {
             return Ok(());
         }
-        let pages = self.own_pages(asid, start, end);
+        let pages = self.unshared_pages(asid, start, end);
         let wanted = pages.end - pages.start;
         let view = self.at(asid).space.page(Vpn(pages.start), 1, self.base());
-        let wished =
-            |view: &PageView| view.region.eager() && (view.region.role != Role::Heap || end - start >= how.heap);
-        let Some(view) = view.filter(|view| wanted >= how.least && wished(view)) else { return Ok(()) };
-        if how.translated == Translated::BySegment && !self.at(asid).table().segments().is_empty() {
+        let eager = |view: &PageView| {
+            view.region.may_be_eager() && (view.region.role != Role::Heap || end - start >= ranging.heap)
+        };
+        let Some(view) = view.filter(|view| wanted >= ranging.least && eager(view)) else { return Ok(()) };
+        if ranging.translated == Translated::BySegment && !self.at(asid).table().segments().is_empty() {
             return Ok(());
         }
-        if self.fragmentation() > how.fragmented {
-            self.count_ranges(|c| c.fragmented += 1);
+        if self.fragmentation() > ranging.fragmented {
+            self.accounting.count_ranges(|c| c.fragmented += 1);
             return Ok(());
         }
-        self.count_ranges(|c| c.eager += 1);
+        self.accounting.count_ranges(|c| c.eager += 1);
         let mut at = pages.start;
         for mapped in self.at(asid).table().pages(Vpn(pages.start), wanted) {
             self.fill_gap(asid, &view, at..mapped.vpn.0)?;
             at = self.extent(&mapped).1;
         }
         self.fill_gap(asid, &view, at..pages.end)?;
-        self.visited(asid, Label::Fault);
+        self.account_range_accesses(asid, Label::Fault);
         Ok(())
     }
 
-    /// The share of free memory, in thousandths, in blocks smaller than [`Ranging::BLOCK`](crate::Ranging::BLOCK), or
-    /// than the allocator's largest where those are smaller still.
+    /// Returns the share of free memory, in thousandths, that lies in blocks smaller than
+    /// [`Ranging::BLOCK`](crate::Ranging::BLOCK), or than the allocator's largest block if that is smaller still.
     pub fn fragmentation(&self) -> u64 {
         let order = (crate::Ranging::BLOCK >> self.base().0).max(1).ilog2();
         let order = order.min(u32::from(self.frames.buddy().max_order())) as usize;
@@ -62,19 +62,19 @@ impl Vm {
         small * 1000 / self.frames.buddy().free_frames().max(1)
     }
 
-    /// Maps base pages where nothing is mapped, run by run.
+    /// Maps the base pages of `gap`, where nothing is mapped, run by run.
     fn fill_gap(&mut self, asid: Asid, view: &PageView, gap: std::ops::Range<u64>) -> Result<(), OutOfMemory> {
         if gap.start >= gap.end {
             return Ok(());
         }
         let runs = self.take_blocks(view, gap.clone());
         if runs.iter().map(|run| run.pages).sum::<u64>() < gap.end - gap.start {
-            self.count_ranges(|c| c.short += 1);
+            self.accounting.count_ranges(|c| c.short += 1);
         }
         for run in &runs {
             self.hold(run.pte.pfn(), run.pages);
         }
-        self.own(asid, Vpn(gap.start), gap.end - gap.start);
+        self.note_private_pages(asid, Vpn(gap.start), gap.end - gap.start);
         for &run in &runs {
             self.zero(run.pte.pfn(), run.pages, Label::Fault);
             let joined = self.join_ranges(asid, run);
@@ -83,11 +83,12 @@ impl Vm {
             }
             self.add_segment(asid, run);
         }
-        self.let_go(runs.len());
+        self.release_held(runs.len());
         Ok(())
     }
 
-    /// Frames for these pages, as few runs as their blocks make. Fewer when memory is short.
+    /// Allocates frames for the pages of `gap`, in as few contiguous runs as their blocks make. Returns fewer pages when
+    /// memory is short.
     fn take_blocks(&mut self, view: &PageView, gap: std::ops::Range<u64>) -> Vec<RangeTranslation> {
         let base = self.base();
         let rights = self.entry(Pfn(0), base, view.protection, true);
@@ -105,8 +106,9 @@ impl Vm {
         runs
     }
 
-    /// The largest block of at most `wanted` pages; with [`Ranging::larger`](crate::Ranging::larger), exactly so many
-    /// out of a larger one where there is one.
+    /// Allocates the largest free block of at most `wanted` pages; with [`Ranging::larger`](crate::Ranging::larger), exactly
+    /// `wanted` pages out of a larger block where there is one. Returns its first frame and its pages. `None` when memory is
+    /// short.
     fn take_block(&mut self, view: &PageView, vpn: Vpn, wanted: u64) -> Option<(Pfn, u64)> {
         let kept = self.frames.buddy().frames() / KEPT_FREE;
         let room = self.frames.buddy().free_frames().saturating_sub(kept + wanted / 256 + 8);
@@ -114,13 +116,15 @@ impl Vm {
         let largest = self.frames.buddy().largest_free()?;
         let whole = wanted.checked_ilog2()? as u8;
         let (object, index) = (view.region.object, view.region.index(vpn, self.base()));
-        let larger = self.ranging.is_some_and(|how| how.larger) && !wanted.is_power_of_two() && whole < largest;
+        let larger = self.translation.ranging().is_some_and(|ranging| ranging.larger)
+            && !wanted.is_power_of_two()
+            && whole < largest;
         let order = if larger { whole + 1 } else { whole.min(largest) };
         let pages = wanted.min(1 << order);
         let pfn = self.frames.allocate_part(order, pages, object, index)?;
         self.forget_dropped();
-        self.ledger.charge(Label::Fault, self.options().costs.fault);
-        self.count_ranges(|c| {
+        self.charge(Label::Fault, self.options().costs.fault);
+        self.accounting.count_ranges(|c| {
             c.eager_blocks += 1;
             c.eager_pages += pages;
         });

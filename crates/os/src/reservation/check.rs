@@ -1,4 +1,4 @@
-//! What must always hold of reservations and population maps.
+//! Invariants of reservations and population maps.
 
 use super::Reservations;
 use super::map::NIL;
@@ -6,28 +6,28 @@ use crate::ObjectId;
 use reach_core::Pfn;
 use std::collections::BTreeMap;
 
-/// All that reservations know of frames.
+/// The frames that reservations and population maps know.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Account {
-    /// Populated frames, by number, with the object and the place that they hold.
+    /// Frames of populated pages, each with the object and the place of its page.
     pub(crate) populated: BTreeMap<u64, (ObjectId, u64)>,
-    /// Reserved frames that hold nothing.
+    /// Frames that are reserved and vacant.
     pub(crate) vacant: Vec<u64>,
 }
 
 impl Reservations {
-    /// Checks everything against everything, and lists frames. Linear in all that is reserved; for tests.
+    /// Checks the invariants and lists the frames. Takes time linear in the populated pages; for tests.
     ///
     /// # Panics
-    /// When counts differ from what is populated, a reservation is not on exactly the list of the largest extent that
-    /// preempting it would free, a full one is on any, frames are in two places, or pointers do not match.
+    /// When counts are wrong, a reservation is not on exactly the list of the largest extent that preempting it would free, a
+    /// full one is on a list, a frame is in two places, or pointers do not match.
     pub(crate) fn check(&self) -> Account {
         let mut account = Account::default();
         let mut reserved = 0;
         let nodes = self.maps.all();
         for &(object, place, id) in &nodes {
             let node = self.maps.node(id);
-            assert!(node.some > 0, "an empty node stays: {node:?}");
+            assert!(node.some > 0, "an empty node exists: {node:?}");
             self.check_counts(id);
             if node.level == 1 {
                 for (slot, &frame) in node.below.iter().enumerate().filter(|&(_, &frame)| frame != NIL) {
@@ -44,7 +44,10 @@ impl Reservations {
                 let above = self.maps.reservation_over(node.parent);
                 assert_eq!(above, None, "a reservation in a reservation");
                 assert_eq!(reservation.list, self.naive_vacancy(id), "the list of {reservation:?}");
-                assert!(reservation.pfn.0.is_multiple_of(self.ladder().pages(node.level)), "{reservation:?} is askew");
+                assert!(
+                    reservation.pfn.0.is_multiple_of(self.ladder().pages(node.level)),
+                    "{reservation:?} is not aligned"
+                );
             }
         }
         assert_eq!(reserved, self.starts.len(), "reservations without a node");
@@ -70,10 +73,11 @@ impl Reservations {
                 }
             }
         }
-        assert_eq!(account.vacant.len() as u64, self.held, "reserved frames that hold nothing");
+        assert_eq!(account.vacant.len() as u64, self.held, "reserved and vacant frames");
         account
     }
 
+    /// Checks the counts of one node against its children.
     fn check_counts(&self, id: u32) {
         let node = self.maps.node(id);
         let (mut some, mut full) = (0, 0);
@@ -91,7 +95,7 @@ impl Reservations {
         assert_eq!(node.vacant, self.naive_vacancy(id), "{node:?}");
     }
 
-    /// The level of the largest empty extents below `id`, by looking at all of them.
+    /// Returns the level of the largest empty extents below `id`, by looking at all of them.
     fn naive_vacancy(&self, id: u32) -> Option<u8> {
         let node = self.maps.node(id);
         let of = |&below: &u32| match below {

@@ -1,10 +1,9 @@
-//! Population maps (Navarro et al. §4.9): which base pages of each memory object have frames.
+//! Population maps (Navarro et al. §4.9): the base pages of each memory object that have frames.
 //!
-//! A map is a radix tree over one extent of the largest page size; each of its levels belongs to a page size. A node
-//! counts how many of its children hold at least one page (`some`) and how many are full (`full`). Nodes are made when
-//! their first page is populated and go with their last, so an absent node stands for two zeroes. Counts are carried
-//! upwards only where a child becomes or ceases to be empty or full. The lowest nodes keep the frame of each page,
-//! which is what a bit map keeps and which frame it is about.
+//! A map is a radix tree over one extent of the largest page size; each level belongs to a page size. A node counts its children
+//! that hold at least one page (`some`) and those that are full (`full`). A node exists while one of its pages has a frame, so an
+//! absent node means two zeroes. Counts change upwards only where a child becomes or ceases to be empty or full. The lowest nodes
+//! keep the frame of each page, instead of the paper's bit.
 
 use super::Ladder;
 use crate::ObjectId;
@@ -12,7 +11,7 @@ use reach_core::Pfn;
 use std::cell::Cell;
 use std::collections::HashMap;
 
-/// No node, no reservation, no frame.
+/// The number that means no node, no reservation and no frame.
 pub(super) const NIL: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
@@ -20,36 +19,36 @@ pub(super) struct Node {
     pub(super) parent: u32,
     pub(super) slot: u32,
     pub(super) level: u8,
-    /// Children with at least one page.
+    /// Number of children with at least one page.
     pub(super) some: u32,
-    /// Full children.
+    /// Number of full children.
     pub(super) full: u32,
-    /// The level of the largest extents below that are empty; `None` when this is full.
+    /// Level of the largest empty extents below. `None` when the node is full.
     pub(super) vacant: Option<u8>,
-    /// The reservation of this very extent.
+    /// The reservation of exactly this extent, or [`NIL`].
     pub(super) reservation: u32,
-    /// Nodes; at level 1, frames.
+    /// The children: nodes, or at level 1 frames; [`NIL`] where there is none.
     pub(super) below: Box<[u32]>,
 }
 
 /// The maps of one object.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ObjectMaps {
-    /// Added to a page's index in the object to give its place: so that superpages of memory and of the object fall
-    /// together where the object is mapped at an odd address (FreeBSD calls it the object's colour).
+    /// The object's colour (FreeBSD's word): added to a page's index, it gives the page's place. It aligns superpages of memory
+    /// with extents of the object where the object is mapped at an address that is not aligned. `None` until it is fixed.
     pub(super) colour: Option<u64>,
-    /// Root nodes by place, in extents of the largest size.
+    /// Root nodes, by place in extents of the largest size.
     pub(super) roots: HashMap<u64, u32>,
 }
 
-/// What the map says about a page, before it is populated.
+/// The state of a page in its map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// This reservation holds a frame for it.
+    /// This reservation holds a frame for the page.
     Reserved(u32),
-    /// It has a frame already.
+    /// The page has a frame.
     Populated,
-    /// Neither; extents around it up to this level are empty and unreserved.
+    /// Neither; extents around the page up to this level are empty and not reserved.
     Vacant(u8),
 }
 
@@ -60,11 +59,12 @@ pub(super) struct Maps {
     nodes: Vec<Node>,
     unused: Vec<u32>,
     pub(super) objects: HashMap<ObjectId, ObjectMaps>,
-    /// Elementary steps so far: look-ups in the hash table, nodes visited.
+    /// Elementary steps not yet taken: look-ups in the hash table, nodes visited.
     pub(super) steps: Cell<u64>,
 }
 
 impl Maps {
+    /// Returns no maps.
     pub(super) fn new(ladder: Ladder) -> Maps {
         Maps { ladder, nodes: Vec::new(), unused: Vec::new(), objects: HashMap::new(), steps: Cell::new(0) }
     }
@@ -77,11 +77,12 @@ impl Maps {
         &mut self.nodes[id as usize]
     }
 
-    /// Where page `index` of `object` stands.
+    /// Returns the place of page `index` of `object`.
     pub(super) fn place(&self, object: ObjectId, index: u64) -> u64 {
         index.wrapping_add(self.objects.get(&object).and_then(|maps| maps.colour).unwrap_or(0))
     }
 
+    /// Counts elementary steps.
     pub(super) fn step(&self, steps: u64) {
         self.steps.set(self.steps.get() + steps);
     }
@@ -91,6 +92,7 @@ impl Maps {
         self.objects.get(&object)?.roots.get(&(place >> self.ladder.order(self.ladder.top()))).copied()
     }
 
+    /// Returns the state of the page at `place`.
     pub(super) fn find(&self, object: ObjectId, place: u64) -> Found {
         let Some(mut id) = self.root(object, place) else { return Found::Vacant(self.ladder.top()) };
         let mut reservation = NIL;
@@ -112,7 +114,7 @@ impl Maps {
         }
     }
 
-    /// The nodes on the way from the root to `place`, as far as they exist, each with its level.
+    /// Returns the nodes on the path from the root to `place` that exist, each with its level.
     pub(super) fn path(&self, object: ObjectId, place: u64) -> impl Iterator<Item = (u8, &Node)> {
         let mut next = self.root(object, place).unwrap_or(NIL);
         std::iter::from_fn(move || {
@@ -123,14 +125,14 @@ impl Maps {
         })
     }
 
-    /// The frame of a populated page.
+    /// Returns the frame of the page at `place`. `None` when it has none.
     pub(super) fn frame(&self, object: ObjectId, place: u64) -> Option<Pfn> {
         let (level, node) = self.path(object, place).last()?;
         let frame = node.below[self.ladder.slot(level, place)];
         (level == 1 && frame != NIL).then_some(Pfn(frame as u64))
     }
 
-    /// The node of `level` that holds `place`, made with all above it if need be.
+    /// Returns the node of `level` that holds `place`. Makes it and those above it if they do not exist.
     pub(super) fn grow(&mut self, object: ObjectId, place: u64, level: u8) -> u32 {
         let top = self.ladder.top();
         let mut id = match self.root(object, place) {
@@ -170,8 +172,8 @@ impl Maps {
         }
     }
 
-    /// Page `place` gets frame `pfn`. Returns the node that holds it.
-    pub(super) fn fill(&mut self, object: ObjectId, place: u64, pfn: Pfn) -> u32 {
+    /// Records that the page at `place` has frame `pfn`. Returns its lowest node.
+    pub(super) fn populate(&mut self, object: ObjectId, place: u64, pfn: Pfn) -> u32 {
         let leaf = self.grow(object, place, 1);
         let slot = self.ladder.slot(1, place);
         let old = std::mem::replace(&mut self.node_mut(leaf).below[slot], pfn.0 as u32);
@@ -180,9 +182,9 @@ impl Maps {
         leaf
     }
 
-    /// Page `place` loses frame `pfn`. Returns the node that held it; `None`, and nothing done, when that page has
-    /// another frame or none.
-    pub(super) fn empty(&mut self, object: ObjectId, place: u64, pfn: Pfn) -> Option<u32> {
+    /// Records that the page at `place` no longer has frame `pfn`. Returns its lowest node. Does nothing and returns `None` when
+    /// the page has another frame or none.
+    pub(super) fn depopulate(&mut self, object: ObjectId, place: u64, pfn: Pfn) -> Option<u32> {
         let mut id = self.root(object, place)?;
         loop {
             self.step(1);
@@ -205,7 +207,7 @@ impl Maps {
         Some(id)
     }
 
-    /// A page of the lowest node `leaf` came or went: counts upwards as far as anything changes.
+    /// Adds `step`, 1 or -1, to the counts of the lowest node `leaf`, and updates the nodes above as far as anything changes.
     fn carry(&mut self, leaf: u32, step: i32) {
         let (mut some, mut full, mut id) = (step, step, leaf);
         while id != NIL {
@@ -228,6 +230,7 @@ impl Maps {
         }
     }
 
+    /// Returns the level of the largest empty extents below `id`. `None` when it is full.
     fn largest_vacant(&self, id: u32) -> Option<u8> {
         let node = self.node(id);
         if node.some < self.ladder.fan(node.level) {
@@ -236,12 +239,12 @@ impl Maps {
         if node.level == 1 {
             return None;
         }
-        // Only where every child holds something: the greatest of what they have.
+        // Every child holds a page, so the largest empty extent is the largest of theirs.
         self.step(u64::from(node.some));
         node.below.iter().filter_map(|&child| self.node(child).vacant).max()
     }
 
-    /// The reservation that holds what `id` stands for, if any.
+    /// Returns the reservation that holds the extent of node `id`. `None` when none does.
     pub(super) fn reservation_over(&self, mut id: u32) -> Option<u32> {
         while id != NIL {
             let node = self.node(id);
@@ -253,7 +256,7 @@ impl Maps {
         None
     }
 
-    /// Drops `id` and the nodes above it that hold nothing.
+    /// Removes `id` and the nodes above it that hold no page.
     pub(super) fn prune(&mut self, object: ObjectId, place: u64, mut id: u32) {
         while id != NIL && self.node(id).some == 0 {
             debug_assert_eq!(self.node(id).reservation, NIL, "an empty reservation");
@@ -269,7 +272,7 @@ impl Maps {
         }
     }
 
-    /// The nodes of one object, in a fixed order.
+    /// Returns the nodes of one object, in a fixed order.
     fn nodes_of(&self, object: ObjectId) -> Vec<u32> {
         let Some(maps) = self.objects.get(&object) else { return Vec::new() };
         let mut roots: Vec<(u64, u32)> = maps.roots.iter().map(|(&at, &root)| (at, root)).collect();
@@ -285,13 +288,13 @@ impl Maps {
         found
     }
 
-    /// The reservations of one object.
+    /// Returns the reservations of one object.
     pub(super) fn reservations_of(&self, object: ObjectId) -> Vec<u32> {
         let reservations = self.nodes_of(object).into_iter().map(|id| self.node(id).reservation);
         reservations.filter(|&reservation| reservation != NIL).collect()
     }
 
-    /// The object, whose reservations are gone, ends: all its nodes go. Returns the frames that they still held.
+    /// Removes all nodes of an object whose reservations are gone. Returns the frames that its pages still have.
     pub(super) fn end(&mut self, object: ObjectId) -> Vec<Pfn> {
         let mut frames = Vec::new();
         for id in self.nodes_of(object) {
@@ -306,7 +309,7 @@ impl Maps {
         frames
     }
 
-    /// All nodes in use, with their object and first place, roots before what is below them.
+    /// Returns all nodes with their objects and first places, roots before their children.
     pub(super) fn all(&self) -> Vec<(ObjectId, u64, u32)> {
         let mut found = Vec::new();
         for (&object, maps) in &self.objects {

@@ -1,33 +1,32 @@
-//! Taking reservations back (Navarro et al. §4.3, 4.8).
+//! Preempting reservations (Navarro et al. §4.3, 4.8).
 
 use super::map::NIL;
 use super::{Reservation, Reservations};
 use crate::ObjectId;
 use reach_core::Pfn;
 
-/// A block that a broken reservation gives up: its first frame and its order.
+/// A block that a broken reservation frees: its first frame and its order.
 pub(crate) type Block = (Pfn, u8);
 
 impl Reservations {
-    /// The reservation to be preempted for a block of `2^order` frames: the one whose latest allocation is the longest
-    /// ago on the list of the smallest sufficient size that has any.
+    /// Returns the reservation to preempt for a block of `2^order` frames: on the list of the smallest sufficient size that has
+    /// any, the one with the oldest latest allocation.
     fn victim(&self, order: u8) -> Option<u32> {
         let from = self.ladder().holding(order)? as usize;
         self.lists.iter().skip(from).find_map(|list| list.first()).map(|(_, start)| self.starts[start])
     }
 
-    /// Takes the reservation that is to be preempted for a block of `2^order` frames apart; see
-    /// [`Reservations::break_up`]. `None` when there is none.
-    /// Returns the level of the reservation, too.
+    /// Preempts a reservation for a block of `2^order` frames ([`Reservations::break_up`]). Returns its level and the freed
+    /// blocks, or `None` when no reservation can yield such a block.
     pub(crate) fn preempt(&mut self, order: u8) -> Option<(u8, Vec<Block>)> {
         let victim = self.victim(order)?;
         self.counts.reclaimed += 1;
         Some((self.get(victim).level, self.break_up(victim)))
     }
 
-    /// Breaks a reservation into extents of the next smaller size. Empty ones are returned, for the allocator;
-    /// partly populated ones become reservations at the heads of their lists; full ones are on no list. In extents of
-    /// base pages nothing remains reserved.
+    /// Breaks a reservation into extents of the next smaller size. Returns the empty extents, for the allocator. Partly
+    /// populated ones become reservations at the heads of their lists; full ones become reservations on no list. Extents of
+    /// base pages do not stay reserved.
     fn break_up(&mut self, id: u32) -> Vec<Block> {
         let old = self.remove(id);
         self.counts.broken += 1;
@@ -48,14 +47,15 @@ impl Reservations {
                 let list = self.maps.node(below).vacant;
                 let head = list.and_then(|list| self.lists[list as usize].first());
                 let stamp = head.map_or(old.stamp, |&(first, _)| old.stamp.min(first - 1));
-                self.file(piece, stamp);
+                self.relist(piece, stamp);
             }
         }
         self.recount();
         free
     }
 
-    /// Breaks the reservation that holds the unpopulated frame `pfn` until that frame is free. Empty when none does.
+    /// Breaks the reservation that holds the vacant frame `pfn` until that frame is free. Returns the freed blocks; none when no
+    /// reservation holds the frame.
     pub(crate) fn break_at(&mut self, pfn: Pfn) -> Vec<Block> {
         let mut free = Vec::new();
         while let Some((start, _)) = self.extent_of(pfn) {
@@ -65,20 +65,20 @@ impl Reservations {
         free
     }
 
-    /// The level of the reservation that holds frame `pfn`; 0 where none does.
+    /// Returns the level of the reservation that holds frame `pfn`; 0 when none does.
     pub(crate) fn level_over(&self, pfn: Pfn) -> u8 {
         self.extent_of(pfn).map_or(0, |(start, _)| self.get(self.starts[&start]).level)
     }
 
-    /// The reservation that holds frame `pfn`: its first frame, and how many it has.
+    /// Returns the first frame and the number of frames of the reservation that holds frame `pfn`. `None` when none does.
     pub(crate) fn extent_of(&self, pfn: Pfn) -> Option<(u64, u64)> {
         let (&start, &id) = self.starts.range(..=pfn.0).next_back()?;
         let pages = self.ladder().pages(self.get(id).level);
         (pfn.0 - start < pages).then_some((start, pages))
     }
 
-    /// The object ends. Its reservations give up their empty frames; the frames that somebody else still uses are
-    /// named, and belong to no object any more.
+    /// Ends the reservations of an object that is gone. Returns the freed blocks, and the frames that are still in use, which
+    /// belong to no object any more.
     pub(crate) fn end(&mut self, object: ObjectId) -> (Vec<Block>, Vec<Pfn>) {
         let mut free = Vec::new();
         let mut todo: Vec<u32> = self.maps.reservations_of(object);

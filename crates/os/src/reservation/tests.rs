@@ -1,4 +1,4 @@
-//! Reservations against their twin under random operations, exhaustively in a small world, and the paper's examples.
+//! Reservations against their twin under random operations, exhaustively in a small world, and in the paper's examples.
 
 use super::*;
 use crate::{FrameKind, Frames, ListOrder};
@@ -12,11 +12,13 @@ fn shifts(orders: &[u8]) -> Vec<PageShift> {
     orders.iter().map(|order| PageShift(BASE.0 + order)).collect()
 }
 
-/// Frames with reservations, their twin, and what is out.
+/// Frames with reservations, their twin, and the frames allocated from both.
 struct Pair {
     frames: Frames,
     twin: NaiveReservations,
+    /// Pages with frames: object, place, frame.
     pages: Vec<(u32, u64, u64)>,
+    /// Blocks that belong to no object: first frame, order.
     others: Vec<(u64, u8)>,
 }
 
@@ -34,19 +36,19 @@ impl Pair {
 
     fn touch(&mut self, object: u32, place: u64, level: u8) {
         let id = ObjectId(object);
-        let seat = self.frames.seat(id, place);
-        match (seat, self.twin.seat(object, place)) {
-            (Seat::Taken, Place::Taken) => return,
-            (Seat::Reserved(a), Place::Reserved(b)) if a.0 == b => self.twin.populate(object, place, b),
-            (Seat::Vacant(a), Place::Vacant(b)) if a == b => {}
-            seats => panic!("{object} {place}: {seats:?}"),
+        let placement = self.frames.look_up(id, place);
+        match (placement, self.twin.seat(object, place)) {
+            (Placement::Populated, Place::Taken) => return,
+            (Placement::Reserved(a), Place::Reserved(b)) if a.0 == b => self.twin.populate(object, place, b),
+            (Placement::Vacant(a), Place::Vacant(b)) if a == b => {}
+            placements => panic!("{object} {place}: {placements:?}"),
         }
-        let level = match seat {
-            Seat::Vacant(vacant) => level.min(vacant),
+        let level = match placement {
+            Placement::Vacant(vacant) => level.min(vacant),
             _ => 0,
         };
-        let got = self.frames.sit(FrameKind::File, id, place, seat, level);
-        if matches!(seat, Seat::Vacant(_)) {
+        let got = self.frames.allocate_page(FrameKind::File, id, place, placement, level);
+        if matches!(placement, Placement::Vacant(_)) {
             let reserved = self.twin.reserve(object, place, level, got.map(|got| got.pfn.0));
             assert_eq!(got.map(|got| got.reserved), reserved);
         }
@@ -87,14 +89,14 @@ impl Pair {
         self.agree();
     }
 
-    /// The object ends while somebody still uses its pages.
+    /// Ends the object while its pages are still in use.
     fn end(&mut self, object: u32) {
         self.frames.end_object(ObjectId(object));
         self.twin.end(object);
         for &(_, _, pfn) in self.pages.iter().filter(|page| page.0 == object) {
             self.others.push((pfn, 0));
-            // What `free` demands of a frame: that nothing needs it.
-            self.frames.uncache_quietly(Pfn(pfn));
+            // `free` takes only frames that nothing maps or caches.
+            self.frames.uncache_in_use(Pfn(pfn));
         }
         self.pages.retain(|page| page.0 != object);
         self.agree();
@@ -115,8 +117,7 @@ impl Pair {
     fn agree(&self) {
         self.frames.check();
         for level in (0..self.reservations().ladder().top()).map(Some).chain([None]) {
-            // Pieces of one reservation that go to the same list have no order among themselves that matters, but it
-            // is fixed.
+            // The order of pieces of one reservation on the same list does not matter, but it is fixed.
             assert_eq!(self.list(level), self.twin.list(level), "list {level:?}");
         }
         let used: u64 = self.frames.census().iter().sum();
@@ -138,7 +139,7 @@ impl Pair {
         match word % 16 {
             0..=8 => {
                 let (object, near) = (below(3) as u32, below(4) > 0);
-                // Mostly beside what is there, so that extents fill up.
+                // Mostly next to the last page, so that extents fill up.
                 let last = self.pages.last().map_or(0, |page| page.1);
                 let place = if near { last + below(3) } else { below(3 << self.reservations().ladder().order(top)) };
                 self.touch(object, place, below(u64::from(top) + 2).min(u64::from(top)) as u8);
@@ -170,7 +171,7 @@ proptest! {
 
 /// Every sequence of five operations on sixteen frames in which two objects want extents of four.
 #[test]
-fn small_worlds() {
+fn reservations_agree_with_their_twin_in_every_small_world() {
     let operations: [fn(&mut Pair); 7] = [
         |pair| pair.touch(0, 0, 2),
         |pair| pair.touch(0, 1, 2),
@@ -192,7 +193,7 @@ fn small_worlds() {
 
 /// Figure 3 of the paper: four pages make an extent, and so on up.
 #[test]
-fn the_figure() {
+fn populations_are_those_of_the_papers_figure() {
     let mut pair = Pair::new(1024, &[0, 2, 4, 6, 8], false);
     // The second quarter of the root: one extent with a page in one child, one with a partial and a full child, one full.
     let places = [64 + 5].into_iter().chain([64 + 16, 64 + 20, 64 + 21, 64 + 22, 64 + 23]).chain(64 + 32..64 + 48);
@@ -206,8 +207,8 @@ fn the_figure() {
     assert_eq!(pair.list(Some(3)).len(), 1, "three quarters of the root are empty");
 }
 
-/// §4.8: a 512 KB reservation on the list of 64 KB is broken into eight; and §6.6: with one 4 MB region of memory and
-/// a stride of 4 MB, one allocation in seven preempts.
+/// §4.8: a 512 KB reservation on the list of 64 KB is broken into eight. §6.6: with one 4 MB region of memory and a stride of
+/// 4 MB, one allocation in seven preempts.
 #[test]
 fn one_preemption_in_seven_allocations() {
     let mut pair = Pair::new(512, &[0, 3, 6, 9], false);
@@ -225,9 +226,9 @@ fn one_preemption_in_seven_allocations() {
     assert_eq!(preemptions, expected);
 }
 
-/// The reservation that has waited longest goes first, and allocating renews.
+/// Allocating a page renews its reservation.
 #[test]
-fn the_least_recent_is_preempted() {
+fn the_reservation_with_the_oldest_allocation_is_preempted_first() {
     let mut pair = Pair::new(16, &[0, 2], false);
     for object in 0..4 {
         pair.touch(object, 0, 1);

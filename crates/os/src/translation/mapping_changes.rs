@@ -1,37 +1,27 @@
-//! What became of pages that a policy remembers: superpages that were taken apart, and pages that are gone.
+//! The mapping-change log: superpages that were demoted and pages that were unmapped, for policies that remember pages.
 
+use super::state::MappingChange;
 use crate::Vm;
 use reach_core::{Asid, Label, Vpn};
 
-/// Base pages that are no longer part of the page that they were, or are no longer mapped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MappingChange {
-    /// Whose.
-    pub asid: Asid,
-    /// The first.
-    pub vpn: Vpn,
-    /// How many.
-    pub pages: u64,
-    /// On whose account.
-    pub label: Label,
-}
-
 impl Vm {
-    /// From now on [`Vm::take_mapping_changes`] tells.
+    /// Enables the mapping-change log. Call at boot.
     pub fn log_mapping_changes(&mut self) {
-        self.mapping_changes = Some(Vec::new());
+        self.translation.changes = Some(Vec::new());
     }
 
-    /// What was demoted or unmapped since the last call, in order; what is promoted or moved stays as it is.
+    /// Returns what was demoted or unmapped since the last call, in order. Promotions and migrations are not logged. Empty
+    /// unless the log is enabled.
     pub fn take_mapping_changes(&mut self) -> Vec<MappingChange> {
-        self.mapping_changes.as_mut().map(std::mem::take).unwrap_or_default()
+        self.translation.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    pub(crate) fn log_mapping_change(&mut self, asid: Asid, vpn: Vpn, pages: u64, label: Label) {
-        let Some(mapping_changes) = &mut self.mapping_changes else { return };
-        match mapping_changes.last_mut() {
+    /// Logs that `pages` base pages from `vpn` on changed, joined with the last entry where they continue it.
+    pub(super) fn log_mapping_change(&mut self, asid: Asid, vpn: Vpn, pages: u64, label: Label) {
+        let Some(changes) = &mut self.translation.changes else { return };
+        match changes.last_mut() {
             Some(last) if (last.asid, last.vpn + last.pages, last.label) == (asid, vpn, label) => last.pages += pages,
-            _ => mapping_changes.push(MappingChange { asid, vpn, pages, label }),
+            _ => changes.push(MappingChange { asid, vpn, pages, label }),
         }
     }
 }

@@ -1,60 +1,31 @@
 //! Leaf tables that processes share (McCracken 2003; the earlier work of the authors of Zhou et al. 2023): where several
-//! map the same part of a file in the same way, read-only, one page of entries serves all of them.
+//! processes map the same part of a file in the same way, read-only, one page of entries serves all of them.
 //!
-//! Each process keeps a page table of its own here, in which the shared page stands at the same physical address as in the
-//! others': walks of one find in the caches what walks of another left there. A page that is mapped for one is mapped for
-//! all, at no cost, and who comes later takes over at its first fault what there is. Who changes its mappings gets a copy.
-//! Accessed bits are each process's own.
+//! Each process keeps a page table of its own here, in which the shared leaf table has the same physical address as in the
+//! others: walks of one process hit the lines that walks of another left in the caches. A page that is mapped for one user
+//! is mapped for all, at no cost, and a new user takes over the mapped pages at its first fault. A process that changes its
+//! mappings gets a copy. Accessed bits are each process's own.
 
-use crate::{FaultKind, Frames, ObjectId, OutOfMemory, Region, Vm};
-use reach_core::{Asid, FrameSource, Label, MappedPage, Pfn, PhysAddr, Pte, Traffic, Vpn};
-use std::collections::{BTreeMap, BTreeSet};
-
-/// What stands behind the addresses of one leaf table: of each region the bytes that lie there, from the table's first on,
-/// the object with its offset, and whether it can be executed.
-type Shape = Vec<(u64, u64, ObjectId, u64, bool)>;
-
-/// A leaf table, and who has it: the process, and the table's first page there.
-#[derive(Clone, Debug)]
-struct Shared {
-    at: PhysAddr,
-    users: BTreeSet<(Asid, Vpn)>,
-}
-
-/// All shared leaf tables.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct SharedTables(BTreeMap<Shape, Shared>);
-
-impl Frames {
-    /// One more page table has the table at `at`.
-    fn share_table(&mut self, at: PhysAddr) {
-        *self.shared_tables.entry(at).or_default() += 1;
-    }
-
-    /// One page table less has the table at `at`; whether others still do.
-    pub(crate) fn unshare_table(&mut self, at: PhysAddr) -> bool {
-        let Some(others) = self.shared_tables.get_mut(&at) else { return false };
-        *others -= 1;
-        if *others == 0 {
-            self.shared_tables.remove(&at);
-        }
-        true
-    }
-}
+use super::shared_tables::Shape;
+use crate::{FaultKind, OutOfMemory, Region, Vm};
+use reach_core::{Asid, FrameSource, Label, MappedPage, Pfn, PhysAddr, Pte, Vpn};
+use std::collections::BTreeSet;
 
 impl Vm {
-    /// The first page of the leaf table that holds `vpn`, and how many there are.
+    /// Returns the first page of the leaf table that maps `vpn`, and how many base pages the table maps.
     fn leaf(&self, vpn: Vpn) -> (Vpn, u64) {
         let pages = 1 << self.options().layout.bits[0];
         (Vpn(vpn.0 & !(pages - 1)), pages)
     }
 
-    /// Where the leaf table that starts at `first` lies, if the process has one.
+    /// Returns the address of the leaf table whose first page is `first`. `None` when the process has no such table.
     fn leaf_at(&self, asid: Asid, first: Vpn) -> Option<PhysAddr> {
-        self.processes.get(&asid)?.table().walk(first).get(self.options().layout.levels() - 1).map(|step| step.at)
+        let levels = self.options().layout.levels();
+        self.processes.get(asid)?.table().walk(first).get(levels - 1).map(|step| step.at)
     }
 
-    /// What the leaf table that starts at `first` maps, if that can be shared: parts of files that nobody writes.
+    /// Returns the parts of files that the leaf table at `first` maps. `None` unless all of them are read-only files and
+    /// there is at least one.
     fn shape(&self, asid: Asid, first: Vpn) -> Option<Shape> {
         let base = self.base();
         let (start, end) = (first.0 << base.0, (first.0 + self.leaf(first).1) << base.0);
@@ -64,58 +35,57 @@ impl Vm {
             let offset = region.offset + (from - region.start);
             shareable.then_some((from - start, to - start, region.object, offset, region.protection.execute))
         };
-        let shape: Shape = self.processes.get(&asid)?.space.overlapping(start, end).map(part).collect::<Option<_>>()?;
+        let regions = self.processes.get(asid)?.space.overlapping(start, end);
+        let shape: Shape = regions.map(part).collect::<Option<_>>()?;
         (!shape.is_empty()).then_some(shape)
     }
 
-    /// Forgets users of the table of this shape that have it no more.
-    fn prune(&mut self, shape: &Shape) {
-        let Some(shared) = self.sharing.as_ref().and_then(|sharing| sharing.0.get(shape)).cloned() else { return };
-        let has = |&(asid, first): &(Asid, Vpn)| {
+    /// Drops users of the shared table of this shape that do not use it any more.
+    fn prune_users(&mut self, shape: &Shape) {
+        let Some(shared) = self.translation.shared_tables.as_ref().and_then(|tables| tables.get(shape)) else { return };
+        let uses = |&&(asid, first): &&(Asid, Vpn)| {
             self.leaf_at(asid, first) == Some(shared.at) && self.shape(asid, first).as_ref() == Some(shape)
         };
-        let users: BTreeSet<_> = shared.users.iter().filter(|user| has(user)).copied().collect();
-        let Some(sharing) = &mut self.sharing else { return };
-        if users.is_empty() {
-            sharing.0.remove(shape);
-        } else if let Some(shared) = sharing.0.get_mut(shape) {
-            shared.users = users;
+        let users: BTreeSet<_> = shared.users.iter().filter(uses).copied().collect();
+        if let Some(tables) = &mut self.translation.shared_tables {
+            tables.set_users(shape, users);
         }
     }
 
-    /// The running process faulted at `vpn`: it takes over a table that others have there, where it has none. Returns
+    /// Lets the running process, which faulted at `vpn` and has no leaf table there, use the table of others. Returns
     /// whether that answers the fault.
     pub(crate) fn take_shared_table(&mut self, vpn: Vpn) -> Result<bool, OutOfMemory> {
-        let asid = self.current;
+        let asid = self.current();
         let (first, pages) = self.leaf(vpn);
-        if self.sharing.is_none() || self.leaf_at(asid, first).is_some() {
+        if self.translation.shared_tables.is_none() || self.leaf_at(asid, first).is_some() {
             return Ok(false);
         }
         let Some(shape) = self.shape(asid, first) else { return Ok(false) };
-        self.prune(&shape);
-        let Some(shared) = self.sharing.as_ref().and_then(|sharing| sharing.0.get(&shape)).cloned() else {
+        self.prune_users(&shape);
+        let Some(shared) = self.translation.shared_tables.as_ref().and_then(|tables| tables.get(&shape)).cloned()
+        else {
             return Ok(false);
         };
-        let &(other, there) = shared.users.first().expect("without users it is forgotten");
-        // A page larger than the table stands above it.
+        let &(other, there) = shared.users.first().expect("tables without users are dropped");
+        // A page larger than the table is mapped above it.
         if !self.at(asid).table().pages(first, pages).is_empty() {
             return Ok(false);
         }
         for entry in self.at(other).table().pages(there, pages) {
-            self.map_with_others(asid, first + (entry.vpn - there), entry.pte)?;
+            self.map_shared(asid, first + (entry.vpn - there), entry.pte)?;
         }
         let Some(own) = self.edit(asid).0.move_leaf_node(first, shared.at) else { return Ok(false) };
         self.frames.share_table(shared.at);
         let fresh = self.frames.new_tables();
         for (at, bytes) in fresh.into_iter().filter(|(at, _)| *at != own) {
-            self.zero_bytes(at, bytes, Label::Fault);
+            self.accounting.zero_bytes(at, bytes, Label::Fault);
         }
         self.frames.free_table(own, self.options.layout.node_bytes(0));
-        if let Some(shared) = self.sharing.as_mut().and_then(|sharing| sharing.0.get_mut(&shape)) {
-            shared.users.insert((asid, first));
+        if let Some(tables) = &mut self.translation.shared_tables {
+            tables.add_user(&shape, (asid, first));
         }
-        // The entry that points to it.
-        self.ledger.charge(Label::Fault, self.options.costs.pte_write);
+        // The entry that points to the table.
+        self.charge(Label::Fault, self.options.costs.pte_write);
         self.tally(asid, |c| c.tables_shared += 1);
         let found = self.at(asid).table().find(vpn).is_some();
         if found {
@@ -125,18 +95,18 @@ impl Vm {
         Ok(found)
     }
 
-    /// The running process has had its fault at `vpn` answered: what is mapped in the leaf table there is so for all who
-    /// have the table.
+    /// Maps what the running process has mapped in the leaf table around `vpn`, whose fault was just answered, for all
+    /// processes that use the table.
     pub(crate) fn map_for_others(&mut self, vpn: Vpn) -> Result<(), OutOfMemory> {
-        let asid = self.current;
+        let asid = self.current();
         let (first, pages) = self.leaf(vpn);
-        if self.sharing.is_none() {
+        if self.translation.shared_tables.is_none() {
             return Ok(());
         }
         let (Some(at), Some(shape)) = (self.leaf_at(asid, first), self.shape(asid, first)) else { return Ok(()) };
-        self.prune(&shape);
-        let Some(sharing) = &mut self.sharing else { return Ok(()) };
-        let shared = sharing.0.entry(shape).or_insert_with(|| Shared { at, users: BTreeSet::from([(asid, first)]) });
+        self.prune_users(&shape);
+        let Some(tables) = &mut self.translation.shared_tables else { return Ok(()) };
+        let shared = tables.get_or_insert(shape, at, (asid, first));
         if !shared.users.contains(&(asid, first)) {
             return Ok(());
         }
@@ -146,7 +116,7 @@ impl Vm {
             for entry in &entries {
                 let vpn = there + (entry.vpn - first);
                 if self.at(other).table().find(vpn).is_none() {
-                    self.map_with_others(other, vpn, entry.pte)?;
+                    self.map_shared(other, vpn, entry.pte)?;
                 }
             }
             self.gauge_memory(other);
@@ -154,31 +124,29 @@ impl Vm {
         Ok(())
     }
 
-    /// Enters a page that stands in a shared table already: nothing is written.
-    fn map_with_others(&mut self, asid: Asid, vpn: Vpn, pte: Pte) -> Result<(), OutOfMemory> {
+    /// Maps a page whose entry a shared table already holds: it costs nothing, since nothing is written.
+    fn map_shared(&mut self, asid: Asid, vpn: Vpn, pte: Pte) -> Result<(), OutOfMemory> {
         self.hold(pte.pfn(), 1);
         let written = self.set_entry(asid, vpn, pte);
-        self.let_go(1);
+        self.release_held(1);
         written?;
         self.frames.add_map(asid, vpn, pte);
         self.count_page(asid, pte, true);
         Ok(())
     }
 
-    /// The mappings of the bytes `start..end` are about to change for this process: shared tables there become its own, as
-    /// copies.
+    /// Gives the process copies of its shared tables that map any of the bytes `start..end`. Call before its mappings
+    /// there change.
     pub(crate) fn unshare_tables(&mut self, asid: Asid, start: u64, end: u64) -> Result<(), OutOfMemory> {
-        let Some(sharing) = &self.sharing else { return Ok(()) };
+        let Some(tables) = &self.translation.shared_tables else { return Ok(()) };
         let base = self.base();
         let touches = |first: Vpn| first.0 << base.0 < end && start < (first.0 + self.leaf(first).1) << base.0;
-        let users = sharing.0.values().flat_map(|shared| shared.users.iter().map(|user| (shared.at, *user)));
-        let mine = users.filter(|(_, (user, first))| *user == asid && touches(*first));
-        let mine: Vec<(PhysAddr, Vpn)> = mine.map(|(at, (_, first))| (at, first)).collect();
-        for (at, first) in mine {
-            for shared in self.sharing.iter_mut().flat_map(|sharing| sharing.0.values_mut()) {
-                shared.users.remove(&(asid, first));
+        let used: Vec<(PhysAddr, Vpn)> = tables.used_by(asid).filter(|&(_, first)| touches(first)).collect();
+        for (at, first) in used {
+            if let Some(tables) = &mut self.translation.shared_tables {
+                tables.remove_user((asid, first));
             }
-            // Without others it has been its own all along.
+            // Without other users the table has been the process's own all along.
             if self.leaf_at(asid, first) != Some(at) || !self.frames.shared_tables.contains_key(&at) {
                 continue;
             }
@@ -191,31 +159,20 @@ impl Vm {
                     self.frames.allocate_table(bytes).ok_or_else(|| self.out_of_memory(order))?
                 }
             };
-            // It is filled, not zeroed.
+            // The copy fills the node, so that it need not be zeroed.
             self.frames.new_tables();
             self.edit(asid).0.move_leaf_node(first, own);
             self.frames.unshare_table(at);
-            self.copy_table(at, own, bytes);
+            self.accounting.copy_table(at, own, bytes, Label::Fault);
             self.gauge_memory(asid);
         }
-        if let Some(sharing) = &mut self.sharing {
-            sharing.0.retain(|_, shared| !shared.users.is_empty());
+        if let Some(tables) = &mut self.translation.shared_tables {
+            tables.drop_unused();
         }
         Ok(())
     }
 
-    fn copy_table(&mut self, from: PhysAddr, to: PhysAddr, bytes: u64) {
-        let (label, costs) = (Label::Fault, self.options.costs.clone());
-        self.ledger.charge(label, costs.table_page);
-        if self.options.caches_modelled {
-            self.traffic.push(Traffic { at: from, bytes, write: false, label });
-            self.traffic.push(Traffic { at: to, bytes, write: true, label });
-        } else {
-            self.ledger.charge(label, bytes * costs.copy_millicycles_per_byte / 1000);
-        }
-    }
-
-    /// The frame of a process's leaf table; for tests.
+    /// Returns the frame of the leaf table that maps `vpn`; for tests.
     pub fn leaf_table(&self, asid: Asid, vpn: Vpn) -> Option<Pfn> {
         self.leaf_at(asid, self.leaf(vpn).0).map(|at| at.pfn(self.base()))
     }

@@ -1,16 +1,15 @@
-//! What must always hold between page tables, regions, objects and frames.
+//! Invariants between page tables, regions, objects and frames.
 
 use crate::{FrameKind, ObjectId, Vm};
 use reach_core::Pfn;
 use std::collections::BTreeMap;
 
 impl Vm {
-    /// Checks everything against everything. Linear in all of memory; for tests.
+    /// Checks all parts against each other. Takes time linear in memory; for tests.
     ///
     /// # Panics
-    /// When frames are lost or mapped a wrong number of times, a translation lies outside every region or gives more
-    /// than its region's rights, an object's uses are miscounted, a range says what the page
-    /// table does not say, or the allocator and the frames disagree.
+    /// When frames are lost or have a wrong count of mappings, a page is mapped outside every region, an object's uses are
+    /// miscounted, a range disagrees with the page table, or the allocator and the frames disagree.
     pub fn check(&self) {
         self.frames.check();
         self.check_ranges();
@@ -35,8 +34,9 @@ impl Vm {
                     resident += entry.pte.shift().bytes();
                 }
             }
-            assert_eq!(resident, process.counters.resident_bytes.current, "resident bytes of {asid:?}");
-            assert_eq!(process.table().bytes(), process.counters.page_table_bytes.current, "page table of {asid:?}");
+            let counters = self.counters_of(asid).expect("every process has counters");
+            assert_eq!(resident, counters.resident_bytes.current, "resident bytes of {asid:?}");
+            assert_eq!(process.table().bytes(), counters.page_table_bytes.current, "page table of {asid:?}");
             for &at in &process.swapped {
                 assert!(
                     process.table().find(reach_core::Vpn(at)).is_none(),
@@ -52,14 +52,14 @@ impl Vm {
             }
         }
         for (shadow, real, maps) in self.frames.shadow.iter().flat_map(|shadow| shadow.in_use()) {
-            assert_eq!(shadows.get(&shadow.0), Some(&maps), "maps of {shadow:?}, which stands for {real:?}");
+            assert_eq!(shadows.get(&shadow.0), Some(&maps), "maps of {shadow:?}, which translates to {real:?}");
         }
-        let recorded = self.pager.as_ref().map_or(0, |pager| pager.recorded());
-        let kept = recorded + self.frames.kept_for_the_kernel();
-        assert!(self.frames.census()[3] >= kept, "the kernel's records, pools and stores are wired: {kept}");
+        let recorded = self.pager.as_ref().map_or(0, |pager| pager.record_pages());
+        let kept = recorded + self.frames.unused_kernel_frames();
+        assert!(self.frames.census()[3] >= kept, "frames of the kernel's records, pools and stores are wired: {kept}");
         let mut cached: BTreeMap<u64, (ObjectId, u64)> = BTreeMap::new();
         for (id, object) in self.objects.iter() {
-            let kernel = u64::from(self.vdso == Some(id));
+            let kernel = self.objects.mapped_by_kernel(id);
             assert_eq!(object.mapped, mapped.get(&id).copied().unwrap_or(0) + kernel, "mapped bytes of {id:?}");
             assert!(object.swapped.iter().all(|index| !object.pages.contains_key(index)), "{id:?}: swap");
             for (&index, &pfn) in &object.pages {
@@ -80,7 +80,7 @@ impl Vm {
             }
             let needed = frame.maps > 0 || frame.cached;
             let user = matches!(frame.kind, FrameKind::Anonymous | FrameKind::File);
-            assert!(!user || needed, "{at:#x} is nobody's: {frame:?}");
+            assert!(!user || needed, "{at:#x} is neither mapped nor cached: {frame:?}");
         }
     }
 }

@@ -43,12 +43,12 @@ impl Promoter {
             | TlbEvent::Inserted { asid, vpn, .. }) = *event;
             // An entry may leave the TLB after its process has exited: then there are no counters, and none are made.
             let removed = matches!(event, TlbEvent::Removed { .. });
-            let has_counters = self.online.knows(asid, vpn) || !removed && self.make_tree(asid, vpn, vm);
+            let has_counters = self.online.has_tree(asid, vpn) || !removed && self.make_tree(asid, vpn, vm);
             if !has_counters {
                 continue;
             }
             let mut due = std::mem::take(&mut self.due);
-            self.online.take(event, &mut due);
+            self.online.handle(event, &mut due);
             self.pay(Label::Handler, vm);
             if let TlbEvent::Miss { vpn, kind, .. } = *event {
                 self.build(&due, vpn, kind, vm)?;
@@ -117,13 +117,13 @@ impl Promoter {
             count += 1;
             if self.cached && vm.options().caches_modelled {
                 let access = |write| Traffic { at: visit.at, bytes: 8, write, label };
-                vm.traffic.push(access(false));
+                vm.push_traffic(access(false));
                 if visit.written {
-                    vm.traffic.push(access(true));
+                    vm.push_traffic(access(true));
                 }
             }
         }
-        vm.ledger.charge(label, count * self.bookkeeping);
+        vm.charge(label, count * self.bookkeeping);
     }
 
     /// Frees the counters of an address space that is empty or gone.

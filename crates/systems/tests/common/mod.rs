@@ -1,6 +1,6 @@
-//! A processor that only translates: it retries what faults, as the run loop does.
+//! A machine without timing: references that fault are retried, as the run loop does.
 
-// Not every test needs all of it.
+// No test uses all of it.
 #![allow(dead_code)]
 
 use reach_core::{Asid, Event, Fault, FaultCause, Kind, Layout, PageShift, Pte, ThreadId, TlbEvent, Vpn};
@@ -9,46 +9,46 @@ use reach_os::{Options, Vm};
 use reach_systems::{System, resolve};
 use std::collections::VecDeque;
 
-/// A booted machine with a system.
+/// A booted machine: memory manager, system and TLB.
 pub struct Machine {
     pub vm: Vm,
     pub system: Box<dyn System>,
     tlb: Tlb,
 }
 
-/// Entries, first in first out, for systems that work in the miss handler; and what those have not heard yet.
+/// A FIFO TLB for systems with a miss handler, and its event log since the handler's last call.
 #[derive(Default)]
 struct Tlb {
     entries: VecDeque<(Asid, Vpn, PageShift)>,
-    told: Vec<TlbEvent>,
+    log: Vec<TlbEvent>,
 }
 
 const ENTRIES: usize = 8;
 
 impl Tlb {
-    /// Drops what was shot down.
+    /// Drops entries that were shot down, and checks the rest against the page tables.
     fn shoot(&mut self, vm: &mut Vm) {
         let base = vm.base();
-        for shot in vm.shootdowns.drain(..) {
-            let told = &mut self.told;
+        for shot in vm.drain_shootdowns() {
+            let log = &mut self.log;
             self.entries.retain(|&(asid, vpn, shift)| {
-                let apart =
+                let disjoint =
                     vpn.0 >= shot.vpn.0.saturating_add(shot.pages) || vpn.0 + shift.base_pages(base) <= shot.vpn.0;
-                let stays = asid != shot.asid || apart;
-                if !stays {
-                    told.push(TlbEvent::Removed { asid, vpn, shift, evicted: false });
+                let kept = asid != shot.asid || disjoint;
+                if !kept {
+                    log.push(TlbEvent::Removed { asid, vpn, shift, evicted: false });
                 }
-                stays
+                kept
             });
         }
         for &(asid, vpn, shift) in &self.entries {
             let page = vm.process(asid).and_then(|process| process.table().page(vpn));
             let held = page.map(|page| (page.vpn, page.pte.shift()));
-            assert_eq!(held, Some((vpn, shift)), "{asid:?}: the TLB holds what the page table does not");
+            assert_eq!(held, Some((vpn, shift)), "{asid:?}: the TLB has an entry that the page table has not");
         }
     }
 
-    /// Enters the page that holds `vpn`, unless it is there.
+    /// Inserts the page that holds `vpn`. Returns false where it is in the TLB already or not mapped.
     fn enter(&mut self, asid: Asid, vpn: Vpn, missed: Option<Kind>, vm: &Vm) -> bool {
         let Some(page) = vm.process(asid).and_then(|process| process.table().page(vpn)) else { return false };
         let shift = page.pte.shift();
@@ -56,15 +56,15 @@ impl Tlb {
             return false;
         }
         if let Some(kind) = missed {
-            self.told.push(TlbEvent::Miss { asid, vpn, kind, shift });
+            self.log.push(TlbEvent::Miss { asid, vpn, kind, shift });
         }
         if self.entries.len() == ENTRIES
             && let Some((asid, vpn, shift)) = self.entries.pop_front()
         {
-            self.told.push(TlbEvent::Removed { asid, vpn, shift, evicted: true });
+            self.log.push(TlbEvent::Removed { asid, vpn, shift, evicted: true });
         }
         self.entries.push_back((asid, page.vpn, shift));
-        self.told.push(TlbEvent::Inserted { asid, vpn: page.vpn, shift });
+        self.log.push(TlbEvent::Inserted { asid, vpn: page.vpn, shift });
         true
     }
 }
@@ -92,7 +92,7 @@ impl Machine {
         self.vm.process(self.vm.current()).and_then(|process| process.table().lookup(vpn))
     }
 
-    /// One operation of the twin's language.
+    /// Applies an operation of the oracle's.
     pub fn apply(&mut self, op: Op) {
         match (op.event(), op) {
             (Some(event), _) => self.event(&event),
@@ -100,13 +100,13 @@ impl Machine {
                 let base = self.vm.base();
                 self.touch(Vpn((FIRST + at) << 12 >> base.0), NaiveSpaces::kind(store));
             }
-            (None, _) => unreachable!("all others are events"),
+            (None, _) => unreachable!("all other operations are events"),
         }
     }
 
-    /// One reference; returns the faults that it took. A processor marks what it uses.
+    /// Makes one reference, sets the accessed and dirty bits, and returns the number of faults.
     pub fn touch(&mut self, vpn: Vpn, kind: Kind) -> u64 {
-        let before = self.vm.counters.page_faults;
+        let before = self.vm.counters().page_faults;
         for _ in 0..4 {
             let cause = match self.translation(vpn) {
                 None => FaultCause::NotPresent,
@@ -121,7 +121,7 @@ impl Machine {
                     let (node, index) = table.find(vpn).unwrap();
                     table.mark(node, index, Pte::ACCESSED | if kind == Kind::Store { Pte::DIRTY } else { 0 });
                     self.look_up(vpn, kind);
-                    return self.vm.counters.page_faults - before;
+                    return self.vm.counters().page_faults - before;
                 }
             };
             self.system.fault(Fault { vpn, kind, cause }, &mut self.vm).unwrap();
@@ -129,7 +129,7 @@ impl Machine {
         panic!("no progress at {vpn:?}");
     }
 
-    /// What the miss handler does, if the page is not in the TLB.
+    /// Looks the page up in the TLB and runs the miss handler after a miss.
     fn look_up(&mut self, vpn: Vpn, kind: Kind) {
         if !self.system.handles_misses() {
             return;
@@ -137,23 +137,23 @@ impl Machine {
         self.tlb.shoot(&mut self.vm);
         let asid = self.vm.current();
         if self.tlb.enter(asid, vpn, Some(kind), &self.vm) {
-            let told = std::mem::take(&mut self.tlb.told);
-            self.system.handle(&told, &mut self.vm).unwrap();
+            let log = std::mem::take(&mut self.tlb.log);
+            self.system.handle(&log, &mut self.vm).unwrap();
             self.tlb.shoot(&mut self.vm);
-            for preload in std::mem::take(&mut self.vm.preloads) {
+            for preload in self.vm.take_preloads() {
                 self.tlb.enter(asid, preload.vpn, None, &self.vm);
             }
         }
     }
 
-    /// References to `pages` base pages from byte `at` on, one each; returns the faults.
+    /// Makes one reference to each of `pages` base pages from byte `at` on, and returns the number of faults.
     pub fn sweep(&mut self, at: u64, pages: u64, kind: Kind) -> u64 {
         let first = at >> self.vm.base().0;
         (0..pages).map(|page| self.touch(Vpn(first + page), kind)).sum()
     }
 
-    /// All processes leave.
-    pub fn leave(&mut self) {
+    /// Exits all processes and checks that no memory is left in use.
+    pub fn exit_all(&mut self) {
         for asid in (0..=3).map(Asid) {
             if self.vm.process(asid).is_some() {
                 self.event(&Event::Switch { asid, thread: ThreadId(0) });
@@ -163,7 +163,7 @@ impl Machine {
         self.vm.drop_idle_file_pages();
         self.vm.check();
         let [anonymous, file, table, ..] = self.vm.frames().census();
-        assert_eq!((anonymous, file, table), (0, 0, 0), "something stayed behind");
-        assert!(self.vm.counters.superpages.iter().all(|gauge| gauge.current == 0));
+        assert_eq!((anonymous, file, table), (0, 0, 0), "frames are still in use");
+        assert!(self.vm.counters().superpages.iter().all(|gauge| gauge.current == 0));
     }
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use reach_core::{Block, Kind, Map, Ref, VirtAddr};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One thing of a stream, with where it happens.
+/// An event, or a reference with its block if it is a fetch.
 #[derive(Clone, Debug, PartialEq)]
 enum Item {
     Event(Event),
@@ -38,12 +38,13 @@ fn member(spec: &str, chunk_refs: usize) -> Member {
     Member::new(name, Box::new(open))
 }
 
-fn together(members: Vec<Member>, quantum: Option<u64>, chunk_refs: usize) -> Multiprogram {
+fn multiprogram(members: Vec<Member>, quantum: Option<u64>, chunk_refs: usize) -> Multiprogram {
     Multiprogram { chunk_refs, ..Multiprogram::new("test".into(), members, quantum) }
 }
 
-/// The items of each address space, in order, without switches and exec, and the order in which they began.
-fn apart(items: &[Item]) -> (BTreeMap<Asid, Vec<Item>>, Vec<Asid>) {
+/// Returns the items of each address space in order, without switches and execs, and the order in which the address spaces
+/// began.
+fn by_space(items: &[Item]) -> (BTreeMap<Asid, Vec<Item>>, Vec<Asid>) {
     let (mut spaces, mut order, mut current) = (BTreeMap::<_, Vec<_>>::new(), Vec::new(), None);
     for item in items {
         match item {
@@ -60,9 +61,9 @@ fn apart(items: &[Item]) -> (BTreeMap<Asid, Vec<Item>>, Vec<Asid>) {
     (spaces, order)
 }
 
-/// What a program does when it is alone, as [`apart`] gives it.
+/// Returns the items of a program that runs alone, as [`by_space`] does.
 fn alone(spec: &str) -> Vec<Item> {
-    apart(&items(synthetic::generator(spec, CHUNK_REFS).unwrap())).0.remove(&Asid(0)).unwrap()
+    by_space(&items(synthetic::generator(spec, CHUNK_REFS).unwrap())).0.remove(&Asid(0)).unwrap()
 }
 
 fn refs(items: &[Item]) -> Vec<&Item> {
@@ -70,10 +71,10 @@ fn refs(items: &[Item]) -> Vec<&Item> {
 }
 
 #[test]
-fn without_a_quantum_programs_follow_each_other() {
+fn without_a_quantum_each_program_runs_to_its_end() {
     let specs = ["touch:bytes=64K", "tree:nodes=50,operations=30", "matrix:n=9"];
-    let all = items(together(specs.map(|spec| member(spec, 7)).into(), None, 100));
-    let (spaces, order) = apart(&all);
+    let all = items(multiprogram(specs.map(|spec| member(spec, 7)).into(), None, 100));
+    let (spaces, order) = by_space(&all);
     assert_eq!(order, [Asid(0), Asid(1), Asid(2)]);
     let names = all.iter().filter_map(|item| match item {
         Item::Event(Event::Exec { path }) => Some(path.as_str()),
@@ -85,13 +86,14 @@ fn without_a_quantum_programs_follow_each_other() {
         assert_eq!(spaces[&asid].last(), Some(&Item::Event(Event::Exit)));
     }
     let expected: Vec<Item> = specs.iter().flat_map(|spec| alone(spec)).collect();
-    assert_eq!(refs(&all), refs(&expected), "one after the other");
+    assert_eq!(refs(&all), refs(&expected), "programs do not overlap");
 }
 
 #[test]
 fn turns_end_at_the_first_fetch_past_the_quantum() {
-    // Bodies of four instructions; a quantum of ten is used up by the third.
-    let all = items(together(vec![member("touch:bytes=32K", 3), member("stride:bytes=1K,passes=1", 5)], Some(10), 64));
+    // A loop body has four instructions, so the third one uses up a quantum of ten.
+    let all =
+        items(multiprogram(vec![member("touch:bytes=32K", 3), member("stride:bytes=1K,passes=1", 5)], Some(10), 64));
     let (mut turns, mut current) = (Vec::<(Asid, u64)>::new(), Asid(0));
     for item in &all {
         match item {
@@ -108,9 +110,9 @@ fn turns_end_at_the_first_fetch_past_the_quantum() {
 }
 
 #[test]
-fn equal_paths_are_one_file_and_other_numbers_are_apart() {
+fn programs_share_files_by_path_and_nothing_else() {
     let specs = ["touch:bytes=4K", "touch:bytes=8K", "stream:bytes=1K"];
-    let all = items(together(specs.map(|spec| member(spec, 100)).into(), Some(1), 100));
+    let all = items(multiprogram(specs.map(|spec| member(spec, 100)).into(), Some(1), 100));
     let files: Vec<_> = all
         .iter()
         .filter_map(|item| match item {
@@ -125,7 +127,7 @@ fn equal_paths_are_one_file_and_other_numbers_are_apart() {
         match item {
             Item::Event(Event::Switch { asid, thread }) => {
                 current = *asid;
-                assert_eq!(*threads.entry(*thread).or_insert(*asid), *asid, "threads of two programs are two");
+                assert_eq!(*threads.entry(*thread).or_insert(*asid), *asid, "threads of two programs have two numbers");
             }
             Item::Event(Event::Map(Map { backing: reach_core::Backing::File { file, .. }, .. })) => {
                 mapped.entry(current.0).or_default().insert(file.0);
@@ -138,7 +140,7 @@ fn equal_paths_are_one_file_and_other_numbers_are_apart() {
 }
 
 #[test]
-fn starts_and_repetitions_are_when_the_scenario_says() {
+fn programs_start_when_the_scenario_says() {
     let text = "quantum = 40\n\
         [[program]]\nname = 'first'\nrun = 'touch:bytes=400K'\n\
         [[program]]\nname = 'late'\nrun = 'touch:bytes=4K'\nat = 100\nrepeat = 3\nevery = 80\n\
@@ -152,12 +154,12 @@ fn starts_and_repetitions_are_when_the_scenario_says() {
             _ => {}
         }
     }
-    // `late` is ready at 100 and waits for the end of a quantum, from 80 to 120; it is ready again 80 after it started.
+    // `late` is due at 100 and waits for the quantum from 80 to 120 to end. It is due again 80 after each start.
     assert_eq!(starts, [("first", 0), ("late", 120), ("late", 204), ("late", 288), ("last", 412), ("last", 436)]);
 }
 
 #[test]
-fn a_trace_that_was_cut_off_leaves_no_process() {
+fn all_processes_of_a_truncated_trace_end() {
     struct Cut(BlockTable, Option<()>);
     impl Source for Cut {
         fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
@@ -182,7 +184,7 @@ fn a_trace_that_was_cut_off_leaves_no_process() {
     }
     let open: Open = Box::new(|| Ok(Box::new(Cut(BlockTable::default(), Some(())))));
     let member = Member { repeat: 2, ..Member::new("cut".into(), open) };
-    let all = items(together(vec![member], None, 10));
+    let all = items(multiprogram(vec![member], None, 10));
     let switch = |asid, thread| Item::Event(Event::Switch { asid: Asid(asid), thread: ThreadId(thread) });
     let run = |first: u32, thread| {
         [
@@ -199,9 +201,9 @@ fn a_trace_that_was_cut_off_leaves_no_process() {
 }
 
 proptest! {
-    /// However programs and the whole are cut, the stream is the same, and each program does in it what it does alone.
+    /// The stream does not depend on chunks, and each program does in it what it does alone.
     #[test]
-    fn cuts_change_nothing(
+    fn chunk_boundaries_change_nothing(
         chosen in proptest::collection::vec((0usize..5, 1usize..300, 0u64..2000, 1u64..3, any::<bool>()), 1..5),
         quantum in proptest::option::of(1u64..700),
         chunk_refs in 1usize..400,
@@ -218,13 +220,13 @@ proptest! {
             };
             chosen.iter().enumerate().map(one).collect()
         };
-        let whole = items(together(members(false), quantum, CHUNK_REFS));
-        prop_assert!(items(together(members(true), quantum, chunk_refs)) == whole);
-        let (spaces, _) = apart(&whole);
+        let whole = items(multiprogram(members(false), quantum, CHUNK_REFS));
+        prop_assert!(items(multiprogram(members(true), quantum, chunk_refs)) == whole);
+        let (spaces, _) = by_space(&whole);
         prop_assert_eq!(spaces.len() as u64, chosen.iter().map(|m| m.3).sum::<u64>());
         let mut left: Vec<_> = chosen.iter().flat_map(|m| vec![alone(SPECS[m.0]); m.3 as usize]).collect();
-        for theirs in spaces.values() {
-            let at = left.iter().position(|own| refs(own) == refs(theirs));
+        for space in spaces.values() {
+            let at = left.iter().position(|alone| refs(alone) == refs(space));
             prop_assert!(at.is_some());
             left.swap_remove(at.unwrap());
         }
@@ -232,15 +234,16 @@ proptest! {
 }
 
 #[test]
-fn who_runs_in_the_background_has_short_turns_and_ends_with_the_last() {
+fn background_programs_have_their_own_turns_and_end_with_the_last_program() {
     for chunk_refs in [1, 17, 1000] {
         let spec = "daemons:processes=2,private=64K,image=64K,page=64K";
         let waiting = Member { background: true, turn: Some(8), ..member(spec, 9) };
-        let all = items(together(vec![waiting, member("stride:bytes=1K,stride=32,passes=1", 5)], Some(40), chunk_refs));
+        let all =
+            items(multiprogram(vec![waiting, member("stride:bytes=1K,stride=32,passes=1", 5)], Some(40), chunk_refs));
         assert_eq!(all.last(), Some(&Item::Event(Event::Exit)));
         let exits = all.iter().filter(|item| matches!(item, Item::Event(Event::Exit))).count();
-        assert_eq!(exits, 3, "the processes of both end");
-        // Its process starts with exec, right after the switch to it.
+        assert_eq!(exits, 3, "the processes of both programs end");
+        // The process starts with an exec, right after the switch to it.
         let own = all.windows(2).find_map(|two| match two {
             [Item::Event(Event::Switch { asid, .. }), Item::Event(Event::Exec { path })] if path == "stride" => {
                 Some(*asid)
@@ -268,15 +271,15 @@ fn who_runs_in_the_background_has_short_turns_and_ends_with_the_last() {
 }
 
 #[test]
-fn a_sample_does_not_run_beside_others() {
+fn a_sample_cannot_run_with_other_programs() {
     let open = || {
         let source = synthetic::generator("touch:bytes=64K", 100)?;
         let sampled = crate::Sampled::new(source, crate::Sampling::default(), crate::FastForward::default(), 1);
         Ok(Box::new(sampled) as Box<dyn Source>)
     };
     let mut both =
-        together(vec![member("touch:bytes=64K", 100), Member::new("part".into(), Box::new(open))], None, 100);
+        multiprogram(vec![member("touch:bytes=64K", 100), Member::new("part".into(), Box::new(open))], None, 100);
     let mut chunk = Chunk::default();
     let error = std::iter::repeat_with(|| both.fill(&mut chunk)).find_map(Result::err).unwrap().to_string();
-    assert_eq!(error, "part: a sample cannot run beside others; record the whole program");
+    assert_eq!(error, "part: a sample cannot run with other programs; record the whole program");
 }

@@ -1,29 +1,29 @@
 //! `chase`: a linked list through all lines (or pages) of an area in random order, followed step by step: every load
 //! waits for the one before.
 
-use super::parameter::{Kind, MAX_BYTES, MAX_COUNT, Parameter, SEED, Values};
+use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, SEED, ValueKind, Values};
 use super::permutation::Cycle;
 use super::process::{Code, Process, bodies, code, load, room};
-use super::{Description, Program};
+use super::program::{Description, Program};
 use crate::Progress;
 use reach_core::Chunk;
 
 pub(super) const ABOUT: Description = Description {
     name: "chase",
-    purpose: "a linked list through an area in random order, followed link by link: latency, laid bare",
+    summary: "a linked list through an area in random order, followed link by link: latency, laid bare",
     parameters: &[
-        Parameter { name: "bytes", kind: Kind::Bytes(8, MAX_BYTES), default: "256M", meaning: "size of the area" },
+        Parameter { name: "bytes", kind: ValueKind::Bytes(8, MAX_BYTES), default: "256M", summary: "size of the area" },
         Parameter {
             name: "unit",
-            kind: Kind::Bytes(8, MAX_BYTES),
+            kind: ValueKind::Bytes(8, MAX_BYTES),
             default: "64",
-            meaning: "size of a link: 64, 4K, 2M",
+            summary: "size of a link: 64, 4K, 2M",
         },
         Parameter {
             name: "steps",
-            kind: Kind::Count(1, MAX_COUNT),
+            kind: ValueKind::Count(1, MAX_COUNT),
             default: "64M",
-            meaning: "how many links to follow",
+            summary: "how many links to follow",
         },
         SEED,
     ],

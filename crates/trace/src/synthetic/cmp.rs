@@ -1,19 +1,19 @@
 //! `cmp`: two mapped files compared word by word from end to end (Navarro et al. 2002 §6.6, sequential access).
 
-use super::parameter::{Kind, MAX_BYTES, Parameter, Values};
+use super::parameter::{MAX_BYTES, Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, load, room};
-use super::{Description, Program};
+use super::program::{Description, Program};
 use crate::Progress;
 use reach_core::{Chunk, Protection};
 
 pub(super) const ABOUT: Description = Description {
     name: "cmp",
-    purpose: "two mapped files compared word by word (Navarro et al. 2002, sequential access)",
+    summary: "two mapped files compared word by word (Navarro et al. 2002, sequential access)",
     parameters: &[Parameter {
         name: "bytes",
-        kind: Kind::Bytes(8, MAX_BYTES),
+        kind: ValueKind::Bytes(8, MAX_BYTES),
         default: "100M",
-        meaning: "size of each file",
+        summary: "size of each file",
     }],
     build,
 };
@@ -51,8 +51,9 @@ impl Program for Cmp {
 
 #[cfg(test)]
 mod tests {
+    use super::super::generator;
+    use super::super::generator::CHUNK_REFS;
     use super::super::tests::{data, events};
-    use super::super::{CHUNK_REFS, generator};
     use reach_core::{Backing, Event};
 
     #[test]

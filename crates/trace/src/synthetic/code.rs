@@ -1,10 +1,10 @@
 //! `code`: a program with much code, of which it runs a part: regions of 2 MB, clusters of 64 KB in each, pages in those
 //! (Zhou et al. 2023, figure 2), each for a while before the next.
 
-use super::parameter::{Kind, MAX_BYTES, MAX_COUNT, Parameter, SEED, Values};
+use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, SEED, ValueKind, Values};
 use super::process::{Code, GRAIN, Process, bodies, load, room};
+use super::program::{Description, Program};
 use super::zipf::Zipf;
-use super::{Description, Program};
 use crate::Progress;
 use reach_core::{Chunk, Random};
 
@@ -16,47 +16,62 @@ const INSTRUCTIONS: u16 = 16;
 
 pub(super) const ABOUT: Description = Description {
     name: "code",
-    purpose: "much code, run in part, in regions, clusters and pages (Zhou et al. 2023)",
+    summary: "much code, run in part, in regions, clusters and pages (Zhou et al. 2023)",
     parameters: &[
-        Parameter { name: "regions", kind: Kind::Count(1, 1024), default: "16", meaning: "regions of 2 MB of code" },
+        Parameter {
+            name: "regions",
+            kind: ValueKind::Count(1, 1024),
+            default: "16",
+            summary: "regions of 2 MB of code",
+        },
         Parameter {
             name: "tail",
-            kind: Kind::Bytes(0, REGION - PAGE),
+            kind: ValueKind::Bytes(0, REGION - PAGE),
             default: "0",
-            meaning: "residual code after them",
+            summary: "residual code after them",
         },
         Parameter {
             name: "clusters",
-            kind: Kind::CountList(1, 32),
+            kind: ValueKind::CountList(1, 32),
             default: "20",
-            meaning: "clusters of 64 KB that are run in each region: for all, or in turns",
+            summary: "clusters of 64 KB that are run in each region: for all, or in turns",
         },
-        Parameter { name: "pages", kind: Kind::Count(1, 16), default: "4", meaning: "pages that are run in a cluster" },
+        Parameter {
+            name: "pages",
+            kind: ValueKind::Count(1, 16),
+            default: "4",
+            summary: "pages that are run in a cluster",
+        },
         Parameter {
             name: "dwell",
-            kind: Kind::Count(1, MAX_COUNT),
+            kind: ValueKind::Count(1, MAX_COUNT),
             default: "8",
-            meaning: "blocks of 16 instructions that are run on a page before another's turn",
+            summary: "blocks of 16 instructions that are run on a page before another's turn",
         },
         Parameter {
             name: "order",
-            kind: Kind::Word(&["random", "cycle"]),
+            kind: ValueKind::Word(&["random", "cycle"]),
             default: "random",
-            meaning: "which page is next: by reuse, or all of them in turn, a region after the other",
+            summary: "which page is next: by reuse, or all of them in turn, a region after the other",
         },
         Parameter {
             name: "reuse",
-            kind: Kind::Count(0, 1000),
+            kind: ValueKind::Count(0, 1000),
             default: "90",
-            meaning: "exponent of Zipf's law by which pages are run again, in hundredths",
+            summary: "exponent of Zipf's law by which pages are run again, in hundredths",
         },
         Parameter {
             name: "data",
-            kind: Kind::Bytes(0, MAX_BYTES),
+            kind: ValueKind::Bytes(0, MAX_BYTES),
             default: "8M",
-            meaning: "memory from which each block loads a random word; 0: no loads",
+            summary: "memory from which each block loads a random word; 0: no loads",
         },
-        Parameter { name: "visits", kind: Kind::Count(1, MAX_COUNT), default: "1M", meaning: "pages that are run" },
+        Parameter {
+            name: "visits",
+            kind: ValueKind::Count(1, MAX_COUNT),
+            default: "1M",
+            summary: "pages that are run",
+        },
         SEED,
     ],
     build,

@@ -1,9 +1,9 @@
 //! `daemons`: processes that wait most of the time, as on any machine that has booted: they keep a little memory for as long as
 //! they live, wake up in turn, and touch some of it (Navarro et al. 2002 §6.5, what remains active and inactive).
 
-use super::parameter::{Kind, MAX_BYTES, MAX_COUNT, Parameter, Values};
+use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, file_map, load, store};
-use super::{Description, Program};
+use super::program::{Description, Program};
 use crate::Progress;
 use reach_core::{Asid, Chunk, Event, FileId, Map, Protection, ThreadId, VirtAddr};
 
@@ -12,24 +12,34 @@ const FIRST_FILE: u32 = 1;
 
 pub(super) const ABOUT: Description = Description {
     name: "daemons",
-    purpose: "processes that mostly wait, and wake up in turn (Navarro et al. 2002, what is left in memory)",
+    summary: "processes that mostly wait, and wake up in turn (Navarro et al. 2002, what is left in memory)",
     parameters: &[
-        Parameter { name: "processes", kind: Kind::Count(1, 1000), default: "24", meaning: "how many there are" },
+        Parameter { name: "processes", kind: ValueKind::Count(1, 1000), default: "24", summary: "how many there are" },
         Parameter {
             name: "private",
-            kind: Kind::Bytes(8, MAX_BYTES),
+            kind: ValueKind::Bytes(8, MAX_BYTES),
             default: "512K",
-            meaning: "private memory of each",
+            summary: "private memory of each",
         },
         Parameter {
             name: "image",
-            kind: Kind::Bytes(8, MAX_BYTES),
+            kind: ValueKind::Bytes(8, MAX_BYTES),
             default: "512K",
-            meaning: "the file that each maps",
+            summary: "the file that each maps",
         },
-        Parameter { name: "awake", kind: Kind::Percent, default: "25%", meaning: "how much of it each waking touches" },
-        Parameter { name: "page", kind: Kind::Bytes(8, MAX_BYTES), default: "8K", meaning: "distance of references" },
-        Parameter { name: "wakings", kind: Kind::Count(1, MAX_COUNT), default: "1G", meaning: "how many in all" },
+        Parameter {
+            name: "awake",
+            kind: ValueKind::Percent,
+            default: "25%",
+            summary: "how much of it each waking touches",
+        },
+        Parameter {
+            name: "page",
+            kind: ValueKind::Bytes(8, MAX_BYTES),
+            default: "8K",
+            summary: "distance of references",
+        },
+        Parameter { name: "wakings", kind: ValueKind::Count(1, MAX_COUNT), default: "1G", summary: "how many in all" },
     ],
     build,
 };
@@ -113,8 +123,9 @@ impl Program for Daemons {
 
 #[cfg(test)]
 mod tests {
+    use super::super::generator;
+    use super::super::generator::CHUNK_REFS;
     use super::super::tests::{data, events};
-    use super::super::{CHUNK_REFS, generator};
     use reach_core::Event;
 
     const SPEC: &str = "daemons:processes=3,private=64K,image=32K,awake=25%,page=8K,wakings=7";

@@ -1,23 +1,23 @@
 //! `dirty`: a mapped file whose every page is read, then one in many written (Navarro et al. 2002 §6.7): what writing back
 //! whole superpages costs.
 
-use super::parameter::{Kind, MAX_BYTES, MAX_COUNT, Parameter, Values};
+use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, load, room, store};
-use super::{Description, Program};
+use super::program::{Description, Program};
 use crate::Progress;
 use reach_core::{Chunk, Event, Protection};
 
 pub(super) const ABOUT: Description = Description {
     name: "dirty",
-    purpose: "a file whose every page is read, then one in many written (Navarro et al. 2002, dirty superpages)",
+    summary: "a file whose every page is read, then one in many written (Navarro et al. 2002, dirty superpages)",
     parameters: &[
-        Parameter { name: "bytes", kind: Kind::Bytes(8, MAX_BYTES), default: "100M", meaning: "size of the file" },
-        Parameter { name: "page", kind: Kind::Bytes(8, MAX_BYTES), default: "8K", meaning: "distance of loads" },
+        Parameter { name: "bytes", kind: ValueKind::Bytes(8, MAX_BYTES), default: "100M", summary: "size of the file" },
+        Parameter { name: "page", kind: ValueKind::Bytes(8, MAX_BYTES), default: "8K", summary: "distance of loads" },
         Parameter {
             name: "every",
-            kind: Kind::Count(1, MAX_COUNT),
+            kind: ValueKind::Count(1, MAX_COUNT),
             default: "512",
-            meaning: "pages from write to write",
+            summary: "pages from write to write",
         },
     ],
     build,

@@ -1,18 +1,23 @@
 //! `fang-micro`: the microbenchmark of Fang et al. §4.1. A column of bytes is summed, 4096 bytes apart, then the next:
 //! every load goes to another page than the one before.
 
-use super::parameter::{Kind, Parameter, Values};
+use super::parameter::{Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, room};
-use super::{Description, Program};
+use super::program::{Description, Program};
 use crate::Progress;
 use reach_core::{Chunk, Ref, VirtAddr};
 
 pub(super) const ABOUT: Description = Description {
     name: "fang-micro",
-    purpose: "each of 4096 pages read once an iteration (Fang et al. 1999, microbenchmark)",
+    summary: "each of 4096 pages read once an iteration (Fang et al. 1999, microbenchmark)",
     parameters: &[
-        Parameter { name: "iterations", kind: Kind::Count(1, 4096), default: "64", meaning: "references to each page" },
-        Parameter { name: "pages", kind: Kind::Count(1, 1 << 20), default: "4096", meaning: "rows of the array" },
+        Parameter {
+            name: "iterations",
+            kind: ValueKind::Count(1, 4096),
+            default: "64",
+            summary: "references to each page",
+        },
+        Parameter { name: "pages", kind: ValueKind::Count(1, 1 << 20), default: "4096", summary: "rows of the array" },
     ],
     build,
 };

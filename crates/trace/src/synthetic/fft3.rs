@@ -5,9 +5,9 @@
 //! 640 KB for n = 200. The buffer's own references stay in a first-level cache and are left out; its arithmetic, 5 n log2 n
 //! operations a line, is counted in the instructions.
 
-use super::parameter::{Kind, Parameter, Values};
+use super::parameter::{Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, room};
-use super::{Description, Program};
+use super::program::{Description, Program};
 use crate::Progress;
 use reach_core::{Chunk, Event, Kind as Access, Ref, VirtAddr};
 
@@ -15,12 +15,12 @@ const ELEMENT: u64 = 16;
 
 pub(super) const ABOUT: Description = Description {
     name: "fft3",
-    purpose: "three-dimensional transform of n^3 complex numbers (Navarro et al. 2002, FFTW)",
+    summary: "three-dimensional transform of n^3 complex numbers (Navarro et al. 2002, FFTW)",
     parameters: &[Parameter {
         name: "n",
-        kind: Kind::Count(2, 4096),
+        kind: ValueKind::Count(2, 4096),
         default: "200",
-        meaning: "numbers in each dimension; there are two arrays of 16 n^3 bytes",
+        summary: "numbers in each dimension; there are two arrays of 16 n^3 bytes",
     }],
     build,
 };

@@ -20,37 +20,37 @@ mod levels;
 pub(super) mod pr;
 pub(super) mod tc;
 
-use super::parameter::{Kind, MAX_BYTES, Parameter, Values};
+use super::first_writes::FirstWrites;
+use super::parameter::{MAX_BYTES, Parameter, ValueKind, Values};
 use super::permutation::Permutation;
 use super::process::{Code, Emit, Process};
-use super::writing::Writing;
 use reach_core::{Chunk, Event, Random};
 
 pub(super) const GRAPH: Parameter =
-    Parameter { name: "graph", kind: Kind::Word(&["urand"]), default: "urand", meaning: "which graph" };
+    Parameter { name: "graph", kind: ValueKind::Word(&["urand"]), default: "urand", summary: "which graph" };
 pub(super) const BYTES: Parameter = Parameter {
     name: "bytes",
-    kind: Kind::Bytes(4096, MAX_BYTES),
+    kind: ValueKind::Bytes(4096, MAX_BYTES),
     default: "1G",
-    meaning: "memory of the graph and of what is computed; from it follows how many vertices there are",
+    summary: "memory of the graph and of what is computed; from it follows how many vertices there are",
 };
 pub(super) const DEGREE: Parameter = Parameter {
     name: "degree",
-    kind: Kind::Count(2, 256),
+    kind: ValueKind::Count(2, 256),
     default: "32",
-    meaning: "neighbours of each vertex, an even number; GAP's 16 edges a vertex are 32 both ways",
+    summary: "neighbours of each vertex, an even number; GAP's 16 edges a vertex are 32 both ways",
 };
 pub(super) const INIT: Parameter = Parameter {
     name: "init",
-    kind: Kind::Word(&["no", "pages", "yes"]),
+    kind: ValueKind::Word(&["no", "pages", "yes"]),
     default: "pages",
-    meaning: "whether all arrays are first written, as whoever made the graph did: every word, or one word of every 4 KB",
+    summary: "whether all arrays are first written, as whoever made the graph did: every word, or one word of every 4 KB",
 };
 pub(super) const SEARCHES: Parameter = Parameter {
     name: "searches",
-    kind: Kind::Count(1, 1 << 20),
+    kind: ValueKind::Count(1, 1 << 20),
     default: "1",
-    meaning: "how many searches, each from a vertex at random",
+    summary: "how many searches, each from a vertex at random",
 };
 
 /// The block of [`Graph::initialise`], the first of each program.
@@ -76,7 +76,7 @@ pub(super) struct Graph {
     targets: u64,
     /// The binary logarithm of a vertex's size in bytes.
     pub id: u8,
-    init: Option<Writing>,
+    init: Option<FirstWrites>,
 }
 
 impl Graph {
@@ -91,7 +91,7 @@ impl Graph {
         let vertices = count(u64::from(id));
         let mut random = Random::new(values.number("seed"));
         let permutations = (0..degree / 2).map(|_| Permutation::new(vertices, random.next_u64())).collect();
-        let init = (!values.is("init", "no")).then(|| Writing::new(values.is("init", "pages")));
+        let init = (!values.is("init", "no")).then(|| FirstWrites::new(values.is("init", "pages")));
         if init.is_some() {
             process.events.push(Event::Phase("init".into()));
         }

@@ -1,22 +1,27 @@
 //! `gups`: HPCC RandomAccess. Random words of a table are read, changed and written back: the worst case of a TLB.
 
-use super::parameter::{Kind, MAX_BYTES, MAX_COUNT, Parameter, SEED, Values};
+use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, SEED, ValueKind, Values};
 use super::process::{Code, Process, bodies, code, load, room, store};
-use super::{Description, Program};
+use super::program::{Description, Program};
 use crate::Progress;
 use reach_core::{Chunk, Event, Random};
 
 pub(super) const ABOUT: Description = Description {
     name: "gups",
-    purpose: "HPCC RandomAccess, random words of a table updated: the worst case of a TLB",
+    summary: "HPCC RandomAccess, random words of a table updated: the worst case of a TLB",
     parameters: &[
-        Parameter { name: "bytes", kind: Kind::Bytes(8, MAX_BYTES), default: "1G", meaning: "size of the table" },
-        Parameter { name: "updates", kind: Kind::Count(1, MAX_COUNT), default: "32M", meaning: "how many updates" },
+        Parameter { name: "bytes", kind: ValueKind::Bytes(8, MAX_BYTES), default: "1G", summary: "size of the table" },
+        Parameter {
+            name: "updates",
+            kind: ValueKind::Count(1, MAX_COUNT),
+            default: "32M",
+            summary: "how many updates",
+        },
         Parameter {
             name: "init",
-            kind: Kind::Word(&["no", "pages", "yes"]),
+            kind: ValueKind::Word(&["no", "pages", "yes"]),
             default: "no",
-            meaning: "whether the table is first written: every word, as HPCC does, or one word of every 4 KB",
+            summary: "whether the table is first written: every word, as HPCC does, or one word of every 4 KB",
         },
         SEED,
     ],

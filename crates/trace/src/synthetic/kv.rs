@@ -6,11 +6,11 @@
 //! holds the records, so that no two share one. What is kept is where each record is, and the list: 4 bytes a record and 12 an
 //! item, where the program has some 8 KB. The stream is that of a store with all its data: `tests` says so.
 
-use super::parameter::{Kind, MAX_BYTES, MAX_COUNT, Parameter, SEED, Values};
+use super::first_writes::FirstWrites;
+use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, SEED, ValueKind, Values};
 use super::permutation::Permutation;
 use super::process::{Code, Emit, Process};
-use super::writing::Writing;
-use super::{Description, Program};
+use super::program::{Description, Program};
 use crate::Progress;
 use reach_core::{Chunk, Event, Random};
 
@@ -18,28 +18,33 @@ mod code;
 
 pub(super) const ABOUT: Description = Description {
     name: "kv",
-    purpose: "a key-value store like memcached, asked for random keys as YCSB does; its values are nowhere kept",
+    summary: "a key-value store like memcached, asked for random keys as YCSB does; its values are nowhere kept",
     parameters: &[
         Parameter {
             name: "bytes",
-            kind: Kind::Bytes(64 << 10, MAX_BYTES),
+            kind: ValueKind::Bytes(64 << 10, MAX_BYTES),
             default: "1G",
-            meaning: "buckets and items",
+            summary: "buckets and items",
         },
-        Parameter { name: "value", kind: Kind::Bytes(32, 512 << 10), default: "8K", meaning: "size of a value" },
+        Parameter { name: "value", kind: ValueKind::Bytes(32, 512 << 10), default: "8K", summary: "size of a value" },
         Parameter {
             name: "records",
-            kind: Kind::Count(0, 1 << 32),
+            kind: ValueKind::Count(0, 1 << 32),
             default: "0",
-            meaning: "how many keys there are; 0 is as many as there is memory for. Of more, the oldest are forgotten",
+            summary: "how many keys there are; 0 is as many as there is memory for. Of more, the oldest are forgotten",
         },
-        Parameter { name: "requests", kind: Kind::Count(1, MAX_COUNT), default: "1M", meaning: "how many requests" },
-        Parameter { name: "writes", kind: Kind::Percent, default: "5%", meaning: "share of requests that write" },
+        Parameter {
+            name: "requests",
+            kind: ValueKind::Count(1, MAX_COUNT),
+            default: "1M",
+            summary: "how many requests",
+        },
+        Parameter { name: "writes", kind: ValueKind::Percent, default: "5%", summary: "share of requests that write" },
         Parameter {
             name: "load",
-            kind: Kind::Word(&["no", "pages", "yes"]),
+            kind: ValueKind::Word(&["no", "pages", "yes"]),
             default: "pages",
-            meaning: "whether records are written first: by requests, or one word of every 4 KB; or they are just there",
+            summary: "whether records are written first: by requests, or one word of every 4 KB; or they are just there",
         },
         SEED,
     ],
@@ -115,7 +120,7 @@ struct Store {
     writes: f64,
     memory: Memory,
     /// Pages to touch first.
-    pages: Option<Writing>,
+    pages: Option<FirstWrites>,
     /// Records still to be written.
     load: u64,
     left: u64,
@@ -151,7 +156,7 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
     }
     let load = if values.is("load", "yes") { records } else { 0 };
     let pages = values.is("load", "pages").then(|| {
-        let mut pages = Writing::new(true);
+        let mut pages = FirstWrites::new(true);
         pages.add(buckets, table(records));
         pages.add(items, slots * item_bytes);
         pages

@@ -1,8 +1,8 @@
-//! A simple allocator on the brk heap, as seen from outside: which addresses it gives, and which memory it touches.
+//! A simple allocator on the brk heap: the addresses that it returns, and the memory that it touches.
 //!
-//! Like many a real one it keeps a last-in first-out list of free chunks for each size, threaded through the chunks
-//! themselves, and cuts new ones from the top of the heap. Every chunk has a header of eight bytes and begins at a
-//! multiple of 16.
+//! Like many real allocators it keeps a last-in first-out list of free chunks for each size. The links lie in the chunks
+//! themselves. New chunks come from the top of the heap. A chunk has a header of 8 bytes, and its data begins at a multiple
+//! of 16.
 
 use super::process::heap_growth;
 use reach_core::{Map, VirtAddr};
@@ -10,15 +10,15 @@ use std::collections::BTreeMap;
 
 const HEADER: u64 = 8;
 const ALIGN: u64 = 16;
-/// The heap grows by at least this much, as glibc's does.
+/// The least growth of the heap, as in glibc.
 const GROWTH: u64 = 128 << 10;
 
-/// Where an allocation came from.
+/// The origin of an allocation, which determines the memory that the allocator touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// A free chunk: its first word, the link, was loaded.
+    /// A free chunk. The allocator loads its first word, the link.
     Free,
-    /// The top of the heap: its header, in front of it, was stored.
+    /// The top of the heap. The allocator stores the header, before the data.
     Top,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Malloc {
 }
 
 impl Malloc {
-    /// An allocator for a heap that begins at `start` and is empty.
+    /// Makes an allocator for an empty heap at `start`.
     pub fn new(start: VirtAddr) -> Malloc {
         Malloc { top: start.0, end: start.0, free: BTreeMap::new() }
     }
@@ -39,7 +39,8 @@ impl Malloc {
         (bytes + HEADER).next_multiple_of(ALIGN)
     }
 
-    /// Gives `bytes` bytes. The growth of the heap, if there was any, comes before the first use of what was given.
+    /// Allocates `bytes` bytes. Returns their address and origin, and the mapping by which the heap grew, or `None` when
+    /// it did not. That mapping precedes the first use of the memory.
     pub fn allocate(&mut self, bytes: u64) -> (u64, Origin, Option<Map>) {
         let chunk = Self::chunk_bytes(bytes);
         if let Some(addr) = self.free.get_mut(&chunk).and_then(Vec::pop) {
@@ -56,7 +57,7 @@ impl Malloc {
         (addr, Origin::Top, growth)
     }
 
-    /// Takes back what [`Malloc::allocate`] gave for `bytes` bytes; its first word becomes the link.
+    /// Frees an allocation of `bytes` bytes. The caller stores the link in its first word.
     pub fn release(&mut self, addr: u64, bytes: u64) {
         let list = self.free.entry(Self::chunk_bytes(bytes)).or_default();
         debug_assert!(!list.contains(&addr), "freed twice");
@@ -70,7 +71,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_was_freed_last_is_given_first() {
+    fn the_chunk_freed_last_is_reused_first() {
         let mut malloc = Malloc::new(VirtAddr(0x1000));
         let (a, origin, growth) = malloc.allocate(48);
         assert_eq!((a, origin, growth.map(|m| m.span.len)), (0x1010, Origin::Top, Some(128 << 10)));
@@ -85,7 +86,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn allocations_never_overlap(sizes in proptest::collection::vec((1u64..5000, any::<bool>()), 1..200)) {
+        fn allocations_and_their_headers_never_overlap(sizes in proptest::collection::vec((1u64..5000, any::<bool>()), 1..200)) {
             let mut malloc = Malloc::new(VirtAddr(0x10_0000));
             let mut mapped = 0x10_0000;
             let mut live: Vec<(u64, u64)> = Vec::new();
@@ -96,7 +97,7 @@ mod tests {
                     mapped = map.span.end().0;
                 }
                 prop_assert!(addr % 16 == 0 && addr >= 0x10_0010 && addr + bytes <= mapped);
-                // Nor does any reach into the header of another.
+                // The eight bytes before each allocation are its header.
                 prop_assert!(live.iter().all(|&(a, n)| addr + bytes + 8 <= a || a + n + 8 <= addr));
                 live.push((addr, bytes));
                 if release {

@@ -1,29 +1,34 @@
 //! `matrix`: the non-blocked transposition of Navarro et al. §6: `B[j][i] = A[i][j]`, doubles, both on the heap, so one
 //! is read along its rows while each store to the other goes to another page.
 
-use super::parameter::{Kind, MAX_COUNT, Parameter, Values};
+use super::parameter::{MAX_COUNT, Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, load, room, store};
-use super::{Description, Program};
+use super::program::{Description, Program};
 use crate::Progress;
 use reach_core::Chunk;
 
 pub(super) const ABOUT: Description = Description {
     name: "matrix",
-    purpose: "plain transposition of a square matrix of doubles (Navarro et al. 2002, Matrix)",
+    summary: "plain transposition of a square matrix of doubles (Navarro et al. 2002, Matrix)",
     parameters: &[
-        Parameter { name: "n", kind: Kind::Count(1, 1 << 18), default: "1000", meaning: "rows and columns" },
-        Parameter { name: "passes", kind: Kind::Count(1, MAX_COUNT), default: "1", meaning: "how many transpositions" },
+        Parameter { name: "n", kind: ValueKind::Count(1, 1 << 18), default: "1000", summary: "rows and columns" },
+        Parameter {
+            name: "passes",
+            kind: ValueKind::Count(1, MAX_COUNT),
+            default: "1",
+            summary: "how many transpositions",
+        },
         Parameter {
             name: "init",
-            kind: Kind::Word(&["no", "yes"]),
+            kind: ValueKind::Word(&["no", "yes"]),
             default: "no",
-            meaning: "whether the matrix is first written, row by row",
+            summary: "whether the matrix is first written, row by row",
         },
         Parameter {
             name: "before",
-            kind: Kind::Bytes(0, 1 << 40),
+            kind: ValueKind::Bytes(0, 1 << 40),
             default: "0",
-            meaning: "heap in front of the matrices, never touched",
+            summary: "heap in front of the matrices, never touched",
         },
     ],
     build,

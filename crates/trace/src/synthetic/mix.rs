@@ -1,9 +1,9 @@
 //! `mix`: data references that stay within their page, except for a given share that goes to a new one. The stream that
 //! benches use: the share sets how often the TLB is asked for something that it did not just give.
 
-use super::parameter::{Kind, MAX_BYTES, MAX_COUNT, Parameter, SEED, Values};
+use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, SEED, ValueKind, Values};
 use super::process::{Code, Process, bodies, load, room, store};
-use super::{Description, Program};
+use super::program::{Description, Program};
 use crate::Progress;
 use reach_core::{Chunk, Random};
 use std::hint::select_unpredictable;
@@ -13,23 +13,33 @@ const PER_BLOCK: usize = 4;
 
 pub(super) const ABOUT: Description = Description {
     name: "mix",
-    purpose: "references within a page, a given share of them to a new page: for benches",
+    summary: "references within a page, a given share of them to a new page: for benches",
     parameters: &[
-        Parameter { name: "new_pages", kind: Kind::Percent, default: "10%", meaning: "share that goes to a new page" },
-        Parameter { name: "bytes", kind: Kind::Bytes(64, MAX_BYTES), default: "1G", meaning: "size of the area" },
-        Parameter { name: "page", kind: Kind::Bytes(64, 2 << 20), default: "4K", meaning: "size of a page: 2^n bytes" },
+        Parameter {
+            name: "new_pages",
+            kind: ValueKind::Percent,
+            default: "10%",
+            summary: "share that goes to a new page",
+        },
+        Parameter { name: "bytes", kind: ValueKind::Bytes(64, MAX_BYTES), default: "1G", summary: "size of the area" },
+        Parameter {
+            name: "page",
+            kind: ValueKind::Bytes(64, 2 << 20),
+            default: "4K",
+            summary: "size of a page: 2^n bytes",
+        },
         Parameter {
             name: "order",
-            kind: Kind::Word(&["random", "sequential"]),
+            kind: ValueKind::Word(&["random", "sequential"]),
             default: "random",
-            meaning: "which page is the next",
+            summary: "which page is the next",
         },
-        Parameter { name: "stores", kind: Kind::Percent, default: "30%", meaning: "share of stores" },
+        Parameter { name: "stores", kind: ValueKind::Percent, default: "30%", summary: "share of stores" },
         Parameter {
             name: "refs",
-            kind: Kind::Count(1, MAX_COUNT),
+            kind: ValueKind::Count(1, MAX_COUNT),
             default: "64M",
-            meaning: "data references, rounded up to whole blocks of four",
+            summary: "data references, rounded up to whole blocks of four",
         },
         SEED,
     ],

@@ -1,16 +1,16 @@
-//! What a synthetic program may be told, and how it is written: `name:key=value,key=value`.
+//! Parameters of synthetic programs, and how users write them: `name:key=value,key=value`.
 
 use reach_core::Bytes;
 use std::fmt;
 
-/// What values a parameter takes. Ranges include both ends.
+/// The values that a parameter accepts. Ranges include both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A size in bytes; `K`, `M`, `G` and `T` stand for 2^10, 2^20, 2^30 and 2^40.
+pub enum ValueKind {
+    /// A size in bytes. The suffixes `K`, `M`, `G` and `T` mean 2^10, 2^20, 2^30 and 2^40.
     Bytes(u64, u64),
-    /// A count; the same suffixes stand for the same powers of two.
+    /// A count, with the same suffixes.
     Count(u64, u64),
-    /// A share from `0%` to `100%`, fractions allowed.
+    /// A share from `0%` to `100%`; decimals are allowed.
     Percent,
     /// One of these words.
     Word(&'static [&'static str]),
@@ -23,40 +23,40 @@ pub enum Kind {
 /// One parameter of a synthetic program.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// Its name, before the `=`.
+    /// The name, before the `=`.
     pub name: &'static str,
-    /// What values it takes.
-    pub kind: Kind,
-    /// What it is when nothing is said, written as a user would.
+    /// The values that it accepts.
+    pub kind: ValueKind,
+    /// The default, as a user would write it.
     pub default: &'static str,
-    /// What it means, on one line.
-    pub meaning: &'static str,
+    /// The meaning, in one line.
+    pub summary: &'static str,
 }
 
-/// What every seeded program calls its seed.
+/// The seed of every program with random numbers.
 pub(super) const SEED: Parameter = Parameter {
     name: "seed",
-    kind: Kind::Count(0, u64::MAX),
+    kind: ValueKind::Count(0, u64::MAX),
     default: "1",
-    meaning: "seed of everything random; equal seeds give equal references",
+    summary: "seed of all random numbers; equal seeds give equal references",
 };
 
-/// Largest size of a memory area.
+/// The largest size of a memory area.
 pub(super) const MAX_BYTES: u64 = 1 << 40;
 
-/// Largest count of anything.
+/// The largest count of anything.
 pub(super) const MAX_COUNT: u64 = 1 << 50;
 
-impl fmt::Display for Kind {
+impl fmt::Display for ValueKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Kind::Bytes(low, high) => write!(f, "bytes, {} to {}", Bytes(low), Bytes(high)),
-            Kind::Count(low, u64::MAX) => write!(f, "count, from {low}"),
-            Kind::Count(low, high) => write!(f, "count, {} to {}", Bytes(low), Bytes(high)),
-            Kind::Percent => write!(f, "share, 0% to 100%"),
-            Kind::Word(words) => write!(f, "{}", words.join(" or ")),
-            Kind::BytesList(low, high) => write!(f, "list of bytes, {} to {} each", Bytes(low), Bytes(high)),
-            Kind::CountList(low, high) => write!(f, "list of counts, {} to {} each", Bytes(low), Bytes(high)),
+            ValueKind::Bytes(low, high) => write!(f, "bytes, {} to {}", Bytes(low), Bytes(high)),
+            ValueKind::Count(low, u64::MAX) => write!(f, "count, from {low}"),
+            ValueKind::Count(low, high) => write!(f, "count, {} to {}", Bytes(low), Bytes(high)),
+            ValueKind::Percent => write!(f, "share, 0% to 100%"),
+            ValueKind::Word(words) => write!(f, "{}", words.join(" or ")),
+            ValueKind::BytesList(low, high) => write!(f, "list of bytes, {} to {} each", Bytes(low), Bytes(high)),
+            ValueKind::CountList(low, high) => write!(f, "list of counts, {} to {} each", Bytes(low), Bytes(high)),
         }
     }
 }
@@ -108,13 +108,13 @@ fn share(text: &str) -> Option<f64> {
     (0.0..=100.0).contains(&percent).then_some(percent / 100.0)
 }
 
-impl Kind {
+impl ValueKind {
     fn read(self, text: &str) -> Option<Value> {
         match self {
-            Kind::Bytes(low, high) | Kind::Count(low, high) => number(text, low, high).map(Value::Number),
-            Kind::Percent => share(text).map(Value::Share),
-            Kind::Word(words) => words.iter().find(|&&word| word == text).map(|&word| Value::Word(word)),
-            Kind::BytesList(low, high) | Kind::CountList(low, high) => list(text, low, high).map(Value::List),
+            ValueKind::Bytes(low, high) | ValueKind::Count(low, high) => number(text, low, high).map(Value::Number),
+            ValueKind::Percent => share(text).map(Value::Share),
+            ValueKind::Word(words) => words.iter().find(|&&word| word == text).map(|&word| Value::Word(word)),
+            ValueKind::BytesList(low, high) | ValueKind::CountList(low, high) => list(text, low, high).map(Value::List),
         }
     }
 }
@@ -128,9 +128,9 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// Reads `key=value,key=value` (which may be empty); what is not given has its default.
+    /// Parses `key=value,key=value`, which may be empty. Parameters that are not given get their defaults.
     pub fn read(parameters: &'static [Parameter], text: &str) -> Result<Values, String> {
-        let default = |p: &Parameter| p.kind.read(p.default).expect("a default is a legal value");
+        let default = |p: &Parameter| p.kind.read(p.default).expect("a default is an accepted value");
         let mut values: Vec<Value> = parameters.iter().map(default).collect();
         let mut given = vec![false; parameters.len()];
         for pair in text.split(',').filter(|pair| !pair.is_empty()) {
@@ -143,17 +143,17 @@ impl Values {
             if std::mem::replace(&mut given[at], true) {
                 return Err(format!("`{name}` is given twice; keep one"));
             }
-            values[at] = kind.read(value).ok_or_else(|| format!("`{name}={value}` is not possible; give {kind}"))?;
+            values[at] = kind.read(value).ok_or_else(|| format!("`{name}={value}` is not accepted; give {kind}"))?;
         }
         Ok(Values { parameters, values, given })
     }
 
     fn get(&self, name: &str) -> &Value {
         let at = self.parameters.iter().position(|p| p.name == name);
-        &self.values[at.expect("a program asks for its own parameters only")]
+        &self.values[at.expect("programs read only their own parameters")]
     }
 
-    /// The number of bytes or the count called `name`.
+    /// Returns the bytes or count of parameter `name`.
     pub fn number(&self, name: &str) -> u64 {
         match self.get(name) {
             Value::Number(n) => *n,
@@ -161,7 +161,7 @@ impl Values {
         }
     }
 
-    /// The share called `name`, in [0, 1].
+    /// Returns the share of parameter `name`, in [0, 1].
     pub fn share(&self, name: &str) -> f64 {
         match self.get(name) {
             Value::Share(share) => *share,
@@ -169,12 +169,12 @@ impl Values {
         }
     }
 
-    /// Whether the word called `name` is `word`.
+    /// Returns whether parameter `name` has the value `word`.
     pub fn is(&self, name: &str, word: &str) -> bool {
         matches!(self.get(name), Value::Word(own) if *own == word)
     }
 
-    /// The list called `name`.
+    /// Returns the list of parameter `name`.
     pub fn list(&self, name: &str) -> &[u64] {
         match self.get(name) {
             Value::List(list) => list,
@@ -182,7 +182,7 @@ impl Values {
         }
     }
 
-    /// The parameters that were given, in the order of their definition, written in one way only.
+    /// Returns the given parameters in canonical form: in the order of their definition, with the largest units.
     pub fn canonical(&self) -> String {
         let all = self.parameters.iter().zip(&self.values).zip(&self.given);
         let given = all.filter(|&(_, &given)| given);
@@ -191,7 +191,7 @@ impl Values {
     }
 }
 
-/// Names the nearest of `names`, or all of them when none is near.
+/// Returns a hint for a misspelt name: the most similar of `names`, or all of them when none is similar.
 pub(super) fn suggestion<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     let distance = |name: &&&str| strsim::damerau_levenshtein(wrong, name);
@@ -208,10 +208,10 @@ mod tests {
     use super::*;
 
     const PARAMETERS: &[Parameter] = &[
-        Parameter { name: "bytes", kind: Kind::Bytes(8, 1 << 40), default: "1M", meaning: "" },
-        Parameter { name: "share", kind: Kind::Percent, default: "10%", meaning: "" },
-        Parameter { name: "order", kind: Kind::Word(&["random", "sequential"]), default: "random", meaning: "" },
-        Parameter { name: "sizes", kind: Kind::BytesList(1, 1 << 40), default: "1/2", meaning: "" },
+        Parameter { name: "bytes", kind: ValueKind::Bytes(8, 1 << 40), default: "1M", summary: "" },
+        Parameter { name: "share", kind: ValueKind::Percent, default: "10%", summary: "" },
+        Parameter { name: "order", kind: ValueKind::Word(&["random", "sequential"]), default: "random", summary: "" },
+        Parameter { name: "sizes", kind: ValueKind::BytesList(1, 1 << 40), default: "1/2", summary: "" },
     ];
 
     #[test]
@@ -226,19 +226,19 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn errors_name_the_parameter_and_what_it_accepts() {
         let error = |text: &str| Values::read(PARAMETERS, text).unwrap_err();
         assert_eq!(error("byte=1"), "there is no parameter `byte`; did you mean `bytes`?");
         assert_eq!(error("zebra=1"), "there is no parameter `zebra`; there are bytes, share, order, sizes");
-        assert_eq!(error("bytes=4"), "`bytes=4` is not possible; give bytes, 8 to 1T");
+        assert_eq!(error("bytes=4"), "`bytes=4` is not accepted; give bytes, 8 to 1T");
         assert_eq!(error("bytes"), "`bytes` is not of the form key=value");
         assert_eq!(error("bytes=8,bytes=9"), "`bytes` is given twice; keep one");
-        assert_eq!(error("order=up"), "`order=up` is not possible; give random or sequential");
+        assert_eq!(error("order=up"), "`order=up` is not accepted; give random or sequential");
         for wrong in ["", "K", "-1", "+9", "1e3", "9999999999999T", "0x10", "1 K", "ä"] {
-            assert!(error(&format!("bytes={wrong}")).contains("not possible"), "{wrong}");
+            assert!(error(&format!("bytes={wrong}")).contains("not accepted"), "{wrong}");
         }
         for wrong in ["10", "101%", "-1%", "NaN%", "%"] {
-            assert!(error(&format!("share={wrong}")).contains("not possible"), "{wrong}");
+            assert!(error(&format!("share={wrong}")).contains("not accepted"), "{wrong}");
         }
     }
 }

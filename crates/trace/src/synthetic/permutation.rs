@@ -1,25 +1,27 @@
-//! A random order of the numbers below `n` without a table of them.
+//! Random permutations of the numbers below `n`, without a table.
 
 use reach_core::Random;
 
 const ROUNDS: usize = 3;
 
-/// A keyed bijection of the k-bit numbers, 2^k the first power of two that holds `n`, and with it one of the numbers below
-/// `n`. It is made of steps that each can be undone: multiplication by an odd number (mod 2^k), and exclusive or with a
-/// shifted self.
+/// A keyed permutation of the numbers below `n`.
+///
+/// It restricts a permutation of the k-bit numbers, where 2^k is the smallest power of two not below `n`. Each round
+/// consists of invertible steps: multiplication by an odd number and addition (mod 2^k), and exclusive or with the value
+/// shifted right.
 #[derive(Clone, Debug)]
 pub(super) struct Permutation {
     n: u64,
     mask: u64,
     shift: u32,
     odd: [u64; ROUNDS],
-    /// Of each of `odd`, the number by which it gives 1 (mod 2^64).
+    /// The inverses of `odd` (mod 2^64).
     inverse: [u64; ROUNDS],
     add: [u64; ROUNDS],
 }
 
 impl Permutation {
-    /// The one that `seed` gives of the numbers below `n` (1 to 2^63).
+    /// Makes the permutation of the numbers below `n` (1 to 2^63) that belongs to `seed`.
     pub fn new(n: u64, seed: u64) -> Permutation {
         let mut random = Random::new(seed);
         let size = n.next_power_of_two();
@@ -28,28 +30,29 @@ impl Permutation {
         Permutation { n, mask: size - 1, shift: size.trailing_zeros().div_ceil(2), odd, inverse: odd.map(inverse), add }
     }
 
-    /// Of the k-bit numbers.
+    /// Applies the permutation of the k-bit numbers.
     #[inline(always)]
     fn forward(&self, mut x: u64) -> u64 {
         for round in 0..ROUNDS {
             x = x.wrapping_mul(self.odd[round]).wrapping_add(self.add[round]) & self.mask;
-            // Half the width: high bits, which the product mixed well, reach the low half.
+            // Shifting by half the width moves the high bits, which the product mixes well, to the low half.
             x ^= x >> self.shift;
         }
         x
     }
 
+    /// Applies the inverse permutation of the k-bit numbers.
     #[inline(always)]
     fn backward(&self, mut x: u64) -> u64 {
         for round in (0..ROUNDS).rev() {
-            // The upper half is as it was, and the lower half comes back with it.
+            // The upper half was unchanged, so the same step restores the lower half.
             x ^= x >> self.shift;
             x = x.wrapping_sub(self.add[round]).wrapping_mul(self.inverse[round]) & self.mask;
         }
         x
     }
 
-    /// Where `x`, which is below `n`, goes: what is not below `n` is passed over.
+    /// Returns the image of `x` (< `n`). Images outside the range are mapped again until one is below `n` (cycle walking).
     #[inline(always)]
     pub fn apply(&self, x: u64) -> u64 {
         let mut x = self.forward(x);
@@ -59,7 +62,7 @@ impl Permutation {
         x
     }
 
-    /// What goes to `x`, which is below `n`.
+    /// Returns the number whose image is `x` (< `n`).
     #[inline(always)]
     pub fn invert(&self, x: u64) -> u64 {
         let mut x = self.backward(x);
@@ -70,13 +73,13 @@ impl Permutation {
     }
 }
 
-/// By Newton's iteration: each step doubles the bits that are right, of which an odd number has three.
+/// Returns the inverse of an odd number (mod 2^64) by Newton's iteration. An odd number is its own inverse in 3 bits, and
+/// each step doubles the correct bits.
 fn inverse(odd: u64) -> u64 {
     (0..5).fold(odd, |x, _| x.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(x))))
 }
 
-/// Visits the numbers below `n` in a random order, each once, over and over: a single cycle through all of them. Costs
-/// O(1) memory whatever `n` is.
+/// Visits the numbers below `n` in a random order, each once per cycle, again and again. It needs constant memory.
 #[derive(Clone, Debug)]
 pub(super) struct Cycle {
     order: Permutation,
@@ -84,12 +87,12 @@ pub(super) struct Cycle {
 }
 
 impl Cycle {
-    /// The order that `seed` gives to the numbers below `n` (1 to 2^63).
+    /// Makes the cycle through the numbers below `n` (1 to 2^63) that belongs to `seed`.
     pub fn new(n: u64, seed: u64) -> Cycle {
         Cycle { order: Permutation::new(n, seed), next: 0 }
     }
 
-    /// The next number of the cycle.
+    /// Returns the next number of the cycle.
     #[inline(always)]
     pub fn advance(&mut self) -> u64 {
         loop {
@@ -109,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_permutation_is_undone(n in 1u64..5000, seed: u64) {
+        fn invert_undoes_apply_which_is_a_bijection(n in 1u64..5000, seed: u64) {
             let permutation = Permutation::new(n, seed);
             let mut seen = vec![false; n as usize];
             for x in 0..n {
@@ -120,7 +123,7 @@ mod tests {
         }
 
         #[test]
-        fn is_one_full_cycle(n in 1u64..5000, seed: u64) {
+        fn a_cycle_visits_every_number_once_and_repeats(n in 1u64..5000, seed: u64) {
             let mut cycle = Cycle::new(n, seed);
             let first: Vec<u64> = (0..n).map(|_| cycle.advance()).collect();
             let second: Vec<u64> = (0..n).map(|_| cycle.advance()).collect();
@@ -132,9 +135,9 @@ mod tests {
     }
 
     #[test]
-    fn looks_random() {
-        // Of a random order of n numbers, neighbours differ by about n/3 on average and by less than n/16 in one
-        // case of eight.
+    fn neighbours_in_a_cycle_differ_as_in_a_random_order() {
+        // In a random order of n numbers, neighbours differ by n/3 on average, and by less than n/16 in one case of
+        // eight.
         let n = 1 << 16;
         let mut cycle = Cycle::new(n, 7);
         let order: Vec<u64> = (0..n).map(|_| cycle.advance()).collect();

@@ -1,8 +1,8 @@
 //! `phases`: working sets of different sizes take turns, so a policy must notice that times have changed.
 
-use super::parameter::{Kind, MAX_BYTES, MAX_COUNT, Parameter, SEED, Values};
+use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, SEED, ValueKind, Values};
 use super::process::{Code, Process, bodies, load, room};
-use super::{Description, Program};
+use super::program::{Description, Program};
 use crate::Progress;
 use reach_core::{Bytes, Chunk, Event, Random};
 
@@ -10,31 +10,31 @@ const LINE: u64 = 64;
 
 pub(super) const ABOUT: Description = Description {
     name: "phases",
-    purpose: "working sets of given sizes take turns, each marked as a phase",
+    summary: "working sets of given sizes take turns, each marked as a phase",
     parameters: &[
         Parameter {
             name: "sizes",
-            kind: Kind::BytesList(LINE, MAX_BYTES),
+            kind: ValueKind::BytesList(LINE, MAX_BYTES),
             default: "256K/64M",
-            meaning: "size of each working set",
+            summary: "size of each working set",
         },
         Parameter {
             name: "dwell",
-            kind: Kind::CountList(1, MAX_COUNT),
+            kind: ValueKind::CountList(1, MAX_COUNT),
             default: "2M",
-            meaning: "loads in each phase: one count for all, or one a set",
+            summary: "loads in each phase: one count for all, or one a set",
         },
         Parameter {
             name: "rounds",
-            kind: Kind::Count(1, MAX_COUNT),
+            kind: ValueKind::Count(1, MAX_COUNT),
             default: "8",
-            meaning: "how often through all sets",
+            summary: "how often through all sets",
         },
         Parameter {
             name: "order",
-            kind: Kind::Word(&["random", "sequential"]),
+            kind: ValueKind::Word(&["random", "sequential"]),
             default: "random",
-            meaning: "how a phase goes through the 64-byte lines of its set",
+            summary: "how a phase goes through the 64-byte lines of its set",
         },
         SEED,
     ],

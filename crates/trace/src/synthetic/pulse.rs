@@ -1,19 +1,19 @@
 //! `pulse`: memory is mapped, every page of it touched, and unmapped again: a need for contiguity that comes and goes
 //! (Navarro et al. 2002 §6.5, concurrent execution). A scenario says how often.
 
-use super::parameter::{Kind, MAX_BYTES, MAX_COUNT, Parameter, Values};
+use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, room, store};
-use super::{Description, Program};
+use super::program::{Description, Program};
 use crate::Progress;
 use reach_core::{Chunk, Event, Map, Span, VirtAddr};
 
 pub(super) const ABOUT: Description = Description {
     name: "pulse",
-    purpose: "memory mapped, touched and unmapped (Navarro et al. 2002, a need for contiguity)",
+    summary: "memory mapped, touched and unmapped (Navarro et al. 2002, a need for contiguity)",
     parameters: &[
-        Parameter { name: "bytes", kind: Kind::Bytes(8, MAX_BYTES), default: "1M", meaning: "size of the memory" },
-        Parameter { name: "page", kind: Kind::Bytes(8, MAX_BYTES), default: "8K", meaning: "distance of stores" },
-        Parameter { name: "times", kind: Kind::Count(1, MAX_COUNT), default: "1", meaning: "how often" },
+        Parameter { name: "bytes", kind: ValueKind::Bytes(8, MAX_BYTES), default: "1M", summary: "size of the memory" },
+        Parameter { name: "page", kind: ValueKind::Bytes(8, MAX_BYTES), default: "8K", summary: "distance of stores" },
+        Parameter { name: "times", kind: ValueKind::Count(1, MAX_COUNT), default: "1", summary: "how often" },
     ],
     build,
 };
@@ -66,8 +66,9 @@ impl Program for Pulse {
 
 #[cfg(test)]
 mod tests {
+    use super::super::generator;
+    use super::super::generator::CHUNK_REFS;
     use super::super::tests::events;
-    use super::super::{CHUNK_REFS, generator};
     use reach_core::Event;
 
     #[test]

@@ -1,17 +1,27 @@
 //! `stream`: the triad of McCalpin's STREAM, `a[i] = b[i] + q·c[i]`: long sequential streams, the best case of a TLB.
 
-use super::parameter::{Kind, MAX_BYTES, MAX_COUNT, Parameter, Values};
+use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, load, room, store};
-use super::{Description, Program};
+use super::program::{Description, Program};
 use crate::Progress;
 use reach_core::Chunk;
 
 pub(super) const ABOUT: Description = Description {
     name: "stream",
-    purpose: "the triad of STREAM, a[i] = b[i] + q*c[i]: sequential, the best case of a TLB",
+    summary: "the triad of STREAM, a[i] = b[i] + q*c[i]: sequential, the best case of a TLB",
     parameters: &[
-        Parameter { name: "bytes", kind: Kind::Bytes(8, MAX_BYTES), default: "64M", meaning: "size of each array" },
-        Parameter { name: "passes", kind: Kind::Count(1, MAX_COUNT), default: "10", meaning: "how often over them" },
+        Parameter {
+            name: "bytes",
+            kind: ValueKind::Bytes(8, MAX_BYTES),
+            default: "64M",
+            summary: "size of each array",
+        },
+        Parameter {
+            name: "passes",
+            kind: ValueKind::Count(1, MAX_COUNT),
+            default: "10",
+            summary: "how often over them",
+        },
     ],
     build,
 };

@@ -1,21 +1,21 @@
 //! `stride`: loads at a fixed distance over an area, again and again: the classic probe of TLB and cache sizes.
 
-use super::parameter::{Kind, MAX_BYTES, MAX_COUNT, Parameter, Values};
+use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, ValueKind, Values};
 use super::process::Process;
+use super::program::{Description, Program};
 use super::touch::Sweep;
-use super::{Description, Program};
 
 pub(super) const ABOUT: Description = Description {
     name: "stride",
-    purpose: "loads at a fixed distance over an area, again and again: probes TLB and cache sizes",
+    summary: "loads at a fixed distance over an area, again and again: probes TLB and cache sizes",
     parameters: &[
-        Parameter { name: "bytes", kind: Kind::Bytes(8, MAX_BYTES), default: "16M", meaning: "size of the area" },
-        Parameter { name: "stride", kind: Kind::Bytes(8, MAX_BYTES), default: "64", meaning: "distance of loads" },
+        Parameter { name: "bytes", kind: ValueKind::Bytes(8, MAX_BYTES), default: "16M", summary: "size of the area" },
+        Parameter { name: "stride", kind: ValueKind::Bytes(8, MAX_BYTES), default: "64", summary: "distance of loads" },
         Parameter {
             name: "passes",
-            kind: Kind::Count(1, MAX_COUNT),
+            kind: ValueKind::Count(1, MAX_COUNT),
             default: "64",
-            meaning: "how often over the area",
+            summary: "how often over the area",
         },
     ],
     build,

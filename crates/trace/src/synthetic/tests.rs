@@ -1,7 +1,7 @@
 //! What holds for every synthetic program.
 
 use super::*;
-use reach_core::{Asid, Kind, Ref};
+use reach_core::{Asid, Chunk, Event, Kind, Ref};
 use std::collections::BTreeMap;
 
 /// Small runs of every program.

@@ -1,23 +1,33 @@
 //! `touch`: what a page fault costs. One reference to each page of an area, in order.
 
-use super::parameter::{Kind, MAX_BYTES, MAX_COUNT, Parameter, Values};
+use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, load, room, store};
-use super::{Description, Program};
+use super::program::{Description, Program};
 use crate::Progress;
 use reach_core::Chunk;
 
 pub(super) const ABOUT: Description = Description {
     name: "touch",
-    purpose: "one reference to each page of an area, in order: the cost of first touches",
+    summary: "one reference to each page of an area, in order: the cost of first touches",
     parameters: &[
-        Parameter { name: "bytes", kind: Kind::Bytes(1, MAX_BYTES), default: "256M", meaning: "size of the area" },
-        Parameter { name: "page", kind: Kind::Bytes(8, MAX_BYTES), default: "4K", meaning: "distance of references" },
-        Parameter { name: "passes", kind: Kind::Count(1, MAX_COUNT), default: "1", meaning: "how often over the area" },
+        Parameter { name: "bytes", kind: ValueKind::Bytes(1, MAX_BYTES), default: "256M", summary: "size of the area" },
+        Parameter {
+            name: "page",
+            kind: ValueKind::Bytes(8, MAX_BYTES),
+            default: "4K",
+            summary: "distance of references",
+        },
+        Parameter {
+            name: "passes",
+            kind: ValueKind::Count(1, MAX_COUNT),
+            default: "1",
+            summary: "how often over the area",
+        },
         Parameter {
             name: "access",
-            kind: Kind::Word(&["store", "load"]),
+            kind: ValueKind::Word(&["store", "load"]),
             default: "store",
-            meaning: "what the references do",
+            summary: "what the references do",
         },
     ],
     build,

@@ -2,29 +2,34 @@
 //! objects on the heap, whose order in memory soon has nothing to do with their order in the tree.
 
 use super::malloc::{Malloc, Origin};
-use super::parameter::{Kind, Parameter, SEED, Values};
+use super::parameter::{Parameter, SEED, ValueKind, Values};
 use super::process::{Code, Process};
+use super::program::{Description, Program};
 use super::red_black::{Field, Memory, NIL, NODE_BYTES, Node, Site, Tree};
-use super::{Description, Program};
 use crate::Progress;
 use reach_core::{Chunk, Event, Random, Ref, VirtAddr};
 
 pub(super) const ABOUT: Description = Description {
     name: "tree",
-    purpose: "red-black tree of small objects, 50/24/24/2 % lookup/insert/delete/traverse (Navarro et al. 2002, Tree)",
+    summary: "red-black tree of small objects, 50/24/24/2 % lookup/insert/delete/traverse (Navarro et al. 2002, Tree)",
     parameters: &[
-        Parameter { name: "nodes", kind: Kind::Count(1, 1 << 26), default: "50000", meaning: "nodes to begin with" },
+        Parameter {
+            name: "nodes",
+            kind: ValueKind::Count(1, 1 << 26),
+            default: "50000",
+            summary: "nodes to begin with",
+        },
         Parameter {
             name: "record",
-            kind: Kind::Bytes(16, 1 << 20),
+            kind: ValueKind::Bytes(16, 1 << 20),
             default: "128",
-            meaning: "size of the record of each node, of which lookups and traversals read the first half",
+            summary: "size of the record of each node, of which lookups and traversals read the first half",
         },
         Parameter {
             name: "operations",
-            kind: Kind::Count(1, 1 << 50),
+            kind: ValueKind::Count(1, 1 << 50),
             default: "5000",
-            meaning: "how many operations after the tree is built",
+            summary: "how many operations after the tree is built",
         },
         SEED,
     ],

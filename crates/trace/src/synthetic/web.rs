@@ -9,10 +9,10 @@
 //! unmapped every two minutes, and what is lately depends on how many there are.
 
 use super::first_fit::FirstFit;
-use super::parameter::{Kind, MAX_COUNT, Parameter, SEED, Values};
+use super::parameter::{MAX_COUNT, Parameter, SEED, ValueKind, Values};
 use super::process::{Code, GRAIN, Process, bodies, file_map, load, room};
+use super::program::{Description, Program};
 use super::zipf::Zipf;
-use super::{Description, Program};
 use crate::Progress;
 use reach_core::{Chunk, Event, FileId, Protection, Random, Span, VirtAddr};
 use std::collections::{BTreeMap, HashMap};
@@ -37,38 +37,53 @@ const SMALL_RANKS: u64 = 100;
 
 pub(super) const ABOUT: Description = Description {
     name: "web",
-    purpose: "a server of many small files, popular by Zipf's law (Navarro et al. 2002, Web)",
+    summary: "a server of many small files, popular by Zipf's law (Navarro et al. 2002, Web)",
     parameters: &[
         Parameter {
             name: "files",
-            kind: Kind::Count(1, 1 << 22),
+            kind: ValueKind::Count(1, 1 << 22),
             default: "119K",
-            meaning: "how many files there are",
+            summary: "how many files there are",
         },
-        Parameter { name: "least", kind: Kind::Bytes(8, 1 << 30), default: "256", meaning: "size of the smallest" },
-        Parameter { name: "most", kind: Kind::Bytes(8, 1 << 30), default: "64K", meaning: "up to what most are" },
-        Parameter { name: "large", kind: Kind::Percent, default: "7%", meaning: "how many are larger" },
-        Parameter { name: "largest", kind: Kind::Bytes(8, 1 << 30), default: "16M", meaning: "size of the largest" },
-        Parameter { name: "requests", kind: Kind::Count(1, MAX_COUNT), default: "50000", meaning: "how many requests" },
+        Parameter {
+            name: "least",
+            kind: ValueKind::Bytes(8, 1 << 30),
+            default: "256",
+            summary: "size of the smallest",
+        },
+        Parameter { name: "most", kind: ValueKind::Bytes(8, 1 << 30), default: "64K", summary: "up to what most are" },
+        Parameter { name: "large", kind: ValueKind::Percent, default: "7%", summary: "how many are larger" },
+        Parameter {
+            name: "largest",
+            kind: ValueKind::Bytes(8, 1 << 30),
+            default: "16M",
+            summary: "size of the largest",
+        },
+        Parameter {
+            name: "requests",
+            kind: ValueKind::Count(1, MAX_COUNT),
+            default: "50000",
+            summary: "how many requests",
+        },
         Parameter {
             name: "skew",
-            kind: Kind::Count(0, 1000),
+            kind: ValueKind::Count(0, 1000),
             default: "116",
-            meaning: "exponent of Zipf's law, in hundredths",
+            summary: "exponent of Zipf's law, in hundredths",
         },
         Parameter {
             name: "rate",
-            kind: Kind::Count(1, 1 << 30),
+            kind: ValueKind::Count(1, 1 << 30),
             default: "333",
-            meaning: "requests a second, for what is done by the clock",
+            summary: "requests a second, for what is done by the clock",
         },
         Parameter {
             name: "mapped",
-            kind: Kind::Count(1, 1 << 22),
+            kind: ValueKind::Count(1, 1 << 22),
             default: "1000",
-            meaning: "how many files it would rather not keep mapped",
+            summary: "how many files it would rather not keep mapped",
         },
-        Parameter { name: "step", kind: Kind::Bytes(8, 1 << 20), default: "64", meaning: "distance of loads" },
+        Parameter { name: "step", kind: ValueKind::Bytes(8, 1 << 20), default: "64", summary: "distance of loads" },
         SEED,
     ],
     build,
@@ -216,7 +231,7 @@ impl Web {
     /// Maps `file`. Returns its address.
     fn map(&mut self, file: u64, chunk: &mut Chunk) -> u64 {
         let at = loop {
-            match self.addresses.take(self.bytes(file)) {
+            match self.addresses.allocate(self.bytes(file)) {
                 Some(at) => break at,
                 // No room: whatever was asked for the longest time ago goes.
                 None => self.unmap_first(chunk),
@@ -239,7 +254,7 @@ impl Web {
         {
             let span = self.span(file, at);
             chunk.push_event(Event::Unmap(span));
-            self.addresses.give(at, span.len);
+            self.addresses.release(at, span.len);
         }
     }
 
@@ -285,8 +300,9 @@ impl Program for Web {
 
 #[cfg(test)]
 mod tests {
+    use super::super::generator;
+    use super::super::generator::CHUNK_REFS;
     use super::super::tests::events;
-    use super::super::{CHUNK_REFS, generator};
     use super::Sizes;
     use reach_core::{Event, Random};
     use std::collections::BTreeMap;

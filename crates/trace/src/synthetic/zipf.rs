@@ -1,16 +1,16 @@
-//! Zipf's law: what is popular.
+//! Zipf's law of popularity.
 
 use reach_core::Random;
 
-/// Ranks from 0 on, drawn by Zipf's law.
+/// Draws ranks, from 0 on, by Zipf's law.
 #[derive(Clone, Debug)]
 pub(super) struct Zipf {
-    /// Sums of popularity up to each rank.
+    /// Cumulative popularity up to and including each rank.
     sums: Vec<f64>,
 }
 
 impl Zipf {
-    /// Of `n` ranks, at least one; rank r is drawn as often as (r + 1) to the power of -`exponent`.
+    /// Makes the law for `n` (> 0) ranks. Rank r is drawn in proportion to (r + 1)^-`exponent`.
     pub fn new(n: u64, exponent: f64) -> Zipf {
         let mut sum = 0.0;
         let sums = (1..=n).map(|rank| {
@@ -20,12 +20,12 @@ impl Zipf {
         Zipf { sums: sums.collect() }
     }
 
-    /// How many ranks there are.
+    /// Returns the number of ranks.
     pub fn len(&self) -> u64 {
         self.sums.len() as u64
     }
 
-    /// A rank.
+    /// Draws a rank.
     pub fn draw(&self, random: &mut Random) -> u64 {
         let all = self.sums.last().copied().unwrap_or(0.0);
         let point = random.unit() * all;
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_of_two_is_drawn_as_often_as_the_law_says() {
+    fn ranks_are_drawn_in_proportion_to_their_popularity() {
         let (zipf, mut random) = (Zipf::new(2, 1.0), Random::new(1));
         let first = (0..30_000).filter(|_| zipf.draw(&mut random) == 0).count();
         assert!((19_500..20_500).contains(&first), "{first}");

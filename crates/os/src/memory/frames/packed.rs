@@ -1,19 +1,19 @@
-//! What is known of a frame, in sixteen bytes: a terabyte has 268 million frames of 4 KB.
+//! The state of a frame in sixteen bytes: a terabyte has 268 million frames of 4 KB.
 
 use super::{Frame, FrameKind};
 use crate::ObjectId;
 use crate::memory::chunked::Chunked;
 use std::ops::{Deref, DerefMut};
 
-/// Bits of a page's index, of which [`LOW`] stand in the first word. No object has more pages: offsets have 63 bits, and
-/// pages 4 KB or more.
+/// Bits of a page's index, of which the first word holds [`LOW`]. No object has more pages: offsets have 63 bits, and pages at
+/// least 4 KB.
 const INDEX: u32 = 51;
 const LOW: u32 = 48;
-/// Bits of an object's number: objects cost more memory each than would leave room for so many.
+/// Bits of an object's number. More objects would not fit in host memory.
 const OBJECT: u32 = 29;
 
-/// First word: index, kind, five flags, activity. Second word: maps, the object's number plus one, the rest of the index. The
-/// default is zero.
+/// First word: index, kind, five flags, activity. Second word: maps, the object's number plus one, the rest of the index. A free
+/// frame is all zeroes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 struct Packed([u64; 2]);
 
@@ -49,38 +49,39 @@ impl Packed {
     }
 }
 
-/// What is known of all frames.
-pub(super) struct Book(Chunked<Packed>);
+/// The states of all frames.
+pub(super) struct FrameStates(Chunked<Packed>);
 
-impl Book {
-    /// So many free frames.
-    pub(super) fn new(frames: u64) -> Book {
-        Book(Chunked::new(frames))
+impl FrameStates {
+    /// Returns the states of `frames` free frames.
+    pub(super) fn new(frames: u64) -> FrameStates {
+        FrameStates(Chunked::new(frames))
     }
 
+    /// Returns the state of frame `at`.
     #[inline]
     pub(super) fn get(&self, at: u64) -> Frame {
         self.0.get(at).unpack()
     }
 
-    /// The frame to change; what was changed is written when it goes.
+    /// Returns the state of frame `at`, to be changed. Dropping it writes it back.
     #[inline]
     pub(super) fn get_mut(&mut self, at: u64) -> FrameMut<'_> {
         FrameMut { frame: self.get(at), at, book: self }
     }
 
-    /// Puts `frame` in the place of what was there, which is returned.
+    /// Replaces the state of frame `at`, which is returned.
     #[inline]
     pub(super) fn set(&mut self, at: u64, frame: Frame) -> Frame {
         self.0.set(at, Packed::pack(&frame)).unpack()
     }
 }
 
-/// A frame that may be changed.
+/// The state of a frame, to be changed. Dropping it writes it back.
 pub(crate) struct FrameMut<'a> {
     frame: Frame,
     at: u64,
-    book: &'a mut Book,
+    book: &'a mut FrameStates,
 }
 
 impl Deref for FrameMut<'_> {
@@ -116,7 +117,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_comes_out_as_it_was(
+        fn unpacking_returns_what_was_packed(
             kind in 0usize..7,
             flags: [bool; 5],
             activity: u8,
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_frame_is_nothing_in_sixteen_bytes() {
+    fn a_free_frame_is_sixteen_bytes_of_zeroes() {
         assert_eq!(Packed::pack(&Frame::default()), Packed::default());
         assert_eq!(size_of::<Packed>(), 16);
     }

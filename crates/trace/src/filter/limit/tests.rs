@@ -1,4 +1,4 @@
-use super::super::testing::{marks, read_all};
+use super::super::testing::{OLD_MARKS, marks, program_with_phases, read_all};
 use super::*;
 use crate::file::{Metadata, Reader, Writer};
 use crate::{FastForward, FastForwarded, Sampled, synthetic};
@@ -79,4 +79,11 @@ fn references_of_a_sample_count_unless_fast_forwarded() {
     let (all, kept) = (sample("tlbs", None), sample("tlbs", Some(500)));
     let from = places(&all, Mark::Detailed)[0];
     assert_eq!(kept.refs.len(), from + 500, "functional warming counts, except before the first interval");
+}
+
+#[test]
+fn phases_are_not_marks_whatever_their_names() {
+    let all = read_all(&mut program_with_phases(&OLD_MARKS));
+    let mut limited = Limited::new(program_with_phases(&OLD_MARKS), None);
+    assert!(read_all(&mut limited).events == all.events && limited.counted() == all.refs.len() as u64);
 }

@@ -1,6 +1,6 @@
-use super::super::testing::{events, marks, read_all};
+use super::super::testing::{OLD_MARKS, events, marks, program_with_phases, read_all};
 use super::*;
-use crate::synthetic;
+use crate::{FastForwarded, synthetic};
 
 const PROGRAM: &str = "web:requests=500";
 
@@ -75,4 +75,19 @@ fn the_first_period_starts_at_the_phase() {
     let (mut never, mut chunk) = (sampled("update"), Chunk::default());
     let error = std::iter::repeat_with(|| never.fill(&mut chunk)).find_map(Result::err).unwrap();
     assert!(error.to_string().contains("no phase"), "{error}");
+}
+
+#[test]
+fn phases_are_not_marks_whatever_their_names() {
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let sample = |names: &[&str]| {
+        let sampling = "every=40,measure=4,warm=4,between=fast-forward".parse().unwrap();
+        let sampled = Sampled::new(program_with_phases(names), sampling, FastForward::default(), 1);
+        read_all(&mut FastForwarded::between_intervals(sampled))
+    };
+    let (plain, misleading) = (sample(&names), sample(&OLD_MARKS));
+    assert!(plain.refs == misleading.refs && marks(&plain) == marks(&misleading));
+    let to_phase = FastForwarded::new(program_with_phases(&OLD_MARKS), FastForward::Phase("measured".into()));
+    let by_count = FastForwarded::new(program_with_phases(&OLD_MARKS), FastForward::References(20));
+    assert!(read_all(&mut { to_phase }).events == read_all(&mut { by_count }).events);
 }

@@ -7,22 +7,21 @@
 //! next level: [`Levels`] has both. Counts of paths and scores have no say, so there are none. With one thread, what is found
 //! goes to the queue itself; arrays are emptied one after the other; scores are not divided by the greatest at the end.
 
+use super::super::first_writes::FirstWrites;
 use super::super::parameter::{SEED, Values};
 use super::super::process::{Code, Emit, Process};
-use super::super::writing::Writing;
-use super::super::{Description, Program};
+use super::super::program::{Description, Program};
 use super::levels::{Edge, Levels};
 use super::{BYTES, DEGREE, GRAPH, Graph, INIT, SEARCHES};
 use crate::Progress;
 use code::{Site, Static};
 use reach_core::{Chunk, Event, Random};
 
-#[path = "bc_code.rs"]
 mod code;
 
 pub(in super::super) const ABOUT: Description = Description {
     name: "bc",
-    purpose: "GAP's betweenness centrality on a uniform random graph that is nowhere kept",
+    summary: "GAP's betweenness centrality on a uniform random graph that is nowhere kept",
     parameters: &[GRAPH, BYTES, DEGREE, SEARCHES, INIT, SEED],
     build,
 };
@@ -52,7 +51,7 @@ struct Centrality {
     queue: u64,
     /// The bits of edges.
     follows: u64,
-    clearing: Writing,
+    clearing: FirstWrites,
     random: Random,
     phase: Phase,
     /// Searches that have ended, and that are to be made.
@@ -74,7 +73,7 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
     let n = graph.vertices;
     let sizes = [n * 4, n * 8, n * 4, n * 4, n << graph.id, (n * degree / 64 + 1) * 8];
     let [depth, paths, score, depends, queue, follows] = sizes.map(|bytes| graph.array(bytes, process));
-    let mut clearing = Writing::new(false);
+    let mut clearing = FirstWrites::new(false);
     for (at, bytes) in [(score, n * 4), (depth, n * 4), (paths, n * 8), (depends, n * 4), (follows, sizes[5])] {
         clearing.add(at, bytes);
     }
@@ -254,7 +253,7 @@ impl Centrality {
             return self.phase = Phase::End;
         }
         // Scores are sums over all searches.
-        self.clearing.again(1);
+        self.clearing.restart(1);
         self.clear(chunk);
     }
 }

@@ -8,18 +8,17 @@
 
 use super::super::parameter::{SEED, Values};
 use super::super::process::{Code, Emit, Process, bodies, load, room, store};
-use super::super::{Description, Program};
+use super::super::program::{Description, Program};
 use super::bits::Bits;
 use super::{BYTES, DEGREE, GRAPH, Graph, INIT, SEARCHES};
 use crate::Progress;
 use reach_core::{Chunk, Event, Kind, Random, Ref, VirtAddr};
 
-#[path = "bfs_code.rs"]
 mod code;
 
 pub(in super::super) const ABOUT: Description = Description {
     name: "bfs",
-    purpose: "GAP's direction-optimising breadth-first search on a uniform random graph that is nowhere kept",
+    summary: "GAP's direction-optimising breadth-first search on a uniform random graph that is nowhere kept",
     parameters: &[GRAPH, BYTES, DEGREE, SEARCHES, INIT, SEED],
     build,
 };

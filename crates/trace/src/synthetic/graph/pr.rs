@@ -1,25 +1,25 @@
 //! `pr`: PageRank as GAP has it, each vertex adding up what its neighbours contribute, in place. Where it refers to follows
 //! from the graph alone: nothing at all has to be kept.
 
-use super::super::parameter::{Kind as Takes, Parameter, SEED, Values};
+use super::super::parameter::{Parameter, SEED, ValueKind, Values};
 use super::super::process::{Code, Emit, Process};
-use super::super::{Description, Program};
+use super::super::program::{Description, Program};
 use super::{BYTES, DEGREE, GRAPH, Graph, INIT, WORDS};
 use crate::Progress;
 use reach_core::{Chunk, Event};
 
 pub(in super::super) const ABOUT: Description = Description {
     name: "pr",
-    purpose: "GAP's PageRank on a uniform random graph that is nowhere kept",
+    summary: "GAP's PageRank on a uniform random graph that is nowhere kept",
     parameters: &[
         GRAPH,
         BYTES,
         DEGREE,
         Parameter {
             name: "iterations",
-            kind: Takes::Count(1, 1 << 20),
+            kind: ValueKind::Count(1, 1 << 20),
             default: "1",
-            meaning: "how often every vertex gets a new score; GAP goes on until scores hardly change, at most 20 times",
+            summary: "how often every vertex gets a new score; GAP goes on until scores hardly change, at most 20 times",
         },
         INIT,
         SEED,

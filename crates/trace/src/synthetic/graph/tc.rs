@@ -2,25 +2,25 @@
 //! alone: nothing at all has to be kept. GAP relabels vertices by degree where a sample of degrees is skewed, which those of
 //! this graph are not.
 
-use super::super::parameter::{Kind as Takes, MAX_COUNT, Parameter, SEED, Values};
+use super::super::parameter::{MAX_COUNT, Parameter, SEED, ValueKind, Values};
 use super::super::process::{Code, Emit, Process};
-use super::super::{Description, Program};
+use super::super::program::{Description, Program};
 use super::{BYTES, DEGREE, GRAPH, Graph, INIT, WORDS};
 use crate::Progress;
 use reach_core::{Chunk, Event};
 
 pub(in super::super) const ABOUT: Description = Description {
     name: "tc",
-    purpose: "GAP's triangle counting on a uniform random graph that is nowhere kept",
+    summary: "GAP's triangle counting on a uniform random graph that is nowhere kept",
     parameters: &[
         GRAPH,
         BYTES,
         DEGREE,
         Parameter {
             name: "most",
-            kind: Takes::Count(1, MAX_COUNT),
+            kind: ValueKind::Count(1, MAX_COUNT),
             default: "1024T",
-            meaning: "how many vertices are looked at, the first ones, if there are as many",
+            summary: "how many vertices are looked at, the first ones, if there are as many",
         },
         INIT,
         SEED,

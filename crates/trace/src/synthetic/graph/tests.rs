@@ -373,5 +373,5 @@ fn what_cannot_be_is_refused() {
     assert!(error("bc:degree=2").contains("give 4 or more"));
     assert!(error("bc:degree=4,bytes=1T").contains("vertices are more than can be kept"));
     assert!(error("bfs:degree=2,bytes=1T").contains("vertices are more than can be kept"));
-    assert!(error("pr:graph=kron").contains("is not possible; give urand"));
+    assert!(error("pr:graph=kron").contains("is not accepted; give urand"));
 }

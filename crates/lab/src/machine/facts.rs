@@ -1,4 +1,4 @@
-//! A machine as a table: every fact with its unit and its provenance, and the same without provenance as JSON.
+//! A machine as a table of facts, each with its unit and provenance, and as JSON without provenance.
 
 use super::tag::Tag;
 use serde_json::Value as Json;
@@ -7,17 +7,17 @@ use toml::{Table, Value};
 
 /// One fact of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
-    /// Where it stands, as an override names it: `tlb.l2.entries`.
+pub struct Fact {
+    /// The path of its key, as an override names it: `tlb.l2.entries`.
     pub path: String,
-    /// The value as it is written; members of lists separated by `+`.
+    /// The value as it is written; members of a list are separated by `+`.
     pub value: String,
-    /// Its unit; empty for plain counts and for values that carry theirs.
+    /// The unit; empty for plain counts and for values that carry theirs.
     pub unit: &'static str,
-    /// Where it comes from.
+    /// The provenance.
     pub tag: Tag,
-    /// Why this value, where the file says so.
-    pub why: String,
+    /// Why the file gives this value; empty where it does not say.
+    pub reason: String,
 }
 
 /// Whether `value` is a value with its provenance.
@@ -26,7 +26,7 @@ pub(super) fn is_fact(value: &Value) -> bool {
     symbol.and_then(Tag::parse).is_some()
 }
 
-/// Calls `see` for every leaf below the file's sections, in order. Texts at the top are no facts.
+/// Calls `see` with the path and value of every leaf below the file's sections, in order. Texts at the top are no facts.
 pub(super) fn walk(table: &Table, see: &mut dyn FnMut(&str, &Value)) {
     fn inner(path: &str, value: &Value, see: &mut dyn FnMut(&str, &Value)) {
         match value {
@@ -39,16 +39,16 @@ pub(super) fn walk(table: &Table, see: &mut dyn FnMut(&str, &Value)) {
     }
 }
 
-/// All facts of a machine file, in its order.
-pub(super) fn rows(table: &Table) -> Vec<Row> {
-    let mut rows = Vec::new();
+/// Returns all facts of a machine file, in the order of the file.
+pub(super) fn facts(table: &Table) -> Vec<Fact> {
+    let mut facts = Vec::new();
     walk(table, &mut |path, value| {
         let Some(parts) = value.as_array().filter(|_| is_fact(value)) else { return };
         let Some(tag) = parts[1].as_str().and_then(Tag::parse) else { return };
-        let why = parts.get(2).and_then(Value::as_str).unwrap_or_default().to_owned();
-        rows.push(Row { path: path.to_owned(), value: text(&parts[0]), unit: unit(path), tag, why });
+        let reason = parts.get(2).and_then(Value::as_str).unwrap_or_default().to_owned();
+        facts.push(Fact { path: path.to_owned(), value: text(&parts[0]), unit: unit(path), tag, reason });
     });
-    rows
+    facts
 }
 
 fn text(value: &Value) -> String {
@@ -65,6 +65,7 @@ fn unit(path: &str) -> &'static str {
         ("memory", "bandwidth") => "MB/s",
         ("memory", _) => "",
         (_, "latency" | "probe" | "lookup" | "cycles" | "walk_access" | "invalidate") => "cycles",
+        ("ooo", "front_end_depth" | "itlb_replay" | "multiply" | "divide" | "float" | "float_divide") => "cycles",
         (_, "millicycles_per_instruction") => "millicycles",
         (_, "mhz") => "MHz",
         ("os", "zero_per_byte" | "copy_per_byte" | "file_read_per_byte") => "millicycles",
@@ -73,13 +74,14 @@ fn unit(path: &str) -> &'static str {
     }
 }
 
-/// The machine without names, texts and provenance: what a result depends on. Arrays whose order matters (TLBs,
-/// caches) become lists; the keys of all tables are sorted.
+/// Returns the part of the machine that results depend on: no names, texts or provenance. Tables whose order matters
+/// (TLBs, caches) become lists; the keys of all others are sorted.
 pub(super) fn configuration(table: &Table) -> Json {
     let sections = ["page_table", "tlb", "walker", "caches", "memory", "core", "os", "ooo"];
     sorted(sections.into_iter().filter_map(|key| Some((key.to_owned(), strip(key, table.get(key)?)))))
 }
 
+/// Returns `value`, found under `key`, without provenance.
 fn strip(key: &str, value: &Value) -> Json {
     match value {
         Value::Array(parts) if is_fact(value) => plain(&parts[0]),
@@ -95,7 +97,8 @@ fn strip(key: &str, value: &Value) -> Json {
     }
 }
 
-/// Sorted here, as whether `Map` sorts depends on a feature of its crate.
+/// Returns an object with sorted keys. Sorting here keeps hashes independent of a feature of `serde_json` that changes
+/// the order of its `Map`.
 fn sorted(entries: impl Iterator<Item = (String, Json)>) -> Json {
     Json::Object(entries.collect::<BTreeMap<_, _>>().into_iter().collect())
 }

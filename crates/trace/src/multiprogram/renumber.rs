@@ -1,57 +1,58 @@
-//! Numbers that are unique among several programs, for those that each program gives by itself.
+//! Replaces the numbers that each program assigns by numbers that are unique among all programs.
 
 use reach_core::{Asid, Block, BlockId, BlockTable, Event, FileId, ThreadId};
 use std::collections::HashMap;
 
 /// The numbers of all programs.
 #[derive(Default)]
-pub(super) struct Numbers {
+pub(super) struct Renumbering {
     blocks: BlockTable,
-    /// Equal blocks are one: a program that runs again adds nothing.
-    known: HashMap<Block, BlockId>,
+    /// The number of each block. Equal blocks share a number, so a program that runs again adds none.
+    by_block: HashMap<Block, BlockId>,
     files: HashMap<String, FileId>,
     next_asid: u32,
     next_thread: u32,
-    members: HashMap<usize, Own>,
+    members: HashMap<usize, MemberNumbers>,
 }
 
-/// What one run of a program calls things, and what they are called here.
+/// The unique numbers of one run of a program, by the program's own numbers.
 #[derive(Default)]
-struct Own {
+struct MemberNumbers {
     blocks: Vec<BlockId>,
     asids: HashMap<Asid, Asid>,
     threads: HashMap<ThreadId, ThreadId>,
     files: HashMap<FileId, FileId>,
 }
 
-impl Numbers {
-    /// Member number `at` starts anew.
+impl Renumbering {
+    /// Drops the numbers of member number `at`. Call when it starts.
     pub fn forget(&mut self, at: usize) {
-        self.members.insert(at, Own::default());
+        self.members.insert(at, MemberNumbers::default());
     }
 
+    /// Returns the blocks of all programs.
     pub fn blocks(&self) -> &BlockTable {
         &self.blocks
     }
 
-    /// Learns the blocks that member number `at` has named since the last time, and gives the numbers of all of them.
-    pub fn learn(&mut self, at: usize, theirs: &BlockTable) -> &[BlockId] {
-        let own = self.members.entry(at).or_default();
-        for block in theirs.iter().skip(own.blocks.len()) {
-            let id = match self.known.get(block) {
+    /// Adds the new blocks of member number `at`, whose table is `table`. Returns the unique numbers of all its blocks.
+    pub fn learn(&mut self, at: usize, table: &BlockTable) -> &[BlockId] {
+        let numbers = self.members.entry(at).or_default();
+        for block in table.iter().skip(numbers.blocks.len()) {
+            let id = match self.by_block.get(block) {
                 Some(&id) => id,
                 None => {
                     let id = self.blocks.push(block.clone());
-                    self.known.insert(block.clone(), id);
+                    self.by_block.insert(block.clone(), id);
                     id
                 }
             };
-            own.blocks.push(id);
+            numbers.blocks.push(id);
         }
-        &own.blocks
+        &numbers.blocks
     }
 
-    /// The address space that member number `at` calls `asid`.
+    /// Returns the unique number of address space `asid` of member number `at`.
     pub fn asid(&mut self, at: usize, asid: Asid) -> Asid {
         let next = &mut self.next_asid;
         *self.members.entry(at).or_default().asids.entry(asid).or_insert_with(|| {
@@ -68,7 +69,8 @@ impl Numbers {
         })
     }
 
-    /// The event in numbers that all programs share; nothing where it names a file that is known by its path already.
+    /// Returns `event` of member number `at` with unique numbers. Returns `None` where it names a file that another program
+    /// has named already.
     pub fn event(&mut self, at: usize, event: Event) -> Option<Event> {
         Some(match event {
             Event::File { file, path, len } => {

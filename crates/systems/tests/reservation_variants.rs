@@ -1,4 +1,4 @@
-//! `freebsd` and `talluri-hill-1994`: what they do otherwise than `navarro-2002`.
+//! `freebsd` and `talluri-hill-1994` where they differ from `navarro-2002`.
 
 mod common;
 
@@ -18,11 +18,11 @@ fn map(machine: &mut Machine, at: u64, len: u64, role: Role) {
 
 fn superpages(machine: &Machine) -> u64 {
     machine.vm.check();
-    machine.vm.counters.superpages[0].current
+    machine.vm.counters().superpages[0].current
 }
 
 fn reserv(machine: &Machine) -> ReservationCounts {
-    machine.vm.counters.reserv.unwrap()
+    machine.vm.counters().reserv.unwrap()
 }
 
 fn page(at: u64) -> Vpn {
@@ -30,33 +30,33 @@ fn page(at: u64) -> Vpn {
 }
 
 #[test]
-fn freebsd_promotes_when_the_last_page_is_mapped_and_counts_as_freebsd_does() {
+fn freebsd_promotes_at_the_512th_page_and_keeps_freebsds_counters() {
     let mut machine = Machine::x86("freebsd", 64 * M);
     assert_eq!(machine.vm.options().sizes.len(), 2, "2 MB is the only superpage");
-    // Private memory may be reserved beyond its end, if not before its start.
+    // Reservations of private memory may reach beyond its end, but not before its start.
     map(&mut machine, AT + M, 4 * M, Role::Mmap);
     assert_eq!(machine.sweep(AT + M, 1024, Kind::Store), 1024);
-    assert_eq!((superpages(&machine), machine.vm.counters.reservations), (1, 2));
+    assert_eq!((superpages(&machine), machine.vm.counters().reservations), (1, 2));
     assert_eq!((reserv(&machine).fullpop.current, reserv(&machine).partpopq.current), (1, 1));
     machine.event(&Event::Unmap(Span { start: VirtAddr(AT + M), len: 4 * M }));
     let counts = reserv(&machine);
     assert_eq!((counts.freed, counts.broken, counts.reclaimed), (2, 0, 0));
     assert_eq!((counts.fullpop.current, counts.partpopq.current, counts.fullpop.peak), (0, 0, 1));
-    machine.leave();
+    machine.exit_all();
 }
 
 #[test]
-fn freebsd_preempts_for_pages_only_and_the_longest_idle_first() {
+fn freebsd_preempts_only_for_single_pages_and_the_longest_idle_first() {
     let mut machine = Machine::x86("freebsd", 8 * M);
     for i in 0..16 {
         map(&mut machine, AT + i * 2 * M, 2 * M, Role::Mmap);
         machine.touch(page(AT + i * 2 * M), Kind::Store);
     }
-    // Two or three blocks of 2 MB are wholly free of the 8 MB; all others got single pages.
-    let made = machine.vm.counters.reservations;
+    // Of the 8 MB, two or three blocks of 2 MB are wholly free; all other mappings get single pages.
+    let made = machine.vm.counters().reservations;
     assert!((2..=3).contains(&made), "{made}");
-    assert_eq!((machine.vm.counters.superpage_fallbacks, reserv(&machine).reclaimed), (16 - made, 0));
-    // Freeing a page renews a reservation, too: the second is the oldest now.
+    assert_eq!((machine.vm.counters().superpage_fallbacks, reserv(&machine).reclaimed), (16 - made, 0));
+    // Freeing a page renews its reservation, too, so the second is the oldest now.
     machine.touch(page(AT + 4 * K), Kind::Store);
     machine.touch(page(AT + 2 * M + 4 * K), Kind::Store);
     machine.event(&Event::Advise(Span { start: VirtAddr(AT + 4 * K), len: 4 * K }, Advice::DontNeed));
@@ -72,13 +72,13 @@ fn freebsd_preempts_for_pages_only_and_the_longest_idle_first() {
         let index = region.index(page(AT + i * 2 * M), machine.vm.base());
         machine.vm.frames().reservations().unwrap().covers(region.object, index)
     };
-    assert_eq!((reserved(0), reserved(1)), (true, made == 3), "the longest idle went");
+    assert_eq!((reserved(0), reserved(1)), (true, made == 3), "the longest idle was broken");
     machine.vm.check();
-    machine.leave();
+    machine.exit_all();
 }
 
 #[test]
-fn freebsd_maps_a_full_reservation_at_once_and_demotes_it_at_the_first_write() {
+fn freebsd_maps_a_full_reservation_in_one_fault_and_demotes_it_at_the_first_write() {
     let mut machine = Machine::x86("freebsd", 64 * M);
     let file = FileId(1);
     machine.event(&Event::File { file, path: "data".into(), len: 2 * M });
@@ -92,30 +92,30 @@ fn freebsd_maps_a_full_reservation_at_once_and_demotes_it_at_the_first_write() {
     assert_eq!(superpages(&machine), 1);
     machine.event(&Event::Switch { asid: Asid(2), thread: ThreadId(1) });
     machine.event(&event(true));
-    assert_eq!(machine.sweep(AT, 512, Kind::Load), 1, "one fault for all");
+    assert_eq!(machine.sweep(AT, 512, Kind::Load), 1, "one fault maps all pages");
     assert_eq!(superpages(&machine), 2);
     machine.touch(page(AT + 8 * K), Kind::Store);
-    assert_eq!(superpages(&machine), 1, "a clean one is demoted");
+    assert_eq!(superpages(&machine), 1, "the clean superpage is demoted");
     machine.sweep(AT, 512, Kind::Store);
-    assert_eq!(superpages(&machine), 2, "and is one again when all is dirty");
-    machine.leave();
+    assert_eq!(superpages(&machine), 2, "it is promoted again when all pages are dirty");
+    machine.exit_all();
 }
 
 #[test]
-fn freebsd_notices_first_writes_to_superpages_only() {
+fn freebsd_watches_clean_superpages_but_no_clean_base_pages() {
     let mut machine = Machine::x86("freebsd", 64 * M);
     map(&mut machine, AT, 2 * M, Role::Mmap);
     machine.sweep(AT, 511, Kind::Load);
     assert!(!machine.translation(page(AT)).unwrap().watched());
     machine.touch(page(AT + 2 * M - 4 * K), Kind::Load);
-    assert!(machine.translation(page(AT)).unwrap().watched(), "clean superpages cannot be written unseen");
+    assert!(machine.translation(page(AT)).unwrap().watched(), "the first write to a clean superpage faults");
     machine.touch(page(AT), Kind::Store);
     assert_eq!(superpages(&machine), 0);
-    machine.leave();
+    machine.exit_all();
 }
 
 #[test]
-fn half_a_block_makes_a_superpage_of_talluri_and_hill() {
+fn talluri_hill_promotes_at_its_threshold() {
     let layout = Layout { base: PageShift(13), bits: vec![10, 10, 15] };
     let options = |memory| Options::linux(layout.clone(), [13, 16, 19, 22].map(PageShift).to_vec(), memory);
     for (threshold, needed) in [("", 4), (":threshold=100", 8), (":threshold=1", 1), (":threshold=75", 6)] {
@@ -126,10 +126,10 @@ fn half_a_block_makes_a_superpage_of_talluri_and_hill() {
             machine.touch(Vpn((AT >> 13) + 8 + (i * 3) % 8), Kind::Store);
         }
         assert_eq!(superpages(&machine), 1, "{threshold}");
-        assert_eq!((machine.vm.counters.page_faults, machine.vm.counters.bytes_zeroed >= 64 * K), (needed, true));
-        // Written in part or not, it stays one.
+        assert_eq!((machine.vm.counters().page_faults, machine.vm.counters().bytes_zeroed >= 64 * K), (needed, true));
+        // A partly dirty superpage is not demoted.
         machine.touch(Vpn((AT >> 13) + 9), Kind::Store);
-        assert_eq!((superpages(&machine), machine.vm.counters.demotions), (1, 0));
-        machine.leave();
+        assert_eq!((superpages(&machine), machine.vm.counters().demotions), (1, 0));
+        machine.exit_all();
     }
 }

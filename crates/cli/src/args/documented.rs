@@ -1,0 +1,66 @@
+//! Every command that README and the pages show is parsed, so that none of them goes out of date. Parsing resolves
+//! machines, systems, programs and their options.
+
+use super::Cli;
+use clap::Parser;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Returns the pages that show commands.
+fn pages() -> Vec<PathBuf> {
+    let markdown = |folder: PathBuf| {
+        let entries = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+        entries.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some_and(|end| end == "md"))
+    };
+    let papers = std::fs::read_dir(root().join("papers")).unwrap().map(|entry| entry.unwrap().path());
+    markdown(root()).chain(markdown(root().join("docs"))).chain(papers.flat_map(markdown)).collect()
+}
+
+/// Returns the `reach` commands in the code blocks of `text`, without comments, each as one line.
+fn commands(text: &str) -> Vec<String> {
+    let mut fenced = false;
+    let mut code = String::new();
+    for line in text.lines() {
+        if line.starts_with("```") {
+            fenced = !fenced;
+        } else if fenced || line.starts_with("    ") {
+            let line = line.split(" #").next().unwrap_or_default().trim();
+            match line.strip_suffix('\\') {
+                Some(continued) => code.push_str(continued),
+                None => code.extend([line, "\n"]),
+            }
+        }
+    }
+    let plain = |line: &str| {
+        let line = line.strip_prefix("sudo ").unwrap_or(line);
+        line.strip_prefix("target/release/").unwrap_or(line).to_owned()
+    };
+    code.lines().map(plain).filter(|line| line.starts_with("reach ")).collect()
+}
+
+#[test]
+fn every_documented_command_parses() {
+    let mine = root().join("machines/zen4.toml").display().to_string();
+    let mut parsed = 0;
+    for page in pages() {
+        for command in commands(&std::fs::read_to_string(&page).unwrap()) {
+            let words = command.split_whitespace().map(|word| word.replace("./mine.toml", &mine));
+            if let Err(error) = Cli::try_parse_from(words) {
+                panic!("{}: `{command}`: {error}", page.display());
+            }
+            parsed += 1;
+        }
+    }
+    assert!(parsed >= 40, "only {parsed} commands were found; has the form of the pages changed?");
+}
+
+#[test]
+fn an_outdated_command_is_noticed() {
+    let text = "    reach run --timing window --trace a.reach   # as it was\n";
+    let commands = commands(text);
+    assert_eq!(commands, ["reach run --timing window --trace a.reach"]);
+    assert!(Cli::try_parse_from(commands[0].split_whitespace()).is_err());
+}

@@ -1,0 +1,103 @@
+//! Our numbers beside the published ones, with a verdict.
+
+use super::experiment::PaperExperiment;
+use super::item::{MissingItem, PublishedItem};
+use serde::Serialize;
+
+/// A published number beside ours.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The paper.
+    pub paper: String,
+    /// The experiment; empty if the number is of several, or of none.
+    pub experiment: String,
+    /// Where the number is published.
+    pub section: String,
+    /// What it is.
+    pub item: String,
+    /// What it is counted in.
+    pub unit: String,
+    /// The published number.
+    pub published: f64,
+    /// Our number; `None` if nothing was measured.
+    pub ours: Option<f64>,
+    /// How far they may be apart; empty if nothing measures the number.
+    pub tolerance: String,
+    /// Whether ours is near enough.
+    pub verdict: Verdict,
+    /// Why the tolerance is what it is, or why nothing was measured.
+    pub reason: String,
+    /// The paper's own program, and how ours differs from it; empty where ours is the paper's.
+    pub replaces: String,
+}
+
+/// Whether a published number was met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Verdict {
+    /// Ours is within the tolerance.
+    #[serde(rename = "met")]
+    Met,
+    /// Ours is outside the tolerance.
+    #[serde(rename = "missed")]
+    Missed,
+    /// There is no number of ours.
+    #[serde(rename = "not measurable")]
+    NotMeasurable,
+}
+
+impl Verdict {
+    /// Returns the verdict as rows spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Verdict::Met => "met",
+            Verdict::Missed => "missed",
+            Verdict::NotMeasurable => "not measurable",
+        }
+    }
+}
+
+impl Comparison {
+    /// Judges `ours` by the tolerance of `item`, which belongs to `experiment`, if to any.
+    pub(super) fn judge(
+        paper: &str,
+        experiment: Option<&PaperExperiment>,
+        item: &PublishedItem,
+        ours: Result<f64, String>,
+    ) -> Comparison {
+        let (ours, verdict, reason) = match ours {
+            Ok(ours) if item.tolerance.allows(item.published, ours) => (Some(ours), Verdict::Met, item.reason.clone()),
+            Ok(ours) => (Some(ours), Verdict::Missed, item.reason.clone()),
+            Err(why) => (None, Verdict::NotMeasurable, why),
+        };
+        Comparison {
+            paper: paper.into(),
+            experiment: experiment.map_or(String::new(), |experiment| experiment.name.clone()),
+            section: item.section.clone(),
+            item: item.item.clone(),
+            unit: item.unit.clone(),
+            published: item.published,
+            ours,
+            tolerance: item.tolerance.to_string(),
+            verdict,
+            reason,
+            replaces: experiment.and_then(|experiment| experiment.replaces.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// Returns the comparison of a number that nothing measures.
+    pub(super) fn missing(paper: &str, missing: &MissingItem) -> Comparison {
+        Comparison {
+            paper: paper.into(),
+            experiment: String::new(),
+            section: missing.section.clone(),
+            item: missing.item.clone(),
+            unit: missing.unit.clone(),
+            published: missing.published,
+            ours: None,
+            tolerance: String::new(),
+            verdict: Verdict::NotMeasurable,
+            reason: missing.reason.clone(),
+            replaces: String::new(),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The papers that come with the program.
+
+use super::files::Texts;
+
+/// The name and the text of a file of a paper's folder.
+macro_rules! file {
+    ($paper:literal, $name:literal) => {
+        ($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../papers/", $paper, "/", $name)))
+    };
+}
+
+/// The papers that come with the program: the name and the files of each, `paper.toml` first.
+pub(super) const PAPERS: &[(&str, Texts)] = &[
+    (
+        "fang-1999",
+        &[
+            file!("fang-1999", "paper.toml"),
+            file!("fang-1999", "tables.toml"),
+            file!("fang-1999", "programs.toml"),
+            file!("fang-1999", "beyond.toml"),
+            file!("fang-1999", "two.toml"),
+            file!("fang-1999", "short.toml"),
+            file!("fang-1999", "programs/cga.c"),
+            file!("fang-1999", "programs/compress.c"),
+            file!("fang-1999", "programs/filter.c"),
+            file!("fang-1999", "programs/matmul.c"),
+            file!("fang-1999", "programs/radix.c"),
+            file!("fang-1999", "programs/raytrace.c"),
+            file!("fang-1999", "programs/rotate.c"),
+            file!("fang-1999", "programs/vortex.c"),
+        ],
+    ),
+    (
+        "karakostas-2015-rmm",
+        &[
+            file!("karakostas-2015-rmm", "paper.toml"),
+            file!("karakostas-2015-rmm", "tables.toml"),
+            file!("karakostas-2015-rmm", "programs.toml"),
+            file!("karakostas-2015-rmm", "discussion.toml"),
+            file!("karakostas-2015-rmm", "programs/astar.c"),
+            file!("karakostas-2015-rmm", "programs/bfs.c"),
+            file!("karakostas-2015-rmm", "programs/cache-client.c"),
+            file!("karakostas-2015-rmm", "programs/canneal.c"),
+            file!("karakostas-2015-rmm", "programs/cg.c"),
+            file!("karakostas-2015-rmm", "programs/dna.c"),
+            file!("karakostas-2015-rmm", "programs/gups.c"),
+            file!("karakostas-2015-rmm", "programs/mcf.c"),
+            file!("karakostas-2015-rmm", "programs/omnetpp.c"),
+            file!("karakostas-2015-rmm", "programs/sbrk.c"),
+            file!("karakostas-2015-rmm", "programs/soplex.c"),
+            file!("karakostas-2015-rmm", "programs/stencil.c"),
+            file!("karakostas-2015-rmm", "programs/streamcluster.c"),
+            file!("karakostas-2015-rmm", "programs/tigr.c"),
+        ],
+    ),
+    (
+        "lindsay-2024",
+        &[
+            file!("lindsay-2024", "paper.toml"),
+            file!("lindsay-2024", "graphs.toml"),
+            file!("lindsay-2024", "programs.toml"),
+            file!("lindsay-2024", "generators.toml"),
+            file!("lindsay-2024", "tables.toml"),
+            file!("lindsay-2024", "figures.toml"),
+            file!("lindsay-2024", "programs/bc.c"),
+            file!("lindsay-2024", "programs/bfs.c"),
+            file!("lindsay-2024", "programs/cc.c"),
+            file!("lindsay-2024", "programs/graph.c"),
+            file!("lindsay-2024", "programs/graph.h"),
+            file!("lindsay-2024", "programs/mcf.c"),
+            file!("lindsay-2024", "programs/pr.c"),
+            file!("lindsay-2024", "programs/streamcluster.c"),
+            file!("lindsay-2024", "programs/tc.c"),
+        ],
+    ),
+    (
+        "navarro-2002",
+        &[
+            file!("navarro-2002", "paper.toml"),
+            file!("navarro-2002", "tables.toml"),
+            file!("navarro-2002", "programs.toml"),
+            file!("navarro-2002", "spec.toml"),
+            file!("navarro-2002", "sequence.toml"),
+            file!("navarro-2002", "concurrent.toml"),
+            file!("navarro-2002", "programs/c4.c"),
+            file!("navarro-2002", "programs/fftw.c"),
+            file!("navarro-2002", "programs/flow.c"),
+            file!("navarro-2002", "programs/objects.c"),
+            file!("navarro-2002", "programs/objects.sql"),
+            file!("navarro-2002", "programs/picture.c"),
+            file!("navarro-2002", "programs/place.c"),
+            file!("navarro-2002", "programs/scene.pov"),
+            file!("navarro-2002", "programs/sp.c"),
+            file!("navarro-2002", "programs/swim.c"),
+            file!("navarro-2002", "programs/text.c"),
+            file!("navarro-2002", "programs/words.pl"),
+        ],
+    ),
+    (
+        "zhou-2023",
+        &[
+            file!("zhou-2023", "paper.toml"),
+            file!("zhou-2023", "skylake.toml"),
+            file!("zhou-2023", "zenplus.toml"),
+            file!("zhou-2023", "build.toml"),
+            file!("zhou-2023", "cores.toml"),
+            file!("zhou-2023", "padding.toml"),
+            file!("zhou-2023", "figures.toml"),
+            file!("zhou-2023", "programs/guest-make.sh"),
+            file!("zhou-2023", "programs/mariadb-make.sh"),
+            file!("zhou-2023", "programs/Orders.java"),
+            file!("zhou-2023", "programs/owner.c"),
+            file!("zhou-2023", "programs/postgres-make.sh"),
+            file!("zhou-2023", "programs/records.c"),
+            file!("zhou-2023", "programs/sources.awk"),
+            file!("zhou-2023", "programs/ssr.js"),
+            file!("zhou-2023", "programs/unpack.sh"),
+        ],
+    ),
+];

@@ -1,0 +1,107 @@
+//! Published numbers, and how near to them ours must be.
+
+use super::measure::Measure;
+use serde::Deserialize;
+
+/// A published number, and how ours is found.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PublishedItem {
+    /// What the number is; unique in its paper.
+    pub item: String,
+    /// Where it is published: section, table or figure.
+    pub section: String,
+    /// The published number.
+    pub published: f64,
+    /// What it is counted in.
+    pub unit: String,
+    /// How far ours may be from it.
+    pub tolerance: Tolerance,
+    /// Why the tolerance is what it is.
+    pub reason: String,
+    /// How ours follows from rows of results.
+    pub ours: Measure,
+}
+
+impl PublishedItem {
+    /// Fails unless the number can be judged where `known` holds the labels of systems.
+    pub(super) fn check(&self, known: impl Fn(&str) -> bool) -> Result<(), String> {
+        if self.reason.trim().is_empty() {
+            return Err("the tolerance has no reason; give one".into());
+        }
+        if !self.tolerance.is_valid() {
+            return Err(format!(
+                "tolerance {}: expected a factor of at least 1, a distance of at least 0, or a finite bound",
+                self.tolerance
+            ));
+        }
+        if !self.published.is_finite() {
+            return Err(format!("published {}: expected a finite number", self.published));
+        }
+        self.ours.check(known)
+    }
+}
+
+/// A published number that nothing measures yet.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MissingItem {
+    /// What the number is; unique in its paper.
+    pub item: String,
+    /// Where it is published.
+    pub section: String,
+    /// The published number.
+    pub published: f64,
+    /// What it is counted in.
+    pub unit: String,
+    /// Why it cannot be measured.
+    pub reason: String,
+}
+
+/// How far our number may be from the published one.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tolerance {
+    /// The greater over the smaller is at most this, which is at least 1; both must be positive.
+    Factor(f64),
+    /// The distance is at most this, in the item's unit.
+    Within(f64),
+    /// Ours is no less than this.
+    AtLeast(f64),
+    /// Ours is no more than this.
+    AtMost(f64),
+}
+
+impl Tolerance {
+    /// Returns whether `ours` is near enough to `published`.
+    pub fn allows(self, published: f64, ours: f64) -> bool {
+        match self {
+            Tolerance::Factor(factor) => {
+                let (low, high) = (published.min(ours), published.max(ours));
+                low > 0.0 && high / low <= factor
+            }
+            Tolerance::Within(distance) => (published - ours).abs() <= distance,
+            Tolerance::AtLeast(least) => ours >= least,
+            Tolerance::AtMost(most) => ours <= most,
+        }
+    }
+
+    fn is_valid(self) -> bool {
+        match self {
+            Tolerance::Factor(factor) => factor >= 1.0 && factor.is_finite(),
+            Tolerance::Within(distance) => distance >= 0.0 && distance.is_finite(),
+            Tolerance::AtLeast(bound) | Tolerance::AtMost(bound) => bound.is_finite(),
+        }
+    }
+}
+
+impl std::fmt::Display for Tolerance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Tolerance::Factor(factor) => write!(f, "factor {factor}"),
+            Tolerance::Within(distance) => write!(f, "±{distance}"),
+            Tolerance::AtLeast(least) => write!(f, "≥ {least}"),
+            Tolerance::AtMost(most) => write!(f, "≤ {most}"),
+        }
+    }
+}
