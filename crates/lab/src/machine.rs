@@ -98,7 +98,7 @@ pub struct OutOfOrder {
 pub struct Resolved {
     /// The machine's name in results: that of the preset or file, with the overrides as the user wrote them.
     pub name: String,
-    /// What the machine is, on one line.
+    /// A description of the machine, on one line.
     pub about: String,
     /// The processor and its memory.
     pub hardware: Machine,
@@ -118,7 +118,7 @@ pub struct Resolved {
 pub struct Preset {
     /// The preset's name.
     pub name: &'static str,
-    /// What the machine is, on one line.
+    /// A description of the machine, on one line.
     pub about: &'static str,
 }
 

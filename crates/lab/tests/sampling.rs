@@ -246,3 +246,44 @@ fn several_hardware_threads_are_refused() {
     let error = Experiment { conditions, ..sampled }.run(&mut *source, |_| true).err().unwrap().to_string();
     assert!(error.contains("one core with one hardware thread"), "{error}");
 }
+
+/// A program that announces a phase of each of these names, at equal distances.
+fn program_with_phases(names: &[&str]) -> Pieces {
+    let mut source = synthetic::parse("gups:bytes=4M,updates=20K").unwrap();
+    let (mut whole, mut chunk) = (Chunk::default(), Chunk::default());
+    while source.fill(&mut chunk).unwrap() {
+        whole.append(&chunk);
+    }
+    for (n, name) in names.iter().enumerate() {
+        let at = whole.refs.len() * (n + 1) / (names.len() + 1);
+        whole.events.push((at as u32, Event::Phase((*name).into())));
+    }
+    whole.events.sort_by_key(|(at, _)| *at);
+    Pieces::new("phases", source.blocks().clone(), whole)
+}
+
+#[test]
+fn phases_change_no_result_whatever_their_names() {
+    const PLAIN: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    // Version 2 of the trace format reserved these names for marks.
+    const RESERVED: [&str; 8] = [
+        "measured",
+        "skimmed",
+        "sampled every 5",
+        "interval",
+        "interval ends",
+        "followed",
+        "followed in caches",
+        "simulated",
+    ];
+    for timing in Timing::ALL {
+        for sample in [None, sampling("every=5k,measure=500,warm=500")] {
+            let results = |names: &[&str]| {
+                let experiment = Experiment { sample, ..experiment(&["base", "linux-thp"], timing) };
+                let report = run(&experiment, &mut program_with_phases(names).cut(vec![997]));
+                rows(&report).into_iter().map(|(key, row)| (key, row.value, row.error)).collect::<Vec<_>>()
+            };
+            assert_eq!(results(&PLAIN), results(&RESERVED), "{} {sample:?}", timing.name());
+        }
+    }
+}

@@ -57,12 +57,20 @@ pub enum SystemError {
         /// The text as the user wrote it.
         text: String,
     },
-    /// The machine lacks what the system needs, or two options exclude each other.
+    /// The machine lacks hardware that the system needs.
     #[error("{system} cannot run on this machine: {what}")]
     Machine {
         /// The system's name.
         system: String,
-        /// What is missing, and what to do.
+        /// The missing hardware, and what to do.
+        what: String,
+    },
+    /// An option has a value that the system or another option excludes.
+    #[error("{system}: {what}")]
+    Options {
+        /// The system's name.
+        system: String,
+        /// The options, and what to give instead.
         what: String,
     },
 }

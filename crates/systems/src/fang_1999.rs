@@ -288,7 +288,7 @@ impl System for Fang {
             for (option, value) in [("mtlb", self.mtlb.entries), ("mtlb_fill", self.mtlb.fill)] {
                 if !value.is_power_of_two() {
                     let what = format!("{option}={value}: expected a power of two");
-                    return Err(SystemError::Machine { system: self.name().into(), what });
+                    return Err(SystemError::Options { system: self.name().into(), what });
                 }
             }
             vm.use_shadow(largest, self.costs);

@@ -217,12 +217,12 @@ impl System for Rmm {
     }
 
     fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
-        let exclusive = |what: &str| Err(SystemError::Machine { system: self.name().into(), what: what.into() });
+        let exclusive = |what: &str| Err(SystemError::Options { system: self.name().into(), what: what.into() });
         if self.range_tlb.sweep_entries > 0 && self.range_tlb.lookup == AuxLookup::InParallel {
-            return exclusive("sweep counts range TLBs only with lookup=after-miss; give that too");
+            return exclusive("sweep counts range TLBs only with lookup=after-miss; give that option too");
         }
         if self.range_tlb.sweep_entries > 0 && self.enabling.is_some() {
-            return exclusive("sweep counts range TLBs that are always on; leave enable=measured out");
+            return exclusive("sweep counts range TLBs that are always on; leave out enable=measured");
         }
         if self.enabling.is_some() {
             self.next_reading = Some(self.reading_after(Cycles(0), vm));

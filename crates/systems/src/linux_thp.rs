@@ -171,7 +171,7 @@ impl LinuxThp {
         }
     }
 
-    /// Maps a huge page at a first touch. Returns false where there is none, so that the caller maps a base page.
+    /// Maps a huge page at a first touch. Returns false where no huge page is free, so that the caller maps a base page.
     fn huge_fault(&mut self, fault: Fault, view: &PageView, first: Vpn, vm: &mut Vm) -> Result<bool, OutOfMemory> {
         self.reclaim_for(&view.region, vm);
         if fault.kind != Kind::Store && self.use_zero_page && vm.options().zero_page {

@@ -1,7 +1,8 @@
 //! Parts that systems with promotion in the miss handler share (`fang-1999`, `romer-1995`).
 //!
 //! [`Promoter`] reads the TLB event log after each miss, keeps the candidates' counters in kernel memory, pays for that,
-//! and builds the superpages that are due. [`OnlinePromotion`] adds a page daemon that takes superpages apart when memory is short.
+//! and builds the superpages that are due. [`OnlinePromotion`] adds a page daemon that demotes
+//! superpages when memory is short.
 
 mod promoter;
 
@@ -33,7 +34,7 @@ pub(crate) const PAGING: Setting = Setting::new(
     "paging",
     Reclaim::ACCEPTS,
     "daemon",
-    "when memory is short: a page daemon pages out and takes superpages apart for it (daemon), or nothing (off)",
+    "when memory is short: a page daemon evicts pages and demotes their superpages (daemon), or nothing (off)",
 );
 
 /// The superpages that the page daemon demotes before it knows which of their pages are in use.
@@ -48,7 +49,7 @@ pub(crate) const DEMOTE: Setting = Setting::new(
 choice! {
     /// The response to memory pressure.
     pub(crate) enum Reclaim {
-        /// A page daemon pages out, and takes superpages apart for it.
+        /// A page daemon evicts pages, and demotes the superpages that they belong to.
         Daemon = "daemon",
         /// None.
         Off = "off",

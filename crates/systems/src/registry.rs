@@ -35,7 +35,7 @@ impl Role {
 pub struct Description {
     /// The system's name.
     pub name: &'static str,
-    /// What the system does, on one line.
+    /// A description of the system, on one line.
     pub summary: &'static str,
     /// The part that it plays in a comparison.
     pub role: Role,

@@ -61,7 +61,7 @@ pub enum Accepts {
         min: u64,
         /// The largest value.
         max: u64,
-        /// What the number counts.
+        /// The unit of the number.
         unit: Unit,
     },
     /// Page sizes joined by `+`, or `all` that the machine has.
@@ -114,7 +114,7 @@ impl fmt::Display for Accepts {
 pub struct Setting {
     /// The option's name.
     pub name: &'static str,
-    /// What the option does, on one line.
+    /// A description of the option, on one line.
     pub summary: &'static str,
     /// The values that it takes.
     pub accepts: Accepts,

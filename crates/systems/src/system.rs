@@ -140,7 +140,7 @@ pub trait System: Send {
     }
 
     /// Returns the auxiliary TLB that the system adds to the last level of TLB arrays. Asked after
-    /// [`boot`](System::boot). `None`: there is none, at no cost.
+    /// [`boot`](System::boot). `None`: no auxiliary TLB, at no cost.
     fn aux_tlb(&self, vm: &Vm) -> Option<AuxTlbOptions> {
         let _ = vm;
         None

@@ -52,7 +52,7 @@ fn freebsd_preempts_only_for_single_pages_and_the_longest_idle_first() {
         map(&mut machine, AT + i * 2 * M, 2 * M, Role::Mmap);
         machine.touch(page(AT + i * 2 * M), Kind::Store);
     }
-    // Of the 8 MB, two or three blocks of 2 MB are wholly free; all other mappings get single pages.
+    // Two or three blocks of 2 MB in the 8 MB are wholly free; all other mappings get single pages.
     let made = machine.vm.counters().reservations;
     assert!((2..=3).contains(&made), "{made}");
     assert_eq!((machine.vm.counters().superpage_fallbacks, reserv(&machine).reclaimed), (16 - made, 0));

@@ -1,4 +1,5 @@
-//! Runs a program under capture and says what came: `cargo run --release --example capture -- PROG ARGS…`.
+//! Captures a program and prints what was captured: `cargo run --release --example capture -- PROG ARGS…`. `--events` prints
+//! all events, `--check` looks for references to unmapped memory.
 
 #[path = "../tests/common/space.rs"]
 mod space;
@@ -24,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         events += chunk.events.len();
         switches += chunk.events.iter().filter(|(_, event)| matches!(event, Event::Switch { .. })).count();
         if let Some(spaces) = &mut spaces {
-            spaces.follow(&chunk);
+            spaces.apply(&chunk);
         }
         for (at, event) in chunk.events.iter().filter(|_| show) {
             eprintln!("{at:>8} {event:x?}");
@@ -48,9 +49,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         live.blocks().len(),
     );
     if let Some(spaces) = spaces {
-        let (first, astray) = (spaces.first_astray.unwrap_or_default(), spaces.astray);
+        let (first, violations) = (spaces.first_violation.unwrap_or_default(), spaces.violations);
         eprintln!(
-            "{astray} references astray: {first}; {} forks, {} execs, {} exits",
+            "{violations} references without a mapping: {first}; {} forks, {} execs, {} exits",
             spaces.forks,
             spaces.execs.len(),
             spaces.exits
@@ -68,7 +69,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// User and system time so far.
+/// Returns the user and system time so far, in seconds.
 fn cpu_seconds(of: libc::c_int) -> f64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
     // SAFETY: the kernel fills the structure, for either `of`.

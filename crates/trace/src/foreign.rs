@@ -1,5 +1,5 @@
-//! Traces of other tools. They know no mappings, so each starts with one `Switch` and no `Map`: the operating system
-//! gives their references anonymous memory on first touch.
+//! Traces of other tools. They have no mappings, so each program starts with a `Switch` and no `Map`. The simulated
+//! operating system then gives a page anonymous memory when it is first touched.
 
 mod assembler;
 mod champsim;
@@ -12,5 +12,5 @@ pub use lackey::Lackey;
 
 pub(crate) use compressed::open as open_compressed;
 
-/// How many references a foreign reader puts into a chunk before it ends it at the next block.
+/// The references in a chunk of a foreign trace. The chunk ends with the block that reaches this number.
 pub(crate) const CHUNK_REFS: usize = 1 << 17;

@@ -1,9 +1,9 @@
-//! Live programs: a process tree that runs under QEMU's user-mode emulator with the capture plugin. The tree writes
-//! what it does into shared memory ([`reach_core::ring`]); [`Live`] reads that as a [`Source`].
+//! Live capture: runs a program and its descendants under QEMU's user-mode emulator with the capture plugin. The plugin
+//! writes references and events into shared memory ([`reach_core::ring`]); [`Live`] reads them as a [`Source`].
 
+mod blocks;
 mod decode;
 mod find;
-mod known;
 mod launch;
 mod memory;
 mod order;
@@ -19,79 +19,79 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// References after which a chunk is full.
-const CHUNK: usize = 1 << 17;
+/// The references in a full chunk.
+const CHUNK_REFS: usize = 1 << 17;
 
-/// How long a chunk that is not empty waits for more.
-const PATIENCE: Duration = Duration::from_millis(2);
+/// The longest wait for more references, where the chunk has some.
+const MAX_WAIT: Duration = Duration::from_millis(2);
 
-/// Buffers that a shortage adds.
-const MORE: usize = 64;
+/// The buffers to add where all are in use.
+const GROWTH: usize = 64;
 
-/// What to run, and by what means. The environment is passed on as it is.
+/// The program to capture, and how to run it. The program inherits the environment of this process.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The program: a path, or a name to look for in `PATH`.
     pub program: OsString,
-    /// Its arguments, without argument zero.
+    /// The program's arguments, without argument zero.
     pub args: Vec<OsString>,
-    /// The emulator; `None` looks in `$REACH_QEMU`, the cache folder (`$XDG_CACHE_HOME/reach/qemu`,
+    /// The emulator. `None` looks in `$REACH_QEMU`, the cache folder (`$XDG_CACHE_HOME/reach/qemu`,
     /// `~/.cache/reach/qemu`) and `PATH`.
     pub qemu: Option<PathBuf>,
-    /// The plugin; `None` looks in `$REACH_PLUGIN` and beside the running executable.
+    /// The plugin. `None` looks in `$REACH_PLUGIN` and next to the running executable.
     pub plugin: Option<PathBuf>,
-    /// The folder in which it runs; `None` for that of this process.
+    /// The working directory of the program; `None` for that of this process.
     pub folder: Option<PathBuf>,
-    /// A file that takes its standard output and error, while its standard input is empty; `None` passes on the streams
-    /// of this process as they are.
+    /// A file for the program's standard output and error; its standard input is then empty. `None` passes on the standard
+    /// streams of this process.
     pub output: Option<PathBuf>,
-    /// Whether it is nobody's but the caller's: out of the terminal's reach, and killed with its descendants by
-    /// [`Live::kill`].
-    pub own: bool,
+    /// Whether the program gets a process group of its own. Signals from the terminal then do not reach it, and
+    /// [`Live::kill`] also kills its descendants.
+    pub own_group: bool,
 }
 
-/// The emulator that a launch would take: the path of one that has plugins, or why there is none.
+/// Returns the path of the emulator that [`Live::launch`] would use. Fails where no emulator with plugins is found.
 pub fn emulator(given: Option<&Path>) -> Result<PathBuf, TraceError> {
     Ok(find::qemu(given)?.path)
 }
 
 /// A running program with all its descendants.
 ///
-/// The program runs only as far ahead of the reader as the ring holds (some megabytes). While it runs, SIGINT and
-/// SIGQUIT from the terminal go to the program and leave the reader alone, so that everything up to its end is read.
-/// Descendants that outlive the program are read to their end, too; after the program has ended, one of those signals
-/// lets them go on untraced and ends the source.
+/// The program can run ahead of the reader until the ring is full (some megabytes). While it runs, SIGINT and SIGQUIT from
+/// the terminal affect the program only, so that the reader reads everything up to its end. Descendants that outlive the
+/// program are read to their end too. After the program has ended, one of these signals ends the source, and the
+/// descendants continue untraced.
 pub struct Live {
     name: String,
     decoder: Decoder,
     child: Child,
     status: Option<ExitStatus>,
     ended: bool,
-    own: bool,
-    interrupts: SignalCounter,
-    // Last: everything above looks into it.
+    own_group: bool,
+    signals: SignalCounter,
+    // Must be the last field: everything above points into it.
     memory: Memory,
 }
 
 impl Live {
     /// Starts the program under the emulator.
     ///
-    /// Fails when the program, an emulator with plugins, or the plugin cannot be found, when the program is not one for
-    /// 64-bit x86, or when the operating system refuses memory or a process.
+    /// Fails where the program, an emulator with plugins, or the plugin is not found, where the program is not for 64-bit
+    /// x86, and where the operating system gives no memory or no process.
     pub fn launch(options: Options) -> Result<Live, TraceError> {
         let name = launch::name(&options);
         let program = find::program(&options.program)?;
         let qemu = find::qemu(options.qemu.as_deref())?;
         let plugin = find::plugin(options.plugin.as_deref())?;
         let memory = Memory::new()?;
-        let interrupts = SignalCounter::install(&[libc::SIGINT, libc::SIGQUIT]);
+        let signals = SignalCounter::install(&[libc::SIGINT, libc::SIGQUIT]);
         let child = launch::spawn(&memory, &qemu, plugin, &program, &options)?;
         let decoder = Decoder::new(memory.ring(), child.id());
-        Ok(Live { name, decoder, child, status: None, ended: false, own: options.own, interrupts, memory })
+        Ok(Live { name, decoder, child, status: None, ended: false, own_group: options.own_group, signals, memory })
     }
 
-    /// Whether [`Live::launch`] would find the program, the emulator and the plugin; fails as it does. For those who
-    /// must know before they touch anything else.
+    /// Checks that [`Live::launch`] would find the program, the emulator and the plugin, and fails as it does. Callers use it
+    /// before they change anything, such as an output file.
     pub fn find(options: &Options) -> Result<(), TraceError> {
         find::program(&options.program)?;
         find::qemu(options.qemu.as_deref())?;
@@ -99,9 +99,8 @@ impl Live {
         Ok(())
     }
 
-    /// Waits for the program's end and returns its own exit status: its code, or the signal that killed it. To be called
-    /// after the last [`fill`](Source::fill); if references are still to come, they are given up and the program goes
-    /// on untraced.
+    /// Waits for the end of the program and returns its exit status: its code, or the signal that killed it. Call after the
+    /// last [`fill`](Source::fill). Otherwise the remaining references are lost, and the program continues untraced.
     pub fn wait(&mut self) -> Result<ExitStatus, TraceError> {
         if !self.ended {
             self.memory.abort();
@@ -116,12 +115,13 @@ impl Live {
         }
     }
 
-    /// Kills the program, and all its descendants if they are the caller's own ([`Options::own`]). What was not read is lost.
+    /// Kills the program, and its descendants if it has its own group ([`Options::own_group`]). References that were not read
+    /// are lost.
     pub fn kill(&mut self) {
         self.memory.abort();
-        if self.own {
-            // SAFETY: a call on numbers. The program leads the group, whose number stays its own while it has members; who has
-            // died meanwhile needs no killing.
+        if self.own_group {
+            // SAFETY: the call takes numbers only. The program leads the group, and the group keeps its number while it has
+            // members.
             unsafe { libc::killpg(self.child.id() as libc::pid_t, libc::SIGKILL) };
         } else if self.status.is_none() {
             let _ = self.child.kill();
@@ -130,22 +130,23 @@ impl Live {
         self.ended = true;
     }
 
-    /// What the user should know about the capture so far: programs that ran untraced, and losses.
+    /// Returns messages for the user about programs that ran untraced and about lost references, so far.
     pub fn notices(&self) -> &[String] {
         self.decoder.notices()
     }
 
-    /// Whether the program and all its descendants have ended. Finds those that died without a word.
-    fn all_over(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
+    /// Returns whether the program and all its descendants have ended. Detects killed processes, which cannot announce their
+    /// end.
+    fn has_ended(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
         if self.status.is_none() {
             let status = self.child.try_wait();
             self.status = status.map_err(|e| TraceError::Capture(format!("waiting for the program: {e}")))?;
         }
-        // Looked at before the last look into the ring: what the dead wrote is there by then.
-        let alive = self.decoder.bury(self.status.is_some(), chunk);
-        if self.status.is_some() && alive && self.interrupts.any_new() {
+        // The status must be read before the ring: then the ring has everything that ended processes wrote.
+        let alive = self.decoder.finish_dead(self.status.is_some(), chunk);
+        if self.status.is_some() && alive && self.signals.any_new() {
             self.memory.abort();
-            self.decoder.notice("interrupted: processes that outlive the program go on untraced");
+            self.decoder.notice("interrupted: processes that outlive the program continue untraced");
             return Ok(true);
         }
         Ok(self.status.is_some() && !alive)
@@ -157,21 +158,21 @@ impl Source for Live {
         chunk.clear();
         let mut idle: Option<Instant> = None;
         while !self.ended {
-            if self.decoder.read(chunk, CHUNK) {
+            if self.decoder.read(chunk, CHUNK_REFS) {
                 idle = None;
-                if chunk.refs.len() >= CHUNK {
+                if chunk.refs.len() >= CHUNK_REFS {
                     return Ok(true);
                 }
                 continue;
             }
             let since = *idle.get_or_insert_with(Instant::now);
             let waited = since.elapsed();
-            if waited >= PATIENCE {
+            if waited >= MAX_WAIT {
                 if !chunk.is_empty() {
                     return Ok(true);
                 }
-                self.memory.relieve(MORE);
-                if self.all_over(chunk)? {
+                self.memory.relieve_shortage(GROWTH);
+                if self.has_ended(chunk)? {
                     self.decoder.finish(chunk);
                     self.ended = true;
                     break;

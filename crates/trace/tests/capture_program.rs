@@ -1,5 +1,4 @@
-//! The traced program's own input, output and end are those that it would have alone; and what is said when nothing can
-//! be captured.
+//! Checks that capture does not change a program's input, output and exit status, and that errors are explained.
 
 #[allow(dead_code)]
 mod common;
@@ -15,17 +14,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Names the variable with the words of a program for [`as_a_child`].
+/// The environment variable with the words of a program for [`as_a_child`].
 const WORDS: &str = "REACH_TEST_WORDS";
 
-/// This test program once more, capturing a program whose standard streams are those of the command.
+/// Returns a command that runs this test program, which captures a program. The captured program has the standard streams of
+/// the command.
 fn capturing(words: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "as_a_child", "--nocapture"]).env(WORDS, words.join("\x1f"));
     command
 }
 
-/// What the test harness prints before the program runs.
+/// The text that the test harness prints before the program runs.
 const BANNER: &str = "\nrunning 1 test\n";
 
 #[test]
@@ -40,12 +40,13 @@ fn as_a_child() {
     std::process::exit(0);
 }
 
-/// Reads the first line that the program prints.
+/// Returns the first line that the program prints.
 fn first_line(child: &mut Child) -> String {
     let mut lines = BufReader::with_capacity(1, child.stdout.as_mut().unwrap()).lines();
     lines.nth(BANNER.lines().count()).unwrap().unwrap()
 }
 
+/// Writes an executable script. Returns its path.
 fn script(name: &str, text: &str) -> PathBuf {
     let path = file(name);
     std::fs::write(&path, text).unwrap();
@@ -54,7 +55,7 @@ fn script(name: &str, text: &str) -> PathBuf {
 }
 
 #[test]
-fn the_status_is_the_programs_own() {
+fn the_exit_status_is_that_of_the_program() {
     if !possible() {
         return;
     }
@@ -101,7 +102,7 @@ fn arguments_and_environment_arrive_as_given() {
     let program = compile("arguments", body, &[]);
     let (program, inner) = (program.to_str().unwrap(), inner.to_str().unwrap());
     let lines = |command: &mut Command| {
-        // Neither sorted nor the reverse; with what would hurt the emulator.
+        // In no order, and with a variable that would affect the emulator.
         let variables = [("PATH", "/usr/bin:/bin"), ("B", "2,3"), ("A", "1"), ("LD_BIND_NOW", "1"), ("C", "")];
         let words = [program, inner].join("\x1f");
         let output = command.env_clear().env(WORDS, words).envs(variables).stderr(Stdio::inherit()).output().unwrap();
@@ -112,10 +113,13 @@ fn arguments_and_environment_arrive_as_given() {
     let mut captured = lines(&mut capturing(&[]));
     assert_eq!(captured.last().unwrap(), &format!("{inner}|a b||2"));
     // The linker's variables move to the front; the others keep their order.
-    let linker = |line: &String| line.starts_with("LD_");
-    assert_eq!(alone.iter().filter(|line| linker(line)).count(), captured.iter().filter(|line| linker(line)).count());
-    alone.retain(|line| !linker(line));
-    captured.retain(|line| !linker(line));
+    let is_linkers = |line: &String| line.starts_with("LD_");
+    assert_eq!(
+        alone.iter().filter(|line| is_linkers(line)).count(),
+        captured.iter().filter(|line| is_linkers(line)).count()
+    );
+    alone.retain(|line| !is_linkers(line));
+    captured.retain(|line| !is_linkers(line));
     assert_eq!(alone, captured);
 }
 
@@ -129,14 +133,14 @@ fn a_script_can_be_the_program() {
 }
 
 #[test]
-fn an_interrupt_is_for_the_program() {
+fn an_interrupt_affects_only_the_program() {
     if !possible() {
         return;
     }
     let mut child = capturing(&["sh", "-c", "trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.1; done"]);
     child.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // Whoever runs tests in the background ignores interrupts, and so would the program.
-    // SAFETY: between fork and exec only the disposition of a signal is changed.
+    // Tests that run in the background inherit ignored interrupts, and the program would inherit them too.
+    // SAFETY: between fork and exec, the closure only changes the disposition of a signal.
     unsafe {
         child.pre_exec(|| {
             libc::signal(libc::SIGINT, libc::SIG_DFL);
@@ -145,7 +149,7 @@ fn an_interrupt_is_for_the_program() {
     }
     let mut child = child.spawn().unwrap();
     assert_eq!(first_line(&mut child), "ready");
-    // SAFETY: the group of the child that was just started.
+    // SAFETY: the call takes numbers only; the group is that of the child.
     unsafe { libc::kill(-(child.id() as i32), libc::SIGINT) };
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.stdout, b"caught\n");
@@ -154,7 +158,7 @@ fn an_interrupt_is_for_the_program() {
 }
 
 #[test]
-fn a_program_whose_reader_dies_goes_on() {
+fn a_program_continues_when_its_reader_dies() {
     if !possible() {
         return;
     }
@@ -178,13 +182,13 @@ fn a_program_whose_reader_dies_goes_on() {
 }
 
 #[test]
-fn a_program_whose_reader_dies_goes_on_after_exec() {
+fn a_program_continues_after_exec_when_its_reader_dies() {
     if !possible() {
         return;
     }
     let done = file("went-on-after-exec");
     let _ = std::fs::remove_file(&done);
-    // A child execs, then the program itself does.
+    // A child execs, and then the program itself.
     let text = format!("echo ready; read go; ls / >/dev/null || exit; exec cp /bin/true {}", done.display());
     let mut child = capturing(&["sh", "-c", &text]);
     let child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -202,7 +206,7 @@ fn a_program_whose_reader_dies_goes_on_after_exec() {
 }
 
 #[test]
-fn a_program_goes_on_when_the_ring_goes_away_during_its_exec() {
+fn a_program_continues_when_the_ring_vanishes_during_its_exec() {
     if !possible() {
         return;
     }
@@ -224,7 +228,7 @@ fn a_program_goes_on_when_the_ring_goes_away_during_its_exec() {
 }
 
 #[test]
-fn giving_up_lets_the_program_go_on() {
+fn a_program_continues_when_the_reader_stops() {
     if !possible() {
         return;
     }
@@ -234,7 +238,7 @@ fn giving_up_lets_the_program_go_on() {
 }
 
 #[test]
-fn a_program_runs_in_the_folder_that_is_named_and_its_output_goes_to_a_file() {
+fn options_set_the_working_directory_and_the_output_file() {
     if !possible() {
         return;
     }
@@ -252,7 +256,7 @@ fn a_program_runs_in_the_folder_that_is_named_and_its_output_goes_to_a_file() {
 }
 
 #[test]
-fn what_cannot_be_captured_is_explained() {
+fn programs_that_cannot_be_captured_are_explained() {
     if !possible() {
         return;
     }

@@ -1,4 +1,4 @@
-//! What a live capture says of programs whose references are known.
+//! Captures programs whose references are known.
 
 #[allow(dead_code)]
 mod common;
@@ -8,8 +8,8 @@ use common::{capture, compile, file, launch, possible};
 use reach_core::{Advice, Backing, Chunk, Event, Protection, Role};
 use reach_trace::Source;
 
-/// A variable at a known address, so that stores to it can be counted.
-const AT: &str = "#define _GNU_SOURCE
+/// The head of the C programs: headers, and a function that maps memory at a known address, so that stores can be counted.
+const HEAD: &str = "#define _GNU_SOURCE
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,11 +26,11 @@ static volatile int *at(unsigned long a, unsigned long len) {
 ";
 
 fn source(body: &str) -> String {
-    format!("{AT}{body}")
+    format!("{HEAD}{body}")
 }
 
 #[test]
-fn every_store_arrives_even_from_a_process_that_is_killed() {
+fn all_stores_of_a_killed_process_are_captured() {
     if !possible() {
         return;
     }
@@ -41,14 +41,14 @@ fn every_store_arrives_even_from_a_process_that_is_killed() {
     let all = capture(program, &[]);
     use std::os::unix::process::ExitStatusExt;
     assert_eq!(all.status.unwrap().signal(), Some(9));
-    // The kernel may take a moment to kill it, in which the last loop runs.
+    // The last loop runs until the kernel has killed the process.
     assert!(all.stores_to(0x1000_0000) >= 1_000_003);
     assert!(all.instructions > 3_000_000);
     assert_eq!((all.spaces.exits, all.spaces.execs.len()), (1, 1));
 }
 
 #[test]
-fn a_static_program_gives_the_same_references_again() {
+fn two_captures_of_a_static_program_have_the_same_references() {
     if !possible() {
         return;
     }
@@ -56,26 +56,26 @@ fn a_static_program_gives_the_same_references_again() {
         for (int i = 0; i < 100000; i++) { p[i & 2047] += i; n += p[(i * 7) & 2047]; }
         return n & 1; }";
     let program = compile("static", &source(body), &["-static"]);
-    // From QEMU 9 on, stack and vdso lie wherever the kernel puts new mappings: each run has places of its own.
+    // From QEMU 9 on, the kernel chooses the addresses of stack and vdso, so they differ from run to run.
     let [one, two] = [(), ()].map(|()| capture(&program, &[]));
     let (first, second) = (one.in_mappings(), two.in_mappings());
     let differs = first.iter().zip(&second).position(|(a, b)| a != b);
     assert_eq!((differs, first.len()), (None, second.len()));
-    // Not those before the first reference: neighbouring mappings of the emulator's own may be among them.
+    // Events before the first reference are left out: they may include mappings of the emulator.
     let kinds = |all: &common::Capture| {
-        let own = all.events.iter().filter(|(at, _)| *at > 0);
-        own.map(|(at, event)| (*at, std::mem::discriminant(event))).collect::<Vec<_>>()
+        let later = all.events.iter().filter(|(at, _)| *at > 0);
+        later.map(|(at, event)| (*at, std::mem::discriminant(event))).collect::<Vec<_>>()
     };
     assert_eq!(kinds(&one), kinds(&two));
     assert_eq!(one.stores_to(0x1000_0000), (0..100_000).filter(|i| i % 2048 == 0).count() as u64);
 }
 
 #[test]
-fn threads_keep_their_own_stores_while_they_map_and_unmap() {
+fn stores_belong_to_their_thread_while_threads_map_and_unmap() {
     if !possible() {
         return;
     }
-    // Each thread stores to its own word, and churns mappings of its own, at addresses that the others use again.
+    // Each thread stores to its own word, and maps and unmaps memory at addresses that other threads reuse.
     let body = "static volatile int *p;
         static void *run(void *n) { long k = (long)n;
             for (int i = 0; i < 200; i++) {
@@ -101,7 +101,7 @@ fn threads_keep_their_own_stores_while_they_map_and_unmap() {
 }
 
 #[test]
-fn forked_children_start_from_their_parents_and_end_before_they_are_waited_for() {
+fn a_forked_child_ends_before_its_parent_has_waited_for_it() {
     if !possible() {
         return;
     }
@@ -116,7 +116,7 @@ fn forked_children_start_from_their_parents_and_end_before_they_are_waited_for()
     for child in 0..3 {
         assert_eq!(all.stores_to(0x1000_0004 + 4 * child), 50);
     }
-    // The parent's store after each wait comes after the child's end.
+    // The parent stores after each wait.
     let ends: Vec<_> = all.events.iter().filter(|(_, event)| *event == Event::Exit).map(|(at, _)| *at).collect();
     let waited =
         all.refs.iter().enumerate().filter(|(_, r)| r.kind() == reach_core::Kind::Store && r.addr().0 == 0x1000_1000);
@@ -128,7 +128,7 @@ fn forked_children_start_from_their_parents_and_end_before_they_are_waited_for()
 }
 
 #[test]
-fn calls_that_change_mappings_become_events() {
+fn system_calls_that_change_mappings_become_events() {
     if !possible() {
         return;
     }
@@ -145,37 +145,39 @@ fn calls_that_change_mappings_become_events() {
         munmap(b, 1 << 23); return n == 7 ? 0 : 1; }";
     let all = capture(compile("calls", &source(body), &[]), &[data.to_str().unwrap()]);
     assert!(all.status.unwrap().success());
-    let of = all.events.iter().find_map(|(_, event)| match event {
+    let named = all.events.iter().find_map(|(_, event)| match event {
         Event::File { file, path, len } if *path == data.to_string_lossy() => Some((*file, *len)),
         _ => None,
     });
-    let (id, len) = of.expect("the file is named");
+    let (id, len) = named.expect("the file is named");
     assert_eq!(len, 10_000);
-    let has =
+    let has_one =
         |wanted: &dyn Fn(&Event) -> bool| assert_eq!(all.events.iter().filter(|(_, event)| wanted(event)).count(), 1);
-    has(&|event| match event {
+    has_one(&|event| match event {
         Event::Map(map) => {
             map.backing == Backing::File { file: id, offset: 4096 }
                 && (map.shared, map.span.len, map.protection) == (true, 12288, Protection::READ)
         }
         _ => false,
     });
-    has(&|event| match event {
+    has_one(&|event| match event {
         Event::Map(map) => map.no_reserve && map.span.len == 1 << 22 && map.protection == Protection::NONE,
         _ => false,
     });
-    has(&|event| matches!(event, Event::Protect(span, Protection::READ_WRITE) if span.start.0 == 0x2000_0000));
-    has(&|event| matches!(event, Event::Advise(span, Advice::Huge) if span.len == 1 << 21));
-    has(&|event| matches!(event, Event::Advise(span, Advice::DontNeed) if span.len == 8192));
-    has(&|event| matches!(event, Event::Remap(remap) if remap.from.start.0 == 0x2000_0000 && remap.to.len == 1 << 23));
-    has(&|event| matches!(event, Event::Unmap(span) if span.len == 1 << 23));
+    has_one(&|event| matches!(event, Event::Protect(span, Protection::READ_WRITE) if span.start.0 == 0x2000_0000));
+    has_one(&|event| matches!(event, Event::Advise(span, Advice::Huge) if span.len == 1 << 21));
+    has_one(&|event| matches!(event, Event::Advise(span, Advice::DontNeed) if span.len == 8192));
+    has_one(
+        &|event| matches!(event, Event::Remap(remap) if remap.from.start.0 == 0x2000_0000 && remap.to.len == 1 << 23),
+    );
+    has_one(&|event| matches!(event, Event::Unmap(span) if span.len == 1 << 23));
     let heap =
         all.events.iter().filter(|(_, event)| matches!(event, Event::Map(map) if map.role == Role::Heap)).count();
     assert!(heap >= 1);
 }
 
 #[test]
-fn a_vforking_parent_waits_until_its_child_has_left_its_memory() {
+fn a_vforking_parent_runs_after_its_child_has_execed_or_exited() {
     if !possible() {
         return;
     }
@@ -204,7 +206,7 @@ fn a_vforking_parent_waits_until_its_child_has_left_its_memory() {
 }
 
 #[test]
-fn what_system_calls_touch_is_told_once() {
+fn memory_that_a_system_call_touches_is_reported_once() {
     if !possible() {
         return;
     }
@@ -216,20 +218,20 @@ fn what_system_calls_touch_is_told_once() {
         return write(open(\"/dev/null\", 1), p + 32768, 1) != 1; }";
     let all = capture(compile("touches", &source(body), &[]), &[]);
     assert!(all.status.unwrap().success());
-    let told = |wanted: Advice| -> Vec<(u64, u64)> {
-        let of = |event: &Event| match event {
+    let reported = |wanted: Advice| -> Vec<(u64, u64)> {
+        let span = |event: &Event| match event {
             Event::Advise(span, advice) if *advice == wanted => Some((span.start.0, span.len)),
             _ => None,
         };
-        let all = all.events.iter().filter_map(|(_, event)| of(event));
+        let all = all.events.iter().filter_map(|(_, event)| span(event));
         all.filter(|(start, _)| (0x1000_0000..0x1001_0000).contains(start)).collect()
     };
-    assert_eq!(told(Advice::PopulateWrite), [(0x1000_1000, 12288), (0x1000_1000, 4096)]);
-    assert_eq!(told(Advice::PopulateRead), [(0x1000_8000, 4096)]);
+    assert_eq!(reported(Advice::PopulateWrite), [(0x1000_1000, 12288), (0x1000_1000, 4096)]);
+    assert_eq!(reported(Advice::PopulateRead), [(0x1000_8000, 4096)]);
 }
 
 #[test]
-fn a_pipeline_of_programs_is_captured_whole() {
+fn all_programs_of_a_pipeline_are_captured() {
     if !possible() {
         return;
     }
@@ -243,7 +245,7 @@ fn a_pipeline_of_programs_is_captured_whole() {
 
 #[test]
 #[ignore = "minutes"]
-fn large_programs_touch_only_what_they_have_mapped() {
+fn large_programs_refer_only_to_mapped_memory() {
     if !possible() {
         return;
     }
@@ -265,10 +267,10 @@ fn large_programs_touch_only_what_they_have_mapped() {
         };
         let (mut spaces, mut chunk) = (Spaces::default(), Chunk::default());
         while live.fill(&mut chunk).unwrap() {
-            spaces.follow(&chunk);
+            spaces.apply(&chunk);
         }
         assert!(live.wait().unwrap().success(), "{words:?}");
-        assert_eq!(spaces.first_astray, None, "{words:?}: {} of {}", spaces.astray, spaces.references);
+        assert_eq!(spaces.first_violation, None, "{words:?}: {} of {}", spaces.violations, spaces.references);
         eprintln!("{}: {} references", words[0], spaces.references);
     }
 }

@@ -1,4 +1,4 @@
-//! Foreign traces and what `reach trace` does with files, through files on disk.
+//! Foreign traces and the subcommands of `reach trace`, on files on disk.
 
 use reach_core::{Chunk, Event, Kind};
 use reach_trace::file::{Metadata, Reader, Writer};
@@ -25,7 +25,7 @@ I  04001093,5
 ==12== Counted 0 calls to main()
 ";
 
-/// (ip, taken, loads, stores)
+/// Returns records with these `ip`s, taken branches, loads and stores.
 fn champsim(records: &[(u64, bool, &[u64], &[u64])]) -> Vec<u8> {
     let mut out = Vec::new();
     for &(ip, taken, loads, stores) in records {
@@ -94,11 +94,11 @@ fn lackey_is_read_line_by_line() {
 }
 
 #[test]
-fn champsim_lengths_come_from_the_next_record() {
+fn the_next_champsim_record_gives_the_instruction_length() {
     let mut source = ChampSim::new(Cursor::new(some_champsim()), "x.champsim");
     let chunks = all(&mut source).unwrap();
     let blocks: Vec<_> = source.blocks().iter().map(|b| (b.pc.0, b.len, b.instructions)).collect();
-    // A taken branch and what is not followed within 15 bytes are 4 bytes long.
+    // The length is 4 bytes for a taken branch, and where the next instruction is more than 15 bytes away.
     assert_eq!(blocks, [(0x401000, 3 + 4, 2), (0x402000, 15 + 4, 2), (0x40203f, 4, 1)]);
     let refs: Vec<_> = chunks[0].refs.iter().map(|r| (r.kind(), r.addr().0)).collect();
     use Kind::{Fetch, Load, Store};
@@ -117,7 +117,7 @@ fn champsim_lengths_come_from_the_next_record() {
 }
 
 #[test]
-fn compressed_traces_are_the_same_traces() {
+fn compressed_traces_equal_plain_ones() {
     let dir = TempDir::new().unwrap();
     let raw = some_champsim();
     let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -159,7 +159,7 @@ fn converting_keeps_every_reference() {
 }
 
 #[test]
-fn a_killed_recording_is_told_and_repaired() {
+fn a_killed_recording_is_reported_and_repaired() {
     let dir = TempDir::new().unwrap();
     let from = put(&dir, "true.lackey", LACKEY.as_bytes());
     let to = dir.path().join("whole.reach");
@@ -193,7 +193,7 @@ fn check_finds_every_flipped_byte() {
 }
 
 #[test]
-fn check_knows_the_laws_of_events() {
+fn check_reports_a_program_without_a_first_switch() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("x.reach");
     let mut writer = Writer::create(&path, &Metadata::default()).unwrap();
@@ -206,7 +206,7 @@ fn check_knows_the_laws_of_events() {
 }
 
 #[test]
-fn other_files_are_refused_with_advice() {
+fn files_of_other_kinds_are_errors_with_advice() {
     let dir = TempDir::new().unwrap();
     let mut noise = vec![0u8; 5000];
     let mut random = reach_core::Random::new(1);
@@ -245,9 +245,9 @@ fn a_closed_pipe_is_recognised() {
     assert!(dump(&path, 0..9, &mut Closed, &mut unwatched).unwrap_err().is_broken_pipe());
 }
 
-/// Seeded mutations of foreign traces and of whole files: an answer or an error, never a panic.
+/// Mutates foreign traces and `.reach` files. Reading must end or fail, and must not panic.
 #[test]
-fn mutated_files_are_read_or_refused() {
+fn mutated_files_never_panic() {
     let mut reach = Writer::new(Vec::new(), &Metadata::default()).unwrap();
     let mut source = Lackey::new(Cursor::new(LACKEY), "x");
     for chunk in all(&mut source).unwrap() {

@@ -30,23 +30,23 @@ pub(super) struct PtePrefetcher {
 }
 
 impl PtePrefetcher {
-    /// Prefetches after the reference before number `at` of `entries` has walked.
+    /// Prefetches after the reference before number `at` of `refs` has walked.
     #[inline(always)]
-    pub fn walked(&mut self, entries: &[PageRef], at: usize, table: &PageTable, to_vpn: u32) {
+    pub fn walked(&mut self, refs: &[PageRef], at: usize, table: &PageTable, to_vpn: u32) {
         if table.bytes() <= NEAR {
-            if let Some(entry) = entries.get(at + LEAD) {
-                table.prefetch(&[table.leaf_entry_offset(Vpn(entry.page() >> to_vpn), &mut self.hint)]);
+            if let Some(page_ref) = refs.get(at + LEAD) {
+                table.prefetch(&[table.leaf_entry_offset(Vpn(page_ref.page() >> to_vpn), &mut self.hint)]);
             }
             return;
         }
         self.walks += 1;
         if self.walks >= DENSE && at + LEAD >= self.next {
-            self.prefetch_group(entries, at, table, to_vpn);
+            self.prefetch_group(refs, at, table, to_vpn);
         }
     }
 
     #[inline(never)]
-    fn prefetch_group(&mut self, entries: &[PageRef], at: usize, table: &PageTable, to_vpn: u32) {
+    fn prefetch_group(&mut self, refs: &[PageRef], at: usize, table: &PageTable, to_vpn: u32) {
         let dense = at - self.since < 2 * GROUP;
         (self.since, self.walks) = (at, 0);
         if !dense {
@@ -55,19 +55,19 @@ impl PtePrefetcher {
         let near = self.next.max(at + LEAD / 2);
         self.next = near + GROUP;
         let hint = &mut self.hint;
-        let leaves = pages(entries, near).map(|page| Some(table.leaf_entry_offset(Vpn(page >> to_vpn), hint)));
+        let leaves = pages(refs, near).map(|page| Some(table.leaf_entry_offset(Vpn(page >> to_vpn), hint)));
         table.prefetch(gather(leaves, &mut [0; GROUP]));
         // While references stay within a node of level 1, the lines of its entries are cached anyway.
-        let above = pages(entries, self.next).map(|page| table.new_parent_entry_offset(Vpn(page >> to_vpn), hint));
+        let above = pages(refs, self.next).map(|page| table.new_parent_entry_offset(Vpn(page >> to_vpn), hint));
         table.prefetch(gather(above, &mut [0; GROUP]));
     }
 }
 
 /// Returns the pages of the group that begins at `from`. A load and a store to one page are adjacent.
-fn pages(entries: &[PageRef], from: usize) -> impl Iterator<Item = u64> {
-    let group = &entries[from.min(entries.len())..(from + GROUP).min(entries.len())];
+fn pages(refs: &[PageRef], from: usize) -> impl Iterator<Item = u64> {
+    let group = &refs[from.min(refs.len())..(from + GROUP).min(refs.len())];
     let mut last = u64::MAX;
-    group.iter().map(|entry| entry.page()).filter(move |&page| std::mem::replace(&mut last, page) != page)
+    group.iter().map(|page_ref| page_ref.page()).filter(move |&page| std::mem::replace(&mut last, page) != page)
 }
 
 /// Collects the offsets before the first prefetch, so that prefetches follow one another closely.

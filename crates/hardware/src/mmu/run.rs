@@ -35,15 +35,15 @@ impl Mmu {
                 }
                 match self.repeat_first_page(step, cursor, table) {
                     Ok(()) => self.run_folded(step, cursor, table),
-                    Err(why) => why,
+                    Err(reason) => reason,
                 }
             }
             None if self.same_page.enabled => {
                 self.same_page.unconfirmed |= stale;
                 if self.same_page.unconfirmed
-                    && let Some(why) = self.run_until_confirmed(step, cursor, table)
+                    && let Some(reason) = self.run_until_confirmed(step, cursor, table)
                 {
-                    return why;
+                    return reason;
                 }
                 self.run_folded(step, cursor, table)
             }
@@ -61,9 +61,9 @@ impl Mmu {
         caches: Option<&mut Caches>,
     ) -> StopReason {
         let stalls = self.ledger.charged(Label::Cache);
-        let why = self.run(step, cursor, table, caches);
+        let reason = self.run(step, cursor, table, caches);
         self.ledger.restore(Label::Cache, stalls);
-        why
+        reason
     }
 
     /// Begins a run. Returns whether the operating system has changed translations or the address space since the last run.
@@ -84,11 +84,11 @@ impl Mmu {
                 self.observe_front_hits(&step.page_refs[cursor.next_page_ref..][..hits]);
             }
             cursor.next_page_ref += hits;
-            let Some(entry) = step.page_refs.get(cursor.next_page_ref) else { break };
+            let Some(page_ref) = step.page_refs.get(cursor.next_page_ref) else { break };
             let walks = self.counters.walks_data;
-            if let Err(why) = self.reference(entry.kind(), Vpn(entry.page() >> to_vpn), table, None) {
-                cursor.next_ref = entry.index();
-                return why;
+            if let Err(reason) = self.reference(page_ref.kind(), Vpn(page_ref.page() >> to_vpn), table, None) {
+                cursor.next_ref = page_ref.index();
+                return reason;
             }
             cursor.next_page_ref += 1;
             if self.counters.walks_data != walks {
@@ -105,14 +105,14 @@ impl Mmu {
     fn run_perfect(&mut self, step: StepRefs, cursor: &mut Cursor, table: &mut PageTable) -> StopReason {
         let to_vpn = u32::from(self.base.0) - PAGE_SHIFT;
         let mut translated = [u64::MAX; 512];
-        for entry in &step.page_refs[cursor.next_page_ref..] {
-            let page = entry.page_and_kind();
+        for page_ref in &step.page_refs[cursor.next_page_ref..] {
+            let page = page_ref.page_and_kind();
             // The kinds of reference to one page have different slots.
             let translated = &mut translated[(page ^ page >> 28) as usize % 512];
             if *translated != page {
-                if let Err(why) = self.translate_free(entry.kind(), Vpn(entry.page() >> to_vpn), table) {
-                    cursor.next_ref = entry.index();
-                    return why;
+                if let Err(reason) = self.translate_free(page_ref.kind(), Vpn(page_ref.page() >> to_vpn), table) {
+                    cursor.next_ref = page_ref.index();
+                    return reason;
                 }
                 *translated = page;
             }
@@ -138,14 +138,14 @@ impl Mmu {
             while step.page_refs.get(cursor.next_page_ref).is_some_and(|e| e.index() < cursor.next_ref) {
                 cursor.next_page_ref += 1;
             }
-            let at_entry = step.page_refs.get(cursor.next_page_ref).is_none_or(|e| e.index() == cursor.next_ref);
-            if code && data && at_entry {
+            let at_page_ref = step.page_refs.get(cursor.next_page_ref).is_none_or(|e| e.index() == cursor.next_ref);
+            if code && data && at_page_ref {
                 self.same_page.unconfirmed = false;
                 break;
             }
             let r = step.refs[cursor.next_ref];
-            if let Err(why) = self.reference_pages(r, table) {
-                return Some(why);
+            if let Err(reason) = self.reference_pages(r, table) {
+                return Some(reason);
             }
             if r.kind() == Kind::Fetch {
                 code = true;
@@ -169,16 +169,16 @@ impl Mmu {
         let Some(next) = step.page_refs.get(cursor.next_page_ref) else { return true };
         cursor.repeat_first_page = next.is_second_page();
         let to_vpn = u32::from(self.base.0) - PAGE_SHIFT;
-        let fetches = |entry: &PageRef| entry.kind() == Kind::Fetch;
+        let fetches = |page_ref: &PageRef| page_ref.kind() == Kind::Fetch;
         let before = &step.page_refs[..cursor.next_page_ref];
         // The look-ups of a side on its present page, latest first.
         let side = |fetch: bool| {
-            let mut entries = before.iter().rev().filter(move |entry| fetches(entry) == fetch).peekable();
-            let page = entries.peek().map(|entry| entry.page());
-            entries.take_while(move |entry| Some(entry.page()) == page)
+            let mut of_side = before.iter().rev().filter(move |page_ref| fetches(page_ref) == fetch).peekable();
+            let page = of_side.peek().map(|page_ref| page_ref.page());
+            of_side.take_while(move |page_ref| Some(page_ref.page()) == page)
         };
-        let holds = |entry: &PageRef| {
-            let (kind, vpn) = (entry.kind(), Vpn(entry.page() >> to_vpn));
+        let holds = |page_ref: &PageRef| {
+            let (kind, vpn) = (page_ref.kind(), Vpn(page_ref.page() >> to_vpn));
             match self.perfect {
                 true => self.is_translated(kind, vpn, table),
                 false => self.tlbs.still_holds(kind, self.spaces.context, vpn),
@@ -188,7 +188,7 @@ impl Mmu {
         // the effect of a load too, where both probe the same arrays.
         let implied = next.kind() == Kind::Store && (self.perfect || self.tlbs.are_data_alike());
         side(!fetches(next)).all(holds)
-            && side(fetches(next)).all(|entry| implied || entry.page() != next.page() || holds(entry))
+            && side(fetches(next)).all(|page_ref| implied || page_ref.page() != next.page() || holds(page_ref))
     }
 
     /// Looks up the first page of a reference that crosses into another page and is retried as a whole.
@@ -201,9 +201,9 @@ impl Mmu {
         if !cursor.repeat_first_page {
             return Ok(());
         }
-        let entry = step.page_refs[cursor.next_page_ref];
-        let first = VirtAddr(entry.previous_page() << PAGE_SHIFT).vpn(self.base);
-        self.reference(entry.kind(), first, table, None)?;
+        let page_ref = step.page_refs[cursor.next_page_ref];
+        let first = VirtAddr(page_ref.previous_page() << PAGE_SHIFT).vpn(self.base);
+        self.reference(page_ref.kind(), first, table, None)?;
         cursor.repeat_first_page = false;
         Ok(())
     }
@@ -211,14 +211,15 @@ impl Mmu {
     /// Runs references one by one, without caches.
     fn run_unfolded(&mut self, step: StepRefs, cursor: &mut Cursor, table: &mut PageTable) -> StopReason {
         while cursor.next_ref < step.refs.len() {
-            if let Err(why) = self.reference_pages(step.refs[cursor.next_ref], table) {
-                return why;
+            if let Err(reason) = self.reference_pages(step.refs[cursor.next_ref], table) {
+                return reason;
             }
             cursor.next_ref += 1;
         }
         StopReason::End
     }
 
+    /// Looks up the first page of `r`, and the last one if `r` crosses into it.
     #[inline]
     fn reference_pages(&mut self, r: Ref, table: &mut PageTable) -> Result<(), StopReason> {
         let (first, last) = (r.addr().vpn(self.base), r.last().vpn(self.base));
@@ -241,7 +242,7 @@ impl Mmu {
         let lines = [caches.line_shift(Access::Fetch), caches.line_shift(Access::Load)];
         let near = [caches.near_latency(Access::Fetch), caches.near_latency(Access::Load)];
         let mut stalls = 0;
-        let mut why = StopReason::End;
+        let mut reason = StopReason::End;
         'refs: for &r in &step.refs[cursor.next_ref..] {
             let kind = r.kind();
             let fetch = kind == Kind::Fetch;
@@ -257,7 +258,7 @@ impl Mmu {
                             pte
                         }
                         Err(stop) => {
-                            why = stop;
+                            reason = stop;
                             break 'refs;
                         }
                     },
@@ -288,6 +289,6 @@ impl Mmu {
             cursor.next_ref += 1;
         }
         self.ledger.charge(Label::Cache, stalls);
-        why
+        reason
     }
 }

@@ -137,50 +137,50 @@ impl FrontProbes {
     }
 }
 
-/// Returns how many references at the head of `entries` hit in the array that their side probes first: `code` for fetches,
+/// Returns how many references at the head of `refs` hit in the array that their side probes first: `code` for fetches,
 /// `data` for loads and stores.
 #[inline(always)]
 fn count_hits(
     code: (&mut FrontProbes, &mut impl FrontArray),
     data: (&mut FrontProbes, &mut impl FrontArray),
     context: Context,
-    entries: &[PageRef],
+    refs: &[PageRef],
     to_vpn: u32,
 ) -> usize {
-    let hit = |entry: &PageRef| {
-        let vpn = Vpn(entry.page() >> to_vpn);
-        if entry.kind() == Kind::Fetch {
+    let hit = |page_ref: &PageRef| {
+        let vpn = Vpn(page_ref.page() >> to_vpn);
+        if page_ref.kind() == Kind::Fetch {
             code.0.hits(code.1, context, vpn, Kind::Fetch)
         } else {
-            data.0.hits(data.1, context, vpn, entry.kind())
+            data.0.hits(data.1, context, vpn, page_ref.kind())
         }
     };
-    entries.iter().map(hit).position(|hit| !hit).unwrap_or(entries.len())
+    refs.iter().map(hit).position(|hit| !hit).unwrap_or(refs.len())
 }
 
 impl Tlbs {
-    /// Runs the references at the head of `entries` that hit in a first-level array whose entry permits them without a
+    /// Runs the references at the head of `refs` that hit in a first-level array whose entry permits them without a
     /// change. Returns how many there are.
-    pub fn leading_hits(&mut self, context: Context, entries: &[PageRef]) -> usize {
+    pub fn leading_hits(&mut self, context: Context, refs: &[PageRef]) -> usize {
         let mut done = 0;
         loop {
-            let hits = self.leading_front_hits(context, &entries[done..]);
+            let hits = self.leading_front_hits(context, &refs[done..]);
             done += hits;
-            match entries.get(done) {
-                Some(entry) if self.hits_other_array(context, entry, hits == 0) => done += 1,
+            match refs.get(done) {
+                Some(page_ref) if self.hits_other_array(context, page_ref, hits == 0) => done += 1,
                 _ => return done,
             }
         }
     }
 
-    /// Returns whether `entry` hits in a first-level array that its side does not probe first. If `again`, because the last
+    /// Returns whether `page_ref` hits in a first-level array that its side does not probe first. If `again`, because the last
     /// reference did too, the side probes that array first from now on.
-    fn hits_other_array(&mut self, context: Context, entry: &PageRef, again: bool) -> bool {
+    fn hits_other_array(&mut self, context: Context, page_ref: &PageRef, again: bool) -> bool {
         if !self.pages_stay_whole {
             return false;
         }
-        let kind = entry.kind();
-        let vpn = Vpn(entry.page() >> (u32::from(self.sizes.base.0) - PAGE_SHIFT));
+        let kind = page_ref.kind();
+        let vpn = Vpn(page_ref.page() >> (u32::from(self.sizes.base.0) - PAGE_SHIFT));
         let first = self.front[kind as usize].first().array;
         let Tlbs { arrays, probes, .. } = self;
         let mut others = probes[kind as usize].iter().take_while(|probe| probe.depth == 0);
@@ -195,8 +195,8 @@ impl Tlbs {
         true
     }
 
-    /// Runs the references at the head of `entries` that hit in the array that their side probes first. Returns how many.
-    fn leading_front_hits(&mut self, context: Context, entries: &[PageRef]) -> usize {
+    /// Runs the references at the head of `refs` that hit in the array that their side probes first. Returns how many.
+    fn leading_front_hits(&mut self, context: Context, refs: &[PageRef]) -> usize {
         let to_vpn = u32::from(self.sizes.base.0) - PAGE_SHIFT;
         let [fetch, load, _] = &mut self.front;
         let both = [fetch.first().array as usize, load.first().array as usize];
@@ -206,26 +206,26 @@ impl Tlbs {
             // One loop for each pair of array types among the presets, then a general one.
             return match (&mut code.array, &mut data.array) {
                 (Array::Lru8(code), Array::Lru4(data)) => {
-                    count_hits((fetch, code), (load, data), context, entries, to_vpn)
+                    count_hits((fetch, code), (load, data), context, refs, to_vpn)
                 }
                 (Array::Lru4(code), Array::Lru4(data)) => {
-                    count_hits((fetch, code), (load, data), context, entries, to_vpn)
+                    count_hits((fetch, code), (load, data), context, refs, to_vpn)
                 }
                 (Array::Lru8(code), Array::FullyAssociative(data)) => {
-                    count_hits((fetch, code), (load, &mut **data), context, entries, to_vpn)
+                    count_hits((fetch, code), (load, &mut **data), context, refs, to_vpn)
                 }
                 (Array::FullyAssociative(code), Array::FullyAssociative(data)) => {
-                    count_hits((fetch, &mut **code), (load, &mut **data), context, entries, to_vpn)
+                    count_hits((fetch, &mut **code), (load, &mut **data), context, refs, to_vpn)
                 }
-                (code, data) => count_hits((fetch, code), (load, data), context, entries, to_vpn),
+                (code, data) => count_hits((fetch, code), (load, data), context, refs, to_vpn),
             };
         }
-        let hit = |entry: &PageRef| {
-            let probe = self.front[entry.kind() as usize].first();
-            let (set, tag) = probe.place(context, Vpn(entry.page() >> to_vpn));
-            self.arrays[probe.array as usize].array.hits(set, tag, entry.kind())
+        let hit = |page_ref: &PageRef| {
+            let probe = self.front[page_ref.kind() as usize].first();
+            let (set, tag) = probe.place(context, Vpn(page_ref.page() >> to_vpn));
+            self.arrays[probe.array as usize].array.hits(set, tag, page_ref.kind())
         };
-        entries.iter().map(hit).position(|hit| !hit).unwrap_or(entries.len())
+        refs.iter().map(hit).position(|hit| !hit).unwrap_or(refs.len())
     }
 
     /// Makes the hot loop probe first as `probe` does for references of `kind`. Where a page may be held whole and in pieces

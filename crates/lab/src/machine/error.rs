@@ -11,7 +11,7 @@ pub struct Problem {
     pub at: String,
     /// The line of the file, counted from 1. `None` for a machine that was not read from a file.
     pub line: Option<usize>,
-    /// What is wrong and what would be right.
+    /// The error, and what is expected.
     pub what: String,
 }
 
@@ -58,7 +58,7 @@ pub enum MachineError {
     Override {
         /// The override as the user wrote it.
         spec: String,
-        /// What is wrong and what would be right.
+        /// The error, and what is expected.
         what: String,
     },
     /// The file does not follow the schema, or describes a machine that cannot be built.

@@ -77,7 +77,7 @@ fn unit(path: &str) -> &'static str {
 /// Returns the part of the machine that results depend on: no names, texts or provenance. Tables whose order matters
 /// (TLBs, caches) become lists; the keys of all others are sorted.
 pub(super) fn configuration(table: &Table) -> Json {
-    let sections = ["page_table", "tlb", "walker", "caches", "memory", "core", "os", "ooo"];
+    let sections = ["page_table", "tlb", "walker", "caches", "memory", "core", "os", "nested", "ooo"];
     sorted(sections.into_iter().filter_map(|key| Some((key.to_owned(), strip(key, table.get(key)?)))))
 }
 

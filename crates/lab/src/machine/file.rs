@@ -16,11 +16,11 @@ use serde::Deserialize;
 pub struct MachineFile {
     /// The preset's name: the file's name without `.toml`.
     pub name: String,
-    /// What the machine is, on one line.
+    /// A description of the machine, on one line.
     pub about: String,
     /// The documents that the tags refer to.
     pub sources: Vec<String>,
-    /// The processors that the machine stands for.
+    /// The processors that the machine describes.
     pub processor: ProcessorSection,
     /// The page table and the page sizes.
     pub page_table: PageTableSection,
@@ -54,7 +54,7 @@ pub struct NestedSection {
     pub walk_cache_entries: Tagged<Vec<u32>>,
 }
 
-/// The processors that a preset stands for, as patterns by which a machine is chosen for this computer.
+/// The processors that a preset describes, as patterns by which a preset is chosen for this computer.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessorSection {

@@ -1,4 +1,4 @@
-//! The line of a machine file on which each key stands.
+//! Lines of keys in a machine file.
 
 use super::error::Problem;
 use toml::de::{DeTable, DeValue};

@@ -78,7 +78,7 @@ impl Tag {
         }
     }
 
-    /// Returns the tag that files write as `symbol`. `None`: there is none.
+    /// Returns the tag that files write as `symbol`. `None`: no tag has this symbol.
     pub fn parse(symbol: &str) -> Option<Tag> {
         Tag::IN_FILES.into_iter().chain([Tag::Override]).find(|tag| tag.symbol() == symbol)
     }

@@ -356,6 +356,8 @@ fn provenance_does_not_change_the_hash() {
     let swapped = text.replace("tlb.l1d", "tlb.x").replace("tlb.l1i", "tlb.l1d").replace("tlb.x", "tlb.l1i");
     assert_ne!(configuration(&swapped), plain);
     assert!(plain.contains("\"entries\":3072") && !plain.contains('\n'));
+    // A guest is another machine.
+    assert_ne!(resolve("zen4:nested.host_page=4K").unwrap().hash, resolve("zen4").unwrap().hash);
 }
 
 #[test]

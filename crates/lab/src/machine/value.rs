@@ -118,7 +118,7 @@ fn parse_delay(text: &str) -> Result<Delay, String> {
     Ok(delay)
 }
 
-/// A value that one word stands for, each from a fixed list.
+/// A value that is written as a word from a fixed list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word<T>(pub T);
 

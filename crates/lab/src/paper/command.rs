@@ -70,7 +70,7 @@ impl Command {
             args: args.iter().map(Into::into).collect(),
             folder: Some(folder.path().to_owned()),
             output: Some(folder.path().join(OUTPUT)),
-            own: true,
+            own_group: true,
             ..Options::default()
         };
         let live = Live::launch(options).map_err(|error| error.to_string())?;

@@ -82,7 +82,7 @@ fn has_no_curve_with(machine: &Machine, array: usize, size: PageShift) {
             assert_eq!(misses, if own.level <= 1 { first_level } else { counters.walks() }, "{geometry:?}");
         }
         let why = observed(size).unwrap_err();
-        assert!(why.starts_with("pages of ") && why.contains("in different pieces"), "{why}");
+        assert!(why.starts_with("the TLB holds pages of ") && why.contains("in different pieces"), "{why}");
         let held = |geometry: &Geometry| {
             let mut held = alone(*geometry, size, &refs).contents();
             held.retain(|&(other, ..)| other != array && machine.tlbs[other].level <= own.level);

@@ -1,4 +1,4 @@
-//! Opens a file that may be compressed, by its content.
+//! Opens files that may be compressed. The content decides.
 
 use crate::TraceError;
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts the bytes that were read from the file itself, for progress.
+/// Counts the bytes that were read from the file, for progress.
 struct Counted {
     file: File,
     read: Arc<AtomicU64>,
@@ -21,17 +21,17 @@ impl Read for Counted {
     }
 }
 
-/// A file's decompressed content, and how much of the file has been read.
+/// The decompressed content of a file.
 pub(crate) struct Opened {
     /// The content.
     pub content: Box<dyn BufRead + Send>,
-    /// Bytes of the file that have been read.
+    /// Bytes of the file that were read so far.
     pub read: Arc<AtomicU64>,
     /// Bytes of the file.
     pub len: u64,
 }
 
-/// Opens `path`, decompressing xz, gzip and zstd.
+/// Opens `path`, and decompresses xz, gzip and zstd.
 pub(crate) fn open(path: &Path) -> Result<Opened, TraceError> {
     let io_error = |source| TraceError::Io { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(io_error)?;

@@ -1,4 +1,4 @@
-//! What the readers of other tools' traces read from.
+//! The input of readers of foreign traces.
 
 use super::compressed::{Opened, open};
 use crate::{Progress, TraceError};
@@ -7,44 +7,44 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Content that may have been compressed, and where it comes from.
+/// Decompressed content, and its origin.
 pub(super) struct Input {
-    /// What messages call it.
+    /// The path in error messages.
     path: PathBuf,
-    /// What results call the program.
+    /// The name of the program in results.
     pub(super) name: String,
     /// The content itself.
     pub(super) content: Box<dyn BufRead + Send>,
-    /// Bytes of the file that have been read.
+    /// Bytes of the file that were read so far.
     read: Arc<AtomicU64>,
-    /// Bytes of the file; 0: not known.
+    /// Bytes of the file; 0 if unknown.
     len: u64,
 }
 
 impl Input {
-    /// The content of the file `path`, decompressed.
+    /// Opens the file `path` and decompresses it.
     pub(super) fn open(path: &Path) -> Result<Input, TraceError> {
         let Opened { content, read, len } = open(path)?;
         Ok(Input { read, len, ..Input::new(content, path) })
     }
 
-    /// This content, which messages call `path`.
+    /// Reads from `content`, which error messages call `path`.
     pub(super) fn new(content: impl BufRead + Send + 'static, path: &Path) -> Input {
         let (path, name) = (path.to_owned(), crate::name_of(path));
         Input { path, name, content: Box::new(content), read: Arc::default(), len: 0 }
     }
 
-    /// The operating system refused to read it.
-    pub(super) fn refused(&self, source: io::Error) -> TraceError {
+    /// Returns the error for a failed read.
+    pub(super) fn io_error(&self, source: io::Error) -> TraceError {
         TraceError::Io { path: self.path.clone(), source }
     }
 
-    /// It is not what it should be, at byte `at` of the content.
+    /// Returns the error for damage at byte `at` of the content. `todo` is the remedy.
     pub(super) fn damaged(&self, what: &str, at: u64, todo: &str) -> TraceError {
         TraceError::Damaged { path: self.path.clone(), what: what.to_owned(), at, todo: todo.to_owned() }
     }
 
-    /// How much of the file has been read.
+    /// Returns how much of the file has been read.
     pub(super) fn progress(&self) -> Progress {
         Progress { done: self.read.load(Ordering::Relaxed), total: (self.len > 0).then_some(self.len) }
     }

@@ -1,8 +1,8 @@
-//! Text that `valgrind --tool=lackey --trace-mem=yes` writes, plain or compressed (xz, gzip, zstd).
+//! The text output of `valgrind --tool=lackey --trace-mem=yes`, plain or compressed (xz, gzip, zstd).
 //!
-//! One line an instruction or access: `I  04001090,3`, ` L 1ffeffe7e0,8`, ` S 1ffeffe7d8,8`, and ` M` for a load and a
-//! store of the same place; addresses are hexadecimal, sizes decimal. Accesses follow their instruction. Valgrind's own
-//! messages (`==PID==`) are passed over.
+//! Each line is an instruction or an access: `I  04001090,3`, ` L 1ffeffe7e0,8`, ` S 1ffeffe7d8,8`, and ` M` for a load and a
+//! store of the same place. Addresses are hexadecimal, sizes decimal. Accesses follow their instruction. The reader skips
+//! valgrind's own messages (`==PID==`).
 
 use super::CHUNK_REFS;
 use super::assembler::Assembler;
@@ -12,33 +12,34 @@ use reach_core::{BlockTable, Chunk, Kind};
 use std::io::BufRead;
 use std::path::Path;
 
-/// A longer line is not lackey's.
-const LONGEST_LINE: usize = 4096;
+/// The most bytes of a line. Lackey's lines are shorter.
+const MAX_LINE_BYTES: usize = 4096;
 
-/// A lackey trace.
+/// Reads a lackey trace.
 pub struct Lackey {
     input: Input,
+    /// The place of the present line in the decompressed content, in bytes.
     at: u64,
     line: Vec<u8>,
     assembler: Assembler,
 }
 
 impl Lackey {
-    /// Opens a lackey trace.
+    /// Opens the file `path`. Fails with [`TraceError::Io`] where it cannot be read.
     pub fn open(path: impl AsRef<Path>) -> Result<Lackey, TraceError> {
-        Ok(Lackey::of(Input::open(path.as_ref())?))
+        Ok(Lackey::with_input(Input::open(path.as_ref())?))
     }
 
-    /// Reads lines from `content`, which messages call `path`.
+    /// Reads lines from `content`, which error messages call `path`.
     pub fn new(content: impl BufRead + Send + 'static, path: impl AsRef<Path>) -> Lackey {
-        Lackey::of(Input::new(content, path.as_ref()))
+        Lackey::with_input(Input::new(content, path.as_ref()))
     }
 
-    fn of(input: Input) -> Lackey {
+    fn with_input(input: Input) -> Lackey {
         Lackey { input, at: 0, line: Vec::new(), assembler: Assembler::default() }
     }
 
-    /// Whether text that starts so is lackey's.
+    /// Returns whether content that starts with `start` is a lackey trace.
     pub(crate) fn recognises(start: &[u8]) -> bool {
         start
             .split(|&b| b == b'\n')
@@ -52,19 +53,19 @@ impl Lackey {
         self.input.damaged(what, self.at, todo)
     }
 
-    /// Reads the next line into `self.line`, without its end; `false` at the end of the file.
+    /// Reads the next line into `self.line`, without the line feed. Returns `false` at the end of the file.
     fn next_line(&mut self) -> Result<bool, TraceError> {
         self.line.clear();
         loop {
             let buf = match self.input.content.fill_buf() {
                 Ok([]) => return Ok(!self.line.is_empty()),
                 Ok(buf) => buf,
-                Err(source) => return Err(self.input.refused(source)),
+                Err(source) => return Err(self.input.io_error(source)),
             };
             let end = memchr::memchr(b'\n', buf);
             let take = end.unwrap_or(buf.len());
-            if self.line.len() + take > LONGEST_LINE {
-                return Err(self.damaged("a line that is far too long for lackey"));
+            if self.line.len() + take > MAX_LINE_BYTES {
+                return Err(self.damaged("a line that is too long for lackey"));
             }
             self.line.extend_from_slice(&buf[..take]);
             self.input.content.consume(take + end.is_some() as usize);
@@ -75,12 +76,17 @@ impl Lackey {
     }
 }
 
+/// A line of the trace.
 enum Line {
+    /// The address and the length in bytes.
     Instruction(u64, u8),
+    /// The letter of the kind, the address and the size in bytes.
     Data(u8, u64, u32),
+    /// A message of valgrind, or an empty line.
     Message,
 }
 
+/// Returns `None` where the line is not lackey's.
 fn parse(line: &[u8]) -> Option<Line> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     match line {
@@ -97,29 +103,29 @@ fn parse(line: &[u8]) -> Option<Line> {
     }
 }
 
-/// `hexadecimal,decimal`
+/// Parses `hexadecimal,decimal` as an address and a size. Returns `None` for other text.
 fn parse_place(text: &[u8]) -> Option<(u64, u32)> {
     let comma = memchr::memchr(b',', text)?;
     let (addr, size) = (&text[..comma], &text[comma + 1..]);
     if addr.is_empty() || addr.len() > 16 || size.is_empty() || size.len() > 6 {
         return None;
     }
-    let mut a = 0u64;
+    let mut address = 0u64;
     for &b in addr {
-        a = a << 4 | (b as char).to_digit(16)? as u64;
+        address = address << 4 | (b as char).to_digit(16)? as u64;
     }
-    let mut s = 0u32;
+    let mut bytes = 0u32;
     for &b in size {
-        s = s * 10 + (b as char).to_digit(10)?;
+        bytes = bytes * 10 + (b as char).to_digit(10)?;
     }
-    Some((a, s))
+    Some((address, bytes))
 }
 
 impl Source for Lackey {
     fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
         chunk.clear();
         self.assembler.start(chunk);
-        while chunk.refs.len() + self.assembler.waiting() < CHUNK_REFS {
+        while chunk.refs.len() + self.assembler.pending() < CHUNK_REFS {
             if !self.next_line()? {
                 self.assembler.flush(chunk);
                 break;

@@ -1,39 +1,41 @@
-//! From buffers to chunks.
+//! Decodes buffers into chunks.
 
-use super::known::Known;
+use super::blocks::RingBlocks;
 use super::memory::wake_writers;
-use super::order::Order;
-use super::tree::{Life, Tree};
+use super::order::BufferOrder;
+use super::tree::{Life, ProcessTree};
 use reach_core::ring::record::{self, Record};
 use reach_core::ring::{BufferKind, FenceEntry, FileKey, Message, Owner, Ring, read_block};
 use reach_core::{Backing, BlockTable, Chunk, Event, FileId, Kind, Ref};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Reads buffers in the order of their publication; what killed processes left behind comes when they are found dead.
+/// Reads buffers in the order of their publication. The buffers that a killed process did not publish are read when its end
+/// is detected.
 pub(super) struct Decoder {
     ring: Ring,
-    order: Order,
-    tree: Tree,
-    known: Known,
+    order: BufferOrder,
+    tree: ProcessTree,
+    blocks: RingBlocks,
     files: HashMap<(u64, u64), FileId>,
-    /// Process and thread that the chunk is at.
+    /// The ring's numbers of the process and thread of the last event or reference.
     current: Option<(u32, u32)>,
     references: u64,
     notices: Vec<String>,
+    /// Executions of blocks whose definitions were lost.
     undefined: u64,
 }
 
 impl Decoder {
-    /// For a tree whose first process is `pid`.
+    /// Returns a decoder for a tree whose first process is `pid`.
     pub(super) fn new(ring: Ring, pid: u32) -> Decoder {
-        let mut tree = Tree::default();
-        tree.meet(0, pid);
+        let mut tree = ProcessTree::default();
+        tree.set_pid(0, pid);
         Decoder {
             ring,
-            order: Order::new(ring),
+            order: BufferOrder::new(ring),
             tree,
-            known: Known::default(),
+            blocks: RingBlocks::default(),
             files: HashMap::new(),
             current: None,
             references: 0,
@@ -43,7 +45,7 @@ impl Decoder {
     }
 
     pub(super) fn blocks(&self) -> &BlockTable {
-        self.known.blocks()
+        self.blocks.table()
     }
 
     pub(super) fn references(&self) -> u64 {
@@ -54,37 +56,39 @@ impl Decoder {
         &self.notices
     }
 
+    /// Adds a message for the user, once.
     pub(super) fn notice(&mut self, text: &str) {
         if !self.notices.iter().any(|old| old == text) {
             self.notices.push(text.to_owned());
         }
     }
 
-    /// Reads published buffers until the chunk has `enough` references; `false` when there were none.
-    pub(super) fn read(&mut self, chunk: &mut Chunk, enough: usize) -> bool {
+    /// Reads published buffers until the chunk has `wanted` references. Returns whether there were any buffers.
+    pub(super) fn read(&mut self, chunk: &mut Chunk, wanted: usize) -> bool {
         let mut any = false;
-        while chunk.refs.len() < enough {
+        while chunk.refs.len() < wanted {
             let Some(index) = self.order.next() else { break };
             any = true;
-            self.empty(index, chunk);
+            self.drain(index, chunk);
         }
         any
     }
 
-    /// Finds the dead and reads what they left. Returns whether any process lives.
-    pub(super) fn bury(&mut self, main_is_over: bool, chunk: &mut Chunk) -> bool {
-        for number in self.tree.dead(main_is_over) {
-            self.bury_one(number, chunk);
+    /// Detects ended processes and reads their remaining buffers. Returns whether more can come: a process lives, or buffers
+    /// are published. `main_has_ended` says that the first process has ended.
+    pub(super) fn finish_dead(&mut self, main_has_ended: bool, chunk: &mut Chunk) -> bool {
+        for number in self.tree.dead(main_has_ended) {
+            self.finish_process(number, chunk);
         }
         self.order.refresh();
         self.tree.any_alive() || !self.order.is_empty()
     }
 
-    /// Nothing more will be written, or nobody will read it.
+    /// Ends the program: no process will write more, or the capture was aborted.
     pub(super) fn finish(&mut self, chunk: &mut Chunk) {
         if !self.ring.aborted() {
-            for number in self.tree.unburied() {
-                self.bury_one(number, chunk);
+            for number in self.tree.unfinished() {
+                self.finish_process(number, chunk);
             }
         }
         if self.undefined > 0 {
@@ -92,10 +96,11 @@ impl Decoder {
         }
     }
 
-    fn bury_one(&mut self, number: u32, chunk: &mut Chunk) {
-        self.leftovers(number, None, chunk);
+    /// Reads the remaining buffers of process `number` and ends it.
+    fn finish_process(&mut self, number: u32, chunk: &mut Chunk) {
+        self.drain_process(number, None, chunk);
         let process = self.tree.process(number);
-        process.life = Life::Buried;
+        process.life = Life::Finished;
         let (exited, asid, thread) = (process.exited, process.asid, process.thread);
         if !exited {
             process.exited = true;
@@ -107,47 +112,48 @@ impl Decoder {
         }
     }
 
-    /// Reads everything that process `number` wrote and did not publish, or published and was not read yet. With
-    /// `image`, what images before that one wrote: later ones may have published already.
-    fn leftovers(&mut self, number: u32, image: Option<u32>, chunk: &mut Chunk) {
-        let wanted = |owner: Owner| owner.process == number && image.is_none_or(|image| owner.image < image);
-        for index in self.order.take_of(wanted) {
-            self.empty(index, chunk);
+    /// Reads all buffers of process `number`, whether published or not. With `before_image`, reads only those of earlier
+    /// images, because a later image may have published buffers already.
+    fn drain_process(&mut self, number: u32, before_image: Option<u32>, chunk: &mut Chunk) {
+        let wanted = |owner: Owner| owner.process == number && before_image.is_none_or(|image| owner.image < image);
+        for index in self.order.take_where(wanted) {
+            self.drain(index, chunk);
         }
     }
 
     /// Reads the rest of a buffer and frees it.
-    fn empty(&mut self, index: u32, chunk: &mut Chunk) {
+    fn drain(&mut self, index: u32, chunk: &mut Chunk) {
         if let Some(buffer) = self.ring.buffer(index) {
-            self.deliver(index, buffer.cursor(), chunk);
+            self.read_until(index, buffer.cursor(), chunk);
         }
         self.order.free(index);
         wake_writers(&self.ring);
     }
 
     /// Reads a buffer up to word number `to`.
-    fn deliver(&mut self, index: u32, to: usize, chunk: &mut Chunk) {
+    fn read_until(&mut self, index: u32, to: usize, chunk: &mut Chunk) {
         let Some(buffer) = self.ring.buffer(index) else { return };
         let owner = buffer.owner();
         if owner.pid != 0 {
-            self.tree.meet(owner.process, owner.pid);
+            self.tree.set_pid(owner.process, owner.pid);
         }
         let from = self.order.advance(index, to);
         let words = buffer.words(from, to);
         if buffer.kind() == BufferKind::Dictionary {
-            return self.define(words);
+            return self.define_blocks(words);
         }
         if words.is_empty() || self.tree.process(owner.process).exited {
             return;
         }
         self.switch(owner, chunk);
-        self.stream(owner, words, chunk);
+        self.read_stream(owner, words, chunk);
     }
 
-    fn stream(&mut self, owner: Owner, mut words: &[AtomicU64], chunk: &mut Chunk) {
+    /// Appends the records of a stream buffer to `chunk`.
+    fn read_stream(&mut self, owner: Owner, mut words: &[AtomicU64], chunk: &mut Chunk) {
         loop {
             let before = chunk.refs.len();
-            words = &words[self.known.run(words, chunk)..];
+            words = &words[self.blocks.run(words, chunk)..];
             self.references += (chunk.refs.len() - before) as u64;
             let Some((word, rest)) = words.split_first() else { return };
             words = rest;
@@ -162,7 +168,7 @@ impl Decoder {
                     words = rest;
                     let payload: Vec<u64> = payload.iter().map(|word| word.load(Ordering::Relaxed)).collect();
                     if let Some(message) = Message::decode(code, &payload) {
-                        self.message(owner, message, chunk);
+                        self.read_message(owner, message, chunk);
                     }
                     if self.tree.process(owner.process).exited {
                         return;
@@ -174,10 +180,11 @@ impl Decoder {
         }
     }
 
-    fn message(&mut self, owner: Owner, message: Message, chunk: &mut Chunk) {
+    /// Turns a message of a process into events.
+    fn read_message(&mut self, owner: Owner, message: Message, chunk: &mut Chunk) {
         match message {
             Message::Begin { path } => {
-                self.leftovers(owner.process, Some(owner.image), chunk);
+                self.drain_process(owner.process, Some(owner.image), chunk);
                 self.switch(owner, chunk);
                 chunk.push_event(Event::Exec { path });
             }
@@ -195,21 +202,22 @@ impl Decoder {
                 let child = self.tree.process(child).asid;
                 chunk.push_event(Event::Fork { child, shares_memory });
             }
+            // The fork failed, so the child has ended before it ran.
             Message::Forked { child, pid: 0 } => {
-                let thread = self.tree.spare_thread();
+                let thread = self.tree.new_thread();
                 let process = self.tree.process(child);
-                (process.life, process.exited) = (Life::Buried, true);
+                (process.life, process.exited) = (Life::Finished, true);
                 chunk.push_event(Event::Switch { asid: process.asid, thread });
                 chunk.push_event(Event::Exit);
                 self.current = None;
                 self.switch(owner, chunk);
             }
-            Message::Forked { child, pid } => self.tree.meet(child, pid),
+            Message::Forked { child, pid } => self.tree.set_pid(child, pid),
             Message::Reaped { pid } => {
                 if let Some(number) = self.tree.with_pid(pid)
                     && self.tree.dead(false).contains(&number)
                 {
-                    self.bury_one(number, chunk);
+                    self.finish_process(number, chunk);
                     self.switch(owner, chunk);
                 }
             }
@@ -228,15 +236,15 @@ impl Decoder {
         }
     }
 
-    /// Reads another thread's buffer as far as it was when the fence was set, if it was not read further already.
+    /// Reads another thread's buffer up to its cursor at the time of the fence, unless it was read further already.
     fn catch_up(&mut self, entry: FenceEntry, chunk: &mut Chunk) {
-        let same_use = |buffer: &reach_core::ring::Buffer| buffer.generation() == entry.generation;
-        if self.ring.buffer(entry.buffer).is_some_and(same_use) {
-            self.deliver(entry.buffer, entry.cursor as usize, chunk);
+        let is_same_use = |buffer: &reach_core::ring::Buffer| buffer.generation() == entry.generation;
+        if self.ring.buffer(entry.buffer).is_some_and(is_same_use) {
+            self.read_until(entry.buffer, entry.cursor as usize, chunk);
         }
     }
 
-    /// Says whose references follow, if they are not those of the same thread as before.
+    /// Appends a switch to the process and thread of `owner`, unless they are the current ones.
     fn switch(&mut self, owner: Owner, chunk: &mut Chunk) {
         let next = (owner.process, owner.thread);
         if self.current == Some(next) {
@@ -249,6 +257,7 @@ impl Decoder {
         chunk.push_event(Event::Switch { asid: process.asid, thread });
     }
 
+    /// Returns the number of a file. Names the file in `chunk` if it is new.
     fn file(&mut self, key: FileKey, chunk: &mut Chunk) -> FileId {
         let next = FileId(self.files.len() as u32);
         *self.files.entry((key.device, key.inode)).or_insert_with(|| {
@@ -257,10 +266,11 @@ impl Decoder {
         })
     }
 
-    fn define(&mut self, mut words: &[AtomicU64]) {
+    /// Reads the block definitions of a dictionary buffer.
+    fn define_blocks(&mut self, mut words: &[AtomicU64]) {
         while let Some((number, block, used)) = read_block(words) {
             words = &words[used..];
-            self.known.define(number, block);
+            self.blocks.define(number, block);
         }
     }
 }
@@ -270,10 +280,10 @@ mod tests {
     use super::super::memory::Memory;
     use super::*;
 
-    /// Where the reader begins late, the program may have been executed anew: the first image's beginning is no reason to
-    /// read what the second wrote.
+    /// A process may exec several times before the reader begins. The beginning of one image must not make the reader read
+    /// buffers of a later one.
     #[test]
-    fn images_that_were_published_before_they_are_read_come_in_order() {
+    fn images_are_read_in_order_even_if_all_were_published_before() {
         let memory = Memory::new().unwrap();
         let ring = memory.ring();
         for image in 0..3 {
@@ -292,6 +302,10 @@ mod tests {
         let owner = Owner { process: 0, image: 3, thread: 0, pid: 0 };
         let free: Vec<u32> =
             std::iter::from_fn(|| ring.acquire(BufferKind::Stream, owner)).map(|buffer| ring.index(buffer)).collect();
-        assert_eq!(free.len(), free.iter().collect::<std::collections::BTreeSet<_>>().len(), "freed once each");
+        assert_eq!(
+            free.len(),
+            free.iter().collect::<std::collections::BTreeSet<_>>().len(),
+            "each buffer is freed once"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The reader's end of the shared memory: making it, sleeping, ending early.
+//! The reader's side of the shared memory: creates it, sleeps while it is empty, ends the capture early.
 
 use crate::TraceError;
 use reach_core::ring::{BUFFER_BYTES, Ring};
@@ -10,20 +10,21 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Buffers that there can be: memory is taken only for those in use.
-const BUFFERS: usize = 8192;
+/// The most buffers. Only buffers in use take memory.
+const MAX_BUFFERS: usize = 8192;
 
-/// Buffers to begin with: how far (16 MiB) the program may run ahead.
-const READY: usize = 256;
+/// The buffers at the start: the program may run ahead by this much (16 MiB).
+const INITIAL_BUFFERS: usize = 256;
 
-/// As long as this the reader looks again and again; after that it has itself woken.
-const RESTLESS: Duration = Duration::from_millis(4);
+/// The reader polls for this long; after that, it sleeps until a writer wakes it.
+const POLLING_TIME: Duration = Duration::from_millis(4);
 
-/// An anonymous file, so that nothing is left behind however the reader ends. Traced processes open it through the
-/// reader's /proc folder.
+/// The shared memory. It is an anonymous file, so that nothing is left however the reader ends. Traced processes open it
+/// through the reader's /proc folder.
 pub(super) struct Memory {
     file: File,
-    held: *mut libc::c_void,
+    /// The mapped addresses, and their length in bytes.
+    mapping: *mut libc::c_void,
     len: usize,
     ring: Ring,
 }
@@ -32,13 +33,14 @@ pub(super) struct Memory {
 unsafe impl Send for Memory {}
 
 impl Memory {
+    /// Creates the shared memory. Fails with [`TraceError::Capture`] where the operating system gives none.
     pub(super) fn new() -> Result<Memory, TraceError> {
         let failed = |what: &str| {
             let why = io::Error::last_os_error();
             TraceError::Capture(format!("shared memory for the capture: {what}: {why}"))
         };
-        let bytes = Ring::bytes(BUFFERS);
-        // One alignment more than is needed, to find an aligned start in it.
+        let bytes = Ring::bytes(MAX_BUFFERS);
+        // One alignment more than needed, so that an aligned start fits.
         let len = bytes + BUFFER_BYTES;
         // SAFETY: every result is checked; the fixed mapping lies within the reservation, and the memory file is as long
         // as the mapping, and zero.
@@ -52,53 +54,54 @@ impl Memory {
                 return Err(failed("ftruncate"));
             }
             let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-            let held = libc::mmap(null_mut(), len, libc::PROT_NONE, private, -1, 0);
-            if held == libc::MAP_FAILED {
+            let mapping = libc::mmap(null_mut(), len, libc::PROT_NONE, private, -1, 0);
+            if mapping == libc::MAP_FAILED {
                 return Err(failed("mmap"));
             }
-            let base = (held as usize).next_multiple_of(BUFFER_BYTES) as *mut libc::c_void;
+            let base = (mapping as usize).next_multiple_of(BUFFER_BYTES) as *mut libc::c_void;
             let rights = libc::PROT_READ | libc::PROT_WRITE;
             if libc::mmap(base, bytes, rights, libc::MAP_SHARED | libc::MAP_FIXED, fd, 0) == libc::MAP_FAILED {
-                libc::munmap(held, len);
+                libc::munmap(mapping, len);
                 return Err(failed("mmap"));
             }
-            let ring = Ring::create(base.cast(), BUFFERS, READY);
+            let ring = Ring::create(base.cast(), MAX_BUFFERS, INITIAL_BUFFERS);
             ring.header().reader.store(std::process::id(), Ordering::Relaxed);
-            Ok(Memory { file, held, len, ring })
+            Ok(Memory { file, mapping, len, ring })
         }
     }
 
-    /// The ring. No copy may be used after the memory is dropped.
+    /// Returns the ring. No copy of it may be used after the memory is dropped.
     pub(super) fn ring(&self) -> Ring {
         self.ring
     }
 
-    /// Where other processes find the ring.
+    /// Returns the path at which other processes can open the ring.
     pub(super) fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
     }
 
-    /// Writers stop recording; their programs go on.
+    /// Makes writers stop recording. Their programs continue.
     pub(super) fn abort(&self) {
         self.ring.header().abort.0.store(1, Ordering::SeqCst);
         self.wake_writers();
     }
 
-    /// Adds buffers if writers wait for some although the reader has nothing to read: so many threads own one.
-    pub(super) fn relieve(&self, more: usize) {
-        if self.ring.header().writers_asleep.load(Ordering::SeqCst) > 0 && self.ring.grow(more) > 0 {
+    /// Adds `count` buffers if writers wait for a buffer. Call when the reader has nothing to read: then threads own all
+    /// buffers.
+    pub(super) fn relieve_shortage(&self, count: usize) {
+        if self.ring.header().writers_asleep.load(Ordering::SeqCst) > 0 && self.ring.grow(count) > 0 {
             self.wake_writers();
         }
     }
 
-    /// Puts a buffer back and wakes who waits for it.
+    /// Wakes writers that wait for a buffer.
     pub(super) fn wake_writers(&self) {
         wake_writers(&self.ring);
     }
 
-    /// Sleeps a moment, having waited for `waited` already.
+    /// Sleeps for a moment. `waited` is the time that the reader has waited already.
     pub(super) fn wait(&self, waited: Duration) {
-        if waited < RESTLESS {
+        if waited < POLLING_TIME {
             return std::thread::sleep(Duration::from_micros(100));
         }
         let header = self.ring.header();
@@ -126,7 +129,7 @@ pub(super) fn wake_writers(ring: &Ring) {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: made by `new`, unmapped once.
-        unsafe { libc::munmap(self.held, self.len) };
+        // SAFETY: `new` made the mapping, and it is unmapped once.
+        unsafe { libc::munmap(self.mapping, self.len) };
     }
 }

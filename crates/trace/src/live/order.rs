@@ -1,23 +1,23 @@
-//! Which buffer comes next, and how far each was read.
+//! The order in which buffers are read, and the reader's place in each.
 
 use reach_core::ring::{BufferKind, Owner, Ring};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-/// Published buffers in order, and the reader's place in all of them.
-pub(super) struct Order {
+/// Published buffers in order, and the reader's place in all buffers.
+pub(super) struct BufferOrder {
     ring: Ring,
     queue: VecDeque<u32>,
-    /// How many words of each buffer's present use have been read, and of which use.
+    /// For each buffer, the generation that was read last and the number of its words that were read.
     read: Vec<(u64, usize)>,
 }
 
-impl Order {
-    pub(super) fn new(ring: Ring) -> Order {
-        Order { ring, queue: VecDeque::new(), read: Vec::new() }
+impl BufferOrder {
+    pub(super) fn new(ring: Ring) -> BufferOrder {
+        BufferOrder { ring, queue: VecDeque::new(), read: Vec::new() }
     }
 
-    /// The next published buffer.
+    /// Returns the next published buffer; `None` where there is none.
     pub(super) fn next(&mut self) -> Option<u32> {
         if self.queue.is_empty() {
             self.refresh();
@@ -25,7 +25,7 @@ impl Order {
         self.queue.pop_front()
     }
 
-    /// Looks for newly published buffers.
+    /// Adds newly published buffers to the queue.
     pub(super) fn refresh(&mut self) {
         self.ring.take_published(&mut self.queue);
     }
@@ -34,7 +34,7 @@ impl Order {
         self.queue.is_empty()
     }
 
-    /// Notes that a buffer is read up to word `to`; returns from where on it was not.
+    /// Marks a buffer as read up to word `to`. Returns the first word that was not read before.
     pub(super) fn advance(&mut self, index: u32, to: usize) -> usize {
         let at = index as usize;
         if self.read.len() <= at {
@@ -47,24 +47,24 @@ impl Order {
         from
     }
 
-    /// Gives a buffer back that was read to its end.
+    /// Frees a buffer that was read to its end.
     pub(super) fn free(&mut self, index: u32) {
         self.ring.release(index);
     }
 
-    /// Takes every buffer whose owner is `wanted`, whose owners write no more: dictionaries first, then what they
-    /// published, in order, then what they did not.
-    pub(super) fn take_of(&mut self, wanted: impl Fn(Owner) -> bool) -> Vec<u32> {
+    /// Removes and returns all buffers of the owners for which `wanted` is true, which must not write any more: first
+    /// dictionaries, then published buffers in order, then unpublished ones.
+    pub(super) fn take_where(&mut self, wanted: impl Fn(Owner) -> bool) -> Vec<u32> {
         self.refresh();
         let ring = self.ring;
-        let mine = |index: u32| {
+        let is_wanted = |index: u32| {
             ring.buffer(index).is_some_and(|buffer| buffer.kind() != BufferKind::Free && wanted(buffer.owner()))
         };
-        let published: Vec<u32> = self.queue.iter().copied().filter(|&index| mine(index)).collect();
-        self.queue.retain(|&index| !mine(index));
+        let published: Vec<u32> = self.queue.iter().copied().filter(|&index| is_wanted(index)).collect();
+        self.queue.retain(|&index| !is_wanted(index));
         let in_use = ring.header().in_use.load(Ordering::Acquire);
-        let kept = (0..in_use).filter(|&index| mine(index) && !published.contains(&index));
-        let mut all: Vec<u32> = published.iter().copied().chain(kept).collect();
+        let unpublished = (0..in_use).filter(|&index| is_wanted(index) && !published.contains(&index));
+        let mut all: Vec<u32> = published.iter().copied().chain(unpublished).collect();
         all.sort_by_key(|&index| ring.buffer(index).is_some_and(|buffer| buffer.kind() == BufferKind::Stream));
         all
     }

@@ -1,4 +1,4 @@
-//! What the tests of live capture share: compiling small C programs, running them under capture.
+//! Helpers for the tests of live capture: they compile small C programs and capture them.
 
 pub mod space;
 
@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 
-/// Whether programs can be captured here; says so when they cannot.
+/// Returns whether programs can be captured here. Prints the reason where they cannot.
 pub fn possible() -> bool {
     let compiler = Command::new("cc").arg("--version").output();
     match (live::emulator(None), compiler) {
@@ -27,14 +27,14 @@ pub fn possible() -> bool {
     }
 }
 
-/// A file of this test run's own.
+/// Returns the path of a file in a folder for these tests.
 pub fn file(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("capture");
     std::fs::create_dir_all(&folder).unwrap();
     folder.join(name)
 }
 
-/// Compiles a C program.
+/// Compiles a C program. Returns the path of the executable.
 pub fn compile(name: &str, source: &str, flags: &[&str]) -> PathBuf {
     let (text, program) = (file(&format!("{name}.c")), file(name));
     std::fs::write(&text, source).unwrap();
@@ -43,31 +43,33 @@ pub fn compile(name: &str, source: &str, flags: &[&str]) -> PathBuf {
     program
 }
 
+/// Starts a program under capture, with default options.
 pub fn launch(program: impl Into<OsString>, args: &[&str]) -> Result<Live, TraceError> {
     let args = args.iter().map(OsString::from).collect();
     Live::launch(Options { program: program.into(), args, ..Options::default() })
 }
 
-/// Everything that a capture brought.
+/// A whole capture.
 #[derive(Default)]
 pub struct Capture {
     pub refs: Vec<Ref>,
     pub events: Vec<(usize, Event)>,
     pub spaces: Spaces,
     pub instructions: u64,
-    /// Stores of each thread, by address.
+    /// The number of stores of each thread to each address.
     pub stores: BTreeMap<ThreadId, BTreeMap<u64, u64>>,
     pub notices: Vec<String>,
     pub status: Option<ExitStatus>,
 }
 
 impl Capture {
-    /// Stores to `address` by all threads.
+    /// Returns the number of stores to `address` by all threads.
     pub fn stores_to(&self, address: u64) -> u64 {
         self.stores.values().filter_map(|stores| stores.get(&address)).sum()
     }
 
-    /// Every reference as kind, size, instruction, and place in its mapping: what is the same wherever mappings are.
+    /// Returns each reference as kind, size, instruction, and place in its mapping. These do not depend on the addresses of
+    /// mappings.
     pub fn in_mappings(&self) -> Vec<(Kind, u64, u16, Role, u64)> {
         let mut maps = Vec::new();
         let mut events = self.events.iter().peekable();
@@ -78,12 +80,13 @@ impl Capture {
                 }
             }
             let holds = |(span, _): &&(Span, Role)| span.start <= r.addr() && r.addr() < span.end();
-            let &(span, role) = maps.iter().rfind(holds).expect("no reference is astray");
+            let &(span, role) = maps.iter().rfind(holds).expect("each reference is in a mapping");
             (r.kind(), r.size(), r.index(), role, r.addr().0 - span.start.0)
         };
         self.refs.iter().enumerate().map(place).collect()
     }
 
+    /// Returns the number of threads.
     pub fn threads(&self) -> usize {
         let threads = self.events.iter().filter_map(|(_, event)| match event {
             Event::Switch { thread, .. } => Some(*thread),
@@ -96,7 +99,7 @@ impl Capture {
     }
 }
 
-/// Runs a program to its end. Every chunk is checked for its form.
+/// Captures a program to its end. Checks the laws of chunks, and that each reference is in a mapping that allows it.
 pub fn capture(program: impl Into<OsString>, args: &[&str]) -> Capture {
     let mut live = launch(program, args).unwrap();
     let (mut all, mut chunk) = (Capture::default(), Chunk::default());
@@ -133,12 +136,18 @@ pub fn capture(program: impl Into<OsString>, args: &[&str]) -> Capture {
         let before = all.refs.len();
         all.events.extend(chunk.events.iter().map(|(at, event)| (before + *at as usize, event.clone())));
         all.refs.extend(&chunk.refs);
-        all.spaces.follow(&chunk);
+        all.spaces.apply(&chunk);
     }
     assert_eq!(live.progress().done, all.refs.len() as u64);
     all.status = Some(live.wait().unwrap());
     all.notices = live.notices().to_vec();
     assert!(matches!(all.events.first(), Some((0, Event::Switch { .. }))));
-    assert_eq!(all.spaces.first_astray, None, "{} of {} references astray", all.spaces.astray, all.refs.len());
+    assert_eq!(
+        all.spaces.first_violation,
+        None,
+        "{} of {} references without a mapping",
+        all.spaces.violations,
+        all.refs.len()
+    );
     all
 }
