@@ -5,7 +5,7 @@
 //! that have labels. A table states its columns once. A number that cannot be measured says why, and a missed number is
 //! shown as missed. Nothing here decides what a system does.
 //!
-//! `file` reads the form, `resolve` makes experiments from it, `run` runs them; the other files hold one part of the form
+//! `file` reads the form, `differences` makes experiments from it, `run` runs them; the other files hold one part of the form
 //! each.
 //!
 //! ```
@@ -19,6 +19,7 @@
 mod columns;
 mod command;
 mod comparison;
+mod differences;
 mod embedded;
 mod experiment;
 mod figure;
@@ -30,7 +31,6 @@ mod measure;
 mod overall;
 mod recording;
 mod relation;
-mod resolve;
 mod run;
 mod series;
 mod sweep;

@@ -19,16 +19,19 @@ mod hardware;
 mod kernel;
 mod outcome;
 mod rounds;
+mod sample;
 mod sampling;
+mod tally;
 
 pub use error::SimulationError;
-pub use outcome::{HardwareThread, Outcome, Tally};
-pub use sampling::{Interval, Sample};
+pub use outcome::Outcome;
+pub use sample::{Interval, Sample};
+pub use tally::{HardwareThread, Tally};
 
 use crate::prepare::Batch;
 use accounts::Accounts;
 use error::Names;
-use hardware::{Hardware, MemoryCounts};
+use hardware::{Detail, Hardware, MemoryCounts};
 use kernel::Kernel;
 use reach_core::{Chunk, Counts, Cycles, Event, Label, Mark, Step, StopReason};
 use reach_hardware::StepRefs;
@@ -36,7 +39,7 @@ use reach_hardware::config::Tlb;
 use reach_os::{OutOfMemory, Vm};
 use reach_systems::{Role, System};
 use rounds::Rounds;
-use sampling::{Detail, Sampling};
+use sampling::Sampling;
 use std::sync::Arc;
 
 /// One machine under one system.

@@ -1,18 +1,15 @@
 //! The form of a paper's files, and the checks of what they hold.
 
-use super::columns::{AbsentCells, Cell, Column};
-use super::command::Command;
+use super::columns::{AbsentCells, Column};
+use super::differences::{Defaults, Differences};
 use super::experiment::PaperExperiment;
 use super::figure::Figure;
-use super::item::{MissingItem, PublishedItem};
+use super::item::MissingItem;
 use super::overall::Overall;
 use super::relation::Relation;
-use super::resolve::resolve;
 use super::sweep::Sweep;
 use super::syntax::parse;
-use crate::Timing;
 use indexmap::IndexMap;
-use reach_trace::{Alignment, FastForward};
 use serde::Deserialize;
 use std::collections::HashSet;
 
@@ -52,64 +49,6 @@ struct TableFile {
     absent: Vec<AbsentCells>,
     #[serde(default)]
     figure: Vec<Figure>,
-}
-
-/// The settings of experiments that do not say otherwise.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Defaults {
-    pub machine: String,
-    pub memory_mb: u64,
-    pub timing: Timing,
-    pub seed: u64,
-    pub warm: bool,
-    pub align_code: Option<Alignment>,
-    pub systems: IndexMap<String, String>,
-}
-
-/// An experiment, by its differences from the defaults.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Differences {
-    pub name: String,
-    pub about: String,
-    pub replaces: Option<String>,
-    /// An earlier experiment whose program this one has.
-    pub like: Option<String>,
-    #[serde(default)]
-    pub programs: Vec<String>,
-    pub scenario: Option<String>,
-    pub command: Option<Command>,
-    pub row: Option<String>,
-    pub workload: Option<String>,
-    #[serde(default)]
-    pub columns: IndexMap<String, Cell>,
-    pub machine: Option<String>,
-    pub memory_mb: Option<u64>,
-    pub timing: Option<Timing>,
-    pub warm: Option<bool>,
-    pub cores: Option<u32>,
-    pub smt: Option<u32>,
-    pub copies: Option<u32>,
-    pub cut: Option<u64>,
-    pub align_code: Option<Alignment>,
-    pub fragmentation: Option<Shares>,
-    pub fast_forward: Option<FastForward>,
-    pub sample: Option<String>,
-    pub limit: Option<u64>,
-    #[serde(default)]
-    pub systems: IndexMap<String, String>,
-    #[serde(default)]
-    pub item: Vec<PublishedItem>,
-}
-
-/// How memory is fragmented at boot, as shares from 0 to 1 ([`reach_os::Fragmentation`]).
-#[derive(Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Shares {
-    pub order: u8,
-    pub scattered: f64,
-    pub hold: f64,
 }
 
 /// What a paper's files hold.
@@ -176,7 +115,7 @@ impl Content {
             let other = other.ok_or_else(|| wrong(format!("there is no earlier experiment {like:?}; name one")))?;
             differences.inherit(other);
         }
-        let experiment = resolve(base, differences, columns).map_err(wrong)?;
+        let experiment = differences.resolve(base, columns).map_err(wrong)?;
         for item in &experiment.items {
             let known = |label: &str| experiment.systems.contains_key(label);
             item.check(known).map_err(|what| format!("{name}, {}: {what}", item.item))?;
@@ -213,18 +152,5 @@ impl Content {
         let missing = self.missing.iter().map(|missing| missing.item.clone());
         let related = self.relations.iter().flat_map(|relation| relation.items().map(|(_, item)| item.item));
         items.map(|item| item.item.clone()).chain(missing).chain(related)
-    }
-}
-
-impl Differences {
-    /// Takes over the program of `other`, and what belongs to it.
-    fn inherit(&mut self, other: &PaperExperiment) {
-        self.programs.extend(other.programs.iter().cloned());
-        self.scenario = self.scenario.take().or_else(|| other.scenario.clone());
-        self.command = self.command.take().or_else(|| other.command.clone());
-        self.replaces = self.replaces.take().or_else(|| other.replaces.clone());
-        self.row = self.row.take().or_else(|| other.row.clone());
-        self.fast_forward = self.fast_forward.take().or_else(|| Some(other.fast_forward.clone()));
-        self.limit = self.limit.or(other.limit);
     }
 }

@@ -336,7 +336,11 @@ fn mistakes_in_relations_are_named() {
         ("two = 256.0", "three = 256.0", "no experiment is of the workload \"three\""),
         ("published = 0.5", "", "give either published, over all points, or each, by workload"),
         ("'alike'", "'one: pages a MB'", "there are two items of that name"),
-        ("system = 'base' }\ngive = 'slope'", "system = 'bsae' }\ngive = 'slope'", "there is no system \"bsae\""),
+        (
+            "system = 'base' }\ngive = 'slope'",
+            "system = 'bsae' }\ngive = 'slope'",
+            "this experiment has no system \"bsae\"",
+        ),
         ("'slope'", "'median'", "unknown variant `median`"),
     ] {
         let error = related(points() + &POINTS.replacen(from, to, 1)).err().unwrap().to_string();
@@ -346,12 +350,12 @@ fn mistakes_in_relations_are_named() {
 
 #[test]
 fn old_keys_are_refused_with_their_new_names() {
-    let thp = "[[experiment]]\nname = 's'\nabout = 'a'\nscenario = 's'\n";
+    let scenario = "[[experiment]]\nname = 's'\nabout = 'a'\nscenario = 's'\n";
     for (text, message) in [
         ([HEAD, TOUCH, "skim = 5\n"].concat(), "line 13: the key `skim` is now called `fast_forward`"),
         ([HEAD, TOUCH, "timing = 'window'\n"].concat(), "timing \"window\" is now called \"ooo\""),
         ([&HEAD.replace("'counts'", "'window'"), TOUCH].concat(), "timing \"window\" is now called \"ooo\""),
-        ([HEAD, thp, "sample = 'every=1M,between=skim'\n"].concat(), "fast-forward"),
+        ([HEAD, scenario, "sample = 'every=1M,between=skim'\n"].concat(), "fast-forward"),
         ([HEAD, TOUCH, "machine = 'zen4:window.rob=100'\n"].concat(), "ooo"),
     ] {
         let error = read(&text).err().unwrap().to_string();

@@ -5,7 +5,7 @@
 //! ran. Methods take the processor and the operating system's ledger as they are now.
 
 use super::hardware::MemoryCounts;
-use super::outcome::{HardwareThread, Tally};
+use super::tally::{HardwareThread, Tally};
 use reach_core::{Asid, Counts, Cycles, Event, Ledger};
 use reach_hardware::Processor;
 use std::collections::BTreeMap;

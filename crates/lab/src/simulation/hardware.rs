@@ -1,10 +1,21 @@
 //! The machine side: the processor, the instructions that it executes, and what the kernel's work does to it.
 
-use super::sampling::Detail;
 use reach_core::{AuxTlbOptions, ControllerCommand, PageTable, PerformanceCounters, PhysAddr, StopReason, Traffic};
 use reach_hardware::ooo::{Code, OooRun};
 use reach_hardware::{Access, CacheCounters, Caches, Cursor, MemoryAccesses, Processor, StepRefs};
 use reach_os::{OutOfMemory, Vm};
+
+/// How much of the machine simulates references.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// Everything.
+    #[default]
+    All,
+    /// Functional warming of TLBs, caches and the operating system.
+    Caches,
+    /// Functional warming of TLBs and the operating system; caches see nothing, not even the operating system's traffic.
+    Translation,
+}
 
 /// The processor, and what it needs to execute a program.
 pub(super) struct Hardware {

@@ -1,49 +1,12 @@
 //! The results of a simulation.
 
-use super::sampling::Sample;
+use super::sample::Sample;
+use super::tally::{HardwareThread, Tally};
 use crate::curve::Misses;
-use reach_core::{Asid, AuxTlbOptions, Counts, Ledger};
-use reach_hardware::{Access, CacheCounters, ControllerCounters, Counters, MemoryAccesses};
+use reach_core::{Asid, AuxTlbOptions};
+use reach_hardware::{Access, CacheCounters, ControllerCounters, MemoryAccesses};
 use reach_systems::Role;
 use std::collections::BTreeMap;
-
-/// The counts and cycles of a process, of a hardware thread, or of all together.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Instructions and references.
-    pub counts: Counts,
-    /// Counts of the translation hardware.
-    pub hardware: Counters,
-    /// Cycles by label.
-    pub ledger: Ledger,
-}
-
-impl Tally {
-    /// Returns what was counted since `earlier`.
-    pub(crate) fn since(&self, earlier: &Tally) -> Tally {
-        Tally {
-            counts: self.counts.since(&earlier.counts),
-            hardware: self.hardware.since(&earlier.hardware),
-            ledger: self.ledger.since(&earlier.ledger),
-        }
-    }
-
-    /// Adds the counts of `other`.
-    pub(crate) fn absorb(&mut self, other: &Tally) {
-        self.counts.absorb(&other.counts);
-        self.hardware.absorb(&other.hardware);
-        self.ledger.absorb(&other.ledger);
-    }
-}
-
-/// What one hardware thread did.
-#[derive(Clone, Debug)]
-pub struct HardwareThread {
-    /// Its counts and cycles.
-    pub tally: Tally,
-    /// Its clock at the end: busy and idle cycles.
-    pub clock: u64,
-}
 
 /// The results of a finished simulation.
 ///
