@@ -1,5 +1,5 @@
 //! Online promotion (Fang et al. 1999) on the paper's machine, with its microbenchmark: the exact counts that follow from
-//! the policies, and what must not change.
+//! the policies, and the equivalences that must hold.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn micro(system: &str, sweeps: u64, timing: Timing) -> Outcome {
     simulate(PAINT, &format!("fang-1999:{system}"), &format!("fang-micro:iterations={sweeps}"), timing)
 }
 
-/// Misses that found a translation.
+/// Returns the misses that found a translation.
 fn misses(outcome: &Outcome) -> u64 {
     outcome.total.hardware.walks() - outcome.total.hardware.walks_faulting
 }
@@ -48,25 +48,25 @@ fn a_policy_that_is_off_costs_nothing() {
 fn asap_promotes_every_level_at_the_first_touch() {
     for mechanism in ["copy", "remap"] {
         let outcome = micro(&format!("policy=asap,mechanism={mechanism}"), 2, Timing::InOrder);
-        // Each pair of pages, each pair of pairs, …: as many as a binary tree over 4096 pages has nodes, down to 4 MB.
+        // Each pair of pages, each pair of pairs and so on: the inner nodes of binary trees over 4096 pages, up to 4 MB.
         assert_eq!(outcome.os.promotions, PAGES - PAGES / 1024);
         assert_eq!(outcome.os.superpages.last().map(|gauge| gauge.peak), Some(4));
         let copied = if mechanism == "copy" { (SIZES * PAGES) << 12 } else { 0 };
         assert_eq!(outcome.os.bytes_copied, copied);
-        // One miss a page, one for code: the second sweep finds four pages.
+        // One miss a page and a few for code: the second sweep finds four superpages.
         assert!(misses(&outcome) <= PAGES + 8, "{}", misses(&outcome));
     }
     let largest = micro("policy=asap,mechanism=copy,build=largest", 2, Timing::Counts);
-    // The second page of each pair completes one candidate at least, and the largest is built: half as many.
+    // The second page of each pair completes at least one candidate, and only the largest is built.
     assert_eq!(largest.os.promotions, PAGES / 2);
-    // Of each size but the last every other candidate is complete without a larger one.
+    // Of each size but the last, every other candidate completes without completing a larger one.
     assert_eq!(largest.os.bytes_copied, ((SIZES - 1) * PAGES / 2 + PAGES) << 12);
 }
 
 #[test]
 fn approx_online_goes_straight_to_the_largest_page() {
-    // A candidate of 2^n pages is charged 2^n - 1 times a sweep against t 2^(n-1): the largest is there first, once t / 2
-    // sweeps are over, and every page is copied once.
+    // A candidate of 2^n pages is charged 2^n - 1 times a sweep against a threshold of t 2^(n-1). The largest gets there
+    // first, after t / 2 sweeps, and every page is copied once.
     for threshold in [2, 8, 32] {
         for mechanism in ["copy", "remap"] {
             let system = format!("policy=aol,threshold={threshold},mechanism={mechanism}");
@@ -84,7 +84,7 @@ fn approx_online_goes_straight_to_the_largest_page() {
 fn remapped_pages_are_retranslated_on_their_way_to_memory() {
     let sweeps = |sweeps: u64| micro("policy=asap,mechanism=remap", sweeps, Timing::InOrder);
     let (outcome, longer) = (sweeps(4), sweeps(8));
-    // Each reference goes to memory, and to a shadow address; the table is read for 16 pages at once.
+    // Each reference goes to memory at a shadow address; one read of the table brings 16 pages.
     let (before, after) = (outcome.controller.unwrap(), longer.controller.unwrap());
     assert_eq!(after.retranslations - before.retranslations, 4 * PAGES);
     assert_eq!(after.misses - before.misses, 4 * PAGES / 16);
@@ -101,15 +101,15 @@ fn with(system: &str, program: &str, conditions: Conditions) -> Outcome {
 }
 
 #[test]
-fn broken_memory_ends_copying_but_not_remapping() {
+fn fragmented_memory_prevents_copying_but_not_remapping() {
     // No block of 16 pages is left.
     let fragmentation = Some(Fragmentation { order: 4, scattered: 1.0, hold: 0.1, grain: 0, seed: 3 });
-    let broken = Conditions { memory: 128 << 20, fragmentation, ..conditions(Timing::Counts) };
-    let copied = with("fang-1999:policy=asap,mechanism=copy", "fang-micro:iterations=1", broken.clone());
+    let fragmented = Conditions { memory: 128 << 20, fragmentation, ..conditions(Timing::Counts) };
+    let copied = with("fang-1999:policy=asap,mechanism=copy", "fang-micro:iterations=1", fragmented.clone());
     assert!(copied.os.superpage_fallbacks > 0);
     assert_eq!(copied.os.superpages[4..].iter().map(|gauge| gauge.peak).sum::<u64>(), 0, "no page of 32 base pages");
     assert!(copied.os.superpages[0].peak > 0);
-    let remapped = with("fang-1999:policy=asap,mechanism=remap", "fang-micro:iterations=1", broken);
+    let remapped = with("fang-1999:policy=asap,mechanism=remap", "fang-micro:iterations=1", fragmented);
     assert_eq!((remapped.os.superpage_fallbacks, remapped.os.superpages.last().map(|gauge| gauge.peak)), (0, Some(4)));
 }
 
@@ -118,14 +118,14 @@ fn hints_promote_at_allocation() {
     for (mechanism, copied) in [("copy", PAGES << 12), ("remap", 0)] {
         let outcome = micro(&format!("policy=hints,mechanism={mechanism}"), 1, Timing::Counts);
         assert_eq!((outcome.os.promotions, outcome.os.bytes_copied), (PAGES / 1024, copied));
-        assert!(misses(&outcome) < 16, "no page is missed before it is large");
+        assert!(misses(&outcome) < 16, "pages are promoted before their first miss");
     }
     let none = micro("policy=hints,min_mapping=1048576", 1, Timing::Counts);
-    assert_eq!(none.os.promotions, 0, "nothing so large is mapped");
+    assert_eq!(none.os.promotions, 0, "no mapping is that large");
 }
 
 #[test]
-fn hardware_that_fills_its_tlb_has_no_handler() {
+fn a_machine_with_a_hardware_walker_is_refused() {
     let (machine, system) = (machine::resolve("zen4").unwrap(), reach_systems::resolve("fang-1999").unwrap());
     let refused = Simulation::new(&machine, &system, &conditions(Timing::Counts)).err().unwrap().to_string();
     assert!(refused.contains("miss handler") && refused.contains("paint-parisc"), "{refused}");

@@ -1,29 +1,32 @@
-//! Small kernels on this computer and in simulation: how much longer they take on pages of 4 KB than on pages of 2 MB.
+//! Small kernels natively and in simulation: how much longer they take on pages of 4 KB than on pages of 2 MB.
 //!
 //! `reach-kernels` compiles `examples/kernels.c`, runs each kernel natively with `MADV_NOHUGEPAGE` and with `MADV_HUGEPAGE`,
-//! and captures it for timing `window` on the preset nearest to this computer, under `base` and `linux-thp`. Both times are
-//! those of a round: natively the shortest of many, in simulation of one more, so that start and page faults are left out.
-//! `--machine` takes another machine; `--here` the preset with clock and latencies as measured here, `--host 4K` as the
-//! guest of a host with such pages; other arguments choose among the kernels. Not a test: the numbers are read by people,
-//! and dated records are in `benches/`.
+//! and captures it for out-of-order timing on the preset nearest to this computer, under `base` and `linux-thp`. All times
+//! are those of a round: natively the shortest of many; in simulation the time of one more round, so that start and page
+//! faults are left out.
+//!
+//! `--machine` selects another machine; `--here` takes the preset with clock and latencies as measured here; `--host 4K`
+//! makes it the guest of a host with such pages. Other arguments select kernels. This is not a test: people read the
+//! numbers, and `benches/` holds dated records.
 
 use anyhow::{Context, Result, bail, ensure};
 use reach_core::Label;
-use reach_lab::{Conditions, Experiment, Outcome, Placement, Timing, machine};
+use reach_lab::{Conditions, Experiment, Outcome, Timing, machine};
 use reach_os::Fragmentation;
 use reach_trace::live::{Live, Options};
 use std::path::Path;
 use std::process::Command;
 
-/// A kernel on so much memory.
+/// A kernel on an amount of memory.
 struct Kernel {
     name: &'static str,
-    /// What it is called in `examples/kernels.c`.
+    /// Its name in `examples/kernels.c`.
     kind: &'static str,
+    /// Bytes of data.
     bytes: usize,
 }
 
-/// At least 2 MB: less is no superpage.
+/// Returns a kernel. `bytes` is at least one superpage, 2 MB.
 const fn kernel(name: &'static str, kind: &'static str, bytes: usize) -> Kernel {
     Kernel { name, kind, bytes }
 }
@@ -39,11 +42,11 @@ const KERNELS: [Kernel; 8] = [
     kernel("random-64M", "random", 64 << 20),
 ];
 
-/// How often the natives are run; the least time counts.
+/// Native runs; the shortest counts.
 const TRIES: usize = 9;
-/// The kernels.
+/// The source of the kernels.
 const SOURCE: &str = "examples/kernels.c";
-/// Where they are compiled to.
+/// The compiled kernels.
 const PROGRAM: &str = "target/reach-kernels-c";
 
 fn main() -> Result<()> {
@@ -54,17 +57,17 @@ fn main() -> Result<()> {
             "--here" => measured = true,
             "--host" if !arguments.is_empty() => host = Some(arguments.remove(0)),
             "--machine" if !arguments.is_empty() => machine = arguments.remove(0),
-            other => bail!("{other}: there are --machine MACHINE, --here and --host PAGE"),
+            other => bail!("{other}: expected --machine MACHINE, --here or --host PAGE"),
         }
     }
     let chosen = arguments.iter().map(|name| find(name)).collect::<Result<Vec<_>>>()?;
     let all = if chosen.is_empty() { KERNELS.iter().collect() } else { chosen };
-    ensure!(Path::new(SOURCE).exists(), "{SOURCE} is not here; start reach-kernels in the folder of the sources");
-    // Plain x86-64, as the emulator knows it.
+    ensure!(Path::new(SOURCE).exists(), "{SOURCE} does not exist here; run reach-kernels from the repository's root");
+    // Baseline x86-64, which the emulator supports.
     let compiled = Command::new("cc").args(["-O2", "-fno-tree-vectorize", SOURCE, "-o", PROGRAM]).status();
-    ensure!(compiled.context("there is no C compiler `cc`")?.success(), "{SOURCE} cannot be compiled");
+    ensure!(compiled.context("there is no C compiler `cc`; install one")?.success(), "{SOURCE} cannot be compiled");
     let machine = if measured { here(&machine)? } else { machine };
-    let preset = host.map_or(machine.clone(), |page| and(&machine, &format!("nested.host_page={page}")));
+    let preset = host.map_or(machine.clone(), |page| with_override(&machine, &format!("nested.host_page={page}")));
     println!("on {preset}");
     println!("{:12}{:>12}{:>12}{:>7}{:>14}{:>12}{:>7}", "kernel", "native 4K", "2M", "ratio", "sim. 4K", "2M", "ratio");
     for kernel in all {
@@ -84,24 +87,24 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// `machine` with another difference.
-fn and(machine: &str, difference: &str) -> String {
+/// Returns `machine` with another override.
+fn with_override(machine: &str, difference: &str) -> String {
     format!("{machine}{}{difference}", if machine.contains(':') { ',' } else { ':' })
 }
 
-/// `machine` with the clock and the latencies of the last cache and of memory as they are here, now: measured one by one, on
-/// pages of 2 MB, by other kernels than those that are compared.
+/// Returns `machine` with the clock and the latencies of the last cache and of memory as measured here: on pages of 2 MB, by
+/// other kernels than those that are compared.
 fn here(machine: &str) -> Result<String> {
     let step = |kind, bytes| -> Result<f64> {
         let times = (0..TRIES).map(|_| once(kind, bytes, "5", "huge")).collect::<Result<Vec<f64>>>()?;
         Ok(times.into_iter().fold(f64::MAX, f64::min) / f64::from(1 << 20))
     };
-    // Three cycles each.
+    // A multiplication takes three cycles.
     let megahertz = 3000.0 / step("multiply", 2 << 20)?;
-    // Eight lines of each page: 64 KB of lines; 4 MB, of which the second level can hold half; and 64 MB.
+    // Eight lines of each page: 64 KB of lines; 4 MB, half of which fit into the second level; and 64 MB.
     let (second, last, memory) = (step("pages", 512 << 10)?, step("pages", 32 << 20)?, step("pages", 512 << 20)?);
     let last = 2.0 * last - second;
-    Ok(and(
+    Ok(with_override(
         machine,
         &format!(
             "core.mhz={megahertz:.0},caches.l3.latency={:.0},memory.latency={:.0} ns",
@@ -111,19 +114,20 @@ fn here(machine: &str) -> Result<String> {
     ))
 }
 
+/// Returns the kernel of this name.
 fn find(name: &str) -> Result<&'static Kernel> {
     let names = KERNELS.map(|kernel| kernel.name).join(", ");
-    KERNELS.iter().find(|kernel| kernel.name == name).with_context(|| format!("there is no {name}; there are {names}"))
+    KERNELS.iter().find(|kernel| kernel.name == name).with_context(|| format!("{name}: expected one of {names}"))
 }
 
-/// Nanoseconds of the shortest of so many rounds on this computer.
+/// Returns the nanoseconds of the shortest of `rounds` rounds on this computer.
 fn once(kind: &str, bytes: usize, rounds: &str, pages: &str) -> Result<f64> {
     let output = Command::new(PROGRAM).args([kind, &bytes.to_string(), rounds, pages]).output()?;
     ensure!(output.status.success(), "{kind} failed: {}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8(output.stdout)?.trim().parse()?)
 }
 
-/// The same on pages of 4 KB and of 2 MB, by turns.
+/// Returns the nanoseconds of a native round on pages of 4 KB and of 2 MB; runs alternate.
 fn native(kernel: &Kernel) -> Result<[f64; 2]> {
     let mut best = [f64::MAX; 2];
     for _ in 0..TRIES {
@@ -134,28 +138,15 @@ fn native(kernel: &Kernel) -> Result<[f64; 2]> {
     Ok(best)
 }
 
-/// Nanoseconds of a round in simulation, on pages of 4 KB and with transparent huge pages.
+/// Returns the nanoseconds of a simulated round on pages of 4 KB and with transparent huge pages.
 fn simulated(kernel: &Kernel, preset: &str) -> Result<[f64; 2]> {
     let machine = machine::resolve(preset)?;
     let hertz = machine.hardware.core.hertz as f64;
     let systems = ["base", "linux-thp"].map(|name| reach_systems::resolve(name).expect("these are systems"));
-    // After a day of work: what is allocated page by page lies in some pages of each of thousands of regions of 2 MB, as
-    // /proc/self/pagemap shows.
+    // As after a day of work: /proc/self/pagemap shows page-by-page allocations spread over thousands of regions of 2 MB.
     let fragmentation = Some(Fragmentation { order: 9, scattered: 0.006, hold: 0.99, grain: 1, seed: 1 });
-    let placement = Placement::ONE;
-    let conditions =
-        Conditions { timing: Timing::Ooo, memory: 24 << 30, seed: 1, fragmentation, warm: true, placement };
-    let experiment = Experiment {
-        machines: vec![machine],
-        systems: systems.into(),
-        conditions,
-        threads: 1,
-        fast_forward: Default::default(),
-        align_code: None,
-        limit: None,
-        curve: None,
-        sample: None,
-    };
+    let conditions = Conditions { timing: Timing::Ooo, fragmentation, ..Conditions::new(24 << 30) };
+    let experiment = Experiment { threads: 1, ..Experiment::new(vec![machine], systems.into(), conditions) };
     let cycles = |rounds: &str| -> Result<[f64; 2]> {
         let args = [kernel.kind, &kernel.bytes.to_string(), rounds, "silent"].map(Into::into).into();
         let options = Options { program: PROGRAM.into(), args, ..Options::default() };
@@ -163,17 +154,17 @@ fn simulated(kernel: &Kernel, preset: &str) -> Result<[f64; 2]> {
         let report = experiment.run(&mut live, |_| true)?;
         let status = live.wait()?;
         if !status.success() {
-            bail!("{} failed where it was captured", kernel.name);
+            bail!("{} failed while it was captured", kernel.name);
         }
-        Ok([own_cycles(&report.outcomes[0]), own_cycles(&report.outcomes[1])])
+        Ok([user_cycles(&report.outcomes[0]), user_cycles(&report.outcomes[1])])
     };
     let (one, three) = (cycles("1")?, cycles("3")?);
     Ok([0, 1].map(|i| (three[i] - one[i]) / 2.0 / hertz * 1e9))
 }
 
-/// Cycles that are not the operating system's.
-fn own_cycles(outcome: &Outcome) -> f64 {
+/// Returns the cycles of the program itself, without the operating system's.
+fn user_cycles(outcome: &Outcome) -> f64 {
     let ledger = &outcome.total.ledger;
-    let others = [Label::Fault, Label::Remap, Label::Copy, Label::Daemon].map(|label| ledger.charged(label).0);
-    (ledger.total().0 - others.iter().sum::<u64>()) as f64
+    let system = [Label::Fault, Label::Remap, Label::Copy, Label::Daemon].map(|label| ledger.charged(label).0);
+    (ledger.total().0 - system.iter().sum::<u64>()) as f64
 }

@@ -1,35 +1,27 @@
-//! What the laboratory's tests share: running a program on a machine under a system, and programs of their own.
+//! Helpers of the laboratory's tests: running a program on a machine under a system, and programs in memory.
 
-// Not every test needs all of it.
+// Not every test uses every helper.
 #![allow(dead_code)]
 
 pub mod script;
 
 use reach_core::{BlockTable, Chunk, Event, Kind};
-use reach_lab::{Conditions, Experiment, Outcome, Placement, Report, Row, Timing, machine};
-use reach_trace::{FastForward, Progress, Source, TraceError, synthetic};
+use reach_lab::{Conditions, Experiment, Outcome, Report, Row, Timing, machine};
+use reach_trace::{Progress, Source, TraceError, synthetic};
 
-/// Enough for the largest program of these tests.
+/// Simulated memory in bytes: enough for the largest program of these tests.
 const MEMORY: u64 = 8 << 30;
 
-/// Plain conditions: memory in order, files in the page cache.
+/// Returns plain conditions: contiguous memory, files in the page cache.
 pub fn conditions(timing: Timing) -> Conditions {
-    Conditions { timing, memory: MEMORY, seed: 1, fragmentation: None, warm: true, placement: Placement::ONE }
+    Conditions { timing, ..Conditions::new(MEMORY) }
 }
 
-/// Every one of `machines` under every one of `systems`, on this thread alone.
+/// Returns an experiment with every one of `machines` under every one of `systems`, on this thread.
 pub fn experiment(machines: &[&str], systems: &[&str], timing: Timing) -> Experiment {
-    Experiment {
-        machines: machines.iter().map(|spec| machine::resolve(spec).unwrap()).collect(),
-        systems: systems.iter().map(|spec| reach_systems::resolve(spec).unwrap()).collect(),
-        conditions: conditions(timing),
-        threads: 0,
-        fast_forward: FastForward::default(),
-        align_code: None,
-        limit: None,
-        curve: None,
-        sample: None,
-    }
+    let machines = machines.iter().map(|spec| machine::resolve(spec).unwrap());
+    let systems = systems.iter().map(|spec| reach_systems::resolve(spec).unwrap());
+    Experiment::new(machines.collect(), systems.collect(), conditions(timing))
 }
 
 /// Runs `source` to its end.
@@ -37,13 +29,13 @@ pub fn run(experiment: &Experiment, source: &mut dyn Source) -> Report {
     experiment.run(source, |_| true).unwrap()
 }
 
-/// One synthetic program on one machine under one system.
+/// Simulates one synthetic program on one machine under one system.
 pub fn simulate(machine: &str, system: &str, program: &str, timing: Timing) -> Outcome {
     let mut source = synthetic::parse(program).unwrap();
     run(&experiment(&[machine], &[system], timing), &mut *source).outcomes.remove(0)
 }
 
-/// The count that the rows of all processes give under this name.
+/// Returns the count of a metric in the rows of `process`.
 pub fn count(rows: &[Row], process: &str, metric: &str) -> u64 {
     let row = rows.iter().find(|row| row.process == process && row.metric == metric);
     match row.unwrap_or_else(|| panic!("no row {process} {metric}")).value {
@@ -52,13 +44,13 @@ pub fn count(rows: &[Row], process: &str, metric: &str) -> u64 {
     }
 }
 
-/// A whole program in memory, handed out in pieces of given lengths.
+/// A whole program in memory, given in pieces of chosen lengths.
 pub struct Pieces {
     name: String,
     blocks: BlockTable,
     whole: Chunk,
     lengths: Box<dyn Iterator<Item = usize> + Send>,
-    /// References, fetches and events handed out so far.
+    /// References, fetches and events given so far.
     at: (usize, usize, usize),
 }
 
@@ -75,36 +67,36 @@ impl Pieces {
         Pieces::new(source.name(), source.blocks().clone(), whole)
     }
 
-    /// A program that is all there: one piece until [`Pieces::cut`].
+    /// Makes a program of one chunk: one piece until [`Pieces::cut`].
     pub fn new(name: &str, blocks: BlockTable, whole: Chunk) -> Pieces {
         Pieces { name: name.into(), blocks, whole, lengths: Box::new(std::iter::repeat(usize::MAX)), at: (0, 0, 0) }
     }
 
-    /// The same program from its start, in pieces of these many references, over and over.
+    /// Returns the same program from its start, in pieces of these numbers of references, repeated in turn.
     pub fn cut(&self, lengths: Vec<usize>) -> Pieces {
         let lengths = Box::new(lengths.into_iter().cycle());
         Pieces { lengths, ..Pieces::new(&self.name, self.blocks.clone(), self.whole.clone()) }
     }
 
-    /// The same program, which is cut off behind its last reference.
+    /// Returns the same program without the events after its last reference.
     pub fn without_end(mut self) -> Pieces {
         let end = self.len();
         self.whole.events.retain(|(at, _)| (*at as usize) < end);
         self
     }
 
-    /// The same program without the events of which `is_doomed` says so.
-    pub fn without(mut self, is_doomed: impl Fn(&Event) -> bool) -> Pieces {
-        self.whole.events.retain(|(_, event)| !is_doomed(event));
+    /// Returns the same program without the events that `is_excluded` selects.
+    pub fn without(mut self, is_excluded: impl Fn(&Event) -> bool) -> Pieces {
+        self.whole.events.retain(|(_, event)| !is_excluded(event));
         self
     }
 
-    /// How many references there are.
+    /// Returns the number of references.
     pub fn len(&self) -> usize {
         self.whole.refs.len()
     }
 
-    /// How many events there are.
+    /// Returns the events in order.
     pub fn events(&self) -> impl Iterator<Item = &Event> {
         self.whole.events.iter().map(|(_, event)| event)
     }
@@ -118,7 +110,7 @@ impl Source for Pieces {
         chunk.refs.extend_from_slice(&self.whole.refs[from..to]);
         let fetches = chunk.refs.iter().filter(|r| r.kind() == Kind::Fetch).count();
         chunk.fetched.extend_from_slice(&self.whole.fetched[fetch..fetch + fetches]);
-        // Events at a cut close the earlier piece: the other place where they may stand is at the start of the next.
+        // Events at a cut end the earlier piece; they could as well begin the next.
         let events = self.whole.events[event..].iter().take_while(|(at, _)| *at as usize <= to);
         chunk.events.extend(events.map(|(at, event)| (*at - from as u32, event.clone())));
         self.at = (to, fetch + fetches, event + chunk.events.len());

@@ -1,4 +1,4 @@
-//! Random programs of several processes, with everything between references that changes address spaces.
+//! Random programs of several processes, with all kinds of events that change address spaces.
 
 use super::Pieces;
 use reach_core::{
@@ -11,8 +11,8 @@ const AREA: u64 = 0x7f00_0000_0000;
 const AREA_PAGES: u64 = 2048;
 const PAGE: u64 = 4096;
 
-/// A program of `steps` bursts of references with an event after each. Forks, exits, switches, maps, unmaps,
-/// protections and advice all occur.
+/// Returns a program of `steps` bursts of references with an event after each: forks, exits, switches, maps, unmaps,
+/// protections and advice.
 pub fn program(seed: u64, steps: usize) -> Pieces {
     let mut random = Random::new(seed);
     let mut blocks = BlockTable::default();
@@ -48,7 +48,7 @@ pub fn program(seed: u64, steps: usize) -> Pieces {
                 Event::Fork { child: Asid(next - 1), shares_memory: random.below(3) == 0 }
             }
             8 if alive.len() > 1 => {
-                // Who runs stands last in the list.
+                // The process of the last switch exits.
                 chunk.push_event(Event::Exit);
                 alive.retain(|asid| Some(asid) != running(&chunk).as_ref());
                 switch(&alive, &mut random)
@@ -60,8 +60,7 @@ pub fn program(seed: u64, steps: usize) -> Pieces {
     Pieces::new(&format!("script-{seed}"), blocks, chunk)
 }
 
-/// Loads, stores and some arithmetic, and then a branch: in even blocks over the next one or to another, in odd ones to
-/// wherever.
+/// Returns a block of loads, stores and arithmetic that ends in a branch: direct in even blocks, indirect in odd ones.
 fn block(n: u64) -> Block {
     let place = |n: u64| TEXT + n / 2 * 10_000 + n % 2 * 40;
     // mov rax, [rdi]; mov rcx, [rsi + rax*8]; mov [rdx], rcx; imul rcx, rax; add rdx, 8; mov rbx, [rdx]; mov [rbx], rax;
@@ -80,6 +79,7 @@ fn block(n: u64) -> Block {
     Block { pc: VirtAddr(place(n)), len: bytes.len() as u16, instructions, bytes: bytes.into() }
 }
 
+/// Returns the process that runs at the end of `chunk`.
 fn running(chunk: &Chunk) -> Option<Asid> {
     chunk.events.iter().rev().find_map(|(_, event)| match event {
         Event::Switch { asid, .. } => Some(*asid),
@@ -87,12 +87,13 @@ fn running(chunk: &Chunk) -> Option<Asid> {
     })
 }
 
+/// Returns a switch to a random process.
 fn switch(alive: &[Asid], random: &mut Random) -> Event {
     let asid = alive[random.below(alive.len() as u64) as usize];
     Event::Switch { asid, thread: ThreadId(asid.0) }
 }
 
-/// Some references, most of them near the one before.
+/// Adds random references, most of them near the one before.
 fn burst(chunk: &mut Chunk, blocks: &BlockTable, random: &mut Random) {
     let mut at = AREA + random.below(AREA_PAGES * PAGE - 64);
     for _ in 0..random.below(200) {
