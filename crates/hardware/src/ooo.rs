@@ -1,349 +1,290 @@
-//! An out-of-order core in one pass (timing `window`).
+//! An out-of-order core, timed in one pass over the program (timing `ooo`).
 //!
-//! Instructions are taken in program order, each once, and each gets the times at which it is fetched, enters the window,
-//! starts, is complete and retires. An earlier instruction's times never change any more; so all that limits a later one
-//! is known when its turn comes:
+//! Instructions are taken in program order, each once. Each gets the cycles in which it is fetched, dispatched, issued,
+//! completed and retired. The times of older instructions never change afterwards. So all that limits an instruction is
+//! known when its turn comes:
 //!
-//! 1. *Fetch*, in order, `width` in a cycle; a taken branch ends a cycle's. It waits for the translation and the lines of
-//!    the block, for room in the fetch queue, and behind a branch that was guessed wrong for that branch's result.
-//! 2. *Entry*, `front_end_depth` cycles later, in order, `width` in a cycle; it waits for room in the reorder buffer and in the
-//!    load and store queues.
-//! 3. *Loads* start when the registers of their address are known and a port is free. A translation that the first-level
-//!    TLB does not hold takes the time of the level that does, or of a walk, for which one of the walkers must be free; then
-//!    comes the cache, for a miss as soon as one of the bounded misses (`l1_mshrs`) is free. Who comes to a page or a line
-//!    that is under way already waits for the same walk or miss. What comes from memory waits for the way there (`channel.rs`). A load from what a store in flight writes takes its data. A
-//!    load that has been trusted for long enough does not wait for the addresses of the stores before it; where one of them
-//!    turns out to be its own, it and all behind it is done again ([`OooCore::repeat`]).
-//! 4. *Execution* starts when sources and loads are known, and takes what its class takes.
-//! 5. *Stores* are complete when address and data are known. They are written after retirement, in order; their misses
+//! 1. *Fetch* is in order, `width` a cycle; a taken branch ends a cycle's fetching. Fetch waits for the translation and the
+//!    lines of the block, and for an entry of the fetch queue. After a mispredicted branch it waits until that is resolved.
+//! 2. *Dispatch* follows at least `front_end_depth` cycles later, in order, `width` a cycle. It waits for entries of the
+//!    reorder buffer and of the load and store queues.
+//! 3. *Loads* issue when their address registers are known and a port is free. Then comes the translation. A first-level
+//!    TLB miss takes the latency of the level that hits, or that of a walk, which waits for a free page walker. Then comes
+//!    the cache. A first-level cache miss waits for a free MSHR (`l1_mshrs`), and one that goes to memory waits for the
+//!    channel ([`memory_channel`]). A reference to a page or line in flight waits for the same walk or miss. A load from the
+//!    bytes of a store in flight takes its data (store forwarding).
+//!    *Memory disambiguation*: a load waits for the addresses of all older stores until it is trusted. A trusted load does
+//!    not wait. If one of these stores turns out to be to the same bytes, the load violated memory order: a machine clear
+//!    repeats it and all that follows ([`OooCore::repeat_load`]).
+//! 4. *Execution* starts when sources and loads are known and a port is free. It takes the latency of the class.
+//! 5. *Stores* are complete when address and data are known. They are written after retirement, in order. Their misses
 //!    overlap.
-//! 6. *Retirement*, in order, `width` in a cycle.
+//! 6. *Retirement* is in order, `width` a cycle.
 //!
-//! Every cycle between two retirements has a label, by what the later of the two was waiting for ([`Gap`]). What the
-//! operating system does stands between instructions: the window is empty when it begins ([`OooCore::serialise`]).
+//! Every cycle between two retirements has one label, which says what the later instruction waited for ([`attribution`]).
+//! The operating system acts between instructions, on an empty pipeline ([`OooCore::serialise`]).
 //!
-//! The caches and the TLB see references in program order. What a core does on the wrong path (`astray.rs`) they see where
-//! it leaves the right one: it can only change what is done later.
+//! Caches and TLBs see references in program order. They see the wrong path ([`wrong_path`]) at the point where it leaves
+//! the right path. So it can change only what happens later.
 
 mod attribution;
 mod code;
 mod decode;
 mod execution_history;
 mod front_end;
+mod in_flight;
 mod in_order;
+mod instruction;
 mod load_store;
 mod memory_channel;
+mod occupancy;
 mod pipeline;
 mod ports;
 mod predictor;
 mod prefetch;
+mod reference;
 mod run;
+mod statistics;
 mod store_queue;
 mod wrong_path;
 
-pub use code::{Branch, Class, Code, Inst, NO_SOURCE, NO_TARGET, Place, Register};
-pub use front_end::Wrong;
-pub use load_store::Done;
-pub use predictor::{Guess, Predictor};
+pub use code::{BlockSpan, Code};
+pub use front_end::{EvictedPages, Misprediction};
+pub use instruction::{BranchKind, Inst, NO_SOURCE, NO_TARGET, OpClass, Register};
+pub use predictor::{Prediction, Predictor, WrongTurn};
+pub use reference::{ByteRange, MemoryReference, ReferenceTimes, TranslationCost};
 pub use run::OooRun;
-pub use wrong_path::{Found, Memory, Walk};
+pub use statistics::{FetchStalls, OooStatistics};
+pub use wrong_path::{WrongPathLoad, WrongPathLookup, WrongPathMemory, WrongPathWalk};
 
 use crate::config;
-use code::REGISTERS;
-use execution_history::History;
-use in_order::{InOrder, Ring};
-use memory_channel::Channel;
+use execution_history::ExecutionHistory;
+use in_flight::{CurrentBlock, DynInst, FetchedPage, PendingBranch, PendingStore};
+use in_order::{EntryQueue, InOrderStage};
+use instruction::REGISTERS;
+use memory_channel::MemoryChannel;
+use occupancy::Occupancy;
 use pipeline::latencies;
-use ports::{Busy, Calendar};
-use prefetch::Streams;
-use reach_core::{BlockId, Kind, Label, Ledger};
+use ports::IssuePorts;
+use prefetch::Streamer;
+use reach_core::{BlockId, Label, Ledger};
 use std::collections::VecDeque;
-use store_queue::Stores;
+use store_queue::StoreQueue;
 
-/// Pages whose walk, and lines whose miss, may be waited for: places by a hash of their number, each for the last that
-/// came there.
-const PAGES: usize = 64;
-const LINES: usize = 256;
+/// The number of walks and misses that later references can join. Each is found by a hash of its page or line, and the
+/// latest replaces an older one of the same hash.
+const PENDING_WALKS: usize = 64;
+const PENDING_MISSES: usize = 256;
 
-/// What the translation of a reference took, in cycles.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Translation {
-    /// Later levels of TLBs.
-    pub tlb: u32,
-    /// A walk.
-    pub walk: u32,
-    /// Page-table entries that it has read from memory.
-    pub entries: u32,
-    /// A miss handler in software, for which the window must be empty.
-    pub handler: u32,
-}
-
-/// How long the front end has waited for a block, in cycles, by what it waited for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FrontEnd {
-    /// A branch that was guessed wrong.
-    pub branch: u64,
-    /// Later levels of TLBs.
-    pub tlb: u64,
-    /// Walks.
-    pub walk: u64,
-    /// The entry to be replaced was in use by an instruction in flight.
-    pub inclusion: u64,
-    /// Instruction caches.
-    pub cache: u64,
-}
-
-/// The times of the reference that an instruction has waited for longest.
-#[derive(Clone, Copy, Debug, Default)]
-struct Critical {
-    start: u64,
-    /// The TLB's later levels have answered.
-    found: u64,
-    translated: u64,
-    /// All but the time of a hit in the nearest cache has passed.
-    near: u64,
-    done: u64,
-}
-
-/// A store of the instruction under way.
-#[derive(Clone, Copy, Debug)]
-struct Pending {
-    from: u64,
-    to: u64,
-    line: u64,
-    translated: u64,
-    /// Cycles of its miss, 0 where the nearest cache that keeps stores has the line.
-    miss: u32,
-}
-
-/// The instruction under way.
-#[derive(Clone, Copy, Debug)]
-struct Flight {
-    inst: Inst,
-    fetched: u64,
-    /// When it could enter the window but for the store queue, and when it does.
-    could_enter: u64,
-    entered: u64,
-    /// When the registers of its addresses are known.
-    address: u64,
-    /// When its loads are.
-    loaded: u64,
-    /// How many it has done.
-    loads: u32,
-    stores: u32,
-    /// How many of its references, loads and stores, have been noted.
-    noted: [u8; 2],
-    critical: Critical,
-    front: FrontEnd,
-}
-
-/// The block under way.
-#[derive(Clone, Copy, Debug)]
-struct Running {
-    block: BlockId,
-    start: u64,
-    end: u64,
-    /// The next instruction, of those of the block.
-    next: u32,
-    /// The number of its first reference.
-    first: u32,
-}
-
-/// The branch at the end of a block.
-#[derive(Clone, Copy, Debug)]
-struct Left {
-    branch: Branch,
-    block: BlockId,
-    /// Where its block begins and ends.
-    start: u64,
-    end: u64,
-    /// When its result is known.
-    result: u64,
-}
-
-/// A run of instructions that were fetched through one page.
-#[derive(Clone, Copy, Debug)]
-struct Fetched {
-    page: u64,
-    /// When the last of them retired.
-    retired: u64,
-}
-
-/// The core.
+/// An out-of-order core.
+///
+/// ```
+/// use reach_core::{Block, BlockId, BlockTable, Kind, VirtAddr};
+/// use reach_hardware::config;
+/// use reach_hardware::ooo::{ByteRange, Code, MemoryReference, OooCore, TranslationCost};
+///
+/// # let config = config::OooCore {
+/// #     rob: 224, width: 4, load_ports: 2, store_ports: 1, load_queue: 72, store_queue: 56, l1_mshrs: 12,
+/// #     memory: 200, line_interval: 0, itlb_walkers: 1, front_end_depth: 10, fetch_queue: 64,
+/// #     itlb_inclusion: false, itlb_replay: 0, wrong_path: false,
+/// #     latencies: config::Latencies { multiply: 3, divide: 26, float: 4, float_divide: 11 },
+/// #     predictor: config::Predictor { entries: 64, history: 8, return_stack: 16 },
+/// #     prefetch: config::Prefetch {
+/// #         streams: 0, distance: 0, degree: 0, adjacent_line: false, next_page: false, max_in_flight: 0,
+/// #     },
+/// # };
+/// // Runs two instructions that each load a line of their own from memory, in 200 cycles.
+/// let cycles = |bytes: &[u8]| {
+///     let block = Block { pc: VirtAddr(0x1000), len: 6, instructions: 2, bytes: bytes.into() };
+///     let mut blocks = BlockTable::default();
+///     let id = blocks.push(block);
+///     let mut code = Code::default();
+///     code.learn(&blocks);
+///
+///     let mut core = OooCore::new(config, 1);
+///     core.start_block(&code, id, ByteRange { start: 0x1000, end: 0x1006 });
+///     for index in 0..2 {
+///         core.advance_to(code.of(id), index);
+///         core.begin_reference(Kind::Load);
+///         let start = 0x8000 + 64 * u64::from(index);
+///         core.load(MemoryReference {
+///             bytes: ByteRange { start, end: start + 8 },
+///             line: start / 64,
+///             page: start / 4096,
+///             translation: TranslationCost::default(), // a hit in the first-level TLB
+///             l1_latency: 4,
+///             latency: 200,
+///         });
+///         core.end_reference(Kind::Load, start, false);
+///     }
+///     core.end_block(code.of(id));
+///     core.now()
+/// };
+///
+/// let independent = cycles(&[0x48, 0x8b, 0x07, 0x48, 0x8b, 0x1e]); // mov rax, [rdi]; mov rbx, [rsi]
+/// let dependent = cycles(&[0x48, 0x8b, 0x07, 0x48, 0x8b, 0x18]); // mov rax, [rdi]; mov rbx, [rax]
+/// assert!(independent < 220 && dependent > 400); // only independent misses overlap
+/// ```
 #[derive(Clone, Debug)]
 pub struct OooCore {
     config: config::OooCore,
-    fetch: InOrder,
-    entry: InOrder,
-    retire: InOrder,
-    queue: Ring,
-    rob: Ring,
-    loads: Ring,
-    stores: Stores,
-    calendar: Calendar,
-    walkers: Busy,
-    misses: Busy,
-    channel: Channel,
-    /// Lines under way that nothing has asked for, and what guesses them.
-    ahead: Busy,
-    streams: Streams,
+    fetch_stage: InOrderStage,
+    dispatch_stage: InOrderStage,
+    retire_stage: InOrderStage,
+    fetch_queue: EntryQueue,
+    rob: EntryQueue,
+    load_queue: EntryQueue,
+    store_queue: StoreQueue,
+    ports: IssuePorts,
+    walkers: Occupancy,
+    l1_mshrs: Occupancy,
+    memory_channel: MemoryChannel,
+    prefetches_in_flight: Occupancy,
+    streamer: Streamer,
+    /// The cycle in which each register's last value is known.
     registers: [u64; REGISTERS],
-    /// By class.
-    latencies: [u64; Class::ALL],
-    pages: Box<[(u64, u64); PAGES]>,
-    lines: Box<[(u64, u64); LINES]>,
+    /// By [`OpClass`].
+    latencies: [u64; OpClass::ALL],
+    /// By hash, the page of a walk and the cycle in which it ends.
+    pending_walks: Box<[(u64, u64); PENDING_WALKS]>,
+    /// By hash, the line of a miss and the cycle in which it arrives.
+    pending_misses: Box<[(u64, u64); PENDING_MISSES]>,
     predictor: Predictor,
-    block: Option<Running>,
-    flight: Option<Flight>,
+    /// The current block. `None` between blocks.
+    block: Option<CurrentBlock>,
+    /// The dispatched instruction whose references come next. `None` between instructions.
+    inst: Option<DynInst>,
     /// Its stores.
-    pending: Vec<Pending>,
-    /// How the front end has waited since the last instruction.
-    front: FrontEnd,
-    /// The pages of instructions in flight, the oldest first, and the page of the block under way.
-    in_flight: VecDeque<Fetched>,
-    fetching: u64,
-    /// The last block's branch.
-    branch: Option<Left>,
-    history: History,
-    /// The reference of the instruction under way that comes next, among all, if it has a number.
+    pending_stores: Vec<PendingStore>,
+    /// How long fetching was stalled since the last instruction was fetched.
+    fetch_stalls: FetchStalls,
+    /// The pages through which instructions in flight were fetched, the oldest first.
+    fetched_pages: VecDeque<FetchedPage>,
+    /// The page that is fetched from. `u64::MAX` before the first.
+    fetched_page: u64,
+    /// The branch at the end of the last block. `None` within a block.
+    branch: Option<PendingBranch>,
+    history: ExecutionHistory,
+    /// The number of the current reference in the execution history. `None` if the instruction's operands do not make it.
     reference: Option<u32>,
-    /// Kept for its room.
+    /// Scratch buffer of the wrong path, reused between calls.
     scratch: Vec<u64>,
-    /// When the instruction that was taken last was complete.
+    /// The cycle in which the last instruction was complete.
     completed: u64,
-    /// Where the cycles went that have not been handed over.
+    /// The cycles since [`OooCore::take_ledger`] was last called.
     ledger: Ledger,
-    /// What was counted and not handed over.
-    counted: Counted,
-}
-
-/// What the window counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
-    /// Branches.
-    pub branches: u64,
-    /// Those that were guessed wrong.
-    pub mispredictions: u64,
-    /// How the front end has waited, whether or not that was hidden.
-    pub front: FrontEnd,
-    /// Loads that had gone ahead of a store to the same bytes, whose address was not known.
-    pub clears: u64,
-    /// Instructions that entered the window and were not to retire.
-    pub squashed: u64,
-    /// Their loads and stores that asked the TLB.
-    pub squashed_loads: u64,
-    /// See `squashed_loads`.
-    pub squashed_stores: u64,
+    statistics: OooStatistics,
 }
 
 impl OooCore {
-    /// An empty window in a core with so many page walkers.
+    /// Creates an idle core with untrained predictors and `walkers` page walkers.
     pub fn new(config: config::OooCore, walkers: u32) -> OooCore {
         OooCore {
-            fetch: InOrder::default(),
-            entry: InOrder::default(),
-            retire: InOrder::default(),
-            queue: Ring::new(config.fetch_queue),
-            rob: Ring::new(config.rob),
-            loads: Ring::new(config.load_queue),
-            stores: Stores::new(config.store_queue),
-            calendar: Calendar::new(config.width, config.load_ports, config.store_ports),
-            walkers: Busy::new(walkers),
-            misses: Busy::new(config.l1_mshrs),
-            channel: Channel::new(config.line_interval, config.memory),
-            ahead: Busy::new(config.prefetch.max_in_flight),
-            streams: Streams::new(config.prefetch),
+            fetch_stage: InOrderStage::default(),
+            dispatch_stage: InOrderStage::default(),
+            retire_stage: InOrderStage::default(),
+            fetch_queue: EntryQueue::new(config.fetch_queue),
+            rob: EntryQueue::new(config.rob),
+            load_queue: EntryQueue::new(config.load_queue),
+            store_queue: StoreQueue::new(config.store_queue),
+            ports: IssuePorts::new(config.width, config.load_ports, config.store_ports),
+            walkers: Occupancy::new(walkers),
+            l1_mshrs: Occupancy::new(config.l1_mshrs),
+            memory_channel: MemoryChannel::new(config.line_interval, config.memory),
+            prefetches_in_flight: Occupancy::new(config.prefetch.max_in_flight),
+            streamer: Streamer::new(config.prefetch),
             registers: [0; REGISTERS],
             latencies: latencies(&config.latencies),
-            pages: Box::new([(u64::MAX, 0); PAGES]),
-            lines: Box::new([(u64::MAX, 0); LINES]),
+            pending_walks: Box::new([(u64::MAX, 0); PENDING_WALKS]),
+            pending_misses: Box::new([(u64::MAX, 0); PENDING_MISSES]),
             predictor: Predictor::new(&config.predictor),
             block: None,
-            flight: None,
-            pending: Vec::new(),
-            front: FrontEnd::default(),
-            in_flight: VecDeque::new(),
-            fetching: u64::MAX,
+            inst: None,
+            pending_stores: Vec::new(),
+            fetch_stalls: FetchStalls::default(),
+            fetched_pages: VecDeque::new(),
+            fetched_page: u64::MAX,
             branch: None,
-            history: History::default(),
+            history: ExecutionHistory::default(),
             reference: None,
             scratch: Vec::new(),
             completed: 0,
             ledger: Ledger::default(),
-            counted: Counted::default(),
+            statistics: OooStatistics::default(),
             config,
         }
     }
 
-    /// When the last instruction retired: all cycles that have passed.
+    /// Returns the cycle in which the last instruction retired: all cycles that have passed.
     pub fn now(&self) -> u64 {
-        self.retire.cycle
+        self.retire_stage.cycle
     }
 
-    /// The cycles that have passed since this was last asked, by label.
-    pub fn hand_over(&mut self) -> Ledger {
+    /// Returns the cycles by label since the last call.
+    pub fn take_ledger(&mut self) -> Ledger {
         std::mem::take(&mut self.ledger)
     }
 
-    /// What was counted since this was last asked.
-    pub fn hand_over_counts(&mut self) -> Counted {
-        std::mem::take(&mut self.counted)
+    /// Returns what the core has counted since the last call.
+    pub fn take_statistics(&mut self) -> OooStatistics {
+        std::mem::take(&mut self.statistics)
     }
 
-    /// The block to which the program goes on, from `start` to before `end`, has been fetched.
-    pub fn start_block(&mut self, code: &Code, block: BlockId, start: u64, end: u64) {
-        let first = self.history.execute(code, block);
-        self.block = Some(Running { block, start, end, next: 0, first });
+    /// Starts `block`, whose `bytes` have been fetched.
+    pub fn start_block(&mut self, code: &Code, block: BlockId, bytes: ByteRange) {
+        let first_reference = self.history.execute(code, block);
+        let ByteRange { start, end } = bytes;
+        self.block = Some(CurrentBlock { block, start, end, next: 0, first_reference });
     }
 
-    /// `block` will be executed soon: this computer's caches are told.
+    /// Prefetches what is known about `block` into the caches of the host computer.
     #[inline(always)]
     pub(crate) fn prefetch_block(&self, code: &Code, block: BlockId) {
         code.prefetch(block);
         self.history.prefetch(block);
     }
 
-    /// What is executed from here on is executed in address space number `space`.
+    /// Switches to address space number `space`.
     pub fn enter_space(&mut self, space: u32) {
-        self.history.enter(space);
+        self.history.enter_space(space);
     }
 
-    /// A trap to a miss handler: the window empties, the handler runs, and fetching begins anew.
-    fn handle(&mut self, cycles: u32) {
-        let gone_by = self.retire.cycle + u64::from(cycles);
+    /// Runs a software miss handler of `cycles`: the pipeline drains, the handler runs, and fetching starts anew.
+    fn run_handler(&mut self, cycles: u32) {
+        let returned = self.retire_stage.cycle + u64::from(cycles);
         self.ledger.charge(Label::Handler, cycles.into());
-        self.retire = InOrder { cycle: gone_by, used: 0 };
-        self.wait_fetch(gone_by);
+        self.retire_stage = InOrderStage { cycle: returned, used: 0 };
+        self.fetch_stage.stall_until(returned);
     }
 
-    /// No instruction to come starts or asks for anything before this.
+    /// Returns a cycle before which no later instruction requests a resource.
     #[inline(always)]
-    fn base(&self) -> u64 {
-        // Fetching runs ahead of the window's entry by no more than the queue: what is fetched later enters later.
-        self.entry.cycle.min(self.fetch.cycle)
+    fn request_floor(&self) -> u64 {
+        // Fetching precedes dispatch by no more than the fetch queue. Instructions fetched later are dispatched later.
+        self.dispatch_stage.cycle.min(self.fetch_stage.cycle)
     }
 
-    /// The operating system acts: everything before is over by then, and nothing after has begun. `ends`: the program goes on
-    /// elsewhere, so that the block under way is over as well.
-    pub fn serialise(&mut self, code: &Code, ends: bool) {
-        if ends {
+    /// Drains the pipeline for the operating system: all earlier instructions have retired, and no later one has been
+    /// fetched. `ends_block` says that the program does not continue in the current block.
+    pub fn serialise(&mut self, code: &Code, ends_block: bool) {
+        if ends_block {
             self.end_block(self.instructions(code));
             self.branch = None;
         }
-        let now = self.retire.cycle;
-        self.wait_fetch(now);
-        if let Some(flight) = &mut self.flight {
-            flight.fetched = flight.fetched.max(now);
-            let entered = now + u64::from(self.config.front_end_depth);
-            flight.could_enter = flight.could_enter.max(entered);
-            flight.entered = flight.entered.max(entered);
-            flight.address = flight.address.max(entered + 1);
-            self.entry = InOrder { cycle: flight.entered.max(self.entry.cycle), used: 1 };
+        let now = self.retire_stage.cycle;
+        self.fetch_stage.stall_until(now);
+        if let Some(inst) = &mut self.inst {
+            inst.fetched = inst.fetched.max(now);
+            let dispatched = now + u64::from(self.config.front_end_depth);
+            inst.dispatchable = inst.dispatchable.max(dispatched);
+            inst.dispatched = inst.dispatched.max(dispatched);
+            inst.address_ready = inst.address_ready.max(dispatched + 1);
+            self.dispatch_stage = InOrderStage { cycle: inst.dispatched.max(self.dispatch_stage.cycle), used: 1 };
         }
     }
 
-    /// A translation that ended in a stop: nothing else happens meanwhile.
-    pub fn stopped(&mut self, translation: Translation) {
+    /// Charges a translation that ended in a stop. It overlaps with nothing.
+    pub fn charge_stopped(&mut self, translation: TranslationCost) {
         let parts = [
             (Label::L2TlbHit, translation.tlb),
             (Label::Walk, translation.walk),
@@ -351,7 +292,7 @@ impl OooCore {
         ];
         for (label, cycles) in parts {
             self.ledger.charge(label, cycles.into());
-            self.retire = InOrder { cycle: self.retire.cycle + u64::from(cycles), used: 0 };
+            self.retire_stage = InOrderStage { cycle: self.retire_stage.cycle + u64::from(cycles), used: 0 };
         }
     }
 }

@@ -1,10 +1,11 @@
-//! A set-associative array with every replacement policy spelled out: time stamps, a tree of flags, reference bits.
+//! The twin of all set-associative arrays, with each replacement policy spelled out: time stamps for LRU, a tree of flags for
+//! tree-PLRU, reference bits for NRU.
 
 use reach_core::Random;
 use reach_hardware::config::Replacement;
 use std::collections::BTreeMap;
 
-/// A way that holds something.
+/// A valid way.
 #[derive(Clone, Debug)]
 struct Way<K, V> {
     key: K,
@@ -17,11 +18,11 @@ struct Way<K, V> {
 #[derive(Clone, Debug)]
 struct Set<K, V> {
     ways: Vec<Option<Way<K, V>>>,
-    /// For each range of ways that the tree divides: whether its upper half is the one to evict from.
-    upper_is_older: BTreeMap<(usize, usize), bool>,
+    /// For each range of ways that the tree divides, whether the victim is in its upper half.
+    victim_in_upper: BTreeMap<(usize, usize), bool>,
 }
 
-/// Sets of ways. The owner says which set a key belongs to.
+/// A set-associative array. Its owner maps keys to sets.
 #[derive(Clone, Debug)]
 pub struct Array<K, V> {
     sets: Vec<Set<K, V>>,
@@ -31,45 +32,45 @@ pub struct Array<K, V> {
 }
 
 impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
-    /// An empty array of `entries` in sets of `ways`; `seed` is for random replacement.
+    /// Creates an empty array of `entries` entries in sets of `ways`. `seed` is for random replacement.
     pub fn new(entries: u32, ways: u32, replacement: Replacement, seed: u64) -> Array<K, V> {
-        let set = || Set { ways: (0..ways).map(|_| None).collect(), upper_is_older: BTreeMap::new() };
+        let set = || Set { ways: (0..ways).map(|_| None).collect(), victim_in_upper: BTreeMap::new() };
         Array { sets: (0..entries / ways).map(|_| set()).collect(), replacement, random: Random::new(seed), now: 0 }
     }
 
-    /// How many sets.
+    /// Returns the number of sets.
     pub fn sets(&self) -> u64 {
         self.sets.len() as u64
     }
 
-    /// The value of `key`. Counts as a use.
+    /// Returns the value of `key`. Counts as a use.
     pub fn lookup(&mut self, set: u64, key: K) -> Option<&mut V> {
         let way = self.find(set, key)?;
-        self.note_use(set, way);
+        self.record_use(set, way);
         self.sets[set as usize].ways[way].as_mut().map(|w| &mut w.value)
     }
 
-    /// Enters `key`, or gives it a new value. Counts as a use. Returns what had to go.
+    /// Inserts `key`, or changes its value. Counts as a use. Returns the victim, if there was one.
     pub fn insert(&mut self, set: u64, key: K, value: V) -> Option<(K, V)> {
         let way = self.find(set, key).or_else(|| self.free_way(set)).unwrap_or_else(|| self.victim(set));
         let new = Way { key, value, last_use: 0, referenced: false };
         let old = self.sets[set as usize].ways[way].replace(new);
-        self.note_use(set, way);
+        self.record_use(set, way);
         old.filter(|old| old.key != key).map(|old| (old.key, old.value))
     }
 
-    /// Removes what `doomed` says.
-    pub fn remove_if(&mut self, doomed: impl Fn(K) -> bool) {
+    /// Removes every key for which `is_removed` returns true.
+    pub fn remove_if(&mut self, is_removed: impl Fn(K) -> bool) {
         for set in &mut self.sets {
             for way in &mut set.ways {
-                if way.as_ref().is_some_and(|w| doomed(w.key)) {
+                if way.as_ref().is_some_and(|w| is_removed(w.key)) {
                     *way = None;
                 }
             }
         }
     }
 
-    /// Everything held, set by set.
+    /// Returns all keys and values, set by set.
     pub fn entries(&self) -> impl Iterator<Item = (K, V)> {
         self.sets.iter().flat_map(|s| s.ways.iter().flatten()).map(|w| (w.key, w.value))
     }
@@ -82,9 +83,9 @@ impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
         self.sets[set as usize].ways.iter().position(|w| w.is_none())
     }
 
-    /// Which way of a full set goes.
+    /// Returns the way to evict from a full set.
     fn victim(&mut self, set: u64) -> usize {
-        let Set { ways, upper_is_older } = &self.sets[set as usize];
+        let Set { ways, victim_in_upper } = &self.sets[set as usize];
         let held = || ways.iter().flatten().enumerate();
         match self.replacement {
             Replacement::Lru => held().min_by_key(|(_, w)| w.last_use).expect("a set has ways").0,
@@ -92,7 +93,7 @@ impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
                 let (mut from, mut to) = (0, ways.len());
                 while to - from > 1 {
                     let middle = (from + to) / 2;
-                    if upper_is_older.get(&(from, to)) == Some(&true) {
+                    if victim_in_upper.get(&(from, to)) == Some(&true) {
                         from = middle;
                     } else {
                         to = middle;
@@ -100,20 +101,20 @@ impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
                 }
                 from
             }
-            // Only a set of one way has none that is clear.
+            // Only in a set of one way are all referenced.
             Replacement::Nru => held().find(|(_, w)| !w.referenced).map_or(0, |(i, _)| i),
             Replacement::Random => self.random.below(ways.len() as u64) as usize,
         }
     }
 
-    fn note_use(&mut self, set: u64, way: usize) {
+    fn record_use(&mut self, set: u64, way: usize) {
         self.now += 1;
-        let Set { ways, upper_is_older } = &mut self.sets[set as usize];
+        let Set { ways, victim_in_upper } = &mut self.sets[set as usize];
         if let Some(used) = &mut ways[way] {
             used.last_use = self.now;
             used.referenced = true;
         }
-        // A free way is one without a reference.
+        // A free way counts as not referenced.
         if ways.iter().all(|w| w.as_ref().is_some_and(|w| w.referenced)) {
             for (i, other) in ways.iter_mut().flatten().enumerate() {
                 other.referenced = i == way;
@@ -123,7 +124,7 @@ impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
         while to - from > 1 {
             let middle = (from + to) / 2;
             let in_upper = way >= middle;
-            upper_is_older.insert((from, to), !in_upper);
+            victim_in_upper.insert((from, to), !in_upper);
             if in_upper {
                 from = middle;
             } else {
@@ -137,7 +138,7 @@ impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
 mod tests {
     use super::*;
 
-    /// Fills 1 2 3 4, uses 1, then enters 5 and 6: who goes.
+    /// Inserts 1, 2, 3 and 4, uses 1, then inserts 5 and 6. Returns the victims.
     fn victims(replacement: Replacement) -> Vec<u32> {
         let mut array = Array::new(4, 4, replacement, 7);
         for key in 1..=4u32 {
@@ -148,17 +149,17 @@ mod tests {
     }
 
     #[test]
-    fn policies_choose_their_victims() {
+    fn each_policy_evicts_as_it_is_defined() {
         assert_eq!(victims(Replacement::Lru), [2, 3]);
-        // The tree points away from 1, to the upper half, and there away from 4; then away from 5, which took 3's place.
+        // The tree points away from 1, to the upper half, and there away from 4. Then it points away from 5, in 3's way.
         assert_eq!(victims(Replacement::TreePlru), [3, 2]);
-        // Entering 4 cleared 1, 2 and 3; 1 was used since.
+        // Inserting 4 cleared the bits of 1, 2 and 3. Then 1 was used.
         assert_eq!(victims(Replacement::Nru), [2, 3]);
         assert_eq!(victims(Replacement::Random).len(), 2);
     }
 
     #[test]
-    fn a_free_way_is_taken_first() {
+    fn a_free_way_is_filled_before_any_is_evicted() {
         let mut array = Array::new(2, 2, Replacement::Lru, 0);
         array.insert(0, 1, 10);
         array.insert(0, 2, 20);

@@ -1,4 +1,4 @@
-//! Data and instruction caches: what goes down, level by level, and what comes back.
+//! The twin of the caches: each access recurses down the levels.
 
 use crate::array::Array;
 use crate::nested;
@@ -9,7 +9,7 @@ use reach_hardware::{Access, CacheCounters};
 #[derive(Clone, Debug)]
 struct Cache {
     config: config::Cache,
-    /// By line number; whether the line is dirty.
+    /// By line number, whether the line is dirty.
     lines: Array<u64, bool>,
     counters: CacheCounters,
 }
@@ -19,12 +19,12 @@ struct Cache {
 pub struct Caches {
     caches: Vec<Cache>,
     memory: u32,
-    /// The host's pages, in a guest.
+    /// The size of the host's pages. `None` outside a guest.
     host: Option<PageShift>,
 }
 
 impl Caches {
-    /// The caches of `machine`, empty.
+    /// Creates the empty caches of `machine`.
     pub fn new(machine: &config::Machine, seed: u64) -> Caches {
         let cache = |(i, config): (usize, &config::Cache)| {
             let entries = (config.bytes / u64::from(config.line)) as u32;
@@ -39,7 +39,7 @@ impl Caches {
         }
     }
 
-    /// The caches that an access may meet, nearest first.
+    /// Returns the indices of the caches on the way of an access, nearest first.
     fn path(&self, access: Access) -> Vec<usize> {
         let serves = |c: &config::Cache| if access == Access::Fetch { c.instructions } else { c.data };
         let mut path: Vec<usize> = (0..self.caches.len()).filter(|&i| serves(&self.caches[i].config)).collect();
@@ -47,25 +47,25 @@ impl Caches {
         path
     }
 
-    /// Latency of the nearest cache, 0 without one.
+    /// Returns the latency of the nearest cache, 0 without one.
     pub fn near_latency(&self, access: Access) -> u32 {
         self.path(access).first().map_or(0, |&i| self.caches[i].config.latency)
     }
 
-    /// Bytes of a line of the nearest cache; 64 without one.
+    /// Returns the line size of the nearest cache in bytes, 64 without one.
     pub fn line(&self, access: Access) -> u64 {
         self.path(access).first().map_or(64, |&i| u64::from(self.caches[i].config.line))
     }
 
-    /// Whether there is a cache for fetches.
+    /// Returns whether there is a cache for fetches.
     pub fn models_fetches(&self) -> bool {
         !self.path(Access::Fetch).is_empty()
     }
 
-    /// One access; returns its cycles.
+    /// Accesses the line of `at`. Returns the cycles that takes.
     pub fn access(&mut self, access: Access, at: PhysAddr) -> u32 {
         let path = self.path(access);
-        let at = self.host.map_or(at, |host| nested::frame(host, at));
+        let at = self.host.map_or(at, |host| nested::host_address(host, at));
         match access {
             Access::Fetch if path.is_empty() => 0,
             Access::Store => self.store(&path, at),
@@ -73,7 +73,7 @@ impl Caches {
         }
     }
 
-    /// What all cores share is as the core that ran last has left it.
+    /// Copies the caches that all cores share from the core that ran last.
     pub fn copy_shared(&mut self, last: &Caches) {
         for (mine, theirs) in self.caches.iter_mut().zip(&last.caches) {
             if mine.config.shared {
@@ -82,42 +82,43 @@ impl Caches {
         }
     }
 
-    /// Counters of all caches, in the machine's order.
+    /// Returns the counters of all caches, in the machine's order.
     pub fn counters(&self) -> Vec<CacheCounters> {
         self.caches.iter().map(|c| c.counters).collect()
     }
 
-    /// A line is wanted: the nearest cache that has it gives it, and all before that one keep it.
+    /// Loads a line: the nearest cache that has it answers, and all before that one are filled. Returns the cycles.
     fn load(&mut self, path: &[usize], access: Access, at: PhysAddr) -> u32 {
         let Some((&near, beyond)) = path.split_first() else { return self.memory };
         if self.caches[near].touch(access, at) {
             return self.caches[near].config.latency;
         }
         let cycles = self.load(beyond, access, at);
-        self.keep(path, at, false);
+        self.fill(path, at, false);
         cycles
     }
 
-    /// A store goes down to the first cache that keeps it. That one gets the rest of the line as a load would.
+    /// Stores to a line: goes down to the first cache that allocates for stores or has the line. A cache that allocates gets the
+    /// rest of the line as a load would. Returns the cycles.
     fn store(&mut self, path: &[usize], at: PhysAddr) -> u32 {
         let Some((&near, beyond)) = path.split_first() else { return self.memory };
         let hit = self.caches[near].touch(Access::Store, at);
         match (self.caches[near].config.writes, hit) {
             (Writes::Back | Writes::Around, true) => {
-                self.caches[near].soil(at);
+                self.caches[near].set_dirty(at);
                 self.caches[near].config.latency
             }
             (Writes::Back, false) => {
                 let cycles = self.load(beyond, Access::Store, at);
-                self.keep(path, at, true);
+                self.fill(path, at, true);
                 cycles
             }
             (Writes::Around, false) | (Writes::Through, _) => self.store(beyond, at),
         }
     }
 
-    /// Enters a line into the nearest cache of `path`.
-    fn keep(&mut self, path: &[usize], at: PhysAddr, dirty: bool) {
+    /// Fills a line into the nearest cache of `path`, and writes back a dirty victim.
+    fn fill(&mut self, path: &[usize], at: PhysAddr, dirty: bool) {
         let Some((&near, beyond)) = path.split_first() else { return };
         let cache = &mut self.caches[near];
         let (set, line) = cache.place(at);
@@ -128,15 +129,15 @@ impl Caches {
         }
     }
 
-    /// A dirty line comes down.
+    /// Writes a dirty line back to the first cache of `path` that takes it.
     fn write_back(&mut self, path: &[usize], at: PhysAddr) {
         let Some((&near, beyond)) = path.split_first() else { return };
         let cache = &mut self.caches[near];
         let (set, line) = cache.place(at);
         let hit = cache.lines.lookup(set, line).is_some();
         match (cache.config.writes, hit) {
-            (Writes::Back | Writes::Around, true) => cache.soil(at),
-            (Writes::Back, false) => self.keep(path, at, true),
+            (Writes::Back | Writes::Around, true) => cache.set_dirty(at),
+            (Writes::Back, false) => self.fill(path, at, true),
             (Writes::Around, false) | (Writes::Through, _) => self.write_back(beyond, at),
         }
     }
@@ -148,7 +149,7 @@ impl Cache {
         (line % self.lines.sets(), line)
     }
 
-    /// Looks the line up, as a use, and counts.
+    /// Looks the line up, which counts as a use. Returns whether it hit.
     fn touch(&mut self, access: Access, at: PhysAddr) -> bool {
         let (set, line) = self.place(at);
         let hit = self.lines.lookup(set, line).is_some();
@@ -164,7 +165,7 @@ impl Cache {
         hit
     }
 
-    fn soil(&mut self, at: PhysAddr) {
+    fn set_dirty(&mut self, at: PhysAddr) {
         let (set, line) = self.place(at);
         *self.lines.lookup(set, line).expect("it was hit") = true;
     }

@@ -1,15 +1,15 @@
-//! The twin of clustered and coalesced TLBs: each entry is a list of pages.
+//! The twin of the cluster TLB, clustered or coalesced: each entry is a list of pages.
 
 use reach_core::{Asid, ClusterTlbOptions, PageTable, Pfn, Pte, Vpn};
 
-/// An entry: whose it is, and its pages with their translations.
+/// The pages of an entry, with their translations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     asid: Asid,
     pages: Vec<(Vpn, Pte)>,
 }
 
-/// All entries, the last used first.
+/// A cluster TLB. Entries of all sets are in one list, the most recently used first.
 #[derive(Clone, Debug)]
 pub struct ClusterTlb {
     options: ClusterTlbOptions,
@@ -17,7 +17,7 @@ pub struct ClusterTlb {
 }
 
 impl ClusterTlb {
-    /// An empty one.
+    /// Creates an empty cluster TLB.
     pub fn new(options: ClusterTlbOptions) -> ClusterTlb {
         ClusterTlb { options, entries: Vec::new() }
     }
@@ -30,35 +30,36 @@ impl ClusterTlb {
         (self.group(vpn) % u64::from(self.options.entries / self.options.ways)) as usize
     }
 
-    /// The translation of `vpn`, and whether its entry is the last used of its set. Counts as a use.
+    /// Returns the translation of `vpn`, and whether its entry was the most recently used of its set. Counts as a use.
     pub fn search(&mut self, asid: Asid, vpn: Vpn) -> Option<(Pte, bool)> {
-        let knows = |entry: &Entry| entry.asid == asid && entry.pages.iter().any(|&(page, _)| page == vpn);
-        let at = self.entries.iter().position(knows)?;
-        let newest = !self.entries[..at].iter().any(|other| self.set(other.pages[0].0) == self.set(vpn));
+        let holds = |entry: &Entry| entry.asid == asid && entry.pages.iter().any(|&(page, _)| page == vpn);
+        let at = self.entries.iter().position(holds)?;
+        let was_newest = !self.entries[..at].iter().any(|other| self.set(other.pages[0].0) == self.set(vpn));
         let entry = self.entries.remove(at);
         let pte = entry.pages.iter().find(|&&(page, _)| page == vpn)?.1;
         self.entries.insert(0, entry);
-        Some((pte, newest))
+        Some((pte, was_newest))
     }
 
-    /// Enters what goes with `vpn`. `false`: too few pages.
+    /// Inserts the pages of the group of `vpn` that one entry can hold with it, after a walk found `pte`. Returns false if they
+    /// are too few.
     pub fn learn(&mut self, asid: Asid, vpn: Vpn, pte: Pte, table: &PageTable) -> bool {
         let layout = table.layout();
         let (count, node) = (u64::from(self.options.pages), 1 << layout.bits[0]);
         let first = self.group(vpn) * count;
-        let near = |page: u64| page / node == vpn.0 / node;
-        let of = |page: u64| {
-            let found = table.page(Vpn(page)).filter(|entry| near(page) && entry.pte.shift() == layout.base)?;
+        let same_node = |page: u64| page / node == vpn.0 / node;
+        let like = |page: u64| {
+            let found = table.page(Vpn(page)).filter(|entry| same_node(page) && entry.pte.shift() == layout.base)?;
             (found.pte.with_pfn(Pfn(0)) == pte.with_pfn(Pfn(0))).then_some(found.pte)
         };
-        let follows = |page: u64| of(page).is_some_and(|other| other.pfn().0 + vpn.0 == pte.pfn().0 + page);
+        let is_contiguous = |page: u64| like(page).is_some_and(|other| other.pfn().0 + vpn.0 == pte.pfn().0 + page);
         let mut pages = Vec::new();
         for page in first..first + count {
             let fits = match self.options.contiguous {
-                true => (page.min(vpn.0)..=page.max(vpn.0)).all(follows),
-                false => of(page).is_some_and(|other| other.pfn().0 / count == pte.pfn().0 / count),
+                true => (page.min(vpn.0)..=page.max(vpn.0)).all(is_contiguous),
+                false => like(page).is_some_and(|other| other.pfn().0 / count == pte.pfn().0 / count),
             };
-            if let Some(other) = of(page).filter(|_| fits) {
+            if let Some(other) = like(page).filter(|_| fits) {
                 pages.push((Vpn(page), other));
             }
         }
@@ -78,15 +79,15 @@ impl ClusterTlb {
         true
     }
 
-    /// Drops every entry of `asid` with a page among these.
+    /// Drops every entry of `asid` that holds one of the `pages` from `vpn` on.
     pub fn invalidate(&mut self, asid: Asid, vpn: Vpn, pages: u64) {
         let end = u128::from(vpn.0) + u128::from(pages);
-        let hit = |page: Vpn| page >= vpn && u128::from(page.0) < end;
-        self.entries.retain(|entry| entry.asid != asid || !entry.pages.iter().any(|&(page, _)| hit(page)));
+        let is_dropped = |page: Vpn| page >= vpn && u128::from(page.0) < end;
+        self.entries.retain(|entry| entry.asid != asid || !entry.pages.iter().any(|&(page, _)| is_dropped(page)));
     }
 
-    /// Every page held, in order.
-    pub fn held(&self) -> Vec<(Asid, Vpn, Pte)> {
+    /// Returns every page of every entry, the most recently used entry first.
+    pub fn contents(&self) -> Vec<(Asid, Vpn, Pte)> {
         let pages = |entry: &Entry| entry.pages.iter().map(|&(vpn, pte)| (entry.asid, vpn, pte)).collect::<Vec<_>>();
         self.entries.iter().flat_map(pages).collect()
     }

@@ -1,39 +1,40 @@
-//! Nested walks: the host's table as a list of levels, and what is kept of it as lists in order of use.
+//! The twin of nested walks: the host's page table as a list of levels, and what is cached of it as lists in order of use.
 
 use reach_core::{Layout, PageShift, PhysAddr};
 use reach_hardware::config;
 
-/// The host's side of walks.
+/// The host's page table, and the processor's caches of it.
 #[derive(Clone, Debug)]
 pub struct Nested {
     config: config::Nested,
     layout: Layout,
-    /// Guest pages whose place is known, the least recently used first.
-    tlb: Vec<u64>,
-    /// Entries of the host's table by level, the same way.
-    upper: Vec<Vec<u64>>,
+    /// The guest pages of page tables whose host addresses are cached, the least recently used first.
+    nested_tlb: Vec<u64>,
+    /// By level, the cached entries of the host's table, the least recently used first.
+    walk_caches: Vec<Vec<u64>>,
 }
 
-/// Uses `number`, of which at most `most` are kept. Returns whether it was there.
-fn used(kept: &mut Vec<u64>, number: u64, most: u32) -> bool {
-    let there = kept.contains(&number);
-    kept.retain(|other| *other != number);
-    kept.push(number);
-    if kept.len() > most as usize {
-        kept.remove(0);
+/// Uses `number` in an LRU cache of `entries` entries. Returns whether it was a hit.
+fn access(cache: &mut Vec<u64>, number: u64, entries: u32) -> bool {
+    let hit = cache.contains(&number);
+    cache.retain(|other| *other != number);
+    cache.push(number);
+    if cache.len() > entries as usize {
+        cache.remove(0);
     }
-    there
+    hit
 }
 
 impl Nested {
     pub fn new(config: config::Nested, layout: Layout) -> Nested {
-        Nested { upper: vec![Vec::new(); layout.levels()], tlb: Vec::new(), config, layout }
+        Nested { walk_caches: vec![Vec::new(); layout.levels()], nested_tlb: Vec::new(), config, layout }
     }
 
-    /// The entries of the host's table that are read to translate the guest's `at`, the highest first.
-    pub fn translate(&mut self, at: PhysAddr, table: bool) -> Vec<PhysAddr> {
+    /// Returns the entries of the host's table that are read to translate the guest's `at`, the highest first. Only pages of
+    /// the guest's page tables use the nested TLB.
+    pub fn translate(&mut self, at: PhysAddr, is_table: bool) -> Vec<PhysAddr> {
         let host = self.config.host_page;
-        if table && used(&mut self.tlb, at.0 >> host.0, self.config.tlb_entries) {
+        if is_table && access(&mut self.nested_tlb, at.0 >> host.0, self.config.tlb_entries) {
             return Vec::new();
         }
         let lowest = self.layout.placement(host).0;
@@ -41,8 +42,8 @@ impl Nested {
         for level in lowest..self.layout.levels() {
             let number = at.0 >> self.layout.span(level).0;
             if level > lowest {
-                let most = self.config.walk_cache_entries.get(level - 1).copied().unwrap_or(0);
-                if used(&mut self.upper[level], number, most) {
+                let entries = self.config.walk_cache_entries.get(level - 1).copied().unwrap_or(0);
+                if access(&mut self.walk_caches[level], number, entries) {
                     break;
                 }
             }
@@ -51,14 +52,14 @@ impl Nested {
         read
     }
 
-    /// What of a page of size `whole` is one of the host's too.
-    pub fn size(&self, whole: PageShift) -> PageShift {
+    /// Returns the size of what is one page to both guest and host, for a guest page of size `whole`.
+    pub fn smaller_size(&self, whole: PageShift) -> PageShift {
         whole.min(self.config.host_page)
     }
 }
 
-/// In which frame of the host a page of the guest is.
-pub fn frame(host: PageShift, at: PhysAddr) -> PhysAddr {
+/// Returns the host address that backs the guest's `at`: host frames are a permutation of the guest's pages.
+pub fn host_address(host: PageShift, at: PhysAddr) -> PhysAddr {
     let bits = 48 - u32::from(host.0);
     let pages = 1u128 << bits;
     let mut page = u128::from(at.0 >> host.0) % pages;

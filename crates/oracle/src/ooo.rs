@@ -1,172 +1,205 @@
-//! A plain twin of the window's scheduling: every instruction's times from a list of all instructions before it, by the
-//! rules that `reach_hardware::ooo` states. Nothing is forgotten, and everything is found by looking at everything.
+//! The twin of [`reach_hardware::ooo::OooCore`]: the times of every instruction, computed from a list of all instructions
+//! before it, by the rules at the head of that module. It forgets nothing, and finds everything by looking at everything.
+//!
+//! It shares with its twin the decoded instructions, the costs of references and the branch predictor.
 
 use reach_core::Kind;
 use reach_hardware::config;
-use reach_hardware::ooo::{Branch, Class, Found, Inst, Place, Predictor, Translation, Walk};
+use reach_hardware::ooo::{
+    BlockSpan, BranchKind, ByteRange, Inst, MemoryReference, OpClass, Predictor, TranslationCost, WrongPathLoad,
+    WrongPathLookup, WrongPathWalk, WrongTurn,
+};
 use std::collections::HashMap;
 
 mod wrong_path;
 
 /// How many cycles ahead ports are booked.
 const HORIZON: u64 = 1 << 10;
+/// How many times in a row a load must not have conflicted before it is trusted.
+const TRUSTED: u32 = 15;
 
-/// What an instruction does to memory: bytes from and to before, line, base page, what its translation takes, and the
-/// cycles of a hit in the nearest cache and of this access.
+/// A load or store of an instruction.
 #[derive(Clone, Copy, Debug)]
-pub struct Touch {
-    /// It stores.
-    pub store: bool,
-    /// The bytes.
-    pub bytes: (u64, u64),
-    /// The line in physical memory.
-    pub line: u64,
-    /// The base page.
-    pub page: u64,
-    /// What the translation takes.
-    pub translation: Translation,
-    /// A hit in the nearest cache.
-    pub near: u32,
-    /// This access.
-    pub latency: u32,
+pub struct DataReference {
+    /// Whether it stores.
+    pub is_store: bool,
+    /// Its bytes and costs.
+    pub reference: MemoryReference,
 }
 
-/// What instructions that do not retire find; as in `reach_hardware::ooo::Memory`.
-#[expect(missing_docs, reason = "see there")]
-pub trait Beyond {
+/// The memory that the wrong path uses: [`reach_hardware::ooo::WrongPathMemory`] whose answers never change.
+#[expect(missing_docs, reason = "documented there")]
+pub trait FixedMemory {
     fn page(&self, at: u64) -> u64;
-    fn maps(&self, at: u64) -> bool;
-    fn look_up(&self, kind: Kind, at: u64, within: u64) -> Found;
-    fn walk(&self, kind: Kind, at: u64, within: u64) -> Walk;
-    fn is_near(&self, at: u64) -> bool;
-    fn load(&self, at: u64) -> (u64, u32, u32);
-    fn fetch(&self, from: u64, to: u64) -> u64;
+    fn is_mapped(&self, at: u64) -> bool;
+    fn look_up(&self, kind: Kind, at: u64, within: u64) -> WrongPathLookup;
+    fn walk(&self, kind: Kind, at: u64, within: u64) -> WrongPathWalk;
+    fn is_in_l1(&self, at: u64) -> bool;
+    fn load(&self, at: u64) -> WrongPathLoad;
+    fn fetch(&self, bytes: ByteRange) -> u64;
 }
 
-/// Which instruction: its block, and its number in that.
-pub type Which = (usize, usize);
-/// Which of an instruction's loads or stores.
-type Reference = (Which, bool, usize);
+/// An instruction of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct InstId {
+    /// The index of its block.
+    pub block: usize,
+    /// Its index in the block.
+    pub index: usize,
+}
 
+/// One of an instruction's loads or stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct ReferenceId {
+    inst: InstId,
+    is_store: bool,
+    /// Its index among the instruction's loads, or among its stores.
+    index: usize,
+}
+
+/// The cycles of an instruction that retired.
 #[derive(Clone, Copy, Debug, Default)]
-struct Times {
+struct InstTimes {
     fetched: u64,
-    entered: u64,
+    dispatched: u64,
     retired: u64,
 }
 
+/// A store that retired.
 #[derive(Clone, Copy, Debug)]
 struct Store {
-    bytes: (u64, u64),
-    known: u64,
-    ready: u64,
+    bytes: ByteRange,
+    address_known: u64,
+    data_known: u64,
     written: u64,
 }
 
-/// A core of which everything is remembered.
-pub struct PlainOoo {
-    config: config::OooCore,
-    walkers: usize,
-    /// Nothing is fetched before this.
-    floor: u64,
-    /// When the last instruction was complete.
-    complete: u64,
-    all: Vec<Times>,
-    /// When each load's instruction retired.
-    loads: Vec<u64>,
-    stores: Vec<Store>,
-    /// Port of each start, and its cycle: 0 operations, 1 loads, 2 stores.
-    starts: Vec<(usize, u64)>,
-    walks: Vec<(u64, u64)>,
-    misses: Vec<(u64, u64)>,
-    /// When lines were on their way from memory.
-    sent: Vec<(u64, u64)>,
-    pages: Vec<Option<(u64, u64)>>,
-    lines: Vec<Option<(u64, u64)>>,
-    registers: [u64; 64],
-    program: Vec<(Place, Vec<Inst>)>,
-    predictor: Predictor,
-    /// What each reference referred to, and whether the last was far.
-    past: HashMap<Reference, (Vec<u64>, bool)>,
-    /// How often in a row each load would not have had to wait.
-    trust: HashMap<Reference, u32>,
-    /// Blocks that were executed.
-    executed: Vec<usize>,
-    /// Instructions that entered and did not retire, and loads that were repeated.
-    pub squashed: [u64; 2],
+/// From the first to before the second cycle, a unit is busy.
+type Interval = (u64, u64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Port {
+    Any,
+    Load,
+    Store,
 }
 
-impl PlainOoo {
-    /// An empty core with so many walkers, to execute these blocks.
-    pub fn new(config: config::OooCore, walkers: u32, program: Vec<(Place, Vec<Inst>)>) -> PlainOoo {
-        PlainOoo {
+/// What the core did that did not retire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Squashes {
+    /// Instructions that were dispatched and squashed.
+    pub instructions: u64,
+    /// Loads that were repeated after a machine clear.
+    pub repeated_loads: u64,
+}
+
+/// A core that remembers everything.
+pub struct NaiveOooCore {
+    config: config::OooCore,
+    walkers: usize,
+    /// Nothing is fetched before this cycle.
+    fetch_floor: u64,
+    /// The cycle in which the last instruction was complete.
+    completed: u64,
+    /// All instructions that retired.
+    retired: Vec<InstTimes>,
+    /// The retirement of each load's instruction.
+    loads: Vec<u64>,
+    stores: Vec<Store>,
+    /// The port and the cycle of each start.
+    starts: Vec<(Port, u64)>,
+    walks: Vec<Interval>,
+    misses: Vec<Interval>,
+    /// When lines occupied the memory channel.
+    transfers: Vec<Interval>,
+    /// By hash, the page of the last walk and its end.
+    pending_walks: Vec<Option<(u64, u64)>>,
+    /// By hash, the line of the last miss and its end.
+    pending_misses: Vec<Option<(u64, u64)>>,
+    registers: [u64; 64],
+    program: Vec<(BlockSpan, Vec<Inst>)>,
+    predictor: Predictor,
+    /// The addresses of each reference, and whether the last one missed the first-level TLB.
+    addresses: HashMap<ReferenceId, (Vec<u64>, bool)>,
+    /// How many times in a row each load did not conflict with a store of unknown address.
+    trust: HashMap<ReferenceId, u32>,
+    /// The blocks that were executed.
+    executed: Vec<usize>,
+    /// What did not retire so far.
+    pub squashes: Squashes,
+}
+
+impl NaiveOooCore {
+    /// Creates an idle core with `walkers` page walkers, to execute the blocks of `program`.
+    pub fn new(config: config::OooCore, walkers: u32, program: Vec<(BlockSpan, Vec<Inst>)>) -> NaiveOooCore {
+        NaiveOooCore {
             config,
             walkers: walkers as usize,
-            floor: 0,
-            complete: 0,
-            all: Vec::new(),
+            fetch_floor: 0,
+            completed: 0,
+            retired: Vec::new(),
             loads: Vec::new(),
             stores: Vec::new(),
             starts: Vec::new(),
             walks: Vec::new(),
             misses: Vec::new(),
-            sent: Vec::new(),
-            pages: vec![None; 64],
-            lines: vec![None; 256],
+            transfers: Vec::new(),
+            pending_walks: vec![None; 64],
+            pending_misses: vec![None; 256],
             registers: [0; 64],
             program,
             predictor: Predictor::new(&config.predictor),
-            past: HashMap::new(),
+            addresses: HashMap::new(),
             trust: HashMap::new(),
             executed: Vec::new(),
-            squashed: [0; 2],
+            squashes: Squashes::default(),
         }
     }
 
-    /// When the last instruction retired.
+    /// Returns the cycle in which the last instruction retired.
     pub fn now(&self) -> u64 {
-        self.all.last().map_or(0, |last| last.retired)
+        self.retired.last().map_or(0, |last| last.retired)
     }
 
     fn last_fetch(&self) -> u64 {
-        self.floor.max(self.all.last().map_or(0, |last| last.fetched))
+        self.fetch_floor.max(self.retired.last().map_or(0, |last| last.fetched))
     }
 
-    /// Block number `block` has ended, and the program goes on at `next`.
-    pub fn redirect(&mut self, block: usize, next: u64, beyond: &impl Beyond) {
-        let (place, insts) = &self.program[block];
-        let place = *place;
+    /// Ends block number `block`: the program continues at address `next`.
+    pub fn resolve_branch(&mut self, block: usize, next: u64, memory: &impl FixedMemory) {
+        let (span, insts) = &self.program[block];
+        let span = *span;
         let branch = insts[insts.len() - 1].branch;
-        let guess = self.predictor.learn(branch, place.start, place.end, next);
-        if guess.right {
-            if next != place.end {
-                self.floor = self.last_fetch() + 1;
+        let prediction = self.predictor.learn(branch, span.start, span.end, next);
+        if prediction.correct {
+            if next != span.end {
+                self.fetch_floor = self.last_fetch() + 1;
             }
             return;
         }
         let target = match branch {
-            Branch::Conditional if next == place.end => place.target,
-            Branch::Conditional => Some(place.end),
-            _ => guess.target,
+            BranchKind::Conditional if next == span.end => span.target,
+            BranchKind::Conditional => Some(span.end),
+            _ => prediction.target,
         };
-        let until = self.complete + 1;
+        let resolved = self.completed + 1;
         if let Some(target) = target.filter(|_| self.config.wrong_path) {
-            self.predictor.run_wrong_path(Some((branch, place.end, target)));
-            self.go_to(target, until, beyond);
-            self.predictor.come_back();
+            self.predictor.begin_wrong_path(Some(WrongTurn { branch, end: span.end, target }));
+            self.run_to(target, resolved, memory);
+            self.predictor.end_wrong_path();
         }
-        self.floor = self.last_fetch().max(until);
+        self.fetch_floor = self.last_fetch().max(resolved);
     }
 
-    /// Block number `block` has been fetched.
+    /// Starts block number `block`, which has been fetched.
     pub fn start_block(&mut self, block: usize) {
         self.executed.push(block);
     }
 
-    /// Fetching waits for a translation, then for lines.
-    pub fn fetch(&mut self, translation: Translation, cycles: u32) {
+    /// Stalls fetching for a translation, and then for the lines of a block by `line_delay` cycles.
+    pub fn fetch(&mut self, translation: TranslationCost, line_delay: u32) {
         let mut at = self.last_fetch() + u64::from(translation.tlb);
-        let walk = u64::from(translation.walk) + self.wait(at, translation.entries);
+        let walk = u64::from(translation.walk) + self.delay_walk(at, translation.memory_reads);
         if walk > 0 {
             at = first_free(&self.walks, self.walkers, at, walk) + walk;
             self.walks.push((at - walk, at));
@@ -174,212 +207,239 @@ impl PlainOoo {
         if translation.tlb > 0 || walk > 0 {
             at += u64::from(self.config.itlb_replay);
         }
-        self.floor = at + u64::from(cycles);
+        self.fetch_floor = at + u64::from(line_delay);
     }
 
-    /// The operating system acts.
+    /// Drains the pipeline for the operating system.
     pub fn serialise(&mut self) {
-        self.floor = self.last_fetch().max(self.now());
+        self.fetch_floor = self.last_fetch().max(self.now());
     }
 
-    /// The retirement of the instruction so many before the next; 0 where there was none.
-    fn before(&self, many: u32) -> Times {
-        self.all.len().checked_sub(many as usize).map_or(Times::default(), |at| self.all[at])
+    /// Returns the times of the instruction `distance` before the next one; all 0 if there was none.
+    fn before(&self, distance: u32) -> InstTimes {
+        self.retired.len().checked_sub(distance as usize).map_or(InstTimes::default(), |at| self.retired[at])
     }
 
-    /// The first cycle from `at` on, not before that of the last, in which fewer than `issue` have `what`.
-    fn in_order(&self, at: u64, what: impl Fn(&Times) -> u64) -> u64 {
-        let mut at = at.max(self.all.last().map_or(0, &what));
-        while self.all.iter().filter(|times| what(times) == at).count() >= self.config.width as usize {
+    /// Returns the first cycle, at or after `earliest` and the last instruction's, in which fewer than `width` instructions
+    /// passed the `stage`.
+    fn in_order(&self, earliest: u64, stage: impl Fn(&InstTimes) -> u64) -> u64 {
+        let mut at = earliest.max(self.retired.last().map_or(0, &stage));
+        while self.retired.iter().filter(|times| stage(times) == at).count() >= self.config.width as usize {
             at += 1;
         }
         at
     }
 
-    fn port(&mut self, base: u64, from: u64, port: usize, until: u64) -> Option<u64> {
-        let limits = [self.config.width, self.config.load_ports, self.config.store_ports];
-        let mut at = from;
-        while at < base + HORIZON && at < until {
+    /// Books a port before `deadline`. `None` if none is free.
+    fn book_port(&mut self, floor: u64, earliest: u64, port: Port, deadline: u64) -> Option<u64> {
+        let own_limit = match port {
+            Port::Any => self.config.width,
+            Port::Load => self.config.load_ports,
+            Port::Store => self.config.store_ports,
+        };
+        let mut at = earliest;
+        while at < floor + HORIZON && at < deadline {
             let starts = self.starts.iter().filter(|(_, start)| *start == at).count();
-            let same = self.starts.iter().filter(|start| **start == (port, at)).count();
-            if starts < limits[0] as usize && (port == 0 || same < limits[port] as usize) {
+            let own = self.starts.iter().filter(|start| **start == (port, at)).count();
+            if starts < self.config.width as usize && own < own_limit as usize {
                 self.starts.push((port, at));
                 return Some(at);
             }
             at += 1;
         }
-        (at < until).then_some(at)
+        (at < deadline).then_some(at)
     }
 
-    /// When so many lines set out.
-    fn send(&mut self, from: u64, miss: u32, lines: u32) -> u64 {
+    /// Occupies the memory channel for `lines` lines of an access of `latency` cycles. Returns when that starts.
+    fn send(&mut self, earliest: u64, latency: u32, lines: u32) -> u64 {
         let cycles = u64::from(lines * self.config.line_interval);
-        if cycles == 0 || miss < self.config.memory {
-            return from;
+        if cycles == 0 || latency < self.config.memory {
+            return earliest;
         }
-        let start = first_free(&self.sent, 1, from, cycles);
-        self.sent.push((start, start + cycles));
+        let start = first_free(&self.transfers, 1, earliest, cycles);
+        self.transfers.push((start, start + cycles));
         start
     }
 
-    /// What a walk waits that reads so many entries from memory.
-    fn wait(&mut self, from: u64, entries: u32) -> u64 {
+    /// Returns how long a walk that reads `reads` entries from memory waits for the channel.
+    fn delay_walk(&mut self, from: u64, reads: u32) -> u64 {
         let memory = self.config.memory;
-        let end = (0..entries).fold(from, |at, _| self.send(at, memory, 1) + u64::from(memory));
-        end - from - u64::from(entries * memory)
+        let end = (0..reads).fold(from, |at, _| self.send(at, memory, 1) + u64::from(memory));
+        end - from - u64::from(reads * memory)
     }
 
-    fn line(&mut self, line: u64, from: u64, miss: u32, lines: u32) -> u64 {
-        let place = (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize;
-        let under_way = self.lines[place].filter(|(known, _)| *known == line).map_or(0, |(_, there)| there);
-        if miss == 0 || under_way > from {
-            return under_way.max(from);
+    /// Returns when `line` is there for an access in cycle `from`, whose miss takes `miss_latency` cycles, 0 for a hit.
+    fn get_line(&mut self, line: u64, from: u64, miss_latency: u32, transfers: u32) -> u64 {
+        let slot = (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize;
+        let pending = self.pending_misses[slot].filter(|(pending, _)| *pending == line).map_or(0, |(_, end)| end);
+        if miss_latency == 0 || pending > from {
+            return pending.max(from);
         }
-        let sent = self.send(from, miss, lines);
-        let miss = u64::from(miss);
+        let sent = self.send(from, miss_latency, transfers);
+        let miss = u64::from(miss_latency);
         let start = first_free(&self.misses, self.config.l1_mshrs as usize, sent, miss);
         self.misses.push((start, start + miss));
-        self.lines[place] = Some((line, start + miss));
+        self.pending_misses[slot] = Some((line, start + miss));
         start + miss
     }
 
-    fn translated(&mut self, from: u64, touch: &Touch) -> u64 {
-        let found = from + u64::from(touch.translation.tlb);
-        let place = touch.page as usize % 64;
-        let walk = u64::from(touch.translation.walk);
+    /// Returns when a reference that issues in cycle `issued` is translated.
+    fn translate(&mut self, issued: u64, reference: &MemoryReference) -> u64 {
+        let looked_up = issued + u64::from(reference.translation.tlb);
+        let slot = reference.page as usize % 64;
+        let walk = u64::from(reference.translation.walk);
         if walk > 0 {
-            let walk = walk + self.wait(found, touch.translation.entries);
-            let start = first_free(&self.walks, self.walkers, found, walk);
+            let walk = walk + self.delay_walk(looked_up, reference.translation.memory_reads);
+            let start = first_free(&self.walks, self.walkers, looked_up, walk);
             self.walks.push((start, start + walk));
-            self.pages[place] = Some((touch.page, start + walk));
+            self.pending_walks[slot] = Some((reference.page, start + walk));
             return start + walk;
         }
-        self.pages[place].filter(|(page, _)| *page == touch.page).map_or(found, |(_, there)| there.max(found))
+        let pending = self.pending_walks[slot].filter(|(page, _)| *page == reference.page);
+        pending.map_or(looked_up, |(_, end)| end.max(looked_up))
     }
 
-    /// The youngest store in flight at `at` of some of the bytes from `from` to before `to`.
-    fn in_flight(&self, from: u64, to: u64, at: u64) -> Option<Store> {
+    /// Returns the youngest store of some of `bytes` that is in flight in cycle `at`.
+    fn store_in_flight(&self, bytes: ByteRange, at: u64) -> Option<Store> {
         let queue = self.stores.iter().rev().take(self.config.store_queue as usize);
         let mut in_flight = queue.filter(|store| store.written > at);
-        in_flight.find(|store| store.bytes.0 < to && from < store.bytes.1).copied()
+        in_flight.find(|store| store.bytes.start < bytes.end && bytes.start < store.bytes.end).copied()
     }
 
-    fn takes(&self, class: Class) -> u64 {
+    fn latency(&self, class: OpClass) -> u64 {
         let latencies = self.config.latencies;
         u64::from(match class {
-            Class::Move | Class::Simple => 1,
-            Class::Multiply => latencies.multiply,
-            Class::Divide => latencies.divide,
-            Class::Float => latencies.float,
-            Class::FloatDivide => latencies.float_divide,
+            OpClass::Move | OpClass::Simple => 1,
+            OpClass::Multiply => latencies.multiply,
+            OpClass::Divide => latencies.divide,
+            OpClass::Float => latencies.float,
+            OpClass::FloatDivide => latencies.float_divide,
         })
     }
 
-    /// The next instruction, number `which` of the program, with what it does to memory.
-    pub fn take(&mut self, which: Which, touches: &[Touch], beyond: &impl Beyond) {
-        let inst = self.program[which.0].1[which.1];
+    /// Executes instruction `id`, the next of the program, with its references.
+    pub fn execute(&mut self, id: InstId, references: &[DataReference], memory: &impl FixedMemory) {
+        let inst = self.program[id.block].1[id.index];
         let front_end = u64::from(self.config.front_end_depth);
-        let mut fetched = self.in_order(self.floor.max(self.before(self.config.fetch_queue).entered), |t| t.fetched);
-        let could = self.before(self.config.rob).retired.max(fetched + front_end);
-        let mut entered = self.in_order(could, |t| t.entered);
-        // Nothing to come asks for anything before this.
-        let base = |entered: u64, fetched: u64| entered.min(fetched);
+        let queued = self.before(self.config.fetch_queue).dispatched;
+        let mut fetched = self.in_order(self.fetch_floor.max(queued), |times| times.fetched);
+        let ready = self.before(self.config.rob).retired.max(fetched + front_end);
+        let mut dispatched = self.in_order(ready, |times| times.dispatched);
+        // No later instruction requests anything before this.
+        let floor = |dispatched: u64, fetched: u64| dispatched.min(fetched);
         let address = inst.address.map(|register| self.registers[register as usize]);
         let address = address[0].max(address[1]);
-        let (mut loaded, mut known, mut loads, mut pending) = (0, 0, 0, Vec::new());
-        let mut noted = [0; 2];
-        for touch in touches {
-            let queue = if touch.store { self.config.store_queue } else { self.config.load_queue } as usize;
-            let oldest = match touch.store {
-                true => self.stores.len().checked_sub(queue).map_or(0, |at| self.stores[at].written),
-                false => self.loads.len().checked_sub(queue).map_or(0, |at| self.loads[at]),
-            };
-            entered = entered.max(oldest);
-            let own = &mut noted[usize::from(touch.store)];
-            let most = if touch.store { inst.stores } else { inst.loads };
-            let reference = (*own < usize::from(most)).then_some((which, touch.store, *own));
-            *own += usize::from(reference.is_some());
-            let (from, to) = touch.bytes;
-            let ready = address.max(entered + 1);
-            let port = if touch.store { 2 } else { 1 };
-            let start = self.port(base(entered, fetched), ready, port, u64::MAX).unwrap();
-            let translated = self.translated(start, touch);
-            if touch.store {
-                pending.push((*touch, translated));
-                known = known.max(translated);
+        let (mut loaded, mut addresses_known, mut loads) = (0, 0, 0);
+        let mut pending_stores: Vec<(MemoryReference, u64)> = Vec::new();
+        let mut recorded = [0; 2];
+        for &DataReference { is_store, reference } in references {
+            let entry_free = if is_store {
+                let writer = self.stores.len().checked_sub(self.config.store_queue as usize);
+                writer.map_or(0, |at| self.stores[at].written)
             } else {
-                let near = u64::from(touch.near);
-                let store = self.in_flight(from, to, translated);
-                let conflict = store.is_some_and(|store| store.known > translated);
-                let (mut reads, mut again) = (translated, None);
-                if let Some(reference) = reference {
-                    let trust = self.trust.entry(reference).or_default();
-                    if *trust < 15 {
-                        reads = self.stores.iter().map(|store| store.known).fold(reads, u64::max);
+                self.loads.len().checked_sub(self.config.load_queue as usize).map_or(0, |at| self.loads[at])
+            };
+            dispatched = dispatched.max(entry_free);
+            let own = &mut recorded[usize::from(is_store)];
+            let limit = if is_store { inst.stores } else { inst.loads };
+            let name = (*own < usize::from(limit)).then_some(ReferenceId { inst: id, is_store, index: *own });
+            *own += usize::from(name.is_some());
+            let address_ready = address.max(dispatched + 1);
+            let port = if is_store { Port::Store } else { Port::Load };
+            let issued = self.book_port(floor(dispatched, fetched), address_ready, port, u64::MAX).unwrap();
+            let translated = self.translate(issued, &reference);
+            if is_store {
+                pending_stores.push((reference, translated));
+                addresses_known = addresses_known.max(translated);
+            } else {
+                let l1_latency = u64::from(reference.l1_latency);
+                let store = self.store_in_flight(reference.bytes, translated);
+                let conflict = store.is_some_and(|store| store.address_known > translated);
+                let (mut reads, mut clear) = (translated, None);
+                if let Some(name) = name {
+                    let trust = self.trust.entry(name).or_default();
+                    if *trust < TRUSTED {
+                        reads = self.stores.iter().map(|store| store.address_known).fold(reads, u64::max);
                     } else if conflict {
-                        again = store.map(|store| store.known + 1);
+                        clear = store.map(|store| store.address_known + 1);
                     }
                     *trust = if conflict { 0 } else { *trust + 1 };
                 }
                 let done = match store {
-                    Some(store) if again.is_none() => reads.max(store.ready) + near,
-                    _ => {
-                        let miss = if touch.latency > touch.near { touch.latency } else { 0 };
-                        self.line(touch.line, reads, miss, 1).max(reads + near)
-                    }
+                    Some(store) if clear.is_none() => reads.max(store.data_known) + l1_latency,
+                    _ => self.get_line(reference.line, reads, miss_latency(&reference), 1).max(reads + l1_latency),
                 };
                 loaded = loaded.max(done);
                 loads += 1;
-                if let Some(again) = again {
-                    self.squashed[1] += 1;
+                if let Some(clear) = clear {
+                    self.squashes.repeated_loads += 1;
                     if self.config.wrong_path {
                         let sources = inst.sources.map(|register| self.registers[register as usize]);
-                        let ready = sources.into_iter().fold(loaded.max(address.max(entered + 1)), u64::max);
-                        let result = ready + if inst.class == Class::Move { 0 } else { self.takes(inst.class) };
-                        self.predictor.run_wrong_path(None);
-                        self.go_behind(which, (fetched, entered), (loads, pending.len()), result, again, beyond);
-                        self.predictor.come_back();
+                        let ready = sources.into_iter().fold(loaded.max(address.max(dispatched + 1)), u64::max);
+                        let latency = if inst.class == OpClass::Move { 0 } else { self.latency(inst.class) };
+                        let before = wrong_path::Before {
+                            times: InstTimes { fetched, dispatched, retired: 0 },
+                            loads,
+                            stores: pending_stores.len(),
+                            result: ready + latency,
+                        };
+                        self.predictor.begin_wrong_path(None);
+                        self.run_behind(id, before, clear, memory);
+                        self.predictor.end_wrong_path();
                     }
-                    fetched = again;
-                    entered = self.before(self.config.rob).retired.max(fetched + front_end);
-                    let ready = address.max(entered + 1);
-                    let start = self.port(base(entered, fetched), ready, 1, u64::MAX).unwrap();
-                    loaded = self.in_flight(from, to, start).map_or(start, |store| store.ready.max(start)) + near;
+                    fetched = clear;
+                    dispatched = self.before(self.config.rob).retired.max(fetched + front_end);
+                    let ready = address.max(dispatched + 1);
+                    let issued = self.book_port(floor(dispatched, fetched), ready, Port::Load, u64::MAX).unwrap();
+                    let store = self.store_in_flight(reference.bytes, issued);
+                    loaded = store.map_or(issued, |store| store.data_known.max(issued)) + l1_latency;
                 }
             }
-            if let Some(reference) = reference {
-                let (past, far) = self.past.entry(reference).or_default();
-                past.push(from);
-                *far = touch.translation != Translation::default();
+            if let Some(name) = name {
+                let (addresses, missed) = self.addresses.entry(name).or_default();
+                addresses.push(reference.bytes.start);
+                *missed = reference.translation != TranslationCost::default();
             }
         }
         let sources = inst.sources.map(|register| self.registers[register as usize]);
-        let ready = sources.into_iter().fold(loaded.max(address).max(entered + 1), u64::max);
+        let ready = sources.into_iter().fold(loaded.max(address).max(dispatched + 1), u64::max);
         let result = match inst.class {
-            Class::Move if !touches.is_empty() => ready,
-            class => self.port(base(entered, fetched), ready, 0, u64::MAX).unwrap() + self.takes(class),
+            OpClass::Move if !references.is_empty() => ready,
+            class => {
+                let issued = self.book_port(floor(dispatched, fetched), ready, Port::Any, u64::MAX);
+                issued.unwrap() + self.latency(class)
+            }
         };
         for register in inst.targets {
             self.registers[register as usize] = result;
         }
-        self.complete = result.max(known);
-        let retired = self.in_order(self.complete + 1, |t| t.retired);
-        self.all.push(Times { fetched, entered, retired });
+        self.completed = result.max(addresses_known);
+        let retired = self.in_order(self.completed + 1, |times| times.retired);
+        self.retired.push(InstTimes { fetched, dispatched, retired });
         self.loads.extend((0..loads).map(|_| retired));
-        for (touch, translated) in pending {
-            let there = self.line(touch.line, retired, touch.latency, 2);
+        for (reference, translated) in pending_stores {
+            let line_ready = self.get_line(reference.line, retired, miss_latency(&reference), 2);
             let last = self.stores.last().map_or(0, |store| store.written);
-            let written = there.max(retired).max(last + 1);
-            self.stores.push(Store { bytes: touch.bytes, known: translated, ready: result.max(translated), written });
+            self.stores.push(Store {
+                bytes: reference.bytes,
+                address_known: translated,
+                data_known: result.max(translated),
+                written: line_ready.max(retired).max(last + 1),
+            });
         }
     }
 }
 
-/// The first moment from `from` on at which something that takes `cycles` may start: fewer than `most` of `all` overlap it.
-fn first_free(all: &[(u64, u64)], most: usize, from: u64, cycles: u64) -> u64 {
-    let overlap = |at: u64| all.iter().filter(|(start, end)| *start < at + cycles && *end > at).count();
-    let mut moments: Vec<u64> = all.iter().map(|(_, end)| *end).filter(|end| *end > from).collect();
-    moments.push(from);
+fn miss_latency(reference: &MemoryReference) -> u32 {
+    if reference.latency > reference.l1_latency { reference.latency } else { 0 }
+}
+
+/// Returns the first cycle, at or after `earliest`, from which fewer than `units` of the `busy` intervals overlap the next
+/// `cycles` cycles.
+fn first_free(busy: &[Interval], units: usize, earliest: u64, cycles: u64) -> u64 {
+    let overlap = |at: u64| busy.iter().filter(|(start, end)| *start < at + cycles && *end > at).count();
+    let mut moments: Vec<u64> = busy.iter().map(|(_, end)| *end).filter(|end| *end > earliest).collect();
+    moments.push(earliest);
     moments.sort_unstable();
-    moments.into_iter().find(|at| overlap(*at) < most).expect("behind the last end there is room")
+    moments.into_iter().find(|at| overlap(*at) < units).expect("after the last end every unit is free")
 }

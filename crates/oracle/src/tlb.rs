@@ -1,38 +1,38 @@
-//! TLB arrays, asked and filled as `config::Tlb` says.
+//! The twin of the TLB arrays: looked up and filled as `config::Tlb` states.
 
 use crate::array::Array;
 use reach_core::{Asid, Kind, NodeId, PageShift, Pte, Vpn};
 use reach_hardware::config;
 use std::collections::BTreeSet;
 
-/// What an entry stands for.
+/// What an entry translates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum Unit {
     /// A page of this size.
     Page(PageShift),
-    /// A page-table entry of this level: a walk cache's guest among the translations.
+    /// The span of a page-table entry of this level: a walk cache that has its entries in this array.
     Table(usize),
 }
 
-/// What an entry is found by.
+/// The tag of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
     pub asid: Asid,
-    pub what: What,
+    pub unit: Unit,
     /// The address in units of what the entry spans.
     pub number: u64,
 }
 
-/// What an entry says.
+/// The contents of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum Payload {
     Page(Pte),
     Table(NodeId),
 }
 
-/// What a lookup found.
+/// A hit.
 #[derive(Clone, Copy, Debug)]
-pub struct Found {
+pub struct Hit {
     pub array: usize,
     pub key: Key,
     pub pte: Pte,
@@ -42,9 +42,9 @@ pub struct Found {
 #[derive(Clone, Debug)]
 pub struct Tlb {
     pub config: config::Tlb,
-    pub array: Array<Key, Held>,
-    /// Sizes of pages that have been entered since the start: only these are looked for.
-    seen: BTreeSet<PageShift>,
+    pub array: Array<Key, Payload>,
+    /// The page sizes that were ever inserted. Look-ups probe only these.
+    inserted: BTreeSet<PageShift>,
 }
 
 /// All arrays of a machine.
@@ -59,7 +59,7 @@ impl Tlbs {
         let array = |(i, config): (usize, &config::Tlb)| {
             let seed = seed ^ (i as u64 + 1).wrapping_mul(0x9e37_79b9);
             let array = Array::new(config.entries, config.ways, config.replacement, seed);
-            Tlb { config: config.clone(), array, seen: BTreeSet::new() }
+            Tlb { config: config.clone(), array, inserted: BTreeSet::new() }
         };
         Tlbs { arrays: machine.tlbs.iter().enumerate().map(array).collect(), sizes: machine.sizes.clone() }
     }
@@ -68,7 +68,7 @@ impl Tlbs {
         self.sizes[0]
     }
 
-    /// The levels that references of `kind` ask, nearest first.
+    /// Returns the levels that references of `kind` look up, nearest first.
     pub fn levels(&self, kind: Kind) -> Vec<u8> {
         let mut levels: Vec<u8> =
             self.arrays.iter().filter(|t| serves(&t.config, kind)).map(|t| t.config.level).collect();
@@ -77,7 +77,7 @@ impl Tlbs {
         levels
     }
 
-    /// Whether references of `kind` ask such an array.
+    /// Returns whether references of `kind` look up such an array.
     pub fn serves(&self, config: &config::Tlb, kind: Kind) -> bool {
         serves(config, kind)
     }
@@ -87,20 +87,20 @@ impl Tlbs {
         all.filter(|&i| serves(&self.arrays[i].config, kind) && self.arrays[i].config.level == level).collect()
     }
 
-    /// The key and set of the page of size `size` that holds `vpn`.
+    /// Returns the set and the key of the page of size `size` that holds `vpn`.
     fn key(&self, array: usize, asid: Asid, size: PageShift, vpn: Vpn) -> (u64, Key) {
         let number = vpn.0 / size.base_pages(self.base());
-        (number % self.arrays[array].array.sets(), Key { asid, what: What::Page(size), number })
+        (number % self.arrays[array].array.sets(), Key { asid, unit: Unit::Page(size), number })
     }
 
-    /// Asks level by level. Also gives the cycles of all probes that were not the first of their level.
-    pub fn lookup(&mut self, kind: Kind, asid: Asid, vpn: Vpn) -> (Option<Found>, u64) {
+    /// Looks up level by level. Also returns the cycles of all probes except the first of each level.
+    pub fn lookup(&mut self, kind: Kind, asid: Asid, vpn: Vpn) -> (Option<Hit>, u64) {
         let mut cycles = 0;
         for level in self.levels(kind) {
             let mut probes = 0;
             for array in self.arrays_of(kind, level) {
-                let seen = self.arrays[array].seen.clone();
-                for (i, &size) in seen.iter().enumerate() {
+                let inserted = self.arrays[array].inserted.clone();
+                for (i, &size) in inserted.iter().enumerate() {
                     // A fully associative array compares all sizes at once.
                     if i == 0 || self.arrays[array].array.sets() > 1 {
                         if probes > 0 && level >= 2 {
@@ -109,8 +109,8 @@ impl Tlbs {
                         probes += 1;
                     }
                     let (set, key) = self.key(array, asid, size, vpn);
-                    if let Some(&mut Held::Page(pte)) = self.arrays[array].array.lookup(set, key) {
-                        return (Some(Found { array, key, pte }), cycles);
+                    if let Some(&mut Payload::Page(pte)) = self.arrays[array].array.lookup(set, key) {
+                        return (Some(Hit { array, key, pte }), cycles);
                     }
                 }
             }
@@ -118,51 +118,52 @@ impl Tlbs {
         (None, cycles)
     }
 
-    /// Rewrites an entry that was found.
-    pub fn refresh(&mut self, found: &Found, pte: Pte) {
-        let array = &mut self.arrays[found.array].array;
-        let set = found.key.number % array.sets();
-        *array.lookup(set, found.key).expect("it was found") = Held::Page(pte);
+    /// Rewrites the entry of a hit.
+    pub fn refresh(&mut self, hit: &Hit, pte: Pte) {
+        let array = &mut self.arrays[hit.array].array;
+        let set = hit.key.number % array.sets();
+        *array.lookup(set, hit.key).expect("it was hit") = Payload::Page(pte);
     }
 
-    /// Enters `pte`, which translates `vpn`, in one level.
+    /// Inserts `pte`, which translates `vpn`, into one level.
     pub fn fill(&mut self, kind: Kind, level: u8, asid: Asid, vpn: Vpn, pte: Pte) {
         let Some((array, size)) = self.place(kind, level, vpn, pte.shift()) else { return };
         let (set, key) = self.key(array, asid, size, vpn);
         let piece = vpn.align_down(size, self.base());
         let offset = piece - vpn.align_down(pte.shift(), self.base());
         let pte = pte.with_pfn(pte.pfn() + offset).with_shift(size);
-        self.arrays[array].array.insert(set, key, Held::Page(pte));
-        self.arrays[array].seen.insert(size);
+        self.arrays[array].array.insert(set, key, Payload::Page(pte));
+        self.arrays[array].inserted.insert(size);
     }
 
-    /// Where `level` keeps a page of size `whole`, and as a piece of what size.
+    /// Returns the array of `level` that holds a page of size `whole`, and the size of the piece that it holds. `None` if no
+    /// array of the level takes such a page.
     fn place(&self, kind: Kind, level: u8, vpn: Vpn, whole: PageShift) -> Option<(usize, PageShift)> {
         let arrays = self.arrays_of(kind, level);
         for &size in self.sizes.iter().rev().filter(|&&s| s <= whole) {
-            let may = |array: &usize| {
+            let takes = |array: &usize| {
                 let config = &self.arrays[*array].config;
                 config.sizes.contains(&size) && (size == whole || config.smash || level <= 1)
             };
-            let equals: Vec<usize> = arrays.iter().copied().filter(may).collect();
-            if let Some(&first) = equals.first() {
+            let candidates: Vec<usize> = arrays.iter().copied().filter(takes).collect();
+            if let Some(&first) = candidates.first() {
                 let number = vpn.0 / size.base_pages(self.base());
-                let turn = number / self.arrays[first].array.sets() % equals.len() as u64;
-                return Some((equals[turn as usize], size));
+                let turn = number / self.arrays[first].array.sets() % candidates.len() as u64;
+                return Some((candidates[turn as usize], size));
             }
         }
         None
     }
 
-    /// Removes every translation of `asid` that overlaps the pages, and every table entry of `asid`.
+    /// Drops every translation of `asid` that overlaps the `pages` from `vpn` on, and every table entry of `asid`.
     pub fn invalidate(&mut self, asid: Asid, vpn: Vpn, pages: u64) {
         let (start, end) = (u128::from(vpn.0), u128::from(vpn.0) + u128::from(pages));
         let base = self.base();
         for tlb in &mut self.arrays {
-            tlb.array.remove_if(|key| match key.what {
+            tlb.array.remove_if(|key| match key.unit {
                 _ if key.asid != asid => false,
-                What::Table(_) => true,
-                What::Page(size) => {
+                Unit::Table(_) => true,
+                Unit::Page(size) => {
                     let span = u128::from(size.base_pages(base));
                     let first = u128::from(key.number) * span;
                     first < end && start < first + span
@@ -171,12 +172,12 @@ impl Tlbs {
         }
     }
 
-    /// Every translation held: array, address space, first base page.
+    /// Returns every translation: index of the array, address space, first base page, entry.
     pub fn contents(&self) -> Vec<(usize, Asid, Vpn, Pte)> {
         let mut all = Vec::new();
         for (index, tlb) in self.arrays.iter().enumerate() {
             for (key, held) in tlb.array.entries() {
-                if let (What::Page(size), Held::Page(pte)) = (key.what, held) {
+                if let (Unit::Page(size), Payload::Page(pte)) = (key.unit, held) {
                     all.push((index, key.asid, Vpn(key.number * size.base_pages(self.base())), pte));
                 }
             }

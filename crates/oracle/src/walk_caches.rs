@@ -1,35 +1,39 @@
-//! Walks: a plain descent, less what the walk caches save.
+//! The twin of walks and walk caches: a plain descent, without the entries that walk caches save.
 
 use crate::array::Array;
-use crate::tlb::{Held, Key, Tlbs, What};
+use crate::tlb::{Key, Payload, Tlbs, Unit};
 use reach_core::{Asid, Layout, NodeId, PageTable, Slot, Vpn, WalkStep};
 use reach_hardware::config::{self, Replacement};
 
+/// Where a walk cache has its entries.
 #[derive(Clone, Debug)]
-enum Home {
+enum Storage {
     Own(Array<Key, NodeId>),
-    Within(usize),
+    /// In the TLB array with this index.
+    Tlb(usize),
 }
 
-/// The walk caches of a machine.
+/// All walk caches of a machine.
 #[derive(Clone, Debug)]
 pub struct WalkCaches {
-    caches: Vec<(config::WalkCache, Home)>,
+    caches: Vec<(config::WalkCache, Storage)>,
     layout: Layout,
 }
 
 impl WalkCaches {
     pub fn new(machine: &config::Machine, caches: &[config::WalkCache]) -> WalkCaches {
-        let home = |cache: &config::WalkCache| match &cache.within {
-            Some(name) => Home::Within(machine.tlbs.iter().position(|t| t.name == *name).expect("a known array")),
-            None => Home::Own(Array::new(cache.entries, cache.ways, Replacement::Lru, 0)),
+        let storage = |cache: &config::WalkCache| match &cache.within {
+            Some(name) => Storage::Tlb(machine.tlbs.iter().position(|t| t.name == *name).expect("a known array")),
+            None => Storage::Own(Array::new(cache.entries, cache.ways, Replacement::Lru, 0)),
         };
-        let caches = caches.iter().map(|cache| (cache.clone(), home(cache))).collect();
+        let caches = caches.iter().map(|cache| (cache.clone(), storage(cache))).collect();
         WalkCaches { caches, layout: machine.layout.clone() }
     }
 
-    /// The entries that a walk reads, root first. The lowest table entry that is cached spares it that entry and all
-    /// above; every entry read that points to a table is cached.
+    /// Returns the entries that a walk reads, root first.
+    ///
+    /// The lowest cached table entry saves reading that entry and all above it. Every entry read that points to a table is
+    /// then cached.
     pub fn walk(&mut self, tlbs: &mut Tlbs, table: &PageTable, asid: Asid, vpn: Vpn) -> Vec<WalkStep> {
         let mut steps = table.walk(vpn);
         for level in 1..self.layout.levels() {
@@ -42,7 +46,7 @@ impl WalkCaches {
         }
         for step in &steps {
             if let Slot::Table(node) = step.slot {
-                self.enter(tlbs, asid, vpn, step.level, node);
+                self.insert(tlbs, asid, vpn, step.level, node);
             }
         }
         steps
@@ -50,43 +54,43 @@ impl WalkCaches {
 
     fn key(&self, asid: Asid, vpn: Vpn, level: usize) -> Key {
         let span = self.layout.span(level).base_pages(self.layout.base);
-        Key { asid, what: What::Table(level), number: vpn.0 / span }
+        Key { asid, unit: Unit::Table(level), number: vpn.0 / span }
     }
 
     fn lookup(&mut self, tlbs: &mut Tlbs, asid: Asid, vpn: Vpn, level: usize) -> Option<NodeId> {
         let key = self.key(asid, vpn, level);
-        let (_, home) = self.caches.iter_mut().find(|(config, _)| config.levels.contains(&(level as u8)))?;
-        match home {
-            Home::Own(array) => array.lookup(key.number % array.sets(), key).copied(),
-            Home::Within(index) => {
+        let (_, storage) = self.caches.iter_mut().find(|(config, _)| config.levels.contains(&(level as u8)))?;
+        match storage {
+            Storage::Own(array) => array.lookup(key.number % array.sets(), key).copied(),
+            Storage::Tlb(index) => {
                 let array = &mut tlbs.arrays[*index].array;
                 match array.lookup(key.number % array.sets(), key) {
-                    Some(&mut Held::Table(node)) => Some(node),
+                    Some(&mut Payload::Table(node)) => Some(node),
                     _ => None,
                 }
             }
         }
     }
 
-    fn enter(&mut self, tlbs: &mut Tlbs, asid: Asid, vpn: Vpn, level: usize, node: NodeId) {
+    fn insert(&mut self, tlbs: &mut Tlbs, asid: Asid, vpn: Vpn, level: usize, node: NodeId) {
         let key = self.key(asid, vpn, level);
-        let home = self.caches.iter_mut().find(|(config, _)| config.levels.contains(&(level as u8)));
-        match home {
+        let storage = self.caches.iter_mut().find(|(config, _)| config.levels.contains(&(level as u8)));
+        match storage {
             None => {}
-            Some((_, Home::Own(array))) => {
+            Some((_, Storage::Own(array))) => {
                 array.insert(key.number % array.sets(), key, node);
             }
-            Some((_, Home::Within(index))) => {
+            Some((_, Storage::Tlb(index))) => {
                 let array = &mut tlbs.arrays[*index].array;
-                array.insert(key.number % array.sets(), key, Held::Table(node));
+                array.insert(key.number % array.sets(), key, Payload::Table(node));
             }
         }
     }
 
-    /// Forgets all table entries of `asid`. Those among translations are forgotten with them.
+    /// Drops all table entries of `asid` in arrays of their own. Those in TLB arrays are dropped with the translations.
     pub fn invalidate(&mut self, asid: Asid) {
         for (_, home) in &mut self.caches {
-            if let Home::Own(array) = home {
+            if let Storage::Own(array) = home {
                 array.remove_if(|key| key.asid == asid);
             }
         }

@@ -55,7 +55,7 @@ impl Mmu {
             if self.aux_tlb.is_some()
                 && let Some(outcome) = self.reference_aux(aux_kind, vpn, table, Some(caches))
             {
-                let latency = latency + u64::from(self.taken().tlb);
+                let latency = latency + u64::from(self.take_translation_cost().tlb);
                 return outcome.map_or(EarlyLookup::Unusable, |pte| EarlyLookup::Hit(latency, pte));
             }
             return if self.filler.is_hardware() { EarlyLookup::Miss(latency) } else { EarlyLookup::Unusable };

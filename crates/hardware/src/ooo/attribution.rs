@@ -1,55 +1,75 @@
-//! What the cycles between two retirements were spent on.
+//! Attributes every cycle between two retirements to a label.
+//!
+//! All earlier instructions have retired when the gap before an instruction begins. So in the gap the instruction waits
+//! only for itself. Its last activity is charged first, back to the start of the gap:
+//!
+//! | label | activity |
+//! |---|---|
+//! | `compute` | executing, and the latency of a first-level cache hit |
+//! | `cache` | the caches and memory beyond that latency, for the reference that was done last |
+//! | `walk` | that reference's walk, with the wait for a walker |
+//! | `l2_tlb_hit` | its look-ups in later levels of TLBs |
+//! | `compute` | waiting for registers and ports after dispatch |
+//! | `cache` | waiting for an entry of the load or store queue |
+//! | `compute` | dispatching at the core's width |
+//! | `cache` | the fetch stall by instruction caches |
+//! | `itlb_stall` | the fetch stall by ITLB entries in use (pipeline inclusion), and by replayed look-ups |
+//! | `itlb_walk` | the fetch stall by walks |
+//! | `itlb_l2_tlb_hit` | the fetch stall by later levels of TLBs |
+//! | `branch` | the fetch stall by a mispredicted branch or a machine clear, and the front end's length after it |
+//! | `compute` | fetching and the front end's length otherwise |
+//!
+//! `handler` is charged where a software miss handler runs ([`OooCore::run_handler`](super::OooCore)). The operating
+//! system's labels do not occur here.
 
-use super::Flight;
+use super::in_flight::DynInst;
 use crate::config;
 use reach_core::{Label, Ledger};
 
-/// The instruction that retires at the end of the gap. All before it have retired when the gap begins, so that what it
-/// waits for in the gap is its own: nothing else is left to wait for.
-pub(super) struct Gap<'a> {
-    pub flight: &'a Flight,
-    /// When its result was known.
-    pub complete: u64,
+/// The cycles before the retirement of an instruction in which no other retires.
+pub(super) struct RetirementGap<'a> {
+    pub inst: &'a DynInst,
+    /// The cycle in which the instruction's result is known.
+    pub completed: u64,
     pub config: &'a config::OooCore,
 }
 
-impl Gap<'_> {
-    /// Charges every cycle after `from`, up to `to`. What the instruction did last is charged first: execution, the
-    /// nearest cache, later caches, the walk, later TLB levels; then what kept it out of the window.
+impl RetirementGap<'_> {
+    /// Charges every cycle after `from` up to and including `to` to one label.
     #[inline(always)]
     pub fn charge(&self, from: u64, to: u64, ledger: &mut Ledger) {
-        let (flight, front) = (self.flight, &self.flight.front);
+        let (inst, stalls) = (self.inst, &self.inst.fetch_stalls);
         let mut left = to;
-        let mut back_to = |time: u64, label| {
+        let mut charge_back_to = |time: u64, label| {
             let time = time.max(from);
             if time < left {
                 ledger.charge(label, left - time);
                 left = time;
             }
         };
-        let critical = &flight.critical;
+        let critical = &inst.critical;
         if critical.done > from {
-            back_to(critical.near.min(self.complete), Label::Compute);
-            back_to(critical.translated, Label::Cache);
-            back_to(critical.found, Label::Walk);
-            back_to(critical.start, Label::L2TlbHit);
+            charge_back_to(critical.line_ready.min(self.completed), Label::Compute);
+            charge_back_to(critical.translated, Label::Cache);
+            charge_back_to(critical.looked_up, Label::Walk);
+            charge_back_to(critical.issued, Label::L2TlbHit);
         }
-        back_to(flight.entered, Label::Compute);
-        back_to(flight.could_enter, Label::Cache);
-        let mut fetched = flight.fetched + u64::from(self.config.front_end_depth);
-        back_to(fetched, Label::Compute);
+        charge_back_to(inst.dispatched, Label::Compute);
+        charge_back_to(inst.dispatchable, Label::Cache);
+        let mut fetched = inst.fetched + u64::from(self.config.front_end_depth);
+        charge_back_to(fetched, Label::Compute);
         let parts = [
-            (front.cache, Label::Cache),
-            (front.inclusion, Label::ItlbStall),
-            (front.walk, Label::ItlbWalk),
-            (front.tlb, Label::ItlbL2TlbHit),
-            (front.branch, Label::Branch),
+            (stalls.cache, Label::Cache),
+            (stalls.inclusion, Label::ItlbStall),
+            (stalls.walk, Label::ItlbWalk),
+            (stalls.tlb, Label::ItlbL2TlbHit),
+            (stalls.branch, Label::Branch),
         ];
         for (cycles, label) in parts {
             fetched = fetched.saturating_sub(cycles);
-            back_to(fetched, label);
+            charge_back_to(fetched, label);
         }
-        // Behind a branch that was guessed wrong the way through the front end is part of its cost.
-        back_to(0, if front.branch > 0 { Label::Branch } else { Label::Compute });
+        // Refilling the front end is part of the cost of a misprediction.
+        charge_back_to(0, if stalls.branch > 0 { Label::Branch } else { Label::Compute });
     }
 }

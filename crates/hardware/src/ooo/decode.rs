@@ -1,22 +1,23 @@
-//! From the bytes of x86-64 instructions to what the window needs of them.
+//! Decodes x86-64 instructions into what the core needs to time them.
 //!
-//! Where that is less than what real cores do, it is so on purpose: an instruction is one operation beside its loads and
-//! stores, whatever the microcode; flags are one register; the stack pointer is ready at once where pushes, pops, calls and
-//! returns move it, as stack engines have it, and so are the pointers and counters of string instructions.
+//! Deliberate simplifications:
+//! - An instruction is one operation besides its loads and stores, whatever its microcode.
+//! - The flags are one register.
+//! - Pushes, pops, calls and returns do not write the stack pointer: stack engines make it available at once.
+//! - String instructions do not write their pointers and counters.
 
-use super::code::{Branch, Class, Inst, NO_SOURCE, NO_TARGET, Register};
+use super::instruction::{BranchKind, FLAGS, Inst, NO_SOURCE, NO_TARGET, OpClass, Register};
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register as Name,
     UsedMemory,
 };
 use reach_core::Block;
 
-/// The register of flags.
-const FLAGS: Register = 56;
-
-/// Appends the instructions of `block`, as far as its bytes can be decoded. Returns where its last one leads, if that is a
-/// branch that says so.
-pub(super) fn block(block: &Block, to: &mut Vec<Inst>) -> Option<u64> {
+/// Appends the instructions of `block` to `decoded`, up to the first invalid one.
+///
+/// Returns the target of the branch that ends the block. `None` without such a branch, for indirect branches, for a
+/// block without bytes and for invalid bytes.
+pub(super) fn decode_block(block: &Block, decoded: &mut Vec<Inst>) -> Option<u64> {
     if block.bytes.is_empty() {
         return None;
     }
@@ -28,62 +29,63 @@ pub(super) fn block(block: &Block, to: &mut Vec<Inst>) -> Option<u64> {
         if instruction.is_invalid() {
             return None;
         }
-        to.push(convert(&instruction, &mut factory));
+        decoded.push(convert(&instruction, &mut factory));
     }
-    let named = matches!(branch(&instruction), Branch::Jump | Branch::Call | Branch::Conditional);
-    named.then(|| instruction.near_branch_target())
+    let is_direct = matches!(branch_kind(&instruction), BranchKind::Jump | BranchKind::Call | BranchKind::Conditional);
+    is_direct.then(|| instruction.near_branch_target())
 }
 
 fn convert(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> Inst {
-    let mut inst = Inst { class: class(instruction), branch: branch(instruction), ..Inst::UNKNOWN };
+    let mut inst = Inst { class: op_class(instruction), branch: branch_kind(instruction), ..Inst::UNKNOWN };
     let info = factory.info(instruction);
-    let touches = |memory: &&UsedMemory| memory.access() != OpAccess::NoMemAccess;
-    let names = info.used_memory().iter().filter(touches).flat_map(|memory| [memory.base(), memory.index()]);
-    for register in names.filter_map(number) {
-        put(&mut inst.address, register, NO_SOURCE);
+    let is_accessed = |memory: &&UsedMemory| memory.access() != OpAccess::NoMemAccess;
+    let names = info.used_memory().iter().filter(is_accessed).flat_map(|memory| [memory.base(), memory.index()]);
+    for register in names.filter_map(register_number) {
+        add_register(&mut inst.address, register, NO_SOURCE);
     }
-    for memory in info.used_memory().iter().filter(touches) {
+    for memory in info.used_memory().iter().filter(is_accessed) {
         let access = memory.access();
         inst.loads += u8::from(!matches!(access, OpAccess::Write | OpAccess::CondWrite));
         inst.stores += u8::from(!matches!(access, OpAccess::Read | OpAccess::CondRead));
     }
-    let implicit = |name: Name| {
+    let is_implicit = |name: Name| {
         name.full_register() == Name::RSP && instruction.is_stack_instruction()
             || instruction.is_string_instruction() && matches!(name.full_register(), Name::RSI | Name::RDI | Name::RCX)
     };
     for used in info.used_registers() {
-        let Some(register) = number(used.register()) else { continue };
+        let Some(register) = register_number(used.register()) else { continue };
         let access = used.access();
         let reads = !matches!(access, OpAccess::Write | OpAccess::None | OpAccess::NoMemAccess);
         let writes = !matches!(access, OpAccess::Read | OpAccess::CondRead | OpAccess::None | OpAccess::NoMemAccess);
         if reads && !inst.address.contains(&register) {
-            put(&mut inst.sources, register, NO_SOURCE);
+            add_register(&mut inst.sources, register, NO_SOURCE);
         }
-        if writes && !implicit(used.register()) {
-            put(&mut inst.targets, register, NO_TARGET);
+        if writes && !is_implicit(used.register()) {
+            add_register(&mut inst.targets, register, NO_TARGET);
         }
     }
     if instruction.rflags_read() != 0 {
-        put(&mut inst.sources, FLAGS, NO_SOURCE);
+        add_register(&mut inst.sources, FLAGS, NO_SOURCE);
     }
     if instruction.rflags_modified() != 0 {
-        put(&mut inst.targets, FLAGS, NO_TARGET);
+        add_register(&mut inst.targets, FLAGS, NO_TARGET);
     }
     inst
 }
 
-/// Adds `register` to `list` where there is room and it does not stand there.
-fn put<const N: usize>(list: &mut [Register; N], register: Register, none: Register) {
+/// Adds `register` to `list`, whose unused places hold `unused`. Drops it if the list is full or has it already.
+fn add_register<const N: usize>(list: &mut [Register; N], register: Register, unused: Register) {
     if list.contains(&register) {
         return;
     }
-    if let Some(free) = list.iter_mut().find(|slot| **slot == none) {
+    if let Some(free) = list.iter_mut().find(|slot| **slot == unused) {
         *free = register;
     }
 }
 
-/// The number of a register that instructions wait for.
-fn number(name: Name) -> Option<Register> {
+/// Returns the number of the register that renames `name`. `None` for registers that the model ignores, such as RIP and
+/// segments.
+fn register_number(name: Name) -> Option<Register> {
     let full = name.full_register();
     if full.is_gpr64() {
         Some(full.number() as u8)
@@ -98,48 +100,54 @@ fn number(name: Name) -> Option<Register> {
     }
 }
 
-fn branch(instruction: &Instruction) -> Branch {
+fn branch_kind(instruction: &Instruction) -> BranchKind {
     match instruction.flow_control() {
-        FlowControl::UnconditionalBranch => Branch::Jump,
-        FlowControl::ConditionalBranch => Branch::Conditional,
-        FlowControl::IndirectBranch => Branch::Indirect,
-        FlowControl::Return => Branch::Return,
-        // A system call goes on behind itself.
-        FlowControl::Call if matches!(instruction.mnemonic(), Mnemonic::Syscall | Mnemonic::Sysenter) => Branch::None,
-        FlowControl::Call => Branch::Call,
-        FlowControl::IndirectCall => Branch::IndirectCall,
-        _ => Branch::None,
+        FlowControl::UnconditionalBranch => BranchKind::Jump,
+        FlowControl::ConditionalBranch => BranchKind::Conditional,
+        FlowControl::IndirectBranch => BranchKind::Indirect,
+        FlowControl::Return => BranchKind::Return,
+        // In user mode, a system call falls through.
+        FlowControl::Call if matches!(instruction.mnemonic(), Mnemonic::Syscall | Mnemonic::Sysenter) => {
+            BranchKind::None
+        }
+        FlowControl::Call => BranchKind::Call,
+        FlowControl::IndirectCall => BranchKind::IndirectCall,
+        _ => BranchKind::None,
     }
 }
 
-fn class(instruction: &Instruction) -> Class {
+fn op_class(instruction: &Instruction) -> OpClass {
     use Mnemonic as M;
     let mnemonic = instruction.mnemonic();
     match mnemonic {
-        M::Mul | M::Imul | M::Mulx => return Class::Multiply,
-        M::Div | M::Idiv => return Class::Divide,
-        M::Mov | M::Movzx | M::Movsx | M::Movsxd | M::Push | M::Pop | M::Call | M::Ret => return Class::Move,
-        // These have names of vector instructions.
-        M::Movsd | M::Cmpsd | M::Movss if instruction.is_string_instruction() => return Class::Simple,
+        M::Mul | M::Imul | M::Mulx => return OpClass::Multiply,
+        M::Div | M::Idiv => return OpClass::Divide,
+        M::Mov | M::Movzx | M::Movsx | M::Movsxd | M::Push | M::Pop | M::Call | M::Ret => return OpClass::Move,
+        // String instructions that share their mnemonics with vector instructions.
+        M::Movsd | M::Cmpsd | M::Movss if instruction.is_string_instruction() => return OpClass::Simple,
         _ => {}
     }
     let name = format!("{mnemonic:?}").to_lowercase();
     let is_x87 = name.starts_with('f');
     let plain = if is_x87 { &name } else { name.strip_prefix('v').unwrap_or(&name) };
-    let starts = |any: &[&str]| any.iter().any(|start| plain.starts_with(start));
-    let of_floats = ["ss", "sd", "ps", "pd"].iter().any(|end| plain.ends_with(end));
+    let starts_with = |prefixes: &[&str]| prefixes.iter().any(|prefix| plain.starts_with(prefix));
+    let is_float = ["ss", "sd", "ps", "pd"].iter().any(|suffix| plain.ends_with(suffix));
     match () {
-        () if is_x87 && starts(&["fdiv", "fidiv", "fsqrt", "fprem"]) => Class::FloatDivide,
-        () if is_x87 && starts(&["fld", "fst", "fild", "fist", "fxch"]) => Class::Move,
-        () if is_x87 => Class::Float,
-        () if starts(&["movap", "movup", "movdq", "movnt", "movq", "movd", "movss", "movsd", "lddqu"]) => Class::Move,
-        () if starts(&["pmul", "pmadd"]) => Class::Multiply,
-        () if of_floats && starts(&["div", "sqrt"]) => Class::FloatDivide,
-        () if of_floats && starts(&["add", "sub", "mul", "fm", "fnm", "hadd", "hsub", "dp", "round", "rndscale"]) => {
-            Class::Float
+        () if is_x87 && starts_with(&["fdiv", "fidiv", "fsqrt", "fprem"]) => OpClass::FloatDivide,
+        () if is_x87 && starts_with(&["fld", "fst", "fild", "fist", "fxch"]) => OpClass::Move,
+        () if is_x87 => OpClass::Float,
+        () if starts_with(&["movap", "movup", "movdq", "movnt", "movq", "movd", "movss", "movsd", "lddqu"]) => {
+            OpClass::Move
         }
-        () if starts(&["cvt", "min", "max", "comis", "ucomis"]) => Class::Float,
-        () => Class::Simple,
+        () if starts_with(&["pmul", "pmadd"]) => OpClass::Multiply,
+        () if is_float && starts_with(&["div", "sqrt"]) => OpClass::FloatDivide,
+        () if is_float
+            && starts_with(&["add", "sub", "mul", "fm", "fnm", "hadd", "hsub", "dp", "round", "rndscale"]) =>
+        {
+            OpClass::Float
+        }
+        () if starts_with(&["cvt", "min", "max", "comis", "ucomis"]) => OpClass::Float,
+        () => OpClass::Simple,
     }
 }
 
@@ -148,30 +156,30 @@ mod tests {
     use super::*;
     use reach_core::VirtAddr;
 
-    fn decoded(bytes: &[u8]) -> Vec<Inst> {
+    fn decode(bytes: &[u8]) -> Vec<Inst> {
         let (len, bytes) = (bytes.len() as u16, bytes.into());
         let mut all = Vec::new();
-        block(&Block { pc: VirtAddr(0x40_0000), len, instructions: 1, bytes }, &mut all);
+        decode_block(&Block { pc: VirtAddr(0x40_0000), len, instructions: 1, bytes }, &mut all);
         all
     }
 
     #[test]
-    fn loads_wait_for_addresses_and_give_registers() {
+    fn loads_read_address_registers_and_write_targets() {
         // mov rax, [rax + 8]; add rcx, [rbx + rdx*8]; mov [rdi], rsi
-        let all = decoded(&[0x48, 0x8b, 0x40, 8, 0x48, 3, 0x0c, 0xd3, 0x48, 0x89, 0x37]);
+        let all = decode(&[0x48, 0x8b, 0x40, 8, 0x48, 3, 0x0c, 0xd3, 0x48, 0x89, 0x37]);
         assert_eq!(all.len(), 3);
         assert_eq!((all[0].address[0], all[0].sources[0], all[0].targets[0]), (0, NO_SOURCE, 0));
-        assert_eq!(all[0].class, Class::Move);
+        assert_eq!(all[0].class, OpClass::Move);
         assert_eq!((all[1].address, all[1].sources[0]), ([3, 2], 1));
-        assert_eq!((all[1].targets, all[1].class), ([1, FLAGS, NO_TARGET], Class::Simple));
+        assert_eq!((all[1].targets, all[1].class), ([1, FLAGS, NO_TARGET], OpClass::Simple));
         assert_eq!((all[2].address[0], all[2].sources[0], all[2].targets[0]), (7, 6, NO_TARGET));
         assert_eq!(all.iter().map(|inst| (inst.loads, inst.stores)).collect::<Vec<_>>(), [(1, 0), (1, 0), (0, 1)]);
     }
 
     #[test]
-    fn idioms_that_clear_wait_for_nothing_and_the_stack_pointer_is_ready() {
+    fn zeroing_idioms_have_no_sources_and_stack_instructions_do_not_write_rsp() {
         // xor eax, eax; push rbx; pop rcx; lea rdx, [rsi + 4]
-        let all = decoded(&[0x31, 0xc0, 0x53, 0x59, 0x48, 0x8d, 0x56, 4]);
+        let all = decode(&[0x31, 0xc0, 0x53, 0x59, 0x48, 0x8d, 0x56, 4]);
         assert_eq!((all[0].sources[0], all[0].targets[0]), (NO_SOURCE, 0));
         assert_eq!((all[1].address[0], all[1].sources[0], all[1].targets[0]), (4, 3, NO_TARGET));
         assert_eq!((all[2].address[0], all[2].targets), (4, [1, NO_TARGET, NO_TARGET]));
@@ -179,40 +187,40 @@ mod tests {
     }
 
     #[test]
-    fn what_branches_name_and_how_often_memory_is_touched() {
+    fn direct_branches_have_targets_and_memory_operands_are_counted() {
         let target = |bytes: &[u8]| {
             let (len, bytes) = (bytes.len() as u16, bytes.into());
-            block(&Block { pc: VirtAddr(0x40_0000), len, instructions: 1, bytes }, &mut Vec::new())
+            decode_block(&Block { pc: VirtAddr(0x40_0000), len, instructions: 1, bytes }, &mut Vec::new())
         };
         assert_eq!(target(&[0x75, 0x10]), Some(0x40_0012));
         assert_eq!(target(&[0xe8, 0, 1, 0, 0]), Some(0x40_0105));
         assert_eq!((target(&[0xff, 0xe0]), target(&[0xc3]), target(&[0x90])), (None, None, None));
         // add [rax], rcx; rep movsb; lea rax, [rbx]; call [rax]
-        let touched = |bytes: &[u8]| (decoded(bytes)[0].loads, decoded(bytes)[0].stores);
-        assert_eq!(touched(&[0x48, 1, 8]), (1, 1));
-        assert_eq!(touched(&[0xf3, 0xa4]), (1, 1));
-        assert_eq!(touched(&[0x48, 0x8d, 3]), (0, 0));
-        assert_eq!(touched(&[0xff, 0x10]), (1, 1));
+        let references = |bytes: &[u8]| (decode(bytes)[0].loads, decode(bytes)[0].stores);
+        assert_eq!(references(&[0x48, 1, 8]), (1, 1));
+        assert_eq!(references(&[0xf3, 0xa4]), (1, 1));
+        assert_eq!(references(&[0x48, 0x8d, 3]), (0, 0));
+        assert_eq!(references(&[0xff, 0x10]), (1, 1));
     }
 
     #[test]
-    fn classes_and_branches() {
-        let one = |bytes: &[u8]| decoded(bytes)[0];
-        assert_eq!(one(&[0x48, 0x0f, 0xaf, 0xc3]).class, Class::Multiply);
-        assert_eq!(one(&[0x48, 0xf7, 0xf3]).class, Class::Divide);
+    fn mnemonics_map_to_classes_and_branch_kinds() {
+        let one = |bytes: &[u8]| decode(bytes)[0];
+        assert_eq!(one(&[0x48, 0x0f, 0xaf, 0xc3]).class, OpClass::Multiply);
+        assert_eq!(one(&[0x48, 0xf7, 0xf3]).class, OpClass::Divide);
         // addsd xmm0, xmm1; vdivpd ymm0, ymm1, ymm2; movsd xmm0, [rax]; movsq
-        assert_eq!(one(&[0xf2, 0x0f, 0x58, 0xc1]).class, Class::Float);
-        assert_eq!(one(&[0xc5, 0xf5, 0x5e, 0xc2]).class, Class::FloatDivide);
-        assert_eq!(one(&[0xf2, 0x0f, 0x10, 0]).class, Class::Move);
-        assert_eq!(one(&[0xa5]).class, Class::Simple);
+        assert_eq!(one(&[0xf2, 0x0f, 0x58, 0xc1]).class, OpClass::Float);
+        assert_eq!(one(&[0xc5, 0xf5, 0x5e, 0xc2]).class, OpClass::FloatDivide);
+        assert_eq!(one(&[0xf2, 0x0f, 0x10, 0]).class, OpClass::Move);
+        assert_eq!(one(&[0xa5]).class, OpClass::Simple);
         let branches = [
-            (&[0xeb, 0xfe][..], Branch::Jump),
-            (&[0x75, 0xfe], Branch::Conditional),
-            (&[0xe8, 0, 0, 0, 0], Branch::Call),
-            (&[0xff, 0xe0], Branch::Indirect),
-            (&[0xff, 0xd0], Branch::IndirectCall),
-            (&[0xc3], Branch::Return),
-            (&[0x0f, 5], Branch::None),
+            (&[0xeb, 0xfe][..], BranchKind::Jump),
+            (&[0x75, 0xfe], BranchKind::Conditional),
+            (&[0xe8, 0, 0, 0, 0], BranchKind::Call),
+            (&[0xff, 0xe0], BranchKind::Indirect),
+            (&[0xff, 0xd0], BranchKind::IndirectCall),
+            (&[0xc3], BranchKind::Return),
+            (&[0x0f, 5], BranchKind::None),
         ];
         for (bytes, branch) in branches {
             assert_eq!(one(bytes).branch, branch);

@@ -1,55 +1,59 @@
-//! What is remembered of the instructions that have been executed: where their blocks stand, and what each referred to.
-//! Only what this core has executed counts, never what else is known of the program.
+//! What the core has learned about the code it executed: where blocks are, and the addresses of each reference.
+//!
+//! The wrong path follows these blocks and predicts these addresses. Memory disambiguation learns here which loads may
+//! issue before older stores. A core knows only what it has executed itself, never the rest of the program.
 
-use super::code::{Code, references};
+use super::code::{Code, reference_count};
 use reach_core::{BlockId, prefetch};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// How often in a row a load must not have depended on a store of unknown address before it goes ahead of such stores.
+/// How many times in a row a load must not have conflicted with an older store of unknown address. After that it issues
+/// before such stores.
 const TRUSTED: u8 = 15;
-const NOTHING: u32 = u32::MAX;
+const UNNUMBERED: u32 = u32::MAX;
 
-/// What is known of a block.
+/// A block that was executed, or an unused place.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
-    /// The number of its first reference among all.
-    first: u32,
-    /// The address space in which it was executed last, one up.
+struct ExecutedBlock {
+    /// The number of its first reference among all references.
+    first_reference: u32,
+    /// The address space in which it was last executed, plus one; 0 for none.
     space: u32,
 }
 
-/// One of an instruction's references.
+/// The addresses that one reference of an instruction has had.
 #[derive(Clone, Copy, Debug, Default)]
-struct Past {
-    /// The last address, and by how much it differs from the one before.
+struct ReferenceHistory {
     last: u64,
+    /// The difference between the last two addresses.
     step: u64,
-    /// The first and the last unit that were touched.
+    /// The lowest and the highest unit ([`UNIT`]) that it has touched.
     low: u32,
     high: u32,
-    /// How often there was one, up to 2, and whether the last two steps were the same.
+    /// How many addresses it has had, at most 2.
     times: u8,
-    steady: bool,
-    /// The first-level TLB did not have the last one's page.
-    far: bool,
-    /// Up to [`TRUSTED`].
+    /// The last two steps were equal.
+    is_run: bool,
+    /// The first-level TLB lacked the page of the last address.
+    missed_first_level: bool,
+    /// How many times in a row the load did not conflict, at most [`TRUSTED`].
     trust: u8,
 }
 
-/// The last guess of a reference.
+/// The last address that was predicted for a reference on the wrong path.
 #[derive(Clone, Copy, Debug, Default)]
-struct Guess {
+struct PredictedAddress {
     at: u64,
-    /// The number of the wrong_path in which it was made.
+    /// The number of the wrong path on which it was predicted.
     wrong_path: u32,
 }
 
-/// Hashes where blocks stand: programs do not choose that to harm this one.
+/// Hashes block addresses. A fast hash does: no program chooses its addresses to attack the simulator.
 #[derive(Clone, Copy, Debug, Default)]
-struct PlaceHasher(u64);
+struct AddressHasher(u64);
 
-impl Hasher for PlaceHasher {
+impl Hasher for AddressHasher {
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
     }
@@ -67,18 +71,18 @@ impl Hasher for PlaceHasher {
     }
 }
 
-/// Binary logarithm of the unit in which bounds are kept.
+/// The binary logarithm of the unit, in bytes, in which the bounds of a reference are kept.
 const UNIT: u32 = 16;
 
-impl Past {
-    fn note(&mut self, at: u64, far: bool) {
-        self.far = far;
+impl ReferenceHistory {
+    fn record(&mut self, at: u64, missed_first_level: bool) {
+        self.missed_first_level = missed_first_level;
         let unit = (at >> UNIT) as u32;
         if self.times == 0 {
             (self.low, self.high) = (unit, unit);
         } else {
             let step = at.wrapping_sub(self.last);
-            self.steady = self.times > 1 && step == self.step;
+            self.is_run = self.times > 1 && step == self.step;
             self.step = step;
             (self.low, self.high) = (self.low.min(unit), self.high.max(unit));
         }
@@ -86,18 +90,20 @@ impl Past {
         self.last = at;
     }
 
-    /// What may follow `at`. A run goes on. What does not run, and was far from where its instruction had been, goes on by
-    /// its last step all the same, but stays among the addresses that the instruction has touched. So guesses leave the
-    /// first-level TLB about as often as the instruction does.
-    fn after(&self, at: u64) -> u64 {
+    /// Predicts the address after `at`.
+    ///
+    /// A run continues by its step. Otherwise, an instruction whose last reference hit the first-level TLB stays at its
+    /// address. One that missed repeats its last step, wrapped into the span that it has touched. So predictions miss the
+    /// first-level TLB about as often as the instruction itself.
+    fn predict_after(&self, at: u64) -> u64 {
         let next = at.wrapping_add(self.step);
-        if self.steady || !self.far {
-            return if self.steady { next } else { at };
+        if self.is_run || !self.missed_first_level {
+            return if self.is_run { next } else { at };
         }
         let (low, span) = (u64::from(self.low) << UNIT, u64::from(self.high - self.low + 1) << UNIT);
         match next {
             next if next.wrapping_sub(low) < span => next,
-            // A step is shorter than the span.
+            // A step is shorter than the span, so one wrap is enough.
             next if next.wrapping_add(span).wrapping_sub(low) < span => next.wrapping_add(span),
             next if next.wrapping_sub(span).wrapping_sub(low) < span => next.wrapping_sub(span),
             _ => at,
@@ -105,99 +111,107 @@ impl Past {
     }
 }
 
-/// All that is remembered.
+/// The blocks that a core has executed, and the addresses of their references.
 #[derive(Clone, Debug, Default)]
-pub(super) struct History {
+pub(super) struct ExecutionHistory {
     space: u32,
-    blocks: HashMap<(u32, u64), BlockId, BuildHasherDefault<PlaceHasher>>,
-    seen: Vec<Seen>,
-    /// By number of reference; what only excursions ask for stands apart.
-    past: Vec<Past>,
-    guesses: Vec<Guess>,
+    /// Blocks by address space and start.
+    blocks: HashMap<(u32, u64), BlockId, BuildHasherDefault<AddressHasher>>,
+    executed: Vec<ExecutedBlock>,
+    /// By number of the reference.
+    references: Vec<ReferenceHistory>,
+    /// By number of the reference. Apart from `references`, since only wrong paths use it.
+    predictions: Vec<PredictedAddress>,
+    /// The number of the current or last wrong path.
     wrong_path: u32,
 }
 
-impl History {
-    /// What is executed from here on is executed in this address space.
-    pub fn enter(&mut self, space: u32) {
+impl ExecutionHistory {
+    /// Switches to address space number `space`.
+    pub fn enter_space(&mut self, space: u32) {
         self.space = space;
     }
 
-    /// `block` is executed. Returns the number of its first reference.
+    /// Records that `block` is executed. Returns the number of its first reference.
     #[inline]
     pub fn execute(&mut self, code: &Code, block: BlockId) -> u32 {
-        match self.seen.get(block.0 as usize) {
-            Some(seen) if seen.space == self.space + 1 => seen.first,
-            _ => self.meet(code, block),
+        match self.executed.get(block.0 as usize) {
+            Some(executed) if executed.space == self.space + 1 => executed.first_reference,
+            _ => self.execute_first(code, block),
         }
     }
 
+    /// Records a block that is new, or was last executed in another address space.
     #[cold]
-    fn meet(&mut self, code: &Code, block: BlockId) -> u32 {
+    fn execute_first(&mut self, code: &Code, block: BlockId) -> u32 {
         let at = block.0 as usize;
-        if self.seen.len() <= at {
-            self.seen.resize(at + 1, Seen { first: NOTHING, space: 0 });
+        if self.executed.len() <= at {
+            self.executed.resize(at + 1, ExecutedBlock { first_reference: UNNUMBERED, space: 0 });
         }
-        if self.seen[at].first == NOTHING {
-            self.seen[at].first = self.past.len() as u32;
-            let references = self.past.len() + references(code.of(block));
-            self.past.resize(references, Past::default());
-            self.guesses.resize(references, Guess::default());
+        if self.executed[at].first_reference == UNNUMBERED {
+            self.executed[at].first_reference = self.references.len() as u32;
+            let references = self.references.len() + reference_count(code.of(block));
+            self.references.resize(references, ReferenceHistory::default());
+            self.predictions.resize(references, PredictedAddress::default());
         }
-        self.seen[at].space = self.space + 1;
-        self.blocks.insert((self.space, code.place(block).start), block);
-        self.seen[at].first
+        self.executed[at].space = self.space + 1;
+        self.blocks.insert((self.space, code.span(block).start), block);
+        self.executed[at].first_reference
     }
 
-    /// Tells this computer's caches that what is known of `block` will be needed soon.
+    /// Prefetches the history of `block` into the caches of the host computer.
     #[inline(always)]
     pub fn prefetch(&self, block: BlockId) {
-        if let Some(seen) = self.seen.get(block.0 as usize) {
-            prefetch(&self.past, seen.first as usize);
+        if let Some(executed) = self.executed.get(block.0 as usize) {
+            prefetch(&self.references, executed.first_reference as usize);
         }
     }
 
-    /// The block that stands at `start`, and the number of its first reference, if it was executed here.
+    /// Returns the block that starts at `start`, and the number of its first reference. `None` if it was not executed in
+    /// this address space.
     pub fn block_at(&self, start: u64) -> Option<(BlockId, u32)> {
         let block = *self.blocks.get(&(self.space, start))?;
-        Some((block, self.seen[block.0 as usize].first))
+        Some((block, self.executed[block.0 as usize].first_reference))
     }
 
-    /// Reference number `number` was to `at`, `far` from the pages that the first-level TLB had.
+    /// Records address `at` of reference number `number`, and whether the first-level TLB lacked its page.
     #[inline(always)]
-    pub fn note(&mut self, number: u32, at: u64, far: bool) {
-        self.past[number as usize].note(at, far);
+    pub fn record(&mut self, number: u32, at: u64, missed_first_level: bool) {
+        self.references[number as usize].record(at, missed_first_level);
     }
 
-    /// Whether load number `number` goes ahead of stores whose addresses are not known.
+    /// Returns whether load number `number` may issue before older stores whose addresses are unknown.
     #[inline(always)]
-    pub fn trusts(&self, number: u32) -> bool {
-        self.past[number as usize].trust == TRUSTED
+    pub fn is_trusted(&self, number: u32) -> bool {
+        self.references[number as usize].trust == TRUSTED
     }
 
-    /// It did, or would have, and needed what one of them stores: or not.
+    /// Trains memory disambiguation: whether load number `number` needed the data of an older store whose address was
+    /// unknown when the load was translated.
     #[inline(always)]
-    pub fn learn(&mut self, number: u32, conflict: bool) {
-        let trust = &mut self.past[number as usize].trust;
+    pub fn learn_conflict(&mut self, number: u32, conflict: bool) {
+        let trust = &mut self.references[number as usize].trust;
         *trust = if conflict { 0 } else { (*trust + 1).min(TRUSTED) };
     }
 
-    /// Addresses are guessed anew.
-    pub fn set_out(&mut self) {
+    /// Begins a wrong path: the addresses predicted on earlier ones count no longer.
+    pub fn begin_wrong_path(&mut self) {
         self.wrong_path = self.wrong_path.wrapping_add(1);
     }
 
-    /// What reference number `number` may refer to next, in this wrong_path; none where it was never executed. What is no
-    /// run is guessed among what is `mapped` only, or is the last address again.
-    pub fn guess(&mut self, number: u32, mapped: impl Fn(u64) -> bool) -> Option<u64> {
-        let (past, guess) = (&self.past[number as usize], &mut self.guesses[number as usize]);
-        if past.times == 0 {
+    /// Predicts the next address of reference number `number` on this wrong path. `None` if it was never executed.
+    ///
+    /// Outside a run, the prediction is an address that `is_mapped`, or else the last address.
+    pub fn predict_address(&mut self, number: u32, is_mapped: impl Fn(u64) -> bool) -> Option<u64> {
+        let history = &self.references[number as usize];
+        let predicted = &mut self.predictions[number as usize];
+        if history.times == 0 {
             return None;
         }
-        let from = if guess.wrong_path == self.wrong_path { guess.at } else { past.last };
-        let next = past.after(from);
-        let next = if past.steady || next == past.last || mapped(next) { next } else { past.last };
-        *guess = Guess { at: next, wrong_path: self.wrong_path };
+        let from = if predicted.wrong_path == self.wrong_path { predicted.at } else { history.last };
+        let next = history.predict_after(from);
+        let next = if history.is_run || next == history.last || is_mapped(next) { next } else { history.last };
+        *predicted = PredictedAddress { at: next, wrong_path: self.wrong_path };
         Some(next)
     }
 }
@@ -206,45 +220,46 @@ impl History {
 mod tests {
     use super::*;
 
-    /// The guesses after these addresses.
-    fn guesses(addresses: &[u64], far: bool, mapped: impl Fn(u64) -> bool) -> [Option<u64>; 3] {
-        let mut history = History {
-            past: vec![Past::default()],
-            guesses: vec![Guess::default()],
+    /// The first three predictions after these addresses.
+    fn predictions(addresses: &[u64], missed: bool, is_mapped: impl Fn(u64) -> bool) -> [Option<u64>; 3] {
+        let mut history = ExecutionHistory {
+            references: vec![ReferenceHistory::default()],
+            predictions: vec![PredictedAddress::default()],
             wrong_path: 1,
-            ..History::default()
+            ..ExecutionHistory::default()
         };
-        addresses.iter().for_each(|&at| history.note(0, at, far));
-        [(); 3].map(|()| history.guess(0, &mapped))
+        addresses.iter().for_each(|&at| history.record(0, at, missed));
+        [(); 3].map(|()| history.predict_address(0, &is_mapped))
     }
 
     #[test]
-    fn runs_go_on_and_what_is_none_stays_where_it_was() {
-        for far in [false, true] {
-            assert_eq!(guesses(&[], far, |_| true), [None; 3]);
-            assert_eq!(guesses(&[5000], far, |_| true), [Some(5000); 3]);
-            assert_eq!(guesses(&[0, 64, 128], far, |_| false), [Some(192), Some(256), Some(320)], "a run");
+    fn runs_continue_and_other_references_stay_within_their_span() {
+        for missed in [false, true] {
+            assert_eq!(predictions(&[], missed, |_| true), [None; 3]);
+            assert_eq!(predictions(&[5000], missed, |_| true), [Some(5000); 3]);
+            assert_eq!(predictions(&[0, 64, 128], missed, |_| false), [Some(192), Some(256), Some(320)], "a run");
         }
         let within = |at: &Option<u64>| at.is_some_and(|at| (0x10000..0x90000).contains(&at));
         let random = [0x10000, 0x84000, 0x32100, 0x5aaa0];
-        let far = guesses(&random, true, |_| true);
-        assert!(far.iter().all(within), "{far:x?}");
-        assert_eq!(far[0], Some(0x5aaa0 + 0x5aaa0 - 0x32100));
-        assert_eq!(guesses(&random, true, |_| false), [Some(0x5aaa0); 3], "where nothing is");
-        assert_eq!(guesses(&random, false, |_| true), [Some(0x5aaa0); 3], "not far");
-        let down = guesses(&[0x10000, 0x8ffff, 0x10000], true, |_| true);
-        assert_eq!(down[0], Some(0x10001), "one span further up");
+        let missed = predictions(&random, true, |_| true);
+        assert!(missed.iter().all(within), "{missed:x?}");
+        assert_eq!(missed[0], Some(0x5aaa0 + 0x5aaa0 - 0x32100));
+        assert_eq!(predictions(&random, true, |_| false), [Some(0x5aaa0); 3], "nothing is mapped there");
+        assert_eq!(predictions(&random, false, |_| true), [Some(0x5aaa0); 3], "the first-level TLB had the page");
+        let down = predictions(&[0x10000, 0x8ffff, 0x10000], true, |_| true);
+        assert_eq!(down[0], Some(0x10001), "wrapped up by one span");
     }
 
     #[test]
-    fn trust_takes_fifteen_times_and_goes_at_once() {
-        let mut history = History { past: vec![Past::default()], ..History::default() };
+    fn fifteen_loads_without_conflict_give_trust_and_one_conflict_takes_it() {
+        let mut history =
+            ExecutionHistory { references: vec![ReferenceHistory::default()], ..ExecutionHistory::default() };
         for _ in 0..15 {
-            assert!(!history.trusts(0));
-            history.learn(0, false);
+            assert!(!history.is_trusted(0));
+            history.learn_conflict(0, false);
         }
-        assert!(history.trusts(0));
-        history.learn(0, true);
-        assert!(!history.trusts(0));
+        assert!(history.is_trusted(0));
+        history.learn_conflict(0, true);
+        assert!(!history.is_trusted(0));
     }
 }

@@ -1,111 +1,120 @@
-//! The front end: where the program goes on, and what fetching waits for.
+//! The front end: resolves branches, and stalls fetching for translations, instruction caches and mispredictions.
 
-use super::in_order::InOrder;
-use super::{Branch, Code, Fetched, Left, OooCore, Translation};
+use super::OooCore;
+use super::code::Code;
+use super::in_flight::{FetchedPage, PendingBranch};
+use super::instruction::BranchKind;
+use super::reference::TranslationCost;
 
-/// A branch that was guessed wrong.
+/// A branch that was mispredicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wrong {
-    pub(super) branch: Branch,
-    /// Where its block ends.
+pub struct Misprediction {
+    pub(super) branch: BranchKind,
+    /// The byte after its block.
     pub(super) end: u64,
-    /// Where the core goes instead, if it goes anywhere.
+    /// The start of the wrong path. `None` if the core has no prediction of where to fetch, and waits.
     pub target: Option<u64>,
-    /// When it is known to be wrong: the first cycle in which what is right is fetched.
+    /// The first cycle in which the right path can be fetched.
     pub until: u64,
 }
 
+/// The base page numbers from `first` to before `end` that an evicted ITLB entry translated.
+#[derive(Clone, Copy, Debug)]
+pub struct EvictedPages {
+    /// The first base page.
+    pub first: u64,
+    /// The base page after the last.
+    pub end: u64,
+}
+
 impl OooCore {
-    /// The program goes on at `start`. Before this the last block must have ended ([`OooCore::end_block`]). Where its branch
-    /// was guessed wrong, fetching waits for the branch's result ([`OooCore::resume`]); until then the core is on the wrong
-    /// path.
-    pub fn redirect(&mut self, code: &Code, start: u64) -> Option<Wrong> {
-        let Left { branch, block, start: before, end, result } = self.branch.take()?;
-        if branch != Branch::None {
-            self.counted.branches += 1;
+    /// Resolves the branch at the end of the last block: the program continues at `next`.
+    ///
+    /// Call it after [`OooCore::end_block`] and before fetching the next block. Returns a misprediction, if there is one.
+    /// The caller then runs the wrong path ([`OooCore::run_wrong_path`]) and calls [`OooCore::resume_fetch`].
+    pub fn resolve_branch(&mut self, code: &Code, next: u64) -> Option<Misprediction> {
+        let PendingBranch { branch, block, start, end, resolved } = self.branch.take()?;
+        if branch != BranchKind::None {
+            self.statistics.branches += 1;
         }
-        let guess = self.predictor.learn(branch, before, end, start);
-        if guess.right {
-            if start != end {
-                self.end_fetch();
+        let prediction = self.predictor.learn(branch, start, end, next);
+        if prediction.correct {
+            if next != end {
+                // A taken branch ends its fetch cycle.
+                self.fetch_stage.end_cycle();
             }
             return None;
         }
-        self.counted.mispredictions += 1;
+        self.statistics.mispredictions += 1;
         let target = match branch {
-            Branch::Conditional if start == end => code.place(block).target,
-            Branch::Conditional => Some(end),
-            _ => guess.target,
+            BranchKind::Conditional if next == end => code.span(block).target,
+            BranchKind::Conditional => Some(end),
+            _ => prediction.target,
         };
-        Some(Wrong { branch, end, target, until: result + 1 })
+        Some(Misprediction { branch, end, target, until: resolved + 1 })
     }
 
-    /// What is fetched in one cycle ends where a branch leaves it.
-    fn end_fetch(&mut self) {
-        self.fetch = InOrder { cycle: self.fetch.cycle + 1, used: 0 };
+    /// Stalls fetching until the mispredicted branch is resolved.
+    pub fn resume_fetch(&mut self, misprediction: &Misprediction) {
+        self.fetch_stalls.branch += self.fetch_stage.stall_until(misprediction.until);
     }
 
-    /// The branch that was guessed wrong is known.
-    pub fn resume(&mut self, wrong: &Wrong) {
-        self.front.branch += self.wait_fetch(wrong.until);
-    }
-
-    /// Nothing is fetched before `until`. Returns by how many cycles that is later.
-    pub(super) fn wait_fetch(&mut self, until: u64) -> u64 {
-        self.fetch.wait(until)
-    }
-
-    /// The block under way is fetched through base page number `page`, translated as `translation` says. `victim`: the pages,
-    /// from the first to before the last, of an entry of the first-level ITLB that had to go for it.
-    pub fn fetch_page(&mut self, page: u64, translation: Translation, victim: Option<(u64, u64)>) {
-        if self.config.itlb_inclusion && page != self.fetching {
-            self.note_page();
-            self.fetching = page;
+    /// Fetches from base page number `page`, and stalls fetching for its translation.
+    ///
+    /// `evicted` has the pages of the first-level ITLB entry that was replaced. `None` if no entry was replaced, and where
+    /// the machine does not model pipeline inclusion.
+    pub fn fetch_page(&mut self, page: u64, translation: TranslationCost, evicted: Option<EvictedPages>) {
+        if self.config.itlb_inclusion && page != self.fetched_page {
+            self.record_fetched_page();
+            self.fetched_page = page;
         }
-        if translation == Translation::default() && victim.is_none() {
+        if translation == TranslationCost::default() && evicted.is_none() {
             return;
         }
-        let before = self.front;
-        self.front.tlb += self.wait_fetch(self.fetch.cycle + u64::from(translation.tlb));
+        let before = self.fetch_stalls;
+        self.fetch_stalls.tlb += self.fetch_stage.stall_until(self.fetch_stage.cycle + u64::from(translation.tlb));
         if translation.walk > 0 {
-            let base = self.base();
-            let from = self.fetch.cycle;
-            let walking = u64::from(translation.walk) + self.channel.wait(base, from, translation.entries);
-            let start = self.walkers.start(base, from, walking);
-            self.front.walk += self.wait_fetch(start + walking);
+            let floor = self.request_floor();
+            let at = self.fetch_stage.cycle;
+            let delay = self.memory_channel.delay_walk(floor, at, translation.memory_reads);
+            let walk = u64::from(translation.walk) + delay;
+            let start = self.walkers.occupy(floor, at, walk);
+            self.fetch_stalls.walk += self.fetch_stage.stall_until(start + walk);
         }
         if translation.handler > 0 {
-            self.handle(translation.handler);
+            self.run_handler(translation.handler);
         }
-        if let Some((first, end)) = victim {
-            let used = self.in_flight.iter().rev().find(|fetched| (first..end).contains(&fetched.page));
-            if let Some(retired) = used.map(|fetched| fetched.retired) {
-                self.front.inclusion += self.wait_fetch(retired);
+        if let Some(EvictedPages { first, end }) = evicted {
+            let last_use = self.fetched_pages.iter().rev().find(|fetched| (first..end).contains(&fetched.page));
+            if let Some(retired) = last_use.map(|fetched| fetched.retired) {
+                self.fetch_stalls.inclusion += self.fetch_stage.stall_until(retired);
             }
         }
         if translation.tlb > 0 || translation.walk > 0 {
-            // Neither a hit's time nor a walk's: counters have it in the rest, as inclusion.
-            self.front.inclusion += self.wait_fetch(self.fetch.cycle + u64::from(self.config.itlb_replay));
+            // Hardware counters have the replay in neither the hits nor the walks, so it is part of the rest.
+            let replay = u64::from(self.config.itlb_replay);
+            self.fetch_stalls.inclusion += self.fetch_stage.stall_until(self.fetch_stage.cycle + replay);
         }
-        self.counted.front.tlb += self.front.tlb - before.tlb;
-        self.counted.front.walk += self.front.walk - before.walk;
-        self.counted.front.inclusion += self.front.inclusion - before.inclusion;
+        self.statistics.fetch_stalls.tlb += self.fetch_stalls.tlb - before.tlb;
+        self.statistics.fetch_stalls.walk += self.fetch_stalls.walk - before.walk;
+        self.statistics.fetch_stalls.inclusion += self.fetch_stalls.inclusion - before.inclusion;
     }
 
-    /// Notes when the last instruction of the page that is being left retires, and forgets what has retired.
-    pub(super) fn note_page(&mut self) {
-        if self.fetching != u64::MAX {
-            self.in_flight.push_back(Fetched { page: self.fetching, retired: self.retire.cycle });
+    /// Records when the last instruction of the page that fetching leaves retires. Forgets pages whose instructions have
+    /// all retired.
+    fn record_fetched_page(&mut self) {
+        if self.fetched_page != u64::MAX {
+            self.fetched_pages.push_back(FetchedPage { page: self.fetched_page, retired: self.retire_stage.cycle });
         }
-        while self.in_flight.front().is_some_and(|fetched| fetched.retired <= self.fetch.cycle) {
-            self.in_flight.pop_front();
+        while self.fetched_pages.front().is_some_and(|fetched| fetched.retired <= self.fetch_stage.cycle) {
+            self.fetched_pages.pop_front();
         }
     }
 
-    /// The lines of the block under way are there `cycles` later than a hit would have them.
-    pub fn fetch_lines(&mut self, cycles: u32) {
-        let waited = self.wait_fetch(self.fetch.cycle + u64::from(cycles));
-        self.front.cache += waited;
-        self.counted.front.cache += waited;
+    /// Stalls fetching for the lines of the block: the slowest takes `delay` cycles more than a hit.
+    pub fn fetch_lines(&mut self, delay: u32) {
+        let stall = self.fetch_stage.stall_until(self.fetch_stage.cycle + u64::from(delay));
+        self.fetch_stalls.cache += stall;
+        self.statistics.fetch_stalls.cache += stall;
     }
 }

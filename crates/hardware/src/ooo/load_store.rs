@@ -1,216 +1,218 @@
-//! Loads and stores of the instruction under way.
+//! Loads and stores of the dispatched instruction.
 
+use super::code::Code;
+use super::in_flight::{DataTimes, DynInst, PendingStore};
 use super::ports::Port;
-use super::wrong_path::{From, Memory};
-use super::{Code, Critical, Flight, Kind, OooCore, PAGES, Pending, Translation};
+use super::reference::{ByteRange, MemoryReference, ReferenceTimes, TranslationCost};
+use super::store_queue::RetiredStore;
+use super::wrong_path::{WrongPathMemory, WrongPathStart};
+use super::{OooCore, PENDING_WALKS};
+use reach_core::Kind;
 
-/// When a load or store was done, as far as others ask.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Done {
-    /// Its address was translated.
-    pub translated: u64,
-    /// No TLB knew the page: it took a walk, or waited for one that was under way.
-    pub missed: bool,
-    /// It was executed too early, and is done again from this cycle on ([`OooCore::repeat`]).
-    pub again: Option<u64>,
-}
-
-/// Where the last miss of a line is noted.
+/// The slot of the pending misses that a line uses.
 #[inline(always)]
-fn line_place(line: u64) -> usize {
+fn miss_slot(line: u64) -> usize {
     (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
 }
 
 impl OooCore {
-    /// The instruction under way waits until `time` to enter the window: a queue is full.
+    /// Delays the dispatch of the dispatched instruction to cycle `until`: the load or store queue is full.
     #[inline]
-    pub(super) fn enter_later(&mut self, time: u64) {
-        let Some(flight) = &mut self.flight else { return };
-        if time > flight.entered {
-            flight.entered = self.entry.put_off(flight.entered, time);
-            flight.address = flight.address.max(time + 1);
-            self.queue.correct(time);
+    fn delay_dispatch(&mut self, until: u64) {
+        let Some(inst) = &mut self.inst else { return };
+        if until > inst.dispatched {
+            inst.dispatched = self.dispatch_stage.delay_last(inst.dispatched, until);
+            inst.address_ready = inst.address_ready.max(until + 1);
+            self.fetch_queue.correct_last(until);
         }
     }
 
-    /// The instruction under way loads or stores next: its reference gets its number.
+    /// Begins the next reference of the dispatched instruction. Call it before [`OooCore::load`] or [`OooCore::store`].
+    ///
+    /// References beyond those that the instruction's operands make have no number in the execution history: they neither
+    /// train it nor take part in memory disambiguation.
     #[inline]
-    pub fn refer(&mut self, kind: Kind) {
+    pub fn begin_reference(&mut self, kind: Kind) {
         self.reference = None;
-        let (Some(flight), Some(running)) = (&self.flight, &self.block) else { return };
-        let inst = &flight.inst;
-        let (own, most, before) = match kind {
-            Kind::Store => (flight.noted[1], inst.stores, inst.loads),
-            _ => (flight.noted[0], inst.loads, 0),
+        let (Some(dispatched), Some(block)) = (&self.inst, &self.block) else { return };
+        let inst = &dispatched.inst;
+        let (recorded, limit, earlier) = match kind {
+            Kind::Store => (dispatched.recorded[1], inst.stores, inst.loads),
+            _ => (dispatched.recorded[0], inst.loads, 0),
         };
-        if own < most {
-            self.reference = Some(running.first + u32::from(inst.slot) + u32::from(before + own));
+        if recorded < limit {
+            let own = u32::from(inst.first_reference) + u32::from(earlier + recorded);
+            self.reference = Some(block.first_reference + own);
         }
     }
 
-    /// It has referred to `at`, `far` from the pages that the first-level TLB had.
+    /// Ends the reference: records its address `at`. `missed_first_level` says whether the first-level TLB lacked its page.
     #[inline]
-    pub fn note(&mut self, kind: Kind, at: u64, far: bool) {
-        if let (Some(number), Some(flight)) = (self.reference, &mut self.flight) {
-            self.history.note(number, at, far);
-            flight.noted[usize::from(kind == Kind::Store)] += 1;
+    pub fn end_reference(&mut self, kind: Kind, at: u64, missed_first_level: bool) {
+        if let (Some(number), Some(dispatched)) = (self.reference, &mut self.inst) {
+            self.history.record(number, at, missed_first_level);
+            dispatched.recorded[usize::from(kind == Kind::Store)] += 1;
         }
     }
 
-    /// Translates for the instruction under way, from `start` on. Returns its times, without the cache's.
+    /// Translates for the dispatched instruction from cycle `issued` on. Returns its times up to the translation.
     #[inline]
-    pub(super) fn translate(&mut self, start: u64, page: u64, translation: Translation) -> Critical {
-        let found = start + u64::from(translation.tlb);
-        let mut translated = found;
-        let slot = page as usize % PAGES;
+    pub(super) fn translate(&mut self, issued: u64, page: u64, translation: TranslationCost) -> DataTimes {
+        let looked_up = issued + u64::from(translation.tlb);
+        let mut translated = looked_up;
+        let slot = page as usize % PENDING_WALKS;
         if translation.handler > 0 {
-            self.handle(translation.handler);
-            translated = translated.max(self.retire.cycle);
+            self.run_handler(translation.handler);
+            translated = translated.max(self.retire_stage.cycle);
         }
         if translation.walk > 0 {
-            let base = self.base();
-            let walking = u64::from(translation.walk) + self.channel.wait(base, found, translation.entries);
-            translated = self.walkers.start(base, found, walking) + walking;
-            self.pages[slot] = (page, translated);
-        } else if self.pages[slot].0 == page {
-            translated = translated.max(self.pages[slot].1);
+            let floor = self.request_floor();
+            let delay = self.memory_channel.delay_walk(floor, looked_up, translation.memory_reads);
+            let walk = u64::from(translation.walk) + delay;
+            translated = self.walkers.occupy(floor, looked_up, walk) + walk;
+            self.pending_walks[slot] = (page, translated);
+        } else if self.pending_walks[slot].0 == page {
+            translated = translated.max(self.pending_walks[slot].1);
         }
-        Critical { start, found, translated, near: translated, done: translated }
+        DataTimes { issued, looked_up, translated, line_ready: translated, done: translated }
     }
 
-    /// When `line` is there for who asks at `from`, where getting it takes `miss` cycles; `stored`: by a store.
+    /// Returns the cycle in which `line` is there for an access in cycle `from`.
+    ///
+    /// `miss_latency` is 0 for a hit. A miss waits for an MSHR and for the memory channel, where a store's line counts twice; a
+    /// miss in progress is joined.
     #[inline]
-    pub(super) fn get_line(&mut self, line: u64, from: u64, miss: u32, stored: bool) -> u64 {
-        let slot = &mut self.lines[line_place(line)];
-        if miss == 0 {
-            return if slot.0 == line { slot.1.max(from) } else { from };
+    pub(super) fn get_line(&mut self, line: u64, from: u64, miss_latency: u32, is_store: bool) -> u64 {
+        let pending = &mut self.pending_misses[miss_slot(line)];
+        if miss_latency == 0 {
+            return if pending.0 == line { pending.1.max(from) } else { from };
         }
-        if slot.0 == line && slot.1 > from {
-            return slot.1;
+        if pending.0 == line && pending.1 > from {
+            return pending.1;
         }
-        let base = self.entry.cycle.min(self.fetch.cycle);
-        let sent = self.channel.send(base, from, miss, 1 + u64::from(stored));
-        let there = self.misses.start(base, sent, miss.into()) + u64::from(miss);
-        *slot = (line, there);
-        there
+        let floor = self.dispatch_stage.cycle.min(self.fetch_stage.cycle);
+        let sent = self.memory_channel.send(floor, from, miss_latency, 1 + u64::from(is_store));
+        let ready = self.l1_mshrs.occupy(floor, sent, miss_latency.into()) + u64::from(miss_latency);
+        *pending = (line, ready);
+        ready
     }
 
-    /// `line` will be there at `there`, though nothing has asked for it yet.
-    pub(super) fn expect_line(&mut self, line: u64, there: u64) {
-        self.lines[line_place(line)] = (line, there);
+    /// Records that a prefetch brings `line` by cycle `ready`.
+    pub(super) fn expect_line(&mut self, line: u64, ready: u64) {
+        self.pending_misses[miss_slot(line)] = (line, ready);
     }
 
-    /// The instruction under way loads the bytes from `from` to before `to`, which lie in line number `line` of physical
-    /// memory, on base page number `page`. A hit in the nearest cache takes `near` cycles, this load `latency`.
+    /// Executes a load of the dispatched instruction.
     #[inline]
-    pub fn load(
-        &mut self,
-        (from, to): (u64, u64),
-        line: u64,
-        page: u64,
-        translation: Translation,
-        near: u32,
-        latency: u32,
-    ) -> Done {
-        let oldest = self.loads.oldest();
-        self.enter_later(oldest);
-        let Some(Flight { address, .. }) = self.flight else { return Done::default() };
-        let start = self.calendar.take(self.base(), address, Port::Load);
-        let mut times = self.translate(start, page, translation);
-        let mut done = Done { translated: times.translated, missed: times.translated > times.found, again: None };
-        let forwarded = self.stores.forward(from, to, times.translated);
-        let mut reads = times.translated;
+    pub fn load(&mut self, reference: MemoryReference) -> ReferenceTimes {
+        let MemoryReference { bytes, line, page, translation, .. } = reference;
+        let l1_latency = u64::from(reference.l1_latency);
+        let entry_free = self.load_queue.next_free();
+        self.delay_dispatch(entry_free);
+        let Some(DynInst { address_ready, .. }) = self.inst else { return ReferenceTimes::default() };
+        let issued = self.ports.book(self.request_floor(), address_ready, Port::Load);
+        let mut data = self.translate(issued, page, translation);
+        let missed_tlbs = data.translated > data.looked_up;
+        let mut times = ReferenceTimes { translated: data.translated, missed_tlbs, clear: None };
+        let forwarding = self.store_queue.forward(bytes, data.translated);
+        let mut reads = data.translated;
         if let Some(number) = self.reference {
-            let conflict = forwarded.is_some_and(|(_, known)| known > times.translated);
-            if !self.history.trusts(number) {
-                reads = reads.max(self.stores.all_known());
+            let conflict = forwarding.is_some_and(|store| store.address_known > data.translated);
+            if !self.history.is_trusted(number) {
+                reads = reads.max(self.store_queue.addresses_known());
             } else if conflict {
-                // It has read what the store will have changed.
-                done.again = forwarded.map(|(_, known)| known + 1);
+                // It read before the store wrote.
+                times.clear = forwarding.map(|store| store.address_known + 1);
             }
-            self.history.learn(number, conflict);
+            self.history.learn_conflict(number, conflict);
         }
-        times.done = reads + u64::from(near);
-        match forwarded {
-            Some((ready, _)) if done.again.is_none() => times.done = times.done.max(ready + u64::from(near)),
-            _ => {
-                let miss = if latency > near { latency } else { 0 };
-                times.done = times.done.max(self.get_line(line, reads, miss, false));
-            }
+        data.done = reads + l1_latency;
+        match forwarding {
+            Some(store) if times.clear.is_none() => data.done = data.done.max(store.data_known + l1_latency),
+            _ => data.done = data.done.max(self.get_line(line, reads, reference.miss_latency(), false)),
         }
-        times.near = times.done - u64::from(near);
-        let Some(flight) = &mut self.flight else { return done };
-        flight.loads += 1;
-        flight.loaded = flight.loaded.max(times.done);
-        if times.done > flight.critical.done {
-            flight.critical = times;
+        data.line_ready = data.done - l1_latency;
+        let Some(inst) = &mut self.inst else { return times };
+        inst.loads += 1;
+        inst.loaded = inst.loaded.max(data.done);
+        if data.done > inst.critical.done {
+            inst.critical = data;
         }
-        done
+        times
     }
 
-    /// The instruction under way has loaded too early, as is known before cycle `again`: what has been done behind it was
-    /// done in vain. `memory` is where that is looked up.
-    pub fn go_on_in_vain(&mut self, code: &Code, again: u64, memory: &mut impl Memory) {
-        let Some(running) = self.block.filter(|_| self.config.wrong_path) else { return };
-        self.predictor.run_wrong_path(None);
-        self.stray(
-            code,
-            From::Behind { block: running.block, first: running.first, next: running.next },
-            again,
-            memory,
-        );
-        self.predictor.come_back();
+    /// Executes what follows a load that violated memory order, until the machine clear in cycle `clear` squashes it.
+    ///
+    /// Does nothing where the machine does not model the wrong path.
+    pub fn run_until_clear(&mut self, code: &Code, clear: u64, memory: &mut impl WrongPathMemory) {
+        let Some(current) = self.block.filter(|_| self.config.wrong_path) else { return };
+        self.predictor.begin_wrong_path(None);
+        let after = WrongPathStart::AfterDispatched {
+            block: current.block,
+            first_reference: current.first_reference,
+            next: current.next,
+        };
+        self.run_squashed(code, after, clear, memory);
+        self.predictor.end_wrong_path();
     }
 
-    /// The instruction under way is fetched once more at `again`, and loads once more the bytes from `from` to before `to`,
-    /// with all that it takes but the translation and the cache, which it has found.
-    pub fn repeat(&mut self, (from, to): (u64, u64), again: u64, near: u32) {
-        self.counted.clears += 1;
-        let waited = self.wait_fetch(again);
-        let fetched = self.fetch.take(again, self.config.width);
-        let could_enter = self.rob.oldest().max(fetched + u64::from(self.config.front_end_depth));
-        let entered = self.entry.take(could_enter, self.config.width);
-        self.queue.correct(entered);
-        let Some(flight) = &mut self.flight else { return };
-        flight.front.branch += waited;
-        (flight.fetched, flight.could_enter, flight.entered) = (fetched, entered, entered);
-        let [a, b] = flight.inst.address.map(|register| self.registers[usize::from(register)]);
-        flight.address = a.max(b).max(entered + 1);
-        let base = self.entry.cycle.min(self.fetch.cycle);
-        let start = self.calendar.take(base, flight.address, Port::Load);
-        let ready = self.stores.forward(from, to, start).map_or(start, |(ready, _)| ready.max(start));
-        let done = ready + u64::from(near);
-        flight.critical = Critical { start, found: start, translated: start, near: ready, done };
-        flight.loaded = done;
+    /// Refetches the dispatched instruction in cycle `clear`, and repeats its load of `bytes`.
+    ///
+    /// The repeated load finds its translation and its line, which the first attempt has brought.
+    pub fn repeat_load(&mut self, bytes: ByteRange, clear: u64, l1_latency: u32) {
+        self.statistics.memory_order_clears += 1;
+        let stall = self.fetch_stage.stall_until(clear);
+        let fetched = self.fetch_stage.pass(clear, self.config.width);
+        let ready = self.rob.next_free().max(fetched + u64::from(self.config.front_end_depth));
+        let dispatched = self.dispatch_stage.pass(ready, self.config.width);
+        self.fetch_queue.correct_last(dispatched);
+        let Some(inst) = &mut self.inst else { return };
+        inst.fetch_stalls.branch += stall;
+        (inst.fetched, inst.dispatchable, inst.dispatched) = (fetched, dispatched, dispatched);
+        let [a, b] = inst.inst.address.map(|register| self.registers[usize::from(register)]);
+        inst.address_ready = a.max(b).max(dispatched + 1);
+        let floor = self.dispatch_stage.cycle.min(self.fetch_stage.cycle);
+        let issued = self.ports.book(floor, inst.address_ready, Port::Load);
+        let line_ready = self.store_queue.forward(bytes, issued).map_or(issued, |store| store.data_known.max(issued));
+        let done = line_ready + u64::from(l1_latency);
+        inst.critical = DataTimes { issued, looked_up: issued, translated: issued, line_ready, done };
+        inst.loaded = done;
     }
 
-    /// The instruction under way stores the bytes from `from` to before `to`. `miss`: the cycles that getting their line
-    /// takes, 0 where the cache has it.
+    /// Executes a store of the dispatched instruction: translates its address. Its line is needed only after retirement.
     #[inline]
-    pub fn store(&mut self, (from, to): (u64, u64), line: u64, page: u64, translation: Translation, miss: u32) -> Done {
-        let free = self.stores.free();
-        self.enter_later(free);
-        let Some(Flight { address, .. }) = self.flight else { return Done::default() };
-        let start = self.calendar.take(self.base(), address, Port::Store);
-        let times = self.translate(start, page, translation);
-        self.pending.push(Pending { from, to, line, translated: times.translated, miss });
-        let done = Done { translated: times.translated, missed: times.translated > times.found, again: None };
-        let Some(flight) = &mut self.flight else { return done };
-        flight.stores += 1;
-        if times.done > flight.critical.done {
-            flight.critical = times;
+    pub fn store(&mut self, reference: MemoryReference) -> ReferenceTimes {
+        let MemoryReference { bytes, line, page, translation, .. } = reference;
+        let entry_free = self.store_queue.next_free();
+        self.delay_dispatch(entry_free);
+        let Some(DynInst { address_ready, .. }) = self.inst else { return ReferenceTimes::default() };
+        let issued = self.ports.book(self.request_floor(), address_ready, Port::Store);
+        let data = self.translate(issued, page, translation);
+        let miss_latency = reference.miss_latency();
+        self.pending_stores.push(PendingStore { bytes, line, translated: data.translated, miss_latency });
+        let missed_tlbs = data.translated > data.looked_up;
+        let times = ReferenceTimes { translated: data.translated, missed_tlbs, clear: None };
+        let Some(inst) = &mut self.inst else { return times };
+        inst.stores += 1;
+        if data.done > inst.critical.done {
+            inst.critical = data;
         }
-        done
+        times
     }
 
-    /// Hands the stores of an instruction that has retired to the queue.
-    pub(super) fn write(&mut self, retired: u64, data: u64) {
-        for at in 0..self.pending.len() {
-            let store = self.pending[at];
-            let there = self.get_line(store.line, retired, store.miss, true);
-            let known = [store.translated, data.max(store.translated)];
-            self.stores.push((store.from, store.to), known, retired, there);
+    /// Moves the stores of an instruction that has `retired` into the store queue. Their data is known in cycle `data`.
+    pub(super) fn write_stores(&mut self, retired: u64, data: u64) {
+        for at in 0..self.pending_stores.len() {
+            let store = self.pending_stores[at];
+            let line_ready = self.get_line(store.line, retired, store.miss_latency, true);
+            self.store_queue.push(RetiredStore {
+                bytes: store.bytes,
+                address_known: store.translated,
+                data_known: data.max(store.translated),
+                retired,
+                line_ready,
+            });
         }
-        self.pending.clear();
+        self.pending_stores.clear();
     }
 }

@@ -1,51 +1,55 @@
-//! The way to memory, over which lines come one behind the other.
+//! The channel to memory, which transfers one line at a time.
 //!
-//! A load that misses all caches sets out when the way is free, and takes it for as long as a line does at the memory's
-//! bandwidth. The line of a store that misses takes it twice, since it goes back some day. A walk waits so for each entry that
-//! it reads from memory. The other line of a pair is fetched ahead only when the way is free just then. Code, and what walks on
-//! wrong paths read, does not take it.
+//! - A load that misses all caches waits until the channel is free, then occupies it for one line.
+//! - The line of a store that misses occupies it twice as long, for the fill and the later write-back.
+//! - A walk waits for the channel at each entry that it reads from memory.
+//! - The buddy line of a pair is prefetched only if the channel is idle at that moment.
+//! - Instruction fetches and walks on the wrong path do not use it.
 
-use super::ports::Busy;
+use super::occupancy::Occupancy;
 
+/// The channel's occupancy, and how long a line occupies it.
 #[derive(Clone, Debug)]
-pub(super) struct Channel {
-    busy: Busy,
-    /// Cycles from one line to the next; 0 where nothing is said of it.
+pub(super) struct MemoryChannel {
+    occupancy: Occupancy,
+    /// Cycles for one line. 0 means unbounded bandwidth.
     interval: u64,
-    /// What takes so many cycles comes from memory.
+    /// Cycles to memory: an access of at least this latency uses the channel.
     memory: u32,
 }
 
-impl Channel {
-    pub fn new(interval: u32, memory: u32) -> Channel {
-        Channel { busy: Busy::new(1), interval: interval.into(), memory }
+impl MemoryChannel {
+    pub fn new(interval: u32, memory: u32) -> MemoryChannel {
+        MemoryChannel { occupancy: Occupancy::new(1), interval: interval.into(), memory }
     }
 
-    /// When so many lines set out, which are asked for at `from` and take `miss` cycles. `base`: see [`Busy::start`].
+    /// Occupies the channel for `lines` lines of an access of `latency` cycles. Returns the cycle in which the access
+    /// starts, at or after `earliest`; accesses that a cache answers start at once. For `floor` see [`Occupancy`].
     #[inline(always)]
-    pub fn send(&mut self, base: u64, from: u64, miss: u32, lines: u64) -> u64 {
-        if self.interval == 0 || miss < self.memory {
-            return from;
+    pub fn send(&mut self, floor: u64, earliest: u64, latency: u32, lines: u64) -> u64 {
+        if self.interval == 0 || latency < self.memory {
+            return earliest;
         }
-        self.busy.start(base, from, lines * self.interval)
+        self.occupancy.occupy(floor, earliest, lines * self.interval)
     }
 
-    /// How much longer a walk from `from` on takes that reads so many entries from memory.
+    /// Occupies the channel for the `reads` entries that a walk from cycle `start` reads from memory, one after the
+    /// other. Returns by how many cycles that lengthens the walk.
     #[inline(always)]
-    pub fn wait(&mut self, base: u64, from: u64, entries: u32) -> u64 {
-        let (mut at, mut waited) = (from, 0);
-        for _ in 0..entries {
-            let sent = self.send(base, at, self.memory, 1);
-            waited += sent - at;
+    pub fn delay_walk(&mut self, floor: u64, start: u64, reads: u32) -> u64 {
+        let (mut at, mut delay) = (start, 0);
+        for _ in 0..reads {
+            let sent = self.send(floor, at, self.memory, 1);
+            delay += sent - at;
             at = sent + u64::from(self.memory);
         }
-        waited
+        delay
     }
 
-    /// Whether nothing takes it at `from`.
+    /// Returns whether the channel is idle in cycle `at`.
     #[inline(always)]
-    pub fn is_free(&mut self, base: u64, from: u64) -> bool {
-        self.interval == 0 || self.busy.first(base, from, 1) == from
+    pub fn is_idle(&mut self, floor: u64, at: u64) -> bool {
+        self.interval == 0 || self.occupancy.earliest_start(floor, at, 1) == at
     }
 }
 
@@ -54,15 +58,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_from_memory_come_one_behind_the_other() {
-        let mut channel = Channel::new(10, 100);
+    fn lines_from_memory_follow_one_another() {
+        let mut channel = MemoryChannel::new(10, 100);
         assert_eq!([channel.send(0, 5, 100, 1), channel.send(0, 5, 100, 2), channel.send(0, 5, 100, 1)], [5, 15, 35]);
-        assert_eq!(channel.send(0, 5, 99, 1), 5, "a cache has it");
-        assert_eq!((channel.is_free(0, 44), channel.is_free(0, 45), channel.is_free(0, 4)), (false, true, true));
-        // The first entry waits from 40 to 45 and is there at 145, where the second finds the way free.
-        assert_eq!(channel.wait(0, 40, 2), 5);
-        assert_eq!((channel.is_free(0, 150), channel.is_free(0, 155)), (false, true));
-        let mut unknown = Channel::new(0, 100);
-        assert_eq!((unknown.send(0, 5, 100, 1), unknown.send(0, 5, 100, 1), unknown.is_free(0, 5)), (5, 5, true));
+        assert_eq!(channel.send(0, 5, 99, 1), 5, "a cache answers");
+        assert_eq!((channel.is_idle(0, 44), channel.is_idle(0, 45), channel.is_idle(0, 4)), (false, true, true));
+        // The first entry waits from 40 to 45 and arrives at 145, when the channel is idle for the second.
+        assert_eq!(channel.delay_walk(0, 40, 2), 5);
+        assert_eq!((channel.is_idle(0, 150), channel.is_idle(0, 155)), (false, true));
+        let mut unbounded = MemoryChannel::new(0, 100);
+        assert_eq!((unbounded.send(0, 5, 100, 1), unbounded.send(0, 5, 100, 1)), (5, 5));
+        assert!(unbounded.is_idle(0, 5));
     }
 }

@@ -1,153 +1,159 @@
-//! An instruction's way through the core: its fetch, its entry into the window, its execution and its retirement.
+//! An instruction's way through the pipeline: fetch, dispatch, execution, retirement.
 
-use super::attribution::Gap;
+use super::OooCore;
+use super::attribution::RetirementGap;
+use super::code::Code;
+use super::in_flight::{CurrentBlock, DataTimes, DynInst, PendingBranch};
+use super::instruction::{BranchKind, Inst, OpClass};
 use super::ports::Port;
-use super::{Branch, Class, Code, Critical, Flight, Inst, Left, OooCore, Running};
 use crate::config;
 
 impl OooCore {
-    /// Takes the instructions before number `index` of the block under way that have not been taken, and begins that one.
-    /// Numbers beyond the last mean the last; without a block, something of which nothing is known. `insts`: those of the
-    /// block ([`OooCore::instructions`]).
+    /// Executes the instructions of the current block before number `index`, and dispatches that one.
+    ///
+    /// `insts` are the block's instructions ([`OooCore::instructions`]). An `index` beyond the last means the last. Without a
+    /// block, an [unknown](Inst::UNKNOWN) instruction is dispatched.
     #[inline]
-    pub fn advance(&mut self, insts: &[Inst], index: u32) {
-        let Some(running) = self.block else {
-            if self.flight.is_none() {
-                self.begin(Inst::UNKNOWN);
+    pub fn advance_to(&mut self, insts: &[Inst], index: u32) {
+        let Some(block) = self.block else {
+            if self.inst.is_none() {
+                self.open(Inst::UNKNOWN);
             }
             return;
         };
         let index = index.min(insts.len() as u32 - 1);
-        // What is under way is number `next - 1`.
-        if self.flight.is_some() && running.next > index {
+        // The dispatched instruction is number `next - 1`.
+        if self.inst.is_some() && block.next > index {
             return;
         }
-        self.end();
-        // It is behind `index` where the one under way was ended by what came between.
-        let next = running.next;
+        self.close();
+        // `next` is beyond `index` if something between the references ended the instruction.
+        let next = block.next;
         if next <= index {
-            self.pass(&insts[next as usize..index as usize]);
-            self.begin(insts[index as usize]);
+            self.execute_all(&insts[next as usize..index as usize]);
+            self.open(insts[index as usize]);
         } else {
-            self.begin(Inst::UNKNOWN);
+            self.open(Inst::UNKNOWN);
         }
-        if let Some(running) = &mut self.block {
-            running.next = next.max(index + 1);
+        if let Some(block) = &mut self.block {
+            block.next = next.max(index + 1);
         }
     }
 
-    /// The instructions of the block under way; none without one.
+    /// Returns the instructions of the current block. Empty without a block.
     pub fn instructions<'a>(&self, code: &'a Code) -> &'a [Inst] {
-        self.block.as_ref().map_or(&[], |running| code.of(running.block))
+        self.block.as_ref().map_or(&[], |current| code.of(current.block))
     }
 
-    /// Takes what is left of the block under way, whose instructions are `insts`.
+    /// Executes the rest of the current block, whose instructions are `insts`. Its branch stays unresolved.
     #[inline]
     pub fn end_block(&mut self, insts: &[Inst]) {
-        self.end();
-        let Some(running) = self.block.take() else { return };
-        self.pass(&insts[running.next as usize..]);
-        let branch = insts.last().map_or(Branch::None, |last| last.branch);
-        let Running { block, start, end, .. } = running;
-        self.branch = Some(Left { branch, block, start, end, result: self.completed });
+        self.close();
+        let Some(current) = self.block.take() else { return };
+        self.execute_all(&insts[current.next as usize..]);
+        let branch = insts.last().map_or(BranchKind::None, |last| last.branch);
+        let CurrentBlock { block, start, end, .. } = current;
+        self.branch = Some(PendingBranch { branch, block, start, end, resolved: self.completed });
     }
 
-    /// Takes instructions that refer to nothing, from their fetch to their retirement. They are never kept under way.
-    fn pass(&mut self, insts: &[Inst]) {
+    /// Executes instructions that make no references, from fetch to retirement.
+    fn execute_all(&mut self, insts: &[Inst]) {
         for &inst in insts {
-            let flight = self.enter(inst);
-            self.leave(flight);
+            let inst = self.dispatch(inst);
+            self.retire(inst);
         }
     }
 
-    /// Begins an instruction: it is under way, for its references to come.
+    /// Dispatches an instruction whose references come next.
     #[inline]
-    fn begin(&mut self, inst: Inst) {
-        self.flight = Some(self.enter(inst));
+    fn open(&mut self, inst: Inst) {
+        self.inst = Some(self.dispatch(inst));
     }
 
-    /// Completes and retires the instruction under way, if there is one.
+    /// Retires the instruction whose references have come, if there is one.
     #[inline]
-    fn end(&mut self) {
-        if let Some(flight) = self.flight.take() {
-            self.leave(flight);
+    fn close(&mut self) {
+        if let Some(inst) = self.inst.take() {
+            self.retire(inst);
         }
     }
 
-    /// Fetches an instruction and lets it enter the window.
+    /// Fetches and dispatches an instruction.
     #[inline(always)]
-    fn enter(&mut self, inst: Inst) -> Flight {
+    fn dispatch(&mut self, inst: Inst) -> DynInst {
         let width = self.config.width;
-        let fetched = self.fetch.take(self.queue.oldest(), width);
-        let front = std::mem::take(&mut self.front);
-        let could_enter = self.rob.oldest().max(fetched + u64::from(self.config.front_end_depth));
-        let entered = self.entry.take(could_enter, width);
-        self.queue.push(entered);
+        let fetched = self.fetch_stage.pass(self.fetch_queue.next_free(), width);
+        let fetch_stalls = std::mem::take(&mut self.fetch_stalls);
+        let ready = self.rob.next_free().max(fetched + u64::from(self.config.front_end_depth));
+        let dispatched = self.dispatch_stage.pass(ready, width);
+        self.fetch_queue.push(dispatched);
         let [a, b] = inst.address.map(|register| self.registers[usize::from(register)]);
-        Flight {
+        DynInst {
             inst,
             fetched,
-            could_enter: entered,
-            entered,
-            address: a.max(b).max(entered + 1),
+            dispatchable: dispatched,
+            dispatched,
+            address_ready: a.max(b).max(dispatched + 1),
             loaded: 0,
             loads: 0,
             stores: 0,
-            noted: [0; 2],
-            critical: Critical::default(),
-            front,
+            recorded: [0; 2],
+            critical: DataTimes::default(),
+            fetch_stalls,
         }
     }
 
-    /// Completes and retires an instruction whose references are done.
+    /// Executes and retires an instruction whose references are done.
     #[inline(always)]
-    fn leave(&mut self, flight: Flight) {
-        let inst = flight.inst;
+    fn retire(&mut self, dispatched: DynInst) {
+        let inst = dispatched.inst;
         let sources = inst.sources.map(|register| self.registers[usize::from(register)]);
-        let known = sources.into_iter().fold(flight.loaded.max(flight.address), u64::max);
-        let result = match self.takes(inst.class, flight.loads + flight.stores > 0) {
-            0 => known,
-            takes => self.calendar.take(self.base(), known, Port::Any) + takes,
+        let ready = sources.into_iter().fold(dispatched.loaded.max(dispatched.address_ready), u64::max);
+        let result = match self.execution_latency(inst.class, dispatched.loads + dispatched.stores > 0) {
+            0 => ready,
+            latency => self.ports.book(self.request_floor(), ready, Port::Any) + latency,
         };
         for target in inst.targets {
             self.registers[usize::from(target)] = result;
         }
-        let mut complete = result;
-        if flight.stores > 0 {
-            complete = self.pending.iter().fold(result, |latest, store| latest.max(store.translated));
+        let mut completed = result;
+        if dispatched.stores > 0 {
+            completed = self.pending_stores.iter().fold(result, |latest, store| latest.max(store.translated));
         }
-        self.completed = complete;
-        let before = self.retire.cycle;
-        let retired = self.retire.take(complete + 1, self.config.width);
-        if retired > before {
-            Gap { flight: &flight, complete: result, config: &self.config }.charge(before, retired, &mut self.ledger);
+        self.completed = completed;
+        let previous = self.retire_stage.cycle;
+        let retired = self.retire_stage.pass(completed + 1, self.config.width);
+        if retired > previous {
+            let gap = RetirementGap { inst: &dispatched, completed: result, config: &self.config };
+            gap.charge(previous, retired, &mut self.ledger);
         }
         self.rob.push(retired);
-        for _ in 0..flight.loads {
-            self.loads.push(retired);
+        for _ in 0..dispatched.loads {
+            self.load_queue.push(retired);
         }
-        if flight.stores > 0 {
-            self.write(retired, result);
+        if dispatched.stores > 0 {
+            self.write_stores(retired, result);
         }
     }
 
-    /// Cycles that an instruction of `class` takes beside its loads; 0 where it needs no port: what only moves between memory
-    /// and registers.
+    /// Returns the cycles that an instruction of `class` takes besides its references. 0 means that it needs no port: it only
+    /// moves between memory and registers.
     #[inline(always)]
-    pub(super) fn takes(&self, class: Class, touches_memory: bool) -> u64 {
-        if class == Class::Move && touches_memory { 0 } else { self.latencies[class as usize] }
+    pub(super) fn execution_latency(&self, class: OpClass, has_references: bool) -> u64 {
+        if class == OpClass::Move && has_references { 0 } else { self.latencies[class as usize] }
     }
 }
 
-/// What an instruction of each class takes that does not only move between memory and registers.
-pub(super) fn latencies(of: &config::Latencies) -> [u64; Class::ALL] {
-    [Class::Move, Class::Simple, Class::Multiply, Class::Divide, Class::Float, Class::FloatDivide].map(|class| {
+/// Returns the cycles that an instruction of each class takes on a port.
+pub(super) fn latencies(config: &config::Latencies) -> [u64; OpClass::ALL] {
+    use OpClass::*;
+    [Move, Simple, Multiply, Divide, Float, FloatDivide].map(|class| {
         u64::from(match class {
-            Class::Move | Class::Simple => 1,
-            Class::Multiply => of.multiply,
-            Class::Divide => of.divide,
-            Class::Float => of.float,
-            Class::FloatDivide => of.float_divide,
+            Move | Simple => 1,
+            Multiply => config.multiply,
+            Divide => config.divide,
+            Float => config.float,
+            FloatDivide => config.float_divide,
         })
     })
 }

@@ -1,25 +1,24 @@
-//! Where the program goes on, guessed: a small TAGE (Seznec and Michaud, JILP 2006) for conditional branches, a table of
-//! targets by history for indirect ones, and a stack for returns.
+//! The branch predictor: a small TAGE for conditional branches (Seznec and Michaud, JILP 2006), a table of targets indexed
+//! by path history for indirect branches, and a return-address stack.
 
-use super::code::Branch;
+use super::instruction::BranchKind;
 use crate::config;
 
-/// Tables with history.
+/// The number of tagged tables.
 const TABLES: usize = 4;
-/// The bits of a tag: two foldings of the history side by side, of lengths without a common divisor, so that they do not
-/// cancel out where a loop's count is a multiple of one.
+/// The bits of a tag, in two parts. The history is folded to each length, and the lengths have no common divisor. So the
+/// parts do not cancel out where a loop's trip count is a multiple of one length.
 const TAG_BITS: [u32; 2] = [9, 7];
 
-/// Histories of many branches in few bits each, those of all tables side by side: of the bits of their indices, and of the
-/// two parts of their tags.
-type Folded = [[u32; TABLES]; 3];
+/// The history of each table, folded to few bits: to the index, and to the two parts of the tag.
+type FoldedHistory = [[u32; TABLES]; 3];
 
-/// How histories are folded: each new branch is shifted in and the one that is too old is taken out.
+/// How to shift a branch into a folded history, and the oldest one out of it.
 #[derive(Clone, Debug)]
 struct Folding {
-    bits: Folded,
-    /// Where in it the branch that leaves stands.
-    out: Folded,
+    bits: FoldedHistory,
+    /// The bit from which the oldest branch is removed.
+    out: FoldedHistory,
 }
 
 impl Folding {
@@ -29,7 +28,7 @@ impl Folding {
     }
 
     #[inline(always)]
-    fn shift(&self, folded: &mut Folded, new: u32, old: [u32; TABLES]) {
+    fn shift(&self, folded: &mut FoldedHistory, new: u32, old: [u32; TABLES]) {
         for ((values, bits), out) in folded.iter_mut().zip(&self.bits).zip(&self.out) {
             for table in 0..TABLES {
                 let value = values[table] << 1 | new;
@@ -41,192 +40,212 @@ impl Folding {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
+struct TaggedEntry {
     tag: u16,
-    /// −4 to 3; taken from 0 on.
+    /// -4 to 3. Predicts taken from 0 up.
     counter: i8,
+    /// 0 to 3. An entry is replaced only at 0.
     useful: u8,
 }
 
 #[derive(Clone, Debug)]
-struct Table {
-    entries: Box<[Entry]>,
-    /// How many branches its history has.
+struct TaggedTable {
+    entries: Box<[TaggedEntry]>,
+    /// The number of branches in its history.
     length: u32,
 }
 
-/// What was guessed of a branch.
+/// What the predictor had predicted for a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Guess {
-    /// The program went on there.
-    pub right: bool,
-    /// Of a branch that names no target: where it was thought to lead, if anything was thought.
+pub struct Prediction {
+    /// Whether the program continued there.
+    pub correct: bool,
+    /// The predicted target of an indirect branch or a return. `None` for other branches, and where the table had none.
     pub target: Option<u64>,
 }
 
-/// What the guesses of branches on a path that is not the program's have changed.
+/// A branch and the address at which the wrong path continues after it.
+#[derive(Clone, Copy, Debug)]
+pub struct WrongTurn {
+    /// The mispredicted branch.
+    pub branch: BranchKind,
+    /// The byte after the branch.
+    pub end: u64,
+    /// The start of the wrong path.
+    pub target: u64,
+}
+
+/// The state to which the predictor returns after a wrong path.
 #[derive(Clone, Debug, Default)]
-struct Before {
-    folded: Folded,
+struct Checkpoint {
+    folded: FoldedHistory,
     history: [u64; 4],
     path: u64,
     top: usize,
-    /// Return addresses that were written over, and where.
+    /// The return addresses that were overwritten, with their indices, in order.
     returns: Vec<(usize, u64)>,
 }
 
-/// Everything that guesses.
+/// The branch predictor.
 #[derive(Clone, Debug)]
 pub struct Predictor {
-    /// −2 to 1; taken from 0 on.
-    plain: Box<[i8]>,
-    tables: [Table; TABLES],
+    /// The base predictor's counters, -2 to 1. They predict taken from 0 up.
+    base: Box<[i8]>,
+    tables: [TaggedTable; TABLES],
     folding: Folding,
-    folded: Folded,
-    /// The last 256 conditional branches, the last one in bit 0 of the first word.
+    folded: FoldedHistory,
+    /// The outcomes of the last 256 conditional branches, the latest in bit 0 of the first word.
     history: [u64; 4],
+    /// By hash of block and path: the full key, and the last target.
     targets: Box<[(u64, u64)]>,
+    /// The targets of the last taken branches, hashed.
     path: u64,
-    /// The same without the last branch.
-    path_before: u64,
+    /// `path` without the last branch.
+    previous_path: u64,
+    /// The return-address stack, a ring.
     returns: Box<[u64]>,
+    /// The index of its next free entry.
     top: usize,
-    before: Before,
+    checkpoint: Checkpoint,
 }
 
 impl Predictor {
-    /// Knows nothing yet.
-    pub fn new(of: &config::Predictor) -> Predictor {
-        let quarter = (of.entries / 4).max(16);
+    /// Creates an untrained predictor.
+    pub fn new(config: &config::Predictor) -> Predictor {
+        let quarter = (config.entries / 4).max(16);
         let bits = quarter.trailing_zeros();
         // Lengths grow by a constant factor up to the longest.
-        let length = |i: usize| f64::from(of.history).powf((i + 1) as f64 / TABLES as f64).round() as u32;
+        let length = |i: usize| f64::from(config.history).powf((i + 1) as f64 / TABLES as f64).round() as u32;
         let lengths: [u32; TABLES] = std::array::from_fn(|i| length(i).clamp(2, 255));
+        let table = |length| TaggedTable { entries: vec![TaggedEntry::default(); quarter as usize].into(), length };
         Predictor {
-            plain: vec![0; of.entries as usize].into(),
-            tables: lengths.map(|length| Table { entries: vec![Entry::default(); quarter as usize].into(), length }),
+            base: vec![0; config.entries as usize].into(),
+            tables: lengths.map(table),
             folding: Folding::new(bits, lengths),
-            folded: Folded::default(),
+            folded: FoldedHistory::default(),
             history: [0; 4],
             targets: vec![(0, 0); quarter as usize].into(),
             path: 0,
-            path_before: 0,
-            returns: vec![0; of.return_stack as usize].into(),
+            previous_path: 0,
+            returns: vec![0; config.return_stack as usize].into(),
             top: 0,
-            before: Before::default(),
+            checkpoint: Checkpoint::default(),
         }
     }
 
-    /// The branch that ends at `end`, before which its block begins at `start`, went on at `next`: learns that, and returns
-    /// what it had guessed.
-    pub fn learn(&mut self, branch: Branch, start: u64, end: u64, next: u64) -> Guess {
+    /// Trains with the outcome of a branch: the block from `start` to before `end` ends with it, and the program continued
+    /// at `next`. Returns what had been predicted.
+    pub fn learn(&mut self, branch: BranchKind, start: u64, end: u64, next: u64) -> Prediction {
         let mut target = None;
-        let right = match branch {
-            Branch::None | Branch::Jump => true,
-            Branch::Conditional => self.conditional(end, next != end),
-            Branch::Call => {
-                self.push(end);
+        let correct = match branch {
+            BranchKind::None | BranchKind::Jump => true,
+            BranchKind::Conditional => self.learn_conditional(end, next != end),
+            BranchKind::Call => {
+                self.push_return(end);
                 true
             }
-            Branch::Indirect | Branch::IndirectCall => {
-                if branch == Branch::IndirectCall {
-                    self.push(end);
+            BranchKind::Indirect | BranchKind::IndirectCall => {
+                if branch == BranchKind::IndirectCall {
+                    self.push_return(end);
                 }
-                let (key, at) = self.target_at(start);
-                let slot = &mut self.targets[at];
-                target = (slot.0 == key).then_some(slot.1);
-                *slot = (key, next);
+                let (key, index) = self.target_index(start);
+                let entry = &mut self.targets[index];
+                target = (entry.0 == key).then_some(entry.1);
+                *entry = (key, next);
                 target == Some(next)
             }
-            Branch::Return => {
-                target = Some(self.pop());
+            BranchKind::Return => {
+                target = Some(self.pop_return());
                 target == Some(next)
             }
         };
-        self.path_before = self.path;
-        self.go(end, next);
-        Guess { right, target }
+        self.previous_path = self.path;
+        self.extend_path(end, next);
+        Prediction { correct, target }
     }
 
     #[inline(always)]
-    fn go(&mut self, end: u64, next: u64) {
+    fn extend_path(&mut self, end: u64, next: u64) {
         if next != end {
             self.path = self.path << 3 ^ next >> 2;
         }
     }
 
-    fn pop(&mut self) -> u64 {
+    fn pop_return(&mut self) -> u64 {
         self.top = self.top.checked_sub(1).unwrap_or(self.returns.len() - 1);
         self.returns[self.top]
     }
 
-    /// From here on branches are guessed that the program may not come to, until [`Predictor::come_back`]. `wrong`: the last
-    /// branch, which ended at `end`, is thought to have gone there instead.
-    pub fn run_wrong_path(&mut self, wrong: Option<(Branch, u64, u64)>) {
-        (self.before.folded, self.before.history) = (self.folded, self.history);
-        (self.before.path, self.before.top) = (self.path, self.top);
-        let Some((branch, end, next)) = wrong else { return };
-        self.path = self.path_before;
-        self.go(end, next);
-        if branch == Branch::Conditional {
-            // The last one went the other way: it stands in the lowest bit of everything.
+    /// Begins a wrong path, up to [`Predictor::end_wrong_path`]. `turn` is the mispredicted branch. `None` where the wrong
+    /// path follows a load that violated memory order: then the history is the program's.
+    pub fn begin_wrong_path(&mut self, turn: Option<WrongTurn>) {
+        (self.checkpoint.folded, self.checkpoint.history) = (self.folded, self.history);
+        (self.checkpoint.path, self.checkpoint.top) = (self.path, self.top);
+        let Some(WrongTurn { branch, end, target }) = turn else { return };
+        self.path = self.previous_path;
+        self.extend_path(end, target);
+        if branch == BranchKind::Conditional {
+            // The branch was predicted the other way. Its outcome is the lowest bit of every history.
             self.folded.iter_mut().flatten().for_each(|value| *value ^= 1);
             self.history[0] ^= 1;
         }
     }
 
-    /// Guesses where the branch that ends at `end`, and names `target` if it names one, leads. Nothing is learned.
-    pub fn guess(&mut self, branch: Branch, start: u64, end: u64, target: Option<u64>) -> Option<u64> {
-        if matches!(branch, Branch::Call | Branch::IndirectCall) {
-            self.before.returns.push((self.top, self.returns[self.top]));
-            self.push(end);
+    /// Predicts where a branch on the wrong path continues. The block from `start` to before `end` ends with it, and `target`
+    /// is its direct target.
+    ///
+    /// Updates histories and the return-address stack, and trains nothing. `None` if the target is unknown.
+    pub fn predict(&mut self, branch: BranchKind, start: u64, end: u64, target: Option<u64>) -> Option<u64> {
+        if matches!(branch, BranchKind::Call | BranchKind::IndirectCall) {
+            self.checkpoint.returns.push((self.top, self.returns[self.top]));
+            self.push_return(end);
         }
         let next = match branch {
-            Branch::None => end,
-            Branch::Jump | Branch::Call => target?,
-            Branch::Conditional => {
-                let places = self.places(end);
-                let taken = match self.hits(&places).0 {
-                    Some(i) => self.tables[i].entries[places[i].0].counter >= 0,
-                    None => self.plain[end as usize & (self.plain.len() - 1)] >= 0,
+            BranchKind::None => end,
+            BranchKind::Jump | BranchKind::Call => target?,
+            BranchKind::Conditional => {
+                let slots = self.slots(end);
+                let taken = match self.hits(&slots).0 {
+                    Some(i) => self.tables[i].entries[slots[i].0].counter >= 0,
+                    None => self.base[end as usize & (self.base.len() - 1)] >= 0,
                 };
-                self.shift(taken);
+                self.shift_history(taken);
                 if taken { target? } else { end }
             }
-            Branch::Indirect | Branch::IndirectCall => {
-                let (key, at) = self.target_at(start);
-                Some(self.targets[at]).filter(|slot| slot.0 == key)?.1
+            BranchKind::Indirect | BranchKind::IndirectCall => {
+                let (key, index) = self.target_index(start);
+                Some(self.targets[index]).filter(|entry| entry.0 == key)?.1
             }
-            Branch::Return => self.pop(),
+            BranchKind::Return => self.pop_return(),
         };
-        self.go(end, next);
+        self.extend_path(end, next);
         Some(next)
     }
 
-    /// Forgets what has happened since [`Predictor::go_astray`].
-    pub fn come_back(&mut self) {
-        (self.folded, self.history) = (self.before.folded, self.before.history);
-        (self.path, self.top) = (self.before.path, self.before.top);
-        for (at, was) in self.before.returns.drain(..).rev() {
-            self.returns[at] = was;
+    /// Ends the wrong path: restores the state at its begin.
+    pub fn end_wrong_path(&mut self) {
+        (self.folded, self.history) = (self.checkpoint.folded, self.checkpoint.history);
+        (self.path, self.top) = (self.checkpoint.path, self.checkpoint.top);
+        for (index, old) in self.checkpoint.returns.drain(..).rev() {
+            self.returns[index] = old;
         }
     }
 
-    fn push(&mut self, to: u64) {
+    fn push_return(&mut self, to: u64) {
         self.returns[self.top] = to;
         self.top = if self.top + 1 == self.returns.len() { 0 } else { self.top + 1 };
     }
 
-    /// What the target of an indirect branch is found by now, and where.
-    fn target_at(&self, start: u64) -> (u64, usize) {
+    /// Returns the key of an indirect branch on the current path, and its index in the table of targets.
+    fn target_index(&self, start: u64) -> (u64, usize) {
         let key = start ^ (self.path & 0xffff_ffff) << 16;
         let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         (key, hash as usize & (self.targets.len() - 1))
     }
 
-    /// Where a branch stands in each table, and the tag by which it is known there.
+    /// Returns the index of a branch in each tagged table, and its tag.
     #[inline(always)]
-    fn places(&self, pc: u64) -> [(usize, u16); TABLES] {
+    fn slots(&self, pc: u64) -> [(usize, u16); TABLES] {
         let [indices, firsts, seconds] = &self.folded;
         let bits = self.folding.bits[0][0];
         std::array::from_fn(|i| {
@@ -236,59 +255,61 @@ impl Predictor {
         })
     }
 
-    /// The two longest tables that know a branch.
+    /// Returns the two tables of longest history whose tags match, the longest first.
     #[inline(always)]
-    fn hits(&self, places: &[(usize, u16); TABLES]) -> (Option<usize>, Option<usize>) {
-        let hit = |i: usize| u32::from(self.tables[i].entries[places[i].0].tag == places[i].1) << i;
+    fn hits(&self, slots: &[(usize, u16); TABLES]) -> (Option<usize>, Option<usize>) {
+        let hit = |i: usize| u32::from(self.tables[i].entries[slots[i].0].tag == slots[i].1) << i;
         let hits = (0..TABLES).fold(0, |hits, i| hits | hit(i));
         let longest = |hits: u32| hits.checked_ilog2().map(|i| i as usize);
         let first = longest(hits);
         (first, first.and_then(|first| longest(hits & !(1 << first))))
     }
 
-    fn conditional(&mut self, pc: u64, taken: bool) -> bool {
-        let places = self.places(pc);
-        let (provider, other) = self.hits(&places);
-        let mask = self.plain.len() - 1;
-        let plain = &mut self.plain[pc as usize & mask];
-        let by_plain = *plain >= 0;
-        let guess = |i: Option<usize>, tables: &[Table; TABLES]| {
-            i.map_or(by_plain, |i| tables[i].entries[places[i].0].counter >= 0)
+    /// Trains with a conditional branch. Returns whether it was predicted correctly.
+    fn learn_conditional(&mut self, pc: u64, taken: bool) -> bool {
+        let slots = self.slots(pc);
+        let (provider, alternate) = self.hits(&slots);
+        let mask = self.base.len() - 1;
+        let base = &mut self.base[pc as usize & mask];
+        let by_base = *base >= 0;
+        let predict = |i: Option<usize>, tables: &[TaggedTable; TABLES]| {
+            i.map_or(by_base, |i| tables[i].entries[slots[i].0].counter >= 0)
         };
-        let (guessed, alternative) = (guess(provider, &self.tables), guess(other, &self.tables));
+        let (predicted, alternative) = (predict(provider, &self.tables), predict(alternate, &self.tables));
         match provider {
             Some(i) => {
-                let entry = &mut self.tables[i].entries[places[i].0];
+                let entry = &mut self.tables[i].entries[slots[i].0];
                 entry.counter = if taken { (entry.counter + 1).min(3) } else { (entry.counter - 1).max(-4) };
-                if guessed != alternative {
+                if predicted != alternative {
                     entry.useful =
-                        if guessed == taken { (entry.useful + 1).min(3) } else { entry.useful.saturating_sub(1) };
+                        if predicted == taken { (entry.useful + 1).min(3) } else { entry.useful.saturating_sub(1) };
                 }
             }
-            None => *plain = if taken { (*plain + 1).min(1) } else { (*plain - 1).max(-2) },
+            None => *base = if taken { (*base + 1).min(1) } else { (*base - 1).max(-2) },
         }
-        if guessed != taken {
-            self.allocate(provider.map_or(0, |i| i + 1), &places, taken);
+        if predicted != taken {
+            self.allocate(provider.map_or(0, |i| i + 1), &slots, taken);
         }
-        self.shift(taken);
-        guessed == taken
+        self.shift_history(taken);
+        predicted == taken
     }
 
-    /// Enters the branch in the first table from `from` on where its place is not useful to another.
-    fn allocate(&mut self, from: usize, places: &[(usize, u16); TABLES], taken: bool) {
-        for (table, &(at, tag)) in self.tables.iter_mut().zip(places).skip(from) {
-            let entry = &mut table.entries[at];
+    /// Enters a mispredicted branch in the first table, from number `from` on, whose entry is not useful. Ages the entries
+    /// if all are useful.
+    fn allocate(&mut self, from: usize, slots: &[(usize, u16); TABLES], taken: bool) {
+        for (table, &(index, tag)) in self.tables.iter_mut().zip(slots).skip(from) {
+            let entry = &mut table.entries[index];
             if entry.useful == 0 {
-                *entry = Entry { tag, counter: if taken { 0 } else { -1 }, useful: 0 };
+                *entry = TaggedEntry { tag, counter: if taken { 0 } else { -1 }, useful: 0 };
                 return;
             }
         }
-        for (table, &(at, _)) in self.tables.iter_mut().zip(places).skip(from) {
-            table.entries[at].useful -= 1;
+        for (table, &(index, _)) in self.tables.iter_mut().zip(slots).skip(from) {
+            table.entries[index].useful -= 1;
         }
     }
 
-    fn shift(&mut self, taken: bool) {
+    fn shift_history(&mut self, taken: bool) {
         let new = u32::from(taken);
         let old = std::array::from_fn(|i| {
             let old = self.tables[i].length - 1;
@@ -310,58 +331,62 @@ mod tests {
         Predictor::new(&config::Predictor { entries: 4096, history: 100, return_stack: 16 })
     }
 
-    /// How many of the last hundred of `n` are guessed right.
-    fn right(n: u64, mut taken: impl FnMut(u64) -> bool) -> usize {
+    /// How many of the last hundred of `n` branches are predicted correctly.
+    fn correct_of_last_hundred(n: u64, mut taken: impl FnMut(u64) -> bool) -> usize {
         let mut predictor = predictor();
-        let guess =
-            |i| predictor.learn(Branch::Conditional, 0x1000, 0x1010, if taken(i) { 0x1000 } else { 0x1010 }).right;
-        (0..n).map(guess).skip(n as usize - 100).filter(|right| *right).count()
+        let correct = |i| {
+            let next = if taken(i) { 0x1000 } else { 0x1010 };
+            predictor.learn(BranchKind::Conditional, 0x1000, 0x1010, next).correct
+        };
+        (0..n).map(correct).skip(n as usize - 100).filter(|correct| *correct).count()
     }
 
     #[test]
-    fn patterns_are_learned_and_chance_is_not() {
-        assert_eq!(right(200, |_| true), 100);
-        assert_eq!(right(2000, |i| i % 7 == 3), 100);
-        assert_eq!(right(20_000, |i| i % 40 == 0), 100, "a loop of forty");
+    fn patterns_are_learned_and_random_outcomes_are_not() {
+        assert_eq!(correct_of_last_hundred(200, |_| true), 100);
+        assert_eq!(correct_of_last_hundred(2000, |i| i % 7 == 3), 100);
+        assert_eq!(correct_of_last_hundred(20_000, |i| i % 40 == 0), 100, "a loop of forty");
         let mut random = reach_core::Random::new(7);
-        assert!((30..70).contains(&right(20_000, |_| random.below(2) == 0)));
+        assert!((30..70).contains(&correct_of_last_hundred(20_000, |_| random.below(2) == 0)));
     }
 
     #[test]
-    fn returns_go_where_calls_were() {
+    fn returns_are_predicted_to_their_calls() {
         let mut predictor = predictor();
         for depth in 0..10 {
-            assert!(predictor.learn(Branch::Call, depth, 100 + depth, 1000).right);
+            assert!(predictor.learn(BranchKind::Call, depth, 100 + depth, 1000).correct);
         }
         for depth in (0..10).rev() {
-            assert!(predictor.learn(Branch::Return, 0, 0, 100 + depth).right);
+            assert!(predictor.learn(BranchKind::Return, 0, 0, 100 + depth).correct);
         }
     }
 
     #[test]
-    fn indirect_targets_are_known_by_the_way_to_them() {
+    fn indirect_targets_are_predicted_by_path() {
         let mut predictor = predictor();
-        let rounds: Vec<bool> =
-            (0..200).map(|i| predictor.learn(Branch::Indirect, 0x1000, 0x1010, 0x2000 + i % 3 * 256).right).collect();
-        assert!(rounds[100..].iter().all(|right| *right));
-        assert!(!rounds[..3].iter().any(|right| *right));
+        let mut correct = |i: u64| predictor.learn(BranchKind::Indirect, 0x1000, 0x1010, 0x2000 + i % 3 * 256).correct;
+        let rounds: Vec<bool> = (0..200).map(&mut correct).collect();
+        assert!(rounds[100..].iter().all(|correct| *correct));
+        assert!(!rounds[..3].iter().any(|correct| *correct));
     }
 
     #[test]
-    fn nothing_is_left_of_a_way_that_was_not_gone() {
+    fn a_wrong_path_leaves_no_trace_in_the_predictor() {
         let mut random = reach_core::Random::new(3);
-        let (mut strays, mut stays) = (predictor(), predictor());
-        let kinds = [Branch::Conditional, Branch::Call, Branch::Indirect, Branch::Return, Branch::Jump];
+        let (mut with_wrong_paths, mut without) = (predictor(), predictor());
+        let kinds =
+            [BranchKind::Conditional, BranchKind::Call, BranchKind::Indirect, BranchKind::Return, BranchKind::Jump];
         for _ in 0..3000 {
             let branch = kinds[random.below(5) as usize];
             let (end, next) = (random.below(8) * 16, random.below(8) * 16);
-            assert_eq!(strays.learn(branch, end, end, next), stays.learn(branch, end, end, next));
-            strays.run_wrong_path(Some((branch, end, if next == end { 16 } else { end })));
+            assert_eq!(with_wrong_paths.learn(branch, end, end, next), without.learn(branch, end, end, next));
+            let target = if next == end { 16 } else { end };
+            with_wrong_paths.begin_wrong_path(Some(WrongTurn { branch, end, target }));
             for _ in 0..random.below(20) {
                 let end = random.below(8) * 16;
-                strays.guess(kinds[random.below(5) as usize], end, end, Some(16));
+                with_wrong_paths.predict(kinds[random.below(5) as usize], end, end, Some(16));
             }
-            strays.come_back();
+            with_wrong_paths.end_wrong_path();
         }
     }
 }

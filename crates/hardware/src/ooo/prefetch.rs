@@ -1,177 +1,194 @@
-//! Lines that are fetched before they are asked for.
+//! Data prefetchers of the second-level cache.
 //!
-//! As Intel describes its second-level prefetchers (Optimization Reference Manual, *Data Prefetching*): the *streamer* follows
-//! ascending or descending first-level misses within a page, one run for each of so many pages, and asks for a few lines at
-//! each, up to so many ahead, never beyond the page; the *spatial prefetcher* completes pairs of lines; the *next-page
-//! prefetcher* goes on behind the end of a page, which takes a translation. Lines go to the second level. First-level
-//! prefetchers are left out: what they hide, hits in the second level, the window hides.
+//! They work as Intel describes its own (Optimization Reference Manual, *Data Prefetching*):
+//! - The *streamer* follows runs of first-level misses within a page, ascending or descending, one run a page, in a bounded
+//!   number of pages. At each miss it requests a few lines, up to a distance ahead of the miss, and never beyond the page.
+//! - The *spatial prefetcher* completes pairs of adjacent lines.
+//! - The *next-page prefetcher* continues a run beyond the end of its page, which takes a translation.
+//!
+//! Prefetched lines go to the second level. First-level prefetchers are left out: they hide hits in the second level, and
+//! so does out-of-order execution.
 
-use super::{OooCore, Translation};
-use crate::cache::Caches;
+use super::OooCore;
+use super::run::CoreAndCaches;
+use crate::cache::{Access, Caches};
 use crate::config;
 use crate::mmu::{Mmu, physical};
 use reach_core::{Kind, PageTable, PhysAddr, Vpn};
 
-/// A page in which misses are followed.
+/// A page whose misses the streamer follows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
-    /// The physical page, one up: 0 for none.
+    /// The number of the physical page, plus one; 0 for an unused stream.
     page: u64,
-    /// Line of the last miss.
+    /// The line of the last miss.
     last: i32,
-    /// Which way it goes, and how often in a row: below 2 nothing is fetched.
+    /// The direction of the run, 1 or -1; 0 at first.
     step: i32,
+    /// How many misses in a row have gone that way. Prefetching begins with the second.
     run: u32,
-    /// The last line that was asked for.
-    asked: i32,
-    /// The next page has been asked for.
+    /// The last line that was requested.
+    requested: i32,
+    /// Whether the next page has been requested.
     crossed: bool,
+    /// The number of the last miss in this page, for replacement.
     used: u64,
 }
 
-/// What is to be fetched because of a miss.
+/// What a miss makes the streamer request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wanted {
-    /// So many lines of the page behind line `after`, in the direction of `step`.
+struct StreamRequest {
+    /// `count` lines of the page beyond line `after`, in the direction of `step`.
     after: i32,
     count: i32,
     step: i32,
-    /// The run has reached the end of its page.
+    /// Whether the run continues in the next page.
     crosses: bool,
 }
 
-/// The runs of misses that are followed.
-#[derive(Clone, Debug)]
-pub(super) struct Streams {
-    config: config::Prefetch,
-    all: Box<[Stream]>,
-    misses: u64,
-    /// Which of them the last miss belonged to.
-    latest: usize,
-}
-
-impl Streams {
-    pub fn new(config: config::Prefetch) -> Streams {
-        Streams { config, all: vec![Stream::default(); config.streams as usize].into(), misses: 0, latest: 0 }
-    }
-
-    /// Line number `line` of physical page `page`, of so many, has missed the first level.
-    pub fn observe(&mut self, page: u64, line: i32, lines: i32) -> Wanted {
-        self.misses += 1;
-        let known = self.all.iter().position(|stream| stream.page == page + 1);
-        let oldest = || (0..self.all.len()).min_by_key(|&i| self.all[i].used);
-        let Some(latest) = known.or_else(oldest) else { return Wanted::default() };
-        self.latest = latest;
-        let (config, stream) = (self.config, &mut self.all[latest]);
-        if stream.page != page + 1 {
-            *stream = Stream { page: page + 1, last: line, asked: line, used: self.misses, ..Stream::default() };
-            return Wanted::default();
-        }
-        stream.used = self.misses;
-        let step = (line - stream.last).signum();
-        stream.last = line;
-        if step == 0 {
-            return Wanted::default();
-        }
-        if step != stream.step {
-            (stream.step, stream.run, stream.asked, stream.crossed) = (step, 1, line, false);
-            return Wanted::default();
-        }
-        stream.run += 1;
-        // What was passed is not asked for any more.
-        let asked = if (stream.asked - line) * step < 0 { line } else { stream.asked };
-        let end = if step > 0 { lines - 1 } else { 0 };
-        let room = ((end - asked) * step).min((line - asked) * step + config.distance as i32);
-        let count = room.clamp(0, config.degree as i32);
-        stream.asked = asked + count * step;
-        let at_end = stream.asked == end;
-        let crosses = config.next_page && at_end && !stream.crossed;
-        stream.crossed |= at_end;
-        Wanted { after: asked, count, step, crosses }
-    }
-
-    /// Of what the last miss made wanted, nothing behind line `last` could be asked for: it will be at the next.
-    fn put_off(&mut self, last: i32) {
-        let stream = &mut self.all[self.latest];
-        (stream.asked, stream.crossed) = (last, false);
-    }
-}
-
-impl Wanted {
+impl StreamRequest {
     fn lines(self) -> impl Iterator<Item = i32> {
         (1..=self.count).map(move |n| self.after + n * self.step)
     }
 }
 
+/// The streamer.
+#[derive(Clone, Debug)]
+pub(super) struct Streamer {
+    config: config::Prefetch,
+    streams: Box<[Stream]>,
+    misses: u64,
+    /// The index of the stream of the last miss.
+    latest: usize,
+}
+
+impl Streamer {
+    pub fn new(config: config::Prefetch) -> Streamer {
+        Streamer { config, streams: vec![Stream::default(); config.streams as usize].into(), misses: 0, latest: 0 }
+    }
+
+    /// Observes a first-level miss of line number `line` of physical page `page`, which has `lines` lines. Returns what to
+    /// request.
+    fn observe(&mut self, page: u64, line: i32, lines: i32) -> StreamRequest {
+        self.misses += 1;
+        let known = self.streams.iter().position(|stream| stream.page == page + 1);
+        let oldest = || (0..self.streams.len()).min_by_key(|&i| self.streams[i].used);
+        let Some(latest) = known.or_else(oldest) else { return StreamRequest::default() };
+        self.latest = latest;
+        let (config, stream) = (self.config, &mut self.streams[latest]);
+        if stream.page != page + 1 {
+            *stream = Stream { page: page + 1, last: line, requested: line, used: self.misses, ..Stream::default() };
+            return StreamRequest::default();
+        }
+        stream.used = self.misses;
+        let step = (line - stream.last).signum();
+        stream.last = line;
+        if step == 0 {
+            return StreamRequest::default();
+        }
+        if step != stream.step {
+            (stream.step, stream.run, stream.requested, stream.crossed) = (step, 1, line, false);
+            return StreamRequest::default();
+        }
+        stream.run += 1;
+        // Lines that the program has passed are not requested any more.
+        let requested = if (stream.requested - line) * step < 0 { line } else { stream.requested };
+        let end = if step > 0 { lines - 1 } else { 0 };
+        let room = ((end - requested) * step).min((line - requested) * step + config.distance as i32);
+        let count = room.clamp(0, config.degree as i32);
+        stream.requested = requested + count * step;
+        let at_end = stream.requested == end;
+        let crosses = config.next_page && at_end && !stream.crossed;
+        stream.crossed |= at_end;
+        StreamRequest { after: requested, count, step, crosses }
+    }
+
+    /// Takes back the last request beyond line `last`: too many prefetches were in flight. The next miss repeats it.
+    fn retry_after(&mut self, last: i32) {
+        let stream = &mut self.streams[self.latest];
+        (stream.requested, stream.crossed) = (last, false);
+    }
+}
+
+/// A load or store that missed the first-level cache.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct L1Miss {
+    /// Its base page.
+    pub page: Vpn,
+    pub at: PhysAddr,
+    /// The cycle in which it missed.
+    pub from: u64,
+    /// Whether it missed the second level too.
+    pub missed_l2: bool,
+}
+
 impl OooCore {
-    /// Whether anything is fetched before it is asked for.
-    pub(super) fn looks_ahead(&self) -> bool {
+    /// Returns whether the core has a prefetcher.
+    pub(super) fn prefetches(&self) -> bool {
         self.config.prefetch.streams > 0 || self.config.prefetch.adjacent_line
     }
 
-    /// The line that holds `at` is asked for at `from`, if the second level lacks it. False where too many are under way.
-    fn fetch_ahead(&mut self, at: PhysAddr, shift: u32, from: u64, caches: &mut Caches) -> bool {
-        if self.ahead.under_way(from) >= self.config.prefetch.max_in_flight as usize {
+    /// Prefetches the line of `at` in cycle `from`, if the second level lacks it. Returns false if too many prefetches are in
+    /// flight.
+    fn prefetch_line(&mut self, at: PhysAddr, shift: u32, from: u64, caches: &mut Caches) -> bool {
+        if self.prefetches_in_flight.busy_at(from) >= self.config.prefetch.max_in_flight as usize {
             return false;
         }
-        let base = self.base().min(from);
+        let floor = self.request_floor().min(from);
         if let Some(latency) = caches.fetch_ahead(at) {
-            let sent = self.channel.send(base, from, latency, 1);
-            let there = self.ahead.start(base, sent, latency.into()) + u64::from(latency);
-            self.expect_line(at.0 >> shift, there);
+            let sent = self.memory_channel.send(floor, from, latency, 1);
+            let ready = self.prefetches_in_flight.occupy(floor, sent, latency.into()) + u64::from(latency);
+            self.expect_line(at.0 >> shift, ready);
         }
         true
-    }
-
-    /// A translation that nothing waits for, from `from` on. Returns when it is known.
-    fn translate_ahead(&mut self, from: u64, page: u64, translation: Translation) -> u64 {
-        self.translate(from, page, translation).translated
     }
 }
 
 impl Mmu {
-    /// A load or store of `at`, in page `vpn`, has missed the first level at `from`, and `beyond` the second too.
-    pub(super) fn look_ahead(
+    /// Lets the prefetchers act on a miss of the first-level cache.
+    pub(super) fn prefetch_after_miss(
         &mut self,
-        (vpn, at): (Vpn, PhysAddr),
-        from: u64,
-        beyond: bool,
+        L1Miss { page: vpn, at, from, missed_l2 }: L1Miss,
         table: &mut PageTable,
-        (ooo, caches): (&mut OooCore, &mut Caches),
+        CoreAndCaches { core, caches }: CoreAndCaches,
     ) {
-        let shift = caches.line_shift(crate::Access::Load);
+        let shift = caches.line_shift(Access::Load);
         let page_shift = u32::from(self.base.0);
-        // The other half of a pair is as likely as not to be of no use.
-        if beyond && ooo.config.prefetch.adjacent_line && ooo.channel.is_free(ooo.base().min(from), from) {
-            ooo.fetch_ahead(PhysAddr(at.0 ^ 1 << shift), shift, from, caches);
+        // The buddy line is as likely as not to be useless, so it yields to all other traffic.
+        if missed_l2
+            && core.config.prefetch.adjacent_line
+            && core.memory_channel.is_idle(core.request_floor().min(from), from)
+        {
+            core.prefetch_line(PhysAddr(at.0 ^ 1 << shift), shift, from, caches);
         }
-        if ooo.config.prefetch.streams == 0 {
+        if core.config.prefetch.streams == 0 {
             return;
         }
         let (page, lines) = (at.0 >> page_shift, 1i32 << (page_shift - shift));
-        let wanted = ooo.streams.observe(page, (at.0 >> shift) as i32 & (lines - 1), lines);
-        for line in wanted.lines() {
+        let request = core.streamer.observe(page, (at.0 >> shift) as i32 & (lines - 1), lines);
+        for line in request.lines() {
             let at = PhysAddr(page << page_shift | (line as u64) << shift);
-            if !ooo.fetch_ahead(at, shift, from, caches) {
-                return ooo.streams.put_off(line - wanted.step);
+            if !core.prefetch_line(at, shift, from, caches) {
+                return core.streamer.retry_after(line - request.step);
             }
         }
-        if wanted.crosses {
-            let next = Vpn(if wanted.step > 0 { vpn.0 + 1 } else { vpn.0.wrapping_sub(1) });
-            self.cross(next, wanted.step, from, table, (ooo, caches));
+        if request.crosses {
+            let next = Vpn(if request.step > 0 { vpn.0 + 1 } else { vpn.0.wrapping_sub(1) });
+            self.prefetch_next_page(next, request.step, from, table, CoreAndCaches { core, caches });
         }
     }
 
-    /// A run of misses goes on in page `next`, if there is one.
-    fn cross(
+    /// Continues a run of misses in page `next`, if that is mapped: translates it and prefetches its first line in the
+    /// direction of `step`.
+    fn prefetch_next_page(
         &mut self,
         next: Vpn,
         step: i32,
         from: u64,
         table: &mut PageTable,
-        (ooo, caches): (&mut OooCore, &mut Caches),
+        CoreAndCaches { core, caches }: CoreAndCaches,
     ) {
-        // A miss handler is not called for what may never be asked for.
+        // A prefetch does not trap to a miss handler in software.
         if !self.walks_in_hardware() || table.lookup(next).is_none() {
             return;
         }
@@ -180,15 +197,15 @@ impl Mmu {
         let walks = self.counters.walks_data - walks;
         self.counters.walks_completed += walks;
         self.counters.walks_wrong_path += walks;
-        let taken = self.taken();
+        let translation = self.take_translation_cost();
         let Ok(pte) = found else { return };
-        // The page that this side is on may have had to go.
+        // The fill may have evicted the data page of the same-page filter.
         self.same_page.clear_data();
-        let there = ooo.translate_ahead(from, next.0, taken);
-        let shift = caches.line_shift(crate::Access::Load);
-        let within = if step > 0 { 0 } else { self.base.bytes() - (1 << shift) };
-        let at = physical(pte, next.addr(self.base).0 + within, self.base);
-        ooo.fetch_ahead(at, shift, there, caches);
+        let translated = core.translate(from, next.0, translation).translated;
+        let shift = caches.line_shift(Access::Load);
+        let offset = if step > 0 { 0 } else { self.base.bytes() - (1 << shift) };
+        let at = physical(pte, next.addr(self.base).0 + offset, self.base);
+        core.prefetch_line(at, shift, translated, caches);
     }
 }
 
@@ -196,8 +213,8 @@ impl Mmu {
 mod tests {
     use super::*;
 
-    fn streams() -> Streams {
-        Streams::new(config::Prefetch {
+    fn streamer() -> Streamer {
+        Streamer::new(config::Prefetch {
             streams: 2,
             distance: 5,
             degree: 2,
@@ -207,68 +224,68 @@ mod tests {
         })
     }
 
-    fn lines(wanted: Wanted) -> Vec<i32> {
-        wanted.lines().collect()
+    fn lines(request: StreamRequest) -> Vec<i32> {
+        request.lines().collect()
     }
 
     #[test]
-    fn two_steps_one_way_begin_a_run_that_keeps_its_distance() {
-        let mut all = streams();
-        assert_eq!(lines(all.observe(7, 10, 64)), []);
-        assert_eq!(lines(all.observe(7, 11, 64)), []);
-        assert_eq!(lines(all.observe(7, 12, 64)), [13, 14]);
-        assert_eq!(lines(all.observe(7, 13, 64)), [15, 16]);
-        assert_eq!(lines(all.observe(7, 14, 64)), [17, 18]);
-        assert_eq!(lines(all.observe(7, 15, 64)), [19, 20]);
-        assert_eq!(lines(all.observe(7, 16, 64)), [21], "five ahead at most");
-        assert_eq!(lines(all.observe(7, 16, 64)), [], "no step");
-        assert_eq!(lines(all.observe(7, 40, 64)), [41, 42], "what was passed is not asked for");
-        assert_eq!(lines(all.observe(7, 39, 64)), [], "it has turned");
-        assert_eq!(lines(all.observe(7, 38, 64)), [37, 36]);
+    fn two_steps_one_way_start_a_run_that_keeps_its_distance() {
+        let mut streamer = streamer();
+        assert_eq!(lines(streamer.observe(7, 10, 64)), []);
+        assert_eq!(lines(streamer.observe(7, 11, 64)), []);
+        assert_eq!(lines(streamer.observe(7, 12, 64)), [13, 14]);
+        assert_eq!(lines(streamer.observe(7, 13, 64)), [15, 16]);
+        assert_eq!(lines(streamer.observe(7, 14, 64)), [17, 18]);
+        assert_eq!(lines(streamer.observe(7, 15, 64)), [19, 20]);
+        assert_eq!(lines(streamer.observe(7, 16, 64)), [21], "at most five ahead");
+        assert_eq!(lines(streamer.observe(7, 16, 64)), [], "no step");
+        assert_eq!(lines(streamer.observe(7, 40, 64)), [41, 42], "passed lines are not requested");
+        assert_eq!(lines(streamer.observe(7, 39, 64)), [], "the direction has changed");
+        assert_eq!(lines(streamer.observe(7, 38, 64)), [37, 36]);
     }
 
     #[test]
-    fn what_could_not_be_asked_for_is_wanted_again() {
-        let mut all = streams();
+    fn lines_that_could_not_be_requested_are_requested_at_the_next_miss() {
+        let mut streamer = streamer();
         for line in 10..12 {
-            all.observe(7, line, 64);
+            streamer.observe(7, line, 64);
         }
-        assert_eq!(lines(all.observe(7, 12, 64)), [13, 14]);
-        all.put_off(13);
-        assert_eq!(lines(all.observe(7, 13, 64)), [14, 15]);
+        assert_eq!(lines(streamer.observe(7, 12, 64)), [13, 14]);
+        streamer.retry_after(13);
+        assert_eq!(lines(streamer.observe(7, 13, 64)), [14, 15]);
         for line in 58..62 {
-            all.observe(8, line, 64);
+            streamer.observe(8, line, 64);
         }
-        all.put_off(62);
-        let wanted = all.observe(8, 62, 64);
-        assert_eq!((lines(wanted), wanted.crosses), (vec![63], true));
+        streamer.retry_after(62);
+        let request = streamer.observe(8, 62, 64);
+        assert_eq!((lines(request), request.crosses), (vec![63], true));
     }
 
     #[test]
-    fn a_run_ends_with_its_page_and_asks_for_the_next_once() {
-        let mut all = streams();
+    fn a_run_ends_with_its_page_and_requests_the_next_page_once() {
+        let mut streamer = streamer();
         for line in 57..60 {
-            all.observe(7, line, 64);
+            streamer.observe(7, line, 64);
         }
-        let wanted = all.observe(7, 60, 64);
-        assert_eq!((lines(wanted), wanted.crosses), (vec![62, 63], true));
-        let wanted = all.observe(7, 61, 64);
-        assert_eq!((lines(wanted), wanted.crosses), (vec![], false));
+        let request = streamer.observe(7, 60, 64);
+        assert_eq!((lines(request), request.crosses), (vec![62, 63], true));
+        let request = streamer.observe(7, 61, 64);
+        assert_eq!((lines(request), request.crosses), (vec![], false));
         for line in [5, 4, 3] {
-            all.observe(8, line, 64);
+            streamer.observe(8, line, 64);
         }
-        let wanted = all.observe(8, 2, 64);
-        assert_eq!((lines(wanted), wanted.crosses, wanted.step), (vec![0], true, -1));
+        let request = streamer.observe(8, 2, 64);
+        assert_eq!((lines(request), request.crosses, request.step), (vec![0], true, -1));
     }
 
     #[test]
-    fn the_page_that_was_missed_least_recently_is_given_up() {
-        let mut all = streams();
+    fn the_stream_of_the_least_recent_miss_is_replaced() {
+        let mut streamer = streamer();
         for page in [1, 2, 3] {
-            all.observe(page, 0, 64);
-            all.observe(page, 1, 64);
+            streamer.observe(page, 0, 64);
+            streamer.observe(page, 1, 64);
         }
-        assert_eq!(lines(all.observe(2, 2, 64)), [3, 4]);
-        assert_eq!(lines(all.observe(1, 2, 64)), [], "begun anew");
+        assert_eq!(lines(streamer.observe(2, 2, 64)), [3, 4]);
+        assert_eq!(lines(streamer.observe(1, 2, 64)), [], "the stream starts anew");
     }
 }

@@ -1,227 +1,243 @@
-//! References through the window: each is translated and sent through the caches in program order, and the window says
-//! when that was.
+//! Runs a program's references on the out-of-order core.
+//!
+//! Each reference is translated and sent through the caches in program order, as under timing `inorder`. What that took
+//! goes to the core, which decides when it happened.
 
-use super::{Code, OooCore, Translation};
+use super::OooCore;
+use super::code::Code;
+use super::front_end::EvictedPages;
+use super::prefetch::L1Miss;
+use super::reference::{ByteRange, MemoryReference, TranslationCost};
 use crate::cache::{Access, Caches};
 use crate::mmu::{Cursor, Mmu, StepRefs, physical};
 use reach_core::{Kind, Label, Ledger, PageTable, Pte, StopReason, VirtAddr, Vpn};
 
-/// The highest address: references have 48 bits for theirs.
-const ADDRESSES: u64 = (1 << 48) - 1;
+/// The bits of a virtual address that a [`reach_core::Ref`] can hold.
+pub(super) const ADDRESS_MASK: u64 = (1 << 48) - 1;
 
-/// What a run in the window needs beside what every run needs.
+/// What a run on an out-of-order core needs besides the MMU, the references and the page table.
 pub struct OooRun<'a> {
-    /// The window.
-    pub ooo: &'a mut OooCore,
+    /// The core.
+    pub core: &'a mut OooCore,
     /// The instructions of all blocks.
     pub code: &'a Code,
-    /// The caches.
+    /// The caches of the core.
     pub caches: &'a mut Caches,
 }
 
+/// A core and its caches.
+pub(super) struct CoreAndCaches<'a> {
+    pub core: &'a mut OooCore,
+    pub caches: &'a mut Caches,
+}
+
+/// A reference that needs the operating system, and the translation that was paid for until then.
+type Stopped = (StopReason, TranslationCost);
+
 impl Mmu {
-    /// Runs `step` from `cursor` until its end or until the operating system is needed, through the window.
-    pub fn run_ooo(&mut self, step: StepRefs, cursor: &mut Cursor, table: &mut PageTable, core: OooRun) -> StopReason {
+    /// Runs `step` from `cursor` on the core until the step ends or the operating system is needed.
+    pub fn run_ooo(&mut self, step: StepRefs, cursor: &mut Cursor, table: &mut PageTable, run: OooRun) -> StopReason {
         self.begin_run();
         let space = self.asid().0;
-        // What translations take is charged to this ledger one by one, and taken out of it again.
+        // Translation charges this ledger. `take_translation_cost` empties it after each reference.
         let ledger = std::mem::take(&mut self.ledger);
-        let OooRun { ooo, code, caches } = core;
-        let mut why = StopReason::End;
-        ooo.enter_space(space);
-        let mut insts = ooo.instructions(code);
+        let OooRun { core, code, caches } = run;
+        let mut reason = StopReason::End;
+        core.enter_space(space);
+        let mut insts = core.instructions(code);
         while let Some(&r) = step.refs.get(cursor.next_ref) {
-            let done = match r.kind() {
+            let outcome = match r.kind() {
                 Kind::Fetch => {
                     let block = step.fetched[cursor.next_block];
                     if let Some(&next) = step.fetched.get(cursor.next_block + 1) {
-                        ooo.prefetch_block(code, next);
+                        core.prefetch_block(code, next);
                     }
-                    ooo.end_block(insts);
-                    let (from, to) = (r.addr().0, r.addr().0 + r.len().max(1));
-                    self.fetch_block((from, to), code, table, ooo, caches).map(|()| {
-                        ooo.start_block(code, block, from, to);
+                    core.end_block(insts);
+                    let bytes = ByteRange { start: r.addr().0, end: r.addr().0 + r.len().max(1) };
+                    self.fetch_block(bytes, code, table, core, caches).map(|()| {
+                        core.start_block(code, block, bytes);
                         insts = code.of(block);
                         cursor.next_block += 1;
                     })
                 }
                 kind => {
-                    ooo.advance(insts, r.index().into());
-                    ooo.refer(kind);
-                    self.data((r.addr().0, r.addr().0 + r.size()), kind, code, table, ooo, caches)
+                    core.advance_to(insts, r.index().into());
+                    core.begin_reference(kind);
+                    let bytes = ByteRange { start: r.addr().0, end: r.addr().0 + r.size() };
+                    self.load_or_store(bytes, kind, code, table, core, caches)
                 }
             };
-            if let Err((stop, taken)) = done {
-                ooo.stopped(taken);
-                why = stop;
+            if let Err((stop, translation)) = outcome {
+                core.charge_stopped(translation);
+                reason = stop;
                 break;
             }
             cursor.next_ref += 1;
         }
         self.ledger = ledger;
-        self.settle_ooo(ooo);
-        why
+        self.settle_ooo(core);
+        reason
     }
 
-    /// Ends what is under way: what the operating system does next is not to overlap with it. `ends`: the program does not
-    /// go on in the block under way.
-    pub fn serialise_ooo(&mut self, ooo: &mut OooCore, code: &Code, ends: bool) {
-        ooo.serialise(code, ends);
-        self.settle_ooo(ooo);
+    /// Drains the pipeline, so that the operating system's next work overlaps with nothing. `ends_block` says that the
+    /// program does not continue in the current block.
+    pub fn serialise_ooo(&mut self, core: &mut OooCore, code: &Code, ends_block: bool) {
+        core.serialise(code, ends_block);
+        self.settle_ooo(core);
     }
 
-    /// Books what has passed in the window.
-    fn settle_ooo(&mut self, ooo: &mut OooCore) {
-        self.ledger.absorb(&ooo.hand_over());
-        let counted = ooo.hand_over_counts();
+    /// Adds the core's cycles and counts to the MMU's.
+    fn settle_ooo(&mut self, core: &mut OooCore) {
+        self.ledger.absorb(&core.take_ledger());
+        let counted = core.take_statistics();
         let c = &mut self.counters;
         c.branches += counted.branches;
         c.mispredictions += counted.mispredictions;
-        c.memory_ordering_clears += counted.clears;
+        c.memory_ordering_clears += counted.memory_order_clears;
         c.squashed += counted.squashed;
         c.squashed_loads += counted.squashed_loads;
         c.squashed_stores += counted.squashed_stores;
-        c.itlb_stall_l2_tlb_hit += counted.front.tlb;
-        c.itlb_stall_walk += counted.front.walk;
-        c.itlb_stall_inclusion += counted.front.inclusion;
-        c.fetch_stall_cache += counted.front.cache;
+        c.itlb_stall_l2_tlb_hit += counted.fetch_stalls.tlb;
+        c.itlb_stall_walk += counted.fetch_stalls.walk;
+        c.itlb_stall_inclusion += counted.fetch_stalls.inclusion;
+        c.fetch_stall_cache += counted.fetch_stalls.cache;
     }
 
-    /// Translates, and says what that took.
+    /// Translates a page, and returns what that took.
     #[inline(always)]
-    fn timed(
+    fn translate_timed(
         &mut self,
         kind: Kind,
         vpn: Vpn,
         table: &mut PageTable,
         caches: &mut Caches,
-    ) -> Result<(Pte, Translation), (StopReason, Translation)> {
+    ) -> Result<(Pte, TranslationCost), Stopped> {
         if let Some(pte) = self.same_page.get(kind, vpn) {
-            return Ok((pte, Translation::default()));
+            return Ok((pte, TranslationCost::default()));
         }
         let found = self.reference(kind, vpn, table, Some(caches));
-        let taken = self.taken();
-        let pte = found.map_err(|why| (why, taken))?;
+        let translation = self.take_translation_cost();
+        let pte = found.map_err(|reason| (reason, translation))?;
         self.same_page.set(kind, vpn, pte);
-        Ok((pte, taken))
+        Ok((pte, translation))
     }
 
-    /// What has been charged since this was last asked.
+    /// Returns what translation has charged since the last call, and takes it out of the ledger.
     #[inline(always)]
-    pub(crate) fn taken(&mut self) -> Translation {
+    pub(crate) fn take_translation_cost(&mut self) -> TranslationCost {
         let of = |ledger: &Ledger, label| ledger.charged(label).0 as u32;
         let Mmu { ledger, entries_from_memory, .. } = self;
-        let taken = Translation {
+        let translation = TranslationCost {
             tlb: of(ledger, Label::L2TlbHit),
             walk: of(ledger, Label::Walk),
-            entries: std::mem::take(entries_from_memory),
+            memory_reads: std::mem::take(entries_from_memory),
             handler: of(ledger, Label::Handler),
         };
-        if taken != Translation::default() {
+        if translation != TranslationCost::default() {
             *ledger = Ledger::default();
         }
-        taken
+        translation
     }
 
-    /// Fetches the bytes from `from` to before `to`.
+    /// Fetches the block of `bytes`.
     fn fetch_block(
         &mut self,
-        (from, to): (u64, u64),
+        bytes: ByteRange,
         code: &Code,
         table: &mut PageTable,
-        ooo: &mut OooCore,
+        core: &mut OooCore,
         caches: &mut Caches,
-    ) -> Result<(), (StopReason, Translation)> {
-        if let Some(wrong) = ooo.redirect(code, from) {
-            self.run_wrong_path(&wrong, code, table, (ooo, caches));
-            ooo.resume(&wrong);
+    ) -> Result<(), Stopped> {
+        if let Some(misprediction) = core.resolve_branch(code, bytes.start) {
+            self.run_wrong_path(&misprediction, code, table, CoreAndCaches { core, caches });
+            core.resume_fetch(&misprediction);
         }
-        let models = caches.models_fetches();
-        let (shift, near) = (caches.line_shift(Access::Fetch), caches.near_latency(Access::Fetch));
-        let mut at = from;
+        let models_fetches = caches.models_fetches();
+        let (shift, l1_latency) = (caches.line_shift(Access::Fetch), caches.near_latency(Access::Fetch));
+        let mut at = bytes.start;
         let mut slowest = 0;
-        while at < to {
-            let vpn = VirtAddr(at & ADDRESSES).vpn(self.base);
+        while at < bytes.end {
+            let vpn = VirtAddr(at & ADDRESS_MASK).vpn(self.base);
             let misses = self.counters.l1i_tlb_misses;
-            let (pte, taken) = self.timed(Kind::Fetch, vpn, table, caches)?;
+            let (pte, translation) = self.translate_timed(Kind::Fetch, vpn, table, caches)?;
             let missed = self.counters.l1i_tlb_misses != misses;
-            let victim = if missed { self.take_itlb_victim() } else { None };
-            ooo.fetch_page(vpn.0, taken, victim);
-            let stop = to.min((vpn + 1).addr(self.base).0.max(at + 1));
-            if models {
-                for line in at >> shift..=(stop - 1) >> shift {
+            let evicted = if missed { self.take_itlb_victim() } else { None };
+            core.fetch_page(vpn.0, translation, evicted.map(|(first, end)| EvictedPages { first, end }));
+            let page_end = bytes.end.min((vpn + 1).addr(self.base).0.max(at + 1));
+            if models_fetches {
+                for line in at >> shift..=(page_end - 1) >> shift {
                     let byte = at.max(line << shift);
                     let (latency, _) = caches.access(Access::Fetch, physical(pte, byte, self.base));
-                    // The lines of a block are asked for one right after the other.
-                    slowest = slowest.max(latency.saturating_sub(near));
+                    // The lines of a block are fetched in parallel.
+                    slowest = slowest.max(latency.saturating_sub(l1_latency));
                 }
             }
-            at = stop;
+            at = page_end;
         }
         if slowest > 0 {
-            ooo.fetch_lines(slowest);
+            core.fetch_lines(slowest);
         }
         Ok(())
     }
 
-    /// A load or store of the bytes from `from` to before `to`.
+    /// Loads or stores `bytes`, line by line.
     #[inline]
-    fn data(
+    fn load_or_store(
         &mut self,
-        (from, to): (u64, u64),
+        bytes: ByteRange,
         kind: Kind,
         code: &Code,
         table: &mut PageTable,
-        ooo: &mut OooCore,
+        core: &mut OooCore,
         caches: &mut Caches,
-    ) -> Result<(), (StopReason, Translation)> {
+    ) -> Result<(), Stopped> {
         let access = if kind == Kind::Store { Access::Store } else { Access::Load };
-        let (shift, near) = (caches.line_shift(access), caches.near_latency(access));
-        let mut at = from;
-        let (mut far, mut missed) = (false, false);
-        while at < to {
-            let vpn = VirtAddr(at & ADDRESSES).vpn(self.base);
+        let (shift, l1_latency) = (caches.line_shift(access), caches.near_latency(access));
+        let mut at = bytes.start;
+        let (mut missed_first_level, mut missed_tlbs) = (false, false);
+        while at < bytes.end {
+            let vpn = VirtAddr(at & ADDRESS_MASK).vpn(self.base);
             let walks = self.counters.walks_data;
-            let found = self.timed(kind, vpn, table, caches);
+            let found = self.translate_timed(kind, vpn, table, caches);
             let walks = self.counters.walks_data - walks;
             self.counters.walks_completed += walks;
             self.counters.walks_retired += walks;
-            let (pte, mut taken) = found?;
-            far |= taken != Translation::default();
-            let stop = to.min((vpn + 1).addr(self.base).0.max(at + 1));
-            while at < stop {
-                let end = stop.min(((at >> shift) + 1) << shift);
-                let physical = physical(pte, at, self.base);
-                let (latency, depth) = caches.access(access, physical);
-                let line = physical.0 >> shift;
-                // The whole reference is what stores and loads are compared by; a line's part of it is what is got here.
-                let done = if kind == Kind::Store {
-                    let miss = if latency > near { latency } else { 0 };
-                    ooo.store((at, end), line, vpn.0, taken, miss)
-                } else {
-                    ooo.load((at, end), line, vpn.0, taken, near, latency)
+            let (pte, mut translation) = found?;
+            missed_first_level |= translation != TranslationCost::default();
+            let page_end = bytes.end.min((vpn + 1).addr(self.base).0.max(at + 1));
+            while at < page_end {
+                let line_end = page_end.min(((at >> shift) + 1) << shift);
+                let address = physical(pte, at, self.base);
+                let (latency, depth) = caches.access(access, address);
+                let bytes = ByteRange { start: at, end: line_end };
+                let (line, page) = (address.0 >> shift, vpn.0);
+                let reference = MemoryReference { bytes, line, page, translation, l1_latency, latency };
+                let times = match kind {
+                    Kind::Store => core.store(reference),
+                    _ => core.load(reference),
                 };
-                if depth > 0 && ooo.looks_ahead() {
-                    self.look_ahead((vpn, physical), done.translated, depth > 1, table, (ooo, caches));
+                if depth > 0 && core.prefetches() {
+                    let miss = L1Miss { page: vpn, at: address, from: times.translated, missed_l2: depth > 1 };
+                    self.prefetch_after_miss(miss, table, CoreAndCaches { core, caches });
                 }
-                match done.again {
-                    None => missed |= done.missed,
-                    Some(again) => {
-                        // The walk was for what did not retire; what does finds the page.
-                        let walks = if taken.walk > 0 { walks } else { 0 };
+                match times.clear {
+                    None => missed_tlbs |= times.missed_tlbs,
+                    Some(clear) => {
+                        // The walk was for the squashed load. The repeated one finds the translation.
+                        let walks = if translation.walk > 0 { walks } else { 0 };
                         self.counters.walks_retired -= walks;
                         self.counters.walks_wrong_path += walks;
-                        self.go_on_in_vain(again, code, table, (ooo, caches));
-                        ooo.repeat((at, end), again, near);
-                        missed = false;
+                        self.run_until_clear(clear, code, table, CoreAndCaches { core, caches });
+                        core.repeat_load(bytes, clear, l1_latency);
+                        missed_tlbs = false;
                     }
                 }
-                taken = Translation::default();
-                at = end;
+                translation = TranslationCost::default();
+                at = line_end;
             }
         }
-        ooo.note(kind, from, far);
-        self.counters.stlb_miss_retired += u64::from(missed);
+        core.end_reference(kind, bytes.start, missed_first_level);
+        self.counters.stlb_miss_retired += u64::from(missed_tlbs);
         Ok(())
     }
 }

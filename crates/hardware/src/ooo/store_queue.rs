@@ -1,98 +1,120 @@
-//! Stores in flight: from their entry into the window until they are written, in order, behind their retirement.
+//! The store queue: stores from dispatch until they are written to the cache, in order, after they retire.
 
-/// One store.
+use super::reference::ByteRange;
+
+/// A store in the queue, or the last one that had its entry.
 #[derive(Clone, Copy, Debug, Default)]
 struct Store {
-    /// First byte, and the byte behind the last.
-    from: u64,
-    to: u64,
-    /// When its address is known.
-    known: u64,
-    /// When its data and address are.
-    ready: u64,
-    /// When it is written.
+    bytes: ByteRange,
+    address_known: u64,
+    data_known: u64,
     written: u64,
 }
 
-/// The store queue.
+/// A store that has retired.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RetiredStore {
+    pub bytes: ByteRange,
+    /// The cycle in which its address is known.
+    pub address_known: u64,
+    /// The cycle in which its address and its data are known.
+    pub data_known: u64,
+    pub retired: u64,
+    /// The cycle in which the cache has its line.
+    pub line_ready: u64,
+}
+
+/// What store-to-load forwarding gives a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Forwarding {
+    /// The cycle in which the store's address is known.
+    pub address_known: u64,
+    /// The cycle in which the store's address and data are known.
+    pub data_known: u64,
+}
+
+/// The store queue. Entries are allocated in program order, and freed when the store is written.
 #[derive(Clone, Debug)]
-pub struct Stores {
-    queue: Box<[Store]>,
+pub(super) struct StoreQueue {
+    entries: Box<[Store]>,
+    /// The entry to allocate next.
     next: usize,
-    /// How many stores in the queue touch a line of each hash.
-    lines: Box<[u16; LINES]>,
+    /// How many entries touch a line of each hash. It rejects most loads without a search.
+    line_filter: Box<[u16; FILTER]>,
     last_written: u64,
-    /// When the addresses of all are known.
-    all_known: u64,
+    addresses_known: u64,
 }
 
-const LINES: usize = 512;
+const FILTER: usize = 512;
 
-fn line(at: u64) -> usize {
-    (at >> 6) as usize % LINES
+fn filter_index(at: u64) -> usize {
+    (at >> 6) as usize % FILTER
 }
 
-impl Stores {
-    /// Room for so many.
-    pub fn new(most: u32) -> Stores {
-        Stores {
-            queue: vec![Store::default(); most as usize].into(),
+impl StoreQueue {
+    /// Creates an empty queue.
+    pub fn new(entries: u32) -> StoreQueue {
+        StoreQueue {
+            entries: vec![Store::default(); entries as usize].into(),
             next: 0,
-            lines: Box::new([0; LINES]),
+            line_filter: Box::new([0; FILTER]),
             last_written: 0,
-            all_known: 0,
+            addresses_known: 0,
         }
     }
 
-    /// When the place of the next store is free: when the one that had it before is written.
+    /// Returns the cycle in which the next entry is free: when its last occupant is written.
     #[inline(always)]
-    pub fn free(&self) -> u64 {
-        self.queue[self.next].written
+    pub fn next_free(&self) -> u64 {
+        self.entries[self.next].written
     }
 
-    /// When the place is free that a store takes before which `number` others come; none where there are not so many.
-    pub fn free_after(&self, number: usize) -> Option<u64> {
-        let places = self.queue.len();
-        (number < places).then(|| self.queue[(self.next + number) % places].written)
+    /// Returns the cycle in which the entry behind the next `earlier` ones is free. `None` if the queue is smaller.
+    pub fn free_after(&self, earlier: usize) -> Option<u64> {
+        let capacity = self.entries.len();
+        (earlier < capacity).then(|| self.entries[(self.next + earlier) % capacity].written)
     }
 
-    /// When the addresses of all stores are known.
+    /// Returns the cycle from which the addresses of all stores so far are known.
     #[inline(always)]
-    pub fn all_known(&self) -> u64 {
-        self.all_known
+    pub fn addresses_known(&self) -> u64 {
+        self.addresses_known
     }
 
-    /// Enters a store of the bytes from `from` to before `to`, its address and then its data `known` at two times, whose line
-    /// is there at `line_ready`; it is written then, and not before it has `retired` and the stores before it are written, one
-    /// in a cycle.
+    /// Enters a store. It is written once it has retired, its line is there and the previous store is written, at most one
+    /// store in a cycle.
     #[inline]
-    pub fn push(&mut self, (from, to): (u64, u64), [known, ready]: [u64; 2], retired: u64, line_ready: u64) {
-        self.all_known = self.all_known.max(known);
+    pub fn push(&mut self, store: RetiredStore) {
+        let RetiredStore { bytes, address_known, data_known, retired, line_ready } = store;
+        self.addresses_known = self.addresses_known.max(address_known);
         let written = line_ready.max(retired).max(self.last_written + 1);
         self.last_written = written;
-        let old = self.queue[self.next];
-        if old.to > 0 {
-            self.lines[line(old.from)] -= 1;
-            self.lines[line(old.to - 1)] -= 1;
+        let old = self.entries[self.next].bytes;
+        if old.end > 0 {
+            self.line_filter[filter_index(old.start)] -= 1;
+            self.line_filter[filter_index(old.end - 1)] -= 1;
         }
-        self.lines[line(from)] += 1;
-        self.lines[line(to - 1)] += 1;
-        self.queue[self.next] = Store { from, to, known, ready, written };
-        self.next = if self.next + 1 == self.queue.len() { 0 } else { self.next + 1 };
+        self.line_filter[filter_index(bytes.start)] += 1;
+        self.line_filter[filter_index(bytes.end - 1)] += 1;
+        self.entries[self.next] = Store { bytes, address_known, data_known, written };
+        self.next = if self.next + 1 == self.entries.len() { 0 } else { self.next + 1 };
     }
 
-    /// When the data of the youngest store that overlaps these bytes and is not yet written at `at` is known, and when its
-    /// address is.
+    /// Returns the times of the youngest store that overlaps `bytes` and is not yet written in cycle `at`. `None` if
+    /// there is no such store.
     #[inline]
-    pub fn forward(&self, from: u64, to: u64, at: u64) -> Option<(u64, u64)> {
-        if self.last_written <= at || self.lines[line(from)] == 0 && self.lines[line(to - 1)] == 0 {
+    pub fn forward(&self, bytes: ByteRange, at: u64) -> Option<Forwarding> {
+        if self.last_written <= at
+            || self.line_filter[filter_index(bytes.start)] == 0 && self.line_filter[filter_index(bytes.end - 1)] == 0
+        {
             return None;
         }
-        let (newer, older) = self.queue.split_at(self.next);
-        let all = newer.iter().rev().chain(older.iter().rev());
-        // They are written in order: behind one that is written all are.
-        let mut in_flight = all.take_while(|store| store.written > at);
-        in_flight.find(|store| store.from < to && from < store.to).map(|store| (store.ready, store.known))
+        let (newer, older) = self.entries.split_at(self.next);
+        let youngest_first = newer.iter().rev().chain(older.iter().rev());
+        // Stores are written in order: all before a written one are written too.
+        let mut in_flight = youngest_first.take_while(|store| store.written > at);
+        let store = in_flight.find(|store| store.bytes.overlaps(bytes))?;
+        Some(Forwarding { address_known: store.address_known, data_known: store.data_known })
     }
 }
 
@@ -100,25 +122,42 @@ impl Stores {
 mod tests {
     use super::*;
 
+    fn bytes(start: u64, end: u64) -> ByteRange {
+        ByteRange { start, end }
+    }
+
+    /// The data and address times that the queue forwards.
+    fn forward(queue: &StoreQueue, start: u64, end: u64, at: u64) -> Option<(u64, u64)> {
+        queue.forward(bytes(start, end), at).map(|found| (found.data_known, found.address_known))
+    }
+
     #[test]
-    fn the_youngest_overlapping_store_is_found_until_it_is_written() {
-        let mut stores = Stores::new(3);
-        assert_eq!((stores.free(), stores.forward(0, 8, 0)), (0, None));
-        stores.push((100, 108), [9, 10], 20, 300);
-        stores.push((104, 112), [5, 11], 21, 22);
-        assert_eq!(stores.all_known(), 9);
-        assert_eq!((stores.free_after(0), stores.free_after(1), stores.free_after(2)), (Some(0), Some(300), Some(301)));
-        assert_eq!(stores.free_after(3), None);
-        assert_eq!(stores.forward(100, 104, 50), Some((10, 9)));
-        assert_eq!(stores.forward(100, 108, 50), Some((11, 5)));
-        assert_eq!(stores.forward(112, 120, 50), None);
-        assert_eq!(stores.forward(100, 104, 300), None, "written");
-        assert_eq!(stores.forward(104, 105, 300), Some((11, 5)), "written one cycle later");
-        assert_eq!(stores.forward(104, 105, 301), None);
-        stores.push((200, 264), [12, 12], 22, 0);
-        assert_eq!(stores.free(), 300);
-        stores.push((300, 308), [12, 12], 22, 0);
-        assert_eq!(stores.forward(100, 104, 50), None, "its place is taken");
-        assert_eq!(stores.forward(263, 300, 50), Some((12, 12)));
+    fn the_youngest_overlapping_store_forwards_until_it_is_written() {
+        let mut queue = StoreQueue::new(3);
+        assert_eq!((queue.next_free(), forward(&queue, 0, 8, 0)), (0, None));
+        let store =
+            RetiredStore { bytes: bytes(100, 108), address_known: 9, data_known: 10, retired: 20, line_ready: 300 };
+        queue.push(store);
+        queue.push(RetiredStore {
+            bytes: bytes(104, 112),
+            address_known: 5,
+            data_known: 11,
+            retired: 21,
+            line_ready: 22,
+        });
+        assert_eq!(queue.addresses_known(), 9);
+        assert_eq!([0, 1, 2, 3].map(|earlier| queue.free_after(earlier)), [Some(0), Some(300), Some(301), None]);
+        assert_eq!(forward(&queue, 100, 104, 50), Some((10, 9)));
+        assert_eq!(forward(&queue, 100, 108, 50), Some((11, 5)));
+        assert_eq!(forward(&queue, 112, 120, 50), None);
+        assert_eq!(forward(&queue, 100, 104, 300), None, "written");
+        assert_eq!(forward(&queue, 104, 105, 300), Some((11, 5)), "written one cycle later");
+        assert_eq!(forward(&queue, 104, 105, 301), None);
+        let store = RetiredStore { address_known: 12, data_known: 12, retired: 22, line_ready: 0, ..store };
+        queue.push(RetiredStore { bytes: bytes(200, 264), ..store });
+        assert_eq!(queue.next_free(), 300);
+        queue.push(RetiredStore { bytes: bytes(300, 308), ..store });
+        assert_eq!(forward(&queue, 100, 104, 50), None, "its entry is reused");
+        assert_eq!(forward(&queue, 263, 300, 50), Some((12, 12)));
     }
 }

@@ -1,311 +1,392 @@
-//! What a core does that is not to be: on the wrong path of a branch, until the branch's result is known, and behind a load
-//! that was executed too early, until that is found out.
+//! The wrong path: what the core fetches and executes, and later squashes.
 //!
-//! The core fetches the blocks that it would have come to, as far as it has executed them before, guessing their branches;
-//! instructions enter the window and execute as any others do, among those that are in flight. Nothing of them retires. Loads
-//! and stores refer to what the instruction may have come to next, by what it has referred to so far (`history.rs`). Stores
-//! translate their addresses, as they do in cores whose store-address operations ask the TLB when they execute (Intel,
-//! Optimization Reference Manual: STA), and write nothing. What is under way when the truth is known goes on where it is a
-//! line on its way, and ends where it is a walk.
+//! It begins at a mispredicted branch and ends when the branch is resolved. It also begins behind a load that violated
+//! memory order, and ends with the machine clear.
+//!
+//! - The core fetches the blocks on the predicted path, if it has executed them before ([`ExecutionHistory`]). It stops at
+//!   others.
+//! - Their instructions are dispatched and executed among those in flight: they need ROB and queue entries, registers,
+//!   ports, walkers and MSHRs. None retires.
+//! - Loads and stores refer to the address that the instruction may have next, by those it has had.
+//! - Stores only translate, as store-address operations look up the TLB when they execute (Intel, Optimization Reference
+//!   Manual: STA).
+//! - At the end, a line in flight still arrives, and a walk in progress is aborted.
+//!
+//! [`ExecutionHistory`]: super::execution_history::ExecutionHistory
 
 mod mmu;
 
-use super::code::{Branch, Code, Inst};
-use super::in_order::InOrder;
+use super::code::Code;
+use super::front_end::Misprediction;
+use super::in_order::InOrderStage;
+use super::instruction::{BranchKind, Inst, REGISTERS};
 use super::ports::Port;
-use super::{OooCore, PAGES, REGISTERS, Wrong};
+use super::predictor::WrongTurn;
+use super::reference::ByteRange;
+use super::{OooCore, PENDING_WALKS};
 use reach_core::{BlockId, Kind};
 
-/// What a look-up in the TLB gave.
+/// The outcome of a TLB look-up on the wrong path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// The translation, after so many cycles.
-    Known(u64),
-    /// None that is of use, or too late.
-    Nothing,
-    /// It takes a walk, to begin after so many cycles.
-    Missed(u64),
+pub enum WrongPathLookup {
+    /// A translation, after so many cycles.
+    Hit(u64),
+    /// No usable translation: it forbids the reference, or it comes after the deadline.
+    Unusable,
+    /// No TLB holds the page. A walk may begin after so many cycles.
+    Miss(u64),
 }
 
-/// What became of a walk.
+/// The outcome of a walk on the wrong path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Walk {
-    /// What it took, at most what it was given.
+pub struct WrongPathWalk {
+    /// The cycles that it took, at most those that it was given.
     pub cycles: u64,
-    /// There is a translation now.
-    pub found: bool,
+    /// Whether it ended with a translation.
+    pub translated: bool,
 }
 
-/// Where instructions that will not retire find what they ask for.
-pub trait Memory {
-    /// The base page of `at`.
+/// The line that a load on the wrong path accesses, with its latencies in cycles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrongPathLoad {
+    /// The number of the line in physical memory.
+    pub line: u64,
+    /// A hit in the first-level cache.
+    pub l1_latency: u32,
+    /// This access.
+    pub latency: u32,
+}
+
+/// The TLBs, walker and caches that the wrong path uses.
+pub trait WrongPathMemory {
+    /// Returns the number of the base page that holds `at`.
     fn page(&self, at: u64) -> u64;
-    /// The first byte behind the base page of `at`.
+    /// Returns the first byte after the base page that holds `at`.
     fn page_end(&self, at: u64) -> u64;
-    /// Whether the page of `at` is mapped.
-    fn maps(&self, at: u64) -> bool;
-    /// Looks up the page of `at`. What comes later than after `within` cycles is not waited for.
-    fn look_up(&mut self, kind: Kind, at: u64, within: u64) -> Found;
-    /// Walks for the page of `at`, which was looked up last, for at most `within` cycles.
-    fn walk(&mut self, kind: Kind, at: u64, within: u64) -> Walk;
-    /// Whether the nearest cache has the line of `at`, whose page was found last.
-    fn is_near(&self, at: u64) -> bool;
-    /// Loads from `at`, whose page was found last, at cycle `from`. Returns the line's number, and what a hit in the nearest
-    /// cache and this load take.
-    fn load(&mut self, ooo: &mut OooCore, at: u64, from: u64) -> (u64, u32, u32);
-    /// Fetches these bytes, on the page that was found last: by how many cycles that is later than a hit.
-    fn fetch(&mut self, from: u64, to: u64) -> u64;
+    /// Returns whether the page that holds `at` is mapped.
+    fn is_mapped(&self, at: u64) -> bool;
+    /// Looks up the page that holds `at`, for at most `within` cycles.
+    fn look_up(&mut self, kind: Kind, at: u64, within: u64) -> WrongPathLookup;
+    /// Walks for the page that holds `at`, for at most `within` cycles. The last look-up was for that page.
+    fn walk(&mut self, kind: Kind, at: u64, within: u64) -> WrongPathWalk;
+    /// Returns whether the first-level cache has the line of `at`, whose page was translated last.
+    fn is_in_l1(&self, at: u64) -> bool;
+    /// Loads from `at` in cycle `from`. The page of `at` was translated last.
+    fn load(&mut self, core: &mut OooCore, at: u64, from: u64) -> WrongPathLoad;
+    /// Fetches `bytes`, on the page that was translated last. Returns by how many cycles that exceeds a hit.
+    fn fetch(&mut self, bytes: ByteRange) -> u64;
 }
 
-/// Where an wrong_path begins.
+/// The begin of a wrong path.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum From {
-    /// At a block that was executed before.
-    Start(u64),
-    /// Behind the instruction under way, of whose block this is the next.
-    Behind { block: BlockId, first: u32, next: u32 },
+pub(super) enum WrongPathStart {
+    /// The block that starts at this address.
+    Block(u64),
+    /// The instruction after the dispatched one.
+    AfterDispatched {
+        block: BlockId,
+        /// The number of the block's first reference in the execution history.
+        first_reference: u32,
+        /// The index of the instruction in the block.
+        next: u32,
+    },
 }
 
-/// What goes its own way: the rest is looked up in the window.
+/// The state of the pipeline on the wrong path. All else is the core's.
 struct WrongPath {
-    until: u64,
-    fetch: InOrder,
-    entry: InOrder,
+    /// The cycle in which everything on it is squashed.
+    end: u64,
+    fetch_stage: InOrderStage,
+    dispatch_stage: InOrderStage,
     registers: [u64; REGISTERS],
-    /// When its instructions entered.
-    entered: Vec<u64>,
-    /// Places of the reorder buffer, the load queue and the store queue that are taken.
-    taken: usize,
-    loads: usize,
-    stores: usize,
-    /// The page that is fetched from.
+    /// The dispatch cycles of its instructions.
+    dispatched: Vec<u64>,
+    /// How many entries of the reorder buffer and of the load and store queues it has allocated.
+    rob_entries: usize,
+    load_entries: usize,
+    store_entries: usize,
+    /// The base page that was fetched from last. `None` at first.
     page: Option<u64>,
 }
 
 impl OooCore {
-    /// At the next branch, the core goes on at `target` instead, until cycle `until`.
-    pub fn run_wrong_path(&mut self, code: &Code, wrong: &Wrong, memory: &mut impl Memory) {
-        let Some(target) = wrong.target.filter(|_| self.config.wrong_path) else { return };
-        self.predictor.run_wrong_path(Some((wrong.branch, wrong.end, target)));
-        self.stray(code, From::Start(target), wrong.until, memory);
-        self.predictor.come_back();
+    /// Runs the wrong path of a mispredicted branch until the branch is resolved.
+    ///
+    /// Does nothing without a predicted target, and where the machine does not model the wrong path.
+    pub fn run_wrong_path(&mut self, code: &Code, misprediction: &Misprediction, memory: &mut impl WrongPathMemory) {
+        let Some(target) = misprediction.target.filter(|_| self.config.wrong_path) else { return };
+        let Misprediction { branch, end, until, .. } = *misprediction;
+        self.predictor.begin_wrong_path(Some(WrongTurn { branch, end, target }));
+        self.run_squashed(code, WrongPathStart::Block(target), until, memory);
+        self.predictor.end_wrong_path();
     }
 
-    /// Follows a path that will not be, until cycle `until`.
-    pub(super) fn stray(&mut self, code: &Code, from: From, until: u64, memory: &mut impl Memory) {
-        let mut entered = std::mem::take(&mut self.scratch);
-        entered.clear();
-        let (fetch, entry, registers) = (self.fetch, self.entry, self.registers);
-        let mut wrong_path =
-            WrongPath { until, fetch, entry, registers, entered, taken: 0, loads: 0, stores: 0, page: None };
-        self.history.set_out();
-        let mut next = match from {
-            From::Start(at) => {
-                self.fetch_wrong_path(code, &mut wrong_path, at, memory).map(|(block, first)| (block, first, 0))
+    /// Fetches and executes instructions from `start` on until cycle `end`, which squashes them.
+    pub(super) fn run_squashed(
+        &mut self,
+        code: &Code,
+        start: WrongPathStart,
+        end: u64,
+        memory: &mut impl WrongPathMemory,
+    ) {
+        let mut dispatched = std::mem::take(&mut self.scratch);
+        dispatched.clear();
+        let mut path = WrongPath {
+            end,
+            fetch_stage: self.fetch_stage,
+            dispatch_stage: self.dispatch_stage,
+            registers: self.registers,
+            dispatched,
+            rob_entries: 0,
+            load_entries: 0,
+            store_entries: 0,
+            page: None,
+        };
+        self.history.begin_wrong_path();
+        let mut next = match start {
+            WrongPathStart::Block(at) => {
+                self.fetch_on_wrong_path(code, &mut path, at, memory).map(|(block, first)| (block, first, 0))
             }
-            From::Behind { block, first, next } => {
-                self.leave_flight(&mut wrong_path);
-                Some((block, first, next))
+            WrongPathStart::AfterDispatched { block, first_reference, next } => {
+                self.place_dispatched(&mut path);
+                Some((block, first_reference, next))
             }
         };
-        while let Some((block, first, at)) = next {
+        while let Some((block, first_reference, index)) = next {
             let insts = code.of(block);
-            for inst in insts.get(at as usize..).unwrap_or_default() {
-                if !self.begin_wrong_path(&mut wrong_path, inst, first, memory) {
-                    self.scratch = wrong_path.entered;
+            for inst in insts.get(index as usize..).unwrap_or_default() {
+                if !self.dispatch_on_wrong_path(&mut path, inst, first_reference, memory) {
+                    self.scratch = path.dispatched;
                     return;
                 }
             }
-            let place = *code.place(block);
-            let branch = insts.last().map_or(Branch::None, |last| last.branch);
-            next = self.predictor.guess(branch, place.start, place.end, place.target).and_then(|to| {
-                if to != place.end {
-                    wrong_path.fetch = InOrder { cycle: wrong_path.fetch.cycle + 1, used: 0 };
+            let span = *code.span(block);
+            let branch = insts.last().map_or(BranchKind::None, |last| last.branch);
+            next = self.predictor.predict(branch, span.start, span.end, span.target).and_then(|to| {
+                if to != span.end {
+                    path.fetch_stage.end_cycle();
                 }
-                self.fetch_wrong_path(code, &mut wrong_path, to, memory).map(|(block, first)| (block, first, 0))
+                self.fetch_on_wrong_path(code, &mut path, to, memory).map(|(block, first)| (block, first, 0))
             });
         }
-        self.scratch = wrong_path.entered;
+        self.scratch = path.dispatched;
     }
 
-    /// The instruction under way has its places, and its results are known although they are not the ones.
-    fn leave_flight(&self, e: &mut WrongPath) {
-        let Some(flight) = &self.flight else { return };
-        (e.taken, e.loads, e.stores) = (1, flight.loads as usize, self.pending.len());
-        let known = flight.inst.sources.map(|register| self.registers[usize::from(register)]);
-        let known = known.into_iter().fold(flight.loaded.max(flight.address), u64::max);
-        let result = known + self.takes(flight.inst.class, true);
-        flight.inst.targets.iter().for_each(|&target| e.registers[usize::from(target)] = result);
+    /// Places the dispatched instruction on the wrong path behind it: its entries, and its results although they are wrong.
+    fn place_dispatched(&self, path: &mut WrongPath) {
+        let Some(dispatched) = &self.inst else { return };
+        path.rob_entries = 1;
+        path.load_entries = dispatched.loads as usize;
+        path.store_entries = self.pending_stores.len();
+        let sources = dispatched.inst.sources.map(|register| self.registers[usize::from(register)]);
+        let ready = sources.into_iter().fold(dispatched.loaded.max(dispatched.address_ready), u64::max);
+        let result = ready + self.execution_latency(dispatched.inst.class, true);
+        dispatched.inst.targets.iter().for_each(|&target| path.registers[usize::from(target)] = result);
     }
 
-    /// Fetches the block that stands at `at`.
-    fn fetch_wrong_path(
+    /// Fetches the block that starts at `at`. Returns it with the number of its first reference. `None` if the core has not
+    /// executed it, or it has no translation before the end.
+    fn fetch_on_wrong_path(
         &mut self,
         code: &Code,
-        e: &mut WrongPath,
+        path: &mut WrongPath,
         at: u64,
-        memory: &mut impl Memory,
+        memory: &mut impl WrongPathMemory,
     ) -> Option<(BlockId, u32)> {
         let found = self.history.block_at(at)?;
-        let place = code.place(found.0);
-        let mut at = place.start;
+        let span = code.span(found.0);
+        let mut start = span.start;
         let mut slowest = 0;
-        while at < place.end {
-            if e.fetch.cycle >= e.until {
+        while start < span.end {
+            if path.fetch_stage.cycle >= path.end {
                 return None;
             }
-            let page = memory.page(at);
-            if e.page != Some(page) {
-                self.fetch_page_wrong_path(e, at, memory)?;
-                e.page = Some(page);
+            let page = memory.page(start);
+            if path.page != Some(page) {
+                self.fetch_page_on_wrong_path(path, start, memory)?;
+                path.page = Some(page);
             }
-            let end = place.end.min(memory.page_end(at));
-            slowest = slowest.max(memory.fetch(at, end));
-            at = end;
+            let end = span.end.min(memory.page_end(start));
+            slowest = slowest.max(memory.fetch(ByteRange { start, end }));
+            start = end;
         }
-        e.fetch.wait(e.fetch.cycle + slowest);
+        path.fetch_stage.stall_until(path.fetch_stage.cycle + slowest);
         Some(found)
     }
 
-    /// Translates for fetching.
-    fn fetch_page_wrong_path(&mut self, e: &mut WrongPath, at: u64, memory: &mut impl Memory) -> Option<()> {
-        let now = e.fetch.cycle;
+    /// Translates the page of `at` for a fetch. `None` if there is no translation before the end.
+    fn fetch_page_on_wrong_path(
+        &mut self,
+        path: &mut WrongPath,
+        at: u64,
+        memory: &mut impl WrongPathMemory,
+    ) -> Option<()> {
+        let now = path.fetch_stage.cycle;
         let replay = u64::from(self.config.itlb_replay);
-        match memory.look_up(Kind::Fetch, at, e.until - now) {
-            Found::Known(0) => {}
-            Found::Known(later) => _ = e.fetch.wait(now + later + replay),
-            Found::Nothing => return None,
-            Found::Missed(later) => {
-                let end = self.walk_wrong_path(Kind::Fetch, at, now + later, e.until, memory)?;
-                e.fetch.wait(end + replay);
+        match memory.look_up(Kind::Fetch, at, path.end - now) {
+            WrongPathLookup::Hit(0) => {}
+            WrongPathLookup::Hit(latency) => _ = path.fetch_stage.stall_until(now + latency + replay),
+            WrongPathLookup::Unusable => return None,
+            WrongPathLookup::Miss(latency) => {
+                let walked = self.walk_on_wrong_path(Kind::Fetch, at, now + latency, path.end, memory)?;
+                path.fetch_stage.stall_until(walked + replay);
             }
         }
         Some(())
     }
 
-    /// A walk that is wanted from `from` on and ends by `until`. Returns when there is a translation.
-    fn walk_wrong_path(&mut self, kind: Kind, at: u64, from: u64, until: u64, memory: &mut impl Memory) -> Option<u64> {
-        let start = self.walkers.room(self.base(), from, until)?;
-        let walk = memory.walk(kind, at, until - start);
-        let end = start + walk.cycles;
-        self.walkers.book(start, end);
-        walk.found.then_some(end)
+    /// Walks for the page of `at` from cycle `from` on. Returns the cycle in which there is a translation. `None` if there is
+    /// none before cycle `end`.
+    fn walk_on_wrong_path(
+        &mut self,
+        kind: Kind,
+        at: u64,
+        from: u64,
+        end: u64,
+        memory: &mut impl WrongPathMemory,
+    ) -> Option<u64> {
+        let start = self.walkers.free_until(self.request_floor(), from, end)?;
+        let walk = memory.walk(kind, at, end - start);
+        let walked = start + walk.cycles;
+        self.walkers.record(start, walked);
+        walk.translated.then_some(walked)
     }
 
-    /// The next instruction. Returns whether there may be another.
-    fn begin_wrong_path(&mut self, e: &mut WrongPath, inst: &Inst, first: u32, memory: &mut impl Memory) -> bool {
+    /// Dispatches and executes the next instruction. Returns whether another may follow.
+    fn dispatch_on_wrong_path(
+        &mut self,
+        path: &mut WrongPath,
+        inst: &Inst,
+        first_reference: u32,
+        memory: &mut impl WrongPathMemory,
+    ) -> bool {
         let width = self.config.width;
-        let number = e.entered.len();
-        let queued = match number.checked_sub(self.queue.len()) {
-            Some(own) => e.entered[own],
-            None => self.queue.at(number),
+        let number = path.dispatched.len();
+        let entry_free = match number.checked_sub(self.fetch_queue.capacity()) {
+            Some(own) => path.dispatched[own],
+            None => self.fetch_queue.free_after(number),
         };
-        let fetched = e.fetch.take(queued, width);
-        if fetched >= e.until || e.taken >= self.rob.len() {
+        let fetched = path.fetch_stage.pass(entry_free, width);
+        if fetched >= path.end || path.rob_entries >= self.rob.capacity() {
             return false;
         }
-        let could_enter = self.rob.at(e.taken).max(fetched + u64::from(self.config.front_end_depth));
-        let mut entered = e.entry.take(could_enter, width);
-        // Places in the queues of loads and stores.
+        let ready = self.rob.free_after(path.rob_entries).max(fetched + u64::from(self.config.front_end_depth));
+        let mut dispatched = path.dispatch_stage.pass(ready, width);
         for _ in 0..inst.loads {
-            if e.loads >= self.loads.len() {
+            if path.load_entries >= self.load_queue.capacity() {
                 return false;
             }
-            entered = e.entry.put_off(entered, self.loads.at(e.loads));
-            e.loads += 1;
+            dispatched = path.dispatch_stage.delay_last(dispatched, self.load_queue.free_after(path.load_entries));
+            path.load_entries += 1;
         }
         for _ in 0..inst.stores {
-            let Some(free) = self.stores.free_after(e.stores) else { return false };
-            entered = e.entry.put_off(entered, free);
-            e.stores += 1;
+            let Some(free) = self.store_queue.free_after(path.store_entries) else { return false };
+            dispatched = path.dispatch_stage.delay_last(dispatched, free);
+            path.store_entries += 1;
         }
-        e.entered.push(entered);
-        e.taken += 1;
-        self.counted.squashed += 1;
-        let result = if entered < e.until { self.execute_wrong_path(e, inst, first, entered, memory) } else { e.until };
+        path.dispatched.push(dispatched);
+        path.rob_entries += 1;
+        self.statistics.squashed += 1;
+        let result = match dispatched < path.end {
+            true => self.execute_on_wrong_path(path, inst, first_reference, dispatched, memory),
+            false => path.end,
+        };
         for target in inst.targets {
-            e.registers[usize::from(target)] = result;
+            path.registers[usize::from(target)] = result;
         }
         true
     }
 
-    /// Executes what has entered. Returns when its result is known; `until` means never.
-    fn execute_wrong_path(
+    /// Executes an instruction. Returns the cycle in which its result is known, or the end of the path if that is earlier.
+    fn execute_on_wrong_path(
         &mut self,
-        e: &WrongPath,
+        path: &WrongPath,
         inst: &Inst,
-        first: u32,
-        entered: u64,
-        memory: &mut impl Memory,
+        first_reference: u32,
+        dispatched: u64,
+        memory: &mut impl WrongPathMemory,
     ) -> u64 {
-        let known = |register: u8| e.registers[usize::from(register)];
-        let address = inst.address.into_iter().map(known).fold(entered + 1, u64::max);
-        let first = first + u32::from(inst.slot);
-        let mut loaded = address;
+        let known = |register: u8| path.registers[usize::from(register)];
+        let address_ready = inst.address.into_iter().map(known).fold(dispatched + 1, u64::max);
+        let first = first_reference + u32::from(inst.first_reference);
+        let mut loaded = address_ready;
         for load in 0..u32::from(inst.loads) {
-            loaded = loaded.max(self.load_wrong_path(first + load, address, e.until, memory));
+            loaded = loaded.max(self.load_on_wrong_path(first + load, address_ready, path.end, memory));
         }
         for store in 0..u32::from(inst.stores) {
-            self.store_wrong_path(first + u32::from(inst.loads) + store, address, e.until, memory);
+            self.store_on_wrong_path(first + u32::from(inst.loads) + store, address_ready, path.end, memory);
         }
         let ready = inst.sources.into_iter().map(known).fold(loaded, u64::max);
-        match self.takes(inst.class, inst.loads > 0 || inst.stores > 0) {
-            0 => ready.min(e.until),
-            takes => {
-                let start = self.calendar.take_before(self.base(), ready, Port::Any, e.until);
-                start.map_or(e.until, |start| (start + takes).min(e.until))
+        match self.execution_latency(inst.class, inst.loads > 0 || inst.stores > 0) {
+            0 => ready.min(path.end),
+            latency => {
+                let issued = self.ports.book_before(self.request_floor(), ready, Port::Any, path.end);
+                issued.map_or(path.end, |issued| (issued + latency).min(path.end))
             }
         }
     }
 
-    /// Load number `number`, whose address is known at `address`. Returns when its data is.
-    fn load_wrong_path(&mut self, number: u32, address: u64, until: u64, memory: &mut impl Memory) -> u64 {
-        let Some(start) = self.calendar.take_before(self.base(), address, Port::Load, until) else { return until };
-        let Some(at) = self.history.guess(number, |at| memory.maps(at)) else { return until };
-        self.counted.squashed_loads += 1;
-        let Some(translated) = self.translate_wrong_path(Kind::Load, at, start, until, memory) else { return until };
-        let base = self.base();
-        if !memory.is_near(at) && self.misses.first(base, translated, 1) >= until {
-            return until;
+    /// Executes load number `number`, whose address registers are known in cycle `address_ready`. Returns the cycle in which
+    /// its data is known, or `end` if that is earlier.
+    fn load_on_wrong_path(
+        &mut self,
+        number: u32,
+        address_ready: u64,
+        end: u64,
+        memory: &mut impl WrongPathMemory,
+    ) -> u64 {
+        let Some(issued) = self.ports.book_before(self.request_floor(), address_ready, Port::Load, end) else {
+            return end;
+        };
+        let Some(at) = self.history.predict_address(number, |at| memory.is_mapped(at)) else { return end };
+        self.statistics.squashed_loads += 1;
+        let Some(translated) = self.translate_on_wrong_path(Kind::Load, at, issued, end, memory) else { return end };
+        let floor = self.request_floor();
+        if !memory.is_in_l1(at) && self.l1_mshrs.earliest_start(floor, translated, 1) >= end {
+            return end;
         }
-        let (line, near, latency) = memory.load(self, at, translated);
-        let hit = translated + u64::from(near);
-        if let Some((ready, _)) = self.stores.forward(at, at + 1, translated) {
-            return hit.max(ready + u64::from(near)).min(until);
+        let WrongPathLoad { line, l1_latency, latency } = memory.load(self, at, translated);
+        let hit = translated + u64::from(l1_latency);
+        if let Some(store) = self.store_queue.forward(ByteRange { start: at, end: at + 1 }, translated) {
+            return hit.max(store.data_known + u64::from(l1_latency)).min(end);
         }
-        let miss = if latency > near { latency } else { 0 };
-        hit.max(self.get_line(line, translated, miss, false)).min(until)
+        let miss_latency = if latency > l1_latency { latency } else { 0 };
+        hit.max(self.get_line(line, translated, miss_latency, false)).min(end)
     }
 
-    /// Store number `number`: only its address matters.
-    fn store_wrong_path(&mut self, number: u32, address: u64, until: u64, memory: &mut impl Memory) {
-        let Some(start) = self.calendar.take_before(self.base(), address, Port::Store, until) else { return };
-        let Some(at) = self.history.guess(number, |at| memory.maps(at)) else { return };
-        self.counted.squashed_stores += 1;
-        self.translate_wrong_path(Kind::Store, at, start, until, memory);
+    /// Executes the address part of store number `number`.
+    fn store_on_wrong_path(&mut self, number: u32, address_ready: u64, end: u64, memory: &mut impl WrongPathMemory) {
+        let floor = self.request_floor();
+        let Some(issued) = self.ports.book_before(floor, address_ready, Port::Store, end) else { return };
+        let Some(at) = self.history.predict_address(number, |at| memory.is_mapped(at)) else { return };
+        self.statistics.squashed_stores += 1;
+        self.translate_on_wrong_path(Kind::Store, at, issued, end, memory);
     }
 
-    /// Translates `at`, from `start` on. Returns when that is done, if it is before `until`.
-    fn translate_wrong_path(
+    /// Translates `at` from cycle `issued` on. Returns the cycle in which it is translated. `None` if that is not before
+    /// cycle `end`.
+    fn translate_on_wrong_path(
         &mut self,
         kind: Kind,
         at: u64,
-        start: u64,
-        until: u64,
-        memory: &mut impl Memory,
+        issued: u64,
+        end: u64,
+        memory: &mut impl WrongPathMemory,
     ) -> Option<u64> {
         let page = memory.page(at);
-        let slot = page as usize % PAGES;
-        let translated = match memory.look_up(kind, at, until - start) {
-            Found::Nothing => return None,
-            Found::Missed(later) => {
-                let end = self.walk_wrong_path(kind, at, start + later, until, memory)?;
-                self.pages[slot] = (page, end);
-                end
+        let slot = page as usize % PENDING_WALKS;
+        let translated = match memory.look_up(kind, at, end - issued) {
+            WrongPathLookup::Unusable => return None,
+            WrongPathLookup::Miss(latency) => {
+                let walked = self.walk_on_wrong_path(kind, at, issued + latency, end, memory)?;
+                self.pending_walks[slot] = (page, walked);
+                walked
             }
-            Found::Known(later) if self.pages[slot].0 == page => (start + later).max(self.pages[slot].1),
-            Found::Known(later) => start + later,
+            WrongPathLookup::Hit(latency) if self.pending_walks[slot].0 == page => {
+                (issued + latency).max(self.pending_walks[slot].1)
+            }
+            WrongPathLookup::Hit(latency) => issued + latency,
         };
-        (translated < until).then_some(translated)
+        (translated < end).then_some(translated)
     }
 }

@@ -52,7 +52,7 @@ impl Hardware {
                 mmu.run_warming(segment, cursor, table, caches.filter(|_| detail == Detail::Caches))
             }
             (mmu, Some(ooo), Some(caches)) => {
-                mmu.run_ooo(segment, cursor, table, OooRun { ooo, code: &self.code, caches })
+                mmu.run_ooo(segment, cursor, table, OooRun { core: ooo, code: &self.code, caches })
             }
             (mmu, _, caches) => mmu.run(segment, cursor, table, caches),
         }

@@ -1,38 +1,57 @@
-//! Instructions that do not retire, in the plain twin.
+//! The wrong path in the naive core.
 
-use super::{Beyond, PlainOoo, Reference, Which, first_free};
+use super::{FixedMemory, InstId, InstTimes, NaiveOooCore, Port, ReferenceId, first_free};
 use reach_core::Kind;
-use reach_hardware::ooo::{Class, Found, Inst};
+use reach_hardware::ooo::{ByteRange, Inst, OpClass, WrongPathLoad, WrongPathLookup};
 use std::collections::HashMap;
 
-/// A way that the program does not go.
-struct Way {
-    until: u64,
-    /// When its instructions were fetched and entered.
-    times: Vec<(u64, u64)>,
-    /// Nothing is fetched before this.
-    floor: u64,
-    /// What was fetched and entered last before it, and how many in the same cycle.
-    before: [(u64, usize); 2],
-    /// Of the instruction under way, which comes before it.
-    instructions: usize,
+/// The state of an instruction whose load violated memory order, when the wrong path behind it begins.
+pub(super) struct Before {
+    /// Its fetch and its dispatch.
+    pub times: InstTimes,
+    /// The loads and stores that it has executed.
+    pub loads: usize,
+    pub stores: usize,
+    /// The cycle in which its result is known.
+    pub result: u64,
+}
+
+/// A pipeline stage: fetch or dispatch.
+type Stage = fn(&InstTimes) -> u64;
+
+/// A wrong path.
+struct WrongPath {
+    /// The cycle in which everything on it is squashed.
+    end: u64,
+    /// The fetch and dispatch of its instructions.
+    times: Vec<InstTimes>,
+    /// Nothing is fetched before this cycle.
+    fetch_floor: u64,
+    /// The last fetch and dispatch before it.
+    last: InstTimes,
+    /// How many instructions were fetched and dispatched in these cycles.
+    last_fetched: usize,
+    last_dispatched: usize,
+    /// 1 if an instruction that has not retired precedes it, else 0.
+    preceding: usize,
+    /// The queue entries that it and the preceding instruction have allocated.
     loads: usize,
     stores: usize,
     registers: [u64; 64],
     page: Option<u64>,
-    /// The last address that was guessed of each reference.
-    guessed: HashMap<Reference, u64>,
+    /// The last address that was predicted for each reference.
+    predicted: HashMap<ReferenceId, u64>,
 }
 
-impl Way {
-    /// The first cycle from `at` on in which there is room for one more, in order.
-    fn in_order(&self, at: u64, width: usize, what: usize) -> u64 {
-        let of = |times: &(u64, u64)| if what == 0 { times.0 } else { times.1 };
-        let (before, many) = self.before[what];
-        let mut at = at.max(before).max(self.times.last().map_or(0, of));
+impl WrongPath {
+    /// Returns the first cycle, at or after `earliest` and the last instruction's, in which the `stage` has room. `earlier`
+    /// instructions passed it in the last cycle before this path.
+    fn in_order(&self, earliest: u64, width: usize, stage: Stage, earlier: usize) -> u64 {
+        let before = stage(&self.last);
+        let mut at = earliest.max(before).max(self.times.last().map_or(0, stage));
         loop {
-            let own = self.times.iter().filter(|times| of(times) == at).count();
-            if own + if before == at { many } else { 0 } < width {
+            let own = self.times.iter().filter(|times| stage(times) == at).count();
+            if own + if before == at { earlier } else { 0 } < width {
                 return at;
             }
             at += 1;
@@ -40,249 +59,260 @@ impl Way {
     }
 
     fn last_fetch(&self) -> u64 {
-        self.floor.max(self.before[0].0).max(self.times.last().map_or(0, |times| times.0))
+        self.fetch_floor.max(self.last.fetched).max(self.times.last().map_or(0, |times| times.fetched))
     }
 }
 
-impl PlainOoo {
-    fn way(&self, until: u64, [fetched, entered]: [u64; 2], extra: usize) -> Way {
-        let many = |what: fn(&super::Times) -> u64, at| self.all.iter().filter(|times| what(times) == at).count();
-        Way {
-            until,
+impl NaiveOooCore {
+    fn wrong_path(&self, end: u64, last: InstTimes, preceding: usize) -> WrongPath {
+        let passed = |stage: Stage| {
+            let at = stage(&last);
+            preceding + self.retired.iter().filter(|times| stage(times) == at).count()
+        };
+        WrongPath {
+            end,
             times: Vec::new(),
-            floor: fetched,
-            before: [
-                (fetched, extra + many(|times| times.fetched, fetched)),
-                (entered, extra + many(|times| times.entered, entered)),
-            ],
-            instructions: extra,
+            fetch_floor: last.fetched,
+            last,
+            last_fetched: passed(|times| times.fetched),
+            last_dispatched: passed(|times| times.dispatched),
+            preceding,
             loads: 0,
             stores: 0,
             registers: self.registers,
             page: None,
-            guessed: HashMap::new(),
+            predicted: HashMap::new(),
         }
     }
 
-    /// From the end of the last block to `target`.
-    pub(super) fn go_to(&mut self, target: u64, until: u64, beyond: &impl Beyond) {
-        let entered = self.all.last().map_or(0, |times| times.entered);
-        let mut way = self.way(until, [self.last_fetch(), entered], 0);
-        let block = self.enter(&mut way, target, beyond);
-        self.follow(way, block.map(|block| (block, 0)), beyond);
+    /// Runs the wrong path from `target` on, until cycle `end`.
+    pub(super) fn run_to(&mut self, target: u64, end: u64, memory: &impl FixedMemory) {
+        let dispatched = self.retired.last().map_or(0, |times| times.dispatched);
+        let last = InstTimes { fetched: self.last_fetch(), dispatched, retired: 0 };
+        let mut path = self.wrong_path(end, last, 0);
+        let block = self.fetch_block(&mut path, target, memory);
+        self.run_wrong_path(path, block.map(|block| InstId { block, index: 0 }), memory);
     }
 
-    /// On behind an instruction, itself not among those taken, that was fetched and has entered at `times`.
-    pub(super) fn go_behind(
-        &mut self,
-        which: Which,
-        times: (u64, u64),
-        (loads, stores): (usize, usize),
-        result: u64,
-        until: u64,
-        beyond: &impl Beyond,
-    ) {
-        let mut way = self.way(until, [times.0, times.1], 1);
-        (way.loads, way.stores) = (loads, stores);
-        for register in self.program[which.0].1[which.1].targets {
-            way.registers[register as usize] = result;
+    /// Runs what follows instruction `id`, which is not among the retired, until cycle `end`.
+    pub(super) fn run_behind(&mut self, id: InstId, before: Before, end: u64, memory: &impl FixedMemory) {
+        let mut path = self.wrong_path(end, before.times, 1);
+        (path.loads, path.stores) = (before.loads, before.stores);
+        for register in self.program[id.block].1[id.index].targets {
+            path.registers[register as usize] = before.result;
         }
-        self.follow(way, Some((which.0, which.1 + 1)), beyond);
+        self.run_wrong_path(path, Some(InstId { index: id.index + 1, ..id }), memory);
     }
 
-    fn follow(&mut self, mut way: Way, mut next: Option<Which>, beyond: &impl Beyond) {
-        let base = way.before[0].0.min(way.before[1].0);
-        while let Some((block, at)) = next {
-            let (place, insts) = self.program[block].clone();
-            for (number, inst) in insts.iter().enumerate().skip(at) {
-                if !self.follow_one(&mut way, (block, number), inst, base, beyond) {
+    fn run_wrong_path(&mut self, mut path: WrongPath, mut next: Option<InstId>, memory: &impl FixedMemory) {
+        let floor = path.last.fetched.min(path.last.dispatched);
+        while let Some(InstId { block, index: first }) = next {
+            let (span, insts) = self.program[block].clone();
+            for (index, inst) in insts.iter().enumerate().skip(first) {
+                if !self.dispatch_on(&mut path, InstId { block, index }, inst, floor, memory) {
                     return;
                 }
             }
             let branch = insts[insts.len() - 1].branch;
-            next = self.predictor.guess(branch, place.start, place.end, place.target).and_then(|to| {
-                if to != place.end {
-                    way.floor = way.last_fetch() + 1;
+            next = self.predictor.predict(branch, span.start, span.end, span.target).and_then(|to| {
+                if to != span.end {
+                    path.fetch_floor = path.last_fetch() + 1;
                 }
-                self.enter(&mut way, to, beyond).map(|block| (block, 0))
+                self.fetch_block(&mut path, to, memory).map(|block| InstId { block, index: 0 })
             });
         }
     }
 
-    /// Fetches the block that stands at `at`, if it was executed.
-    fn enter(&mut self, way: &mut Way, at: u64, beyond: &impl Beyond) -> Option<usize> {
+    /// Fetches the block that starts at `at`. `None` if it was never executed, or is not translated in time.
+    fn fetch_block(&mut self, path: &mut WrongPath, at: u64, memory: &impl FixedMemory) -> Option<usize> {
         let block = *self.executed.iter().find(|&&block| self.program[block].0.start == at)?;
-        let place = self.program[block].0;
+        let span = self.program[block].0;
         let replay = u64::from(self.config.itlb_replay);
         let mut slowest = 0;
-        let mut from = place.start;
-        while from < place.end {
-            let now = way.last_fetch();
-            if now >= way.until {
+        let mut start = span.start;
+        while start < span.end {
+            let now = path.last_fetch();
+            if now >= path.end {
                 return None;
             }
-            let page = beyond.page(from);
-            if way.page != Some(page) {
-                match beyond.look_up(Kind::Fetch, from, way.until - now) {
-                    Found::Known(0) => {}
-                    Found::Known(later) => way.floor = now + later + replay,
-                    Found::Nothing => return None,
-                    Found::Missed(later) => {
-                        way.floor = self.walk(Kind::Fetch, from, now + later, way.until, beyond)? + replay;
+            let page = memory.page(start);
+            if path.page != Some(page) {
+                match memory.look_up(Kind::Fetch, start, path.end - now) {
+                    WrongPathLookup::Hit(0) => {}
+                    WrongPathLookup::Hit(latency) => path.fetch_floor = now + latency + replay,
+                    WrongPathLookup::Unusable => return None,
+                    WrongPathLookup::Miss(latency) => {
+                        let walked = self.walk_until(Kind::Fetch, start, now + latency, path.end, memory)?;
+                        path.fetch_floor = walked + replay;
                     }
                 }
-                way.page = Some(page);
+                path.page = Some(page);
             }
-            let to = (from..place.end).find(|at| beyond.page(*at) != page).unwrap_or(place.end);
-            slowest = slowest.max(beyond.fetch(from, to));
-            from = to;
+            let end = (start..span.end).find(|at| memory.page(*at) != page).unwrap_or(span.end);
+            slowest = slowest.max(memory.fetch(ByteRange { start, end }));
+            start = end;
         }
-        way.floor = way.last_fetch() + slowest;
+        path.fetch_floor = path.last_fetch() + slowest;
         Some(block)
     }
 
-    fn walk(&mut self, kind: Kind, at: u64, from: u64, until: u64, beyond: &impl Beyond) -> Option<u64> {
-        let overlap = |at: u64| self.walks.iter().filter(|(start, end)| *start < until && *end > at).count();
-        let mut moments: Vec<u64> = self.walks.iter().map(|(_, end)| *end).filter(|end| *end > from).collect();
+    /// Walks from cycle `from` on. Returns when there is a translation. `None` if there is none before `end`.
+    fn walk_until(&mut self, kind: Kind, at: u64, from: u64, end: u64, memory: &impl FixedMemory) -> Option<u64> {
+        let overlap = |at: u64| self.walks.iter().filter(|walk| walk.0 < end && walk.1 > at).count();
+        let mut moments: Vec<u64> = self.walks.iter().map(|walk| walk.1).filter(|&other| other > from).collect();
         moments.push(from);
         moments.sort_unstable();
-        let start = moments.into_iter().find(|at| *at < until && overlap(*at) < self.walkers)?;
-        let walk = beyond.walk(kind, at, until - start);
+        let start = moments.into_iter().find(|at| *at < end && overlap(*at) < self.walkers)?;
+        let walk = memory.walk(kind, at, end - start);
         self.walks.push((start, start + walk.cycles));
-        walk.found.then_some(start + walk.cycles)
+        walk.translated.then_some(start + walk.cycles)
     }
 
-    /// The next instruction of the way. Returns whether another may follow.
-    fn follow_one(&mut self, way: &mut Way, which: Which, inst: &Inst, base: u64, beyond: &impl Beyond) -> bool {
+    /// Dispatches and executes the next instruction of the path. Returns whether another may follow.
+    fn dispatch_on(
+        &mut self,
+        path: &mut WrongPath,
+        id: InstId,
+        inst: &Inst,
+        floor: u64,
+        memory: &impl FixedMemory,
+    ) -> bool {
         let width = self.config.width as usize;
-        let own = way.times.len();
-        // Who had the place in the fetch queue, the reorder buffer: one before the way, or of it.
-        let queued = match (own + way.instructions).checked_sub(self.config.fetch_queue as usize) {
-            Some(of_way) if of_way >= way.instructions => way.times[of_way - way.instructions].1,
-            Some(_) => way.before[1].0,
-            None => self.before(self.config.fetch_queue - (own + way.instructions) as u32).entered,
+        let own = path.times.len();
+        // The previous occupant of the fetch-queue entry: of this path, the preceding instruction, or a retired one.
+        let freed = match (own + path.preceding).checked_sub(self.config.fetch_queue as usize) {
+            Some(at) if at >= path.preceding => path.times[at - path.preceding].dispatched,
+            Some(_) => path.last.dispatched,
+            None => self.before(self.config.fetch_queue - (own + path.preceding) as u32).dispatched,
         };
-        let fetched = way.in_order(queued.max(way.floor), width, 0);
-        let rob = (self.config.rob as usize).checked_sub(own + way.instructions).filter(|left| *left > 0);
-        let (true, Some(left)) = (fetched < way.until, rob) else { return false };
-        let could = self.before(left as u32).retired.max(fetched + u64::from(self.config.front_end_depth));
-        let mut entered = way.in_order(could, width, 1);
+        let fetched = path.in_order(freed.max(path.fetch_floor), width, |times| times.fetched, path.last_fetched);
+        let rob = (self.config.rob as usize).checked_sub(own + path.preceding).filter(|left| *left > 0);
+        let (true, Some(left)) = (fetched < path.end, rob) else { return false };
+        let ready = self.before(left as u32).retired.max(fetched + u64::from(self.config.front_end_depth));
+        let mut dispatched = path.in_order(ready, width, |times| times.dispatched, path.last_dispatched);
         for _ in 0..inst.loads {
-            let left = (self.config.load_queue as usize).checked_sub(way.loads).filter(|left| *left > 0);
+            let left = (self.config.load_queue as usize).checked_sub(path.loads).filter(|left| *left > 0);
             let Some(left) = left else { return false };
-            entered = entered.max(self.loads.len().checked_sub(left).map_or(0, |at| self.loads[at]));
-            way.loads += 1;
+            dispatched = dispatched.max(self.loads.len().checked_sub(left).map_or(0, |at| self.loads[at]));
+            path.loads += 1;
         }
         for _ in 0..inst.stores {
-            let left = (self.config.store_queue as usize).checked_sub(way.stores).filter(|left| *left > 0);
+            let left = (self.config.store_queue as usize).checked_sub(path.stores).filter(|left| *left > 0);
             let Some(left) = left else { return false };
-            entered = entered.max(self.stores.len().checked_sub(left).map_or(0, |at| self.stores[at].written));
-            way.stores += 1;
+            dispatched = dispatched.max(self.stores.len().checked_sub(left).map_or(0, |at| self.stores[at].written));
+            path.stores += 1;
         }
-        way.times.push((fetched, entered));
-        self.squashed[0] += 1;
-        let mut result = way.until;
-        if entered < way.until {
-            let known = |register: u8| way.registers[register as usize];
-            let address = inst.address.into_iter().map(known).fold(entered + 1, u64::max);
+        path.times.push(InstTimes { fetched, dispatched, retired: 0 });
+        self.squashes.instructions += 1;
+        let mut result = path.end;
+        if dispatched < path.end {
+            let known = |register: u8| path.registers[register as usize];
+            let address_ready = inst.address.into_iter().map(known).fold(dispatched + 1, u64::max);
             let sources = inst.sources.map(known);
-            let mut ready = address;
-            for load in 0..usize::from(inst.loads) {
-                let done = self.follow_load(way, (which, false, load), address, base, beyond);
-                ready = ready.max(done.unwrap_or(way.until));
+            let mut ready = address_ready;
+            for index in 0..usize::from(inst.loads) {
+                let name = ReferenceId { inst: id, is_store: false, index };
+                let done = self.load_on(path, name, address_ready, floor, memory);
+                ready = ready.max(done.unwrap_or(path.end));
             }
-            for store in 0..usize::from(inst.stores) {
-                self.find(way, (which, true, store), address, base, beyond);
+            for index in 0..usize::from(inst.stores) {
+                let name = ReferenceId { inst: id, is_store: true, index };
+                self.translate_on(path, name, address_ready, floor, memory);
             }
             ready = sources.into_iter().fold(ready, u64::max);
             result = match inst.class {
-                Class::Move if inst.loads > 0 || inst.stores > 0 => ready,
-                class => self.port(base, ready, 0, way.until).map_or(way.until, |start| start + self.takes(class)),
+                OpClass::Move if inst.loads > 0 || inst.stores > 0 => ready,
+                class => {
+                    let issued = self.book_port(floor, ready, Port::Any, path.end);
+                    issued.map_or(path.end, |issued| issued + self.latency(class))
+                }
             };
         }
         for register in inst.targets {
-            way.registers[register as usize] = result.min(way.until);
+            path.registers[register as usize] = result.min(path.end);
         }
         true
     }
 
-    /// Address and time of a reference that is translated before the way ends.
-    fn find(
+    /// Issues and translates a reference. Returns its address, and the cycle in which that is translated. `None` if it is
+    /// not translated before the path ends.
+    fn translate_on(
         &mut self,
-        way: &mut Way,
-        reference: Reference,
-        address: u64,
-        base: u64,
-        beyond: &impl Beyond,
+        path: &mut WrongPath,
+        name: ReferenceId,
+        address_ready: u64,
+        floor: u64,
+        memory: &impl FixedMemory,
     ) -> Option<(u64, u64)> {
-        let (kind, port) = if reference.1 { (Kind::Store, 2) } else { (Kind::Load, 1) };
-        let start = self.port(base, address, port, way.until)?;
-        let at = self.guess(way, reference, beyond)?;
-        let page = beyond.page(at);
-        let place = page as usize % 64;
-        let translated = match beyond.look_up(kind, at, way.until - start) {
-            Found::Nothing => return None,
-            Found::Missed(later) => {
-                let end = self.walk(kind, at, start + later, way.until, beyond)?;
-                self.pages[place] = Some((page, end));
-                end
+        let (kind, port) = if name.is_store { (Kind::Store, Port::Store) } else { (Kind::Load, Port::Load) };
+        let issued = self.book_port(floor, address_ready, port, path.end)?;
+        let at = self.predict_address(path, name, memory)?;
+        let page = memory.page(at);
+        let slot = page as usize % 64;
+        let translated = match memory.look_up(kind, at, path.end - issued) {
+            WrongPathLookup::Unusable => return None,
+            WrongPathLookup::Miss(latency) => {
+                let walked = self.walk_until(kind, at, issued + latency, path.end, memory)?;
+                self.pending_walks[slot] = Some((page, walked));
+                walked
             }
-            Found::Known(later) => {
-                let under_way = self.pages[place].filter(|(known, _)| *known == page).map_or(0, |(_, there)| there);
-                under_way.max(start + later)
+            WrongPathLookup::Hit(latency) => {
+                let pending =
+                    self.pending_walks[slot].filter(|(pending, _)| *pending == page).map_or(0, |(_, end)| end);
+                pending.max(issued + latency)
             }
         };
-        (translated < way.until).then_some((at, translated))
+        (translated < path.end).then_some((at, translated))
     }
 
-    /// When the data of a load is known.
-    fn follow_load(
+    /// Executes a load. Returns the cycle in which its data is known. `None` if the path ends before.
+    fn load_on(
         &mut self,
-        way: &mut Way,
-        reference: Reference,
-        address: u64,
-        base: u64,
-        beyond: &impl Beyond,
+        path: &mut WrongPath,
+        name: ReferenceId,
+        address_ready: u64,
+        floor: u64,
+        memory: &impl FixedMemory,
     ) -> Option<u64> {
-        let (at, translated) = self.find(way, reference, address, base, beyond)?;
+        let (at, translated) = self.translate_on(path, name, address_ready, floor, memory)?;
         let mshrs = self.config.l1_mshrs as usize;
-        if !beyond.is_near(at) && first_free(&self.misses, mshrs, translated, 1) >= way.until {
+        if !memory.is_in_l1(at) && first_free(&self.misses, mshrs, translated, 1) >= path.end {
             return None;
         }
-        let (line, near, latency) = beyond.load(at);
-        let hit = translated + u64::from(near);
-        if let Some(store) = self.in_flight(at, at + 1, translated) {
-            return Some(hit.max(store.ready + u64::from(near)));
+        let WrongPathLoad { line, l1_latency, latency } = memory.load(at);
+        let hit = translated + u64::from(l1_latency);
+        if let Some(store) = self.store_in_flight(ByteRange { start: at, end: at + 1 }, translated) {
+            return Some(hit.max(store.data_known + u64::from(l1_latency)));
         }
-        Some(hit.max(self.line(line, translated, if latency > near { latency } else { 0 }, 1)))
+        Some(hit.max(self.get_line(line, translated, if latency > l1_latency { latency } else { 0 }, 1)))
     }
 
-    /// Where a reference goes next: a run goes on; what is none, but was far, goes on within what was touched and is mapped.
-    fn guess(&self, way: &mut Way, reference: Reference, beyond: &impl Beyond) -> Option<u64> {
-        let (past, far) = self.past.get(&reference)?;
-        let last = *past.last()?;
-        let from = way.guessed.get(&reference).copied().unwrap_or(last);
+    /// Predicts the next address of a reference: a run continues; another reference whose last address missed the
+    /// first-level TLB repeats its last step, within the span that it has touched and that is mapped.
+    fn predict_address(&self, path: &mut WrongPath, name: ReferenceId, memory: &impl FixedMemory) -> Option<u64> {
+        let (addresses, missed) = self.addresses.get(&name)?;
+        let last = *addresses.last()?;
+        let from = path.predicted.get(&name).copied().unwrap_or(last);
         let step = |back: usize| {
-            let newer = past.len().checked_sub(back)?;
-            Some(i128::from(past[newer]) - i128::from(past[newer.checked_sub(1)?]))
+            let newer = addresses.len().checked_sub(back)?;
+            Some(i128::from(addresses[newer]) - i128::from(addresses[newer.checked_sub(1)?]))
         };
-        let by = step(1).unwrap_or(0);
-        let wanted = i128::from(from) + by;
-        let steady = step(2) == Some(by);
+        let last_step = step(1).unwrap_or(0);
+        let stepped = i128::from(from) + last_step;
+        let is_run = step(2) == Some(last_step);
         let unit = |at: Option<&u64>| i128::from(at.copied().unwrap_or(0) >> 16);
-        let (low, high) = (unit(past.iter().min()) << 16, (unit(past.iter().max()) + 1) << 16);
-        let next = if steady {
-            wanted
-        } else if !far {
+        let (low, high) = (unit(addresses.iter().min()) << 16, (unit(addresses.iter().max()) + 1) << 16);
+        let next = if is_run {
+            stepped
+        } else if !missed {
             i128::from(from)
         } else {
-            let inside =
-                [0, high - low, low - high].map(|by| wanted + by).into_iter().find(|at| (low..high).contains(at));
-            inside.unwrap_or(i128::from(from))
+            let wrapped = [0, high - low, low - high].map(|by| stepped + by);
+            wrapped.into_iter().find(|at| (low..high).contains(at)).unwrap_or(i128::from(from))
         };
         let next = next as u64;
-        let next = if steady || next == last || beyond.maps(next) { next } else { last };
-        way.guessed.insert(reference, next);
+        let next = if is_run || next == last || memory.is_mapped(next) { next } else { last };
+        path.predicted.insert(name, next);
         Some(next)
     }
 }

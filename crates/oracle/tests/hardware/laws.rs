@@ -116,7 +116,7 @@ fn wide_sets_do_as_their_twins() {
     ] {
         let machine = plain_machine(vec![plain_tlb(1, ways, ways, replacement)]);
         let mut mmu = Mmu::new(&machine, false, 3);
-        let mut twin = reach_oracle::Machine::new(&machine, false, 3);
+        let mut twin = reach_oracle::Mmu::new(&machine, false, 3);
         let mut memory = mapped(&machine, 200);
         let mut random = Random::new(1);
         for n in 0..5000 {
@@ -140,7 +140,7 @@ fn wide_sets_do_as_their_twins() {
 fn contexts_are_reused_without_harm() {
     let machine = plain_machine(vec![plain_tlb(1, 32, 32, Replacement::Lru)]);
     let mut mmu = Mmu::new(&machine, false, 0);
-    let mut twin = reach_oracle::Machine::new(&machine, false, 0);
+    let mut twin = reach_oracle::Mmu::new(&machine, false, 0);
     let mut memory = mapped(&machine, 4);
     // Every process comes back once, shortly after its first turn.
     for n in (0..9000u32).flat_map(|n| [n, n.saturating_sub(3)]) {

@@ -26,7 +26,7 @@ struct Fast {
 
 /// The twin with memory of its own.
 struct Slow {
-    machine: reach_oracle::Machine,
+    machine: reach_oracle::Mmu,
     caches: Option<reach_oracle::Caches>,
     memory: Memory,
 }
@@ -97,8 +97,8 @@ impl Fast {
 
 impl Slow {
     fn new(setup: &Setup) -> Slow {
-        let mut machine = reach_oracle::Machine::new(&setup.machine, setup.perfect, setup.seed);
-        setup.aux_tlb.into_iter().for_each(|aux_tlb| machine.place(aux_tlb));
+        let mut machine = reach_oracle::Mmu::new(&setup.machine, setup.perfect, setup.seed);
+        setup.aux_tlb.into_iter().for_each(|aux_tlb| machine.attach_aux_tlb(aux_tlb));
         Slow {
             machine,
             caches: setup.cached.then(|| reach_oracle::Caches::new(&setup.machine, setup.seed)),

@@ -86,7 +86,7 @@ impl Both {
         let caches = caches.map(|caches| caches.counters().map(|(_, counters)| counters).collect());
         let mmu = self.fast.mmu();
         let fast: View = (mmu.counters, mmu.ledger.clone(), sorted(mmu.contents()), caches.unwrap_or_default());
-        let machine = &self.slow.machines[self.on];
+        let machine = &self.slow.mmus[self.on];
         let caches = self.slow.caches.get(core).map(|caches| caches.counters()).unwrap_or_default();
         let slow: View = (machine.counters, machine.ledger.clone(), sorted(machine.contents()), caches);
         assert_eq!(fast.0, slow.0, "thread {}", self.on);
@@ -155,7 +155,7 @@ fn run((machine, shape, cached, seed): &(Machine, Topology, bool, u64), steps: &
                 let asid = Asid(*process);
                 both.runs[both.on] = asid;
                 both.fast.mmu().switch(asid);
-                both.slow.machines[both.on].switch(asid);
+                both.slow.mmus[both.on].switch(asid);
             }
             Step::Meddle => {
                 let edits = both.system.meddle(&both.memories[1]);

@@ -25,7 +25,7 @@ const OPERATIONS: [Operation; 7] = {
 #[derive(Clone)]
 struct World {
     mmu: Mmu,
-    twin: reach_oracle::Machine,
+    twin: reach_oracle::Mmu,
     memory: [Memory; 2],
 }
 
@@ -37,7 +37,7 @@ impl World {
         }
         World {
             mmu: Mmu::new(machine, false, 9),
-            twin: reach_oracle::Machine::new(machine, false, 9),
+            twin: reach_oracle::Mmu::new(machine, false, 9),
             memory: [memory.clone(), memory],
         }
     }
@@ -134,7 +134,7 @@ fn fold_with_faults(machine: &Machine, refs: &[Ref], answer: Answer) {
     let chunk = Chunk::from(refs.to_vec());
     let segment = StepRefs::whole(&chunk);
     let mut mmu = Mmu::new(machine, false, 0);
-    let mut twin = reach_oracle::Machine::new(machine, false, 0);
+    let mut twin = reach_oracle::Mmu::new(machine, false, 0);
     let [mut memory, mut twins] = [(); 2].map(|()| Memory::new(&machine.layout, 1));
     let (mut cursor, mut done) = (segment.begin(), 0);
     for _ in 0..100 {

@@ -134,7 +134,7 @@ fn pieces_of_two_sizes_are_found_in_order() {
         let mut mmu = Mmu::new(&machine, false, 0);
         assert!(mmu.folds());
         run(&mut mmu, &machine, HUGE, &refs);
-        let mut twin = reach_oracle::Machine::new(&machine, false, 0);
+        let mut twin = reach_oracle::Mmu::new(&machine, false, 0);
         assert_eq!(twin.run(&refs, memory(&machine, HUGE).table(Asid(0)), None), (StopReason::End, refs.len()));
         assert_eq!(mmu.counters, twin.counters, "seed {seed}");
     }

@@ -1,29 +1,32 @@
-//! Where what will not retire meets translation and caches.
+//! References on the wrong path, through the MMU and the caches.
 
-use super::super::{Code, OooCore, Wrong};
-use super::{Found, Memory, Walk};
+use super::super::OooCore;
+use super::super::code::Code;
+use super::super::front_end::Misprediction;
+use super::super::prefetch::L1Miss;
+use super::super::reference::ByteRange;
+use super::super::run::{ADDRESS_MASK, CoreAndCaches};
+use super::{WrongPathLoad, WrongPathLookup, WrongPathMemory, WrongPathWalk};
 use crate::cache::{Access, Caches};
 use crate::mmu::{EarlyLookup, Mmu, physical};
 use reach_core::{Kind, PageTable, Pte, VirtAddr, Vpn};
 
-/// The highest address: references have 48 bits for theirs.
-const ADDRESSES: u64 = (1 << 48) - 1;
-
-/// A unit, what it translates by, and what it found last.
-struct Speculation<'a> {
+/// An MMU with its page table and caches, for the wrong path.
+struct WrongPathMmu<'a> {
     mmu: &'a mut Mmu,
     table: &'a mut PageTable,
     caches: &'a mut Caches,
+    /// The last translation. `None` before the first, and where there is none.
     pte: Option<Pte>,
 }
 
-impl Speculation<'_> {
+impl WrongPathMmu<'_> {
     fn vpn(&self, at: u64) -> Vpn {
-        VirtAddr(at & ADDRESSES).vpn(self.mmu.base)
+        VirtAddr(at & ADDRESS_MASK).vpn(self.mmu.base)
     }
 }
 
-impl Memory for Speculation<'_> {
+impl WrongPathMemory for WrongPathMmu<'_> {
     fn page(&self, at: u64) -> u64 {
         self.vpn(at).0
     }
@@ -32,90 +35,90 @@ impl Memory for Speculation<'_> {
         (self.vpn(at) + 1).addr(self.mmu.base).0.max(at + 1)
     }
 
-    fn maps(&self, at: u64) -> bool {
+    fn is_mapped(&self, at: u64) -> bool {
         self.table.lookup(self.vpn(at)).is_some()
     }
 
-    fn look_up(&mut self, kind: Kind, at: u64, within: u64) -> Found {
+    fn look_up(&mut self, kind: Kind, at: u64, within: u64) -> WrongPathLookup {
         let vpn = self.vpn(at);
         self.mmu.counters.squashed_fetches += u64::from(kind == Kind::Fetch);
-        let (found, pte) = match self.mmu.look_up_early(kind, vpn, self.table, self.caches, within) {
-            EarlyLookup::Hit(latency, pte) => (Found::Known(latency), Some(pte)),
-            EarlyLookup::Unusable => (Found::Nothing, None),
-            EarlyLookup::Miss(latency) => (Found::Missed(latency), None),
+        let (lookup, pte) = match self.mmu.look_up_early(kind, vpn, self.table, self.caches, within) {
+            EarlyLookup::Hit(latency, pte) => (WrongPathLookup::Hit(latency), Some(pte)),
+            EarlyLookup::Unusable => (WrongPathLookup::Unusable, None),
+            EarlyLookup::Miss(latency) => (WrongPathLookup::Miss(latency), None),
         };
         self.pte = pte;
-        found
+        lookup
     }
 
-    fn walk(&mut self, kind: Kind, at: u64, within: u64) -> Walk {
+    fn walk(&mut self, kind: Kind, at: u64, within: u64) -> WrongPathWalk {
         let vpn = self.vpn(at);
         let (cycles, pte) = self.mmu.walk_early(kind, vpn, self.table, self.caches, within);
         self.pte = pte;
-        Walk { cycles, found: pte.is_some() }
+        WrongPathWalk { cycles, translated: pte.is_some() }
     }
 
-    fn is_near(&self, at: u64) -> bool {
+    fn is_in_l1(&self, at: u64) -> bool {
         self.pte.is_none_or(|pte| self.caches.is_near(physical(pte, at, self.mmu.base)))
     }
 
-    fn load(&mut self, ooo: &mut OooCore, at: u64, from: u64) -> (u64, u32, u32) {
-        let near = self.caches.near_latency(Access::Load);
-        let Some(pte) = self.pte else { return (0, near, near) };
-        let at_memory = physical(pte, at, self.mmu.base);
-        let (latency, depth) = self.caches.access(Access::Load, at_memory);
-        if depth > 0 && ooo.looks_ahead() {
-            let place = (self.vpn(at), at_memory);
-            self.mmu.look_ahead(place, from, depth > 1, self.table, (ooo, self.caches));
+    fn load(&mut self, core: &mut OooCore, at: u64, from: u64) -> WrongPathLoad {
+        let l1_latency = self.caches.near_latency(Access::Load);
+        let Some(pte) = self.pte else { return WrongPathLoad { line: 0, l1_latency, latency: l1_latency } };
+        let address = physical(pte, at, self.mmu.base);
+        let (latency, depth) = self.caches.access(Access::Load, address);
+        if depth > 0 && core.prefetches() {
+            let miss = L1Miss { page: self.vpn(at), at: address, from, missed_l2: depth > 1 };
+            self.mmu.prefetch_after_miss(miss, self.table, CoreAndCaches { core, caches: self.caches });
         }
-        (at_memory.0 >> self.caches.line_shift(Access::Load), near, latency)
+        WrongPathLoad { line: address.0 >> self.caches.line_shift(Access::Load), l1_latency, latency }
     }
 
-    fn fetch(&mut self, from: u64, to: u64) -> u64 {
+    fn fetch(&mut self, bytes: ByteRange) -> u64 {
         let (Some(pte), true) = (self.pte, self.caches.models_fetches()) else { return 0 };
-        let (shift, near) = (self.caches.line_shift(Access::Fetch), self.caches.near_latency(Access::Fetch));
-        let lines = from >> shift..=(to - 1) >> shift;
+        let (shift, l1_latency) = (self.caches.line_shift(Access::Fetch), self.caches.near_latency(Access::Fetch));
+        let lines = bytes.start >> shift..=(bytes.end - 1) >> shift;
         let slowest = lines.map(|line| {
-            let at = physical(pte, from.max(line << shift), self.mmu.base);
-            self.caches.access(Access::Fetch, at).0.saturating_sub(near)
+            let at = physical(pte, bytes.start.max(line << shift), self.mmu.base);
+            self.caches.access(Access::Fetch, at).0.saturating_sub(l1_latency)
         });
         u64::from(slowest.max().unwrap_or(0))
     }
 }
 
 impl Mmu {
-    /// The core is on the wrong path of a branch.
+    /// Runs the wrong path of a mispredicted branch.
     pub(in crate::ooo) fn run_wrong_path(
         &mut self,
-        wrong: &Wrong,
+        misprediction: &Misprediction,
         code: &Code,
         table: &mut PageTable,
-        (ooo, caches): (&mut OooCore, &mut Caches),
+        CoreAndCaches { core, caches }: CoreAndCaches,
     ) {
         if self.speculates() {
-            ooo.run_wrong_path(code, wrong, &mut Speculation { mmu: self, table, caches, pte: None });
-            self.come_back();
+            core.run_wrong_path(code, misprediction, &mut WrongPathMmu { mmu: self, table, caches, pte: None });
+            self.end_wrong_path();
         }
     }
 
-    /// A load has gone ahead of a store that it depends on, and the core goes on behind it until that is known.
-    pub(in crate::ooo) fn go_on_in_vain(
+    /// Runs what follows a load that violated memory order, until the machine clear in cycle `clear`.
+    pub(in crate::ooo) fn run_until_clear(
         &mut self,
-        again: u64,
+        clear: u64,
         code: &Code,
         table: &mut PageTable,
-        (ooo, caches): (&mut OooCore, &mut Caches),
+        CoreAndCaches { core, caches }: CoreAndCaches,
     ) {
         if self.speculates() {
-            ooo.go_on_in_vain(code, again, &mut Speculation { mmu: self, table, caches, pte: None });
-            self.come_back();
+            core.run_until_clear(code, clear, &mut WrongPathMmu { mmu: self, table, caches, pte: None });
+            self.end_wrong_path();
         }
     }
 
-    /// The pages that either side was on may have had to go.
-    fn come_back(&mut self) {
+    fn end_wrong_path(&mut self) {
+        // The wrong path may have evicted the pages of the same-page filter.
         self.same_page.clear();
-        // What was in use by instructions in flight is not asked: fetching did not wait.
+        // Drop the evicted ITLB entry: fetching on the wrong path did not wait for its users.
         self.take_itlb_victim();
     }
 }

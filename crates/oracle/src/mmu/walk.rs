@@ -1,0 +1,80 @@
+//! What a walk reads and costs.
+
+use super::{Mmu, rights::leaf};
+use crate::cache::Caches;
+use reach_core::{Kind, Label, PhysAddr, Pte, Vpn, WalkStep};
+use reach_hardware::Access;
+use reach_hardware::config::Walker;
+
+/// The data of software miss handlers: 128 bytes for each address space. Loads use the first half, stores the second.
+const KERNEL_DATA: u64 = 1 << 45;
+
+impl Mmu {
+    /// Returns the part of the page `pte` around `vpn` that one host page backs; all of it outside a guest.
+    pub(super) fn smaller_page(&self, vpn: Vpn, pte: Pte) -> Pte {
+        let Some(nested) = &self.nested else { return pte };
+        let size = nested.smaller_size(pte.shift());
+        let within = vpn.0 % pte.shift().base_pages(self.base());
+        let first = within - within % size.base_pages(self.base());
+        pte.with_pfn(pte.pfn() + first).with_shift(size)
+    }
+
+    /// Returns the entries that a walk reads, of the guest's table and of the host's.
+    fn entries_read(&mut self, vpn: Vpn, steps: &[WalkStep]) -> Vec<PhysAddr> {
+        let base = self.base();
+        let Some(nested) = &mut self.nested else { return steps.iter().map(|step| step.at).collect() };
+        let mut all = Vec::new();
+        for (number, step) in steps.iter().enumerate() {
+            // A walk cache that has a table has its host address too.
+            if number > 0 || step.level == self.config.layout.levels() - 1 {
+                all.extend(nested.translate(step.at, true));
+            }
+            all.push(step.at);
+        }
+        if let Some(pte) = leaf(steps.last().map(|step| step.slot)) {
+            let within = vpn.addr(base).0 % pte.shift().bytes();
+            all.extend(nested.translate(PhysAddr(pte.pfn().addr(base).0 + within), false));
+        }
+        self.counters.host_accesses += (all.len() - steps.len()) as u64;
+        all
+    }
+
+    /// Reads the entries of a walk, and charges it.
+    pub(super) fn charge_walk(&mut self, kind: Kind, vpn: Vpn, steps: &[WalkStep], caches: Option<&mut Caches>) {
+        let (label, accesses, cycles) = match self.config.walker {
+            Walker::Hardware { lookup, .. } => {
+                let mut cycles = u64::from(lookup);
+                let entries = self.entries_read(vpn, steps);
+                match caches {
+                    Some(caches) => entries.iter().for_each(|at| cycles += u64::from(caches.access(Access::Walk, *at))),
+                    None => cycles += entries.len() as u64 * u64::from(self.config.core.walk_access),
+                }
+                (Label::Walk, entries.len(), cycles)
+            }
+            Walker::Software { cycles, loads, stores, .. } => {
+                // The handler loads the lowest entries of the walk, then data of its own.
+                let own = steps.len().min(loads as usize);
+                let kernel = |n: u64| PhysAddr(KERNEL_DATA + u64::from(self.asid.0) * 128 + 8 * n);
+                let mut cycles = u64::from(cycles);
+                if let Some(caches) = caches {
+                    let near = caches.near_latency(Access::Load);
+                    let mut loaded: Vec<PhysAddr> = steps[steps.len() - own..].iter().map(|step| step.at).collect();
+                    loaded.extend((own as u64..u64::from(loads)).map(kernel));
+                    for at in loaded {
+                        cycles += u64::from(caches.access(Access::Load, at).saturating_sub(near));
+                    }
+                    for n in 0..u64::from(stores) {
+                        caches.access(Access::Store, kernel(8 + n));
+                    }
+                }
+                (Label::Handler, own, cycles)
+            }
+        };
+        self.counters.walk_accesses += accesses as u64;
+        self.counters.walk_cycles += cycles;
+        if kind == Kind::Fetch {
+            self.counters.walk_cycles_fetch += cycles;
+        }
+        self.ledger.charge(label, cycles);
+    }
+}
