@@ -14,16 +14,16 @@ use std::collections::BTreeSet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     /// Another array than the one under study.
-    OtherArray,
-    /// No array of the level.
-    NoArray,
+    Other,
+    /// No array of the level can hold the page.
+    Unheld,
     /// The array under study, under this number and tag of the page.
-    ThisArray(u64, u64),
+    Studied(u64, u64),
 }
 
 impl Owner {
     fn of(entry: Option<(u64, u64)>) -> Owner {
-        entry.map_or(Owner::NoArray, |(number, tag)| Owner::ThisArray(number, tag))
+        entry.map_or(Owner::Unheld, |(number, tag)| Owner::Studied(number, tag))
     }
 }
 
@@ -81,7 +81,7 @@ impl StackCurve {
             elsewhere: 0,
             unanswerable: 0,
             first_level_kinds,
-            owners: vec![(0, Owner::NoArray); owners],
+            owners: vec![(0, Owner::Unheld); owners],
             contexts: BTreeSet::new(),
             last_context: None,
             faulted: None,
@@ -108,9 +108,9 @@ impl StackCurve {
     #[inline(always)]
     fn count(&mut self, context: Context, owner: Owner) {
         match owner {
-            Owner::OtherArray => self.elsewhere += 1,
-            Owner::NoArray => self.unanswerable += 1,
-            Owner::ThisArray(number, tag) => {
+            Owner::Other => self.elsewhere += 1,
+            Owner::Unheld => self.unanswerable += 1,
+            Owner::Studied(number, tag) => {
                 self.check_faulted();
                 if !self.stacks.use_recent(tag) {
                     self.use_other(context.number() as u64, number, tag);
@@ -199,8 +199,8 @@ impl TlbObserver for StackCurve {
         };
         let entry = size.and_then(|size| tlbs.entry_in(self.array, kind, context, vpn, size));
         let elsewhere = answered.is_some_and(|(array, level)| array != self.array && level == self.level);
-        match (if elsewhere { Owner::OtherArray } else { Owner::of(entry) }, outcome) {
-            (Owner::ThisArray(number, tag), Err(_)) => self.count_faulted(number, tag),
+        match (if elsewhere { Owner::Other } else { Owner::of(entry) }, outcome) {
+            (Owner::Studied(number, tag), Err(_)) => self.count_faulted(number, tag),
             (owner, _) => self.count(context, owner),
         }
     }
@@ -217,14 +217,14 @@ impl TlbObserver for StackCurve {
             let owner = match &sole[kind as usize] {
                 Some(probe) => {
                     let (_, tag) = probe.place(context, vpn);
-                    Owner::ThisArray(number_of(tag), tag)
+                    Owner::Studied(number_of(tag), tag)
                 }
                 None => self.owner(kind, context.key(vpn), |array| {
                     // The page is where the hot loop found it, because nothing has been filled since.
                     let found = tlbs.locate(kind, context, vpn);
                     let elsewhere = found.is_none_or(|(at, _)| at != array);
                     let entry = found.and_then(|(_, size)| tlbs.entry_in(array, kind, context, vpn, size));
-                    if elsewhere { Owner::OtherArray } else { Owner::of(entry) }
+                    if elsewhere { Owner::Other } else { Owner::of(entry) }
                 }),
             };
             self.count(context, owner);
@@ -239,7 +239,7 @@ impl TlbObserver for StackCurve {
         /// Up to this many pages are removed one by one rather than by a scan.
         const FEW: u64 = 64;
         // The pages may be of another size from now on.
-        self.owners.fill((0, Owner::NoArray));
+        self.owners.fill((0, Owner::Unheld));
         if pages <= FEW {
             tlbs.for_each_entry_in(self.array, context, vpn, pages, |number, tag| self.stacks.remove(number, tag));
             return;
