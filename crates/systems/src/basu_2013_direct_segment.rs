@@ -6,7 +6,7 @@
 //!
 //! | design | here |
 //! |---|---|
-//! | base, limit and offset, compared before the first TLB level | `Mmu::in_segment` of `reach-hardware` |
+//! | base, limit and offset, compared before the first TLB level | `aux_tlb.rs` of `reach-hardware` |
 //! | contiguous memory, reserved at once | `ranges/eager.rs` of `reach-os` |
 //!
 //! Readings. A captured program does not ask for its primary region. With `kind=explicit`, the region is the first private

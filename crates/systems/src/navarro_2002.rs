@@ -4,7 +4,7 @@
 //!
 //! | section | here (files of `reach-os`) |
 //! |---|---|
-//! | 4.1 reservation-based allocation | `Vm::page_frame`, `Vm::reserved_fault` |
+//! | 4.1 reservation-based allocation | `Vm::reserved_fault`, `reservation.rs` |
 //! | 4.2 preferred superpage size | `fault/preferred.rs` |
 //! | 4.3 preemption, 4.8 multi-list scheme | `reservation/preempt.rs` |
 //! | 4.5 incremental promotion, 4.6 demotion | `Vm::promote_around`, the translation API, `promotion/demote.rs` |
@@ -14,7 +14,7 @@
 //! | 5.1 contiguity-aware page daemon, cache pages | `paging/daemon.rs`, `memory/cache_pages.rs` |
 //! | 5.1 FreeBSD 4's own scans | `paging/scan.rs` |
 //! | 5.2 wired page clustering, and the kernel's wired pages | `memory/wired.rs`, `paging/kernel.rs` |
-//! | 6.5 contiguity over time | `accounting/series.rs` |
+//! | 6.5 contiguity over time | `accounting/sample.rs` |
 //! | 6.8 steps of each operation | `accounting/work.rs` |
 //!
 //! The cost of reservations is counted in elementary steps (`accounting/work.rs`), each of which costs `step_cycles`.
