@@ -1,18 +1,18 @@
-//! The caches against those of an independent simulator: valgrind's cachegrind, on the same program and geometry.
+//! The caches against an independent simulator: valgrind's cachegrind, on the same program and geometry.
 //!
-//! Valgrind's lackey writes what a small static C program refers to; `reach_hardware::Caches` takes that through
+//! Valgrind's lackey writes the references of a small static C program; `reach_hardware::Caches` takes that through
 //! Reach's reader, virtual addresses as physical ones, as cachegrind does. The environment is empty, so that the stack
 //! begins at the same place under both tools.
 //!
-//! What the two count differently, all of it accounted for below, so that the rest is equal to the last miss:
+//! The two count some things differently. The test accounts for all of these, and the rest is equal to the last miss:
 //! - The reader joins instructions into blocks. Here each line of a block is one access, there each instruction is one;
 //!   between two instructions on one line nothing else enters the instruction cache.
 //! - A read-modify-write (lackey's `M`) is a load and a store here and one read there. The store follows its load at
 //!   once and hits: references are more by the number of `M` lines, misses are not.
-//! - Cachegrind takes a reference over two lines as one miss when both miss. Of fetches this concerns instructions that
-//!   begin a block; within a block the earlier line has been fetched before.
+//! - Cachegrind counts one miss when both lines of a reference miss. Among fetches this concerns instructions that begin
+//!   a block; within a block the earlier line was fetched before.
 //! - A block's fetches come before all of its data, so the unified last level sees another order within a few
-//!   instructions. It is large enough here to evict nothing, where order does not matter.
+//!   instructions. Here it is large enough to evict nothing, so order does not matter.
 //! - Cachegrind has no write-backs: every data access here is a load, so that no line is ever dirty.
 
 use reach_core::{Chunk, Kind, Layout, PageShift, PhysAddr};
@@ -50,8 +50,8 @@ fn folder() -> PathBuf {
     folder
 }
 
-/// A tool that is missing makes the test say so and end.
-fn present(tool: &str) -> bool {
+/// Returns whether `tool` is installed, and prints if it is not.
+fn is_installed(tool: &str) -> bool {
     let found = Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
         eprintln!("skipped: no {tool}");
@@ -66,7 +66,7 @@ fn valgrind(tool: &str, options: &[&str], out: &str, program: &Path) {
     assert!(output.status.code().is_some_and(|code| code < 2), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Totals by the names of cachegrind's `events:` line, and the geometry that it says it used.
+/// Returns totals by the names of cachegrind's `events:` line. Checks the geometry that it used.
 fn cachegrind(program: &Path) -> impl Fn(&str) -> u64 {
     let out = folder().join("cachegrind.out");
     let options = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=8388608,16,64"];
@@ -114,7 +114,7 @@ fn caches() -> Caches {
     Caches::new(&machine, 0)
 }
 
-/// Where instructions that lie in two lines begin.
+/// Returns the addresses of instructions that cross a line.
 fn straddlers(trace: &str) -> HashSet<u64> {
     let instructions = trace.lines().filter_map(|line| line.strip_prefix("I  ")?.split_once(','));
     let instructions =
@@ -123,8 +123,8 @@ fn straddlers(trace: &str) -> HashSet<u64> {
 }
 
 #[test]
-fn misses_are_those_of_cachegrind() {
-    if !present("valgrind") || !present("cc") {
+fn misses_equal_those_of_cachegrind() {
+    if !is_installed("valgrind") || !is_installed("cc") {
         return;
     }
     let (text, program, trace) = (folder().join("p.c"), folder().join("p"), folder().join("lackey.txt"));
@@ -187,7 +187,7 @@ fn misses_are_those_of_cachegrind() {
     for (what, ours, apart, theirs) in rows {
         println!("{what}: {ours} here, {apart} of them counted once in cachegrind, which has {theirs}");
     }
-    assert!(rows[3].3 > 10_000, "the program is to miss");
+    assert!(rows[3].3 > 10_000, "the program misses often");
     for (what, ours, apart, theirs) in rows {
         assert_eq!(ours - apart, theirs, "{what}");
     }

@@ -1,4 +1,4 @@
-//! Several cores and hardware threads: what is placed where, what they share, and what that changes.
+//! Several cores and hardware threads: placement, sharing, and accounting.
 
 mod common;
 
@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 const SKYLAKE: &str = "skylake-e3-1240v5";
 
-/// Programs that take turns of so many instructions.
-fn together(programs: &[&str], quantum: u64) -> Multiprogram {
+/// Returns programs that take turns of `quantum` instructions.
+fn multiprogram(programs: &[&str], quantum: u64) -> Multiprogram {
     let member = |spec: &&str| {
         let spec = spec.to_string();
         Member::new(spec.clone(), Box::new(move || synthetic::parse(&spec)))
     };
-    Multiprogram::new("together".into(), programs.iter().map(member).collect(), Some(quantum))
+    Multiprogram::new("multiprogram".into(), programs.iter().map(member).collect(), Some(quantum))
 }
 
 fn experiment(machine: &str, timing: Timing, placement: Placement) -> Experiment {
@@ -24,23 +24,24 @@ fn experiment(machine: &str, timing: Timing, placement: Placement) -> Experiment
     Experiment { conditions, ..common::experiment(&[machine], &["base"], timing) }
 }
 
-/// Rows and outcome of programs on a machine.
+/// Returns the rows and the outcome of programs on a machine.
 fn simulate(machine: &str, timing: Timing, placement: Placement, programs: &[&str]) -> (Vec<Row>, Outcome) {
-    let mut report = run(&experiment(machine, timing, placement), &mut together(programs, 20_000));
+    let mut report = run(&experiment(machine, timing, placement), &mut multiprogram(programs, 20_000));
     (report.rows(), report.outcomes.remove(0))
 }
 
-fn shared_by_all(rows: &[Row]) -> Vec<&Row> {
+/// Returns the rows that a run on one hardware thread has too.
+fn without_core_rows(rows: &[Row]) -> Vec<&Row> {
     rows.iter().filter(|row| !row.metric.starts_with("core.") && row.metric != "elapsed_cycles").collect()
 }
 
 #[test]
-fn who_is_alone_finds_nothing_changed() {
+fn idle_cores_change_no_result() {
     for timing in Timing::ALL {
         for program in ["tree:nodes=3K,operations=3K", "code:regions=3,visits=4K", "gups:bytes=4M,updates=20K"] {
             let alone = simulate(SKYLAKE, timing, Placement::ONE, &[program]).0;
             let many = simulate(SKYLAKE, timing, Placement::of(3, 1), &[program]).0;
-            for (one, other) in alone.iter().zip(shared_by_all(&many)) {
+            for (one, other) in alone.iter().zip(without_core_rows(&many)) {
                 assert_eq!((one, program, timing.name()), (other, program, timing.name()));
             }
             assert_eq!(count(&many, "all", "elapsed_cycles"), count(&alone, "all", "cycles"));
@@ -49,7 +50,7 @@ fn who_is_alone_finds_nothing_changed() {
 }
 
 #[test]
-fn programs_on_cores_of_their_own_miss_as_they_do_alone() {
+fn a_program_with_a_core_of_its_own_misses_as_it_does_alone() {
     let programs = ["gups:bytes=8M,updates=40K", "tree:nodes=20K,operations=5K", "code:regions=2,visits=8K"];
     let (rows, outcome) = simulate(SKYLAKE, Timing::Counts, Placement::of(3, 1), &programs);
     let on_one = simulate(SKYLAKE, Timing::Counts, Placement::ONE, &programs).1;
@@ -64,9 +65,8 @@ fn programs_on_cores_of_their_own_miss_as_they_do_alone() {
     }
 }
 
-/// Everything that must add up.
 #[test]
-fn cycles_add_up_on_any_processor() {
+fn cycles_of_threads_cores_and_processes_add_up() {
     let programs = ["gups:bytes=2M,updates=30K", "tree:nodes=5K,operations=4K", "matrix:n=80"];
     for machine in [SKYLAKE, "zenplus-2700x"] {
         for timing in Timing::ALL {
@@ -91,9 +91,9 @@ fn cycles_add_up_on_any_processor() {
 }
 
 #[test]
-fn neither_cuts_nor_threads_leave_a_trace() {
+fn results_depend_neither_on_cuts_nor_on_simulating_threads() {
     let programs = ["gups:bytes=2M,updates=30K", "tree:nodes=5K,operations=4K", "matrix:n=60"];
-    let pieces = Pieces::of(&mut together(&programs, 10_000));
+    let pieces = Pieces::of(&mut multiprogram(&programs, 10_000));
     for timing in [Timing::Counts, Timing::InOrder] {
         let experiment = experiment(SKYLAKE, timing, Placement::of(2, 2));
         let whole = run(&experiment, &mut pieces.cut(vec![usize::MAX])).rows();
@@ -105,9 +105,9 @@ fn neither_cuts_nor_threads_leave_a_trace() {
     }
 }
 
-/// Processes that fork, map and unmap on several cores: no TLB ever holds what its page table does not.
+/// With processes that fork, map and unmap on several cores.
 #[test]
-fn translations_are_the_page_tables_everywhere() {
+fn every_tlb_entry_agrees_with_the_page_table_on_several_cores() {
     for seed in 1..=4 {
         let program = script::program(seed, 150);
         let machine = machine::resolve(["skylake-e3-1240v5", "zenplus-2700x"][seed as usize % 2]).unwrap();
@@ -131,17 +131,17 @@ fn translations_are_the_page_tables_everywhere() {
     }
 }
 
-/// Threads that step on each other in the last cache: the more cores, the more goes to memory; how long slices are hardly
-/// matters.
+/// With more cores, threads evict each other's lines from the last cache, so more accesses go to memory. The length of
+/// slices changes this by less than 1 %.
 #[test]
 fn cores_compete_for_the_last_cache() {
     let program = "gups:bytes=3M,updates=300K";
     let missed = |cores: usize, slice: u64| {
         let placement = Placement { slice, ..Placement::of(cores as u32, 1) };
-        // Superpages fill all sets of the cache alike; where base pages lie is an accident of who faults first.
+        // Superpages fill all sets of the cache evenly; the frames of base pages depend on the order of faults.
         let systems = vec![reach_systems::resolve("linux-thp").unwrap()];
         let experiment = Experiment { systems, ..experiment(SKYLAKE, Timing::InOrder, placement) };
-        let rows = run(&experiment, &mut together(&vec![program; cores], 20_000)).rows();
+        let rows = run(&experiment, &mut multiprogram(&vec![program; cores], 20_000)).rows();
         (count(&rows, "all", "memory.load.accesses") / cores as u64, count(&rows, "all", "cycles"))
     };
     let (one, four) = (missed(1, 1000).0, missed(4, 1000));
@@ -156,9 +156,9 @@ fn cores_compete_for_the_last_cache() {
     }
 }
 
-/// Under `window`, siblings have half a core each, and a thread alone a whole one.
+/// Siblings have half an out-of-order core each; a thread alone has a whole one.
 #[test]
-fn siblings_share_a_window() {
+fn siblings_share_an_out_of_order_core() {
     let programs = ["gups:bytes=1M,updates=100K", "gups:bytes=1M,updates=100K,seed=2"];
     let elapsed = |placement: Placement, programs: &[&str]| {
         let (rows, _) = simulate(SKYLAKE, Timing::Ooo, placement, programs);
@@ -170,7 +170,7 @@ fn siblings_share_a_window() {
 }
 
 #[test]
-fn what_a_core_cannot_do_is_refused() {
+fn placements_that_a_machine_or_system_lacks_are_refused() {
     let refused = |machine: &str, system: &str, placement: Placement| {
         let (machine, system) = (machine::resolve(machine).unwrap(), reach_systems::resolve(system).unwrap());
         let conditions = Conditions { placement, memory: 64 << 20, ..conditions(Timing::Counts) };
@@ -178,6 +178,6 @@ fn what_a_core_cannot_do_is_refused() {
     };
     assert!(refused("zen4", "base", Placement::of(1, 3)).contains("2 hardware threads, and --smt asks for 3"));
     assert!(refused("apple-m1", "base", Placement::of(1, 2)).contains("1 hardware thread, and"));
-    assert!(refused("alpha-21264", "romer-1995", Placement::of(2, 1)).contains("one TLB holds"));
+    assert!(refused("alpha-21264", "romer-1995", Placement::of(2, 1)).contains("contents of one TLB"));
     assert_eq!(refused("alpha-21264", "navarro-2002", Placement::of(2, 1)), "");
 }

@@ -1,4 +1,4 @@
-//! One pass for many geometries, through the whole run loop: the same as a simulation of each.
+//! Miss curves through the whole run loop: one pass counts what a simulation of each geometry counts.
 
 mod common;
 
@@ -11,7 +11,8 @@ const SYSTEMS: [&str; 3] = ["base", "linux-thp", "navarro-2002"];
 const PROGRAMS: [&str; 3] =
     ["web:requests=20", "tree:nodes=3000,operations=500", "phases:sizes=64K/4M,dwell=1K,rounds=4"];
 
-/// Little memory: there are many boots, and the operating system checks itself after every operation.
+/// Returns an experiment with little memory: there are many boots, and the operating system checks itself after every
+/// operation.
 fn experiment(machines: &[&str], systems: &[&str], timing: Timing) -> Experiment {
     let conditions = Conditions { memory: 64 << 20, ..conditions(timing) };
     Experiment { conditions, ..common::experiment(machines, systems, timing) }
@@ -21,14 +22,14 @@ fn curve(spec: &str) -> Option<Curve> {
     Some(spec.parse().unwrap())
 }
 
-/// The metric of all processes, under the system with this number.
-fn of(report: &Report, system: &str, metric: &str) -> u64 {
+/// Returns the count of a metric of all processes under `system`.
+fn metric_of(report: &Report, system: &str, metric: &str) -> u64 {
     let rows: Vec<_> = report.rows().into_iter().filter(|row| row.system == system).collect();
     count(&rows, "all", metric)
 }
 
 #[test]
-fn one_pass_is_a_simulation_of_each_geometry() {
+fn one_pass_equals_a_simulation_of_each_geometry() {
     let mut compared = 0;
     for program in PROGRAMS {
         let program = Pieces::of(&mut *synthetic::parse(program).unwrap());
@@ -48,16 +49,24 @@ fn one_pass_is_a_simulation_of_each_geometry() {
                 let alone = run(&experiment(&[&spec], &SYSTEMS, timing), &mut program.cut(vec![20_000]));
                 for system in SYSTEMS {
                     let at = format!("{system}, {spec}, {}", timing.name());
-                    let misses = of(&alone, system, metric);
-                    assert_eq!(of(&one, system, &format!("curve.{array}.wakes")), 0, "{at}: the clock decides");
-                    assert_eq!(of(&one, system, &format!("curve.{array}.misses@{entries}x{ways}")), misses, "{at}");
+                    let misses = metric_of(&alone, system, metric);
+                    assert_eq!(
+                        metric_of(&one, system, &format!("curve.{array}.wakes")),
+                        0,
+                        "{at}: the clock woke a daemon"
+                    );
+                    assert_eq!(
+                        metric_of(&one, system, &format!("curve.{array}.misses@{entries}x{ways}")),
+                        misses,
+                        "{at}"
+                    );
                     compared += 1;
                 }
             }
-            // Counting beside changes nothing.
+            // Counting the curve does not change the simulation.
             for system in SYSTEMS {
                 for metric in ["cycles", "walks", "l2_tlb_hits", "l1i_tlb_misses", "page_faults"] {
-                    assert_eq!(of(&one, system, metric), of(&plain, system, metric), "{system} {metric}");
+                    assert_eq!(metric_of(&one, system, metric), metric_of(&plain, system, metric), "{system} {metric}");
                 }
             }
         }
@@ -65,10 +74,9 @@ fn one_pass_is_a_simulation_of_each_geometry() {
     assert!(compared > 150, "{compared}");
 }
 
-/// Where orders of last uses do not say it: table entries in the array, arrays that divide pages by bits, and other
-/// replacement.
+/// Where LRU stacks do not suffice: page-table entries in the array, arrays that share a level, and other replacement.
 #[test]
-fn copies_of_a_level_are_simulations_of_each_geometry() {
+fn replicas_of_a_level_equal_a_simulation_of_each_geometry() {
     let mut compared = 0;
     for (machine, asked, array, metric) in [
         ("zen3", "l2_tlb:entries=16/64/512,ways=1/4", "l2d", "walks.data"),
@@ -95,8 +103,8 @@ fn copies_of_a_level_are_simulations_of_each_geometry() {
                 let spec = format!("{machine}{colon}tlb.{array}.entries={entries},tlb.{array}.ways={ways}");
                 let alone = run(&experiment(&[&spec], &SYSTEMS, Timing::Counts), &mut program.cut(vec![20_000]));
                 for system in SYSTEMS {
-                    let misses = of(&one, system, &format!("curve.{array}.misses@{entries}x{ways}"));
-                    assert_eq!(misses, of(&alone, system, metric), "{system}, {spec}");
+                    let misses = metric_of(&one, system, &format!("curve.{array}.misses@{entries}x{ways}"));
+                    assert_eq!(misses, metric_of(&alone, system, metric), "{system}, {spec}");
                     compared += 1;
                 }
             }
@@ -106,7 +114,7 @@ fn copies_of_a_level_are_simulations_of_each_geometry() {
 }
 
 #[test]
-fn look_ups_are_those_of_the_level() {
+fn lookups_are_those_of_the_level_and_more_ways_never_miss_more() {
     let program = Pieces::of(&mut *synthetic::parse(PROGRAMS[0]).unwrap());
     for (asked, array, metric) in [
         ("l2", "l2", "l2_tlb_lookups"),
@@ -115,9 +123,9 @@ fn look_ups_are_those_of_the_level() {
     ] {
         let observed = Experiment { curve: curve(asked), ..experiment(&[MACHINE], &["base"], Timing::Counts) };
         let report = run(&observed, &mut program.cut(vec![997]));
-        assert_eq!(of(&report, "base", &format!("curve.{array}.lookups")), of(&report, "base", metric));
+        assert_eq!(metric_of(&report, "base", &format!("curve.{array}.lookups")), metric_of(&report, "base", metric));
         let misses = &report.outcomes[0].curve.as_ref().unwrap().misses;
-        // LRU: more entries of as many sets never miss more.
+        // LRU with the same number of sets: more entries never miss more.
         for (small, fewer) in misses {
             for (large, more) in misses {
                 let sets = |g: &reach_lab::Geometry| g.entries / g.ways;
@@ -127,9 +135,9 @@ fn look_ups_are_those_of_the_level() {
     }
 }
 
-/// Counts begin where measuring begins; what was looked up before is held.
+/// Counting begins where measuring begins; entries looked up before are held.
 #[test]
-fn what_is_skimmed_does_not_count() {
+fn fast_forwarded_references_do_not_count() {
     let program = Pieces::of(&mut *synthetic::parse("gups:bytes=1M,updates=20000").unwrap());
     let observed = |fast_forward| Experiment {
         curve: curve("l2:entries=16/256/512,ways=full"),
@@ -137,41 +145,41 @@ fn what_is_skimmed_does_not_count() {
         ..experiment(&[MACHINE], &["base"], Timing::Counts)
     };
     let report = run(&observed(program.len() as u64 / 2), &mut program.cut(vec![997]));
-    assert_eq!(of(&report, "base", "curve.l2.misses@1536x12"), of(&report, "base", "walks"));
-    assert_eq!(of(&report, "base", "curve.l2.lookups"), of(&report, "base", "l2_tlb_lookups"));
+    assert_eq!(metric_of(&report, "base", "curve.l2.misses@1536x12"), metric_of(&report, "base", "walks"));
+    assert_eq!(metric_of(&report, "base", "curve.l2.lookups"), metric_of(&report, "base", "l2_tlb_lookups"));
 }
 
 #[test]
-fn what_cannot_be_had_exactly_is_refused() {
+fn curves_that_would_not_be_exact_are_refused() {
     let refusal = |experiment: Experiment| {
         let mut source = synthetic::parse("gups:bytes=64K,updates=10").unwrap();
         let error: ExperimentError = experiment.run(&mut *source, |_| true).err().expect("a refusal");
         error.to_string()
     };
-    let on = |machine: &str, system: &str, timing, asked: &str| {
+    let refused_on = |machine: &str, system: &str, timing, asked: &str| {
         refusal(Experiment { curve: curve(asked), ..experiment(&[machine], &[system], timing) })
     };
     for (machine, system, timing, asked, part) in [
         (MACHINE, "base", Timing::Counts, "l3", "there is no such TLB array; there are l1i_4k, "),
-        (MACHINE, "base", Timing::Ooo, "l2", "take --timing counts or inorder"),
+        (MACHINE, "base", Timing::Ooo, "l2", "use --timing counts or inorder"),
         (MACHINE, "ideal", Timing::Counts, "l2", "translation never misses"),
         (MACHINE, "karakostas-2015-rmm", Timing::Counts, "l2", "auxiliary TLB"),
         (MACHINE, "pham-2012-colt", Timing::Counts, "l2", "auxiliary TLB"),
         ("skylake-e3-1240v5:tlb.l1d_4k.replacement=nru", "base", Timing::Counts, "l1d_4k", "by LRU"),
         ("paint-parisc", "romer-1995", Timing::Counts, "micro_itlb", "acts on misses"),
     ] {
-        let error = on(machine, system, timing, asked);
+        let error = refused_on(machine, system, timing, asked);
         assert!(error.contains(part) && !error.contains('\n'), "{machine} {system}: {error}");
     }
     let several = Experiment { curve: curve("l2"), ..experiment(&[MACHINE], &["base"], Timing::Counts) };
     let mut conditions = several.conditions.clone();
     conditions.placement = Placement::of(2, 1);
     let error = refusal(Experiment { conditions, ..several });
-    assert!(error.contains("take one core"), "{error}");
-    // The instruction side of a machine whose data side lends its entries is none the worse.
+    assert!(error.contains("use one core"), "{error}");
+    // The instruction side is exact even if walks use entries of the data side.
     let zen = Experiment { curve: curve("l2i"), ..experiment(&["zen3"], &["base"], Timing::Counts) };
     let report = run(&zen, &mut *synthetic::parse(PROGRAMS[0]).unwrap());
     let tlb = machine::resolve("zen3").unwrap().hardware.tlbs.into_iter().find(|tlb| tlb.name == "l2i").unwrap();
     let own = format!("curve.l2i.misses@{}x{}", tlb.entries, tlb.ways);
-    assert_eq!(of(&report, "base", &own), of(&report, "base", "walks.fetch"));
+    assert_eq!(metric_of(&report, "base", &own), metric_of(&report, "base", "walks.fetch"));
 }

@@ -18,8 +18,8 @@ use std::sync::Arc;
 const MACHINES: [&str; 3] = ["skylake-e3-1240v5", "zenplus-2700x", "paint-parisc"];
 const TIMINGS: [Timing; 3] = Timing::ALL;
 
-/// Those of `machines` that can be timed so: a window is not in every machine.
-fn timed<'a>(timing: Timing, machines: &[&'a str]) -> Vec<&'a str> {
+/// Returns those of `machines` that support `timing`: not every machine has an out-of-order core.
+fn supporting<'a>(timing: Timing, machines: &[&'a str]) -> Vec<&'a str> {
     let can = |machine: &&&str| timing != Timing::Ooo || machine::resolve(machine).unwrap().ooo.is_some();
     machines.iter().filter(can).copied().collect()
 }
@@ -34,7 +34,7 @@ const PROGRAMS: [&str; 6] = [
     "mix:bytes=4M,refs=5K",
 ];
 
-/// Little memory and small programs: these laws take hundreds of boots, and with debug assertions the operating system
+/// Returns conditions with little memory: these laws take hundreds of boots, and with debug assertions the operating system
 /// checks itself after every operation.
 fn small(timing: Timing) -> Conditions {
     Conditions { memory: 64 << 20, ..conditions(timing) }
@@ -44,7 +44,7 @@ fn experiment(machines: &[&str], systems: &[&str], timing: Timing) -> Experiment
     Experiment { conditions: small(timing), ..common::experiment(machines, systems, timing) }
 }
 
-/// Online promotion in its kinds, beside its default.
+/// Variants of online promotion other than the default.
 const ONLINE: [&str; 4] = [
     "fang-1999:policy=asap,mechanism=copy",
     "fang-1999:policy=aol,mechanism=copy,threshold=1",
@@ -52,7 +52,7 @@ const ONLINE: [&str; 4] = [
     "fang-1999:policy=online,mechanism=copy,threshold=1",
 ];
 
-/// Every system that runs on these machines.
+/// Returns every system that runs on these machines.
 fn systems(machines: &[&str]) -> Vec<&'static str> {
     let names = reach_systems::list().iter().map(|system| system.name).chain(ONLINE);
     let boots = |system: &str, machine: &&str| {
@@ -70,13 +70,13 @@ fn whole(program: &str) -> Pieces {
     Pieces::of(&mut *synthetic::parse(program).unwrap())
 }
 
-/// Programs that between them do everything.
+/// Returns programs that together have all kinds of references and events.
 fn programs() -> Vec<Pieces> {
     PROGRAMS.map(whole).into_iter().chain((1..=2).map(|seed| script::program(seed, 60))).collect()
 }
 
 #[test]
-fn scripts_do_everything() {
+fn scripts_have_all_kinds_of_events() {
     let kinds: BTreeSet<&str> = (1..=3)
         .flat_map(|seed| {
             let program = script::program(seed, 150);
@@ -104,7 +104,7 @@ fn kind(event: &Event) -> &'static str {
 }
 
 #[test]
-fn threads_change_nothing() {
+fn results_do_not_depend_on_the_number_of_threads() {
     for timing in TIMINGS {
         for program in [whole(PROGRAMS[0]), script::program(7, 40)] {
             let rows = |threads| {
@@ -121,7 +121,7 @@ fn threads_change_nothing() {
     }
 }
 
-/// The program as a trace file.
+/// Records the program as a trace file.
 fn recorded(program: &mut Pieces) -> Reader {
     let metadata = Metadata { program: program.name().to_owned(), ..Metadata::default() };
     let mut writer = Writer::new(Cursor::new(Vec::new()), &metadata).unwrap();
@@ -130,9 +130,9 @@ fn recorded(program: &mut Pieces) -> Reader {
     Reader::new(writer.finish().unwrap(), "memory").unwrap()
 }
 
-/// With caches from its references, without from its outline.
+/// Timings with caches read references, `counts` reads the outline.
 #[test]
-fn a_recording_replays_to_the_same() {
+fn replaying_a_recording_equals_the_recorded_run() {
     for program in programs() {
         for (timing, machines) in
             [(Timing::Ooo, &MACHINES[..1]), (Timing::InOrder, &MACHINES[..1]), (Timing::Counts, &MACHINES)]
@@ -145,10 +145,10 @@ fn a_recording_replays_to_the_same() {
     }
 }
 
-/// A superpage is made, in the middle of a step, of pages from which instructions are being fetched: whether they are
-/// fetched from before the next turn only the references tell.
+/// A superpage replaces pages in the middle of a step while instructions are fetched from them. An outline does not say
+/// which fetches come before.
 #[test]
-fn where_an_outline_is_too_little_references_are_read() {
+fn references_are_read_where_an_outline_is_not_enough() {
     let start = VirtAddr(0x4000_0000);
     let (mut blocks, mut program) = (BlockTable::default(), Chunk::default());
     let id = blocks.push(Block { pc: start, len: 16, instructions: 4, bytes: Box::default() });
@@ -176,14 +176,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn cuts_change_nothing(
+    fn results_do_not_depend_on_where_chunks_are_cut(
         seed in 0u64..1000,
         choice in 0usize..PROGRAMS.len() + 3,
         lengths in prop::collection::vec(1usize..6000, 1..20),
     ) {
         let program = PROGRAMS.get(choice).map_or_else(|| script::program(seed, 40), |program| whole(program));
         for timing in TIMINGS {
-            let machines = timed(timing, &MACHINES);
+            let machines = supporting(timing, &MACHINES);
             let machine = [machines[seed as usize % machines.len()]];
             let experiment = experiment(&machine, &systems(&machine), timing);
             let uncut = run(&experiment, &mut program.cut(vec![usize::MAX])).rows();
@@ -193,7 +193,7 @@ proptest! {
     }
 }
 
-/// The value of a metric of all processes that may not be a count.
+/// Returns the value of a metric of all processes that is not a count.
 fn ratio(rows: &[Row], metric: &str) -> f64 {
     match rows.iter().find(|row| row.process == ALL && row.metric == metric).unwrap().value {
         Value::Ratio(ratio) => ratio,
@@ -201,7 +201,7 @@ fn ratio(rows: &[Row], metric: &str) -> f64 {
     }
 }
 
-/// Rows under every system that runs on each of `machines`, each simulation's by itself.
+/// Returns the rows of each simulation, under every system that runs on each of `machines`.
 fn all_rows(timing: Timing, machines: &[&str], program: Pieces) -> Vec<Vec<Row>> {
     let of_machine = |machine: &&str| {
         let report = run(&experiment(&[machine], &systems(&[machine]), timing), &mut program.cut(vec![usize::MAX]));
@@ -213,9 +213,9 @@ fn all_rows(timing: Timing, machines: &[&str], program: Pieces) -> Vec<Vec<Row>>
 }
 
 #[test]
-fn labels_sum_to_the_cycles_and_processes_to_the_whole() {
+fn labels_sum_to_cycles_and_processes_sum_to_all() {
     for timing in TIMINGS {
-        for rows in all_rows(timing, &timed(timing, &MACHINES), script::program(11, 40)) {
+        for rows in all_rows(timing, &supporting(timing, &MACHINES), script::program(11, 40)) {
             let at = format!("{} {} {}", rows[0].machine, rows[0].system, timing.name());
             let processes: BTreeSet<&str> = rows.iter().map(|row| row.process.as_str()).collect();
             assert!(processes.len() > 2, "{at}");
@@ -224,21 +224,21 @@ fn labels_sum_to_the_cycles_and_processes_to_the_whole() {
                 assert_eq!(labels.iter().sum::<u64>(), count(&rows, process, "cycles"), "{at} {process}");
             }
             for metric in ["instructions", "loads", "l1d_tlb_misses", "walks", "walk_cycles", "cycles", "page_faults"] {
-                // A vfork child that never execs faults on its lender's account and has no row of its own.
+                // The faults of a vfork child that never execs count for its parent, and it has no rows.
                 let parts = rows.iter().filter(|row| row.process != ALL && row.metric == metric);
                 let sum: u64 = parts.map(|row| row.value.as_f64() as u64).sum();
                 assert_eq!(sum, count(&rows, ALL, metric), "{at} {metric}");
             }
             if timing == Timing::Ooo {
-                // Walks overlap there, and are charged for what nothing hid.
+                // Walks overlap, and only the cycles that nothing hides are charged.
                 continue;
             }
-            // What the hardware counted of walks is what the ledger was charged for them.
+            // The ledger is charged for the walk cycles that the hardware counts.
             let charged = count(&rows, ALL, "cycles.walk") + count(&rows, ALL, "cycles.handler");
             let walks = count(&rows, ALL, "walk_cycles");
             let online = ["fang-1999", "romer-1995"].iter().any(|online| rows[0].system.starts_with(online));
             match online && rows[0].machine == "paint-parisc" {
-                // A policy in the handler is charged there, too.
+                // A policy in the handler is charged as well.
                 true => assert!(charged > walks, "{at}"),
                 false => assert_eq!(charged, walks, "{at}"),
             }
@@ -249,11 +249,11 @@ fn labels_sum_to_the_cycles_and_processes_to_the_whole() {
 #[test]
 fn the_four_factors_multiply_out_to_wcpi() {
     for timing in TIMINGS {
-        for rows in all_rows(timing, &timed(timing, &machines()), whole("gups:bytes=8M,updates=300")) {
+        for rows in all_rows(timing, &supporting(timing, &machines()), whole("gups:bytes=8M,updates=300")) {
             let at = format!("{} {} {}", rows[0].machine, rows[0].system, timing.name());
             let count = |metric| count(&rows, ALL, metric);
             let references = count("fetches") + count("loads") + count("stores");
-            // Numerator and denominator of each factor that the rows give, as integers.
+            // The numerator and denominator of each factor, as integers from rows.
             let factors = [
                 ("wcpi.accesses_per_instruction", references, count("instructions")),
                 ("wcpi.misses_per_access", count("walks"), references),
@@ -264,7 +264,7 @@ fn the_four_factors_multiply_out_to_wcpi() {
             for (name, over, under) in factors {
                 let expected = if under == 0 { 0.0 } else { over as f64 / under as f64 };
                 assert_eq!(ratio(&rows, name).to_bits(), expected.to_bits(), "{at} {name}");
-                // Nothing may come from nothing: a zero on the way makes WCPI zero.
+                // A denominator of 0 requires a numerator of 0, so that WCPI is 0.
                 assert!(under > 0 || over == 0, "{at} {name}: {over} / {under}");
                 numerator *= u128::from(over);
                 denominator *= u128::from(under.max(1));
@@ -279,10 +279,10 @@ fn the_four_factors_multiply_out_to_wcpi() {
 }
 
 #[test]
-fn ideal_never_translates() {
+fn ideal_spends_no_cycles_on_translation() {
     for timing in TIMINGS {
         for mut program in programs() {
-            let report = run(&experiment(&timed(timing, &machines()), &["ideal"], timing), &mut program);
+            let report = run(&experiment(&supporting(timing, &machines()), &["ideal"], timing), &mut program);
             for outcome in report.outcomes {
                 let (total, at) = (&outcome.total, format!("{} {}", outcome.machine, report.program));
                 for label in [Label::L2TlbHit, Label::Walk, Label::Handler, Label::ItlbStall, Label::ItlbWalk] {
@@ -290,16 +290,16 @@ fn ideal_never_translates() {
                 }
                 let h = &total.hardware;
                 assert_eq!((h.l1i_tlb_misses, h.l1d_tlb_misses, h.walks(), h.walk_cycles), (0, 0, 0, 0), "{at}");
-                assert!(outcome.os.page_faults > 0, "{at}: faults stay");
+                assert!(outcome.os.page_faults > 0, "{at}: pages still fault");
             }
         }
     }
 }
 
 #[test]
-fn translations_are_the_page_tables_after_every_step() {
+fn every_tlb_entry_agrees_with_the_page_table_after_every_step() {
     for program in programs() {
-        // Short pieces: what is held is looked at some hundred times. What the window needs others do without.
+        // Short pieces, so that TLBs are checked at least a hundred times. Batches for out-of-order timing serve all.
         let (mut source, mut chunk) = (program.cut(vec![program.len() / 100 + 1]), Chunk::default());
         let (mut preparer, mut batches) = (Preparer::new(Timing::Ooo), Vec::new());
         while source.fill(&mut chunk).unwrap() {
@@ -329,9 +329,9 @@ fn translations_are_the_page_tables_after_every_step() {
     }
 }
 
-/// A beginning that is fast-forwarded leaves the operating system where all of it would have, and counts for nothing.
+/// Fast-forwarding leaves the operating system in the same state, and its references do not count.
 #[test]
-fn what_is_skimmed_makes_the_same_state_and_is_not_measured() {
+fn fast_forwarding_keeps_the_state_and_is_not_measured() {
     for timing in TIMINGS {
         let systems = ["base", "navarro-2002", "zhou-2023"];
         let machines = ["skylake-e3-1240v5"];
@@ -350,7 +350,7 @@ fn what_is_skimmed_makes_the_same_state_and_is_not_measured() {
                     (os.page_faults, os.bytes_zeroed, os.resident_bytes, os.page_table_bytes, os.promotions)
                 };
                 assert_eq!(state(all), state(rest), "{program} {}", all.system);
-                // The fetch that the first of the rest belongs to may come with it.
+                // The fetch of the first measured reference may be measured too.
                 let more = rest.total.counts.references() - (whole.len() as u64 - fast_forward);
                 assert!(more <= 1, "{program} {}: {more} more", all.system);
                 let cycles = |outcome: &reach_lab::Outcome| outcome.total.ledger.total();
@@ -367,10 +367,10 @@ fn what_is_skimmed_makes_the_same_state_and_is_not_measured() {
     assert!(error.contains("fast_forward fewer"), "{error}");
 }
 
-/// A library that lies as loaders put it, what it writes right behind its code, can be padded where it is moved; the same is
+/// A library as loaders map it, with its data right after its code, can be padded once it is aligned. The same pages are
 /// touched either way.
 #[test]
-fn code_that_is_aligned_can_be_padded() {
+fn aligned_code_can_be_padded() {
     const AT: u64 = 0x7f12_3451_7000;
     let (mut chunk, mut blocks) = (Chunk::default(), BlockTable::default());
     chunk.push_event(Event::Switch { asid: Asid(1), thread: ThreadId(1) });
@@ -397,11 +397,7 @@ fn code_that_is_aligned_can_be_padded() {
         let outcomes = run(&moved, &mut program.cut(vec![101])).outcomes;
         let promoted = |outcome: &reach_lab::Outcome| outcome.code_superpages.iter().map(|(_, all)| *all).sum::<u64>();
         assert_eq!(outcomes.iter().map(promoted).collect::<Vec<_>>(), [0, superpages]);
-        assert_eq!(
-            outcomes[0].os.resident_bytes.current,
-            0x17_0000 + 0x3_0000,
-            "every page that is touched is in memory once"
-        );
+        assert_eq!(outcomes[0].os.resident_bytes.current, 0x17_0000 + 0x3_0000, "every touched page is in memory once");
         assert_eq!(outcomes[0].total.counts.references(), program.len() as u64);
     }
 }

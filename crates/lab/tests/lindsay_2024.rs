@@ -1,4 +1,4 @@
-//! The programs of Lindsay and Bhattacharjee 2024 give right answers, and their checks notice wrong ones.
+//! The programs of Lindsay and Bhattacharjee 2024 compute correct answers, and their checks detect wrong ones.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
@@ -8,7 +8,7 @@ fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers/lindsay-2024/programs")
 }
 
-/// Compiles a program after a change of its text; nothing where there is no compiler.
+/// Compiles a program, after replacing a part of its text if `change` says so. `None` without a compiler.
 fn compile(folder: &TempDir, name: &str, change: Option<(&str, &str)>) -> Option<PathBuf> {
     let file = format!("{name}.c");
     let mut text = std::fs::read_to_string(sources().join(&file)).unwrap();
@@ -36,8 +36,8 @@ fn run(program: &Path, arguments: &[&str]) -> Output {
     Command::new(program).args(arguments).output().unwrap()
 }
 
-/// Whether the program says that it was right, and says so by its status too.
-fn right(output: &Output) -> bool {
+/// Returns whether the program prints that its answer was right. Its status must agree.
+fn is_right(output: &Output) -> bool {
     let text = String::from_utf8_lossy(&output.stdout);
     let right = text.lines().last() == Some("right");
     assert_eq!(right, output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
@@ -67,19 +67,19 @@ const GRAPHS: &[&[&str]] = &[
 ];
 
 #[test]
-fn answers_are_right() {
+fn answers_are_correct() {
     for (name, runs) in RUNS {
         let folder = tempfile::tempdir().unwrap();
         let Some(program) = compile(&folder, name, None) else { return };
         for arguments in *runs {
             let output = run(&program, arguments);
-            assert!(right(&output), "{name} {arguments:?}");
+            assert!(is_right(&output), "{name} {arguments:?}");
         }
     }
 }
 
 #[test]
-fn one_thread_says_the_same_every_time() {
+fn output_on_one_thread_is_deterministic() {
     for (name, runs) in RUNS {
         let folder = tempfile::tempdir().unwrap();
         let Some(program) = compile(&folder, name, None) else { return };
@@ -88,7 +88,7 @@ fn one_thread_says_the_same_every_time() {
 }
 
 #[test]
-fn wrong_answers_are_noticed() {
+fn checks_detect_wrong_answers() {
     let changes = [
         ("bc", "score[u] += sum;", "score[u] = sum;"),
         ("bfs", "parent[u] = near[k];", "parent[u] = u;"),
@@ -102,13 +102,13 @@ fn wrong_answers_are_noticed() {
         let folder = tempfile::tempdir().unwrap();
         let Some(program) = compile(&folder, name, Some((from, to))) else { return };
         let (_, runs) = RUNS.iter().find(|(known, _)| *known == name).unwrap();
-        let noticed = runs.iter().any(|arguments| !right(&run(&program, arguments)));
+        let noticed = runs.iter().any(|arguments| !is_right(&run(&program, arguments)));
         assert!(noticed, "{name} with `{to}`");
     }
 }
 
 #[test]
-fn a_graph_from_a_file_is_the_graph_that_is_made() {
+fn a_graph_from_a_file_equals_the_generated_graph() {
     let folder = tempfile::tempdir().unwrap();
     let Some(graph) = compile(&folder, "graph", None) else { return };
     let file = folder.path().join("made");
@@ -118,9 +118,9 @@ fn a_graph_from_a_file_is_the_graph_that_is_made() {
         assert!(run(&graph, &[file, kind, "11"]).status.success());
         let (made, loaded) = (run(&program, &[kind, "11", "2"]), run(&program, &[file, "2"]));
         assert!(loaded.status.success() && loaded.stdout == made.stdout, "{name} on {kind}: {loaded:?}");
-        assert!(right(&run(&program, &[file, "1", "1", "--check"])), "{name} on {kind}");
+        assert!(is_right(&run(&program, &[file, "1", "1", "--check"])), "{name} on {kind}");
     }
-    // A file that is cut short is none.
+    // A truncated file is refused.
     std::fs::OpenOptions::new().write(true).open(file).unwrap().set_len(100_000).unwrap();
     let program = folder.path().join("tc");
     assert_eq!(run(&program, &[file]).status.code(), Some(2));
@@ -128,7 +128,7 @@ fn a_graph_from_a_file_is_the_graph_that_is_made() {
 }
 
 #[test]
-fn triangles_are_counted_of_one_block_in_so_many() {
+fn triangles_may_be_counted_in_one_of_several_blocks() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compile(&folder, "tc", None) else { return };
     let count = |more: &[&str]| -> u64 {
@@ -138,7 +138,7 @@ fn triangles_are_counted_of_one_block_in_so_many() {
     };
     let (all, fourth) = (count(&[]), count(&["--one-in", "4"]));
     assert_eq!(count(&["--one-in", "1"]), all);
-    // Sixteen blocks of vertices, which count alike but for the order of neighbours.
+    // Sixteen blocks of vertices, which differ only in the order of neighbours.
     assert!(fourth > 0 && fourth < all / 2, "{fourth} of {all}");
     for wrong in [&["--one-in", "0"][..], &["--check", "--one-in", "4"]] {
         assert_eq!(run(&program, &[&["urand", "8", "1", "1"], wrong].concat()).status.code(), Some(2), "{wrong:?}");
@@ -146,7 +146,7 @@ fn triangles_are_counted_of_one_block_in_so_many() {
 }
 
 #[test]
-fn what_programs_cannot_do_they_say() {
+fn wrong_arguments_print_the_usage() {
     for (name, wrong) in [("bfs", "grid"), ("mcf", "1"), ("streamcluster", "5")] {
         let folder = tempfile::tempdir().unwrap();
         let Some(program) = compile(&folder, name, None) else { return };
@@ -156,7 +156,7 @@ fn what_programs_cannot_do_they_say() {
     }
 }
 
-/// A server that goes when the test does.
+/// A server that is killed when the test ends.
 struct Server(Child);
 
 impl Drop for Server {
@@ -167,7 +167,7 @@ impl Drop for Server {
 }
 
 #[test]
-fn the_client_finds_what_it_put_there() {
+fn the_client_finds_the_records_that_it_stored() {
     let folder = tempfile::tempdir().unwrap();
     let Some(client) = compile(&folder, "ycsb", None) else { return };
     let socket = folder.path().join("socket");
@@ -177,10 +177,10 @@ fn the_client_finds_what_it_put_there() {
     };
     let _server = Server(server);
     let socket = socket.to_str().unwrap();
-    // All fits: hardly a read misses. Then hardly a third fits.
+    // If all records fit, hardly a read misses; then hardly a third of them fits.
     let share = |records: &str, threads: &str| {
         let output = run(&client, &[socket, records, "4000", threads, "--check"]);
-        assert!(right(&output));
+        assert!(is_right(&output));
         let text = String::from_utf8(output.stdout).unwrap();
         let numbers: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         numbers[0] / (numbers[0] + numbers[1])

@@ -1,11 +1,11 @@
-//! Page faults that `base` simulates against those that this kernel counts for the same program run natively.
+//! Page faults that `base` simulates against those that this kernel counts for the same program natively.
 //!
-//! What differs, by some faults in either direction:
-//! - Where the kernel and the emulator place images, libraries and stacks differs, and natively from run to run: how
-//!   many fault-around windows of 64 KB a library's touched pages fall into, and how many pages of stack the arguments
-//!   fill, depends on it. Native counts are therefore a range.
-//! - What the kernel itself touches for the program (buffers of system calls, the frame of a signal) is known only as
-//!   far as the program touches it too, or the capture says so.
+//! The counts differ by some faults in either direction:
+//! - The kernel and the emulator place images, libraries and stacks differently, and the kernel from run to run. The
+//!   places decide how many fault-around windows of 64 KB a library's touched pages fall into, and how many pages of stack
+//!   the arguments fill. Native counts are therefore a range.
+//! - Memory that the kernel touches for the program (buffers of system calls, signal frames) counts only if the program
+//!   touches it too or the capture reports it.
 //! - The emulated processor is not the real one (no AVX before QEMU 8), so the loader may pick other routines of libc.
 
 mod common;
@@ -17,7 +17,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Touches as many pages as its argument says, base pages whatever this system's settings for huge ones.
+/// Touches as many pages as its argument says, on base pages whatever this system's THP settings.
 const TOUCH: &str = r#"
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -30,7 +30,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Runs its arguments and writes how often that child faulted. One child a process, so that nothing else is counted.
+/// Runs its arguments and prints the faults of that child. One child per process, so that no other faults are counted.
 const METER: &str = r#"
 #include <stdio.h>
 #include <sys/resource.h>
@@ -56,8 +56,8 @@ fn compile(name: &str, source: &str) -> PathBuf {
     program
 }
 
-/// Whether programs can be compiled and captured here; says so when they cannot.
-fn possible() -> bool {
+/// Returns whether programs can be compiled and captured here, and prints why not.
+fn can_capture() -> bool {
     let missing = match (emulator(None), Command::new("cc").arg("--version").output()) {
         (Err(why), _) => why.to_string(),
         (_, Err(why)) => format!("no C compiler: {why}"),
@@ -67,7 +67,7 @@ fn possible() -> bool {
     false
 }
 
-/// Faults natively, of several runs in ascending order.
+/// Returns native faults of several runs in ascending order.
 fn native(meter: &Path, program: &Path, args: &[&str]) -> Vec<u64> {
     let mut counts: Vec<u64> = (0..21)
         .map(|_| {
@@ -81,8 +81,8 @@ fn native(meter: &Path, program: &Path, args: &[&str]) -> Vec<u64> {
     counts
 }
 
-/// Starts a program whose output goes nowhere, as it does natively. A capture passes its own standard output on, so
-/// that of this process is swapped meanwhile: no other test may run in it.
+/// Captures a program whose output goes to /dev/null, as natively. A capture inherits standard output, so this swaps that of
+/// the process: no other test may run in it.
 fn launch(program: &Path, args: &[&str]) -> Live {
     let args = args.iter().map(OsString::from).collect();
     let options = Options { program: program.into(), args, ..Options::default() };
@@ -102,8 +102,8 @@ fn simulated(program: &Path, args: &[&str]) -> u64 {
 }
 
 #[test]
-fn faults_are_those_of_this_kernel() {
-    if !possible() {
+fn simulated_faults_match_this_kernel() {
+    if !can_capture() {
         return;
     }
     let (meter, touch) = (compile("meter", METER), compile("touch", TOUCH));
@@ -114,7 +114,7 @@ fn faults_are_those_of_this_kernel() {
         let (least, median, most) = (native[0], native[native.len() / 2], native[native.len() - 1]);
         let what = format!("{} {}", program.display(), args.join(" "));
         println!("{what}: {simulated} faults simulated, {median} native, from {least} to {most}");
-        // Two in a hundred, beyond what the kernel itself gives from run to run; of few, two faults.
+        // 2 % beyond the range of native runs, and at least two faults.
         let tolerance = (median / 50).max(2);
         assert!((least - tolerance..=most + tolerance).contains(&simulated), "{what}: {simulated} for {native:?}");
     }

@@ -1,4 +1,4 @@
-//! The window against what is known of cores that execute out of order (timing `window`).
+//! Out-of-order timing against known behaviour of out-of-order cores.
 
 mod common;
 
@@ -9,27 +9,27 @@ use reach_lab::{Outcome, Timing};
 const SKYLAKE: &str = "skylake-e3-1240v5";
 const ZEN: &str = "zenplus-2700x";
 
-/// Cycles that are not the operating system's.
-fn own(outcome: &Outcome) -> f64 {
+/// Returns the cycles of the program itself, without the operating system's.
+fn user_cycles(outcome: &Outcome) -> f64 {
     let ledger = &outcome.total.ledger;
-    let others = [Label::Fault, Label::Remap, Label::Copy, Label::Daemon].map(|label| ledger.charged(label).0);
-    (ledger.total().0 - others.iter().sum::<u64>()) as f64
+    let system = [Label::Fault, Label::Remap, Label::Copy, Label::Daemon].map(|label| ledger.charged(label).0);
+    (ledger.total().0 - system.iter().sum::<u64>()) as f64
 }
 
-/// What more of a program takes, by what is its own: beginnings are left out.
-fn each(machine: &str, system: &str, program: &str, [less, more]: [u64; 2], timing: Timing) -> f64 {
-    let run = |times: u64| own(&simulate(machine, system, &program.replace('#', &times.to_string()), timing));
+/// Returns the program's own cycles per repetition, beyond the first `less` repetitions.
+fn cycles_each(machine: &str, system: &str, program: &str, [less, more]: [u64; 2], timing: Timing) -> f64 {
+    let run = |times: u64| user_cycles(&simulate(machine, system, &program.replace('#', &times.to_string()), timing));
     (run(more) - run(less)) / (more - less) as f64
 }
 
 #[test]
-fn a_dependent_chase_takes_what_it_takes_in_order() {
-    // In the caches, in the last of them, and in memory, with and without walks that miss.
+fn a_dependent_chase_takes_its_in_order_time() {
+    // In the last cache and in memory, with and without walks that miss the caches.
     for (bytes, system) in [("16M", "base"), ("64M", "base"), ("64M", "hugetlb-2m"), ("256M", "hugetlb-2m")] {
         for machine in [SKYLAKE, ZEN, "sapphire-rapids"] {
             let each = |timing| {
                 let program = format!("chase:bytes={bytes},unit=128,steps=#");
-                each(machine, &format!("{system}{}", pages(system)), &program, [700_000, 1_000_000], timing)
+                cycles_each(machine, &format!("{system}{}", pages(system)), &program, [700_000, 1_000_000], timing)
             };
             let (in_order, ooo) = (each(Timing::InOrder), each(Timing::Ooo));
             assert!((ooo / in_order - 1.0).abs() < 0.1, "{machine} {bytes} {system}: {ooo:.1}, {in_order:.1}");
@@ -37,17 +37,17 @@ fn a_dependent_chase_takes_what_it_takes_in_order() {
     }
 }
 
-/// Options under which a program that only reads has frames of its own.
+/// Returns options that give a program that only reads frames of its own.
 fn pages(system: &str) -> &'static str {
     if system == "base" { ":zero_page=off" } else { "" }
 }
 
 #[test]
 fn independent_misses_overlap_up_to_the_bound() {
-    // Random updates whose addresses wait for nothing: each misses once.
+    // Random updates with independent addresses: each misses once.
     let each = |mshrs: u32| {
         let machine = format!("{SKYLAKE}:ooo.l1_mshrs={mshrs}");
-        each(&machine, "hugetlb-2m", "gups:bytes=256M,updates=#", [300_000, 600_000], Timing::Ooo)
+        cycles_each(&machine, "hugetlb-2m", "gups:bytes=256M,updates=#", [300_000, 600_000], Timing::Ooo)
     };
     let alone = each(1);
     // Memory takes 42 cycles and 51 ns at 3.5 GHz.
@@ -56,19 +56,19 @@ fn independent_misses_overlap_up_to_the_bound() {
         let overlapped = alone / each(mshrs);
         assert!(overlapped <= f64::from(mshrs) * 1.001 && overlapped > f64::from(mshrs) * 0.9, "{mshrs}: {overlapped}");
     }
-    // 224 instructions hold twenty updates: more misses than those are never under way.
+    // 224 instructions hold twenty updates, so at most twenty misses are in flight.
     let most = alone / each(64);
     assert!(most > 8.0 && most < 224.0 / 11.0 * 1.1, "{most}");
 }
 
 #[test]
-fn misses_overlap_until_memory_gives_no_more() {
-    // Each update's load brings its line, so that the store finds it; hardly any is there already.
+fn misses_overlap_up_to_the_bandwidth_of_memory() {
+    // Each update's load fetches its line and its store hits; hardly any line is cached before.
     let each = |bandwidth: u32| {
         let machine = format!(
             "haswell-e5-2680v3:memory.bandwidth={bandwidth},caches.l3.bytes=1.25M,ooo.prefetch.adjacent_line=false"
         );
-        each(&machine, "hugetlb-2m", "gups:bytes=256M,updates=#", [300_000, 400_000], Timing::Ooo)
+        cycles_each(&machine, "hugetlb-2m", "gups:bytes=256M,updates=#", [300_000, 400_000], Timing::Ooo)
     };
     for bandwidth in [4000, 500] {
         // Cycles of 64 bytes at 2.5 GHz.
@@ -79,18 +79,18 @@ fn misses_overlap_until_memory_gives_no_more() {
 }
 
 #[test]
-fn walks_run_in_parallel_on_as_many_walkers_as_there_are() {
+fn walks_overlap_up_to_the_number_of_walkers() {
     let each = |walkers: u32| {
         let machine = format!("sapphire-rapids:walker.hardware.walkers={walkers},ooo.l1_mshrs=64");
-        each(&machine, "base", "gups:bytes=1G,updates=#", [900_000, 1_200_000], Timing::Ooo)
+        cycles_each(&machine, "base", "gups:bytes=1G,updates=#", [900_000, 1_200_000], Timing::Ooo)
     };
     let (one, two, four) = (each(1), each(2), each(4));
     assert!(one / two > 1.5 && one / two < 2.05, "{one} {two}");
     assert!(one / four > 2.2 && one / four < 4.1, "{one} {four}");
 }
 
-/// Jumps from one page of 2 MB to the next, again and again, with four instructions in each, of which one loads a random
-/// word of so many bytes of data.
+/// Returns a program that jumps from one page of 2 MB to the next, again and again, with four instructions in each. If
+/// `data` is not 0, one of them loads a random word of `data` bytes.
 fn code(regions: u64, data: u64, visits: u64) -> Pieces {
     let (start, heap) = (VirtAddr(1 << 32), VirtAddr(1 << 33));
     let (mut blocks, mut program, mut random) = (BlockTable::default(), Chunk::default(), Random::new(5));
@@ -102,7 +102,7 @@ fn code(regions: u64, data: u64, visits: u64) -> Pieces {
     let first: &[u8] = if data > 0 { &[0x48, 0x8b, 2] } else { &[0x48, 0x89, 0xf2] };
     let bytes: Box<[u8]> = [first, &[0x48, 0xd1, 0xe6, 0x48, 0x31, 0xfe, 0xeb, 0]].concat().into();
     for region in 0..regions {
-        // Each in a line that no other shares a set with.
+        // Each region uses another cache set.
         let pc = start + (region << 21 | region << 6);
         blocks.push(Block { pc, len: bytes.len() as u16, instructions: 4, bytes: bytes.clone() });
     }
@@ -116,7 +116,7 @@ fn code(regions: u64, data: u64, visits: u64) -> Pieces {
     Pieces::new("code", blocks, program)
 }
 
-/// What it comes to on `machine` with pages of 2 MB.
+/// Runs it on `machine` with pages of 2 MB.
 fn run_code(machine: &str, regions: u64, data: u64, visits: u64) -> Outcome {
     let experiment = experiment(&[machine], &["hugetlb-2m"], Timing::Ooo);
     run(&experiment, &mut code(regions, data, visits).cut(vec![100_000])).outcomes.remove(0)
@@ -125,10 +125,11 @@ fn run_code(machine: &str, regions: u64, data: u64, visits: u64) -> Outcome {
 /// Zhou et al. 2023, section 7.1: more code superpages than the eight that the first-level ITLB of Skylake holds slow a
 /// core down several times; on Zen+, whose entries hold either size, they do not.
 #[test]
-fn more_than_eight_code_superpages_slow_skylake_down_and_not_zen() {
+fn more_than_eight_code_superpages_slow_down_skylake_but_not_zen() {
     let slowdown = |machine| {
-        let visit =
-            |regions| own(&run_code(machine, regions, 0, 200_000)) - own(&run_code(machine, regions, 0, 100_000));
+        let visit = |regions| {
+            user_cycles(&run_code(machine, regions, 0, 200_000)) - user_cycles(&run_code(machine, regions, 0, 100_000))
+        };
         visit(12) / visit(8)
     };
     let (skylake, zen) = (slowdown(SKYLAKE), slowdown(ZEN));
@@ -136,29 +137,29 @@ fn more_than_eight_code_superpages_slow_skylake_down_and_not_zen() {
     assert!((0.9..1.1).contains(&zen), "{zen}");
 }
 
-/// With instructions in flight that wait for memory, the entry that has to go is in use: the stall is beyond walk and hit.
+/// While instructions in flight wait for memory, the ITLB entry to evict is in use: fetch stalls beyond walk and hit.
 #[test]
-fn inclusion_is_a_stall_of_its_own() {
+fn itlb_inclusion_has_a_stall_of_its_own() {
     let stalls = |machine: &str, regions| {
         let outcome = run_code(machine, regions, 256 << 20, 100_000);
         let h = outcome.total.hardware;
         assert_eq!(h.itlb_stall(), h.itlb_stall_walk + h.itlb_stall_l2_tlb_hit + h.itlb_stall_inclusion);
-        // Seven cycles a hit, as the paper reckons.
+        // Seven cycles a hit, as in the paper.
         assert_eq!(h.itlb_stall_l2_tlb_hit, 7 * h.l2_tlb_hits_fetch);
         (h.itlb_stall_inclusion, outcome.total.ledger.charged(Label::ItlbStall).0)
     };
-    // Without the time of looking up once more, which counters cannot tell apart.
+    // Without replayed look-ups, which counters do not distinguish.
     let skylake = format!("{SKYLAKE}:ooo.itlb_replay=0");
     let (counted, charged) = stalls(&skylake, 9);
     assert!(counted > 100_000, "more than a cycle a visit: {counted}");
     assert!(charged <= counted, "{charged} of {counted}");
-    // Eight entries do for eight regions.
+    // Eight entries suffice for eight regions.
     assert_eq!(stalls(&skylake, 8), (0, 0));
     assert_eq!(stalls(&format!("{skylake},ooo.itlb_inclusion=false"), 9), (0, 0));
 }
 
 #[test]
-fn a_machine_without_a_window_is_refused() {
+fn a_machine_without_an_out_of_order_core_is_refused() {
     let machine = reach_lab::machine::resolve("paint-parisc").unwrap();
     let system = reach_systems::resolve("base").unwrap();
     let error = reach_lab::Simulation::new(&machine, &system, &common::conditions(Timing::Ooo)).err().unwrap();

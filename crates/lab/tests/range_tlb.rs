@@ -1,5 +1,5 @@
-//! Range TLB, range table and page table together, under random maps, unmaps, changes of rights, forks, writes and
-//! reclaim: neither ever gives a translation that the page table does not give (Karakostas et al. 2015, §4.3 and §6).
+//! Range TLB, range table and page table under random maps, unmaps, protection changes, forks, writes and reclaim: range
+//! translations always agree with the page table (Karakostas et al. 2015, §4.3 and §6).
 
 mod common;
 
@@ -13,19 +13,19 @@ use reach_os::{Options, Paging, RangeCounts, Vm};
 use reach_systems::System;
 
 const PAGE: u64 = 4096;
-/// Mappings that take what memory there is, far from all others.
+/// A mapping that uses up the free memory, far from all others.
 const FAR: u64 = 1 << 40;
 const FAR_PAGES: u64 = 160;
 
-struct Fire {
+struct Bench {
     vm: Vm,
     mmu: Mmu,
     system: Box<dyn System>,
 }
 
-impl Fire {
-    /// A computer with 1 MB of memory and a page daemon.
-    fn new(options: &str) -> Fire {
+impl Bench {
+    /// Makes a computer with 1 MB of memory and a page daemon.
+    fn new(options: &str) -> Bench {
         let sizes = vec![PageShift(12), PageShift(21)];
         let mut small = Options::linux(Layout::x86_64(), sizes, 1 << 20);
         small.implicit_region = PAGE;
@@ -44,13 +44,13 @@ impl Fire {
         let machine = machine::resolve("sandybridge-e5-2430").unwrap();
         let mut mmu = Mmu::new(&machine.hardware, false, 1);
         mmu.attach_aux_tlb(system.aux_tlb(&vm).unwrap());
-        let mut fire = Fire { vm, mmu, system };
-        fire.event(&Event::Switch { asid: Asid(1), thread: ThreadId(0) });
-        fire
+        let mut bench = Bench { vm, mmu, system };
+        bench.event(&Event::Switch { asid: Asid(1), thread: ThreadId(0) });
+        bench
     }
 
-    /// What the system asked of the processor.
-    fn obey(&mut self) {
+    /// Applies what the system queued for the processor.
+    fn apply_effects(&mut self) {
         for shootdown in self.vm.drain_shootdowns() {
             self.mmu.invalidate(&shootdown);
         }
@@ -60,10 +60,10 @@ impl Fire {
     fn event(&mut self, event: &Event) {
         self.system.event(event, &mut self.vm).unwrap();
         self.mmu.switch(self.vm.current());
-        self.obey();
+        self.apply_effects();
     }
 
-    /// References to the first words of these pages, through the processor.
+    /// References the first words of these pages through the processor.
     fn touch(&mut self, pages: std::ops::Range<u64>, kind: Kind) {
         let refs = pages.map(|page| match kind {
             Kind::Store => Ref::store(VirtAddr(page * PAGE)),
@@ -81,7 +81,7 @@ impl Fire {
                 StopReason::FirstWrite(vpn) => self.system.first_write(vpn, &mut self.vm).unwrap(),
                 why => panic!("{why:?}"),
             }
-            self.obey();
+            self.apply_effects();
         }
         panic!("no progress");
     }
@@ -98,7 +98,7 @@ impl Fire {
         }
     }
 
-    /// Everything that all TLBs hold of the running process, the range TLB's ranges page by page, and every range.
+    /// Checks all TLB entries of the running process, the range TLB's ranges page by page, and every range.
     fn check(&mut self) {
         self.vm.check();
         let running = self.vm.running().unwrap();
@@ -106,9 +106,9 @@ impl Fire {
     }
 }
 
-/// What was seen in a run, so that no run can pass because nothing happens.
-fn under_fire(options: &str, words: &[u64]) -> (Counters, RangeCounts, u64) {
-    let mut fire = Fire::new(options);
+/// Runs random operations with checks after each. Returns counts, so that callers can see that something happened.
+fn run_random_operations(options: &str, words: &[u64]) -> (Counters, RangeCounts, u64) {
+    let mut bench = Bench::new(options);
     let mut twin = NaiveSpaces::default();
     twin.apply(Op::Switch { asid: 1 });
     for (i, &word) in words.iter().enumerate() {
@@ -116,26 +116,26 @@ fn under_fire(options: &str, words: &[u64]) -> (Counters, RangeCounts, u64) {
         if !twin.allows(op) {
             continue;
         }
-        fire.apply(op);
+        bench.apply(op);
         twin.apply(op);
-        fire.check();
+        bench.check();
         if i % 8 == 7 {
-            fire.event(&Event::Map(Map::anonymous(VirtAddr(FAR), FAR_PAGES * PAGE)));
-            fire.touch(FAR / PAGE..FAR / PAGE + FAR_PAGES, Kind::Store);
-            fire.check();
-            fire.event(&Event::Unmap(Span { start: VirtAddr(FAR), len: FAR_PAGES * PAGE }));
+            bench.event(&Event::Map(Map::anonymous(VirtAddr(FAR), FAR_PAGES * PAGE)));
+            bench.touch(FAR / PAGE..FAR / PAGE + FAR_PAGES, Kind::Store);
+            bench.check();
+            bench.event(&Event::Unmap(Span { start: VirtAddr(FAR), len: FAR_PAGES * PAGE }));
         }
         if i % 3 == 0 {
-            fire.vm.page_daemon().unwrap();
-            fire.obey();
-            fire.check();
+            bench.vm.page_daemon().unwrap();
+            bench.apply_effects();
+            bench.check();
         }
         if i % 16 == 9 && options.contains("measured") {
-            fire.mmu.set_aux_tlb_enabled(i % 32 == 9);
+            bench.mmu.set_aux_tlb_enabled(i % 32 == 9);
         }
     }
-    let paging = fire.vm.counters().paging.as_ref().map_or(0, |paging| paging.out + paging.unchanged);
-    (fire.mmu.counters, fire.vm.counters().ranges.unwrap(), paging)
+    let paging = bench.vm.counters().paging.as_ref().map_or(0, |paging| paging.out + paging.unchanged);
+    (bench.mmu.counters, bench.vm.counters().ranges.unwrap(), paging)
 }
 
 const OPTIONS: [&str; 4] = [
@@ -149,22 +149,22 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_translation_is_given_that_the_page_table_does_not_give(
+    fn range_translations_agree_with_the_page_table(
         words in proptest::collection::vec(any::<u64>(), 1..160),
     ) {
         for options in OPTIONS {
-            under_fire(options, &words);
+            run_random_operations(options, &words);
         }
     }
 }
 
 #[test]
-fn the_fire_burns() {
+fn random_operations_reach_all_cases() {
     let mut random = reach_core::Random::new(11);
     let words: Vec<u64> = (0..600).map(|_| random.next_u64()).collect();
     for options in OPTIONS {
-        let (processor, ranges, paged_out) = under_fire(options, &words);
-        let seen = [
+        let (processor, ranges, paged_out) = run_random_operations(options, &words);
+        let counts = [
             processor.aux_tlb_hits,
             processor.aux_tlb_walks_avoided,
             ranges.made,
@@ -172,14 +172,14 @@ fn the_fire_burns() {
             ranges.dissolved,
             paged_out,
         ];
-        assert!(seen.iter().all(|&count| count > 0), "{options}: {seen:?}");
+        assert!(counts.iter().all(|&count| count > 0), "{options}: {counts:?}");
     }
 }
 
-/// §6: a program that walks gets the range TLB once that is known, one that does not never searches it; and it makes no
-/// other difference to what the operating system does.
+/// §6: a program with many walks gets the range TLB once its walks were counted; one with few never searches it. Nothing
+/// else about the operating system changes.
 #[test]
-fn the_range_tlb_is_on_where_it_is_worth_it() {
+fn the_range_tlb_is_enabled_for_programs_that_walk_much() {
     let run = |program: &str, options: &str| {
         let system = format!("karakostas-2015-rmm:{options}");
         let outcome = simulate("sandybridge-e5-2430", &system, program, Timing::Counts);
@@ -187,21 +187,21 @@ fn the_range_tlb_is_on_where_it_is_worth_it() {
     };
     let (walks, little) = ("gups:bytes=32M,updates=500K", "touch:bytes=1M,passes=3000");
     let (always, ranges) = run(walks, "enable=always");
-    let (measured, told) = run(walks, "enable=measured");
-    assert_eq!((always.aux_tlb_disabled_lookups, told.enabled, told.disabled), (0, 1, 0));
+    let (measured, counted) = run(walks, "enable=measured");
+    assert_eq!((always.aux_tlb_disabled_lookups, counted.enabled, counted.disabled), (0, 1, 0));
     assert_eq!(measured.aux_tlb_lookups + measured.aux_tlb_disabled_lookups, always.aux_tlb_lookups);
     assert!(10 * measured.aux_tlb_walks_avoided > 7 * always.aux_tlb_walks_avoided, "{measured:?} {always:?}");
-    assert_eq!((ranges.made, ranges.pages.peak), (told.made, told.pages.peak));
+    assert_eq!((ranges.made, ranges.pages.peak), (counted.made, counted.pages.peak));
     let (always, _) = run(little, "enable=always");
-    let (measured, told) = run(little, "enable=measured");
+    let (measured, counted) = run(little, "enable=measured");
     assert!(always.aux_tlb_lookups > 100_000, "{always:?}");
-    assert_eq!((measured.aux_tlb_lookups, told.enabled), (0, 0));
+    assert_eq!((measured.aux_tlb_lookups, counted.enabled), (0, 0));
     assert_eq!(measured.aux_tlb_disabled_lookups, always.aux_tlb_lookups);
     assert_eq!(measured.range_walks, 0);
 }
 
 #[test]
-fn what_is_counted_for_one_range_tlb_is_not_counted_for_one_that_is_off_at_times() {
+fn a_sweep_of_sizes_is_refused_for_a_range_tlb_that_may_be_off() {
     let system = reach_systems::resolve("karakostas-2015-rmm:sweep=4,lookup=after-miss,enable=measured").unwrap();
     let machine = machine::resolve("sandybridge-e5-2430").unwrap();
     let refused = Simulation::new(&machine, &system, &conditions(Timing::Counts)).err().unwrap().to_string();

@@ -1,4 +1,4 @@
-//! Sampling: of everything it is everything, of a part it knows how well it knows.
+//! Sampling: a sample of all references equals a full run, and error bars contain the true rates.
 
 mod common;
 
@@ -27,13 +27,14 @@ fn rows(report: &Report) -> BTreeMap<(String, String, String), Row> {
     report.rows().into_iter().map(|row| (key(&row), row)).collect()
 }
 
-fn of(report: &Report, metric: &str) -> Row {
+/// Returns the row of a metric of all processes.
+fn row(report: &Report, metric: &str) -> Row {
     let all = report.rows();
     all.into_iter().find(|row| row.process == ALL && row.metric == metric).unwrap_or_else(|| panic!("no {metric}"))
 }
 
 #[test]
-fn a_sample_of_everything_is_the_full_run() {
+fn sampling_all_references_equals_a_full_run() {
     for timing in Timing::ALL {
         for program in ["web:requests=20", "tree:nodes=500,operations=100", "gups:bytes=4M,updates=3000"] {
             let program = Pieces::of(&mut *synthetic::parse(program).unwrap());
@@ -46,7 +47,7 @@ fn a_sample_of_everything_is_the_full_run() {
             for (key, row) in &full {
                 let other = all.get(key).unwrap_or_else(|| panic!("{key:?} is missing"));
                 assert_eq!(other.value, row.value, "{} {key:?}", timing.name());
-                // Nothing is left to be unsure of.
+                // All references were measured, so errors are 0.
                 assert!(other.error.is_none_or(|error| error == 0.0), "{key:?}: {:?}", other.error);
             }
             let more: Vec<_> = all.keys().filter(|key| !full.contains_key(key)).collect();
@@ -56,7 +57,7 @@ fn a_sample_of_everything_is_the_full_run() {
 }
 
 #[test]
-fn factors_multiply_out_in_what_was_sampled() {
+fn the_four_factors_multiply_out_to_wcpi_in_samples() {
     for timing in Timing::ALL {
         let program = Pieces::of(&mut *synthetic::parse("web:requests=100").unwrap());
         let sample = sampling("every=5k,measure=500,warm=1k");
@@ -76,7 +77,6 @@ fn factors_multiply_out_in_what_was_sampled() {
                 ["accesses_per_instruction", "misses_per_access", "walk_accesses_per_miss", "cycles_per_walk_access"];
             let (product, wcpi): (f64, f64) = (names.into_iter().map(factor).product(), row.value.as_f64());
             assert!((product - wcpi).abs() <= 1e-12 * wcpi, "{system} {process}: {product} for {wcpi}");
-            // In whole numbers: what each factor is divided by is what the one before counts.
             checked += 1;
         }
         assert!(checked >= 2);
@@ -87,14 +87,14 @@ fn factors_multiply_out_in_what_was_sampled() {
             let labels: u64 = reach_core::Label::ALL.iter().map(|&label| outcome.total.ledger.charged(label).0).sum();
             assert_eq!(labels, outcome.total.cycles());
             let processes: u64 = outcome.processes.values().map(|tally| tally.cycles()).sum();
-            assert_eq!(processes, outcome.total.cycles(), "of processes");
+            assert_eq!(processes, outcome.total.cycles(), "the cycles of processes are those of all");
         }
     }
 }
 
-/// A recording of a sample is what the program's own sample is, and small.
+/// A recording holds a small part of the program and gives the results of sampling the program itself.
 #[test]
-fn a_recorded_sample_is_the_sample() {
+fn a_recorded_sample_equals_sampling_the_program() {
     const TEXT: &str = "every=1k,measure=50,warm=100,between=fast-forward";
     let program = Pieces::of(&mut *synthetic::parse("web:requests=500").unwrap());
     let systems = ["base", "navarro-2002", "zhou-2023"];
@@ -119,8 +119,8 @@ fn a_recorded_sample_is_the_sample() {
         }
         let key = |metric: &str| ("base".to_owned(), ALL.to_owned(), metric.to_owned());
         assert!(own[&key("sample.intervals")].value.as_f64() >= 30.0);
-        let (of, whole) = (own[&key("sample.program_references")].value.as_f64(), program.len() as f64);
-        assert!(of <= whole && of > whole - 2000.0, "{of} of {whole}");
+        let (estimate, whole) = (own[&key("sample.program_references")].value.as_f64(), program.len() as f64);
+        assert!(estimate <= whole && estimate > whole - 2000.0, "{estimate} of {whole}");
     }
     let placement = reach_lab::Placement::of(2, 1);
     let two = Conditions { placement, ..experiment(&["base"], Timing::Counts).conditions };
@@ -133,9 +133,9 @@ fn a_recorded_sample_is_the_sample() {
     assert!(error.contains("a sample already"), "{error}");
 }
 
-/// The operating system is where all of the program would have left it, however little was measured.
+/// Functional warming leaves the operating system in the state of a full run, however little was measured.
 #[test]
-fn what_is_passed_over_makes_the_same_state() {
+fn functional_warming_keeps_the_state_of_the_operating_system() {
     let program = Pieces::of(&mut *synthetic::parse("web:requests=50").unwrap());
     let sample = sampling("every=2k,measure=50,warm=50");
     let systems = ["base", "navarro-2002", "zhou-2023"];
@@ -152,62 +152,62 @@ fn what_is_passed_over_makes_the_same_state() {
     }
 }
 
-/// With caches followed, intervals are what they are in the program as a whole, wherever they lie and without warm-up.
+/// With functional warming of caches, intervals count what they count in a full run, without any detailed warm-up.
 #[test]
-fn what_is_followed_in_caches_makes_the_same_caches() {
+fn functional_warming_of_caches_keeps_their_contents() {
     let program = Pieces::of(&mut *synthetic::parse("web:requests=200").unwrap());
     let systems = ["base", "navarro-2002", "zhou-2023"];
     let intervals = |between: Between, whole: bool| {
         let sampling = Sampling { between, ..sampling("every=2k,measure=200,warm=0").unwrap() };
         let mut cut = program.cut(vec![997]);
         let mut source = Sampled::new(&mut cut, sampling, FastForward::default(), 1);
-        let is_said = |event: &Event| matches!(event, Event::Mark(Mark::WarmCaches | Mark::Detailed));
-        let pieces = Pieces::of(&mut source).without(|event| whole && is_said(event));
+        let selects_detail = |event: &Event| matches!(event, Event::Mark(Mark::WarmCaches | Mark::Detailed));
+        let pieces = Pieces::of(&mut source).without(|event| whole && selects_detail(event));
         let report = run(&experiment(&systems, Timing::InOrder), &mut pieces.cut(vec![997]));
         report.outcomes.into_iter().map(|outcome| outcome.sample.unwrap().intervals).collect::<Vec<_>>()
     };
-    let (followed, whole) = (intervals(Between::Caches, false), intervals(Between::Caches, true));
+    let (warmed, whole) = (intervals(Between::Caches, false), intervals(Between::Caches, true));
     assert!(whole.iter().all(|intervals| intervals.len() >= 30));
-    let seen = |all: Vec<Vec<Interval>>| {
+    let counted = |all: Vec<Vec<Interval>>| {
         let one = |Interval { mut tally, caches, .. }: Interval| {
-            // Broken cycles are carried from step to step.
+            // Fractions of cycles are carried from step to step.
             tally.ledger.restore(Label::Compute, Cycles(0));
             (caches, tally)
         };
         all.into_iter().flatten().map(one).collect::<Vec<_>>()
     };
-    let whole = seen(whole);
-    assert_eq!(seen(followed), whole);
-    assert_ne!(seen(intervals(Between::Tlbs, false)), whole);
+    let whole = counted(whole);
+    assert_eq!(counted(warmed), whole);
+    assert_ne!(counted(intervals(Between::Tlbs, false)), whole);
 }
 
-/// Of stationary programs, at least nine of ten bars hold what all of the program gives.
+/// For stationary programs, at least nine of ten error bars contain the rate of the whole program.
 #[test]
-fn bars_hold_the_truth() {
+fn error_bars_contain_the_true_rate() {
     const SEEDS: u64 = 60;
-    // How much comes before the stationary part: first touches.
+    // The beginning touches pages for the first time and is not stationary.
     for (program, timing, between, beginning) in [
         ("gups:bytes=16M,updates=600K", Timing::Counts, "tlbs", 300_000),
         ("gups:bytes=8M,updates=400K", Timing::InOrder, "caches", 200_000),
         ("mix:bytes=8M,new_pages=20%,refs=1500K", Timing::Counts, "tlbs", 300_000),
     ] {
         let (program_name, fast_forward) = (program, || FastForward::References(beginning));
-        // What a process's end costs is not stationary.
+        // The end of a process is not stationary either.
         let program = Pieces::of(&mut *synthetic::parse(program).unwrap()).without_end();
-        // All of what is behind the beginning, which caches follow.
+        // Everything after the beginning; warming of caches covers the beginning.
         let all = Experiment {
             fast_forward: fast_forward(),
             sample: sampling("every=20k,measure=20k,warm=0"),
             ..experiment(&["base"], timing)
         };
         let full = run(&all, &mut program.cut(vec![100_000]));
-        let instructions = |report: &Report| of(report, "instructions").value.as_f64();
+        let instructions = |report: &Report| row(report, "instructions").value.as_f64();
         let true_rates = [
-            ("wcpi", of(&full, "wcpi").value.as_f64()),
-            ("wcpi.misses_per_access", of(&full, "wcpi.misses_per_access").value.as_f64()),
-            ("sample.cycles_per_instruction", of(&full, "cycles").value.as_f64() / instructions(&full)),
+            ("wcpi", row(&full, "wcpi").value.as_f64()),
+            ("wcpi.misses_per_access", row(&full, "wcpi.misses_per_access").value.as_f64()),
+            ("sample.cycles_per_instruction", row(&full, "cycles").value.as_f64() / instructions(&full)),
         ];
-        // Intervals of most seeds lie where those of no other do.
+        // Most seeds place their intervals where no other seed does.
         let mut held = [0u64; 3];
         for seed in 0..SEEDS {
             let sampled = Experiment {
@@ -218,8 +218,8 @@ fn bars_hold_the_truth() {
             let conditions = Conditions { seed, ..sampled.conditions.clone() };
             let report = run(&Experiment { conditions, ..sampled }, &mut program.cut(vec![100_000]));
             for ((metric, truth), held) in true_rates.iter().zip(&mut held) {
-                let row = of(&report, metric);
-                let error = row.error.expect("there are intervals enough");
+                let row = row(&report, metric);
+                let error = row.error.expect("there are at least 30 intervals");
                 *held += u64::from((row.value.as_f64() - truth).abs() <= error);
                 assert!(error < 0.2 * truth, "{program_name}: {metric} {truth} ±{error}");
             }
@@ -229,7 +229,7 @@ fn bars_hold_the_truth() {
 }
 
 #[test]
-fn few_intervals_have_no_bars() {
+fn fewer_than_thirty_intervals_have_no_error_bars() {
     let program = Pieces::of(&mut *synthetic::parse("gups:bytes=1M,updates=20K").unwrap());
     let sample = sampling("every=5k,measure=100,warm=100");
     let report = run(&Experiment { sample, ..experiment(&["base"], Timing::Counts) }, &mut program.cut(vec![997]));
@@ -238,7 +238,7 @@ fn few_intervals_have_no_bars() {
 }
 
 #[test]
-fn several_hardware_threads_are_refused() {
+fn samples_on_several_hardware_threads_are_refused() {
     let sampled = Experiment { sample: sampling(""), ..experiment(&["base"], Timing::Counts) };
     let mut conditions = sampled.conditions.clone();
     conditions.placement = reach_lab::Placement::of(2, 1);
@@ -247,7 +247,7 @@ fn several_hardware_threads_are_refused() {
     assert!(error.contains("one core with one hardware thread"), "{error}");
 }
 
-/// A program that announces a phase of each of these names, at equal distances.
+/// Returns a program with a phase of each of these names, at equal distances.
 fn program_with_phases(names: &[&str]) -> Pieces {
     let mut source = synthetic::parse("gups:bytes=4M,updates=20K").unwrap();
     let (mut whole, mut chunk) = (Chunk::default(), Chunk::default());

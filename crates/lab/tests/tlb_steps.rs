@@ -1,7 +1,7 @@
-//! Where misses set in as a footprint grows: exactly where the machine file's entries and ways end.
+//! TLB misses begin at the footprint that the machine file's entries and ways imply.
 //!
 //! `chase` follows a fixed random cycle through N pages. In a set that N pages overfill, LRU then evicts each page just
-//! before its next use; in one that they fit, none. So a lap misses once for every page in an overfull set. `gups` takes
+//! before its next use; in a set that they fit, it evicts none. So a lap misses once for every page in an overfull set. `gups` takes
 //! pages at random; LRU keeps the last w distinct ones of the m that share a set and hits with probability w / m.
 
 mod common;
@@ -12,7 +12,7 @@ use reach_lab::{Timing, machine};
 
 const MACHINE: &str = "skylake-e3-1240v5";
 
-/// A page size with the system that uses it and the arrays that hold it.
+/// A page size, the system that uses it, and the first-level array that holds it.
 struct Size {
     system: &'static str,
     bytes: u64,
@@ -22,22 +22,22 @@ struct Size {
 const SMALL: Size = Size { system: "base", bytes: 4 << 10, l1: "l1d_4k" };
 const LARGE: Size = Size { system: "hugetlb-2m", bytes: 2 << 20, l1: "l1d_2m" };
 
-/// Entries and ways of an array, as the machine file says.
+/// Returns the entries and ways of an array in the machine file.
 fn geometry(array: &str) -> (u64, u64) {
     let machine = machine::resolve(MACHINE).unwrap();
     let tlb = machine.hardware.tlbs.iter().find(|tlb| tlb.name == array).unwrap();
     (u64::from(tlb.entries), u64::from(tlb.ways))
 }
 
-/// Misses of one lap through `pages` neighbouring pages.
+/// Returns the misses of one lap through `pages` adjacent pages.
 fn lap(pages: u64, (entries, ways): (u64, u64)) -> u64 {
     let sets = entries / ways;
-    // The first `pages % sets` sets have one page more.
+    // The first `pages % sets` sets hold one page more.
     let (fewer, more) = (pages / sets, pages % sets);
     (if fewer > ways { (sets - more) * fewer } else { 0 }) + if fewer + 1 > ways { more * (fewer + 1) } else { 0 }
 }
 
-/// What the second half of a run counts, when the first half has brought everything in.
+/// Returns the counts of the second half of a run; the first half fills TLBs and page tables.
 fn steady(size: &Size, program: impl Fn(u64) -> String) -> Counters {
     let run = |halves| simulate(MACHINE, size.system, &program(halves), Timing::Counts).total.hardware;
     run(2).since(&run(1))
@@ -54,12 +54,12 @@ fn gups(size: &Size, pages: u64, updates: u64) -> Counters {
 }
 
 #[test]
-fn the_law_of_a_lap() {
+fn a_lap_misses_every_page_of_overfull_sets() {
     assert_eq!([64, 65, 79, 80].map(|pages| lap(pages, (64, 4))), [0, 5, 75, 80]);
 }
 
 #[test]
-fn chase_steps_where_entries_end() {
+fn chase_misses_begin_beyond_the_entries_of_each_level() {
     const LAPS: u64 = 3;
     let l2 = geometry("l2");
     assert_eq!((geometry(SMALL.l1).0, geometry(LARGE.l1).0, l2.0), (64, 32, 1536));
@@ -79,8 +79,8 @@ fn chase_steps_where_entries_end() {
 }
 
 #[test]
-fn superpages_move_the_second_step_by_their_size() {
-    // The largest footprint without walks, in bytes; both sizes share the array.
+fn superpages_multiply_the_reach_by_their_size() {
+    // The reach is the largest footprint without walks, in bytes; both sizes share the array.
     let entries = geometry("l2").0;
     let reach = |size: &Size| {
         assert_eq!(chase(size, entries, 1).walks(), 0);
@@ -91,26 +91,26 @@ fn superpages_move_the_second_step_by_their_size() {
 }
 
 #[test]
-fn gups_misses_what_does_not_fit() {
+fn gups_misses_the_share_of_pages_that_does_not_fit() {
     const UPDATES: u64 = 60_000;
     let l2 = geometry("l2");
     for size in [SMALL, LARGE] {
         let l1 = geometry(size.l1);
         let share = |misses: u64| misses as f64 / UPDATES as f64;
-        // What fits stays, to the last entry.
+        // A footprint of exactly all entries never misses.
         let fits = gups(&size, l1.0, UPDATES);
         assert_eq!((fits.l1d_tlb_misses, fits.walks()), (0, 0), "{}", size.system);
         let fits = gups(&size, l2.0, UPDATES);
         assert_eq!(fits.walks(), 0, "{}", size.system);
-        // The load misses, the store to the same word does not.
+        // The load may miss; the store to the same word hits.
         for pages in [2 * l1.0, 8 * l1.0, l2.0] {
             let expected = 1.0 - l1.0 as f64 / pages as f64;
             let counted = share(gups(&size, pages, UPDATES).l1d_tlb_misses);
-            // Four standard deviations of so many updates.
+            // Four standard deviations of the share of misses.
             assert!((counted - expected).abs() < 0.009, "{} {pages}: {counted} for {expected}", size.system);
         }
     }
-    // The second level sees only what the first did not keep; at twice its size half of all updates walk.
+    // At twice the size of the second level, half of all updates walk.
     let counted = gups(&SMALL, 2 * l2.0, UPDATES).walks() as f64 / UPDATES as f64;
     assert!((counted - 0.5).abs() < 0.02, "{counted}");
 }

@@ -1,5 +1,5 @@
-//! What becomes of walks (timing `window`): those of instructions that retire, and those of instructions that do not
-//! (Lindsay and Bhattacharjee 2024, section V-D and Table VI).
+//! Walk outcomes under out-of-order timing: walks for instructions that retire, and for those that do not (Lindsay and
+//! Bhattacharjee 2024, §V-D and Table VI).
 
 mod common;
 
@@ -10,31 +10,30 @@ use reach_core::{
 use reach_hardware::Counters;
 use reach_lab::{ALL, Outcome, Row, Simulation, Timing, machine};
 
-/// Without prefetchers, whose walks nothing has asked for either.
+/// Without prefetchers, whose walks do not retire either.
 const SKYLAKE: &str = "skylake-e3-1240v5:ooo.prefetch.streams=0,ooo.prefetch.adjacent_line=false";
 const TEXT: u64 = 1 << 32;
 const ARRAYS: u64 = 1 << 33;
 
-/// A loop that goes one of two ways in each round.
+/// A loop that branches one of two ways in each round.
 #[derive(Clone, Copy)]
 struct Choices {
-    /// Of the array that is loaded from in every round, and of which the value is tested; 0 for a register that has long
-    /// been known.
+    /// Bytes of the array from which every round loads the value that it tests; 0: a register, known early.
     tested: u64,
-    /// Of two arrays more, one for each way.
+    /// Bytes of each of two further arrays, one for each way.
     bytes: u64,
-    /// Which way, in round so many.
+    /// Which way a round goes, by its number.
     goes: fn(u64, &mut Random) -> bool,
-    /// The ways go through their arrays page by page, rather than anywhere.
+    /// Whether the ways walk their arrays page by page, not at random.
     runs: bool,
 }
 
-/// It goes anywhere.
+/// Returns a loop with random branches and random addresses.
 fn anywhere(bytes: u64) -> Choices {
     Choices { tested: bytes, bytes, goes: |_, random| random.below(2) == 0, runs: false }
 }
 
-/// Its blocks: the head, which tests and branches, and both ways, which load and go back.
+/// Returns its blocks: the head, which tests and branches, and both ways, which load and jump back.
 fn blocks(tested: u64) -> BlockTable {
     // mov rax, [rdx] or nop; test al, 1; nop; jne
     let first: &[u8] = if tested > 0 { &[0x48, 0x8b, 2] } else { &[0x0f, 0x1f, 0] };
@@ -52,7 +51,7 @@ fn blocks(tested: u64) -> BlockTable {
     blocks
 }
 
-/// So many rounds, after every page has been touched.
+/// Returns `rounds` rounds, after every page has been touched.
 fn choices(of: Choices, rounds: u64) -> Pieces {
     let (blocks, mut program, mut random) = (blocks(of.tested), Chunk::default(), Random::new(9));
     program.push_event(Event::Switch { asid: Asid(0), thread: ThreadId(0) });
@@ -85,7 +84,7 @@ fn simulate(machine: &str, system: &str, of: Choices, rounds: u64) -> Outcome {
     run(&experiment, &mut choices(of, rounds).cut(vec![100_000])).outcomes.remove(0)
 }
 
-/// What rounds beyond the first 20,000 come to.
+/// Returns the counts of 60,000 rounds after the first 20,000.
 fn counted(machine: &str, system: &str, of: Choices) -> Counters {
     let all = simulate(machine, system, of, 80_000).total.hardware;
     all.since(&simulate(machine, system, of, 20_000).total.hardware)
@@ -96,11 +95,11 @@ fn not_retired(c: &Counters) -> u64 {
 }
 
 #[test]
-fn walks_that_do_not_retire_grow_with_the_footprint_and_are_fewer_with_superpages() {
+fn walks_not_retired_grow_with_the_footprint_and_shrink_with_superpages() {
     let of = |bytes, system| counted(SKYLAKE, system, anywhere(bytes));
     let sizes = [64 << 10, 8 << 20, 64 << 20];
     let small: Vec<Counters> = sizes.iter().map(|&bytes| of(bytes, "base")).collect();
-    assert_eq!(not_retired(&small[0]), 0, "the TLB has it all");
+    assert_eq!(not_retired(&small[0]), 0, "the TLB holds all pages");
     assert!(small.windows(2).all(|two| not_retired(&two[0]) < not_retired(&two[1])), "{small:?}");
     let share = |c: &Counters| not_retired(c) as f64 / c.walks_data as f64;
     assert!(share(&small[2]) > 0.1, "{:?}", small[2]);
@@ -109,7 +108,7 @@ fn walks_that_do_not_retire_grow_with_the_footprint_and_are_fewer_with_superpage
 }
 
 #[test]
-fn a_program_that_is_guessed_right_has_none() {
+fn a_well_predicted_program_retires_all_walks() {
     for machine in [SKYLAKE, "zenplus-2700x:ooo.prefetch.streams=0", "sapphire-rapids:ooo.prefetch.streams=0"] {
         let of = Choices { goes: |_, _| true, ..anywhere(64 << 20) };
         let outcome = simulate(machine, "base", of, 20_000);
@@ -121,21 +120,21 @@ fn a_program_that_is_guessed_right_has_none() {
 }
 
 #[test]
-fn walks_are_given_up_only_where_the_branch_is_known_before_they_end() {
+fn walks_abort_only_if_the_branch_resolves_before_they_end() {
     let of = |tested| counted(SKYLAKE, "base", Choices { tested, ..anywhere(64 << 20) });
-    // The branch is known as soon as it can be: no walk ends before.
+    // The branch resolves early: before any wrong-path walk ends.
     let early = of(0);
     assert!(early.walks_aborted > 1000 && early.walks_wrong_path == 0, "{early:?}");
-    // What is tested comes from memory, after a walk of its own.
+    // The tested value comes from memory after a walk of its own.
     let late = of(64 << 20);
     assert!(late.walks_wrong_path > 5000 && late.walks_aborted * 3 < late.walks_wrong_path, "{late:?}");
     let off = counted(&format!("{SKYLAKE},ooo.wrong_path=false"), "base", anywhere(64 << 20));
     assert_eq!((not_retired(&off), off.squashed), (0, 0));
 }
 
-/// What the wrong path has touched is there when the right one comes: of use where it comes there, in the way where not.
+/// Lines that the wrong path loads prefetch for the right path if that comes to them, and delay its misses if not.
 #[test]
-fn what_was_loaded_in_vain_is_of_use_where_the_program_comes_to_it() {
+fn wrong_path_loads_help_if_the_program_needs_them_later_and_hurt_if_not() {
     let cycles = |option: &str, of: Choices, wrong_path: bool| {
         let machine = format!("{SKYLAKE},{option},ooo.wrong_path={wrong_path}");
         let each = |rounds| simulate(&machine, "base", of, rounds).total.ledger.total().0;
@@ -144,15 +143,15 @@ fn what_was_loaded_in_vain_is_of_use_where_the_program_comes_to_it() {
     let runs = Choices { runs: true, ..anywhere(64 << 20) };
     let (with, without) = (cycles("ooo.l1_mshrs=12", runs, true), cycles("ooo.l1_mshrs=12", runs, false));
     assert!((with as f64) < 0.97 * without as f64, "{with} {without}");
-    // Where nothing of it is of use and few misses can be under way, its stand in the way of others.
+    // Wrong-path misses take the few miss registers from useful misses.
     let few = |wrong_path| cycles("ooo.l1_mshrs=2", anywhere(64 << 20), wrong_path);
     let (with, without) = (few(true), few(false));
     assert!(with as f64 > 1.1 * without as f64, "{with} {without}");
 }
 
-/// The partition, and what else must add up, under every system that runs on each machine with a window.
+/// Under every system that runs on each of several machines with an out-of-order core.
 #[test]
-fn walks_are_partitioned_exactly() {
+fn walk_outcomes_partition_all_walks() {
     let programs = [script::program(3, 60), script::program(4, 60), choices(anywhere(4 << 20), 3000)];
     let machines = ["skylake-e3-1240v5", "zen4", "sapphire-rapids:nested.host_page=4K", "alpha-21264"];
     let mut sums = [0; 4];
@@ -195,7 +194,8 @@ fn walks_are_partitioned_exactly() {
     assert!(sums.iter().all(|&sum| sum > 0), "{sums:?}");
 }
 
-/// A load that now and then reads what a store before it writes, to an address that is known late.
+/// Returns a program whose load reads, every `every` rounds, what the store before it writes; the store's address is known
+/// late. 0: it never does.
 fn conflicts(every: u64, rounds: u64) -> Pieces {
     // imul rsi, rsi; imul rsi, rsi; imul rsi, rsi; mov [rsi], rax; mov rcx, [rdi]; jmp
     let mut bytes = [0x48, 0x0f, 0xaf, 0xf6].repeat(3);
@@ -217,7 +217,7 @@ fn conflicts(every: u64, rounds: u64) -> Pieces {
 }
 
 #[test]
-fn loads_that_go_too_early_are_repeated_and_trusted_anew_when_it_has_gone_well() {
+fn loads_that_pass_a_conflicting_store_are_repeated_and_trusted_again_later() {
     let clears = |every| {
         let experiment = experiment(&[SKYLAKE], &["base"], Timing::Ooo);
         let outcome = run(&experiment, &mut conflicts(every, 20_000).cut(vec![1000])).outcomes.remove(0);
@@ -225,8 +225,8 @@ fn loads_that_go_too_early_are_repeated_and_trusted_anew_when_it_has_gone_well()
     };
     let [never, often, seldom] = [0, 8, 100].map(clears);
     assert_eq!(never.0, 0);
-    assert_eq!(often.0, 0, "it is never trusted");
-    // Every hundredth, where it has gone well fifteen times before.
+    assert_eq!(often.0, 0, "the load is never trusted");
+    // One clear for each conflict, as the load is trusted again after fifteen rounds without one.
     assert!((190..=200).contains(&seldom.0), "{seldom:?}");
     assert!(seldom.1 > never.1 + 190 * 10, "{seldom:?} {never:?}");
 }
