@@ -136,10 +136,10 @@ pub enum Advice {
     DontNeed,
     /// MADV_FREE: pages may be dropped. Handled lazily, as Linux does without memory pressure.
     Free,
-    /// MADV_POPULATE_READ. Also stands for reads by the kernel on the program's behalf, such as of a system call's path
+    /// MADV_POPULATE_READ. Also represents reads by the kernel on the program's behalf, such as of a system call's path
     /// or buffer.
     PopulateRead,
-    /// MADV_POPULATE_WRITE. Also stands for writes by the kernel on the program's behalf, such as to a system call's
+    /// MADV_POPULATE_WRITE. Also represents writes by the kernel on the program's behalf, such as to a system call's
     /// buffer or to the rest of an image's last data page.
     PopulateWrite,
     /// MADV_COLLAPSE.
@@ -153,8 +153,8 @@ pub enum Advice {
 /// An instruction to the simulator about the references that follow. Sampling and fast-forward put marks into a program;
 /// the program itself has none.
 ///
-/// A sample reads `Sample`, then for each interval `Detailed` (detailed warm-up), `IntervalBegin`, `IntervalEnd`, and
-/// `WarmTlbs` or `WarmCaches` until the next interval.
+/// A sample begins with `Sample`. Each of its intervals has `Detailed` (the detailed warm-up), `IntervalBegin` and
+/// `IntervalEnd`; `WarmTlbs` or `WarmCaches` covers the references up to the next interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mark {
     /// Fast-forward begins: up to [`Mark::Measure`] or [`Mark::Detailed`], the source leaves out references that the
@@ -223,7 +223,7 @@ pub enum Event {
         /// The thread.
         thread: ThreadId,
     },
-    /// The program enters a phase, which it names itself. Any name is allowed and none has a meaning here.
+    /// The program enters a phase. It chooses the name, which has no meaning for the simulator.
     Phase(String),
     /// The simulator changes how it treats the references that follow.
     Mark(Mark),

@@ -19,7 +19,7 @@ use std::io;
 
 /// The most references in a step. It bounds the size of a reader's chunks.
 const STEP_REFS: usize = 1 << 15;
-/// The number that stands for the next entry of the page stream, which gets the next number if there is one left.
+/// The number that means the next entry of the page stream, which gets the next number if there is one left.
 const NEW: u16 = u16::MAX;
 /// Bytes of an entry in the page stream.
 const ENTRY_BYTES: usize = 6;

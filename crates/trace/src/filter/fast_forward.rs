@@ -13,8 +13,8 @@ use touched::{PAGE_SHIFT, TouchedPages};
 
 /// A program whose beginning is fast-forwarded.
 ///
-/// Of the beginning, this source keeps all events, and each reference that is the first to its page, or the first store
-/// to it, since an event changed the page. The fetch of the reference's block stays with it.
+/// This source keeps all events of the beginning. It keeps a reference of the beginning if it is the first to its page, or
+/// the first store to it, since an event changed the page; the fetch of the reference's block stays with it.
 pub struct FastForwarded<S> {
     source: S,
     beginning: Beginning,
