@@ -1,5 +1,5 @@
-//! `chase`: a linked list through all lines (or pages) of an area in random order, followed step by step: every load
-//! waits for the one before.
+//! `chase`: follows a linked list through all lines (or pages) of an area in random order. Each load depends on the one
+//! before.
 
 use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, SEED, ValueKind, Values};
 use super::permutation::Cycle;
@@ -10,20 +10,20 @@ use reach_core::Chunk;
 
 pub(super) const ABOUT: Description = Description {
     name: "chase",
-    summary: "a linked list through an area in random order, followed link by link: latency, laid bare",
+    summary: "follows a linked list through an area in random order, to expose latency",
     parameters: &[
         Parameter { name: "bytes", kind: ValueKind::Bytes(8, MAX_BYTES), default: "256M", summary: "size of the area" },
         Parameter {
             name: "unit",
             kind: ValueKind::Bytes(8, MAX_BYTES),
             default: "64",
-            summary: "size of a link: 64, 4K, 2M",
+            summary: "distance of links: 64 for lines, 4K for pages",
         },
         Parameter {
             name: "steps",
             kind: ValueKind::Count(1, MAX_COUNT),
             default: "64M",
-            summary: "how many links to follow",
+            summary: "number of links to follow",
         },
         SEED,
     ],
@@ -70,7 +70,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn visits_every_link_once_a_round() {
+    fn every_link_is_visited_once_per_lap() {
         let loads = data("chase:bytes=1000K,unit=4K,steps=500,seed=9");
         let lap: BTreeSet<u64> = loads[..250].iter().map(|r| r.addr().0).collect();
         assert_eq!(lap.len(), 250);

@@ -1,4 +1,4 @@
-//! `cmp`: two mapped files compared word by word from end to end (Navarro et al. 2002 §6.6, sequential access).
+//! `cmp`: compares two mapped files word by word (Navarro et al. 2002 §6.6, sequential access).
 
 use super::parameter::{MAX_BYTES, Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, load, room};
@@ -8,7 +8,7 @@ use reach_core::{Chunk, Protection};
 
 pub(super) const ABOUT: Description = Description {
     name: "cmp",
-    summary: "two mapped files compared word by word (Navarro et al. 2002, sequential access)",
+    summary: "compares two mapped files word by word (Navarro et al. 2002, sequential access)",
     parameters: &[Parameter {
         name: "bytes",
         kind: ValueKind::Bytes(8, MAX_BYTES),
@@ -57,7 +57,7 @@ mod tests {
     use reach_core::{Backing, Event};
 
     #[test]
-    fn reads_both_files_in_step() {
+    fn both_files_are_read_in_step() {
         let refs = data("cmp:bytes=24");
         let offsets: Vec<_> =
             refs.chunks(2).map(|r| [r[0].addr() - refs[0].addr(), r[1].addr() - refs[1].addr()]).collect();

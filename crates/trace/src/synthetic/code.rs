@@ -1,5 +1,5 @@
-//! `code`: a program with much code, of which it runs a part: regions of 2 MB, clusters of 64 KB in each, pages in those
-//! (Zhou et al. 2023, figure 2), each for a while before the next.
+//! `code`: a program with much code that executes parts of it: regions of 2 MB, clusters of 64 KB in each region, and pages
+//! in each cluster (Zhou et al. 2023, figure 2). It stays on each page for some blocks.
 
 use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, SEED, ValueKind, Values};
 use super::process::{Code, GRAIN, Process, bodies, load, room};
@@ -9,14 +9,14 @@ use crate::Progress;
 use reach_core::{Chunk, Random};
 
 const REGION: u64 = 2 << 20;
-/// Executed pages are those of x86: smaller ones would not be told apart by any machine.
+/// Executed pages have 4 KB: no machine distinguishes smaller ones.
 const PAGE: u64 = 4 << 10;
-/// Instructions of a block, one of which loads where there is data.
+/// Instructions of a block. One of them is a load, unless `data` is 0.
 const INSTRUCTIONS: u16 = 16;
 
 pub(super) const ABOUT: Description = Description {
     name: "code",
-    summary: "much code, run in part, in regions, clusters and pages (Zhou et al. 2023)",
+    summary: "executes parts of a large text, in regions, clusters and pages (Zhou et al. 2023)",
     parameters: &[
         Parameter {
             name: "regions",
@@ -28,49 +28,44 @@ pub(super) const ABOUT: Description = Description {
             name: "tail",
             kind: ValueKind::Bytes(0, REGION - PAGE),
             default: "0",
-            summary: "residual code after them",
+            summary: "code after the last whole region",
         },
         Parameter {
             name: "clusters",
             kind: ValueKind::CountList(1, 32),
             default: "20",
-            summary: "clusters of 64 KB that are run in each region: for all, or in turns",
+            summary: "executed clusters of 64 KB per region; a list applies to the regions in rotation",
         },
-        Parameter {
-            name: "pages",
-            kind: ValueKind::Count(1, 16),
-            default: "4",
-            summary: "pages that are run in a cluster",
-        },
+        Parameter { name: "pages", kind: ValueKind::Count(1, 16), default: "4", summary: "executed pages per cluster" },
         Parameter {
             name: "dwell",
             kind: ValueKind::Count(1, MAX_COUNT),
             default: "8",
-            summary: "blocks of 16 instructions that are run on a page before another's turn",
+            summary: "blocks of 16 instructions executed per visit to a page",
         },
         Parameter {
             name: "order",
             kind: ValueKind::Word(&["random", "cycle"]),
             default: "random",
-            summary: "which page is next: by reuse, or all of them in turn, a region after the other",
+            summary: "next page: random by popularity, or all in a cycle that changes the region each time",
         },
         Parameter {
             name: "reuse",
             kind: ValueKind::Count(0, 1000),
             default: "90",
-            summary: "exponent of Zipf's law by which pages are run again, in hundredths",
+            summary: "exponent of Zipf's law for the popularity of pages, in hundredths",
         },
         Parameter {
             name: "data",
             kind: ValueKind::Bytes(0, MAX_BYTES),
             default: "8M",
-            summary: "memory from which each block loads a random word; 0: no loads",
+            summary: "memory from which each block loads a random word; 0 for no loads",
         },
         Parameter {
             name: "visits",
             kind: ValueKind::Count(1, MAX_COUNT),
             default: "1M",
-            summary: "pages that are run",
+            summary: "number of visits to pages",
         },
         SEED,
     ],
@@ -78,14 +73,15 @@ pub(super) const ABOUT: Description = Description {
 };
 
 struct Running {
-    /// A block of each page, in the order of popularity, or of turns.
+    /// A block of each page, in the order of popularity, or of the cycle.
     pages: Vec<Code>,
+    /// Popularity of pages; `None` for a cycle.
     reuse: Option<Zipf>,
     dwell: u64,
-    /// Where the data is, and how many words.
+    /// Address and number of words of the data; `None` without loads.
     data: Option<(u64, u64)>,
     random: Random,
-    /// The page that is run, and how often still.
+    /// The current page, and the blocks left on it.
     current: usize,
     left: u64,
     visits: u64,
@@ -113,11 +109,11 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
     }
     let cycle = values.is("order", "cycle");
     match cycle {
-        // A page of each region in turn, so that no two that follow one another lie in one.
-        true => places = in_turns(&places),
+        // Successive pages lie in different regions.
+        true => places = interleave_regions(&places),
         false => shuffle(&mut places, &mut random),
     }
-    // Not all at the same place in their page: that would be one set of a cache.
+    // Blocks lie at random offsets in their pages, so that they use all sets of a cache.
     let room = PAGE / 64 - 1;
     let pages = places.iter().map(|at| process.block_at(text + at + random.below(room) * 64, INSTRUCTIONS)).collect();
     let data = values.number("data");
@@ -140,11 +136,11 @@ fn shuffle(all: &mut [u64], random: &mut Random) {
     }
 }
 
-/// The first place of each region, then the second, and so on.
-fn in_turns(places: &[u64]) -> Vec<u64> {
+/// Returns the first place of each region, then the second of each, and so on.
+fn interleave_regions(places: &[u64]) -> Vec<u64> {
     let regions: Vec<&[u64]> = places.chunk_by(|a, b| a / REGION == b / REGION).collect();
     let most = regions.iter().map(|places| places.len()).max().unwrap_or(0);
-    (0..most).flat_map(|turn| regions.iter().filter_map(move |places| places.get(turn).copied())).collect()
+    (0..most).flat_map(|round| regions.iter().filter_map(move |places| places.get(round).copied())).collect()
 }
 
 impl Program for Running {
@@ -187,7 +183,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn as_many_clusters_and_pages_are_run_as_asked_for() {
+    fn clusters_and_pages_per_region_are_as_requested() {
         let run = fetches("code:regions=3,clusters=5/32,pages=2,reuse=0,dwell=1,data=0,visits=20000,tail=100K");
         let first = run.iter().min().unwrap() / REGION;
         let in_region = |region: u64| run.iter().filter(move |at| *at / REGION == first + region);
@@ -197,11 +193,11 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_changes_the_region_at_every_turn() {
+    fn a_cycle_changes_the_region_at_every_visit() {
         let run = fetches("code:regions=9,clusters=1,pages=1,order=cycle,dwell=3,data=0,visits=18");
         let regions: Vec<u64> = run.iter().map(|at| at / REGION).collect();
-        let turns: Vec<u64> = regions.chunks(3).map(|turn| turn[0] - regions[0]).collect();
-        assert_eq!(turns, (0..9).chain(0..9).collect::<Vec<_>>());
-        assert!(regions.chunks(3).all(|turn| turn.iter().all(|region| *region == turn[0])));
+        let visits: Vec<u64> = regions.chunks(3).map(|visit| visit[0] - regions[0]).collect();
+        assert_eq!(visits, (0..9).chain(0..9).collect::<Vec<_>>());
+        assert!(regions.chunks(3).all(|visit| visit.iter().all(|region| *region == visit[0])));
     }
 }

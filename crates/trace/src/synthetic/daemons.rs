@@ -1,5 +1,5 @@
-//! `daemons`: processes that wait most of the time, as on any machine that has booted: they keep a little memory for as long as
-//! they live, wake up in turn, and touch some of it (Navarro et al. 2002 §6.5, what remains active and inactive).
+//! `daemons`: processes that mostly wait, as on any booted machine. Each keeps a little memory for its whole life. They wake
+//! up in rotation and touch part of it (Navarro et al. 2002 §6.5, memory that remains active and inactive).
 
 use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, file_map, load, store};
@@ -7,31 +7,31 @@ use super::program::{Description, Program};
 use crate::Progress;
 use reach_core::{Asid, Chunk, Event, FileId, Map, Protection, ThreadId, VirtAddr};
 
-/// Text and data of the first process are file 0.
+/// File 0 has text and data of the first process.
 const FIRST_FILE: u32 = 1;
 
 pub(super) const ABOUT: Description = Description {
     name: "daemons",
-    summary: "processes that mostly wait, and wake up in turn (Navarro et al. 2002, what is left in memory)",
+    summary: "processes that mostly wait and wake up in rotation (Navarro et al. 2002, fragmentation)",
     parameters: &[
-        Parameter { name: "processes", kind: ValueKind::Count(1, 1000), default: "24", summary: "how many there are" },
+        Parameter { name: "processes", kind: ValueKind::Count(1, 1000), default: "24", summary: "number of processes" },
         Parameter {
             name: "private",
             kind: ValueKind::Bytes(8, MAX_BYTES),
             default: "512K",
-            summary: "private memory of each",
+            summary: "private memory of each process",
         },
         Parameter {
             name: "image",
             kind: ValueKind::Bytes(8, MAX_BYTES),
             default: "512K",
-            summary: "the file that each maps",
+            summary: "size of the file that each process maps",
         },
         Parameter {
             name: "awake",
             kind: ValueKind::Percent,
             default: "25%",
-            summary: "how much of it each waking touches",
+            summary: "share of its memory that a process touches per wake-up",
         },
         Parameter {
             name: "page",
@@ -39,23 +39,29 @@ pub(super) const ABOUT: Description = Description {
             default: "8K",
             summary: "distance of references",
         },
-        Parameter { name: "wakings", kind: ValueKind::Count(1, MAX_COUNT), default: "1G", summary: "how many in all" },
+        Parameter {
+            name: "wakings",
+            kind: ValueKind::Count(1, MAX_COUNT),
+            default: "1G",
+            summary: "number of wake-ups in total",
+        },
     ],
     build,
 };
 
 struct Daemons {
     code: Code,
-    /// What the first process has mapped from its beginning, for the others.
+    /// The initial mappings of the first process, which all others repeat.
     layout: Vec<Event>,
     processes: u64,
+    /// Address and size of private memory and mapped file.
     private: (u64, u64),
     image: (u64, u64),
     page: u64,
     awake: f64,
     done: u64,
     wakings: u64,
-    /// Each touches all that it has when it starts.
+    /// Number of processes that have started. A process touches all its memory when it starts.
     started: u64,
 }
 
@@ -79,6 +85,7 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
 }
 
 impl Daemons {
+    /// Appends one wake-up.
     fn wake(&mut self, chunk: &mut Chunk) {
         let number = self.done % self.processes;
         let at = Asid(number as u32);
@@ -131,13 +138,13 @@ mod tests {
     const SPEC: &str = "daemons:processes=3,private=64K,image=32K,awake=25%,page=8K,wakings=7";
 
     #[test]
-    fn each_has_its_own_and_touches_a_part_when_it_wakes() {
+    fn each_process_touches_all_at_its_start_and_a_share_per_wake_up() {
         let events = events(generator(SPEC, CHUNK_REFS).unwrap());
         let switches = events.iter().filter_map(|(at, event)| match event {
             Event::Switch { asid, .. } => Some((*at, asid.0)),
             _ => None,
         });
-        // All of 12 pages in the beginning, then three: two references for each, the fetch among them.
+        // All 12 pages at the start, then three. Each page takes two references, one of them a fetch.
         let expected = [(0, 0), (0, 0), (24, 1), (48, 2), (72, 0), (78, 1), (84, 2), (90, 0)];
         assert!(switches.eq(expected));
         let maps = events

@@ -1,5 +1,5 @@
-//! `dirty`: a mapped file whose every page is read, then one in many written (Navarro et al. 2002 §6.7): what writing back
-//! whole superpages costs.
+//! `dirty`: reads every page of a mapped file, then writes one page in many. It measures the cost of writing back whole
+//! superpages (Navarro et al. 2002 §6.7).
 
 use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, load, room, store};
@@ -9,7 +9,7 @@ use reach_core::{Chunk, Event, Protection};
 
 pub(super) const ABOUT: Description = Description {
     name: "dirty",
-    summary: "a file whose every page is read, then one in many written (Navarro et al. 2002, dirty superpages)",
+    summary: "reads every page of a mapped file, then writes one in many (Navarro et al. 2002, dirty superpages)",
     parameters: &[
         Parameter { name: "bytes", kind: ValueKind::Bytes(8, MAX_BYTES), default: "100M", summary: "size of the file" },
         Parameter { name: "page", kind: ValueKind::Bytes(8, MAX_BYTES), default: "8K", summary: "distance of loads" },
@@ -17,7 +17,7 @@ pub(super) const ABOUT: Description = Description {
             name: "every",
             kind: ValueKind::Count(1, MAX_COUNT),
             default: "512",
-            summary: "pages from write to write",
+            summary: "distance of stores, in pages",
         },
     ],
     build,
@@ -28,8 +28,9 @@ struct Dirty {
     writing: Code,
     base: u64,
     page: u64,
-    /// Pages to read, and of which number the multiples are written.
+    /// Number of pages to read.
     pages: u64,
+    /// Pages whose number is a multiple of this are written.
     every: u64,
     done: u64,
     total: u64,
@@ -42,7 +43,7 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
     let reading = process.block(4);
     // mov [p], x; add p, distance; cmp p, end; jb
     let writing = process.block(4);
-    // The last page is whole, so that a word of it can be read.
+    // The file ends with a whole page, so that its first word can be read.
     let base = process.map_file("synthetic/dirty.file".into(), pages * page, Protection::READ_WRITE).0;
     let total = pages + pages.div_ceil(every);
     Ok(Box::new(Dirty { reading, writing, base, page, pages, every, done: 0, total }))
@@ -85,13 +86,13 @@ mod tests {
     use reach_core::Kind;
 
     #[test]
-    fn writes_one_page_in_so_many() {
+    fn every_page_is_read_before_one_in_many_is_written() {
         let refs = data("dirty:bytes=80K,page=8K,every=4");
         let pages = |kind| {
             let first = refs[0].addr();
             refs.iter().filter(move |r| r.kind() == kind).map(move |r| (r.addr() - first) >> 13)
         };
         assert!(pages(Kind::Load).eq(0..10) && pages(Kind::Store).eq([0, 4, 8]));
-        assert!(refs[..10].iter().all(|r| r.kind() == Kind::Load), "all is read before any is written");
+        assert!(refs[..10].iter().all(|r| r.kind() == Kind::Load), "a store before the last load");
     }
 }

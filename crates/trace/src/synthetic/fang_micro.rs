@@ -1,5 +1,5 @@
-//! `fang-micro`: the microbenchmark of Fang et al. §4.1. A column of bytes is summed, 4096 bytes apart, then the next:
-//! every load goes to another page than the one before.
+//! `fang-micro`: the microbenchmark of Fang et al. §4.1. It sums a column of bytes, 4096 bytes apart, then the next column.
+//! Each load is to another page than the one before.
 
 use super::parameter::{Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, room};
@@ -9,7 +9,7 @@ use reach_core::{Chunk, Ref, VirtAddr};
 
 pub(super) const ABOUT: Description = Description {
     name: "fang-micro",
-    summary: "each of 4096 pages read once an iteration (Fang et al. 1999, microbenchmark)",
+    summary: "reads each of 4096 pages once per iteration (Fang et al. 1999, microbenchmark)",
     parameters: &[
         Parameter {
             name: "iterations",
@@ -17,12 +17,17 @@ pub(super) const ABOUT: Description = Description {
             default: "64",
             summary: "references to each page",
         },
-        Parameter { name: "pages", kind: ValueKind::Count(1, 1 << 20), default: "4096", summary: "rows of the array" },
+        Parameter {
+            name: "pages",
+            kind: ValueKind::Count(1, 1 << 20),
+            default: "4096",
+            summary: "number of pages, one per row",
+        },
     ],
     build,
 };
 
-/// Where data begins on the paper's machine (PA-RISC).
+/// Start of data on the paper's machine (PA-RISC).
 const ARRAY: VirtAddr = VirtAddr(0x4000_0000);
 const ROW: u64 = 4096;
 
@@ -71,7 +76,7 @@ mod tests {
     use super::super::tests::data;
 
     #[test]
-    fn reads_a_column_then_the_next() {
+    fn columns_are_read_one_after_the_other() {
         let refs = data("fang-micro:iterations=2");
         assert_eq!(refs.len(), 2 * 4096);
         for (k, r) in refs.iter().enumerate() {

@@ -1,9 +1,9 @@
-//! `fft3`: a three-dimensional Fourier transform of complex numbers, dimension by dimension, as FFTW does it when it is
-//! not told better: each line is gathered, transformed in a buffer, and put back.
+//! `fft3`: a three-dimensional Fourier transform of complex numbers, one dimension after the other, like FFTW without a
+//! measured plan. It gathers each line into a buffer, transforms it, and scatters it back.
 //!
-//! Lines of the first dimension are contiguous; those of the last touch another 16 n² bytes with every element, which is
-//! 640 KB for n = 200. The buffer's own references stay in a first-level cache and are left out; its arithmetic, 5 n log2 n
-//! operations a line, is counted in the instructions.
+//! Lines of the first dimension are contiguous. Elements of a line of the last are 16 n² bytes apart: 640 KB for n = 200.
+//! References to the buffer would stay in a first-level cache and are left out. The buffer's arithmetic, 5 n log2 n
+//! operations per line, counts as instructions.
 
 use super::parameter::{Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, room};
@@ -15,12 +15,12 @@ const ELEMENT: u64 = 16;
 
 pub(super) const ABOUT: Description = Description {
     name: "fft3",
-    summary: "three-dimensional transform of n^3 complex numbers (Navarro et al. 2002, FFTW)",
+    summary: "three-dimensional Fourier transform of n^3 complex numbers (Navarro et al. 2002, FFTW)",
     parameters: &[Parameter {
         name: "n",
         kind: ValueKind::Count(2, 4096),
         default: "200",
-        summary: "numbers in each dimension; there are two arrays of 16 n^3 bytes",
+        summary: "numbers per dimension; the two arrays have 16 n^3 bytes each",
     }],
     build,
 };
@@ -32,9 +32,9 @@ struct Fft3 {
     /// Input and output.
     arrays: [u64; 2],
     n: u64,
-    /// 0: the input is written; 1 to 3: along the dimensions, from the contiguous one on.
+    /// Pass 0 writes the input; passes 1 to 3 transform the dimensions, the contiguous one first.
     pass: u64,
-    /// Lines done in this pass, and references done in the line: n loads, then n stores.
+    /// Lines finished in this pass, and references finished in the line: n loads, then n stores.
     line: u64,
     within: u64,
     done: u64,
@@ -43,7 +43,7 @@ struct Fft3 {
 
 fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, String> {
     let n = values.number("n");
-    // Half of the arithmetic of one element of a line.
+    // Half of the arithmetic for one element of a line; gather and scatter count one half each.
     let arithmetic = (5.0 * (n as f64).log2() / 2.0).round() as u16;
     // mov [p], x; add p, 16; cmp p, end; jb
     let init = process.block(4);
@@ -56,7 +56,7 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
 }
 
 impl Fft3 {
-    /// Where line number `line` of this pass begins and how far apart its elements are, in elements.
+    /// Returns start and stride of the current line, in elements.
     fn geometry(&self) -> (u64, u64) {
         let n = self.n;
         match self.pass {
@@ -72,8 +72,8 @@ impl Program for Fft3 {
         let n = self.n;
         while chunk.refs.len() < until && self.done < self.total {
             if self.line == 0 && self.within == 0 {
-                let what = ["init", "first dimension", "second dimension", "third dimension"][self.pass as usize];
-                chunk.push_event(Event::Phase(what.into()));
+                let phase = ["init", "first dimension", "second dimension", "third dimension"][self.pass as usize];
+                chunk.push_event(Event::Phase(phase.into()));
             }
             let (start, stride) = self.geometry();
             let stores = self.pass == 0 || self.within >= n;

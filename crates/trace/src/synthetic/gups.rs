@@ -1,4 +1,4 @@
-//! `gups`: HPCC RandomAccess. Random words of a table are read, changed and written back: the worst case of a TLB.
+//! `gups`: HPCC RandomAccess. It reads, changes and writes back random words of a table, the worst case of a TLB.
 
 use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, SEED, ValueKind, Values};
 use super::process::{Code, Process, bodies, code, load, room, store};
@@ -8,20 +8,20 @@ use reach_core::{Chunk, Event, Random};
 
 pub(super) const ABOUT: Description = Description {
     name: "gups",
-    summary: "HPCC RandomAccess, random words of a table updated: the worst case of a TLB",
+    summary: "updates random words of a table, as HPCC RandomAccess does: the worst case of a TLB",
     parameters: &[
         Parameter { name: "bytes", kind: ValueKind::Bytes(8, MAX_BYTES), default: "1G", summary: "size of the table" },
         Parameter {
             name: "updates",
             kind: ValueKind::Count(1, MAX_COUNT),
             default: "32M",
-            summary: "how many updates",
+            summary: "number of updates",
         },
         Parameter {
             name: "init",
             kind: ValueKind::Word(&["no", "pages", "yes"]),
             default: "no",
-            summary: "whether the table is first written: every word, as HPCC does, or one word of every 4 KB",
+            summary: "write the table first: every word, as HPCC does (yes), or one word of every 4 KB (pages)",
         },
         SEED,
     ],
@@ -34,13 +34,13 @@ struct Gups {
     base: u64,
     words: u64,
     random: Random,
-    /// Words from one that is written first to the next.
+    /// Distance of first writes, in words.
     stride: u64,
-    /// Words still to be written before the updates.
-    blank: u64,
+    /// First writes left before the updates.
+    first_writes: u64,
     left: u64,
     total: u64,
-    /// Whether the updates have been announced; they are when another phase came first.
+    /// Whether no phase `updates` remains to be announced. It follows the phase `init` only.
     started: bool,
 }
 
@@ -49,10 +49,11 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
     let left = values.number("updates");
     let init_first = !values.is("init", "no");
     let stride = if values.is("init", "pages") { 512 } else { 1 };
-    let blank = if init_first { words.div_ceil(stride) } else { 0 };
+    let first_writes = if init_first { words.div_ceil(stride) } else { 0 };
     // mov [t+i], i; inc i; cmp i, n; jb
     let init = process.block(4);
-    // The generator's step (shift, sign, xor), the index (and), then: mov x, [t+i]; xor x, r; mov [t+i], x; dec n; jnz
+    // One step of the random generator (shift, sign, xor) and the index (and), then: mov x, [t+i]; xor x, r; mov [t+i], x;
+    // dec n; jnz
     let next = [code::COPY, code::SHIFT, code::MASK, code::MIX, code::COPY, code::MASK];
     let [a, b, c, d, e, f] = next;
     let change = [code::LOAD, code::CHANGE, code::STORE, code::COUNT, code::AGAIN];
@@ -70,25 +71,25 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
         words,
         random,
         stride,
-        blank,
+        first_writes,
         left,
-        total: left + blank,
+        total: left + first_writes,
         started: !init_first,
     }))
 }
 
 impl Program for Gups {
     fn run(&mut self, chunk: &mut Chunk, until: usize) {
-        if self.blank > 0 {
-            let n = room(chunk, until, 2, self.blank);
+        if self.first_writes > 0 {
+            let n = room(chunk, until, 2, self.first_writes);
             let step = self.stride * 8;
-            let mut at = self.base + (self.words.div_ceil(self.stride) - self.blank) * step;
+            let mut at = self.base + (self.words.div_ceil(self.stride) - self.first_writes) * step;
             bodies(chunk, self.init, n, || {
                 at += step;
                 [store(at - step, 0)]
             });
-            self.blank -= n;
-            if self.blank > 0 {
+            self.first_writes -= n;
+            if self.first_writes > 0 {
                 return;
             }
         }
@@ -107,7 +108,7 @@ impl Program for Gups {
     }
 
     fn progress(&self) -> Progress {
-        Progress { done: self.total - self.left - self.blank, total: Some(self.total) }
+        Progress { done: self.total - self.left - self.first_writes, total: Some(self.total) }
     }
 }
 
@@ -117,7 +118,7 @@ mod tests {
     use reach_core::Kind;
 
     #[test]
-    fn each_update_reads_and_writes_one_word() {
+    fn each_update_loads_and_stores_the_same_word() {
         let refs = data("gups:bytes=1M,updates=1000,seed=3");
         assert_eq!(refs.len(), 2000);
         let base = refs.iter().map(|r| r.addr().0).min().unwrap() >> 20 << 20;
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn initialisation_by_pages_touches_what_the_whole_one_does() {
+    fn initialisation_by_pages_touches_the_same_pages_as_by_words() {
         let pages = |init| {
             let refs = data(&format!("gups:bytes=100K,updates=1,init={init}"));
             let stores = refs[..refs.len() - 2].iter().map(|r| r.addr().0 >> 12);

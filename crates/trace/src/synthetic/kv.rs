@@ -1,10 +1,13 @@
-//! `kv`: a key-value store in the manner of memcached, asked as YCSB asks it: a table of buckets, items of one size with
-//! their keys and values, a list of them in the order in which they were written, of which the oldest gives its place to a new
-//! one. Reads do not move an item in the list, as memcached's do at most once a minute.
+//! `kv`: a key-value store like memcached, with requests like YCSB's.
 //!
-//! Values are no data here, and keys are numbers, which a bijection takes to buckets; there are as many as the power of two that
-//! holds the records, so that no two share one. What is kept is where each record is, and the list: 4 bytes a record and 12 an
-//! item, where the program has some 8 KB. The stream is that of a store with all its data: `tests` says so.
+//! The store has a table of buckets, and items of one size with key and value. A list orders the items by the time of
+//! writing; when memory is full, the oldest item is evicted. Reads do not move an item in the list, as memcached moves one
+//! at most once a minute.
+//!
+//! The generator stores no values. Keys are numbers, which a permutation maps to buckets. The number of buckets is a power of
+//! two not below the number of records, so no two records share a bucket. The generator stores where each record is, and
+//! the list: 4 bytes per record and 12 per item, for some 8 KB in the simulated program. A twin in `tests` that stores all
+//! data makes the same references.
 
 use super::first_writes::FirstWrites;
 use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, SEED, ValueKind, Values};
@@ -18,40 +21,40 @@ mod code;
 
 pub(super) const ABOUT: Description = Description {
     name: "kv",
-    summary: "a key-value store like memcached, asked for random keys as YCSB does; its values are nowhere kept",
+    summary: "a key-value store like memcached, with YCSB's random keys; the generator stores no values",
     parameters: &[
         Parameter {
             name: "bytes",
             kind: ValueKind::Bytes(64 << 10, MAX_BYTES),
             default: "1G",
-            summary: "buckets and items",
+            summary: "memory of buckets and items",
         },
         Parameter { name: "value", kind: ValueKind::Bytes(32, 512 << 10), default: "8K", summary: "size of a value" },
         Parameter {
             name: "records",
             kind: ValueKind::Count(0, 1 << 32),
             default: "0",
-            summary: "how many keys there are; 0 is as many as there is memory for. Of more, the oldest are forgotten",
+            summary: "number of keys; 0 for as many as fit. With more than fit, the oldest are evicted",
         },
         Parameter {
             name: "requests",
             kind: ValueKind::Count(1, MAX_COUNT),
             default: "1M",
-            summary: "how many requests",
+            summary: "number of requests",
         },
         Parameter { name: "writes", kind: ValueKind::Percent, default: "5%", summary: "share of requests that write" },
         Parameter {
             name: "load",
             kind: ValueKind::Word(&["no", "pages", "yes"]),
             default: "pages",
-            summary: "whether records are written first: by requests, or one word of every 4 KB; or they are just there",
+            summary: "write the records first: by requests (yes), or one word of every 4 KB (pages); no assumes them written",
         },
         SEED,
     ],
     build,
 };
 
-/// In the order of [`code::BLOCKS`].
+/// The blocks, in the order of [`code::BLOCKS`].
 #[derive(Clone, Copy)]
 #[repr(usize)]
 enum Site {
@@ -74,35 +77,37 @@ enum Site {
     Link,
 }
 
-/// Fields of an item, and where its value begins: a line of 64 bytes before it.
+/// Offsets of an item's fields and of its value. The fields take a line of 64 bytes.
 const OLDER: u64 = 0;
 const NEWER: u64 = 8;
 const LENGTH: u64 = 32;
 const USERS: u64 = 36;
 const KEY: u64 = 48;
 const VALUE: u64 = 64;
-/// Words of the program's own: a free item, the first that was never used, the newest, the oldest.
+/// Offsets of the program's global words: a free item, the first item never used, the newest item, the oldest item.
 const SPARE: u64 = 0;
 const UNUSED: u64 = 8;
 const NEWEST: u64 = 16;
 const OLDEST: u64 = 24;
-/// The binary logarithm of what is copied at once.
+/// The binary logarithm of the bytes that one instruction copies.
 const PIECE: u8 = 5;
 
 const NONE: u32 = u32::MAX;
 
-/// What the program knows, but for the values.
-struct Memory {
-    /// The item of each record, the record of each item.
+/// The state of the store, without values.
+struct State {
+    /// The item of each record, or [`NONE`].
     item_of: Vec<u32>,
+    /// The record of each item, or [`NONE`].
     record_of: Vec<u32>,
-    /// Neighbours in the order of writing.
+    /// Neighbours of each item in the order of writing.
     older: Vec<u32>,
     newer: Vec<u32>,
     newest: u32,
     oldest: u32,
-    /// An item that was free again is used next; there is never more than one.
+    /// The free item, which is reused next. There is never more than one.
     spare: u32,
+    /// Number of items ever used.
     used: u32,
 }
 
@@ -118,14 +123,15 @@ struct Store {
     hash: Permutation,
     random: Random,
     writes: f64,
-    memory: Memory,
-    /// Pages to touch first.
+    state: State,
+    /// The writes of `load=pages`.
     pages: Option<FirstWrites>,
-    /// Records still to be written.
+    /// Records left to write for `load=yes`.
     load: u64,
     left: u64,
     requests: u64,
-    begun: bool,
+    /// Whether no phase `requests` remains to be announced.
+    announced: bool,
 }
 
 fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, String> {
@@ -135,7 +141,7 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
     let records = if records > 0 {
         records
     } else {
-        // The most that fit beside their buckets.
+        // The most records that fit together with their buckets.
         let fits = |n: u64| n * item_bytes + table(n) <= bytes;
         (0..40).rev().fold(0, |n, bit| if fits(n + (1 << bit)) { n + (1 << bit) } else { n })
     };
@@ -143,7 +149,7 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
     let slots = room.min(records);
     if slots < 3 || slots >= u64::from(NONE) || records >= u64::from(NONE) {
         return Err(format!(
-            "{bytes} bytes hold {slots} of {records} records; give bytes and records for 3 to 2^32 - 2"
+            "{bytes} bytes hold {slots} of {records} records; give bytes and records for 3 to 2^32 - 2 of them"
         ));
     }
     let text = process.assembled(code::BLOCKS);
@@ -174,19 +180,19 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
         hash: Permutation::new(records.next_power_of_two(), values.number("seed")),
         random: Random::new(!values.number("seed")),
         writes: values.share("writes"),
-        memory: if load > 0 { Memory::empty(records, slots) } else { Memory::loaded(records, slots) },
+        state: if load > 0 { State::empty(records, slots) } else { State::loaded(records, slots) },
         pages,
         load,
         left: requests,
         requests,
-        begun: !first,
+        announced: !first,
     }))
 }
 
-impl Memory {
-    fn empty(records: u64, slots: u64) -> Memory {
+impl State {
+    fn empty(records: u64, slots: u64) -> State {
         let none = |n: u64| vec![NONE; n as usize];
-        Memory {
+        State {
             item_of: none(records),
             record_of: none(slots),
             older: none(slots),
@@ -198,24 +204,24 @@ impl Memory {
         }
     }
 
-    /// As after every record was written once, in order.
-    fn loaded(records: u64, slots: u64) -> Memory {
-        let mut memory = Memory::empty(records, slots);
+    /// Returns the state after every record was written once, in order.
+    fn loaded(records: u64, slots: u64) -> State {
+        let mut state = State::empty(records, slots);
         for record in records - slots..records {
             let item = record % slots;
-            memory.item_of[record as usize] = item as u32;
-            memory.record_of[item as usize] = record as u32;
-            memory.older[item as usize] = ((item + slots - 1) % slots) as u32;
-            memory.newer[item as usize] = ((item + 1) % slots) as u32;
+            state.item_of[record as usize] = item as u32;
+            state.record_of[item as usize] = record as u32;
+            state.older[item as usize] = ((item + slots - 1) % slots) as u32;
+            state.newer[item as usize] = ((item + 1) % slots) as u32;
         }
-        (memory.newest, memory.oldest) = (((records - 1) % slots) as u32, (records % slots) as u32);
-        memory.older[memory.oldest as usize] = NONE;
-        memory.newer[memory.newest as usize] = NONE;
-        memory.used = slots as u32;
-        memory
+        (state.newest, state.oldest) = (((records - 1) % slots) as u32, (records % slots) as u32);
+        state.older[state.oldest as usize] = NONE;
+        state.newer[state.newest as usize] = NONE;
+        state.used = slots as u32;
+        state
     }
 
-    /// Takes `item` out of the list; its neighbours, older and newer.
+    /// Removes `item` from the list. Returns its older and newer neighbours.
     fn unlink(&mut self, item: u32) -> (u32, u32) {
         let (older, newer) = (self.older[item as usize], self.newer[item as usize]);
         *self.newer.get_mut(older as usize).unwrap_or(&mut self.oldest) = newer;
@@ -223,7 +229,7 @@ impl Memory {
         (older, newer)
     }
 
-    /// Puts `item` at the new end; who was there.
+    /// Appends `item` as the newest. Returns the former newest item.
     fn link(&mut self, item: u32) -> u32 {
         let before = std::mem::replace(&mut self.newest, item);
         (self.older[item as usize], self.newer[item as usize]) = (before, NONE);
@@ -241,11 +247,12 @@ impl Store {
         self.buckets + 8 * self.hash.apply(record)
     }
 
-    /// A field of an item; of none, a word of the program's own.
-    fn field_at(&self, item: u32, field: u64, instead: u64) -> u64 {
-        if item == NONE { self.words + instead } else { self.items + u64::from(item) * self.item_bytes + field }
+    /// Returns the address of a field of `item`; for [`NONE`], that of the global word `global`.
+    fn field_at(&self, item: u32, field: u64, global: u64) -> u64 {
+        if item == NONE { self.words + global } else { self.items + u64::from(item) * self.item_bytes + field }
     }
 
+    /// Appends the copy of a value, from the item to the buffer when `out`, else in the other direction.
     fn copy(&self, item: u32, out: bool, emit: &mut Emit) {
         let value = self.field_at(item, VALUE, 0);
         let code = self.code(if out { Site::Send } else { Site::Receive });
@@ -257,11 +264,12 @@ impl Store {
         }
     }
 
+    /// Appends a read request.
     fn get(&self, record: u64, emit: &mut Emit) {
         emit.fetch(self.code(Site::Get));
         emit.load(self.buffer, 3, 0);
         emit.load(self.bucket_at(record), 3, 5);
-        let item = self.memory.item_of[record as usize];
+        let item = self.state.item_of[record as usize];
         if item != NONE {
             emit.fetch(self.code(Site::Found));
             emit.load(self.field_at(item, KEY, 0), 3, 0);
@@ -277,12 +285,12 @@ impl Store {
         emit.fetch(self.code(Site::Miss));
     }
 
-    /// An item that is free, taken from the free one, from those never used, or from the oldest.
-    fn obtain(&mut self, emit: &mut Emit) -> u32 {
+    /// Appends the allocation of an item: the free one, one never used, or the oldest. Returns it.
+    fn allocate(&mut self, emit: &mut Emit) -> u32 {
         emit.fetch(self.code(Site::Set));
         emit.load(self.buffer, 3, 0);
         emit.load(self.words + SPARE, 3, 1);
-        let spare = std::mem::replace(&mut self.memory.spare, NONE);
+        let spare = std::mem::replace(&mut self.state.spare, NONE);
         if spare != NONE {
             emit.fetch(self.code(Site::Reuse));
             emit.load(self.field_at(spare, OLDER, 0), 3, 0);
@@ -291,16 +299,16 @@ impl Store {
         }
         emit.fetch(self.code(Site::Fresh));
         emit.load(self.words + UNUSED, 3, 0);
-        if (self.memory.used as usize) < self.memory.record_of.len() {
+        if (self.state.used as usize) < self.state.record_of.len() {
             emit.fetch(self.code(Site::Grow));
             emit.store(self.words + UNUSED, 3, 1);
-            self.memory.used += 1;
-            return self.memory.used - 1;
+            self.state.used += 1;
+            return self.state.used - 1;
         }
-        let oldest = self.memory.oldest;
-        let record = self.memory.record_of[oldest as usize];
-        self.memory.item_of[record as usize] = NONE;
-        let (_, newer) = self.memory.unlink(oldest);
+        let oldest = self.state.oldest;
+        let record = self.state.record_of[oldest as usize];
+        self.state.item_of[record as usize] = NONE;
+        let (_, newer) = self.state.unlink(oldest);
         emit.fetch(self.code(Site::Evict));
         emit.load(self.words + OLDEST, 3, 0);
         emit.load(self.field_at(oldest, KEY, 0), 3, 1);
@@ -311,8 +319,9 @@ impl Store {
         oldest
     }
 
+    /// Appends a write request.
     fn set(&mut self, record: u64, emit: &mut Emit) {
-        let item = self.obtain(emit);
+        let item = self.allocate(emit);
         emit.fetch(self.code(Site::Fill));
         emit.store(self.field_at(item, LENGTH, 0), 3, 0);
         emit.store(self.field_at(item, KEY, 0), 3, 1);
@@ -320,10 +329,10 @@ impl Store {
         let bucket = self.bucket_at(record);
         emit.fetch(self.code(Site::Old));
         emit.load(bucket, 3, 3);
-        let old = std::mem::replace(&mut self.memory.item_of[record as usize], item);
-        self.memory.record_of[item as usize] = record as u32;
+        let old = std::mem::replace(&mut self.state.item_of[record as usize], item);
+        self.state.record_of[item as usize] = record as u32;
         if old != NONE {
-            let (older, newer) = self.memory.unlink(old);
+            let (older, newer) = self.state.unlink(old);
             emit.fetch(self.code(Site::Free));
             emit.load(self.field_at(old, KEY, 0), 3, 0);
             emit.load(self.field_at(old, OLDER, 0), 3, 1);
@@ -333,9 +342,9 @@ impl Store {
             emit.load(self.words + SPARE, 3, 5);
             emit.store(self.field_at(old, OLDER, 0), 3, 6);
             emit.store(self.words + SPARE, 3, 7);
-            self.memory.spare = old;
+            self.state.spare = old;
         }
-        let before = self.memory.link(item);
+        let before = self.state.link(item);
         emit.fetch(self.code(Site::Link));
         emit.store(bucket, 3, 0);
         emit.load(self.words + NEWEST, 3, 1);
@@ -355,7 +364,7 @@ impl Program for Store {
                 self.set(record, &mut Emit { chunk });
                 continue;
             }
-            if !std::mem::replace(&mut self.begun, true) {
+            if !std::mem::replace(&mut self.announced, true) {
                 chunk.push_event(Event::Phase("requests".into()));
             }
             let record = self.random.below(self.records);

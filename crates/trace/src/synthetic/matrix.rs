@@ -1,5 +1,5 @@
-//! `matrix`: the non-blocked transposition of Navarro et al. §6: `B[j][i] = A[i][j]`, doubles, both on the heap, so one
-//! is read along its rows while each store to the other goes to another page.
+//! `matrix`: the unblocked transposition of Navarro et al. §6, `B[j][i] = A[i][j]`, of doubles on the heap. It reads A along
+//! its rows, while each store to B is to another page.
 
 use super::parameter::{MAX_COUNT, Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, load, room, store};
@@ -9,26 +9,31 @@ use reach_core::Chunk;
 
 pub(super) const ABOUT: Description = Description {
     name: "matrix",
-    summary: "plain transposition of a square matrix of doubles (Navarro et al. 2002, Matrix)",
+    summary: "transposes a square matrix of doubles without blocking (Navarro et al. 2002, Matrix)",
     parameters: &[
-        Parameter { name: "n", kind: ValueKind::Count(1, 1 << 18), default: "1000", summary: "rows and columns" },
+        Parameter {
+            name: "n",
+            kind: ValueKind::Count(1, 1 << 18),
+            default: "1000",
+            summary: "number of rows and of columns",
+        },
         Parameter {
             name: "passes",
             kind: ValueKind::Count(1, MAX_COUNT),
             default: "1",
-            summary: "how many transpositions",
+            summary: "number of transpositions",
         },
         Parameter {
             name: "init",
             kind: ValueKind::Word(&["no", "yes"]),
             default: "no",
-            summary: "whether the matrix is first written, row by row",
+            summary: "write the matrix first, row by row",
         },
         Parameter {
             name: "before",
             kind: ValueKind::Bytes(0, 1 << 40),
             default: "0",
-            summary: "heap in front of the matrices, never touched",
+            summary: "untouched heap before the matrices",
         },
     ],
     build,
@@ -37,8 +42,8 @@ pub(super) const ABOUT: Description = Description {
 struct Matrix {
     init: Code,
     code: Code,
-    /// Elements still to be written before the transpositions.
-    blank: u64,
+    /// First writes left before the transpositions.
+    first_writes: u64,
     a: u64,
     b: u64,
     n: u64,
@@ -50,30 +55,41 @@ struct Matrix {
 
 fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, String> {
     let n = values.number("n");
-    let too_many = "so many passes cannot be counted; give fewer";
+    let too_many = "the references of all passes exceed 2^64; give fewer passes";
     let total = (n * n).checked_mul(values.number("passes")).ok_or(too_many)?;
     // mov x, [a]; mov [b], x; add a, 8; add b, 8n; cmp a, end; jb
     let code = process.block(6);
     // mov [a], x; add a, 8; cmp a, end; jb
     let init = process.block(4);
-    let blank = if values.is("init", "yes") { n * n } else { 0 };
-    // One after the other, as an allocator on brk gives them, so B shares A's last page.
+    let first_writes = if values.is("init", "yes") { n * n } else { 0 };
+    // B directly follows A, as an allocator on the brk heap places them, so B shares A's last page.
     let before = values.number("before");
     let a = process.heap(before + 2 * n * n * 8).0 + before;
-    Ok(Box::new(Matrix { init, code, blank, a, b: a + n * n * 8, n, i: 0, j: 0, left: total, total: total + blank }))
+    Ok(Box::new(Matrix {
+        init,
+        code,
+        first_writes,
+        a,
+        b: a + n * n * 8,
+        n,
+        i: 0,
+        j: 0,
+        left: total,
+        total: total + first_writes,
+    }))
 }
 
 impl Program for Matrix {
     fn run(&mut self, chunk: &mut Chunk, until: usize) {
-        if self.blank > 0 {
-            let count = room(chunk, until, 2, self.blank);
-            let mut at = self.a + (self.n * self.n - self.blank) * 8;
+        if self.first_writes > 0 {
+            let count = room(chunk, until, 2, self.first_writes);
+            let mut at = self.a + (self.n * self.n - self.first_writes) * 8;
             bodies(chunk, self.init, count, || {
                 at += 8;
                 [store(at - 8, 0)]
             });
-            self.blank -= count;
-            if self.blank > 0 {
+            self.first_writes -= count;
+            if self.first_writes > 0 {
                 return;
             }
         }
@@ -93,7 +109,7 @@ impl Program for Matrix {
     }
 
     fn progress(&self) -> Progress {
-        Progress { done: self.total - self.left - self.blank, total: Some(self.total) }
+        Progress { done: self.total - self.left - self.first_writes, total: Some(self.total) }
     }
 }
 
@@ -103,7 +119,7 @@ mod tests {
     use reach_core::Kind;
 
     #[test]
-    fn transposes() {
+    fn rows_are_loaded_and_columns_stored() {
         let refs = data("matrix:n=3,passes=2");
         let a = refs[0].addr().0;
         let (loads, stores): (Vec<_>, Vec<_>) = refs.iter().partition(|r| r.kind() == Kind::Load);
@@ -113,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_the_matrix_first_if_asked() {
+    fn initialisation_writes_the_matrix_first() {
         let refs = data("matrix:n=3,init=yes");
         let (init, rest) = refs.split_at(9);
         assert!(
@@ -123,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn has_the_size_of_the_paper() {
+    fn the_default_has_the_size_of_the_paper() {
         let refs = data("matrix");
         assert_eq!(refs.len(), 2_000_000);
         let (low, high) =

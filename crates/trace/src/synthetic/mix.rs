@@ -1,5 +1,5 @@
-//! `mix`: data references that stay within their page, except for a given share that goes to a new one. The stream that
-//! benches use: the share sets how often the TLB is asked for something that it did not just give.
+//! `mix`: data references within a page, of which a given share goes to a new page. Benches use it: the share sets how
+//! often a TLB look-up is for another page than the one before.
 
 use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, SEED, ValueKind, Values};
 use super::process::{Code, Process, bodies, load, room, store};
@@ -13,13 +13,13 @@ const PER_BLOCK: usize = 4;
 
 pub(super) const ABOUT: Description = Description {
     name: "mix",
-    summary: "references within a page, a given share of them to a new page: for benches",
+    summary: "references within a page, a given share of them to a new page; for benches",
     parameters: &[
         Parameter {
             name: "new_pages",
             kind: ValueKind::Percent,
             default: "10%",
-            summary: "share that goes to a new page",
+            summary: "share of references to a new page",
         },
         Parameter { name: "bytes", kind: ValueKind::Bytes(64, MAX_BYTES), default: "1G", summary: "size of the area" },
         Parameter {
@@ -32,7 +32,7 @@ pub(super) const ABOUT: Description = Description {
             name: "order",
             kind: ValueKind::Word(&["random", "sequential"]),
             default: "random",
-            summary: "which page is the next",
+            summary: "order of pages",
         },
         Parameter { name: "stores", kind: ValueKind::Percent, default: "30%", summary: "share of stores" },
         Parameter {
@@ -52,9 +52,9 @@ struct Mix {
     pages: u64,
     page_bytes: u64,
     sequential: bool,
-    /// Of 2^32.
+    /// The share in units of 2^-32.
     new_pages: u64,
-    /// Of 2^11.
+    /// The share in units of 2^-11.
     stores: u64,
     random: Random,
     page: u64,
@@ -69,7 +69,7 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
     }
     let blocks = values.number("refs").div_ceil(PER_BLOCK as u64);
     Ok(Box::new(Mix {
-        // Three instructions a reference: address, access, use.
+        // Three instructions per reference: address, access, use.
         code: process.block(3 * PER_BLOCK as u16),
         base: process.mmap(bytes).0,
         pages: bytes / page_bytes,
@@ -85,14 +85,14 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
 }
 
 impl Mix {
-    /// Appends `n` blocks; `step` says how many pages further on the next page is, below the number of pages.
+    /// Appends `n` blocks. `step` returns the distance to a new page, less than the number of pages.
     #[inline(always)]
     fn blocks(&mut self, chunk: &mut Chunk, n: u64, step: impl Fn(&mut Random) -> u64) {
         let Mix { code, base, new_pages, stores, mut page, .. } = *self;
         let (mut random, pages, shift) = (self.random.clone(), self.pages, self.page_bytes.trailing_zeros());
         let in_page = (self.page_bytes - 1) & !7;
         let mut reference = |index| {
-            // One word decides: bits 0–31 whether the page is new, 32–52 the place in it, 53–63 the kind.
+            // One random word: bits 0–31 decide whether the page is new, 32–52 the offset, 53–63 the kind.
             let word = random.next_u64();
             if word & 0xffff_ffff < new_pages {
                 let next = page + step(&mut random);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_as_asked() {
+    fn shares_of_new_pages_and_stores_are_as_requested() {
         for order in ["random", "sequential"] {
             let refs = data(&format!("mix:new_pages=25%,stores=50%,refs=100000,bytes=64M,order={order}"));
             assert_eq!(refs.len(), 100_000);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn all_and_none_are_exact() {
+    fn shares_of_all_and_of_none_are_exact() {
         assert_eq!(page_changes(&data("mix:new_pages=100%,refs=1000,bytes=8K")), 999);
         let refs = data("mix:new_pages=0%,stores=100%,refs=1000");
         assert_eq!(page_changes(&refs), 0);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn sequential_pages_follow_each_other() {
+    fn sequential_order_visits_adjacent_pages() {
         let refs = data("mix:new_pages=100%,refs=8,bytes=16K,order=sequential");
         let base = refs.iter().map(|r| r.addr().0 >> 12).min().unwrap();
         assert!(refs.iter().map(|r| (r.addr().0 >> 12) - base).eq([1, 2, 3, 0, 1, 2, 3, 0]));

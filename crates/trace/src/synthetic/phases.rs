@@ -1,4 +1,4 @@
-//! `phases`: working sets of different sizes take turns, so a policy must notice that times have changed.
+//! `phases`: alternates between working sets of different sizes, so that a policy must adapt.
 
 use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, SEED, ValueKind, Values};
 use super::process::{Code, Process, bodies, load, room};
@@ -10,7 +10,7 @@ const LINE: u64 = 64;
 
 pub(super) const ABOUT: Description = Description {
     name: "phases",
-    summary: "working sets of given sizes take turns, each marked as a phase",
+    summary: "alternates between working sets of given sizes, each announced as a phase",
     parameters: &[
         Parameter {
             name: "sizes",
@@ -22,19 +22,19 @@ pub(super) const ABOUT: Description = Description {
             name: "dwell",
             kind: ValueKind::CountList(1, MAX_COUNT),
             default: "2M",
-            summary: "loads in each phase: one count for all, or one a set",
+            summary: "loads per phase: one count for all sets, or one for each",
         },
         Parameter {
             name: "rounds",
             kind: ValueKind::Count(1, MAX_COUNT),
             default: "8",
-            summary: "how often through all sets",
+            summary: "number of passes over all sets",
         },
         Parameter {
             name: "order",
             kind: ValueKind::Word(&["random", "sequential"]),
             default: "random",
-            summary: "how a phase goes through the 64-byte lines of its set",
+            summary: "order in which a phase loads the 64-byte lines of its set",
         },
         SEED,
     ],
@@ -45,7 +45,7 @@ struct Set {
     base: u64,
     lines: u64,
     dwell: u64,
-    /// Next line in sequential order; kept from phase to phase.
+    /// The next line in sequential order, which persists between phases.
     next: u64,
 }
 
@@ -54,7 +54,7 @@ struct Phases {
     sets: Vec<Set>,
     sequential: bool,
     random: Random,
-    /// The set of the present phase, and the loads that remain in it.
+    /// The set of the current phase, and the loads left in it.
     current: usize,
     in_phase: u64,
     done: u64,
@@ -76,7 +76,8 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
         sets.push(Set { base: process.mmap(bytes).0, lines: bytes / LINE, dwell, next: 0 });
     }
     let round: u64 = sets.iter().map(|set| set.dwell).sum();
-    let total = round.checked_mul(values.number("rounds")).ok_or("so many rounds cannot be counted; give fewer")?;
+    let total =
+        round.checked_mul(values.number("rounds")).ok_or("the loads of all rounds exceed 2^64; give fewer rounds")?;
     Ok(Box::new(Phases {
         code,
         sequential: values.is("order", "sequential"),
@@ -131,7 +132,7 @@ mod tests {
     use reach_core::Event;
 
     #[test]
-    fn sets_take_turns() {
+    fn phases_alternate_between_sets() {
         let refs = data("phases:sizes=128/256,dwell=3/5,rounds=2,order=sequential");
         let (one, two) = (refs[0].addr().0, refs[3].addr().0);
         let expected = [one, one + 64, one, two, two + 64, two + 128, two + 192, two].into_iter().chain([
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_must_fit_each_other() {
+    fn dwell_must_be_one_count_or_one_per_size() {
         let error = parse("phases:sizes=1K/2K,dwell=1/2/3").err().unwrap().to_string();
         assert!(error.contains("2 sizes but 3 dwells"), "{error}");
     }

@@ -1,7 +1,7 @@
-//! The process in which a synthetic program runs: where its code, heap, stack and mappings lie.
+//! The process of a synthetic program: the addresses of its code, heap, stack and mappings, and its loop bodies.
 //!
-//! A small static executable in the usual places of x86-64 Linux. Parts begin at multiples of 64 KiB, so that no two
-//! share a page on machines with base pages of up to that size.
+//! The process is a small static executable with the usual layout of x86-64 Linux. Its parts begin at multiples of 64 KB, so
+//! that no two share a page on machines with base pages of up to that size.
 
 use reach_core::{Asid, Backing, Block, BlockId, BlockTable, Chunk, Event, FileId, Kind, Map, Protection, Ref, Role};
 use reach_core::{Span, ThreadId, VirtAddr};
@@ -12,25 +12,25 @@ const TEXT_BYTES: u64 = 8 << 10;
 const DATA: u64 = 0x41_0000;
 const DATA_BYTES: u64 = 4 << 10;
 const HEAP: u64 = 0x42_0000;
-/// Far above any heap.
-const MORE_TEXT: u64 = 0x5555_0000_0000;
-/// Linux places mappings from here downwards; those that could hold a page of 2 or 4 MiB begin at a multiple of one: addresses
-/// of superpages suit every machine (Navarro et al. 2002 §5.3).
+/// Start of additional code, far above any heap.
+const EXTRA_TEXT: u64 = 0x5555_0000_0000;
+/// Linux places mappings downwards from here. A mapping that could hold a page of 2 or 4 MB begins at a multiple of that
+/// size, so that every machine can use superpages (Navarro et al. 2002 §5.3).
 const MMAP_TOP: u64 = 0x7fff_f000_0000;
 const HUGE: [u64; 2] = [4 << 20, 2 << 20];
 const STACK_TOP: u64 = 0x7fff_ffff_0000;
 const STACK_BYTES: u64 = 8 << 20;
-/// On average over compiled programs, nearly enough.
+/// Bytes of an instruction: the average of compiled programs, rounded.
 const INSTRUCTION_BYTES: u16 = 4;
 
-/// One block of the program's text: a loop body.
+/// A block of the program's text, typically a loop body.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Code {
     pub id: BlockId,
     pub fetch: Ref,
 }
 
-/// A process being laid out: its blocks, and the events that come before its first reference.
+/// A process under construction: its blocks, and the events before its first reference.
 #[derive(Debug)]
 pub(super) struct Process {
     pub blocks: BlockTable,
@@ -70,8 +70,8 @@ impl Process {
         }
     }
 
-    /// Adds a block of so many instructions to the text. Of a block without bytes no instruction waits for another: a
-    /// program in which that matters gives them ([`Process::coded`]).
+    /// Adds a block of `instructions` instructions without machine code to the text. The `ooo` timing treats them as
+    /// independent. Where dependences matter, use [`Process::coded`].
     pub fn block(&mut self, instructions: u16) -> Code {
         self.add(instructions, Box::default())
     }
@@ -81,7 +81,7 @@ impl Process {
         self.add(N as u16, instructions.as_flattened().into())
     }
 
-    /// Adds blocks of these instructions to the text, one right behind the other, so that each falls through to the next.
+    /// Adds consecutive blocks of these instructions to the text. Each falls through to the next.
     pub fn assembled<const N: usize>(&mut self, blocks: [&[&[u8]]; N]) -> [Code; N] {
         let codes = blocks.map(|block| {
             let bytes: Box<[u8]> = block.concat().into();
@@ -102,20 +102,20 @@ impl Process {
 
     fn end_of_code(&mut self) {
         self.next_pc = self.next_pc.next_multiple_of(16);
-        assert!(self.next_pc <= TEXT + TEXT_BYTES, "a synthetic program fits its text");
+        assert!(self.next_pc <= TEXT + TEXT_BYTES, "the text of a synthetic program has {TEXT_BYTES} bytes at most");
     }
 
-    /// More code, in a file of its own that is mapped at exec at a multiple of 2 MiB.
+    /// Maps additional code of `len` bytes from a file of its own, at exec and at a multiple of 2 MB. Returns its address.
     pub fn text(&mut self, path: &str, len: u64) -> u64 {
         let file = self.file(path.into(), len);
         let backing = Backing::File { file, offset: 0 };
-        let start = VirtAddr(MORE_TEXT);
+        let start = VirtAddr(EXTRA_TEXT);
         let protection = Protection::READ_EXECUTE;
         self.events.push(Event::Map(Map { protection, backing, role: Role::Image, ..Map::anonymous(start, len) }));
         start.0
     }
 
-    /// Adds a block of so many instructions at `pc`.
+    /// Adds a block of `instructions` instructions without machine code at `pc`.
     pub fn block_at(&mut self, pc: u64, instructions: u16) -> Code {
         self.add_at(pc, instructions, Box::default())
     }
@@ -130,14 +130,14 @@ impl Process {
         Code { id, fetch: self.blocks.get(id).fetch() }
     }
 
-    /// Zero-filled memory as `mmap` gives it.
+    /// Maps zero-filled memory, as `mmap` does.
     pub fn mmap(&mut self, bytes: u64) -> VirtAddr {
         let start = self.reserve(bytes);
         self.events.push(Event::Map(Map::anonymous(start, bytes)));
         start
     }
 
-    /// Addresses that `mmap` gives later, when the program runs.
+    /// Reserves addresses for mappings that the program makes at run time.
     pub fn reserve(&mut self, bytes: u64) -> VirtAddr {
         let align = HUGE.into_iter().find(|&huge| bytes >= huge).unwrap_or(GRAIN);
         self.next_mmap = (self.next_mmap - bytes) / align * align;
@@ -151,7 +151,7 @@ impl Process {
         file
     }
 
-    /// A whole file of `bytes` bytes, mapped from the start and shared.
+    /// Maps a whole file of `bytes` bytes, shared.
     pub fn map_file(&mut self, path: String, bytes: u64, protection: Protection) -> VirtAddr {
         let file = self.file(path, bytes);
         let start = self.reserve(bytes);
@@ -159,7 +159,7 @@ impl Process {
         start
     }
 
-    /// Memory at the end of the brk heap.
+    /// Extends the brk heap by `bytes`, rounded up to 64 KB. Returns the address of the new memory.
     pub fn heap(&mut self, bytes: u64) -> VirtAddr {
         let grown = bytes.next_multiple_of(GRAIN);
         let map = heap_growth(VirtAddr(self.next_heap), grown);
@@ -168,51 +168,52 @@ impl Process {
         map.span.start
     }
 
-    /// A zero-filled array of the image (.bss) at an address of the program's choice.
+    /// Maps a zero-filled array of the image (.bss) at `start`.
     pub fn static_array(&mut self, start: VirtAddr, bytes: u64) {
         self.events.push(Event::Map(Map { role: Role::Image, ..Map::anonymous(start, bytes) }));
     }
 
-    /// Where the heap will begin or go on.
+    /// Returns the end of the heap.
     pub fn heap_end(&self) -> VirtAddr {
         VirtAddr(self.next_heap)
     }
 
-    /// The first byte behind the stack, which grows down from there.
+    /// Returns the address after the stack, which grows downwards from there.
     pub fn stack_top(&self) -> VirtAddr {
         VirtAddr(STACK_TOP)
     }
 
-    /// The first byte of the static data, of which there are 4 KiB.
+    /// Returns the address of the static data, which has 4 KB.
     pub fn data(&self) -> VirtAddr {
         VirtAddr(DATA)
     }
 }
 
-/// The brk heap grows by `bytes` at `end`.
+/// Returns the mapping by which the brk heap grows by `bytes` at `end`.
 pub(super) fn heap_growth(end: VirtAddr, bytes: u64) -> Map {
     let span = Span { start: end, len: bytes };
     Map { role: Role::Heap, ..Map::anonymous(span.start, span.len) }
 }
 
-/// A shared mapping of a whole file.
+/// Returns a shared mapping of a whole file.
 pub(super) fn file_map(start: VirtAddr, bytes: u64, file: FileId, protection: Protection) -> Map {
     let backing = Backing::File { file, offset: 0 };
     Map { protection, backing, shared: true, ..Map::anonymous(start, bytes) }
 }
 
-/// How many bodies of `per_body` references (the fetch among them) bring `chunk` to `until` references, at most `left`.
+/// Returns how many loop bodies of `per_body` references (including the fetch) bring `chunk` to `until` references, at most
+/// `left`.
 #[inline]
 pub(super) fn room(chunk: &Chunk, until: usize, per_body: usize, left: u64) -> u64 {
     left.min(until.saturating_sub(chunk.refs.len()).div_ceil(per_body) as u64)
 }
 
-/// Appends `n` executions of the loop body `code`, each with the `N` data references that `data` gives.
+/// Appends `n` executions of the loop body `code`. `data` returns the `N` data references of each.
 #[inline(always)]
 pub(super) fn bodies<const N: usize>(chunk: &mut Chunk, code: Code, n: u64, mut data: impl FnMut() -> [Ref; N]) {
     let n = n as usize;
     chunk.fetched.resize(chunk.fetched.len() + n, code.id);
-    // To write in place what was zeroed first is faster than to grow reference by reference.
+    // Resizing once and overwriting is faster than pushing one reference at a time.
     let first = chunk.refs.len();
     chunk.refs.resize(first + n * (N + 1), code.fetch);
     for body in chunk.refs[first..].chunks_exact_mut(N + 1) {
@@ -220,7 +221,7 @@ pub(super) fn bodies<const N: usize>(chunk: &mut Chunk, code: Code, n: u64, mut 
     }
 }
 
-/// Instructions in four bytes each, padded with prefixes that mean nothing.
+/// Machine instructions of four bytes each, padded with prefixes without effect.
 pub(super) mod code {
     /// mov rax, [rax]
     pub const FOLLOW: [u8; 4] = [0x48, 0x8b, 0x40, 0];
@@ -240,42 +241,43 @@ pub(super) mod code {
     pub const MASK: [u8; 4] = [0x2e, 0x48, 0x21, 0xea];
     /// sub rcx, 1
     pub const COUNT: [u8; 4] = [0x48, 0x83, 0xe9, 1];
-    /// jnz, backwards
+    /// jnz backwards
     pub const AGAIN: [u8; 4] = [0x2e, 0x2e, 0x75, 0xf0];
 }
 
-/// Appends what programs do one by one that are no plain loops.
+/// Appends references one by one, for programs that are not plain loops.
 pub(super) struct Emit<'a> {
     pub chunk: &'a mut Chunk,
 }
 
 impl Emit<'_> {
+    /// Appends a fetch of `code`.
     #[inline(always)]
     pub fn fetch(&mut self, code: Code) {
         self.chunk.refs.push(code.fetch);
         self.chunk.fetched.push(code.id);
     }
 
-    /// A load of `1 << size` bytes by the block's instruction number `index`.
+    /// Appends a load of `1 << size` bytes by instruction number `index` of the block.
     #[inline(always)]
     pub fn load(&mut self, addr: u64, size: u8, index: u16) {
         self.chunk.refs.push(Ref::data(Kind::Load, VirtAddr(addr), size, index));
     }
 
-    /// A store of `1 << size` bytes by the block's instruction number `index`.
+    /// Appends a store of `1 << size` bytes by instruction number `index` of the block.
     #[inline(always)]
     pub fn store(&mut self, addr: u64, size: u8, index: u16) {
         self.chunk.refs.push(Ref::data(Kind::Store, VirtAddr(addr), size, index));
     }
 }
 
-/// A load of eight bytes by the block's instruction number `index`.
+/// Returns a load of eight bytes by instruction number `index` of its block.
 #[inline(always)]
 pub(super) fn load(addr: u64, index: u16) -> Ref {
     Ref::data(Kind::Load, VirtAddr(addr), 3, index)
 }
 
-/// A store of eight bytes by the block's instruction number `index`.
+/// Returns a store of eight bytes by instruction number `index` of its block.
 #[inline(always)]
 pub(super) fn store(addr: u64, index: u16) -> Ref {
     Ref::data(Kind::Store, VirtAddr(addr), 3, index)

@@ -1,5 +1,5 @@
-//! `pulse`: memory is mapped, every page of it touched, and unmapped again: a need for contiguity that comes and goes
-//! (Navarro et al. 2002 §6.5, concurrent execution). A scenario says how often.
+//! `pulse`: maps memory, touches every page of it, and unmaps it: an intermittent demand for contiguous memory (Navarro et
+//! al. 2002 §6.5, concurrent execution). A scenario sets how often.
 
 use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, room, store};
@@ -9,11 +9,16 @@ use reach_core::{Chunk, Event, Map, Span, VirtAddr};
 
 pub(super) const ABOUT: Description = Description {
     name: "pulse",
-    summary: "memory mapped, touched and unmapped (Navarro et al. 2002, a need for contiguity)",
+    summary: "maps, touches and unmaps memory (Navarro et al. 2002, demand for contiguity)",
     parameters: &[
         Parameter { name: "bytes", kind: ValueKind::Bytes(8, MAX_BYTES), default: "1M", summary: "size of the memory" },
         Parameter { name: "page", kind: ValueKind::Bytes(8, MAX_BYTES), default: "8K", summary: "distance of stores" },
-        Parameter { name: "times", kind: ValueKind::Count(1, MAX_COUNT), default: "1", summary: "how often" },
+        Parameter {
+            name: "times",
+            kind: ValueKind::Count(1, MAX_COUNT),
+            default: "1",
+            summary: "number of repetitions",
+        },
     ],
     build,
 };
@@ -30,10 +35,12 @@ struct Pulse {
 fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, String> {
     let (bytes, page) = (values.number("bytes"), values.number("page"));
     let per_pulse = bytes.div_ceil(page);
-    let total = per_pulse.checked_mul(values.number("times")).ok_or("so many times cannot be counted; give fewer")?;
+    let total = per_pulse
+        .checked_mul(values.number("times"))
+        .ok_or("the stores of all repetitions exceed 2^64; give fewer times")?;
     // mov [p], x; add p, page; cmp p, end; jb
     let code = process.block(4);
-    // The last page is whole, so that a word of it can be written.
+    // The memory ends with a whole page, so that its first word can be written.
     let len = per_pulse * page;
     let span = Span { start: process.reserve(len), len };
     Ok(Box::new(Pulse { code, span, page, per_pulse, done: 0, total }))
@@ -72,7 +79,7 @@ mod tests {
     use reach_core::Event;
 
     #[test]
-    fn maps_touches_and_unmaps() {
+    fn each_pulse_maps_touches_and_unmaps() {
         let source = generator("pulse:bytes=32K,page=8K,times=2", CHUNK_REFS).unwrap();
         let kinds = events(source).into_iter().filter_map(|(at, event)| match event {
             Event::Map(map) if map.span.len == 32 << 10 => Some((at, "map")),

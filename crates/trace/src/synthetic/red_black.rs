@@ -1,18 +1,18 @@
-//! A red-black tree whose every access to a field of a node is told to a [`Memory`].
+//! A red-black tree that reports every access to a field of a node to a [`Memory`].
 //!
-//! The algorithms are those of Cormen, Leiserson, Rivest and Stein (3rd edition, chapter 13), with a sentinel for all
-//! leaves. Nodes live in an array here and at simulated addresses for the program that is traced.
+//! The algorithms are those of Cormen, Leiserson, Rivest and Stein (3rd edition, chapter 13), with one sentinel for all
+//! leaves. Nodes lie in an array, and have simulated addresses for the traced program.
 
-/// A node: an index here. 0 is the sentinel.
+/// Index of a node. 0 is the sentinel.
 pub(super) type Node = u32;
 
 /// The sentinel.
 pub(super) const NIL: Node = 0;
 
-/// Bytes of a node in the traced program: five words and the colour.
+/// Bytes of a node in the traced program: five words, and the colour in a sixth.
 pub(super) const NODE_BYTES: u64 = 48;
 
-/// A field of a node; its number times eight is its offset.
+/// A field of a node. Its offset is its number times eight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     Key,
@@ -23,40 +23,40 @@ pub(super) enum Field {
     Colour,
 }
 
-/// A piece of the tree's code that is one block, or near enough.
+/// A part of the tree's code, approximated by one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Site {
-    /// One step down.
+    /// Moves one level down.
     Descend,
-    /// A new node gets its fields.
+    /// Writes the fields of a new node.
     Link,
-    /// One rotation.
+    /// Rotates.
     Rotate,
-    /// One round of the repair after an insertion.
+    /// Starts one iteration of the repair after an insertion.
     InsertFixup,
-    /// A repair ends.
+    /// Ends a repair.
     Blacken,
-    /// A node is to be cut out.
+    /// Starts the removal of a node.
     Delete,
-    /// A subtree takes another's place.
+    /// Replaces a subtree by another.
     Transplant,
-    /// A node with two children is replaced by its successor.
+    /// Replaces a node with two children by its successor.
     Splice,
-    /// One round of the repair after a deletion: where is the sibling?
+    /// Starts one iteration of the repair after a deletion: finds the sibling.
     DeleteFixup,
-    /// The same: what does the sibling allow?
+    /// Continues it: distinguishes cases by the sibling's children.
     DeleteCase,
-    /// One step up, in search of the successor.
+    /// Moves one level up in search of the successor.
     Ascend,
 }
 
-/// Sees what the tree does.
+/// Receives the tree's code and accesses in order.
 pub(super) trait Memory {
-    /// A block begins.
+    /// Called when the tree executes `site`.
     fn site(&mut self, site: Site);
-    /// The node at `addr` is loaded from.
+    /// Called when it loads `field` of the node at `addr`.
     fn load(&mut self, addr: u64, field: Field);
-    /// The node at `addr` is stored to.
+    /// Called when it stores `field` of the node at `addr`.
     fn store(&mut self, addr: u64, field: Field);
 }
 
@@ -71,7 +71,7 @@ struct Fields {
     red: bool,
 }
 
-/// Which child.
+/// A child of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Left,
@@ -84,7 +84,7 @@ impl Side {
     }
 }
 
-/// The tree. Keys are unique.
+/// A red-black tree with unique keys.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     nodes: Vec<Fields>,
@@ -93,7 +93,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// An empty tree whose sentinel lies at `sentinel`.
+    /// Makes an empty tree. `sentinel` is the address of its sentinel.
     pub fn new(sentinel: u64) -> Tree {
         Tree { nodes: vec![Fields { addr: sentinel, ..Fields::default() }], root: NIL, free: Vec::new() }
     }
@@ -142,13 +142,13 @@ impl Tree {
         self.nodes[n as usize].red = red;
     }
 
-    /// The address of the record of `n`.
+    /// Returns the address of the record of `n`.
     pub fn record(&self, n: Node, m: &mut impl Memory) -> u64 {
         m.load(self.addr(n), Field::Record);
         self.nodes[n as usize].record
     }
 
-    /// The node with this key, or [`NIL`].
+    /// Returns the node with this key, or [`NIL`].
     pub fn find(&self, key: u64, m: &mut impl Memory) -> Node {
         let mut n = self.root;
         while n != NIL {
@@ -162,7 +162,7 @@ impl Tree {
         n
     }
 
-    /// The node with the smallest key at or below `n`.
+    /// Returns the node with the smallest key in the subtree of `n`.
     fn leftmost(&self, mut n: Node, m: &mut impl Memory) -> Node {
         loop {
             m.site(Site::Descend);
@@ -174,12 +174,12 @@ impl Tree {
         }
     }
 
-    /// The node with the smallest key, or [`NIL`].
+    /// Returns the node with the smallest key, or [`NIL`].
     pub fn first(&self, m: &mut impl Memory) -> Node {
         if self.root == NIL { NIL } else { self.leftmost(self.root, m) }
     }
 
-    /// The node with the next larger key, or [`NIL`].
+    /// Returns the node with the next larger key, or [`NIL`].
     pub fn next(&self, mut n: Node, m: &mut impl Memory) -> Node {
         m.site(Site::Descend);
         let right = self.child(n, Side::Right, m);
@@ -196,7 +196,7 @@ impl Tree {
         }
     }
 
-    /// Adds a node at `addr`. The key must be new.
+    /// Inserts a node at address `addr`. The key must be new.
     pub fn insert(&mut self, key: u64, addr: u64, record: u64, m: &mut impl Memory) {
         let (mut parent, mut n, mut side) = (NIL, self.root, Side::Left);
         while n != NIL {
@@ -258,12 +258,12 @@ impl Tree {
         self.set_red(self.root, false, m);
     }
 
-    /// Which child of `parent` the node `n` is.
+    /// Returns which child of `parent` the node `n` is.
     fn side(&self, n: Node, parent: Node, m: &mut impl Memory) -> Side {
         if self.child(parent, Side::Left, m) == n { Side::Left } else { Side::Right }
     }
 
-    /// Moves `n` down to `side`; its other child takes its place.
+    /// Rotates `n` down to `side`; its other child takes its place.
     fn rotate(&mut self, n: Node, side: Side, m: &mut impl Memory) {
         m.site(Site::Rotate);
         let up = self.child(n, side.other(), m);
@@ -292,11 +292,11 @@ impl Tree {
         m.site(Site::Transplant);
         let parent = self.parent(old, m);
         self.replace_child(parent, old, new, m);
-        // The sentinel too: the repair starts from its parent.
+        // The sentinel gets a parent too, because the repair starts there.
         self.set_parent(new, parent, m);
     }
 
-    /// Removes `n`, and gives the addresses of node and record.
+    /// Removes `n`, and returns the addresses of node and record.
     pub fn remove(&mut self, n: Node, m: &mut impl Memory) -> (u64, u64) {
         m.site(Site::Delete);
         let (left, right) = (self.child(n, Side::Left, m), self.child(n, Side::Right, m));
@@ -359,7 +359,7 @@ impl Tree {
                 n = parent;
                 continue;
             }
-            // Whoever rises to the parent's place takes its colour: the sibling, or its near child.
+            // The sibling or its near child rises to the parent's position and takes its colour.
             let red = self.is_red(parent, m);
             self.set_red(parent, false, m);
             if far_red {

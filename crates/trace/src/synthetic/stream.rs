@@ -1,4 +1,4 @@
-//! `stream`: the triad of McCalpin's STREAM, `a[i] = b[i] + q·c[i]`: long sequential streams, the best case of a TLB.
+//! `stream`: the triad of McCalpin's STREAM, `a[i] = b[i] + q·c[i]`: long sequential accesses, the best case of a TLB.
 
 use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, load, room, store};
@@ -8,7 +8,7 @@ use reach_core::Chunk;
 
 pub(super) const ABOUT: Description = Description {
     name: "stream",
-    summary: "the triad of STREAM, a[i] = b[i] + q*c[i]: sequential, the best case of a TLB",
+    summary: "the triad of STREAM, a[i] = b[i] + q*c[i]: sequential access, the best case of a TLB",
     parameters: &[
         Parameter {
             name: "bytes",
@@ -20,7 +20,7 @@ pub(super) const ABOUT: Description = Description {
             name: "passes",
             kind: ValueKind::Count(1, MAX_COUNT),
             default: "10",
-            summary: "how often over them",
+            summary: "number of passes over the arrays",
         },
     ],
     build,
@@ -40,7 +40,7 @@ struct Stream {
 
 fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, String> {
     let elements = values.number("bytes") / 8;
-    let too_many = "so many passes cannot be counted; give fewer";
+    let too_many = "the references of all passes exceed 2^64; give fewer passes";
     let total = elements.checked_mul(values.number("passes")).ok_or(too_many)?;
     // movsd x, [c+i]; mulsd x, q; addsd x, [b+i]; movsd [a+i], x; add i, 8; cmp i, end; jb
     let code = process.block(7);
@@ -73,7 +73,7 @@ mod tests {
     use reach_core::Kind;
 
     #[test]
-    fn reads_two_arrays_and_writes_the_third() {
+    fn two_arrays_are_loaded_and_the_third_is_stored() {
         let refs = data("stream:bytes=16,passes=2");
         let kinds: Vec<Kind> = refs.iter().map(|r| r.kind()).collect();
         assert_eq!(kinds, [Kind::Load, Kind::Load, Kind::Store].repeat(4));

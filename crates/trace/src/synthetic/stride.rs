@@ -1,4 +1,4 @@
-//! `stride`: loads at a fixed distance over an area, again and again: the classic probe of TLB and cache sizes.
+//! `stride`: loads at a fixed distance over an area, repeatedly: the classic probe of TLB and cache sizes.
 
 use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, ValueKind, Values};
 use super::process::Process;
@@ -7,7 +7,7 @@ use super::touch::Sweep;
 
 pub(super) const ABOUT: Description = Description {
     name: "stride",
-    summary: "loads at a fixed distance over an area, again and again: probes TLB and cache sizes",
+    summary: "loads at a fixed distance over an area, repeatedly, to probe TLB and cache sizes",
     parameters: &[
         Parameter { name: "bytes", kind: ValueKind::Bytes(8, MAX_BYTES), default: "16M", summary: "size of the area" },
         Parameter { name: "stride", kind: ValueKind::Bytes(8, MAX_BYTES), default: "64", summary: "distance of loads" },
@@ -15,7 +15,7 @@ pub(super) const ABOUT: Description = Description {
             name: "passes",
             kind: ValueKind::Count(1, MAX_COUNT),
             default: "64",
-            summary: "how often over the area",
+            summary: "number of passes over the area",
         },
     ],
     build,
@@ -33,7 +33,7 @@ mod tests {
     use super::super::tests::data;
 
     #[test]
-    fn wraps_at_the_end() {
+    fn each_pass_starts_at_the_beginning() {
         let loads = data("stride:bytes=200,stride=64,passes=2");
         let offsets: Vec<u64> = loads.iter().map(|r| r.addr() - loads[0].addr()).collect();
         assert_eq!(offsets, [0, 64, 128, 192, 0, 64, 128, 192]);

@@ -1,10 +1,10 @@
-//! What holds for every synthetic program.
+//! Properties of every synthetic program.
 
 use super::*;
 use reach_core::{Asid, Chunk, Event, Kind, Ref};
 use std::collections::BTreeMap;
 
-/// Small runs of every program.
+/// Specifications of small runs, at least one for each program.
 const SMALL: &[&str] = &[
     "touch:bytes=1M,passes=2",
     "touch:bytes=1M,access=load",
@@ -40,23 +40,24 @@ const SMALL: &[&str] = &[
     "web:files=50,least=100,most=9K,requests=70,rate=1,mapped=3",
 ];
 
-/// The data references of a program.
+/// Returns the data references of a program.
 pub(super) fn data(spec: &str) -> Vec<Ref> {
     let (refs, _) = all(generator(spec, CHUNK_REFS).unwrap());
     refs.into_iter().filter(|r| r.kind() != Kind::Fetch).collect()
 }
 
-/// Addresses of blocks in the order in which a program runs them.
+/// Returns the addresses of blocks in the order of execution.
 pub(super) fn fetches(spec: &str) -> Vec<u64> {
     let (refs, _) = all(generator(spec, CHUNK_REFS).unwrap());
     refs.into_iter().filter(|r| r.kind() == Kind::Fetch).map(|r| r.addr().0).collect()
 }
 
-/// The events of a program, each with the number of references before it.
+/// Returns the events of a program, each with the number of references before it.
 pub(super) fn events(source: impl Source) -> Vec<(u64, Event)> {
     all(source).1
 }
 
+/// Returns all references and events of a program, and checks that each chunk is consistent.
 fn all(mut source: impl Source) -> (Vec<Ref>, Vec<(u64, Event)>) {
     let (mut refs, mut events, mut chunk) = (Vec::new(), Vec::new(), Chunk::default());
     while source.fill(&mut chunk).unwrap() {
@@ -64,7 +65,7 @@ fn all(mut source: impl Source) -> (Vec<Ref>, Vec<(u64, Event)>) {
         let before = refs.len() as u64;
         events.extend(chunk.events.iter().map(|(at, event)| (before + u64::from(*at), event.clone())));
         refs.extend_from_slice(&chunk.refs);
-        // Every fetch has its block, and data references name instructions of it.
+        // Every fetch has its block, and data references index instructions of that block.
         let mut fetched = chunk.fetched.iter();
         let mut block = None;
         for r in &chunk.refs {
@@ -84,10 +85,10 @@ fn all(mut source: impl Source) -> (Vec<Ref>, Vec<(u64, Event)>) {
 }
 
 #[test]
-fn every_program_is_tried() {
+fn every_program_has_small_runs_and_legal_defaults() {
     for about in list() {
         assert!(SMALL.iter().any(|spec| spec.split(':').next() == Some(about.name)), "{}", about.name);
-        assert!(parse(about.name).is_ok(), "{}: its defaults are legal", about.name);
+        assert!(parse(about.name).is_ok(), "{}: a default is not accepted", about.name);
     }
 }
 
@@ -130,7 +131,7 @@ fn references_stay_within_mappings() {
         assert!(matches!(events[0], (0, Event::Switch { .. })));
         assert!(matches!(events.last(), Some((at, Event::Exit)) if *at == refs.len() as u64));
         let mut events = events.into_iter().peekable();
-        // Each address space has its own.
+        // Each address space has its own mappings.
         let mut spaces: BTreeMap<Asid, Vec<reach_core::Map>> = BTreeMap::new();
         let mut current = Asid(0);
         for (at, r) in refs.iter().enumerate() {
@@ -171,7 +172,7 @@ fn progress_reaches_its_total() {
 }
 
 #[test]
-fn a_terabyte_costs_what_is_touched() {
+fn programs_of_a_terabyte_start_at_once() {
     for spec in ["gups:bytes=1T,updates=10", "chase:bytes=1T,steps=10", "mix:bytes=1T,refs=10", "stream:bytes=1T"] {
         let mut source = parse(spec).unwrap();
         assert!(source.fill(&mut Chunk::default()).unwrap());
@@ -182,13 +183,13 @@ fn a_terabyte_costs_what_is_touched() {
 }
 
 #[test]
-fn names_say_what_was_asked() {
+fn names_are_canonical_specifications() {
     assert_eq!(parse("gups").unwrap().name(), "gups");
     assert_eq!(parse("gups:seed=3,bytes=1024M").unwrap().name(), "gups:bytes=1G,seed=3");
 }
 
 #[test]
-fn mistakes_are_named() {
+fn errors_name_the_program_and_what_it_accepts() {
     let error = |spec: &str| parse(spec).err().unwrap().to_string();
     assert_eq!(error("gup"), "there is no synthetic program `gup`; did you mean `gups`?");
     assert!(error("").starts_with("there is no synthetic program ``; there are touch, stream"));
@@ -199,17 +200,17 @@ fn mistakes_are_named() {
 }
 
 #[test]
-fn the_tree_does_what_the_paper_says() {
+fn tree_has_the_operations_of_the_paper() {
     let source = generator("tree:nodes=2000,operations=1000,seed=4", CHUNK_REFS).unwrap();
     let (refs, events) = all(source);
     let phases: Vec<u64> = events.iter().filter(|(_, e)| matches!(e, Event::Phase(_))).map(|(at, _)| *at).collect();
     let [build, operations] = phases[..] else { panic!("two phases") };
     assert_eq!(build, 0);
-    // Building: 2000 records of 16 words are written, beside the headers and fields of nodes.
+    // The build writes 2000 records of 16 words, and the headers and fields of nodes.
     let stores = refs[..operations as usize].iter().filter(|r| r.kind() == Kind::Store).count();
     assert!(stores > 2000 * (16 + 6 + 2));
-    // Operations: some 20 traversals read half of each of some 2000 records, eight words, and hardly anything else
-    // reads as much; 2 % of 1000 operations have a standard deviation of 4.4.
+    // Traversals dominate the loads: about 20 of them read half (eight words) of each of about 2000 records. 2 % of 1000
+    // operations have a standard deviation of 4.4.
     let loads = refs[operations as usize..].iter().filter(|r| r.kind() == Kind::Load).count();
     let per_traversal = 2000 * (8 + 1 + 3);
     assert!((8 * per_traversal..34 * per_traversal).contains(&loads), "{loads} loads");

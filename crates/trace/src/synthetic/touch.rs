@@ -1,4 +1,4 @@
-//! `touch`: what a page fault costs. One reference to each page of an area, in order.
+//! `touch`: one reference to each page of an area, in order. It measures the cost of page faults.
 
 use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, load, room, store};
@@ -8,7 +8,7 @@ use reach_core::Chunk;
 
 pub(super) const ABOUT: Description = Description {
     name: "touch",
-    summary: "one reference to each page of an area, in order: the cost of first touches",
+    summary: "one reference to each page of an area, in order, to measure page faults",
     parameters: &[
         Parameter { name: "bytes", kind: ValueKind::Bytes(1, MAX_BYTES), default: "256M", summary: "size of the area" },
         Parameter {
@@ -21,13 +21,13 @@ pub(super) const ABOUT: Description = Description {
             name: "passes",
             kind: ValueKind::Count(1, MAX_COUNT),
             default: "1",
-            summary: "how often over the area",
+            summary: "number of passes over the area",
         },
         Parameter {
             name: "access",
             kind: ValueKind::Word(&["store", "load"]),
             default: "store",
-            summary: "what the references do",
+            summary: "kind of the references",
         },
     ],
     build,
@@ -41,12 +41,12 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
     Ok(if values.is("access", "load") { Box::new(sweep) } else { Box::new(Stores(sweep)) })
 }
 
-/// Loads of eight bytes at equal distances over an area, some times.
+/// Loads of eight bytes at a fixed distance over an area, repeatedly.
 pub(super) struct Sweep {
     code: Code,
     base: u64,
     step: u64,
-    /// Offset of the next reference; wraps at `end`, the first multiple of `step` that lies outside.
+    /// Offset of the next reference. It wraps at `end`, the first multiple of `step` outside the area.
     at: u64,
     end: u64,
     left: u64,
@@ -54,9 +54,11 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
+    /// Makes `passes` passes over `bytes` bytes at `base`. An error says that they are too many.
     pub fn new(code: Code, base: u64, bytes: u64, step: u64, passes: u64) -> Result<Sweep, String> {
         let per_pass = bytes.div_ceil(step);
-        let total = per_pass.checked_mul(passes).ok_or("so many passes cannot be counted; give fewer")?;
+        let total =
+            per_pass.checked_mul(passes).ok_or("the references of all passes exceed 2^64; give fewer passes")?;
         Ok(Sweep { code, base, step, at: 0, end: per_pass * step, left: total, total })
     }
 
@@ -85,7 +87,7 @@ impl Program for Sweep {
     }
 }
 
-/// The same with stores.
+/// A [`Sweep`] that stores.
 struct Stores(Sweep);
 
 impl Program for Stores {
@@ -103,7 +105,7 @@ mod tests {
     use super::super::tests::data;
 
     #[test]
-    fn touches_each_page_once_a_pass() {
+    fn each_page_is_touched_once_per_pass() {
         let touched = data("touch:bytes=10000,page=4K,passes=2");
         let offsets: Vec<u64> = touched.iter().map(|r| r.addr() - touched[0].addr()).collect();
         assert_eq!(offsets, [0, 4096, 8192, 0, 4096, 8192]);

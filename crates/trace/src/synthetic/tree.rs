@@ -1,5 +1,5 @@
-//! `tree`: Navarro et al. §6, Tree. Lookups, insertions, deletions and traversals of a red-black tree of many small
-//! objects on the heap, whose order in memory soon has nothing to do with their order in the tree.
+//! `tree`: the benchmark Tree of Navarro et al. §6. It looks up, inserts, deletes and traverses nodes of a red-black tree of
+//! small objects on the heap. Their order in memory soon differs from their order in the tree.
 
 use super::malloc::{Malloc, Origin};
 use super::parameter::{Parameter, SEED, ValueKind, Values};
@@ -17,31 +17,32 @@ pub(super) const ABOUT: Description = Description {
             name: "nodes",
             kind: ValueKind::Count(1, 1 << 26),
             default: "50000",
-            summary: "nodes to begin with",
+            summary: "initial number of nodes",
         },
         Parameter {
             name: "record",
             kind: ValueKind::Bytes(16, 1 << 20),
             default: "128",
-            summary: "size of the record of each node, of which lookups and traversals read the first half",
+            summary: "size of each node's record; lookups and traversals read its first half",
         },
         Parameter {
             name: "operations",
             kind: ValueKind::Count(1, 1 << 50),
             default: "5000",
-            summary: "how many operations after the tree is built",
+            summary: "number of operations after the tree is built",
         },
         SEED,
     ],
     build,
 };
 
-/// Lookups, then insertions, then deletions in a hundred operations; the rest are traversals.
-const MIX: [u64; 3] = [50, 24, 24];
+/// Lookups, insertions and deletions per hundred operations. The others are traversals.
+const PERCENT: [u64; 3] = [50, 24, 24];
 
-/// The blocks of the program, and where they go.
+/// The blocks of the program.
 #[derive(Clone, Copy)]
 struct Text {
+    /// In the order of [`Site`].
     sites: [Code; 11],
     read_record: Code,
     write_record: Code,
@@ -53,25 +54,25 @@ struct Benchmark {
     text: Text,
     tree: Tree,
     malloc: Malloc,
-    /// All keys in the tree, in no order.
+    /// All keys in the tree, unordered.
     keys: Vec<u64>,
     record: u64,
     random: Random,
-    /// Insertions until the tree is built.
+    /// Insertions left until the tree is built.
     unbuilt: u64,
     operations: u64,
     left: u64,
-    /// The next node of a traversal under way.
+    /// The next node of the current traversal; [`NIL`] without one.
     traversing: Node,
 }
 
 fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, String> {
     let record = values.number("record").next_multiple_of(16);
-    // In the order of `Site`. Instructions as a compiler makes of each, roughly.
+    // Approximate numbers of instructions in compiled code, in the order of `Site`.
     let sites = [7, 12, 16, 24, 3, 10, 12, 12, 18, 20, 7].map(|instructions| process.block(instructions));
     let text = Text {
         sites,
-        read_record: process.block(10), // eight words a turn of the loop
+        read_record: process.block(10), // eight words per iteration
         write_record: process.block(10),
         allocate: process.block(14),
         free: process.block(8),
@@ -91,11 +92,11 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
     }))
 }
 
-/// Writes what the program does into a chunk.
+/// Appends the program's references to a chunk.
 struct Emit<'a> {
     chunk: &'a mut Chunk,
     text: Text,
-    /// Instruction of the next data reference in the present block.
+    /// Instruction of the next data reference in the current block.
     index: u16,
 }
 
@@ -111,7 +112,7 @@ impl Emit<'_> {
         self.index += 1;
     }
 
-    /// A loop over `bytes` bytes from `addr`, eight words a turn.
+    /// Appends a loop over `bytes` bytes at `addr`, eight words per iteration.
     fn sweep(&mut self, code: Code, kind: reach_core::Kind, addr: u64, bytes: u64) {
         for offset in (0..bytes).step_by(8) {
             if offset % 64 == 0 {
@@ -157,7 +158,7 @@ impl Benchmark {
     }
 
     fn insert(&mut self, emit: &mut Emit) {
-        // Always a new one: SplitMix64 gives no word twice.
+        // Every key is new: SplitMix64 repeats no word within its period.
         let key = self.random.next_u64();
         let record = self.allocate(self.record, emit);
         emit.sweep(self.text.write_record, reach_core::Kind::Store, record, self.record);
@@ -187,7 +188,7 @@ impl Benchmark {
         emit.sweep(self.text.read_record, reach_core::Kind::Load, record, self.record / 2);
     }
 
-    /// The smallest piece of work between which chunks may be cut.
+    /// Appends one operation, or one node of a traversal. Chunks may be cut after each.
     fn step(&mut self, emit: &mut Emit) {
         if self.traversing != NIL {
             self.read_half(self.traversing, emit);
@@ -200,9 +201,9 @@ impl Benchmark {
             }
         } else {
             self.left -= 1;
-            let [lookup, insert, delete] = MIX;
+            let [lookup, insert, delete] = PERCENT;
             match self.random.below(100) {
-                // Deletions may have emptied a small tree.
+                // Deletions can empty a small tree.
                 _ if self.keys.is_empty() => self.insert(emit),
                 r if r < lookup => self.lookup(emit),
                 r if r < lookup + insert => self.insert(emit),

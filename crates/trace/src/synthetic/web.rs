@@ -1,12 +1,15 @@
-//! `web`: a server of many small files that it maps and reads from end to end, the popular ones more often, by Zipf's law
-//! (Navarro et al. 2002 §6.2, Web).
+//! `web`: a server that maps many small files and reads each from end to end, with popularity by Zipf's law (Navarro et al.
+//! 2002 §6.2, Web).
 //!
-//! With its defaults it stands for the paper's trace: 3.6 GB of files, of which 50000 requests ask for 238 MB. Popularity
-//! falls with the rank to the power of `skew`. Sizes are those of files on web servers (Crovella and Bestavros 1997): most are
-//! spread evenly over the powers of two from `least` to `most`, and a `large` share goes on to `largest`, by Pareto's law with an exponent
-//! of 1.1. They have nothing to do with ranks, but for the first hundredth of these, where no file is large: one of them
-//! would be all that is served. Files stay mapped as in thttpd (`mmc_cleanup`): those that were not asked for lately are
-//! unmapped every two minutes, and what is lately depends on how many there are.
+//! The defaults reproduce the paper's trace: 3.6 GB of files, of which 50000 requests read 238 MB. Popularity falls with the
+//! rank to the power of `skew`.
+//!
+//! Sizes follow those of files on web servers (Crovella and Bestavros 1997). Most are uniform in the logarithm from `least`
+//! to `most`. A share `large` extends to `largest` by Pareto's law with an exponent of 1.1. Sizes are independent of ranks,
+//! except that no file of the first hundredth of ranks is large: a single one would dominate all traffic.
+//!
+//! Files stay mapped as in thttpd (`mmc_cleanup`). Every two minutes it unmaps files without recent requests. The age limit
+//! adapts to the number of mapped files.
 
 use super::first_fit::FirstFit;
 use super::parameter::{MAX_COUNT, Parameter, SEED, ValueKind, Values};
@@ -17,53 +20,53 @@ use crate::Progress;
 use reach_core::{Chunk, Event, FileId, Protection, Random, Span, VirtAddr};
 use std::collections::{BTreeMap, HashMap};
 
-/// Text and data are file 0.
+/// File 0 has text and data.
 const FIRST_FILE: u32 = 1;
 
-/// Seconds between two looks at what is mapped, and after how many a file may go: to begin with, at least, and at most
-/// (thttpd's `OCCASIONAL_TIME` and `DEFAULT_EXPIRE_AGE`).
-const LOOK: u64 = 120;
+/// Seconds between two clean-ups (thttpd's `OCCASIONAL_TIME`).
+const CLEAN_UP_PERIOD: u64 = 120;
+/// Age limit of mapped files in seconds: the initial value (thttpd's `DEFAULT_EXPIRE_AGE`), the least and the greatest.
 const AGE: u64 = 600;
-const LEAST_AGE: u64 = AGE / 10;
-const MOST_AGE: u64 = AGE * 3;
+const MIN_AGE: u64 = AGE / 10;
+const MAX_AGE: u64 = AGE * 3;
 
-/// Addresses that it uses at most: 16 TB.
-const MOST_ADDRESSES: u64 = 16 << 40;
+/// Bytes of addresses for mappings, at most: 16 TB.
+const MAX_ADDRESSES: u64 = 16 << 40;
 
-/// How sizes of large files fall off.
+/// Exponent of Pareto's law for the sizes of large files.
 const PARETO: f64 = 1.1;
-/// The share of ranks, from the first on, at which no file is large.
+/// One in this many ranks, the first ones, has no large file.
 const SMALL_RANKS: u64 = 100;
 
 pub(super) const ABOUT: Description = Description {
     name: "web",
-    summary: "a server of many small files, popular by Zipf's law (Navarro et al. 2002, Web)",
+    summary: "a server of many small files with popularity by Zipf's law (Navarro et al. 2002, Web)",
     parameters: &[
-        Parameter {
-            name: "files",
-            kind: ValueKind::Count(1, 1 << 22),
-            default: "119K",
-            summary: "how many files there are",
-        },
+        Parameter { name: "files", kind: ValueKind::Count(1, 1 << 22), default: "119K", summary: "number of files" },
         Parameter {
             name: "least",
             kind: ValueKind::Bytes(8, 1 << 30),
             default: "256",
-            summary: "size of the smallest",
+            summary: "size of the smallest file",
         },
-        Parameter { name: "most", kind: ValueKind::Bytes(8, 1 << 30), default: "64K", summary: "up to what most are" },
-        Parameter { name: "large", kind: ValueKind::Percent, default: "7%", summary: "how many are larger" },
+        Parameter {
+            name: "most",
+            kind: ValueKind::Bytes(8, 1 << 30),
+            default: "64K",
+            summary: "upper limit of most sizes",
+        },
+        Parameter { name: "large", kind: ValueKind::Percent, default: "7%", summary: "share of larger files" },
         Parameter {
             name: "largest",
             kind: ValueKind::Bytes(8, 1 << 30),
             default: "16M",
-            summary: "size of the largest",
+            summary: "size of the largest file",
         },
         Parameter {
             name: "requests",
             kind: ValueKind::Count(1, MAX_COUNT),
             default: "50000",
-            summary: "how many requests",
+            summary: "number of requests",
         },
         Parameter {
             name: "skew",
@@ -75,13 +78,13 @@ pub(super) const ABOUT: Description = Description {
             name: "rate",
             kind: ValueKind::Count(1, 1 << 30),
             default: "333",
-            summary: "requests a second, for what is done by the clock",
+            summary: "requests per second, for the ages of files",
         },
         Parameter {
             name: "mapped",
             kind: ValueKind::Count(1, 1 << 22),
             default: "1000",
-            summary: "how many files it would rather not keep mapped",
+            summary: "mapped files above which the age limit shrinks",
         },
         Parameter { name: "step", kind: ValueKind::Bytes(8, 1 << 20), default: "64", summary: "distance of loads" },
         SEED,
@@ -89,11 +92,11 @@ pub(super) const ABOUT: Description = Description {
     build,
 };
 
-/// Where a file is mapped, and which request asked for it last.
+/// A mapped file: its address, and the number of the last request for it.
 #[derive(Clone, Copy)]
 struct Mapping {
     at: u64,
-    asked: u64,
+    last_request: u64,
 }
 
 struct Web {
@@ -106,17 +109,18 @@ struct Web {
     random: Random,
     step: u64,
     rate: u64,
-    /// More files than this are too many.
-    many: usize,
-    /// After how many seconds files go, and at which request this is looked after again.
+    /// Number of mapped files above which the age limit shrinks.
+    mapped_limit: usize,
+    /// The age limit in seconds.
     age: u64,
-    look: u64,
+    /// The request at which the next clean-up is due.
+    next_clean_up: u64,
     mapped: HashMap<u64, Mapping>,
-    /// Mapped files by the request that asked for them last.
+    /// Mapped files by the number of the last request for them.
     order: BTreeMap<u64, u64>,
-    /// Files that have their numbers.
+    /// Numbers of the files that have been announced.
     known: HashMap<u64, FileId>,
-    /// Where the file lies that is being served, and the loads that remain.
+    /// The mapping of the file being served, and the loads left.
     span: Span,
     left: u64,
     served: u64,
@@ -135,8 +139,8 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
     let skew = values.number("skew") as f64 / 100.0;
     let seed = values.number("seed");
     let top = if sizes.large > 0.0 { sizes.largest } else { sizes.most };
-    // Room for all files at once, whatever their sizes, as far as there are addresses.
-    let len = (files * 2 * top.next_multiple_of(GRAIN)).min(MOST_ADDRESSES);
+    // Addresses for all files at once, whatever their sizes, up to the limit.
+    let len = (files * 2 * top.next_multiple_of(GRAIN)).min(MAX_ADDRESSES);
     let area = Span { start: process.reserve(len), len };
     // add sum, [p]; add p, step; cmp p, end; jb
     let code = process.block(4);
@@ -149,9 +153,9 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
         random: Random::new(seed),
         step: values.number("step"),
         rate: values.number("rate"),
-        many: values.number("mapped") as usize,
+        mapped_limit: values.number("mapped") as usize,
         age: AGE,
-        look: 0,
+        next_clean_up: 0,
         mapped: HashMap::new(),
         order: BTreeMap::new(),
         known: HashMap::new(),
@@ -162,7 +166,7 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
     }))
 }
 
-/// How large files are.
+/// The distribution of file sizes.
 struct Sizes {
     least: u64,
     most: u64,
@@ -174,15 +178,15 @@ impl Sizes {
     fn check(&self) -> Result<(), String> {
         let Sizes { least, most, large, largest } = *self;
         if least > most {
-            return Err(format!("the smallest file, of {least} bytes, is larger than most are, up to {most}"));
+            return Err(format!("least={least} bytes exceeds most={most}; give a smaller least"));
         }
         if large > 0.0 && largest < most {
-            return Err(format!("the largest file, of {largest} bytes, is smaller than others, of up to {most}"));
+            return Err(format!("largest={largest} bytes is less than most={most}; give a greater largest"));
         }
         Ok(())
     }
 
-    /// A size, in whole words.
+    /// Draws a size in bytes, a multiple of 8. `small` excludes large files.
     fn draw(&self, random: &mut Random, small: bool) -> u64 {
         let (large, at) = (random.unit() < self.large, random.unit());
         let [least, most, largest] = [self.least, self.most, self.largest].map(|bytes| bytes as f64);
@@ -196,7 +200,7 @@ impl Sizes {
 }
 
 impl Web {
-    /// The size of file number `file`, in whole words.
+    /// Returns the size of file number `file` in bytes, a multiple of 8.
     fn bytes(&self, file: u64) -> u64 {
         let mut random = Random::new(self.seed ^ file.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let small = file < self.popularity.len() / SMALL_RANKS;
@@ -207,34 +211,34 @@ impl Web {
         Span { start: VirtAddr(at), len: self.bytes(file) }
     }
 
-    /// The next request: its file is mapped, if it is not, where there is room first.
+    /// Starts the next request, and maps its file unless it is mapped.
     fn request(&mut self, chunk: &mut Chunk) {
-        if self.served >= self.look {
-            self.look += LOOK * self.rate;
+        if self.served >= self.next_clean_up {
+            self.next_clean_up += CLEAN_UP_PERIOD * self.rate;
             self.clean_up(chunk);
         }
         let file = self.popularity.draw(&mut self.random);
         let at = match self.mapped.get(&file) {
-            Some(&Mapping { at, asked }) => {
-                self.order.remove(&asked);
+            Some(&Mapping { at, last_request }) => {
+                self.order.remove(&last_request);
                 at
             }
             None => self.map(file, chunk),
         };
-        self.mapped.insert(file, Mapping { at, asked: self.served });
+        self.mapped.insert(file, Mapping { at, last_request: self.served });
         self.order.insert(self.served, file);
         self.span = self.span(file, at);
         self.left = self.span.len.div_ceil(self.step);
         self.served += 1;
     }
 
-    /// Maps `file`. Returns its address.
+    /// Maps `file` in the first gap that fits, and returns its address.
     fn map(&mut self, file: u64, chunk: &mut Chunk) -> u64 {
         let at = loop {
             match self.addresses.allocate(self.bytes(file)) {
                 Some(at) => break at,
-                // No room: whatever was asked for the longest time ago goes.
-                None => self.unmap_first(chunk),
+                // No gap fits: the least recently requested file makes room.
+                None => self.unmap_oldest(chunk),
             }
         };
         let span = self.span(file, at);
@@ -247,8 +251,8 @@ impl Web {
         at
     }
 
-    /// Unmaps the file that was asked for the longest time ago.
-    fn unmap_first(&mut self, chunk: &mut Chunk) {
+    /// Unmaps the least recently requested file.
+    fn unmap_oldest(&mut self, chunk: &mut Chunk) {
         if let Some((_, file)) = self.order.pop_first()
             && let Some(Mapping { at, .. }) = self.mapped.remove(&file)
         {
@@ -258,17 +262,16 @@ impl Web {
         }
     }
 
-    /// Unmaps what was not asked for lately. Where too many files remain, those of the future have less time, where few do,
-    /// more.
+    /// Unmaps files older than the age limit. Then shortens the limit if too many files remain, and extends it if few do.
     fn clean_up(&mut self, chunk: &mut Chunk) {
-        let old = |&asked: &u64| self.served - asked >= self.age * self.rate;
-        for _ in 0..self.order.keys().take_while(|&asked| old(asked)).count() {
-            self.unmap_first(chunk);
+        let old = |&request: &u64| self.served - request >= self.age * self.rate;
+        for _ in 0..self.order.keys().take_while(|&request| old(request)).count() {
+            self.unmap_oldest(chunk);
         }
-        if self.mapped.len() > self.many {
-            self.age = (self.age * 2 / 3).max(LEAST_AGE);
-        } else if self.mapped.len() < self.many / 2 {
-            self.age = (self.age * 5 / 4).min(MOST_AGE);
+        if self.mapped.len() > self.mapped_limit {
+            self.age = (self.age * 2 / 3).max(MIN_AGE);
+        } else if self.mapped.len() < self.mapped_limit / 2 {
+            self.age = (self.age * 5 / 4).min(MAX_AGE);
         }
     }
 }
@@ -313,14 +316,14 @@ mod tests {
     }
 
     #[test]
-    fn the_working_set_is_that_of_the_paper() {
+    fn default_requests_read_the_working_set_of_the_paper() {
         let bytes: u64 = files("web:step=64K").iter().sum();
         let mb = bytes as f64 / (1 << 20) as f64;
         assert!((mb / 238.0 - 1.0).abs() < 0.1, "{mb} MB");
     }
 
     #[test]
-    fn the_data_set_is_that_of_the_paper() {
+    fn default_sizes_add_up_to_the_data_set_of_the_paper() {
         let sizes = Sizes { least: 256, most: 64 << 10, large: 0.07, largest: 16 << 20 };
         let mut random = Random::new(1);
         let drawn: Vec<u64> = (0..119 << 10).map(|_| sizes.draw(&mut random, false)).collect();
@@ -331,7 +334,7 @@ mod tests {
         assert!((large - 0.07).abs() < 0.005, "{large}");
     }
 
-    /// How many files are mapped after each event that maps or unmaps one.
+    /// Returns the number of mapped files after each event that maps or unmaps one.
     fn mapped(spec: &str) -> Vec<usize> {
         let mut mapped = BTreeMap::new();
         let mut counts = Vec::new();
@@ -349,9 +352,9 @@ mod tests {
     }
 
     #[test]
-    fn files_that_nobody_asks_for_go() {
-        // One request a second, hardly ever for the same file: as many are mapped as there are seconds in an age, and, while nobody
-        // looks, those of two minutes more. Ages end at thrice the first or at a tenth of it.
+    fn files_without_requests_are_unmapped_after_the_age_limit() {
+        // At one request per second, hardly ever for the same file, as many files are mapped as the age limit has seconds.
+        // Up to 120 more accumulate between clean-ups. The limit ends at three times its first value, or at a tenth.
         let last = |limit: u64| {
             let all = mapped(&format!("web:files=4M,requests=8000,skew=0,rate=1,step=64K,large=0%,mapped={limit}"));
             let late = &all[all.len() - 1000..];
@@ -364,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn without_skew_all_are_asked_for_alike() {
+    fn without_skew_every_file_is_requested() {
         assert_eq!(files("web:files=30,requests=1000,skew=0").len(), 30);
     }
 }

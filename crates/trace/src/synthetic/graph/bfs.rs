@@ -1,10 +1,11 @@
-//! `bfs`: direction-optimising breadth-first search (Beamer, Asanović and Patterson, SC 2012) as GAP has it: from the
-//! frontier down while that is small, and while it is large from those not found yet, up.
+//! `bfs`: GAP's direction-optimising breadth-first search (Beamer, Asanović and Patterson, SC 2012). A top-down step expands
+//! a small frontier. While the frontier is large, bottom-up steps search from the vertices that are not yet found.
 //!
-//! What a search refers to follows from the graph and from who was found when. So three bits for each vertex are kept (found, and
-//! the program's two bitmaps), and the vertices of a frontier while that is small. When it has become too large for another
-//! step down, all that its order is needed for is to enter it in the bitmap: the step that made it is then done once more,
-//! from a copy of who was found before (the fourth bit), without its references.
+//! The references of a search depend on the graph and on the step at which each vertex is found. The generator stores three
+//! bits per vertex (found, and the program's two bitmaps), and the frontier while it is small.
+//!
+//! After a top-down step whose frontier has become large, its order matters only while it is written to the bitmap. That step
+//! is repeated for this purpose, without references, from a copy of the found vertices (the fourth bit).
 
 use super::super::parameter::{SEED, Values};
 use super::super::process::{Code, Emit, Process, bodies, load, room, store};
@@ -18,16 +19,16 @@ mod code;
 
 pub(in super::super) const ABOUT: Description = Description {
     name: "bfs",
-    summary: "GAP's direction-optimising breadth-first search on a uniform random graph that is nowhere kept",
+    summary: "GAP's direction-optimising breadth-first search; the neighbours are computed, not stored",
     parameters: &[GRAPH, BYTES, DEGREE, SEARCHES, INIT, SEED],
     build,
 };
 
-/// GAP's α: the step is made upwards when edges out of the frontier are more than this share of those unexplored.
+/// GAP's α: a bottom-up step follows when the frontier has more than 1/α of the unexplored edges.
 const ALPHA: u64 = 15;
-/// GAP's β: steps are made downwards again when fewer vertices than this share are awake.
+/// GAP's β: top-down steps follow again when the frontier shrinks to at most 1/β of the vertices.
 const BETA: u64 = 18;
-/// In the order of [`code::BLOCKS`].
+/// The blocks, in the order of [`code::BLOCKS`].
 #[derive(Clone, Copy)]
 #[repr(usize)]
 enum Site {
@@ -51,61 +52,65 @@ enum Site {
     Unset,
 }
 
-/// Where a search is.
+/// The position of a search.
 #[derive(Clone, Copy, PartialEq)]
-enum Phase {
+enum Stage {
     Init,
-    /// Every parent is nobody, up to this vertex.
+    /// Clears the parents from this vertex on.
     Parents(u64),
-    /// A step down, at this place of the frontier.
+    /// Makes a top-down step, from this index of the frontier on.
     Down(usize),
-    /// The frontier goes into the bitmap, at this place; of a large one, at this place of the one before.
-    Enter(usize),
-    /// The next step's bitmap is emptied, at this word.
+    /// Writes the frontier to the bitmap, from this index of the frontier on. For a large one, the index is that of the
+    /// frontier before.
+    QueueToBitmap(usize),
+    /// Clears the next step's bitmap from this word on.
     Clear(u64),
-    /// A step up, at this vertex.
+    /// Makes a bottom-up step, from this vertex on.
     Up(u64),
-    /// The bitmap goes into the queue, at this vertex.
-    Leave(u64),
+    /// Writes the bitmap to the queue, from this vertex on.
+    BitmapToQueue(u64),
     End,
 }
 
 struct Bfs {
     graph: Graph,
     text: [Code; code::BLOCKS.len()],
+    /// Addresses of the program's arrays: parents, queue, and the bitmaps of this step and the next.
     parents: u64,
     queue: u64,
-    /// Addresses of the bitmaps of this step and the next.
     bitmaps: [u64; 2],
     random: Random,
-    phase: Phase,
-    /// Searches that have ended, and that are to be made.
+    stage: Stage,
+    /// Number of searches that have ended, and of all searches.
     ended: u64,
     searches: u64,
     found: Bits,
     front: Bits,
     next: Bits,
-    /// Who was found before the last step down.
-    before: Bits,
+    /// The vertices found before the last top-down step.
+    found_before: Bits,
     frontier: Vec<u32>,
-    /// What the step under way found, unless that is too much.
-    following: Vec<u32>,
-    /// There is too much of it, so the frontier before is kept.
+    /// The vertices that the current top-down step found, while they are few.
+    next_frontier: Vec<u32>,
+    /// The current step finds too many vertices for another top-down step; `frontier` stays the one before.
     large: bool,
-    /// Vertices in the frontier.
+    /// Number of vertices in the frontier.
     awake: u64,
-    /// Those that the step up found so far.
+    /// Number of vertices that the bottom-up step has found so far.
     joined: u64,
-    /// Places in the queue: of the next that is taken, and of the next that is put there.
+    /// Indices in the queue of the next vertex to take, and of the next to append.
     head: u64,
     tail: u64,
+    /// Number of edges that leave vertices not yet explored.
     unexplored: u64,
+    /// Number of edges that leave the frontier.
     scout: u64,
+    /// Scratch buffer for neighbours.
     list: Vec<u64>,
 }
 
 fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, String> {
-    let mut graph = Graph::new(values, process, 2, 2)?.numbered()?;
+    let mut graph = Graph::new(values, process, 2, 2)?.limited()?;
     let n = graph.vertices;
     let text = process.assembled(code::BLOCKS);
     let parents = graph.array(n << graph.id, process);
@@ -117,17 +122,17 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
         parents,
         queue,
         bitmaps,
-        // Not the graph's own numbers once more.
+        // A different seed than the graph's, so that the sources are independent of it.
         random: Random::new(!values.number("seed")),
-        phase: Phase::Init,
+        stage: Stage::Init,
         ended: 0,
         searches: values.number("searches"),
         found: bits.clone(),
         front: bits.clone(),
         next: bits.clone(),
-        before: bits,
+        found_before: bits,
         frontier: Vec::new(),
-        following: Vec::new(),
+        next_frontier: Vec::new(),
         large: false,
         awake: 0,
         joined: 0,
@@ -153,11 +158,12 @@ impl Bfs {
         self.bitmaps[bitmap] + v / 64 * 8
     }
 
+    /// Returns the number of words of a bitmap.
     fn words(&self) -> u64 {
         self.graph.vertices.div_ceil(64)
     }
 
-    /// From a vertex at random.
+    /// Starts a search from a random vertex.
     fn begin(&mut self, emit: &mut Emit) {
         let source = self.random.below(self.graph.vertices);
         self.found.clear();
@@ -171,32 +177,32 @@ impl Bfs {
         emit.store(self.graph.id_at(self.queue, 0), self.graph.id, 1);
         emit.fetch(self.code(Site::Skip));
         emit.fetch(self.code(Site::Next));
-        self.turn();
+        self.choose_step();
     }
 
-    /// What comes after a step down or after steps up.
-    fn turn(&mut self) {
-        self.phase = if self.awake == 0 {
+    /// Chooses what follows a top-down step, or a sequence of bottom-up steps.
+    fn choose_step(&mut self) {
+        self.stage = if self.awake == 0 {
             self.ended += 1;
-            if self.ended < self.searches { Phase::Parents(0) } else { Phase::End }
+            if self.ended < self.searches { Stage::Parents(0) } else { Stage::End }
         } else if self.scout > self.unexplored / ALPHA {
-            Phase::Enter(0)
+            Stage::QueueToBitmap(0)
         } else {
             self.unexplored = self.unexplored.saturating_sub(self.scout);
-            self.before.copy(&self.found);
+            self.found_before.copy(&self.found);
             (self.scout, self.large) = (0, false);
-            self.following.clear();
-            Phase::Down(0)
+            self.next_frontier.clear();
+            Stage::Down(0)
         };
     }
 
-    /// One vertex of the frontier looks at its neighbours.
+    /// Expands one vertex of the frontier.
     fn down(&mut self, at: usize, emit: &mut Emit) {
         let Some(&u) = self.frontier.get(at) else { return self.end_down() };
         let (u, id) = (u64::from(u), self.graph.id);
         let mut list = std::mem::take(&mut self.list);
         self.graph.neighbours(u, &mut list);
-        self.found.expect(&list);
+        self.found.prefetch(&list);
         emit.fetch(self.code(Site::Take));
         emit.load(self.graph.id_at(self.queue, self.head), id, 0);
         self.head += 1;
@@ -213,46 +219,46 @@ impl Bfs {
                 self.scout += self.graph.degree;
                 self.large |= self.scout > self.unexplored / ALPHA;
                 if !self.large {
-                    self.following.push(v as u32);
+                    self.next_frontier.push(v as u32);
                 }
             }
             emit.fetch(self.code(Site::Skip));
         }
         emit.fetch(self.code(Site::Next));
         self.list = list;
-        self.phase = Phase::Down(at + 1);
+        self.stage = Stage::Down(at + 1);
     }
 
     fn end_down(&mut self) {
         self.awake = self.tail - self.head;
         if !self.large {
-            std::mem::swap(&mut self.frontier, &mut self.following);
+            std::mem::swap(&mut self.frontier, &mut self.next_frontier);
         }
-        self.turn();
+        self.choose_step();
     }
 
-    /// Enters vertices in the bitmap, in the order in which they were found.
-    fn enter(&mut self, at: usize, emit: &mut Emit) {
+    /// Writes vertices of the frontier to the bitmap, in the order in which they were found.
+    fn queue_to_bitmap(&mut self, at: usize, emit: &mut Emit) {
         let Some(&v) = self.frontier.get(at) else {
             debug_assert_eq!(self.head, self.tail);
-            return self.phase = Phase::Clear(0);
+            return self.stage = Stage::Clear(0);
         };
-        self.phase = Phase::Enter(at + 1);
+        self.stage = Stage::QueueToBitmap(at + 1);
         if !self.large {
-            return self.enter_one(u64::from(v), emit);
+            return self.set_bit(u64::from(v), emit);
         }
         let mut list = std::mem::take(&mut self.list);
         self.graph.neighbours(u64::from(v), &mut list);
-        self.before.expect(&list);
+        self.found_before.prefetch(&list);
         for &v in &list {
-            if self.before.add(v) {
-                self.enter_one(v, emit);
+            if self.found_before.add(v) {
+                self.set_bit(v, emit);
             }
         }
         self.list = list;
     }
 
-    fn enter_one(&mut self, v: u64, emit: &mut Emit) {
+    fn set_bit(&mut self, v: u64, emit: &mut Emit) {
         emit.fetch(self.code(Site::Enter));
         emit.load(self.graph.id_at(self.queue, self.head), self.graph.id, 0);
         emit.load(self.bit_at(0, v), 3, 3);
@@ -261,7 +267,7 @@ impl Bfs {
         self.head += 1;
     }
 
-    /// The next step's bitmap is emptied.
+    /// Clears the next step's bitmap from `word` on.
     fn clear(&mut self, word: u64, chunk: &mut Chunk, until: usize) {
         let n = room(chunk, until, 2, self.words() - word);
         let mut at = self.bitmaps[1] + word * 8;
@@ -269,42 +275,42 @@ impl Bfs {
             at += 8;
             [store(at - 8, 0)]
         });
-        self.phase = Phase::Clear(word + n);
+        self.stage = Stage::Clear(word + n);
         if word + n == self.words() {
             self.next.clear();
             self.joined = 0;
-            self.phase = Phase::Up(0);
+            self.stage = Stage::Up(0);
         }
     }
 
-    /// Vertices from `u` on that nobody has found look for one of the frontier.
+    /// Makes a bottom-up step from vertex `u` on: each vertex not yet found looks for a neighbour in the frontier.
     fn up(&mut self, mut u: u64, emit: &mut Emit, until: usize) {
         let id = self.graph.id;
         while u < self.graph.vertices && emit.chunk.refs.len() < until {
             emit.fetch(self.code(Site::Up));
             emit.load(self.parent_at(u), id, 0);
             if !self.found.has(u) {
-                self.ask(u, emit);
+                self.find_parent(u, emit);
             }
             emit.fetch(self.code(Site::Done));
             u += 1;
         }
-        self.phase = Phase::Up(u);
+        self.stage = Stage::Up(u);
         if u == self.graph.vertices {
             std::mem::swap(&mut self.front, &mut self.next);
             self.bitmaps.swap(0, 1);
             let before = std::mem::replace(&mut self.awake, self.joined);
-            let again = self.awake >= before || self.awake > self.graph.vertices / BETA;
-            self.phase = if again { Phase::Clear(0) } else { Phase::Leave(0) };
+            let bottom_up = self.awake >= before || self.awake > self.graph.vertices / BETA;
+            self.stage = if bottom_up { Stage::Clear(0) } else { Stage::BitmapToQueue(0) };
             self.frontier.clear();
         }
     }
 
-    fn ask(&mut self, u: u64, emit: &mut Emit) {
+    fn find_parent(&mut self, u: u64, emit: &mut Emit) {
         let id = self.graph.id;
         let mut list = std::mem::take(&mut self.list);
         self.graph.neighbours(u, &mut list);
-        self.front.expect(&list);
+        self.front.prefetch(&list);
         emit.fetch(self.code(Site::Open));
         self.graph.load_row(u, 0, emit);
         for (k, &v) in list.iter().enumerate() {
@@ -326,8 +332,8 @@ impl Bfs {
         self.list = list;
     }
 
-    /// What the bitmap holds from `u` on becomes the frontier.
-    fn leave(&mut self, mut u: u64, emit: &mut Emit, until: usize) {
+    /// Writes the vertices of the bitmap from `u` on to the queue, as the new frontier.
+    fn bitmap_to_queue(&mut self, mut u: u64, emit: &mut Emit, until: usize) {
         while u < self.graph.vertices && emit.chunk.refs.len() < until {
             emit.fetch(self.code(Site::Bit));
             emit.load(self.bit_at(0, u), 3, 2);
@@ -340,15 +346,15 @@ impl Bfs {
             emit.fetch(self.code(Site::Unset));
             u += 1;
         }
-        self.phase = Phase::Leave(u);
+        self.stage = Stage::BitmapToQueue(u);
         if u == self.graph.vertices {
             (self.scout, self.large) = (1, false);
-            self.turn();
+            self.choose_step();
         }
     }
 
-    /// Nobody has a parent, from `v` on.
-    fn orphan(&mut self, v: u64, chunk: &mut Chunk, until: usize) {
+    /// Clears the parents from `v` on.
+    fn clear_parents(&mut self, v: u64, chunk: &mut Chunk, until: usize) {
         let n = room(chunk, until, 4, self.graph.vertices - v);
         let (id, mut at) = (self.graph.id, v);
         let (graph, parents) = (&self.graph, self.parents);
@@ -357,7 +363,7 @@ impl Bfs {
             let parent = Ref::data(Kind::Store, VirtAddr(graph.id_at(parents, at - 1)), id, 2);
             [load(graph.offset_at(at - 1), 0), load(graph.offset_at(at), 1), parent]
         });
-        self.phase = Phase::Parents(v + n);
+        self.stage = Stage::Parents(v + n);
         if v + n == graph.vertices {
             self.begin(&mut Emit { chunk });
         }
@@ -366,25 +372,25 @@ impl Bfs {
 
 impl Program for Bfs {
     fn run(&mut self, chunk: &mut Chunk, until: usize) {
-        while chunk.refs.len() < until && self.phase != Phase::End {
-            match self.phase {
-                Phase::Init => {
+        while chunk.refs.len() < until && self.stage != Stage::End {
+            match self.stage {
+                Stage::Init => {
                     if self.graph.initialise(self.text[Site::Words as usize], chunk, until) {
-                        self.phase = Phase::Parents(0);
+                        self.stage = Stage::Parents(0);
                     }
                 }
-                Phase::Parents(v) => {
+                Stage::Parents(v) => {
                     if v == 0 {
                         chunk.push_event(Event::Phase("search".into()));
                     }
-                    self.orphan(v, chunk, until);
+                    self.clear_parents(v, chunk, until);
                 }
-                Phase::Down(at) => self.down(at, &mut Emit { chunk }),
-                Phase::Enter(at) => self.enter(at, &mut Emit { chunk }),
-                Phase::Clear(word) => self.clear(word, chunk, until),
-                Phase::Up(u) => self.up(u, &mut Emit { chunk }, until),
-                Phase::Leave(u) => self.leave(u, &mut Emit { chunk }, until),
-                Phase::End => {}
+                Stage::Down(at) => self.down(at, &mut Emit { chunk }),
+                Stage::QueueToBitmap(at) => self.queue_to_bitmap(at, &mut Emit { chunk }),
+                Stage::Clear(word) => self.clear(word, chunk, until),
+                Stage::Up(u) => self.up(u, &mut Emit { chunk }, until),
+                Stage::BitmapToQueue(u) => self.bitmap_to_queue(u, &mut Emit { chunk }, until),
+                Stage::End => {}
             }
         }
     }

@@ -1,20 +1,22 @@
 //! Sets of vertices.
 
-/// A bit for each vertex.
+/// A set with one bit per vertex.
 #[derive(Clone)]
 pub(super) struct Bits(Vec<u64>);
 
 impl Bits {
+    /// Makes the empty set.
     pub fn new(vertices: u64) -> Bits {
         Bits(vec![0; vertices.div_ceil(64) as usize])
     }
 
+    /// Returns whether `v` is in the set.
     #[inline(always)]
     pub fn has(&self, v: u64) -> bool {
         self.0[(v / 64) as usize] >> (v % 64) & 1 != 0
     }
 
-    /// Returns whether it was not there.
+    /// Adds `v`. Returns whether it is new.
     #[inline(always)]
     pub fn add(&mut self, v: u64) -> bool {
         let (word, bit) = (&mut self.0[(v / 64) as usize], 1 << (v % 64));
@@ -23,28 +25,28 @@ impl Bits {
         new
     }
 
-    /// Says of `v` whether it is there. Returns whether that is new.
+    /// Adds `v` when `present`, else removes it. Returns whether that changed the set.
     #[inline(always)]
-    pub fn put(&mut self, v: u64, there: bool) -> bool {
+    pub fn set(&mut self, v: u64, present: bool) -> bool {
         let (word, at) = (&mut self.0[(v / 64) as usize], v % 64);
-        let new = (*word >> at & 1 != 0) != there;
+        let new = (*word >> at & 1 != 0) != present;
         *word ^= u64::from(new) << at;
         new
     }
 
-    /// Asks this computer's caches for what will be needed of `list`.
-    pub fn expect(&self, list: &[u64]) {
+    /// Prefetches the bits of `list` into the caches of the host.
+    pub fn prefetch(&self, list: &[u64]) {
         for &v in list {
             reach_core::prefetch(&self.0, (v / 64) as usize);
         }
     }
 
-    /// Nothing is there.
+    /// Removes all vertices.
     pub fn clear(&mut self) {
         self.0.fill(0);
     }
 
-    /// The same as `other`, which has as many.
+    /// Copies `other`, a set of as many vertices.
     pub fn copy(&mut self, other: &Bits) {
         self.0.copy_from_slice(&other.0);
     }

@@ -1,5 +1,5 @@
-//! `pr`: PageRank as GAP has it, each vertex adding up what its neighbours contribute, in place. Where it refers to follows
-//! from the graph alone: nothing at all has to be kept.
+//! `pr`: GAP's PageRank, in which each vertex sums the contributions of its neighbours, in place. The references depend only
+//! on the graph, so the generator stores nothing per vertex.
 
 use super::super::parameter::{Parameter, SEED, ValueKind, Values};
 use super::super::process::{Code, Emit, Process};
@@ -10,7 +10,7 @@ use reach_core::{Chunk, Event};
 
 pub(in super::super) const ABOUT: Description = Description {
     name: "pr",
-    summary: "GAP's PageRank on a uniform random graph that is nowhere kept",
+    summary: "GAP's PageRank; the neighbours are computed, not stored",
     parameters: &[
         GRAPH,
         BYTES,
@@ -19,7 +19,7 @@ pub(in super::super) const ABOUT: Description = Description {
             name: "iterations",
             kind: ValueKind::Count(1, 1 << 20),
             default: "1",
-            summary: "how often every vertex gets a new score; GAP goes on until scores hardly change, at most 20 times",
+            summary: "updates of every score; GAP stops when scores hardly change, after 20 at most",
         },
         INIT,
         SEED,
@@ -27,7 +27,7 @@ pub(in super::super) const ABOUT: Description = Description {
     build,
 };
 
-/// As a compiler might have made them, one behind the other. Scores are four bytes.
+/// The consecutive blocks, as a compiler could generate them. Scores have four bytes.
 #[rustfmt::skip]
 const BLOCKS: [&[&[u8]]; 5] = [
     WORDS,
@@ -79,7 +79,7 @@ const BLOCKS: [&[&[u8]]; 5] = [
     ],
 ];
 
-/// In the order of [`BLOCKS`].
+/// The blocks, in the order of [`BLOCKS`].
 #[derive(Clone, Copy)]
 #[repr(usize)]
 enum Site {
@@ -98,12 +98,14 @@ struct PageRank {
     text: [Code; BLOCKS.len()],
     scores: u64,
     contributions: u64,
+    /// Whether the first writes are complete.
     written: bool,
-    /// The next vertex, of the start and then of each iteration.
+    /// The next vertex of the current round.
     vertex: u64,
-    /// Iterations done and to do; the start counts as one.
+    /// Rounds done and rounds in total: the initial scores, then the iterations.
     done: u64,
     rounds: u64,
+    /// Scratch buffer for neighbours.
     list: Vec<u64>,
 }
 
@@ -118,6 +120,7 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
 }
 
 impl PageRank {
+    /// Appends the initial score of `v`.
     fn start(&self, v: u64, emit: &mut Emit) {
         emit.fetch(self.text[Site::Start as usize]);
         emit.load(self.graph.offset_at(v + 1), 3, 0);
@@ -126,15 +129,16 @@ impl PageRank {
         emit.store(self.contributions + (v << SCORE), SCORE, 6);
     }
 
-    fn pull(&mut self, v: u64, emit: &mut Emit) {
+    /// Appends an update of the score of `v`.
+    fn update(&mut self, v: u64, emit: &mut Emit) {
         self.graph.neighbours(v, &mut self.list);
         emit.fetch(self.text[Site::Take as usize]);
         self.graph.load_row(v, 0, emit);
         let row = self.graph.row(v);
-        for (k, &near) in self.list.iter().enumerate() {
+        for (k, &neighbour) in self.list.iter().enumerate() {
             emit.fetch(self.text[Site::Add as usize]);
             emit.load(self.graph.target_at(row + k as u64), self.graph.id, 0);
-            emit.load(self.contributions + (near << SCORE), SCORE, 1);
+            emit.load(self.contributions + (neighbour << SCORE), SCORE, 1);
         }
         emit.fetch(self.text[Site::Give as usize]);
         emit.load(self.scores + (v << SCORE), SCORE, 0);
@@ -158,7 +162,7 @@ impl Program for PageRank {
             if self.done == 0 {
                 self.start(v, emit)
             } else {
-                self.pull(v, emit)
+                self.update(v, emit)
             }
             self.vertex += 1;
             if self.vertex == self.graph.vertices {

@@ -1,6 +1,6 @@
-//! `tc`: triangles counted as GAP counts them, by merging sorted lists of neighbours. Where it refers to follows from the graph
-//! alone: nothing at all has to be kept. GAP relabels vertices by degree where a sample of degrees is skewed, which those of
-//! this graph are not.
+//! `tc`: GAP's triangle counting, which merges sorted rows of neighbours. The references depend only on the graph, so the
+//! generator stores nothing per vertex. GAP relabels vertices by degree if a sample of degrees is skewed; the degrees of
+//! this graph are equal.
 
 use super::super::parameter::{MAX_COUNT, Parameter, SEED, ValueKind, Values};
 use super::super::process::{Code, Emit, Process};
@@ -11,7 +11,7 @@ use reach_core::{Chunk, Event};
 
 pub(in super::super) const ABOUT: Description = Description {
     name: "tc",
-    summary: "GAP's triangle counting on a uniform random graph that is nowhere kept",
+    summary: "GAP's triangle counting; the neighbours are computed, not stored",
     parameters: &[
         GRAPH,
         BYTES,
@@ -20,7 +20,7 @@ pub(in super::super) const ABOUT: Description = Description {
             name: "most",
             kind: ValueKind::Count(1, MAX_COUNT),
             default: "1024T",
-            summary: "how many vertices are looked at, the first ones, if there are as many",
+            summary: "the greatest number of vertices to count triangles for, from the first on",
         },
         INIT,
         SEED,
@@ -28,7 +28,7 @@ pub(in super::super) const ABOUT: Description = Description {
     build,
 };
 
-/// As a compiler might have made them, one behind the other.
+/// The consecutive blocks, as a compiler could generate them.
 #[rustfmt::skip]
 const BLOCKS: [&[&[u8]]; 10] = [
     WORDS,
@@ -93,7 +93,7 @@ const BLOCKS: [&[&[u8]]; 10] = [
     ],
 ];
 
-/// In the order of [`BLOCKS`].
+/// The blocks, in the order of [`BLOCKS`].
 #[derive(Clone, Copy)]
 #[repr(usize)]
 enum Site {
@@ -112,9 +112,12 @@ enum Site {
 struct Triangles {
     graph: Graph,
     text: [Code; BLOCKS.len()],
+    /// Whether the first writes are complete.
     written: bool,
+    /// The next vertex, and the number of vertices to count for.
     vertex: u64,
     most: u64,
+    /// Scratch buffers for the neighbours of two vertices.
     near: Vec<u64>,
     far: Vec<u64>,
 }
@@ -131,7 +134,7 @@ impl Triangles {
         self.text[site as usize]
     }
 
-    /// All triangles of which `u` is the greatest.
+    /// Counts the triangles whose greatest vertex is `u`.
     fn count(&mut self, u: u64, emit: &mut Emit) {
         let (id, row) = (self.graph.id, self.graph.row(u));
         let (mut near, mut far) = (std::mem::take(&mut self.near), std::mem::take(&mut self.far));

@@ -1,4 +1,4 @@
-//! Twins that have their graph and all that they compute in memory, and note every place that they refer to.
+//! Twins of the graph programs that store the graph and all computed arrays, and record every reference.
 
 use super::super::parameter::{SEED, Values};
 use super::super::process::Process;
@@ -8,37 +8,37 @@ use reach_core::{Event, Kind};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// What a program refers to: kind, address, size.
-type Place = (Kind, u64, u8);
+/// Kind, address, and binary logarithm of the size of a reference.
+type Reference = (Kind, u64, u8);
 
-/// An array in memory at a known address.
+/// An array at a simulated address, which records its references.
 struct Array<'a, T> {
     at: u64,
     items: Vec<T>,
-    places: &'a RefCell<Vec<Place>>,
+    references: &'a RefCell<Vec<Reference>>,
 }
 
 impl<T: Copy> Array<'_, T> {
-    fn note(&self, kind: Kind, i: u64) {
+    fn record(&self, kind: Kind, i: u64) {
         let bytes = size_of::<T>() as u64;
-        self.places.borrow_mut().push((kind, self.at + i * bytes, bytes.ilog2() as u8));
+        self.references.borrow_mut().push((kind, self.at + i * bytes, bytes.ilog2() as u8));
     }
 
     fn get(&self, i: u64) -> T {
-        self.note(Kind::Load, i);
+        self.record(Kind::Load, i);
         self.items[i as usize]
     }
 
     fn set(&mut self, i: u64, item: T) {
-        self.note(Kind::Store, i);
+        self.record(Kind::Store, i);
         self.items[i as usize] = item;
     }
 }
 
-/// The memory of a program: its mappings in the order in which it asked for them.
+/// The memory of a program: the addresses of its mappings in order, and all references.
 struct Memory {
     areas: std::vec::IntoIter<u64>,
-    places: RefCell<Vec<Place>>,
+    references: RefCell<Vec<Reference>>,
 }
 
 impl Memory {
@@ -49,13 +49,13 @@ impl Memory {
             _ => None,
         };
         let areas: Vec<u64> = source.start.iter().filter_map(anonymous).collect();
-        Memory { areas: areas.into_iter(), places: RefCell::default() }
+        Memory { areas: areas.into_iter(), references: RefCell::default() }
     }
 }
 
 macro_rules! array {
     ($memory:ident, $areas:ident, $items:expr) => {
-        Array { at: $areas.next().unwrap(), items: $items, places: &$memory }
+        Array { at: $areas.next().unwrap(), items: $items, references: &$memory }
     };
 }
 
@@ -76,7 +76,7 @@ fn graph(text: &str) -> Graph {
     Graph::new(&values, &mut Process::new("twin"), bits, ids).unwrap()
 }
 
-/// Rows in memory: offsets, and neighbours.
+/// Returns the stored rows: offsets, and neighbours.
 fn rows(graph: &Graph) -> (Vec<u64>, Vec<u32>) {
     let (mut offsets, mut targets, mut list) = (vec![0], Vec::new(), Vec::new());
     for v in 0..graph.vertices {
@@ -87,20 +87,22 @@ fn rows(graph: &Graph) -> (Vec<u64>, Vec<u32>) {
     (offsets, targets)
 }
 
-fn places(spec: &str) -> Vec<Place> {
+/// Returns the references of the generator, without first writes unless `spec` asks for them.
+fn references(spec: &str) -> Vec<Reference> {
     let init = if spec.contains("init") { "" } else { ",init=no" };
     data(&format!("{spec}{init}")).iter().map(|r| (r.kind(), r.addr().0, r.size_log2())).collect()
 }
 
-/// Compares without printing all of both.
-fn same(ours: &[Place], theirs: &[Place], spec: &str) {
-    let first = ours.iter().zip(theirs).position(|(a, b)| a != b);
-    let around = first.map(|at| (at, ours[at], theirs[at]));
-    assert!(around.is_none() && ours.len() == theirs.len(), "{spec}: {around:?}, {} and {}", ours.len(), theirs.len());
+/// Asserts that both are equal, and prints only the first difference.
+fn assert_same(actual: &[Reference], expected: &[Reference], spec: &str) {
+    let first = actual.iter().zip(expected).position(|(a, b)| a != b);
+    let difference = first.map(|at| (at, actual[at], expected[at]));
+    let lengths = (actual.len(), expected.len());
+    assert!(difference.is_none() && lengths.0 == lengths.1, "{spec}: {difference:?}, {lengths:?}");
 }
 
 #[test]
-fn neighbours_are_each_others() {
+fn edges_are_symmetric_and_uniform() {
     for spec in ["pr:bytes=20K,degree=2", "pr:bytes=100K,degree=8,seed=3", "pr:bytes=1M"] {
         let graph = graph(spec);
         let mut edges = BTreeMap::new();
@@ -114,14 +116,14 @@ fn neighbours_are_each_others() {
             }
         }
         assert!(edges.iter().all(|(&(v, w), count)| edges[&(w, v)] == *count), "{spec}");
-        // In a random order of neighbours no place is nearer than another: a quarter is in each quarter.
+        // Neighbours are uniform, so a quarter of all edges falls into each quarter of the pairs.
         let quarter = edges.keys().filter(|(v, w)| (v / 3) % 4 == (w / 5) % 4).count() as f64 / edges.len() as f64;
         assert!((quarter - 0.25).abs() < 0.1, "{spec}: {quarter}");
     }
 }
 
 #[test]
-fn memory_is_what_was_asked_for() {
+fn mappings_add_up_to_the_requested_bytes() {
     let sizes = [("bfs:bytes=10M", 6), ("bc:bytes=10M", 8), ("pr:bytes=10M", 4), ("tc:bytes=10M", 2)];
     for (spec, arrays) in sizes.into_iter().chain([("bfs:bytes=600G", 6), ("bc:bytes=600G", 8)]) {
         let source = super::super::generator(spec, 1).unwrap();
@@ -136,20 +138,20 @@ fn memory_is_what_was_asked_for() {
     }
 }
 
-/// GAP's search on the rows, without any of the generator's ways.
-fn search(spec: &str, sources: &[u64]) -> (Vec<Place>, Vec<&'static str>) {
+/// Runs GAP's search on the stored rows. Returns its references, and the direction of each step.
+fn search(spec: &str, sources: &[u64]) -> (Vec<Reference>, Vec<&'static str>) {
     let graph = graph(spec);
     let n = graph.vertices;
-    let Memory { mut areas, places } = Memory::of(spec);
+    let Memory { mut areas, references } = Memory::of(spec);
     let (offsets, targets) = rows(&graph);
     let edges = targets.len() as i64;
-    let offsets = array!(places, areas, offsets);
-    let targets = array!(places, areas, targets);
-    let mut parent = array!(places, areas, vec![0i32; n as usize]);
-    let mut queue = array!(places, areas, vec![0u32; n as usize]);
+    let offsets = array!(references, areas, offsets);
+    let targets = array!(references, areas, targets);
+    let mut parent = array!(references, areas, vec![0i32; n as usize]);
+    let mut queue = array!(references, areas, vec![0u32; n as usize]);
     let words = n.div_ceil(64);
-    let mut front = array!(places, areas, vec![0u64; words as usize]);
-    let mut next = array!(places, areas, vec![0u64; words as usize]);
+    let mut front = array!(references, areas, vec![0u64; words as usize]);
+    let mut next = array!(references, areas, vec![0u64; words as usize]);
     let mut steps = Vec::new();
     for &source in sources {
         for v in 0..n {
@@ -225,7 +227,7 @@ fn search(spec: &str, sources: &[u64]) -> (Vec<Place>, Vec<&'static str>) {
                 }
             }
         }
-        // The answer, by a plain search.
+        // Checks the result against a plain search.
         let mut depth = vec![u32::MAX; n as usize];
         depth[source as usize] = 0;
         let mut plain = std::collections::VecDeque::from([source]);
@@ -241,14 +243,17 @@ fn search(spec: &str, sources: &[u64]) -> (Vec<Place>, Vec<&'static str>) {
         for v in (0..n as usize).filter(|&v| v as u64 != source) {
             let parent = parent.items[v];
             assert_eq!(parent >= 0, depth[v] != u32::MAX, "{spec}: {v}");
-            assert!(parent < 0 || depth[parent as usize] + 1 == depth[v], "{spec}: {v} is found late");
+            assert!(
+                parent < 0 || depth[parent as usize] + 1 == depth[v],
+                "{spec}: {v} is not on the level after its parent's"
+            );
         }
     }
-    (places.into_inner(), steps)
+    (references.into_inner(), steps)
 }
 
 #[test]
-fn bfs_refers_to_what_a_search_in_memory_does() {
+fn bfs_makes_the_references_of_a_search_on_stored_rows() {
     let mut both = 0;
     for spec in [
         "bfs:bytes=8K,degree=2",
@@ -258,36 +263,36 @@ fn bfs_refers_to_what_a_search_in_memory_does() {
         "bfs:bytes=6M,searches=2",
         "bfs:bytes=3M,degree=12,seed=4",
     ] {
-        let ours = places(spec);
-        // Where searches begin, the generator says; that is where their parents are themselves.
+        let actual = references(spec);
+        // The sources are known to the generator only. The first store after a pass over all parents is to the source's.
         let graph = graph(spec);
         let parents = Memory::of(spec).areas.nth(2).unwrap();
         let n = graph.vertices as usize;
-        let sources: Vec<u64> = (0..ours.len())
+        let sources: Vec<u64> = (0..actual.len())
             .filter(|&i| {
-                i >= 3 * n && (0..n).all(|v| ours[i - 3 * n + 3 * v + 2] == (Kind::Store, parents + 4 * v as u64, 2))
+                i >= 3 * n && (0..n).all(|v| actual[i - 3 * n + 3 * v + 2] == (Kind::Store, parents + 4 * v as u64, 2))
             })
-            .map(|i| (ours[i].1 - parents) / 4)
+            .map(|i| (actual[i].1 - parents) / 4)
             .collect();
-        let (theirs, steps) = search(spec, &sources);
-        same(&ours, &theirs, spec);
-        let kinds = steps.windows(2).filter(|pair| pair[0] != pair[1]).count();
-        both += usize::from(kinds >= 2);
+        let (expected, steps) = search(spec, &sources);
+        assert_same(&actual, &expected, spec);
+        let changes = steps.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        both += usize::from(changes >= 2);
     }
-    assert!(both >= 3, "only {both} of the searches go down, up and down again");
+    assert!(both >= 3, "only {both} of the programs step down, up and down again");
 }
 
 #[test]
-fn pr_refers_to_what_page_rank_in_memory_does() {
+fn pr_makes_the_references_of_page_rank_on_stored_rows() {
     for spec in ["pr:bytes=100K,iterations=3,degree=8", "pr:bytes=1M,iterations=2,seed=3"] {
         let graph = graph(spec);
         let n = graph.vertices;
-        let Memory { mut areas, places: noted } = Memory::of(spec);
+        let Memory { mut areas, references: recorded } = Memory::of(spec);
         let (offsets, targets) = rows(&graph);
-        let offsets = array!(noted, areas, offsets);
-        let targets = array!(noted, areas, targets);
-        let mut scores = array!(noted, areas, vec![0f32; n as usize]);
-        let mut contributions = array!(noted, areas, vec![0f32; n as usize]);
+        let offsets = array!(recorded, areas, offsets);
+        let targets = array!(recorded, areas, targets);
+        let mut scores = array!(recorded, areas, vec![0f32; n as usize]);
+        let mut contributions = array!(recorded, areas, vec![0f32; n as usize]);
         for v in 0..n {
             let degree = (offsets.get(v + 1) as f32) - (offsets.get(v) as f32);
             scores.set(v, 1.0 / n as f32);
@@ -304,18 +309,18 @@ fn pr_refers_to_what_page_rank_in_memory_does() {
             }
         }
         assert!((scores.items.iter().sum::<f32>() - 1.0).abs() < 1e-3);
-        same(&places(spec), &noted.into_inner(), spec);
+        assert_same(&references(spec), &recorded.into_inner(), spec);
     }
 }
 
 #[test]
-fn tc_refers_to_what_counting_in_memory_does() {
+fn tc_makes_the_references_of_counting_on_stored_rows() {
     for spec in ["tc:bytes=30K,degree=16", "tc:bytes=8K,degree=6,seed=2", "tc:bytes=500K,seed=3"] {
         let graph = graph(spec);
-        let Memory { mut areas, places: noted } = Memory::of(spec);
+        let Memory { mut areas, references: recorded } = Memory::of(spec);
         let (offsets, targets) = rows(&graph);
-        let offsets = array!(noted, areas, offsets);
-        let targets = array!(noted, areas, targets);
+        let offsets = array!(recorded, areas, offsets);
+        let targets = array!(recorded, areas, targets);
         let (mut triangles, mut expected) = (0u64, 0u64);
         for u in 0..graph.vertices {
             let (from, to) = (offsets.get(u), offsets.get(u + 1));
@@ -337,7 +342,7 @@ fn tc_refers_to_what_counting_in_memory_does() {
                     triangles += u64::from(u64::from(targets.items[at as usize]) == w);
                 }
             }
-            // The answer, pair by pair.
+            // Counts the same triangles pair by pair.
             let row = &targets.items[offsets.items[u as usize] as usize..][..graph.degree as usize];
             for &v in row.iter().filter(|&&v| u64::from(v) <= u) {
                 let far = &targets.items[offsets.items[v as usize] as usize..][..graph.degree as usize];
@@ -345,16 +350,16 @@ fn tc_refers_to_what_counting_in_memory_does() {
             }
         }
         assert!(triangles == expected && triangles > 0, "{spec}: {triangles}, {expected}");
-        same(&places(spec), &noted.into_inner(), spec);
+        assert_same(&references(spec), &recorded.into_inner(), spec);
     }
 }
 
 #[test]
 fn initialisation_writes_all_arrays() {
     let first = |init: &str| {
-        let all = places(&format!("tc:bytes=100K,most=1,init={init}"));
-        let stores: Vec<u64> = all.iter().filter(|place| place.0 == Kind::Store).map(|place| place.1).collect();
-        assert!(all[..stores.len()].iter().all(|place| place.0 == Kind::Store));
+        let all = references(&format!("tc:bytes=100K,most=1,init={init}"));
+        let stores: Vec<u64> = all.iter().filter(|r| r.0 == Kind::Store).map(|r| r.1).collect();
+        assert!(all[..stores.len()].iter().all(|r| r.0 == Kind::Store));
         stores
     };
     let areas: Vec<u64> = Memory::of("tc:bytes=100K").areas.collect();
@@ -367,11 +372,11 @@ fn initialisation_writes_all_arrays() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_graphs_are_refused() {
     let error = |spec: &str| super::super::parse(spec).err().unwrap().to_string();
     assert!(error("bfs:degree=3").contains("is odd"));
     assert!(error("bc:degree=2").contains("give 4 or more"));
-    assert!(error("bc:degree=4,bytes=1T").contains("vertices are more than can be kept"));
-    assert!(error("bfs:degree=2,bytes=1T").contains("vertices are more than can be kept"));
+    assert!(error("bc:degree=4,bytes=1T").contains("2^32 are the most"));
+    assert!(error("bfs:degree=2,bytes=1T").contains("2^32 are the most"));
     assert!(error("pr:graph=kron").contains("is not accepted; give urand"));
 }

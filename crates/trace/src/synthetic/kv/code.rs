@@ -1,4 +1,4 @@
-//! The blocks of a key-value store, as a compiler might have made them, one behind the other.
+//! The consecutive blocks of a key-value store, as a compiler could generate them.
 
 #[rustfmt::skip]
 pub(super) const BLOCKS: [&[&[u8]]; 17] = [

@@ -1,48 +1,49 @@
-//! A store that has all its data: buckets, items and words are bytes in memory, which hold addresses.
+//! A twin of the store that stores all data: buckets, items and global words lie in memory and hold addresses.
 
 use super::super::tests::data;
 use super::*;
 use reach_core::Kind as Access;
 use std::collections::HashMap;
 
-type Place = (Access, u64, u8);
+/// Kind, address, and binary logarithm of the size of a reference.
+type Reference = (Access, u64, u8);
 
-/// Memory by addresses of words; what was never written is 0.
+/// Memory by word address, and all references to it. Words never written are 0.
 #[derive(Default)]
-struct Bytes {
+struct Memory {
     words: HashMap<u64, u64>,
-    places: Vec<Place>,
+    references: Vec<Reference>,
 }
 
-impl Bytes {
+impl Memory {
     fn get(&mut self, at: u64) -> u64 {
-        self.places.push((Access::Load, at, 3));
+        self.references.push((Access::Load, at, 3));
         self.words.get(&at).copied().unwrap_or(0)
     }
 
     fn set(&mut self, at: u64, word: u64) {
-        self.places.push((Access::Store, at, 3));
+        self.references.push((Access::Store, at, 3));
         self.words.insert(at, word);
     }
 
     fn change(&mut self, at: u64, by: i64) {
-        self.places.extend([(Access::Load, at, 2), (Access::Store, at, 2)]);
+        self.references.extend([(Access::Load, at, 2), (Access::Store, at, 2)]);
         let word = self.words.entry(at).or_insert(0);
         *word = word.wrapping_add_signed(by);
     }
 
     fn copy(&mut self, from: u64, to: u64, bytes: u64) {
         for at in (0..bytes).step_by(32) {
-            self.places.extend([(Access::Load, from + at, 5), (Access::Store, to + at, 5)]);
+            self.references.extend([(Access::Load, from + at, 5), (Access::Store, to + at, 5)]);
             for word in (at..at + 32).step_by(8) {
-                let what = self.words.get(&(from + word)).copied().unwrap_or(0);
-                self.words.insert(to + word, what);
+                let value = self.words.get(&(from + word)).copied().unwrap_or(0);
+                self.words.insert(to + word, value);
             }
         }
     }
 }
 
-struct Layout {
+struct Addresses {
     words: u64,
     buckets: u64,
     items: u64,
@@ -52,9 +53,10 @@ struct Layout {
     value: u64,
 }
 
-/// Where a request begins its answer; the value is the record's number and how often it was written.
-fn run(at: &Layout, hash: &Permutation, requests: &[(u64, bool)], check: &mut HashMap<u64, u64>) -> Vec<Place> {
-    let mut m = Bytes::default();
+/// Runs requests (record, whether it is a write) and returns their references. A value is the record's number and the
+/// number of the request that wrote it; `check` has the latter for each stored record.
+fn run(at: &Addresses, hash: &Permutation, requests: &[(u64, bool)], check: &mut HashMap<u64, u64>) -> Vec<Reference> {
+    let mut m = Memory::default();
     for (n, &(record, write)) in requests.iter().enumerate() {
         let bucket = at.buckets + 8 * hash.apply(record);
         m.words.insert(at.buffer, record + 1);
@@ -62,11 +64,11 @@ fn run(at: &Layout, hash: &Permutation, requests: &[(u64, bool)], check: &mut Ha
             m.get(at.buffer);
             let item = m.get(bucket);
             if item != 0 {
-                assert_eq!(m.get(item + 48), record + 1, "a bucket holds one record");
+                assert_eq!(m.get(item + 48), record + 1, "the item in the bucket has another key");
                 m.change(item + 36, 1);
                 m.copy(item + 64, at.buffer, at.value);
                 m.change(item + 36, -1);
-                assert_eq!(m.words[&(at.buffer + 8)], check[&record], "the value is what was written last");
+                assert_eq!(m.words[&(at.buffer + 8)], check[&record], "the value is not the one written last");
             }
             continue;
         }
@@ -77,19 +79,19 @@ fn run(at: &Layout, hash: &Permutation, requests: &[(u64, bool)], check: &mut Ha
             let next = m.get(item);
             m.set(at.words, next);
         } else {
-            // No word says yet where the items begin.
+            // The word is 0 until the first item is used.
             let unused = m.get(at.words + 8).max(at.items);
             if unused < at.items_end {
                 item = unused;
                 m.set(at.words + 8, unused + at.item_bytes);
             } else {
                 item = m.get(at.words + 24);
-                let gone = m.get(item + 48) - 1;
-                m.set(at.buckets + 8 * hash.apply(gone), 0);
+                let evicted = m.get(item + 48) - 1;
+                m.set(at.buckets + 8 * hash.apply(evicted), 0);
                 let newer = m.get(item + 8);
                 m.set(newer, 0);
                 m.set(at.words + 24, newer);
-                check.remove(&gone);
+                check.remove(&evicted);
             }
         }
         m.set(item + 32, at.value);
@@ -113,11 +115,11 @@ fn run(at: &Layout, hash: &Permutation, requests: &[(u64, bool)], check: &mut Ha
         m.set(at.words + 16, item);
         check.insert(record, n as u64);
     }
-    m.places
+    m.references
 }
 
 #[test]
-fn requests_refer_to_what_a_store_in_memory_does() {
+fn requests_make_the_references_of_a_store_with_all_data() {
     let mut evictions = 0;
     for spec in [
         "kv:bytes=64K,value=1000,requests=500,writes=50%,load=yes",
@@ -137,7 +139,7 @@ fn requests_refer_to_what_a_store_in_memory_does() {
         let item_bytes = (value + 64).next_multiple_of(64);
         let slots = maps[1].len / item_bytes;
         let records = if rest.contains("records") { values.number("records") } else { slots };
-        let layout = Layout {
+        let addresses = Addresses {
             words: Process::new("twin").data().0,
             buckets: maps[0].start.0,
             items: maps[1].start.0,
@@ -155,28 +157,29 @@ fn requests_refer_to_what_a_store_in_memory_does() {
             let record = random.below(records);
             requests.push((record, random.unit() < values.share("writes")));
         }
-        let theirs = run(&layout, &hash, &requests, &mut HashMap::new());
-        let ours: Vec<Place> = data(spec).iter().map(|r| (r.kind(), r.addr().0, r.size_log2())).collect();
-        let first = ours.iter().zip(&theirs).position(|(a, b)| a != b);
-        let around = first.map(|at| (at, ours[at], theirs[at]));
-        assert!(around.is_none() && ours.len() == theirs.len(), "{spec}: {around:?}, {} {}", ours.len(), theirs.len());
+        let expected = run(&addresses, &hash, &requests, &mut HashMap::new());
+        let actual: Vec<Reference> = data(spec).iter().map(|r| (r.kind(), r.addr().0, r.size_log2())).collect();
+        let first = actual.iter().zip(&expected).position(|(a, b)| a != b);
+        let difference = first.map(|at| (at, actual[at], expected[at]));
+        let lengths = (actual.len(), expected.len());
+        assert!(difference.is_none() && lengths.0 == lengths.1, "{spec}: {difference:?}, {lengths:?}");
         evictions += usize::from(records > slots);
     }
     assert_eq!(evictions, 2);
 }
 
 #[test]
-fn loaded_is_as_after_loading() {
+fn load_no_continues_as_after_load_yes() {
     for spec in ["kv:bytes=100K,value=1K,requests=400", "kv:bytes=100K,value=1K,records=300,requests=400,writes=40%"] {
-        let (loaded, placed) = (data(&format!("{spec},load=yes")), data(&format!("{spec},load=no")));
-        assert!(loaded.len() > placed.len() && loaded.ends_with(&placed), "{spec}");
+        let (loaded, assumed) = (data(&format!("{spec},load=yes")), data(&format!("{spec},load=no")));
+        assert!(loaded.len() > assumed.len() && loaded.ends_with(&assumed), "{spec}");
         let touched = data(&format!("{spec},load=pages"));
-        assert!(touched.ends_with(&placed) && touched.len() - placed.len() <= 27, "{spec}");
+        assert!(touched.ends_with(&assumed) && touched.len() - assumed.len() <= 27, "{spec}");
     }
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn too_few_records_are_refused() {
     let error = |spec: &str| super::super::parse(spec).err().unwrap().to_string();
     assert!(error("kv:bytes=64K,value=64K").contains("hold 0 of 0 records"));
     assert!(error("kv:bytes=64K,records=2").contains("hold 2 of 2 records"));

@@ -2,20 +2,20 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Sees nothing.
-struct Blind;
+/// Ignores all accesses.
+struct Ignore;
 
-impl Memory for Blind {
+impl Memory for Ignore {
     fn site(&mut self, _: Site) {}
     fn load(&mut self, _: u64, _: Field) {}
     fn store(&mut self, _: u64, _: Field) {}
 }
 
-/// Remembers the nodes that were touched.
+/// Records all loads.
 #[derive(Default)]
-struct Witness(Vec<(Field, u64)>);
+struct Recorder(Vec<(Field, u64)>);
 
-impl Memory for Witness {
+impl Memory for Recorder {
     fn site(&mut self, _: Site) {}
     fn load(&mut self, addr: u64, field: Field) {
         self.0.push((field, addr));
@@ -24,7 +24,7 @@ impl Memory for Witness {
 }
 
 impl Tree {
-    /// The red-black properties, order of keys, and parents.
+    /// Checks the red-black properties, the order of keys, and parents.
     pub(in super::super) fn check(&self) {
         assert!(!self.nodes[NIL as usize].red, "the sentinel is black");
         if self.root != NIL {
@@ -36,7 +36,7 @@ impl Tree {
         assert_eq!(count + self.free.len() + 1, self.nodes.len(), "nodes are in the tree or free");
     }
 
-    /// Gives black height and number of nodes.
+    /// Returns black height and number of nodes.
     fn check_below(&self, n: Node, low: i128, high: i128) -> (u32, usize) {
         if n == NIL {
             return (1, 0);
@@ -56,32 +56,32 @@ impl Tree {
 
     fn keys(&self) -> Vec<u64> {
         let mut keys = Vec::new();
-        let mut n = self.first(&mut Blind);
+        let mut n = self.first(&mut Ignore);
         while n != NIL {
-            keys.push(self.key(n, &mut Blind));
-            n = self.next(n, &mut Blind);
+            keys.push(self.key(n, &mut Ignore));
+            n = self.next(n, &mut Ignore);
         }
         keys
     }
 }
 
 proptest! {
-    // Every insertion and removal checks the tree.
+    // Every insertion and removal also checks the tree.
     #[test]
-    fn agrees_with_a_map(operations in proptest::collection::vec((1u64..60, any::<bool>()), 0..400)) {
+    fn a_tree_behaves_like_an_ordered_map(operations in proptest::collection::vec((1u64..60, any::<bool>()), 0..400)) {
         let mut tree = Tree::new(0);
         let mut map = BTreeMap::new();
         for (at, (key, insert)) in operations.into_iter().enumerate() {
-            let n = tree.find(key, &mut Blind);
+            let n = tree.find(key, &mut Ignore);
             prop_assert_eq!(n != NIL, map.contains_key(&key));
             let addr = at as u64 * 64;
             if n == NIL && insert {
-                tree.insert(key, addr, addr + 48, &mut Blind);
+                tree.insert(key, addr, addr + 48, &mut Ignore);
                 map.insert(key, addr);
             } else if n != NIL && !insert {
-                prop_assert_eq!(tree.record(n, &mut Blind), map[&key] + 48);
+                prop_assert_eq!(tree.record(n, &mut Ignore), map[&key] + 48);
                 let addr = map.remove(&key).unwrap();
-                prop_assert_eq!(tree.remove(n, &mut Blind), (addr, addr + 48));
+                prop_assert_eq!(tree.remove(n, &mut Ignore), (addr, addr + 48));
             }
             prop_assert!(tree.keys().into_iter().eq(map.keys().copied()));
         }
@@ -89,16 +89,16 @@ proptest! {
 }
 
 #[test]
-fn a_search_touches_its_path_only() {
+fn a_search_loads_only_the_nodes_on_its_path() {
     let mut tree = Tree::new(7);
     for key in 1..=7 {
-        tree.insert(key, key * 100, 0, &mut Blind);
+        tree.insert(key, key * 100, 0, &mut Ignore);
     }
-    // 1, …, 7 in order give 2 (1, 4 (3, 6 (5, 7))).
-    let mut witness = Witness::default();
-    let found = tree.find(5, &mut witness);
+    // Inserting 1 to 7 in order makes 2 (1, 4 (3, 6 (5, 7))).
+    let mut recorder = Recorder::default();
+    let found = tree.find(5, &mut recorder);
     assert_eq!(tree.addr(found), 500);
-    let keys: Vec<u64> = witness.0.iter().filter(|(field, _)| *field == Field::Key).map(|&(_, addr)| addr).collect();
+    let keys: Vec<u64> = recorder.0.iter().filter(|(field, _)| *field == Field::Key).map(|&(_, addr)| addr).collect();
     assert_eq!(keys, [200, 400, 600, 500]);
-    assert_eq!(witness.0.len(), 4 + 3);
+    assert_eq!(recorder.0.len(), 4 + 3);
 }

@@ -1,11 +1,12 @@
-//! The blocks of `papers/lindsay-2024/programs/bc.c` as GCC 12 makes them with -O2 for one thread, in one row: the loops of
-//! the search and of the way back, which begin where a process's text does. What never happens (a compare and exchange that
-//! fails, a vertex without neighbours on the way back) would stand behind the last. Of wide vertices the instructions are the
-//! same: only their registers count.
+//! The consecutive blocks of `papers/lindsay-2024/programs/bc.c`, as GCC 12 compiles it with -O2 for one thread: the loops
+//! of the search and of the backward pass, from the start of the process's text on.
+//!
+//! Blocks that never run would follow the last one: a compare-and-exchange that fails, and a vertex without neighbours in
+//! the backward pass. Vertices of eight bytes use the same instructions: only the registers matter for timing.
 
 use super::super::WORDS;
 
-/// In the order of [`BLOCKS`].
+/// The blocks, in the order of [`BLOCKS`].
 #[derive(Clone, Copy)]
 #[repr(usize)]
 pub(super) enum Site {
@@ -31,7 +32,7 @@ pub(super) enum Site {
     Give,
 }
 
-/// Where the program's static data has what it holds: pointers to arrays, and the level.
+/// Offsets of the program's static variables: pointers to arrays, and the current level.
 #[derive(Clone, Copy)]
 #[repr(u64)]
 pub(super) enum Static {

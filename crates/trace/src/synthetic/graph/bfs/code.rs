@@ -1,5 +1,5 @@
-//! The blocks of a breadth-first search, as a compiler might have made them, one behind the other. Of wide vertices the
-//! instructions are the same: only their registers count.
+//! The consecutive blocks of a breadth-first search, as a compiler could generate them. Vertices of eight bytes use the same
+//! instructions: only the registers matter for timing.
 
 use super::super::WORDS;
 
