@@ -41,8 +41,8 @@ pub fn check() {
     need!("bmi1", seventh, 3);
     need!("avx2", seventh, 5);
     need!("bmi2", seventh, 8);
-    let more = if black_box(extended) >= 0x8000_0001 { __cpuid(0x8000_0001).ecx } else { 0 };
-    need!("lzcnt", more, 5);
+    let extended_features = if black_box(extended) >= 0x8000_0001 { __cpuid(0x8000_0001).ecx } else { 0 };
+    need!("lzcnt", extended_features, 5);
 }
 
 #[cfg(not(target_arch = "x86_64"))]

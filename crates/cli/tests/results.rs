@@ -283,7 +283,7 @@ fn recorded_paper_programs_are_reused_until_their_commands_change() {
     assert_eq!(paper_verb(&["run", "-q", "./p", "-f", "jsonl"]), first);
     paper(200_000);
     let (_, message) = paper_verb(&["run", "-q", "./p", "-f", "jsonl"]);
-    assert!(message.contains("record it again: reach paper record ./p sums"), "{message}");
+    assert!(message.contains("record it again with `reach paper record ./p sums`"), "{message}");
     assert_eq!(paper_verb(&["record", "-q", "./p", "sums"]).0, Some(0));
     assert!(paper_verb(&["run", "-q", "./p", "-f", "jsonl"]).1.contains("\"verdict\":\"met\""));
     assert_eq!(paper_verb(&["record", "./p", "none"]).0, Some(2));

@@ -151,12 +151,12 @@ fn assign_region(segments: &mut [Option<Segment>], region: &Range<u64>) -> Optio
             let size = region.start - from;
             Some(Segment { file_size: size, memory_size: size, ..segment })
         } else {
-            let gone = region.end - from;
+            let removed = region.end - from;
             Some(Segment {
                 vaddr: region.end,
-                offset: segment.offset + gone,
-                file_size: segment.file_size - gone,
-                memory_size: segment.memory_size - gone,
+                offset: segment.offset + removed,
+                file_size: segment.file_size - removed,
+                memory_size: segment.memory_size - removed,
                 ..segment
             })
         };
@@ -252,9 +252,9 @@ fn same_memory(original: (&[u8], &Elf), copy: (&[u8], &Elf)) -> bool {
             if other.write != segment.write || segment.execute && !other.execute {
                 return false;
             }
-            let (a, more) = content(original.0, segment, address);
-            let (b, also) = content(copy.0, other, address);
-            let length = more.min(also).min(end - address);
+            let (a, length_a) = content(original.0, segment, address);
+            let (b, length_b) = content(copy.0, other, address);
+            let length = length_a.min(length_b).min(end - address);
             let (a, b) = (a.map(|bytes| &bytes[..length as usize]), b.map(|bytes| &bytes[..length as usize]));
             let zero = |bytes: Option<&[u8]>| bytes.is_none_or(|bytes| bytes.iter().all(|&byte| byte == 0));
             if a != b && !(zero(a) && zero(b)) {

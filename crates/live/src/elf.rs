@@ -107,7 +107,7 @@ impl Segment {
 /// The parts of an ELF file that a loader uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elf {
-    /// Who chooses its address.
+    /// Its kind.
     pub kind: Kind,
     /// Loadable segments in address order. No two share a base page.
     pub segments: Vec<Segment>,

@@ -55,7 +55,7 @@ impl FileSystem {
     /// Returns the type of the file system that holds `file`.
     ///
     /// # Errors
-    /// Those of fstatfs.
+    /// The errors of fstatfs.
     pub fn of(file: &File) -> io::Result<FileSystem> {
         // SAFETY: statfs is plain data, which fstatfs fills.
         let kind = unsafe {

@@ -32,7 +32,7 @@ impl FileMap {
     /// Maps `range` of `file`. Its start must be a multiple of the base page size.
     ///
     /// # Errors
-    /// Those of mmap.
+    /// The errors of mmap.
     pub fn new(file: &File, range: Range<u64>) -> io::Result<FileMap> {
         let length = (range.end - range.start).next_multiple_of(BASE) as usize;
         let reserve = length + SUPERPAGE as usize;
@@ -61,7 +61,7 @@ impl FileMap {
     /// Advises the kernel about `bytes`, offsets within the mapping.
     ///
     /// # Errors
-    /// Those of madvise. `Populate` fails if a page cannot be read, `Collapse` if a page cannot be collapsed.
+    /// The errors of madvise. `Populate` fails if a page cannot be read, `Collapse` if a page cannot be collapsed.
     ///
     /// # Panics
     /// If `bytes` exceeds the mapping.
@@ -85,7 +85,7 @@ impl FileMap {
     /// all are.
     ///
     /// # Errors
-    /// Those of mincore.
+    /// The errors of mincore.
     pub fn resident(&self) -> io::Result<Vec<bool>> {
         let mut pages = vec![0u8; self.length / BASE as usize];
         // SAFETY: the range lies in this mapping, and there is a byte for each of its pages.

@@ -58,7 +58,7 @@ impl State {
         let ranges = || image.elf.code().map(|segment| segment.offset..segment.offset + segment.file_size);
         let mut by_order = [0; ORDERS];
         for range in ranges() {
-            by_order.iter_mut().zip(held.by_order(&range)).for_each(|(sum, more)| *sum += more);
+            by_order.iter_mut().zip(held.by_order(&range)).for_each(|(sum, bytes)| *sum += bytes);
         }
         Ok(State {
             regions: regions.len(),
@@ -89,7 +89,7 @@ pub struct Outcome {
 /// # Errors
 /// Names the obstacle, and what to do about it.
 pub fn check(image: &Image) -> Result<(), LiveError> {
-    let plain = |what: String| Err(LiveError::plain(&image.path, what));
+    let plain = |message: String| Err(LiveError::plain(&image.path, message));
     match host::superpage() {
         Some(SUPERPAGE) => {}
         Some(other) => return plain(format!("superpages of this kernel have {other} bytes; only 2 MB is supported")),
@@ -130,7 +130,7 @@ pub fn check(image: &Image) -> Result<(), LiveError> {
 /// Promotes a file's regions, and counts the results as verified in new mappings.
 ///
 /// # Errors
-/// Those of [`check`], and an error if the file is in use and `around_users` is false.
+/// The errors of [`check`], and one if the file is in use and `around_users` is false.
 pub fn promote(image: &Image, request: Request) -> Result<Outcome, LiveError> {
     check(image)?;
     let failed = |doing| LiveError::io(&image.path, doing);
@@ -178,7 +178,7 @@ pub fn promote(image: &Image, request: Request) -> Result<Outcome, LiveError> {
 /// How often a region is read. Each attempt finds other free memory.
 const ATTEMPTS: usize = 4;
 
-/// Evicts regions from the page cache, and returns those that are gone.
+/// Evicts regions from the page cache, and returns those that are completely evicted.
 fn evict(image: &Image, targets: Vec<Region>, request: Request) -> Result<Vec<Region>, LiveError> {
     let users = image.users()?;
     let in_use = || Err(LiveError::new(&image.path, LiveErrorKind::InUse { by: users.phrase() }));
@@ -188,19 +188,19 @@ fn evict(image: &Image, targets: Vec<Region>, request: Request) -> Result<Vec<Re
     // Dirty pages cannot be evicted.
     image.file.sync_all().map_err(LiveError::io(&image.path, "cannot be written to disk"))?;
     let evict = |region: &Region| evict_region(image, region);
-    let mut gone: Vec<bool> = targets.iter().map(evict).collect::<Result<_, _>>()?;
-    if users.users.is_empty() && gone.contains(&false) {
+    let mut evicted: Vec<bool> = targets.iter().map(evict).collect::<Result<_, _>>()?;
+    if users.users.is_empty() && evicted.contains(&false) {
         // The file may be seen through an overlay, whose lower layer may have dirty pages.
         rustix::fs::sync();
-        gone = targets.iter().map(evict).collect::<Result<_, _>>()?;
+        evicted = targets.iter().map(evict).collect::<Result<_, _>>()?;
     }
-    if !request.around_users && gone.contains(&false) {
+    if !request.around_users && evicted.contains(&false) {
         return in_use();
     }
-    Ok(targets.into_iter().zip(gone).filter(|(_, gone)| *gone).map(|(region, _)| region).collect())
+    Ok(targets.into_iter().zip(evicted).filter(|(_, evicted)| *evicted).map(|(region, _)| region).collect())
 }
 
-/// Evicts a region from the page cache. Returns whether all of it is gone.
+/// Evicts a region from the page cache. Returns whether none of it remains.
 fn evict_region(image: &Image, region: &Region) -> Result<bool, LiveError> {
     let Some(range) = region.file_range() else { return Ok(false) };
     let failed = |doing| LiveError::io(&image.path, doing);
@@ -252,8 +252,8 @@ pub fn restore(image: &Image) -> Result<usize, LiveError> {
         return Err(LiveError::plain(&image.path, message));
     }
     let count = targets.len();
-    let gone = evict(image, targets, Request { threshold: 0, around_users: false })?;
-    gone.iter().filter_map(Region::file_range).try_for_each(|range| read_as_base_pages(image, range))?;
+    let evicted = evict(image, targets, Request { threshold: 0, around_users: false })?;
+    evicted.iter().filter_map(Region::file_range).try_for_each(|range| read_as_base_pages(image, range))?;
     Ok(count)
 }
 

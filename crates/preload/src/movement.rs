@@ -26,7 +26,7 @@ struct Copy<'r> {
     file: i32,
 }
 
-/// Moves regions. Those that cannot be moved stay as they are.
+/// Moves regions. A region that cannot be moved stays as it is.
 pub fn move_all(regions: &[Region]) -> Result<Moved, String> {
     let mut files = HashMap::new();
     let mut moved = Moved { done: 0, possible: regions.len(), failure: None };

@@ -17,7 +17,7 @@ pub struct RecordArgs {
     pub force: bool,
     /// Skip the first N references, except the first reference and the first store to each page
     ///
-    /// Those exceptions are what changes the operating system's state: page faults and dirty pages.
+    /// These exceptions preserve the operating system's state: they cause the page faults and dirty pages.
     #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
     pub fast_forward: Option<u64>,
     /// Record a sample: intervals at equal distances, and fast-forward between them (docs/sampling.md)

@@ -106,7 +106,7 @@ impl Shown {
     pub fn by_order(&self, held: &Held) -> [u64; ORDERS] {
         let mut bytes = [0; ORDERS];
         for segment in self.image.elf.code() {
-            bytes.iter_mut().zip(held.by_order(&file_range(segment))).for_each(|(sum, more)| *sum += more);
+            bytes.iter_mut().zip(held.by_order(&file_range(segment))).for_each(|(sum, bytes)| *sum += bytes);
         }
         bytes
     }

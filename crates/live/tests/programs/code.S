@@ -1,5 +1,4 @@
-# 40 MB of code: a short function in each page of 4 KB, in another line of the cache in each.
-# ALIGN is where it begins; MB is how much there is.
+# MB megabytes of code, aligned to ALIGN bytes: a short function in each page of 4 KB, at an offset that varies the cache set.
 	.section .text.code, "ax", @progbits
 	.globl code
 	.balign ALIGN

@@ -1,4 +1,4 @@
-/* Calls functions in MB megabytes of code at random: CALLS times, and prints a sum; then, if told so, waits for input. */
+/* Makes argv[1] calls to random functions in MB megabytes of code, and prints a sum. With argv[2], then waits for input. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
