@@ -29,27 +29,41 @@
 //! that no policy can forget a cost. The compiler enforces this: the mutable page table of an address space is private to
 //! the room `translation`. Other code reads it, and the processor sets accessed and dirty bits in it.
 //!
+//! A system has `&mut Vm`. It can read a page table and call the translation API:
+//!
 //! ```
-//! # use reach_core::{Label, Layout, PageShift, Pfn, Pte, Vpn};
-//! # use reach_os::{Options, Vm};
+//! # use reach_core::{Event, Label, Layout, Map, PageShift, Pte, VirtAddr, Vpn};
+//! # use reach_os::{FrameKind, ObjectId, Options, OutOfMemory, Vm};
+//! fn system(vm: &mut Vm) -> Result<(), OutOfMemory> {
+//!     let pfn = vm.allocate(0, FrameKind::Anonymous, ObjectId::NONE, 0)?;
+//!     let pte = Pte::new(pfn, vm.base());
+//!     assert_eq!(vm.running()?.table.lookup(Vpn(5)), None);
+//!     vm.map(vm.current(), Vpn(5), pte, Label::Fault)?;
+//!     assert_eq!(vm.running()?.table.lookup(Vpn(5)), Some(pte));
+//!     Ok(())
+//! }
 //! # let mut vm = Vm::new(Options::linux(Layout::x86_64(), vec![PageShift(12)], 64 << 20)).unwrap();
-//! # let pte = Pte::new(Pfn(7), PageShift(12));
-//! let table = vm.running().unwrap().table;
-//! assert_eq!(table.lookup(Vpn(5)), None);
+//! # vm.apply(&Event::Map(Map::anonymous(VirtAddr(5 << 12), 4096))).unwrap();
+//! # system(&mut vm).unwrap();
+//! # vm.check();
 //! ```
 //!
-//! The same table has no function that writes an entry:
+//! It cannot write an entry itself, because its view of the table has no such function:
 //!
 //! ```compile_fail,E0599
-//! # use reach_core::{Label, Layout, PageShift, Pfn, Pte, Vpn};
-//! # use reach_os::{Options, Vm};
-//! # let mut vm = Vm::new(Options::linux(Layout::x86_64(), vec![PageShift(12)], 64 << 20)).unwrap();
-//! # let pte = Pte::new(Pfn(7), PageShift(12));
-//! let table = vm.running().unwrap().table;
-//! table.update(Vpn(5), |_| pte);
+//! # use reach_core::{Event, Label, Layout, Map, PageShift, Pte, VirtAddr, Vpn};
+//! # use reach_os::{FrameKind, ObjectId, Options, OutOfMemory, Vm};
+//! fn system(vm: &mut Vm) -> Result<(), OutOfMemory> {
+//!     let pfn = vm.allocate(0, FrameKind::Anonymous, ObjectId::NONE, 0)?;
+//!     let pte = Pte::new(pfn, vm.base());
+//!     assert_eq!(vm.running()?.table.lookup(Vpn(5)), None);
+//!     vm.running()?.table.update(Vpn(5), |_| pte);
+//!     assert_eq!(vm.running()?.table.lookup(Vpn(5)), Some(pte));
+//!     Ok(())
+//! }
 //! ```
 //!
-//! Only a table of one's own can be changed:
+//! The function exists for tables that one owns:
 //!
 //! ```
 //! # use reach_core::{EditablePageTable, Layout, PageShift, Pfn, Pte, Vpn};

@@ -5,18 +5,19 @@ use reach_core::Pfn;
 use reach_oracle::buddy::NaiveBuddy;
 use reach_os::{Buddy, ListOrder};
 
-/// An allocator and its twin, with the blocks that are out.
+/// An allocator and its twin, with the allocated blocks.
 struct Pair {
     real: Buddy,
     twin: NaiveBuddy,
     order: ListOrder,
-    out: Vec<(u64, u8)>,
+    /// Allocated blocks: first frame, order.
+    allocated: Vec<(u64, u8)>,
 }
 
 impl Pair {
     fn new(frames: u64, max_order: u8, order: ListOrder) -> Pair {
         let real = Buddy::new(frames, max_order, order);
-        Pair { real, twin: NaiveBuddy::new(frames as usize, max_order), order, out: Vec::new() }
+        Pair { real, twin: NaiveBuddy::new(frames as usize, max_order), order, allocated: Vec::new() }
     }
 
     fn allocate(&mut self, order: u8) {
@@ -44,15 +45,15 @@ impl Pair {
     fn take(&mut self, at: u64, order: u8) {
         assert!(self.twin.is_free(at as usize, order));
         self.twin.set(at, order, false);
-        self.out.push((at, order));
+        self.allocated.push((at, order));
         self.agree();
     }
 
     fn free(&mut self, which: usize, last: bool) {
-        if self.out.is_empty() {
+        if self.allocated.is_empty() {
             return;
         }
-        let (at, order) = self.out.swap_remove(which % self.out.len());
+        let (at, order) = self.allocated.swap_remove(which % self.allocated.len());
         if last {
             self.real.free_last(Pfn(at), order)
         } else {
@@ -70,7 +71,7 @@ impl Pair {
 }
 
 #[test]
-fn every_sequence_of_six_operations_on_sixteen_frames() {
+fn the_allocator_agrees_with_its_twin_in_every_small_world() {
     const OPERATIONS: u64 = 7;
     for order in [ListOrder::Lifo, ListOrder::Address] {
         for sequence in 0..OPERATIONS.pow(6) {
@@ -81,7 +82,7 @@ fn every_sequence_of_six_operations_on_sixteen_frames() {
                     choice @ 0..3 => pair.allocate(choice as u8),
                     3 => pair.allocate_at(6, 1),
                     4 => pair.free(0, false),
-                    5 => pair.free(pair.out.len().saturating_sub(1), true),
+                    5 => pair.free(pair.allocated.len().saturating_sub(1), true),
                     _ => pair.free(1, false),
                 }
                 rest /= OPERATIONS;
@@ -91,7 +92,7 @@ fn every_sequence_of_six_operations_on_sixteen_frames() {
 }
 
 #[test]
-fn a_terabyte_costs_little_until_it_is_used() {
+fn a_terabyte_is_free_in_blocks_of_the_largest_order() {
     let frames = (1u64 << 40) / 4096;
     let mut buddy = Buddy::new(frames, 19, ListOrder::Lifo);
     assert_eq!(buddy.free_by_order()[19], 512, "blocks of 2 GB");
@@ -105,7 +106,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn agrees_with_its_twin(
+    fn the_allocator_agrees_with_its_twin(
         frames in 1u64..300,
         max_order in 0u8..8,
         sorted: bool,
@@ -113,26 +114,25 @@ proptest! {
     ) {
         let mut pair = Pair::new(frames, max_order, if sorted { ListOrder::Address } else { ListOrder::Lifo });
         pair.agree();
-        for (what, number, order) in operations {
-            match what {
+        for (operation, number, order) in operations {
+            match operation {
                 0 => pair.allocate(order.min(max_order)),
                 1 => {
                     let order = order.min(max_order);
                     pair.allocate_at((number as u64 % frames) >> order << order, order);
                 }
-                _ => pair.free(number as usize, what == 3),
+                _ => pair.free(number as usize, operation == 3),
             }
         }
     }
 }
 
-/// Navarro et al. §4.1 and 5.1: what holds cached pages is handed out last, whatever it becomes a part of or is cut
-/// from.
+/// Navarro et al. §4.1 and 5.1: blocks with cached pages are allocated last, also after they were joined or split.
 #[test]
 fn blocks_freed_last_are_allocated_last() {
     let mut buddy = Buddy::new(64, 6, ListOrder::Lifo);
     let all = buddy.allocate(6).unwrap();
-    // Four lone blocks of two frames; the first is to come last, and of the second one frame is.
+    // Four lone blocks of two frames: the first is freed last, and so is one frame of the second.
     for (at, last) in [(0, true), (8, false), (9, true), (16, false), (17, false), (24, false), (25, false)] {
         match (at, last) {
             (0, _) => buddy.free_last(all, 1),
@@ -142,7 +142,7 @@ fn blocks_freed_last_are_allocated_last() {
     }
     let order: Vec<u64> = (0..4).map(|_| buddy.allocate(1).unwrap().0).collect();
     assert_eq!(order, [24, 16, 0, 8]);
-    // A half of such a block comes after a lone frame that was freed before it was cut.
+    // Half of such a block comes after a lone frame that was freed before the block was split.
     buddy.free(Pfn(40), 0);
     buddy.free_last(Pfn(32), 1);
     buddy.allocate_at(Pfn(32), 0).unwrap();

@@ -1,4 +1,4 @@
-//! Fault counts beside those that Linux 6.18 on x86-64 reports (`ru_minflt`) for the same little programs.
+//! Fault counts against those that Linux 6.18 on x86-64 reports (`ru_minflt`) for the same small programs.
 
 use reach_core::{
     Advice, Asid, Backing, Event, Fault, FaultCause, FileId, Kind, Layout, Map, PageShift, Protection, Remap, Role,
@@ -26,7 +26,7 @@ fn map_file(vm: &mut Vm, pages: u64, shared: bool) {
     vm.apply(&Event::Map(Map { backing, shared, ..Map::anonymous(VirtAddr(AT), pages * PAGE) })).unwrap();
 }
 
-/// What a processor does with a reference: nothing if the translation allows it, else a fault, until it does.
+/// References one byte as a processor does: faults until the translation allows the reference.
 fn touch(vm: &mut Vm, addr: u64, kind: Kind) {
     let vpn = Vpn(addr / PAGE);
     for _ in 0..3 {
@@ -43,7 +43,7 @@ fn touch(vm: &mut Vm, addr: u64, kind: Kind) {
     panic!("no progress at {addr:#x}");
 }
 
-/// Faults that touching all pages one after the other takes.
+/// Touches all pages in order. Returns the number of faults.
 fn sweep(vm: &mut Vm, pages: u64, kind: Kind) -> u64 {
     let before = vm.counters().page_faults;
     for page in 0..pages {
@@ -65,7 +65,7 @@ fn anonymous_memory_faults_once_read_and_once_written() {
 }
 
 #[test]
-fn file_pages_come_sixteen_at_a_time() {
+fn fault_around_maps_sixteen_file_pages_at_a_time() {
     // libc.so.6 of 471 pages took 30 faults, cc1 of 8141 pages 509 (510 read-only).
     for (pages, faults) in [(471, 30), (8141, 509)] {
         let mut vm = boot();
@@ -83,7 +83,7 @@ fn private_writes_to_a_file_fault_page_by_page() {
 }
 
 #[test]
-fn stores_to_a_shared_file_are_noticed_page_by_page() {
+fn first_stores_to_a_shared_file_fault_page_by_page() {
     let mut vm = boot();
     map_file(&mut vm, 1024, true);
     assert_eq!(sweep(&mut vm, 1024, Kind::Load), 64);
@@ -92,7 +92,7 @@ fn stores_to_a_shared_file_are_noticed_page_by_page() {
 }
 
 #[test]
-fn shared_memory_is_writable_once_it_is_there() {
+fn shared_memory_is_writable_from_its_first_fault_on() {
     let mut vm = boot();
     vm.apply(&Event::Map(Map { shared: true, ..Map::anonymous(VirtAddr(AT), 1024 * PAGE) })).unwrap();
     assert_eq!(sweep(&mut vm, 1024, Kind::Load), 1024);
@@ -100,7 +100,7 @@ fn shared_memory_is_writable_once_it_is_there() {
 }
 
 #[test]
-fn a_cold_file_is_read_in_by_the_window() {
+fn a_cold_file_is_read_in_one_window_per_fault() {
     let mut options = Options::linux(Layout::x86_64(), vec![PageShift(12)], 256 << 20);
     options.warm = false;
     let mut vm = Vm::new(options).unwrap();
@@ -114,7 +114,7 @@ fn a_cold_file_is_read_in_by_the_window() {
 }
 
 #[test]
-fn fork_shares_until_the_first_store() {
+fn fork_shares_pages_until_the_first_store() {
     let mut vm = boot();
     vm.apply(&Event::Map(Map::anonymous(VirtAddr(AT), 64 * PAGE))).unwrap();
     sweep(&mut vm, 64, Kind::Store);
@@ -126,7 +126,7 @@ fn fork_shares_until_the_first_store() {
     assert_eq!(vm.counters().bytes_copied, 32 * PAGE);
     vm.apply(&Event::Exit).unwrap();
     vm.apply(&Event::Switch { asid: Asid(1), thread: ThreadId(0) }).unwrap();
-    assert_eq!(sweep(&mut vm, 64, Kind::Store), 64, "write-protected, but nobody else's any more");
+    assert_eq!(sweep(&mut vm, 64, Kind::Store), 64, "write-protected, but no longer shared");
     assert_eq!(vm.counters().bytes_copied, 32 * PAGE);
     assert_eq!(vm.finished()[&Asid(2)].page_faults, 32);
 }
@@ -140,19 +140,19 @@ fn a_vforked_child_uses_its_parents_pages() {
     vm.apply(&Event::Fork { child: Asid(2), shares_memory: true }).unwrap();
     vm.apply(&Event::Switch { asid: Asid(2), thread: ThreadId(1) }).unwrap();
     assert_eq!((vm.current(), vm.counters().page_table_bytes.current), (Asid(1), tables));
-    assert_eq!(sweep(&mut vm, 64, Kind::Store), 32, "only what the parent had not touched");
+    assert_eq!(sweep(&mut vm, 64, Kind::Store), 32, "only the pages that the parent had not touched");
     vm.apply(&Event::Exec { path: "/bin/true".into() }).unwrap();
     assert_eq!(vm.current(), Asid(2));
     touch(&mut vm, AT, Kind::Store);
-    assert_eq!(vm.counters().implicit_mappings, 1, "the new image has nothing of the old");
+    assert_eq!(vm.counters().implicit_mappings, 1, "the new image has no mapping of the old one");
     vm.apply(&Event::Switch { asid: Asid(1), thread: ThreadId(0) }).unwrap();
-    assert_eq!(sweep(&mut vm, 64, Kind::Store), 0, "the parent keeps what its child did");
+    assert_eq!(sweep(&mut vm, 64, Kind::Store), 0, "the parent keeps the pages that its child touched");
     assert_eq!((vm.counters().bytes_copied, vm.counters().shootdowns), (0, 0));
     vm.check();
 }
 
 #[test]
-fn a_vforked_child_that_exits_leaves_its_parents_pages() {
+fn a_vforked_child_that_exits_leaves_its_parents_pages_mapped() {
     let mut vm = boot();
     vm.apply(&Event::Map(Map::anonymous(VirtAddr(AT), 8 * PAGE))).unwrap();
     sweep(&mut vm, 8, Kind::Store);
@@ -167,7 +167,7 @@ fn a_vforked_child_that_exits_leaves_its_parents_pages() {
 }
 
 #[test]
-fn everything_comes_back_at_exit() {
+fn exit_frees_all_frames() {
     let mut vm = boot();
     let free = |vm: &Vm| vm.frames().buddy().free_frames();
     map_file(&mut vm, 100, false);
@@ -182,7 +182,7 @@ fn everything_comes_back_at_exit() {
 }
 
 #[test]
-fn a_moved_mapping_takes_its_pages_along() {
+fn a_moved_mapping_keeps_its_pages() {
     let mut vm = boot();
     vm.apply(&Event::Map(Map::anonymous(VirtAddr(AT), 8 * PAGE))).unwrap();
     sweep(&mut vm, 8, Kind::Store);
@@ -199,7 +199,7 @@ fn a_moved_mapping_takes_its_pages_along() {
 }
 
 #[test]
-fn dropped_pages_read_as_new() {
+fn pages_dropped_by_advice_fault_again() {
     let mut vm = boot();
     vm.apply(&Event::Map(Map::anonymous(VirtAddr(AT), 8 * PAGE))).unwrap();
     sweep(&mut vm, 8, Kind::Store);
@@ -209,7 +209,7 @@ fn dropped_pages_read_as_new() {
 }
 
 #[test]
-fn stacks_grow_and_what_is_nobodys_is_stray() {
+fn stacks_grow_and_references_to_no_mapping_are_counted() {
     let mut vm = boot();
     vm.apply(&Event::Map(Map { role: Role::Stack, ..Map::anonymous(VirtAddr(AT), 4 * PAGE) })).unwrap();
     touch(&mut vm, AT - 10 * PAGE, Kind::Store);
@@ -222,7 +222,7 @@ fn stacks_grow_and_what_is_nobodys_is_stray() {
 }
 
 #[test]
-fn exec_touches_what_no_capture_sees() {
+fn exec_touches_the_stack_and_the_vdso() {
     let mut vm = boot();
     let stack = Map { role: Role::Stack, ..Map::anonymous(VirtAddr(AT), 32 * PAGE) };
     assert_eq!(vm.apply(&Event::Map(stack)).unwrap(), None, "a stack without exec is a thread's");
@@ -237,12 +237,12 @@ fn exec_touches_what_no_capture_sees() {
     vm.apply(&Event::Switch { asid: Asid(2), thread: ThreadId(0) }).unwrap();
     vm.apply(&Event::Exec { path: "/bin/true".into() }).unwrap();
     vm.apply(&Event::Map(stack)).unwrap();
-    assert_eq!(vm.frames().census()[0], 1, "all processes share it");
+    assert_eq!(vm.frames().census()[0], 1, "all processes share the page");
     vm.check();
 }
 
 #[test]
-fn memory_runs_out_with_advice() {
+fn out_of_memory_says_what_failed_and_what_to_do() {
     let mut vm = Vm::new(Options::linux(Layout::x86_64(), vec![PageShift(12)], 64 * PAGE)).unwrap();
     vm.apply(&Event::Map(Map::anonymous(VirtAddr(AT), 1024 * PAGE))).unwrap();
     let fault = |page| Fault { vpn: Vpn(AT / PAGE + page), kind: Kind::Store, cause: FaultCause::NotPresent };

@@ -7,6 +7,7 @@ use reach_os::{Options, Vm};
 
 const MEMORY: u64 = 1 << 20;
 
+/// Applies random operations to the system and its twin, and compares all translations after each.
 fn run(words: &[u64], zero_page: bool, warm: bool) {
     let mut options = Options::linux(Layout::x86_64(), vec![PageShift(12), PageShift(21)], MEMORY);
     options.zero_page = zero_page;
@@ -31,9 +32,10 @@ fn run(words: &[u64], zero_page: bool, warm: bool) {
         let difference = twin.differs(&seen(&vm), vm.zero_page().0, !zero_page);
         assert_eq!(difference, None, "after {op:?}");
     }
-    leave(&mut vm);
+    exit_all(&mut vm);
 }
 
+/// References a page as a processor does: faults until the translation allows the reference.
 fn touch(vm: &mut Vm, op: Op) {
     let Op::Touch { at, store } = op else { unreachable!("all others are events") };
     let (vpn, kind) = (Vpn(FIRST + at), NaiveSpaces::kind(store));
@@ -49,6 +51,7 @@ fn touch(vm: &mut Vm, op: Op) {
     }
 }
 
+/// Returns all translations.
 fn seen(vm: &Vm) -> Vec<Seen> {
     let pages =
         |asid: Asid| vm.process(asid).map(|process| process.table().pages(Vpn(FIRST), PAGES)).unwrap_or_default();
@@ -59,8 +62,8 @@ fn seen(vm: &Vm) -> Vec<Seen> {
         .collect()
 }
 
-/// When all have left, every frame but the cached and the wired is free.
-fn leave(vm: &mut Vm) {
+/// Ends all processes, and checks that every frame is free but the cached ones and the page of zeroes.
+fn exit_all(vm: &mut Vm) {
     for asid in (0..=3).map(Asid) {
         if vm.process(asid).is_some() {
             vm.apply(&Event::Switch { asid, thread: ThreadId(0) }).unwrap();
@@ -79,7 +82,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 120, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn spaces_agree_with_their_twin(
+    fn translations_agree_with_the_twins(
         words in proptest::collection::vec(any::<u64>(), 1..120),
         zero_page: bool,
         warm: bool,

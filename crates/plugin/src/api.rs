@@ -1,28 +1,28 @@
-//! What of QEMU's plugin interface is used: functions that are the same in every version of the interface from 1
-//! (QEMU 7.2) on. Written from the interface's documentation; nothing of the C header is needed.
+//! The part of QEMU's plugin interface that is used: functions that are equal in all versions of the interface from 1 (QEMU
+//! 7.2) on. It is written from the interface's documentation; the C header is not needed.
 
 #![allow(non_camel_case_types)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-/// The plugin as QEMU knows it.
+/// QEMU's identifier of the plugin.
 pub type Id = u64;
-/// Kind and size of an access, packed; see [`super::hot`].
+/// Packed kind and size of an access; see [`super::hot`].
 pub type MemInfo = u32;
 
-/// A block being translated; valid in the callback only.
+/// A block being translated. It is valid during the callback only.
 #[repr(C)]
 pub struct Tb {
     _private: [u8; 0],
 }
 
-/// An instruction of it.
+/// An instruction of a block.
 #[repr(C)]
 pub struct Insn {
     _private: [u8; 0],
 }
 
-/// The first members of what QEMU passes at installation.
+/// The first members of the structure that QEMU passes at installation.
 #[repr(C)]
 pub struct Info {
     pub target_name: *const c_char,

@@ -1,15 +1,15 @@
-//! Exec. Left to the emulator, the new program would run by itself, untraced; so where it can be traced, the process
-//! becomes a new emulator with the same plugin.
+//! Exec: the process becomes a new emulator with the same plugin, if the new program can be traced. The emulator's own exec
+//! would run the program natively and untraced.
 
 use crate::lane::{self, MAPPING};
-use crate::{guest, process};
+use crate::{guest, writer};
 use reach_core::ring::{Emulator, Executable, Message, ProcessIdentity, inspect_executable};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The process calls exec on `path` (an address, relative to the directory `dirfd`). Returns if it cannot become a new
-/// emulator; the emulator's own exec then does, or fails, as it would.
+/// Makes the process, which calls exec, a new emulator. `path` is the address of the path, relative to directory `dirfd`.
+/// Returns if that is not possible; the emulator's own exec then runs as usual.
 pub fn attempt(vcpu: u32, dirfd: i32, path: u64, args: u64, environment: u64, flags: u64) {
     let Some(path) = guest::string(path, libc::PATH_MAX as usize).and_then(|path| resolve(dirfd, path, flags)) else {
         return;
@@ -17,37 +17,37 @@ pub fn attempt(vcpu: u32, dirfd: i32, path: u64, args: u64, environment: u64, fl
     let (Some(mut args), Some(environment)) = (guest::strings(args), guest::strings(environment)) else { return };
     let (path, before) = match inspect_executable(&path) {
         Ok(Executable::Traceable { path, before }) => (path, before),
-        Ok(Executable::Foreign(why)) => {
-            let text = format!("{} runs untraced: {why}", path.display());
-            lane::send(vcpu, &Message::Notice(text));
-            return lane::publish(vcpu);
-        }
+        Ok(Executable::Foreign(reason)) => return give_up(vcpu, &path, &reason),
         Err(_) => return,
     };
-    let Some(emulator) = process::emulator() else { return };
-    // The reader may have been killed, or be out of reach from where the process has gone.
-    if let Err(why) = process::attachable(&emulator) {
-        lane::send(vcpu, &Message::Notice(format!("{} runs untraced: {why}", path.display())));
-        return lane::publish(vcpu);
+    let Some(emulator) = writer::emulator() else { return };
+    // The reader may have been killed, or the process may have lost access to it, for example by chroot.
+    if let Err(reason) = writer::check_ring(&emulator) {
+        return give_up(vcpu, &path, &reason);
     }
     if !before.is_empty() {
         args.splice(..args.len().min(1), before);
     }
-    let identity = ProcessIdentity { process: process::number(), thread: lane::thread(vcpu), after_exec: true };
-    let (own, moved) = Emulator::environment(environment);
-    let arguments = emulator.arguments(identity, &moved, &path, &args);
+    let identity = ProcessIdentity { process: writer::number(), thread: lane::thread(vcpu), after_exec: true };
+    let (shared, guest_only) = Emulator::environment(environment);
+    let arguments = emulator.arguments(identity, &guest_only, &path, &args);
 
     MAPPING.take();
     lane::fence(vcpu);
     lane::publish(vcpu);
-    become_program(&arguments, &own);
-    let why = std::io::Error::last_os_error();
+    become_program(&arguments, &shared);
+    let error = std::io::Error::last_os_error();
     MAPPING.release();
-    lane::send(vcpu, &Message::Notice(format!("{} runs untraced: the emulator did not start: {why}", path.display())));
+    give_up(vcpu, &path, &format!("the emulator did not start: {error}"));
+}
+
+/// Tells the user that the program at `path` runs untraced.
+fn give_up(vcpu: u32, path: &Path, reason: &str) {
+    lane::send(vcpu, &Message::Notice(format!("{} runs untraced: {reason}", path.display())));
     lane::publish(vcpu);
 }
 
-/// Returns only when exec fails.
+/// Executes the program `arguments[0]`. Returns only when exec fails.
 fn become_program(arguments: &[OsString], environment: &[OsString]) {
     let strings = |all: &[OsString]| {
         let all = all.iter().map(|one| CString::new(one.as_bytes()));
@@ -56,11 +56,11 @@ fn become_program(arguments: &[OsString], environment: &[OsString]) {
     let (arguments, environment) = (strings(arguments), strings(environment));
     let pointers = |all: &[CString]| all.iter().map(|one| one.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>();
     let Some(program) = arguments.first() else { return };
-    // SAFETY: both lists end in null and their strings outlive the call.
+    // SAFETY: both lists end with a null pointer, and their strings outlive the call.
     unsafe { libc::execve(program.as_ptr(), pointers(&arguments).as_ptr(), pointers(&environment).as_ptr()) };
 }
 
-/// The file that execveat means; `None` when it is best left to the emulator.
+/// Returns the file that execveat would execute; `None` to leave it to the emulator.
 fn resolve(dirfd: i32, path: OsString, flags: u64) -> Option<PathBuf> {
     let path = PathBuf::from(path);
     let itself = [
@@ -69,27 +69,27 @@ fn resolve(dirfd: i32, path: OsString, flags: u64) -> Option<PathBuf> {
         PathBuf::from(format!("/proc/{}/exe", std::process::id())),
     ];
     if itself.contains(&path) {
-        return Some(process::program().into());
+        return Some(writer::program().into());
     }
     if flags & libc::AT_SYMLINK_NOFOLLOW as u64 != 0 {
         return None;
     }
     let directory = || std::fs::read_link(format!("/proc/self/fd/{dirfd}")).ok();
     if path.as_os_str().is_empty() {
-        return if flags & libc::AT_EMPTY_PATH as u64 != 0 { still_there(directory()?) } else { None };
+        return if flags & libc::AT_EMPTY_PATH as u64 != 0 { if_named(directory()?) } else { None };
     }
     if let Some(fd) = descriptor(&path) {
-        return still_there(std::fs::read_link(format!("/proc/self/fd/{fd}")).ok()?);
+        return if_named(std::fs::read_link(format!("/proc/self/fd/{fd}")).ok()?);
     }
     if path.is_absolute() || dirfd == libc::AT_FDCWD { Some(path) } else { Some(directory()?.join(path)) }
 }
 
-/// The number in `/proc/self/fd/N`: the descriptor may be closed by the exec itself.
+/// Returns the number in `/proc/self/fd/N`. The path needs resolving, because exec may close the descriptor.
 fn descriptor(path: &Path) -> Option<u32> {
     path.strip_prefix("/proc/self/fd").or_else(|_| path.strip_prefix("/dev/fd")).ok()?.to_str()?.parse().ok()
 }
 
-/// A file without a name (deleted, or in memory only) cannot be handed to a new emulator.
-fn still_there(path: PathBuf) -> Option<PathBuf> {
+/// Returns the path if it names an existing file. A new emulator cannot open a deleted file, or one in memory only.
+fn if_named(path: PathBuf) -> Option<PathBuf> {
     (path.is_absolute() && path.exists()).then_some(path)
 }

@@ -1,10 +1,10 @@
-//! What the emulator mapped by itself before the program's first instruction: program, loader, stack, vdso.
+//! The mappings that the emulator made before the program's first instruction: program, loader, stack, vdso.
 //!
-//! The emulator's own maps tell which files it mapped where. Rights come from the files' program headers, because the
-//! emulator maps code without the right to execute it, which makes neighbouring segments one mapping of the kernel.
+//! The emulator's own list of mappings says which files it mapped, and where. Access rights come from the files' program
+//! headers: the emulator maps code without the right to execute, so the kernel merges adjacent segments into one mapping.
 
 use crate::lock::Lock;
-use crate::{guest, lane, process};
+use crate::{guest, lane, writer};
 use reach_core::ring::{FileKey, Message};
 use reach_core::{Advice, Backing, FileId, Map, Protection, Role, Span, VirtAddr};
 use std::fs::{self, File};
@@ -14,14 +14,14 @@ use std::path::Path;
 
 const PAGE: u64 = 4096;
 
-/// More than the descriptor tables take that the emulator keeps in the program's memory and reads at every signal,
-/// memory of its own included that the kernel shows as one mapping with them.
+/// An upper bound for the descriptor tables that the emulator keeps in the program's memory and reads at every signal. It
+/// includes adjacent memory of the emulator, which the kernel lists in the same mapping.
 const TABLES: u64 = 256 * PAGE;
 
 /// The emulator's mappings before it loaded the program.
 static BEFORE: Lock<Vec<Line>> = Lock::new(Vec::new());
 
-/// A line of /proc/self/maps, in the emulator's addresses.
+/// A line of /proc/self/maps, with the emulator's addresses.
 #[derive(Clone)]
 struct Line {
     start: u64,
@@ -46,27 +46,27 @@ fn parse_line(line: &str) -> Option<Line> {
     Some(Line { start, end, rights, offset, path })
 }
 
-/// Notes what is mapped before the program is: the plugin has just been loaded.
+/// Records the emulator's mappings when the plugin has just been loaded.
 pub fn at_installation() {
     let lines = own_maps();
     BEFORE.with(|before| *before = lines);
 }
 
-/// The same at the start of the first thread, if that comes before the program is loaded, as it does up to QEMU 8: what
-/// the emulator has mapped since it loaded the plugin is not the program's either.
+/// Records the emulator's mappings again at the start of the first thread, if the program is not yet loaded, as up to QEMU 8.
+/// Mappings made since the plugin was loaded then belong to the emulator too.
 pub fn at_first_thread() {
     let lines = own_maps();
-    let program = fs::canonicalize(process::program()).unwrap_or_default();
+    let program = fs::canonicalize(writer::program()).unwrap_or_default();
     if lines.iter().all(|line| Path::new(&line.path) != program) {
         BEFORE.with(|before| *before = lines);
     }
 }
 
-/// Tells of the new image, at its first instruction. The first thread is lane 0.
+/// Sends the mappings of the new image. Call it before the image's first instruction. The first thread is lane 0.
 pub fn begin() {
-    lane::send(0, &Message::Begin { path: process::program().to_string_lossy().into_owned() });
+    lane::send(0, &Message::Begin { path: writer::program().to_string_lossy().into_owned() });
     let before = BEFORE.with(std::mem::take);
-    // The kernel shows neighbours as one, the program's and the emulator's too.
+    // The kernel merges adjacent mappings, even those of program and emulator, so old ranges are cut out.
     let new = |line: Line| {
         let old = before.iter().filter(|old| old.path == line.path).map(|old| (old.start, old.end));
         let parts = without((line.start, line.end), old);
@@ -92,7 +92,7 @@ pub fn begin() {
         }
     }
     for line in lines.iter().filter(|line| line.path.is_empty()) {
-        // A page without rights lies below the stack.
+        // The guard page below the stack has no rights.
         let guarded = lines.iter().any(|below| below.end == line.start && below.rights.starts_with("---"));
         let taken = images.iter().map(|span| (span.start.0, span.end().0));
         for (start, end) in without((address(line.start).0, address(line.end).0), taken) {
@@ -105,7 +105,7 @@ pub fn begin() {
     lane::publish(0);
 }
 
-/// The mappings in a span of no file. The stack starts where a `guarded` span does.
+/// Returns the mappings in a span without a file. A `guarded` span begins with the stack.
 fn unnamed(span: Span, rights: &str, guarded: bool) -> Vec<Map> {
     let map = |start, len, role| Map { role, ..Map::anonymous(start, len) };
     let stack = stack_bytes();
@@ -116,13 +116,13 @@ fn unnamed(span: Span, rights: &str, guarded: bool) -> Vec<Map> {
             [map(span.start, stack, Role::Stack)].into_iter().chain(tables).collect()
         }
         "rw" if span.len <= TABLES => vec![map(span.start, span.len, Role::Image)],
-        // Only the vdso is read-only and of no file.
+        // Only the vdso is read-only and has no file.
         "r-" => vec![Map { protection: Protection::READ_EXECUTE, ..map(span.start, span.len, Role::Image) }],
         _ => Vec::new(),
     }
 }
 
-/// What is left of a range of addresses when `taken` are taken out.
+/// Returns the parts of a range of addresses that remain without those in `taken`.
 fn without(range: (u64, u64), taken: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
     taken.fold(vec![range], |left, (from, to)| {
         let cut = |(start, end): (u64, u64)| [(start, end.min(from)), (start.max(to), end)];
@@ -130,19 +130,20 @@ fn without(range: (u64, u64), taken: impl Iterator<Item = (u64, u64)>) -> Vec<(u
     })
 }
 
-fn address(of_emulator: u64) -> VirtAddr {
-    VirtAddr(of_emulator.wrapping_sub(guest::base()))
+/// Returns the program's address for one of the emulator.
+fn address(emulator_address: u64) -> VirtAddr {
+    VirtAddr(emulator_address.wrapping_sub(guest::base()))
 }
 
-/// How large QEMU makes the stack: the soft limit, or 8 MB where there is none.
+/// Returns the bytes of the stack that QEMU makes: the soft limit, or 8 MB without a limit.
 fn stack_bytes() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
-    // SAFETY: the kernel fills the structure.
+    // SAFETY: the kernel writes a structure of this type.
     unsafe { libc::getrlimit(libc::RLIMIT_STACK, &mut limit) };
     if limit.rlim_cur == libc::RLIM_INFINITY { 8 << 20 } else { limit.rlim_cur & !(PAGE - 1) }
 }
 
-/// The mappings of an ELF file of which `line` is the first mapping.
+/// Returns the mappings of an ELF file. `line` is its first mapping.
 fn segments(line: &Line) -> Option<Vec<Message>> {
     let about = fs::metadata(&line.path).ok()?;
     let mut head = Vec::new();
@@ -158,7 +159,7 @@ fn segments(line: &Line) -> Option<Vec<Message>> {
         let protection =
             Protection { read: load.p_flags & 4 != 0, write: load.p_flags & 2 != 0, execute: load.p_flags & 1 != 0 };
         let start = bias.wrapping_add(down(load.p_vaddr));
-        let of_file = bias.wrapping_add(up(load.p_vaddr.wrapping_add(load.p_filesz)));
+        let file_end = bias.wrapping_add(up(load.p_vaddr.wrapping_add(load.p_filesz)));
         let end = bias.wrapping_add(up(load.p_vaddr.wrapping_add(load.p_memsz)));
         let mut add = |from: u64, to: u64, backing, file| {
             if to > from {
@@ -168,9 +169,9 @@ fn segments(line: &Line) -> Option<Vec<Message>> {
         };
         if load.p_filesz > 0 {
             let offset = down(load.p_offset);
-            add(start, of_file, Backing::File { file: FileId(0), offset }, Some(key.clone()));
-            add(of_file, end, Backing::Anonymous, None);
-            // The loader clears what the file does not fill of its last page (`padzero`).
+            add(start, file_end, Backing::File { file: FileId(0), offset }, Some(key.clone()));
+            add(file_end, end, Backing::Anonymous, None);
+            // The loader clears the rest of the file's last page (`padzero`).
             let rest = load.p_vaddr.wrapping_add(load.p_filesz);
             if load.p_memsz > load.p_filesz && protection.write && !rest.is_multiple_of(PAGE) {
                 let page = Span { start: VirtAddr(bias.wrapping_add(down(rest))), len: PAGE };
@@ -183,7 +184,7 @@ fn segments(line: &Line) -> Option<Vec<Message>> {
     Some(maps)
 }
 
-/// The loadable segments that the start of an ELF file lists.
+/// Returns the loadable segments of an ELF file whose start is `head`; `None` when `head` is too short.
 fn program_headers(head: &[u8]) -> Option<Vec<libc::Elf64_Phdr>> {
     let half = |at: usize| Some(u16::from_le_bytes(head.get(at..at + 2)?.try_into().ok()?));
     let word = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));

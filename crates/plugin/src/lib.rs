@@ -1,12 +1,19 @@
-//! The capture plugin that QEMU's user-mode emulator loads: every reference of every thread, and every change of the
-//! address space, go into the shared ring of [`reach_core::ring`].
+//! The capture plugin, which QEMU's user-mode emulator loads. It writes every reference of every thread, and every change of
+//! the address space, to the shared ring of [`reach_core::ring`].
 //!
-//! `hot` holds the two callbacks that run for every block and access. Everything else is off that path: `lane` (a
-//! thread's buffer and what it is doing), `process` (which process this is, forking), `vfork`, `translate` (blocks and
-//! the dictionary), `image` (what the emulator mapped by itself), `syscalls`, `touched` (memory that the kernel itself
-//! reads and writes), `exec`.
+//! | module | contents |
+//! |---|---|
+//! | `hot` | the two callbacks for every block and every access; all other modules are off that path |
+//! | `lane` | the buffer and state of each thread |
+//! | `writer` | this process as a writer of the ring: buffers, dictionary, identity |
+//! | `process`, `vfork`, `exec` | start, fork, exec and end of the process |
+//! | `translate` | numbers and definitions of blocks |
+//! | `image` | mappings that the emulator made before the program started |
+//! | `syscalls`, `touched` | system calls, and the memory that the kernel reads and writes in them |
+//! | `guest` | reading the program's memory |
+//! | `api`, `lock` | QEMU's interface; a lock that survives a fork |
 //!
-//! Locks are taken in one order: the mapping lock, the emulator's own, the dictionary's.
+//! Locks are taken in this order: the mapping lock, the emulator's own lock, the dictionary's lock.
 
 mod api;
 mod exec;
@@ -20,17 +27,18 @@ mod syscalls;
 mod touched;
 mod translate;
 mod vfork;
+mod writer;
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
-/// The version of QEMU's plugin interface that this plugin was written for: QEMU refuses it unless the number lies
-/// between its own least and current version. Those ranges do not overlap for QEMU 7.2 (1 to 1) and 9 and later (2
-/// and up), though all functions used here are the same, so `choose_version` sets it while the library is loaded.
+/// The version of QEMU's plugin interface that this plugin requires. QEMU refuses a version outside its own range. The
+/// ranges of QEMU 7.2 (1 to 1) and of QEMU 9 and later (from 2) do not overlap, although all functions used here are equal.
+/// So `choose_version` sets the version while the library is loaded.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, missing_docs)]
 pub static mut qemu_plugin_version: c_int = 1;
 
-/// Runs before QEMU reads the version: constructors run inside dlopen.
+/// Sets the version before QEMU reads it: constructors run inside dlopen.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static CHOOSE_VERSION: extern "C" fn() = choose_version;
@@ -45,10 +53,10 @@ extern "C" fn choose_version() {
     }
 }
 
-/// Called by QEMU once, before the program is loaded. Anything but 0 makes it give up.
+/// Installs the plugin. QEMU calls it once, before it loads the program, and gives up unless it returns 0.
 ///
 /// # Safety
-/// QEMU calls it with a valid `info` and `argc` strings.
+/// `info` must be valid, and `argv` must point to `argc` strings. QEMU guarantees both.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: api::Id,
@@ -56,28 +64,28 @@ pub unsafe extern "C" fn qemu_plugin_install(
     argc: c_int,
     argv: *const *const c_char,
 ) -> c_int {
-    // SAFETY: QEMU's promise.
+    // SAFETY: QEMU passes valid pointers, as required above.
     let (target, args) = unsafe {
         let args = (0..argc as usize).map(|i| CStr::from_ptr(*argv.add(i)).to_bytes());
         (CStr::from_ptr((*info).target_name), args.collect::<Vec<_>>())
     };
     let ready = if target == c"x86_64" {
-        hot::access_callback().map(translate::set_access_callback).and_then(|()| process::enter(&args))
+        hot::access_callback().map(translate::set_access_callback).and_then(|()| process::start(&args))
     } else {
         Err(format!("this emulator emulates {}, not x86-64", target.to_string_lossy()))
     };
     match ready {
         Ok(true) => image::at_installation(),
         Ok(false) => return 0,
-        Err(why) => {
-            eprintln!("reach: cannot capture: {why}");
+        Err(error) => {
+            eprintln!("reach: cannot capture: {error}");
             return 1;
         }
     }
-    // SAFETY: plain registrations, with callbacks of the types that the interface asks for.
+    // SAFETY: `id` is this plugin's, and the callbacks have the types that the interface requires.
     unsafe {
-        api::qemu_plugin_register_vcpu_init_cb(id, lane::on_start);
-        api::qemu_plugin_register_vcpu_exit_cb(id, lane::on_exit);
+        api::qemu_plugin_register_vcpu_init_cb(id, on_thread_start);
+        api::qemu_plugin_register_vcpu_exit_cb(id, on_thread_end);
         api::qemu_plugin_register_vcpu_tb_trans_cb(id, translate::on_translate);
         api::qemu_plugin_register_vcpu_syscall_cb(id, syscalls::on_enter);
         api::qemu_plugin_register_vcpu_syscall_ret_cb(id, syscalls::on_return);
@@ -86,7 +94,20 @@ pub unsafe extern "C" fn qemu_plugin_install(
     0
 }
 
-/// The emulator ends, after exit or (from QEMU 10 on) because of a signal.
+/// Called when a thread is about to start.
+extern "C" fn on_thread_start(_: api::Id, vcpu: c_uint) {
+    if !lane::any_started() {
+        image::at_first_thread();
+    }
+    lane::start(vcpu);
+}
+
+/// Called when a thread has ended.
+extern "C" fn on_thread_end(_: api::Id, vcpu: c_uint) {
+    lane::end(vcpu);
+}
+
+/// Called when the emulator ends: after exit or, from QEMU 10 on, because of a signal.
 extern "C" fn on_end(_: api::Id, _: *mut c_void) {
     process::finish(lane::current());
 }

@@ -1,15 +1,15 @@
-//! A lock that can be held across a fork and let go in the child, and across callbacks: no guard, no owner.
+//! A lock without guard or owner, which can be held across a fork and released in the child, and held across callbacks.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Guards a value. For sections that are short or rarely contended: waiting is yielding.
+/// Protects a value. It waits by yielding, for sections that are short or rarely contended.
 pub struct Lock<T> {
     held: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached only by `with`, under the lock, or by whoever holds the lock.
+// SAFETY: only `with` reaches the value, while it holds the lock.
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
@@ -17,7 +17,7 @@ impl<T> Lock<T> {
         Lock { held: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
-    /// Takes the lock; [`Lock::release`] must follow, from whatever function.
+    /// Takes the lock. [`Lock::release`] must follow, in this or another function.
     pub fn take(&self) {
         let mut tries = 0;
         while self.held.swap(true, Ordering::Acquire) {
@@ -30,7 +30,7 @@ impl<T> Lock<T> {
         }
     }
 
-    /// Lets the lock go.
+    /// Releases the lock.
     pub fn release(&self) {
         self.held.store(false, Ordering::Release);
     }

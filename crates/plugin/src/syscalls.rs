@@ -1,5 +1,5 @@
-//! System calls: those that change the address space or the process become messages; those at which a thread may wait for
-//! another hand over what it wrote, so that what comes before in time comes before in the ring.
+//! System calls. Calls that change the address space or the process become messages. Calls in which a thread may wait for
+//! another publish the thread's records first, so that the order in the ring is the order in time.
 
 use crate::lane::{self, MAPPING};
 use crate::lock::Lock;
@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const PAGE: u64 = 4096;
 
-/// Where the brk heap ends; 0 before the first call.
+/// End of the brk heap; 0 before the first call.
 static BREAK: AtomicU64 = AtomicU64::new(0);
 
-/// Attached System V segments: start and length.
+/// Start and length of attached System V segments.
 static SEGMENTS: Lock<Vec<(u64, u64)>> = Lock::new(Vec::new());
 
-/// A system call begins.
+/// Called when a system call begins.
 pub extern "C" fn on_enter(
     _: api::Id,
     vcpu: c_uint,
@@ -37,7 +37,7 @@ pub extern "C" fn on_enter(
     lane.arguments.set([a1, a2, a3, a4, a5, a6]);
     let number = number as libc::c_long;
     if forks(number, a1) {
-        lane.lends.set(shares_memory(number, a1));
+        lane.shares_memory.set(shares_memory(number, a1));
         let writes_tid = number == libc::SYS_clone && a1 & libc::CLONE_CHILD_SETTID as u64 != 0;
         lane.child_tid.set(if writes_tid { a4 } else { 0 });
     }
@@ -50,17 +50,17 @@ pub extern "C" fn on_enter(
     }
     match number {
         libc::SYS_exit => lane::end(vcpu),
-        // The emulator refuses, but Linux would not.
+        // The emulator refuses this call, but Linux accepts it.
         libc::SYS_rseq => lane.rseq.set(if a3 == 0 { a1 } else { 0 }),
         libc::SYS_exit_group => process::finish(vcpu),
         libc::SYS_execve => exec::attempt(vcpu, libc::AT_FDCWD, a1, a2, a3, 0),
         libc::SYS_execveat => exec::attempt(vcpu, a1 as i32, a2, a3, a4, a5),
-        _ if concerns_nobody(number) => {}
+        _ if never_synchronises(number) => {}
         _ => lane::publish(vcpu),
     }
 }
 
-/// A system call has returned.
+/// Called when a system call has returned.
 pub extern "C" fn on_return(_: api::Id, vcpu: c_uint, number: i64, result: i64) {
     let lane = lane::of(vcpu);
     let number = number as libc::c_long;
@@ -79,15 +79,15 @@ pub extern "C" fn on_return(_: api::Id, vcpu: c_uint, number: i64, result: i64) 
         lane::publish(vcpu);
         touched::forget();
     }
-    touched::by_call(vcpu, number, arguments, result);
+    touched::report_call(vcpu, number, arguments, result);
     if let Some(pid) = reaped(number, arguments, result) {
         lane::send(vcpu, &Message::Reaped { pid });
     }
     if lane.holds_mapping.replace(false) {
         MAPPING.release();
     }
-    if let Some(child_has_left) = lane.lent.take() {
-        vfork::wait(child_has_left);
+    if let Some(pipe) = lane.vfork_pipe.take() {
+        vfork::wait(pipe);
     }
 }
 
@@ -106,7 +106,7 @@ fn changes_mappings(number: libc::c_long) -> bool {
     )
 }
 
-/// Whether QEMU will fork for this call: it does for everything but threads, also for vfork.
+/// Returns whether QEMU forks for this call. It forks for everything but threads, even for vfork.
 fn forks(number: libc::c_long, flags: u64) -> bool {
     match number {
         libc::SYS_fork | libc::SYS_vfork => true,
@@ -115,13 +115,13 @@ fn forks(number: libc::c_long, flags: u64) -> bool {
     }
 }
 
-/// Whether the child of such a call is to run in its parent's memory.
+/// Returns whether the child of a call that forks runs in its parent's memory.
 fn shares_memory(number: libc::c_long, flags: u64) -> bool {
     number == libc::SYS_vfork || number == libc::SYS_clone && flags & libc::CLONE_VM as u64 != 0
 }
 
-/// Calls that neither wait for anyone nor tell anyone anything, and are frequent.
-fn concerns_nobody(number: libc::c_long) -> bool {
+/// Returns whether this is a frequent call that neither waits for another thread nor signals one.
+fn never_synchronises(number: libc::c_long) -> bool {
     matches!(
         number,
         libc::SYS_clock_gettime
@@ -140,6 +140,7 @@ fn concerns_nobody(number: libc::c_long) -> bool {
     )
 }
 
+/// Returns the message for a successful call that changes mappings; `None` when it changed none.
 fn mapping(number: libc::c_long, [a1, a2, a3, a4, a5, a6]: [u64; 6], result: u64) -> Option<Message> {
     let span = |start: u64, len: u64| {
         let len = len.checked_next_multiple_of(PAGE)?;
@@ -158,7 +159,7 @@ fn mapping(number: libc::c_long, [a1, a2, a3, a4, a5, a6]: [u64; 6], result: u64
         libc::SYS_madvise => Message::Advise(span(a1, a2)?, advice(a3 as i32)?),
         libc::SYS_shmat => {
             let mut about = MaybeUninit::<libc::shmid_ds>::uninit();
-            // SAFETY: the kernel fills the structure when it returns 0.
+            // SAFETY: the kernel initialises the structure when it returns 0, and only then is it read.
             let about = unsafe {
                 (libc::shmctl(a1 as i32, libc::IPC_STAT, about.as_mut_ptr()) == 0).then(|| about.assume_init())
             }?;
@@ -209,10 +210,10 @@ fn mmap(span: Span, rights: u64, flags: u64, fd: i32, offset: u64) -> Message {
     }
 }
 
-/// The file behind a descriptor, which guest and emulator share; `None` for what is no more than memory (/dev/zero).
+/// Returns the file of a descriptor, which program and emulator share. `None` for plain memory (/dev/zero) and for errors.
 fn file(fd: i32) -> Option<FileKey> {
     let mut about = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: the kernel fills the structure when it returns 0.
+    // SAFETY: the kernel initialises the structure when it returns 0, and only then is it read.
     let about = unsafe { (libc::fstat(fd, about.as_mut_ptr()) == 0).then(|| about.assume_init()) }?;
     if about.st_mode & libc::S_IFMT == libc::S_IFCHR && about.st_rdev == libc::makedev(1, 5) {
         return None;
@@ -226,7 +227,8 @@ fn file(fd: i32) -> Option<FileKey> {
     })
 }
 
-/// brk returns where the heap ends now, whatever was asked; the first call tells where it starts.
+/// Returns the message for a brk call. Its result is the end of the heap, whatever was requested; the first call returns the
+/// start. `None` when the heap did not change.
 fn brk(now: u64) -> Option<Message> {
     let before = BREAK.swap(now, Ordering::Relaxed);
     let (from, to) = (before.next_multiple_of(PAGE), now.next_multiple_of(PAGE));
@@ -255,7 +257,7 @@ fn advice(number: i32) -> Option<Advice> {
     })
 }
 
-/// The child that a wait returned.
+/// Returns the child that a wait call reaped, or `None`.
 fn reaped(number: libc::c_long, arguments: [u64; 6], result: i64) -> Option<u32> {
     match number {
         libc::SYS_wait4 if result > 0 => Some(result as u32),

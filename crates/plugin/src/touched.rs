@@ -1,8 +1,8 @@
-//! Memory that the kernel itself reads and writes for the program: buffers and strings of system calls. No instruction
-//! refers to it, yet a page that nobody touched before faults there, and Linux counts that as any other fault.
+//! Memory that the kernel reads and writes for the program: buffers and strings of system calls. No instruction refers to it,
+//! yet the first touch of a page faults, and Linux counts that fault as any other.
 //!
-//! The calls known here are those that programs make often. Pages are told once, until mappings change or the process
-//! forks, so that a loop of reads into one buffer stays one message.
+//! Only frequent calls are covered. A page is reported once, until mappings change or the process forks, so a loop of reads
+//! into one buffer makes one message.
 
 use crate::{guest, lane};
 use reach_core::ring::Message;
@@ -11,34 +11,34 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const PAGE: u64 = 4096;
 
-/// How many parts of a vector are looked at: UIO_FASTIOV, with which the kernel does not allocate.
-const PARTS: u64 = 8;
+/// The most parts of a vector that are read: UIO_FASTIOV, up to which the kernel allocates no memory.
+const MAX_PARTS: u64 = 8;
 
-/// Pages that were told, with what was done to them; see [`key`]. A place holds the last page that fell there.
-static TOLD: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
+/// Direct-mapped table of reported pages, as [`key`]s. Each slot holds the last page that mapped to it.
+static REPORTED: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
 
-/// A page and a deed in a word that is never 0 for pages of programs.
+/// Encodes a page and the kind of access. Never 0 for pages of programs.
 fn key(page: u64, write: bool) -> u64 {
     page << 1 | u64::from(write)
 }
 
-/// Pages may be new again.
+/// Forgets all reported pages, because they may have been unmapped or copied.
 pub fn forget() {
-    TOLD.iter().for_each(|told| told.store(0, Ordering::Relaxed));
+    REPORTED.iter().for_each(|slot| slot.store(0, Ordering::Relaxed));
 }
 
-/// The kernel touched these bytes.
-pub fn tell(vcpu: u32, start: u64, len: u64, write: bool) {
+/// Reports that the kernel read or wrote `len` bytes at `start`.
+pub fn report(vcpu: u32, start: u64, len: u64, write: bool) {
     if start < PAGE || len == 0 || start.checked_add(len).is_none() {
         return;
     }
     let (first, end) = (start / PAGE, (start + len).div_ceil(PAGE));
     let is_new = |&page: &u64| {
         let key = key(page, write);
-        TOLD[(key % TOLD.len() as u64) as usize].swap(key, Ordering::Relaxed) != key
+        REPORTED[(key % REPORTED.len() as u64) as usize].swap(key, Ordering::Relaxed) != key
     };
-    // Long buffers are told whole.
-    let new = if end - first > TOLD.len() as u64 { first..end } else { ends((first..end).filter(is_new)) };
+    // Buffers longer than the table are reported as a whole.
+    let new = if end - first > REPORTED.len() as u64 { first..end } else { hull((first..end).filter(is_new)) };
     if !new.is_empty() {
         let span = Span { start: VirtAddr(new.start * PAGE), len: (new.end - new.start) * PAGE };
         let advice = if write { Advice::PopulateWrite } else { Advice::PopulateRead };
@@ -46,17 +46,17 @@ pub fn tell(vcpu: u32, start: u64, len: u64, write: bool) {
     }
 }
 
-/// From the first to behind the last.
-fn ends(pages: impl Iterator<Item = u64>) -> std::ops::Range<u64> {
+/// Returns the range from the first page to the last.
+fn hull(pages: impl Iterator<Item = u64>) -> std::ops::Range<u64> {
     pages.fold(0..0, |all, page| if all.is_empty() { page..page + 1 } else { all.start..page + 1 })
 }
 
-/// Tells what a system call touched that returned `result`.
-pub fn by_call(vcpu: u32, number: libc::c_long, [a1, a2, a3, a4, a5, _]: [u64; 6], result: i64) {
+/// Reports the memory that the kernel touched in a system call that returned `result`.
+pub fn report_call(vcpu: u32, number: libc::c_long, [a1, a2, a3, a4, a5, _]: [u64; 6], result: i64) {
     if result == -i64::from(libc::EFAULT) {
         return;
     }
-    let path = |at| tell(vcpu, at, 1, false);
+    let path = |at| report(vcpu, at, 1, false);
     match number {
         libc::SYS_open
         | libc::SYS_access
@@ -75,7 +75,7 @@ pub fn by_call(vcpu: u32, number: libc::c_long, [a1, a2, a3, a4, a5, _]: [u64; 6
         _ => {}
     }
     let Ok(done) = u64::try_from(result) else { return };
-    let filled = |at, len| tell(vcpu, at, len, true);
+    let filled = |at, len| report(vcpu, at, len, true);
     match number {
         libc::SYS_read | libc::SYS_pread64 | libc::SYS_recvfrom | libc::SYS_getdents64 | libc::SYS_readlink => {
             filled(a2, done.min(a3));
@@ -84,7 +84,7 @@ pub fn by_call(vcpu: u32, number: libc::c_long, [a1, a2, a3, a4, a5, _]: [u64; 6
         libc::SYS_getrandom | libc::SYS_getcwd => filled(a1, done.min(a2)),
         libc::SYS_sched_getaffinity => filled(a3, done.min(a2)),
         libc::SYS_readv | libc::SYS_preadv => vector(vcpu, a2, a3, done, true),
-        libc::SYS_write | libc::SYS_pwrite64 | libc::SYS_sendto => tell(vcpu, a2, done.min(a3), false),
+        libc::SYS_write | libc::SYS_pwrite64 | libc::SYS_sendto => report(vcpu, a2, done.min(a3), false),
         libc::SYS_writev | libc::SYS_pwritev => vector(vcpu, a2, a3, done, false),
         libc::SYS_stat | libc::SYS_lstat | libc::SYS_fstat => filled(a2, size_of::<libc::stat>() as u64),
         libc::SYS_newfstatat => filled(a3, size_of::<libc::stat>() as u64),
@@ -107,12 +107,12 @@ pub fn by_call(vcpu: u32, number: libc::c_long, [a1, a2, a3, a4, a5, _]: [u64; 6
     }
 }
 
-/// The parts of a vector of buffers, as far as `done` bytes reach.
+/// Reports the first `done` bytes of a vector of buffers.
 fn vector(vcpu: u32, parts: u64, count: u64, mut done: u64, write: bool) {
-    for part in 0..count.min(PARTS) {
+    for part in 0..count.min(MAX_PARTS) {
         let at = parts.wrapping_add(part * 16);
         let (Some(start), Some(len)) = (guest::word(at), guest::word(at.wrapping_add(8))) else { return };
-        tell(vcpu, start, len.min(done), write);
+        report(vcpu, start, len.min(done), write);
         done = done.saturating_sub(len);
         if done == 0 {
             return;

@@ -1,31 +1,33 @@
-//! Blocks: each gets a number and a definition when it is translated, and from then on callbacks.
+//! Translation of blocks: each block gets a number, a definition in the dictionary, and callbacks.
 
-use crate::{api, guest, hot, image, process};
+use crate::{api, guest, hot, image, writer};
 use reach_core::VirtAddr;
 use reach_core::ring::{define_block, record};
 use std::ffi::c_void;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The greatest instruction number that a reference can carry.
+/// The greatest instruction index of a reference.
 const LAST_INDEX: usize = 511;
 
-/// What runs for every access.
+/// The callback for every access.
 static ON_ACCESS: OnceLock<api::MemCb> = OnceLock::new();
 
+/// Whether the mappings of the image have been sent.
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// Sets what runs for every access; before the first block.
+/// Sets the callback for every access. Call it before the first block is translated.
 pub fn set_access_callback(callback: api::MemCb) {
     ON_ACCESS.get_or_init(|| callback);
 }
 
-/// A block is being translated; the emulator's mapping lock is held, so one at a time.
+/// Called when a block is translated. The emulator holds its mapping lock, so calls do not overlap.
 pub extern "C" fn on_translate(_: api::Id, tb: *mut api::Tb) {
-    // SAFETY: QEMU passes a block that is valid during the call, and its instructions are asked for by number.
+    // SAFETY: QEMU passes a block that is valid during the call, and `index` stays below its number of instructions. The bytes
+    // at `at` are those of the block, see below.
     unsafe {
         let (count, pc) = (api::qemu_plugin_tb_n_insns(tb), api::qemu_plugin_tb_vaddr(tb));
-        // The legacy system-call page lies in the kernel's half and is no memory of the program.
+        // The legacy system-call page (vsyscall) lies in the kernel's half, and is not memory of the program.
         if count == 0 || pc >> 47 != 0 {
             return;
         }
@@ -44,10 +46,10 @@ pub extern "C" fn on_translate(_: api::Id, tb: *mut api::Tb) {
             let (flags, rw) = (api::NO_REGISTERS, api::READS_AND_WRITES);
             api::qemu_plugin_register_vcpu_mem_cb(insn, on_access, flags, rw, data as *mut c_void);
         }
-        // A block is one straight run, and the translator has just read all of it.
+        // A block is contiguous, and the translator has just read all `len` bytes of it.
         let bytes = if at.is_null() { &[][..] } else { std::slice::from_raw_parts(at, len) };
-        let number = process::ring().header().next_block.0.fetch_add(1, Ordering::Relaxed);
-        process::define(&define_block(number, VirtAddr(pc), len as u16, count as u16, bytes));
+        let number = writer::ring().header().next_block.0.fetch_add(1, Ordering::Relaxed);
+        writer::define(&define_block(number, VirtAddr(pc), len as u16, count as u16, bytes));
         let data = record::block(number) as *mut c_void;
         api::qemu_plugin_register_vcpu_tb_exec_cb(tb, hot::on_block, api::NO_REGISTERS, data);
     }
