@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use reach_core::{Asid, Chunk, Event, Fault, Kind, Layout, Map, PageShift, Ref, Span, StopReason, ThreadId, VirtAddr};
 use reach_hardware::{Counters, Mmu, StepRefs};
 use reach_lab::{Simulation, Timing, machine};
-use reach_oracle::address_space::{FIRST, NaiveSpaces, Op};
+use reach_oracle::address_space::{FIRST_PAGE, NaiveAddressSpaces, Op};
 use reach_os::{Options, Paging, RangeCounts, Vm};
 use reach_systems::System;
 
@@ -93,7 +93,9 @@ impl Bench {
     fn apply(&mut self, op: Op) {
         match (op.event(), op) {
             (Some(event), _) => self.event(&event),
-            (None, Op::Touch { at, store }) => self.touch(FIRST + at..FIRST + at + 1, NaiveSpaces::kind(store)),
+            (None, Op::Touch { at, store }) => {
+                self.touch(FIRST_PAGE + at..FIRST_PAGE + at + 1, NaiveAddressSpaces::kind(store))
+            }
             (None, _) => unreachable!("all others are events"),
         }
     }
@@ -109,7 +111,7 @@ impl Bench {
 /// Runs random operations with checks after each. Returns counts, so that callers can see that something happened.
 fn run_random_operations(options: &str, words: &[u64]) -> (Counters, RangeCounts, u64) {
     let mut bench = Bench::new(options);
-    let mut twin = NaiveSpaces::default();
+    let mut twin = NaiveAddressSpaces::default();
     twin.apply(Op::Switch { asid: 1 });
     for (i, &word) in words.iter().enumerate() {
         let op = Op::decode(word);

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use reach_core::{Asid, Kind, PageShift, PhysAddr, TlbEvent, Vpn};
-use reach_oracle::online_promotion::{Extent, NaiveOnline, cheapest};
+use reach_oracle::online_promotion::{Extent, NaiveOnlinePromotion, minimal_cost};
 use reach_os::online::{Candidate, Online, Policy};
 
 /// An LRU TLB and a policy that promotes its entries, without memory, for several programs.
@@ -118,7 +118,7 @@ proptest! {
         tagged: bool,
     ) {
         let mut world = World::new(Policy::ApproxOnline { threshold }, top, entries);
-        let mut twins: Vec<NaiveOnline> = (0..PROGRAMS).map(|_| NaiveOnline::new(top)).collect();
+        let mut twins: Vec<NaiveOnlinePromotion> = (0..PROGRAMS).map(|_| NaiveOnlinePromotion::new(top)).collect();
         for (n, &page) in pages.iter().enumerate() {
             if let Some(&program) = turns.get(&n).filter(|&&program| Asid(program) != world.asid) {
                 world.asid = Asid(program);
@@ -136,12 +136,12 @@ proptest! {
             }
             let (order, tlb, twin) = (world.page(page).1, world.own(), &mut twins[asid.0 as usize]);
             let Some(due) = world.touch(page) else { continue };
-            prop_assert_eq!(&due, &twin.missed(page, order, &tlb, threshold.into()), "reference {} to {}", n, page);
+            prop_assert_eq!(&due, &twin.miss_approx_online(page, order, &tlb, threshold.into()), "reference {} to {}", n, page);
             if let Some(&extent) = due.first() {
                 world.promote(extent);
-                twin.promoted(extent);
+                twin.promote(extent);
             }
-            for (&extent, &charge) in &twin.prefetch {
+            for (&extent, &charge) in &twin.prefetch_charges {
                 prop_assert_eq!(u64::from(world.online.charges(world.candidate(extent)).0), charge, "{:?}", extent);
             }
         }
@@ -153,19 +153,19 @@ proptest! {
         (every_level, top) in (any::<bool>(), 1u32..6),
     ) {
         let mut world = World::new(Policy::Asap { every_level }, top, 4);
-        let mut twin = NaiveOnline::new(top);
+        let mut twin = NaiveOnlinePromotion::new(top);
         for (page, operation) in steps {
             if operation == 0 {
                 // Three pages are unmapped, and the superpages that held them end.
                 world.online.mapping_changes(world.asid, Vpn(page), 3);
-                twin.unmapped(page, 3);
+                twin.unmap(page, 3);
                 world.built.retain(|&(_, (first, order))| first + (1 << order) <= page || first >= page + 3);
                 world.flush();
                 continue;
             }
             let order = world.page(page).1;
             let Some(mut due) = world.touch(page) else { continue };
-            let mut expected = twin.touched(page, order);
+            let mut expected = twin.miss_asap(page, order);
             due.sort_by_key(|extent| extent.1);
             expected.sort_by_key(|extent| extent.1);
             prop_assert_eq!(&due, &expected);
@@ -196,7 +196,7 @@ const MISS: u64 = 40;
 /// theoretical threshold.
 fn policy_and_optimum(references: &[u64], top: u32, entries: usize, threshold: u64) -> (u64, u64) {
     let two = MISS * threshold;
-    let least = cheapest(references, entries, top, MISS, |order| two << (order - 1));
+    let least = minimal_cost(references, entries, top, MISS, |order| two << (order - 1));
     (policy_cycles(references, top, entries, MISS, two), least)
 }
 

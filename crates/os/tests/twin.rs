@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use reach_core::{Asid, Event, Fault, FaultCause, Kind, Layout, PageShift, ThreadId, Vpn};
-use reach_oracle::address_space::{FIRST, NaiveSpaces, Op, PAGES, Seen};
+use reach_oracle::address_space::{FIRST_PAGE, MappedPage, NaiveAddressSpaces, Op, PAGES};
 use reach_os::{Options, Vm};
 
 const MEMORY: u64 = 1 << 20;
@@ -14,7 +14,7 @@ fn run(words: &[u64], zero_page: bool, warm: bool) {
     options.warm = warm;
     options.read_in = 16 << 10;
     let mut vm = Vm::new(options).unwrap();
-    let mut twin = NaiveSpaces::default();
+    let mut twin = NaiveAddressSpaces::default();
     let start = Op::Switch { asid: 1 };
     vm.apply(&start.event().unwrap()).unwrap();
     twin.apply(start);
@@ -29,7 +29,7 @@ fn run(words: &[u64], zero_page: bool, warm: bool) {
         }
         twin.apply(op);
         vm.check();
-        let difference = twin.differs(&seen(&vm), vm.zero_page().0, !zero_page);
+        let difference = twin.difference(&seen(&vm), vm.zero_page().0, !zero_page);
         assert_eq!(difference, None, "after {op:?}");
     }
     exit_all(&mut vm);
@@ -38,7 +38,7 @@ fn run(words: &[u64], zero_page: bool, warm: bool) {
 /// References a page as a processor does: faults until the translation allows the reference.
 fn touch(vm: &mut Vm, op: Op) {
     let Op::Touch { at, store } = op else { unreachable!("all others are events") };
-    let (vpn, kind) = (Vpn(FIRST + at), NaiveSpaces::kind(store));
+    let (vpn, kind) = (Vpn(FIRST_PAGE + at), NaiveAddressSpaces::kind(store));
     for round in 0.. {
         let pte = vm.process(vm.current()).and_then(|process| process.table().lookup(vpn));
         let cause = match pte {
@@ -52,13 +52,18 @@ fn touch(vm: &mut Vm, op: Op) {
 }
 
 /// Returns all translations.
-fn seen(vm: &Vm) -> Vec<Seen> {
+fn seen(vm: &Vm) -> Vec<MappedPage> {
     let pages =
-        |asid: Asid| vm.process(asid).map(|process| process.table().pages(Vpn(FIRST), PAGES)).unwrap_or_default();
+        |asid: Asid| vm.process(asid).map(|process| process.table().pages(Vpn(FIRST_PAGE), PAGES)).unwrap_or_default();
     (1..=3)
         .map(Asid)
         .flat_map(|asid| pages(asid).into_iter().map(move |entry| (asid, entry)))
-        .map(|(asid, entry)| Seen { asid, vpn: entry.vpn.0, pfn: entry.pte.pfn().0, writable: entry.pte.writable() })
+        .map(|(asid, entry)| MappedPage {
+            asid,
+            vpn: entry.vpn.0,
+            pfn: entry.pte.pfn().0,
+            writable: entry.pte.writable(),
+        })
         .collect()
 }
 

@@ -8,7 +8,7 @@ use reach_core::{
     Asid, Event, Kind, Layout, Map, PageShift, Protection, Pte, RangeTranslation, Remap, Role, Span, ThreadId,
     VirtAddr, Vpn,
 };
-use reach_oracle::address_space::{NaiveSpaces, Op};
+use reach_oracle::address_space::{NaiveAddressSpaces, Op};
 use reach_os::{Fragmentation, Options, Paging, RangeCounts};
 
 const K: u64 = 1 << 10;
@@ -222,7 +222,7 @@ fn under_pressure(options: &str, words: &[u64]) {
     machine.system = reach_systems::resolve(&format!("karakostas-2015-rmm:{options}")).unwrap().build();
     machine.system.boot(&mut machine.vm).unwrap();
     machine.event(&Event::Switch { asid: Asid(1), thread: ThreadId(0) });
-    let mut twin = NaiveSpaces::default();
+    let mut twin = NaiveAddressSpaces::default();
     twin.apply(Op::Switch { asid: 1 });
     for (i, &word) in words.iter().enumerate() {
         let op = Op::decode(word);

@@ -6,7 +6,7 @@ use common::Machine;
 use proptest::prelude::*;
 use reach_core::{Asid, Backing, Cycles, Event, FileId, Kind, Label, Layout, Map, PageShift, Protection, Vpn};
 use reach_core::{Span, ThreadId, VirtAddr};
-use reach_oracle::address_space::{NaiveSpaces, Op};
+use reach_oracle::address_space::{NaiveAddressSpaces, Op};
 use reach_os::{Operation, Options, PagingCounts, contiguity};
 
 const K: u64 = 1 << 10;
@@ -27,7 +27,7 @@ fn run(spec: &str, mut options: Options, words: &[u64]) {
     options.implicit_region = options.base().bytes();
     let base = options.base();
     let mut machine = Machine::boot(spec, options);
-    let (mut twin, mut done) = (NaiveSpaces::default(), Vec::new());
+    let (mut twin, mut done) = (NaiveAddressSpaces::default(), Vec::new());
     twin.apply(Op::Switch { asid: 1 });
     for (i, &word) in words.iter().enumerate() {
         let op = Op::decode(word);
@@ -42,7 +42,7 @@ fn run(spec: &str, mut options: Options, words: &[u64]) {
             daemon(&mut machine);
         }
         // With larger base pages, several of the program's pages share one, which the oracle does not model.
-        for (asid, vpn) in twin.written().filter(|_| base == PageShift(12)) {
+        for (asid, vpn) in twin.written_pages().filter(|_| base == PageShift(12)) {
             let at = Vpn(vpn);
             let mapped = machine.vm.process(asid).is_some_and(|process| process.table().lookup(at).is_some());
             assert!(

@@ -6,7 +6,7 @@ mod common;
 use common::Machine;
 use proptest::prelude::*;
 use reach_core::{Cycles, Label, Layout, PageShift, Vpn};
-use reach_oracle::address_space::{FIRST, NaiveSpaces, Op, PAGES, Seen};
+use reach_oracle::address_space::{FIRST_PAGE, MappedPage, NaiveAddressSpaces, Op, PAGES};
 use reach_os::{Options, Vm, soft};
 use reach_systems::list;
 
@@ -36,13 +36,13 @@ const ONLINE: [&str; 5] = [
     "romer-1995:policy=asap",
 ];
 
-fn seen(vm: &Vm) -> Vec<Seen> {
+fn seen(vm: &Vm) -> Vec<MappedPage> {
     let mut seen = Vec::new();
     for (asid, process) in vm.processes() {
-        for entry in process.table().pages(Vpn(FIRST), PAGES) {
+        for entry in process.table().pages(Vpn(FIRST_PAGE), PAGES) {
             let zero = vm.kind_of(entry.pte) == reach_os::FrameKind::Zero;
             let pages = entry.pte.shift().base_pages(vm.base());
-            seen.extend((0..pages).map(|i| Seen {
+            seen.extend((0..pages).map(|i| MappedPage {
                 asid,
                 vpn: entry.vpn.0 + i,
                 pfn: if zero { vm.zero_page().0 } else { entry.pte.pfn().0 + i },
@@ -58,7 +58,7 @@ fn run(spec: &str, mut options: Options, words: &[u64]) {
     // Faults map one page only, so that the oracle knows what is mapped.
     options.implicit_region = base.bytes();
     let mut machine = Machine::boot(spec, options);
-    let mut twin = NaiveSpaces::default();
+    let mut twin = NaiveAddressSpaces::default();
     twin.apply(Op::Switch { asid: 1 });
     for (i, &word) in words.iter().enumerate() {
         let op = Op::decode(word);
@@ -70,7 +70,7 @@ fn run(spec: &str, mut options: Options, words: &[u64]) {
         machine.vm.check();
         // With 4 KB base pages and no copies ahead of use, pages are shared exactly as on Linux.
         if base == PageShift(12) && !spec.starts_with("hugetlb") {
-            let difference = twin.differs(&seen(&machine.vm), machine.vm.zero_page().0, true);
+            let difference = twin.difference(&seen(&machine.vm), machine.vm.zero_page().0, true);
             assert_eq!(difference, None, "{spec} after {op:?}");
         } else {
             let now = machine.system.next_tick().unwrap_or(Cycles(i as u64));

@@ -1,6 +1,7 @@
 //! The wrong path in the naive core.
 
-use super::{FixedMemory, InstId, InstTimes, NaiveOooCore, Port, ReferenceId, first_free};
+use super::resources::{Port, first_free};
+use super::{FixedMemory, InstId, InstTimes, NaiveOooCore, ReferenceId};
 use reach_core::Kind;
 use reach_hardware::ooo::{ByteRange, Inst, OpClass, WrongPathLoad, WrongPathLookup};
 use std::collections::HashMap;

@@ -4,7 +4,7 @@ use super::*;
 use crate::{FrameKind, Frames, ListOrder};
 use proptest::prelude::*;
 use reach_core::PageShift;
-use reach_oracle::reservation::{Extent, NaiveReservations, Place};
+use reach_oracle::reservation::{self as oracle, Extent, NaiveReservations};
 
 const BASE: PageShift = PageShift(13);
 
@@ -37,10 +37,12 @@ impl Pair {
     fn touch(&mut self, object: u32, place: u64, level: u8) {
         let id = ObjectId(object);
         let placement = self.frames.look_up(id, place);
-        match (placement, self.twin.seat(object, place)) {
-            (Placement::Populated, Place::Taken) => return,
-            (Placement::Reserved(a), Place::Reserved(b)) if a.0 == b => self.twin.populate(object, place, b),
-            (Placement::Vacant(a), Place::Vacant(b)) if a == b => {}
+        match (placement, self.twin.placement(object, place)) {
+            (Placement::Populated, oracle::Placement::Populated) => return,
+            (Placement::Reserved(a), oracle::Placement::Reserved(b)) if a.0 == b => {
+                self.twin.populate(object, place, b)
+            }
+            (Placement::Vacant(a), oracle::Placement::Vacant(b)) if a == b => {}
             placements => panic!("{object} {place}: {placements:?}"),
         }
         let level = match placement {
@@ -71,9 +73,9 @@ impl Pair {
 
     fn take(&mut self, order: u8) {
         let got = self.frames.allocate(order, FrameKind::Table, ObjectId::NONE, 0);
-        assert_eq!(got.is_some(), self.twin.obtain(order));
+        assert_eq!(got.is_some(), self.twin.preempt_for(order));
         if let Some(pfn) = got {
-            self.twin.other(pfn.0, order, true);
+            self.twin.allocate_other(pfn.0, order);
             self.others.push((pfn.0, order));
         }
         self.agree();
@@ -85,14 +87,14 @@ impl Pair {
         }
         let (pfn, order) = self.others.swap_remove(which % self.others.len());
         self.frames.free(Pfn(pfn), 1 << order);
-        self.twin.other(pfn, order, false);
+        self.twin.free_other(pfn, order);
         self.agree();
     }
 
     /// Ends the object while its pages are still in use.
     fn end(&mut self, object: u32) {
         self.frames.end_object(ObjectId(object));
-        self.twin.end(object);
+        self.twin.end_object(object);
         for &(_, _, pfn) in self.pages.iter().filter(|page| page.0 == object) {
             self.others.push((pfn, 0));
             // `free` takes only frames that nothing maps or caches.
@@ -121,10 +123,10 @@ impl Pair {
             assert_eq!(self.list(level), self.twin.list(level), "list {level:?}");
         }
         let used: u64 = self.frames.census().iter().sum();
-        assert_eq!((self.frames.buddy().free_frames(), self.reservations().held(), used), self.twin.census());
+        assert_eq!((self.frames.buddy().free_frames(), self.reservations().held(), used), self.twin.frame_counts());
         for &(object, place, _) in &self.pages {
             let full: Vec<u8> = self.reservations().full_levels(ObjectId(object), place).collect();
-            assert_eq!(full, self.twin.full(object, place), "{object} {place}");
+            assert_eq!(full, self.twin.full_levels(object, place), "{object} {place}");
         }
     }
 

@@ -4,7 +4,7 @@
 #![allow(dead_code)]
 
 use reach_core::{Asid, Event, Fault, FaultCause, Kind, Layout, PageShift, Pte, ThreadId, TlbEvent, Vpn};
-use reach_oracle::address_space::{FIRST, NaiveSpaces, Op};
+use reach_oracle::address_space::{FIRST_PAGE, NaiveAddressSpaces, Op};
 use reach_os::{Options, Vm};
 use reach_systems::{System, resolve};
 use std::collections::VecDeque;
@@ -98,7 +98,7 @@ impl Machine {
             (Some(event), _) => self.event(&event),
             (None, Op::Touch { at, store }) => {
                 let base = self.vm.base();
-                self.touch(Vpn((FIRST + at) << 12 >> base.0), NaiveSpaces::kind(store));
+                self.touch(Vpn((FIRST_PAGE + at) << 12 >> base.0), NaiveAddressSpaces::kind(store));
             }
             (None, _) => unreachable!("all other operations are events"),
         }

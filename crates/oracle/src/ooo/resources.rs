@@ -1,0 +1,121 @@
+//! The naive core's resources: ports, walkers, MSHRs, the memory channel and the store queue.
+
+use super::{NaiveOooCore, Store};
+use reach_hardware::ooo::{ByteRange, MemoryReference, OpClass};
+
+/// How many cycles ahead ports are booked.
+const HORIZON: u64 = 1 << 10;
+/// From the first to before the second cycle, a unit is busy.
+pub(super) type Interval = (u64, u64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Port {
+    Any,
+    Load,
+    Store,
+}
+
+impl NaiveOooCore {
+    /// Books a port before `deadline`. `None` if none is free.
+    pub(super) fn book_port(&mut self, floor: u64, earliest: u64, port: Port, deadline: u64) -> Option<u64> {
+        let own_limit = match port {
+            Port::Any => self.config.width,
+            Port::Load => self.config.load_ports,
+            Port::Store => self.config.store_ports,
+        };
+        let mut at = earliest;
+        while at < floor + HORIZON && at < deadline {
+            let starts = self.starts.iter().filter(|(_, start)| *start == at).count();
+            let own = self.starts.iter().filter(|start| **start == (port, at)).count();
+            if starts < self.config.width as usize && own < own_limit as usize {
+                self.starts.push((port, at));
+                return Some(at);
+            }
+            at += 1;
+        }
+        (at < deadline).then_some(at)
+    }
+
+    /// Occupies the memory channel for `lines` lines of an access of `latency` cycles. Returns when that starts.
+    pub(super) fn send(&mut self, earliest: u64, latency: u32, lines: u32) -> u64 {
+        let cycles = u64::from(lines * self.config.line_interval);
+        if cycles == 0 || latency < self.config.memory {
+            return earliest;
+        }
+        let start = first_free(&self.transfers, 1, earliest, cycles);
+        self.transfers.push((start, start + cycles));
+        start
+    }
+
+    /// Returns how long a walk that reads `reads` entries from memory waits for the channel.
+    pub(super) fn delay_walk(&mut self, from: u64, reads: u32) -> u64 {
+        let memory = self.config.memory;
+        let end = (0..reads).fold(from, |at, _| self.send(at, memory, 1) + u64::from(memory));
+        end - from - u64::from(reads * memory)
+    }
+
+    /// Returns when `line` is there for an access in cycle `from`, whose miss takes `miss_latency` cycles, 0 for a hit.
+    pub(super) fn get_line(&mut self, line: u64, from: u64, miss_latency: u32, transfers: u32) -> u64 {
+        let slot = (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize;
+        let pending = self.pending_misses[slot].filter(|(pending, _)| *pending == line).map_or(0, |(_, end)| end);
+        if miss_latency == 0 || pending > from {
+            return pending.max(from);
+        }
+        let sent = self.send(from, miss_latency, transfers);
+        let miss = u64::from(miss_latency);
+        let start = first_free(&self.misses, self.config.l1_mshrs as usize, sent, miss);
+        self.misses.push((start, start + miss));
+        self.pending_misses[slot] = Some((line, start + miss));
+        start + miss
+    }
+
+    /// Returns when a reference that issues in cycle `issued` is translated.
+    pub(super) fn translate(&mut self, issued: u64, reference: &MemoryReference) -> u64 {
+        let looked_up = issued + u64::from(reference.translation.tlb);
+        let slot = reference.page as usize % 64;
+        let walk = u64::from(reference.translation.walk);
+        if walk > 0 {
+            let walk = walk + self.delay_walk(looked_up, reference.translation.memory_reads);
+            let start = first_free(&self.walks, self.walkers, looked_up, walk);
+            self.walks.push((start, start + walk));
+            self.pending_walks[slot] = Some((reference.page, start + walk));
+            return start + walk;
+        }
+        let pending = self.pending_walks[slot].filter(|(page, _)| *page == reference.page);
+        pending.map_or(looked_up, |(_, end)| end.max(looked_up))
+    }
+
+    /// Returns the youngest store of some of `bytes` that is in flight in cycle `at`.
+    pub(super) fn store_in_flight(&self, bytes: ByteRange, at: u64) -> Option<Store> {
+        let queue = self.stores.iter().rev().take(self.config.store_queue as usize);
+        let mut in_flight = queue.filter(|store| store.written > at);
+        in_flight.find(|store| store.bytes.start < bytes.end && bytes.start < store.bytes.end).copied()
+    }
+
+    /// Returns the execution latency of `class`.
+    pub(super) fn latency(&self, class: OpClass) -> u64 {
+        let latencies = self.config.latencies;
+        u64::from(match class {
+            OpClass::Move | OpClass::Simple => 1,
+            OpClass::Multiply => latencies.multiply,
+            OpClass::Divide => latencies.divide,
+            OpClass::Float => latencies.float,
+            OpClass::FloatDivide => latencies.float_divide,
+        })
+    }
+}
+
+/// Returns the cycles that a miss of the first-level cache takes; 0 for a hit.
+pub(super) fn miss_latency(reference: &MemoryReference) -> u32 {
+    if reference.latency > reference.l1_latency { reference.latency } else { 0 }
+}
+
+/// Returns the first cycle, at or after `earliest`, from which fewer than `units` of the `busy` intervals overlap the next
+/// `cycles` cycles.
+pub(super) fn first_free(busy: &[Interval], units: usize, earliest: u64, cycles: u64) -> u64 {
+    let overlap = |at: u64| busy.iter().filter(|(start, end)| *start < at + cycles && *end > at).count();
+    let mut moments: Vec<u64> = busy.iter().map(|(_, end)| *end).filter(|end| *end > earliest).collect();
+    moments.push(earliest);
+    moments.sort_unstable();
+    moments.into_iter().find(|at| overlap(*at) < units).expect("after the last end every unit is free")
+}
