@@ -6,8 +6,9 @@ use crate::{curve, table, tabulate, units};
 use reach_core::{Label, PageShift};
 use reach_hardware::config::Tlb;
 use reach_hardware::{CacheCounters, Counters};
+use reach_lab::Outcome;
 use reach_lab::machine::Resolved;
-use reach_lab::{Outcome, Tally};
+use reach_lab::metrics::{self, Estimate, Rate};
 
 /// Greatest number of processes listed: those with the most cycles.
 const PROCESSES: usize = 20;
@@ -152,17 +153,17 @@ fn translation(sheet: &mut Sheet, outcome: &Outcome, timing: Timing) {
 /// WCPI as a product of four factors (Lindsay and Bhattacharjee 2024, section IV).
 fn wcpi(sheet: &mut Sheet, outcome: &Outcome) {
     sheet.group("WCPI: page-walk cycles per instruction");
-    let mut fact = |name: &str, of: fn(&Tally) -> (u64, u64), decimals: usize| {
-        let (a, b) = of(&outcome.total);
-        let x = if b == 0 { 0.0 } else { a as f64 / b as f64 };
-        let error = outcome.error(&of).map_or(String::new(), |error| format!("±{error:.decimals$}"));
-        sheet.fact(name, units::decimal(x, decimals), error);
+    let mut fact = |name: &str, rate: &Rate, decimals: usize| {
+        let Estimate { value, error } = outcome.rate(rate);
+        let error = error.map_or(String::new(), |error| format!("±{error:.decimals$}"));
+        sheet.fact(name, units::decimal(value, decimals), error);
     };
-    fact("WCPI", |t| (t.hardware.walk_cycles, t.counts.instructions), 6);
-    fact("= references per instruction", |t| (t.counts.references(), t.counts.instructions), 6);
-    fact("× misses per reference", |t| (t.hardware.walks(), t.counts.references()), 6);
-    fact("× entries read per miss", |t| (t.hardware.walk_accesses, t.hardware.walks()), 3);
-    fact("× cycles per entry read", |t| (t.hardware.walk_cycles, t.hardware.walk_accesses), 3);
+    let [references, misses, entries, cycles] = &metrics::WCPI_FACTORS;
+    fact("WCPI", &metrics::WCPI, 6);
+    fact("= references per instruction", references, 6);
+    fact("× misses per reference", misses, 6);
+    fact("× entries read per miss", entries, 3);
+    fact("× cycles per entry read", cycles, 3);
 }
 
 fn faults(sheet: &mut Sheet, outcome: &Outcome) {
@@ -279,7 +280,7 @@ fn processes(outcome: &Outcome) -> String {
         let instructions = c.instructions.max(1) as f64;
         let os = outcome.os_processes.get(asid);
         let walks = outcome.process_error(*asid, &|t| (t.hardware.walks(), t.counts.instructions));
-        let wcpi = outcome.process_error(*asid, &|t| (t.hardware.walk_cycles, t.counts.instructions));
+        let wcpi = outcome.process_error(*asid, &metrics::WCPI.of);
         let translation = outcome.process_error(*asid, &|t| (t.translation(), t.cycles()));
         [
             format!("  {} {}", asid.0, outcome.names.get(asid).map_or("", String::as_str)),

@@ -3,7 +3,7 @@
 use crate::args::simulate::Timing;
 use crate::experiment::Finished;
 use crate::{tabulate, units};
-use reach_lab::{LEAST, Outcome, Report, Tally, Value};
+use reach_lab::{LEAST, Outcome, Report, Tally, Value, metrics};
 
 /// Greatest width of the names of machines and systems, in characters.
 const NAME: usize = 20;
@@ -74,7 +74,7 @@ fn line(outcome: &Outcome, first: &Outcome) -> [String; 7] {
     let Tally { counts, hardware, .. } = &outcome.total;
     let instructions = counts.instructions.max(1) as f64;
     let walks = outcome.error(&|t| (t.hardware.walks(), t.counts.instructions));
-    let wcpi = outcome.error(&|t| (t.hardware.walk_cycles, t.counts.instructions));
+    let wcpi = outcome.error(&metrics::WCPI.of);
     let speedup = cycles(first) as f64 / cycles(outcome).max(1) as f64;
     let within = outcome.speedup_error(first).filter(|_| !std::ptr::eq(outcome, first));
     [

@@ -1,8 +1,8 @@
 //! Derived metrics: everything in results that follows from counts, each defined once by name, unit and formula.
 //!
 //! A [`Sum`] adds or subtracts counts, a [`Rate`] divides two of them. Both read a [`Tally`], so the same definition gives
-//! the value of a whole program, of one process and of a measured interval. [`sampled`] derives the error bars of rates
-//! from intervals; [`comparison`] has the metrics that need several simulations.
+//! the value of a whole program, of one process and of a measured interval. `sampled` derives the error bars of rates
+//! from intervals; `comparison` has the metrics that need several simulations.
 
 mod comparison;
 mod error;

@@ -3,6 +3,7 @@
 //! measured, and where nothing was counted.
 
 use super::error::{error, ratio_error};
+use super::{Estimate, Rate};
 use crate::simulation::{Interval, Outcome, Tally};
 use reach_core::Asid;
 use reach_hardware::CacheCounters;
@@ -11,6 +12,11 @@ use reach_hardware::CacheCounters;
 pub(super) type Factor<'a> = (&'a Outcome, &'a dyn Fn(&Tally) -> u64, f64);
 
 impl Outcome {
+    /// Returns a rate of all processes together, with its error.
+    pub fn rate(&self, rate: &Rate) -> Estimate {
+        Estimate { value: rate.value(&self.total), error: self.error(&rate.of) }
+    }
+
     /// Returns the error of a quotient of counts of all processes together.
     pub fn error(&self, of: &dyn Fn(&Tally) -> (u64, u64)) -> Option<f64> {
         ratio_error(self.sample.as_ref()?, &|interval| of(&interval.tally))
