@@ -11,7 +11,7 @@ pub use operation::{FIRST_PAGE, Op, PAGES};
 use reach_core::{Asid, Kind, Protection};
 use std::collections::BTreeMap;
 
-/// What backs a page.
+/// The backing of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PageBacking {
     /// Private anonymous memory.

@@ -1,6 +1,6 @@
 //! Slow, obvious twins of the fast structures: no packing, no folding, no short cuts, one step at a time.
 //!
-//! Only tests use them. They run a twin beside the structure that it describes, and compare what can be seen of both.
+//! Only tests use them. They run a structure and its twin in lockstep, and compare all that can be observed.
 //! Twins of types in `reach_hardware` have the same names: [`Mmu`], [`Caches`], [`Processor`]. Twins of parts of `os`
 //! begin with `Naive`.
 //!

@@ -39,7 +39,7 @@ pub struct Mmu {
     max_asids: usize,
     /// Added to address spaces in all entries, so that threads of a core do not hit each other's.
     thread_offset: u32,
-    /// What was counted so far.
+    /// The counts so far.
     pub counters: Counters,
     /// The cycles so far, by label.
     pub ledger: Ledger,
@@ -161,7 +161,7 @@ impl Mmu {
     }
 
     /// Returns every page in the clusters of the auxiliary TLB.
-    pub fn pages_aux_tlb(&self) -> Vec<(Asid, Vpn, Pte)> {
+    pub fn aux_tlb_pages(&self) -> Vec<(Asid, Vpn, Pte)> {
         self.aux_tlb.as_ref().map_or(Vec::new(), AuxTlb::pages)
     }
 

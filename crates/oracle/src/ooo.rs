@@ -75,7 +75,7 @@ struct Store {
     written: u64,
 }
 
-/// What the core did that did not retire.
+/// Counts of work that did not retire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Squashes {
     /// Instructions that were dispatched and squashed.
@@ -116,7 +116,7 @@ pub struct NaiveOooCore {
     trust: HashMap<ReferenceId, u32>,
     /// The blocks that were executed.
     executed: Vec<usize>,
-    /// What did not retire so far.
+    /// The work that did not retire so far.
     pub squashes: Squashes,
 }
 

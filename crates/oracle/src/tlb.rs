@@ -5,7 +5,7 @@ use reach_core::{Asid, Kind, NodeId, PageShift, Pte, Vpn};
 use reach_hardware::config;
 use std::collections::BTreeSet;
 
-/// What an entry translates.
+/// The span of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A page of this size.

@@ -1,4 +1,4 @@
-//! What the core has learned about the code it executed: where blocks are, and the addresses of each reference.
+//! The history of executed code: the blocks and their addresses, and the addresses of each reference.
 //!
 //! The wrong path follows these blocks and predicts these addresses. Memory disambiguation learns here which loads may
 //! issue before older stores. A core knows only what it has executed itself, never the rest of the program.

@@ -1,4 +1,4 @@
-//! What the core is working on: the block and the instruction whose references come next, and what waits for an outcome.
+//! The core's work in progress: the current block and instruction, pending stores, and the branch not yet resolved.
 
 use super::instruction::{BranchKind, Inst};
 use super::reference::ByteRange;

@@ -55,7 +55,7 @@ struct TaggedTable {
     length: u32,
 }
 
-/// What the predictor had predicted for a branch.
+/// The prediction of a branch, compared with its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prediction {
     /// Whether the program continued there.

@@ -35,7 +35,7 @@ struct Stream {
     used: u64,
 }
 
-/// What a miss makes the streamer request.
+/// The lines that a miss makes the streamer request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct StreamRequest {
     /// `count` lines of the page beyond line `after`, in the direction of `step`.

@@ -17,7 +17,7 @@ impl ByteRange {
     }
 }
 
-/// What the translation of one reference takes, in cycles. All zero for a hit in the first-level TLB.
+/// The cost of translating one reference, in cycles. All zero for a hit in the first-level TLB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TranslationCost {
     /// Look-ups in later levels of TLBs.
@@ -39,7 +39,7 @@ pub struct MemoryReference {
     pub line: u64,
     /// The number of its base page.
     pub page: u64,
-    /// What its translation takes.
+    /// The cost of its translation.
     pub translation: TranslationCost,
     /// Cycles of a hit in the first-level cache.
     pub l1_latency: u32,

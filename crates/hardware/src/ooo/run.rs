@@ -15,7 +15,7 @@ use reach_core::{Kind, Label, Ledger, PageTable, Pte, StopReason, VirtAddr, Vpn}
 /// The bits of a virtual address that a [`reach_core::Ref`] can hold.
 pub(super) const ADDRESS_MASK: u64 = (1 << 48) - 1;
 
-/// What a run on an out-of-order core needs besides the MMU, the references and the page table.
+/// The core of a run, its caches, and the program's code.
 pub struct OooRun<'a> {
     /// The core.
     pub core: &'a mut OooCore,

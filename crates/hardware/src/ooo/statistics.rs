@@ -1,4 +1,4 @@
-//! What the core counts.
+//! The core's counts.
 
 /// How long fetching was stalled, in cycles by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct FetchStalls {
     pub cache: u64,
 }
 
-/// What the core has counted since [`OooCore::take_statistics`](super::OooCore::take_statistics) was last called.
+/// Counts since [`OooCore::take_statistics`](super::OooCore::take_statistics) was last called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OooStatistics {
     /// Branches that retired.

@@ -24,7 +24,7 @@ pub(super) struct RetiredStore {
     pub line_ready: u64,
 }
 
-/// What store-to-load forwarding gives a load.
+/// The times of a store that forwards its data to a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Forwarding {
     /// The cycle in which the store's address is known.

@@ -5,7 +5,7 @@
 
 use reach_core::{Fault, FaultCause, Kind, Pte, Slot, StopReason, Vpn};
 
-/// What becomes of a reference.
+/// The outcome of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Fault(FaultCause),

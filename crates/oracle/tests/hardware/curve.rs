@@ -1,9 +1,9 @@
-//! One pass for many geometries of a TLB array, against a simulation of each.
+//! A miss curve, which one pass counts for many geometries of a TLB array, against a simulation of each geometry.
 
 use crate::cases;
-use crate::lockstep::{Lockstep, Setup};
+use crate::lockstep::{Cuts, Lockstep, Setup};
 use crate::random_machine::{machine, plain_machine, plain_tlb};
-use crate::random_program::{Step, steps};
+use crate::random_program::{ProgramStep, program};
 use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
 use reach_core::{Layout, PageShift};
@@ -11,7 +11,7 @@ use reach_hardware::config::{Machine, Replacement, Serves, Tlb, WalkCache, Walke
 use reach_hardware::{Counters, Geometry, Mmu};
 use std::cell::Cell;
 
-/// Forms that are smaller and larger than any of the machines have, with one set and several.
+/// Entries and ways, smaller and larger than those of any random machine, with one set and several.
 const FORMS: [(u32, u32); 16] = [
     (1, 1),
     (2, 1),
@@ -31,8 +31,8 @@ const FORMS: [(u32, u32); 16] = [
     (40, 40),
 ];
 
-/// The misses of the array's level that separate counters tell apart: by fetches, data, or both; in the first level or
-/// before the walker.
+/// Returns the misses of the array's level, by fetches, data or both. `None` where no counter has exactly these: counters
+/// exist for the first level and for the last one before the walker.
 fn level_misses(machine: &Machine, array: &Tlb, counters: &Counters) -> Option<u64> {
     let Serves { fetch, load, store } = array.serves;
     let meets = |tlb: &&Tlb| fetch && tlb.serves.fetch || load && tlb.serves.load || store && tlb.serves.store;
@@ -53,6 +53,7 @@ fn level_misses(machine: &Machine, array: &Tlb, counters: &Counters) -> Option<u
     }
 }
 
+/// Returns whether the array lends entries to a walk cache.
 fn lends(machine: &Machine, name: &str) -> bool {
     match &machine.walker {
         Walker::Hardware { caches, .. } => caches.iter().any(|cache| cache.within.as_deref() == Some(name)),
@@ -60,14 +61,15 @@ fn lends(machine: &Machine, name: &str) -> bool {
     }
 }
 
+/// Returns the machine with another geometry of one array.
 fn with(machine: &Machine, array: usize, geometry: Geometry) -> Machine {
     let mut machine = machine.clone();
     (machine.tlbs[array].entries, machine.tlbs[array].ways) = (geometry.entries, geometry.ways);
     machine
 }
 
-/// Machines of any kind, and those of which orders of last uses say all: walk caches have arrays of their own, and most
-/// arrays replace by LRU.
+/// Draws a machine and the index of an array: any machine, or one of which LRU stacks give the whole curve. There, walk caches
+/// have arrays of their own, and most arrays replace by LRU.
 fn studied() -> impl Strategy<Value = (Machine, usize)> {
     let drawn = (machine(), any::<prop::sample::Index>(), any::<u8>(), any::<bool>());
     drawn.prop_map(|(mut machine, index, others, of_any_kind)| {
@@ -90,21 +92,26 @@ fn studied() -> impl Strategy<Value = (Machine, usize)> {
     })
 }
 
-fn run(setup: &Setup, steps: &[Step], observe: impl FnOnce(&mut Lockstep) -> Result<(), String>) -> Option<Lockstep> {
-    let mut both = Lockstep::new(setup);
-    observe(&mut both).ok()?;
-    both.run(&setup.machine, steps, true);
-    Some(both)
+/// Runs a program after `prepare`. `None` if that refuses.
+fn run(
+    setup: &Setup,
+    program: &[ProgramStep],
+    prepare: impl FnOnce(&mut Lockstep) -> Result<(), String>,
+) -> Option<Lockstep> {
+    let mut lockstep = Lockstep::new(setup);
+    prepare(&mut lockstep).ok()?;
+    lockstep.run(&setup.machine, program, Cuts::Heed);
+    Some(lockstep)
 }
 
-/// With page sizes mixed, superpages made and taken apart, shootdowns of pages and of ranges, first writes and faults, and
-/// processes that take turns, until contexts are used up and everything is flushed.
+/// With mixed page sizes, promotions and demotions, shootdowns of pages and of ranges, first writes and faults, and processes
+/// that take turns until contexts are exhausted and everything is flushed.
 #[test]
-fn one_pass_counts_what_each_geometry_would() {
+fn one_pass_counts_the_misses_that_each_geometry_has_alone() {
     let compared = Cell::new([0u32; 4]);
     let mut runner = TestRunner::new(cases(500));
-    let drawn = (studied(), any::<bool>(), any::<u64>(), steps(400));
-    let outcome = runner.run(&drawn, |((machine, array), cached, seed, steps)| {
+    let drawn = (studied(), any::<bool>(), any::<u64>(), program(400));
+    let outcome = runner.run(&drawn, |((machine, array), cached, seed, program)| {
         let setup = |machine| Setup { machine, perfect: false, cached, aux_tlb: None, seed };
         let forms = FORMS.iter().map(|&(entries, ways)| Geometry { entries, ways });
         let replacement = machine.tlbs.get(array).map(|tlb| tlb.replacement);
@@ -114,21 +121,22 @@ fn one_pass_counts_what_each_geometry_would() {
             return Ok(());
         }
         let first_level = machine.tlbs[array].level <= 1;
-        let Some(whole) = run(&setup(machine.clone()), &steps, |both| both.observe(&machine, array, &geometries, seed))
-        else {
+        let Some(whole) = run(&setup(machine.clone()), &program, |lockstep| {
+            lockstep.enable_curve(&machine, array, &geometries, seed)
+        }) else {
             return Ok(());
         };
         let Ok(counts) = whole.curve() else { return Ok(()) };
         prop_assert_eq!(counts.misses.len(), geometries.len());
         for (geometry, misses) in counts.misses {
             let other = with(&machine, array, geometry);
-            let Some(alone) = run(&setup(other.clone()), &steps, |_| Ok(())) else { unreachable!("nothing refuses") };
+            let Some(alone) = run(&setup(other.clone()), &program, |_| Ok(())) else { unreachable!("nothing refuses") };
             let alone = level_misses(&other, &other.tlbs[array], &alone.counted().0);
             prop_assert_eq!(Some(misses), alone, "{:?} in the place of {:?}", geometry, &machine.tlbs[array]);
         }
         let mut seen = compared.get();
         seen[usize::from(!first_level)] += 1;
-        // Of which orders of last uses say nothing.
+        // LRU stacks do not give these.
         let own = &machine.tlbs[array];
         seen[2] += u32::from(own.replacement != Replacement::Lru);
         seen[3] += u32::from(lends(&machine, &own.name));
@@ -140,7 +148,7 @@ fn one_pass_counts_what_each_geometry_would() {
         Err(TestError::Fail(why, case)) => panic!("{why}\n{case:#?}"),
         Err(TestError::Abort(why)) => panic!("{why}"),
     }
-    // Enough of what was drawn could be compared, in first and in later levels, and of the odd ones.
+    // Enough of the drawn machines had a curve: of arrays in first and in later levels, without LRU, and lending entries.
     let cases = cases(500).cases;
     assert!(
         compared.get().iter().zip([20, 20, 50, 250]).all(|(&n, part)| n >= cases / part),
@@ -149,10 +157,10 @@ fn one_pass_counts_what_each_geometry_would() {
     );
 }
 
-/// Walks of data push translations out of an array of fetches. That reaches the array of data only where both sides meet in
-/// one before it.
+/// Walks for data insert table entries into an array for fetches, and evict translations. That affects the array for data only
+/// if code and data share an array before it.
 #[test]
-fn table_entries_among_translations_count_where_sides_meet() {
+fn a_lending_array_precludes_a_curve_only_where_code_and_data_share_an_array() {
     let lru = |level, name: &str, serves| Tlb { name: name.into(), serves, ..plain_tlb(level, 4, 4, Replacement::Lru) };
     let fetches = Serves { fetch: true, load: false, store: false };
     let data = Serves { fetch: false, load: true, store: true };

@@ -1,9 +1,9 @@
-//! Random programs and a random operating system on random machines, and on those that machine files describe.
+//! Random programs under a random operating system, on random machines and on those that machine files can describe.
 
 use crate::cases;
-use crate::lockstep::{Lockstep, Setup};
+use crate::lockstep::{Cuts, Lockstep, Setup};
 use crate::random_machine::machine;
-use crate::random_program::steps;
+use crate::random_program::program;
 use proptest::prelude::*;
 use reach_core::{AuxLookup, AuxTlbOptions, ClusterTlbOptions, RangeTlbOptions};
 use reach_hardware::config::Machine;
@@ -12,14 +12,14 @@ use reach_lab::machine::testing::arbitrary_machine;
 fn setup(machine: impl Strategy<Value = Machine>) -> impl Strategy<Value = Setup> {
     (machine, prop::bool::weighted(0.1), any::<bool>(), aux_tlb(), any::<u64>()).prop_map(
         |(machine, perfect, cached, aux_tlb, seed)| {
-            // Nothing stands beside the TLB of a guest.
+            // Auxiliary TLBs are not modelled in guests.
             let aux_tlb = aux_tlb.filter(|_| machine.nested.is_none());
             Setup { machine, perfect, cached, aux_tlb, seed }
         },
     )
 }
 
-/// Nothing, a range TLB of a few entries, a TLB of clusters, or segments.
+/// Draws no auxiliary TLB, a range TLB of a few entries, a cluster TLB, or segments.
 fn aux_tlb() -> impl Strategy<Value = Option<AuxTlbOptions>> {
     let lookup = prop_oneof![Just(AuxLookup::InParallel), Just(AuxLookup::AfterMiss)];
     let ranges = (1..5u32, 0..8u32, lookup.clone(), 0..9u32).prop_map(|(entries, sweep_entries, lookup, latency)| {
@@ -33,25 +33,27 @@ fn aux_tlb() -> impl Strategy<Value = Option<AuxTlbOptions>> {
     proptest::option::weighted(0.7, prop_oneof![3 => ranges, 2 => clusters, 1 => Just(AuxTlbOptions::Segments)])
 }
 
-/// Page tables of few levels have nodes too large to be compared at every turn.
-fn schema() -> impl Strategy<Value = Machine> {
-    arbitrary_machine().prop_filter("large nodes", |m| m.layout.bits.iter().all(|&bits| bits <= 12))
+/// Draws a machine that a machine file can describe. Page tables of few levels are left out: their nodes are too large to be
+/// compared again and again.
+fn describable() -> impl Strategy<Value = Machine> {
+    arbitrary_machine().prop_filter("large nodes", |machine| machine.layout.bits.iter().all(|&bits| bits <= 12))
 }
 
+/// Draws a preset, or a preset in a guest.
 fn presets() -> impl Strategy<Value = Machine> {
-    let plain = reach_lab::machine::list().map(|listed| reach_lab::machine::resolve(listed.name).expect("listed"));
+    let native = reach_lab::machine::list().map(|listed| reach_lab::machine::resolve(listed.name).expect("listed"));
     let guests =
         ["skylake-e3-1240v5:nested.host_page=4K", "zen4:nested.host_page=2M", "neoverse-v2:nested.host_page=64K"];
     let guests = guests.map(|guest| reach_lab::machine::resolve(guest).expect("a machine"));
-    prop::sample::select(plain.chain(guests).map(|machine| machine.hardware).collect::<Vec<_>>())
+    prop::sample::select(native.chain(guests).map(|machine| machine.hardware).collect::<Vec<_>>())
 }
 
 proptest! {
     #![proptest_config(cases(2000))]
 
     #[test]
-    fn any_machine_does_as_its_twin(setup in setup(machine()), steps in steps(400)) {
-        Lockstep::new(&setup).run(&setup.machine, &steps, true);
+    fn random_machines_equal_their_twins(setup in setup(machine()), program in program(400)) {
+        Lockstep::new(&setup).run(&setup.machine, &program, Cuts::Heed);
     }
 }
 
@@ -59,12 +61,12 @@ proptest! {
     #![proptest_config(cases(100))]
 
     #[test]
-    fn machines_of_the_schema_do_as_their_twins(setup in setup(schema()), steps in steps(300)) {
-        Lockstep::new(&setup).run(&setup.machine, &steps, true);
+    fn describable_machines_equal_their_twins(setup in setup(describable()), program in program(300)) {
+        Lockstep::new(&setup).run(&setup.machine, &program, Cuts::Heed);
     }
 
     #[test]
-    fn presets_do_as_their_twins(setup in setup(presets()), steps in steps(400)) {
-        Lockstep::new(&setup).run(&setup.machine, &steps, true);
+    fn presets_equal_their_twins(setup in setup(presets()), program in program(400)) {
+        Lockstep::new(&setup).run(&setup.machine, &program, Cuts::Heed);
     }
 }

@@ -1,10 +1,10 @@
-//! Laws that need no twin, or no more than one.
+//! Laws of single properties, such as LRU inclusion.
 
 use crate::cases;
-use crate::lockstep::{Lockstep, Setup};
+use crate::lockstep::{Cuts, Lockstep, Setup};
 use crate::random_machine::{machine, plain_machine, plain_tlb};
 use crate::random_os::{Edit, Memory};
-use crate::random_program::steps;
+use crate::random_program::program;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use reach_core::{
@@ -15,7 +15,7 @@ use reach_hardware::config::{Machine, Replacement, Serves, Tlb, Walker};
 use reach_hardware::{Caches, Mmu, StepRefs};
 use std::collections::BTreeSet;
 
-/// Memory whose first process has the first `pages` base pages mapped.
+/// Returns the memory of one process that has its first `pages` base pages mapped.
 fn mapped(machine: &Machine, pages: u64) -> Memory {
     let mut memory = Memory::new(&machine.layout, 1);
     for n in 0..pages {
@@ -24,8 +24,8 @@ fn mapped(machine: &Machine, pages: u64) -> Memory {
     memory
 }
 
-/// The same machine, whose walk caches have arrays of their own: a walk changes nothing in the TLB but by its translation.
-fn without_guests(mut machine: Machine) -> Machine {
+/// Gives the walk caches of a machine arrays of their own, so that a walk changes the TLB only by its translation.
+fn with_own_walk_caches(mut machine: Machine) -> Machine {
     if let Walker::Hardware { caches, .. } = &mut machine.walker {
         for cache in caches.iter_mut().filter(|cache| cache.within.is_some()) {
             (cache.entries, cache.ways, cache.within) = (1, 1, None);
@@ -36,51 +36,61 @@ fn without_guests(mut machine: Machine) -> Machine {
 
 fn load(mmu: &mut Mmu, page: u64, memory: &mut Memory) {
     let chunk = Chunk::from(vec![Ref::load(VirtAddr(page << 12))]);
-    let segment = StepRefs::whole(&chunk);
-    assert_eq!(mmu.run(segment, &mut segment.begin(), memory.table(Asid(0)), None), StopReason::End);
+    let step = StepRefs::whole(&chunk);
+    assert_eq!(mmu.run(step, &mut step.begin(), memory.table(Asid(0)), None), StopReason::End);
 }
 
 proptest! {
     #![proptest_config(cases(60))]
 
-    /// One pass counts for range TLBs of every size what each would have hit by itself (Karakostas, Figure 7), also where
-    /// entries are shot down and operating systems change what they map.
+    /// One pass counts the hits of range TLBs of every size (Karakostas, Figure 7), also under shootdowns and changed mappings.
     #[test]
-    fn one_pass_counts_range_tlbs_of_all_sizes(machine in machine(), cached: bool, seed: u64, steps in steps(300)) {
-        let machine = without_guests(machine);
-        let aux_tlb = |entries, sweep| {
-            AuxTlbOptions::Ranges(RangeTlbOptions { entries, sweep_entries: sweep, mru: false, lookup: AuxLookup::AfterMiss, latency: 7 })
+    fn one_pass_counts_the_hits_of_range_tlbs_of_all_sizes(
+        machine in machine(),
+        cached: bool,
+        seed: u64,
+        program in program(300),
+    ) {
+        let machine = with_own_walk_caches(machine);
+        let aux_tlb = |entries, sweep_entries| {
+            let lookup = AuxLookup::AfterMiss;
+            AuxTlbOptions::Ranges(RangeTlbOptions { entries, sweep_entries, mru: false, lookup, latency: 7 })
         };
         let run = |aux_tlb: AuxTlbOptions| {
             let setup = Setup { machine: machine.clone(), perfect: false, cached, aux_tlb: Some(aux_tlb), seed };
-            let mut both = Lockstep::new(&setup);
-            both.run(&setup.machine, &steps, true);
-            (both.counted().0, both.range_hits_by_entries())
+            let mut lockstep = Lockstep::new(&setup);
+            lockstep.run(&setup.machine, &program, Cuts::Heed);
+            (lockstep.counted().0, lockstep.range_hits_by_entries())
         };
-        let (_, together) = run(aux_tlb(3, 6));
+        let (_, one_pass) = run(aux_tlb(3, 6));
         let alone: Vec<u64> = (1..=6).map(|entries| run(aux_tlb(entries, 0)).0.aux_tlb_hits).collect();
-        prop_assert_eq!(together, alone);
+        prop_assert_eq!(one_pass, alone);
     }
 }
 
 proptest! {
     #![proptest_config(cases(500))]
 
-    /// Where a program is cut into segments changes nothing, though folding goes on across the cuts.
+    /// Folding goes on across cuts.
     #[test]
-    fn cuts_never_change_a_result(machine in machine(), cached: bool, seed: u64, steps in steps(300)) {
+    fn cutting_a_program_into_steps_never_changes_a_result(
+        machine in machine(),
+        cached: bool,
+        seed: u64,
+        program in program(300),
+    ) {
         let setup = Setup { machine, perfect: false, cached, aux_tlb: None, seed };
-        let counted = [true, false].map(|cuts| {
-            let mut both = Lockstep::new(&setup);
-            both.run(&setup.machine, &steps, cuts);
-            both.counted()
+        let counted = [Cuts::Heed, Cuts::Ignore].map(|cuts| {
+            let mut lockstep = Lockstep::new(&setup);
+            lockstep.run(&setup.machine, &program, cuts);
+            lockstep.counted()
         });
         prop_assert_eq!(&counted[0], &counted[1]);
     }
 
-    /// What a fully associative LRU array holds, a larger one holds too; so it never misses more.
+    /// So it never misses more.
     #[test]
-    fn a_larger_lru_array_includes_a_smaller(
+    fn a_larger_lru_array_holds_all_that_a_smaller_one_holds(
         small in 1..12u32,
         more in 1..12u32,
         refs in vec((0..24u64, prop::bool::weighted(0.05)), 1..300),
@@ -88,9 +98,9 @@ proptest! {
         let lru = |entries| plain_machine(vec![plain_tlb(1, entries, entries, Replacement::Lru)]);
         let mut memory = mapped(&lru(small), 24);
         let mut mmus = [small, small + more].map(|entries| Mmu::new(&lru(entries), false, 0));
-        for (page, shoot) in refs {
+        for (page, is_shootdown) in refs {
             for mmu in &mut mmus {
-                if shoot {
+                if is_shootdown {
                     mmu.invalidate(&Shootdown { asid: Asid(0), vpn: Vpn(page), pages: 1 });
                 } else {
                     load(mmu, page, &mut memory);
@@ -103,9 +113,9 @@ proptest! {
     }
 }
 
-/// Wide sets, whose state takes several words.
+/// The state of a wide set takes several words.
 #[test]
-fn wide_sets_do_as_their_twins() {
+fn wide_sets_equal_their_twins() {
     for (ways, replacement) in [
         (91, Replacement::Lru),
         (64, Replacement::TreePlru),
@@ -120,7 +130,7 @@ fn wide_sets_do_as_their_twins() {
         let mut memory = mapped(&machine, 200);
         let mut random = Random::new(1);
         for n in 0..5000 {
-            // Now few pages, now many.
+            // Few pages and many pages take turns.
             let page = random.below(if n % 500 < 250 { 200 } else { 70 });
             if random.below(50) == 0 {
                 let shootdown = Shootdown { asid: Asid(0), vpn: Vpn(page), pages: 1 + random.below(12) };
@@ -135,14 +145,14 @@ fn wide_sets_do_as_their_twins() {
     }
 }
 
-/// Contexts run out, are given out again, and never show one process what another left.
+/// Contexts run out and are given to other processes.
 #[test]
-fn contexts_are_reused_without_harm() {
+fn a_reused_context_never_hits_its_last_process_entries() {
     let machine = plain_machine(vec![plain_tlb(1, 32, 32, Replacement::Lru)]);
     let mut mmu = Mmu::new(&machine, false, 0);
     let mut twin = reach_oracle::Mmu::new(&machine, false, 0);
     let mut memory = mapped(&machine, 4);
-    // Every process comes back once, shortly after its first turn.
+    // Every process runs twice, the second time shortly after the first.
     for n in (0..9000u32).flat_map(|n| [n, n.saturating_sub(3)]) {
         mmu.switch(Asid(n));
         twin.switch(Asid(n));
@@ -155,13 +165,13 @@ fn contexts_are_reused_without_harm() {
             mmu.invalidate(&shootdown);
             twin.invalidate(&shootdown);
         }
-        let known = |held: Vec<(usize, Asid, Vpn, Pte)>| {
+        let processes_of = |held: Vec<(usize, Asid, Vpn, Pte)>| {
             let mut processes: Vec<u32> = held.iter().map(|entry| entry.1.0).collect();
             processes.sort();
             processes
         };
         if n % 64 == 0 || (8180..8200).contains(&n) {
-            assert_eq!(known(mmu.contents()), known(twin.contents()), "process {n}");
+            assert_eq!(processes_of(mmu.contents()), processes_of(twin.contents()), "process {n}");
         }
     }
 }
@@ -169,34 +179,33 @@ fn contexts_are_reused_without_harm() {
 proptest! {
     #![proptest_config(cases(500))]
 
-    /// What a miss handler is told of adds up to what the TLB holds: after misses, replacements, shootdowns, switches,
-    /// and where switches empty it because its contexts are used up.
+    /// After misses, replacements, shootdowns, switches, and switches that flush the TLB because its contexts are exhausted.
     #[test]
-    fn what_handlers_are_told_is_what_the_tlb_holds(
-        (entries, contexts) in (1..9u32, prop::sample::select(vec![1, 2, 3, 1 << 13])),
+    fn the_event_log_adds_up_to_the_contents_of_the_tlb(
+        (entries, asids) in (1..9u32, prop::sample::select(vec![1, 2, 3, 1 << 13])),
         steps in vec((0..8u32, 0..4u32, 0..24u64), 1..200),
     ) {
         let mut machine = plain_machine(vec![plain_tlb(1, entries, entries, Replacement::Nru)]);
-        machine.core.asids = contexts;
+        machine.core.asids = asids;
         let mut memory = mapped(&machine, 24);
         let mut mmu = Mmu::new(&machine, false, 0);
         mmu.enable_event_log();
-        let (mut told, mut held) = (Vec::new(), BTreeSet::new());
-        for (what, process, page) in steps {
-            match what {
+        let (mut events, mut held) = (Vec::new(), BTreeSet::new());
+        for (operation, process, page) in steps {
+            match operation {
                 0 | 1 => mmu.switch(Asid(process)),
                 2 => mmu.invalidate(&Shootdown { asid: Asid(process), vpn: Vpn(page), pages: page }),
                 _ => {
                     let chunk = Chunk::from(vec![Ref::load(VirtAddr(page << 12))]);
-                    let (segment, mut consulted) = (StepRefs::whole(&chunk), false);
-                    let mut cursor = segment.begin();
-                    while mmu.run(segment, &mut cursor, memory.table(Asid(0)), None) == StopReason::PolicyCallback {
-                        prop_assert!(!std::mem::replace(&mut consulted, true), "told twice of one miss");
+                    let (step, mut consulted) = (StepRefs::whole(&chunk), false);
+                    let mut cursor = step.begin();
+                    while mmu.run(step, &mut cursor, memory.table(Asid(0)), None) == StopReason::PolicyCallback {
+                        prop_assert!(!std::mem::replace(&mut consulted, true), "two callbacks for one miss");
                     }
                 }
             }
-            mmu.take_events(&mut told);
-            for event in &told {
+            mmu.take_events(&mut events);
+            for event in &events {
                 match *event {
                     TlbEvent::Miss { asid, vpn, .. } => prop_assert!(!held.contains(&(asid, vpn)), "{:?}", event),
                     TlbEvent::Inserted { asid, vpn, .. } => prop_assert!(held.insert((asid, vpn)), "{:?}", event),
@@ -209,9 +218,8 @@ proptest! {
     }
 }
 
-/// What a program finds before its first switch belongs to process 0.
 #[test]
-fn the_first_process_needs_no_switch() {
+fn references_before_the_first_switch_belong_to_process_0() {
     let machine = plain_machine(vec![plain_tlb(1, 4, 4, Replacement::Lru)]);
     let mut mmu = Mmu::new(&machine, false, 0);
     let mut memory = mapped(&machine, 1);
@@ -226,9 +234,9 @@ fn the_first_process_needs_no_switch() {
     assert_eq!(mmu.contents().iter().map(|entry| entry.1).collect::<Vec<_>>(), [Asid(5)]);
 }
 
-/// A perfect unit marks pages accessed that the operating system has aged, even where it would skip the look-up.
+/// The operating system has cleared the bit of the page that a folded reference refers to.
 #[test]
-fn perfect_units_see_ageing() {
+fn a_perfect_mmu_sets_a_cleared_accessed_bit_again() {
     let side =
         |fetch| Tlb { serves: Serves { fetch, load: !fetch, store: !fetch }, ..plain_tlb(1, 2, 2, Replacement::Lru) };
     let machine = plain_machine(vec![side(true), side(false)]);
@@ -236,18 +244,18 @@ fn perfect_units_see_ageing() {
     let refs =
         vec![Ref::load(VirtAddr(0)), Ref::load(VirtAddr(8)), Ref::fetch(VirtAddr(0x1000), 1), Ref::load(VirtAddr(16))];
     let chunk = Chunk::from(refs);
-    let segment = StepRefs::whole(&chunk);
+    let step = StepRefs::whole(&chunk);
     for caches in [None, Some(Caches::new(&machine, 0))] {
         let mut caches = caches;
         let mut memory = mapped(&machine, 2);
         let mut mmu = Mmu::new(&machine, true, 0);
-        let mut cursor = segment.begin();
-        let why = mmu.run(segment, &mut cursor, memory.table(Asid(0)), caches.as_mut());
+        let mut cursor = step.begin();
+        let why = mmu.run(step, &mut cursor, memory.table(Asid(0)), caches.as_mut());
         assert!(matches!(why, StopReason::Fault(_)) && cursor.position() == 2);
         assert!(memory.table(Asid(0)).lookup(Vpn(0)).unwrap().accessed());
-        memory.edit(Edit::Change(Asid(0), Vpn(0), Pte::ACCESSED, 0));
-        memory.edit(Edit::Change(Asid(0), Vpn(1), 0, Pte::EXECUTABLE));
-        assert_eq!(mmu.run(segment, &mut cursor, memory.table(Asid(0)), caches.as_mut()), StopReason::End);
+        memory.edit(Edit::Change { asid: Asid(0), vpn: Vpn(0), clear: Pte::ACCESSED, set: 0 });
+        memory.edit(Edit::Change { asid: Asid(0), vpn: Vpn(1), clear: 0, set: Pte::EXECUTABLE });
+        assert_eq!(mmu.run(step, &mut cursor, memory.table(Asid(0)), caches.as_mut()), StopReason::End);
         assert!(memory.table(Asid(0)).lookup(Vpn(0)).unwrap().accessed());
     }
 }

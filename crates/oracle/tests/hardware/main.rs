@@ -1,4 +1,4 @@
-//! `reach_hardware` against its twin.
+//! Differential tests of `reach_hardware` against its twins, and the laws that it must obey.
 
 mod curve;
 mod differential;
@@ -14,11 +14,11 @@ mod smashed_superpages;
 
 use proptest::prelude::ProptestConfig;
 
-/// For a property that is tried with `usual` cases, or with as many as `PROPTEST_CASES` says. Cheap properties set the
-/// measure; dear ones take their part of it.
+/// Returns the configuration of a property that is tried with `usual` cases, at most 2000. `PROPTEST_CASES` sets the number of
+/// cases of a property that usually has 2000. The others have their share of it.
 fn cases(usual: u32) -> ProptestConfig {
-    const CHEAP: u32 = 2000;
-    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse::<u32>().ok());
-    let cases = asked.unwrap_or(CHEAP).div_ceil(CHEAP / usual);
+    const MOST: u32 = 2000;
+    let wanted = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse::<u32>().ok());
+    let cases = wanted.unwrap_or(MOST).div_ceil(MOST / usual);
     ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 20_000, ..ProptestConfig::default() }
 }

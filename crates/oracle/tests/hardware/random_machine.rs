@@ -1,32 +1,32 @@
-//! Machines drawn from the whole space of `config::Machine`, small enough that everything is evicted soon; and plain
-//! ones for tests of single properties.
+//! Machines drawn from the whole space of `config::Machine`, so small that everything is evicted soon. And plain machines,
+//! for tests of single properties.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use reach_core::{Layout, PageShift};
 use reach_hardware::config::{Cache, Core, Machine, Nested, Replacement, Serves, Tlb, WalkCache, Walker, Writes};
 
-/// Any machine, those included that no machine file may describe. Every other one is laid out as processors are: each side has a first-level array of its own for base
-/// pages, so that runs of references may be folded.
+/// Draws any machine, including those that no machine file may describe. Every other one is like a processor: code and data
+/// have a first-level array each that holds base pages, so that runs of references may be folded.
 pub fn machine() -> impl Strategy<Value = Machine> {
-    // Few enough that they are used up at every switch, at some, or never.
-    let contexts = prop::sample::select(vec![1, 2, 1 << 13]);
-    let core = (0..40u32, contexts).prop_map(|(walk_access, contexts)| Core {
+    // So few that a switch exhausts them always, sometimes or never.
+    let asids = prop::sample::select(vec![1, 2, 1 << 13]);
+    let core = (0..40u32, asids).prop_map(|(walk_access, asids)| Core {
         millicycles_per_instruction: 1000,
         hertz: 1_000_000_000,
         walk_access,
         invalidate: 100,
-        asids: contexts,
+        asids,
     });
     let parts = (pages(), any::<bool>(), vec(tlb(), 0..6), vec(tlb(), 2), walker(), vec(cache(), 0..4), core);
-    parts.prop_map(|((layout, sizes), usual, mut tlbs, first, walker, caches, core)| {
-        if usual {
+    parts.prop_map(|((layout, sizes), like_processors, mut tlbs, first, walker, caches, core)| {
+        if like_processors {
             separate_first_levels(&mut tlbs, first);
         }
         let tlbs: Vec<Tlb> = tlbs.into_iter().enumerate().map(|(i, t)| t.build(i, &sizes)).collect();
         let walker = walker.build(&layout, &tlbs);
         let caches = caches.into_iter().enumerate().map(|(i, c)| Cache { name: format!("c{i}"), ..c }).collect();
-        // A part of the walkers is in a guest.
+        // Some of the walkers are in a guest.
         let guest = matches!(walker, Walker::Hardware { lookup, .. } if lookup % 2 == 1);
         let host = sizes[sizes.len() / 2];
         let nested =
@@ -35,7 +35,7 @@ pub fn machine() -> impl Strategy<Value = Machine> {
     })
 }
 
-/// Arrays of the first level serve one side; each side has one that takes base pages.
+/// Makes each first-level array serve either code or data, and adds one for each that holds base pages.
 fn separate_first_levels(tlbs: &mut Vec<TlbDraft>, first: Vec<TlbDraft>) {
     for tlb in tlbs.iter_mut().filter(|t| t.level <= 1) {
         if tlb.serves.fetch {
@@ -51,7 +51,7 @@ fn separate_first_levels(tlbs: &mut Vec<TlbDraft>, first: Vec<TlbDraft>) {
     }
 }
 
-/// A page table of one to five levels and up to four page sizes, some of them of replicated entries.
+/// Draws a page table of one to five levels and up to four page sizes, some of them with replicated entries.
 fn pages() -> impl Strategy<Value = (Layout, Vec<PageShift>)> {
     let bits = prop_oneof![3 => vec(1..5u8, 1..=5), 1 => vec(5..10u8, 1..=4)];
     let x86 = Just((12, vec![9, 9, 9, 9], vec![8, 17]));
@@ -59,7 +59,7 @@ fn pages() -> impl Strategy<Value = (Layout, Vec<PageShift>)> {
     let any = (12..15u8, bits, vec(any::<u8>(), 0..4));
     prop_oneof![1 => x86, 1 => alpha, 6 => any].prop_map(|(base, bits, wanted)| {
         let layout = Layout { base: PageShift(base), bits };
-        // A page is smaller than the whole address space and has at most 512 copies of its entry.
+        // A page is smaller than the whole address space and has at most 512 replicas of its entry.
         let possible: Vec<PageShift> =
             (base + 1..layout.address_bits()).map(PageShift).filter(|&s| layout.placement(s).1 <= 512).collect();
         let mut sizes = vec![layout.base];
@@ -79,7 +79,7 @@ struct TlbDraft {
     serves: Serves,
     sets: u32,
     ways: u32,
-    /// Which of the machine's sizes it takes, as bits.
+    /// The set of the machine's sizes that it holds, as bits.
     sizes: u8,
     replacement: Replacement,
     latency: u32,
@@ -146,10 +146,11 @@ fn allowed_ways(ways: u32, replacement: Replacement) -> u32 {
     if replacement == Replacement::TreePlru { ways.next_power_of_two() } else { ways }
 }
 
-/// Who fills the TLB, before the page table is known.
+/// A walker before the page table is known.
 #[derive(Clone, Debug)]
 enum WalkerDraft {
-    /// For each level above the leaves, in which cache its entries live; and the caches: sets, ways, guest of an array.
+    /// `of_level` has, for each level above the leaves, the index of the walk cache of its entries. A walk cache has sets, ways,
+    /// and perhaps a TLB array that lends it entries.
     Hardware {
         lookup: u32,
         of_level: Vec<u8>,
@@ -176,12 +177,12 @@ impl WalkerDraft {
             WalkerDraft::Hardware { lookup, of_level, caches } => (lookup, of_level, caches),
         };
         let mut caches = Vec::new();
-        for (i, (sets, ways, guest)) in drafts.into_iter().enumerate() {
+        for (i, (sets, ways, lender)) in drafts.into_iter().enumerate() {
             let levels: Vec<u8> = (1..layout.levels() as u8).filter(|&l| of_level[l as usize - 1] == i as u8).collect();
-            let host = guest.filter(|_| !tlbs.is_empty()).map(|g| &tlbs[usize::from(g) % tlbs.len()]);
+            let lender = lender.filter(|_| !tlbs.is_empty()).map(|lender| &tlbs[usize::from(lender) % tlbs.len()]);
             if !levels.is_empty() {
-                let entries = if host.is_some() { 0 } else { sets * ways };
-                let within = host.map(|t| t.name.clone());
+                let entries = if lender.is_some() { 0 } else { sets * ways };
+                let within = lender.map(|tlb| tlb.name.clone());
                 caches.push(WalkCache { name: format!("w{i}"), levels, entries, ways, within });
             }
         }
@@ -211,7 +212,7 @@ fn cache() -> impl Strategy<Value = Cache> {
     })
 }
 
-/// An array for all kinds of reference that holds base pages of 4 KB.
+/// Returns an array for all kinds of reference that holds base pages of 4 KB.
 pub fn plain_tlb(level: u8, entries: u32, ways: u32, replacement: Replacement) -> Tlb {
     Tlb {
         name: format!("l{level}"),
@@ -227,7 +228,7 @@ pub fn plain_tlb(level: u8, entries: u32, ways: u32, replacement: Replacement) -
     }
 }
 
-/// A machine of these arrays, 4 KB pages, a page table of one level with 256 of them, and no caches.
+/// Returns a machine with these arrays, a page table of one level that maps 256 pages of 4 KB, and no caches.
 pub fn plain_machine(tlbs: Vec<Tlb>) -> Machine {
     Machine {
         layout: Layout { base: PageShift(12), bits: vec![8] },

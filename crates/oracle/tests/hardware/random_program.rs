@@ -1,59 +1,60 @@
-//! Programs of a small footprint: references with the locality that folding lives on, and what happens between them.
+//! Random programs of a small footprint: references with the locality that folding exploits, and events between them.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use reach_core::{Kind, Ref, VirtAddr};
 use reach_hardware::config::Machine;
 
-/// How many address spaces a program switches between.
+/// The number of address spaces that a program switches between.
 pub const PROCESSES: u32 = 3;
 
-/// A step of a program; addresses are made for a machine by [`Placer`].
+/// A step of a program. [`ReferenceBuilder`] makes addresses for a machine from it.
 #[derive(Clone, Debug)]
-pub enum Step {
-    /// A reference to some page.
-    To(Kind, Page, Bytes),
-    /// A reference to the page that this side, code or data, is on.
-    Again(Kind, Bytes),
-    /// A segment ends.
+pub enum ProgramStep {
+    /// References a page.
+    Visit(Kind, Page, Bytes),
+    /// References the last page of its kind, code or data.
+    Revisit(Kind, Bytes),
+    /// Ends a step of the run loop.
     Cut,
-    /// A segment ends, and the operating system does something by itself.
-    Meddle,
-    /// A segment ends, and another process goes on.
+    /// Ends a step, and the operating system changes something unasked.
+    Interfere,
+    /// Ends a step, and switches to another process.
     Switch(u32),
 }
 
-/// A page, in parts that mean something for every machine.
+/// A page, in parts that every machine can interpret.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
-    /// Parts of the address space far from one another.
+    /// A part of the address space, far from the others.
     region: u8,
-    /// Which page of which of the machine's sizes in it.
+    /// The index of a page in the region, whose size is number `size` of the machine's.
     large: u8,
     size: u8,
-    /// Which base page in that.
+    /// The index of the base page in that.
     base: u8,
 }
 
-/// Which bytes of a page.
+/// The bytes of a reference in its page.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes {
-    /// Measured from the page's end rather than its start, so that many cross it.
+    /// The offset counts from the page's end, so that many references cross it.
     near_end: bool,
     offset: u16,
-    /// Of a fetch.
+    /// The bytes of a fetch.
     len: u16,
-    /// Of data.
+    /// The bytes of a load or store.
     size_log2: u8,
 }
 
-pub fn steps(length: usize) -> impl Strategy<Value = Vec<Step>> {
+/// Draws a program of fewer than `length` steps.
+pub fn program(length: usize) -> impl Strategy<Value = Vec<ProgramStep>> {
     let step = prop_oneof![
-        20 => (kind(), page(), bytes()).prop_map(|(kind, page, bytes)| Step::To(kind, page, bytes)),
-        20 => (kind(), bytes()).prop_map(|(kind, bytes)| Step::Again(kind, bytes)),
-        1 => Just(Step::Cut),
-        1 => Just(Step::Meddle),
-        1 => (0..PROCESSES).prop_map(Step::Switch),
+        20 => (kind(), page(), bytes()).prop_map(|(kind, page, bytes)| ProgramStep::Visit(kind, page, bytes)),
+        20 => (kind(), bytes()).prop_map(|(kind, bytes)| ProgramStep::Revisit(kind, bytes)),
+        1 => Just(ProgramStep::Cut),
+        1 => Just(ProgramStep::Interfere),
+        1 => (0..PROCESSES).prop_map(ProgramStep::Switch),
     ];
     vec(step, 1..length)
 }
@@ -76,39 +77,39 @@ fn bytes() -> impl Strategy<Value = Bytes> {
     })
 }
 
-/// Makes addresses for one machine.
-pub struct Placer<'a> {
+/// Makes the references of a program for one machine.
+pub struct ReferenceBuilder<'a> {
     machine: &'a Machine,
-    /// Where each side is: code, data.
-    on: [u64; 2],
+    /// The address of the last page of code, and of data.
+    last: [u64; 2],
 }
 
-impl<'a> Placer<'a> {
-    pub fn new(machine: &'a Machine) -> Placer<'a> {
-        Placer { machine, on: [0; 2] }
+impl<'a> ReferenceBuilder<'a> {
+    pub fn new(machine: &'a Machine) -> ReferenceBuilder<'a> {
+        ReferenceBuilder { machine, last: [0; 2] }
     }
 
-    /// The reference of a step; `None` for steps that are none.
-    pub fn reference(&mut self, step: &Step) -> Option<Ref> {
+    /// Returns the reference of a step. `None` for steps without one.
+    pub fn reference(&mut self, step: &ProgramStep) -> Option<Ref> {
         let (kind, bytes) = match *step {
-            Step::To(kind, page, bytes) => {
-                self.on[usize::from(kind != Kind::Fetch)] = self.address(page);
+            ProgramStep::Visit(kind, page, bytes) => {
+                self.last[usize::from(kind != Kind::Fetch)] = self.address(page);
                 (kind, bytes)
             }
-            Step::Again(kind, bytes) => (kind, bytes),
+            ProgramStep::Revisit(kind, bytes) => (kind, bytes),
             _ => return None,
         };
         let length = self.machine.sizes[0].bytes();
         let offset =
             if bytes.near_end { length - 1 - u64::from(bytes.offset % 8) } else { u64::from(bytes.offset) % length };
-        let at = VirtAddr(self.on[usize::from(kind != Kind::Fetch)] + offset);
+        let at = VirtAddr(self.last[usize::from(kind != Kind::Fetch)] + offset);
         Some(match kind {
             Kind::Fetch => Ref::fetch(at, bytes.len),
             _ => Ref::data(kind, at, bytes.size_log2, 0),
         })
     }
 
-    /// The page's address: anywhere but in the last page, so that what crosses its end stays in range.
+    /// Returns the address of a page. It is never the last page, so that references across its end stay in range.
     fn address(&self, page: Page) -> u64 {
         let Machine { layout, sizes, .. } = self.machine;
         let bits = layout.address_bits().min(47);

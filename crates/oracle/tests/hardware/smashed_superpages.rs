@@ -1,5 +1,5 @@
-//! Large pages that arrays hold in pieces of more than one size, so that what an array gets depends on which other one
-//! answered.
+//! Superpages that arrays hold as pieces of more than one size (smashed). Which piece an array gets then depends on the array
+//! that hit.
 
 use crate::random_machine::{plain_machine, plain_tlb};
 use crate::random_os::{Edit, Memory};
@@ -26,7 +26,7 @@ fn machine(tlbs: Vec<Tlb>, host: Option<PageShift>) -> Machine {
     Machine { layout, sizes: vec![BASE, LARGE, HUGE], nested, ..plain_machine(tlbs) }
 }
 
-/// Fetches and loads within two gigabytes, of which a few base pages are wanted.
+/// Draws fetches and loads of a few base pages within two gigabytes.
 fn references(seed: u64) -> Vec<Ref> {
     let mut random = Random::new(seed);
     let reference = |_| {
@@ -37,7 +37,7 @@ fn references(seed: u64) -> Vec<Ref> {
     (0..300).map(reference).collect()
 }
 
-/// What the references are to, mapped as pages of `size`.
+/// Returns memory in which the referenced addresses are mapped as pages of `size`.
 fn memory(machine: &Machine, size: PageShift) -> Memory {
     let mut memory = Memory::new(&machine.layout, 1);
     for at in [0, 1 << 21, 1 << 30, 1 << 30 | 1 << 21].map(|at: u64| at >> 12) {
@@ -51,13 +51,13 @@ fn memory(machine: &Machine, size: PageShift) -> Memory {
 
 fn run(mmu: &mut Mmu, machine: &Machine, size: PageShift, refs: &[Ref]) {
     let (mut memory, chunk) = (memory(machine, size), Chunk::from(refs.to_vec()));
-    let segment = StepRefs::whole(&chunk);
-    assert_eq!(mmu.run(segment, &mut segment.begin(), memory.table(Asid(0)), None), StopReason::End);
+    let step = StepRefs::whole(&chunk);
+    assert_eq!(mmu.run(step, &mut step.begin(), memory.table(Asid(0)), None), StopReason::End);
 }
 
-/// That there is no curve of array number `array` with pages of `size`, and why: what other arrays of its level and those
-/// before it hold depends on its geometry; while with base pages the same machine has one.
-fn has_no_curve_with(machine: &Machine, array: usize, size: PageShift) {
+/// Checks that array number `array` has a curve with base pages, and none with pages of `size`. Then the contents of the other
+/// arrays of its level, and of those before it, depend on its geometry.
+fn assert_no_curve_with(machine: &Machine, array: usize, size: PageShift) {
     let own = &machine.tlbs[array];
     let geometries = GEOMETRIES.map(|(entries, ways)| Geometry { entries, ways });
     let alone = |geometry: Geometry, size, refs: &[Ref]| {
@@ -81,8 +81,8 @@ fn has_no_curve_with(machine: &Machine, array: usize, size: PageShift) {
             let first_level = counters.l1i_tlb_misses + counters.l1d_tlb_misses;
             assert_eq!(misses, if own.level <= 1 { first_level } else { counters.walks() }, "{geometry:?}");
         }
-        let why = observed(size).unwrap_err();
-        assert!(why.starts_with("the TLB holds pages of ") && why.contains("in different pieces"), "{why}");
+        let reason = observed(size).unwrap_err();
+        assert!(reason.starts_with("the TLB holds pages of ") && reason.contains("in different pieces"), "{reason}");
         let held = |geometry: &Geometry| {
             let mut held = alone(*geometry, size, &refs).contents();
             held.retain(|&(other, ..)| other != array && machine.tlbs[other].level <= own.level);
@@ -94,26 +94,26 @@ fn has_no_curve_with(machine: &Machine, array: usize, size: PageShift) {
     assert!(differ > 5, "{differ} of 30");
 }
 
-/// A walk gives the array of fetches nothing, a hit in the last level one of its pieces. The host's pages are smaller
-/// than the guest's.
+/// A walk fills nothing into the array for fetches, which does not smash. A hit in the last level fills a piece. Host pages
+/// are smaller than the guest's.
 #[test]
-fn pieces_of_a_later_level_reach_an_array_that_cuts_nothing_up() {
+fn there_is_no_curve_if_an_array_that_does_not_smash_gets_pieces_from_a_later_level() {
     let own = tlb("own", 3, ALL, &[BASE, HUGE], true, 1);
     let machine = machine(vec![tlb("code", 2, FETCHES, &[BASE], false, 1), own], Some(LARGE));
-    has_no_curve_with(&machine, 1, HUGE);
-    has_no_curve_with(&machine, 1, LARGE);
+    assert_no_curve_with(&machine, 1, HUGE);
+    assert_no_curve_with(&machine, 1, LARGE);
 }
 
-/// Loads enter a piece where fetches, which ask the same array, enter the whole page beside it.
+/// Loads insert a piece into the array. Fetches, which look up the same array, insert the whole page into another one.
 #[test]
-fn kinds_of_reference_cut_pages_up_differently_in_one_level() {
+fn there_is_no_curve_if_loads_and_fetches_smash_differently_in_one_level() {
     let own = tlb("own", 1, ALL, &[BASE], false, 1);
     let code = [tlb("code", 1, FETCHES, &[LARGE], false, 1), tlb("later", 2, FETCHES, &[BASE], false, 1)];
     let machine = machine([vec![own], code.to_vec()].concat(), None);
-    has_no_curve_with(&machine, 0, LARGE);
+    assert_no_curve_with(&machine, 0, LARGE);
 }
 
-/// No array holds such a page whole, but the first level has pieces of it larger than those of the second.
+/// Returns a machine in which no array holds a huge page whole. The first level holds larger pieces of it than the second.
 fn larger_pieces_first() -> Machine {
     let first = |name: &str, serves| tlb(name, 1, serves, &[BASE, LARGE], false, 3);
     let second = [tlb("own", 2, ALL, &[BASE], true, 4), tlb("large", 2, ALL, &[LARGE], false, 1)];
@@ -121,13 +121,13 @@ fn larger_pieces_first() -> Machine {
 }
 
 #[test]
-fn pieces_of_two_sizes_are_no_curve() {
-    has_no_curve_with(&larger_pieces_first(), 2, HUGE);
+fn there_is_no_curve_if_two_levels_hold_pieces_of_different_sizes() {
+    assert_no_curve_with(&larger_pieces_first(), 2, HUGE);
 }
 
-/// Then a base page may stand twice in an array, as what it is in both sizes, and it matters which one is found.
+/// A base page may be in an array twice, in pieces of both sizes, and it matters which one hits.
 #[test]
-fn pieces_of_two_sizes_are_found_in_order() {
+fn pieces_of_two_sizes_hit_in_the_twins_order() {
     let machine = larger_pieces_first();
     for seed in 0..200 {
         let refs = references(seed);
