@@ -11,7 +11,7 @@
 //! 3. *Loads* issue when their address registers are known and a port is free. Then comes the translation. A first-level
 //!    TLB miss takes the latency of the level that hits, or that of a walk, which waits for a free page walker. Then comes
 //!    the cache. A first-level cache miss waits for a free MSHR (`l1_mshrs`), and one that goes to memory waits for the
-//!    channel ([`memory_channel`]). A reference to a page or line in flight waits for the same walk or miss. A load from the
+//!    channel (`memory_channel.rs`). A reference to a page or line in flight waits for the same walk or miss. A load from the
 //!    bytes of a store in flight takes its data (store forwarding).
 //!    *Memory disambiguation*: a load waits for the addresses of all older stores until it is trusted. A trusted load does
 //!    not wait. If one of these stores turns out to be to the same bytes, the load violated memory order: a machine clear
@@ -21,10 +21,10 @@
 //!    overlap.
 //! 6. *Retirement* is in order, `width` a cycle.
 //!
-//! Every cycle between two retirements has one label, which says what the later instruction waited for ([`attribution`]).
+//! Every cycle between two retirements has one label, which says what the later instruction waited for (`attribution.rs`).
 //! The operating system acts between instructions, on an empty pipeline ([`OooCore::serialise`]).
 //!
-//! Caches and TLBs see references in program order. They see the wrong path ([`wrong_path`]) at the point where it leaves
+//! Caches and TLBs see references in program order. They see the wrong path (`wrong_path.rs`) at the point where it leaves
 //! the right path. So it can change only what happens later.
 
 mod attribution;
@@ -57,6 +57,7 @@ pub use run::OooRun;
 pub use statistics::{FetchStalls, OooStatistics};
 pub use wrong_path::{WrongPathLoad, WrongPathLookup, WrongPathMemory, WrongPathWalk};
 
+use crate::cache::Caches;
 use crate::config;
 use execution_history::ExecutionHistory;
 use in_flight::{CurrentBlock, DynInst, FetchedPage, PendingBranch, PendingStore};
@@ -174,6 +175,12 @@ pub struct OooCore {
     /// The cycles since [`OooCore::take_ledger`] was last called.
     ledger: Ledger,
     statistics: OooStatistics,
+}
+
+/// A core and its caches, for the references that the core makes itself: prefetches and the wrong path.
+struct CoreAndCaches<'a> {
+    core: &'a mut OooCore,
+    caches: &'a mut Caches,
 }
 
 impl OooCore {

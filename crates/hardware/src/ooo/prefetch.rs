@@ -9,8 +9,7 @@
 //! Prefetched lines go to the second level. First-level prefetchers are left out: they hide hits in the second level, and
 //! so does out-of-order execution.
 
-use super::OooCore;
-use super::run::CoreAndCaches;
+use super::{CoreAndCaches, OooCore};
 use crate::cache::{Access, Caches};
 use crate::config;
 use crate::mmu::{Mmu, physical};

@@ -1,5 +1,8 @@
 //! References as the core sees them: their bytes, the latencies of translation and caches, and their times.
 
+/// The bits of a virtual address that a [`reach_core::Ref`] can hold.
+pub(super) const ADDRESS_MASK: u64 = (1 << 48) - 1;
+
 /// The virtual addresses from `start` to before `end`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByteRange {

@@ -3,17 +3,14 @@
 //! Each reference is translated and sent through the caches in program order, as under timing `inorder`. What that took
 //! goes to the core, which decides when it happened.
 
-use super::OooCore;
 use super::code::Code;
 use super::front_end::EvictedPages;
 use super::prefetch::L1Miss;
-use super::reference::{ByteRange, MemoryReference, TranslationCost};
+use super::reference::{ADDRESS_MASK, ByteRange, MemoryReference, TranslationCost};
+use super::{CoreAndCaches, OooCore};
 use crate::cache::{Access, Caches};
 use crate::mmu::{Cursor, Mmu, StepRefs, physical};
 use reach_core::{Kind, Label, Ledger, PageTable, Pte, StopReason, VirtAddr, Vpn};
-
-/// The bits of a virtual address that a [`reach_core::Ref`] can hold.
-pub(super) const ADDRESS_MASK: u64 = (1 << 48) - 1;
 
 /// The core of a run, its caches, and the program's code.
 pub struct OooRun<'a> {
@@ -22,12 +19,6 @@ pub struct OooRun<'a> {
     /// The instructions of all blocks.
     pub code: &'a Code,
     /// The caches of the core.
-    pub caches: &'a mut Caches,
-}
-
-/// A core and its caches.
-pub(super) struct CoreAndCaches<'a> {
-    pub core: &'a mut OooCore,
     pub caches: &'a mut Caches,
 }
 

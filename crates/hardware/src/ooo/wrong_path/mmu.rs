@@ -1,14 +1,13 @@
 //! References on the wrong path, through the MMU and the caches.
 
-use super::super::OooCore;
-use super::super::code::Code;
-use super::super::front_end::Misprediction;
-use super::super::prefetch::L1Miss;
-use super::super::reference::ByteRange;
-use super::super::run::{ADDRESS_MASK, CoreAndCaches};
 use super::{WrongPathLoad, WrongPathLookup, WrongPathMemory, WrongPathWalk};
 use crate::cache::{Access, Caches};
 use crate::mmu::{EarlyLookup, Mmu, physical};
+use crate::ooo::code::Code;
+use crate::ooo::front_end::Misprediction;
+use crate::ooo::prefetch::L1Miss;
+use crate::ooo::reference::{ADDRESS_MASK, ByteRange};
+use crate::ooo::{CoreAndCaches, OooCore};
 use reach_core::{Kind, PageTable, Pte, VirtAddr, Vpn};
 
 /// An MMU with its page table and caches, for the wrong path.
