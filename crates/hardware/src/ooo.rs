@@ -4,28 +4,29 @@
 //! completed and retired. The times of older instructions never change afterwards. So all that limits an instruction is
 //! known when its turn comes:
 //!
-//! 1. *Fetch* is in order, `width` a cycle; a taken branch ends a cycle's fetching. Fetch waits for the translation and the
-//!    lines of the block, and for an entry of the fetch queue. After a mispredicted branch it waits until that is resolved.
-//! 2. *Dispatch* follows at least `front_end_depth` cycles later, in order, `width` a cycle. It waits for entries of the
-//!    reorder buffer and of the load and store queues.
-//! 3. *Loads* issue when their address registers are known and a port is free. Then comes the translation. A first-level
-//!    TLB miss takes the latency of the level that hits, or that of a walk, which waits for a free page walker. Then comes
-//!    the cache. A first-level cache miss waits for a free MSHR (`l1_mshrs`), and one that goes to memory waits for the
-//!    channel (`memory_channel.rs`). A reference to a page or line in flight waits for the same walk or miss. A load from the
-//!    bytes of a store in flight takes its data (store forwarding).
-//!    *Memory disambiguation*: a load waits for the addresses of all older stores until it is trusted. A trusted load does
-//!    not wait. If one of these stores turns out to be to the same bytes, the load violated memory order: a machine clear
-//!    repeats it and all that follows ([`OooCore::repeat_load`]).
+//! 1. *Fetch* is in order, `width` a cycle; a taken branch ends a cycle's fetching. Fetch waits for the translation and
+//!    the lines of the block, and for an entry of the fetch queue. After a mispredicted branch it waits until that is
+//!    resolved.
+//! 2. *Dispatch* follows at least `front_end_depth` cycles later, in order, `width` a cycle. It waits for entries of
+//!    the reorder buffer and of the load and store queues.
+//! 3. *Loads* issue when their address registers are known and a port is free. Then comes the translation. A
+//!    first-level TLB miss takes the latency of the level that hits, or that of a walk, which waits for a free page
+//!    walker. Then comes the cache. A first-level cache miss waits for a free MSHR (`l1_mshrs`), and one that goes to
+//!    memory waits for the channel (`memory_channel.rs`). A reference to a page or line in flight waits for the same
+//!    walk or miss. A load from the bytes of a store in flight takes its data (store forwarding).
+//!    *Memory disambiguation*: a load waits for the addresses of all older stores until it is trusted. A trusted load
+//!    does not wait. If one of these stores turns out to be to the same bytes, the load violated memory order: a
+//!    machine clear repeats it and all that follows ([`OooCore::repeat_load`]).
 //! 4. *Execution* starts when sources and loads are known and a port is free. It takes the latency of the class.
 //! 5. *Stores* are complete when address and data are known. They are written after retirement, in order. Their misses
 //!    overlap.
 //! 6. *Retirement* is in order, `width` a cycle.
 //!
-//! Every cycle between two retirements has one label, which says what the later instruction waited for (`attribution.rs`).
-//! The operating system acts between instructions, on an empty pipeline ([`OooCore::serialise`]).
+//! Every cycle between two retirements has one label, which says what the later instruction waited for
+//! (`attribution.rs`). The operating system acts between instructions, on an empty pipeline ([`OooCore::serialise`]).
 //!
-//! Caches and TLBs see references in program order. They see the wrong path (`wrong_path.rs`) at the point where it leaves
-//! the right path. So it can change only what happens later.
+//! Caches and TLBs see references in program order. They see the wrong path (`wrong_path.rs`) at the point where it
+//! leaves the right path. So it can change only what happens later.
 
 mod attribution;
 mod code;
@@ -166,7 +167,8 @@ pub struct OooCore {
     /// The branch at the end of the last block. `None` within a block.
     branch: Option<PendingBranch>,
     history: ExecutionHistory,
-    /// The number of the current reference in the execution history. `None` if the instruction's operands do not make it.
+    /// The number of the current reference in the execution history. `None` if the instruction's operands do not make
+    /// it.
     reference: Option<u32>,
     /// Scratch buffer of the wrong path, reused between calls.
     scratch: Vec<u64>,

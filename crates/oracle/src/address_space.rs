@@ -1,8 +1,8 @@
 //! The twin of address spaces and demand paging: a record for each page, and a number for each copy of its contents.
 //!
-//! It keeps what a program can observe: which pages it may use and how, and which of its private pages share a frame with
-//! a relative's. Translations to the zero page and to cached pages of files may come and go unobserved. Where they exist,
-//! they must be right. All sizes are in base pages of 4 KB.
+//! It keeps what a program can observe: which pages it may use and how, and which of its private pages share a frame
+//! with a relative's. Translations to the zero page and to cached pages of files may come and go unobserved. Where they
+//! exist, they must be right. All sizes are in base pages of 4 KB.
 
 mod operation;
 
@@ -217,8 +217,8 @@ impl NaiveAddressSpaces {
 
     /// Compares with the page tables of the system under test. Returns the first difference, `None` if there is none.
     ///
-    /// `zero_page` is the frame of zeroes. With `superpages`, anonymous pages that were never written may have frames of their
-    /// own.
+    /// `zero_page` is the frame of zeroes. With `superpages`, anonymous pages that were never written may have frames
+    /// of their own.
     pub fn difference(&self, mapped: &[MappedPage], zero_page: u64, superpages: bool) -> Option<String> {
         let by_page: BTreeMap<(Asid, u64), &MappedPage> =
             mapped.iter().map(|page| ((page.asid, page.vpn), page)).collect();

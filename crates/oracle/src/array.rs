@@ -1,5 +1,5 @@
-//! The twin of all set-associative arrays, with each replacement policy spelled out: time stamps for LRU, a tree of flags for
-//! tree-PLRU, reference bits for NRU.
+//! The twin of all set-associative arrays, with each replacement policy spelled out: time stamps for LRU, a tree of
+//! flags for tree-PLRU, reference bits for NRU.
 
 use reach_core::Random;
 use reach_hardware::config::Replacement;
@@ -151,7 +151,8 @@ mod tests {
     #[test]
     fn each_policy_evicts_as_it_is_defined() {
         assert_eq!(victims(Replacement::Lru), [2, 3]);
-        // The tree points away from 1, to the upper half, and there away from 4. Then it points away from 5, in 3's way.
+        // The tree points away from 1, to the upper half, and there away from 4. Then it points away from 5, in 3's
+        // way.
         assert_eq!(victims(Replacement::TreePlru), [3, 2]);
         // Inserting 4 cleared the bits of 1, 2 and 3. Then 1 was used.
         assert_eq!(victims(Replacement::Nru), [2, 3]);

@@ -40,7 +40,8 @@ impl NaiveBuddy {
         self.free_blocks().into_iter().map(|block| block.1).filter(|&free| free >= order).min()
     }
 
-    /// Returns where to allocate `2^order` frames: at the start of the lowest of the smallest free blocks that are large enough.
+    /// Returns where to allocate `2^order` frames: at the start of the lowest of the smallest free blocks that are
+    /// large enough.
     pub fn lowest(&self, order: u8) -> Option<u64> {
         let best = self.best_order(order)?;
         self.free_blocks().into_iter().find(|block| block.1 == best).map(|block| block.0)

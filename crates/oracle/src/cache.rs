@@ -98,8 +98,8 @@ impl Caches {
         cycles
     }
 
-    /// Stores to a line: goes down to the first cache that allocates for stores or has the line. A cache that allocates gets the
-    /// rest of the line as a load would. Returns the cycles.
+    /// Stores to a line: goes down to the first cache that allocates for stores or has the line. A cache that allocates
+    /// gets the rest of the line as a load would. Returns the cycles.
     fn store(&mut self, path: &[usize], at: PhysAddr) -> u32 {
         let Some((&near, beyond)) = path.split_first() else { return self.memory };
         let hit = self.caches[near].touch(Access::Store, at);

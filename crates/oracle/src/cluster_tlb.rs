@@ -41,8 +41,8 @@ impl ClusterTlb {
         Some((pte, was_newest))
     }
 
-    /// Inserts the pages of the group of `vpn` that one entry can hold with it, after a walk found `pte`. Returns false if they
-    /// are too few.
+    /// Inserts the pages of the group of `vpn` that one entry can hold with it, after a walk found `pte`. Returns false
+    /// if they are too few.
     pub fn learn(&mut self, asid: Asid, vpn: Vpn, pte: Pte, table: &PageTable) -> bool {
         let layout = table.layout();
         let (count, node) = (u64::from(self.options.pages), 1 << layout.bits[0]);

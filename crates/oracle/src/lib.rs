@@ -6,7 +6,8 @@
 //!
 //! ```
 //! # let machine = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../hardware/doc/small_machine.rs"));
-//! use reach_core::{Chunk, EditablePageTable, FrameSource, PageShift, Pfn, PhysAddr, Pte, Ref, StopReason, VirtAddr, Vpn};
+//! use reach_core::{Chunk, EditablePageTable, FrameSource, PageShift, Pfn, PhysAddr, Pte};
+//! use reach_core::{Ref, StopReason, VirtAddr, Vpn};
 //! use reach_hardware::{Mmu, StepRefs};
 //!
 //! /// Hands out physical memory from address 0 on.

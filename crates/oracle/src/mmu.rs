@@ -181,8 +181,8 @@ impl Mmu {
         Ok(())
     }
 
-    /// Accesses the lines from `at` to before `end`, which lie in one page. Charges what exceeds a hit in the nearest cache,
-    /// but nothing for stores.
+    /// Accesses the lines from `at` to before `end`, which lie in one page. Charges what exceeds a hit in the nearest
+    /// cache, but nothing for stores.
     fn access_lines(&mut self, kind: Kind, pte: Pte, at: u64, end: u64, caches: &mut Caches) {
         if kind == Kind::Fetch && !caches.models_fetches() {
             return;

@@ -1,4 +1,5 @@
-//! The twin of nested walks: the host's page table as a list of levels, and what is cached of it as lists in order of use.
+//! The twin of nested walks: the host's page table as a list of levels, and what is cached of it as lists in order of
+//! use.
 
 use reach_core::{Layout, PageShift, PhysAddr};
 use reach_hardware::config;
@@ -30,8 +31,8 @@ impl Nested {
         Nested { walk_caches: vec![Vec::new(); layout.levels()], nested_tlb: Vec::new(), config, layout }
     }
 
-    /// Returns the entries of the host's table that are read to translate the guest's `at`, the highest first. Only pages of
-    /// the guest's page tables use the nested TLB.
+    /// Returns the entries of the host's table that are read to translate the guest's `at`, the highest first. Only
+    /// pages of the guest's page tables use the nested TLB.
     pub fn translate(&mut self, at: PhysAddr, is_table: bool) -> Vec<PhysAddr> {
         let host = self.config.host_page;
         if is_table && access(&mut self.nested_tlb, at.0 >> host.0, self.config.tlb_entries) {

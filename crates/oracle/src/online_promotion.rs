@@ -1,5 +1,5 @@
-//! The twin of online promotion (Romer et al. 1995; Fang et al. 1999, section 3.1). It has no counters of entries: on every
-//! miss it looks through the whole TLB.
+//! The twin of online promotion (Romer et al. 1995; Fang et al. 1999, section 3.1). It has no counters of entries: on
+//! every miss it looks through the whole TLB.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,9 +30,9 @@ impl NaiveOnlinePromotion {
         NaiveOnlinePromotion { max_order, prefetch_charges: BTreeMap::new(), touched: BTreeSet::new() }
     }
 
-    /// `approx-online`: records a miss on `page`, which is part of a page of `order`, while `tlb` holds these pages. Returns
-    /// the candidates that have reached their thresholds, largest first. `threshold` is that of order 1, and doubles with
-    /// each order.
+    /// `approx-online`: records a miss on `page`, which is part of a page of `order`, while `tlb` holds these pages.
+    /// Returns the candidates that have reached their thresholds, largest first. `threshold` is that of order 1, and
+    /// doubles with each order.
     pub fn miss_approx_online(&mut self, page: u64, order: u32, tlb: &[Extent], threshold: u64) -> Vec<Extent> {
         let mut due = Vec::new();
         for larger in (order + 1..=self.max_order).rev() {
@@ -56,8 +56,8 @@ impl NaiveOnlinePromotion {
         }
     }
 
-    /// `asap`: records a miss on `page`, which is part of a page of `order`. Returns the larger extents whose pages have all
-    /// been touched, smallest first.
+    /// `asap`: records a miss on `page`, which is part of a page of `order`. Returns the larger extents whose pages
+    /// have all been touched, smallest first.
     pub fn miss_asap(&mut self, page: u64, order: u32) -> Vec<Extent> {
         self.touched.insert(page);
         let is_touched =
@@ -73,8 +73,8 @@ impl NaiveOnlinePromotion {
 
 /// Returns the least cost of misses and promotions for a sequence of `references` to base pages, by trying everything.
 ///
-/// The TLB has `entries` entries and any replacement. A miss costs `miss`. An extent may become one page at any time, for
-/// good, at the `cost` of its order. Only for small worlds: the states grow exponentially.
+/// The TLB has `entries` entries and any replacement. A miss costs `miss`. An extent may become one page at any time,
+/// for good, at the `cost` of its order. Only for small worlds: the states grow exponentially.
 pub fn minimal_cost(references: &[u64], entries: usize, max_order: u32, miss: u64, cost: impl Fn(u32) -> u64) -> u64 {
     // A state is the set of superpages and the contents of the TLB. Each has its least cost.
     type State = (BTreeSet<Extent>, BTreeSet<Extent>);

@@ -1,5 +1,6 @@
-//! The twin of [`reach_hardware::ooo::OooCore`]: the times of every instruction, computed from a list of all instructions
-//! before it, by the rules at the head of that module. It forgets nothing, and finds everything by looking at everything.
+//! The twin of [`reach_hardware::ooo::OooCore`]: the times of every instruction, computed from a list of all
+//! instructions before it, by the rules at the head of that module. It forgets nothing, and finds everything by looking
+//! at everything.
 //!
 //! It shares with its twin the decoded instructions, the costs of references and the branch predictor.
 
@@ -211,8 +212,8 @@ impl NaiveOooCore {
         self.retired.len().checked_sub(distance as usize).map_or(InstTimes::default(), |at| self.retired[at])
     }
 
-    /// Returns the first cycle, at or after `earliest` and the last instruction's, in which fewer than `width` instructions
-    /// passed the `stage`.
+    /// Returns the first cycle, at or after `earliest` and the last instruction's, in which fewer than `width`
+    /// instructions passed the `stage`.
     fn in_order(&self, earliest: u64, stage: impl Fn(&InstTimes) -> u64) -> u64 {
         let mut at = earliest.max(self.retired.last().map_or(0, &stage));
         while self.retired.iter().filter(|times| stage(times) == at).count() >= self.config.width as usize {

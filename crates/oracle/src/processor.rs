@@ -1,5 +1,5 @@
-//! The twin of [`reach_hardware::Processor`]: an MMU for each hardware thread. What threads share is copied to the next one
-//! that runs.
+//! The twin of [`reach_hardware::Processor`]: an MMU for each hardware thread. What threads share is copied to the next
+//! one that runs.
 
 use crate::cache::Caches;
 use crate::mmu::Mmu;
@@ -65,8 +65,8 @@ impl Processor {
         self.mmus[self.on].run(refs, table, self.caches.get_mut(core))
     }
 
-    /// Drops translations on all hardware threads. Those that run in the address space pay: `invalidate` cycles, and all but the
-    /// current one also `interrupt` cycles.
+    /// Drops translations on all hardware threads. Those that run in the address space pay: `invalidate` cycles, and
+    /// all but the current one also `interrupt` cycles.
     pub fn invalidate(&mut self, shootdown: &Shootdown, invalidate: u64, interrupt: u64) {
         let on = self.on;
         for hw in 0..self.mmus.len() {

@@ -1,5 +1,5 @@
-//! The twin of reservations: the use of each frame, and a list of reservations with the time of their last allocation. All
-//! else is found by looking at every frame (Navarro et al. §4.3, 4.8, 4.9).
+//! The twin of reservations: the use of each frame, and a list of reservations with the time of their last allocation.
+//! All else is found by looking at every frame (Navarro et al. §4.3, 4.8, 4.9).
 
 use crate::buddy::NaiveBuddy;
 
@@ -17,7 +17,7 @@ enum FrameUse {
 
 /// A reservation as tests compare it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Extent {
+pub struct ReservedExtent {
     /// The object.
     pub object: u32,
     /// The first page in the object.
@@ -47,14 +47,14 @@ pub struct NaiveReservations {
     max_order: u8,
     frames: Vec<FrameUse>,
     /// Each with the time of its last allocation.
-    reservations: Vec<(i64, Extent)>,
+    reservations: Vec<(i64, ReservedExtent)>,
     clock: i64,
     renewed_by_freeing: bool,
 }
 
 impl NaiveReservations {
-    /// Creates `frames` free frames, in blocks of up to `2^max_order` frames. `orders` are those of the page sizes, 0 first.
-    /// `renewed_by_freeing` says that freeing a page renews its reservation as an allocation does.
+    /// Creates `frames` free frames, in blocks of up to `2^max_order` frames. `orders` are those of the page sizes, 0
+    /// first. `renewed_by_freeing` says that freeing a page renews its reservation as an allocation does.
     pub fn new(frames: usize, max_order: u8, orders: &[u8], renewed_by_freeing: bool) -> NaiveReservations {
         NaiveReservations {
             orders: orders.to_vec(),
@@ -70,7 +70,7 @@ impl NaiveReservations {
         1 << self.orders[level as usize]
     }
 
-    fn covers(&self, extent: &Extent, object: u32, place: u64) -> bool {
+    fn covers(&self, extent: &ReservedExtent, object: u32, place: u64) -> bool {
         extent.object == object && place >= extent.place && place < extent.place + self.pages(extent.level)
     }
 
@@ -108,7 +108,7 @@ impl NaiveReservations {
     }
 
     /// Returns the level of the largest aligned part of a reservation without pages. `None` if the reservation is full.
-    fn largest_empty_part(&self, extent: &Extent) -> Option<u8> {
+    fn largest_empty_part(&self, extent: &ReservedExtent) -> Option<u8> {
         let is_empty = |at: u64, level: u8| {
             (at..at + self.pages(level)).all(|frame| self.frames[frame as usize] == FrameUse::Reserved)
         };
@@ -118,26 +118,26 @@ impl NaiveReservations {
         })
     }
 
-    /// Returns the reservations on the list of `level`, least recently allocated first. `None` stands for full reservations,
-    /// which are on no list; they are sorted by frame.
-    pub fn list(&self, level: Option<u8>) -> Vec<Extent> {
+    /// Returns the reservations on the list of `level`, least recently allocated first. `None` stands for full
+    /// reservations, which are on no list; they are sorted by frame.
+    pub fn list(&self, level: Option<u8>) -> Vec<ReservedExtent> {
         let mut list: Vec<_> =
             self.reservations.iter().filter(|(_, extent)| self.largest_empty_part(extent) == level).collect();
         list.sort_by_key(|(time, extent)| (if level.is_some() { *time } else { 0 }, extent.pfn));
         list.into_iter().map(|&(_, extent)| extent).collect()
     }
 
-    fn time_of(&self, extent: &Extent) -> i64 {
+    fn time_of(&self, extent: &ReservedExtent) -> i64 {
         self.reservations.iter().find(|(_, other)| other == extent).expect("it is reserved").0
     }
 
     /// Breaks a reservation into parts of the next smaller size. Empty parts are freed, others become reservations.
-    fn break_up(&mut self, extent: Extent) {
+    fn break_up(&mut self, extent: ReservedExtent) {
         let time = self.time_of(&extent);
         self.reservations.retain(|(_, other)| *other != extent);
         let (level, pages) = (extent.level - 1, self.pages(extent.level - 1));
         for i in 0..self.pages(extent.level) / pages {
-            let part = Extent { place: extent.place + i * pages, pfn: extent.pfn + i * pages, level, ..extent };
+            let part = ReservedExtent { place: extent.place + i * pages, pfn: extent.pfn + i * pages, level, ..extent };
             let frames = part.pfn as usize..(part.pfn + pages) as usize;
             if self.frames[frames.clone()].iter().all(|&frame| frame == FrameUse::Reserved) {
                 self.frames[frames].fill(FrameUse::Free);
@@ -151,8 +151,8 @@ impl NaiveReservations {
         }
     }
 
-    /// Preempts reservations until a block of `2^order` frames is free. Returns false if all reservations that could help are
-    /// gone.
+    /// Preempts reservations until a block of `2^order` frames is free. Returns false if all reservations that could
+    /// help are gone.
     pub fn preempt_for(&mut self, order: u8) -> bool {
         loop {
             if self.allocator().best_order(order).is_some() {
@@ -160,7 +160,7 @@ impl NaiveReservations {
             }
             let levels = 0..self.orders.len() as u8;
             let large_enough = levels.filter(|&level| self.orders[level as usize] >= order);
-            let lists: Vec<Vec<Extent>> = large_enough.map(|level| self.list(Some(level))).collect();
+            let lists: Vec<Vec<ReservedExtent>> = large_enough.map(|level| self.list(Some(level))).collect();
             let Some(victim) = lists.iter().find_map(|list| list.first()) else { return false };
             self.break_up(*victim);
         }
@@ -183,13 +183,14 @@ impl NaiveReservations {
         }
     }
 
-    /// Reserves for a vacant page and populates it in frame `pfn`, which the system under test chose. The reservation has the
-    /// highest level up to `level` for which memory can be found. Returns that level. `None` if not even one frame is left.
+    /// Reserves for a vacant page and populates it in frame `pfn`, which the system under test chose. The reservation
+    /// has the highest level up to `level` for which memory can be found. Returns that level. `None` if not even one
+    /// frame is left.
     pub fn reserve(&mut self, object: u32, place: u64, level: u8, pfn: Option<u64>) -> Option<u8> {
         let level = (0..=level).rev().find(|&level| self.preempt_for(self.orders[level as usize]))?;
         let pfn = pfn.expect("the twin found a frame");
         let offset = place & (self.pages(level) - 1);
-        let extent = Extent { object, place: place - offset, level, pfn: pfn - offset };
+        let extent = ReservedExtent { object, place: place - offset, level, pfn: pfn - offset };
         let frames = extent.pfn as usize..(extent.pfn + self.pages(level)) as usize;
         assert!(self.frames[frames.clone()].iter().all(|&frame| frame == FrameUse::Free), "{extent:?} is not free");
         self.frames[frames].fill(FrameUse::Reserved);
@@ -234,7 +235,7 @@ impl NaiveReservations {
 
     /// Ends an object: its reservations are freed, and the frames of its pages count as allocated for something else.
     pub fn end_object(&mut self, object: u32) {
-        let ended: Vec<Extent> =
+        let ended: Vec<ReservedExtent> =
             self.reservations.iter().map(|&(_, extent)| extent).filter(|extent| extent.object == object).collect();
         self.reservations.retain(|(_, extent)| extent.object != object);
         for extent in ended {

@@ -136,8 +136,8 @@ impl Tlbs {
         self.arrays[array].inserted.insert(size);
     }
 
-    /// Returns the array of `level` that holds a page of size `whole`, and the size of the piece that it holds. `None` if no
-    /// array of the level takes such a page.
+    /// Returns the array of `level` that holds a page of size `whole`, and the size of the piece that it holds. `None`
+    /// if no array of the level takes such a page.
     fn place(&self, kind: Kind, level: u8, vpn: Vpn, whole: PageShift) -> Option<(usize, PageShift)> {
         let arrays = self.arrays_of(kind, level);
         for &size in self.sizes.iter().rev().filter(|&&s| s <= whole) {

@@ -32,8 +32,8 @@ impl WalkCaches {
 
     /// Returns the entries that a walk reads, root first.
     ///
-    /// The lowest cached table entry saves reading that entry and all above it. Every entry read that points to a table is
-    /// then cached.
+    /// The lowest cached table entry saves reading that entry and all above it. Every entry read that points to a table
+    /// is then cached.
     pub fn walk(&mut self, tlbs: &mut Tlbs, table: &PageTable, asid: Asid, vpn: Vpn) -> Vec<WalkStep> {
         let mut steps = table.walk(vpn);
         for level in 1..self.layout.levels() {

@@ -19,8 +19,8 @@
 //! | `branch` | the fetch stall by a mispredicted branch or a machine clear, and the front end's length after it |
 //! | `compute` | fetching and the front end's length otherwise |
 //!
-//! `handler` is charged where a software miss handler runs (`OooCore::run_handler`). The operating system's labels do not
-//! occur here.
+//! `handler` is charged where a software miss handler runs (`OooCore::run_handler`). The operating system's labels do
+//! not occur here.
 
 use super::in_flight::DynInst;
 use crate::config;

@@ -59,8 +59,8 @@ impl Code {
 
     /// Decodes the blocks of `blocks` that are new.
     ///
-    /// A block without bytes becomes [unknown](Inst::UNKNOWN) instructions. So does a block whose bytes decode to another
-    /// number of instructions than it states.
+    /// A block without bytes becomes [unknown](Inst::UNKNOWN) instructions. So does a block whose bytes decode to
+    /// another number of instructions than it states.
     pub fn learn(&mut self, blocks: &BlockTable) {
         for block in blocks.iter().skip(self.blocks) {
             self.add(block);

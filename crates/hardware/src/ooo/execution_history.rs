@@ -93,8 +93,8 @@ impl ReferenceHistory {
     /// Predicts the address after `at`.
     ///
     /// A run continues by its step. Otherwise, an instruction whose last reference hit the first-level TLB stays at its
-    /// address. One that missed repeats its last step, wrapped into the span that it has touched. So predictions miss the
-    /// first-level TLB about as often as the instruction itself.
+    /// address. One that missed repeats its last step, wrapped into the span that it has touched. So predictions miss
+    /// the first-level TLB about as often as the instruction itself.
     fn predict_after(&self, at: u64) -> u64 {
         let next = at.wrapping_add(self.step);
         if self.is_run || !self.missed_first_level {
@@ -167,8 +167,8 @@ impl ExecutionHistory {
         }
     }
 
-    /// Returns the block that starts at `start`, and the number of its first reference. `None` if it was not executed in
-    /// this address space.
+    /// Returns the block that starts at `start`, and the number of its first reference. `None` if it was not executed
+    /// in this address space.
     pub fn block_at(&self, start: u64) -> Option<(BlockId, u32)> {
         let block = *self.blocks.get(&(self.space, start))?;
         Some((block, self.executed[block.0 as usize].first_reference))

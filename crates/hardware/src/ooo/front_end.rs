@@ -30,8 +30,8 @@ pub struct EvictedPages {
 impl OooCore {
     /// Resolves the branch at the end of the last block: the program continues at `next`.
     ///
-    /// Call it after [`OooCore::end_block`] and before fetching the next block. Returns a misprediction, if there is one.
-    /// The caller then runs the wrong path ([`OooCore::run_wrong_path`]) and calls [`OooCore::resume_fetch`].
+    /// Call it after [`OooCore::end_block`] and before fetching the next block. Returns a misprediction, if there is
+    /// one. The caller then runs the wrong path ([`OooCore::run_wrong_path`]) and calls [`OooCore::resume_fetch`].
     pub fn resolve_branch(&mut self, code: &Code, next: u64) -> Option<Misprediction> {
         let PendingBranch { branch, block, start, end, resolved } = self.branch.take()?;
         if branch != BranchKind::None {
@@ -61,8 +61,8 @@ impl OooCore {
 
     /// Fetches from base page number `page`, and stalls fetching for its translation.
     ///
-    /// `evicted` has the pages of the first-level ITLB entry that was replaced. `None` if no entry was replaced, and where
-    /// the machine does not model pipeline inclusion.
+    /// `evicted` has the pages of the first-level ITLB entry that was replaced. `None` if no entry was replaced, and
+    /// where the machine does not model pipeline inclusion.
     pub fn fetch_page(&mut self, page: u64, translation: TranslationCost, evicted: Option<EvictedPages>) {
         if self.config.itlb_inclusion && page != self.fetched_page {
             self.record_fetched_page();
@@ -100,8 +100,8 @@ impl OooCore {
         self.statistics.fetch_stalls.inclusion += self.fetch_stalls.inclusion - before.inclusion;
     }
 
-    /// Records when the last instruction of the page that fetching leaves retires. Forgets pages whose instructions have
-    /// all retired.
+    /// Records when the last instruction of the page that fetching leaves retires. Forgets pages whose instructions
+    /// have all retired.
     fn record_fetched_page(&mut self) {
         if self.fetched_page != u64::MAX {
             self.fetched_pages.push_back(FetchedPage { page: self.fetched_page, retired: self.retire_stage.cycle });

@@ -29,8 +29,8 @@ impl OooCore {
 
     /// Begins the next reference of the dispatched instruction. Call it before [`OooCore::load`] or [`OooCore::store`].
     ///
-    /// References beyond those that the instruction's operands make have no number in the execution history: they neither
-    /// train it nor take part in memory disambiguation.
+    /// References beyond those that the instruction's operands make have no number in the execution history: they
+    /// neither train it nor take part in memory disambiguation.
     #[inline]
     pub fn begin_reference(&mut self, kind: Kind) {
         self.reference = None;
@@ -46,7 +46,8 @@ impl OooCore {
         }
     }
 
-    /// Ends the reference: records its address `at`. `missed_first_level` says whether the first-level TLB lacked its page.
+    /// Ends the reference: records its address `at`. `missed_first_level` says whether the first-level TLB lacked its
+    /// page.
     #[inline]
     pub fn end_reference(&mut self, kind: Kind, at: u64, missed_first_level: bool) {
         if let (Some(number), Some(dispatched)) = (self.reference, &mut self.inst) {
@@ -79,8 +80,8 @@ impl OooCore {
 
     /// Returns the cycle in which `line` is there for an access in cycle `from`.
     ///
-    /// `miss_latency` is 0 for a hit. A miss waits for an MSHR and for the memory channel, where a store's line counts twice; a
-    /// miss in progress is joined.
+    /// `miss_latency` is 0 for a hit. A miss waits for an MSHR and for the memory channel, where a store's line counts
+    /// twice; a miss in progress is joined.
     #[inline]
     pub(super) fn get_line(&mut self, line: u64, from: u64, miss_latency: u32, is_store: bool) -> u64 {
         let pending = &mut self.pending_misses[miss_slot(line)];
@@ -179,7 +180,8 @@ impl OooCore {
         inst.loaded = done;
     }
 
-    /// Executes a store of the dispatched instruction: translates its address. Its line is needed only after retirement.
+    /// Executes a store of the dispatched instruction: translates its address. Its line is needed only after
+    /// retirement.
     #[inline]
     pub fn store(&mut self, reference: MemoryReference) -> ReferenceTimes {
         let MemoryReference { bytes, line, page, translation, .. } = reference;

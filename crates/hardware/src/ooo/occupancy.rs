@@ -26,7 +26,8 @@ impl Occupancy {
 
     /// Occupies a unit for `cycles` from the first possible cycle, at or after `earliest`. Returns that cycle.
     ///
-    /// A unit must be free throughout: intervals that were given a later start count too. `earliest` is not before `floor`.
+    /// A unit must be free throughout: intervals that were given a later start count too. `earliest` is not before
+    /// `floor`.
     pub fn occupy(&mut self, floor: u64, earliest: u64, cycles: u64) -> u64 {
         let start = self.earliest_start(floor, earliest, cycles);
         self.record(start, start + cycles);
@@ -68,7 +69,8 @@ impl Occupancy {
 
     fn forget_before(&mut self, floor: u64) {
         if self.ends.len() >= 2 * self.units + 16 {
-            // At least as many starts as ends lie before `floor`. Dropping the earliest keeps all differences of counts.
+            // At least as many starts as ends lie before `floor`. Dropping the earliest keeps all differences of
+            // counts.
             let over = self.ends.partition_point(|&end| end <= floor);
             self.ends.drain(..over);
             self.starts.drain(..over);

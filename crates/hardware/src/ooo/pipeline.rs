@@ -11,8 +11,8 @@ use crate::config;
 impl OooCore {
     /// Executes the instructions of the current block before number `index`, and dispatches that one.
     ///
-    /// `insts` are the block's instructions ([`OooCore::instructions`]). An `index` beyond the last means the last. Without a
-    /// block, an [unknown](Inst::UNKNOWN) instruction is dispatched.
+    /// `insts` are the block's instructions ([`OooCore::instructions`]). An `index` beyond the last means the last.
+    /// Without a block, an [unknown](Inst::UNKNOWN) instruction is dispatched.
     #[inline]
     pub fn advance_to(&mut self, insts: &[Inst], index: u32) {
         let Some(block) = self.block else {
@@ -136,8 +136,8 @@ impl OooCore {
         }
     }
 
-    /// Returns the cycles that an instruction of `class` takes besides its references. 0 means that it needs no port: it only
-    /// moves between memory and registers.
+    /// Returns the cycles that an instruction of `class` takes besides its references. 0 means that it needs no port:
+    /// it only moves between memory and registers.
     #[inline(always)]
     pub(super) fn execution_latency(&self, class: OpClass, has_references: bool) -> u64 {
         if class == OpClass::Move && has_references { 0 } else { self.latencies[class as usize] }

@@ -2,7 +2,8 @@
 
 /// How many cycles beyond an instruction's dispatch its ports are booked.
 ///
-/// An operation that starts later has waited for memory far longer than operations wait for ports. It finds a port free.
+/// An operation that starts later has waited for memory far longer than operations wait for ports. It finds a port
+/// free.
 pub const HORIZON: u64 = 1 << 10;
 
 /// A kind of port.

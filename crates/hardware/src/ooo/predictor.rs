@@ -1,13 +1,13 @@
-//! The branch predictor: a small TAGE for conditional branches (Seznec and Michaud, JILP 2006), a table of targets indexed
-//! by path history for indirect branches, and a return-address stack.
+//! The branch predictor: a small TAGE for conditional branches (Seznec and Michaud, JILP 2006), a table of targets
+//! indexed by path history for indirect branches, and a return-address stack.
 
 use super::instruction::BranchKind;
 use crate::config;
 
 /// The number of tagged tables.
 const TABLES: usize = 4;
-/// The bits of a tag, in two parts. The history is folded to each length, and the lengths have no common divisor. So the
-/// parts do not cancel out where a loop's trip count is a multiple of one length.
+/// The bits of a tag, in two parts. The history is folded to each length, and the lengths have no common divisor. So
+/// the parts do not cancel out where a loop's trip count is a multiple of one length.
 const TAG_BITS: [u32; 2] = [9, 7];
 
 /// The history of each table, folded to few bits: to the index, and to the two parts of the tag.
@@ -133,8 +133,8 @@ impl Predictor {
         }
     }
 
-    /// Trains with the outcome of a branch: the block from `start` to before `end` ends with it, and the program continued
-    /// at `next`. Returns what had been predicted.
+    /// Trains with the outcome of a branch: the block from `start` to before `end` ends with it, and the program
+    /// continued at `next`. Returns what had been predicted.
     pub fn learn(&mut self, branch: BranchKind, start: u64, end: u64, next: u64) -> Prediction {
         let mut target = None;
         let correct = match branch {
@@ -176,8 +176,8 @@ impl Predictor {
         self.returns[self.top]
     }
 
-    /// Begins a wrong path, up to [`Predictor::end_wrong_path`]. `turn` is the mispredicted branch. `None` where the wrong
-    /// path follows a load that violated memory order: then the history is the program's.
+    /// Begins a wrong path, up to [`Predictor::end_wrong_path`]. `turn` is the mispredicted branch. `None` where the
+    /// wrong path follows a load that violated memory order: then the history is the program's.
     pub fn begin_wrong_path(&mut self, turn: Option<WrongTurn>) {
         (self.checkpoint.folded, self.checkpoint.history) = (self.folded, self.history);
         (self.checkpoint.path, self.checkpoint.top) = (self.path, self.top);
@@ -191,8 +191,8 @@ impl Predictor {
         }
     }
 
-    /// Predicts where a branch on the wrong path continues. The block from `start` to before `end` ends with it, and `target`
-    /// is its direct target.
+    /// Predicts where a branch on the wrong path continues. The block from `start` to before `end` ends with it, and
+    /// `target` is its direct target.
     ///
     /// Updates histories and the return-address stack, and trains nothing. `None` if the target is unknown.
     pub fn predict(&mut self, branch: BranchKind, start: u64, end: u64, target: Option<u64>) -> Option<u64> {
@@ -294,8 +294,8 @@ impl Predictor {
         predicted == taken
     }
 
-    /// Enters a mispredicted branch in the first table, from number `from` on, whose entry is not useful. Ages the entries
-    /// if all are useful.
+    /// Enters a mispredicted branch in the first table, from number `from` on, whose entry is not useful. Ages the
+    /// entries if all are useful.
     fn allocate(&mut self, from: usize, slots: &[(usize, u16); TABLES], taken: bool) {
         for (table, &(index, tag)) in self.tables.iter_mut().zip(slots).skip(from) {
             let entry = &mut table.entries[index];

@@ -1,13 +1,14 @@
 //! Data prefetchers of the second-level cache.
 //!
 //! They work as Intel describes its own (Optimization Reference Manual, *Data Prefetching*):
-//! - The *streamer* follows runs of first-level misses within a page, ascending or descending, one run a page, in a bounded
-//!   number of pages. At each miss it requests a few lines, up to a distance ahead of the miss, and never beyond the page.
+//! - The *streamer* follows runs of first-level misses within a page, ascending or descending, one run a page, in a
+//!   bounded number of pages. At each miss it requests a few lines, up to a distance ahead of the miss, and never
+//!   beyond the page.
 //! - The *spatial prefetcher* completes pairs of adjacent lines.
 //! - The *next-page prefetcher* continues a run beyond the end of its page, which takes a translation.
 //!
-//! Prefetched lines go to the second level. First-level prefetchers are left out: they hide hits in the second level, and
-//! so does out-of-order execution.
+//! Prefetched lines go to the second level. First-level prefetchers are left out: they hide hits in the second level,
+//! and so does out-of-order execution.
 
 use super::{CoreAndCaches, OooCore};
 use crate::cache::{Access, Caches};
@@ -66,8 +67,8 @@ impl Streamer {
         Streamer { config, streams: vec![Stream::default(); config.streams as usize].into(), misses: 0, latest: 0 }
     }
 
-    /// Observes a first-level miss of line number `line` of physical page `page`, which has `lines` lines. Returns what to
-    /// request.
+    /// Observes a first-level miss of line number `line` of physical page `page`, which has `lines` lines. Returns what
+    /// to request.
     fn observe(&mut self, page: u64, line: i32, lines: i32) -> StreamRequest {
         self.misses += 1;
         let known = self.streams.iter().position(|stream| stream.page == page + 1);
@@ -127,8 +128,8 @@ impl OooCore {
         self.config.prefetch.streams > 0 || self.config.prefetch.adjacent_line
     }
 
-    /// Prefetches the line of `at` in cycle `from`, if the second level lacks it. Returns false if too many prefetches are in
-    /// flight.
+    /// Prefetches the line of `at` in cycle `from`, if the second level lacks it. Returns false if too many prefetches
+    /// are in flight.
     fn prefetch_line(&mut self, at: PhysAddr, shift: u32, from: u64, caches: &mut Caches) -> bool {
         if self.prefetches_in_flight.busy_at(from) >= self.config.prefetch.max_in_flight as usize {
             return false;

@@ -81,8 +81,8 @@ impl StoreQueue {
         self.addresses_known
     }
 
-    /// Enters a store. It is written once it has retired, its line is there and the previous store is written, at most one
-    /// store in a cycle.
+    /// Enters a store. It is written once it has retired, its line is there and the previous store is written, at most
+    /// one store in a cycle.
     #[inline]
     pub fn push(&mut self, store: RetiredStore) {
         let RetiredStore { bytes, address_known, data_known, retired, line_ready } = store;

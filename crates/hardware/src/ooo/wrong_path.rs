@@ -3,13 +3,13 @@
 //! It begins at a mispredicted branch and ends when the branch is resolved. It also begins behind a load that violated
 //! memory order, and ends with the machine clear.
 //!
-//! - The core fetches the blocks on the predicted path, if it has executed them before ([`ExecutionHistory`]). It stops at
-//!   others.
+//! - The core fetches the blocks on the predicted path, if it has executed them before ([`ExecutionHistory`]). It stops
+//!   at others.
 //! - Their instructions are dispatched and executed among those in flight: they need ROB and queue entries, registers,
 //!   ports, walkers and MSHRs. None retires.
 //! - Loads and stores refer to the address that the instruction may have next, by those it has had.
-//! - Stores only translate, as store-address operations look up the TLB when they execute (Intel, Optimization Reference
-//!   Manual: STA).
+//! - Stores only translate, as store-address operations look up the TLB when they execute (Intel, Optimization
+//!   Reference Manual: STA).
 //! - At the end, a line in flight still arrives, and a walk in progress is aborted.
 //!
 //! [`ExecutionHistory`]: super::execution_history::ExecutionHistory
@@ -172,7 +172,8 @@ impl OooCore {
         self.scratch = path.dispatched;
     }
 
-    /// Places the dispatched instruction on the wrong path behind it: its entries, and its results although they are wrong.
+    /// Places the dispatched instruction on the wrong path behind it: its entries, and its results although they are
+    /// wrong.
     fn place_dispatched(&self, path: &mut WrongPath) {
         let Some(dispatched) = &self.inst else { return };
         path.rob_entries = 1;
@@ -184,8 +185,8 @@ impl OooCore {
         dispatched.inst.targets.iter().for_each(|&target| path.registers[usize::from(target)] = result);
     }
 
-    /// Fetches the block that starts at `at`. Returns it with the number of its first reference. `None` if the core has not
-    /// executed it, or it has no translation before the end.
+    /// Fetches the block that starts at `at`. Returns it with the number of its first reference. `None` if the core has
+    /// not executed it, or it has no translation before the end.
     fn fetch_on_wrong_path(
         &mut self,
         code: &Code,
@@ -235,8 +236,8 @@ impl OooCore {
         Some(())
     }
 
-    /// Walks for the page of `at` from cycle `from` on. Returns the cycle in which there is a translation. `None` if there is
-    /// none before cycle `end`.
+    /// Walks for the page of `at` from cycle `from` on. Returns the cycle in which there is a translation. `None` if
+    /// there is none before cycle `end`.
     fn walk_on_wrong_path(
         &mut self,
         kind: Kind,
@@ -297,7 +298,8 @@ impl OooCore {
         true
     }
 
-    /// Executes an instruction. Returns the cycle in which its result is known, or the end of the path if that is earlier.
+    /// Executes an instruction. Returns the cycle in which its result is known, or the end of the path if that is
+    /// earlier.
     fn execute_on_wrong_path(
         &mut self,
         path: &WrongPath,
@@ -326,8 +328,8 @@ impl OooCore {
         }
     }
 
-    /// Executes load number `number`, whose address registers are known in cycle `address_ready`. Returns the cycle in which
-    /// its data is known, or `end` if that is earlier.
+    /// Executes load number `number`, whose address registers are known in cycle `address_ready`. Returns the cycle in
+    /// which its data is known, or `end` if that is earlier.
     fn load_on_wrong_path(
         &mut self,
         number: u32,
@@ -363,8 +365,8 @@ impl OooCore {
         self.translate_on_wrong_path(Kind::Store, at, issued, end, memory);
     }
 
-    /// Translates `at` from cycle `issued` on. Returns the cycle in which it is translated. `None` if that is not before
-    /// cycle `end`.
+    /// Translates `at` from cycle `issued` on. Returns the cycle in which it is translated. `None` if that is not
+    /// before cycle `end`.
     fn translate_on_wrong_path(
         &mut self,
         kind: Kind,

@@ -9,8 +9,8 @@ pub const PAGES: u64 = 32;
 /// The first page that is used.
 pub const FIRST_PAGE: u64 = 0x40_0000;
 
-/// An operation of a program. Pages count from [`FIRST_PAGE`]. `backing` is 0 for anonymous memory, else the number of a
-/// file.
+/// An operation of a program. Pages count from [`FIRST_PAGE`]. `backing` is 0 for anonymous memory, else the number of
+/// a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Op {

@@ -117,8 +117,8 @@ impl Mmu {
         Ok(pte)
     }
 
-    /// After a walk: lets clusters learn the page and its neighbours. Returns when clusters are looked up, if they learned
-    /// it.
+    /// After a walk: lets clusters learn the page and its neighbours. Returns when clusters are looked up, if they
+    /// learned it.
     pub(super) fn learn_cluster(&mut self, vpn: Vpn, pte: Pte, table: &PageTable) -> Option<AuxLookup> {
         let (asid, base) = (self.tagged_asid(), self.base());
         let Some(AuxTlb::Clusters { lookup, tlb, .. }) = &mut self.aux_tlb else { return None };

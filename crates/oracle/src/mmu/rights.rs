@@ -1,7 +1,7 @@
 //! What a page-table entry lets a reference do, as a table of rules.
 //!
-//! The fast MMU computes this with nested conditions. Here each rule states the conditions under which it applies, and the
-//! rules exclude one another. So neither formulation can inherit an error of the other.
+//! The fast MMU computes this with nested conditions. Here each rule states the conditions under which it applies, and
+//! the rules exclude one another. So neither formulation can inherit an error of the other.
 
 use reach_core::{Fault, FaultCause, Kind, Pte, Slot, StopReason, Vpn};
 

@@ -110,8 +110,8 @@ pub(super) fn miss_latency(reference: &MemoryReference) -> u32 {
     if reference.latency > reference.l1_latency { reference.latency } else { 0 }
 }
 
-/// Returns the first cycle, at or after `earliest`, from which fewer than `units` of the `busy` intervals overlap the next
-/// `cycles` cycles.
+/// Returns the first cycle, at or after `earliest`, from which fewer than `units` of the `busy` intervals overlap the
+/// next `cycles` cycles.
 pub(super) fn first_free(busy: &[Interval], units: usize, earliest: u64, cycles: u64) -> u64 {
     let overlap = |at: u64| busy.iter().filter(|(start, end)| *start < at + cycles && *end > at).count();
     let mut moments: Vec<u64> = busy.iter().map(|(_, end)| *end).filter(|end| *end > earliest).collect();

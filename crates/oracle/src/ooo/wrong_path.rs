@@ -45,8 +45,8 @@ struct WrongPath {
 }
 
 impl WrongPath {
-    /// Returns the first cycle, at or after `earliest` and the last instruction's, in which the `stage` has room. `earlier`
-    /// instructions passed it in the last cycle before this path.
+    /// Returns the first cycle, at or after `earliest` and the last instruction's, in which the `stage` has room.
+    /// `earlier` instructions passed it in the last cycle before this path.
     fn in_order(&self, earliest: u64, width: usize, stage: Stage, earlier: usize) -> u64 {
         let before = stage(&self.last);
         let mut at = earliest.max(before).max(self.times.last().map_or(0, stage));
@@ -235,8 +235,8 @@ impl NaiveOooCore {
         true
     }
 
-    /// Issues and translates a reference. Returns its address, and the cycle in which that is translated. `None` if it is
-    /// not translated before the path ends.
+    /// Issues and translates a reference. Returns its address, and the cycle in which that is translated. `None` if it
+    /// is not translated before the path ends.
     fn translate_on(
         &mut self,
         path: &mut WrongPath,

@@ -31,8 +31,8 @@ const FORMS: [(u32, u32); 16] = [
     (40, 40),
 ];
 
-/// Returns the misses of the array's level, by fetches, data or both. `None` where no counter has exactly these: counters
-/// exist for the first level and for the last one before the walker.
+/// Returns the misses of the array's level, by fetches, data or both. `None` where no counter has exactly these:
+/// counters exist for the first level and for the last one before the walker.
 fn level_misses(machine: &Machine, array: &Tlb, counters: &Counters) -> Option<u64> {
     let Serves { fetch, load, store } = array.serves;
     let meets = |tlb: &&Tlb| fetch && tlb.serves.fetch || load && tlb.serves.load || store && tlb.serves.store;
@@ -68,8 +68,8 @@ fn with(machine: &Machine, array: usize, geometry: Geometry) -> Machine {
     machine
 }
 
-/// Draws a machine and the index of an array: any machine, or one of which LRU stacks give the whole curve. There, walk caches
-/// have arrays of their own, and most arrays replace by LRU.
+/// Draws a machine and the index of an array: any machine, or one of which LRU stacks give the whole curve. There, walk
+/// caches have arrays of their own, and most arrays replace by LRU.
 fn studied() -> impl Strategy<Value = (Machine, usize)> {
     let drawn = (machine(), any::<prop::sample::Index>(), any::<u8>(), any::<bool>());
     drawn.prop_map(|(mut machine, index, others, of_any_kind)| {
@@ -104,8 +104,8 @@ fn run(
     Some(lockstep)
 }
 
-/// With mixed page sizes, promotions and demotions, shootdowns of pages and of ranges, first writes and faults, and processes
-/// that take turns until contexts are exhausted and everything is flushed.
+/// With mixed page sizes, promotions and demotions, shootdowns of pages and of ranges, first writes and faults, and
+/// processes that take turns until contexts are exhausted and everything is flushed.
 #[test]
 fn one_pass_counts_the_misses_that_each_geometry_has_alone() {
     let compared = Cell::new([0u32; 4]);
@@ -148,7 +148,8 @@ fn one_pass_counts_the_misses_that_each_geometry_has_alone() {
         Err(TestError::Fail(why, case)) => panic!("{why}\n{case:#?}"),
         Err(TestError::Abort(why)) => panic!("{why}"),
     }
-    // Enough of the drawn machines had a curve: of arrays in first and in later levels, without LRU, and lending entries.
+    // Enough of the drawn machines had a curve: of arrays in first and in later levels, without LRU, and lending
+    // entries.
     let cases = cases(500).cases;
     assert!(
         compared.get().iter().zip([20, 20, 50, 250]).all(|(&n, part)| n >= cases / part),
@@ -157,8 +158,8 @@ fn one_pass_counts_the_misses_that_each_geometry_has_alone() {
     );
 }
 
-/// Walks for data insert table entries into an array for fetches, and evict translations. That affects the array for data only
-/// if code and data share an array before it.
+/// Walks for data insert table entries into an array for fetches, and evict translations. That affects the array for
+/// data only if code and data share an array before it.
 #[test]
 fn a_lending_array_precludes_a_curve_only_where_code_and_data_share_an_array() {
     let lru = |level, name: &str, serves| Tlb { name: name.into(), serves, ..plain_tlb(level, 4, 4, Replacement::Lru) };

@@ -33,8 +33,8 @@ fn aux_tlb() -> impl Strategy<Value = Option<AuxTlbOptions>> {
     proptest::option::weighted(0.7, prop_oneof![3 => ranges, 2 => clusters, 1 => Just(AuxTlbOptions::Segments)])
 }
 
-/// Draws a machine that a machine file can describe. Page tables of few levels are left out: their nodes are too large to be
-/// compared again and again.
+/// Draws a machine that a machine file can describe. Page tables of few levels are left out: their nodes are too large
+/// to be compared again and again.
 fn describable() -> impl Strategy<Value = Machine> {
     arbitrary_machine().prop_filter("large nodes", |machine| machine.layout.bits.iter().all(|&bits| bits <= 12))
 }

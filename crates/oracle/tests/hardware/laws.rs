@@ -43,7 +43,8 @@ fn load(mmu: &mut Mmu, page: u64, memory: &mut Memory) {
 proptest! {
     #![proptest_config(cases(60))]
 
-    /// One pass counts the hits of range TLBs of every size (Karakostas, Figure 7), also under shootdowns and changed mappings.
+    /// One pass counts the hits of range TLBs of every size (Karakostas, Figure 7), also under shootdowns and changed
+    /// mappings.
     #[test]
     fn one_pass_counts_the_hits_of_range_tlbs_of_all_sizes(
         machine in machine(),
@@ -179,7 +180,8 @@ fn a_reused_context_never_hits_its_last_process_entries() {
 proptest! {
     #![proptest_config(cases(500))]
 
-    /// After misses, replacements, shootdowns, switches, and switches that flush the TLB because its contexts are exhausted.
+    /// After misses, replacements, shootdowns, switches, and switches that flush the TLB because its contexts are
+    /// exhausted.
     #[test]
     fn the_event_log_adds_up_to_the_contents_of_the_tlb(
         (entries, asids) in (1..9u32, prop::sample::select(vec![1, 2, 3, 1 << 13])),

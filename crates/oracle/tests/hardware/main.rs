@@ -14,8 +14,8 @@ mod smashed_superpages;
 
 use proptest::prelude::ProptestConfig;
 
-/// Returns the configuration of a property that is tried with `usual` cases, at most 2000. `PROPTEST_CASES` sets the number of
-/// cases of a property that usually has 2000. The others have their share of it.
+/// Returns the configuration of a property that is tried with `usual` cases, at most 2000. `PROPTEST_CASES` sets the
+/// number of cases of a property that usually has 2000. The others have their share of it.
 fn cases(usual: u32) -> ProptestConfig {
     const MOST: u32 = 2000;
     let wanted = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse::<u32>().ok());

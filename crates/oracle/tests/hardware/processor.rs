@@ -129,8 +129,8 @@ impl Both {
     }
 }
 
-/// Runs a program whose steps are dealt out to hardware threads, in the order of `deal`. Returns how many shootdowns reached
-/// other hardware threads.
+/// Runs a program whose steps are dealt out to hardware threads, in the order of `deal`. Returns how many shootdowns
+/// reached other hardware threads.
 fn run(setup: &Setup, program: &[ProgramStep], deal: &[usize]) -> u64 {
     let Setup { machine, topology, cached, seed } = setup;
     let mut fast = Processor::new(machine, topology, *cached, false, *seed);

@@ -1,13 +1,13 @@
-//! Machines drawn from the whole space of `config::Machine`, so small that everything is evicted soon. And plain machines,
-//! for tests of single properties.
+//! Machines drawn from the whole space of `config::Machine`, so small that everything is evicted soon. And plain
+//! machines, for tests of single properties.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use reach_core::{Layout, PageShift};
 use reach_hardware::config::{Cache, Core, Machine, Nested, Replacement, Serves, Tlb, WalkCache, Walker, Writes};
 
-/// Draws any machine, including those that no machine file may describe. Every other one is like a processor: code and data
-/// have a first-level array each that holds base pages, so that runs of references may be folded.
+/// Draws any machine, including those that no machine file may describe. Every other one is like a processor: code and
+/// data have a first-level array each that holds base pages, so that runs of references may be folded.
 pub fn machine() -> impl Strategy<Value = Machine> {
     // So few that a switch exhausts them always, sometimes or never.
     let asids = prop::sample::select(vec![1, 2, 1 << 13]);
@@ -149,8 +149,8 @@ fn allowed_ways(ways: u32, replacement: Replacement) -> u32 {
 /// A walker before the page table is known.
 #[derive(Clone, Debug)]
 enum WalkerDraft {
-    /// `of_level` has, for each level above the leaves, the index of the walk cache of its entries. A walk cache has sets, ways,
-    /// and perhaps a TLB array that lends it entries.
+    /// `of_level` has, for each level above the leaves, the index of the walk cache of its entries. A walk cache has
+    /// sets, ways, and perhaps a TLB array that lends it entries.
     Hardware {
         lookup: u32,
         of_level: Vec<u8>,

@@ -1,5 +1,5 @@
-//! A random operating system. It decides on edits, and each side of a comparison applies them to page tables of its own,
-//! which therefore must stay equal.
+//! A random operating system. It decides on edits, and each side of a comparison applies them to page tables of its
+//! own, which therefore must stay equal.
 
 use reach_core::{
     Asid, EditablePageTable, Fault, FaultCause, FrameSource, Kind, Layout, MappedPage, PageShift, PageTable, Pfn,

@@ -1,5 +1,5 @@
-//! Superpages that arrays hold as pieces of more than one size (smashed). Which piece an array gets then depends on the array
-//! that hit.
+//! Superpages that arrays hold as pieces of more than one size (smashed). Which piece an array gets then depends on the
+//! array that hit.
 
 use crate::random_machine::{plain_machine, plain_tlb};
 use crate::random_os::{Edit, Memory};
@@ -55,8 +55,8 @@ fn run(mmu: &mut Mmu, machine: &Machine, size: PageShift, refs: &[Ref]) {
     assert_eq!(mmu.run(step, &mut step.begin(), memory.table(Asid(0)), None), StopReason::End);
 }
 
-/// Checks that array number `array` has a curve with base pages, and none with pages of `size`. Then the contents of the other
-/// arrays of its level, and of those before it, depend on its geometry.
+/// Checks that array number `array` has a curve with base pages, and none with pages of `size`. Then the contents of
+/// the other arrays of its level, and of those before it, depend on its geometry.
 fn assert_no_curve_with(machine: &Machine, array: usize, size: PageShift) {
     let own = &machine.tlbs[array];
     let geometries = GEOMETRIES.map(|(entries, ways)| Geometry { entries, ways });
@@ -94,8 +94,8 @@ fn assert_no_curve_with(machine: &Machine, array: usize, size: PageShift) {
     assert!(differ > 5, "{differ} of 30");
 }
 
-/// A walk fills nothing into the array for fetches, which does not smash. A hit in the last level fills a piece. Host pages
-/// are smaller than the guest's.
+/// A walk fills nothing into the array for fetches, which does not smash. A hit in the last level fills a piece. Host
+/// pages are smaller than the guest's.
 #[test]
 fn there_is_no_curve_if_an_array_that_does_not_smash_gets_pieces_from_a_later_level() {
     let own = tlb("own", 3, ALL, &[BASE, HUGE], true, 1);
@@ -113,7 +113,8 @@ fn there_is_no_curve_if_loads_and_fetches_smash_differently_in_one_level() {
     assert_no_curve_with(&machine, 0, LARGE);
 }
 
-/// Returns a machine in which no array holds a huge page whole. The first level holds larger pieces of it than the second.
+/// Returns a machine in which no array holds a huge page whole. The first level holds larger pieces of it than the
+/// second.
 fn larger_pieces_first() -> Machine {
     let first = |name: &str, serves| tlb(name, 1, serves, &[BASE, LARGE], false, 3);
     let second = [tlb("own", 2, ALL, &[BASE], true, 4), tlb("large", 2, ALL, &[LARGE], false, 1)];

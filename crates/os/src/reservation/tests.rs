@@ -4,7 +4,7 @@ use super::*;
 use crate::{FrameKind, Frames, ListOrder};
 use proptest::prelude::*;
 use reach_core::PageShift;
-use reach_oracle::reservation::{self as oracle, Extent, NaiveReservations};
+use reach_oracle::reservation::{self as oracle, NaiveReservations, ReservedExtent};
 
 const BASE: PageShift = PageShift(13);
 
@@ -104,11 +104,11 @@ impl Pair {
         self.agree();
     }
 
-    fn list(&self, level: Option<u8>) -> Vec<Extent> {
+    fn list(&self, level: Option<u8>) -> Vec<ReservedExtent> {
         let r = self.reservations();
         let extent = |id: u32| {
             let it = r.get(id);
-            Extent { object: it.object.0, place: it.place, level: it.level, pfn: it.pfn.0 }
+            ReservedExtent { object: it.object.0, place: it.place, level: it.level, pfn: it.pfn.0 }
         };
         match level {
             Some(level) => r.lists[level as usize].iter().map(|(_, start)| extent(r.starts[start])).collect(),
