@@ -142,7 +142,7 @@ fn replace(copy: &Copy) -> bool {
 unsafe fn syscall(number: libc::c_long, arguments: [usize; 6]) -> isize {
     let [a, b, c, d, e, f] = arguments;
     let result;
-    // SAFETY: the registers follow the kernel's calling convention; the caller vouches for the call itself.
+    // SAFETY: the registers follow the kernel's calling convention; the caller guarantees that the call itself is sound.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::asm!("syscall", inlateout("rax") number as isize => result, in("rdi") a, in("rsi") b, in("rdx") c,
