@@ -15,6 +15,15 @@ run: setup build
 build:
 	$(CARGO) build --release --locked -p reach-cli -p reach-plugin -p reach-preload
 
+# The fast tier: unit tests of all crates, and the small worlds, twins and laws of the simulation itself.
+FAST_TESTS := --lib --bins --test hardware --test buddy --test translation --test twin --test online --test linux_counts \
+    --test paging --test navarro_2002 --test reservation_variants --test zhou_2023 --test karakostas_2015_rmm \
+    --test linux_thp --test hugetlb --test laws --test curve --test range_tlb --test fang_1999 --test fang_micro
+
+## test-fast: unit tests, small worlds, twins and laws: 2 minutes on two cores, after the build
+test-fast:
+	$(CARGO) test --workspace --locked --no-fail-fast $(FAST_TESTS)
+
 ## test: format, lints and all tests
 test: setup format-check lint
 	$(CARGO) build --workspace --all-targets --profile test --locked
@@ -74,4 +83,4 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
 
-.PHONY: run build test test-long bench lint fuzz-check format format-check doc man setup qemu paper-programs clean help
+.PHONY: run build test-fast test test-long bench lint fuzz-check format format-check doc man setup qemu paper-programs clean help

@@ -89,7 +89,7 @@ fn options_from_before_a_renaming_name_the_new_spelling() {
 fn impossible_simulations_say_why() {
     for (args, part) in [
         (&["-m", "zen4", "-s", "base", "--memory", "64M", "-p", "touch:bytes=256M"][..], "give more with --memory"),
-        (&["-m", "zen4", "-s", "base", "--memory", "64K", "-p", "touch"], "give --memory from"),
+        (&["-m", "zen4", "-s", "base", "--memory", "64K", "-p", "touch"], "give --memory in that range"),
         (&["-m", "/no/such/machine.toml", "-p", "touch"], "No such file"),
     ] {
         let (status, text) = failure(&[&["compare"], args].concat());

@@ -364,7 +364,7 @@ fn fast_forwarding_keeps_the_state_and_is_not_measured() {
         ..experiment(&MACHINES[..1], &["base"], Timing::Counts)
     };
     let error = fast_forwarding.run(&mut whole.cut(vec![100]), |_| true).err().unwrap().to_string();
-    assert!(error.contains("fast_forward fewer"), "{error}");
+    assert!(error.contains("to fast-forward; give fewer"), "{error}");
 }
 
 /// A library as loaders map it, with its data right after its code, can be padded once it is aligned. The same pages are

@@ -207,5 +207,5 @@ fn a_sweep_of_sizes_is_refused_for_a_range_tlb_that_may_be_off() {
     let system = reach_systems::resolve("karakostas-2015-rmm:sweep=4,lookup=after-miss,enable=measured").unwrap();
     let machine = machine::resolve("sandybridge-e5-2430").unwrap();
     let refused = Simulation::new(&machine, &system, &conditions(Timing::Counts)).err().unwrap().to_string();
-    assert!(refused.contains("leave enable=measured out"), "{refused}");
+    assert!(refused.contains("leave out enable=measured"), "{refused}");
 }
