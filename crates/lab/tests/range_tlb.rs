@@ -5,7 +5,9 @@ mod common;
 
 use common::{conditions, simulate};
 use proptest::prelude::*;
-use reach_core::{Asid, Chunk, Event, Fault, Kind, Layout, Map, PageShift, Ref, Span, StopReason, ThreadId, VirtAddr};
+use reach_core::{
+    Asid, Chunk, Event, Fault, Kind, Layout, Map, PageShift, Permille, Ref, Span, StopReason, ThreadId, VirtAddr,
+};
 use reach_hardware::{Counters, Mmu, StepRefs};
 use reach_lab::{Simulation, Timing, machine};
 use reach_oracle::address_space::{FIRST_PAGE, NaiveAddressSpaces, Op};
@@ -36,7 +38,7 @@ impl Bench {
             cluster_wired: false,
             cache: false,
             demote: 0,
-            low: 100,
+            low: Permille(100),
             seed: 3,
         });
         let mut system = reach_systems::resolve(&format!("karakostas-2015-rmm:{options}")).unwrap().build();

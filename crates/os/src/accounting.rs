@@ -133,8 +133,7 @@ impl Accounting {
 
     /// Charges for `bytes` moved to or from a disk, by `requests / clusters` requests.
     pub(crate) fn disk(&mut self, requests: u64, clusters: u64, bytes: u64, label: Label) {
-        let cycles =
-            requests * self.costs.file_read / clusters + bytes * self.costs.file_read_millicycles_per_byte / 1000;
+        let cycles = requests * self.costs.file_read / clusters + self.costs.file_read_per_byte.times(bytes).0;
         self.charge(label, cycles);
     }
 
@@ -164,7 +163,7 @@ impl Accounting {
         if self.caches_modelled {
             self.queue_traffic(Traffic { at, bytes, write: true, label });
         } else {
-            self.charge(label, bytes * self.costs.zero_millicycles_per_byte / 1000);
+            self.charge(label, self.costs.zero_per_byte.times(bytes).0);
         }
     }
 
@@ -176,7 +175,7 @@ impl Accounting {
         if let Some(flat) = self.flat_copy_cycles_per_kb.filter(|_| label == Label::Copy) {
             return self.charge(label, bytes * flat / 1024);
         }
-        let loop_cycles = bytes * self.costs.copy_millicycles_per_byte / 1000;
+        let loop_cycles = self.costs.copy_per_byte.times(bytes).0;
         if !self.caches_modelled {
             return self.charge(label, loop_cycles);
         }
@@ -199,7 +198,7 @@ impl Accounting {
             self.traffic.push(Traffic { at: from, bytes, write: false, label });
             self.traffic.push(Traffic { at: to, bytes, write: true, label });
         } else {
-            self.charge(label, bytes * self.costs.copy_millicycles_per_byte / 1000);
+            self.charge(label, self.costs.copy_per_byte.times(bytes).0);
         }
     }
 

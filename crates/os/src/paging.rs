@@ -49,7 +49,7 @@ impl Vm {
 
     /// Returns the number of available frames below which the daemon runs.
     pub(crate) fn low_water(&self) -> u64 {
-        self.pager.as_ref().map_or(0, |pager| self.frames.buddy().frames() * pager.settings.low / 1000)
+        self.pager.as_ref().map_or(0, |pager| pager.settings.low.of(self.frames.buddy().frames()))
     }
 
     /// Returns whether fewer frames are available than the low-water mark.

@@ -1,8 +1,8 @@
 //! The translation API: every change of a translation is written, charged, and shot down.
 
 use reach_core::{
-    Asid, Cycles, Event, Fault, FaultCause, Kind, Label, Layout, Ledger, Map, PageShift, Pfn, Pte, ThreadId, VirtAddr,
-    Vpn,
+    Asid, Cycles, Event, Fault, FaultCause, Kind, Label, Layout, Ledger, Map, Millicycles, PageShift, Pfn, Pte,
+    ThreadId, VirtAddr, Vpn,
 };
 use reach_os::{Costs, FrameKind, ObjectId, Options, Refusal, Vm};
 
@@ -18,8 +18,8 @@ fn alpha(caches_modelled: bool) -> Vm {
     options.costs = Costs {
         pte_write: 1,
         shootdown: 1_000,
-        copy_millicycles_per_byte: 1_000,
-        zero_millicycles_per_byte: 100,
+        copy_per_byte: Millicycles(1_000),
+        zero_per_byte: Millicycles(100),
         ..Costs::FREE
     };
     let mut vm = Vm::new(options).unwrap();

@@ -21,7 +21,7 @@
 use crate::error::SystemError;
 use crate::settings::{Accepts, Setting, Settings, Unit, choice};
 use crate::system::System;
-use reach_core::{AuxTlbOptions, Bytes};
+use reach_core::{AuxTlbOptions, Bytes, Permille};
 use reach_os::{Ranging, Translated, Vm};
 
 pub(crate) const SETTINGS: &[Setting] = &[
@@ -92,7 +92,7 @@ impl System for DirectSegment {
         };
         vm.use_ranges(Ranging {
             least,
-            fragmented: 1000,
+            fragmented: Permille(1000),
             larger: true,
             sorted: true,
             block: MAX_BLOCK,

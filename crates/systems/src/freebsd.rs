@@ -27,7 +27,7 @@ use crate::error::SystemError;
 use crate::settings::{Setting, Settings};
 use crate::superpage;
 use crate::system::System;
-use reach_core::{Cycles, Fault, PageShift, Vpn};
+use reach_core::{Cycles, Fault, PageShift, Permille, Vpn};
 use reach_os::{OutOfMemory, Paging, PastEnd, Superpages, Vm};
 
 pub(crate) const SETTINGS: &[Setting] = &[superpage::STEP, superpage::LOW];
@@ -84,7 +84,7 @@ impl System for FreeBsd {
             cluster_wired: true,
             cache: false,
             demote: 0,
-            low: self.low,
+            low: Permille(self.low),
             seed: 0,
         });
         Ok(())

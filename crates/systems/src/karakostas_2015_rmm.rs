@@ -29,7 +29,7 @@ use crate::error::SystemError;
 use crate::settings::{Accepts, Setting, Settings, Unit, choice};
 use crate::superpage;
 use crate::system::System;
-use reach_core::{AuxLookup, AuxTlbOptions, Cycles, Event, Fault, FaultCause, Kind, Label, RangeTlbOptions};
+use reach_core::{AuxLookup, AuxTlbOptions, Cycles, Event, Fault, FaultCause, Kind, Label, Permille, RangeTlbOptions};
 use reach_os::{Enabling, OutOfMemory, Ranging, Translated, Vm, Worth};
 
 pub(crate) const SETTINGS: &[Setting] = &[
@@ -185,7 +185,7 @@ impl Rmm {
             },
             ranging: Ranging {
                 least: settings.number("min_range"),
-                fragmented: settings.number("max_fragmentation"),
+                fragmented: Permille(settings.number("max_fragmentation")),
                 larger: settings.is_on("round_up"),
                 sorted: settings.is_on("sorted_free_lists"),
                 block: settings.megabytes("max_block").0,

@@ -31,7 +31,7 @@ use crate::error::SystemError;
 use crate::settings::{Accepts, Setting, Settings, Unit, choice};
 use crate::superpage;
 use crate::system::System;
-use reach_core::{Cycles, Fault, PageShift, Vpn};
+use reach_core::{Cycles, Fault, Millicycles, PageShift, Permille, Vpn};
 use reach_os::{OutOfMemory, Paging, PastEnd, Superpages, Vm};
 
 pub(crate) const SETTINGS: &[Setting] = &[
@@ -127,7 +127,7 @@ impl Navarro {
             cluster_wired: aware,
             cache: true,
             demote: settings.number("demotion_percent"),
-            low: settings.number(superpage::LOW.name),
+            low: Permille(settings.number(superpage::LOW.name)),
             seed: 2002,
         };
         Navarro {
@@ -157,7 +157,7 @@ impl System for Navarro {
             past_end: PastEnd::Growing,
             step: self.step,
             partly_dirty: self.dirty != Dirty::Demote,
-            digest: (self.dirty == Dirty::Digest).then_some(self.digest_cost),
+            digest: (self.dirty == Dirty::Digest).then_some(Millicycles(self.digest_cost)),
             promote: self.promote,
             demote_to_unmap: true,
             watch_all: true,

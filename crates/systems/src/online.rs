@@ -9,7 +9,7 @@ mod promoter;
 use crate::settings::{Accepts, Setting, Settings, Unit, choice};
 use crate::superpage::{self, Daemon};
 pub(crate) use promoter::Promoter;
-use reach_core::{Cycles, Event, Fault, TlbEvent};
+use reach_core::{Cycles, Event, Fault, Permille, TlbEvent};
 use reach_os::online::Policy;
 use reach_os::{OutOfMemory, Paging, Vm};
 
@@ -64,7 +64,7 @@ pub(crate) fn paging(settings: &Settings) -> Paging {
         cluster_wired: false,
         cache: false,
         demote: settings.number(DEMOTE.name),
-        low: settings.number(superpage::LOW.name),
+        low: Permille(settings.number(superpage::LOW.name)),
         seed: 1999,
     }
 }

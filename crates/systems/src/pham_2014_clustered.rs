@@ -18,7 +18,7 @@
 use crate::error::SystemError;
 use crate::settings::{Accepts, Setting, Settings, Unit, choice};
 use crate::system::System;
-use reach_core::{AuxLookup, AuxTlbOptions, Bytes, ClusterTlbOptions};
+use reach_core::{AuxLookup, AuxTlbOptions, Bytes, ClusterTlbOptions, Permille};
 use reach_os::{Ranging, Translated, Vm};
 
 pub(crate) const SETTINGS: &[Setting] = &[
@@ -115,7 +115,7 @@ impl System for Clustered {
         if self.eager {
             vm.use_ranges(Ranging {
                 least: 8,
-                fragmented: 750,
+                fragmented: Permille(750),
                 larger: false,
                 sorted: false,
                 block: self.max_block.0,

@@ -5,8 +5,8 @@ mod common;
 use common::Machine;
 use proptest::prelude::*;
 use reach_core::{
-    Asid, Event, Kind, Layout, Map, PageShift, Protection, Pte, RangeTranslation, Remap, Role, Span, ThreadId,
-    VirtAddr, Vpn,
+    Asid, Event, Kind, Layout, Map, PageShift, Permille, Protection, Pte, RangeTranslation, Remap, Role, Span,
+    ThreadId, VirtAddr, Vpn,
 };
 use reach_oracle::address_space::{NaiveAddressSpaces, Op};
 use reach_os::{Fragmentation, Options, Paging, RangeCounts};
@@ -215,7 +215,7 @@ fn under_pressure(options: &str, words: &[u64]) {
         cluster_wired: false,
         cache: false,
         demote: 0,
-        low: 100,
+        low: Permille(100),
         seed: 3,
     };
     machine.vm.use_paging(paging);

@@ -210,7 +210,7 @@ fn scans_and_writes_of_the_daemon_are_charged() {
     }
     let counts = paged(&machine);
     let costs = &machine.vm.options().costs;
-    let min = counts.scanned * costs.scan_per_page + counts.out * 8 * K * costs.file_read_millicycles_per_byte / 1000;
+    let min = counts.scanned * costs.scan_per_page + costs.file_read_per_byte.times(counts.out * 8 * K).0;
     assert!(machine.vm.ledger().charged(Label::Daemon) - before >= min);
 }
 

@@ -2,7 +2,7 @@
 
 use crate::conditions::Conditions;
 use crate::machine;
-use reach_core::{Cycles, TlbEvent};
+use reach_core::{Cycles, Millicycles, TlbEvent};
 use reach_os::{Costs, Vm};
 use reach_systems::System;
 
@@ -64,8 +64,8 @@ fn costs(machine: &machine::Resolved) -> Costs {
         fault: u64::from(os.fault),
         file_fault: u64::from(os.file_fault),
         fault_around_page: u64::from(os.fault_around_page),
-        zero_millicycles_per_byte: u64::from(os.zero_per_byte),
-        copy_millicycles_per_byte: u64::from(os.copy_per_byte),
+        zero_per_byte: Millicycles(os.zero_per_byte.into()),
+        copy_per_byte: Millicycles(os.copy_per_byte.into()),
         pte_write: u64::from(os.pte_write),
         shootdown: u64::from(os.shootdown),
         fork: u64::from(os.fork),
@@ -73,7 +73,7 @@ fn costs(machine: &machine::Resolved) -> Costs {
         exit_per_pte: u64::from(os.exit_per_pte),
         table_page: u64::from(os.table_page),
         file_read: u64::from(os.file_read),
-        file_read_millicycles_per_byte: u64::from(os.file_read_per_byte),
+        file_read_per_byte: Millicycles(os.file_read_per_byte.into()),
         scan_per_page: u64::from(os.scan_per_page),
     }
 }

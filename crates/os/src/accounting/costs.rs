@@ -1,5 +1,7 @@
 //! Costs of the operating system's work. Machine files give them, each with its provenance.
 
+use reach_core::Millicycles;
+
 /// Costs of the operating system's own work.
 ///
 /// Where the run loop models caches, it sends zeroing, copying and page-table writes through them as
@@ -16,10 +18,10 @@ pub struct Costs {
     pub file_fault: u64,
     /// Cycles for each page beyond the first that fault-around maps.
     pub fault_around_page: u64,
-    /// Thousandths of a cycle for each byte zeroed.
-    pub zero_millicycles_per_byte: u64,
-    /// Thousandths of a cycle for each byte copied.
-    pub copy_millicycles_per_byte: u64,
+    /// Cost of each byte zeroed.
+    pub zero_per_byte: Millicycles,
+    /// Cost of each byte copied.
+    pub copy_per_byte: Millicycles,
     /// Cycles for each page-table entry written.
     pub pte_write: u64,
     /// Cycles for each shootdown: the inter-processor interrupt and the wait for its answers.
@@ -35,8 +37,8 @@ pub struct Costs {
     pub table_page: u64,
     /// Cycles for each request to read in part of a file.
     pub file_read: u64,
-    /// Thousandths of a cycle for each byte read in.
-    pub file_read_millicycles_per_byte: u64,
+    /// Cost of each byte read in.
+    pub file_read_per_byte: Millicycles,
     /// Cycles for each base page that a daemon looks at (khugepaged, page daemon).
     pub scan_per_page: u64,
 }
@@ -48,8 +50,8 @@ impl Costs {
         fault: 0,
         file_fault: 0,
         fault_around_page: 0,
-        zero_millicycles_per_byte: 0,
-        copy_millicycles_per_byte: 0,
+        zero_per_byte: Millicycles(0),
+        copy_per_byte: Millicycles(0),
         pte_write: 0,
         shootdown: 0,
         fork: 0,
@@ -57,7 +59,7 @@ impl Costs {
         exit_per_pte: 0,
         table_page: 0,
         file_read: 0,
-        file_read_millicycles_per_byte: 0,
+        file_read_per_byte: Millicycles(0),
         scan_per_page: 0,
     };
 
@@ -68,8 +70,8 @@ impl Costs {
         fault: 700,
         file_fault: 900,
         fault_around_page: 40,
-        zero_millicycles_per_byte: 60,
-        copy_millicycles_per_byte: 125,
+        zero_per_byte: Millicycles(60),
+        copy_per_byte: Millicycles(125),
         pte_write: 4,
         shootdown: 4_000,
         fork: 120_000,
@@ -77,7 +79,7 @@ impl Costs {
         exit_per_pte: 25,
         table_page: 400,
         file_read: 240_000,
-        file_read_millicycles_per_byte: 1_000,
+        file_read_per_byte: Millicycles(1_000),
         scan_per_page: 15,
     };
 }

@@ -64,8 +64,8 @@ impl Vm {
 
     /// Charges for the digest of a page, where digests are kept. Returns whether they are.
     pub(crate) fn charge_digest(&mut self, label: Label) -> bool {
-        let Some(millicycles) = self.superpages.as_ref().and_then(|policy| policy.digest) else { return false };
-        self.charge(label, self.base().bytes() * millicycles / 1000);
+        let Some(cost) = self.superpages.as_ref().and_then(|policy| policy.digest) else { return false };
+        self.charge(label, cost.times(self.base().bytes()).0);
         true
     }
 

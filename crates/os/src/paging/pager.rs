@@ -2,7 +2,7 @@
 
 use super::kernel::Zones;
 use crate::PagingCounts;
-use reach_core::{Pfn, Random};
+use reach_core::{Permille, Pfn, Random};
 
 /// How the page daemon reclaims memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,9 +17,8 @@ pub struct Paging {
     pub cache: bool,
     /// Probability, in percent, that a superpage is demoted when its reference bit is cleared under memory pressure.
     pub demote: u64,
-    /// The daemon runs when less than this share of memory, in thousandths, is free or cached, and goes on until twice as much
-    /// is.
-    pub low: u64,
+    /// The daemon runs when less than this share of memory is free or cached, and goes on until twice as much is.
+    pub low: Permille,
     /// Seed of the random choices.
     pub seed: u64,
 }

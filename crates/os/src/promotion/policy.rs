@@ -1,6 +1,6 @@
 //! How a system makes superpages by reservation: settings.
 
-use reach_core::PageShift;
+use reach_core::{Millicycles, PageShift};
 
 /// How a system makes superpages by reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,10 +16,10 @@ pub struct Superpages {
     /// A superpage may be dirty in part: its first write does not demote it, and pages need not be equally dirty to be
     /// promoted (§4.7).
     pub partly_dirty: bool,
-    /// Thousandths of a cycle per byte hashed, where hash digests tell which pages of a dirty superpage need not be written
+    /// Cost of each byte hashed, where hash digests tell which pages of a dirty superpage need not be written
     /// (§4.7). A page is hashed when it is read in, and again before it would be written. `None`: no digests. Needs
     /// `partly_dirty` and a page daemon.
-    pub digest: Option<u64>,
+    pub digest: Option<Millicycles>,
     /// Superpages are made. If not, the work is done and charged as if they were (§6.6).
     pub promote: bool,
     /// Unmapping demotes superpages size by size, where that rewrites replicated entries, as FreeBSD on Alpha did (§6.6: each

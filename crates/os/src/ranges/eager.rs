@@ -2,7 +2,7 @@
 //! blocks, rather than page by page when it is touched.
 
 use crate::{OutOfMemory, PageView, Region, Translated, Vm};
-use reach_core::{Asid, Label, Pfn, Protection, RangeTranslation, Role, Vpn};
+use reach_core::{Asid, Label, Permille, Pfn, Protection, RangeTranslation, Role, Vpn};
 
 /// One part in this many of memory is not given out in advance, so that pages that are touched still get frames.
 const KEPT_FREE: u64 = 16;
@@ -49,9 +49,9 @@ impl Vm {
         Ok(())
     }
 
-    /// Returns the share of free memory, in thousandths, that lies in blocks smaller than
-    /// [`Ranging::BLOCK`](crate::Ranging::BLOCK), or than the allocator's largest block if that is smaller still.
-    pub fn fragmentation(&self) -> u64 {
+    /// Returns the share of free memory that lies in blocks smaller than [`Ranging::BLOCK`](crate::Ranging::BLOCK), or than
+    /// the allocator's largest block if that is smaller still.
+    pub fn fragmentation(&self) -> Permille {
         let order = (crate::Ranging::BLOCK >> self.base().0).max(1).ilog2();
         let order = order.min(u32::from(self.frames.buddy().max_order())) as usize;
         let blocks = self.frames.buddy().free_by_order();
@@ -59,7 +59,7 @@ impl Vm {
             orders.iter().enumerate().map(|(order, blocks)| blocks << (first + order)).sum()
         };
         let small = frames(&blocks[..order.min(blocks.len())], 0);
-        small * 1000 / self.frames.buddy().free_frames().max(1)
+        Permille::ratio(small, self.frames.buddy().free_frames()).unwrap_or_default()
     }
 
     /// Maps the base pages of `gap`, where nothing is mapped, run by run.

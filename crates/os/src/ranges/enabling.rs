@@ -100,7 +100,7 @@ impl Enabling {
 mod tests {
     use super::*;
     use crate::{Options, Ranging, Translated};
-    use reach_core::{Event, Layout, Map, PageShift, ThreadId, VirtAddr};
+    use reach_core::{Event, Layout, Map, PageShift, Permille, ThreadId, VirtAddr};
 
     const A: Asid = Asid(1);
     const B: Asid = Asid(2);
@@ -115,7 +115,7 @@ mod tests {
         let mut vm = Vm::new(Options::linux(Layout::x86_64(), vec![PageShift(12)], 64 << 20)).unwrap();
         vm.use_ranges(Ranging {
             least: 8,
-            fragmented: 1000,
+            fragmented: Permille(1000),
             larger: false,
             block: 2 << 30,
             sorted: false,

@@ -1,5 +1,7 @@
 //! How ranges are made: settings.
 
+use reach_core::Permille;
+
 /// What translates memory that was paged eagerly, besides the page table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Translated {
@@ -18,9 +20,9 @@ pub enum Translated {
 pub struct Ranging {
     /// Fewest base pages of a range, at least 1 (§5.1: the contiguity threshold).
     pub least: u64,
-    /// Eager paging stops when more than this share of free memory, in thousandths, lies in blocks smaller than
-    /// [`Ranging::BLOCK`] (§5.2, Figure 5).
-    pub fragmented: u64,
+    /// Eager paging stops when more than this share of free memory lies in blocks smaller than [`Ranging::BLOCK`] (§5.2,
+    /// Figure 5).
+    pub fragmented: Permille,
     /// An allocation smaller than a block takes a larger block and gives the rest back, rather than several blocks that
     /// add up (§5.2, the second improvement).
     pub larger: bool,
