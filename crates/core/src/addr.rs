@@ -32,7 +32,8 @@ pub struct Vpn(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Pfn(pub u64);
 
-/// An address space: one per process, never reused within a run. Hardware maps it to a context number (PCID) of its own.
+/// An address space: one per process, never reused within a run. Hardware maps it to a context number (PCID) of its
+/// own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Asid(pub u32);
 

@@ -150,8 +150,8 @@ pub enum Advice {
     WillNeed,
 }
 
-/// An instruction to the simulator about the references that follow. Sampling and fast-forward put marks into a program;
-/// the program itself has none.
+/// An instruction to the simulator about the references that follow. Sampling and fast-forward put marks into a
+/// program; the program itself has none.
 ///
 /// A sample begins with `Sample`. Each of its intervals has `Detailed` (the detailed warm-up), `IntervalBegin` and
 /// `IntervalEnd`; `WarmTlbs` or `WarmCaches` covers the references up to the next interval.

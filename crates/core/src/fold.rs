@@ -103,8 +103,8 @@ fn next_page(page_and_kind: u64) -> u64 {
 
 /// The same-page filter.
 ///
-/// The data side's state is its page, and in the bits of the kind one flag for loaded and one for stored in this run. The
-/// code side's is its page, and the flag [`FETCHED`]. A state without flags stands for no page.
+/// The data side's state is its page, and in the bits of the kind one flag for loaded and one for stored in this run.
+/// The code side's is its page, and the flag `FETCHED`. A state without flags stands for no page.
 #[derive(Clone, Copy, Debug)]
 pub struct PageFilter {
     code: u64,

@@ -8,14 +8,15 @@
 //! |---|---|
 //! | `addr` | [`VirtAddr`], [`PhysAddr`], page numbers, [`PageShift`]: page sizes as data |
 //! | `units` | [`Cycles`], [`Bytes`], [`Permille`]: quantities with a unit |
-//! | `reference`, `block`, `chunk` | [`Ref`]: a fetch, load or store in one word; [`Block`]: straight-line code; [`Chunk`]: a piece of a program |
+//! | `reference` | [`Ref`]: a fetch, load or store in one word |
+//! | `block`, `chunk` | [`Block`]: straight-line code; [`Chunk`]: a piece of a program |
 //! | `event` | [`Event`]: system calls and switches between references |
 //! | `step` | [`StepCutter`]: divides chunks at events, daemon ticks and scheduling slices |
 //! | [`fold`] | the same-page filter: which references need a TLB look-up |
 //! | `page_table`, `pte` | [`PageTable`]: radix tables in simulated frames |
 //! | `range_table` | [`RangeTable`]: range translations (Karakostas et al. 2015) in a B-tree |
 //! | `frame_source` | [`FrameSource`]: where tables get their physical memory |
-//! | `interface` | [`Fault`], [`StopReason`], [`Shootdown`], [`Traffic`]: requests and replies between processor and system |
+//! | `interface` | [`Fault`], [`StopReason`], [`Shootdown`], [`Traffic`]: what processor and system exchange |
 //! | `ledger` | [`Ledger`]: every cycle under one [`Label`] |
 //! | `random` | [`Random`]: the only random numbers |
 //! | [`ring`] | shared memory through which traced processes send references to the reader |

@@ -1,9 +1,9 @@
-//! Radix page tables whose nodes lie in simulated frames. Every entry therefore has a physical address, which walks, walk
-//! caches and data caches use.
+//! Radix page tables whose nodes lie in simulated frames. Every entry therefore has a physical address, which walks,
+//! walk caches and data caches use.
 //!
-//! Levels are counted from the leaf: level 0 holds base pages. A page is stored at the highest level whose entries span no
-//! more than the page, in as many equal entries as it spans there. That is one entry for 2 MB on x86, and 512 replicated
-//! entries for 4 MB on Alpha (Navarro §5).
+//! Levels are counted from the leaf: level 0 holds base pages. A page is stored at the highest level whose entries span
+//! no more than the page, in as many equal entries as it spans there. That is one entry for 2 MB on x86, and 512
+//! replicated entries for 4 MB on Alpha (Navarro §5).
 
 use crate::{PageShift, PhysAddr, Pte, RangeTable, RangeTranslation, Vpn};
 use words::Words;
@@ -183,8 +183,8 @@ impl PageTable {
         self.root
     }
 
-    /// Returns the range table of the same address space, which is redundant to this table. `None` when the system keeps
-    /// no ranges.
+    /// Returns the range table of the same address space, which is redundant to this table. `None` when the system
+    /// keeps no ranges.
     #[inline(always)]
     pub fn ranges(&self) -> Option<&RangeTable> {
         self.ranges.as_deref()

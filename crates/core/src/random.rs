@@ -1,4 +1,5 @@
-//! The only source of randomness. It is seeded and gives the same numbers on every computer, so results are reproducible.
+//! The only source of randomness. It is seeded and gives the same numbers on every computer, so results are
+//! reproducible.
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a generator with one 64-bit word of state and equidistributed
 /// output. Not for cryptography.

@@ -94,8 +94,8 @@ struct Page {
 
 /// The range table of one address space.
 ///
-/// Nodes have numbers; those of one page are consecutive. [`RangeTable::walk`] is the hardware walker's access. All other
-/// accesses are the operating system's, recorded for [`RangeTable::take_accesses`].
+/// Nodes have numbers; those of one page are consecutive. [`RangeTable::walk`] is the hardware walker's access. All
+/// other accesses are the operating system's, recorded for [`RangeTable::take_accesses`].
 ///
 /// ```
 /// use reach_core::{FrameSource, PageShift, Pfn, PhysAddr, Pte, RangeTable, RangeTranslation, Vpn};
@@ -200,8 +200,8 @@ impl RangeTable {
         }
     }
 
-    /// Returns the first range that ends after `vpn`: the one that contains it, or else the next one. `None` when there is
-    /// neither.
+    /// Returns the first range that ends after `vpn`: the one that contains it, or else the next one. `None` when there
+    /// is neither.
     pub fn first_ending_after(&mut self, vpn: Vpn) -> Option<RangeTranslation> {
         self.nearest(|range| range.end() <= vpn, |node, at| node.ranges.get(at))
     }

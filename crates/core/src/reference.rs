@@ -40,8 +40,8 @@ impl Ref {
         self.0 >> 50 & 4095
     }
 
-    /// Makes a load or store of `1 << size_log2` bytes (`size_log2` <= 7) by instruction number `index` of its block. An
-    /// index above 511 becomes 511.
+    /// Makes a load or store of `1 << size_log2` bytes (`size_log2` <= 7) by instruction number `index` of its block.
+    /// An index above 511 becomes 511.
     #[inline(always)]
     pub const fn data(kind: Kind, addr: VirtAddr, size_log2: u8, index: u16) -> Ref {
         let index = if index > 511 { 511 } else { index };

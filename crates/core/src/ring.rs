@@ -12,8 +12,8 @@
 //! had written.
 //!
 //! A *stream* buffer belongs to one thread and holds [`record`]s in program order. A *dictionary* buffer belongs to one
-//! process and defines the blocks that its translator has seen. A writer publishes its dictionary before any stream that
-//! may name its blocks, so the reader always sees definitions first.
+//! process and defines the blocks that its translator has seen. A writer publishes its dictionary before any stream
+//! that may name its blocks, so the reader always sees definitions first.
 
 mod buffer;
 mod emulator;
@@ -171,8 +171,8 @@ impl Ring {
         let mut head = list.load(Ordering::Acquire);
         let buffer = loop {
             let buffer = self.buffers.get((head as u32).checked_sub(1)? as usize)?;
-            // Every acquisition changes the count in the upper half, which avoids the ABA problem: a buffer that was taken
-            // and released meanwhile makes a different head.
+            // Every acquisition changes the count in the upper half, which avoids the ABA problem: a buffer that was
+            // taken and released meanwhile makes a different head.
             let next = (head >> 32).wrapping_add(1) << 32 | u64::from(buffer.link.load(Ordering::Relaxed));
             match list.compare_exchange_weak(head, next, Ordering::Acquire, Ordering::Acquire) {
                 Ok(_) => break buffer,
@@ -239,8 +239,8 @@ impl Ring {
         self.header.releases.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Stores options for every process that attaches. Returns `false` when they are longer than 32 KB. Call this before
-    /// the first writer attaches.
+    /// Stores options for every process that attaches. Returns `false` when they are longer than 32 KB. Call this
+    /// before the first writer attaches.
     pub fn set_options(&self, bytes: &[u8]) -> bool {
         if bytes.len() > OPTION_BYTES {
             return false;

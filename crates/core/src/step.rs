@@ -94,8 +94,8 @@ impl Default for StepCutter {
 }
 
 impl StepCutter {
-    /// Makes a cutter for a program with slices, at its start. A slice begins at the first fetch at or after each multiple
-    /// of `instructions` (> 0).
+    /// Makes a cutter for a program with slices, at its start. A slice begins at the first fetch at or after each
+    /// multiple of `instructions` (> 0).
     pub fn sliced(instructions: u64) -> StepCutter {
         StepCutter { slice: Some(instructions), next_slice: instructions, ..StepCutter::default() }
     }

@@ -1,5 +1,5 @@
-//! The part of QEMU's plugin interface that is used: functions that are equal in all versions of the interface from 1 (QEMU
-//! 7.2) on. It is written from the interface's documentation; the C header is not needed.
+//! The part of QEMU's plugin interface that is used: functions that are equal in all versions of the interface from 1
+//! (QEMU 7.2) on. It is written from the interface's documentation; the C header is not needed.
 
 #![allow(non_camel_case_types)]
 

@@ -1,5 +1,5 @@
-//! Exec: the process becomes a new emulator with the same plugin, if the new program can be traced. The emulator's own exec
-//! would run the program natively and untraced.
+//! Exec: the process becomes a new emulator with the same plugin, if the new program can be traced. The emulator's own
+//! exec would run the program natively and untraced.
 
 use crate::lane::{self, MAPPING};
 use crate::{guest, writer};
@@ -8,8 +8,8 @@ use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Makes the process, which calls exec, a new emulator. `path` is the address of the path, relative to directory `dirfd`.
-/// Returns if that is not possible; the emulator's own exec then runs as usual.
+/// Makes the process, which calls exec, a new emulator. `path` is the address of the path, relative to directory
+/// `dirfd`. Returns if that is not possible; the emulator's own exec then runs as usual.
 pub fn attempt(vcpu: u32, dirfd: i32, path: u64, args: u64, environment: u64, flags: u64) {
     let Some(path) = guest::string(path, libc::PATH_MAX as usize).and_then(|path| resolve(dirfd, path, flags)) else {
         return;

@@ -53,8 +53,8 @@ pub fn string(mut address: u64, limit: usize) -> Option<OsString> {
     None
 }
 
-/// Reads a list of strings that ends with a null pointer. A null `address` is an empty list, as in Linux. `None` when an
-/// address is invalid.
+/// Reads a list of strings that ends with a null pointer. A null `address` is an empty list, as in Linux. `None` when
+/// an address is invalid.
 pub fn strings(address: u64) -> Option<Vec<OsString>> {
     let mut all = Vec::new();
     if address == 0 {

@@ -14,16 +14,16 @@ pub extern "C" fn on_block(vcpu: c_uint, data: *mut c_void) {
 /// Called when an instruction accesses memory. `data` holds its index in the block, at the bits of a
 /// [`Ref`](reach_core::Ref).
 ///
-/// QEMU's information word has the logarithm of the size from bit `SIZE_AT` on, and 1, 2 or 3 (load, store, both) in bits
-/// 16–17. A reference encodes kind and size equally, so shifts suffice to move both fields.
+/// QEMU's information word has the logarithm of the size from bit `SIZE_AT` on, and 1, 2 or 3 (load, store, both) in
+/// bits 16–17. A reference encodes kind and size equally, so shifts suffice to move both fields.
 pub extern "C" fn on_access<const SIZE_AT: u32>(vcpu: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
     let info = u64::from(info);
     let (kind, size) = ((info & 0x3_0000) << 32, (info >> SIZE_AT & 7) << 50);
     lane::record(vcpu, data as u64 | address & ADDRESS | kind | size);
 }
 
-/// Returns the [`on_access`] for the information words of the running QEMU: the size is in bits 4–6 up to QEMU 10.1, and in
-/// bits 5–7 from 10.2 on.
+/// Returns the [`on_access`] for the information words of the running QEMU: the size is in bits 4–6 up to QEMU 10.1,
+/// and in bits 5–7 from 10.2 on.
 ///
 /// # Errors
 /// When this QEMU packs them in another way.

@@ -1,7 +1,8 @@
 //! The mappings that the emulator made before the program's first instruction: program, loader, stack, vdso.
 //!
-//! The emulator's own list of mappings says which files it mapped, and where. Access rights come from the files' program
-//! headers: the emulator maps code without the right to execute, so the kernel merges adjacent segments into one mapping.
+//! The emulator's own list of mappings says which files it mapped, and where. Access rights come from the files'
+//! program headers: the emulator maps code without the right to execute, so the kernel merges adjacent segments into
+//! one mapping.
 
 use crate::lock::Lock;
 use crate::{guest, lane, writer};
@@ -14,8 +15,8 @@ use std::path::Path;
 
 const PAGE: u64 = 4096;
 
-/// An upper bound for the descriptor tables that the emulator keeps in the program's memory and reads at every signal. It
-/// includes adjacent memory of the emulator, which the kernel lists in the same mapping.
+/// An upper bound for the descriptor tables that the emulator keeps in the program's memory and reads at every signal.
+/// It includes adjacent memory of the emulator, which the kernel lists in the same mapping.
 const TABLES: u64 = 256 * PAGE;
 
 /// The emulator's mappings before it loaded the program.
@@ -52,8 +53,8 @@ pub fn at_installation() {
     BEFORE.with(|before| *before = lines);
 }
 
-/// Records the emulator's mappings again at the start of the first thread, if the program is not yet loaded, as up to QEMU 8.
-/// Mappings made since the plugin was loaded then belong to the emulator too.
+/// Records the emulator's mappings again at the start of the first thread, if the program is not yet loaded, as up to
+/// QEMU 8. Mappings made since the plugin was loaded then belong to the emulator too.
 pub fn at_first_thread() {
     let lines = own_maps();
     let program = fs::canonicalize(writer::program()).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Lanes: the virtual processors of the emulator. A lane is one live thread of the program; its number is reused after the
-//! thread has ended.
+//! Lanes: the virtual processors of the emulator. A lane is one live thread of the program; its number is reused after
+//! the thread has ended.
 
 use crate::lock::Lock;
 use crate::writer;
@@ -19,8 +19,8 @@ static BUFFERS: [AtomicPtr<Buffer>; MAX_LANES] = [const { AtomicPtr::new(std::pt
 /// One more than the greatest lane number so far.
 static LANES_SEEN: AtomicU32 = AtomicU32::new(0);
 
-/// Serialises changes of the address space, each from the entry of its system call to its message. Messages thus come in the
-/// order in which the kernel made the changes.
+/// Serialises changes of the address space, each from the entry of its system call to its message. Messages thus come
+/// in the order in which the kernel made the changes.
 pub static MAPPING: Lock<()> = Lock::new(());
 
 /// The state of a lane. Only the lane's thread accesses it.

@@ -1,5 +1,5 @@
-//! The capture plugin, which QEMU's user-mode emulator loads. It writes every reference of every thread, and every change of
-//! the address space, to the shared ring of [`reach_core::ring`].
+//! The capture plugin, which QEMU's user-mode emulator loads. It writes every reference of every thread, and every
+//! change of the address space, to the shared ring of [`reach_core::ring`].
 //!
 //! | module | contents |
 //! |---|---|
@@ -32,8 +32,8 @@ mod writer;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 /// The version of QEMU's plugin interface that this plugin requires. QEMU refuses a version outside its own range. The
-/// ranges of QEMU 7.2 (1 to 1) and of QEMU 9 and later (from 2) do not overlap, although all functions used here are equal.
-/// So `choose_version` sets the version while the library is loaded.
+/// ranges of QEMU 7.2 (1 to 1) and of QEMU 9 and later (from 2) do not overlap, although all functions used here are
+/// equal. So `choose_version` sets the version while the library is loaded.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, missing_docs)]
 pub static mut qemu_plugin_version: c_int = 1;

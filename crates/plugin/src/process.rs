@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static FINISHED: AtomicBool = AtomicBool::new(false);
 
 /// Maps the ring and takes the process's place in the tree, as the plugin's arguments say
-/// ([`Emulator::arguments`](reach_core::ring::Emulator::arguments)). Returns `false` when the ring is gone after an exec;
-/// the program then continues untraced.
+/// ([`Emulator::arguments`](reach_core::ring::Emulator::arguments)). Returns `false` when the ring is gone after an
+/// exec; the program then continues untraced.
 ///
 /// # Errors
 /// When an argument is missing or invalid, or the ring cannot be mapped.
@@ -47,7 +47,8 @@ pub fn finish(vcpu: u32) {
     }
 }
 
-/// Assigns the child's number and announces it before the child exists, so that no message of the child can come earlier.
+/// Assigns the child's number and announces it before the child exists, so that no message of the child can come
+/// earlier.
 extern "C" fn before_fork() {
     let vcpu = lane::current();
     let child = writer::ring().header().next_process.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! System calls. Calls that change the address space or the process become messages. Calls in which a thread may wait for
-//! another publish the thread's records first, so that the order in the ring is the order in time.
+//! System calls. Calls that change the address space or the process become messages. Calls in which a thread may wait
+//! for another publish the thread's records first, so that the order in the ring is the order in time.
 
 use crate::lane::{self, MAPPING};
 use crate::lock::Lock;
@@ -210,7 +210,8 @@ fn mmap(span: Span, rights: u64, flags: u64, fd: i32, offset: u64) -> Message {
     }
 }
 
-/// Returns the file of a descriptor, which program and emulator share. `None` for plain memory (/dev/zero) and for errors.
+/// Returns the file of a descriptor, which program and emulator share. `None` for plain memory (/dev/zero) and for
+/// errors.
 fn file(fd: i32) -> Option<FileKey> {
     let mut about = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: the kernel initialises the structure when it returns 0, and only then is it read.
@@ -227,8 +228,8 @@ fn file(fd: i32) -> Option<FileKey> {
     })
 }
 
-/// Returns the message for a brk call. Its result is the end of the heap, whatever was requested; the first call returns the
-/// start. `None` when the heap did not change.
+/// Returns the message for a brk call. Its result is the end of the heap, whatever was requested; the first call
+/// returns the start. `None` when the heap did not change.
 fn brk(now: u64) -> Option<Message> {
     let before = BREAK.swap(now, Ordering::Relaxed);
     let (from, to) = (before.next_multiple_of(PAGE), now.next_multiple_of(PAGE));

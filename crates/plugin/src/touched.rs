@@ -1,8 +1,8 @@
-//! Memory that the kernel reads and writes for the program: buffers and strings of system calls. No instruction refers to it,
-//! yet the first touch of a page faults, and Linux counts that fault as any other.
+//! Memory that the kernel reads and writes for the program: buffers and strings of system calls. No instruction refers
+//! to it, yet the first touch of a page faults, and Linux counts that fault as any other.
 //!
-//! Only frequent calls are covered. A page is reported once, until mappings change or the process forks, so a loop of reads
-//! into one buffer makes one message.
+//! Only frequent calls are covered. A page is reported once, until mappings change or the process forks, so a loop of
+//! reads into one buffer makes one message.
 
 use crate::{guest, lane};
 use reach_core::ring::Message;

@@ -23,8 +23,8 @@ pub fn set_access_callback(callback: api::MemCb) {
 
 /// Called when a block is translated. The emulator holds its mapping lock, so calls do not overlap.
 pub extern "C" fn on_translate(_: api::Id, tb: *mut api::Tb) {
-    // SAFETY: QEMU passes a block that is valid during the call, and `index` stays below its number of instructions. The bytes
-    // at `at` are those of the block, see below.
+    // SAFETY: QEMU passes a block that is valid during the call, and `index` stays below its number of instructions.
+    // The bytes at `at` are those of the block, see below.
     unsafe {
         let (count, pc) = (api::qemu_plugin_tb_n_insns(tb), api::qemu_plugin_tb_vaddr(tb));
         // The legacy system-call page (vsyscall) lies in the kernel's half, and is not memory of the program.

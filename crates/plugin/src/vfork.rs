@@ -1,5 +1,6 @@
-//! vfork. Linux suspends the parent until the child execs or exits; the emulator instead forks, and lets the parent run. Here
-//! the parent waits as under Linux, so that accesses of both to the memory that they would share come in the right order.
+//! vfork. Linux suspends the parent until the child execs or exits; the emulator instead forks, and lets the parent
+//! run. Here the parent waits as under Linux, so that accesses of both to the memory that they would share come in the
+//! right order.
 //!
 //! The child holds the write end of a pipe, which exec and any kind of death close.
 

@@ -31,8 +31,8 @@ pub fn map_ring(path: &Path) -> Result<Ring, String> {
     let len = file.metadata().map_err(|e| error(&e))?.len() as usize;
     // The kernel aligns mappings to pages only. So reserve more than is needed, and map at the first aligned address.
     let align = reach_core::ring::BUFFER_BYTES;
-    // SAFETY: the first call reserves fresh addresses, and the second maps the file within them. Both results are checked,
-    // and neither mapping is ever removed.
+    // SAFETY: the first call reserves fresh addresses, and the second maps the file within them. Both results are
+    // checked, and neither mapping is ever removed.
     unsafe {
         let reserved =
             libc::mmap(null_mut(), len + align, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
@@ -54,7 +54,8 @@ fn open(ring: &Path) -> Result<File, String> {
     file.map_err(|error| format!("{}: {error}; has the reader of the references ended?", ring.display()))
 }
 
-/// Makes this process writer number `number` of `ring`, running `program`. Call once, before any callback is registered.
+/// Makes this process writer number `number` of `ring`, running `program`. Call once, before any callback is
+/// registered.
 ///
 /// # Errors
 /// When it was called before.
@@ -65,7 +66,8 @@ pub fn start(ring: Ring, program: PathBuf, number: u32) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes a forked child writer number `number`, in the only thread of the child. The open dictionary stays the parent's.
+/// Makes a forked child writer number `number`, in the only thread of the child. The open dictionary stays the
+/// parent's.
 pub fn start_child(number: u32) {
     DICTIONARY.with(|open| *open = None);
     identify(number);
@@ -122,7 +124,8 @@ pub fn next_thread() -> u32 {
     ring().header().next_thread.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Takes a free buffer, and waits for one if necessary. After the reader has ended, returns a buffer that nothing reads.
+/// Takes a free buffer, and waits for one if necessary. After the reader has ended, returns a buffer that nothing
+/// reads.
 pub fn acquire(kind: BufferKind, thread: u32) -> &'static Buffer {
     let (ring, header) = (ring(), ring().header());
     let image = IMAGE.load(Ordering::Relaxed);

@@ -1,9 +1,9 @@
 //! The library that `reach text run` preloads into a program. It copies the code of the program and of its libraries to
 //! anonymous superpages, and remaps these to the addresses of the code (copy and remap: Zhou et al. 2023, section 8).
 //!
-//! If anything fails, the program runs with its code as it was. `maps` reads the mappings, `plan` finds the regions to move,
-//! and `movement` moves them. A region is 2 MB at an address that is a multiple of 2 MB. The library must not disturb its
-//! program: it starts no threads, changes no signals, and closes its descriptors.
+//! If anything fails, the program runs with its code as it was. `maps` reads the mappings, `plan` finds the regions to
+//! move, and `movement` moves them. A region is 2 MB at an address that is a multiple of 2 MB. The library must not
+//! disturb its program: it starts no threads, changes no signals, and closes its descriptors.
 
 mod maps;
 mod movement;

@@ -56,8 +56,8 @@ fn parse(text: &str) -> Vec<Mapping> {
     mappings
 }
 
-/// Parses the first line of a mapping: `55e9c7800000-55e9ca401000 r-xp 00200000 fe:00 10190875    /tmp/big`. `None` for other
-/// lines.
+/// Parses the first line of a mapping: `55e9c7800000-55e9ca401000 r-xp 00200000 fe:00 10190875    /tmp/big`. `None` for
+/// other lines.
 fn head(line: &str) -> Option<Mapping> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;

@@ -65,8 +65,8 @@ fn prepare<'r>(region: &'r Region, files: &mut HashMap<String, Option<File>>) ->
     // Without the file, a region could not be mapped again after a failure.
     let file = file.ok_or("a file has been replaced or cannot be read")?.as_raw_fd();
     let at = superpage().ok_or("not enough memory")?;
-    // SAFETY: `at` points to 2 MB of new memory that nothing else refers to; the pieces lie in the region, are readable, and
-    // are mapped read-only.
+    // SAFETY: `at` points to 2 MB of new memory that nothing else refers to; the pieces lie in the region, are
+    // readable, and are mapped read-only.
     let executable = unsafe {
         ptr::write_bytes(at as *mut u8, FILL, SUPERPAGE);
         for piece in &region.pieces {
@@ -109,8 +109,8 @@ fn discard(at: usize) {
     unsafe { libc::munmap(at as *mut libc::c_void, SUPERPAGE) };
 }
 
-/// Remaps a copy over its region. Returns whether that succeeded; if not, maps the region from its file again, because mremap
-/// may have unmapped it. This code must not lie in a region, nor call code that may.
+/// Remaps a copy over its region. Returns whether that succeeded; if not, maps the region from its file again, because
+/// mremap may have unmapped it. This code must not lie in a region, nor call code that may.
 #[inline(never)]
 fn replace(copy: &Copy) -> bool {
     let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
@@ -142,7 +142,8 @@ fn replace(copy: &Copy) -> bool {
 unsafe fn syscall(number: libc::c_long, arguments: [usize; 6]) -> isize {
     let [a, b, c, d, e, f] = arguments;
     let result;
-    // SAFETY: the registers follow the kernel's calling convention; the caller guarantees that the call itself is sound.
+    // SAFETY: the registers follow the kernel's calling convention; the caller guarantees that the call itself is
+    // sound.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::asm!("syscall", inlateout("rax") number as isize => result, in("rdi") a, in("rsi") b, in("rdx") c,

@@ -5,15 +5,17 @@ use crate::maps::{File, Mapping};
 /// Bytes of a superpage.
 pub const SUPERPAGE: usize = 2 << 20;
 
-/// A region: 2 MB of addresses at a multiple of 2 MB, with mappings of one file, cut to the region. The rest is unmapped.
+/// A region: 2 MB of addresses at a multiple of 2 MB, with mappings of one file, cut to the region. The rest is
+/// unmapped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Region {
     pub start: usize,
     pub pieces: Vec<Mapping>,
 }
 
-/// Returns the regions that hold code of a file other than `own` and nothing else. With `padding`, they may also hold read-only
-/// parts of the same file, and unmapped pages. All pages are as in the file, so that they can be mapped from it again.
+/// Returns the regions that hold code of a file other than `own` and nothing else. With `padding`, they may also hold
+/// read-only parts of the same file, and unmapped pages. All pages are as in the file, so that they can be mapped from
+/// it again.
 pub fn regions(maps: &[Mapping], own: Option<File>, padding: bool) -> Vec<Region> {
     let code = |mapping: &&Mapping| mapping.execute && mapping.inode != 0 && Some(mapping.file()) != own;
     let mut regions: Vec<Region> = Vec::new();

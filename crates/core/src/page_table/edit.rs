@@ -89,8 +89,8 @@ impl EditablePageTable {
         &mut self.table.ranges
     }
 
-    /// Returns the segments of the address space, to be changed. The caller keeps them ascending by address, disjoint and
-    /// redundant to this table.
+    /// Returns the segments of the address space, to be changed. The caller keeps them ascending by address, disjoint
+    /// and redundant to this table.
     #[inline(always)]
     pub fn segments_mut(&mut self) -> &mut Vec<RangeTranslation> {
         &mut self.table.segments
@@ -161,8 +161,8 @@ impl EditablePageTable {
         Some((entry, written))
     }
 
-    /// Unmaps the page that contains `vpn` but keeps every node, for a caller that maps smaller pages there next. Returns
-    /// the page and the writes; `None` when `vpn` is not mapped.
+    /// Unmaps the page that contains `vpn` but keeps every node, for a caller that maps smaller pages there next.
+    /// Returns the page and the writes; `None` when `vpn` is not mapped.
     pub fn clear_entries(&mut self, vpn: Vpn) -> Option<(MappedPage, PteWrites)> {
         let entry = self.page(vpn)?;
         let (node, index) = self.find(entry.vpn)?;
@@ -173,8 +173,8 @@ impl EditablePageTable {
         Some((entry, PteWrites { at: self.entry_addr(node, index), entries: replicas, nodes: 0 }))
     }
 
-    /// Applies `change` to all entries of the page that contains `vpn`. The size must stay the same. Returns the writes;
-    /// `None` when `vpn` is not mapped.
+    /// Applies `change` to all entries of the page that contains `vpn`. The size must stay the same. Returns the
+    /// writes; `None` when `vpn` is not mapped.
     pub fn update(&mut self, vpn: Vpn, change: impl Fn(Pte) -> Pte) -> Option<PteWrites> {
         let (node, index) = self.find(vpn)?;
         let PageTable { words, layout, .. } = &mut self.table;
@@ -189,8 +189,8 @@ impl EditablePageTable {
         Some(PteWrites { at: self.entry_addr(node, first), entries: replicas, nodes: 0 })
     }
 
-    /// Moves the leaf node (level 0) for `vpn` to physical address `at`. Returns its former address; `None` when there is
-    /// no such node.
+    /// Moves the leaf node (level 0) for `vpn` to physical address `at`. Returns its former address; `None` when there
+    /// is no such node.
     pub fn move_leaf_node(&mut self, vpn: Vpn, at: PhysAddr) -> Option<PhysAddr> {
         let mut node = self.root();
         let mut above = 0;

@@ -40,8 +40,8 @@ impl PageTable {
         offsets.iter().for_each(|&offset| prefetch(&self.words, offset));
     }
 
-    /// Returns the offset, for [`PageTable::prefetch`], of the leaf entry for `vpn`. Without such an entry it returns any
-    /// offset. `hint` may be out of date: no result depends on a prefetch. The call reads the level-1 entry.
+    /// Returns the offset, for [`PageTable::prefetch`], of the leaf entry for `vpn`. Without such an entry it returns
+    /// any offset. `hint` may be out of date: no result depends on a prefetch. The call reads the level-1 entry.
     #[inline(always)]
     pub fn leaf_entry_offset(&self, vpn: Vpn, hint: &mut PrefetchHint) -> usize {
         match self.words.get(self.parent_entry_offset(vpn, hint)).map(|&word| decode(word)) {
@@ -50,7 +50,8 @@ impl PageTable {
         }
     }
 
-    /// Returns the offset of the level-1 entry for `vpn` (any offset without one); `None` when `hint` already has its node.
+    /// Returns the offset of the level-1 entry for `vpn` (any offset without one); `None` when `hint` already has its
+    /// node.
     #[inline(always)]
     pub fn new_parent_entry_offset(&self, vpn: Vpn, hint: &mut PrefetchHint) -> Option<usize> {
         let last = hint.region;

@@ -1,8 +1,9 @@
-//! The array that holds the nodes of a page table. It only grows, and uses superpages of the host where they are available.
+//! The array that holds the nodes of a page table. It only grows, and uses superpages of the host where they are
+//! available.
 //!
-//! A program of a terabyte has two gigabytes of entries, which walks read at random. In pages of 4 KB each read would be
-//! a TLB miss of the host. A large table therefore reserves, once, the address space of the largest possible table. It
-//! never moves, and takes memory only as it grows.
+//! A program of a terabyte has two gigabytes of entries, which walks read at random. In pages of 4 KB each read would
+//! be a TLB miss of the host. A large table therefore reserves, once, the address space of the largest possible table.
+//! It never moves, and takes memory only as it grows.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -65,8 +66,8 @@ impl Words {
     }
 }
 
-/// Reserves address space for a table of any size. Returns `None` when the host does not overcommit that much; the table
-/// then stays on the heap.
+/// Reserves address space for a table of any size. Returns `None` when the host does not overcommit that much; the
+/// table then stays on the heap.
 fn reserve() -> Option<(Store, NonNull<u64>)> {
     let bytes = MAX_WORDS * size_of::<u64>() + HUGE;
     let (access, flags) =

@@ -7,8 +7,8 @@ use crate::{FrameSource, Vpn};
 type Split = (RangeTranslation, u32);
 
 impl RangeTable {
-    /// Inserts `range`, which must overlap no other. Returns `false`, with the table unchanged, when there is no frame for
-    /// a node.
+    /// Inserts `range`, which must overlap no other. Returns `false`, with the table unchanged, when there is no frame
+    /// for a node.
     pub fn insert(&mut self, range: RangeTranslation, frames: &mut impl FrameSource) -> bool {
         debug_assert!(range.pages > 0 && self.walk(range.vpn, |_| {}).is_none(), "{range:?}");
         let splits = self.splits(range.vpn);

@@ -1,7 +1,8 @@
-//! Packing: rebuilds a range table evenly, instead of letting it grow taller while its ranges fit in the present levels.
+//! Packing: rebuilds a range table evenly, instead of letting it grow taller while its ranges fit in the present
+//! levels.
 //!
-//! A walk reads one node per level, so a lower tree makes walks shorter. Rebuilding costs only the operating system time,
-//! and happens rarely.
+//! A walk reads one node per level, so a lower tree makes walks shorter. Rebuilding costs only the operating system
+//! time, and happens rarely.
 
 use super::{MIN_RANGES, Node, RangeTable, RangeTranslation};
 use crate::FrameSource;
@@ -10,14 +11,15 @@ use crate::FrameSource;
 const FULL_LEVELS: u32 = 3;
 
 impl RangeTable {
-    /// Returns whether one more range fits in the present levels after packing. Taller trees keep an eighth free, so that
-    /// many insertions pass before the next packing.
+    /// Returns whether one more range fits in the present levels after packing. Taller trees keep an eighth free, so
+    /// that many insertions pass before the next packing.
     pub(super) fn fits_after_packing(&self) -> bool {
         let capacity = RangeTable::capacity(self.height);
         self.len < if self.height <= FULL_LEVELS { capacity } else { capacity - capacity / 8 }
     }
 
-    /// Rebuilds the tree with `range` added. Returns `false`, with the table unchanged, when there is no frame for a node.
+    /// Rebuilds the tree with `range` added. Returns `false`, with the table unchanged, when there is no frame for a
+    /// node.
     pub(super) fn pack(&mut self, range: RangeTranslation, frames: &mut impl FrameSource) -> bool {
         let mut all = self.ranges();
         all.insert(all.partition_point(|other| other.vpn < range.vpn), range);

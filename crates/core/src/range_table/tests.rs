@@ -32,8 +32,8 @@ fn range(vpn: u64, pages: u64) -> RangeTranslation {
     RangeTranslation { vpn: Vpn(vpn), pages, pte: Pte::new(Pfn(vpn + 1000), PageShift(12)).with_writable(true) }
 }
 
-/// §4.2: "each node accommodates four range translations and points to five children, e.g., up to 124 range translations
-/// in three levels"; a page of 4 KB has room for 128.
+/// §4.2: "each node accommodates four range translations and points to five children, e.g., up to 124 range
+/// translations in three levels"; a page of 4 KB has room for 128.
 #[test]
 fn three_levels_hold_124_ranges_in_one_page_for_any_insertion_order() {
     for order in 0..4 {

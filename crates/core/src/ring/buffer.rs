@@ -71,7 +71,8 @@ impl Buffer {
         true
     }
 
-    /// Appends all of `words`, or nothing when they do not fit, and returns whether they did. Only the owner may call this.
+    /// Appends all of `words`, or nothing when they do not fit, and returns whether they did. Only the owner may call
+    /// this.
     pub fn push_all(&self, words: &[u64]) -> bool {
         let at = self.cursor.load(Ordering::Relaxed) as usize;
         let Some(slots) = self.words.get(at..at + words.len()) else { return false };

@@ -1,5 +1,5 @@
-//! Starting an emulator on a program. The launcher starts the first one, and the plugin one at every exec. Both use these
-//! definitions, because they must agree.
+//! Starting an emulator on a program. The launcher starts the first one, and the plugin one at every exec. Both use
+//! these definitions, because they must agree.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -8,7 +8,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// An emulator and its plugin. The ring stores them for later processes ([`Ring::set_options`](super::Ring::set_options)).
+/// An emulator and its plugin. The ring stores them for later processes
+/// ([`Ring::set_options`](super::Ring::set_options)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emulator {
     /// Path of the emulator.
@@ -67,8 +68,8 @@ impl Emulator {
     }
 
     /// Returns the emulator's command line, from its own path on, for `program` with `args`. `args` includes argument
-    /// zero; an empty list means one empty argument. `guest_only` are variables (`NAME=value`) that only the program gets
-    /// ([`Emulator::environment`]).
+    /// zero; an empty list means one empty argument. `guest_only` are variables (`NAME=value`) that only the program
+    /// gets ([`Emulator::environment`]).
     pub fn arguments(
         &self,
         identity: ProcessIdentity,
@@ -105,8 +106,9 @@ impl Emulator {
     }
 
     /// Divides an environment into the variables that the emulator starts with, and passes on to the program, and those
-    /// that only the program gets. The latter are the dynamic linker's (`LD_…`), which would affect the emulator as well.
-    /// The emulator reverses its environment when it passes it on, so the first part is returned in reverse order.
+    /// that only the program gets. The latter are the dynamic linker's (`LD_…`), which would affect the emulator as
+    /// well. The emulator reverses its environment when it passes it on, so the first part is returned in reverse
+    /// order.
     pub fn environment(all: Vec<OsString>) -> (Vec<OsString>, Vec<OsString>) {
         let (mut shared, mut guest_only) = (Vec::new(), Vec::new());
         for variable in all.into_iter().rev() {
@@ -164,7 +166,8 @@ pub fn inspect_executable(path: &Path) -> io::Result<Executable> {
     Err(io::ErrorKind::InvalidData.into())
 }
 
-/// Returns the interpreter of a `#!` line (given without `#!`) and its optional single argument; `None` for an empty line.
+/// Returns the interpreter of a `#!` line (given without `#!`) and its optional single argument; `None` for an empty
+/// line.
 fn interpreter(rest: &[u8]) -> Option<Vec<OsString>> {
     let line = rest.split(|&byte| byte == b'\n').next()?.trim_ascii();
     let end = line.iter().position(|byte| b" \t".contains(byte)).unwrap_or(line.len());

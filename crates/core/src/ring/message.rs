@@ -1,5 +1,5 @@
-//! Messages: everything in a stream except references. A message is like an [`Event`](crate::Event), but in terms that a
-//! single process knows: process numbers instead of address spaces, inodes instead of file numbers.
+//! Messages: everything in a stream except references. A message is like an [`Event`](crate::Event), but in terms that
+//! a single process knows: process numbers instead of address spaces, inodes instead of file numbers.
 
 use super::record;
 use super::words::{Words, put_bytes};

@@ -1,8 +1,8 @@
 //! Records: the words of a stream. A record is a data reference, the execution of a block, or the head of a
 //! [`Message`](super::Message).
 //!
-//! Bits 62–63 hold the type. A data reference (0) is an unchanged [`Ref`], except that kind 3 means a load and a store at
-//! once (an atomic read-modify-write).
+//! Bits 62–63 hold the type. A data reference (0) is an unchanged [`Ref`], except that kind 3 means a load and a store
+//! at once (an atomic read-modify-write).
 
 use crate::Ref;
 
@@ -39,8 +39,8 @@ pub(super) const fn message(code: u8, words: u16) -> u64 {
     MESSAGE << TAG_AT | (code as u64) << 16 | words as u64
 }
 
-/// Decodes the two frequent types of words without an unpredictable branch between them. Returns the number of the block
-/// that `word` enters, or 0 for a load or a store. `None` for everything else.
+/// Decodes the two frequent types of words without an unpredictable branch between them. Returns the number of the
+/// block that `word` enters, or 0 for a load or a store. `None` for everything else.
 #[inline(always)]
 pub const fn block_or_data(word: u64) -> Option<u32> {
     let is_block = word >> TAG_AT == BLOCK;

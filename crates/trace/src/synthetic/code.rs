@@ -1,5 +1,5 @@
-//! `code`: a program with much code that executes parts of it: regions of 2 MB, clusters of 64 KB in each region, and pages
-//! in each cluster (Zhou et al. 2023, figure 2). It stays on each page for some blocks.
+//! `code`: a program with much code that executes parts of it: regions of 2 MB, clusters of 64 KB in each region, and
+//! pages in each cluster (Zhou et al. 2023, figure 2). It stays on each page for some blocks.
 
 use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, SEED, ValueKind, Values};
 use super::process::{Code, GRAIN, Process, bodies, load, room};

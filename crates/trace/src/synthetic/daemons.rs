@@ -1,5 +1,5 @@
-//! `daemons`: processes that mostly wait, as on any booted machine. Each keeps a little memory for its whole life. They wake
-//! up in rotation and touch part of it (Navarro et al. 2002 §6.5, memory that remains active and inactive).
+//! `daemons`: processes that mostly wait, as on any booted machine. Each keeps a little memory for its whole life. They
+//! wake up in rotation and touch part of it (Navarro et al. 2002 §6.5, memory that remains active and inactive).
 
 use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, file_map, load, store};

@@ -1,5 +1,5 @@
-//! `fang-micro`: the microbenchmark of Fang et al. §4.1. It sums a column of bytes, 4096 bytes apart, then the next column.
-//! Each load is to another page than the one before.
+//! `fang-micro`: the microbenchmark of Fang et al. §4.1. It sums a column of bytes, 4096 bytes apart, then the next
+//! column. Each load is to another page than the one before.
 
 use super::parameter::{Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, room};

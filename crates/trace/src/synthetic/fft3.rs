@@ -1,9 +1,9 @@
 //! `fft3`: a three-dimensional Fourier transform of complex numbers, one dimension after the other, like FFTW without a
 //! measured plan. It gathers each line into a buffer, transforms it, and scatters it back.
 //!
-//! Lines of the first dimension are contiguous. Elements of a line of the last are 16 n² bytes apart: 640 KB for n = 200.
-//! References to the buffer would stay in a first-level cache and are left out. The buffer's arithmetic, 5 n log2 n
-//! operations per line, counts as instructions.
+//! Lines of the first dimension are contiguous. Elements of a line of the last are 16 n² bytes apart: 640 KB for n =
+//! 200. References to the buffer would stay in a first-level cache and are left out. The buffer's arithmetic, 5 n log2
+//! n operations per line, counts as instructions.
 
 use super::parameter::{Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, room};

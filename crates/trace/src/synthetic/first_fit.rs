@@ -19,8 +19,8 @@ impl FirstFit {
         FirstFit { gaps: BTreeMap::from([(area.start.0, area.len)]) }
     }
 
-    /// Returns length and alignment of an allocation of `bytes`. The alignment permits the largest superpage of any machine
-    /// that fits (Navarro et al. 2002 §5.3).
+    /// Returns length and alignment of an allocation of `bytes`. The alignment permits the largest superpage of any
+    /// machine that fits (Navarro et al. 2002 §5.3).
     fn shape(bytes: u64) -> (u64, u64) {
         (bytes.next_multiple_of(GRAIN), (1 << bytes.max(1).ilog2()).clamp(GRAIN, MAX_ALIGNMENT))
     }

@@ -1,16 +1,17 @@
-//! Graph programs whose neighbours are computed, not stored: the reference streams of the GAP benchmarks on graphs of any
-//! size.
+//! Graph programs whose neighbours are computed, not stored: the reference streams of the GAP benchmarks on graphs of
+//! any size.
 //!
 //! The references of a graph program depend on the graph and on what the program has computed. Here a formula gives the
 //! graph, so the generator stores only some bits per vertex, instead of hundreds of bytes.
 //!
-//! The graph is *urand*: every vertex has the same number of random neighbours. Keyed permutations map the vertex to half of
-//! them, and map the other half to the vertex, so edges are symmetric. GAP draws edges one by one instead, so its degrees
-//! vary about their mean. Rows are sorted as in GAP's builder, and keep duplicate edges. *kron*, and any graph whose skew comes
-//! from drawing edges, is not possible: a vertex's neighbours are known only after all edges are drawn.
+//! The graph is *urand*: every vertex has the same number of random neighbours. Keyed permutations map the vertex to
+//! half of them, and map the other half to the vertex, so edges are symmetric. GAP draws edges one by one instead, so
+//! its degrees vary about their mean. Rows are sorted as in GAP's builder, and keep duplicate edges. *kron*, and any
+//! graph whose skew comes from drawing edges, is not possible: a vertex's neighbours are known only after all edges are
+//! drawn.
 //!
-//! The simulated memory is that of the real program: compressed rows of offsets (8 bytes) and neighbours (4 bytes; 8 from
-//! 2^31 vertices on), and all computed arrays. Twins in `tests` store these arrays and make the same references.
+//! The simulated memory is that of the real program: compressed rows of offsets (8 bytes) and neighbours (4 bytes; 8
+//! from 2^31 vertices on), and all computed arrays. Twins in `tests` store these arrays and make the same references.
 
 pub(super) mod bc;
 pub(super) mod bfs;
@@ -81,8 +82,8 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// Makes the graph that `values` describe. The program's own arrays take `bits` bits per vertex, and `ids` elements of
-    /// a vertex's size.
+    /// Makes the graph that `values` describe. The program's own arrays take `bits` bits per vertex, and `ids` elements
+    /// of a vertex's size.
     fn new(values: &Values, process: &mut Process, bits: u64, ids: u64) -> Result<Graph, String> {
         let (bytes, degree) = (values.number("bytes"), values.number("degree"));
         if degree % 2 == 1 {

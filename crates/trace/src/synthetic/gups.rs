@@ -52,8 +52,8 @@ fn build(values: &Values, process: &mut Process) -> Result<Box<dyn Program>, Str
     let first_writes = if init_first { words.div_ceil(stride) } else { 0 };
     // mov [t+i], i; inc i; cmp i, n; jb
     let init = process.block(4);
-    // One step of the random generator (shift, sign, xor) and the index (and), then: mov x, [t+i]; xor x, r; mov [t+i], x;
-    // dec n; jnz
+    // One step of the random generator (shift, sign, xor) and the index (and), then: mov x, [t+i]; xor x, r; mov [t+i],
+    // x; dec n; jnz
     let next = [code::COPY, code::SHIFT, code::MASK, code::MIX, code::COPY, code::MASK];
     let [a, b, c, d, e, f] = next;
     let change = [code::LOAD, code::CHANGE, code::STORE, code::COUNT, code::AGAIN];

@@ -1,13 +1,13 @@
 //! `kv`: a key-value store like memcached, with requests like YCSB's.
 //!
 //! The store has a table of buckets, and items of one size with key and value. A list orders the items by the time of
-//! writing; when memory is full, the oldest item is evicted. Reads do not move an item in the list, as memcached moves one
-//! at most once a minute.
+//! writing; when memory is full, the oldest item is evicted. Reads do not move an item in the list, as memcached moves
+//! one at most once a minute.
 //!
-//! The generator stores no values. Keys are numbers, which a permutation maps to buckets. The number of buckets is a power of
-//! two not below the number of records, so no two records share a bucket. The generator stores where each record is, and
-//! the list: 4 bytes per record and 12 per item, for some 8 KB in the simulated program. A twin in `tests` that stores all
-//! data makes the same references.
+//! The generator stores no values. Keys are numbers, which a permutation maps to buckets. The number of buckets is a
+//! power of two not below the number of records, so no two records share a bucket. The generator stores where each
+//! record is, and the list: 4 bytes per record and 12 per item, for some 8 KB in the simulated program. A twin in
+//! `tests` that stores all data makes the same references.
 
 use super::first_writes::FirstWrites;
 use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, SEED, ValueKind, Values};
@@ -47,7 +47,7 @@ pub(super) const ABOUT: Description = Description {
             name: "load",
             kind: ValueKind::Word(&["no", "pages", "yes"]),
             default: "pages",
-            summary: "write the records first: by requests (yes), or one word of every 4 KB (pages); no assumes them written",
+            summary: "write records first: by requests (yes) or one word of every 4 KB (pages); no: assume them written",
         },
         SEED,
     ],

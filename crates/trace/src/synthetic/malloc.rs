@@ -1,8 +1,8 @@
 //! A simple allocator on the brk heap: the addresses that it returns, and the memory that it touches.
 //!
-//! Like many real allocators it keeps a last-in first-out list of free chunks for each size. The links lie in the chunks
-//! themselves. New chunks come from the top of the heap. A chunk has a header of 8 bytes, and its data begins at a multiple
-//! of 16.
+//! Like many real allocators it keeps a last-in first-out list of free chunks for each size. The links lie in the
+//! chunks themselves. New chunks come from the top of the heap. A chunk has a header of 8 bytes, and its data begins at
+//! a multiple of 16.
 
 use super::process::heap_growth;
 use reach_core::{Map, VirtAddr};
@@ -39,8 +39,8 @@ impl Malloc {
         (bytes + HEADER).next_multiple_of(ALIGN)
     }
 
-    /// Allocates `bytes` bytes. Returns their address and origin, and the mapping by which the heap grew, or `None` when
-    /// it did not. That mapping precedes the first use of the memory.
+    /// Allocates `bytes` bytes. Returns their address and origin, and the mapping by which the heap grew, or `None`
+    /// when it did not. That mapping precedes the first use of the memory.
     pub fn allocate(&mut self, bytes: u64) -> (u64, Origin, Option<Map>) {
         let chunk = Self::chunk_bytes(bytes);
         if let Some(addr) = self.free.get_mut(&chunk).and_then(Vec::pop) {
@@ -86,7 +86,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn allocations_and_their_headers_never_overlap(sizes in proptest::collection::vec((1u64..5000, any::<bool>()), 1..200)) {
+        fn allocations_with_headers_never_overlap(sizes in proptest::collection::vec((1u64..5000, any::<bool>()), 1..200)) {
             let mut malloc = Malloc::new(VirtAddr(0x10_0000));
             let mut mapped = 0x10_0000;
             let mut live: Vec<(u64, u64)> = Vec::new();

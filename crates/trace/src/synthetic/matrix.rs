@@ -1,5 +1,5 @@
-//! `matrix`: the unblocked transposition of Navarro et al. §6, `B[j][i] = A[i][j]`, of doubles on the heap. It reads A along
-//! its rows, while each store to B is to another page.
+//! `matrix`: the unblocked transposition of Navarro et al. §6, `B[j][i] = A[i][j]`, of doubles on the heap. It reads A
+//! along its rows, while each store to B is to another page.
 
 use super::parameter::{MAX_COUNT, Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, load, room, store};

@@ -7,8 +7,8 @@ const ROUNDS: usize = 3;
 /// A keyed permutation of the numbers below `n`.
 ///
 /// It restricts a permutation of the k-bit numbers, where 2^k is the smallest power of two not below `n`. Each round
-/// consists of invertible steps: multiplication by an odd number and addition (mod 2^k), and exclusive or with the value
-/// shifted right.
+/// consists of invertible steps: multiplication by an odd number and addition (mod 2^k), and exclusive or with the
+/// value shifted right.
 #[derive(Clone, Debug)]
 pub(super) struct Permutation {
     n: u64,
@@ -52,7 +52,8 @@ impl Permutation {
         x
     }
 
-    /// Returns the image of `x` (< `n`). Images outside the range are mapped again until one is below `n` (cycle walking).
+    /// Returns the image of `x` (< `n`). Images outside the range are mapped again until one is below `n` (cycle
+    /// walking).
     #[inline(always)]
     pub fn apply(&self, x: u64) -> u64 {
         let mut x = self.forward(x);
@@ -73,8 +74,8 @@ impl Permutation {
     }
 }
 
-/// Returns the inverse of an odd number (mod 2^64) by Newton's iteration. An odd number is its own inverse in 3 bits, and
-/// each step doubles the correct bits.
+/// Returns the inverse of an odd number (mod 2^64) by Newton's iteration. An odd number is its own inverse in 3 bits,
+/// and each step doubles the correct bits.
 fn inverse(odd: u64) -> u64 {
     (0..5).fold(odd, |x, _| x.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(x))))
 }

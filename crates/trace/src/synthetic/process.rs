@@ -1,7 +1,7 @@
 //! The process of a synthetic program: the addresses of its code, heap, stack and mappings, and its loop bodies.
 //!
-//! The process is a small static executable with the usual layout of x86-64 Linux. Its parts begin at multiples of 64 KB, so
-//! that no two share a page on machines with base pages of up to that size.
+//! The process is a small static executable with the usual layout of x86-64 Linux. Its parts begin at multiples of 64
+//! KB, so that no two share a page on machines with base pages of up to that size.
 
 use reach_core::{Asid, Backing, Block, BlockId, BlockTable, Chunk, Event, FileId, Kind, Map, Protection, Ref, Role};
 use reach_core::{Span, ThreadId, VirtAddr};
@@ -14,8 +14,8 @@ const DATA_BYTES: u64 = 4 << 10;
 const HEAP: u64 = 0x42_0000;
 /// Start of additional code, far above any heap.
 const EXTRA_TEXT: u64 = 0x5555_0000_0000;
-/// Linux places mappings downwards from here. A mapping that could hold a page of 2 or 4 MB begins at a multiple of that
-/// size, so that every machine can use superpages (Navarro et al. 2002 §5.3).
+/// Linux places mappings downwards from here. A mapping that could hold a page of 2 or 4 MB begins at a multiple of
+/// that size, so that every machine can use superpages (Navarro et al. 2002 §5.3).
 const MMAP_TOP: u64 = 0x7fff_f000_0000;
 const HUGE: [u64; 2] = [4 << 20, 2 << 20];
 const STACK_TOP: u64 = 0x7fff_ffff_0000;
@@ -105,7 +105,8 @@ impl Process {
         assert!(self.next_pc <= TEXT + TEXT_BYTES, "the text of a synthetic program has {TEXT_BYTES} bytes at most");
     }
 
-    /// Maps additional code of `len` bytes from a file of its own, at exec and at a multiple of 2 MB. Returns its address.
+    /// Maps additional code of `len` bytes from a file of its own, at exec and at a multiple of 2 MB. Returns its
+    /// address.
     pub fn text(&mut self, path: &str, len: u64) -> u64 {
         let file = self.file(path.into(), len);
         let backing = Backing::File { file, offset: 0 };
@@ -201,8 +202,8 @@ pub(super) fn file_map(start: VirtAddr, bytes: u64, file: FileId, protection: Pr
     Map { protection, backing, shared: true, ..Map::anonymous(start, bytes) }
 }
 
-/// Returns how many loop bodies of `per_body` references (including the fetch) bring `chunk` to `until` references, at most
-/// `left`.
+/// Returns how many loop bodies of `per_body` references (including the fetch) bring `chunk` to `until` references, at
+/// most `left`.
 #[inline]
 pub(super) fn room(chunk: &Chunk, until: usize, per_body: usize, left: u64) -> u64 {
     left.min(until.saturating_sub(chunk.refs.len()).div_ceil(per_body) as u64)

@@ -22,8 +22,8 @@ pub(super) type Build = fn(&Values, &mut Process) -> Result<Box<dyn Program>, St
 
 /// The loops of a program.
 pub(super) trait Program: Send {
-    /// Appends references until `chunk` holds at least `until`, with as few more as possible. Appending fewer means that
-    /// the program has ended. Where the cuts fall must not change what is appended.
+    /// Appends references until `chunk` holds at least `until`, with as few more as possible. Appending fewer means
+    /// that the program has ended. Where the cuts fall must not change what is appended.
     fn run(&mut self, chunk: &mut Chunk, until: usize);
 
     /// Returns how far the program has come.

@@ -1,5 +1,5 @@
-//! `pulse`: maps memory, touches every page of it, and unmaps it: an intermittent demand for contiguous memory (Navarro et
-//! al. 2002 §6.5, concurrent execution). A scenario sets how often.
+//! `pulse`: maps memory, touches every page of it, and unmaps it: an intermittent demand for contiguous memory (Navarro
+//! et al. 2002 §6.5, concurrent execution). A scenario sets how often.
 
 use super::parameter::{MAX_BYTES, MAX_COUNT, Parameter, ValueKind, Values};
 use super::process::{Code, Process, bodies, room, store};

@@ -209,8 +209,8 @@ fn tree_has_the_operations_of_the_paper() {
     // The build writes 2000 records of 16 words, and the headers and fields of nodes.
     let stores = refs[..operations as usize].iter().filter(|r| r.kind() == Kind::Store).count();
     assert!(stores > 2000 * (16 + 6 + 2));
-    // Traversals dominate the loads: about 20 of them read half (eight words) of each of about 2000 records. 2 % of 1000
-    // operations have a standard deviation of 4.4.
+    // Traversals dominate the loads: about 20 of them read half (eight words) of each of about 2000 records. 2 % of
+    // 1000 operations have a standard deviation of 4.4.
     let loads = refs[operations as usize..].iter().filter(|r| r.kind() == Kind::Load).count();
     let per_traversal = 2000 * (8 + 1 + 3);
     assert!((8 * per_traversal..34 * per_traversal).contains(&loads), "{loads} loads");

@@ -1,5 +1,5 @@
-//! `tree`: the benchmark Tree of Navarro et al. §6. It looks up, inserts, deletes and traverses nodes of a red-black tree of
-//! small objects on the heap. Their order in memory soon differs from their order in the tree.
+//! `tree`: the benchmark Tree of Navarro et al. §6. It looks up, inserts, deletes and traverses nodes of a red-black
+//! tree of small objects on the heap. Their order in memory soon differs from their order in the tree.
 
 use super::malloc::{Malloc, Origin};
 use super::parameter::{Parameter, SEED, ValueKind, Values};

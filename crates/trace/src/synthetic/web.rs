@@ -1,15 +1,16 @@
-//! `web`: a server that maps many small files and reads each from end to end, with popularity by Zipf's law (Navarro et al.
-//! 2002 §6.2, Web).
+//! `web`: a server that maps many small files and reads each from end to end, with popularity by Zipf's law (Navarro et
+//! al. 2002 §6.2, Web).
 //!
-//! The defaults reproduce the paper's trace: 3.6 GB of files, of which 50000 requests read 238 MB. Popularity falls with the
-//! rank to the power of `skew`.
+//! The defaults reproduce the paper's trace: 3.6 GB of files, of which 50000 requests read 238 MB. Popularity falls
+//! with the rank to the power of `skew`.
 //!
-//! Sizes follow those of files on web servers (Crovella and Bestavros 1997). Most are uniform in the logarithm from `least`
-//! to `most`. A share `large` extends to `largest` by Pareto's law with an exponent of 1.1. Sizes are independent of ranks,
-//! except that no file of the first hundredth of ranks is large: a single one would dominate all traffic.
+//! Sizes follow those of files on web servers (Crovella and Bestavros 1997). Most are uniform in the logarithm from
+//! `least` to `most`. A share `large` extends to `largest` by Pareto's law with an exponent of 1.1. Sizes are
+//! independent of ranks, except that no file of the first hundredth of ranks is large: a single one would dominate all
+//! traffic.
 //!
-//! Files stay mapped as in thttpd (`mmc_cleanup`). Every two minutes it unmaps files without recent requests. The age limit
-//! adapts to the number of mapped files.
+//! Files stay mapped as in thttpd (`mmc_cleanup`). Every two minutes it unmaps files without recent requests. The age
+//! limit adapts to the number of mapped files.
 
 use super::first_fit::FirstFit;
 use super::parameter::{MAX_COUNT, Parameter, SEED, ValueKind, Values};
@@ -262,7 +263,8 @@ impl Web {
         }
     }
 
-    /// Unmaps files older than the age limit. Then shortens the limit if too many files remain, and extends it if few do.
+    /// Unmaps files older than the age limit. Then shortens the limit if too many files remain, and extends it if few
+    /// do.
     fn clean_up(&mut self, chunk: &mut Chunk) {
         let old = |&request: &u64| self.served - request >= self.age * self.rate;
         for _ in 0..self.order.keys().take_while(|&request| old(request)).count() {
@@ -353,8 +355,9 @@ mod tests {
 
     #[test]
     fn files_without_requests_are_unmapped_after_the_age_limit() {
-        // At one request per second, hardly ever for the same file, as many files are mapped as the age limit has seconds.
-        // Up to 120 more accumulate between clean-ups. The limit ends at three times its first value, or at a tenth.
+        // At one request per second, hardly ever for the same file, as many files are mapped as the age limit has
+        // seconds. Up to 120 more accumulate between clean-ups. The limit ends at three times its first value, or at a
+        // tenth.
         let last = |limit: u64| {
             let all = mapped(&format!("web:files=4M,requests=8000,skew=0,rate=1,step=64K,large=0%,mapped={limit}"));
             let late = &all[all.len() - 1000..];

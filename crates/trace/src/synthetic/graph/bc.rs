@@ -1,15 +1,15 @@
 //! `bc`: GAP's betweenness centrality (Brandes 2001), as in `papers/lindsay-2024/programs/bc.c`, for one thread.
 //!
-//! The search proceeds level by level, counts shortest paths, and marks with one bit per edge which edges lead to the next
-//! level. The backward pass visits the levels from the last to the first, each in the order in which it was found, and sums
-//! the dependencies.
+//! The search proceeds level by level, counts shortest paths, and marks with one bit per edge which edges lead to the
+//! next level. The backward pass visits the levels from the last to the first, each in the order in which it was found,
+//! and sums the dependencies.
 //!
-//! The references depend on the graph, on the order in which vertices are found, and on which neighbours are on the next
-//! level. [`Levels`] provides the latter two. They do not depend on path counts and scores, so the generator computes
-//! neither.
+//! The references depend on the graph, on the order in which vertices are found, and on which neighbours are on the
+//! next level. [`Levels`] provides the latter two. They do not depend on path counts and scores, so the generator
+//! computes neither.
 //!
-//! With one thread, vertices go directly to the queue, arrays are cleared one after the other, and scores are not divided by
-//! the greatest at the end.
+//! With one thread, vertices go directly to the queue, arrays are cleared one after the other, and scores are not
+//! divided by the greatest at the end.
 
 use super::super::first_writes::FirstWrites;
 use super::super::parameter::{SEED, Values};

@@ -1,11 +1,12 @@
-//! `bfs`: GAP's direction-optimising breadth-first search (Beamer, Asanović and Patterson, SC 2012). A top-down step expands
-//! a small frontier. While the frontier is large, bottom-up steps search from the vertices that are not yet found.
+//! `bfs`: GAP's direction-optimising breadth-first search (Beamer, Asanović and Patterson, SC 2012). A top-down step
+//! expands a small frontier. While the frontier is large, bottom-up steps search from the vertices that are not yet
+//! found.
 //!
-//! The references of a search depend on the graph and on the step at which each vertex is found. The generator stores three
-//! bits per vertex (found, and the program's two bitmaps), and the frontier while it is small.
+//! The references of a search depend on the graph and on the step at which each vertex is found. The generator stores
+//! three bits per vertex (found, and the program's two bitmaps), and the frontier while it is small.
 //!
-//! After a top-down step whose frontier has become large, its order matters only while it is written to the bitmap. That step
-//! is repeated for this purpose, without references, from a copy of the found vertices (the fourth bit).
+//! After a top-down step whose frontier has become large, its order matters only while it is written to the bitmap.
+//! That step is repeated for this purpose, without references, from a copy of the found vertices (the fourth bit).
 
 use super::super::parameter::{SEED, Values};
 use super::super::process::{Code, Emit, Process, bodies, load, room, store};

@@ -1,10 +1,11 @@
 //! The order in which a breadth-first search finds vertices level by level, in three bits per vertex.
 //!
-//! A level need not be stored: its vertices, in order, are those that appear for the first time in the rows of the level
-//! before. Only small levels are stored; the others are recomputed from the last stored level whenever they are visited.
+//! A level need not be stored: its vertices, in order, are those that appear for the first time in the rows of the
+//! level before. Only small levels are stored; the others are recomputed from the last stored level whenever they are
+//! visited.
 //!
-//! A neighbour is on the previous, the same, or the next level, so two bits (the depth modulo three) say which. A third bit
-//! marks the vertices already found in a recomputation. It flips with each one, so it need not be cleared.
+//! A neighbour is on the previous, the same, or the next level, so two bits (the depth modulo three) say which. A third
+//! bit marks the vertices already found in a recomputation. It flips with each one, so it need not be cleared.
 
 use super::Graph;
 use super::bits::Bits;

@@ -1,5 +1,5 @@
-//! `pr`: GAP's PageRank, in which each vertex sums the contributions of its neighbours, in place. The references depend only
-//! on the graph, so the generator stores nothing per vertex.
+//! `pr`: GAP's PageRank, in which each vertex sums the contributions of its neighbours, in place. The references depend
+//! only on the graph, so the generator stores nothing per vertex.
 
 use super::super::parameter::{Parameter, SEED, ValueKind, Values};
 use super::super::process::{Code, Emit, Process};

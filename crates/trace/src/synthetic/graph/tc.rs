@@ -1,6 +1,6 @@
-//! `tc`: GAP's triangle counting, which merges sorted rows of neighbours. The references depend only on the graph, so the
-//! generator stores nothing per vertex. GAP relabels vertices by degree if a sample of degrees is skewed; the degrees of
-//! this graph are equal.
+//! `tc`: GAP's triangle counting, which merges sorted rows of neighbours. The references depend only on the graph, so
+//! the generator stores nothing per vertex. GAP relabels vertices by degree if a sample of degrees is skewed; the
+//! degrees of this graph are equal.
 
 use super::super::parameter::{MAX_COUNT, Parameter, SEED, ValueKind, Values};
 use super::super::process::{Code, Emit, Process};

@@ -264,7 +264,8 @@ fn bfs_makes_the_references_of_a_search_on_stored_rows() {
         "bfs:bytes=3M,degree=12,seed=4",
     ] {
         let actual = references(spec);
-        // The sources are known to the generator only. The first store after a pass over all parents is to the source's.
+        // The sources are known to the generator only. The first store after a pass over all parents is to the
+        // source's.
         let graph = graph(spec);
         let parents = Memory::of(spec).areas.nth(2).unwrap();
         let n = graph.vertices as usize;

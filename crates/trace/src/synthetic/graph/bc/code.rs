@@ -1,8 +1,8 @@
-//! The consecutive blocks of `papers/lindsay-2024/programs/bc.c`, as GCC 12 compiles it with -O2 for one thread: the loops
-//! of the search and of the backward pass, from the start of the process's text on.
+//! The consecutive blocks of `papers/lindsay-2024/programs/bc.c`, as GCC 12 compiles it with -O2 for one thread: the
+//! loops of the search and of the backward pass, from the start of the process's text on.
 //!
-//! Blocks that never run would follow the last one: a compare-and-exchange that fails, and a vertex without neighbours in
-//! the backward pass. Vertices of eight bytes use the same instructions: only the registers matter for timing.
+//! Blocks that never run would follow the last one: a compare-and-exchange that fails, and a vertex without neighbours
+//! in the backward pass. Vertices of eight bytes use the same instructions: only the registers matter for timing.
 
 use super::super::WORDS;
 

@@ -1,5 +1,5 @@
-//! The consecutive blocks of a breadth-first search, as a compiler could generate them. Vertices of eight bytes use the same
-//! instructions: only the registers matter for timing.
+//! The consecutive blocks of a breadth-first search, as a compiler could generate them. Vertices of eight bytes use the
+//! same instructions: only the registers matter for timing.
 
 use super::super::WORDS;
 

@@ -21,8 +21,8 @@ impl Variable<'_> {
     }
 }
 
-/// Runs `bc.c` on the stored rows, level by level, with the sources of `actual`. Returns the references, and the number of
-/// levels of each search.
+/// Runs `bc.c` on the stored rows, level by level, with the sources of `actual`. Returns the references, and the number
+/// of levels of each search.
 fn centrality(spec: &str, searches: u64, actual: &[Reference]) -> (Vec<Reference>, Vec<usize>) {
     let graph = graph(spec);
     let n = graph.vertices as usize;
@@ -135,8 +135,8 @@ fn centrality(spec: &str, searches: u64, actual: &[Reference]) -> (Vec<Reference
     (references.into_inner(), depths)
 }
 
-/// Computes the centrality by its definition, with a queue and without levels, and adds it to `score`. Returns the distance
-/// of every vertex.
+/// Computes the centrality by its definition, with a queue and without levels, and adds it to `score`. Returns the
+/// distance of every vertex.
 fn brandes(offsets: &[u64], targets: &[u32], source: usize, score: &mut [f64]) -> Vec<i32> {
     let n = score.len();
     let neighbours = |v: usize| targets[offsets[v] as usize..offsets[v + 1] as usize].iter().map(|&w| w as usize);

@@ -9,7 +9,8 @@ fn instructions(block: &Block) -> Vec<Instruction> {
     Decoder::with_ip(64, &block.bytes, block.pc.0, DecoderOptions::NONE).into_iter().collect()
 }
 
-/// Returns the memory operands of a block: kind, size in bytes, index of the instruction, and the address if it is constant.
+/// Returns the memory operands of a block: kind, size in bytes, index of the instruction, and the address if it is
+/// constant.
 fn operands(block: &Block) -> Vec<(Kind, u64, u16, Option<u64>)> {
     let (mut all, mut factory) = (Vec::new(), InstructionInfoFactory::new());
     for (index, instruction) in (0..).zip(instructions(block)) {
