@@ -29,11 +29,11 @@ use reach_core::{BlockId, Kind};
 /// The outcome of a TLB look-up on the wrong path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrongPathLookup {
-    /// A translation, after so many cycles.
+    /// A translation, after this many cycles.
     Hit(u64),
     /// No usable translation: it forbids the reference, or it comes after the deadline.
     Unusable,
-    /// No TLB holds the page. A walk may begin after so many cycles.
+    /// No TLB holds the page. A walk may begin after this many cycles.
     Miss(u64),
 }
 
