@@ -76,7 +76,7 @@ fn studied() -> impl Strategy<Value = (Machine, usize)> {
         let array = if machine.tlbs.is_empty() { 0 } else { index.index(machine.tlbs.len()) };
         if of_any_kind {
             let lender = machine.tlbs.iter().position(|tlb| tlb.level >= 2 && lends(&machine, &tlb.name));
-            return (machine, lender.filter(|_| others & 1 != 0).unwrap_or(array));
+            return (machine, lender.filter(|_| others & 7 != 0).unwrap_or(array));
         }
         if let Walker::Hardware { caches, .. } = &mut machine.walker {
             for cache in caches.iter_mut().filter(|cache| cache.within.is_some()) {
@@ -152,7 +152,7 @@ fn one_pass_counts_the_misses_that_each_geometry_has_alone() {
     // entries.
     let cases = cases(500).cases;
     assert!(
-        compared.get().iter().zip([20, 20, 50, 250]).all(|(&n, part)| n >= cases / part),
+        compared.get().iter().zip([20, 20, 50, 500]).all(|(&n, part)| n >= cases / part),
         "{:?} of {cases}",
         compared.get()
     );
