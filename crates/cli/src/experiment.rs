@@ -107,7 +107,7 @@ pub fn run(
                 recorder.take(chunk, source);
                 Ok(())
             };
-            experiment.run_beside(record, program.source(), watch)
+            experiment.run_with_tee(record, program.source(), watch)
         }
     };
     progress.end();

@@ -63,7 +63,7 @@ impl TryFrom<String> for Timing {
     }
 }
 
-/// What all simulations of an experiment share.
+/// The conditions that all simulations of an experiment share.
 ///
 /// ```
 /// use reach_lab::{Conditions, Placement, Timing};

@@ -45,7 +45,7 @@ pub struct Experiment {
     pub machines: Vec<machine::Resolved>,
     /// The systems; speedups are relative to the first.
     pub systems: Vec<reach_systems::Resolved>,
-    /// What all simulations share.
+    /// The conditions that all simulations share.
     pub conditions: Conditions,
     /// Threads that simulate; 0: the caller's thread simulates too.
     pub threads: usize,
@@ -158,7 +158,7 @@ impl Experiment {
     ///
     /// # Errors
     /// As [`Experiment::run`], and when `tee` fails.
-    pub fn run_beside(
+    pub fn run_with_tee(
         &self,
         tee: impl FnMut(&Chunk, &dyn Source) -> Result<(), TraceError>,
         source: &mut dyn Source,

@@ -19,7 +19,7 @@ use reach_hardware::CacheCounters;
 pub struct Sum {
     /// The metric's name in rows.
     pub name: &'static str,
-    /// What the value is counted in.
+    /// The unit of the value.
     pub unit: &'static str,
     /// The formula.
     pub of: fn(&Tally) -> u64,
@@ -48,7 +48,7 @@ impl<Counts> Rate<Counts> {
 pub struct Estimate {
     /// The value.
     pub value: f64,
-    /// `None` for a whole program, and for samples that cannot tell ([`Rate`]s of fewer than [`LEAST`] intervals).
+    /// `None` for a whole program, and for samples of fewer than [`LEAST`] intervals or without the counted event.
     pub error: Option<f64>,
 }
 

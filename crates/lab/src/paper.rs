@@ -102,7 +102,7 @@ pub enum PaperError {
     File {
         /// The paper's name, and the file.
         paper: String,
-        /// What is wrong, where, and what was expected.
+        /// The mistake, its place, and what was expected.
         what: String,
     },
     /// The paper has no such experiment.

@@ -43,7 +43,7 @@ pub struct Row {
     pub process: String,
     /// The metric's name.
     pub metric: String,
-    /// What the value is counted in.
+    /// The unit of the value.
     pub unit: &'static str,
     /// The value.
     pub value: Value,

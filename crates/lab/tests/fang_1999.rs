@@ -59,7 +59,7 @@ fn asap_promotes_every_level_at_the_first_touch() {
     let largest = micro("policy=asap,mechanism=copy,build=largest", 2, Timing::Counts);
     // The second page of each pair completes at least one candidate, and only the largest is built.
     assert_eq!(largest.os.promotions, PAGES / 2);
-    // Of each size but the last, every other candidate completes without completing a larger one.
+    // For each size but the last, every other candidate completes without completing a larger one.
     assert_eq!(largest.os.bytes_copied, ((SIZES - 1) * PAGES / 2 + PAGES) << 12);
 }
 

@@ -126,7 +126,7 @@ fn recorded(program: &mut Pieces) -> Reader {
     let metadata = Metadata { program: program.name().to_owned(), ..Metadata::default() };
     let mut writer = Writer::new(Cursor::new(Vec::new()), &metadata).unwrap();
     let record = |chunk: &Chunk, source: &dyn Source| writer.write(chunk, source.blocks());
-    experiment(&MACHINES[..1], &["base"], Timing::Counts).run_beside(record, program, |_| true).unwrap();
+    experiment(&MACHINES[..1], &["base"], Timing::Counts).run_with_tee(record, program, |_| true).unwrap();
     Reader::new(writer.finish().unwrap(), "memory").unwrap()
 }
 

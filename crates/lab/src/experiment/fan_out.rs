@@ -13,7 +13,7 @@ struct State<T, C> {
     failed: bool,
 }
 
-/// What threads share.
+/// The state that threads share.
 struct Queues<T, C> {
     state: Mutex<State<T, C>>,
     changed: Condvar,

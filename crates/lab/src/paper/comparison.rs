@@ -13,9 +13,9 @@ pub struct Comparison {
     pub experiment: String,
     /// Where the number is published.
     pub section: String,
-    /// What it is.
+    /// Its name.
     pub item: String,
-    /// What it is counted in.
+    /// Its unit.
     pub unit: String,
     /// The published number.
     pub published: f64,

@@ -16,7 +16,7 @@ pub const QUANTUM: u64 = 20_000;
 pub struct PaperExperiment {
     /// Its name on the command line.
     pub name: String,
-    /// What it is, on one line.
+    /// A description on one line.
     pub about: String,
     /// The paper's own program, and how ours differs from it; `None` where ours is the paper's.
     pub replaces: Option<String>,
@@ -32,7 +32,7 @@ pub struct PaperExperiment {
     pub workload: Option<String>,
     /// The machine.
     pub machine: machine::Resolved,
-    /// What all its simulations share.
+    /// The conditions that all its simulations share.
     pub conditions: Conditions,
     /// How many copies of the recorded program run, in turns of [`QUANTUM`] instructions.
     pub copies: u32,

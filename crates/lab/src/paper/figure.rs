@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// What it shows, and where it is published.
+    /// Its content, and where it is published.
     pub name: String,
-    /// What its values are counted in.
+    /// The unit of its values.
     pub unit: String,
     /// Labels of the systems that an experiment must have to be shown.
     pub needs: Vec<String>,
@@ -33,7 +33,7 @@ pub struct FigureValue {
     pub row: String,
     /// The column.
     pub column: String,
-    /// What the value is counted in.
+    /// The unit of the value.
     pub unit: String,
     /// The value.
     pub value: f64,
@@ -42,9 +42,9 @@ pub struct FigureValue {
 /// A figure's values: a row for each experiment, with one value per column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FigureTable {
-    /// What the figure shows.
+    /// The figure's name.
     pub name: String,
-    /// What its values are counted in.
+    /// The unit of its values.
     pub unit: String,
     /// The names of its columns.
     pub columns: Vec<String>,

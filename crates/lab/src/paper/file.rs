@@ -51,7 +51,7 @@ struct TableFile {
     figure: Vec<Figure>,
 }
 
-/// What a paper's files hold.
+/// The content of a paper's files.
 #[derive(Default)]
 pub(super) struct Content {
     pub citation: String,

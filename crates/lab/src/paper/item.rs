@@ -7,13 +7,13 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedItem {
-    /// What the number is; unique in its paper.
+    /// The number's name, unique in its paper.
     pub item: String,
     /// Where it is published: section, table or figure.
     pub section: String,
     /// The published number.
     pub published: f64,
-    /// What it is counted in.
+    /// Its unit.
     pub unit: String,
     /// How far ours may be from it.
     pub tolerance: Tolerance,
@@ -46,13 +46,13 @@ impl PublishedItem {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MissingItem {
-    /// What the number is; unique in its paper.
+    /// The number's name, unique in its paper.
     pub item: String,
     /// Where it is published.
     pub section: String,
     /// The published number.
     pub published: f64,
-    /// What it is counted in.
+    /// Its unit.
     pub unit: String,
     /// Why it cannot be measured.
     pub reason: String,

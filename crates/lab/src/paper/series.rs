@@ -15,7 +15,7 @@ pub struct SeriesPoint {
     pub system: String,
     /// The metric without its time: `memory.contiguity`, `memory.free` and so on.
     pub series: String,
-    /// What the value is counted in.
+    /// The unit of the value.
     pub unit: &'static str,
     /// Seconds after boot.
     pub seconds: f64,

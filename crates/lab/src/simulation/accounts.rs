@@ -10,7 +10,7 @@ use reach_core::{Asid, Counts, Cycles, Event, Ledger};
 use reach_hardware::Processor;
 use std::collections::BTreeMap;
 
-/// What a hardware thread has done, beyond what its MMU counts.
+/// The work of a hardware thread, beyond the counts of its MMU.
 #[derive(Clone, Debug, Default)]
 struct ThreadAccount {
     /// The process that it runs.
@@ -34,9 +34,9 @@ pub(super) struct Accounts {
     threads: Vec<ThreadAccount>,
     /// The operating system's ledger when it was last booked.
     booked: Ledger,
-    /// What each process has done since measuring began.
+    /// The work of each process since measuring began.
     pub processes: BTreeMap<Asid, Tally>,
-    /// What each process last executed.
+    /// The file that each process last executed.
     pub names: BTreeMap<Asid, String>,
     /// Counts of caches and memory where measuring began; empty if that is the program's start.
     pub memory_at_start: MemoryCounts,

@@ -24,7 +24,7 @@ pub enum SimulationError {
         machine: String,
         /// The system.
         system: String,
-        /// What does not fit, and what to do.
+        /// The mismatch, and the remedy.
         what: String,
     },
     /// The operating system changed translations in the middle of a step, and an outline does not say which references

@@ -29,7 +29,7 @@ pub struct Outcome {
     pub os: reach_os::Counters,
     /// The operating system's counts of each process.
     pub os_processes: BTreeMap<Asid, reach_os::Counters>,
-    /// What each hardware thread did, those of the first core first.
+    /// The work of each hardware thread, those of the first core first.
     pub hardware_threads: Vec<HardwareThread>,
     /// Hardware threads per core.
     pub threads_per_core: usize,

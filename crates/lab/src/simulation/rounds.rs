@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What an item must be ordered against.
+/// The other items that an item must be ordered against.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Fence {
     /// Fences of others only.
@@ -62,7 +62,7 @@ struct Part {
 /// A software thread.
 type SoftwareThread = (Asid, ThreadId);
 
-/// What runs without another hardware thread in between.
+/// Work that runs without another hardware thread in between.
 #[derive(Debug)]
 struct WorkItem {
     hw: usize,

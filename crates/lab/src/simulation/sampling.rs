@@ -19,7 +19,7 @@ pub(super) struct Sampling {
     pub detail: Detail,
     /// Totals where the current interval began; `None` between intervals.
     from: Option<(Tally, MemoryCounts)>,
-    /// What processes have done in the current interval.
+    /// The work of each process in the current interval.
     processes: BTreeMap<Asid, Tally>,
 }
 

@@ -32,7 +32,7 @@ impl Tally {
     }
 }
 
-/// What one hardware thread did.
+/// The work of one hardware thread.
 #[derive(Clone, Debug)]
 pub struct HardwareThread {
     /// Its counts and cycles.
