@@ -17,7 +17,7 @@ build:
 
 # The fast tier: unit tests of all crates, and the small worlds, twins and laws of the simulation itself.
 FAST_TESTS := --lib --bins --test hardware --test buddy --test translation --test twin --test online --test linux_counts \
-    --test paging --test navarro_2002 --test reservation_variants --test zhou_2023 --test karakostas_2015_rmm \
+    --test navarro_2002 --test reservation_variants --test zhou_2023 --test karakostas_2015_rmm \
     --test linux_thp --test hugetlb --test laws --test curve --test range_tlb --test fang_1999 --test fang_micro
 
 ## test-fast: unit tests, small worlds, twins and laws: 2 minutes on two cores, after the build
