@@ -40,9 +40,9 @@ struct Budget {
 impl Budget {
     fn of(timing: Timing) -> Budget {
         match timing {
-            Timing::Counts => Budget { plain: u64::MAX, observed: 128_000_000, synthetic: LENGTH },
-            Timing::InOrder => Budget { plain: 64_000_000, observed: 32_000_000, synthetic: LENGTH },
-            Timing::Ooo => Budget { plain: 16_000_000, observed: 48_000_000, synthetic: LENGTH / 2 },
+            Timing::Counts => Budget { plain: u64::MAX, observed: 64_000_000, synthetic: LENGTH },
+            Timing::InOrder => Budget { plain: 48_000_000, observed: 16_000_000, synthetic: LENGTH / 2 },
+            Timing::Ooo => Budget { plain: 16_000_000, observed: 32_000_000, synthetic: LENGTH / 2 },
         }
     }
 }
