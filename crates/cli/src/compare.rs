@@ -25,13 +25,12 @@ pub fn compare(args: CompareArgs, quiet: bool) -> VerbResult {
 
 /// Reports a failure of `--record`, and returns the exit status. Call after the results are printed.
 pub fn finish(finished: experiment::Finished) -> VerbResult {
-    match finished.recording {
-        Some(Failure::Failed(message)) => {
-            print_error(message);
-            Ok(1)
-        }
-        _ => Ok(finished.status),
+    if let Some(Failure::Failed(message)) = finished.recording {
+        print_error(message);
+        return Ok(1);
     }
+    let fails = finished.report.all_findings().any(|(_, finding)| finding.kind.fails());
+    Ok(if finished.status == 0 { fails.into() } else { finished.status })
 }
 
 /// Returns the default systems: stock Linux, then every published system, then the upper bound. Leaves out those that

@@ -135,8 +135,9 @@ pub fn run(
         Some(Err(failure)) => Some(failure),
         None => None,
     };
+    report.findings.iter().for_each(|finding| print_error(&finding.text));
     Ok(Finished {
-        header: experiment.header(),
+        header: experiment.header(&report),
         report,
         live,
         timing: common.conditions.timing,

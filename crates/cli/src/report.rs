@@ -29,6 +29,7 @@ pub fn report(machine: &Resolved, finished: &Finished) -> String {
     memory(&mut sheet, outcome);
     [
         table::heading(&finished.report),
+        table::findings(&finished.report),
         "\n".into(),
         tabulate::definitions([
             ("machine", machine.name.as_str()),

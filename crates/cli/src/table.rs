@@ -3,7 +3,7 @@
 use crate::args::simulate::Timing;
 use crate::experiment::Finished;
 use crate::{tabulate, units};
-use reach_lab::{LEAST, Outcome, Report, Tally, Value, metrics};
+use reach_lab::{Finding, LEAST, Outcome, Report, Tally, Value, metrics};
 
 /// Greatest width of the names of machines and systems, in characters.
 const NAME: usize = 20;
@@ -12,9 +12,11 @@ const NAME: usize = 20;
 pub fn comparison(finished: &Finished) -> String {
     let report = &finished.report;
     let mut out = heading(report);
+    out += &program_findings(report);
     for outcomes in report.machines() {
         out.push('\n');
         out += &block(outcomes);
+        out += &footnotes(outcomes);
         if let Some((overhead, error)) = overhead(report, &outcomes[0].machine) {
             out += &format!("relative overhead of base pages: {}\n", units::percent_within(overhead, error));
         }
@@ -41,13 +43,42 @@ pub fn heading(report: &Report) -> String {
     format!("{}\n{}\n", tabulate::clipped(&report.program), facts.join("  "))
 }
 
+/// Returns a paragraph for each finding; empty if there is none.
+pub fn findings(report: &Report) -> String {
+    program_findings(report) + &footnotes(&report.outcomes)
+}
+
+/// Returns a paragraph for each finding about the program.
+fn program_findings(report: &Report) -> String {
+    report.findings.iter().map(|finding| tabulate::paragraph("", &finding.text)).collect()
+}
+
+/// Returns the marks of the findings about the simulation of `system`: each refers to a footnote.
+fn marks(outcomes: &[Outcome], system: &Outcome) -> String {
+    let marks = numbered(outcomes).filter(|(_, outcome, _)| std::ptr::eq(*outcome, system));
+    marks.map(|(number, ..)| format!(" [{number}]")).collect()
+}
+
+/// Returns a paragraph for each finding about a simulation of `outcomes`, with its mark.
+fn footnotes(outcomes: &[Outcome]) -> String {
+    let note =
+        |(number, _, finding): (usize, &Outcome, &Finding)| tabulate::paragraph(&format!("[{number}] "), &finding.text);
+    numbered(outcomes).map(note).collect()
+}
+
+/// Numbers the findings about the simulations of one machine.
+fn numbered(outcomes: &[Outcome]) -> impl Iterator<Item = (usize, &Outcome, &Finding)> {
+    let all = outcomes.iter().flat_map(|outcome| outcome.findings.iter().map(move |finding| (outcome, finding)));
+    all.enumerate().map(|(at, (outcome, finding))| (at + 1, outcome, finding))
+}
+
 /// Returns the table of one machine: a line for each system.
 fn block(outcomes: &[Outcome]) -> String {
     let machine = outcomes[0].machine.as_str();
     // A long name, as of a machine with changed values, gets a line of its own.
     let (line_above, corner) =
         if machine.len() > NAME { (format!("{machine}\n"), "") } else { (String::new(), machine) };
-    let lines = outcomes.iter().map(|outcome| line(outcome, &outcomes[0]));
+    let lines = outcomes.iter().map(|outcome| line(outcome, outcomes));
     let header = [
         corner,
         "L2 TLB misses\nper 1000 instr",
@@ -70,7 +101,8 @@ fn block(outcomes: &[Outcome]) -> String {
     line_above + &tabulate::numbers([name, misses, wcpi, translation, speedup], lines)
 }
 
-fn line(outcome: &Outcome, first: &Outcome) -> [String; 7] {
+fn line(outcome: &Outcome, outcomes: &[Outcome]) -> [String; 7] {
+    let first = &outcomes[0];
     let Tally { counts, hardware, .. } = &outcome.total;
     let instructions = counts.instructions.max(1) as f64;
     let walks = outcome.error(&|t| (t.hardware.walks(), t.counts.instructions));
@@ -78,7 +110,7 @@ fn line(outcome: &Outcome, first: &Outcome) -> [String; 7] {
     let speedup = cycles(first) as f64 / cycles(outcome).max(1) as f64;
     let within = outcome.speedup_error(first).filter(|_| !std::ptr::eq(outcome, first));
     [
-        broken(&outcome.system),
+        broken(&outcome.system) + &marks(outcomes, outcome),
         units::decimal_within(1000.0 * hardware.walks() as f64 / instructions, walks.map(|error| 1000.0 * error), 2),
         units::decimal_within(hardware.walk_cycles as f64 / instructions, wcpi, 3),
         units::percent_within(translation(&outcome.total), outcome.error(&|t| (t.translation(), t.cycles()))),

@@ -15,6 +15,20 @@ pub fn definitions<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> S
     finish(table)
 }
 
+/// Lays out `text` in lines of whole words. `mark` precedes the first line, and the others are indented as far.
+pub fn paragraph(mark: &str, text: &str) -> String {
+    let mut table = plain();
+    table.add_row([mark, text]);
+    for (column, width) in table.column_iter_mut().zip([mark.len(), WIDTH - mark.len()]) {
+        column.set_padding((0, 0));
+        column.set_constraint(match width {
+            0 => ColumnConstraint::Hidden,
+            width => ColumnConstraint::Absolute(Width::Fixed(width as u16)),
+        });
+    }
+    lines(&table)
+}
+
 /// Lays out columns of text under a header. The last column is wrapped; the others are as wide as their content, up to
 /// [`COLUMN`].
 pub fn columns<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
@@ -93,4 +107,21 @@ pub fn clipped(text: &str) -> String {
         return text.to_owned();
     }
     text.chars().take(WIDTH - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paragraph_is_indented_by_its_mark_and_keeps_words_whole() {
+        let text = "word ".repeat(40);
+        for mark in ["", "[1] "] {
+            let paragraph = paragraph(mark, text.trim_end());
+            assert!(paragraph.starts_with(&format!("{mark}word")), "{paragraph}");
+            assert!(paragraph.lines().skip(1).all(|line| line.starts_with(&(" ".repeat(mark.len()) + "word"))));
+            assert!(paragraph.lines().all(|line| line.len() <= WIDTH));
+            assert_eq!(paragraph.matches("word").count(), 40);
+        }
+    }
 }

@@ -7,6 +7,7 @@ pub use header::Header;
 
 use crate::conditions::Conditions;
 use crate::curve::Curve;
+use crate::findings::Finding;
 use crate::machine;
 use crate::prepare::{Batch, Preparer};
 use crate::results::{self, Row};
@@ -89,6 +90,8 @@ pub struct Report {
     pub counts: Counts,
     /// References that count towards a limit: all but the fast-forwarded ones.
     pub limited: u64,
+    /// What readers of these results must know about the program; it holds for all simulations.
+    pub findings: Vec<Finding>,
     /// One outcome for each machine and system: all systems of the first machine first.
     pub outcomes: Vec<Outcome>,
     /// The number of systems.
@@ -121,9 +124,9 @@ impl Experiment {
         }
     }
 
-    /// Returns what the results depend on, resolved, with its hash.
-    pub fn header(&self) -> Header {
-        Header::of(self)
+    /// Returns what the results depend on, resolved, with its hash, and the findings of `report`.
+    pub fn header(&self, report: &Report) -> Header {
+        Header::of(self).with_findings(report)
     }
 
     /// Runs `source`, of which nothing was read yet, to its end. `watch` is called now and then; it returns false to stop,
@@ -271,6 +274,7 @@ impl Experiment {
             program: source.name().into(),
             counts,
             limited: source.counted(),
+            findings: Vec::new(),
             outcomes: simulations.into_iter().map(Simulation::finish).collect(),
             systems: self.systems.len(),
             elapsed: started.elapsed(),
@@ -286,6 +290,16 @@ impl Report {
         self.outcomes.chunks(self.systems.max(1))
     }
 
+    /// Returns all findings: those of the program without a simulation, then those of each simulation.
+    pub fn all_findings(&self) -> impl Iterator<Item = (Option<&Outcome>, &Finding)> {
+        let of_program = self.findings.iter().map(|finding| (None, finding));
+        let of_simulations = self
+            .outcomes
+            .iter()
+            .flat_map(|outcome| outcome.findings.iter().map(move |finding| (Some(outcome), finding)));
+        of_program.chain(of_simulations)
+    }
+
     /// Sets the number of references of the program that was sampled.
     fn set_program_references(&mut self, references: u64) {
         self.outcomes.iter_mut().filter_map(|outcome| outcome.sample.as_mut()).for_each(|s| s.references = references);
@@ -293,6 +307,6 @@ impl Report {
 
     /// Returns all rows: those of the first machine first.
     pub fn rows(&self) -> Vec<Row> {
-        self.machines().flat_map(|outcomes| results::rows(outcomes, &self.program)).collect()
+        self.machines().flat_map(|outcomes| results::rows(outcomes, &self.program, &self.findings)).collect()
     }
 }

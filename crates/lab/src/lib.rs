@@ -6,6 +6,7 @@
 mod conditions;
 mod curve;
 mod experiment;
+mod findings;
 pub mod machine;
 pub mod metrics;
 pub mod paper;
@@ -16,6 +17,7 @@ mod simulation;
 pub use conditions::{Conditions, Placement, Timing};
 pub use curve::{Curve, Misses};
 pub use experiment::{Experiment, ExperimentError, Header, Report, Status};
+pub use findings::{Finding, FindingKind};
 pub use metrics::LEAST;
 pub use prepare::{Batch, Preparer};
 pub use reach_core::{Counts, Step, TICK_INSTRUCTIONS};

@@ -5,6 +5,7 @@ mod hardware;
 mod os;
 mod tally;
 
+use crate::findings::{Finding, FindingKind};
 use crate::metrics::{self, Estimate, Rate};
 use crate::simulation::{Outcome, Tally};
 use reach_core::Asid;
@@ -55,11 +56,12 @@ pub struct Row {
 /// The value of [`Row::process`] for all processes together.
 pub const ALL: &str = "all";
 
-/// Returns all metrics of `outcomes`, the simulations of `program` on one machine. Speedups are relative to the first.
-pub(crate) fn rows(outcomes: &[Outcome], program: &str) -> Vec<Row> {
+/// Returns all metrics of `outcomes`, the simulations of `program` on one machine, and the findings about the program.
+/// Speedups are relative to the first outcome.
+pub(crate) fn rows(outcomes: &[Outcome], program: &str, findings: &[Finding]) -> Vec<Row> {
     let mut all = Vec::new();
     for outcome in outcomes {
-        all.extend(of_outcome(outcome, program, &outcomes[0]));
+        all.extend(of_outcome(outcome, program, findings, &outcomes[0]));
     }
     let comparison = |outcome, metric, estimate| {
         let mut rows = Rows::new(outcome, program);
@@ -76,8 +78,9 @@ pub(crate) fn rows(outcomes: &[Outcome], program: &str) -> Vec<Row> {
 }
 
 /// Returns the metrics of `outcome`: of all processes together, then of each process if there are several.
-fn of_outcome(outcome: &Outcome, program: &str, baseline: &Outcome) -> Vec<Row> {
+fn of_outcome(outcome: &Outcome, program: &str, findings: &[Finding], baseline: &Outcome) -> Vec<Row> {
     let mut rows = Rows::new(outcome, program);
+    rows.findings(findings);
     rows.tally(&outcome.total);
     rows.operating_system(&outcome.os, &outcome.sizes);
     rows.caches();
@@ -134,6 +137,16 @@ impl<'a> Rows<'a> {
             value,
             error,
         });
+    }
+
+    /// Adds a row for each kind of finding about the program and about this simulation.
+    fn findings(&mut self, of_program: &[Finding]) {
+        for kind in FindingKind::ALL {
+            let found = of_program.iter().chain(&self.outcome.findings).filter(|finding| finding.kind == kind).count();
+            if found > 0 {
+                self.count(&format!("finding.{}", kind.name()), "count", found as u64);
+            }
+        }
     }
 
     fn count(&mut self, metric: &str, unit: &'static str, value: u64) {

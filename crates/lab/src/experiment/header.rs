@@ -1,6 +1,8 @@
 //! The header of results: everything that they depend on, with a hash.
 
-use super::Experiment;
+use super::{Experiment, Report};
+use crate::findings::{Finding, FindingKind};
+use crate::simulation::Outcome;
 use reach_trace::{Alignment, FastForward};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -42,6 +44,12 @@ pub struct Header {
     pub systems: Vec<serde_json::Value>,
     /// SHA-256 over all of the above, in hexadecimal.
     pub hash: String,
+    /// What is missing of the program; `None` if all of it was read.
+    pub incomplete: Option<String>,
+    /// How the program failed; `None` if it did not, or if that is unknown.
+    pub ended: Option<String>,
+    /// All findings, those of simulations with their machine and system.
+    pub findings: Vec<serde_json::Value>,
 }
 
 impl Header {
@@ -78,9 +86,28 @@ impl Header {
             machines: machines.collect(),
             systems: systems.collect(),
             hash: String::new(),
+            incomplete: None,
+            ended: None,
+            findings: Vec::new(),
         };
         let text = serde_json::to_string(&header).expect("a header is JSON");
         header.hash = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
         header
+    }
+
+    /// Adds what was found in `report`.
+    pub(super) fn with_findings(mut self, report: &Report) -> Header {
+        let first = |kind| report.findings.iter().find(|finding| finding.kind == kind).map(|found| found.text.clone());
+        self.incomplete = first(FindingKind::Incomplete);
+        self.ended = first(FindingKind::ProgramFailed);
+        let json = |(outcome, finding): (Option<&Outcome>, &Finding)| match outcome {
+            None => serde_json::json!(finding),
+            Some(Outcome { machine, system, .. }) => {
+                let Finding { kind, text } = finding;
+                serde_json::json!({ "machine": machine, "system": system, "kind": kind, "text": text })
+            }
+        };
+        self.findings = report.all_findings().map(json).collect();
+        self
     }
 }

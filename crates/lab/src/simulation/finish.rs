@@ -55,6 +55,7 @@ impl Simulation {
             contiguity: reach_os::contiguity(vm.frames().buddy(), &vm.options().sizes),
             processes: self.accounts.processes,
             names: self.accounts.names,
+            findings: Vec::new(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::sample::Sample;
 use super::tally::{HardwareThread, Tally};
 use crate::curve::Misses;
+use crate::findings::Finding;
 use reach_core::{Asid, AuxTlbOptions};
 use reach_hardware::{Access, CacheCounters, ControllerCounters, MemoryAccesses};
 use reach_systems::Role;
@@ -61,4 +62,6 @@ pub struct Outcome {
     pub sizes: Vec<reach_core::PageShift>,
     /// Contiguity of free memory at the end (Navarro §6.5), 0 to 1.
     pub contiguity: f64,
+    /// What readers of these results must know about this simulation.
+    pub findings: Vec<Finding>,
 }
