@@ -61,8 +61,8 @@ pub struct Bench {
 /// The reason a program cannot be measured.
 #[derive(Debug)]
 pub enum Unfit {
-    /// None of its code can be superpages, for this reason, so they have no effect.
-    NoEffect(String),
+    /// None of its code can be superpages as it is linked, for this reason: there is nothing to measure.
+    Nothing(String),
     /// An error.
     Failed(LiveError),
 }
@@ -86,7 +86,7 @@ impl Bench {
             Ok(bytes) => bytes,
             Err(AlignError::Elf(error)) => return Err(LiveError::new(&image.path, error).into()),
             Err(_) if with_libraries => (Vec::new(), false),
-            Err(why) => return Err(Unfit::NoEffect(format!("{}: {why}", image.path.display()))),
+            Err(why) => return Err(Unfit::Nothing(format!("{}: {why}", image.path.display()))),
         };
         if !first.is_empty() {
             subjects.push(Subject { original: image.path.clone(), bytes: first, copies: Vec::new() });
@@ -106,7 +106,7 @@ impl Bench {
         if subjects.is_empty() {
             let message =
                 format!("{} and its libraries have no region of 2 MB that can be all code", image.path.display());
-            return Err(Unfit::NoEffect(message));
+            return Err(Unfit::Nothing(message));
         }
         let folder = tempfile::Builder::new().prefix("reach-bench-").tempdir_in(scratch);
         let folder = folder.map_err(LiveError::io(scratch, "cannot hold copies"))?;

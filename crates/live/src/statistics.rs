@@ -13,6 +13,23 @@ pub struct Median {
     pub high: f64,
 }
 
+/// What a ratio of times says about an effect. Shares are of the time: 0.05 is 5 %.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Effect {
+    /// The ratio differs from 1, with 95 % confidence and by more than the noise.
+    Present,
+    /// An effect of more than this share is excluded, and the share is at most the least that matters.
+    Absent {
+        /// Greatest effect that is not excluded.
+        within: f64,
+    },
+    /// An effect that matters is neither shown nor excluded.
+    Unknown {
+        /// Greatest effect that is not excluded.
+        within: f64,
+    },
+}
+
 /// Least number of values for a 95 % confidence interval.
 pub const MIN_VALUES: usize = 6;
 
@@ -41,6 +58,19 @@ impl Median {
     pub fn differs(&self, noise: f64) -> bool {
         (self.low > 1.0 || self.high < 1.0) && (self.value - 1.0).abs() > noise
     }
+
+    /// Judges a ratio, given the `noise` of equal runs and the least effect that matters, `least`, both as shares.
+    ///
+    /// An effect is absent only if neither the interval nor the noise leaves room for one that matters. Otherwise nothing is
+    /// known: a wide interval around 1 is no evidence of equality.
+    pub fn effect(&self, noise: f64, least: f64) -> Effect {
+        let within = self.noise().max(noise);
+        match self.differs(noise) {
+            true => Effect::Present,
+            false if within <= least => Effect::Absent { within },
+            false => Effect::Unknown { within },
+        }
+    }
 }
 
 #[cfg(test)]
@@ -66,5 +96,17 @@ mod tests {
         assert!(!of(0.99, 1.1, 1.2).differs(0.05));
         assert!(!of(1.01, 1.03, 1.2).differs(0.05));
         assert_eq!(of(0.9, 1.0, 1.05).noise(), 1.0 - 0.9);
+    }
+
+    #[test]
+    fn an_effect_is_absent_only_if_interval_and_noise_exclude_one_that_matters() {
+        let of = |low, value, high| Median { value, low, high };
+        let (narrow, wide) = (of(0.99, 1.0, 1.01), of(0.5, 1.0, 1.92));
+        assert!(matches!(narrow.effect(0.02, 0.05), Effect::Absent { within } if within == 0.02));
+        assert!(matches!(narrow.effect(0.27, 0.05), Effect::Unknown { within } if within == 0.27));
+        assert!(matches!(wide.effect(0.0, 0.05), Effect::Unknown { within } if (within - 0.92).abs() < 1e-9));
+        // A difference within the noise of equal runs is no effect, and no evidence against one.
+        assert!(matches!(of(1.1, 1.2, 1.3).effect(0.25, 0.05), Effect::Unknown { .. }));
+        assert_eq!(of(1.1, 1.2, 1.3).effect(0.05, 0.5), Effect::Present);
     }
 }

@@ -221,14 +221,18 @@ pub struct KeepArgs {
 ///
 /// Runs the program repeatedly with its code in base pages, in base pages again (the difference is the noise), in folios of
 /// 64 KB mapped with base pages, and in superpages. Copies of its files are mounted over the originals, for that process
-/// only. The state of each run is verified. Speedups are medians of pairs of runs, with 95 % confidence intervals. A
-/// difference within the noise is reported as no effect.
+/// only. The state of each run is verified. Speedups are medians of pairs of runs, with 95 % confidence intervals. The
+/// answer is "no effect" only if the interval and the noise exclude an effect that matters (--within), and otherwise
+/// "cannot tell". The exit status is 1 if neither user time nor wall time tells whether superpages have an effect.
 #[derive(Args)]
 #[command(after_help = examples::BENCH, override_usage = examples::BENCH_USAGE)]
 pub struct BenchArgs {
     /// Measured runs in each of the four states
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u64).range(6..=1000))]
     pub rounds: u64,
+    /// Least effect that matters, in percent of the time
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = values::percent)]
+    pub within: f64,
     /// Also change the state of libraries that have regions of 2 MB
     #[arg(long)]
     pub libraries: bool,

@@ -65,6 +65,14 @@ pub fn count(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Parses a percentage above 0, at most 100.
+pub fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent),
+        _ => Err("expected a percentage above 0, at most 100, such as 5 or 0.5".into()),
+    }
+}
+
 /// Parses what to fast-forward: a count of references, or the name of a phase.
 pub fn fast_forward(text: &str) -> Result<FastForward, String> {
     match text.starts_with(|first: char| first.is_ascii_digit()) {
@@ -119,6 +127,14 @@ mod tests {
             assert!(count(wrong).is_err(), "{wrong}");
         }
         assert!(count("0").is_err());
+    }
+
+    #[test]
+    fn percentages_are_above_0_and_at_most_100() {
+        assert_eq!(["0.5", "5", "100"].map(percent), [Ok(0.5), Ok(5.0), Ok(100.0)]);
+        for wrong in ["0", "-1", "101", "NaN", "inf", "5%", ""] {
+            assert!(percent(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]
