@@ -5,7 +5,7 @@ use crate::failure::{Failure, VerbResult, print_error};
 use crate::output::{self, Output};
 use crate::{experiment, table};
 use reach_lab::machine::Resolved as Machine;
-use reach_lab::{Conditions, Simulation};
+use reach_lab::{Conditions, Simulation, SimulationError};
 use reach_systems::Resolved as System;
 
 /// Runs the comparison and prints its table.
@@ -45,6 +45,8 @@ fn default_systems(machines: &[Machine], conditions: &Conditions, quiet: bool) -
         }
         let refusal = machines.iter().find_map(|machine| Simulation::new(machine, &system, conditions).err());
         match refusal {
+            // No other system fits either.
+            Some(SimulationError::Placement(what)) => return Err(Failure::Usage(what)),
             // The first system is the reference of all speedups.
             Some(error) if systems.is_empty() => return Err(Failure::failed(error)),
             Some(error) if !quiet => eprintln!("reach: system left out: {error}"),

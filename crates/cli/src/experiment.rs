@@ -53,6 +53,22 @@ pub fn conditions(args: &ConditionArgs) -> Conditions {
     }
 }
 
+/// Refuses cores and hardware threads that a machine lacks, and notes that a machine does not tell its cores.
+fn check_placement(machines: &[machine::Resolved], args: &ConditionArgs, quiet: bool) -> Result<(), Failure> {
+    let placement = reach_lab::Placement::of(args.cores, args.smt);
+    for machine in machines {
+        machine.check_placement(&placement).map_err(Failure::Usage)?;
+        if machine.cores.is_none() && placement.cores > 1 && !quiet {
+            let name = &machine.name;
+            eprintln!(
+                "reach: machine {name} does not tell its number of cores (processor.cores); {} are simulated",
+                placement.cores
+            );
+        }
+    }
+    Ok(())
+}
+
 /// Simulates the program on each of `machines` under each of `systems`. `curve` is the miss curve to count, if any.
 pub fn run(
     machines: Vec<machine::Resolved>,
@@ -61,6 +77,7 @@ pub fn run(
     common: &Common,
     quiet: bool,
 ) -> Result<Finished, Failure> {
+    check_placement(&machines, &common.conditions, quiet)?;
     let mut experiment = Experiment {
         machines,
         systems,

@@ -35,6 +35,7 @@ pub use host::nearest_host;
 pub use tag::{Tag, Tagged};
 pub use value::{Delay, HostPage, PageSize, Size, Ways, Word, Words};
 
+use crate::conditions::Placement;
 use presets::PRESETS;
 use reach_hardware::config::{Machine, OooCore, Sharing};
 use sha2::{Digest, Sha256};
@@ -100,6 +101,8 @@ pub struct Resolved {
     pub name: String,
     /// A description of the machine, on one line.
     pub about: String,
+    /// The number of cores. `None`: the file does not tell.
+    pub cores: Option<u32>,
     /// The processor and its memory.
     pub hardware: Machine,
     /// The costs of the operating system's own work.
@@ -111,6 +114,31 @@ pub struct Resolved {
     pub configuration: String,
     /// SHA-256 of `configuration`, in hexadecimal.
     pub hash: String,
+}
+
+impl Resolved {
+    /// Checks that the machine has the cores and hardware threads that `placement` asks for. A machine whose file does not
+    /// tell its number of cores takes any.
+    ///
+    /// # Errors
+    /// When it has fewer; the sentence names both numbers.
+    pub fn check_placement(&self, placement: &Placement) -> Result<(), String> {
+        let (name, asked) = (&self.name, placement.cores);
+        if let Some(cores) = self.cores.filter(|&cores| cores < asked) {
+            let has = if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };
+            let joint = if name.contains(':') { ',' } else { ':' };
+            return Err(format!(
+                "machine {name} has {has}, and --cores asks for {asked}; {name}{joint}processor.cores={asked} would have \
+                 as many"
+            ));
+        }
+        let (threads, asked) = (self.ooo.as_ref().map_or(1, |ooo| ooo.threads), placement.threads);
+        if asked > threads {
+            let has = if threads == 1 { "1 hardware thread".to_owned() } else { format!("{threads} hardware threads") };
+            return Err(format!("a core of machine {name} has {has}, and --smt asks for {asked}"));
+        }
+        Ok(())
+    }
 }
 
 /// A preset.
@@ -145,7 +173,8 @@ pub fn resolve(spec: &str) -> Result<Resolved, MachineError> {
     let hash = Sha256::digest(configuration.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
     let name = spec.replacen(Spec::parse(spec)?.base, &file.name, 1);
     let (hardware, os, ooo) = parts;
-    Ok(Resolved { name, about: file.about, hardware, os, ooo, configuration, hash })
+    let cores = file.processor.cores.map(|cores| cores.value);
+    Ok(Resolved { name, about: file.about, cores, hardware, os, ooo, configuration, hash })
 }
 
 /// Returns every fact of the machine that `spec` names, in the order of its file.

@@ -178,6 +178,16 @@ fn placements_that_a_machine_or_system_lacks_are_refused() {
     };
     assert!(refused("zen4", "base", Placement::of(1, 3)).contains("2 hardware threads, and --smt asks for 3"));
     assert!(refused("apple-m1", "base", Placement::of(1, 2)).contains("1 hardware thread, and"));
-    assert!(refused("alpha-21264", "romer-1995", Placement::of(2, 1)).contains("contents of one TLB"));
-    assert_eq!(refused("alpha-21264", "navarro-2002", Placement::of(2, 1)), "");
+    assert_eq!(
+        refused("zen4", "base", Placement::of(64, 1)),
+        "machine zen4 has 8 cores, and --cores asks for 64; zen4:processor.cores=64 would have as many"
+    );
+    assert_eq!(refused("zen4:processor.cores=64", "base", Placement::of(64, 1)), "");
+    assert!(refused("alpha-21264", "base", Placement::of(2, 1)).contains("has 1 core, and"));
+    let two = "alpha-21264:processor.cores=2";
+    assert!(
+        refused(two, "base", Placement::of(3, 1)).contains("alpha-21264:processor.cores=2,processor.cores=3 would")
+    );
+    assert!(refused(two, "romer-1995", Placement::of(2, 1)).contains("contents of one TLB"));
+    assert_eq!(refused(two, "navarro-2002", Placement::of(2, 1)), "");
 }

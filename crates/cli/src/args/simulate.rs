@@ -123,7 +123,7 @@ pub struct ConditionArgs {
     /// Start with a cold page cache: the first access to each file page waits for the disk
     #[arg(long)]
     pub cold: bool,
-    /// Cores that run the program; threads are placed on them in turn as they appear (docs/cores.md)
+    /// Cores that run the program, at most as many as the machine has; threads are placed on them in turn (docs/cores.md)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub cores: u32,
     /// Hardware threads to use of each core, at most as many as the machine has

@@ -54,7 +54,7 @@ pub struct NestedSection {
     pub walk_cache_entries: Tagged<Vec<u32>>,
 }
 
-/// The processors that a preset describes, as patterns by which a preset is chosen for this computer.
+/// The processors that the file describes: patterns by which a preset is chosen for this computer, and the number of cores.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessorSection {
@@ -62,6 +62,8 @@ pub struct ProcessorSection {
     pub exact: Tagged<Vec<String>>,
     /// Other processors for which this preset is the nearest.
     pub near: Tagged<Vec<String>>,
+    /// Cores that share what all cores share. `None`: not told, and any number can be simulated.
+    pub cores: Option<Tagged<u32>>,
 }
 
 /// The page table and the page sizes.

@@ -52,7 +52,7 @@ impl Pattern {
     }
 }
 
-/// Returns a problem for each pattern of a machine file that is malformed.
+/// Returns a problem for each pattern of a machine file that is malformed, and for a machine without cores.
 pub(super) fn check(processor: &ProcessorSection) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (key, patterns) in [("exact", &processor.exact.value), ("near", &processor.near.value)] {
@@ -62,6 +62,9 @@ pub(super) fn check(processor: &ProcessorSection) -> Vec<Problem> {
             );
             problems.push(Problem::new(format!("processor.{key}"), what));
         }
+    }
+    if processor.cores.as_ref().is_some_and(|cores| cores.value == 0) {
+        problems.push(Problem::new("processor.cores", "0: expected at least 1"));
     }
     problems
 }

@@ -32,6 +32,22 @@ fn every_preset_has_no_errors() {
     }
 }
 
+/// `--cores` is checked against them; the paper of zenplus-2700x uses four.
+#[test]
+fn every_preset_tells_its_cores_and_they_change_no_configuration() {
+    let cores = |name: &str| resolve(name).unwrap().cores;
+    assert!(list().all(|preset| cores(preset.name).is_some()));
+    let known = ["skylake-e3-1240v5", "zenplus-2700x", "sandybridge-e5-2430", "haswell-e5-2680v3", "zen4"];
+    assert_eq!(known.map(cores), [Some(4), Some(4), Some(6), Some(12), Some(8)]);
+    let more = resolve("zen4:processor.cores=64").unwrap();
+    assert_eq!((more.cores, more.hash), (Some(64), resolve("zen4").unwrap().hash));
+    let untold: String =
+        text_of("zen4").lines().filter(|line| !line.starts_with("cores =")).collect::<Vec<_>>().join("\n");
+    assert!(check(&untold).is_empty(), "files of earlier versions do not tell cores");
+    let none = text_of("zen4").replace("cores = [8,", "cores = [0,");
+    assert!(check(&none)[0].to_string().contains("processor.cores: 0: expected at least 1"), "{:?}", check(&none));
+}
+
 /// Every leaf of every section is a fact with a tag, whether it is a number or not.
 #[test]
 fn every_value_has_a_tag() {

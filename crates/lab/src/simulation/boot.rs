@@ -21,7 +21,8 @@ impl Simulation {
     /// Boots `system` on `machine`.
     ///
     /// # Errors
-    /// When machine, system and conditions do not fit together: [`SimulationError::Boot`] says why and what to do.
+    /// When machine, system and conditions do not fit together: [`SimulationError::Placement`] and [`SimulationError::Boot`]
+    /// say why and what to do.
     pub fn new(
         machine: &machine::Resolved,
         system: &reach_systems::Resolved,
@@ -30,7 +31,8 @@ impl Simulation {
         let names = Names::new(machine, system);
         let refuse = |what: String| names.refusal(what);
         let ooo = ooo_core(machine, conditions.timing).map_err(refuse)?;
-        let shape = shape(machine, &conditions.placement).map_err(refuse)?;
+        machine.check_placement(&conditions.placement).map_err(SimulationError::Placement)?;
+        let shape = shape(machine, &conditions.placement);
         let kernel = Kernel::boot(machine, system, conditions).map_err(refuse)?;
         check(machine, system, &kernel, &shape).map_err(refuse)?;
         let hardware = hardware(machine, &shape, ooo, conditions, &kernel);
@@ -67,23 +69,15 @@ fn ooo_core(machine: &machine::Resolved, timing: Timing) -> Result<Option<(OooCo
     Ok(Some((ooo.core, walkers)))
 }
 
-/// Returns the hardware threads that `placement` asks of `machine`.
-fn shape(machine: &machine::Resolved, placement: &Placement) -> Result<Topology, String> {
-    let threads = machine.ooo.as_ref().map_or(1, |ooo| ooo.threads);
-    if placement.threads > threads {
-        let plural = if threads == 1 { "" } else { "s" };
-        return Err(format!(
-            "its cores have {threads} hardware thread{plural}, and --smt asks for {}",
-            placement.threads
-        ));
-    }
+/// Returns the hardware threads of `placement`, which `machine` has.
+fn shape(machine: &machine::Resolved, placement: &Placement) -> Topology {
     let smt = machine.ooo.as_ref().map(|ooo| &ooo.smt);
     let sharing = |tlb: &Tlb| {
         let sharing = smt.and_then(|smt| smt.get(&tlb.name)).copied();
         sharing.expect("a machine with several hardware threads says how they divide each array")
     };
     let sharing = if placement.threads > 1 { machine.hardware.tlbs.iter().map(sharing).collect() } else { Vec::new() };
-    Ok(Topology { cores: placement.cores as usize, threads: placement.threads as usize, sharing })
+    Topology { cores: placement.cores as usize, threads: placement.threads as usize, sharing }
 }
 
 /// Refuses systems that need other hardware than `machine` has.

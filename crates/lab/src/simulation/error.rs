@@ -17,6 +17,9 @@ pub enum SimulationError {
         /// The allocation that failed.
         source: OutOfMemory,
     },
+    /// The machine has fewer cores or hardware threads than were asked for.
+    #[error("{0}")]
+    Placement(String),
     /// The machine, the system or the conditions do not fit together.
     #[error("{machine}, {system}: {what}")]
     Boot {
