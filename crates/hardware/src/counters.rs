@@ -39,6 +39,8 @@ counters! {
     walks_data,
     /// Page-table entries that walks read, including those of the host.
     walk_accesses,
+    /// Page-table entries that walks for fetches read, including those of the host.
+    walk_accesses_fetch,
     /// Entries of the host's page table that walks of a guest read.
     host_accesses,
     /// Cycles of walks and handler runs, including those that end in a fault.

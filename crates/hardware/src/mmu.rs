@@ -293,6 +293,7 @@ impl Mmu {
         c.walk_accesses += fetched.cost.accesses;
         c.walk_cycles += fetched.cost.cycles;
         if kind == Kind::Fetch {
+            c.walk_accesses_fetch += fetched.cost.accesses;
             c.walk_cycles_fetch += fetched.cost.cycles;
         }
         self.entries_from_memory = self.entries_from_memory.saturating_add(fetched.cost.from_memory);

@@ -28,6 +28,7 @@ mod tests;
 mod value;
 
 pub use check::{PROGRAM_ADDRESS_BITS, check_hardware};
+pub(crate) use error::suggestion;
 pub use error::{MachineError, Problem};
 pub use facts::Fact;
 pub use file::MachineFile;

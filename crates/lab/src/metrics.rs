@@ -5,10 +5,12 @@
 //! from intervals; `comparison` has the metrics that need several simulations.
 
 mod comparison;
+mod definitions;
 mod error;
 mod sampled;
 
 pub(crate) use comparison::{linear_model, relative_overhead, speedup};
+pub use definitions::{Definition, Group, Selector, UnknownMetric, definition, definitions, groups, page};
 pub use error::LEAST;
 
 use crate::simulation::Tally;
@@ -57,7 +59,7 @@ pub(crate) fn quotient(numerator: u64, denominator: u64) -> f64 {
     if denominator == 0 { 0.0 } else { numerator as f64 / denominator as f64 }
 }
 
-/// Walk cycles per instruction.
+/// Walk cycles per instruction: of all walks, for fetches as for loads and stores.
 pub const WCPI: Rate =
     Rate { name: "wcpi", unit: "cycles/instruction", of: |t| (t.hardware.walk_cycles, t.counts.instructions) };
 
@@ -77,6 +79,34 @@ pub const WCPI_FACTORS: [Rate; 4] = [
         of: |t| (t.hardware.walk_cycles, t.hardware.walk_accesses),
     },
 ];
+
+/// Walk cycles of loads and stores per instruction, which is what counters of some processors cover.
+pub const WCPI_DATA: Rate =
+    Rate { name: "wcpi_data", unit: "cycles/instruction", of: |t| ((WALK_CYCLES_DATA.of)(t), t.counts.instructions) };
+
+/// The four factors of [`WCPI_DATA`], as those of [`WCPI`].
+pub const WCPI_DATA_FACTORS: [Rate; 4] = [
+    Rate {
+        name: "wcpi_data.accesses_per_instruction",
+        unit: "ratio",
+        of: |t| (data_references(t), t.counts.instructions),
+    },
+    Rate { name: "wcpi_data.misses_per_access", unit: "ratio", of: |t| (t.hardware.walks_data, data_references(t)) },
+    Rate {
+        name: "wcpi_data.walk_accesses_per_miss",
+        unit: "ratio",
+        of: |t| ((WALK_ACCESSES_DATA.of)(t), t.hardware.walks_data),
+    },
+    Rate {
+        name: "wcpi_data.cycles_per_walk_access",
+        unit: "cycles",
+        of: |t| ((WALK_CYCLES_DATA.of)(t), (WALK_ACCESSES_DATA.of)(t)),
+    },
+];
+
+fn data_references(tally: &Tally) -> u64 {
+    tally.counts.loads + tally.counts.stores
+}
 
 /// Rates that only samples report: of whole programs, two rows give each exactly.
 pub const SAMPLED: [Rate; 3] = [
@@ -125,6 +155,13 @@ pub fn l2_tlb_lookups(tally: &Tally, second_level: [bool; 2]) -> u64 {
     let misses = [tally.hardware.l1i_tlb_misses, tally.hardware.l1d_tlb_misses];
     misses.into_iter().zip(second_level).filter(|(_, present)| *present).map(|(misses, _)| misses).sum()
 }
+
+/// Page-table entries that walks for loads and stores read.
+pub const WALK_ACCESSES_DATA: Sum = Sum {
+    name: "walk_accesses.data",
+    unit: "count",
+    of: |t| t.hardware.walk_accesses - t.hardware.walk_accesses_fetch,
+};
 
 /// Walk cycles for loads and stores.
 pub const WALK_CYCLES_DATA: Sum =

@@ -127,6 +127,11 @@ impl<'a> Rows<'a> {
     }
 
     fn push(&mut self, metric: &str, unit: &'static str, value: Value, error: Option<f64>) {
+        debug_assert_eq!(
+            metrics::definition(metric).map(|definition| definition.unit),
+            Some(unit),
+            "{metric}: the row and its definition in metrics/definitions have different units, or there is no definition"
+        );
         self.rows.push(Row {
             machine: self.outcome.machine.clone(),
             system: self.outcome.system.clone(),

@@ -104,6 +104,7 @@ impl Mmu {
         c.count_walk(kind);
         match (kind, walked.is_some()) {
             (Kind::Fetch, completed) => {
+                c.walk_accesses_fetch += cost.accesses;
                 c.walk_cycles_fetch += cost.cycles;
                 *(if completed { &mut c.walks_fetch_wrong_path } else { &mut c.walks_fetch_aborted }) += 1;
             }

@@ -92,7 +92,7 @@ pub(super) fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> 
 }
 
 /// Returns "did you mean a or b?", or `otherwise` where no known name is near.
-pub(super) fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>, otherwise: &str) -> String {
+pub(crate) fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>, otherwise: &str) -> String {
     match near(name, known)[..] {
         [] => otherwise.to_owned(),
         ref names => format!("did you mean {}?", names.join(" or ")),

@@ -26,6 +26,8 @@ impl Rows<'_> {
         self.count("walks.data", "count", h.walks_data);
         self.count("walks.faulting", "count", h.walks_faulting);
         self.count("walk_accesses", "count", h.walk_accesses);
+        self.count("walk_accesses.fetch", "count", h.walk_accesses_fetch);
+        self.sum(tally, &metrics::WALK_ACCESSES_DATA);
         if h.host_accesses > 0 {
             self.count("walk_accesses.host", "count", h.host_accesses);
         }
@@ -41,6 +43,8 @@ impl Rows<'_> {
         }
         self.rate(tally, &metrics::WCPI);
         metrics::WCPI_FACTORS.iter().for_each(|factor| self.rate(tally, factor));
+        self.rate(tally, &metrics::WCPI_DATA);
+        metrics::WCPI_DATA_FACTORS.iter().for_each(|factor| self.rate(tally, factor));
         self.sampled(tally);
         self.count("cycles", "cycles", tally.cycles());
         self.sum(tally, &metrics::SYSTEM_CYCLES);

@@ -1,11 +1,14 @@
-//! Derives walk cycles per instruction (WCPI) and its factors (Lindsay and Bhattacharjee 2024, section 4) from counts, and the
-//! outcomes of walks (their Table VI).
+//! Derives walk cycles per instruction (WCPI) and its factors (Lindsay and Bhattacharjee 2024, section III.C) from counts, and
+//! the outcomes of walks (their Table VI).
+//!
+//! `wcpi` is the cycles of all walks, as in simulations. Its factors, and the outcomes, are of loads and stores: processors
+//! count no accesses of fetches.
 
 use super::models::{Model, Role};
 use super::read::Count;
 use std::collections::BTreeMap;
 
-/// A quotient of two counts. Kept as integers, so that the factors of WCPI cancel exactly.
+/// A quotient of two counts. Kept as integers, so that the factors cancel exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Factor {
     /// Metric name, as in the results of `reach run`.
@@ -43,8 +46,8 @@ pub struct Answer {
     pub model: &'static Model,
     /// Counts, and metrics derived from them.
     pub facts: Vec<Fact>,
-    /// The factors of WCPI, in order: the divisor of each is the dividend of the one before. Incomplete if walk cycles were not
-    /// counted.
+    /// The factors of `wcpi_data`, in order: the divisor of each is the dividend of the one before. Incomplete if walk cycles
+    /// were not counted.
     pub factors: Vec<Factor>,
     /// Missing metrics or events, each with the reason.
     pub missing: Vec<(String, String)>,
@@ -86,13 +89,17 @@ impl Answer {
         for (name, value) in outcomes.facts() {
             fact(name, "count", value.map(|value| value as f64));
         }
-        fact("walk_accesses", "count", count(Role::WalkAccesses));
-        fact("walk_cycles", "cycles", count(Role::WalkCycles));
+        fact("walk_accesses.data", "count", count(Role::WalkAccesses));
+        let (data, fetch) = (of(Role::WalkCycles), of(Role::FetchWalkCycles));
+        // Walks of all references: `reach run` counts the same under this name.
+        let all = data.zip(fetch).map(|(data, fetch)| data.saturating_add(fetch));
+        fact("walk_cycles", "cycles", all.map(|cycles| cycles as f64));
+        fact("walk_cycles.data", "cycles", count(Role::WalkCycles));
         let share = |over: Option<u64>| {
             let cycles = of(Role::Cycles).filter(|&cycles| cycles > 0)?;
             Some(over? as f64 / cycles as f64)
         };
-        fact("walk_cycles.share", "share of cycles", share(of(Role::WalkCycles)));
+        fact("walk_cycles.share", "share of cycles", share(all.or(data)));
         fact("walk_cycles.host", "cycles", count(Role::HostCycles));
         fact("l2_tlb_hits.fetch", "count", count(Role::FetchSecondHits));
         fact("walks.fetch", "count", count(Role::FetchInitiated).or(count(Role::FetchCompleted)));
@@ -107,10 +114,17 @@ impl Answer {
             fact("itlb_stall.inclusion", "cycles", Some(all as f64 - walk as f64 - hits));
         }
         let factors = factors(&of);
-        let wcpi = of(Role::WalkCycles).zip(of(Role::Instructions)).filter(|(_, n)| *n > 0);
-        fact("wcpi", "cycles/instruction", wcpi.map(|(cycles, n)| cycles as f64 / n as f64));
+        let per_instruction = |cycles: Option<u64>| {
+            let (cycles, n) = cycles.zip(of(Role::Instructions)).filter(|(_, n)| *n > 0)?;
+            Some(cycles as f64 / n as f64)
+        };
+        fact("wcpi", "cycles/instruction", per_instruction(all));
+        fact("wcpi_data", "cycles/instruction", per_instruction(data));
         let mut missing: Vec<(String, String)> =
             model.missing.iter().map(|(metric, why)| (metric.to_string(), why.to_string())).collect();
+        if let Some(why) = one_side(model, data, fetch) {
+            missing.push(("wcpi and walk_cycles".to_owned(), why));
+        }
         if !absent.is_empty() {
             missing.push((absent.join(", "), "not counted".to_owned()));
         }
@@ -125,23 +139,38 @@ impl Answer {
     }
 }
 
-/// Returns the factors: accesses per instruction, misses per access, page-table reads per miss, and cycles per read. If reads
+/// Says which side is missing where walk cycles of only one side, fetches or data, were counted. `None` if both or neither were.
+fn one_side(model: &Model, data: Option<u64>, fetch: Option<u64>) -> Option<String> {
+    let (role, side, instead) = match (data, fetch) {
+        (Some(_), None) => (Role::FetchWalkCycles, "fetches", "; wcpi_data covers loads and stores"),
+        (None, Some(_)) => (Role::WalkCycles, "loads and stores", ""),
+        _ => return None,
+    };
+    let events: Vec<&str> = model.events.iter().filter(|event| event.role == role).map(|event| event.name).collect();
+    Some(match &events[..] {
+        [] => format!("this processor does not count walk cycles of {side}{instead}"),
+        events => format!("walk cycles of {side} were not counted ({}){instead}", events.join(", ")),
+    })
+}
+
+/// Returns the factors of `wcpi_data`: accesses per instruction, misses per access, page-table reads per miss, and cycles per read. If reads
 /// are not counted, the last two become cycles per miss. If started walks are not counted, completed walks count as misses.
+/// Processors count no accesses of fetches, so `wcpi` has no factors here.
 fn factors(of: &impl Fn(Role) -> Option<u64>) -> Vec<Factor> {
     let mut factors = Vec::new();
     let (Some(instructions), Some(accesses)) = (of(Role::Instructions), of(Role::Accesses)) else { return factors };
     let mut factor = |name, unit, over, under| factors.push(Factor { name, unit, over, under });
-    factor("wcpi.accesses_per_instruction", "ratio", accesses, instructions);
+    factor("wcpi_data.accesses_per_instruction", "ratio", accesses, instructions);
     let Some(misses) = of(Role::Initiated).or(of(Role::Completed)) else { return factors };
-    factor("wcpi.misses_per_access", "ratio", misses, accesses);
+    factor("wcpi_data.misses_per_access", "ratio", misses, accesses);
     match (of(Role::WalkAccesses), of(Role::WalkCycles)) {
         (Some(reads), cycles) => {
-            factor("wcpi.walk_accesses_per_miss", "ratio", reads, misses);
+            factor("wcpi_data.walk_accesses_per_miss", "ratio", reads, misses);
             if let Some(cycles) = cycles {
-                factor("wcpi.cycles_per_walk_access", "cycles", cycles, reads);
+                factor("wcpi_data.cycles_per_walk_access", "cycles", cycles, reads);
             }
         }
-        (None, Some(cycles)) => factor("wcpi.cycles_per_miss", "cycles", cycles, misses),
+        (None, Some(cycles)) => factor("wcpi_data.cycles_per_miss", "cycles", cycles, misses),
         (None, None) => {}
     }
     factors

@@ -237,10 +237,10 @@ const NEOVERSE: &[Event] = &[
     arm("itlb_walk", 0x35, FetchInitiated),
 ];
 
-const WALK_CYCLES: &str = "wcpi and walk_cycles";
+const WALK_CYCLES: &str = "wcpi, wcpi_data and walk_cycles";
 const RETIRED: &str = "walks.retired and walks.wrong_path";
 const ABORTED: &str = "walks.aborted";
-const READS: &str = "walk_accesses";
+const READS: &str = "walk_accesses.data";
 
 const NO_READS: (&str, &str) =
     (READS, "this processor does not count page-table reads; the last two factors are combined into one");

@@ -13,16 +13,26 @@ fn answer(recorded: &str) -> Answer {
     answer
 }
 
-/// Asserts that the factors multiply to WCPI exactly: the dividend of each is the divisor of the next.
+/// Asserts that the factors multiply to `wcpi_data` exactly (the dividend of each is the divisor of the next), and that `wcpi` adds
+/// the walks of fetches.
 fn assert_identity(answer: &Answer) {
     for pair in answer.factors.windows(2) {
         assert_eq!(pair[0].over, pair[1].under, "{} and {}", pair[0].name, pair[1].name);
     }
-    if let (Some(wcpi), Some(first), Some(last)) = (answer.value("wcpi"), answer.factors.first(), answer.factors.last())
+    if let (Some(data), Some(first), Some(last)) =
+        (answer.value("wcpi_data"), answer.factors.first(), answer.factors.last())
     {
         assert_eq!(Some(first.under as f64), answer.value("instructions"));
-        assert_eq!(Some(last.over as f64), answer.value("walk_cycles"));
-        assert_eq!(wcpi, last.over as f64 / first.under as f64);
+        assert_eq!(Some(last.over as f64), answer.value("walk_cycles.data"));
+        assert_eq!(data, last.over as f64 / first.under as f64);
+    }
+    if let (Some(wcpi), Some(data), Some(fetch), Some(instructions)) = (
+        answer.value("wcpi"),
+        answer.value("walk_cycles.data"),
+        answer.value("walk_cycles.fetch"),
+        answer.value("instructions"),
+    ) {
+        assert_eq!(wcpi, (data + fetch) / instructions);
     }
 }
 
@@ -51,14 +61,16 @@ fn haswell_counts_all_four_factors() {
             ("walks.retired", 80e6),
             ("walks.aborted", 20e6),
             ("walks.wrong_path", 20e6),
-            ("walk_accesses", 180e6),
-            ("walk_cycles", 3.6e9),
-            ("wcpi", 0.18),
-            ("wcpi.accesses_per_instruction", 0.3),
-            ("wcpi.misses_per_access", 0.02),
-            ("wcpi.walk_accesses_per_miss", 1.5),
-            ("wcpi.cycles_per_walk_access", 20.0),
-            ("walk_cycles.share", 0.144),
+            ("walk_accesses.data", 180e6),
+            ("walk_cycles", 3.609e9),
+            ("walk_cycles.data", 3.6e9),
+            ("wcpi", 0.18045),
+            ("wcpi_data", 0.18),
+            ("wcpi_data.accesses_per_instruction", 0.3),
+            ("wcpi_data.misses_per_access", 0.02),
+            ("wcpi_data.walk_accesses_per_miss", 1.5),
+            ("wcpi_data.cycles_per_walk_access", 20.0),
+            ("walk_cycles.share", 0.14436),
             ("walks.fetch", 400_000.0),
             ("l2_tlb_hits.data", 15e6),
         ],
@@ -74,10 +86,11 @@ fn skylake_combines_two_factors_and_splits_itlb_stalls() {
     assert_values(
         &answer,
         &[
-            ("wcpi", 0.15),
-            ("wcpi.accesses_per_instruction", 0.4),
-            ("wcpi.misses_per_access", 0.0125),
-            ("wcpi.cycles_per_miss", 30.0),
+            ("wcpi", 0.1625),
+            ("wcpi_data", 0.15),
+            ("wcpi_data.accesses_per_instruction", 0.4),
+            ("wcpi_data.misses_per_access", 0.0125),
+            ("wcpi_data.cycles_per_miss", 30.0),
             ("walks.aborted", 5e6),
             // More loads wait for walks than there are walks.
             ("walks.wrong_path", -2e6),
@@ -87,7 +100,7 @@ fn skylake_combines_two_factors_and_splits_itlb_stalls() {
             ("itlb_stall.inclusion", 560e6),
         ],
     );
-    assert_none(&answer, &["wcpi.walk_accesses_per_miss", "walk_accesses", "walk_cycles.host"]);
+    assert_none(&answer, &["wcpi_data.walk_accesses_per_miss", "walk_accesses.data", "walk_cycles.host"]);
     assert!(answer.missing.iter().any(|(what, why)| what == "ept.walk_pending" && why == "not counted"));
 }
 
@@ -98,15 +111,28 @@ fn ice_lake_counts_completed_walks_only() {
     assert_values(
         &answer,
         &[
-            ("wcpi", 0.12),
-            ("wcpi.accesses_per_instruction", 0.4),
-            ("wcpi.misses_per_access", 0.01),
-            ("wcpi.cycles_per_miss", 30.0),
+            ("wcpi", 0.124),
+            ("wcpi_data", 0.12),
+            ("wcpi_data.accesses_per_instruction", 0.4),
+            ("wcpi_data.misses_per_access", 0.01),
+            ("wcpi_data.cycles_per_miss", 30.0),
             ("walks.wrong_path", 1e6),
             ("itlb_stall.inclusion", 12e6 - 4e6 - 3.5e6),
         ],
     );
     assert_none(&answer, &["walks.initiated", "walks.aborted"]);
+}
+
+/// Recordings of perf may hold events of loads and stores only.
+#[test]
+fn without_walk_cycles_of_fetches_there_is_no_wcpi_and_the_answer_says_so() {
+    let recorded = include_str!("recorded/ice-lake.csv");
+    let data_only: Vec<&str> = recorded.lines().filter(|line| !line.contains("itlb_misses.walk_pending")).collect();
+    let answer = answer(&data_only.join("\n"));
+    assert_values(&answer, &[("wcpi_data", 0.12), ("walk_cycles.data", 120e6), ("walk_cycles.share", 0.096)]);
+    assert_none(&answer, &["wcpi", "walk_cycles", "walk_cycles.fetch"]);
+    let (_, why) = answer.missing.iter().find(|(what, _)| what == "wcpi and walk_cycles").unwrap();
+    assert!(why.contains("fetches") && why.contains("itlb_misses.walk_pending") && why.contains("wcpi_data"), "{why}");
 }
 
 /// The recording has raw encodings, the kernel's names, and deviations of several runs.
@@ -118,11 +144,12 @@ fn golden_cove_is_identified_by_raw_encodings() {
         &answer,
         &[
             ("instructions", 4e9),
-            ("wcpi", 0.1),
-            ("wcpi.accesses_per_instruction", 0.4),
-            ("wcpi.misses_per_access", 0.01),
-            ("wcpi.cycles_per_miss", 25.0),
-            ("walk_cycles.share", 0.16),
+            ("wcpi", 0.1015),
+            ("wcpi_data", 0.1),
+            ("wcpi_data.accesses_per_instruction", 0.4),
+            ("wcpi_data.misses_per_access", 0.01),
+            ("wcpi_data.cycles_per_miss", 25.0),
+            ("walk_cycles.share", 0.1624),
             ("itlb_stall.inclusion", 7e6),
         ],
     );
@@ -140,8 +167,8 @@ fn zen_has_no_walk_cycles() {
             ("walks.initiated", 12e6),
             ("walks.completed", 11.5e6),
             ("walks.aborted", 0.5e6),
-            ("wcpi.accesses_per_instruction", 0.5),
-            ("wcpi.misses_per_access", 0.008),
+            ("wcpi_data.accesses_per_instruction", 0.5),
+            ("wcpi_data.misses_per_access", 0.008),
             ("l2_tlb_hits.data", 25e6),
             ("walks.fetch", 310_000.0),
         ],
@@ -154,7 +181,10 @@ fn zen_has_no_walk_cycles() {
 fn zen_3_adds_misses_of_coalesced_pages() {
     let answer = answer(include_str!("recorded/zen-3.jsonl"));
     assert_eq!(answer.model.name, "zen-3");
-    assert_values(&answer, &[("walks.initiated", 8e6), ("wcpi.misses_per_access", 0.004), ("walks.aborted", 0.4e6)]);
+    assert_values(
+        &answer,
+        &[("walks.initiated", 8e6), ("wcpi_data.misses_per_access", 0.004), ("walks.aborted", 0.4e6)],
+    );
     // One event is not in the recording, one has no count there.
     let (events, _) = answer.missing.last().unwrap();
     assert!(events.contains("tlb_reload_4k_l2_hit") && events.contains("ls_tablewalker.iside"), "{events}");
@@ -173,8 +203,8 @@ fn zen_4_has_no_table_walker_events_and_intervals_are_added() {
             ("cycles", 3.2e9),
             ("accesses", 1.6e9),
             ("walks.initiated", 4e6),
-            ("wcpi.accesses_per_instruction", 0.4),
-            ("wcpi.misses_per_access", 0.0025),
+            ("wcpi_data.accesses_per_instruction", 0.4),
+            ("wcpi_data.misses_per_access", 0.0025),
             ("walks.fetch", 50_000.0),
         ],
     );
@@ -185,7 +215,7 @@ fn zen_4_has_no_table_walker_events_and_intervals_are_added() {
 fn neoverse_counts_walks_and_not_their_cycles() {
     let answer = answer(include_str!("recorded/neoverse.csv"));
     assert_eq!(answer.model.name, "neoverse");
-    assert_values(&answer, &[("wcpi.accesses_per_instruction", 0.4), ("wcpi.misses_per_access", 0.005)]);
+    assert_values(&answer, &[("wcpi_data.accesses_per_instruction", 0.4), ("wcpi_data.misses_per_access", 0.005)]);
     assert_eq!(answer.value("walks.fetch"), Some(500_000.0));
     assert_none(&answer, &["wcpi", "walks.aborted"]);
 }

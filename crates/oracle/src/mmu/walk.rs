@@ -73,6 +73,7 @@ impl Mmu {
         self.counters.walk_accesses += accesses as u64;
         self.counters.walk_cycles += cycles;
         if kind == Kind::Fetch {
+            self.counters.walk_accesses_fetch += accesses as u64;
             self.counters.walk_cycles_fetch += cycles;
         }
         self.ledger.charge(label, cycles);

@@ -1,0 +1,109 @@
+//! What every operating system counts: faults, superpages, memory, contiguity.
+
+use super::{Definition, Group};
+
+const fn of(name: &'static str, unit: &'static str, meaning: &'static str) -> Definition {
+    Definition::new(name, unit, meaning)
+}
+
+pub(super) const FAULTS: Group = Group {
+    title: "Page faults",
+    about: "Counts of the operating system cover the whole program, also with `--fast-forward` and `--sample`: what is measured \
+            depends on what was mapped before.",
+    definitions: &[
+        of("page_faults", "count", "Page faults of all kinds.").from("the sum of the six kinds; Linux: `pgfault`"),
+        of("page_faults.major", "count", "Of these, faults that waited for a disk.").from("Linux: `pgmajfault`"),
+        of("page_faults.anonymous", "count", "First touches of anonymous memory that got a page of their own."),
+        of(
+            "page_faults.zero_page",
+            "count",
+            "First loads from anonymous memory, answered with the shared page of zeroes.",
+        ),
+        of("page_faults.file", "count", "First touches of pages of files and of shared memory."),
+        of("page_faults.cow", "count", "Stores that copied a page on write, or found it no longer shared."),
+        of("page_faults.write_notify", "count", "First stores to pages of shared files, which only had to be noticed."),
+        of(
+            "page_faults.spurious",
+            "count",
+            "Faults with nothing to do: the translation existed when they were handled.",
+        ),
+        of(
+            "unmapped_references",
+            "count",
+            "References outside all known mappings. Each makes an anonymous mapping; a trace without events has only these.",
+        ),
+        of(
+            "protection_violations",
+            "count",
+            "References that their mapping's access rights forbid; they are let through.",
+        ),
+    ],
+};
+
+pub(super) const MEMORY: Group = Group {
+    title: "Superpages and memory",
+    about: "",
+    definitions: &[
+        of("promotions", "count", "Times that smaller pages became a larger one."),
+        of("demotions", "count", "Times that a page was broken into smaller ones."),
+        of("superpages.<size>", "pages", "Superpages of this size that were mapped at a time, at their peak."),
+        of(
+            "superpages_at_peak.<size>",
+            "pages",
+            "Superpages of this size that were mapped when resident memory was at its peak, as papers show them.",
+        )
+        .given("rows of all processes"),
+        of("superpage_fallbacks", "count", "Superpages that were wanted and for which memory had no block.")
+            .from("Linux: `thp_fault_fallback`"),
+        of("padded_bytes", "bytes", "Addresses added to code so that it fills whole superpages.")
+            .from("Zhou et al. 2023, section 4.4"),
+        of("bytes_copied", "bytes", "Memory copied by copy-on-write, migration and promotion.")
+            .given("rows of all processes"),
+        of("bytes_zeroed", "bytes", "Memory zeroed, page tables included.").given("rows of all processes"),
+        of("bytes_read_in", "bytes", "Memory read from files.").given("rows of all processes"),
+        of(
+            "peak_resident_bytes",
+            "bytes",
+            "Physical memory mapped by the program, at its peak; memory that several processes share counts once. For a process: \
+             what it maps.",
+        ),
+        of("page_table_bytes", "bytes", "Memory of page tables, at its peak."),
+        of("page_table.entries_copied", "count", "Page-table entries that forks copied."),
+        of(
+            "page_table.entries_torn_down",
+            "count",
+            "Page-table entries that exec and exit removed, where these cost cycles each.",
+        ),
+        of(
+            "page_table.tables_shared",
+            "count",
+            "Leaf page tables that processes shared with others instead of filling their own.",
+        ),
+        of("shootdowns", "count", "TLB shootdowns sent."),
+    ],
+};
+
+pub(super) const CONTIGUITY: Group = Group {
+    title: "Contiguity",
+    about: "`mapped.*` describe the process that had most memory when it ended, in base pages and without pages of zeroes. A range \
+            is a run of at least eight pages that are contiguous in addresses and in frames, with equal rights (Karakostas et \
+            al. 2015).",
+    definitions: &[
+        of(
+            "contiguity",
+            "share",
+            "Contiguity of free memory at the end: 1 if it could be handed out in the largest pages, 0 if only in base pages.",
+        )
+        .from("Navarro et al. 2002, section 6.5"),
+        of("mapped.pages", "pages", "Base pages mapped."),
+        of("mapped.entries.<size>", "count", "Translations of this page size."),
+        of("mapped.ranges", "count", "Ranges, in which the process had its memory.").from("Karakostas et al. 2015, Table 2"),
+        of("mapped.ranges.coverage", "share", "The share of pages in ranges."),
+        of("mapped.ranges.median", "pages", "The length of the range in the middle, by length."),
+        of("mapped.ranges.average", "pages", "The mean length of ranges."),
+        of("mapped.ranges.greatest", "pages", "The length of the longest range."),
+        of("mapped.ideal_ranges", "count", "Runs that are contiguous in addresses alone: the fewest ranges possible."),
+        of("mapped.ideal_ranges.for_99_percent", "count", "How many of them hold 99 % of all pages, the longest first."),
+        of("mapped.ideal_ranges.greatest", "share", "The share of pages in the longest of them."),
+    ],
+};
