@@ -54,7 +54,13 @@ impl Label {
 
     /// Returns whether the operating system spends these cycles, in the miss handler or elsewhere.
     pub const fn is_system(self) -> bool {
-        matches!(self, Label::Handler | Label::Copy | Label::Remap | Label::Fault | Label::Daemon)
+        matches!(self, Label::Handler) || self.is_event()
+    }
+
+    /// Returns whether these cycles belong to events that the operating system handles one by one, however the references
+    /// between them are simulated. Cycles of all other labels depend on how references are timed.
+    pub const fn is_event(self) -> bool {
+        matches!(self, Label::Copy | Label::Remap | Label::Fault | Label::Daemon)
     }
 
     /// Returns the name in results: `cycles.<name>`.
@@ -120,11 +126,23 @@ impl Ledger {
         self.cycles[label as usize] = cycles.0;
     }
 
+    /// Takes back all charges after `earlier`, an older copy of this ledger, except those of events ([`Label::is_event`]).
+    pub fn restore_all_but_events(&mut self, earlier: &Ledger) {
+        for label in Label::ALL.into_iter().filter(|label| !label.is_event()) {
+            self.restore(label, earlier.charged(label));
+        }
+    }
+
     /// Adds all charges of `other`.
     pub fn absorb(&mut self, other: &Ledger) {
         for (mine, theirs) in self.cycles.iter_mut().zip(other.cycles) {
             *mine += theirs;
         }
+    }
+
+    /// Returns this ledger with `change` applied to the cycles of each label.
+    pub fn map(&self, change: impl Fn(Label, u64) -> u64) -> Ledger {
+        Ledger { cycles: std::array::from_fn(|at| change(Label::ALL[at], self.cycles[at])) }
     }
 
     /// Returns what was charged after `earlier`, an older copy of this ledger.

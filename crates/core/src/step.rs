@@ -45,6 +45,16 @@ impl Counts {
         self.loads += other.loads;
         self.stores += other.stores;
     }
+
+    /// Returns these counts with `change` applied to each.
+    pub fn map(&self, change: impl Fn(u64) -> u64) -> Counts {
+        Counts {
+            instructions: change(self.instructions),
+            fetches: change(self.fetches),
+            loads: change(self.loads),
+            stores: change(self.stores),
+        }
+    }
 }
 
 /// A run of references, and what happens before it. Ranges index the vectors of one [`crate::Chunk`].

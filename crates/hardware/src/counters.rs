@@ -20,6 +20,11 @@ macro_rules! counters {
             pub fn absorb(&mut self, other: &Counters) {
                 $(self.$name += other.$name;)*
             }
+
+            /// Returns these counts with `change` applied to each.
+            pub fn map(&self, change: impl Fn(u64) -> u64) -> Counters {
+                Counters { $($name: change(self.$name),)* }
+            }
         }
     };
 }

@@ -11,7 +11,7 @@ use crate::findings::Finding;
 use crate::machine;
 use crate::prepare::{Batch, Preparer};
 use crate::results::{self, Row};
-use crate::simulation::{Outcome, Simulation, SimulationError};
+use crate::simulation::{Outcome, Sample, Simulation, SimulationError};
 use fan_out::fan_out;
 use reach_core::{Chunk, Counts};
 use reach_trace::{
@@ -270,12 +270,14 @@ impl Experiment {
         };
         let simulations = fan_out(simulations, self.threads, QUEUE_DEPTH, produce, consume)?;
         simulations.iter().try_for_each(Simulation::check_curve)?;
+        let outcomes: Vec<_> = simulations.into_iter().map(Simulation::finish).collect();
+        let sample = outcomes.first().and_then(|outcome| outcome.sample.as_ref());
         Ok(Report {
             program: source.name().into(),
             counts,
             limited: source.counted(),
-            findings: Vec::new(),
-            outcomes: simulations.into_iter().map(Simulation::finish).collect(),
+            findings: sample.and_then(Sample::finding).into_iter().collect(),
+            outcomes,
             systems: self.systems.len(),
             elapsed: started.elapsed(),
             reading,

@@ -11,7 +11,6 @@ mod sampled;
 
 pub(crate) use comparison::{linear_model, relative_overhead, speedup};
 pub use definitions::{Definition, Group, Selector, UnknownMetric, definition, definitions, groups, page};
-pub use error::LEAST;
 
 use crate::simulation::Tally;
 use reach_core::Label;
@@ -50,7 +49,7 @@ impl<Counts> Rate<Counts> {
 pub struct Estimate {
     /// The value.
     pub value: f64,
-    /// `None` for a whole program, and for samples of fewer than [`LEAST`] intervals or without the counted event.
+    /// `None` for a whole program, and for samples of fewer than [`crate::LEAST`] intervals or without the counted event.
     pub error: Option<f64>,
 }
 
@@ -173,7 +172,8 @@ pub const WALKS_FILLED: Sum = Sum {
     unit: "count",
     of: |t| {
         let h = &t.hardware;
-        h.walks() - h.walks_faulting - h.walks_aborted - h.walks_fetch_aborted
+        // In samples, all four are rounded estimates.
+        h.walks().saturating_sub(h.walks_faulting + h.walks_aborted + h.walks_fetch_aborted)
     },
 };
 

@@ -25,7 +25,7 @@ mod tally;
 
 pub use error::SimulationError;
 pub use outcome::Outcome;
-pub use sample::{Interval, Sample};
+pub use sample::{Cold, Interval, LEAST, Sample};
 pub use tally::{HardwareThread, Tally};
 
 use crate::prepare::Batch;
@@ -166,6 +166,7 @@ impl Simulation {
                 self.accounts.switch_to(hw, *asid);
             }
             Event::Mark(Mark::Measure) => self.start_measuring(),
+            Event::Mark(Mark::FastForward) => self.sampling.iter_mut().for_each(|sampling| sampling.leave_out()),
             _ => self.accounts.learn_name(hw, event),
         }
         let space = self.kernel.vm.current();
@@ -203,11 +204,15 @@ impl Simulation {
                 self.settle();
                 let (total, memory) = self.totals();
                 if let Some(sampling) = &mut self.sampling {
-                    sampling.begin(total, memory);
+                    sampling.begin(total, memory, self.hardware.out_of_order);
                 }
             }
             Mark::IntervalEnd => self.end_interval(),
-            Mark::WarmTlbs => self.change_detail(Detail::Translation),
+            Mark::WarmTlbs => {
+                let has_caches = !self.hardware.processor.all_caches().is_empty();
+                self.sampling.iter_mut().for_each(|sampling| sampling.bypass_caches(has_caches));
+                self.change_detail(Detail::Translation);
+            }
             Mark::WarmCaches => self.change_detail(Detail::Caches),
             Mark::Detailed => self.change_detail(Detail::All),
             Mark::FastForward | Mark::Measure => {}
@@ -220,8 +225,9 @@ impl Simulation {
         self.hardware.serialise(true);
         // Short cuts that are valid in one detail may be stale in another.
         self.hardware.processor.mmu().resume();
+        let instructions = self.totals().0.counts.instructions;
         if let Some(sampling) = &mut self.sampling {
-            sampling.detail = detail;
+            sampling.change_detail(detail, instructions);
         }
     }
 
@@ -252,17 +258,18 @@ impl Simulation {
         Ok(())
     }
 
-    /// Functional warming: simulates references of a step in less detail. Time passes at the rate measured so far.
+    /// Functional warming: simulates references of a step in less detail. Time passes at the rate measured so far, and the
+    /// operating system's events take their own time.
     fn warm(&mut self, segment: StepRefs, counts: &Counts) -> Result<(), SimulationError> {
-        let before = self.now().0;
+        let hw = self.hardware.processor.on();
+        let before = self.hardware.processor.mmu_of(hw).ledger.clone();
         self.run(segment)?;
-        self.accounts.execute(self.hardware.processor.on(), counts, 0);
+        self.hardware.processor.mmu().ledger.restore_all_but_events(&before);
+        self.accounts.execute(hw, counts, 0);
         let nominal = self.hardware.millicycles_per_instruction;
         let millicycles = self.sampling.as_ref().map_or(nominal, |s| s.millicycles_per_instruction(nominal));
-        let after = before + (u128::from(counts.instructions) * u128::from(millicycles) / 1000) as u64;
-        if after > self.now().0 {
-            self.wait_until(after);
-        }
+        let spent = u128::from(counts.instructions) * u128::from(millicycles) / 1000;
+        self.wait_until(self.now().0 + spent as u64);
         Ok(())
     }
 
@@ -321,7 +328,7 @@ impl Simulation {
 
     /// Returns how references are simulated now.
     fn detail(&self) -> Detail {
-        self.sampling.as_ref().map_or(Detail::All, |sampling| sampling.detail)
+        self.sampling.as_ref().map_or(Detail::All, |sampling| sampling.detail())
     }
 
     /// Lets hardware thread `hw` run from here on.
@@ -347,13 +354,13 @@ impl Simulation {
         self.accounts.wait_until(&self.hardware.processor, self.kernel.vm.ledger(), time);
     }
 
-    /// Books what the process that runs has done since the last switch: of a sample, what it has done in an interval.
+    /// Books what the process that runs has done since the last switch.
     fn settle(&mut self) {
         let settled = self.accounts.settle(&self.hardware.processor, self.kernel.vm.ledger());
         if let Some((process, spent)) = settled {
-            match &mut self.sampling {
-                None => self.accounts.absorb(process, &spent),
-                Some(sampling) => sampling.absorb(process, &spent),
+            self.accounts.absorb(process, &spent);
+            if let Some(sampling) = &mut self.sampling {
+                sampling.absorb(process, &spent);
             }
         }
     }
@@ -368,6 +375,7 @@ impl Simulation {
     fn start_measuring(&mut self) {
         self.accounts.start(&self.hardware.processor, self.kernel.vm.ledger());
         self.hardware.processor.mmu().reset_curve_counts();
+        self.sampling.iter_mut().for_each(|sampling| sampling.start());
     }
 
     /// From now on checks laws whenever another hardware thread goes on. For tests.

@@ -18,6 +18,11 @@ macro_rules! counters {
             pub fn absorb(&mut self, other: &CacheCounters) {
                 $(self.$name += other.$name;)*
             }
+
+            /// Returns these counts with `change` applied to each.
+            pub fn map(&self, change: impl Fn(u64) -> u64) -> CacheCounters {
+                CacheCounters { $($name: change(self.$name),)* }
+            }
         }
     };
 }
@@ -61,5 +66,10 @@ impl MemoryAccesses {
     /// Adds the counts of `other`.
     pub fn absorb(&mut self, other: &MemoryAccesses) {
         (self.accesses, self.cycles) = (self.accesses + other.accesses, self.cycles + other.cycles);
+    }
+
+    /// Returns these counts with `change` applied to each.
+    pub fn map(&self, change: impl Fn(u64) -> u64) -> MemoryAccesses {
+        MemoryAccesses { accesses: change(self.accesses), cycles: change(self.cycles) }
     }
 }

@@ -37,21 +37,22 @@ pub(crate) fn relative_overhead(outcomes: &[Outcome]) -> Option<(&Outcome, Estim
 pub(crate) fn linear_model(outcomes: &[Outcome]) -> Vec<(&Outcome, Estimate)> {
     let roles = (with_role(outcomes, Role::Base), with_role(outcomes, Role::Transparent));
     let (Some(base), Some(huge)) = roles else { return Vec::new() };
-    let walks = |t: &Tally| t.hardware.walks();
-    let walk_cycles = |t: &Tally| t.hardware.walk_cycles;
-    let ideal_cycles = |t: &Tally| t.cycles() - t.hardware.walk_cycles;
-    let ideal = huge.total.cycles() as f64 - walk_cycles(&huge.total) as f64;
+    let walks = |t: &Tally| t.hardware.walks() as f64;
+    let walk_cycles = |t: &Tally| t.hardware.walk_cycles as f64;
+    // Walks that overlap can take more cycles together than an interval has.
+    let ideal_cycles = |t: &Tally| t.cycles() as f64 - t.hardware.walk_cycles as f64;
+    let ideal = ideal_cycles(&huge.total);
     if ideal <= 0.0 {
         return Vec::new();
     }
-    let cycles_per_walk = walk_cycles(&base.total) as f64 / (walks(&base.total) as f64).max(1.0);
+    let cycles_per_walk = walk_cycles(&base.total) / walks(&base.total).max(1.0);
     let overhead = |outcome: &Outcome| match outcome.role.is_stock_linux() {
         true => Estimate {
-            value: walk_cycles(&outcome.total) as f64 / ideal,
+            value: walk_cycles(&outcome.total) / ideal,
             error: outcome.joint_error(&[(outcome, &walk_cycles, 1.0), (huge, &ideal_cycles, -1.0)]),
         },
         false => Estimate {
-            value: walks(&outcome.total) as f64 * cycles_per_walk / ideal,
+            value: walks(&outcome.total) * cycles_per_walk / ideal,
             error: outcome.joint_error(&[
                 (outcome, &walks, 1.0),
                 (base, &walk_cycles, 1.0),

@@ -1,34 +1,66 @@
-//! Errors of rates that a sample gives.
+//! Errors of values that a sample estimates.
 //!
-//! A rate is a quotient of sums over all measured intervals, or a product of such sums with powers p_j. Its error is that
-//! of a ratio estimator. With n intervals that measure a part f of the program, interval i changes the rate by the relative
-//! amount d_i = Σ_j p_j t_ij / T_j, where t_ij is its count and T_j the sum. The variance is r² (1 − f) n / (n − 1) Σ d_i².
-//! For y / x that is (1 − f) / n · Σ (y_i − r x_i)² / (n − 1) / mean(x)²: Cochran, Sampling Techniques, 3rd edition 1977,
-//! equation 6.13. The error bar is the variance's root times Student's t for 95 %.
+//! A value is a product of totals of the program with powers p_j. A total T_j has a part that is known exactly and a part
+//! that is estimated: the intervals' counts y_ij, times the ratio k of the program's instructions to those of the intervals,
+//! x_i. So interval i changes T_j by k (y_ij − x_i Σy_j / Σx), and the value by the relative amount d_i = Σ_j p_j times that
+//! over T_j. With n intervals that measure a part f of the program, the variance of the value v is v² (1 − f) n / (n − 1)
+//! Σ d_i². For a quotient without exact parts that is the error of a ratio estimator: Cochran, Sampling Techniques, 3rd
+//! edition 1977, equation 6.13. The error bar is the variance's root times Student's t for 95 %.
 
-use crate::simulation::{Interval, Sample};
+use crate::simulation::{LEAST, Sample, Tally};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// The fewest intervals that have error bars. Cochran (§6.5) wants more than 30 for a ratio's normal approximation.
-pub const LEAST: usize = 30;
+/// A total of the program in a product.
+pub(super) struct Factor {
+    /// The total, with what is known exactly of it.
+    pub total: f64,
+    /// What each interval adds to the estimated part, before it is scaled to the program.
+    pub parts: Vec<f64>,
+    /// The power of the total.
+    pub power: f64,
+}
 
-/// Returns half the width of the 95 % confidence interval of the product of `factors`: each gives an interval's addend to
-/// a sum, and the power of that sum. Intervals of several samples may be combined if they cover the same references.
-/// `None` if fewer than [`LEAST`] intervals were measured or a sum is not positive.
-pub(super) fn error(sample: &Sample, factors: &[(&dyn Fn(usize) -> f64, f64)]) -> Option<f64> {
+/// The weights of a sample's intervals in estimates for the whole program or one process.
+pub(super) struct Weights {
+    /// The instructions of each interval, or the references where the program's instructions are unknown.
+    lengths: Vec<f64>,
+    /// Those of the program over those of all intervals.
+    scale: f64,
+}
+
+impl Weights {
+    /// Returns the weights of intervals that counted `tallies`, where `total` is the estimate for the program. `None` if
+    /// nothing was measured.
+    pub fn new(sample: &Sample, tallies: &[&Tally], total: &Tally) -> Option<Weights> {
+        let mut measured = Tally::default();
+        tallies.iter().for_each(|tally| measured.absorb(tally));
+        let lengths = tallies.iter().map(|tally| sample.scales_with(&tally.counts) as f64).collect();
+        Some(Weights { lengths, scale: sample.scale(&measured, total).factor()? })
+    }
+}
+
+/// Returns half the width of the 95 % confidence interval of the product of `factors`. Factors of several samples may be
+/// combined if these cover the same references.
+///
+/// `None` where the sample allows none: if it is biased ([`Sample::cold`]), if it has fewer than [`LEAST`] intervals, and if
+/// a total is not positive.
+pub(super) fn error(sample: &Sample, weights: &Weights, factors: &[Factor]) -> Option<f64> {
     let n = sample.intervals.len();
-    if n < LEAST {
+    if n < LEAST || sample.cold.is_some() {
         return None;
     }
+    let length: f64 = weights.lengths.iter().sum();
     let mut changes = vec![0.0; n];
     let mut value = 1.0;
-    for (of, power) in factors {
-        let sum: f64 = (0..n).map(of).sum();
-        if sum <= 0.0 {
+    for Factor { total, parts, power } in factors {
+        if *total <= 0.0 {
             return None;
         }
-        value *= sum.powf(*power);
-        changes.iter_mut().enumerate().for_each(|(i, change)| *change += power * of(i) / sum);
+        value *= total.powf(*power);
+        let mean = parts.iter().sum::<f64>() / length;
+        for ((change, part), own) in changes.iter_mut().zip(parts).zip(&weights.lengths) {
+            *change += power * weights.scale * (part - mean * own) / total;
+        }
     }
     let squares: f64 = changes.iter().map(|change| change * change).sum();
     let freedom = (n - 1) as f64;
@@ -37,17 +69,13 @@ pub(super) fn error(sample: &Sample, factors: &[(&dyn Fn(usize) -> f64, f64)]) -
     Some(value * variance.sqrt() * student.inverse_cdf(0.975))
 }
 
-/// Returns the [`error`] of the quotient of the two counts that `of` takes from an interval.
-pub(super) fn ratio_error(sample: &Sample, of: &dyn Fn(&Interval) -> (u64, u64)) -> Option<f64> {
-    let part = |i: usize| of(&sample.intervals[i]);
-    error(sample, &[(&|i| part(i).0 as f64, 1.0), (&|i| part(i).1 as f64, -1.0)])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reach_core::Random;
+    use crate::simulation::Interval;
+    use reach_core::{Label, Random};
 
+    /// A program of `n` intervals, of which `program` references are known; interval i has `walks(i)` walks.
     fn sample(n: u64, program: u64, walks: impl Fn(u64) -> u64) -> Sample {
         let interval = |i: u64| {
             let mut interval = Interval::default();
@@ -55,7 +83,22 @@ mod tests {
             interval.tally.hardware.walks_data = walks(i);
             interval
         };
-        Sample { intervals: (0..n).map(interval).collect(), every: 0, references: program }
+        Sample { intervals: (0..n).map(interval).collect(), references: program, ..Sample::default() }
+    }
+
+    /// The error of walks per reference.
+    fn ratio_error(sample: &Sample) -> Option<f64> {
+        let tallies: Vec<_> = sample.intervals.iter().map(|interval| &interval.tally).collect();
+        let mut measured = Tally::default();
+        tallies.iter().for_each(|tally| measured.absorb(tally));
+        let total = sample.estimate(&measured, &measured);
+        let factor = |of: fn(&Tally) -> u64, power| Factor {
+            total: of(&total) as f64,
+            parts: tallies.iter().map(|tally| of(tally) as f64).collect(),
+            power,
+        };
+        let factors = [factor(|t| t.hardware.walks(), 1.0), factor(|t| t.counts.references(), -1.0)];
+        error(sample, &Weights::new(sample, &tallies, &total)?, &factors)
     }
 
     fn rate(interval: &Interval) -> (u64, u64) {
@@ -73,16 +116,38 @@ mod tests {
         let s2: f64 = all.iter().map(|(y, x)| (y - r * x).powi(2)).sum::<f64>() / (n - 1.0);
         // Student's t for 49 degrees of freedom, from a table.
         let expected = 2.00958 * ((1.0 - f) / n * s2).sqrt() / (x / n);
-        let error = ratio_error(&sample, &rate).unwrap();
+        let error = ratio_error(&sample).unwrap();
         assert!((error / expected - 1.0).abs() < 1e-4, "{error} {expected}");
     }
 
     #[test]
-    fn a_fully_measured_program_has_error_0_and_too_few_intervals_have_none() {
+    fn a_fully_measured_program_has_error_0_and_too_few_or_biased_intervals_have_none() {
         let whole = sample(50, (0..50).map(|i| 100 + i % 7).sum(), |i| i);
-        assert_eq!(ratio_error(&whole, &rate), Some(0.0));
-        assert_eq!(ratio_error(&sample(29, 1_000_000, |i| i), &rate), None);
-        assert_eq!(ratio_error(&sample(50, 1_000_000, |_| 0), &rate), None, "no walk was seen");
+        assert_eq!(ratio_error(&whole), Some(0.0));
+        assert_eq!(ratio_error(&sample(29, 1_000_000, |i| i)), None);
+        assert_eq!(ratio_error(&sample(50, 1_000_000, |_| 0)), None, "no walk was seen");
+        let cold = Some(crate::Cold::Caches);
+        assert_eq!(ratio_error(&Sample { cold, ..sample(50, 1_000_000, |i| i) }), None);
+    }
+
+    /// What is known exactly adds to a total and nothing to its error.
+    #[test]
+    fn exact_parts_dilute_errors() {
+        let sample = sample(50, 1_000_000, |i| 3 + i % 11);
+        let tallies: Vec<_> = sample.intervals.iter().map(|interval| &interval.tally).collect();
+        let relative_error = |exact: u64| {
+            let mut measured = Tally::default();
+            tallies.iter().for_each(|tally| measured.absorb(tally));
+            measured.ledger.charge(Label::Fault, exact);
+            let estimate = sample.estimate(&measured, &measured);
+            let total = (estimate.hardware.walks() + estimate.cycles()) as f64;
+            let parts = tallies.iter().map(|tally| tally.hardware.walks() as f64).collect();
+            let weights = Weights::new(&sample, &tallies, &estimate).unwrap();
+            (total, error(&sample, &weights, &[Factor { total, parts, power: 1.0 }]).unwrap())
+        };
+        let ((walks, error), (total, diluted)) = (relative_error(0), relative_error(1_000_000));
+        assert_eq!(total, walks + 1_000_000.0);
+        assert!((diluted / error - 1.0).abs() < 1e-9, "{diluted} {error}");
     }
 
     /// 95 of 100 error bars of independent intervals contain the true rate.
@@ -93,12 +158,12 @@ mod tests {
         let mut held = 0;
         for _ in 0..trials {
             let draws: Vec<u64> = (0..40).map(|_| random.below(20) + random.below(20)).collect();
-            let sample = sample(40, u64::MAX / 4, |i| draws[i as usize]);
+            let sample = sample(40, 1 << 40, |i| draws[i as usize]);
             let (y, x) = sample.intervals.iter().map(rate).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
             // 19 is the expected sum of both draws.
             let lengths: u64 = (0..40).map(|i| 100 + i % 7).sum();
             let truth = 19.0 * 40.0 / lengths as f64;
-            held += u64::from((y as f64 / x as f64 - truth).abs() <= ratio_error(&sample, &rate).unwrap());
+            held += u64::from((y as f64 / x as f64 - truth).abs() <= ratio_error(&sample).unwrap());
         }
         assert!((1860..=1940).contains(&held), "{held} of {trials}");
     }

@@ -1,8 +1,11 @@
 //! The end of a simulation: gathers its results.
 
 use super::hardware::MemoryCounts;
+use super::sample::Scale;
 use super::{HardwareThread, Outcome, Sample, Simulation, Tally};
+use reach_core::Asid;
 use reach_hardware::{CacheCounters, Processor};
+use std::collections::BTreeMap;
 
 impl Simulation {
     /// Ends the simulation and returns its results.
@@ -18,11 +21,10 @@ impl Simulation {
         let mut memory = MemoryCounts::of(processor).since(&self.accounts.memory_at_start);
         let sample = self.sampling.take().map(|sampling| sampling.into_sample());
         if let Some(sample) = &sample {
-            // Sampling takes one hardware thread, so its sums are those of the sample.
-            measured_only(sample, &mut hardware_threads[0], &mut memory);
-            for (asid, tally) in sample.intervals.iter().flat_map(|interval| &interval.processes) {
-                self.accounts.absorb(*asid, tally);
-            }
+            // Sampling takes one hardware thread.
+            let scale = estimate(sample, &mut hardware_threads[0]);
+            estimate_memory(sample, scale, &mut memory);
+            estimate_processes(sample, &mut self.accounts.processes);
         }
         let mut total = Tally::default();
         hardware_threads.iter().for_each(|hw| total.absorb(&hw.tally));
@@ -60,17 +62,37 @@ impl Simulation {
     }
 }
 
-/// Replaces counts of the whole program by those of the measured intervals.
-fn measured_only(sample: &Sample, hw: &mut HardwareThread, memory: &mut MemoryCounts) {
-    hw.tally = Tally::default();
+/// Replaces what was simulated in any detail by an estimate of the whole program. Returns the scale of estimates.
+fn estimate(sample: &Sample, hw: &mut HardwareThread) -> Scale {
+    let mut measured = Tally::default();
+    sample.intervals.iter().for_each(|interval| measured.absorb(&interval.tally));
+    let scale = sample.scale(&measured, &hw.tally);
+    hw.tally = sample.estimate(&measured, &hw.tally);
+    scale
+}
+
+/// Does the same for each process. The rates of a process are those of its own intervals, so the estimates of processes need
+/// not sum to the program's.
+fn estimate_processes(sample: &Sample, processes: &mut BTreeMap<Asid, Tally>) {
+    for (asid, whole) in processes {
+        let mut measured = Tally::default();
+        let intervals = sample.intervals.iter().filter_map(|interval| interval.processes.get(asid));
+        intervals.for_each(|tally| measured.absorb(tally));
+        *whole = sample.estimate(&measured, whole);
+    }
+}
+
+/// Does the same for caches and memory.
+fn estimate_memory(sample: &Sample, scale: Scale, memory: &mut MemoryCounts) {
     memory.caches.iter_mut().for_each(|counters| *counters = CacheCounters::default());
     memory.accesses.iter_mut().for_each(|accesses| *accesses = Default::default());
     for interval in &sample.intervals {
-        hw.tally.absorb(&interval.tally);
         memory.caches.iter_mut().zip(&interval.caches).for_each(|(all, part)| all.absorb(part));
         let accesses = memory.accesses.iter_mut().flatten().zip(interval.memory_accesses.iter().flatten());
         accesses.for_each(|(all, part)| all.absorb(part));
     }
+    memory.caches.iter_mut().for_each(|counters| *counters = counters.map(|n| scale.of(n)));
+    memory.accesses.iter_mut().flatten().for_each(|accesses| *accesses = accesses.map(|n| scale.of(n)));
 }
 
 /// Returns each cache by name with its counts in all cores, given the counts of each cache of each core.

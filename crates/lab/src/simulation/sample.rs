@@ -1,9 +1,18 @@
-//! The measured intervals of a sampled program.
+//! The measured intervals of a sampled program, and what they say about the whole program.
+//!
+//! Of the whole program, a sample knows the operating system's events exactly, however the references between them were
+//! simulated, and its instructions and references if all were given. It estimates the rest by a ratio: what the intervals
+//! counted, times the instructions of the program over those of the intervals.
 
 use super::tally::Tally;
-use reach_core::Asid;
+use crate::findings::{Finding, FindingKind};
+use reach_core::{Asid, Counts};
 use reach_hardware::{Access, CacheCounters, MemoryAccesses};
 use std::collections::BTreeMap;
+
+/// The fewest intervals that have error bars. Cochran (Sampling Techniques, 3rd edition 1977, §6.5) wants more than 30 for a
+/// ratio's normal approximation.
+pub const LEAST: usize = 30;
 
 /// The counts of one measured interval.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +27,17 @@ pub struct Interval {
     pub memory_accesses: Vec<[MemoryAccesses; Access::KINDS]>,
 }
 
+/// Why a sample is biased: something starts each interval without the contents that a run of the whole program would have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cold {
+    /// TLBs, and caches if there are any: between intervals, references are left out.
+    Tlbs,
+    /// Caches: between intervals, references do not reach them.
+    Caches,
+    /// The out-of-order core and its predictors: no detailed warm-up precedes an interval.
+    Core,
+}
+
 /// The measured intervals of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
@@ -27,6 +47,10 @@ pub struct Sample {
     pub every: u64,
     /// References of the whole program; 0 if the source gives only the sample.
     pub references: u64,
+    /// Whether all references of the program were given, so that its instructions and references are known exactly.
+    pub all_given: bool,
+    /// What starts each interval cold. `None`: nothing does, so that rates are unbiased.
+    pub cold: Option<Cold>,
 }
 
 impl Sample {
@@ -49,5 +73,130 @@ impl Sample {
             0 => 1.0,
             program => self.measured() as f64 / program as f64,
         }
+    }
+
+    /// Returns why the sample allows no interval of confidence, if it does not.
+    pub(crate) fn finding(&self) -> Option<Finding> {
+        let why = match (self.cold, self.intervals.len()) {
+            (Some(Cold::Tlbs), _) => {
+                "references between the sample's intervals were left out, so each interval starts with cold TLBs and \
+                 caches; sample with between=caches"
+                    .into()
+            }
+            (Some(Cold::Caches), _) => {
+                "between the sample's intervals, caches see no references, so each interval starts with cold caches; \
+                 sample with between=caches"
+                    .into()
+            }
+            (Some(Cold::Core), _) => {
+                "each interval of the sample starts with an empty core and untrained predictors; give a detailed \
+                 warm-up, such as warm=200k"
+                    .into()
+            }
+            (None, n) if n < LEAST => {
+                format!("the sample has {n} intervals, expected at least {LEAST}; sample with a smaller every=")
+            }
+            (None, _) => return None,
+        };
+        Some(Finding::new(FindingKind::NoInterval, format!("no interval can be given: {why}")))
+    }
+
+    /// Returns the count that estimates scale with: instructions if the program's are known, otherwise references.
+    pub(crate) fn scales_with(&self, counts: &Counts) -> u64 {
+        if self.all_given { counts.instructions } else { counts.references() }
+    }
+
+    /// Returns the part of an interval's `tally` that stands for the rest of the program. The other part is known exactly.
+    pub(crate) fn estimated_part(&self, tally: &Tally) -> Tally {
+        Tally {
+            counts: if self.all_given { Counts::default() } else { tally.counts },
+            hardware: tally.hardware,
+            ledger: tally.ledger.map(|label, cycles| if label.is_event() { 0 } else { cycles }),
+        }
+    }
+
+    /// Returns the factor from counts in intervals, of which `measured` is the sum, to counts in the whole program or
+    /// process, of which `whole` has what was simulated.
+    pub(crate) fn scale(&self, measured: &Tally, whole: &Tally) -> Scale {
+        let whole = if self.all_given { whole.counts.instructions } else { self.share_of_program(&measured.counts) };
+        Scale { numerator: whole, denominator: self.scales_with(&measured.counts) }
+    }
+
+    /// Returns an estimate of the references in the whole program of what has `measured` in the intervals.
+    fn share_of_program(&self, measured: &Counts) -> u64 {
+        let (part, all) = (u128::from(measured.references()), u128::from(self.measured().max(1)));
+        (u128::from(self.program()) * part / all) as u64
+    }
+
+    /// Estimates what the whole program, or a process, has counted. `measured` is the sum of the intervals, and `whole` has
+    /// what was simulated in any detail.
+    pub(crate) fn estimate(&self, measured: &Tally, whole: &Tally) -> Tally {
+        let scale = self.scale(measured, whole);
+        let ledger = measured.ledger.map(|_, cycles| scale.of(cycles));
+        Tally {
+            counts: if self.all_given { whole.counts } else { measured.counts.map(|n| scale.of(n)) },
+            hardware: measured.hardware.map(|n| scale.of(n)),
+            ledger: whole.ledger.map(|label, exact| if label.is_event() { exact } else { ledger.charged(label).0 }),
+        }
+    }
+}
+
+/// The factor from counts in intervals to counts in the whole program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    numerator: u64,
+    denominator: u64,
+}
+
+impl Scale {
+    /// Returns the factor; `None` if nothing was measured.
+    pub fn factor(self) -> Option<f64> {
+        (self.denominator > 0).then(|| self.numerator as f64 / self.denominator as f64)
+    }
+
+    /// Returns `count` times the factor, rounded; 0 if nothing was measured.
+    pub fn of(self, count: u64) -> u64 {
+        let denominator = u128::from(self.denominator);
+        let product = u128::from(count) * u128::from(self.numerator) + denominator / 2;
+        product.checked_div(denominator).map_or(0, |scaled| scaled as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reach_core::Label;
+
+    fn tally(instructions: u64, cache: u64, faults: u64) -> Tally {
+        let mut tally = Tally::default();
+        (tally.counts.instructions, tally.counts.loads) = (instructions, instructions / 2);
+        tally.hardware.walks_data = instructions / 10;
+        tally.ledger.charge(Label::Cache, cache);
+        tally.ledger.charge(Label::Fault, faults);
+        tally
+    }
+
+    #[test]
+    fn events_are_exact_and_the_rest_grows_with_the_instructions() {
+        let sample = Sample { all_given: true, ..Sample::default() };
+        let estimate = sample.estimate(&tally(100, 30, 7), &tally(1000, 0, 9000));
+        assert_eq!((estimate.counts.instructions, estimate.counts.loads), (1000, 500));
+        assert_eq!((estimate.hardware.walks_data, estimate.cycles()), (100, 300 + 9000));
+    }
+
+    #[test]
+    fn without_the_programs_instructions_references_are_scaled_by_the_distance_of_intervals() {
+        let interval = Interval { tally: tally(100, 30, 7), ..Interval::default() };
+        let sample = Sample { intervals: vec![interval; 3], every: 500, ..Sample::default() };
+        let estimate = sample.estimate(&tally(300, 90, 21), &tally(400, 0, 9000));
+        assert_eq!((estimate.counts.instructions, estimate.counts.loads), (3000, 1500));
+        assert_eq!((estimate.hardware.walks_data, estimate.cycles()), (300, 900 + 9000));
+    }
+
+    #[test]
+    fn nothing_measured_gives_nothing_but_what_is_exact() {
+        let sample = Sample { all_given: true, ..Sample::default() };
+        let estimate = sample.estimate(&Tally::default(), &tally(1000, 50, 9000));
+        assert_eq!((estimate.counts.instructions, estimate.hardware.walks_data, estimate.cycles()), (1000, 0, 9000));
     }
 }

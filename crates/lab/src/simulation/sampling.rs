@@ -3,24 +3,41 @@
 //! Between intervals, functional warming keeps TLBs, and caches where the sample says so, as the program would leave them.
 
 use super::hardware::{Detail, MemoryCounts};
-use super::sample::{Interval, Sample};
+use super::sample::{Cold, Interval, Sample};
 use super::tally::Tally;
 use reach_core::Asid;
 use std::collections::BTreeMap;
 
 /// The state of sampling.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Sampling {
     sample: Sample,
-    /// Cycles and instructions of all measured intervals.
+    /// Cycles of all measured intervals, without the operating system's events, and instructions.
     cycles: u64,
     instructions: u64,
     /// How references are simulated now.
-    pub detail: Detail,
+    detail: Detail,
+    /// Instructions executed before this detail.
+    detail_since: u64,
     /// Totals where the current interval began; `None` between intervals.
     from: Option<(Tally, MemoryCounts)>,
     /// The work of each process in the current interval.
     processes: BTreeMap<Asid, Tally>,
+}
+
+impl Default for Sampling {
+    /// Samples a program of which all references are given.
+    fn default() -> Sampling {
+        Sampling {
+            sample: Sample { all_given: true, ..Sample::default() },
+            cycles: 0,
+            instructions: 0,
+            detail: Detail::default(),
+            detail_since: 0,
+            from: None,
+            processes: BTreeMap::new(),
+        }
+    }
 }
 
 impl Sampling {
@@ -29,8 +46,41 @@ impl Sampling {
         self.sample.every = every;
     }
 
-    /// Begins an interval at these totals.
-    pub fn begin(&mut self, total: Tally, memory: MemoryCounts) {
+    /// Notes that from here on the source leaves out references.
+    pub fn leave_out(&mut self) {
+        self.sample.all_given = false;
+    }
+
+    /// Notes that measuring begins.
+    pub fn start(&mut self) {
+        self.sample.all_given = true;
+    }
+
+    /// Notes that caches, if there are any, do not see the references that follow.
+    pub fn bypass_caches(&mut self, has_caches: bool) {
+        if has_caches {
+            self.sample.cold = self.sample.cold.or(Some(Cold::Caches));
+        }
+    }
+
+    /// Selects the detail of the references that follow. `instructions` were executed so far.
+    pub fn change_detail(&mut self, detail: Detail, instructions: u64) {
+        self.detail = detail;
+        self.detail_since = instructions;
+    }
+
+    /// Returns how references are simulated now.
+    pub fn detail(&self) -> Detail {
+        self.detail
+    }
+
+    /// Begins an interval at these totals. `out_of_order`: the core is.
+    pub fn begin(&mut self, total: Tally, memory: MemoryCounts, out_of_order: bool) {
+        // The first interval may begin where measuring does, which leaves no room for a warm-up.
+        let is_first = self.sample.intervals.is_empty();
+        if out_of_order && !is_first && self.detail_since == total.counts.instructions {
+            self.sample.cold = self.sample.cold.or(Some(Cold::Core));
+        }
         self.processes.clear();
         self.from = Some((total, memory));
     }
@@ -43,7 +93,7 @@ impl Sampling {
         if tally.counts.references() == 0 {
             return;
         }
-        self.cycles += tally.cycles();
+        self.cycles += tally.ledger.map(|label, cycles| if label.is_event() { 0 } else { cycles }).total().0;
         self.instructions += tally.counts.instructions;
         let MemoryCounts { caches, accesses } = memory.since(&memory_before);
         let processes = std::mem::take(&mut self.processes);
@@ -57,7 +107,8 @@ impl Sampling {
         }
     }
 
-    /// Returns the thousandths of a cycle that an instruction took in measured intervals; `otherwise` before the first.
+    /// Returns the thousandths of a cycle that an instruction took in measured intervals, without the operating system's
+    /// events; `otherwise` before the first.
     pub fn millicycles_per_instruction(&self, otherwise: u64) -> u64 {
         match self.instructions {
             0 => otherwise,
@@ -66,7 +117,10 @@ impl Sampling {
     }
 
     /// Returns the sample. Call [`Sampling::end`] before.
-    pub fn into_sample(self) -> Sample {
+    pub fn into_sample(mut self) -> Sample {
+        if !self.sample.all_given {
+            self.sample.cold = Some(Cold::Tlbs);
+        }
         self.sample
     }
 }

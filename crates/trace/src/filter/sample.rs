@@ -17,9 +17,10 @@ pub(crate) fn is_sample(chunk: &Chunk) -> bool {
     chunk.events.iter().any(|(_, event)| matches!(event, Event::Mark(Mark::Sample { .. })))
 }
 
-/// The three stages of a sampling period, in their order.
+/// The stages of a program: its beginning, and the three of each sampling period, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
+    Beginning,
     FunctionalWarming,
     DetailedWarming,
     Measured,
@@ -27,20 +28,22 @@ enum Stage {
 
 /// A program with the marks of a sample. Intervals begin and end at fetches.
 ///
-/// The first period starts after the beginning of the program, which functional warming covers. In each period, the
-/// interval lies at the same offset, which is drawn at random once.
+/// The first period starts after the beginning of the program, which functional warming covers. Intervals have equal
+/// distances, and the place of the first is drawn at random from a whole period. So every reference after the beginning is
+/// measured with the same probability, which estimates without bias need: an interval that would have started before the
+/// first period is measured from there on, and the last interval ends with the program.
 pub struct Sampled<S> {
     source: S,
     sampling: Sampling,
     beginning: Beginning,
     /// The length of the beginning in references; `None` until the phase comes that ends it.
     first_period: Option<u64>,
-    /// The place of the detailed warm-up in each period.
+    /// The place of the interval's start in each period.
     offset: u64,
     /// References before the present chunk.
     done: u64,
-    /// The reference where the warm-up of the present or next interval begins; `u64::MAX` while that is unknown.
-    start: u64,
+    /// The reference that ends the present or next interval.
+    end: u64,
     stage: Stage,
     /// Whether the last mark about detail said functional warming.
     warming: bool,
@@ -52,8 +55,6 @@ impl<S: Source> Sampled<S> {
     /// Samples `source`, which must be at its start. Periods start after the beginning that `fast_forward` describes;
     /// `seed` determines the place of the intervals in their periods.
     pub fn new(source: S, sampling: Sampling, fast_forward: FastForward, seed: u64) -> Sampled<S> {
-        let slack = sampling.every - sampling.warm - sampling.measure;
-        let offset = if slack == 0 { 0 } else { Random::new(seed ^ 0x5a4d_504c).below(slack + 1) };
         let beginning = Beginning::new(fast_forward);
         let first_period = beginning.references();
         Sampled {
@@ -61,10 +62,10 @@ impl<S: Source> Sampled<S> {
             sampling,
             beginning,
             first_period,
-            offset,
+            offset: Random::new(seed ^ 0x5a4d_504c).below(sampling.every),
             done: 0,
-            start: first_period.map_or(u64::MAX, |references| references.saturating_add(offset)),
-            stage: Stage::FunctionalWarming,
+            end: 0,
+            stage: Stage::Beginning,
             warming: false,
             announced: false,
         }
@@ -86,20 +87,30 @@ impl<S: Source> Sampled<S> {
         if self.first_period.is_none()
             && let Some((at, _)) = chunk.events.iter().find(|(_, event)| self.beginning.ends_with(event))
         {
-            let references = self.done + u64::from(*at);
-            self.first_period = Some(references);
-            self.start = references.saturating_add(self.offset);
+            self.first_period = Some(self.done + u64::from(*at));
         }
         Ok(())
     }
 
-    /// Returns the reference at which the present stage ends; it ends at the next fetch from there on.
+    /// Returns the reference at which the present stage ends; it ends at the next fetch from there on. `u64::MAX` where that
+    /// is unknown.
     fn stage_end(&self) -> u64 {
+        let Some(first) = self.first_period else { return u64::MAX };
+        let start = self.end.saturating_sub(self.sampling.measure).max(first);
         match self.stage {
-            Stage::FunctionalWarming => self.start,
-            Stage::DetailedWarming => self.start + self.sampling.warm,
-            Stage::Measured => self.start + self.sampling.warm + self.sampling.measure,
+            Stage::Beginning => first,
+            Stage::FunctionalWarming => start.saturating_sub(self.sampling.warm).max(first),
+            Stage::DetailedWarming => start,
+            Stage::Measured => self.end,
         }
+    }
+
+    /// Returns the end of the first interval, given the start of the first period.
+    fn first_end(&self, first_period: u64) -> u64 {
+        let end = self.offset + self.sampling.measure;
+        // An interval that lies across the start of the first period.
+        let cut = if end > self.sampling.every { end - self.sampling.every } else { end };
+        first_period.saturating_add(cut)
     }
 
     /// Enters the stage of reference `at` of the present chunk. Returns the marks to put before that reference.
@@ -107,6 +118,12 @@ impl<S: Source> Sampled<S> {
         let mut marks = Vec::new();
         while self.done + at as u64 >= self.stage_end() {
             self.stage = match self.stage {
+                Stage::Beginning => {
+                    let first = self.first_period.unwrap_or(u64::MAX);
+                    marks.extend((first > 0).then_some(Mark::Measure));
+                    self.end = self.first_end(first);
+                    Stage::FunctionalWarming
+                }
                 Stage::FunctionalWarming => {
                     marks.extend(std::mem::take(&mut self.warming).then_some(Mark::Detailed));
                     Stage::DetailedWarming
@@ -117,13 +134,14 @@ impl<S: Source> Sampled<S> {
                 }
                 Stage::Measured => {
                     marks.push(Mark::IntervalEnd);
-                    self.start = self.start.saturating_add(self.sampling.every);
+                    self.end = self.end.saturating_add(self.sampling.every);
                     Stage::FunctionalWarming
                 }
             };
         }
         // Periods without a gap between them go from one interval to the next without functional warming.
-        if self.stage == Stage::FunctionalWarming && !std::mem::replace(&mut self.warming, true) {
+        let warms = matches!(self.stage, Stage::Beginning | Stage::FunctionalWarming);
+        if warms && !std::mem::replace(&mut self.warming, true) {
             marks.push(match self.sampling.between {
                 Between::Caches => Mark::WarmCaches,
                 Between::Tlbs | Between::FastForward => Mark::WarmTlbs,
