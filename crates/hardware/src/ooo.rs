@@ -47,6 +47,7 @@ mod reference;
 mod run;
 mod statistics;
 mod store_queue;
+mod warming;
 mod wrong_path;
 
 pub use code::{BlockSpan, Code};

@@ -63,6 +63,8 @@ impl Mmu {
         let stalls = self.ledger.charged(Label::Cache);
         let reason = self.run(step, cursor, table, caches);
         self.ledger.restore(Label::Cache, stalls);
+        // No core waits for them.
+        self.entries_from_memory = 0;
         reason
     }
 

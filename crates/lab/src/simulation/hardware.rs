@@ -11,7 +11,7 @@ pub(super) enum Detail {
     /// Everything.
     #[default]
     All,
-    /// Functional warming of TLBs, caches and the operating system.
+    /// Functional warming of TLBs, caches, the branch predictor and the operating system.
     Caches,
     /// Functional warming of TLBs and the operating system; caches see nothing, not even the operating system's traffic.
     Translation,
@@ -55,6 +55,13 @@ impl Hardware {
                 mmu.run_ooo(segment, cursor, table, OooRun { core: ooo, code: &self.code, caches })
             }
             (mmu, _, caches) => mmu.run(segment, cursor, table, caches),
+        }
+    }
+
+    /// Functional warming of the branch predictor with the blocks of `segment`.
+    pub fn warm_predictor(&mut self, segment: StepRefs) {
+        if let (_, Some(ooo), _) = self.processor.running() {
+            ooo.warm_predictor(segment, &self.code);
         }
     }
 
