@@ -191,6 +191,9 @@ pub enum Event {
         path: String,
         /// The length in bytes when the source first saw the file.
         len: u64,
+        /// Whether the file is memory that only looks like a file (tmpfs, memfd, hugetlbfs). Shared mappings of it are shared
+        /// memory, which is never written back.
+        in_memory: bool,
     },
     /// A mapping appears.
     Map(Map),

@@ -14,6 +14,7 @@
 //! | `step` | [`StepCutter`]: divides chunks at events, daemon ticks and scheduling slices |
 //! | [`fold`] | the same-page filter: which references need a TLB look-up |
 //! | `page_table`, `pte` | [`PageTable`]: radix tables in simulated frames |
+//! | [`placement`] | the addresses that Linux chooses for new mappings |
 //! | `range_table` | [`RangeTable`]: range translations (Karakostas et al. 2015) in a B-tree |
 //! | `frame_source` | [`FrameSource`]: where tables get their physical memory |
 //! | `interface` | [`Fault`], [`StopReason`], [`Shootdown`], [`Traffic`]: what processor and system exchange |
@@ -30,6 +31,7 @@ mod frame_source;
 mod interface;
 mod ledger;
 mod page_table;
+pub mod placement;
 mod pte;
 mod random;
 mod range_table;

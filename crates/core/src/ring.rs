@@ -29,7 +29,7 @@ pub use words::{define_block, read_block};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// First word of the mapping. It changes with every change of the layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"reachr02");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"reachr03");
 
 /// Bytes of a buffer, including its header.
 pub const BUFFER_BYTES: usize = 1 << 16;

@@ -374,7 +374,7 @@ fn aligned_code_can_be_padded() {
     const AT: u64 = 0x7f12_3451_7000;
     let (mut chunk, mut blocks) = (Chunk::default(), BlockTable::default());
     chunk.push_event(Event::Switch { asid: Asid(1), thread: ThreadId(1) });
-    chunk.push_event(Event::File { file: FileId(1), path: "/lib/libc.so.6".into(), len: 0x1a_0000 });
+    chunk.push_event(Event::File { file: FileId(1), path: "/lib/libc.so.6".into(), len: 0x1a_0000, in_memory: false });
     for (from, len, write, execute) in
         [(0, 0x1b_0000, false, false), (0, 0x17_0000, false, true), (0x17_0000, 0x4_0000, true, false)]
     {

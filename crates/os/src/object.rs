@@ -41,6 +41,8 @@ pub struct Object {
     pub padded: u64,
     /// The path by which the program opened it. `None` where it is unknown.
     pub path: Option<Box<str>>,
+    /// Whether it is a file in memory (tmpfs, memfd). Its shared mappings map another object ([`Objects::shared_file`]).
+    pub in_memory: bool,
     /// Resident pages of shared memory and files, by index in base pages.
     pub pages: BTreeMap<u64, Pfn>,
     /// Indices of shared-memory pages that are in swap.
@@ -55,6 +57,8 @@ pub struct Objects {
     all: Vec<Option<Object>>,
     unused: Vec<ObjectId>,
     files: BTreeMap<FileId, ObjectId>,
+    /// Shared memory that is mapped as a file.
+    shared_files: BTreeMap<FileId, ObjectId>,
     /// Number of files with resident pages.
     backed: u64,
     /// The kernel's page of code, once a program has mapped it.
@@ -69,6 +73,7 @@ impl Objects {
             len,
             padded: 0,
             path: None,
+            in_memory: false,
             pages: BTreeMap::new(),
             swapped: BTreeSet::new(),
             mapped: 0,
@@ -92,6 +97,23 @@ impl Objects {
             None => {
                 let id = self.create(ObjectKind::File(file), None);
                 self.files.insert(file, id);
+                id
+            }
+        }
+    }
+
+    /// Returns the object of the shared mappings of a file: the file itself, or shared memory for a file in memory, which is
+    /// neither read in nor written back. The latter ends with its last mapping; private mappings of the same file do not see it.
+    pub(crate) fn shared_file(&mut self, file: FileId) -> ObjectId {
+        let object = self.file(file);
+        if !self.get(object).in_memory {
+            return object;
+        }
+        match self.shared_files.get(&file) {
+            Some(&id) => id,
+            None => {
+                let id = self.create(ObjectKind::Shared, None);
+                self.shared_files.insert(file, id);
                 id
             }
         }
@@ -180,6 +202,7 @@ impl Objects {
         }
         let pages = std::mem::take(&mut object.pages).into_values().collect();
         self.all[id.0 as usize] = None;
+        self.shared_files.retain(|_, object| *object != id);
         self.unused.push(id);
         pages
     }

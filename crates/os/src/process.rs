@@ -37,10 +37,10 @@ impl Vm {
         self.reserve_kernel_records()?;
         let asid = self.current();
         match event {
-            Event::File { file, len, path } => {
+            Event::File { file, len, path, in_memory } => {
                 let object = self.objects.file(*file);
                 let object = self.objects.get_mut(object);
-                (object.len, object.path) = (Some(*len), Some(path.as_str().into()));
+                (object.len, object.path, object.in_memory) = (Some(*len), Some(path.as_str().into()), *in_memory);
             }
             Event::Phase(_) | Event::Mark(_) => {}
             Event::Switch { asid, thread } => {

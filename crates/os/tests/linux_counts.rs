@@ -21,7 +21,7 @@ fn span(start: u64, pages: u64) -> Span {
 }
 
 fn map_file(vm: &mut Vm, pages: u64, shared: bool) {
-    vm.apply(&Event::File { file: FileId(0), path: "f".into(), len: pages * PAGE }).unwrap();
+    vm.apply(&Event::File { file: FileId(0), path: "f".into(), len: pages * PAGE, in_memory: false }).unwrap();
     let backing = Backing::File { file: FileId(0), offset: 0 };
     vm.apply(&Event::Map(Map { backing, shared, ..Map::anonymous(VirtAddr(AT), pages * PAGE) })).unwrap();
 }

@@ -4,12 +4,14 @@
 //! program headers: the emulator maps code without the right to execute, so the kernel merges adjacent segments into
 //! one mapping.
 
+use crate::file::{self, FileSystem};
 use crate::lock::Lock;
-use crate::{guest, lane, writer};
+use crate::{guest, lane, placement, writer};
 use reach_core::ring::{FileKey, Message};
 use reach_core::{Advice, Backing, FileId, Map, Protection, Role, Span, VirtAddr};
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -66,6 +68,9 @@ pub fn at_first_thread() {
 /// Sends the mappings of the new image. Call it before the image's first instruction. The first thread is lane 0.
 pub fn begin() {
     lane::send(0, &Message::Begin { path: writer::program().to_string_lossy().into_owned() });
+    if let Err(why) = placement::loaded() {
+        lane::send(0, &Message::Notice(why.into()));
+    }
     let before = BEFORE.with(std::mem::take);
     // The kernel merges adjacent mappings, even those of program and emulator, so old ranges are cut out.
     let new = |line: Line| {
@@ -136,25 +141,41 @@ fn address(emulator_address: u64) -> VirtAddr {
     VirtAddr(emulator_address.wrapping_sub(guest::base()))
 }
 
-/// Returns the bytes of the stack that QEMU makes: the soft limit, or 8 MB without a limit.
-fn stack_bytes() -> u64 {
+/// Returns the alignment of the program's segments in bytes; `None` if the program is not relocatable, or not readable.
+pub fn relocatable(program: &Path) -> Option<u64> {
+    let mut head = Vec::new();
+    File::open(program).ok()?.take(16 * PAGE).read_to_end(&mut head).ok()?;
+    let kind = u16::from_le_bytes(head.get(16..18)?.try_into().ok()?);
+    let align = program_headers(&head)?.iter().map(|load| load.p_align).max()?;
+    (kind == libc::ET_DYN && align.is_power_of_two()).then_some(align)
+}
+
+/// Returns the bytes of the stack that QEMU makes: the soft limit, but at least 8 MB, and 8 MB without a limit.
+pub fn stack_bytes() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
     // SAFETY: the kernel writes a structure of this type.
     unsafe { libc::getrlimit(libc::RLIMIT_STACK, &mut limit) };
-    if limit.rlim_cur == libc::RLIM_INFINITY { 8 << 20 } else { limit.rlim_cur & !(PAGE - 1) }
+    if limit.rlim_cur == libc::RLIM_INFINITY { 8 << 20 } else { (limit.rlim_cur & !(PAGE - 1)).max(8 << 20) }
 }
 
 /// Returns the mappings of an ELF file. `line` is its first mapping.
 fn segments(line: &Line) -> Option<Vec<Message>> {
-    let about = fs::metadata(&line.path).ok()?;
+    let file = File::open(&line.path).ok()?;
+    let about = file.metadata().ok()?;
     let mut head = Vec::new();
-    File::open(&line.path).ok()?.take(16 * PAGE).read_to_end(&mut head).ok()?;
+    (&file).take(16 * PAGE).read_to_end(&mut head).ok()?;
     let loads = program_headers(&head)?;
     let down = |n: u64| n & !(PAGE - 1);
     let up = |n: u64| n.next_multiple_of(PAGE);
     let first = loads.iter().find(|load| down(load.p_offset) == line.offset)?;
     let bias = address(line.start).0.wrapping_sub(down(first.p_vaddr));
-    let key = FileKey { device: about.dev(), inode: about.ino(), len: about.len(), path: line.path.clone() };
+    let key = FileKey {
+        device: about.dev(),
+        inode: about.ino(),
+        len: about.len(),
+        path: line.path.clone(),
+        in_memory: file::file_system(file.as_raw_fd()) != FileSystem::Disk,
+    };
     let mut maps = Vec::new();
     for load in &loads {
         let protection =

@@ -10,6 +10,8 @@
 //! | `translate` | numbers and definitions of blocks |
 //! | `image` | mappings that the emulator made before the program started |
 //! | `syscalls`, `touched` | system calls, and the memory that the kernel reads and writes in them |
+//! | `placement`, `interpose` | the addresses of the program's mappings, by replacing the emulator's mmap |
+//! | `file` | files that the program maps |
 //! | `guest` | reading the program's memory |
 //! | `api`, `lock` | QEMU's interface; a lock that survives a fork |
 //!
@@ -17,11 +19,14 @@
 
 mod api;
 mod exec;
+mod file;
 mod guest;
 mod hot;
 mod image;
+mod interpose;
 mod lane;
 mod lock;
+mod placement;
 mod process;
 mod syscalls;
 mod touched;

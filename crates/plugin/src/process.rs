@@ -1,6 +1,6 @@
 //! Start, fork and end of the process.
 
-use crate::{lane, touched, vfork, writer};
+use crate::{image, lane, placement, touched, vfork, writer};
 use reach_core::ring::Message;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -33,6 +33,11 @@ pub fn start(args: &[&[u8]]) -> Result<bool, String> {
     let program = std::path::absolute(path("program")?).map_err(|error| format!("the program's path: {error}"))?;
     writer::start(ring, program, number("process")?)?;
     lane::adopt(0, number("thread")?);
+    let seed = match number("layout")? {
+        0 => 0,
+        seed => u64::from(seed) << 32 | u64::from(writer::number()),
+    };
+    placement::begin(image::relocatable(writer::program()), image::stack_bytes(), seed);
     // SAFETY: the handlers take no arguments and never unwind.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
     Ok(true)
@@ -61,14 +66,17 @@ extern "C" fn before_fork() {
     lane::send(vcpu, &Message::Fork { child, shares_memory });
     lane::publish(vcpu);
     writer::lock_dictionary();
+    placement::lock();
 }
 
 extern "C" fn after_fork_in_parent() {
+    placement::unlock();
     writer::unlock_dictionary();
     lane::of(lane::current()).vfork_pipe.set(vfork::in_parent());
 }
 
 extern "C" fn after_fork_in_child() {
+    placement::unlock();
     writer::unlock_dictionary();
     vfork::in_child();
     touched::forget();

@@ -3,8 +3,8 @@
 
 use crate::lane::{self, MAPPING};
 use crate::lock::Lock;
-use crate::{api, exec, guest, process, touched, vfork};
-use reach_core::ring::{FileKey, Message};
+use crate::{api, exec, file, guest, placement, process, touched, vfork};
+use reach_core::ring::Message;
 use reach_core::{Advice, Backing, FileId, Map, Protection, Remap, Role, Span, VirtAddr};
 use std::ffi::c_uint;
 use std::mem::MaybeUninit;
@@ -46,6 +46,7 @@ pub extern "C" fn on_enter(
             MAPPING.take();
             lane.holds_mapping.set(true);
         }
+        placement::enter(number, lane.arguments.get());
         return;
     }
     match number {
@@ -70,8 +71,12 @@ pub extern "C" fn on_return(_: api::Id, vcpu: c_uint, number: i64, result: i64) 
         lane::publish(vcpu);
         touched::forget();
     }
+    let failed = (-4095..0).contains(&result);
+    if changes_mappings(number) {
+        placement::leave(failed);
+    }
     if changes_mappings(number)
-        && !(-4095..0).contains(&result)
+        && !failed
         && let Some(message) = mapping(number, arguments, result as u64)
     {
         lane::fence(vcpu);
@@ -174,6 +179,7 @@ fn mapping(number: libc::c_long, [a1, a2, a3, a4, a5, a6]: [u64; 6], result: u64
                 let at = segments.iter().position(|&(start, _)| start == a1)?;
                 Some(segments.swap_remove(at))
             })?;
+            placement::release(segment.0..segment.0 + segment.1);
             Message::Unmap(Span { start: VirtAddr(segment.0), len: segment.1 })
         }
         _ => return None,
@@ -187,13 +193,8 @@ fn protection(bits: u64) -> Protection {
 
 fn mmap(span: Span, rights: u64, flags: u64, fd: i32, offset: u64) -> Message {
     let has = |flag: i32| flags & flag as u64 != 0;
-    let file = if has(libc::MAP_ANONYMOUS) { None } else { file(fd) };
-    let huge_shift = match (has(libc::MAP_HUGETLB), flags >> libc::MAP_HUGE_SHIFT & 63) {
-        (false, _) => 0,
-        // The system's default huge page size on x86-64.
-        (true, 0) => 21,
-        (true, shift) => shift as u8,
-    };
+    let file = if has(libc::MAP_ANONYMOUS) { None } else { file::key(fd) };
+    let huge_shift = if has(libc::MAP_HUGETLB) { placement::huge_page_shift(flags) } else { 0 };
     let backing = if file.is_some() { Backing::File { file: FileId(0), offset } } else { Backing::Anonymous };
     Message::Map {
         map: Map {
@@ -208,24 +209,6 @@ fn mmap(span: Span, rights: u64, flags: u64, fd: i32, offset: u64) -> Message {
         },
         file,
     }
-}
-
-/// Returns the file of a descriptor, which program and emulator share. `None` for plain memory (/dev/zero) and for
-/// errors.
-fn file(fd: i32) -> Option<FileKey> {
-    let mut about = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: the kernel initialises the structure when it returns 0, and only then is it read.
-    let about = unsafe { (libc::fstat(fd, about.as_mut_ptr()) == 0).then(|| about.assume_init()) }?;
-    if about.st_mode & libc::S_IFMT == libc::S_IFCHR && about.st_rdev == libc::makedev(1, 5) {
-        return None;
-    }
-    let path = std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap_or_default();
-    Some(FileKey {
-        device: about.st_dev,
-        inode: about.st_ino,
-        len: about.st_size as u64,
-        path: path.to_string_lossy().into_owned(),
-    })
 }
 
 /// Returns the message for a brk call. Its result is the end of the heap, whatever was requested; the first call

@@ -159,7 +159,7 @@ fn a_store_after_fork_copies_one_page_and_demotes_only_around_it() {
 fn processes_share_the_superpages_of_a_file() {
     let mut machine = alpha("navarro-2002", 64 * M);
     let file = FileId(1);
-    machine.event(&Event::File { file, path: "data".into(), len: M });
+    machine.event(&Event::File { file, path: "data".into(), len: M, in_memory: false });
     // The first mapping is unaligned; the object's reservations follow its address.
     let map = |at: u64| {
         let backing = Backing::File { file, offset: 0 };
@@ -221,7 +221,7 @@ fn demotion_writes_back_dirty_pages_only_and_digests_skip_the_clean_pages_of_sup
     let written = |dirty: &str| {
         let mut machine = alpha(&format!("navarro-2002:dirty={dirty}"), 64 * M);
         let file = FileId(1);
-        machine.event(&Event::File { file, path: "data".into(), len: 16 * M });
+        machine.event(&Event::File { file, path: "data".into(), len: 16 * M, in_memory: false });
         let backing = Backing::File { file, offset: 0 };
         machine.event(&Event::Map(Map { backing, shared: true, ..Map::anonymous(VirtAddr(AT), 16 * M) }));
         machine.sweep(AT, 2048, Kind::Load);

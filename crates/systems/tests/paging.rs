@@ -89,7 +89,7 @@ fn alpha(spec: &str, memory: u64) -> Machine {
 
 fn file(machine: &mut Machine, number: u32, at: u64, len: u64) {
     let file = FileId(number);
-    machine.event(&Event::File { file, path: number.to_string(), len });
+    machine.event(&Event::File { file, path: number.to_string(), len, in_memory: false });
     let backing = Backing::File { file, offset: 0 };
     machine.event(&Event::Map(Map {
         backing,

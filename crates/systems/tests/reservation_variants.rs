@@ -81,7 +81,7 @@ fn freebsd_preempts_only_for_single_pages_and_the_longest_idle_first() {
 fn freebsd_maps_a_full_reservation_in_one_fault_and_demotes_it_at_the_first_write() {
     let mut machine = Machine::x86("freebsd", 64 * M);
     let file = FileId(1);
-    machine.event(&Event::File { file, path: "data".into(), len: 2 * M });
+    machine.event(&Event::File { file, path: "data".into(), len: 2 * M, in_memory: false });
     let event = |write| {
         let backing = Backing::File { file, offset: 0 };
         let protection = if write { Protection::READ_WRITE } else { Protection::READ };

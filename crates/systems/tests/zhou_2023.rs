@@ -16,7 +16,7 @@ fn machine(options: &str, len: u64) -> Machine {
     let layout = reach_core::Layout::x86_64();
     let options_of_vm = Options { warm: false, ..Options::linux(layout, sizes, 256 * M) };
     let mut machine = Machine::boot(&format!("zhou-2023:{options}"), options_of_vm);
-    machine.event(&Event::File { file: FileId(0), path: "/bin/postgres".into(), len });
+    machine.event(&Event::File { file: FileId(0), path: "/bin/postgres".into(), len, in_memory: false });
     machine
 }
 

@@ -45,6 +45,9 @@ pub struct Options {
     /// A file for the program's standard output and error; its standard input is then empty. `None` passes on the standard
     /// streams of this process.
     pub output: Option<PathBuf>,
+    /// Seed of the addresses of images, mappings and stacks, which are random as Linux makes them; 0 for the addresses of
+    /// Linux without randomisation.
+    pub layout_seed: u32,
     /// Whether the program gets a process group of its own. Signals from the terminal then do not reach it, and
     /// [`Live::kill`] also kills its descendants.
     pub own_group: bool,

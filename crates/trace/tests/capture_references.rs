@@ -146,7 +146,7 @@ fn system_calls_that_change_mappings_become_events() {
     let all = capture(compile("calls", &source(body), &[]), &[data.to_str().unwrap()]);
     assert!(all.status.unwrap().success());
     let named = all.events.iter().find_map(|(_, event)| match event {
-        Event::File { file, path, len } if *path == data.to_string_lossy() => Some((*file, *len)),
+        Event::File { file, path, len, .. } if *path == data.to_string_lossy() => Some((*file, *len)),
         _ => None,
     });
     let (id, len) = named.expect("the file is named");

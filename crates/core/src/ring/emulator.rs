@@ -20,6 +20,8 @@ pub struct Emulator {
     pub plugin: PathBuf,
     /// Path at which processes open the ring.
     pub ring: PathBuf,
+    /// Seed of the random addresses of images, mappings and stacks; 0 for the same addresses in every run.
+    pub layout: u32,
 }
 
 /// The process of the traced tree that an emulator runs as.
@@ -50,11 +52,13 @@ pub enum Executable {
 impl Emulator {
     /// Encodes the paths, for [`Ring::set_options`](super::Ring::set_options).
     pub fn to_bytes(&self) -> Vec<u8> {
-        let parts: [&[u8]; 4] = [
+        let layout = self.layout.to_string();
+        let parts: [&[u8]; 5] = [
             self.qemu.as_os_str().as_bytes(),
             self.cpu.as_bytes(),
             self.plugin.as_os_str().as_bytes(),
             self.ring.as_os_str().as_bytes(),
+            layout.as_bytes(),
         ];
         parts.join(&0)
     }
@@ -64,7 +68,8 @@ impl Emulator {
         let mut parts = bytes.split(|&byte| byte == 0);
         let mut path = || Some(PathBuf::from(OsStr::from_bytes(parts.next()?)));
         let (qemu, cpu, plugin, ring) = (path()?, path()?, path()?, path()?);
-        Some(Emulator { qemu, cpu: cpu.to_str()?.to_owned(), plugin, ring })
+        let layout = path()?.to_str()?.parse().ok()?;
+        Some(Emulator { qemu, cpu: cpu.to_str()?.to_owned(), plugin, ring, layout })
     }
 
     /// Returns the emulator's command line, from its own path on, for `program` with `args`. `args` includes argument
@@ -87,7 +92,9 @@ impl Emulator {
         plugin.extend(commas_doubled(&self.plugin));
         plugin.extend(b",ring=");
         plugin.extend(commas_doubled(&self.ring));
-        plugin.extend(format!(",process={process},thread={thread},after_exec={}", u8::from(after_exec)).bytes());
+        let identity = format!(",process={process},thread={thread},after_exec={}", u8::from(after_exec));
+        plugin.extend(identity.bytes());
+        plugin.extend(format!(",layout={}", self.layout).bytes());
         // The plugin cannot ask every emulator for its program: QEMU 10.0 lacks that function.
         plugin.extend(b",program=");
         plugin.extend(commas_doubled(&program));
@@ -193,6 +200,7 @@ mod tests {
             cpu: "max,-avx".into(),
             plugin: "/a b/,p.so".into(),
             ring: "/proc/1/fd/3".into(),
+            layout: 9,
         };
         assert_eq!(Emulator::from_bytes(&emulator.to_bytes()).as_ref(), Some(&emulator));
         let args = emulator.arguments(
@@ -209,7 +217,7 @@ mod tests {
                 "-cpu",
                 "max,-avx",
                 "-plugin",
-                "file=/a b/,,p.so,ring=/proc/1/fd/3,process=2,thread=7,after_exec=1,program=./-x,,y",
+                "file=/a b/,,p.so,ring=/proc/1/fd/3,process=2,thread=7,after_exec=1,layout=9,program=./-x,,y",
                 "-0",
                 "zero",
                 "./-x,y",

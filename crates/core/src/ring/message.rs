@@ -16,6 +16,8 @@ pub struct FileKey {
     pub len: u64,
     /// Path, as the process sees it.
     pub path: String,
+    /// The file is memory (tmpfs, memfd, hugetlbfs): it is never written back to a disk.
+    pub in_memory: bool,
 }
 
 /// The position of another thread of the process in its stream.
@@ -131,7 +133,7 @@ impl Message {
                 put_span(&mut words, &map.span);
                 words.push(map_bits(map));
                 if let (Backing::File { offset, .. }, Some(file)) = (map.backing, file) {
-                    words.extend([file.device, file.inode, file.len, offset]);
+                    words.extend([file.device, file.inode, file.len, offset, file.in_memory.into()]);
                     put_bytes(&mut words, file.path.as_bytes());
                 }
                 2
@@ -204,9 +206,9 @@ impl Message {
                 let file = match w.one() {
                     None => None,
                     Some(device) => {
-                        let (inode, len, offset) = (w.one()?, w.one()?, w.one()?);
+                        let (inode, len, offset, in_memory) = (w.one()?, w.one()?, w.one()?, w.one()? != 0);
                         map.backing = Backing::File { file: FileId(0), offset };
-                        Some(FileKey { device, inode, len, path: w.text()? })
+                        Some(FileKey { device, inode, len, path: w.text()?, in_memory })
                     }
                 };
                 Message::Map { map, file }

@@ -126,7 +126,7 @@ fn records_and_messages_decode_to_what_was_encoded() {
     assert_eq!(record::block_or_data(Message::Exit.encode()[0]), None);
 
     let span = Span { start: VirtAddr(0x1000), len: 0x3000 };
-    let file = FileKey { device: 1, inode: 2, len: 3, path: "/usr/lib/libc.so.6".into() };
+    let file = FileKey { device: 1, inode: 2, len: 3, path: "/usr/lib/libc.so.6".into(), in_memory: true };
     let map = Map { huge_shift: 21, populate: true, ..Map::anonymous(VirtAddr(0x5000), 0x1000) };
     let of_file = Map { backing: Backing::File { file: FileId(0), offset: 0x2000 }, shared: true, ..map };
     let messages = [

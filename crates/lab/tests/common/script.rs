@@ -23,7 +23,7 @@ pub fn program(seed: u64, steps: usize) -> Pieces {
     let mut alive = vec![Asid(0)];
     let mut next = 1;
     chunk.push_event(Event::Switch { asid: Asid(0), thread: ThreadId(0) });
-    chunk.push_event(Event::File { file: FileId(0), path: "script".into(), len: 64 << 10 });
+    chunk.push_event(Event::File { file: FileId(0), path: "script".into(), len: 64 << 10, in_memory: false });
     chunk.push_event(Event::Map(Map {
         protection: Protection::READ_EXECUTE,
         backing: reach_core::Backing::File { file: FileId(0), offset: 0 },

@@ -23,15 +23,21 @@ impl Vm {
             no_reserve: map.no_reserve,
             ..Region::anonymous_at(start, end, map.protection)
         };
-        if let Backing::File { file, offset } = map.backing {
-            (region.file, region.object, region.offset) = (true, self.objects.file(file), offset);
-        }
+        region.file = map.backing != Backing::Anonymous;
         if !region.anonymous() {
             self.split_whole(asid, start, end)?;
         }
         self.unmap_regions(asid, start, end)?;
-        if region.shared && !region.file {
-            (region.object, region.offset) = (self.objects.create(ObjectKind::Shared, None), 0);
+        match map.backing {
+            Backing::File { file, offset } => {
+                region.offset = offset;
+                region.object = if map.shared { self.objects.shared_file(file) } else { self.objects.file(file) };
+                region.file = matches!(self.objects.get(region.object).kind, ObjectKind::File(_));
+            }
+            Backing::Anonymous if region.shared => {
+                (region.object, region.offset) = (self.objects.create(ObjectKind::Shared, None), 0);
+            }
+            Backing::Anonymous => {}
         }
         self.add_region(asid, region);
         Ok(Some(region))

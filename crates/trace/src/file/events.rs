@@ -33,6 +33,8 @@ mod tag {
     pub const PHASE: u8 = 10;
     pub const VFORK: u8 = 11;
     pub const MARK: u8 = 12;
+    /// A file in memory. Files on disks keep the tag that they had before there were others.
+    pub const MEMORY_FILE: u8 = 13;
 }
 
 /// The flags of a mapping.
@@ -72,8 +74,8 @@ impl EventEncoder {
         self.last_at = at;
         self.count += 1;
         match event {
-            Event::File { file, path, len } => {
-                self.bytes.push(tag::FILE);
+            Event::File { file, path, len, in_memory } => {
+                self.bytes.push(if *in_memory { tag::MEMORY_FILE } else { tag::FILE });
                 put_varint(&mut self.bytes, file.0 as u64);
                 put_varint(&mut self.bytes, *len);
                 put_text(&mut self.bytes, path);
@@ -190,10 +192,10 @@ struct EventDecoder<'a> {
 impl EventDecoder<'_> {
     fn event(&mut self) -> Result<Event, Damage> {
         Ok(match self.cursor.u8()? {
-            tag::FILE => {
+            tag @ (tag::FILE | tag::MEMORY_FILE) => {
                 let file = FileId(self.cursor.narrow()?);
                 let len = self.cursor.varint()?;
-                Event::File { file, path: self.cursor.text()?, len }
+                Event::File { file, path: self.cursor.text()?, len, in_memory: tag == tag::MEMORY_FILE }
             }
             tag::MAP => Event::Map(self.map()?),
             tag::UNMAP => Event::Unmap(self.span()?),

@@ -37,7 +37,12 @@ fn event() -> impl Strategy<Value = Event> {
     });
     let advice = prop::sample::select(vec![Advice::Huge, Advice::Free, Advice::WillNeed, Advice::DontFork]);
     prop_oneof![
-        (any::<u32>(), ".{0,9}", any::<u64>()).prop_map(|(f, path, len)| Event::File { file: FileId(f), path, len }),
+        (any::<u32>(), ".{0,9}", any::<u64>(), any::<bool>()).prop_map(|(f, path, len, in_memory)| Event::File {
+            file: FileId(f),
+            path,
+            len,
+            in_memory
+        }),
         map,
         span().prop_map(Event::Unmap),
         (span(), protection()).prop_map(|(s, p)| Event::Protect(s, p)),

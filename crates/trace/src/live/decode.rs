@@ -261,7 +261,8 @@ impl Decoder {
     fn file(&mut self, key: FileKey, chunk: &mut Chunk) -> FileId {
         let next = FileId(self.files.len() as u32);
         *self.files.entry((key.device, key.inode)).or_insert_with(|| {
-            chunk.push_event(Event::File { file: next, path: key.path, len: key.len });
+            let FileKey { path, len, in_memory, .. } = key;
+            chunk.push_event(Event::File { file: next, path, len, in_memory });
             next
         })
     }

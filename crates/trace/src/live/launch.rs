@@ -36,7 +36,13 @@ pub(super) fn spawn(
     };
     let (plugin, image) = (absolute(plugin)?, absolute(found.path.clone())?);
     let qemu = Qemu { path: absolute(qemu.path.clone())?, cpu: qemu.cpu };
-    let emulator = Emulator { qemu: qemu.path.clone(), cpu: qemu.cpu.into(), plugin, ring: memory.path() };
+    let emulator = Emulator {
+        qemu: qemu.path.clone(),
+        cpu: qemu.cpu.into(),
+        plugin,
+        ring: memory.path(),
+        layout: options.layout_seed,
+    };
     let header = memory.ring().header();
     header.next_process.store(1, Ordering::Relaxed);
     header.next_thread.store(1, Ordering::Relaxed);

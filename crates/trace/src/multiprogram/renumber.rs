@@ -73,14 +73,14 @@ impl Renumbering {
     /// has named already.
     pub fn event(&mut self, at: usize, event: Event) -> Option<Event> {
         Some(match event {
-            Event::File { file, path, len } => {
+            Event::File { file, path, len, in_memory } => {
                 let next = FileId(self.files.len() as u32);
                 let id = *self.files.entry(path.clone()).or_insert(next);
                 self.members.entry(at).or_default().files.insert(file, id);
                 if id != next {
                     return None;
                 }
-                Event::File { file: id, path, len }
+                Event::File { file: id, path, len, in_memory }
             }
             Event::Map(mut map) => {
                 if let reach_core::Backing::File { file, .. } = &mut map.backing

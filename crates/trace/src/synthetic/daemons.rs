@@ -97,7 +97,12 @@ impl Daemons {
                 self.layout.iter().for_each(|event| chunk.push_event(event.clone()));
             }
             let file = FileId(FIRST_FILE + number as u32);
-            chunk.push_event(Event::File { file, path: format!("synthetic/daemon.{number}"), len: self.image.1 });
+            chunk.push_event(Event::File {
+                file,
+                path: format!("synthetic/daemon.{number}"),
+                len: self.image.1,
+                in_memory: false,
+            });
             chunk.push_event(Event::Map(file_map(VirtAddr(self.image.0), self.image.1, file, Protection::READ)));
             chunk.push_event(Event::Map(Map::anonymous(VirtAddr(self.private.0), self.private.1)));
         }

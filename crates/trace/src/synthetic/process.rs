@@ -55,7 +55,7 @@ impl Process {
         let stack = Map { role: Role::Stack, ..Map::anonymous(VirtAddr(STACK_TOP - STACK_BYTES), STACK_BYTES) };
         let events = vec![
             Event::Switch { asid: Asid(0), thread: ThreadId(0) },
-            Event::File { file, path: format!("synthetic/{program}"), len: TEXT_BYTES + DATA_BYTES },
+            Event::File { file, path: format!("synthetic/{program}"), len: TEXT_BYTES + DATA_BYTES, in_memory: false },
             image(TEXT, TEXT_BYTES, Protection::READ_EXECUTE, 0),
             image(DATA, DATA_BYTES, Protection::READ_WRITE, TEXT_BYTES),
             Event::Map(stack),
@@ -148,7 +148,7 @@ impl Process {
     fn file(&mut self, path: String, len: u64) -> FileId {
         let file = FileId(self.files);
         self.files += 1;
-        self.events.push(Event::File { file, path, len });
+        self.events.push(Event::File { file, path, len, in_memory: false });
         file
     }
 

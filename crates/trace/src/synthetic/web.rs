@@ -246,7 +246,12 @@ impl Web {
         let next = FileId(FIRST_FILE + self.known.len() as u32);
         let id = *self.known.entry(file).or_insert(next);
         if id == next {
-            chunk.push_event(Event::File { file: id, path: format!("synthetic/web/{file}"), len: span.len });
+            chunk.push_event(Event::File {
+                file: id,
+                path: format!("synthetic/web/{file}"),
+                len: span.len,
+                in_memory: false,
+            });
         }
         chunk.push_event(Event::Map(file_map(span.start, span.len, id, Protection::READ)));
         at

@@ -27,7 +27,7 @@ fn span(start: u64, len: u64) -> Span {
 fn library() -> Vec<Event> {
     let zeroes = Map { role: Role::Mmap, ..Map::anonymous(VirtAddr(LIBRARY + 1800 * K), 20 * K) };
     vec![
-        Event::File { file: FileId(1), path: "/lib/libc.so.6".into(), len: 1780 * K },
+        Event::File { file: FileId(1), path: "/lib/libc.so.6".into(), len: 1780 * K, in_memory: false },
         map(1, LIBRARY, 1820 * K, 0, "r", Role::Mmap),
         map(1, LIBRARY + 160 * K, 1300 * K, 160 * K, "rx", Role::Mmap),
         map(1, LIBRARY + 1460 * K, 300 * K, 1460 * K, "r", Role::Mmap),
@@ -41,7 +41,7 @@ fn program() -> Vec<Event> {
     let zeroes = Map { role: Role::Image, ..Map::anonymous(VirtAddr(PROGRAM + 3096 * K), 8 * K) };
     vec![
         Event::Switch { asid: Asid(1), thread: ThreadId(1) },
-        Event::File { file: FileId(0), path: "/usr/bin/program".into(), len: 3088 * K },
+        Event::File { file: FileId(0), path: "/usr/bin/program".into(), len: 3088 * K, in_memory: false },
         Event::Exec { path: "/usr/bin/program".into() },
         map(0, PROGRAM, 12 * K, 0, "r", Role::Image),
         map(0, PROGRAM + 12 * K, 3000 * K, 12 * K, "rx", Role::Image),
