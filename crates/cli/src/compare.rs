@@ -5,7 +5,7 @@ use crate::failure::{Failure, VerbResult, print_error};
 use crate::output::{self, Output};
 use crate::{experiment, table};
 use reach_lab::machine::Resolved as Machine;
-use reach_lab::{Conditions, Simulation, SimulationError};
+use reach_lab::{Conditions, FindingKind, Simulation, SimulationError};
 use reach_systems::Resolved as System;
 
 /// Runs the comparison and prints its table.
@@ -14,22 +14,25 @@ pub fn compare(args: CompareArgs, quiet: bool) -> VerbResult {
     if machines.is_empty() {
         machines.push(experiment::nearest_machine(quiet)?);
     }
-    if systems.is_empty() {
+    let named = !systems.is_empty();
+    if !named {
         systems = default_systems(&machines, &experiment::conditions(&common.conditions), quiet)?;
     }
     let out = Output::open(&common.output)?;
     let finished = experiment::run(machines, systems, None, &common, quiet)?;
     out.write(&output::render(&finished, common.output.format, table::comparison))?;
-    finish(finished)
+    finish(finished, named)
 }
 
-/// Reports a failure of `--record`, and returns the exit status. Call after the results are printed.
-pub fn finish(finished: experiment::Finished) -> VerbResult {
+/// Reports a failure of `--record`, and returns the exit status. Call after the results are printed. `named`: the user chose
+/// the systems.
+pub fn finish(finished: experiment::Finished, named: bool) -> VerbResult {
     if let Some(Failure::Failed(message)) = finished.recording {
         print_error(message);
         return Ok(1);
     }
-    let fails = finished.report.all_findings().any(|(_, finding)| finding.kind.fails());
+    let fails = |kind: FindingKind| kind.fails() || named && kind.fails_if_named();
+    let fails = finished.report.all_findings().any(|(_, finding)| fails(finding.kind));
     Ok(if finished.status == 0 { fails.into() } else { finished.status })
 }
 

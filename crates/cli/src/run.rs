@@ -16,5 +16,5 @@ pub fn run(args: RunArgs, quiet: bool) -> VerbResult {
     let out = Output::open(&common.output)?;
     let finished = experiment::run(vec![machine.clone()], vec![system], curve, &common, quiet)?;
     out.write(&output::render(&finished, common.output.format, |finished| report::report(&machine, finished)))?;
-    finish(finished)
+    finish(finished, true)
 }

@@ -129,9 +129,10 @@ impl AuxTlb {
                 false
             }
             (Structure::Clusters(clusters), _) if pte.shift() == table.layout().base => {
-                let learned = clusters.learn(context, vpn, pte, table);
-                counters.aux_tlb_fills += u64::from(learned);
-                learned && self.lookup == AuxLookup::InParallel
+                let pages = clusters.learn(context, vpn, pte, table);
+                counters.aux_tlb_fills += u64::from(pages > 0);
+                counters.aux_tlb_coalesced += u64::from(pages > 1);
+                pages > 0 && self.lookup == AuxLookup::InParallel
             }
             _ => false,
         }

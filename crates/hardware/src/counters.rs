@@ -70,6 +70,8 @@ counters! {
     aux_tlb_mru_hits,
     /// Entries made in the auxiliary TLB.
     aux_tlb_fills,
+    /// Entries of several pages made in a clustered or coalesced auxiliary TLB.
+    aux_tlb_coalesced,
     /// Walks of range tables, in the background.
     range_walks,
     /// Lines of 64 bytes that walks of range tables read, two for each node.

@@ -17,19 +17,22 @@ pub enum FindingKind {
     NotSampled,
     /// The sample allows no confidence interval.
     NoInterval,
-    /// The system did not get what it was chosen for, such as a page size, and used something else.
+    /// The system got nothing of what it was chosen for, such as a page size, and used something else.
+    NotGiven,
+    /// The system got a part of what it was chosen for, and used something else for the rest.
     FellBack,
-    /// The system had no occasion to act: its results are those of a system without its policy.
+    /// The system had no occasion to act, so its results do not show what it can do.
     NeverActed,
 }
 
 impl FindingKind {
     /// All kinds.
-    pub const ALL: [FindingKind; 6] = [
+    pub const ALL: [FindingKind; 7] = [
         FindingKind::Incomplete,
         FindingKind::ProgramFailed,
         FindingKind::NotSampled,
         FindingKind::NoInterval,
+        FindingKind::NotGiven,
         FindingKind::FellBack,
         FindingKind::NeverActed,
     ];
@@ -41,6 +44,7 @@ impl FindingKind {
             FindingKind::ProgramFailed => "program_failed",
             FindingKind::NotSampled => "not_sampled",
             FindingKind::NoInterval => "no_interval",
+            FindingKind::NotGiven => "not_given",
             FindingKind::FellBack => "fell_back",
             FindingKind::NeverActed => "never_acted",
         }
@@ -50,6 +54,12 @@ impl FindingKind {
     /// that prints them exits with a status other than 0.
     pub const fn fails(self) -> bool {
         matches!(self, FindingKind::Incomplete | FindingKind::ProgramFailed | FindingKind::NoInterval)
+    }
+
+    /// Returns whether the same holds only where the user named the system: a default comparison has every system, and some
+    /// do not suit the program.
+    pub const fn fails_if_named(self) -> bool {
+        matches!(self, FindingKind::NotGiven)
     }
 }
 

@@ -14,6 +14,7 @@ mod accounts;
 mod boot;
 mod curve;
 mod error;
+mod findings;
 mod finish;
 mod hardware;
 mod kernel;
@@ -37,7 +38,7 @@ use reach_core::{Chunk, Counts, Cycles, Event, Label, Mark, Step, StopReason};
 use reach_hardware::StepRefs;
 use reach_hardware::config::Tlb;
 use reach_os::{OutOfMemory, Vm};
-use reach_systems::{Role, System};
+use reach_systems::{Criterion, Role, System};
 use rounds::Rounds;
 use sampling::Sampling;
 use std::sync::Arc;
@@ -68,6 +69,8 @@ use std::sync::Arc;
 pub struct Simulation {
     names: Names,
     role: Role,
+    /// How results show that the system acted.
+    criterion: Option<Criterion>,
     hardware: Hardware,
     kernel: Kernel,
     accounts: Accounts,

@@ -43,7 +43,7 @@ impl ClusterTlb {
 
     /// Inserts the pages of the group of `vpn` that one entry can hold with it, after a walk found `pte`. Returns false
     /// if they are too few.
-    pub fn learn(&mut self, asid: Asid, vpn: Vpn, pte: Pte, table: &PageTable) -> bool {
+    pub fn learn(&mut self, asid: Asid, vpn: Vpn, pte: Pte, table: &PageTable) -> usize {
         let layout = table.layout();
         let (count, node) = (u64::from(self.options.pages), 1 << layout.bits[0]);
         let first = self.group(vpn) * count;
@@ -64,8 +64,9 @@ impl ClusterTlb {
             }
         }
         if pages.len() < self.options.min_pages as usize {
-            return false;
+            return 0;
         }
+        let count = pages.len();
         self.entries.retain(|old| {
             old.asid != asid || !old.pages.iter().any(|&(old, _)| pages.iter().any(|&(new, _)| new == old))
         });
@@ -76,7 +77,7 @@ impl ClusterTlb {
         if let Some(&oldest) = of_set.get(self.options.ways as usize) {
             self.entries.remove(oldest);
         }
-        true
+        count
     }
 
     /// Drops every entry of `asid` that holds one of the `pages` from `vpn` on.

@@ -90,7 +90,7 @@ mod translation;
 mod vm;
 
 pub use accounting::{Census, Costs, Counters, FaultKind, Gauge, Operation, Sample, Steps, Work};
-pub use accounting::{PagingCounts, RangeCounts, ReservationCounts};
+pub use accounting::{ExplicitCounts, PagingCounts, RangeCounts, ReservationCounts};
 pub use code::{CLUSTER, CodeCensus, CodePages, WrittenCode};
 pub use fault::Superpage;
 pub use memory::{Buddy, Frame, FrameKind, Frames, ListOrder};

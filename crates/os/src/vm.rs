@@ -12,7 +12,10 @@ use crate::paging::Pager;
 use crate::process::Processes;
 use crate::promotion::Superpages;
 use crate::translation::TranslationState;
-use crate::{Counters, FaultKind, FrameKind, Frames, ObjectId, Objects, Options, OptionsError, OutOfMemory, Process};
+use crate::{
+    Counters, ExplicitCounts, FaultKind, FrameKind, Frames, ObjectId, Objects, Options, OptionsError, OutOfMemory,
+    Process,
+};
 use reach_core::{
     Asid, Kind, Label, Ledger, PageShift, PageTable, PerformanceCounters, Pfn, Pte, Shootdown, ThreadId, TlbPreload,
     Traffic, Vpn,
@@ -187,6 +190,17 @@ impl Vm {
     /// Applies `count` to the counters of a process and to those of all processes together.
     pub fn tally(&mut self, asid: Asid, count: impl Fn(&mut Counters)) {
         self.accounting.tally(asid, count);
+    }
+
+    /// Counts what first touches get of pages of `size`, which answers for `asked`. Call at boot.
+    pub fn count_explicit_pages(&mut self, asked: PageShift, size: PageShift) {
+        let mapped = vec![0; self.options().sizes.len()];
+        self.accounting.total.explicit = Some(ExplicitCounts { asked, size, mapped, shared_extents: 0, failures: 0 });
+    }
+
+    /// Returns the counts of [`count_explicit_pages`](Vm::count_explicit_pages), to be updated. `None` before that call.
+    pub fn explicit_counts(&mut self) -> Option<&mut ExplicitCounts> {
+        self.accounting.total.explicit.as_mut()
     }
 
     /// Charges for a page fault and counts it. A `major` fault waited for a disk.

@@ -22,7 +22,7 @@ use crate::settings::{Setting, Settings, choice};
 use crate::superpage;
 use crate::system::System;
 use reach_core::{Asid, Fault, FaultCause, Kind, PageShift, Role, Vpn};
-use reach_os::{OutOfMemory, PageView, Region, Superpage, Vm};
+use reach_os::{ExplicitCounts, OutOfMemory, PageView, Region, Superpage, Vm};
 
 pub(crate) const SETTINGS: &[Setting] = &[Setting::new(
     "fallback",
@@ -46,8 +46,8 @@ pub(crate) struct Hugetlb {
     name: &'static str,
     wanted: PageShift,
     fallback: Fallback,
-    /// The sizes to try, largest first.
-    sizes: Vec<PageShift>,
+    /// The sizes to try, largest first, each with its index among the machine's.
+    sizes: Vec<(usize, PageShift)>,
 }
 
 impl Hugetlb {
@@ -55,17 +55,67 @@ impl Hugetlb {
         Hugetlb { name, wanted, fallback: settings.choice("fallback"), sizes: Vec::new() }
     }
 
-    /// Returns the first page and the view of the extent of size `shift` around `vpn`. `None`: something else is
-    /// mapped there.
-    fn extent(&self, vm: &Vm, asid: Asid, vpn: Vpn, shift: PageShift) -> Option<(Vpn, PageView)> {
+    /// Examines the extent of size `shift` around `vpn`.
+    fn extent(&self, vm: &Vm, asid: Asid, vpn: Vpn, shift: PageShift) -> Extent {
         let base = vm.base();
         let (first, pages) = (vpn.align_down(shift, base), shift.base_pages(base));
-        let space = vm.process(asid)?.space();
+        let Some(space) = vm.process(asid).map(|process| process.space()) else { return Extent::Shared };
         let start = first.0 << base.0;
         let eligible_only = space.overlapping(start, start + shift.bytes()).all(eligible);
-        let view = space.page(first, pages, base).filter(|_| eligible_only)?;
-        vm.nothing_mapped(asid, first, pages).then_some((first, view))
+        match space.page(first, pages, base).filter(|_| eligible_only) {
+            None => Extent::Shared,
+            Some(view) if vm.nothing_mapped(asid, first, pages) => Extent::Free(first, view),
+            Some(_) => Extent::Occupied,
+        }
     }
+
+    /// Answers a first touch of eligible memory with the largest page that is to be tried. Returns `false` if none fits.
+    fn first_touch(&self, fault: Fault, view: &PageView, vm: &mut Vm) -> Result<bool, OutOfMemory> {
+        let asid = vm.current();
+        for (tried, &(at, shift)) in self.sizes.iter().enumerate() {
+            let failed = match self.extent(vm, asid, fault.vpn, shift) {
+                Extent::Free(first, all) => {
+                    // The extent's common rights may lack some of this touch's, which `fault_view` has settled.
+                    let mut rights = all.protection;
+                    rights.write |= view.protection.write;
+                    rights.execute |= view.protection.execute;
+                    let writable = fault.kind == Kind::Store;
+                    if vm.map_superpage(first, &all, Superpage { shift, rights, writable, whole: true })? {
+                        count(vm, |counts| counts.mapped[at] += shift.bytes());
+                        return Ok(true);
+                    }
+                    (0, 1)
+                }
+                Extent::Shared => (1, 0),
+                // An earlier touch got smaller pages, and was counted.
+                Extent::Occupied => (0, 0),
+            };
+            if tried == 0 {
+                count(vm, |counts| {
+                    counts.shared_extents += failed.0;
+                    counts.failures += failed.1;
+                });
+            }
+        }
+        let base = vm.base().bytes();
+        count(vm, |counts| counts.mapped[0] += base);
+        Ok(false)
+    }
+}
+
+/// The state of an extent that a page could map.
+enum Extent {
+    /// Its first page, and its view: nothing is mapped in it.
+    Free(Vpn, PageView),
+    /// Memory that gets no page of this size lies in it, too.
+    Shared,
+    /// Some of its pages are mapped.
+    Occupied,
+}
+
+/// Updates the counts of first touches.
+fn count(vm: &mut Vm, update: impl Fn(&mut ExplicitCounts)) {
+    vm.explicit_counts().into_iter().for_each(update);
 }
 
 /// Whether the tunable would back `region` with huge pages.
@@ -80,7 +130,10 @@ impl System for Hugetlb {
 
     fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
         let size = superpage::nearest(self.name, self.wanted, vm)?;
-        self.sizes = vm.options().sizes[1..].iter().copied().filter(|&s| s <= size).rev().collect();
+        vm.count_explicit_pages(self.wanted, size);
+        let sizes = vm.options().sizes.iter().copied().enumerate().skip(1);
+        self.sizes = sizes.filter(|&(_, smaller)| smaller <= size).collect();
+        self.sizes.reverse();
         if self.fallback == Fallback::Base {
             self.sizes.truncate(1);
         }
@@ -89,19 +142,9 @@ impl System for Hugetlb {
 
     fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
         let view = vm.fault_view(fault)?;
-        let asid = vm.current();
-        if fault.cause == FaultCause::NotPresent && eligible(&view.region) {
-            for &shift in &self.sizes {
-                let Some((first, all)) = self.extent(vm, asid, fault.vpn, shift) else { continue };
-                // The extent's common rights may lack some of this touch's, which `fault_view` has settled.
-                let mut rights = all.protection;
-                rights.write |= view.protection.write;
-                rights.execute |= view.protection.execute;
-                let writable = fault.kind == Kind::Store;
-                if vm.map_superpage(first, &all, Superpage { shift, rights, writable, whole: true })? {
-                    return Ok(());
-                }
-            }
+        let first_touch = fault.cause == FaultCause::NotPresent && eligible(&view.region);
+        if first_touch && self.first_touch(fault, &view, vm)? {
+            return Ok(());
         }
         vm.demand_fault_in(fault, view)
     }

@@ -8,6 +8,7 @@
 mod base;
 mod basu_2013_direct_segment;
 mod error;
+mod evidence;
 mod fang_1999;
 mod freebsd;
 mod hugetlb;
@@ -27,6 +28,7 @@ mod talluri_hill_1994;
 mod zhou_2023;
 
 pub use error::SystemError;
+pub use evidence::{Criterion, Evidence};
 pub use registry::{Description, Resolved, Role, list, resolve};
 pub use settings::{Accepts, Setting, Settings, Unit};
 pub use system::System;

@@ -1,6 +1,7 @@
 //! The table of all systems, by name.
 
 use crate::error::SystemError;
+use crate::evidence::{Criterion, Evidence};
 use crate::settings::{Setting, Settings, near};
 use crate::system::System;
 use crate::{
@@ -43,6 +44,9 @@ pub struct Description {
     pub compared: bool,
     /// The citation: authors, title, venue and year. `None` for what operating systems ship.
     pub published: Option<&'static str>,
+    /// How results show that it acted. `None`: there is nothing to show (base pages, the bound), or the operating system
+    /// counts what was asked for itself ([`reach_os::ExplicitCounts`]).
+    pub criterion: Option<Criterion>,
     /// The options that it takes.
     pub settings: &'static [Setting],
     build: fn(&Settings) -> Box<dyn System>,
@@ -55,6 +59,7 @@ static ALL: &[Description] = &[
         role: Role::Base,
         compared: true,
         published: None,
+        criterion: None,
         settings: base::SETTINGS,
         build: |settings| Box::new(base::Base::new(settings)),
     },
@@ -64,6 +69,7 @@ static ALL: &[Description] = &[
         role: Role::Transparent,
         compared: true,
         published: None,
+        criterion: Criterion::new(Evidence::Superpages, "mapped no huge page, neither at a fault nor by khugepaged"),
         settings: linux_thp::SETTINGS,
         build: |settings| Box::new(linux_thp::LinuxThp::new(settings)),
     },
@@ -73,6 +79,7 @@ static ALL: &[Description] = &[
         role: Role::Explicit(PageShift(21)),
         compared: true,
         published: None,
+        criterion: None,
         settings: hugetlb::SETTINGS,
         build: |settings| Box::new(hugetlb::Hugetlb::new("hugetlb-2m", PageShift(21), settings)),
     },
@@ -82,6 +89,7 @@ static ALL: &[Description] = &[
         role: Role::Explicit(PageShift(30)),
         compared: false,
         published: None,
+        criterion: None,
         settings: hugetlb::SETTINGS,
         build: |settings| Box::new(hugetlb::Hugetlb::new("hugetlb-1g", PageShift(30), settings)),
     },
@@ -91,6 +99,7 @@ static ALL: &[Description] = &[
         role: Role::Design,
         compared: false,
         published: None,
+        criterion: Criterion::new(Evidence::Superpages, "never promoted: no reservation of 2 MB was fully populated"),
         settings: freebsd::SETTINGS,
         build: |settings| Box::new(freebsd::FreeBsd::new(settings)),
     },
@@ -103,6 +112,10 @@ static ALL: &[Description] = &[
             "Talluri and Hill: Surpassing the TLB Performance of Superpages with Less Operating System Support, \
              ASPLOS 1994",
         ),
+        criterion: Criterion::new(
+            Evidence::Superpages,
+            "never promoted: no reservation was populated to the threshold",
+        ),
         settings: talluri_hill_1994::SETTINGS,
         build: |settings| Box::new(talluri_hill_1994::TalluriHill::new(settings)),
     },
@@ -114,6 +127,7 @@ static ALL: &[Description] = &[
         published: Some(
             "Navarro, Iyer, Druschel and Cox: Practical, Transparent Operating System Support for Superpages, OSDI 2002",
         ),
+        criterion: Criterion::new(Evidence::Superpages, "never promoted: no reservation was fully populated"),
         settings: navarro_2002::SETTINGS,
         build: |settings| Box::new(navarro_2002::Navarro::new(settings)),
     },
@@ -126,6 +140,7 @@ static ALL: &[Description] = &[
             "Romer, Ohlrich, Karlin and Bershad: Reducing TLB and Memory Overhead Using Online Superpage Promotion, ISCA \
              1995",
         ),
+        criterion: Criterion::new(Evidence::Superpages, "never promoted: no superpage's misses reached the threshold"),
         settings: romer_1995::SETTINGS,
         build: |settings| Box::new(romer_1995::Romer::new(settings)),
     },
@@ -138,6 +153,7 @@ static ALL: &[Description] = &[
             "Fang, Zhang, Carter, McKee and Hsieh: Online Superpage Promotion Revisited, University of Utah \
              UUCS-99-021, 1999",
         ),
+        criterion: Criterion::new(Evidence::Superpages, "never promoted: no superpage's misses reached the threshold"),
         settings: fang_1999::SETTINGS,
         build: |settings| Box::new(fang_1999::Fang::new(settings)),
     },
@@ -149,6 +165,7 @@ static ALL: &[Description] = &[
         published: Some(
             "Basu, Gandhi, Chang, Hill and Swift: Efficient Virtual Memory for Big Memory Servers, ISCA 2013",
         ),
+        criterion: Criterion::new(Evidence::Segments, "had no segment: no mapping was large enough"),
         settings: basu_2013_direct_segment::SETTINGS,
         build: |settings| Box::new(basu_2013_direct_segment::DirectSegment::new(settings)),
     },
@@ -158,6 +175,10 @@ static ALL: &[Description] = &[
         role: Role::Design,
         compared: true,
         published: Some("Pham, Vaidyanathan, Jaleel and Bhattacharjee: CoLT: Coalesced Large-Reach TLBs, MICRO 2012"),
+        criterion: Criterion::new(
+            Evidence::CoalescedEntries,
+            "coalesced no entries: no neighbouring pages had neighbouring frames",
+        ),
         settings: pham_2012_colt::SETTINGS,
         build: |settings| Box::new(pham_2012_colt::Colt::new(settings)),
     },
@@ -169,6 +190,10 @@ static ALL: &[Description] = &[
         published: Some(
             "Pham, Bhattacharjee, Eckert and Loh: Increasing TLB Reach by Exploiting Clustering in Page Translations, HPCA \
              2014",
+        ),
+        criterion: Criterion::new(
+            Evidence::CoalescedEntries,
+            "clustered no entries: no neighbouring pages had frames in one group",
         ),
         settings: pham_2014_clustered::SETTINGS,
         build: |settings| Box::new(pham_2014_clustered::Clustered::new(settings)),
@@ -182,6 +207,7 @@ static ALL: &[Description] = &[
             "Karakostas, Gandhi, Ayar, Cristal, Hill, McKinley, Nemirovsky, Swift and Ünsal: Redundant Memory Mappings for \
              Fast Access to Large Memories, ISCA 2015",
         ),
+        criterion: Criterion::new(Evidence::Ranges, "made no range: no request was paged eagerly"),
         settings: karakostas_2015_rmm::SETTINGS,
         build: |settings| Box::new(karakostas_2015_rmm::Rmm::new(settings)),
     },
@@ -194,6 +220,7 @@ static ALL: &[Description] = &[
             "Zhou, Cox, Dwarkadas and Dong: The Impact of Page Size and Microarchitecture on Instruction Address Translation \
              Overhead, ACM TACO 20(3), 2023",
         ),
+        criterion: Criterion::new(Evidence::CodeSuperpages, "made no superpage of code in a file"),
         settings: zhou_2023::SETTINGS,
         build: |settings| Box::new(zhou_2023::Zhou::new(settings)),
     },
@@ -203,6 +230,7 @@ static ALL: &[Description] = &[
         role: Role::Bound,
         compared: true,
         published: None,
+        criterion: None,
         settings: base::SETTINGS,
         build: |settings| Box::new(ideal::Ideal::new(settings)),
     },
@@ -240,6 +268,11 @@ impl Resolved {
     /// Returns the part that the system plays in a comparison.
     pub fn role(&self) -> Role {
         self.description.role
+    }
+
+    /// Returns how results show that the system acted. `None`: there is nothing to show.
+    pub fn criterion(&self) -> Option<Criterion> {
+        self.description.criterion
     }
 
     /// Builds an instance. Each simulation needs its own.
@@ -335,6 +368,14 @@ mod tests {
         assert_eq!(names(Role::Base), ["base"]);
         assert_eq!(names(Role::Transparent), ["linux-thp"]);
         assert_eq!(names(Role::Bound), ["ideal"]);
+    }
+
+    #[test]
+    fn every_design_has_a_criterion_of_having_acted() {
+        for system in list() {
+            let expected = matches!(system.role, Role::Design | Role::Transparent);
+            assert_eq!(system.criterion.is_some(), expected, "{}", system.name);
+        }
     }
 
     /// The default comparison is part of the command line's contract.

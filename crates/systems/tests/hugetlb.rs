@@ -51,6 +51,12 @@ fn extents_with_a_file_or_a_stack_get_the_next_smaller_size() {
         let expected = if spec == "hugetlb-2m" { at_2m + 1 } else { at_2m };
         assert_eq!((superpages[1].current, superpages[0].current), (at_1g, expected), "{spec}");
         assert_eq!(machine.translation(Vpn((AT + (3 << 30)) / PAGE)).unwrap().shift(), PageShift(12));
+        // The heap shares its gigabyte with a file, and the machine has memory enough.
+        let counts = machine.vm.counters().explicit.clone().unwrap();
+        let (expected_2m, in_base) =
+            if spec == "hugetlb-1g:fallback=base" { (0, 3 * PAGE) } else { (expected << 21, 0) };
+        assert_eq!(counts.mapped, [in_base, expected_2m, at_1g << 30], "{spec}");
+        assert_eq!((counts.shared_extents > 0, counts.failures), (spec != "hugetlb-2m", 0), "{spec}");
         machine.exit_all();
     }
 }
@@ -94,4 +100,17 @@ fn machines_without_the_size_take_the_nearest_and_without_superpages_are_refused
     let mut vm = reach_os::Vm::new(Options::linux(alpha, vec![PageShift(13)], 64 << 20)).unwrap();
     let refusal = reach_systems::resolve("hugetlb-2m").unwrap().build().boot(&mut vm).unwrap_err();
     assert!(refusal.to_string().contains("its only page size is 8K"), "{refusal}");
+}
+
+#[test]
+fn pages_that_memory_has_no_block_for_are_counted_as_failures() {
+    let mut machine = Machine::x86("hugetlb-2m", 8 << 20);
+    map(&mut machine, AT, 8 << 20, |_| ());
+    for megabyte in 0..7 {
+        machine.sweep(AT + (megabyte << 20), 1, Kind::Store);
+    }
+    let counts = machine.vm.counters().explicit.clone().unwrap();
+    assert_eq!((counts.asked, counts.size, counts.shared_extents), (PageShift(21), PageShift(21), 0));
+    assert!(counts.failures > 0 && counts.mapped[0] >= PAGE && counts.mapped[1] >= 2 << 20, "{counts:?}");
+    machine.exit_all();
 }

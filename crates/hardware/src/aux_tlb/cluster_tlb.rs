@@ -81,9 +81,9 @@ impl ClusterTlb {
         Some((found.rights.with_pfn(found.frames[page]?), place == 0))
     }
 
-    /// Inserts a cluster of `pte`, which a walk found for `vpn`, and of those neighbours in its group that fit. Returns false
-    /// if there are fewer than the least number of pages.
-    pub fn learn(&mut self, context: Context, vpn: Vpn, pte: Pte, table: &PageTable) -> bool {
+    /// Inserts a cluster of `pte`, which a walk found for `vpn`, and of those neighbours in its group that fit. Returns the
+    /// number of its pages; 0 if there are fewer than the least number.
+    pub fn learn(&mut self, context: Context, vpn: Vpn, pte: Pte, table: &PageTable) -> usize {
         let rights = pte.with_pfn(Pfn(0));
         let (key, set, page) = self.place(context, vpn);
         let first = vpn.0 - page as u64;
@@ -102,8 +102,9 @@ impl ClusterTlb {
                 *frame = of_page(at).map(Pte::pfn);
             }
         }
-        if frames.iter().flatten().count() < self.options.min_pages as usize {
-            return false;
+        let pages = frames.iter().flatten().count();
+        if pages < self.options.min_pages as usize {
+            return 0;
         }
         let set = &mut self.sets[set];
         let disjoint = |old: &Cluster| old.frames.iter().zip(&frames).all(|(a, b)| a.is_none() || b.is_none());
@@ -119,7 +120,7 @@ impl ClusterTlb {
             set.keys[0] = key;
             set.clusters[usize::from(set.at[0])] = cluster;
         }
-        true
+        pages
     }
 
     /// Drops every cluster of `context` with a page in `[vpn, vpn + pages)`.

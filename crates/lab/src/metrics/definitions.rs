@@ -97,6 +97,7 @@ pub fn groups() -> &'static [Group] {
         systems::STEPS,
         systems::OVER_TIME,
         systems::CODE,
+        systems::EXPLICIT,
         systems::AUXILIARY_TLBS,
         systems::RANGES,
         runs::SAMPLES,

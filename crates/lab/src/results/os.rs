@@ -66,6 +66,7 @@ impl Rows<'_> {
             self.count("ranges", "count", ranges.ranges.peak);
             self.count("ranges.bytes", "bytes", ranges.pages.peak * sizes[0].bytes());
             self.count("ranges.made", "count", ranges.made);
+            self.count("segments.made", "count", ranges.segments);
             self.count("ranges.grown", "count", ranges.grown);
             self.count("ranges.cut", "count", ranges.cut);
             self.count("ranges.dissolved", "count", ranges.dissolved);
@@ -79,6 +80,13 @@ impl Rows<'_> {
             self.count("eager.bytes", "bytes", ranges.eager_pages * sizes[0].bytes());
             self.count("eager.fragmented", "count", ranges.fragmented);
             self.count("eager.short", "count", ranges.short);
+        }
+        if let Some(explicit) = &os.explicit {
+            for (size, bytes) in sizes.iter().zip(&explicit.mapped) {
+                self.count(&format!("explicit.bytes.{size}"), "bytes", *bytes);
+            }
+            self.count("explicit.shared_extents", "count", explicit.shared_extents);
+            self.count("explicit.failures", "count", explicit.failures);
         }
         // FreeBSD's names; the two gauges show their peaks.
         if let Some(reserv) = &os.reserv {

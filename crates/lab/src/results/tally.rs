@@ -66,6 +66,9 @@ impl Rows<'_> {
         self.count(&format!("{name}.mru_hits"), "count", h.aux_tlb_mru_hits);
         self.count(&format!("{name}.spared_walks"), "count", h.aux_tlb_walks_avoided);
         self.count(&format!("{name}.fills"), "count", h.aux_tlb_fills);
+        if let Some(AuxTlbOptions::Clusters(_)) = &self.outcome.aux_tlb {
+            self.count("cluster_tlb.coalesced", "count", h.aux_tlb_coalesced);
+        }
         if let Some(AuxTlbOptions::Ranges(options)) = &self.outcome.aux_tlb {
             // Searches cost energy: all entries are compared at once, unless the entry used last hits (§4.1).
             let searches = h.aux_tlb_lookups - if options.mru { h.aux_tlb_mru_hits } else { 0 };

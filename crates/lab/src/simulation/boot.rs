@@ -39,6 +39,7 @@ impl Simulation {
         Ok(Simulation {
             names,
             role: system.role(),
+            criterion: system.criterion(),
             hardware,
             kernel,
             accounts: Accounts::new(shape.hardware_threads()),

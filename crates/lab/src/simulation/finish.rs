@@ -2,7 +2,7 @@
 
 use super::hardware::MemoryCounts;
 use super::sample::Scale;
-use super::{HardwareThread, Outcome, Sample, Simulation, Tally};
+use super::{HardwareThread, Outcome, Sample, Simulation, Tally, findings};
 use reach_core::Asid;
 use reach_hardware::{CacheCounters, Processor};
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ impl Simulation {
         let curve = self.misses([counts.fetches, counts.loads, counts.stores]);
         let mut os_processes = vm.finished().clone();
         os_processes.extend(vm.live_counters().map(|(asid, counters)| (asid, counters.clone())));
-        Outcome {
+        let mut outcome = Outcome {
             machine: self.names.machine.clone(),
             system: self.names.system.clone(),
             role: self.role,
@@ -58,7 +58,9 @@ impl Simulation {
             processes: self.accounts.processes,
             names: self.accounts.names,
             findings: Vec::new(),
-        }
+        };
+        outcome.findings = findings::of(&outcome, self.criterion);
+        outcome
     }
 }
 

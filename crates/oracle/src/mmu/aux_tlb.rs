@@ -122,10 +122,12 @@ impl Mmu {
     pub(super) fn learn_cluster(&mut self, vpn: Vpn, pte: Pte, table: &PageTable) -> Option<AuxLookup> {
         let (asid, base) = (self.tagged_asid(), self.base());
         let Some(AuxTlb::Clusters { lookup, tlb, .. }) = &mut self.aux_tlb else { return None };
-        if pte.shift() != base || !tlb.learn(asid, vpn, pte, table) {
+        let pages = if pte.shift() == base { tlb.learn(asid, vpn, pte, table) } else { 0 };
+        if pages == 0 {
             return None;
         }
         self.counters.aux_tlb_fills += 1;
+        self.counters.aux_tlb_coalesced += if pages > 1 { 1 } else { 0 };
         Some(*lookup)
     }
 

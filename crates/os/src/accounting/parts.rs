@@ -1,6 +1,7 @@
-//! Counts of parts that not every system has: reservations, the page daemon, range translations.
+//! Counts of parts that not every system has: reservations, the page daemon, range translations, explicit huge pages.
 
 use super::gauge::Gauge;
+use reach_core::PageShift;
 
 /// Counts of reservations, as FreeBSD names them (`vm.reserv`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub struct RangeCounts {
     pub pages: Gauge,
     /// Ranges made.
     pub made: u64,
+    /// Direct segments made.
+    pub segments: u64,
     /// Ranges that grew by a neighbour.
     pub grown: u64,
     /// Ranges that lost pages and stayed, in one piece or in two.
@@ -73,4 +76,19 @@ pub struct RangeCounts {
     pub enabled: u64,
     /// Times it was turned off again.
     pub disabled: u64,
+}
+
+/// Counts of pages of one size for all memory that may have them, as explicit huge pages are: what first touches got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExplicitCounts {
+    /// The size that the system is for.
+    pub asked: PageShift,
+    /// The size of the machine that answers for it.
+    pub size: PageShift,
+    /// Bytes mapped at first touches, by page size: the machine's sizes, ascending.
+    pub mapped: Vec<u64>,
+    /// First touches that got a smaller page because the extent of `size` around them holds other mappings.
+    pub shared_extents: u64,
+    /// First touches that got a smaller page because memory had no free block of `size`.
+    pub failures: u64,
 }

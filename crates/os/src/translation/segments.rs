@@ -39,6 +39,7 @@ impl Vm {
         if wanted && run.pages >= ranging.least {
             let at = segments.partition_point(|other| other.vpn < run.vpn);
             segments.insert(at, RangeTranslation { pte: run.pte.with_range(false), ..run });
+            self.accounting.count_ranges(|c| c.segments += 1);
         }
     }
 }

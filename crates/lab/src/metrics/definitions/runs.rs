@@ -66,10 +66,15 @@ pub(super) const FINDINGS: Group = Group {
         finding("finding.not_sampled", "A sample was requested, and the whole program was simulated."),
         finding("finding.no_interval", "The sample allows no confidence interval."),
         finding(
-            "finding.fell_back",
-            "The system did not get what it was chosen for, such as a page size, and used something else.",
+            "finding.not_given",
+            "The system got nothing of what it is for: not one page of its size. The exit status is 1 if the system was named on \
+             the command line.",
         ),
-        finding("finding.never_acted", "The system had no occasion to act: its results are those without its policy."),
+        finding("finding.fell_back", "The system got smaller pages for more than 1 % of its memory."),
+        finding(
+            "finding.never_acted",
+            "The system had no occasion to act: no superpage was mapped, no range made, no entry coalesced, whatever it is for.",
+        ),
     ],
 };
 

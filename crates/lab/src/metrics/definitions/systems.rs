@@ -22,6 +22,10 @@ const fn of_ranges(name: &'static str, unit: &'static str, meaning: &'static str
         .given("systems that page eagerly: `karakostas-2015-rmm`, `pham-2014-clustered`, `basu-2013-direct-segment`")
 }
 
+const fn of_hugetlb(name: &'static str, unit: &'static str, meaning: &'static str) -> Definition {
+    Definition::new(name, unit, meaning).given("`hugetlb-2m` and `hugetlb-1g`")
+}
+
 const RMM: &str = "`karakostas-2015-rmm`";
 
 const fn of_rmm(name: &'static str, unit: &'static str, meaning: &'static str) -> Definition {
@@ -130,6 +134,25 @@ pub(super) const CODE: Group = Group {
     ],
 };
 
+pub(super) const EXPLICIT: Group = Group {
+    title: "Explicit huge pages",
+    about: "What first touches of the heap and of anonymous mappings got under systems that have pages of one size for all of it.",
+    definitions: &[
+        of_hugetlb("explicit.bytes.<size>", "bytes", "Memory that first touches mapped with pages of this size."),
+        of_hugetlb(
+            "explicit.shared_extents",
+            "count",
+            "First touches that got a smaller page because the aligned extent around them holds other mappings, too.",
+        ),
+        of_hugetlb(
+            "explicit.failures",
+            "count",
+            "First touches that got a smaller page because memory had no free block of the size.",
+        )
+        .from("Linux: `HugePages_Free` of 0"),
+    ],
+};
+
 pub(super) const AUXILIARY_TLBS: Group = Group {
     title: "Auxiliary TLBs",
     about: "`basu-2013-direct-segment` has segment registers in place of an auxiliary TLB, and counts nothing here. With \
@@ -162,6 +185,7 @@ pub(super) const AUXILIARY_TLBS: Group = Group {
         of_clusters("cluster_tlb.mru_hits", "count", "Hits in the entry used last."),
         of_clusters("cluster_tlb.spared_walks", "count", "Hits where the last level of TLBs missed."),
         of_clusters("cluster_tlb.fills", "count", "Entries inserted."),
+        of_clusters("cluster_tlb.coalesced", "count", "Entries inserted that translate several pages."),
     ],
 };
 
@@ -173,6 +197,7 @@ pub(super) const RANGES: Group = Group {
         of_ranges("ranges.bytes", "bytes", "Memory in ranges, at its peak."),
         of_ranges("range_table_bytes", "bytes", "Memory of range tables, at its peak."),
         of_ranges("ranges.made", "count", "Ranges made."),
+        of_ranges("segments.made", "count", "Direct segments made.").from("Basu et al. 2013, section 3"),
         of_ranges("ranges.grown", "count", "Ranges extended."),
         of_ranges("ranges.cut", "count", "Ranges shortened or split."),
         of_ranges("ranges.dissolved", "count", "Ranges turned back into pages."),
