@@ -7,7 +7,7 @@ use crate::progress::Progress;
 use crate::record::Recorder;
 use crate::units;
 use reach_core::Chunk;
-use reach_lab::{Conditions, Curve, Experiment, Header, Report, Status, machine};
+use reach_lab::{Conditions, Curve, Experiment, Finding, FindingKind, Header, Report, Status, machine};
 use reach_os::Fragmentation;
 use reach_systems::Resolved as System;
 use reach_trace::{Alignment, FastForward, Source};
@@ -128,37 +128,49 @@ pub fn run(
         }
     };
     progress.end();
-    if run.is_err() && live && !quiet {
-        eprintln!("reach: the simulation has stopped; waiting for the program to end");
-    }
-    let recording = recorder.map(Recorder::finish);
-    let interrupted = program.interrupted();
-    let status = program.end(quiet);
-    let report = run.map_err(Failure::failed)?;
-    if interrupted {
+    let report = match run {
+        Ok(report) => report,
+        Err(error) => {
+            if live && !quiet {
+                print_error("the simulation has stopped; waiting for the program to end");
+            }
+            program.source().ending();
+            return Err(match recorder {
+                Some(recorder) => recorder.give_up(error),
+                None => Failure::failed(error),
+            });
+        }
+    };
+    let recording = recorder.map(|recorder| recorder.finish(&report.ending));
+    if program.was_cut() {
         // The results equal those of a run with this limit, and their header says so.
         experiment.limit = Some(report.limited);
         let read = units::grouped(report.limited);
         let after = if experiment.fast_forward.is_nothing() { "" } else { " after the fast-forwarded part" };
         print_error(format!("interrupted: the results cover the program's first {read} references{after}"));
     }
+    // How the program failed is a remark on it; what is missing concerns the results.
+    let told = |finding: &&Finding| !quiet || finding.kind != FindingKind::ProgramFailed;
+    report.findings.iter().filter(told).for_each(|finding| print_error(&finding.text));
+    if !quiet {
+        program.remark(&report.ending, experiment.limit).iter().for_each(print_error);
+    }
     let recording = match recording {
         Some(Ok(summary)) => {
             if !quiet {
-                eprintln!("reach: {summary}");
+                print_error(summary);
             }
             None
         }
         Some(Err(failure)) => Some(failure),
         None => None,
     };
-    report.findings.iter().for_each(|finding| print_error(&finding.text));
     Ok(Finished {
         header: experiment.header(&report),
+        status: program.exit_status(&report.ending),
         report,
         live,
         timing: common.conditions.timing,
-        status: status?,
         recording,
     })
 }

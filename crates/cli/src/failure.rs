@@ -2,7 +2,7 @@
 
 use crate::units;
 use std::fmt::Display;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -38,6 +38,10 @@ impl Failure {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                 Failure::Failed(format!("{}: the disk is full; free some space or write elsewhere", path.display()))
             }
+            ErrorKind::FileTooLarge => Failure::Failed(format!(
+                "{}: the limit of file sizes is reached; raise it (ulimit -f) or write less",
+                path.display()
+            )),
             _ => Failure::Failed(format!("{}: cannot be written: {}", path.display(), units::message(&error))),
         }
     }
@@ -54,7 +58,7 @@ impl Failure {
     }
 }
 
-/// Prints one error message on standard error.
+/// Prints one message on standard error. A terminal that has gone takes none, which is no reason to fail.
 pub fn print_error(message: impl Display) {
-    eprintln!("reach: {message}");
+    let _ = writeln!(io::stderr(), "reach: {message}");
 }

@@ -3,9 +3,9 @@
 use crate::args::catalog::{PaperArgs, PaperRecordArgs, PaperVerb};
 use crate::args::results::Format;
 use crate::experiment::threads;
-use crate::failure::{Failure, VerbResult};
+use crate::failure::{Failure, VerbResult, print_error};
 use crate::output;
-use crate::program::INTERRUPTED;
+use crate::program::interrupted_status;
 use crate::progress::Progress;
 use crate::tabulate;
 use crate::units;
@@ -54,18 +54,21 @@ fn run(args: PaperArgs, quiet: bool) -> VerbResult {
         let mut progress = Progress::new(false, quiet);
         let done = paper.run(&pass, threads, |status| {
             progress.show(status.references, status.progress);
-            !interruption.came()
+            interruption.came().is_none()
         });
         progress.end();
-        if interruption.came() {
+        if interruption.came().is_some() {
             break;
         }
         outcomes.extend(pass.into_iter().zip(done));
     }
     let interrupted = interruption.came();
+    let mut faults: Vec<_> =
+        outcomes.iter().flat_map(|(_, outcome)| &outcome.faults).map(|fault| &fault.text).collect();
+    faults.dedup();
     let mut rows: Vec<Comparison> = outcomes.iter().flat_map(|(_, outcome)| outcome.comparisons.clone()).collect();
     let series: Vec<_> = outcomes.iter().flat_map(|(_, outcome)| outcome.series.clone()).collect();
-    if experiments.is_empty() && !interrupted {
+    if experiments.is_empty() && interrupted.is_none() {
         rows.extend(paper.overall(&outcomes));
         rows.extend(paper.missing());
     }
@@ -81,11 +84,12 @@ fn run(args: PaperArgs, quiet: bool) -> VerbResult {
     })?;
     if !quiet {
         eprintln!("reach: saved {} to {}", units::plural(rows.len() as u64, "row", "rows"), path.display());
-        if interrupted {
+        if interrupted.is_some() {
             eprintln!("reach: interrupted: the rows cover the finished experiments only");
         }
     }
-    Ok(if interrupted { INTERRUPTED } else { 0 })
+    faults.iter().for_each(print_error);
+    Ok(interrupted.map_or(u8::from(!faults.is_empty()), interrupted_status))
 }
 
 /// Records the programs of the experiments. One that fails does not stop the others.
@@ -107,7 +111,7 @@ fn record(args: PaperRecordArgs, quiet: bool) -> VerbResult {
         let mut progress = Progress::new(true, quiet);
         let done = paper.record(recording, |references| {
             progress.show(references, Default::default());
-            !interruption.came()
+            interruption.came().is_none()
         });
         progress.end();
         match done {
@@ -124,10 +128,10 @@ fn record(args: PaperRecordArgs, quiet: bool) -> VerbResult {
         out.push((paper.name.as_str(), "these experiments capture no programs".into()));
     }
     output::print(&tabulate::definitions(out.iter().map(|(name, result)| (*name, result.as_str()))))?;
-    match &failed[..] {
-        _ if interruption.came() => Ok(INTERRUPTED),
-        [] => Ok(0),
-        failed => Err(Failure::Failed(failed.join("\nreach: "))),
+    match (interruption.came(), &failed[..]) {
+        (Some(signal), _) => Ok(interrupted_status(signal)),
+        (None, []) => Ok(0),
+        (None, failed) => Err(Failure::Failed(failed.join("\nreach: "))),
     }
 }
 

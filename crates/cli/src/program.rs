@@ -3,14 +3,9 @@
 use crate::args::simulate::ProgramArgs;
 use crate::failure::Failure;
 use reach_trace::live::{self, Live};
-use reach_trace::{Interruptible, Multiprogram, Source, TraceError, scenario, synthetic};
+use reach_trace::{Ending, Exit, Interruptible, Multiprogram, Source, Stop, TraceError, scenario, synthetic};
 use std::ffi::OsString;
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::ExitStatus;
-
-/// Exit status that shells give a program ended by SIGINT (2).
-pub const INTERRUPTED: u8 = 128 + 2;
 
 /// A program whose references can be read.
 pub enum Program {
@@ -57,24 +52,46 @@ impl Program {
         }
     }
 
-    /// Returns whether the user has interrupted a stored program. A live program gets the signal itself.
-    pub fn interrupted(&self) -> bool {
-        matches!(self, Program::Stored(source) if source.interrupted())
+    /// Returns the signal by which the user has asked to end the run, if one came. For a live program, this is a signal other
+    /// than those from the terminal's keys: the program gets those itself.
+    pub fn interrupted(&self) -> Option<i32> {
+        match self {
+            Program::Live(live) => live.interrupted(),
+            Program::Stored(source) => source.interrupted(),
+        }
     }
 
-    /// Waits for the end of a live program, prints remarks on its capture, and returns its exit status. For a stored
-    /// program, returns 0, or [`INTERRUPTED`].
-    pub fn end(self, quiet: bool) -> Result<u8, Failure> {
-        let mut live = match self {
-            Program::Live(live) => live,
-            Program::Stored(source) => return Ok(if source.interrupted() { INTERRUPTED } else { 0 }),
-        };
-        let status = live.wait().map_err(Failure::failed)?;
-        if !quiet {
-            live.notices().iter().for_each(|notice| eprintln!("reach: {notice}"));
-        }
-        Ok(exit_status(status))
+    /// Returns whether the results cover only the part of the program before an interruption. A live program gets the signal
+    /// and is read to its end.
+    pub fn was_cut(&self) -> bool {
+        matches!(self, Program::Stored(source) if source.interrupted().is_some())
     }
+
+    /// Returns the exit status for `reach`: that of an interruption, or else that of the program if it failed.
+    pub fn exit_status(&self, ending: &Ending) -> u8 {
+        self.interrupted().map_or_else(|| ending.exit_status(), interrupted_status)
+    }
+
+    /// Returns a remark on why not all of the program was read, on purpose; `None` if it was, or if this run's own options
+    /// are the reason: `limit` is that of this run.
+    pub fn remark(&self, ending: &Ending, limit: Option<u64>) -> Option<String> {
+        match (self, ending.stopped?) {
+            (Program::Live(live), _) => {
+                let left = "interrupted: processes that outlive the program continue untraced";
+                live.left_descendants().then(|| left.to_owned())
+            }
+            (Program::Stored(_), Stop::Limit(references)) if Some(references) == limit => None,
+            (Program::Stored(source), _) if source.interrupted().is_some() => None,
+            (Program::Stored(source), stopped) => {
+                Some(format!("{}: the recording was stopped {stopped}", source.name()))
+            }
+        }
+    }
+}
+
+/// Returns the exit status of a command that `signal` has interrupted, as a shell gives it.
+pub fn interrupted_status(signal: i32) -> u8 {
+    Exit::Signal(signal).shell_status()
 }
 
 /// Combines several programs into one source, for one machine.
@@ -94,13 +111,4 @@ fn several(traces: &[PathBuf], programs: &[String], quantum: Option<u64>) -> Res
 fn options(command: &[OsString]) -> live::Options {
     let (program, args) = command.split_first().expect("clap requires a program");
     live::Options { program: program.clone(), args: args.to_vec(), ..live::Options::default() }
-}
-
-/// Returns the exit status of a program as a shell reports it.
-fn exit_status(status: ExitStatus) -> u8 {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => code as u8,
-        (None, Some(signal)) => 128u8.wrapping_add(signal as u8),
-        (None, None) => 1,
-    }
 }

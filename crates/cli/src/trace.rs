@@ -14,7 +14,8 @@ pub fn trace(verb: TraceVerb, quiet: bool) -> VerbResult {
         TraceVerb::Info { file } => {
             let info = shown(quiet, |watch| verbs::info(&file, watch)).map_err(Failure::failed)?;
             output::print(&info.to_string())?;
-            Ok(0)
+            info.ending.missing.iter().for_each(print_error);
+            Ok(u8::from(!info.ending.missing.is_empty()))
         }
         TraceVerb::Check { files } => check(&files, quiet),
         TraceVerb::Dump { file, from, count } => {
@@ -78,6 +79,10 @@ fn check(files: &[PathBuf], quiet: bool) -> VerbResult {
 fn explain(error: TraceError, output: &PathBuf) -> Failure {
     match error {
         TraceError::Io { path, source } if path == *output => Failure::writing(&path, source),
+        TraceError::Incomplete(missing) if output.is_file() => Failure::Failed(format!(
+            "{missing}; {} holds the part that can be read, marked as incomplete",
+            output.display()
+        )),
         other => Failure::failed(other),
     }
 }

@@ -7,7 +7,7 @@ pub use header::Header;
 
 use crate::conditions::Conditions;
 use crate::curve::Curve;
-use crate::findings::Finding;
+use crate::findings::{self, Finding};
 use crate::machine;
 use crate::prepare::{Batch, Preparer};
 use crate::results::{self, Row};
@@ -15,7 +15,8 @@ use crate::simulation::{Outcome, Sample, Simulation, SimulationError};
 use fan_out::fan_out;
 use reach_core::{Chunk, Counts};
 use reach_trace::{
-    Aligned, Alignment, Between, FastForward, FastForwarded, Limited, Progress, Sampled, Sampling, Source, TraceError,
+    Aligned, Alignment, Between, Ending, FastForward, FastForwarded, Limited, Progress, Sampled, Sampling, Source,
+    TraceError,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -90,6 +91,8 @@ pub struct Report {
     pub counts: Counts,
     /// References that count towards a limit: all but the fast-forwarded ones.
     pub limited: u64,
+    /// How the program ended, and what is missing of it.
+    pub ending: Ending,
     /// What readers of these results must know about the program; it holds for all simulations.
     pub findings: Vec<Finding>,
     /// One outcome for each machine and system: all systems of the first machine first.
@@ -270,13 +273,15 @@ impl Experiment {
         };
         let simulations = fan_out(simulations, self.threads, QUEUE_DEPTH, produce, consume)?;
         simulations.iter().try_for_each(Simulation::check_curve)?;
+        let ending = source.ending();
         let outcomes: Vec<_> = simulations.into_iter().map(Simulation::finish).collect();
         let sample = outcomes.first().and_then(|outcome| outcome.sample.as_ref());
         Ok(Report {
             program: source.name().into(),
             counts,
             limited: source.counted(),
-            findings: sample.and_then(Sample::finding).into_iter().collect(),
+            findings: findings::of_ending(&ending).chain(sample.and_then(Sample::finding)).collect(),
+            ending,
             outcomes,
             systems: self.systems.len(),
             elapsed: started.elapsed(),

@@ -3,6 +3,7 @@
 //! A finding concerns the program ([`Report::findings`](crate::Report)), so that it holds for all simulations, or one
 //! simulation ([`Outcome::findings`](crate::Outcome)). Every format of results shows all findings.
 
+use reach_trace::Ending;
 use serde::Serialize;
 
 /// The kind of a finding. Rows call it `finding.` and [`FindingKind::name`].
@@ -77,6 +78,13 @@ impl Finding {
     pub fn new(kind: FindingKind, text: impl Into<String>) -> Finding {
         Finding { kind, text: text.into() }
     }
+}
+
+/// Returns the findings about a program that ended so.
+pub(crate) fn of_ending(ending: &Ending) -> impl Iterator<Item = Finding> {
+    let missing = ending.missing.iter().map(|missing| Finding::new(FindingKind::Incomplete, missing.to_string()));
+    let failed = ending.failures().map(|exit| Finding::new(FindingKind::ProgramFailed, exit.to_string()));
+    missing.chain(failed)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use reach_core::{
 };
 use reach_lab::{ALL, Conditions, Experiment, Preparer, Row, Simulation, Status, Timing, Value, machine};
 use reach_trace::file::{Metadata, Reader, Writer};
-use reach_trace::{Alignment, FastForward, Source, synthetic};
+use reach_trace::{Alignment, Ending, FastForward, Source, synthetic};
 use std::collections::BTreeSet;
 use std::io::Cursor;
 use std::sync::Arc;
@@ -127,7 +127,7 @@ fn recorded(program: &mut Pieces) -> Reader {
     let mut writer = Writer::new(Cursor::new(Vec::new()), &metadata).unwrap();
     let record = |chunk: &Chunk, source: &dyn Source| writer.write(chunk, source.blocks());
     experiment(&MACHINES[..1], &["base"], Timing::Counts).run_with_tee(record, program, |_| true).unwrap();
-    Reader::new(writer.finish().unwrap(), "memory").unwrap()
+    Reader::new(writer.finish(&Ending::default()).unwrap(), "memory").unwrap()
 }
 
 /// Timings with caches read references, `counts` reads the outline.

@@ -6,7 +6,7 @@ use common::{Pieces, conditions, run};
 use reach_core::{Chunk, Cycles, Event, Label, Mark};
 use reach_lab::{ALL, Conditions, Experiment, Interval, Report, Row, Timing};
 use reach_trace::file::{Metadata, Reader, Writer};
-use reach_trace::{Between, FastForward, FastForwarded, Sampled, Sampling, Source, synthetic};
+use reach_trace::{Between, Ending, FastForward, FastForwarded, Sampled, Sampling, Source, synthetic};
 use std::collections::BTreeMap;
 use std::io::Cursor;
 
@@ -112,7 +112,7 @@ fn a_recorded_sample_equals_sampling_the_program() {
     while sampled.fill(&mut chunk).unwrap() {
         writer.write(&chunk, sampled.blocks()).unwrap();
     }
-    let file = writer.finish().unwrap().into_inner();
+    let file = writer.finish(&Ending::default()).unwrap().into_inner();
     for timing in Timing::ALL {
         let sample = sampling(TEXT);
         let own = run(&Experiment { sample, ..experiment(&systems, timing) }, &mut program.cut(vec![997]));

@@ -63,8 +63,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         instructions as f64 / 1e6 / program,
         data as f64 / 1e6 / program
     );
-    for notice in live.notices() {
-        eprintln!("notice: {notice}");
+    for loss in live.losses() {
+        eprintln!("lost: {loss}");
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Errors of programs.
 
+use crate::{Missing, Part};
 use std::io;
 use std::path::PathBuf;
 
@@ -27,6 +28,9 @@ pub enum TraceError {
         /// The remedy.
         todo: String,
     },
+    /// A part of the program cannot be read, or not even its first reference.
+    #[error("{0}")]
+    Incomplete(Missing),
     /// The program that was asked for does not exist, has wrong parameters, or cannot be used in this way.
     #[error("{0}")]
     Invalid(String),
@@ -39,5 +43,17 @@ impl TraceError {
     /// Returns whether the reader of our output closed its pipe. That is not a failure.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, TraceError::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// Turns damage into the part that is missing because of it: everything after `read` references, of `whole` where that is
+    /// known. Returns other errors as they are.
+    pub(crate) fn into_missing(self, read: u64, whole: Option<u64>) -> Result<Missing, TraceError> {
+        match self {
+            TraceError::Damaged { path, what, at, todo } => {
+                let (of, why) = (path.display().to_string(), format!("{what} at byte {at}"));
+                Ok(Missing { of, why, todo, part: Part::Rest { read, whole } })
+            }
+            other => Err(other),
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! Reach's own traces: `.reach` files.
 //!
-//! `docs/trace-format.md` is the specification. A file has a header, *segments* of about a million references, an index
-//! and a trailer. A segment can be decoded alone once the blocks of all earlier segments are known. A killed recorder
-//! leaves a file without an index, which is readable up to its last whole segment.
+//! `docs/trace-format.md` is the specification. A file has a header with a *state*, *segments* of about a million
+//! references, an index, the ending of the program, and a trailer. A segment can be decoded alone once the blocks of all
+//! earlier segments are known. A killed recorder leaves a file without an index, which is readable up to its last whole
+//! segment; its state says that it was never finished.
 //!
 //! A segment names what repeats. A *form* is a block with the kinds, sizes and instruction indexes of the data references
 //! that follow its fetch; a *path* is a run of forms that is executed many times. The *sequence* stream lists the executed
@@ -43,6 +44,8 @@ mod outline;
 mod paths;
 mod predict;
 mod reader;
+mod recording;
+mod state;
 mod stream;
 mod streams;
 #[cfg(test)]
@@ -54,6 +57,7 @@ mod writer;
 pub use forge::forge;
 pub use metadata::Metadata;
 pub use reader::{Reader, Segment};
+pub use recording::Recording;
 pub use stream::StreamLength;
 pub use version::VERSION;
 pub use writer::Writer;

@@ -6,6 +6,7 @@ mod champsim;
 mod compressed;
 mod input;
 mod lackey;
+mod valgrind;
 
 pub use champsim::ChampSim;
 pub use lackey::Lackey;

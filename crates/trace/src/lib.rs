@@ -15,6 +15,7 @@
 //! # Ok::<(), reach_trace::TraceError>(())
 //! ```
 
+mod ending;
 mod error;
 pub mod file;
 mod filter;
@@ -28,6 +29,7 @@ mod source;
 pub mod synthetic;
 pub mod verbs;
 
+pub use ending::{Cause, Ending, Exit, Missing, Part, ProgramExit, Stop};
 pub use error::TraceError;
 pub use filter::aligned::{Aligned, Alignment};
 pub use filter::beginning::FastForward;

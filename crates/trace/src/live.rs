@@ -4,14 +4,16 @@
 mod blocks;
 mod decode;
 mod find;
+mod illegal;
 mod launch;
 mod memory;
 mod order;
 mod tree;
 
 use crate::signals::SignalCounter;
-use crate::{Progress, Source, TraceError};
+use crate::{Ending, Exit, Missing, Part, ProgramExit, Progress, Source, Stop, TraceError};
 use decode::Decoder;
+use find::Qemu;
 use memory::Memory;
 use reach_core::{BlockTable, Chunk};
 use std::ffi::OsString;
@@ -27,6 +29,12 @@ const MAX_WAIT: Duration = Duration::from_millis(2);
 
 /// The buffers to add where all are in use.
 const GROWTH: usize = 64;
+
+/// The signals that ask to end the recording. A process may send them to this process alone.
+const ENDING: [libc::c_int; 2] = [libc::SIGTERM, libc::SIGHUP];
+
+/// The time between two looks at a program whose end is awaited.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// The program to capture, and how to run it. The program inherits the environment of this process.
 #[derive(Clone, Debug, Default)]
@@ -61,9 +69,10 @@ pub fn emulator(given: Option<&Path>) -> Result<PathBuf, TraceError> {
 /// A running program with all its descendants.
 ///
 /// The program can run ahead of the reader until the ring is full (some megabytes). While it runs, SIGINT and SIGQUIT from
-/// the terminal affect the program only, so that the reader reads everything up to its end. Descendants that outlive the
-/// program are read to their end too. After the program has ended, one of these signals ends the source, and the
-/// descendants continue untraced.
+/// the terminal affect the program only, so that the reader reads everything up to its end. SIGTERM and SIGHUP that a process
+/// sends to this one are passed on to the program; it gets them twice where they were sent to both. A second SIGTERM or
+/// SIGHUP ends this process. Descendants that outlive the program are read to their end too. After the program has ended, one
+/// of these signals ends the source, and the descendants continue untraced.
 pub struct Live {
     name: String,
     decoder: Decoder,
@@ -72,6 +81,11 @@ pub struct Live {
     ended: bool,
     own_group: bool,
     signals: SignalCounter,
+    /// The signal that has asked to end the recording, if one has.
+    asked: Option<libc::c_int>,
+    /// The signal at which descendants were left behind, if they were.
+    left: Option<libc::c_int>,
+    emulator: Qemu,
     // Must be the last field: everything above points into it.
     memory: Memory,
 }
@@ -87,10 +101,22 @@ impl Live {
         let qemu = find::qemu(options.qemu.as_deref())?;
         let plugin = find::plugin(options.plugin.as_deref())?;
         let memory = Memory::new()?;
-        let signals = SignalCounter::install(&[libc::SIGINT, libc::SIGQUIT]);
+        let signals = SignalCounter::install(&[libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP], &ENDING);
         let child = launch::spawn(&memory, &qemu, plugin, &program, &options)?;
         let decoder = Decoder::new(memory.ring(), child.id());
-        Ok(Live { name, decoder, child, status: None, ended: false, own_group: options.own_group, signals, memory })
+        Ok(Live {
+            name,
+            decoder,
+            child,
+            status: None,
+            ended: false,
+            own_group: options.own_group,
+            signals,
+            asked: None,
+            left: None,
+            emulator: qemu,
+            memory,
+        })
     }
 
     /// Checks that [`Live::launch`] would find the program, the emulator and the plugin, and fails as it does. Callers use it
@@ -108,14 +134,38 @@ impl Live {
         if !self.ended {
             self.memory.abort();
         }
-        match self.status {
-            Some(status) => Ok(status),
-            None => {
-                let status =
-                    self.child.wait().map_err(|e| TraceError::Capture(format!("waiting for the program: {e}")))?;
-                Ok(*self.status.insert(status))
+        loop {
+            self.pass_on_signals();
+            if let Some(status) = self.look()? {
+                return Ok(status);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Returns the exit status of the program; `None` while it runs.
+    fn look(&mut self) -> Result<Option<ExitStatus>, TraceError> {
+        if self.status.is_none() {
+            let status = self.child.try_wait();
+            self.status = status.map_err(|e| TraceError::Capture(format!("waiting for the program: {e}")))?;
+        }
+        Ok(self.status)
+    }
+
+    /// Passes signals that were sent to this process on to the program, unless somebody else looks after its group.
+    fn pass_on_signals(&mut self) {
+        for signal in ENDING {
+            if self.signals.was_sent(signal) && !self.own_group && self.status.is_none() {
+                // SAFETY: the call takes numbers only. The program has not been waited for, so its number is its own.
+                unsafe { libc::kill(self.child.id() as libc::pid_t, signal) };
             }
         }
+        self.asked = self.asked.or_else(|| self.signals.first_of(&ENDING));
+    }
+
+    /// Returns the signal that has asked to end the recording; `None` if none has.
+    pub fn interrupted(&self) -> Option<i32> {
+        self.asked
     }
 
     /// Kills the program, and its descendants if it has its own group ([`Options::own_group`]). References that were not read
@@ -133,23 +183,28 @@ impl Live {
         self.ended = true;
     }
 
-    /// Returns messages for the user about programs that ran untraced and about lost references, so far.
-    pub fn notices(&self) -> &[String] {
-        self.decoder.notices()
+    /// Returns whether descendants continue untraced because a signal ended the source after the program had ended.
+    pub fn left_descendants(&self) -> bool {
+        self.left.is_some()
+    }
+
+    /// Returns what the capture has lost so far: programs that ran untraced, and references of killed processes.
+    pub fn losses(&self) -> &[String] {
+        self.decoder.losses()
     }
 
     /// Returns whether the program and all its descendants have ended. Detects killed processes, which cannot announce their
     /// end.
     fn has_ended(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
-        if self.status.is_none() {
-            let status = self.child.try_wait();
-            self.status = status.map_err(|e| TraceError::Capture(format!("waiting for the program: {e}")))?;
-        }
+        self.look()?;
         // The status must be read before the ring: then the ring has everything that ended processes wrote.
         let alive = self.decoder.finish_dead(self.status.is_some(), chunk);
-        if self.status.is_some() && alive && self.signals.any_new() {
+        if self.status.is_some()
+            && alive
+            && let Some(signal) = self.signals.any_new()
+        {
             self.memory.abort();
-            self.decoder.notice("interrupted: processes that outlive the program continue untraced");
+            self.left = Some(signal);
             return Ok(true);
         }
         Ok(self.status.is_some() && !alive)
@@ -161,6 +216,7 @@ impl Source for Live {
         chunk.clear();
         let mut idle: Option<Instant> = None;
         while !self.ended {
+            self.pass_on_signals();
             if self.decoder.read(chunk, CHUNK_REFS) {
                 idle = None;
                 if chunk.refs.len() >= CHUNK_REFS {
@@ -196,6 +252,27 @@ impl Source for Live {
 
     fn progress(&self) -> Progress {
         Progress { done: self.decoder.references(), total: None }
+    }
+
+    fn ending(&mut self) -> Ending {
+        let exits = self.wait().map(|status| {
+            let exit = Exit::from(status);
+            let cause =
+                illegal::explain(exit, self.decoder.last_of_killed(), &self.emulator.version, self.emulator.has_avx);
+            ProgramExit { cause, ..exit.into() }
+        });
+        let missing = self.losses().iter().map(|why| Missing {
+            of: self.name.clone(),
+            why: why.clone(),
+            todo: "the results lack them".to_owned(),
+            part: Part::Gaps,
+        });
+        Ending {
+            missing: missing.collect(),
+            exits: exits.into_iter().collect(),
+            stopped: self.left.or(self.asked).map(Stop::Signal),
+            uncertain: None,
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 mod renumber;
 mod turn;
 
-use crate::{Progress, Source, TraceError};
+use crate::{Ending, Progress, Source, TraceError};
 use reach_core::{Asid, BlockTable, Chunk, Event, ThreadId};
 use renumber::Renumbering;
 use std::collections::VecDeque;
@@ -70,6 +70,8 @@ pub struct Multiprogram {
     used: u64,
     renumbering: Renumbering,
     chunk_refs: usize,
+    /// The endings of all runs that have ended.
+    ending: Ending,
 }
 
 /// A member and its progress.
@@ -102,6 +104,7 @@ impl Multiprogram {
             used: 0,
             renumbering: Renumbering::default(),
             chunk_refs: CHUNK_REFS,
+            ending: Ending::default(),
         }
     }
 
@@ -131,7 +134,9 @@ impl Multiprogram {
     fn ended(&mut self, at: usize) {
         let now = self.instructions;
         let state = &mut self.members[at];
-        state.run = None;
+        if let Some(mut run) = state.run.take() {
+            self.ending.absorb(&state.member.name, run.ending());
+        }
         state.ends += 1;
         if state.ends < state.member.repeat {
             let every = state.member.every.unwrap_or(0);
@@ -178,6 +183,7 @@ impl Multiprogram {
             if let Some(mut run) = state.run.take() {
                 run.exit_all(chunk, self.current);
                 self.current = run.at;
+                self.ending.absorb(&state.member.name, run.ending());
             }
             state.due = None;
         }
@@ -254,6 +260,16 @@ impl Source for Multiprogram {
             }
         }
         Progress { done, total }
+    }
+
+    fn ending(&mut self) -> Ending {
+        let mut ending = self.ending.clone();
+        for MemberState { member, run, .. } in &mut self.members {
+            if let Some(run) = run {
+                ending.absorb(&member.name, run.ending());
+            }
+        }
+        ending
     }
 }
 

@@ -1,13 +1,13 @@
 //! The interface of all programs.
 
-use crate::TraceError;
+use crate::{Ending, TraceError};
 use reach_core::{BlockTable, Chunk};
 
 /// A source of references.
 ///
 /// ```
 /// use reach_core::{Asid, BlockTable, Chunk, Event, Ref, ThreadId, VirtAddr};
-/// use reach_trace::{Progress, Source, TraceError};
+/// use reach_trace::{Ending, Progress, Source, TraceError};
 ///
 /// /// Loads from the first byte of each page.
 /// struct Pages {
@@ -39,6 +39,10 @@ use reach_core::{BlockTable, Chunk};
 ///     fn progress(&self) -> Progress {
 ///         Progress { done: self.next, total: Some(self.end) }
 ///     }
+///
+///     fn ending(&mut self) -> Ending {
+///         Ending::default()
+///     }
 /// }
 ///
 /// let mut chunk = Chunk::default();
@@ -69,6 +73,12 @@ pub trait Source: Send {
 
     /// Returns how much of the program has been read.
     fn progress(&self) -> Progress;
+
+    /// Returns whether all of the program was read, and how the program ended. Call it when no more will be read: a live
+    /// program loses the references that were not read, and the call waits for its end.
+    ///
+    /// Every filter must forward it, or incomplete input passes for complete.
+    fn ending(&mut self) -> Ending;
 }
 
 /// Implements [`Source`] for pointers to sources.
@@ -93,6 +103,10 @@ macro_rules! implement_for_pointers {
 
             fn progress(&self) -> Progress {
                 (**self).progress()
+            }
+
+            fn ending(&mut self) -> Ending {
+                (**self).ending()
             }
         }
     )*};

@@ -240,7 +240,7 @@ fn all_programs_of_a_pipeline_are_captured() {
     assert_eq!((all.spaces.forks, all.spaces.exits), (2, 3));
     let ends: Vec<_> = all.spaces.execs.iter().map(|path| path.rsplit('/').next().unwrap()).collect();
     assert!(ends.contains(&"ls") && ends.contains(&"wc"), "{ends:?}");
-    assert_eq!(all.notices, [""; 0]);
+    assert_eq!(all.losses, [""; 0]);
 }
 
 #[test]

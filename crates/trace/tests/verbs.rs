@@ -4,7 +4,7 @@ use reach_core::{Chunk, Event, Kind};
 use reach_trace::file::{Metadata, Reader, Writer};
 use reach_trace::foreign::{ChampSim, Lackey};
 use reach_trace::verbs::{check, convert, dump, info};
-use reach_trace::{Format, Progress, Source, TraceError, open, recognise};
+use reach_trace::{Ending, Exit, Format, Part, Progress, Source, TraceError, open, recognise};
 use std::io::{Cursor, Write};
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -23,6 +23,7 @@ I  04001090,3
 I  04001093,5
  S 1ffeffe7d8,8
 ==12== Counted 0 calls to main()
+==12== Exit code:       0
 ";
 
 /// Returns records with these `ip`s, taken branches, loads and stores.
@@ -132,8 +133,66 @@ fn compressed_traces_equal_plain_ones() {
         assert_eq!(recognise(&path).unwrap(), Format::ChampSim);
         assert_eq!(text(&path, 0..u64::MAX), plain);
         let cut = put(&dir, "cut", &bytes[..bytes.len() - 9]);
-        assert!(open(&cut).and_then(|mut source| all(source.as_mut())).is_err(), "{name}");
+        if let Ok(mut source) = open(&cut) {
+            let read = all(source.as_mut());
+            assert!(read.is_err() || !source.ending().missing.is_empty(), "{name}: {:?}", source.ending());
+        }
     }
+}
+
+/// Reads `bytes` as a trace of another tool. Returns the number of references and the ending.
+fn ending_of(bytes: &[u8]) -> (usize, Ending) {
+    let dir = TempDir::new().unwrap();
+    let mut source = open(put(&dir, "x", bytes)).unwrap();
+    let refs = all(source.as_mut()).unwrap().iter().map(|chunk| chunk.refs.len()).sum();
+    (refs, source.ending())
+}
+
+#[test]
+fn a_lackey_trace_without_valgrinds_closing_lines_is_incomplete() {
+    let whole = ending_of(LACKEY.as_bytes());
+    assert_eq!(whole, (11, Ending::default()));
+    let last_access = LACKEY.find(" S 04026000").unwrap();
+    for (end, refs, part) in [
+        (LACKEY.find("==12== Exit code").unwrap(), 11, "closing lines are missing"),
+        (LACKEY.len() - 1, 11, "the last line is cut short"),
+        (last_access, 6, "closing lines are missing"),
+        (last_access + 9, 6, "the last line is cut short"),
+    ] {
+        let (read, ending) = ending_of(&LACKEY.as_bytes()[..end]);
+        let [missing] = &ending.missing[..] else { panic!("{ending:?}") };
+        assert_eq!((read, missing.part), (refs, Part::Rest { read: refs as u64, whole: None }), "{end}");
+        assert!(missing.why.contains(part), "{end}: {missing}");
+    }
+    // Without the opening lines, as after a filter, nothing tells.
+    let filtered: String =
+        LACKEY.lines().filter(|line| !line.starts_with("==")).map(|line| line.to_owned() + "\n").collect();
+    let (refs, ending) = ending_of(filtered.as_bytes());
+    assert!(refs == 11 && ending.missing.is_empty() && ending.uncertain.is_some(), "{ending:?}");
+    // The signal that ended the program.
+    let died = "==12== Process terminating with default action of signal 11 (SIGSEGV)\n==12== Exit code:       0\n";
+    let (_, ending) = ending_of(LACKEY.replace("==12== Exit code:       0\n", died).as_bytes());
+    assert_eq!((ending.exits, ending.missing.len()), (vec![Exit::Signal(11).into()], 0));
+}
+
+#[test]
+fn a_champsim_trace_tells_a_cut_record_but_not_a_cut_between_records() {
+    let bytes = some_champsim();
+    let (refs, ending) = ending_of(&bytes);
+    assert!(ending.missing.is_empty() && ending.uncertain.as_ref().unwrap().contains("no mark of their end"));
+    let (read, ending) = ending_of(&bytes[..bytes.len() - 7]);
+    assert!(read < refs && ending.missing[0].why.contains("cut short at byte 256"), "{ending:?}");
+    assert_eq!(ending.missing[0].part, Part::Rest { read: read as u64, whole: None });
+    let (read, ending) = ending_of(&bytes[..256]);
+    assert!(read < refs && ending.missing.is_empty() && ending.uncertain.is_some());
+    let mut wrong = bytes.clone();
+    wrong[256 + 8] = 7;
+    let mut source = ChampSim::new(Cursor::new(wrong), "x");
+    assert!(!all(&mut source).unwrap().is_empty());
+    assert!(source.ending().missing[0].why.contains("branch flags"), "{:?}", source.ending());
+    let dir = TempDir::new().unwrap();
+    let facts = info(put(&dir, "x", &bytes), &mut unwatched).unwrap().to_string();
+    assert!(facts.contains("complete       unknown: ChampSim traces have no mark of their end"), "{facts}");
 }
 
 #[test]
@@ -159,7 +218,7 @@ fn converting_keeps_every_reference() {
 }
 
 #[test]
-fn a_killed_recording_is_reported_and_repaired() {
+fn a_cut_trace_stays_incomplete_when_it_is_converted() {
     let dir = TempDir::new().unwrap();
     let from = put(&dir, "true.lackey", LACKEY.as_bytes());
     let to = dir.path().join("whole.reach");
@@ -167,13 +226,21 @@ fn a_killed_recording_is_reported_and_repaired() {
     let bytes = std::fs::read(&to).unwrap();
     let killed = put(&dir, "killed.reach", &bytes[..bytes.len() - 5]);
     let facts = info(&killed, &mut unwatched).unwrap();
-    assert!(facts.index_rebuilt && facts.refs() == 11 && facts.lost_bytes > 0);
-    assert!(facts.to_string().contains("rebuilt"));
+    assert!(facts.refs() == 11 && facts.ending.missing.len() == 1);
+    assert!(facts.to_string().contains("complete       no\n"), "{facts}");
     let error = check(&killed, &mut unwatched).unwrap_err();
-    assert!(matches!(&error, TraceError::Damaged { what, .. } if what.contains("index")), "{error}");
-    let repaired = dir.path().join("repaired.reach");
-    convert(&killed, &repaired, &mut unwatched).unwrap();
-    assert!(std::fs::read(&repaired).unwrap() == bytes);
+    let part = Part::Rest { read: 11, whole: Some(11) };
+    assert!(matches!(&error, TraceError::Incomplete(missing) if missing.part == part), "{error}");
+    // What can be read is kept, and marked.
+    let rest = dir.path().join("rest.reach");
+    assert_eq!(convert(&killed, &rest, &mut unwatched).unwrap_err().to_string(), error.to_string());
+    let mut readable = Vec::new();
+    assert!(dump(&rest, 0..u64::MAX, &mut readable, &mut unwatched).is_err());
+    assert_eq!(String::from_utf8(readable).unwrap(), text(&to, 0..u64::MAX));
+    assert_eq!(check(&rest, &mut unwatched).unwrap_err().to_string(), error.to_string());
+    let again = dir.path().join("again.reach");
+    assert_eq!(convert(&rest, &again, &mut unwatched).unwrap_err().to_string(), error.to_string());
+    assert!(std::fs::read(&rest).unwrap() == std::fs::read(&again).unwrap());
 }
 
 #[test]
@@ -200,7 +267,7 @@ fn check_reports_a_program_without_a_first_switch() {
     let mut chunk = Chunk::default();
     chunk.push_event(Event::Exit);
     writer.write(&chunk, &Default::default()).unwrap();
-    writer.finish().unwrap();
+    writer.finish(&Ending::default()).unwrap();
     assert!(check(&path, &mut unwatched).unwrap_err().to_string().contains("begin with a switch"));
     assert_eq!(text(&path, 0..1), "0 event Exit\n");
 }
@@ -253,7 +320,7 @@ fn mutated_files_never_panic() {
     for chunk in all(&mut source).unwrap() {
         reach.write(&chunk, source.blocks()).unwrap();
     }
-    let seeds = [LACKEY.as_bytes().to_vec(), some_champsim(), reach.finish().unwrap()];
+    let seeds = [LACKEY.as_bytes().to_vec(), some_champsim(), reach.finish(&Ending::default()).unwrap()];
     let mut random = reach_core::Random::new(2);
     let mut refused = [0; 3];
     for i in 0..6000 {

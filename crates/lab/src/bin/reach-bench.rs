@@ -14,7 +14,7 @@ use reach_core::Chunk;
 use reach_lab::{Batch, Conditions, Experiment, Placement, Preparer, Simulation, Timing, machine};
 use reach_trace::file::{Reader, Writer};
 use reach_trace::live::{Live, Options};
-use reach_trace::{FastForward, Sampling, Source, synthetic};
+use reach_trace::{Ending, FastForward, Sampling, Source, synthetic};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -168,7 +168,7 @@ fn gcc(target: &Path) -> Result<PathBuf> {
         while live.fill(&mut chunk)? {
             writer.write(&chunk, live.blocks())?;
         }
-        writer.finish()?;
+        writer.finish(&Ending::default())?;
         let status = live.wait()?;
         anyhow::ensure!(status.success(), "the compiler that was to be recorded ended with {status}");
         std::fs::rename(&part, &path).context("the recording cannot be renamed")?;

@@ -4,7 +4,7 @@ use super::input::{Input, ReadText, SharedInput, last_line, program_path};
 use indexmap::IndexMap;
 use reach_core::{BlockTable, Chunk};
 use reach_trace::live::{Live, Options};
-use reach_trace::{Progress, Source, TraceError};
+use reach_trace::{Ending, Progress, Source, TraceError};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
@@ -106,8 +106,8 @@ impl Source for CapturedProgram {
                 let output = fs::read(self.folder.path().join(OUTPUT)).unwrap_or_default();
                 return Err(TraceError::Capture(format!("{}: {status}: {}", self.program, last_line(&output))));
             }
-            if let Some(notice) = self.live.notices().first() {
-                return Err(TraceError::Capture(format!("{}: {notice}", self.program)));
+            if let Some(loss) = self.live.losses().first() {
+                return Err(TraceError::Capture(format!("{}: {loss}", self.program)));
             }
         }
         Ok(false)
@@ -123,6 +123,15 @@ impl Source for CapturedProgram {
 
     fn progress(&self) -> Progress {
         self.live.progress()
+    }
+
+    /// Kills the program if it was not read to its end: then how it ended means nothing.
+    fn ending(&mut self) -> Ending {
+        if std::mem::replace(&mut self.ended, true) {
+            return self.live.ending();
+        }
+        self.live.kill();
+        Ending { exits: Vec::new(), ..self.live.ending() }
     }
 }
 

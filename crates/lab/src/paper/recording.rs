@@ -146,8 +146,11 @@ impl Paper {
                 return Ok(None);
             }
         }
-        let references = writer.refs();
-        writer.finish().map_err(write_error)?;
+        let (references, ending) = (writer.refs(), source.ending());
+        if let Some(missing) = ending.missing.first() {
+            return Err(missing.to_string());
+        }
+        writer.finish(&ending).map_err(write_error)?;
         fs::rename(&part, path).map_err(failed)?;
         drop(unfinished);
         Ok(Some(references))

@@ -7,8 +7,9 @@ use super::files::PaperFiles;
 use super::item::PublishedItem;
 use super::series::{self, SeriesPoint};
 use super::{Overall, Paper};
+use crate::findings::{Finding, FindingKind};
 use crate::results::Row;
-use crate::{Experiment, ExperimentError, Status};
+use crate::{Experiment, ExperimentError, Report, Status};
 use reach_trace::{FastForward, Multiprogram, Source, scenario, synthetic};
 use std::path::Path;
 
@@ -19,6 +20,8 @@ pub struct PaperOutcome {
     pub comparisons: Vec<Comparison>,
     /// Memory over time, for systems that record it.
     pub series: Vec<SeriesPoint>,
+    /// Why its program was not read whole, or failed: then its numbers are not measurable.
+    pub faults: Vec<Finding>,
     /// The rows of its simulations.
     rows: Vec<Row>,
 }
@@ -28,6 +31,11 @@ fn rows<'a>(
     outcomes: &'a [(&'a PaperExperiment, PaperOutcome)],
 ) -> impl Iterator<Item = (&'a PaperExperiment, &'a [Row])> {
     outcomes.iter().map(|(experiment, outcome)| (*experiment, &outcome.rows[..]))
+}
+
+/// Returns whether a finding of this kind makes numbers of a program those of another one.
+fn is_fault(kind: FindingKind) -> bool {
+    matches!(kind, FindingKind::Incomplete | FindingKind::ProgramFailed)
 }
 
 impl Paper {
@@ -53,18 +61,25 @@ impl Paper {
         mut watch: impl FnMut(Status) -> bool,
     ) -> Vec<PaperOutcome> {
         let mut stopped = false;
-        let rows = self.simulate(pass, threads, |status| {
+        let report = self.simulate(pass, threads, |status| {
             stopped |= !watch(status);
             !stopped
         });
         if stopped {
             return pass.iter().map(|_| PaperOutcome::default()).collect();
         }
+        let faults = report.iter().flat_map(|report| &report.findings).filter(|finding| is_fault(finding.kind));
+        let faults: Vec<Finding> = faults.cloned().collect();
+        let rows = report.and_then(|report| match faults.first() {
+            Some(fault) => Err(fault.text.clone()),
+            None => Ok(report.rows()),
+        });
         let outcome = |experiment: &&PaperExperiment| {
             let of_machine = |rows: &Vec<Row>| {
                 rows.iter().filter(|row| row.machine == experiment.machine.name).cloned().collect::<Vec<_>>()
             };
-            self.outcome(experiment, rows.as_ref().map(of_machine).map_err(Clone::clone))
+            let outcome = self.outcome(experiment, rows.as_ref().map(of_machine).map_err(Clone::clone));
+            PaperOutcome { faults: faults.clone(), ..outcome }
         };
         pass.iter().map(outcome).collect()
     }
@@ -80,7 +95,7 @@ impl Paper {
         let comparisons = experiment.items.iter().map(compare).collect();
         let rows = rows.unwrap_or_default();
         let series = series::points(&self.name, experiment, &rows);
-        PaperOutcome { comparisons, series, rows }
+        PaperOutcome { comparisons, series, faults: Vec::new(), rows }
     }
 
     /// Returns the numbers over many experiments beside ours: those over the rows of tables, then relations.
@@ -114,8 +129,8 @@ impl Paper {
         pass: &[&PaperExperiment],
         threads: usize,
         watch: impl FnMut(Status) -> bool,
-    ) -> Result<Vec<Row>, String> {
-        let Some(experiment) = pass.first() else { return Ok(Vec::new()) };
+    ) -> Result<Report, String> {
+        let experiment = pass.first().ok_or("there is no experiment to run")?;
         let recorded = self.recorded(experiment)?;
         // A recording holds only what the experiment simulates, so nothing is left to fast-forward or to sample.
         let whole = recorded.is_none();
@@ -132,8 +147,7 @@ impl Paper {
                 experiment.conditions.clone(),
             )
         };
-        let report = run.run(&mut *program, watch).map_err(|error: ExperimentError| error.to_string())?;
-        Ok(report.rows())
+        run.run(&mut *program, watch).map_err(|error: ExperimentError| error.to_string())
     }
 
     /// Fails if the program of `experiment` cannot be read. Real programs are not started.

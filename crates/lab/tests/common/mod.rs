@@ -7,7 +7,7 @@ pub mod script;
 
 use reach_core::{BlockTable, Chunk, Event, Kind};
 use reach_lab::{Conditions, Experiment, Outcome, Report, Row, Timing, machine};
-use reach_trace::{Progress, Source, TraceError, synthetic};
+use reach_trace::{Ending, Progress, Source, TraceError, synthetic};
 
 /// Simulated memory in bytes: enough for the largest program of these tests.
 const MEMORY: u64 = 8 << 30;
@@ -127,5 +127,9 @@ impl Source for Pieces {
 
     fn progress(&self) -> Progress {
         Progress { done: self.at.0 as u64, total: Some(self.whole.refs.len() as u64) }
+    }
+
+    fn ending(&mut self) -> Ending {
+        Ending::default()
     }
 }

@@ -2,18 +2,20 @@
 
 use super::checksum::is_intact;
 use super::error::Damage;
-use super::index::{IndexEntry, TRAILER, decode_index, decode_trailer};
+use super::index::{IndexEntry, decode_end, decode_trailer, trailer_bytes};
 use super::layout::{HEADER_FIXED, MAGIC, MAX_METADATA, SEGMENT_HEADER, SegmentHeader};
 use super::metadata::Metadata;
+use super::recording::{Facts, Recording};
+use super::state::{STATE, State};
 use super::version::{VERSION, Version};
-use crate::TraceError;
+use crate::{Ending, Missing, TraceError};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 trait Input: Read + Seek + Send {}
 impl<T: Read + Seek + Send> Input for T {}
 
-/// An open file and its index.
+/// An open file, its index and what it says about the end of its program.
 pub(super) struct Container {
     input: Box<dyn Input>,
     path: PathBuf,
@@ -21,10 +23,14 @@ pub(super) struct Container {
     pub version: Version,
     pub metadata: Metadata,
     pub index: Vec<IndexEntry>,
-    /// Whether the file had no good index.
-    pub rebuilt: bool,
+    /// How the recording ended.
+    pub recording: Recording,
+    /// The part of the recording that the file lacks.
+    pub missing: Option<Missing>,
+    /// The ending of the program, as the file has it; the default where it has none.
+    pub ending: Ending,
     /// The end of the last whole segment, in bytes from the start of the file.
-    pub end: u64,
+    end: u64,
     /// The bytes that were read last.
     bytes: Vec<u8>,
 }
@@ -42,16 +48,37 @@ impl Container {
             version: Version::CURRENT,
             metadata: Metadata::default(),
             index: Vec::new(),
-            rebuilt: false,
+            recording: Recording::Unknown,
+            missing: None,
+            ending: Ending::default(),
             end: 0,
             bytes: Vec::new(),
         };
         container.len = container.input.seek(SeekFrom::End(0)).map_err(|e| container.io_error(e))?;
-        let first = container.read_header()?;
-        if !container.read_index(first)? {
+        let header = container.read_header()?;
+        let (state, first) = container.read_state(header)?;
+        let has_end = container.read_end(first)?;
+        if !has_end {
             container.rebuild_index(first)?;
         }
+        let facts = Facts {
+            path: &container.path,
+            tool: &container.metadata.tool,
+            version: container.version,
+            state,
+            state_at: header,
+            has_end,
+            refs: container.refs(),
+            len: container.len,
+            end: container.end,
+        };
+        (container.recording, container.missing) = facts.judge();
         Ok(container)
+    }
+
+    /// Returns the number of references in the segments of the index.
+    pub fn refs(&self) -> u64 {
+        self.index.last().map_or(0, |entry| entry.first_ref + entry.refs as u64)
     }
 
     /// Returns the bytes that were read last.
@@ -104,6 +131,21 @@ impl Container {
         read.map_err(|e| self.io_error(e))
     }
 
+    /// Reads the state after a header of `header` bytes. Returns it, `None` where the version has none, and the start of the
+    /// first segment in bytes.
+    fn read_state(&mut self, header: u64) -> Result<(Option<Result<State, Damage>>, u64), TraceError> {
+        if self.version < Version::V4 {
+            return Ok((None, header));
+        }
+        let first = header + STATE as u64;
+        if self.len < first {
+            return Err(self.damaged_file("the file header is cut short", self.len, "record again"));
+        }
+        self.read_at(header, STATE)?;
+        let state = State::decode(self.bytes[..].try_into().expect("a state's length was read"));
+        Ok((Some(state), first))
+    }
+
     /// Reads the header of the file. Returns its length in bytes.
     fn read_header(&mut self) -> Result<u64, TraceError> {
         let len = self.len.min((HEADER_FIXED + MAX_METADATA + 8) as u64) as usize;
@@ -147,23 +189,22 @@ impl Container {
         Ok(all as u64)
     }
 
-    /// Reads the index of segments that start at byte `first`. Returns whether there is a good one.
-    fn read_index(&mut self, first: u64) -> Result<bool, TraceError> {
-        if self.len < first + TRAILER as u64 {
+    /// Reads index and ending of a file whose segments start at byte `first`. Returns whether they are good.
+    fn read_end(&mut self, first: u64) -> Result<bool, TraceError> {
+        let trailer = trailer_bytes(self.version);
+        if self.len < first + trailer as u64 {
             return Ok(false);
         }
-        self.read_at(self.len - TRAILER as u64, TRAILER)?;
-        let trailer = self.bytes[..].try_into().expect("a trailer's length was read");
-        let Some(place) = decode_trailer(trailer, self.len) else { return Ok(false) };
-        self.read_at(place.at, place.len as usize)?;
-        let Some(index) = decode_index(&self.bytes, place, first) else { return Ok(false) };
-        (self.index, self.end) = (index, place.at);
+        self.read_at(self.len - trailer as u64, trailer)?;
+        let Some(place) = decode_trailer(&self.bytes, self.version, self.len) else { return Ok(false) };
+        self.read_at(place.at, (self.len - place.at) as usize)?;
+        let Some((index, ending)) = decode_end(&self.bytes, self.version, place, first) else { return Ok(false) };
+        (self.index, self.ending, self.end) = (index, ending, place.at);
         Ok(true)
     }
 
     /// Rebuilds the index from the segment headers, up to the last whole segment.
     fn rebuild_index(&mut self, first: u64) -> Result<(), TraceError> {
-        self.rebuilt = true;
         self.end = first;
         let (mut refs, mut blocks) = (0, 0);
         while self.end + SEGMENT_HEADER as u64 <= self.len {

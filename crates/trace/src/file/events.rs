@@ -246,7 +246,7 @@ impl EventDecoder<'_> {
         let name = self.cursor.text()?;
         Ok(match self.version {
             Version::V2 => mark_of_phase(&name).map_or(Event::Phase(name), Event::Mark),
-            Version::V3 => Event::Phase(name),
+            Version::V3 | Version::V4 => Event::Phase(name),
         })
     }
 

@@ -1,8 +1,9 @@
 //! Makes files with arbitrary streams and valid checksums, so that tests and fuzzers reach the decoders.
 
 use super::checksum::checksum;
-use super::index::{IndexEntry, encode_index};
+use super::index::{IndexEntry, encode_end};
 use super::layout::{HEADER_FIXED, MAGIC, SEGMENT_HEADER, SegmentHeader};
+use super::state::State;
 use super::stream::{STREAMS, Stream, StreamLength};
 use super::version::VERSION;
 
@@ -17,6 +18,7 @@ pub fn forge(streams: [&[u8]; STREAMS], counts: [u32; 7]) -> Vec<u8> {
     file.extend(2u32.to_le_bytes());
     file.extend(b"{}");
     file.extend(checksum(&file).to_le_bytes());
+    file.extend(State::Streamed.encode());
     let data = streams[Stream::Control as usize].len() as u32;
     let at = file.len() as u64;
     let mut header = SegmentHeader {
@@ -41,7 +43,7 @@ pub fn forge(streams: [&[u8]; STREAMS], counts: [u32; 7]) -> Vec<u8> {
     file.extend(header.encode());
     file.extend(payload);
     debug_assert_eq!(file.len() as u64, at + SEGMENT_HEADER as u64 + header.payload());
-    let index = encode_index(&[IndexEntry::of(&header, at)], file.len() as u64);
+    let index = encode_end(&[IndexEntry::of(&header, at)], b"{}", file.len() as u64);
     file.extend(index);
     file
 }

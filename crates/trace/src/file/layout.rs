@@ -7,7 +7,7 @@ use super::stream::{PerStream, STREAMS, Stream, StreamLength};
 
 /// The first bytes of every file. The high bit, the line ends and the ^Z show what a text-mode transfer did to it.
 pub(crate) const MAGIC: [u8; 8] = *b"\x93Reach\r\n";
-/// Bytes of the file header before the metadata: magic, version, length of the metadata.
+/// Bytes of the file header before the metadata: magic, version, length of the metadata. The state follows the header.
 pub(super) const HEADER_FIXED: usize = 16;
 /// The most bytes of metadata.
 pub(super) const MAX_METADATA: usize = 1 << 20;

@@ -7,8 +7,9 @@ use super::index::IndexEntry;
 use super::layout::SegmentHeader;
 use super::metadata::Metadata;
 use super::outline::{OutlineDecoder, OutlineEncoder};
+use super::recording::Recording;
 use super::stream::{STREAMS, Stream, StreamLength};
-use crate::{Progress, Source, TraceError};
+use crate::{Ending, Missing, Part, Progress, Source, TraceError};
 use reach_core::{BlockTable, Chunk, Event};
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -17,11 +18,14 @@ use std::path::Path;
 /// The references in a chunk: a quarter of a megabyte, which fits a second-level cache.
 const CHUNK_REFS: usize = 1 << 15;
 
-/// Reads a `.reach` trace, of version 2 or 3 of the format.
+/// Reads a `.reach` trace, of version 2 or later of the format.
+///
+/// As a [`Source`], it ends the program where the file is damaged or incomplete, and says so in its ending. Where not even
+/// the first reference can be read, it fails.
 ///
 /// ```
 /// use reach_core::{BlockTable, Chunk, Event, Ref, VirtAddr};
-/// use reach_trace::Source;
+/// use reach_trace::{Ending, Source};
 /// use reach_trace::file::{Metadata, Reader, Writer};
 ///
 /// let mut written = Chunk::default();
@@ -29,12 +33,13 @@ const CHUNK_REFS: usize = 1 << 15;
 /// written.refs.push(Ref::load(VirtAddr(0x1000)));
 /// let mut writer = Writer::new(Vec::new(), &Metadata::default())?;
 /// writer.write(&written, &BlockTable::default())?;
-/// let bytes = writer.finish()?;
+/// let bytes = writer.finish(&Ending::default())?;
 ///
 /// let mut reader = Reader::new(std::io::Cursor::new(bytes), "example.reach")?;
 /// let mut read = Chunk::default();
 /// assert!(reader.fill(&mut read)?);
 /// assert_eq!((read.refs, read.events), (written.refs, written.events));
+/// assert!(reader.ending().missing.is_empty());
 /// # Ok::<(), reach_trace::TraceError>(())
 /// ```
 pub struct Reader {
@@ -50,6 +55,10 @@ pub struct Reader {
     outline: Option<OutlineDecoder>,
     /// The start of the loaded segment in bytes, for error messages.
     at: u64,
+    /// Whether a chunk has been given since the program was begun or a place was sought.
+    given: bool,
+    /// The damage that ended the program, if any did.
+    damage: Option<Missing>,
 }
 
 /// The place of a segment and the counts of its header.
@@ -88,8 +97,7 @@ impl Reader {
     /// Opens the file `path`.
     ///
     /// Fails with [`TraceError::Io`] where the file cannot be read, and with [`TraceError::Damaged`] where its header is
-    /// damaged or of a version that cannot be read. A missing or damaged index is no error; see
-    /// [`Reader::index_was_rebuilt`].
+    /// damaged or of a version that cannot be read. A missing or damaged index is no error; see [`Reader::missing`].
     pub fn open(path: impl AsRef<Path>) -> Result<Reader, TraceError> {
         let path = path.as_ref();
         let file = File::open(path).map_err(|source| TraceError::Io { path: path.to_owned(), source })?;
@@ -114,6 +122,8 @@ impl Reader {
             decoder,
             outline: None,
             at: 0,
+            given: false,
+            damage: None,
         })
     }
 
@@ -132,14 +142,15 @@ impl Reader {
         self.container.len
     }
 
-    /// Returns whether the index was missing or damaged, as a killed recorder leaves it, and was rebuilt.
-    pub fn index_was_rebuilt(&self) -> bool {
-        self.container.rebuilt
+    /// Returns how the recording ended.
+    pub fn recording(&self) -> Recording {
+        self.container.recording
     }
 
-    /// Returns the bytes after the last whole segment of a file without an index. They are not read.
-    pub fn lost_bytes(&self) -> u64 {
-        if self.container.rebuilt { self.container.len - self.container.end } else { 0 }
+    /// Returns the part that the file lacks by its header and trailer; `None` if it lacks none. Damage within segments shows
+    /// when they are read.
+    pub fn missing(&self) -> Option<&Missing> {
+        self.container.missing.as_ref()
     }
 
     /// Returns the number of segments.
@@ -149,7 +160,7 @@ impl Reader {
 
     /// Returns the number of references in the file.
     pub fn refs(&self) -> u64 {
-        self.container.index.last().map_or(0, |entry| entry.first_ref + entry.refs as u64)
+        self.container.refs()
     }
 
     /// Returns the number in the file of the reference that [`Source::fill`] gives next.
@@ -166,6 +177,7 @@ impl Reader {
     pub fn seek_segment(&mut self, segment: usize) -> Result<(), TraceError> {
         self.decoder.clear();
         self.outline.iter_mut().for_each(OutlineDecoder::clear);
+        (self.given, self.damage) = (false, None);
         self.next = segment.min(self.container.index.len());
         if self.outline.is_some() { Ok(()) } else { self.gather_blocks(self.next) }
     }
@@ -286,8 +298,9 @@ impl Reader {
     }
 }
 
-impl Source for Reader {
-    fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
+impl Reader {
+    /// Replaces the contents of `chunk` as [`Source::fill`] does, and fails at the first damage.
+    pub fn read(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
         chunk.clear();
         while chunk.is_empty() {
             if self.is_done() {
@@ -303,6 +316,47 @@ impl Source for Reader {
             filled.map_err(|damage| self.container.damaged(damage, self.at))?;
         }
         Ok(true)
+    }
+}
+
+impl Source for Reader {
+    fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
+        if self.damage.is_some() {
+            chunk.clear();
+            return Ok(false);
+        }
+        // The reference that is not given because of damage: a decoder that fails has moved on.
+        let position = self.position();
+        let missing = match self.read(chunk) {
+            Ok(true) => {
+                self.given = true;
+                return Ok(true);
+            }
+            Ok(false) => match &self.container.missing {
+                Some(missing) if !self.given => missing.clone(),
+                _ => return Ok(false),
+            },
+            Err(error) => {
+                let whole = match &self.container.missing {
+                    Some(Missing { part: Part::Rest { whole, .. }, .. }) => *whole,
+                    _ => Some(self.refs()),
+                };
+                error.into_missing(position, whole)?
+            }
+        };
+        chunk.clear();
+        if !self.given {
+            return Err(TraceError::Incomplete(missing));
+        }
+        self.damage = Some(missing);
+        Ok(false)
+    }
+
+    fn ending(&mut self) -> Ending {
+        let mut ending = self.container.ending.clone();
+        // Damage within segments ends the program before the end of the file can matter.
+        ending.missing.extend(self.damage.as_ref().or(self.container.missing.as_ref()).cloned());
+        ending
     }
 
     fn outline(&mut self, on: bool) -> Result<bool, TraceError> {

@@ -4,7 +4,7 @@ use super::forge::forge;
 use super::layout::SEGMENT_HEADER;
 use super::stream::{STREAMS, StreamLength};
 use super::{Metadata, Reader, Writer};
-use crate::{Source, TraceError};
+use crate::{Ending, Exit, Missing, Part, Source, Stop, TraceError};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use reach_core::{
@@ -15,6 +15,7 @@ use std::io::{Cursor, Write};
 use std::sync::{Arc, Mutex};
 
 mod outline;
+mod whole;
 
 /// A whole program in one chunk, with its blocks.
 type Program = (Chunk, BlockTable);
@@ -141,25 +142,25 @@ fn write(chunks: &[Chunk], table: &BlockTable, flushes: &[usize]) -> Vec<u8> {
             writer.flush().unwrap();
         }
     }
-    writer.finish().unwrap()
+    writer.finish(&Ending::default()).unwrap()
 }
 
 fn open(bytes: &[u8]) -> Result<Reader, TraceError> {
     Reader::new(Cursor::new(bytes.to_vec()), "test.reach")
 }
 
-/// Reads the rest of a source into one chunk. Returns it with the error that ended it, if there was one. Checks that the
-/// folding of the reader equals that of `core::fold`.
-fn drain(source: &mut dyn Source) -> (Chunk, Option<TraceError>) {
+/// Reads the rest of a file into one chunk. Returns it with the error that ended it, or with what is missing after its end.
+/// Checks that the folding of the reader equals that of `core::fold`.
+fn drain(reader: &mut Reader) -> (Chunk, Option<TraceError>) {
     let (mut all, mut chunk) = (Chunk::default(), Chunk::default());
     loop {
-        match source.fill(&mut chunk) {
+        match reader.fill(&mut chunk) {
             Ok(true) => {
                 assert_eq!(chunk.folded, chunk.refs.len());
                 assert_eq!(chunk.page_refs, Chunk::from(chunk.refs.clone()).page_refs);
                 all.append(&chunk);
             }
-            Ok(false) => return (all, None),
+            Ok(false) => return (all, reader.ending().missing.pop().map(TraceError::Incomplete)),
             Err(e) => return (all, Some(e)),
         }
     }
@@ -211,7 +212,7 @@ proptest! {
         prop_assert!(same(&read, &program));
         prop_assert!(reader.blocks().iter().eq(table.iter()));
         prop_assert_eq!(reader.refs(), program.refs.len() as u64);
-        prop_assert!(!reader.index_was_rebuilt());
+        prop_assert_eq!(reader.ending(), Ending::default());
     }
 
     #[test]
@@ -283,11 +284,12 @@ fn a_cut_file_is_read_up_to_its_last_whole_segment() {
             assert!(len < ends[0] as usize, "{len}");
             continue;
         };
-        assert!(reader.index_was_rebuilt());
         assert_eq!(reader.segments(), ends.iter().filter(|&&end| end <= len as u64).count());
         let (read, error) = drain(&mut reader);
-        assert!(error.is_none() && starts_with(&program, &read));
+        assert!(starts_with(&program, &read));
         assert_eq!(read.refs.len() as u64, reader.refs());
+        let part = Part::Rest { read: reader.refs(), whole: None };
+        assert!(matches!(error, Some(TraceError::Incomplete(missing)) if missing.part == part), "{len}");
     }
 }
 
@@ -303,9 +305,11 @@ fn flipped_bits_never_change_references() {
         let Ok(mut reader) = open(&damaged) else { continue };
         let (read, error) = drain(&mut reader);
         assert!(starts_with(&program, &read), "byte {at}");
-        // Only damage to the index leaves all references readable, because it repeats the segment headers.
-        assert!(error.is_some() || reader.index_was_rebuilt(), "byte {at}");
-        if let Some(TraceError::Damaged { at: reported, .. }) = error {
+        assert!(matches!(error, Some(TraceError::Incomplete(_))), "byte {at}: {error:?}");
+        reader.seek_segment(0).ok();
+        let mut chunk = Chunk::default();
+        let damage = std::iter::repeat_with(|| reader.read(&mut chunk)).find(|read| !matches!(read, Ok(true)));
+        if let Some(Err(TraceError::Damaged { at: reported, .. })) = damage {
             let segment = reported as usize..reported as usize + SEGMENT_HEADER + file.len() / 2;
             assert!(segment.contains(&at), "{reported} {at}");
         }
@@ -377,7 +381,7 @@ fn chunks_that_break_the_laws_are_refused() {
         let error = writer.write(chunk, &table).unwrap_err().to_string();
         assert!(error.contains("no trace can hold"), "{error}");
     }
-    let file = writer.finish().unwrap();
+    let file = writer.finish(&Ending::default()).unwrap();
     assert_eq!(open(&file).unwrap().refs(), 0);
 }
 
@@ -413,11 +417,11 @@ fn a_full_disk_leaves_a_readable_file() {
     assert!(
         matches!(&failure, Some(TraceError::Io { source, .. }) if source.kind() == std::io::ErrorKind::StorageFull)
     );
-    assert!(writer.write(&chunks[0], &table).is_err() && writer.finish().is_err());
+    assert!(writer.write(&chunks[0], &table).is_err() && writer.finish(&Ending::default()).is_err());
     let bytes = disk.bytes.lock().unwrap().clone();
     let mut reader = open(&bytes).unwrap();
     let (read, error) = drain(&mut reader);
-    assert!(error.is_none() && starts_with(&program, &read) && read.refs.len() >= 500, "{}", read.refs.len());
+    assert!(error.is_some() && starts_with(&program, &read) && read.refs.len() >= 500, "{}", read.refs.len());
 }
 
 #[test]
@@ -429,7 +433,7 @@ fn metadata_is_read_as_written() {
         tool: "reach".into(),
         other: [("seed".to_owned(), "1".to_owned())].into(),
     };
-    let file = Writer::new(Vec::new(), &metadata).unwrap().finish().unwrap();
+    let file = Writer::new(Vec::new(), &metadata).unwrap().finish(&Ending::default()).unwrap();
     let mut reader = open(&file).unwrap();
     assert_eq!((reader.metadata(), reader.name()), (&metadata, "gcc"));
     assert!(!reader.fill(&mut Chunk::default()).unwrap());

@@ -1,4 +1,5 @@
-//! Writes a trace segment by segment, in place: the segments are readable whenever the recorder dies.
+//! Writes a trace segment by segment, in place: the segments are readable whenever the recorder dies. The state in the
+//! header, rewritten at the end, tells whether it did.
 
 use super::Metadata;
 use super::blocks::BlockEncoder;
@@ -7,14 +8,16 @@ use super::checksum::checksum;
 use super::encode::SegmentEncoder;
 use super::events::EventEncoder;
 use super::forms::is_fetch;
-use super::index::{IndexEntry, encode_index};
+use super::index::{IndexEntry, MAX_ENDING, encode_end};
 use super::layout::{HEADER_FIXED, MAGIC, MAX_ITEMS, MAX_METADATA, MAX_REFS, MAX_STREAM, SegmentHeader};
 use super::outline::OutlineEncoder;
+use super::state::State;
 use super::version::VERSION;
-use crate::TraceError;
+use crate::{Ending, TraceError};
 use reach_core::{BlockId, BlockTable, Chunk, Event, Kind, Ref};
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// The references in a segment. Forms and addresses start anew in every segment: a quarter of this costs 0.08 bytes a
@@ -25,8 +28,9 @@ const SEGMENT_BYTES: usize = 1 << 24;
 
 /// Writes a `.reach` trace.
 ///
-/// Call [`Writer::finish`] at the end: it writes the last segment and the index. A file without them is readable up to the
-/// last whole segment. [`Reader`](super::Reader) has an example.
+/// Call [`Writer::finish`] at the end: it writes the last segment, the index and the ending of the program. A file without
+/// them is readable up to the last whole segment, and readers say that it was never finished.
+/// [`Reader`](super::Reader) has an example.
 pub struct Writer<W: Write> {
     out: W,
     path: PathBuf,
@@ -45,7 +49,11 @@ pub struct Writer<W: Write> {
     /// References and blocks in segments already written.
     first_ref: u64,
     first_block: u32,
+    /// The output once more and the place of its state in bytes, where the state can be rewritten.
+    state: Option<(File, u64)>,
     failed: bool,
+    /// References that were given to [`Writer::write`], those included that a failed output lost.
+    given: u64,
 }
 
 impl Writer<File> {
@@ -54,18 +62,26 @@ impl Writer<File> {
     /// Fails with [`TraceError::Io`] where the file cannot be written or `metadata` has more than a megabyte.
     pub fn create(path: impl AsRef<Path>, metadata: &Metadata) -> Result<Writer<File>, TraceError> {
         let path = path.as_ref();
-        let file = File::create(path).map_err(|source| TraceError::Io { path: path.to_owned(), source })?;
-        Writer::with_path(file, path.to_owned(), metadata)
+        let open = || {
+            let file = File::create(path)?;
+            // Only regular files can be rewritten.
+            let again = if file.metadata()?.is_file() { Some(file.try_clone()?) } else { None };
+            Ok((file, again))
+        };
+        let (file, again) = open().map_err(|source| TraceError::Io { path: path.to_owned(), source })?;
+        Writer::with_path(file, again, path.to_owned(), metadata)
     }
 }
 
 impl<W: Write> Writer<W> {
-    /// Writes to `out`, from its present position on. Fails as [`Writer::create`] does.
+    /// Writes to `out`, from its present position on and front to back: a cut file cannot say how much is missing. Fails as
+    /// [`Writer::create`] does.
     pub fn new(out: W, metadata: &Metadata) -> Result<Writer<W>, TraceError> {
-        Writer::with_path(out, PathBuf::from("trace"), metadata)
+        Writer::with_path(out, None, PathBuf::from("trace"), metadata)
     }
 
-    fn with_path(out: W, path: PathBuf, metadata: &Metadata) -> Result<Writer<W>, TraceError> {
+    /// Writes to `out`. `again` is the same file once more, if what was written can be rewritten.
+    fn with_path(out: W, again: Option<File>, path: PathBuf, metadata: &Metadata) -> Result<Writer<W>, TraceError> {
         let encoder = SegmentEncoder::new().map_err(|source| TraceError::Io { path: path.clone(), source })?;
         let mut writer = Writer {
             out,
@@ -82,7 +98,9 @@ impl<W: Write> Writer<W> {
             checker: ChunkChecker::default(),
             first_ref: 0,
             first_block: 0,
+            state: None,
             failed: false,
+            given: 0,
         };
         let text = serde_json::to_vec(metadata).map_err(|e| writer.io_error(e.into()))?;
         if text.len() > MAX_METADATA {
@@ -94,16 +112,19 @@ impl<W: Write> Writer<W> {
         header.extend((text.len() as u32).to_le_bytes());
         header.extend(text);
         header.extend(checksum(&header).to_le_bytes());
+        writer.state = again.map(|file| (file, header.len() as u64));
+        header.extend(if writer.state.is_some() { State::Open } else { State::Streamed }.encode());
         writer.put(&header)?;
         Ok(writer)
     }
 
     /// Appends `chunk`, whose blocks are in `table`. All calls must pass the same table; it may grow between calls.
     ///
-    /// Fails where the output fails, and from then on. Also fails where the chunk breaks a law of [`Chunk`]; nothing of
+    /// Fails where the output fails, and from then on; such chunks are counted nevertheless. Also fails where the chunk breaks a law of [`Chunk`]; nothing of
     /// such a chunk is written.
     pub fn write(&mut self, chunk: &Chunk, table: &BlockTable) -> Result<(), TraceError> {
         if self.failed {
+            self.given += chunk.refs.len() as u64;
             return Err(self.io_error(io::Error::other("an earlier write failed; nothing more is written")));
         }
         for id in self.checker.blocks()..table.len() {
@@ -116,6 +137,7 @@ impl<W: Write> Writer<W> {
         }
         self.outline.learn(table);
         self.checker.check(chunk).map_err(|what| self.refused(what))?;
+        self.given += chunk.refs.len() as u64;
         let (mut at, mut fetch) = (0, 0);
         let mut events = chunk.events.iter().peekable();
         loop {
@@ -190,17 +212,43 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes the last segment and the index, and returns the output.
-    pub fn finish(mut self) -> Result<W, TraceError> {
+    /// Writes the last segment, the index and the `ending` of the program, and returns the output.
+    ///
+    /// Where the output has failed, fails, and notes in the file how much it lacks. So call this only after all of the program
+    /// was given to [`Writer::write`], failed or not; drop the writer otherwise.
+    pub fn finish(mut self, ending: &Ending) -> Result<W, TraceError> {
+        match self.write_end(ending) {
+            Ok(()) => Ok(self.out),
+            Err(error) => {
+                // A second failure changes nothing: the file stays open in the eyes of readers.
+                let _ = self.set_state(State::Failed { refs: Some(self.refs()) });
+                Err(error)
+            }
+        }
+    }
+
+    fn write_end(&mut self, ending: &Ending) -> Result<(), TraceError> {
+        if self.failed {
+            return Err(self.io_error(io::Error::other("an earlier write failed, so the file cannot be finished")));
+        }
         self.flush()?;
-        let index = encode_index(&self.index, self.at);
-        self.put(&index)?;
-        Ok(self.out)
+        let ending = serde_json::to_vec(ending).map_err(|e| self.io_error(e.into()))?;
+        if ending.len() > MAX_ENDING {
+            return Err(self.refused("an ending of more than a megabyte"));
+        }
+        let end = encode_end(&self.index, &ending, self.at);
+        self.put(&end)?;
+        self.set_state(State::Finished { refs: self.first_ref, bytes: self.at }).map_err(|e| self.io_error(e))
+    }
+
+    /// Rewrites the state in the header, where that is possible.
+    fn set_state(&mut self, state: State) -> io::Result<()> {
+        self.state.as_ref().map_or(Ok(()), |(file, at)| file.write_all_at(&state.encode(), *at))
     }
 
     /// Returns the number of references that were given to [`Writer::write`].
     pub fn refs(&self) -> u64 {
-        self.first_ref + self.refs.len() as u64
+        self.given
     }
 
     /// Returns the number of bytes written so far; collected references are not among them.
@@ -211,10 +259,17 @@ impl<W: Write> Writer<W> {
     fn put(&mut self, bytes: &[u8]) -> Result<(), TraceError> {
         if let Err(e) = self.out.write_all(bytes).and_then(|()| self.out.flush()) {
             self.failed = true;
+            let _ = self.set_state(State::Failed { refs: None });
             return Err(self.io_error(e));
         }
         self.at += bytes.len() as u64;
         Ok(())
+    }
+
+    /// Makes the output fail, for tests.
+    #[cfg(test)]
+    pub(super) fn fail(&mut self) {
+        self.failed = true;
     }
 
     fn io_error(&self, source: io::Error) -> TraceError {

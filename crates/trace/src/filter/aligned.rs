@@ -5,7 +5,7 @@
 //! Only addresses change. Each file of code moves as a whole to a place of its own. Its written data moves one superpage
 //! further, so that the last superpage of code has no writable pages.
 
-use crate::{Progress, Source, TraceError};
+use crate::{Ending, Progress, Source, TraceError};
 use reach_core::{
     Asid, Backing, BlockId, BlockTable, Chunk, Event, FileId, Kind, Map, Ref, Remap, Role, Span, VirtAddr,
 };
@@ -305,6 +305,10 @@ impl<S: Source> Source for Aligned<S> {
 
     fn progress(&self) -> Progress {
         self.source.progress()
+    }
+
+    fn ending(&mut self) -> Ending {
+        self.source.ending()
     }
 }
 

@@ -7,7 +7,7 @@
 mod touched;
 
 use super::beginning::{Beginning, FastForward};
-use crate::{Progress, Source, TraceError};
+use crate::{Ending, Progress, Source, TraceError};
 use reach_core::{Asid, BlockId, BlockTable, Chunk, Event, Kind, Mark, Ref, Remap};
 use touched::{PAGE_SHIFT, TouchedPages};
 
@@ -193,6 +193,10 @@ impl<S: Source> Source for FastForwarded<S> {
 
     fn progress(&self) -> Progress {
         self.source.progress()
+    }
+
+    fn ending(&mut self) -> Ending {
+        self.source.ending()
     }
 }
 

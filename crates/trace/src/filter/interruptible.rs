@@ -1,32 +1,32 @@
-//! Ends a program on SIGINT.
+//! Ends a program on SIGINT, SIGTERM or SIGHUP.
 
 use crate::signals::Interruption;
-use crate::{Progress, Source, TraceError};
+use crate::{Ending, Progress, Source, Stop, TraceError};
 use reach_core::{BlockTable, Chunk};
 
-/// A source that SIGINT ends, as if the program had ended there. A second SIGINT has its usual effect.
+/// A source that SIGINT, SIGTERM and SIGHUP end, as if the program had ended there. A second signal has its usual effect.
 pub struct Interruptible {
     source: Box<dyn Source>,
     interruption: Interruption,
-    interrupted: bool,
+    signal: Option<i32>,
 }
 
 impl Interruptible {
-    /// Lets SIGINT end `source` only, from now until the first one comes or this is dropped.
+    /// Lets these signals end `source` only, from now until this is dropped.
     pub fn new(source: Box<dyn Source>) -> Interruptible {
-        Interruptible { source, interruption: Interruption::default(), interrupted: false }
+        Interruptible { source, interruption: Interruption::default(), signal: None }
     }
 
-    /// Returns whether SIGINT has ended the source.
-    pub fn interrupted(&self) -> bool {
-        self.interrupted
+    /// Returns the signal that has ended the source; `None` if none has.
+    pub fn interrupted(&self) -> Option<i32> {
+        self.signal
     }
 }
 
 impl Source for Interruptible {
     fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
-        self.interrupted = self.interruption.came();
-        if self.interrupted {
+        self.signal = self.interruption.came();
+        if self.signal.is_some() {
             chunk.clear();
             return Ok(false);
         }
@@ -47,5 +47,13 @@ impl Source for Interruptible {
 
     fn progress(&self) -> Progress {
         self.source.progress()
+    }
+
+    fn ending(&mut self) -> Ending {
+        let ending = self.source.ending();
+        match self.signal {
+            Some(signal) => ending.stopped_by(Stop::Signal(signal)),
+            None => ending,
+        }
     }
 }

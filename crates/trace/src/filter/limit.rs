@@ -1,6 +1,6 @@
 //! Ends a program after a number of references.
 
-use crate::{Progress, Source, TraceError};
+use crate::{Ending, Progress, Source, Stop, TraceError};
 use reach_core::{BlockTable, Chunk, Event, Kind, Mark};
 
 /// The first references of a program.
@@ -98,6 +98,12 @@ impl<S: Source> Source for Limited<S> {
 
     fn progress(&self) -> Progress {
         self.source.progress()
+    }
+
+    /// Returns the ending of the source. If the limit ended the program, a missing rest is none of ours.
+    fn ending(&mut self) -> Ending {
+        let ending = self.source.ending();
+        if self.counted == self.limit { ending.stopped_by(Stop::Limit(self.limit)) } else { ending }
     }
 }
 

@@ -9,7 +9,7 @@ mod options;
 pub use options::{Between, Sampling};
 
 use super::beginning::{Beginning, FastForward};
-use crate::{Progress, Source, TraceError};
+use crate::{Ending, Progress, Source, TraceError};
 use reach_core::{BlockTable, Chunk, Event, Kind, Mark, Random};
 
 /// Returns whether `chunk`, the first of a program, marks the program as a sample.
@@ -192,6 +192,10 @@ impl<S: Source> Source for Sampled<S> {
 
     fn progress(&self) -> Progress {
         self.source.progress()
+    }
+
+    fn ending(&mut self) -> Ending {
+        self.source.ending()
     }
 }
 

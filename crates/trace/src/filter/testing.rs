@@ -1,6 +1,6 @@
 //! Helpers for the tests of filters.
 
-use crate::{Progress, Source, TraceError};
+use crate::{Ending, Progress, Source, TraceError};
 use reach_core::{Block, BlockTable, Chunk, Event, Mark, Ref, VirtAddr};
 
 /// Reads all of `source` into one chunk.
@@ -53,6 +53,10 @@ impl Source for OneChunk {
 
     fn progress(&self) -> Progress {
         Progress::default()
+    }
+
+    fn ending(&mut self) -> Ending {
+        Ending::default()
     }
 }
 

@@ -6,11 +6,13 @@
 //! A record has neither the length of its instruction nor the sizes of its accesses. The reader takes the distance to the
 //! next `ip` as the length if the instruction is no taken branch and the distance is below 16 bytes, else 4 bytes. It takes
 //! 8 bytes as the size of each access. Loads come before stores. Addresses keep their low 48 bits.
+//!
+//! The format has no mark of its end: a file that was cut between two records passes for a whole one.
 
 use super::CHUNK_REFS;
 use super::assembler::Assembler;
 use super::input::Input;
-use crate::{Progress, Source, TraceError};
+use crate::{Ending, Progress, Source, TraceError};
 use reach_core::{BlockTable, Chunk, Kind};
 use std::io::{BufRead, ErrorKind, Read};
 use std::path::Path;
@@ -100,7 +102,7 @@ impl ChampSim {
                 Ok(0) => break,
                 Ok(n) => got += n,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(source) => return Err(self.input.io_error(source)),
+                Err(source) => return Err(self.input.read_error(source, self.at + got as u64)),
             }
         }
         let what = match got {
@@ -135,7 +137,13 @@ impl Source for ChampSim {
         chunk.clear();
         self.assembler.start(chunk);
         while !self.ended && chunk.refs.len() + self.assembler.pending() < CHUNK_REFS {
-            let next = self.next_record()?;
+            let next = match self.next_record() {
+                Ok(next) => next,
+                Err(damage) => {
+                    self.input.end_by(damage)?;
+                    None
+                }
+            };
             if let Some(held) = self.held.take() {
                 self.append(&held, next.as_ref().map(|n| n.ip), chunk);
             }
@@ -147,6 +155,7 @@ impl Source for ChampSim {
                 }
             }
         }
+        self.input.give(chunk.refs.len())?;
         Ok(!chunk.is_empty())
     }
 
@@ -160,5 +169,11 @@ impl Source for ChampSim {
 
     fn progress(&self) -> Progress {
         self.input.progress()
+    }
+
+    fn ending(&mut self) -> Ending {
+        let missing: Vec<_> = self.input.missing.clone().into_iter().collect();
+        let unknown = "ChampSim traces have no mark of their end, so one that was cut between two records looks whole";
+        Ending { uncertain: missing.is_empty().then(|| unknown.to_owned()), missing, ..Ending::default() }
     }
 }

@@ -1,7 +1,7 @@
 //! The input of readers of foreign traces.
 
 use super::compressed::{Opened, open};
-use crate::{Progress, TraceError};
+use crate::{Missing, Part, Progress, TraceError};
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +19,10 @@ pub(super) struct Input {
     read: Arc<AtomicU64>,
     /// Bytes of the file; 0 if unknown.
     len: u64,
+    /// References that were given.
+    given: u64,
+    /// What is missing, once that is known.
+    pub(super) missing: Option<Missing>,
 }
 
 impl Input {
@@ -31,12 +35,36 @@ impl Input {
     /// Reads from `content`, which error messages call `path`.
     pub(super) fn new(content: impl BufRead + Send + 'static, path: &Path) -> Input {
         let (path, name) = (path.to_owned(), crate::name_of(path));
-        Input { path, name, content: Box::new(content), read: Arc::default(), len: 0 }
+        Input { path, name, content: Box::new(content), read: Arc::default(), len: 0, given: 0, missing: None }
     }
 
-    /// Returns the error for a failed read.
-    pub(super) fn io_error(&self, source: io::Error) -> TraceError {
-        TraceError::Io { path: self.path.clone(), source }
+    /// Returns the error for a failed read at byte `at` of the content: damage, unless the operating system failed.
+    pub(super) fn read_error(&self, source: io::Error, at: u64) -> TraceError {
+        if source.raw_os_error().is_some() {
+            return TraceError::Io { path: self.path.clone(), source };
+        }
+        let what = match source.kind() {
+            io::ErrorKind::UnexpectedEof => "the compressed file is cut short".to_owned(),
+            _ => format!("damaged: the file cannot be decompressed ({source})"),
+        };
+        self.damaged(&what, at, "fetch the trace again")
+    }
+
+    /// Notes that `damage` ends the program. Fails with errors that are no damage.
+    pub(super) fn end_by(&mut self, damage: TraceError) -> Result<(), TraceError> {
+        self.missing = Some(damage.into_missing(0, None)?);
+        Ok(())
+    }
+
+    /// Counts `references`, which a chunk gives. Fails where damage has ended the program before its first reference.
+    pub(super) fn give(&mut self, references: usize) -> Result<(), TraceError> {
+        self.given += references as u64;
+        match &mut self.missing {
+            Some(Missing { part: Part::Rest { read, .. }, .. }) if self.given > 0 => *read = self.given,
+            Some(missing) => return Err(TraceError::Incomplete(missing.clone())),
+            None => {}
+        }
+        Ok(())
     }
 
     /// Returns the error for damage at byte `at` of the content. `todo` is the remedy.

@@ -1,13 +1,15 @@
 //! The text output of `valgrind --tool=lackey --trace-mem=yes`, plain or compressed (xz, gzip, zstd).
 //!
 //! Each line is an instruction or an access: `I  04001090,3`, ` L 1ffeffe7e0,8`, ` S 1ffeffe7d8,8`, and ` M` for a load and a
-//! store of the same place. Addresses are hexadecimal, sizes decimal. Accesses follow their instruction. The reader skips
-//! valgrind's own messages (`==PID==`).
+//! store of the same place. Addresses are hexadecimal, sizes decimal. Accesses follow their instruction. Of valgrind's own
+//! messages (`==PID==`), the reader uses those at the beginning and end of a process, to tell whether the trace is whole, and
+//! the one on a fatal signal. Lackey prints `Exit code: 0` whatever the program's exit status was.
 
 use super::CHUNK_REFS;
 use super::assembler::Assembler;
 use super::input::Input;
-use crate::{Progress, Source, TraceError};
+use super::valgrind::Messages;
+use crate::{Ending, Progress, Source, TraceError};
 use reach_core::{BlockTable, Chunk, Kind};
 use std::io::BufRead;
 use std::path::Path;
@@ -22,6 +24,8 @@ pub struct Lackey {
     at: u64,
     line: Vec<u8>,
     assembler: Assembler,
+    messages: Messages,
+    ended: bool,
 }
 
 impl Lackey {
@@ -36,7 +40,14 @@ impl Lackey {
     }
 
     fn with_input(input: Input) -> Lackey {
-        Lackey { input, at: 0, line: Vec::new(), assembler: Assembler::default() }
+        Lackey {
+            input,
+            at: 0,
+            line: Vec::new(),
+            assembler: Assembler::default(),
+            messages: Messages::default(),
+            ended: false,
+        }
     }
 
     /// Returns whether content that starts with `start` is a lackey trace.
@@ -48,19 +59,43 @@ impl Lackey {
             && !start.contains(&0)
     }
 
+    /// Reads the next line and appends what it says to `chunk`. Returns `false` at the end of the file.
+    fn read_line(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
+        if !self.next_line()? {
+            return Ok(false);
+        }
+        match parse(&self.line) {
+            Some(Line::Instruction(pc, len)) => self.assembler.instruction(pc, len, chunk),
+            Some(Line::Data(kind, addr, size)) => {
+                if kind != b'S' {
+                    self.assembler.data(Kind::Load, addr, size);
+                }
+                if kind != b'L' {
+                    self.assembler.data(Kind::Store, addr, size);
+                }
+            }
+            Some(Line::Message) => self.messages.read(&self.line),
+            None => return Err(self.damaged("a line that lackey does not write")),
+        }
+        self.at += self.line.len() as u64 + 1;
+        Ok(true)
+    }
+
     fn damaged(&self, what: &str) -> TraceError {
         let todo = "keep lackey's output apart from the program's with valgrind's --log-file and trace again";
         self.input.damaged(what, self.at, todo)
     }
 
-    /// Reads the next line into `self.line`, without the line feed. Returns `false` at the end of the file.
+    /// Reads the next line into `self.line`, without the line feed. Returns `false` at the end of the file. Fails where the
+    /// last line has no line feed: valgrind ends each line with one.
     fn next_line(&mut self) -> Result<bool, TraceError> {
         self.line.clear();
         loop {
             let buf = match self.input.content.fill_buf() {
-                Ok([]) => return Ok(!self.line.is_empty()),
+                Ok([]) if self.line.is_empty() => return Ok(false),
+                Ok([]) => return Err(self.input.damaged("the last line is cut short", self.at, "trace again")),
                 Ok(buf) => buf,
-                Err(source) => return Err(self.input.io_error(source)),
+                Err(source) => return Err(self.input.read_error(source, self.at + self.line.len() as u64)),
             };
             let end = memchr::memchr(b'\n', buf);
             let take = end.unwrap_or(buf.len());
@@ -125,26 +160,23 @@ impl Source for Lackey {
     fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
         chunk.clear();
         self.assembler.start(chunk);
-        while chunk.refs.len() + self.assembler.pending() < CHUNK_REFS {
-            if !self.next_line()? {
-                self.assembler.flush(chunk);
-                break;
-            }
-            match parse(&self.line) {
-                Some(Line::Instruction(pc, len)) => self.assembler.instruction(pc, len, chunk),
-                Some(Line::Data(kind, addr, size)) => {
-                    if kind != b'S' {
-                        self.assembler.data(Kind::Load, addr, size);
-                    }
-                    if kind != b'L' {
-                        self.assembler.data(Kind::Store, addr, size);
-                    }
+        while !self.ended && chunk.refs.len() + self.assembler.pending() < CHUNK_REFS {
+            match self.read_line(chunk) {
+                Ok(more) => self.ended = !more,
+                Err(damage) => {
+                    self.input.end_by(damage)?;
+                    self.ended = true;
                 }
-                Some(Line::Message) => {}
-                None => return Err(self.damaged("a line that lackey does not write")),
             }
-            self.at += self.line.len() as u64 + 1;
         }
+        if self.ended {
+            self.assembler.flush(chunk);
+            if self.input.missing.is_none() && !self.messages.all_ended() {
+                let what = "valgrind's closing lines are missing, so it was killed or the file was cut";
+                self.input.end_by(self.input.damaged(what, self.at, "trace again"))?;
+            }
+        }
+        self.input.give(chunk.refs.len())?;
         Ok(!chunk.is_empty())
     }
 
@@ -158,5 +190,17 @@ impl Source for Lackey {
 
     fn progress(&self) -> Progress {
         self.input.progress()
+    }
+
+    fn ending(&mut self) -> Ending {
+        let missing: Vec<_> = self.input.missing.clone().into_iter().collect();
+        let unknown = "it lacks valgrind's opening lines, so nothing tells whether it has its end";
+        let uncertain = missing.is_empty() && !self.messages.any_began();
+        Ending {
+            uncertain: uncertain.then(|| unknown.to_owned()),
+            missing,
+            exits: self.messages.exit().map(Into::into).into_iter().collect(),
+            ..Ending::default()
+        }
     }
 }

@@ -6,7 +6,7 @@ use super::order::BufferOrder;
 use super::tree::{Life, ProcessTree};
 use reach_core::ring::record::{self, Record};
 use reach_core::ring::{BufferKind, FenceEntry, FileKey, Message, Owner, Ring, read_block};
-use reach_core::{Backing, BlockTable, Chunk, Event, FileId, Kind, Ref};
+use reach_core::{Backing, Block, BlockId, BlockTable, Chunk, Event, FileId, Kind, Ref};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,9 +21,12 @@ pub(super) struct Decoder {
     /// The ring's numbers of the process and thread of the last event or reference.
     current: Option<(u32, u32)>,
     references: u64,
-    notices: Vec<String>,
+    /// What was lost, each kind once.
+    losses: Vec<String>,
     /// Executions of blocks whose definitions were lost.
     undefined: u64,
+    /// The last block of the process that was the last to die without announcing its end.
+    last_of_killed: Option<BlockId>,
 }
 
 impl Decoder {
@@ -39,8 +42,9 @@ impl Decoder {
             files: HashMap::new(),
             current: None,
             references: 0,
-            notices: Vec::new(),
+            losses: Vec::new(),
             undefined: 0,
+            last_of_killed: None,
         }
     }
 
@@ -52,14 +56,21 @@ impl Decoder {
         self.references
     }
 
-    pub(super) fn notices(&self) -> &[String] {
-        &self.notices
+    /// Returns what was lost.
+    pub(super) fn losses(&self) -> &[String] {
+        &self.losses
     }
 
-    /// Adds a message for the user, once.
-    pub(super) fn notice(&mut self, text: &str) {
-        if !self.notices.iter().any(|old| old == text) {
-            self.notices.push(text.to_owned());
+    /// Returns the block that a killed process executed last; `None` if no process was killed. Where several were, it is the
+    /// one whose death was noticed last: the first process outlives its children.
+    pub(super) fn last_of_killed(&self) -> Option<&Block> {
+        self.last_of_killed.map(|id| self.blocks.table().get(id))
+    }
+
+    /// Adds a loss, once.
+    fn lose(&mut self, text: String) {
+        if !self.losses.contains(&text) {
+            self.losses.push(text);
         }
     }
 
@@ -92,7 +103,7 @@ impl Decoder {
             }
         }
         if self.undefined > 0 {
-            self.notice(&format!("{} block executions were lost in processes that were killed", self.undefined));
+            self.lose(format!("{} block executions were lost in processes that were killed", self.undefined));
         }
     }
 
@@ -104,6 +115,7 @@ impl Decoder {
         let (exited, asid, thread) = (process.exited, process.asid, process.thread);
         if !exited {
             process.exited = true;
+            self.last_of_killed = process.last_block;
             if self.current.is_none_or(|(current, _)| current != number) {
                 self.current = None;
                 chunk.push_event(Event::Switch { asid, thread });
@@ -152,9 +164,12 @@ impl Decoder {
     /// Appends the records of a stream buffer to `chunk`.
     fn read_stream(&mut self, owner: Owner, mut words: &[AtomicU64], chunk: &mut Chunk) {
         loop {
-            let before = chunk.refs.len();
+            let (before, fetched) = (chunk.refs.len(), chunk.fetched.len());
             words = &words[self.blocks.run(words, chunk)..];
             self.references += (chunk.refs.len() - before) as u64;
+            if let Some(&last) = chunk.fetched[fetched..].last() {
+                self.tree.process(owner.process).last_block = Some(last);
+            }
             let Some((word, rest)) = words.split_first() else { return };
             words = rest;
             match record::decode(word.load(Ordering::Relaxed)) {
@@ -232,7 +247,7 @@ impl Decoder {
                 }
                 self.switch(owner, chunk);
             }
-            Message::Notice(text) => self.notice(&text),
+            Message::Notice(text) => self.lose(text),
         }
     }
 

@@ -18,10 +18,15 @@ pub(super) struct FoundProgram {
 }
 
 /// An emulator.
+#[derive(Clone)]
 pub(super) struct Qemu {
     pub(super) path: PathBuf,
     /// The processor model to emulate.
     pub(super) cpu: &'static str,
+    /// The version as the emulator gives it, such as `7.2.22`; empty where it is not recognised.
+    pub(super) version: String,
+    /// Whether it emulates AVX and AVX2.
+    pub(super) has_avx: bool,
 }
 
 /// The names that distributions give the emulator.
@@ -106,20 +111,31 @@ fn probe(path: &Path) -> Result<Qemu, TraceError> {
         )));
     }
     let path = path.canonicalize().map_err(|source| TraceError::Io { path: path.into(), source })?;
-    Ok(Qemu { path, cpu: cpu(major(&version)) })
+    let version = version_in(&version);
+    let has_avx = has_avx(major(&version));
+    Ok(Qemu { path, cpu: cpu(has_avx), version, has_avx })
 }
 
-/// Returns the major version in the output of `-version`; 0 where it is not recognised.
+/// Returns the version in the output of `-version`; empty where it is not recognised.
+fn version_in(output: &str) -> String {
+    let is_number = |word: &&str| word.split_once('.').is_some_and(|(major, _)| major.parse::<u32>().is_ok());
+    output.split_whitespace().find(is_number).unwrap_or_default().to_owned()
+}
+
+/// Returns the major version; 0 where it is not recognised.
 fn major(version: &str) -> u32 {
-    let number = version.split_whitespace().find_map(|word| word.split_once('.')?.0.parse().ok());
-    number.unwrap_or(0)
+    version.split('.').next().and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 /// Returns a processor model with the features that current distributions require. Excludes fast string instructions:
-/// libraries would copy with them, and the emulator executes them byte by byte. Excludes AVX before QEMU 8, which computes
-/// it wrongly.
-fn cpu(major: u32) -> &'static str {
-    if major < 8 { "max,-erms,-fsrm,-avx,-avx2,-f16c,-fma" } else { "max,-erms,-fsrm" }
+/// libraries would copy with them, and the emulator executes them byte by byte.
+fn cpu(has_avx: bool) -> &'static str {
+    if has_avx { "max,-erms,-fsrm" } else { "max,-erms,-fsrm,-avx,-avx2,-f16c,-fma" }
+}
+
+/// Returns whether QEMU of this major version has AVX and AVX2. Before version 8, it computes them wrongly.
+fn has_avx(major: u32) -> bool {
+    major >= 8
 }
 
 /// Looks for the plugin. Fails where it is not found.
@@ -145,9 +161,13 @@ mod tests {
 
     #[test]
     fn the_version_is_read_from_the_emulator() {
-        assert_eq!(major("qemu-x86_64 version 7.2.22 (Debian 1:7.2+dfsg-7)\nCopyright (c) 2003-2022"), 7);
-        assert_eq!(major("qemu-x86_64 version 10.0.13"), 10);
-        assert_eq!(major("nothing of the kind"), 0);
+        for (output, version, number) in [
+            ("qemu-x86_64 version 7.2.22 (Debian 1:7.2+dfsg-7)\nCopyright (c) 2003-2022", "7.2.22", 7),
+            ("qemu-x86_64 version 10.0.13", "10.0.13", 10),
+            ("nothing of the kind", "", 0),
+        ] {
+            assert_eq!((version_in(output).as_str(), major(&version_in(output))), (version, number));
+        }
     }
 
     #[test]

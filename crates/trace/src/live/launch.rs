@@ -35,7 +35,7 @@ pub(super) fn spawn(
         None => Ok(path),
     };
     let (plugin, image) = (absolute(plugin)?, absolute(found.path.clone())?);
-    let qemu = Qemu { path: absolute(qemu.path.clone())?, cpu: qemu.cpu };
+    let qemu = Qemu { path: absolute(qemu.path.clone())?, ..qemu.clone() };
     let emulator = Emulator {
         qemu: qemu.path.clone(),
         cpu: qemu.cpu.into(),

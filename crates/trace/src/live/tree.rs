@@ -1,6 +1,6 @@
 //! The processes of the traced program, by their numbers in the ring.
 
-use reach_core::{Asid, ThreadId};
+use reach_core::{Asid, BlockId, ThreadId};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -28,6 +28,8 @@ pub(super) struct TracedProcess {
     pub(super) exited: bool,
     /// The last of its threads that wrote something.
     pub(super) thread: ThreadId,
+    /// The block that it executed last; `None` before the first.
+    pub(super) last_block: Option<BlockId>,
 }
 
 /// All processes of the program, including those that have ended.
@@ -48,6 +50,7 @@ impl ProcessTree {
             life: Life::Expected(Instant::now()),
             exited: false,
             thread: ThreadId(0),
+            last_block: None,
         })
     }
 

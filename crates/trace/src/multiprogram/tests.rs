@@ -181,6 +181,9 @@ fn all_processes_of_a_truncated_trace_end() {
         fn progress(&self) -> Progress {
             Progress::default()
         }
+        fn ending(&mut self) -> Ending {
+            Ending::default()
+        }
     }
     let open: Open = Box::new(|| Ok(Box::new(Cut(BlockTable::default(), Some(())))));
     let member = Member { repeat: 2, ..Member::new("cut".into(), open) };

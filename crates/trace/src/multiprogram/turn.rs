@@ -2,7 +2,7 @@
 
 use super::renumber::Renumbering;
 use crate::filter::sample::is_sample;
-use crate::{Progress, Source, TraceError};
+use crate::{Ending, Progress, Source, TraceError};
 use reach_core::{Asid, Chunk, Event, Kind, ThreadId};
 use std::collections::BTreeSet;
 
@@ -43,6 +43,10 @@ impl Run {
 
     pub fn progress(&self) -> Progress {
         self.source.progress()
+    }
+
+    pub fn ending(&mut self) -> Ending {
+        self.source.ending()
     }
 
     /// Appends the next references to `out`: at most `room` of them, up to the first fetch before which `budget`

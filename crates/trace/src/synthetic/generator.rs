@@ -2,7 +2,7 @@
 
 use super::process::Process;
 use super::program::Program;
-use crate::{Progress, Source, TraceError};
+use crate::{Ending, Progress, Source, TraceError};
 use reach_core::{BlockTable, Chunk, Event};
 
 /// References of a chunk: enough to amortise the overhead per chunk, few enough (1 MB) to stay in a cache.
@@ -54,5 +54,9 @@ impl Source for Generator {
 
     fn progress(&self) -> Progress {
         self.program.progress()
+    }
+
+    fn ending(&mut self) -> Ending {
+        Ending::default()
     }
 }

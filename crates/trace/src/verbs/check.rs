@@ -2,7 +2,7 @@
 
 use super::Watch;
 use crate::file::{OutlineEncoder, Reader, Segment};
-use crate::{Format, Progress, Source, TraceError, open, recognise};
+use crate::{Ending, Format, Progress, Source, TraceError, open, recognise};
 use reach_core::{Backing, Chunk, Event, Kind};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ pub struct Checked {
 
 /// Reads all of the trace `path` and verifies it.
 ///
-/// Fails with the first damage: [`TraceError::Damaged`] says what and at which byte. A `.reach` file without a good index
-/// is damaged too, even if all its segments are good.
+/// Fails with the first damage: [`TraceError::Damaged`] says what and at which byte. Fails with [`TraceError::Incomplete`]
+/// where a part of the program is missing, even if everything else is good.
 pub fn check(path: impl AsRef<Path>, watch: Watch) -> Result<Checked, TraceError> {
     let path = path.as_ref();
     if recognise(path)? == Format::Reach {
@@ -34,7 +34,13 @@ pub fn check(path: impl AsRef<Path>, watch: Watch) -> Result<Checked, TraceError
         checked.events += chunk.events.len() as u64;
         watch(checked.refs, source.progress());
     }
+    complete(source.ending())?;
     Ok(checked)
+}
+
+/// Fails with the first part that is missing.
+fn complete(ending: Ending) -> Result<(), TraceError> {
+    ending.missing.into_iter().next().map_or(Ok(()), |missing| Err(TraceError::Incomplete(missing)))
 }
 
 fn check_reach(mut reader: Reader, path: &Path, watch: Watch) -> Result<Checked, TraceError> {
@@ -49,7 +55,7 @@ fn check_reach(mut reader: Reader, path: &Path, watch: Watch) -> Result<Checked,
         let mut contents = Chunk::default();
         reader.seek_segment(i)?;
         while position < end || events_read < segment.events {
-            if !reader.fill(&mut chunk)? {
+            if !reader.read(&mut chunk)? {
                 break;
             }
             events.check(&chunk, &segment)?;
@@ -78,17 +84,7 @@ fn check_reach(mut reader: Reader, path: &Path, watch: Watch) -> Result<Checked,
         checked.events += segment.events as u64;
         checked.segments += 1;
     }
-    if reader.index_was_rebuilt() {
-        return Err(TraceError::Damaged {
-            path: path.to_owned(),
-            what: format!(
-                "damaged: no good index; {} bytes after the last whole segment are lost",
-                reader.lost_bytes()
-            ),
-            at: reader.bytes() - reader.lost_bytes(),
-            todo: "earlier segments are good; `reach trace convert` writes them to a complete file".to_owned(),
-        });
-    }
+    complete(reader.ending())?;
     Ok(checked)
 }
 

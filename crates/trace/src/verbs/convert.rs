@@ -19,7 +19,7 @@ pub struct Converted {
 /// Writes the trace `from`, of any format that Reach reads, to the `.reach` file `to`. A `.reach` file is written in the
 /// present version of the format and with an index. Calls `watch` with the references read.
 ///
-/// Where `from` is damaged, fails with the damage, and `to` holds everything before it.
+/// Where a part of `from` is missing, fails with [`TraceError::Incomplete`]. Then `to` holds the rest, and says so.
 pub fn convert(from: impl AsRef<Path>, to: impl AsRef<Path>, watch: Watch) -> Result<Converted, TraceError> {
     let (from, to) = (from.as_ref(), to.as_ref());
     let (mut source, metadata): (Box<dyn Source>, Metadata) = match recognise(from)? {
@@ -47,23 +47,15 @@ pub fn convert(from: impl AsRef<Path>, to: impl AsRef<Path>, watch: Watch) -> Re
     }
     let mut writer = Writer::create(to, &metadata)?;
     let mut chunk = Chunk::default();
-    let damage = loop {
-        match source.fill(&mut chunk) {
-            Ok(true) => {
-                writer.write(&chunk, source.blocks())?;
-                watch(writer.refs(), source.progress());
-            }
-            Ok(false) => break None,
-            Err(damage) => break Some(damage),
-        }
-    };
-    let refs = writer.refs();
-    let file = writer.finish()?;
-    match damage {
-        Some(damage) => Err(damage),
-        None => {
-            let bytes = file.metadata().map_err(|source| TraceError::Io { path: to.to_owned(), source })?.len();
-            Ok(Converted { refs, bytes })
-        }
+    while source.fill(&mut chunk)? {
+        writer.write(&chunk, source.blocks())?;
+        watch(writer.refs(), source.progress());
     }
+    let (refs, ending) = (writer.refs(), source.ending());
+    let file = writer.finish(&ending)?;
+    if let Some(missing) = ending.missing.into_iter().next() {
+        return Err(TraceError::Incomplete(missing));
+    }
+    let bytes = file.metadata().map_err(|source| TraceError::Io { path: to.to_owned(), source })?.len();
+    Ok(Converted { refs, bytes })
 }

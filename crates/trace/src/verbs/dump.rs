@@ -18,7 +18,8 @@ use std::path::Path;
 /// ```
 ///
 /// Numbers inside events are hexadecimal, except in marks. Events after the last reference are written if `range` goes
-/// beyond it. An error of `out` is a [`TraceError::Io`] for the path `<output>`; see [`TraceError::is_broken_pipe`].
+/// beyond it. Where a part of the trace is missing, fails with [`TraceError::Incomplete`] after everything that can be read.
+/// An error of `out` is a [`TraceError::Io`] for the path `<output>`; see [`TraceError::is_broken_pipe`].
 pub fn dump(path: impl AsRef<Path>, range: Range<u64>, out: &mut dyn Write, watch: Watch) -> Result<(), TraceError> {
     let path = path.as_ref();
     let mut number = 0;
@@ -34,7 +35,12 @@ pub fn dump(path: impl AsRef<Path>, range: Range<u64>, out: &mut dyn Write, watc
     let first = number;
     let mut out = io::BufWriter::with_capacity(1 << 16, out);
     let mut chunk = Chunk::default();
-    while number < range.end && source.fill(&mut chunk)? {
+    loop {
+        // Everything before damage is written before the damage is reported.
+        let more = if number < range.end { source.fill(&mut chunk) } else { Ok(false) };
+        if !more.inspect_err(|_| drop(out.flush()))? {
+            break;
+        }
         let written = write_chunk(&chunk, source.as_ref(), number, &range, &mut out);
         written.map_err(output_error)?;
         number += chunk.refs.len() as u64;
@@ -48,7 +54,8 @@ pub fn dump(path: impl AsRef<Path>, range: Range<u64>, out: &mut dyn Write, watc
         };
         watch(number - first, progress);
     }
-    out.flush().map_err(output_error)
+    out.flush().map_err(output_error)?;
+    source.ending().missing.into_iter().next().map_or(Ok(()), |missing| Err(TraceError::Incomplete(missing)))
 }
 
 fn output_error(source: io::Error) -> TraceError {

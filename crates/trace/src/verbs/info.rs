@@ -1,8 +1,8 @@
 //! Gathers facts about a trace.
 
 use super::Watch;
-use crate::file::{Metadata, Reader};
-use crate::{Format, Progress, Source, TraceError, open, recognise};
+use crate::file::{Metadata, Reader, Recording};
+use crate::{Ending, Format, Progress, Source, TraceError, open, recognise};
 use reach_core::{Chunk, Event, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -41,10 +41,10 @@ pub struct Info {
     pub files: u64,
     /// The number of events of each kind.
     pub events: BTreeMap<&'static str, u64>,
-    /// Whether the index was missing or damaged and was rebuilt.
-    pub index_rebuilt: bool,
-    /// Bytes after the last whole segment, which cannot be read.
-    pub lost_bytes: u64,
+    /// How the recording ended; `None` for foreign formats.
+    pub recording: Option<Recording>,
+    /// How the program ended, and what is missing of it.
+    pub ending: Ending,
 }
 
 impl Info {
@@ -106,7 +106,7 @@ fn kind_name(event: &Event) -> &'static str {
 }
 
 /// Gathers facts about the trace `path`. Reads the segment headers and events of a `.reach` file, and all of a foreign
-/// trace. Fails as [`open`] does, and with the first damage of what it reads.
+/// trace. [`Info::ending`] says what is missing. Fails as [`open`] does, and with the first damage of what it reads.
 pub fn info(path: impl AsRef<Path>, watch: Watch) -> Result<Info, TraceError> {
     let path = path.as_ref();
     let format = recognise(path)?;
@@ -128,8 +128,8 @@ pub fn info(path: impl AsRef<Path>, watch: Watch) -> Result<Info, TraceError> {
         threads: 0,
         files: 0,
         events: BTreeMap::new(),
-        index_rebuilt: false,
-        lost_bytes: 0,
+        recording: None,
+        ending: Ending::default(),
     };
     if format == Format::Reach {
         let mut reader = Reader::open(path)?;
@@ -148,8 +148,8 @@ pub fn info(path: impl AsRef<Path>, watch: Watch) -> Result<Info, TraceError> {
         info.name = reader.name().to_owned();
         info.metadata = reader.metadata().clone();
         info.segments = reader.segments() as u64;
-        info.index_rebuilt = reader.index_was_rebuilt();
-        info.lost_bytes = reader.lost_bytes();
+        info.recording = Some(reader.recording());
+        info.ending = reader.ending();
     } else {
         let mut source = open(path)?;
         let mut chunk = Chunk::default();
@@ -165,6 +165,7 @@ pub fn info(path: impl AsRef<Path>, watch: Watch) -> Result<Info, TraceError> {
         }
         info.blocks = source.blocks().len() as u64;
         info.name = source.name().to_owned();
+        info.ending = source.ending();
     }
     info.processes = tally.processes.len() as u64;
     info.threads = tally.threads.len() as u64;
@@ -212,9 +213,25 @@ impl fmt::Display for Info {
         if let Some(ratio) = self.bytes_per_ref() {
             line("bytes/ref", &format_args!("{ratio:.3}"))?;
         }
-        if self.index_rebuilt {
-            line("index", &format_args!("rebuilt; {} bytes after the last whole segment are lost", self.lost_bytes))?;
+        if let Some(recording) = self.recording {
+            let by = if self.metadata.tool.is_empty() { "" } else { " by " };
+            line("recording", &format_args!("{recording}{by}{}", self.metadata.tool))?;
         }
-        Ok(())
+        let Ending { missing, exits, stopped, uncertain } = &self.ending;
+        if let Some(stopped) = stopped {
+            line("stopped", stopped)?;
+        }
+        match (missing.is_empty(), uncertain) {
+            (false, _) => line("complete", &"no")?,
+            (true, Some(why)) => line("complete", &format_args!("unknown: {why}"))?,
+            (true, None) => line("complete", &"yes")?,
+        }
+        for missing in missing {
+            line("  missing", missing)?;
+        }
+        for exit in exits {
+            line("ended", exit)?;
+        }
+        if exits.is_empty() { line("ended", &"unknown") } else { Ok(()) }
     }
 }

@@ -58,7 +58,7 @@ pub struct Capture {
     pub instructions: u64,
     /// The number of stores of each thread to each address.
     pub stores: BTreeMap<ThreadId, BTreeMap<u64, u64>>,
-    pub notices: Vec<String>,
+    pub losses: Vec<String>,
     pub status: Option<ExitStatus>,
 }
 
@@ -140,7 +140,7 @@ pub fn capture(program: impl Into<OsString>, args: &[&str]) -> Capture {
     }
     assert_eq!(live.progress().done, all.refs.len() as u64);
     all.status = Some(live.wait().unwrap());
-    all.notices = live.notices().to_vec();
+    all.losses = live.losses().to_vec();
     assert!(matches!(all.events.first(), Some((0, Event::Switch { .. }))));
     assert_eq!(
         all.spaces.first_violation,

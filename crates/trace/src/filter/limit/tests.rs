@@ -39,7 +39,7 @@ fn an_outline_counts_as_many_references_as_its_program() {
     while source.fill(&mut chunk).unwrap() {
         writer.write(&chunk, source.blocks()).unwrap();
     }
-    writer.finish().unwrap();
+    writer.finish(&Ending::default()).unwrap();
     let counted = |outline: bool| {
         let mut reader = Reader::open(file.path()).unwrap();
         assert!(reader.outline(outline).unwrap(), "a file can be read from its start again");
