@@ -3,7 +3,7 @@
 use crate::args::simulate::CompareArgs;
 use crate::failure::{Failure, VerbResult, print_error};
 use crate::output::{self, Output};
-use crate::{experiment, table};
+use crate::{emulator, experiment, table};
 use reach_lab::machine::Resolved as Machine;
 use reach_lab::{Conditions, FindingKind, Simulation, SimulationError};
 use reach_systems::Resolved as System;
@@ -24,9 +24,12 @@ pub fn compare(args: CompareArgs, quiet: bool) -> VerbResult {
     finish(finished, named)
 }
 
-/// Reports a failure of `--record`, and returns the exit status. Call after the results are printed. `named`: the user chose
-/// the systems.
+/// Reports a failure of `--record`, offers a newer emulator if the program needed one, and returns the exit status. Call
+/// after the results are printed. `named`: the user chose the systems.
 pub fn finish(finished: experiment::Finished, named: bool) -> VerbResult {
+    if finished.live {
+        emulator::offer_newer(&finished.report.ending);
+    }
     if let Some(Failure::Failed(message)) = finished.recording {
         print_error(message);
         return Ok(1);

@@ -3,6 +3,7 @@
 mod args;
 mod compare;
 mod curve;
+mod emulator;
 mod experiment;
 mod failure;
 mod generate;

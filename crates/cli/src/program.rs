@@ -12,7 +12,7 @@ pub enum Program {
     /// A process tree that is being captured.
     Live(Box<Live>),
     /// Traces, synthetic programs or a scenario.
-    Stored(Interruptible),
+    Stored(Box<Interruptible>),
 }
 
 impl Program {
@@ -27,7 +27,7 @@ impl Program {
             (_, [], [spec]) => synthetic::parse(spec),
             _ => several(traces, programs, quantum),
         };
-        source.map(|source| Some(Program::Stored(Interruptible::new(source)))).map_err(Failure::failed)
+        source.map(|source| Some(Program::Stored(Box::new(Interruptible::new(source))))).map_err(Failure::failed)
     }
 
     /// Starts a program and captures it.
@@ -48,7 +48,7 @@ impl Program {
     pub fn source(&mut self) -> &mut dyn Source {
         match self {
             Program::Live(live) => &mut **live,
-            Program::Stored(source) => source,
+            Program::Stored(source) => &mut **source,
         }
     }
 

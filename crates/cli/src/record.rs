@@ -1,6 +1,7 @@
 //! `reach record`, and the option `--record` of `compare` and `run`.
 
 use crate::args::record::RecordArgs;
+use crate::emulator;
 use crate::failure::{Failure, VerbResult, print_error};
 use crate::program::Program;
 use crate::progress::Progress;
@@ -41,6 +42,7 @@ pub fn record(args: RecordArgs, quiet: bool) -> VerbResult {
         let failures = ending.failures().map(ToString::to_string);
         failures.chain(program.remark(&ending, args.limit)).chain([summary]).for_each(print_error);
     }
+    emulator::offer_newer(&ending);
     let status = program.exit_status(&ending);
     Ok(if status == 0 { u8::from(!ending.missing.is_empty()) } else { status })
 }

@@ -10,13 +10,15 @@ use std::path::PathBuf;
 #[derive(Subcommand)]
 #[command(after_help = examples::TRACE)]
 pub enum TraceVerb {
-    /// Show a trace's origin, format and contents
+    /// Show a trace's origin, format and contents, whether it is complete, and how its program ended
+    ///
+    /// The exit status is 1 if a part of the trace is missing (docs/endings.md).
     Info {
         /// A trace file written by `reach record`, ChampSim, or valgrind's lackey
         #[arg(value_hint = ValueHint::FilePath)]
         file: PathBuf,
     },
-    /// Read traces completely and verify their checksums; exit status 1 if one is damaged
+    /// Read traces completely and verify their checksums; exit status 1 if one is damaged or incomplete
     Check {
         /// The trace files
         #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -36,7 +38,8 @@ pub enum TraceVerb {
     },
     /// Convert any readable trace to Reach's format
     ///
-    /// Also repairs a trace that lacks its end because the recorder was killed.
+    /// If a part of the trace cannot be read, writes the part before it, marks the output as incomplete, and exits with
+    /// status 1.
     Convert {
         /// The trace file to read
         #[arg(value_hint = ValueHint::FilePath)]

@@ -30,7 +30,8 @@ Examples:
           -o rows.jsonl --trace gcc.reach
 
 Exit status: 0 success, 1 failure of the run, 2 wrong usage; if the program itself fails,
-its exit status, or 128 + N if signal N killed it.";
+its exit status, or 128 + N if signal N killed it. 1 also if a part of it is missing
+(docs/endings.md).";
 
 /// Usage of `reach run`.
 pub const RUN_USAGE: &str = "\
@@ -56,8 +57,9 @@ Examples:
   reach record -o ls.reach -- ls -R /usr
   reach record -o start.reach --limit 50M -- java -version
 
-The program's input, output and exit status are unchanged. If recording is killed, the
-trace up to that point is still readable.";
+The program's input, output and exit status are unchanged. SIGTERM and SIGHUP are passed
+on to the program, and its recording is finished. If recording is killed, the trace up to
+that point is readable, and says that it is unfinished (docs/endings.md).";
 
 /// Examples of `reach trace`.
 pub const TRACE: &str = "\

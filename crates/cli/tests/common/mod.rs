@@ -14,15 +14,19 @@ pub fn reach(args: &[&str]) -> Command {
     command
 }
 
-/// Returns the command as a standard process, for tests that send signals or use pipes. SIGINT has its default effect even
-/// if the test runner ignores it, as in the background.
+/// Returns the command as a standard process, for tests that send signals or use pipes. Signals have their default effects
+/// even if the test runner ignores them, as in the background.
 pub fn raw(args: &[&str]) -> std::process::Command {
     let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("reach"));
     command.args(args).stdin(Stdio::null());
-    // SAFETY: between fork and exec, the closure only sets the disposition of a signal.
+    // SAFETY: between fork and exec, the closure only sets dispositions of signals and a limit.
     unsafe {
         command.pre_exec(|| {
-            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTERM] {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            // Signals that end the command leave no core files.
+            libc::setrlimit(libc::RLIMIT_CORE, &libc::rlimit { rlim_cur: 0, rlim_max: 0 });
             Ok(())
         });
     }

@@ -54,27 +54,26 @@ pub(super) struct Facts<'a> {
 
 impl Facts<'_> {
     /// Returns how the recording ended, and the part that the file lacks.
-    pub fn judge(self) -> (Recording, Option<Missing>) {
+    pub fn judge(&self) -> (Recording, Option<Missing>) {
         let tool = if self.tool.is_empty() { String::new() } else { format!(" ({})", self.tool) };
         let again = "record it again";
         let fetch = "fetch it again or record it again";
-        let lost = |bytes: u64| Missing::bytes(bytes);
-        let (recording, whole, why, todo) = match self.state {
+        let (recording, whole, why, todo) = match &self.state {
             Some(Ok(State::Finished { refs, bytes })) => {
-                let why = if self.len < bytes {
-                    format!("the file was cut after it was finished, and {} are lost", lost(bytes - self.end))
-                } else if self.len > bytes {
-                    format!("damaged: {} follow the end of the file", lost(self.len - bytes))
-                } else if !self.has_end || self.refs != refs {
+                let why = if self.len < *bytes {
+                    format!("the file was cut after it was finished, and {} are lost", Missing::bytes(bytes - self.end))
+                } else if self.len > *bytes {
+                    format!("damaged: {} follow the end of the file", Missing::bytes(self.len - bytes))
+                } else if !self.has_end || self.refs != *refs {
                     format!("damaged: no whole segment and no good index at byte {}", self.end)
                 } else {
                     return (Recording::Finished, None);
                 };
-                (Recording::Finished, Some(refs), why, fetch)
+                (Recording::Finished, Some(*refs), why, fetch)
             }
             Some(Ok(State::Failed { refs })) => {
                 let why = format!("the recorder{tool} could not write the rest");
-                (Recording::Failed, refs, why, again)
+                (Recording::Failed, *refs, why, again)
             }
             Some(Err(Damage(what))) => {
                 let whole = self.has_end.then_some(self.refs);
@@ -83,10 +82,7 @@ impl Facts<'_> {
             // The state of an open file is rewritten after its trailer, so a good trailer suffices.
             _ if self.has_end => return (Recording::Finished, None),
             Some(Ok(State::Open)) => {
-                let why = format!(
-                    "the recorder{tool} never finished; {} after the last whole segment are lost",
-                    lost(self.len - self.end)
-                );
+                let why = format!("the recorder{tool} never finished{}", self.tail());
                 (Recording::Unfinished, None, why, again)
             }
             Some(Ok(State::Streamed)) | None => {
@@ -95,14 +91,21 @@ impl Facts<'_> {
                     Version::V4 => "a file written to a pipe".to_owned(),
                 };
                 let why = format!(
-                    "it has no good index, so it was cut, damaged or never finished, which {what} does not tell; {} after \
-                     the last whole segment are lost",
-                    lost(self.len - self.end)
+                    "it has no good index, so it was cut, damaged or never finished, which {what} does not tell{}",
+                    self.tail()
                 );
                 (Recording::Unknown, None, why, again)
             }
         };
         let (of, part) = (self.path.display().to_string(), Part::Rest { read: self.refs, whole });
         (recording, Some(Missing { of, why, todo: todo.to_owned(), part }))
+    }
+
+    /// Returns a clause on the bytes after the last whole segment; empty if there are none.
+    fn tail(&self) -> String {
+        match self.len - self.end {
+            0 => String::new(),
+            bytes => format!("; {} after the last whole segment are lost", Missing::bytes(bytes)),
+        }
     }
 }
