@@ -213,7 +213,7 @@ fn an_instruction_that_the_emulator_lacks_is_named_with_the_remedy() {
     ] {
         let Some(program) = compile(&folder, name, source, &["-mavx512f"]) else { return };
         let program = program.to_str().unwrap();
-        let trace = path(&folder, name);
+        let trace = path(&folder, &format!("{name}.reach"));
         let live = reach(&[&ARGS[..], &["table", "--record", &trace, "--", program]].concat()).output().unwrap();
         let words = |text: &[u8]| String::from_utf8_lossy(text).split_whitespace().collect::<Vec<_>>().join(" ");
         if name == "avx2" && !old {
