@@ -237,3 +237,39 @@ fn an_instruction_that_the_emulator_lacks_is_named_with_the_remedy() {
     assert_eq!(output.status.code(), Some(132));
     assert!(String::from_utf8_lossy(&output.stdout).contains("an AVX-512 instruction"), "{}", stderr(&output));
 }
+
+/// On a terminal, which `script` provides here.
+#[test]
+fn a_terminal_is_asked_once_whether_to_build_a_newer_emulator() {
+    let folder = folder();
+    let source = r#"int main(void) { __asm__ volatile("vpaddd %%ymm1, %%ymm0, %%ymm0" ::: "xmm0"); return 0; }"#;
+    let Some(program) = compile(&folder, "avx2", source, &["-mavx2"]) else { return };
+    let command = format!(
+        "{} {} table -- {}",
+        assert_cmd::cargo::cargo_bin("reach").display(),
+        ARGS.join(" "),
+        program.display()
+    );
+    let on_a_terminal = |command: &str| {
+        let mut script = assert_cmd::Command::new("script");
+        script.args(["-qec", command, "/dev/null"]).env_remove("REACH_QEMU").write_stdin("n\n");
+        // The emulator of the cache folder is out of sight, and that of PATH is taken.
+        script.env("XDG_CACHE_HOME", folder.path()).output().ok()
+    };
+    let Some(first) = on_a_terminal(&command) else { return eprintln!("skipped: no `script`") };
+    let text = String::from_utf8_lossy(&first.stdout).into_owned();
+    if !text.contains("`make qemu`") {
+        return eprintln!("skipped: no emulator without AVX2: {text}");
+    }
+    assert!(text.contains("build QEMU 10 now (") && text.contains("[y/N]") && text.contains("not built"), "{text}");
+    assert_eq!(first.status.code(), Some(128 + 4), "{text}");
+    let second = on_a_terminal(&command).unwrap();
+    assert!(!String::from_utf8_lossy(&second.stdout).contains("[y/N]"), "it asks once");
+    // Without a terminal, it never asks.
+    let _ = std::fs::remove_dir_all(folder.path().join("reach"));
+    let piped = reach(&[&ARGS[..], &["table", "--", program.to_str().unwrap()]].concat())
+        .env("XDG_CACHE_HOME", folder.path())
+        .output()
+        .unwrap();
+    assert!(!stderr(&piped).contains("[y/N]"), "{}", stderr(&piped));
+}

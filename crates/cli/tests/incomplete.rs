@@ -143,6 +143,29 @@ fn programs_that_run_together_name_the_incomplete_one() {
 }
 
 #[test]
+fn a_paper_gives_no_verdict_on_an_incomplete_program() {
+    let folder = folder();
+    let (whole, ends) = recorded(&folder);
+    cut(&folder, &whole, "cut.reach", ends[1]);
+    let paper = "citation = 'c'\n[base]\nmachine = 'zen4'\nmemory_mb = 64\ntiming = 'counts'\nseed = 1\nwarm = true\n\
+                 systems = { base = 'base' }\n[[experiment]]\nname = 'e'\nabout = 'x'\nscenario = 's.toml'\n\
+                 [[experiment.item]]\nitem = 'i'\nsection = '1'\npublished = 1.0\nunit = 'x'\n\
+                 tolerance = { at_least = 0.0 }\nreason = 'r'\nours = { metric = 'stores', system = 'base' }\n";
+    std::fs::write(folder.path().join("paper.toml"), paper).unwrap();
+    let rows = path(&folder, "rows.jsonl");
+    let run_with = |trace: &str| {
+        std::fs::write(folder.path().join("s.toml"), format!("[[program]]\ntrace = '{trace}'\n")).unwrap();
+        run(&["paper", "run", folder.path().to_str().unwrap(), "-o", &rows, "-f", "jsonl"])
+    };
+    let done = run_with("cut.reach");
+    assert_eq!(done.status.code(), Some(1), "{}", done.err);
+    assert!(done.out.contains("\"not measurable\"") && done.out.contains("can be read"), "{}", done.out);
+    assert!(done.err.contains("of 400 K references can be read"), "{}", done.err);
+    let done = run_with("whole.reach");
+    assert!(done.status.success() && done.out.contains("\"met\""), "{} {}", done.out, done.err);
+}
+
+#[test]
 fn a_limit_within_what_a_cut_trace_has_asks_for_nothing_that_is_missing() {
     let folder = folder();
     let (whole, ends) = recorded(&folder);
