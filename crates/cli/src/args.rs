@@ -11,7 +11,7 @@ pub mod simulate;
 pub mod this_linux;
 mod values;
 
-use catalog::{GenerateVerb, MachineVerb, PaperVerb, ProgramVerb, SystemVerb, TraceVerb};
+use catalog::{ExplainArgs, GenerateVerb, MachineVerb, PaperVerb, ProgramVerb, SystemVerb, TraceVerb};
 use clap::{Parser, Subcommand};
 use record::RecordArgs;
 use simulate::{CompareArgs, RunArgs};
@@ -56,6 +56,7 @@ pub enum Verb {
     Text(TextVerb),
     Pages(PagesArgs),
     Stat(StatArgs),
+    Explain(ExplainArgs),
     #[command(subcommand, hide = true)]
     Generate(GenerateVerb),
 }

@@ -1,9 +1,9 @@
 //! `reach compare`: one program under several systems, side by side.
 
 use crate::args::simulate::CompareArgs;
-use crate::failure::{Failure, VerbResult, print_error};
+use crate::failure::{Failure, VerbResult, print_error, remark};
 use crate::output::{self, Output};
-use crate::{emulator, experiment, table};
+use crate::{emulator, experiment, selected, table};
 use reach_lab::machine::Resolved as Machine;
 use reach_lab::{Conditions, FindingKind, Simulation, SimulationError};
 use reach_systems::Resolved as System;
@@ -20,7 +20,8 @@ pub fn compare(args: CompareArgs, quiet: bool) -> VerbResult {
     }
     let out = Output::open(&common.output)?;
     let finished = experiment::run(machines, systems, None, &common, quiet)?;
-    out.write(&output::render(&finished, common.output.format, table::comparison))?;
+    out.write(&output::render(&finished, &common.output, table::comparison, selected::comparison))?;
+    output::remark_on_missing(&finished, &common.output, quiet);
     finish(finished, named)
 }
 
@@ -55,8 +56,7 @@ fn default_systems(machines: &[Machine], conditions: &Conditions, quiet: bool) -
             Some(SimulationError::Placement(what)) => return Err(Failure::Usage(what)),
             // The first system is the reference of all speedups.
             Some(error) if systems.is_empty() => return Err(Failure::failed(error)),
-            Some(error) if !quiet => eprintln!("reach: system left out: {error}"),
-            Some(_) => {}
+            Some(error) => remark(quiet, format!("system left out: {error}")),
             None => systems.push(system),
         }
     }

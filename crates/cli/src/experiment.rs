@@ -1,11 +1,11 @@
 //! Runs an experiment from its arguments to its report, for `compare` and `run`.
 
 use crate::args::simulate::{AlignCode, Common, ConditionArgs, Timing};
-use crate::failure::{Failure, print_error};
+use crate::failure::{Failure, print_error, remark};
 use crate::program::Program;
 use crate::progress::Progress;
 use crate::record::Recorder;
-use crate::units;
+use crate::{own_line, units};
 use reach_core::Chunk;
 use reach_lab::{Conditions, Curve, Experiment, Finding, FindingKind, Header, Report, Status, machine};
 use reach_os::Fragmentation;
@@ -31,9 +31,7 @@ pub struct Finished {
 /// Returns the preset nearest to this computer's processor, and names it on standard error.
 pub fn nearest_machine(quiet: bool) -> Result<machine::Resolved, Failure> {
     let (name, why) = machine::nearest_host();
-    if !quiet {
-        eprintln!("reach: machine {name} ({why})");
-    }
+    remark(quiet, format!("machine {name} ({why})"));
     machine::resolve(name).map_err(Failure::failed)
 }
 
@@ -58,12 +56,10 @@ fn check_placement(machines: &[machine::Resolved], args: &ConditionArgs, quiet: 
     let placement = reach_lab::Placement::of(args.cores, args.smt);
     for machine in machines {
         machine.check_placement(&placement).map_err(Failure::Usage)?;
-        if machine.cores.is_none() && placement.cores > 1 && !quiet {
-            let name = &machine.name;
-            eprintln!(
-                "reach: machine {name} does not tell its number of cores (processor.cores); {} are simulated",
-                placement.cores
-            );
+        if machine.cores.is_none() && placement.cores > 1 {
+            let (name, cores) = (&machine.name, placement.cores);
+            let unknown = "does not tell its number of cores (processor.cores)";
+            remark(quiet, format!("machine {name} {unknown}; {cores} are simulated"));
         }
     }
     Ok(())
@@ -131,16 +127,18 @@ pub fn run(
     let report = match run {
         Ok(report) => report,
         Err(error) => {
-            if live && !quiet {
-                print_error("the simulation has stopped; waiting for the program to end");
+            if live {
+                remark(quiet, "the simulation has stopped; waiting for the program to end");
             }
             program.source().ending();
+            own_line::program_ended();
             return Err(match recorder {
                 Some(recorder) => recorder.give_up(error),
                 None => Failure::failed(error),
             });
         }
     };
+    own_line::program_ended();
     let recording = recorder.map(|recorder| recorder.finish(&report.ending));
     if program.was_cut() {
         // The results equal those of a run with this limit, and their header says so.
@@ -157,9 +155,7 @@ pub fn run(
     }
     let recording = match recording {
         Some(Ok(summary)) => {
-            if !quiet {
-                print_error(summary);
-            }
+            remark(quiet, summary);
             None
         }
         Some(Err(failure)) => Some(failure),

@@ -1,5 +1,6 @@
 //! Failures of verbs: their messages and exit statuses.
 
+use crate::own_line::{self, Stream};
 use crate::units;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -58,7 +59,15 @@ impl Failure {
     }
 }
 
-/// Prints one message on standard error. A terminal that has gone takes none, which is no reason to fail.
+/// Prints one message on standard error, on a line of its own. A terminal that has gone takes none, which is no reason to fail.
 pub fn print_error(message: impl Display) {
-    let _ = writeln!(io::stderr(), "reach: {message}");
+    let _ =
+        own_line::write(Stream::Error, &format!("reach: {message}\n"), |line| io::stderr().write_all(line.as_bytes()));
+}
+
+/// Prints a remark as [`print_error`] does, unless `quiet`.
+pub fn remark(quiet: bool, message: impl Display) {
+    if !quiet {
+        print_error(message);
+    }
 }

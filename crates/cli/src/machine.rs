@@ -16,7 +16,7 @@ pub fn machine(verb: MachineVerb, quiet: bool) -> VerbResult {
             Ok(0)
         }
         MachineVerb::Show { machine } => {
-            output::print(&show(&machine)?)?;
+            output::print(&tabulate::fitted(&show(&machine)?))?;
             Ok(0)
         }
         MachineVerb::Check { files, timing } => check(&files, timing, quiet),

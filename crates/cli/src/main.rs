@@ -5,10 +5,12 @@ mod compare;
 mod curve;
 mod emulator;
 mod experiment;
+mod explain;
 mod failure;
 mod generate;
 mod machine;
 mod output;
+mod own_line;
 mod paper;
 mod processor;
 mod program;
@@ -16,6 +18,7 @@ mod progress;
 mod record;
 mod report;
 mod run;
+mod selected;
 mod synthetic;
 mod system;
 mod table;
@@ -53,6 +56,7 @@ fn start() -> ExitCode {
         Verb::Text(verb) => this_linux::text(verb, quiet),
         Verb::Pages(args) => this_linux::pages(&args),
         Verb::Stat(args) => this_linux::stat(args, quiet),
+        Verb::Explain(args) => explain::explain(&args),
         Verb::Generate(verb) => generate::generate(verb),
     };
     match result {

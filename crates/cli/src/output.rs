@@ -2,7 +2,10 @@
 
 use crate::args::results::{Format, OutputArgs};
 use crate::experiment::Finished;
-use crate::failure::Failure;
+use crate::failure::{Failure, print_error};
+use crate::own_line::{self, Stream};
+use crate::{selected, tabulate};
+use reach_lab::metrics::Selector;
 use reach_lab::{Header, Row, Value};
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
@@ -11,24 +14,48 @@ use std::path::{Path, PathBuf};
 
 /// The destination of results: a file, or standard output if there is none.
 pub struct Output {
-    file: Option<(PathBuf, File)>,
+    file: Option<Destination>,
+}
+
+/// An open file.
+struct Destination {
+    path: PathBuf,
+    file: File,
+    /// Whether the file did not exist, and must not stay if there are no results.
+    is_new: bool,
 }
 
 impl Output {
     /// Opens the destination, so that an unwritable file fails before the simulation. The file keeps its content until
     /// [`Output::write`].
+    ///
+    /// # Errors
+    /// If the file exists and may not be replaced, or cannot be written.
     pub fn open(args: &OutputArgs) -> Result<Output, Failure> {
-        let open = |path: &PathBuf| {
-            let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
-            file.map(|file| (path.clone(), file)).map_err(|error| Failure::writing(path, error))
-        };
-        Ok(Output { file: args.output.as_ref().map(open).transpose()? })
+        if args.force && args.output.is_none() && args.record.is_none() {
+            return Err(Failure::Usage("--force replaces a file: give --output or --record too".into()));
+        }
+        if args.output.is_some() && args.output == args.record {
+            return Err(Failure::Usage("--output and --record name the same file; give two names".into()));
+        }
+        let Some(path) = &args.output else { return Ok(Output { file: None }) };
+        tabulate::for_a_file();
+        Output::create(path, args.force)
+    }
+
+    /// Opens the file `path`, which may replace an existing one only with `force`.
+    pub fn create(path: &Path, force: bool) -> Result<Output, Failure> {
+        refuse_to_replace(path, force)?;
+        let is_new = !path.exists();
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(|error| Failure::writing(path, error))?;
+        Ok(Output { file: Some(Destination { path: path.to_owned(), file, is_new }) })
     }
 
     /// Replaces the file's content with `content`, or prints it to standard output.
-    pub fn write(self, content: &str) -> Result<(), Failure> {
-        match self.file {
-            Some((path, mut file)) => {
+    pub fn write(mut self, content: &str) -> Result<(), Failure> {
+        match self.file.take() {
+            Some(Destination { path, mut file, .. }) => {
                 let regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
                 let cut = if regular { file.set_len(0) } else { Ok(()) };
                 let written = cut.and_then(|()| file.write_all(content.as_bytes()));
@@ -39,23 +66,61 @@ impl Output {
     }
 }
 
-/// Prints `content` to standard output.
+impl Drop for Output {
+    /// Removes a file that was created for results that did not come.
+    fn drop(&mut self) {
+        if let Some(Destination { path, is_new: true, .. }) = &self.file {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Refuses to replace an existing regular file unless `force`. Devices and pipes are always accepted.
+pub fn refuse_to_replace(path: &Path, force: bool) -> Result<(), Failure> {
+    if force || !path.is_file() {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!("{}: exists already; give another name, or --force to replace it", path.display())))
+}
+
+/// Prints `content` to standard output, on a line of its own.
 pub fn print(content: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    let written = out.write_all(content.as_bytes()).and_then(|()| out.flush());
+    let written = own_line::write(Stream::Output, content, |content| {
+        let mut out = io::stdout().lock();
+        out.write_all(content.as_bytes()).and_then(|()| out.flush())
+    });
     written.map_err(|error| Failure::writing(Path::new("standard output"), error))
 }
 
-/// Formats the results. `table` makes the format for people.
-pub fn render(finished: &Finished, format: Format, table: impl Fn(&Finished) -> String) -> String {
-    match format {
-        Format::Table => table(finished),
-        Format::Jsonl => jsonl(&finished.header, &finished.report.rows()),
+/// Formats the results. `table` makes the format for people, and `selected` makes it for the metrics that were asked for.
+pub fn render(
+    finished: &Finished,
+    args: &OutputArgs,
+    table: impl Fn(&Finished) -> String,
+    selected: impl Fn(&Finished, &[Selector]) -> String,
+) -> String {
+    let metrics = &args.metrics[..];
+    match args.format() {
+        Format::Table if metrics.is_empty() => tabulate::fitted(&table(finished)),
+        Format::Table => tabulate::fitted(&selected(finished, metrics)),
+        Format::Jsonl => jsonl(&finished.header, &selected::rows(finished.report.rows(), metrics)),
         Format::Csv => {
-            let rows = finished.report.rows();
+            let rows = selected::rows(finished.report.rows(), metrics);
             let sampled = finished.report.outcomes.iter().any(|outcome| outcome.sample.is_some());
             if sampled { csv(&rows.iter().map(Sampled::from).collect::<Vec<_>>()) } else { csv(&rows) }
         }
+    }
+}
+
+/// Says on standard error which of the metrics that were asked for no row has, and which runs give them.
+pub fn remark_on_missing(finished: &Finished, args: &OutputArgs, quiet: bool) {
+    if args.metrics.is_empty() || quiet {
+        return;
+    }
+    for selector in selected::without_rows(&finished.report.rows(), &args.metrics) {
+        let given: Vec<&str> = selector.definitions().iter().map(|definition| definition.given_by()).collect();
+        let given = given.first().map_or("", |given| given).replace('`', "");
+        print_error(format!("no row has the metric {}; it is given by: {given}", selector.text()));
     }
 }
 

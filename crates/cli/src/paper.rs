@@ -3,16 +3,14 @@
 use crate::args::catalog::{PaperArgs, PaperRecordArgs, PaperVerb};
 use crate::args::results::Format;
 use crate::experiment::threads;
-use crate::failure::{Failure, VerbResult, print_error};
-use crate::output;
+use crate::failure::{Failure, VerbResult, print_error, remark};
+use crate::output::{self, Output};
 use crate::program::interrupted_status;
 use crate::progress::Progress;
 use crate::tabulate;
 use crate::units;
 use reach_lab::paper::{self, Comparison, FigureTable, Paper, Verdict};
 use reach_trace::Interruption;
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Runs one of the verbs of `reach paper`.
@@ -39,18 +37,18 @@ fn list() -> Result<String, Failure> {
 
 /// Runs experiments, then saves and prints their rows. After an interruption, those of the finished experiments.
 fn run(args: PaperArgs, quiet: bool) -> VerbResult {
-    let PaperArgs { paper, experiments, format, output, threads: requested } = args;
+    let PaperArgs { paper, experiments, format, output, force, threads: requested } = args;
     let chosen = paper.chosen(&experiments).map_err(|error| Failure::Usage(error.to_string()))?;
+    let force = force || output.is_none();
     let path = output.unwrap_or_else(|| PathBuf::from(format!("target/papers/{}.jsonl", paper.name)));
-    let mut file = create(&path)?;
+    let file = create(&path, force)?;
     let threads = threads(requested);
     let mut outcomes = Vec::new();
     let mut interruption = Interruption::default();
     for pass in paper.passes(&chosen) {
-        if !quiet {
-            let names: Vec<&str> = pass.iter().map(|experiment| experiment.name.as_str()).collect();
-            eprintln!("reach: experiment {} of {}: {}", outcomes.len() + pass.len(), chosen.len(), names.join(" and "));
-        }
+        let names: Vec<&str> = pass.iter().map(|experiment| experiment.name.as_str()).collect();
+        let number = outcomes.len() + pass.len();
+        remark(quiet, format!("experiment {number} of {}: {}", chosen.len(), names.join(" and ")));
         let mut progress = Progress::new(false, quiet);
         let done = paper.run(&pass, threads, |status| {
             progress.show(status.references, status.progress);
@@ -75,18 +73,18 @@ fn run(args: PaperArgs, quiet: bool) -> VerbResult {
     let drawn = paper.draw(&outcomes);
     let marks: Vec<_> = drawn.iter().flat_map(|drawn| drawn.values(&paper.name)).collect();
     let lines = jsonl(&rows);
-    file.write_all((lines.clone() + &jsonl(&series) + &jsonl(&marks)).as_bytes())
-        .map_err(|error| Failure::writing(&path, error))?;
+    file.write(&match Format::of_name(&path) {
+        Format::Csv => output::csv(&rows),
+        _ => lines.clone() + &jsonl(&series) + &jsonl(&marks),
+    })?;
     output::print(&match format {
-        Format::Table => drawn.iter().map(figure).collect::<String>() + &table(&rows),
+        Format::Table => tabulate::fitted(&(drawn.iter().map(figure).collect::<String>() + &table(&rows))),
         Format::Jsonl => lines,
         Format::Csv => output::csv(&rows),
     })?;
-    if !quiet {
-        eprintln!("reach: saved {} to {}", units::plural(rows.len() as u64, "row", "rows"), path.display());
-        if interrupted.is_some() {
-            eprintln!("reach: interrupted: the rows cover the finished experiments only");
-        }
+    remark(quiet, format!("saved {} to {}", units::plural(rows.len() as u64, "row", "rows"), path.display()));
+    if interrupted.is_some() {
+        remark(quiet, "interrupted: the rows cover the finished experiments only");
     }
     faults.iter().for_each(print_error);
     Ok(interrupted.map_or(u8::from(!faults.is_empty()), interrupted_status))
@@ -105,9 +103,7 @@ fn record(args: PaperRecordArgs, quiet: bool) -> VerbResult {
             out.push((name.as_str(), format!("{} exists already", recording.path.display())));
             continue;
         }
-        if !quiet {
-            eprintln!("reach: recording {} of {}: {name}", at + 1, recordings.len());
-        }
+        remark(quiet, format!("recording {} of {}: {name}", at + 1, recordings.len()));
         let mut progress = Progress::new(true, quiet);
         let done = paper.record(recording, |references| {
             progress.show(references, Default::default());
@@ -135,13 +131,13 @@ fn record(args: PaperRecordArgs, quiet: bool) -> VerbResult {
     }
 }
 
-/// Creates the file for the rows, with its folder, so that an unwritable place fails before the experiments run.
-fn create(path: &Path) -> Result<File, Failure> {
+/// Opens the file for the rows, and creates its folder, so that an unwritable place fails before the experiments run.
+fn create(path: &Path, force: bool) -> Result<Output, Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder {
         std::fs::create_dir_all(folder).map_err(|error| Failure::writing(folder, error))?;
     }
-    File::create(path).map_err(|error| Failure::writing(path, error))
+    Output::create(path, force)
 }
 
 fn jsonl<T: serde::Serialize>(rows: &[T]) -> String {
@@ -150,21 +146,13 @@ fn jsonl<T: serde::Serialize>(rows: &[T]) -> String {
 
 /// Formats a figure's data for people: a line for each row.
 fn figure(drawn: &FigureTable) -> String {
-    let columns = drawn.columns.len() + 1;
     let line = |(row, cells): &(String, Vec<Option<f64>>)| {
         let cells = cells.iter().map(|cell| cell.map_or("-".into(), |x| units::decimal(x, 2)));
-        [row.clone()].into_iter().chain(cells).collect::<Vec<_>>()
+        [format!("  {row}")].into_iter().chain(cells).collect::<Vec<_>>()
     };
-    let names = [String::new()].into_iter().chain(drawn.columns.iter().cloned());
-    let lines: Vec<Vec<String>> = [names.collect()].into_iter().chain(drawn.rows.iter().map(line)).collect();
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut out = format!("{}, {}\n", drawn.name, drawn.unit);
-    for line in &lines {
-        let cells = line.iter().zip(&widths).skip(1).map(|(cell, width)| format!("  {cell:>width$}"));
-        out += &format!("  {:width$}{}\n", line[0], cells.collect::<String>(), width = widths[0]);
-    }
-    out + "\n"
+    let header: Vec<String> = [String::new()].into_iter().chain(drawn.columns.iter().cloned()).collect();
+    let rows: Vec<Vec<String>> = drawn.rows.iter().map(line).collect();
+    tabulate::paragraph("", &format!("{}, {}", drawn.name, drawn.unit)) + &tabulate::grid(&header, &rows) + "\n"
 }
 
 /// Formats the rows for people: a line for each number, then the reasons of those not measurable, and totals.
@@ -186,8 +174,8 @@ fn table(rows: &[Comparison]) -> String {
         out += "\nnot measurable\n";
         let lines = unmeasured.iter().map(|row| (format!("  {}", row.item), row.reason.as_str()));
         for (item, reason) in lines {
-            out += &format!("{item}\n");
-            out += &tabulate::definitions([("     ", reason)]);
+            out += &tabulate::paragraph("", &item);
+            out += &tabulate::paragraph("     ", reason);
         }
     }
     let replaced: std::collections::BTreeSet<_> =

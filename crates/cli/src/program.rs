@@ -2,6 +2,7 @@
 
 use crate::args::simulate::ProgramArgs;
 use crate::failure::Failure;
+use crate::own_line;
 use reach_trace::live::{self, Live};
 use reach_trace::{Ending, Exit, Interruptible, Multiprogram, Source, Stop, TraceError, scenario, synthetic};
 use std::ffi::OsString;
@@ -36,6 +37,7 @@ impl Program {
     /// If `command` is empty.
     pub fn launch(command: &[OsString]) -> Result<Program, Failure> {
         let live = Live::launch(options(command)).map_err(Failure::failed)?;
+        own_line::program_started();
         Ok(Program::Live(Box::new(live)))
     }
 

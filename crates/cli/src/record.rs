@@ -1,11 +1,12 @@
 //! `reach record`, and the option `--record` of `compare` and `run`.
 
 use crate::args::record::RecordArgs;
-use crate::emulator;
 use crate::failure::{Failure, VerbResult, print_error};
+use crate::output::refuse_to_replace;
 use crate::program::Program;
 use crate::progress::Progress;
 use crate::units;
+use crate::{emulator, own_line};
 use reach_core::Chunk;
 use reach_lab::ExperimentError;
 use reach_trace::file::{Metadata, Writer};
@@ -32,6 +33,7 @@ pub fn record(args: RecordArgs, quiet: bool) -> VerbResult {
     // Waits for the program's end, whatever became of the recording.
     let ending = source.ending();
     drop(source);
+    own_line::program_ended();
     let summary = match recorded {
         Ok(true) => recorder.finish(&ending)?,
         Ok(false) => return Err(recorder.stop()),
@@ -154,14 +156,6 @@ fn survive_size_limits() {
     extern "C" fn nothing(_: libc::c_int) {}
     // SAFETY: the handler does nothing.
     unsafe { libc::signal(libc::SIGXFSZ, nothing as *const () as usize) };
-}
-
-/// Refuses to replace an existing regular file unless `force`. Devices and pipes are always accepted.
-pub fn refuse_to_replace(path: &Path, force: bool) -> Result<(), Failure> {
-    if force || !path.is_file() {
-        return Ok(());
-    }
-    Err(Failure::Usage(format!("{}: exists already; give another name, or --force to replace it", path.display())))
 }
 
 fn writing(path: &Path, error: TraceError) -> Failure {

@@ -55,13 +55,12 @@ struct Sheet(String);
 
 impl Sheet {
     fn group(&mut self, title: &str) {
-        self.0 += &format!("\n{title}\n");
+        self.0 += "\n";
+        self.0 += &tabulate::paragraph("", title);
     }
 
     fn fact(&mut self, name: &str, value: impl AsRef<str>, remark: impl AsRef<str>) {
-        let line = format!("  {name:<29}{:>15}  {}", value.as_ref(), remark.as_ref());
-        self.0 += line.trim_end();
-        self.0.push('\n');
+        self.0 += &tabulate::fact(name, value.as_ref(), remark.as_ref().trim_end());
     }
 
     fn count(&mut self, name: &str, n: u64, remark: impl AsRef<str>) {
@@ -153,7 +152,7 @@ fn translation(sheet: &mut Sheet, outcome: &Outcome, timing: Timing) {
 
 /// WCPI as a product of four factors (Lindsay and Bhattacharjee 2024, section IV).
 fn wcpi(sheet: &mut Sheet, outcome: &Outcome) {
-    sheet.group("WCPI: page-walk cycles per instruction");
+    sheet.group("WCPI: walk cycles per instruction, of all page walks");
     let mut fact = |name: &str, rate: &Rate, decimals: usize| {
         let Estimate { value, error } = outcome.rate(rate);
         let error = error.map_or(String::new(), |error| format!("±{error:.decimals$}"));
@@ -302,17 +301,17 @@ fn processes(outcome: &Outcome) -> String {
         "page\nfaults",
         "peak\nmemory",
     ];
-    let mut out = match outcome.sample {
-        None => format!("\n{}", tabulate::numbers(header, rows)),
-        // Error bars need the room of the last two columns, which are of the whole program and not sampled.
-        Some(_) => {
-            let five = |[a, b, c, d, e, ..]: [String; 7]| [a, b, c, d, e];
-            let [a, b, c, d, e, ..] = header;
-            format!("\n{}", tabulate::numbers([a, b, c, d, e], rows.map(five)))
-        }
-    };
+    let header: Vec<String> = header.map(str::to_owned).to_vec();
+    let rows: Vec<Vec<String>> = rows.map(Vec::from).collect();
+    // Without room, the last two columns go: they are of the operating system, and in the groups above.
+    let fewer = |row: &Vec<String>| row[..5].to_vec();
+    let (some, few) = (fewer(&header), rows.iter().map(fewer).collect::<Vec<_>>());
+    let all = tabulate::numbers_fit(&header, &rows) || !tabulate::numbers_fit(&some, &few);
+    let (header, rows) = if all { (header, rows) } else { (some, few) };
+    let mut out = "\n".to_owned() + &tabulate::list_of_numbers(header, rows);
     if left > 0 {
-        out += &format!("  and {} with fewer cycles\n", units::plural(left as u64, "other", "others"));
+        let others = units::plural(left as u64, "other", "others");
+        out += &tabulate::paragraph("  ", &format!("and {others} with fewer cycles"));
     }
     out
 }

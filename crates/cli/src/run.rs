@@ -4,7 +4,7 @@ use crate::args::simulate::RunArgs;
 use crate::compare::finish;
 use crate::failure::VerbResult;
 use crate::output::{self, Output};
-use crate::{experiment, report};
+use crate::{experiment, report, selected};
 
 /// Runs the simulation and prints its report.
 pub fn run(args: RunArgs, quiet: bool) -> VerbResult {
@@ -15,6 +15,8 @@ pub fn run(args: RunArgs, quiet: bool) -> VerbResult {
     };
     let out = Output::open(&common.output)?;
     let finished = experiment::run(vec![machine.clone()], vec![system], curve, &common, quiet)?;
-    out.write(&output::render(&finished, common.output.format, |finished| report::report(&machine, finished)))?;
+    let report = |finished: &_| report::report(&machine, finished);
+    out.write(&output::render(&finished, &common.output, report, selected::report))?;
+    output::remark_on_missing(&finished, &common.output, quiet);
     finish(finished, true)
 }

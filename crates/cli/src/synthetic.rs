@@ -11,7 +11,7 @@ pub fn program(verb: ProgramVerb) -> VerbResult {
         ProgramVerb::List => tabulate::definitions(list().iter().map(|program| (program.name, program.summary))),
         ProgramVerb::Show { name } => show(name),
     };
-    output::print(&text)?;
+    output::print(&tabulate::fitted(&text))?;
     Ok(0)
 }
 

@@ -11,7 +11,7 @@ pub fn system(verb: SystemVerb) -> VerbResult {
         SystemVerb::List => tabulate::definitions(list().iter().map(|system| (system.name, system.summary))),
         SystemVerb::Show { system } => show(&system),
     };
-    output::print(&text)?;
+    output::print(&tabulate::fitted(&text))?;
     Ok(0)
 }
 

@@ -4,6 +4,7 @@ use crate::args::simulate::Timing;
 use crate::experiment::Finished;
 use crate::{tabulate, units};
 use reach_lab::{Finding, LEAST, Outcome, Report, Tally, Value, metrics};
+use reach_systems::Role;
 
 /// Greatest width of the names of machines and systems, in characters.
 const NAME: usize = 20;
@@ -18,14 +19,27 @@ pub fn comparison(finished: &Finished) -> String {
         out += &block(outcomes);
         out += &footnotes(outcomes);
         if let Some((overhead, error)) = overhead(report, &outcomes[0].machine) {
-            out += &format!("relative overhead of base pages: {}\n", units::percent_within(overhead, error));
+            let overhead = units::percent_within(overhead, error);
+            out += &tabulate::paragraph("", &format!("relative overhead of base pages: {overhead}"));
         }
     }
     out.push('\n');
-    out += "WCPI: page-walk cycles per instruction; speedup: relative to the first system\n";
+    out += &tabulate::paragraph("", "WCPI: walk cycles per instruction, of all page walks (reach explain wcpi)");
+    out + &legend(finished)
+}
+
+/// Returns what speedups are relative to, lines on the sample and the timing, and the time it took.
+pub fn legend(finished: &Finished) -> String {
+    let report = &finished.report;
+    let mut out = tabulate::paragraph("", &format!("speedup: relative to {}", report.outcomes[0].system));
+    let bound = report.outcomes.iter().find(|outcome| outcome.role == Role::Bound);
+    if let Some(bound) = bound {
+        let meaning = "the bound for translation alone; a system with fewer page faults can be faster";
+        out += &tabulate::paragraph(&format!("{}: ", bound.system), meaning);
+    }
     out += &sampled(report);
     if finished.timing == Timing::Counts {
-        out += "walk cycles are estimated: a fixed cost for each page-table entry read\n";
+        out += &tabulate::paragraph("", "walk cycles are estimated: a fixed cost for each page-table entry read");
     }
     out + &closing(finished)
 }
@@ -40,7 +54,7 @@ pub fn heading(report: &Report) -> String {
         format!("{} resident", units::memory(first.os.resident_bytes.peak)),
         units::plural(first.processes.len() as u64, "process", "processes"),
     ];
-    format!("{}\n{}\n", tabulate::clipped(&report.program), facts.join("  "))
+    tabulate::clipped(&report.program) + "\n" + &tabulate::line_of(&facts)
 }
 
 /// Returns a paragraph for each finding; empty if there is none.
@@ -49,7 +63,7 @@ pub fn findings(report: &Report) -> String {
 }
 
 /// Returns a paragraph for each finding about the program.
-fn program_findings(report: &Report) -> String {
+pub fn program_findings(report: &Report) -> String {
     report.findings.iter().map(|finding| tabulate::paragraph("", &finding.text)).collect()
 }
 
@@ -60,7 +74,7 @@ fn marks(outcomes: &[Outcome], system: &Outcome) -> String {
 }
 
 /// Returns a paragraph for each finding about a simulation of `outcomes`, with its mark.
-fn footnotes(outcomes: &[Outcome]) -> String {
+pub fn footnotes(outcomes: &[Outcome]) -> String {
     let note =
         |(number, _, finding): (usize, &Outcome, &Finding)| tabulate::paragraph(&format!("[{number}] "), &finding.text);
     numbered(outcomes).map(note).collect()
@@ -74,33 +88,32 @@ fn numbered(outcomes: &[Outcome]) -> impl Iterator<Item = (usize, &Outcome, &Fin
 
 /// Returns the table of one machine: a line for each system.
 fn block(outcomes: &[Outcome]) -> String {
-    let machine = outcomes[0].machine.as_str();
-    // A long name, as of a machine with changed values, gets a line of its own.
-    let (line_above, corner) =
-        if machine.len() > NAME { (format!("{machine}\n"), "") } else { (String::new(), machine) };
-    let lines = outcomes.iter().map(|outcome| line(outcome, outcomes));
-    let header = [
-        corner,
+    const HEADER: [&str; 6] = [
         "L2 TLB misses\nper 1000 instr",
         "WCPI",
         "translation\n% of cycles",
-        "speedup",
         "page\nfaults",
         "peak\nmemory",
+        "speedup",
     ];
-    if outcomes[0].sample.is_none() {
-        let [name, misses, wcpi, translation, speedup, faults, memory] = header;
-        let lines = lines.map(|[name, misses, wcpi, translation, speedup, faults, memory]| {
-            [name, misses, wcpi, translation, faults, memory, speedup]
-        });
-        return line_above + &tabulate::numbers([name, misses, wcpi, translation, faults, memory, speedup], lines);
+    /// Columns of a table that is too wide with all of them.
+    const FEWER: [usize; 5] = [0, 1, 2, 3, 6];
+    let machine = outcomes[0].machine.as_str();
+    // A long name, as of a machine with changed values, gets a line of its own.
+    let (line_above, corner) =
+        if machine.len() > NAME { (tabulate::paragraph("", machine), "") } else { (String::new(), machine) };
+    let header: Vec<String> = [corner].into_iter().chain(HEADER).map(str::to_owned).collect();
+    let lines: Vec<Vec<String>> = outcomes.iter().map(|outcome| line(outcome, outcomes).to_vec()).collect();
+    let fewer = |row: &Vec<String>| FEWER.map(|at| row[at].clone()).to_vec();
+    let (some, few) = (fewer(&header), lines.iter().map(fewer).collect::<Vec<_>>());
+    if tabulate::numbers_fit(&header, &lines) || !tabulate::numbers_fit(&some, &few) {
+        return line_above + &tabulate::list_of_numbers(header, lines);
     }
-    // Error bars need the room of the last two columns, which are of the whole program and not sampled.
-    let [name, misses, wcpi, translation, speedup, ..] = header;
-    let lines = lines.map(|[name, misses, wcpi, translation, speedup, ..]| [name, misses, wcpi, translation, speedup]);
-    line_above + &tabulate::numbers([name, misses, wcpi, translation, speedup], lines)
+    let remark = tabulate::paragraph("", "page faults and peak memory need a wider terminal (or COLUMNS)");
+    line_above + &tabulate::list_of_numbers(some, few) + &remark
 }
 
+/// Returns the cells of a system.
 fn line(outcome: &Outcome, outcomes: &[Outcome]) -> [String; 7] {
     let first = &outcomes[0];
     let Tally { counts, hardware, .. } = &outcome.total;
@@ -110,14 +123,19 @@ fn line(outcome: &Outcome, outcomes: &[Outcome]) -> [String; 7] {
     let speedup = cycles(first) as f64 / cycles(outcome).max(1) as f64;
     let within = outcome.speedup_error(first).filter(|_| !std::ptr::eq(outcome, first));
     [
-        broken(&outcome.system) + &marks(outcomes, outcome),
+        name(outcome, outcomes),
         units::decimal_within(1000.0 * hardware.walks() as f64 / instructions, walks.map(|error| 1000.0 * error), 2),
         units::decimal_within(hardware.walk_cycles as f64 / instructions, wcpi, 3),
         units::percent_within(translation(&outcome.total), outcome.error(&|t| (t.translation(), t.cycles()))),
-        units::decimal_within(speedup, within, 2),
         units::grouped(outcome.os.page_faults),
         units::memory(outcome.os.resident_bytes.peak),
+        units::decimal_within(speedup, within, 2),
     ]
+}
+
+/// Returns the name of a system in tables, with the marks of its findings.
+pub fn name(outcome: &Outcome, outcomes: &[Outcome]) -> String {
+    broken(&outcome.system) + &marks(outcomes, outcome)
 }
 
 /// Breaks a long system specification into lines, one for each option.
@@ -141,19 +159,19 @@ pub fn sampled(report: &Report) -> String {
     };
     let intervals = sample.intervals.len();
     let counted = format!(
-        "sampled: {} with {} of {} references\n",
+        "sampled: {} with {} of {} references",
         units::plural(intervals as u64, "interval", "intervals"),
         units::short(sample.measured() as f64),
         units::short(sample.program() as f64)
     );
     let bars = match intervals {
         n if n < LEAST => format!(
-            "no error bars: {}, expected at least {LEAST}; sample with a smaller every=\n",
+            "no error bars: {}, expected at least {LEAST}; sample with a smaller every=",
             units::plural(n as u64, "interval", "intervals")
         ),
-        _ => "±: half-width of the 95 % confidence interval of the whole program's rate\n".into(),
+        _ => "±: half-width of the 95 % confidence interval of the whole program's rate".into(),
     };
-    counted + &bars
+    tabulate::paragraph("", &counted) + &tabulate::paragraph("", &bars)
 }
 
 /// Returns the relative overhead of base pages on `machine` (Lindsay and Bhattacharjee 2024) with its error. `None` if
@@ -170,12 +188,13 @@ pub fn closing(finished: &Finished) -> String {
     let (verb, spent) = if finished.live { ("captured", report.elapsed) } else { ("read", report.reading) };
     let simulations = report.outcomes.len().max(1) as u32;
     let each = report.simulating / simulations;
-    format!(
-        "{verb} in {}; {}, {} and {} references/s{}\n",
+    let line = format!(
+        "{verb} in {}; {}, {} and {} references/s{}",
         units::time(spent),
         units::plural(simulations.into(), "simulation", "simulations"),
         units::time(each),
         units::short(report.counts.references() as f64 / each.as_secs_f64().max(1e-9)),
         if simulations > 1 { " each" } else { "" },
-    )
+    );
+    tabulate::paragraph("", &line)
 }

@@ -1,9 +1,9 @@
 //! `reach trace`: shows, verifies, prints and converts traces.
 
 use crate::args::catalog::TraceVerb;
-use crate::failure::{Failure, VerbResult, print_error};
+use crate::failure::{Failure, VerbResult, print_error, remark};
 use crate::progress::Progress;
-use crate::{output, record, units};
+use crate::{output, tabulate, units};
 use reach_trace::{TraceError, verbs};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ pub fn trace(verb: TraceVerb, quiet: bool) -> VerbResult {
     match verb {
         TraceVerb::Info { file } => {
             let info = shown(quiet, |watch| verbs::info(&file, watch)).map_err(Failure::failed)?;
-            output::print(&info.to_string())?;
+            output::print(&tabulate::fitted(&info.to_string()))?;
             info.ending.missing.iter().for_each(print_error);
             Ok(u8::from(!info.ending.missing.is_empty()))
         }
@@ -29,17 +29,12 @@ pub fn trace(verb: TraceVerb, quiet: bool) -> VerbResult {
             }
         }
         TraceVerb::Convert { file, output, force } => {
-            record::refuse_to_replace(&output, force)?;
+            output::refuse_to_replace(&output, force)?;
             let converted = shown(quiet, |watch| verbs::convert(&file, &output, watch));
             let converted = converted.map_err(|error| explain(error, &output))?;
-            if !quiet {
-                eprintln!(
-                    "reach: converted {} references to {}: {}",
-                    units::short(converted.refs as f64),
-                    output.display(),
-                    units::memory(converted.bytes)
-                );
-            }
+            let references = units::short(converted.refs as f64);
+            let bytes = units::memory(converted.bytes);
+            remark(quiet, format!("converted {references} references to {}: {bytes}", output.display()));
             Ok(0)
         }
     }

@@ -210,9 +210,9 @@ fn unwritable_results_fail_and_keep_earlier_ones() {
     let folder = folder();
     let results = path(&folder, "results");
     std::fs::write(&results, "before").unwrap();
-    assert_eq!(failure(&["compare", "-s", "base", "-t", "/no/such/trace", "-o", &results]).0, 1);
+    assert_eq!(failure(&["compare", "-s", "base", "-t", "/no/such/trace", "--force", "-o", &results]).0, 1);
     assert_eq!(std::fs::read_to_string(&results).unwrap(), "before");
-    assert_eq!(stdout(&[&args[..], &["-o", &results]].concat()), "");
+    assert_eq!(stdout(&[&args[..], &["--force", "-o", &results]].concat()), "");
     assert!(std::fs::read_to_string(&results).unwrap().starts_with("touch"));
 }
 

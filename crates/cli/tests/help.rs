@@ -5,7 +5,7 @@ mod common;
 
 use common::{failure, folder, path, reach, stdout};
 
-const VERBS: [&[&str]; 33] = [
+const VERBS: [&[&str]; 34] = [
     &[],
     &["compare"],
     &["run"],
@@ -38,6 +38,7 @@ const VERBS: [&[&str]; 33] = [
     &["text", "bench"],
     &["pages"],
     &["stat"],
+    &["explain"],
     &["generate"],
 ];
 
@@ -59,7 +60,8 @@ fn all_examples_in_help_parse() {
         let Some((_, examples)) = help.split_once("Examples:\n") else { continue };
         for line in examples.replace("\\\n", " ").lines().filter(|line| is_complete(line)) {
             // With --help last, the command parses the other arguments and runs nothing.
-            let words: Vec<&str> = line.split_whitespace().skip(1).take_while(|word| *word != "--").collect();
+            let words = line.split_whitespace().map(|word| word.trim_matches('\''));
+            let words: Vec<&str> = words.skip(1).take_while(|word| *word != "--").collect();
             let words = words.iter().take_while(|word| **word != "|").chain([&"--help"]);
             stdout(&words.copied().collect::<Vec<_>>());
         }

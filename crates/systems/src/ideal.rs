@@ -1,4 +1,5 @@
-//! `ideal`: base pages and a TLB that never misses, the bound on what any remedy can gain.
+//! `ideal`: base pages and a TLB that never misses, the bound for translation alone. A system that also takes fewer page
+//! faults can be faster.
 //!
 //! Page faults and all other work of the operating system are those of `base`; only translation is free
 //! (Karakostas et al. §6 and Lindsay and Bhattacharjee §II measure overhead against such a machine). It takes the option

@@ -21,7 +21,8 @@ pub enum Role {
     Explicit(PageShift),
     /// Any other design, published or shipped.
     Design,
-    /// The bound that no design can pass.
+    /// Translation that costs nothing, with base pages: the bound for translation alone. A design with fewer page faults can
+    /// pass it.
     Bound,
 }
 
@@ -226,7 +227,7 @@ static ALL: &[Description] = &[
     },
     Description {
         name: "ideal",
-        summary: "base pages and a TLB that never misses: the bound on what any remedy can gain",
+        summary: "base pages and a TLB that never misses: the bound for translation alone; fewer page faults can beat it",
         role: Role::Bound,
         compared: true,
         published: None,

@@ -4,6 +4,7 @@ use super::results::Format;
 use super::simulate::Timing;
 use super::{examples, values};
 use clap::{Args, Subcommand, ValueHint};
+use reach_lab::metrics::Selector;
 use std::path::PathBuf;
 
 /// Inspect, verify and convert trace files
@@ -104,6 +105,17 @@ pub enum ProgramVerb {
     },
 }
 
+/// Define metrics of the results: meaning, unit, source, and which runs give them
+///
+/// Without a metric, lists all of them. docs/metrics.md has the same definitions.
+#[derive(Args)]
+#[command(after_help = examples::EXPLAIN)]
+pub struct ExplainArgs {
+    /// Metrics by name, as in the column `metric` of results; a * stands for any characters
+    #[arg(value_name = "METRIC", value_delimiter = ',')]
+    pub metrics: Vec<Selector>,
+}
+
 /// Reproduce the experiments of papers, and compare the results with the published numbers
 #[derive(Subcommand)]
 #[command(after_help = examples::PAPER)]
@@ -148,9 +160,12 @@ pub struct PaperArgs {
     /// Format of the results
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
-    /// File to save the rows to, as JSON lines [default: target/papers/PAPER.jsonl]
+    /// File to save the rows to: CSV if its name ends in .csv, else JSON lines [default: target/papers/PAPER.jsonl]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+    /// Let --output replace an existing file; the default file is always replaced
+    #[arg(long, requires = "output")]
+    pub force: bool,
     /// Threads of this computer that simulate; results do not depend on it [default: one per processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,

@@ -50,7 +50,7 @@ fn every_documented_command_parses() {
     let mut parsed = 0;
     for page in pages() {
         for command in commands(&std::fs::read_to_string(&page).unwrap()) {
-            let words = command.split_whitespace().map(|word| {
+            let words = command.split_whitespace().map(|word| word.trim_matches('\'')).map(|word| {
                 stand_ins.iter().fold(word.to_owned(), |word, (documented, file)| word.replace(documented, file))
             });
             if let Err(error) = Cli::try_parse_from(words) {

@@ -26,8 +26,9 @@ Examples:
   The effect of a larger second-level TLB:
       reach compare -m zen4 -m zen4:tlb.l2d.entries=6144 --trace gcc.reach
   With caches, on fragmented memory, as rows for a script:
-      reach compare --timing inorder --fragment scattered=0.9 --format jsonl \\
-          -o rows.jsonl --trace gcc.reach
+      reach compare --timing inorder --fragment scattered=0.9 -o rows.jsonl --trace gcc.reach
+  A few metrics only:
+      reach compare --metric wcpi,page_faults --program gups:bytes=64M
 
 Exit status: 0 success, 1 failure of the run, 2 wrong usage; if the program itself fails,
 its exit status, or 128 + N if signal N killed it. 1 also if a part of it is missing
@@ -89,6 +90,14 @@ Examples:
   reach program list
   reach program show gups
   reach compare --program gups:bytes=4G,updates=10M";
+
+/// Examples of `reach explain`.
+pub const EXPLAIN: &str = "\
+Examples:
+  reach explain
+  reach explain wcpi speedup
+  reach explain superpages.2M
+  reach explain 'walks.*'";
 
 /// Examples of `reach paper`.
 pub const PAPER: &str = "\

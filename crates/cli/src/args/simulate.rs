@@ -12,7 +12,7 @@ use std::path::PathBuf;
 ///
 /// A machine is a model of a processor; a system is a model of an operating system's memory management. One pass over
 /// the program simulates it on every machine under every system. A table for each machine shows what address
-/// translation costs under each system. Speedups are relative to the first system.
+/// translation costs under each system. Speedups are relative to the first system. `reach explain` defines all metrics.
 #[derive(Args)]
 #[command(after_help = examples::COMPARE, override_usage = examples::COMPARE_USAGE)]
 pub struct CompareArgs {
@@ -34,8 +34,8 @@ pub struct CompareArgs {
 
 /// Simulate one machine under one system, and print every counter
 ///
-/// The report has these groups: cycles by cause; TLB misses and page walks; WCPI (walk cycles per instruction) and its
-/// factors; page faults by kind; memory; TLB arrays and caches; and each process.
+/// The report has these groups: cycles by cause; TLB misses and page walks; WCPI (cycles of all page walks per instruction)
+/// and its factors; page faults by kind; memory; TLB arrays and caches; and each process.
 #[derive(Args)]
 #[command(after_help = examples::RUN, override_usage = examples::RUN_USAGE)]
 pub struct RunArgs {

@@ -66,7 +66,8 @@ pub struct GainSource {
 
 /// Count page-walk cycles per instruction (WCPI) with the processor's performance counters
 ///
-/// Prints WCPI, the factors that it is the product of, and how many walks complete, abort or belong to a wrong path.
+/// Prints WCPI (cycles of all page walks per instruction), the factors of its part for loads and stores, and how many walks
+/// complete, abort or belong to a wrong path.
 /// The counts come from a program that is started, from a running process, or from a file that `perf stat` has written.
 /// docs/stat.md lists the processors, and what the counters of each can and cannot show.
 #[derive(Args)]

@@ -2,8 +2,8 @@
 
 use crate::args::this_linux::AlignArgs;
 use crate::failure::{Failure, VerbResult};
-use crate::output;
 use crate::units::{memory, plural};
+use crate::{output, tabulate};
 use reach_live::align::{self, AlignError, Changes};
 use reach_live::image::Image;
 use reach_live::load;
@@ -38,7 +38,7 @@ pub fn align(args: &AlignArgs) -> VerbResult {
     let path = file.into_temp_path();
     load::verify_copy(&image, &path).map_err(|error| Failure::Failed(format!("the copy does not load: {error}")))?;
     path.persist(to).map_err(|error| Failure::writing(to, error.error))?;
-    output::print(&report(to, &Image::open(to)?, &changes))?;
+    output::print(&tabulate::fitted(&report(to, &Image::open(to)?, &changes)))?;
     Ok(0)
 }
 

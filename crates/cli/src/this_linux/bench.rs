@@ -6,7 +6,7 @@ mod report;
 use crate::args::results::Format;
 use crate::args::this_linux::BenchArgs;
 use crate::failure::{Failure, VerbResult, print_error};
-use crate::output;
+use crate::{output, tabulate};
 use reach_live::bench::{Bench, CODE_STATES, Unfit};
 use reach_live::keep::EndSignals;
 use reach_live::stage::Run;
@@ -49,7 +49,7 @@ pub fn bench(args: &BenchArgs, quiet: bool) -> VerbResult {
     let results = measurement::all(&runs);
     let least = args.within / 100.0;
     output::print(&match args.format {
-        Format::Table => report::table(args, &bench, &results, least),
+        Format::Table => tabulate::fitted(&report::table(args, &bench, &results, least)),
         Format::Jsonl => report::rows(&results, least).iter().map(|row| output::json(row) + "\n").collect(),
         Format::Csv => output::csv(&report::rows(&results, least)),
     })?;

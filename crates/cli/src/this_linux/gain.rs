@@ -68,7 +68,7 @@ pub fn gain(args: &ShowArgs, quiet: bool) -> VerbResult {
     let outcomes = &finished.report.outcomes;
     let promoted: Vec<&str> = systems.iter().map(|(promoted, _)| promoted.as_str()).collect();
     output::print(&match args.format {
-        Format::Table => table(&promoted, outcomes),
+        Format::Table => tabulate::fitted(&table(&promoted, outcomes)),
         Format::Jsonl => rows(&promoted, outcomes).iter().map(|row| output::json(row) + "\n").collect(),
         Format::Csv => output::csv(&rows(&promoted, outcomes)),
     })?;

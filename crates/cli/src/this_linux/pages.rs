@@ -13,7 +13,7 @@ use serde::Serialize;
 pub fn pages(args: &PagesArgs) -> VerbResult {
     let pages = Pages::of(args.pid).map_err(|error| Failure::Failed(no_process(args.pid, &error)))?;
     output::print(&match args.format {
-        Format::Table => table(args, &pages),
+        Format::Table => tabulate::fitted(&table(args, &pages)),
         Format::Jsonl => rows(args.pid, &pages).iter().map(|row| output::json(row) + "\n").collect(),
         Format::Csv => output::csv(&rows(args.pid, &pages)),
     })?;

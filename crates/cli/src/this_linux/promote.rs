@@ -3,8 +3,8 @@
 use super::show::orders;
 use crate::args::this_linux::PromoteArgs;
 use crate::failure::{Failure, VerbResult, print_error};
-use crate::output;
 use crate::units::{memory, plural};
+use crate::{output, tabulate};
 use reach_live::error::{LiveError, LiveErrorKind};
 use reach_live::image::Image;
 use reach_live::promote::{self, Outcome, Request, State};
@@ -74,7 +74,7 @@ fn promote_one(args: &PromoteArgs, path: &Path) -> Result<bool, Failure> {
     let outcome = outcome?;
     // The path may name a replacement or a mounted copy now.
     let after = State::of(&Image::open(&image.path)?)?;
-    output::print(&report(&image.path, &before, &after, &outcome))?;
+    output::print(&tabulate::fitted(&report(&image.path, &before, &after, &outcome)))?;
     Ok(outcome.busy + outcome.failed == 0)
 }
 
@@ -131,6 +131,6 @@ fn restore(path: &Path) -> Result<bool, Failure> {
     if uncovered {
         text += "  the copy mounted over it is unmounted\n";
     }
-    output::print(&text)?;
+    output::print(&tabulate::fitted(&text))?;
     Ok(true)
 }

@@ -23,7 +23,7 @@ pub fn show(args: &ShowArgs) -> VerbResult {
         let is_first = std::mem::take(&mut first);
         match shown {
             Ok(shown) => output::print(&match args.format {
-                Format::Table => format!("{}{}", if is_first { "" } else { "\n" }, table(&shown)),
+                Format::Table => tabulate::fitted(&format!("{}{}", if is_first { "" } else { "\n" }, table(&shown))),
                 Format::Jsonl => rows(&shown).iter().map(|row| output::json(row) + "\n").collect(),
                 Format::Csv => output::csv_part(&rows(&shown), is_first),
             }),

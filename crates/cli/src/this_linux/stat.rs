@@ -5,7 +5,7 @@ use crate::args::this_linux::StatArgs;
 use crate::args::{Cli, Verb};
 use crate::failure::{Failure, VerbResult, print_error};
 use crate::units::{decimal, grouped, message, percent};
-use crate::{output, run, tabulate};
+use crate::{output, own_line, run, tabulate};
 use clap::Parser;
 use reach_live::stat::{self, Answer, Count, CountError, Counters, Model};
 use serde::Serialize;
@@ -52,7 +52,9 @@ fn of_process(pid: i32, seconds: u64) -> Result<Answer, CountError> {
 
 fn of_program(command: &[OsString]) -> Result<(Answer, u8), CountError> {
     let (mut child, mut counters) = stat::run(command)?;
+    own_line::program_started();
     let ended = child.wait();
+    own_line::program_ended();
     let ended = ended.map_err(|source| CountError::Io { subject: shown(&command[..1]), source })?;
     let status = ended.code().or(ended.signal().map(|signal| 128 + signal)).unwrap_or(1);
     Ok((Answer::of(counters.model, &counters.read()?), status as u8))
@@ -114,7 +116,7 @@ fn rows(answer: &Answer) -> Vec<Row> {
 
 fn print(args: &StatArgs, answer: &Answer) -> Result<(), Failure> {
     match args.format {
-        Format::Table => output::print(&table(answer)),
+        Format::Table => output::print(&tabulate::fitted(&table(answer))),
         Format::Jsonl => {
             print_missing(answer);
             output::print(&rows(answer).iter().map(|row| output::json(row) + "\n").collect::<String>())
@@ -141,6 +143,7 @@ fn table(answer: &Answer) -> String {
     let lines = rows(answer).into_iter().map(|row| [row.metric.to_owned(), value(&row), unit(row.unit)]);
     let mut all = format!("{}\n", answer.model.about);
     all += &tabulate::columns(["metric", "value", ""], lines);
+    all += "wcpi: cycles of all page walks per instruction; wcpi_data: of loads and stores, with its factors\n";
     if answer.least_share < 1.0 {
         let share = percent(answer.least_share);
         all += &format!("Events shared counters: each was counted for at least {share} of the time, and scaled.\n");
@@ -154,4 +157,31 @@ fn table(answer: &Answer) -> String {
 
 fn unit(unit: &str) -> String {
     if matches!(unit, "count" | "ratio" | "share of cycles") { String::new() } else { unit.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reach_lab::metrics::definition;
+
+    #[test]
+    fn every_metric_of_counters_is_defined_with_its_unit() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../live/src/stat/recorded");
+        let mut seen = std::collections::BTreeSet::new();
+        for file in std::fs::read_dir(folder).unwrap() {
+            let bytes = std::fs::read(file.unwrap().path()).unwrap();
+            let mut counts = stat::counts(&String::from_utf8_lossy(&bytes)).unwrap();
+            let model = stat::identify(&counts).unwrap();
+            stat::rename_events(&mut counts, model);
+            for row in rows(&Answer::of(model, &counts)) {
+                assert_eq!(definition(row.metric).map(|definition| definition.unit), Some(row.unit), "{}", row.metric);
+                seen.insert(row.metric);
+            }
+        }
+        assert!(seen.len() > 25, "{seen:?}");
+        let only_here =
+            reach_lab::metrics::definitions().filter(|definition| definition.given.starts_with("`reach stat`"));
+        only_here
+            .for_each(|definition| assert!(seen.contains(definition.name), "no counters give {}", definition.name));
+    }
 }

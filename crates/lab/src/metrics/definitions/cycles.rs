@@ -11,12 +11,7 @@ pub(super) const PROGRAM: Group = Group {
     about: "",
     definitions: &[
         of("instructions", "count", "Instructions that the program executed, all of which retire."),
-        of(
-            "fetches",
-            "count",
-            "Fetches of blocks: straight runs of instructions that a processor fetches as one. A block on two pages counts \
-             once.",
-        ),
+        of("fetches", "count", "Fetches of blocks: straight runs of instructions that a processor fetches as one."),
         of("loads", "count", "Loads that the program executed."),
         of("stores", "count", "Stores that the program executed."),
     ],

@@ -56,7 +56,7 @@ pub(super) const MEMORY: Group = Group {
         of("superpage_fallbacks", "count", "Superpages that were wanted and for which memory had no block.")
             .from("Linux: `thp_fault_fallback`"),
         of("padded_bytes", "bytes", "Addresses added to code so that it fills whole superpages.")
-            .from("Zhou et al. 2023, section 4.4"),
+            .from("Zhou et al. 2023, section 6"),
         of("bytes_copied", "bytes", "Memory copied by copy-on-write, migration and promotion.")
             .given("rows of all processes"),
         of("bytes_zeroed", "bytes", "Memory zeroed, page tables included.").given("rows of all processes"),

@@ -51,7 +51,7 @@ pub(super) const RESERVATIONS: Group = Group {
         ),
         Definition::new("reservations_wanted.<size>", "count", "Reservations of this size that were wanted."),
         Definition::new("preemptions", "count", "Reservations broken because an allocation failed.")
-            .from("Navarro et al. 2002, section 4.2"),
+            .from("Navarro et al. 2002, section 4.3"),
         reserving("vm.reserv.broken", "count", "Reservations broken for any reason, the end of their object included."),
         reserving("vm.reserv.freed", "count", "Reservations that ended because their last page was freed."),
         reserving("vm.reserv.fullpop", "count", "Fully populated reservations, at their peak."),
@@ -206,7 +206,7 @@ pub(super) const RANGES: Group = Group {
         of_ranges("range_tlb.enabled", "count", "Times that the range TLB was turned on."),
         of_ranges("range_tlb.disabled", "count", "Times that the range TLB was turned off."),
         of_ranges("eager.requests", "count", "Requests that got their memory at once.")
-            .from("Karakostas et al. 2015, section 6.1"),
+            .from("Karakostas et al. 2015, section 5.2"),
         of_ranges("eager.blocks", "count", "Blocks in which that memory came."),
         of_ranges("eager.bytes", "bytes", "The size of that memory."),
         of_ranges("eager.fragmented", "count", "Requests left to demand paging because memory was fragmented."),
