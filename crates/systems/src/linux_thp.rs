@@ -12,10 +12,11 @@
 //! | `hpage_collapse_scan_pmd`, `collapse_huge_page` | [`LinuxThp::collapse`] |
 //!
 //! Deviations: there is no compaction, because pre-fragmentation takes unmovable memory anyway. `defrag` only says
-//! whether a fault may first drop unmapped file pages. Stacks get no huge pages, because a stack's region is small until
-//! it has grown. There is no multi-size THP (off by default) and there are no huge pages of files. khugepaged's cycles
-//! are charged to `daemon` as if it ran on the program's processor. A machine without a 2 MB page takes its smallest
-//! larger size, else its largest, and limits on page-table entries scale with it.
+//! whether a fault may first drop unmapped file pages. Stacks get no huge pages: Linux excludes those of threads
+//! (MAP_STACK), and the first thread's is small until it has grown. There is no multi-size THP (off by default) and there
+//! are no huge pages of files. khugepaged's cycles are charged to `daemon` as if it ran on the program's processor. A
+//! machine without a 2 MB page takes its smallest larger size, else its largest, and limits on page-table entries scale
+//! with it.
 
 use crate::error::SystemError;
 use crate::settings::{Accepts, Setting, Settings, Unit, choice};
@@ -208,6 +209,7 @@ impl LinuxThp {
             return Ok(false);
         };
         vm.charge_fault(asid, FaultKind::Cow, false);
+        vm.tally(asid, |c| c.superpage_faults += 1);
         let pte = vm.entry(pfn, self.huge, view.protection, true);
         vm.note_private_pages(asid, page.vpn, self.huge.base_pages(vm.base()));
         vm.migrate(asid, page.vpn, pte, Label::Fault)?;

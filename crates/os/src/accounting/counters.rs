@@ -39,6 +39,8 @@ pub struct Counters {
     pub write_notify_faults: u64,
     /// Faults with nothing to do.
     pub spurious_faults: u64,
+    /// Faults, of any kind above, that mapped a new superpage of private memory.
+    pub superpage_faults: u64,
     /// Faults outside every known mapping; each made an implicit anonymous mapping.
     pub implicit_mappings: u64,
     /// Faults on references that the mapping's access rights forbid. They are let through, page by page.

@@ -44,6 +44,7 @@ impl Vm {
             return Ok(false);
         };
         self.charge_fault(asid, FaultKind::Anonymous, false);
+        self.tally(asid, |c| c.superpage_faults += 1);
         self.zero(pfn, pages, Label::Fault);
         self.note_private_pages(asid, first, pages);
         let pte = self.entry(pfn, page.shift, page.rights, page.writable);

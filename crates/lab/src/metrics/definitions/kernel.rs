@@ -27,6 +27,8 @@ pub(super) const FAULTS: Group = Group {
             "count",
             "Faults with nothing to do: the translation existed when they were handled.",
         ),
+        of("page_faults.superpage", "count", "Of all kinds, faults that mapped a new superpage of private memory.")
+            .from("Linux: `thp_fault_alloc`"),
         of(
             "unmapped_references",
             "count",
