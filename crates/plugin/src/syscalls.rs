@@ -84,6 +84,14 @@ pub extern "C" fn on_return(_: api::Id, vcpu: c_uint, number: i64, result: i64) 
         lane::publish(vcpu);
         touched::forget();
     }
+    if number == libc::SYS_unshare
+        && arguments[0] & libc::CLONE_NEWUSER as u64 != 0
+        && result == -i64::from(libc::EINVAL)
+    {
+        let why = "the program cannot enter a new user namespace, because the emulator has several threads; run reach in the \
+                   namespace: unshare --user --map-root-user reach …";
+        lane::send(vcpu, &Message::Notice(why.into()));
+    }
     touched::report_call(vcpu, number, arguments, result);
     if let Some(pid) = reaped(number, arguments, result) {
         lane::send(vcpu, &Message::Reaped { pid });

@@ -51,7 +51,11 @@ pub fn map_ring(path: &Path) -> Result<Ring, String> {
 
 fn open(ring: &Path) -> Result<File, String> {
     let file = File::options().read(true).write(true).open(ring);
-    file.map_err(|error| format!("{}: {error}; has the reader of the references ended?", ring.display()))
+    file.map_err(|error| {
+        let why = "has reach ended, or has the program changed its user, its root folder or its namespaces? Then run reach \
+                   there";
+        format!("{}: {error}; {why}", ring.display())
+    })
 }
 
 /// Makes this process writer number `number` of `ring`, running `program`. Call once, before any callback is

@@ -97,6 +97,7 @@ impl Live {
     /// x86, and where the operating system gives no memory or no process.
     pub fn launch(options: Options) -> Result<Live, TraceError> {
         let name = launch::name(&options);
+        find::proc()?;
         let program = find::program(&options.program)?;
         let qemu = find::qemu(options.qemu.as_deref())?;
         let plugin = find::plugin(options.plugin.as_deref())?;
@@ -122,6 +123,7 @@ impl Live {
     /// Checks that [`Live::launch`] would find the program, the emulator and the plugin, and fails as it does. Callers use it
     /// before they change anything, such as an output file.
     pub fn find(options: &Options) -> Result<(), TraceError> {
+        find::proc()?;
         find::program(&options.program)?;
         find::qemu(options.qemu.as_deref())?;
         find::plugin(options.plugin.as_deref())?;

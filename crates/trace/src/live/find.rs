@@ -44,6 +44,19 @@ fn in_path(name: &OsStr) -> impl Iterator<Item = PathBuf> {
     folders.into_iter().map(move |folder| folder.join(name)).collect::<Vec<_>>().into_iter()
 }
 
+/// Checks that /proc is that of this process's PID namespace. Traced processes open the shared memory through it.
+pub(super) fn proc() -> Result<(), TraceError> {
+    let found = std::fs::read_link("/proc/self").ok().and_then(|link| link.to_str()?.parse().ok());
+    match found == Some(std::process::id()) {
+        true => Ok(()),
+        false => Err(TraceError::Capture(
+            "capture needs /proc of its own PID namespace: mount it (mount -t proc proc /proc), or start the namespace with \
+             one (unshare --mount-proc)"
+                .into(),
+        )),
+    }
+}
+
 /// Looks for the program as execvp does. Fails where it is not found or cannot be captured.
 pub(super) fn program(name: &OsStr) -> Result<FoundProgram, TraceError> {
     let shown = name.to_string_lossy();
