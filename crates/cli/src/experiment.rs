@@ -48,6 +48,7 @@ pub fn conditions(args: &ConditionArgs) -> Conditions {
         fragmentation: args.fragment.map(|recipe| Fragmentation { seed: args.seed, ..recipe }),
         warm: !args.cold,
         placement: reach_lab::Placement::of(args.cores, args.smt),
+        aslr: args.aslr,
     }
 }
 
@@ -106,7 +107,7 @@ pub fn run(
     };
     let mut program = match stored {
         Some(program) => program,
-        None => Program::launch(command)?,
+        None => Program::launch(command, common.conditions.aslr)?,
     };
     let mut progress = Progress::new(live, quiet);
     let watch = |status: Status| {

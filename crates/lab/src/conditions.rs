@@ -85,6 +85,8 @@ pub struct Conditions {
     pub warm: bool,
     /// The hardware threads that the program runs on.
     pub placement: Placement,
+    /// The seed of a captured program's random addresses. `None`: the addresses of Linux without randomisation, or of a trace.
+    pub aslr: Option<u32>,
 }
 
 impl Conditions {
@@ -92,7 +94,7 @@ impl Conditions {
     /// page cache, seed 1.
     pub const fn new(memory: u64) -> Conditions {
         let timing = Timing::Counts;
-        Conditions { timing, memory, seed: 1, fragmentation: None, warm: true, placement: Placement::ONE }
+        Conditions { timing, memory, seed: 1, fragmentation: None, warm: true, placement: Placement::ONE, aslr: None }
     }
 }
 

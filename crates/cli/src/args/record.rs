@@ -31,6 +31,9 @@ pub struct RecordArgs {
     /// Seed for the random offset of the sample's intervals
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
+    /// Give the program random addresses, as Linux does (docs/qemu.md) [default: the same in each run]
+    #[arg(long, value_name = "SEED", value_parser = clap::value_parser!(u32).range(1..))]
+    pub aslr: Option<u32>,
     /// Stop recording after N references, fast-forwarded ones not counted; the program runs on to its end
     #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
     pub limit: Option<u64>,

@@ -110,6 +110,10 @@ pub struct ConditionArgs {
     /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Give the program that is captured random addresses, as Linux does (docs/qemu.md) [default: the same in each run]
+    #[arg(long, value_name = "SEED", value_parser = clap::value_parser!(u32).range(1..),
+          conflicts_with_all = ["traces", "programs", "scenario"])]
+    pub aslr: Option<u32>,
     /// Switch between several programs every N instructions [default: run each to its end]
     #[arg(long, value_name = "INSTRUCTIONS", value_parser = values::count, conflicts_with_all = ["scenario", "command"])]
     pub quantum: Option<u64>,

@@ -180,8 +180,15 @@ fn gcc(target: &Path) -> Result<PathBuf> {
 fn measure(stream: &Stream, machine: &str, timing: Timing) -> Result<f64> {
     let machine = machine::resolve(machine)?;
     let system = reach_systems::resolve("base")?;
-    let conditions =
-        Conditions { timing, memory: MEMORY, seed: 1, fragmentation: None, warm: true, placement: Placement::ONE };
+    let conditions = Conditions {
+        timing,
+        memory: MEMORY,
+        seed: 1,
+        fragmentation: None,
+        warm: true,
+        placement: Placement::ONE,
+        aslr: None,
+    };
     let fresh = || Simulation::new(&machine, &system, &conditions);
     let budget = Budget::of(timing);
     let mut simulation = fresh()?;

@@ -28,6 +28,9 @@ pub struct Header {
     /// The number of hardware threads per core; `None` for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub smt: Option<u32>,
+    /// The seed of the program's random addresses; `None` without randomisation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aslr: Option<u32>,
     /// Which files of code were moved to superpage boundaries, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub align_code: Option<Alignment>,
@@ -76,6 +79,7 @@ impl Header {
             warm: conditions.warm,
             cores: Some(conditions.placement.cores).filter(|&cores| cores > 1),
             smt: Some(conditions.placement.threads).filter(|&threads| threads > 1),
+            aslr: conditions.aslr,
             align_code: experiment.align_code,
             fast_forward: experiment.fast_forward.clone(),
             limit: experiment.limit,

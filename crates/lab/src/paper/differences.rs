@@ -103,6 +103,7 @@ impl Differences {
         let conditions = Conditions {
             timing: differences.timing.unwrap_or(base.timing),
             memory: memory.ok_or_else(|| format!("memory_mb = {memory_mb}: expected less than 2^44"))?,
+            aslr: None,
             seed: base.seed,
             fragmentation: fragmentation.map(|shares| Fragmentation {
                 order: shares.order,
