@@ -1,0 +1,141 @@
+//! Page faults and huge pages of programs, as this kernel counts them and as `linux-thp` simulates them: the table of
+//! `docs/linux-faults.md`.
+//!
+//!     cargo run --release --bin reach-faults -- [PROGRAM…]
+//!
+//! Without names, measures all programs. Prints the table, and fails if a simulated count of faults is off by more than 2 %
+//! or a count of huge pages by more than one and 2 %. It needs root, because it changes the kernel's setting of transparent
+//! huge pages; it restores the setting.
+
+mod programs;
+
+use anyhow::{Context, Result, bail, ensure};
+use programs::{PROGRAMS, Program};
+use reach_lab::{Conditions, Experiment, Timing, machine};
+use reach_trace::live::{Live, Options};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+/// The kernel's setting of transparent huge pages.
+const ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+/// The native runs of each program.
+const RUNS: usize = 7;
+
+/// A setting of transparent huge pages.
+struct Setting {
+    name: &'static str,
+    enabled: &'static str,
+    /// Variables for the program.
+    environment: Option<&'static str>,
+}
+
+const SETTINGS: [Setting; 3] = [
+    Setting { name: "always", enabled: "always", environment: None },
+    Setting { name: "madvise", enabled: "madvise", environment: None },
+    Setting { name: "tunable", enabled: "madvise", environment: Some("GLIBC_TUNABLES=glibc.malloc.hugetlb=1") },
+];
+
+/// Page faults, and the huge pages that they allocated.
+#[derive(Clone, Copy, Debug)]
+struct Counts {
+    faults: u64,
+    huge: u64,
+}
+
+/// Restores the kernel's setting.
+struct Restore(String);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        let _ = fs::write(ENABLED, &self.0);
+    }
+}
+
+fn main() -> Result<ExitCode> {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(name) = wanted.iter().find(|name| PROGRAMS.iter().all(|program| program.name != **name)) {
+        let names: Vec<_> = PROGRAMS.iter().map(|program| program.name).collect();
+        bail!("{name}: expected one of {}", names.join(", "));
+    }
+    let settings = fs::read_to_string(ENABLED).with_context(|| ENABLED)?;
+    let current = settings.split(['[', ']']).nth(1).with_context(|| format!("{ENABLED}: no setting in brackets"))?;
+    fs::write(ENABLED, current).with_context(|| format!("{ENABLED}; run this as root"))?;
+    let _restore = Restore(current.to_owned());
+    let folder = tempfile::tempdir()?;
+    let meter = programs::prepare(folder.path())?;
+
+    println!("| program | setting | faults, Linux | simulated | | huge pages, Linux | simulated |");
+    println!("|---|---|---|---|---|---|---|");
+    let mut misses = 0;
+    for program in PROGRAMS.iter().filter(|program| wanted.is_empty() || wanted.iter().any(|name| name == program.name))
+    {
+        for setting in &SETTINGS {
+            fs::write(ENABLED, setting.enabled)?;
+            let command = command(program, setting, folder.path());
+            let native = native(&meter, &command).with_context(|| program.name)?;
+            let simulated = simulated(setting, &command).with_context(|| program.name)?;
+            let error = simulated.faults as f64 / native.faults as f64 - 1.0;
+            let is_near = |ours: u64, theirs: u64, least: u64| ours.abs_diff(theirs) <= (theirs / 50).max(least);
+            let hit = is_near(simulated.faults, native.faults, 0) && is_near(simulated.huge, native.huge, 1);
+            misses += u32::from(!hit);
+            println!(
+                "| {} | {} | {} | {} | {:+.1} %{} | {} | {} |",
+                program.about,
+                setting.name,
+                native.faults,
+                simulated.faults,
+                100.0 * error,
+                if hit { "" } else { " **off**" },
+                native.huge,
+                simulated.huge
+            );
+        }
+    }
+    Ok(if misses == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns the command line under a setting. Its variables are set by env, in native and captured runs alike.
+fn command(program: &Program, setting: &Setting, folder: &Path) -> Vec<String> {
+    let environment = setting.environment.iter().flat_map(|variable| ["env".to_owned(), (*variable).to_owned()]);
+    environment.chain(program.command(folder)).collect()
+}
+
+/// Returns this kernel's counts: the median of faults, and the least of huge pages, because other processes add to them.
+fn native(meter: &Path, command: &[String]) -> Result<Counts> {
+    let mut runs = Vec::new();
+    for _ in 0..RUNS {
+        let output = Command::new(meter).args(command).stdin(Stdio::null()).stdout(Stdio::null()).output()?;
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(output.status.success(), "the program failed: {text}");
+        let numbers: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let [faults, huge] = numbers[..] else { bail!("the meter printed {text}") };
+        runs.push(Counts { faults, huge });
+    }
+    runs.sort_by_key(|run| run.faults);
+    let huge = runs.iter().map(|run| run.huge).min().unwrap_or(0);
+    Ok(Counts { faults: runs[RUNS / 2].faults, huge })
+}
+
+/// Returns the counts of `linux-thp` for the captured program.
+fn simulated(setting: &Setting, command: &[String]) -> Result<Counts> {
+    let (program, args) = command.split_first().expect("a program has a name");
+    let options = Options {
+        program: program.into(),
+        args: args.iter().map(Into::into).collect(),
+        output: Some("/dev/null".into()),
+        ..Options::default()
+    };
+    let system = format!("linux-thp:enabled={}", setting.enabled);
+    let conditions = Conditions { timing: Timing::Counts, ..Conditions::new(8 << 30) };
+    let experiment = Experiment::new(
+        vec![machine::resolve("skylake-e3-1240v5")?],
+        vec![reach_systems::resolve(&system)?],
+        conditions,
+    );
+    let mut live = Live::launch(options)?;
+    let report = experiment.run(&mut live, |_| true)?;
+    ensure!(live.wait()?.success(), "the captured program failed");
+    let os = &report.outcomes[0].os;
+    Ok(Counts { faults: os.page_faults, huge: os.superpage_faults })
+}

@@ -1,0 +1,54 @@
+//! Page faults and huge pages that `linux-thp` simulates against those that this kernel counts, with transparent huge pages
+//! for all memory, for advised memory, and with glibc's tunable. The program `reach-faults` measures both, and fails where
+//! they differ by more than 2 %.
+
+use reach_trace::live::emulator;
+use std::fs;
+use std::process::Command;
+
+const ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+
+/// Returns whether this computer can measure, and prints why not.
+fn can_measure() -> bool {
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = kernel.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let missing = match (emulator(None), fs::File::options().write(true).open(ENABLED)) {
+        (Err(why), _) => why.to_string(),
+        (_, Err(why)) => format!("{ENABLED}: {why}; this needs root"),
+        _ if version < (6, 13) => format!("Linux {} aligns other mappings than Linux 6.18", kernel.trim()),
+        _ => return true,
+    };
+    eprintln!("skipped: {missing}");
+    false
+}
+
+fn assert_counts_match(programs: &[&str]) {
+    if !can_measure() {
+        return;
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_reach-faults")).args(programs).output().unwrap();
+    let (table, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    println!("{table}");
+    assert!(output.status.success(), "{table}\n{errors}");
+    let expected = if programs.is_empty() { 11 } else { programs.len() };
+    assert_eq!(table.lines().count(), 2 + 3 * expected, "a row for each program and setting");
+}
+
+#[test]
+fn faults_and_huge_pages_of_three_programs_match_this_kernel() {
+    assert_counts_match(&["shm", "vectors", "malloc"]);
+}
+
+#[test]
+#[ignore = "takes two minutes"]
+fn faults_and_huge_pages_of_all_programs_match_this_kernel() {
+    assert_counts_match(&[]);
+}
+
+#[test]
+fn an_unknown_program_is_an_error_that_lists_the_others() {
+    let output = Command::new(env!("CARGO_BIN_EXE_reach-faults")).arg("emacs").output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && message.contains("emacs: expected one of gcc, python-list"), "{message}");
+}
