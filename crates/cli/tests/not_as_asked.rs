@@ -129,3 +129,109 @@ fn a_system_that_never_acted_has_a_mark_and_its_own_reason() {
     let rows = stdout(&["run", "-m", "alpha-21264", "-s", "romer-1995", "-p", "touch:bytes=64K", "--format", "csv"]);
     assert!(rows.contains(",finding.never_acted,count,1"), "{rows}");
 }
+
+#[test]
+fn stat_says_that_it_guessed_the_processor_and_which_counts_it_did_not_use() {
+    let folder = folder();
+    let file = path(&folder, "counts.csv");
+    let both = "100,,dtlb_load_misses.walk_completed,1,100.00,,\n20,,dtlb_store_misses.walk_completed,1,100.00,,\n";
+    let counted = format!("5000,,instructions,1,100.00,,\n{both}7,,page-faults,1,100.00,,\n");
+    std::fs::write(&file, &counted).unwrap();
+    let table = stdout(&["stat", "--read", &file]).replace("\n  ", " ");
+    assert!(table.contains("- processor: ice-lake is a guess: ") && table.contains("skylake"), "{table}");
+    assert!(table.contains("name the processor with --model"), "{table}");
+    assert!(table.contains("- count not used: page-faults (no metric of ice-lake uses it)"), "{table}");
+    assert!(table.contains("- not counted: "), "{table}");
+    for format in ["jsonl", "csv"] {
+        let output = reach(&["stat", "--read", &file, "--format", format]).output().unwrap();
+        let (rows, notes) = (String::from_utf8_lossy(&output.stdout).into_owned(), stderr(&output));
+        assert!(rows.contains("finding.processor_guessed") && rows.contains("finding.counts_unused"), "{rows}");
+        assert!(
+            notes.contains("reach: processor: ice-lake is a guess") && notes.contains("not used: page-faults"),
+            "{notes}"
+        );
+    }
+    // A processor that was named is no guess, and an event that only one has tells it.
+    let named = stdout(&["stat", "--read", &file, "--model", "skylake", "--format", "csv"]);
+    assert!(named.contains("skylake,walks.completed,count,120") && !named.contains("guessed"), "{named}");
+    std::fs::write(&file, format!("{counted}9,,icache_tag.stalls,1,100.00,,\n")).unwrap();
+    let told = stdout(&["stat", "--read", &file]);
+    assert!(told.contains("- processor: golden-cove was told by 3 events") && !told.contains("guess"), "{told}");
+    // Loads without stores are no count of walks, so nothing is left.
+    std::fs::write(&file, both.lines().next().unwrap()).unwrap();
+    let (status, text) = failure(&["stat", "--read", &file]);
+    assert!(status == 1 && text.contains("no metric follows from its counts"), "{text}");
+}
+
+/// Runs the command as the user nobody. Returns `None`, and prints the reason, if this test may not.
+fn as_nobody(args: &[&str]) -> Option<std::process::Output> {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: takes nothing and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("skipped: only root can become nobody");
+        return None;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let copy = folder.path().join("reach");
+    assert!(
+        std::process::Command::new("cp")
+            .arg(assert_cmd::cargo::cargo_bin("reach"))
+            .arg(&copy)
+            .status()
+            .unwrap()
+            .success()
+    );
+    Some(std::process::Command::new(copy).args(args).uid(65534).gid(65534).current_dir("/").output().unwrap())
+}
+
+#[test]
+fn show_names_the_processes_that_the_user_may_not_examine() {
+    let Some(output) = as_nobody(&["text", "show", "/bin/sh"]) else { return };
+    let shown = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let rows = as_nobody(&["text", "show", "--format", "csv", "/bin/sh"]).unwrap();
+    // With hidepid, nobody sees no other process at all.
+    let hidden = "not examined: processes of other users, which /proc hides";
+    if shown.contains(hidden) {
+        assert!(shown.contains("no process that this user can examine"), "{shown}");
+        assert!(stderr(&rows).contains(hidden), "{}", stderr(&rows));
+        for verb in [&["text", "show", "1"][..], &["pages", "1"]] {
+            let output = as_nobody(verb).unwrap();
+            assert_eq!(output.status.code(), Some(1));
+            assert!(stderr(&output).contains("1: no such process of this user, and /proc hides those of others"));
+        }
+        return;
+    }
+    let name = std::fs::read_to_string("/proc/1/comm").unwrap();
+    let first = format!("not examined, because the kernel does not let this user: {} (1)", name.trim_end());
+    assert!(shown.contains(&first), "{first}: {shown}");
+    assert!(stderr(&rows).contains(&first), "{}", stderr(&rows));
+    assert!(String::from_utf8_lossy(&rows.stdout).contains(",processes_not_examined,processes,"));
+    // A process that was named and cannot be examined is an error with its name.
+    for verb in [&["text", "show", "1"][..], &["pages", "1"]] {
+        let output = as_nobody(verb).unwrap();
+        let message = format!("reach: process 1 ({}): the kernel does not let this user examine it", name.trim_end());
+        assert!(output.status.code() == Some(1) && stderr(&output).starts_with(&message), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_program_without_code_to_promote_has_no_gain_to_predict() {
+    let folder = folder();
+    let trace = path(&folder, "touch.reach");
+    stdout(&["run", "-q", "-p", "touch:bytes=256K", "--record", &trace]);
+    for format in ["table", "jsonl", "csv"] {
+        let gain = ["text", "show", "-f", format, "--gain", "-m", "skylake-e3-1240v5", "--trace", &trace];
+        let output = reach(&gain).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{format}");
+        assert!(
+            stderr(&output).contains("reach: no gain to predict: no file of this program has a region"),
+            "{}",
+            stderr(&output)
+        );
+        let results = String::from_utf8_lossy(&output.stdout);
+        let saved: Vec<&str> = results.lines().filter(|line| line.contains("cycles.saved")).collect();
+        assert!(saved.iter().all(|row| row.contains("none")), "{results}");
+    }
+}

@@ -100,9 +100,9 @@ fn keep(path: &Path, threshold: u64, budget: &mut Budget) -> Result<Option<(Stri
     let mut line = format!("{}: {now} of {all} regions are superpages", path.display());
     for (count, why) in [
         (outcome.promoted, "promoted now"),
-        (outcome.busy, "mapped with smaller pages"),
-        (outcome.below_threshold, "below the threshold"),
-        (outcome.failed, "failed (memory is fragmented, or the file system has no large folios)"),
+        (outcome.busy, "mapped with smaller pages by running processes"),
+        (outcome.below_threshold, "with fewer clusters in memory than --threshold asks for"),
+        (outcome.failed, "read in smaller folios (memory is fragmented, or the file system has no large folios)"),
     ] {
         if count > 0 {
             line += &format!(", {count} {why}");

@@ -8,7 +8,7 @@ mod read;
 pub use answer::{Answer, Fact, Factor};
 pub use counters::{CountError, Counters, run};
 pub use models::{MODELS, Model};
-pub use read::{Count, ReadError, counts, identify, rename_events};
+pub use read::{Count, Identified, ReadError, counts, identify, rename_events};
 
 #[cfg(test)]
 mod tests;

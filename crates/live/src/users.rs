@@ -2,8 +2,8 @@
 
 use crate::layout::SUPERPAGE;
 use crate::map::FileMap;
-use procfs::ProcError;
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process, all_processes};
+use procfs::{ProcError, ProcResult};
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -62,8 +62,24 @@ pub struct User {
 pub struct Users {
     /// Visible processes, by process ID.
     pub users: Vec<User>,
-    /// Number of processes whose mappings are not visible to this user.
-    pub hidden: usize,
+    /// Processes that this user may not examine, by process ID: any of them may map the file, too.
+    pub hidden: Vec<Hidden>,
+    /// Whether `/proc` shows only this user's processes (`hidepid`): others may map the file, too.
+    pub others_invisible: bool,
+}
+
+/// Returns whether `/proc` hides the processes of other users: it then lacks the first process, which always exists.
+pub fn others_are_invisible() -> bool {
+    !std::path::Path::new("/proc/1").exists()
+}
+
+/// A process whose mappings are not visible to this user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hidden {
+    /// Process ID.
+    pub pid: i32,
+    /// Name of its program.
+    pub name: String,
 }
 
 impl Users {
@@ -72,45 +88,68 @@ impl Users {
     /// # Errors
     /// If /proc cannot be read.
     pub fn of(identity: Identity) -> io::Result<Users> {
-        let mut found = Users::default();
+        let mut found = Users { others_invisible: others_are_invisible(), ..Users::default() };
         let me = std::process::id() as i32;
         for process in all_processes().map_err(other)?.flatten().filter(|process| process.pid != me) {
-            match process.maps() {
-                Ok(maps) if maps.iter().any(|mapping| identity.is(mapping)) => {
-                    found.users.extend(user(&process, identity));
+            let examined = process.maps().and_then(|maps| match maps.iter().any(|mapping| identity.is(mapping)) {
+                true => user(&process, identity).map(Some),
+                false => Ok(None),
+            });
+            match examined {
+                Ok(user) => found.users.extend(user),
+                Err(ProcError::PermissionDenied(_)) => {
+                    // The name is visible to everybody. A process without one has ended.
+                    found.hidden.extend(process.stat().map(|stat| Hidden { pid: process.pid, name: stat.comm }));
                 }
-                Err(ProcError::PermissionDenied(_)) => found.hidden += 1,
-                // Other processes do not map the file, or have ended.
-                Ok(_) | Err(_) => {}
+                // The process has ended.
+                Err(_) => {}
             }
         }
         found.users.sort_by_key(|user| user.pid);
+        found.hidden.sort_by_key(|hidden| hidden.pid);
         Ok(found)
     }
 
-    /// Names up to three of them, in one phrase.
+    /// Names up to three of them, in one phrase. If none is visible, names those that may be meant.
     pub fn phrase(&self) -> String {
-        let names: Vec<String> =
-            self.users.iter().take(3).map(|user| format!("{} ({})", user.name, user.pid)).collect();
-        match self.users.len() {
-            0 => "a process that is not visible to this user".into(),
-            n if n > names.len() => format!("{} and {} more", names.join(", "), n - names.len()),
-            _ => names.join(", "),
+        match (self.users.is_empty(), self.hidden.is_empty()) {
+            (false, _) => listed(self.users.iter().map(|user| (user.name.as_str(), user.pid)), "and"),
+            (true, false) => {
+                let hidden = self.hidden.iter().map(|hidden| (hidden.name.as_str(), hidden.pid));
+                format!("a process that this user may not examine: {}", listed(hidden, "or"))
+            }
+            (true, true) if self.others_invisible => "a process of another user, which /proc hides".into(),
+            (true, true) => "a process that is not in /proc, as of another container".into(),
         }
     }
 }
 
-/// Returns how `process` maps the file. `None` if the process has ended.
-fn user(process: &Process, identity: Identity) -> Option<User> {
-    let name = process.stat().ok()?.comm;
+/// Names up to three processes: `sshd (71), bash (80) and 4 more`.
+pub fn listed<'a>(processes: impl ExactSizeIterator<Item = (&'a str, i32)>, conjunction: &str) -> String {
+    const NAMED: usize = 3;
+    let more = processes.len().saturating_sub(NAMED);
+    let mut names: Vec<String> = processes.take(NAMED).map(|(name, pid)| format!("{name} ({pid})")).collect();
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
+    match names.split_last() {
+        None => String::new(),
+        Some((last, [])) => last.clone(),
+        Some((last, first)) => format!("{} {conjunction} {last}", first.join(", ")),
+    }
+}
+
+/// Returns how `process` maps the file.
+fn user(process: &Process, identity: Identity) -> ProcResult<User> {
+    let name = process.stat()?.comm;
     let mut user = User { pid: process.pid, name, code: 0, superpages: 0, congruent: true };
     let code = |mapping: &MemoryMap| identity.is(mapping) && mapping.perms.contains(MMPermissions::EXECUTE);
-    for mapping in process.smaps().ok()?.into_iter().filter(code) {
+    for mapping in process.smaps()?.into_iter().filter(code) {
         user.code += mapping.address.1 - mapping.address.0;
         user.superpages += superpages(&mapping);
         user.congruent &= mapping.address.0.wrapping_sub(mapping.offset).is_multiple_of(SUPERPAGE);
     }
-    Some(user)
+    Ok(user)
 }
 
 /// Returns the bytes of a mapping that are mapped with superpages, of files, tmpfs or anonymous memory.
@@ -148,9 +187,33 @@ pub fn code_of(pid: i32) -> io::Result<Vec<Mapped>> {
         if found.iter().any(|file| identity.is(&file.first)) {
             continue;
         }
-        if let Some(user) = user(&process, identity) {
+        if let Ok(user) = user(&process, identity) {
             found.push(Mapped { path: path.clone(), first: mapping, user });
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn up_to_three_processes_are_named() {
+        let all = [("init", 1), ("sshd", 71), ("bash", 80), ("cat", 81), ("ls", 82)];
+        let named = |n: usize| listed(all[..n].iter().copied(), "and");
+        assert_eq!(
+            [0, 1, 2, 3].map(named),
+            ["", "init (1)", "init (1) and sshd (71)", "init (1), sshd (71) and bash (80)"]
+        );
+        assert_eq!(named(5), "init (1), sshd (71), bash (80) and 2 more");
+    }
+
+    #[test]
+    fn a_user_that_cannot_be_seen_is_one_of_the_hidden_processes() {
+        let hidden = vec![Hidden { pid: 71, name: "sshd".into() }];
+        let phrase = |hidden, others_invisible| Users { users: Vec::new(), hidden, others_invisible }.phrase();
+        assert_eq!(phrase(hidden, false), "a process that this user may not examine: sshd (71)");
+        assert_eq!(phrase(Vec::new(), true), "a process of another user, which /proc hides");
+    }
 }

@@ -28,9 +28,9 @@ pub enum TextVerb {
 /// Show which code of files or processes can be superpages, and which is
 ///
 /// For each file, the output shows: executable segments with their regions of 2 MB; the code before and after whole
-/// regions, and whether it can be padded to whole ones; how much the page cache holds, by folio size; how many of the 32
-/// clusters of 64 KB are resident in each region; and the processes that map the file, with their superpages. For a
-/// process, the output covers the program and all its libraries.
+/// regions, and which verb can pad it to whole ones; how much the page cache holds, by folio size; how many of the 32
+/// clusters of 64 KB are in memory in each region; the processes that map the file, with their superpages; and the
+/// processes that this user may not examine. For a process, the output covers the program and all its libraries.
 #[derive(Args)]
 #[command(after_help = examples::SHOW)]
 pub struct ShowArgs {

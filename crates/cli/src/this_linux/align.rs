@@ -63,7 +63,7 @@ fn report(path: &Path, copy: &Image, changes: &Changes) -> String {
     }
     if changes.padded > 0 {
         lines.push(format!(
-            "  {} added to executable segments; read-only data in it is now executable",
+            "  {} added to executable segments to fill regions of 2 MB; read-only data among it is executable in the copy",
             memory(changes.padded)
         ));
     }
@@ -73,6 +73,8 @@ fn report(path: &Path, copy: &Image, changes: &Changes) -> String {
         lines.push("  the others share their 2 MB with writable data; relink to separate them:".into());
         lines.push(format!("    {LINKER_FLAGS}"));
     }
-    lines.push("  the copy loads; `reach text promote` promotes it".into());
+    lines.push(
+        "  the kernel and the dynamic loader load the copy; `reach text promote` makes superpages of its code".into(),
+    );
     lines.join("\n") + "\n"
 }

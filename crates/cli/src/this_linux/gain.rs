@@ -3,7 +3,7 @@
 use crate::args::results::Format;
 use crate::args::this_linux::ShowArgs;
 use crate::args::{Cli, Verb};
-use crate::failure::{Failure, VerbResult};
+use crate::failure::{Failure, VerbResult, print_error};
 use crate::units::{grouped, percent};
 use crate::{experiment, output, tabulate};
 use clap::Parser;
@@ -67,12 +67,31 @@ pub fn gain(args: &ShowArgs, quiet: bool) -> VerbResult {
     let finished = experiment::run(vec![machine], compare.systems, None, &compare.common, quiet)?;
     let outcomes = &finished.report.outcomes;
     let promoted: Vec<&str> = systems.iter().map(|(promoted, _)| promoted.as_str()).collect();
+    let nothing = nothing_to_promote(&promoted, outcomes);
     output::print(&match args.format {
-        Format::Table => tabulate::fitted(&table(&promoted, outcomes)),
+        Format::Table => {
+            let findings = crate::table::program_findings(&finished.report);
+            tabulate::fitted(&(findings + &table(&promoted, outcomes)))
+        }
         Format::Jsonl => rows(&promoted, outcomes).iter().map(|row| output::json(row) + "\n").collect(),
         Format::Csv => output::csv(&rows(&promoted, outcomes)),
     })?;
-    Ok(finished.status)
+    nothing.iter().for_each(print_error);
+    let fails = finished.report.findings.iter().any(|finding| finding.kind.fails()) || !nothing.is_empty();
+    Ok(if finished.status == 0 { fails.into() } else { finished.status })
+}
+
+/// Returns a sentence for each file of the command line without code to promote, and for a program without any.
+fn nothing_to_promote(promoted: &[&str], outcomes: &[Outcome]) -> Vec<String> {
+    if outcomes[SYSTEMS.len() - 1].code_superpages.is_empty() {
+        let text = "no gain to predict: no file of this program has a region of 2 MB of code at an address that allows a superpage";
+        return vec![text.into()];
+    }
+    let named = promoted.iter().zip(outcomes).skip(SYSTEMS.len());
+    let nothing = named.filter(|(_, outcome)| outcome.code_superpages.is_empty());
+    nothing
+        .map(|(promoted, _)| format!("{promoted}: the program maps no region of 2 MB of code from a file of that name"))
+        .collect()
 }
 
 /// A row of the results: one number.
@@ -105,6 +124,11 @@ fn saved(outcomes: &[Outcome], outcome: &Outcome) -> f64 {
     1.0 - cycles(outcome) as f64 / cycles(&outcomes[0]).max(1) as f64
 }
 
+/// Returns whether `outcome` has code superpages, so that its difference to the first is their effect, or is the first.
+fn is_compared(outcomes: &[Outcome], outcome: &Outcome) -> bool {
+    std::ptr::eq(outcome, &outcomes[0]) || !outcome.code_superpages.is_empty()
+}
+
 fn rows<'a>(promoted: &[&'a str], outcomes: &[Outcome]) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
     for (&promoted, outcome) in promoted.iter().zip(outcomes) {
@@ -113,7 +137,9 @@ fn rows<'a>(promoted: &[&'a str], outcomes: &[Outcome]) -> Vec<Row<'a>> {
         add("itlb_stall".into(), "cycles", outcome.total.hardware.itlb_stall() as f64);
         add("itlb_stall.lost".into(), "cycles", lost(outcome) as f64);
         add("walks.fetch".into(), "count", outcome.total.hardware.walks_fetch as f64);
-        add("cycles.saved".into(), "share", saved(outcomes, outcome));
+        if is_compared(outcomes, outcome) {
+            add("cycles.saved".into(), "share", saved(outcomes, outcome));
+        }
         for (file, superpages) in &outcome.code_superpages {
             add(format!("superpages {file}"), "regions", *superpages as f64);
         }
@@ -138,19 +164,14 @@ fn table(promoted: &[&str], outcomes: &[Outcome]) -> String {
             grouped(hardware.walks_fetch),
             percent(share(hardware.itlb_stall(), cycles(outcome))),
             percent(share(lost(outcome), cycles(outcome))),
-            percent(saved(outcomes, outcome)),
+            if is_compared(outcomes, outcome) { percent(saved(outcomes, outcome)) } else { "–".into() },
         ]
     });
     let mut all = format!("{}: simulated with --timing ooo; nothing was promoted\n", outcomes[0].machine);
     all += &tabulate::numbers(header, lines);
-    for (promoted, outcome) in promoted.iter().zip(outcomes).skip(SYSTEMS.len()) {
-        if outcome.code_superpages.is_empty() {
-            all += &format!("{promoted}: the program maps no region of 2 MB of code from a file of that name\n");
-        }
-    }
     let files = &outcomes[SYSTEMS.len() - 1].code_superpages;
     if files.is_empty() {
-        return all + "No file of this program has a region of 2 MB of code at an address that allows a superpage.\n";
+        return all;
     }
     let files = files.iter().map(|(file, regions)| [file.clone(), regions.to_string()]);
     all + &tabulate::numbers(["file", "regions"], files)

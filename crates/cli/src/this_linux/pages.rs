@@ -70,12 +70,15 @@ fn larger(area: &Area) -> Option<u64> {
 
 fn contiguity(pages: &Pages) -> String {
     let Some(contiguity) = &pages.contiguity else {
-        return "\nbase pages, folios, bloat and contiguity: page frames are visible to root only\n".into();
+        return "\nBase pages, larger folios, bloat and contiguity are visible to root only.\n".into();
     };
     let ranges = |percent| grouped(contiguity.ranges_for(percent) as u64);
     let longest = contiguity.ranges.first().copied().unwrap_or(0);
     format!(
-        "\ncontiguous ranges: {} hold 90 % of the memory, {} hold 99 %, {} hold all\nlongest range: {}, {} of the memory\n",
+        "\nlarger folios: units of several base pages that are mapped one by one\n\
+         bloat: base pages of zeroes in superpages\n\
+         contiguous ranges: {} hold 90 % of the memory, {} hold 99 %, {} hold all\n\
+         longest range: {}, {} of the memory\n",
         ranges(90),
         ranges(99),
         grouped(contiguity.ranges.len() as u64),

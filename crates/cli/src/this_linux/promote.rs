@@ -94,26 +94,25 @@ fn no_large_folios(image: &Image) -> Result<LiveError, Failure> {
 fn report(path: &Path, before: &State, after: &State, outcome: &Outcome) -> String {
     let mut lines = vec![path.display().to_string(), state("before", before), state("after ", after)];
     let regions = |n: usize| plural(n as u64, "region", "regions");
-    if outcome.below_threshold > 0 {
-        lines.push(format!("  {} with fewer resident clusters than the threshold", regions(outcome.below_threshold)));
-    }
-    if outcome.busy > 0 {
-        lines.push(format!("  {} mapped with smaller pages by running processes", regions(outcome.busy)));
-    }
-    if outcome.failed > 0 {
-        let reason = "read in smaller folios: memory may be short or fragmented; try again later";
-        lines.push(format!("  {} {reason}", regions(outcome.failed)));
+    for (count, why) in [
+        (outcome.below_threshold, "fewer clusters are in memory than --threshold asks for"),
+        (outcome.busy, "running processes map it with smaller pages"),
+        (outcome.failed, "the kernel read it in smaller folios; memory may be short or fragmented, so try again later"),
+    ] {
+        if count > 0 {
+            lines.push(format!("  {} not promoted: {why}", regions(count)));
+        }
     }
     lines.join("\n") + "\n"
 }
 
 fn state(when: &str, state: &State) -> String {
     let folios = match &state.by_order {
-        Some(bytes) if state.resident > 0 => format!(", in folios of {}", orders(bytes)),
+        Some(bytes) if state.resident > 0 => format!(": {}", orders(bytes)),
         _ => String::new(),
     };
     format!(
-        "  {when}  {} of {} regions map as superpages; {} of code resident{folios}",
+        "  {when}  {} of {} regions of 2 MB are superpages; {} of code in memory{folios}",
         state.superpages,
         state.regions,
         memory(state.resident),

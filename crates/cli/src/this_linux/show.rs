@@ -19,14 +19,24 @@ use std::path::Path;
 pub fn show(args: &ShowArgs) -> VerbResult {
     let mut status = 0;
     let mut first = true;
+    // Whether the processes that cannot be examined were named: they are the same for each file.
+    let mut told = false;
     let mut print = |shown: Result<Shown, Failure>| {
         let is_first = std::mem::take(&mut first);
         match shown {
-            Ok(shown) => output::print(&match args.format {
-                Format::Table => tabulate::fitted(&format!("{}{}", if is_first { "" } else { "\n" }, table(&shown))),
-                Format::Jsonl => rows(&shown).iter().map(|row| output::json(row) + "\n").collect(),
-                Format::Csv => output::csv_part(&rows(&shown), is_first),
-            }),
+            Ok(shown) => {
+                // Rows cannot hold names.
+                if args.format != Format::Table && !std::mem::replace(&mut told, true) {
+                    not_examined(&shown.users).iter().for_each(print_error);
+                }
+                output::print(&match args.format {
+                    Format::Table => {
+                        tabulate::fitted(&format!("{}{}", if is_first { "" } else { "\n" }, table(&shown)))
+                    }
+                    Format::Jsonl => rows(&shown).iter().map(|row| output::json(row) + "\n").collect(),
+                    Format::Csv => output::csv_part(&rows(&shown), is_first),
+                })
+            }
             Err(Failure::Failed(message) | Failure::Usage(message)) => {
                 print_error(message);
                 status = 1;
@@ -61,10 +71,18 @@ pub fn show(args: &ShowArgs) -> VerbResult {
 
 /// Returns the message for a process that cannot be examined.
 pub fn no_process(pid: i32, error: &std::io::Error) -> String {
+    // Its name is visible to everybody.
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     match error.kind() {
+        std::io::ErrorKind::NotFound if users::others_are_invisible() => {
+            format!("{pid}: no such process of this user, and /proc hides those of others")
+        }
         std::io::ErrorKind::NotFound => format!("{pid}: no such process"),
-        std::io::ErrorKind::PermissionDenied => format!("{pid}: no permission; only its owner and root can examine it"),
-        _ => format!("{pid}: {error}"),
+        std::io::ErrorKind::PermissionDenied => {
+            let name = name.trim_end();
+            format!("process {pid} ({name}): the kernel does not let this user examine it; only its owner and root may")
+        }
+        _ => format!("process {pid} ({}): cannot be examined: {error}", name.trim_end()),
     }
 }
 
@@ -73,8 +91,9 @@ fn library(path: &Path) -> Result<Shown, Failure> {
 }
 
 fn process(pid: i32, mapped: &Mapped) -> Result<Shown, Failure> {
-    let image = Image::of_mapping(pid, &mapped.first, &mapped.path)?;
-    Ok(Shown::at(image, Users { users: vec![mapped.user.clone()], hidden: 0 })?)
+    let users = Users { users: vec![mapped.user.clone()], ..Users::default() };
+    let shown = Image::of_mapping(pid, &mapped.first, &mapped.path).and_then(|image| Shown::at(image, users));
+    shown.map_err(|error| Failure::Failed(format!("process {pid} ({}): {error}", mapped.user.name)))
 }
 
 fn file(image: Image) -> Result<Shown, LiveError> {
@@ -132,7 +151,8 @@ fn heading(image: &Image) -> String {
 
 fn segments(image: &Image) -> String {
     let rows = image.elf.code().map(|segment| row(image, segment));
-    tabulate::numbers(["  executable segment", "code", "whole regions", "head", "tail", "padding"], rows)
+    let header = ["  executable\n  segment at", "code", "whole\nregions", "code\nbefore", "code\nafter", "padded by"];
+    tabulate::numbers(header, rows)
 }
 
 fn row(image: &Image, segment: &Segment) -> [String; 6] {
@@ -143,7 +163,7 @@ fn row(image: &Image, segment: &Segment) -> [String; 6] {
     let [head, tail] = layout::residual(segment, &image.regions);
     let bytes = |residual: Option<(u64, Fit)>| residual.map_or("0".to_owned(), |(bytes, _)| memory(bytes));
     let padding = match (head.map(|(_, fit)| padding(fit)), tail.map(|(_, fit)| padding(fit))) {
-        (None, None) => "not needed".to_owned(),
+        (None, None) => "–".to_owned(),
         (Some(one), None) | (None, Some(one)) => one.to_owned(),
         (Some(head), Some(tail)) if head == tail => head.to_owned(),
         (Some(head), Some(tail)) => format!("{head}; {tail}"),
@@ -164,7 +184,7 @@ fn padding(fit: Fit) -> &'static str {
         Fit::Whole => "none",
         Fit::PadInCopy => "align, run",
         Fit::PadAtRun => "run",
-        Fit::Writable => "no: data",
+        Fit::Writable => "nothing",
     }
 }
 
@@ -174,17 +194,24 @@ fn facts(shown: &Shown) -> String {
     match cached {
         Some((held, superpages)) => {
             let code: u64 = shown.by_order(held).iter().sum();
-            let mut text = format!("{} of {} of code", memory(code), memory(layout::code_bytes(&image.elf)));
+            let mut text = format!("holds {} of {} of code", memory(code), memory(layout::code_bytes(&image.elf)));
             if !held.orders_known {
-                text += "; folio sizes are visible to root only";
+                text += "; the sizes of its folios are visible to root only";
             } else if code > 0 {
-                text += &format!("; by folio size: {}", orders(&shown.by_order(held)));
+                text += &format!(": {}", orders(&shown.by_order(held)));
             }
             facts.push(("  page cache", text));
-            if !promotable.is_empty() {
+            if promotable.is_empty() {
+                let pads = image.regions.iter().any(|region| matches!(region.fit, Fit::PadInCopy | Fit::PadAtRun));
+                let remedy = if pads { "; padding would give some" } else { "" };
+                facts.push(("  superpages", format!("impossible: no aligned 2 MB of the file is all code{remedy}")));
+            } else {
                 let ready = superpages.iter().filter(|&&superpage| superpage).count();
-                let ready = format!("the next process would map {ready} of {} regions as superpages", promotable.len());
-                facts.push(("  superpages", ready));
+                let all = plural(promotable.len() as u64, "region", "regions");
+                facts.push((
+                    "  superpages",
+                    format!("a process that starts now maps {ready} of {all} with a superpage"),
+                ));
                 facts.push(("  clusters", clusters(&shown.clusters(held))));
             }
         }
@@ -197,13 +224,13 @@ fn facts(shown: &Shown) -> String {
 /// Lists the processes that map the code, and how much of it with superpages.
 fn mapped(users: &Users, promotable: bool) -> String {
     let named = |user: &&User| {
-        let off = if user.congruent || !promotable { "" } else { ", at an address that allows no superpages" };
+        let off = if user.congruent || !promotable { "" } else { "; its address allows no more" };
         format!(
-            "{} ({}): {} of {} with superpages{off}",
+            "{} ({}): {} of code, {} with superpages{off}",
             user.name,
             user.pid,
-            memory(user.superpages),
-            memory(user.code)
+            memory(user.code),
+            if user.superpages == 0 { "none".to_owned() } else { memory(user.superpages) },
         )
     };
     let mappers: Vec<&User> = users.users.iter().filter(|user| user.code > 0).collect();
@@ -211,14 +238,25 @@ fn mapped(users: &Users, promotable: bool) -> String {
     if mappers.len() > NAMED {
         lines.push(format!("and {} more", mappers.len() - NAMED));
     }
-    if users.hidden > 0 {
-        lines.push(format!("{} not visible to this user", plural(users.hidden as u64, "process", "processes")));
+    let not_examined = not_examined(users);
+    if mappers.is_empty() {
+        lines.push(if not_examined.is_some() { "no process that this user can examine" } else { "no process" }.into());
     }
-    if lines.is_empty() { "no process".into() } else { lines.join("\n") }
+    lines.extend(not_examined);
+    lines.join("\n")
 }
 
 /// Greatest number of processes to name.
 const NAMED: usize = 8;
+
+/// Names the processes whose mappings this user may not see. `None` if all were examined.
+fn not_examined(users: &Users) -> Option<String> {
+    if users.others_invisible {
+        return Some("not examined: processes of other users, which /proc hides".into());
+    }
+    let named = users::listed(users.hidden.iter().map(|hidden| (hidden.name.as_str(), hidden.pid)), "and");
+    (!named.is_empty()).then(|| format!("not examined, because the kernel does not let this user: {named}"))
+}
 
 fn file_range(segment: &Segment) -> std::ops::Range<u64> {
     segment.offset..segment.offset + segment.file_size
@@ -242,16 +280,21 @@ fn alignment(elf: &Elf, congruence: Congruence) -> String {
     }
 }
 
-/// Formats bytes by folio size: `64 KB: 1.2 MB, 2 MB: 40 MB`.
+/// Formats bytes by folio size: `1.2 MB in folios of 64 KB, 40 MB in folios of 2 MB`.
 pub fn orders(bytes: &[u64; ORDERS]) -> String {
     let sizes = bytes.iter().enumerate().filter(|(_, bytes)| **bytes > 0);
-    let each = sizes.map(|(order, &bytes)| format!("{}: {}", memory(4096 << order).replace(".0", ""), memory(bytes)));
+    let each = sizes
+        .map(|(order, &bytes)| format!("{} in folios of {}", memory(bytes), memory(4096 << order).replace(".0", "")));
     each.collect::<Vec<_>>().join(", ")
 }
 
+/// Formats how many regions have how many of their clusters in memory.
 fn clusters(counts: &BTreeMap<u64, u64>) -> String {
-    let each: Vec<String> = counts.iter().rev().map(|(clusters, regions)| format!("{clusters} in {regions}")).collect();
-    format!("of 64 KB resident, of 32 in a region, by number of regions: {}", each.join(", "))
+    let each = counts.iter().rev().map(|(clusters, regions)| match regions {
+        1 => format!("{clusters} in 1 region"),
+        _ => format!("{clusters} in each of {regions} regions"),
+    });
+    format!("in memory, of a region's 32 clusters of 64 KB: {}", each.collect::<Vec<_>>().join(", "))
 }
 
 /// A row of the results: one metric of one file.
@@ -286,6 +329,9 @@ fn rows(shown: &Shown) -> Vec<Row> {
         for (clusters, regions) in shown.clusters(held) {
             add(format!("clusters.{clusters}"), "regions", regions);
         }
+    }
+    if !shown.users.hidden.is_empty() {
+        add("processes_not_examined".into(), "processes", shown.users.hidden.len() as u64);
     }
     for user in shown.users.users.iter().filter(|user| user.code > 0) {
         add(format!("mapped.{}", user.pid), "bytes", user.code);

@@ -4,10 +4,10 @@ use crate::args::results::Format;
 use crate::args::this_linux::StatArgs;
 use crate::args::{Cli, Verb};
 use crate::failure::{Failure, VerbResult, print_error};
-use crate::units::{decimal, grouped, message, percent};
+use crate::units::{decimal, grouped, message, percent, plural};
 use crate::{output, own_line, run, tabulate};
 use clap::Parser;
-use reach_live::stat::{self, Answer, Count, CountError, Counters, Model};
+use reach_live::stat::{self, Answer, Count, CountError, Counters, Identified, Model};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -17,7 +17,12 @@ use std::time::Duration;
 /// Counts a program or process, reads counts of perf, or simulates, and prints WCPI.
 pub fn stat(args: StatArgs, quiet: bool) -> VerbResult {
     if let Some(path) = &args.read {
-        print(&args, &read(path, args.model.as_deref())?)?;
+        let (answer, identification) = read(path, args.model.as_deref())?;
+        print(&args, &answer, identification.as_ref())?;
+        if answer.facts.is_empty() {
+            print_error(format!("{}: no metric follows from its counts", path.display()));
+            return Ok(1);
+        }
         return Ok(0);
     }
     if args.simulate {
@@ -29,7 +34,7 @@ pub fn stat(args: StatArgs, quiet: bool) -> VerbResult {
     };
     match counted {
         Ok((answer, status)) => {
-            print(&args, &answer)?;
+            print(&args, &answer, None)?;
             Ok(status)
         }
         Err(error @ (CountError::NoCounters { .. } | CountError::UnknownProcessor | CountError::Forbidden { .. })) => {
@@ -60,22 +65,52 @@ fn of_program(command: &[OsString]) -> Result<(Answer, u8), CountError> {
     Ok((Answer::of(counters.model, &counters.read()?), status as u8))
 }
 
-/// Reads counts that perf has written. `model` names the processor; `None` identifies it by its events.
-fn read(path: &Path, model: Option<&str>) -> Result<Answer, Failure> {
+/// Reads counts that perf has written. `model` names the processor; `None` identifies it by its events. Returns also what to
+/// say about the identification.
+fn read(path: &Path, model: Option<&str>) -> Result<(Answer, Option<Identification>), Failure> {
     let bytes = std::fs::read(path).map_err(|error| Failure::reading(path, error))?;
     let text = String::from_utf8_lossy(&bytes);
     let failed = |problem: &dyn std::fmt::Display| Failure::Failed(format!("{}: {problem}", path.display()));
     let mut counts: Vec<Count> = stat::counts(&text).map_err(|error| failed(&error))?;
-    let model: &'static Model = match model {
-        Some(name) => stat::models::named(name).ok_or_else(|| {
-            let names: Vec<&str> = stat::MODELS.iter().map(|model| model.name).collect();
-            Failure::Usage(format!("unknown processor {name:?}; expected one of {}", names.join(", ")))
-        })?,
-        None => stat::identify(&counts)
-            .ok_or_else(|| failed(&"its events identify no processor; name it with --model (docs/stat.md)"))?,
+    let (model, identification): (&'static Model, _) = match model {
+        Some(name) => {
+            let named = stat::models::named(name).ok_or_else(|| {
+                let names: Vec<&str> = stat::MODELS.iter().map(|model| model.name).collect();
+                Failure::Usage(format!("unknown processor {name:?}; expected one of {}", names.join(", ")))
+            });
+            (named?, None)
+        }
+        None => {
+            let identified = stat::identify(&counts)
+                .ok_or_else(|| failed(&"its events identify no processor; name it with --model (docs/stat.md)"))?;
+            (identified.model, Some(Identification::of(&identified)))
+        }
     };
     stat::rename_events(&mut counts, model);
-    Ok(Answer::of(model, &counts))
+    Ok((Answer::of(model, &counts), identification))
+}
+
+/// How the processor was identified, if the user did not name it.
+struct Identification {
+    /// Whether other processors fit as well.
+    guessed: bool,
+    text: String,
+}
+
+impl Identification {
+    fn of(identified: &Identified) -> Identification {
+        let events = plural(identified.events as u64, "event", "events");
+        let others: Vec<&str> = identified.others.iter().map(|model| model.name).collect();
+        let text = match others.is_empty() {
+            true => format!("{} was told by {events} of the file", identified.model.name),
+            false => format!(
+                "{} is a guess: {} fit the {events} of the file as well; name the processor with --model",
+                identified.model.name,
+                others.join(", ")
+            ),
+        };
+        Identification { guessed: !others.is_empty(), text }
+    }
 }
 
 /// Simulates the program with `reach run`.
@@ -107,51 +142,62 @@ struct Row {
     value: f64,
 }
 
-fn rows(answer: &Answer) -> Vec<Row> {
+fn rows(answer: &Answer, identification: Option<&Identification>) -> Vec<Row> {
     let row = |metric, unit, value| Row { processor: answer.model.name, metric, unit, value };
     let facts = answer.facts.iter().map(|fact| row(fact.name, fact.unit, fact.value));
     let factors = answer.factors.iter().filter_map(|factor| Some(row(factor.name, factor.unit, factor.value()?)));
-    facts.chain(factors).collect()
+    let guessed = identification.filter(|told| told.guessed).map(|_| row("finding.processor_guessed", "count", 1.0));
+    let unused = answer.unused.len();
+    let unused = (unused > 0).then(|| row("finding.counts_unused", "count", unused as f64));
+    facts.chain(factors).chain(guessed).chain(unused).collect()
 }
 
-fn print(args: &StatArgs, answer: &Answer) -> Result<(), Failure> {
+fn print(args: &StatArgs, answer: &Answer, identification: Option<&Identification>) -> Result<(), Failure> {
+    let rows = rows(answer, identification);
+    if !matches!(args.format, Format::Table) {
+        // Rows cannot hold sentences.
+        sentences(answer, identification).iter().for_each(print_error);
+    }
     match args.format {
-        Format::Table => output::print(&tabulate::fitted(&table(answer))),
-        Format::Jsonl => {
-            print_missing(answer);
-            output::print(&rows(answer).iter().map(|row| output::json(row) + "\n").collect::<String>())
-        }
-        Format::Csv => {
-            print_missing(answer);
-            output::print(&output::csv(&rows(answer)))
-        }
+        Format::Table => output::print(&tabulate::fitted(&table(answer, &rows, identification))),
+        Format::Jsonl => output::print(&rows.iter().map(|row| output::json(row) + "\n").collect::<String>()),
+        Format::Csv => output::print(&output::csv(&rows)),
     }
 }
 
-/// Prints the missing metrics on standard error, since rows cannot hold them.
-fn print_missing(answer: &Answer) {
-    answer.missing.iter().for_each(|(metric, why)| print_error(format!("no {metric}: {why}")));
+/// Returns what a reader must know beside the numbers: how the processor was identified, and what is missing or unused.
+fn sentences(answer: &Answer, identification: Option<&Identification>) -> Vec<String> {
+    let mut sentences: Vec<String> =
+        identification.map(|told| format!("processor: {}", told.text)).into_iter().collect();
+    sentences.extend(answer.missing.iter().map(|(metric, why)| format!("no {metric}: {why}")));
+    if !answer.absent.is_empty() {
+        sentences.push(format!("not counted: {}", answer.absent.join(", ")));
+    }
+    sentences.extend(answer.unused.iter().map(|(event, why)| format!("count not used: {event} ({why})")));
+    sentences
 }
 
-fn table(answer: &Answer) -> String {
+fn table(answer: &Answer, rows: &[Row], identification: Option<&Identification>) -> String {
     let value = |row: &Row| match row.unit {
         "count" | "cycles" if row.value.fract() == 0.0 && row.value >= 0.0 => grouped(row.value as u64),
         "count" | "cycles" if row.value.fract() == 0.0 => format!("-{}", grouped(-row.value as u64)),
         "share of cycles" => percent(row.value),
         _ => decimal(row.value, 4),
     };
-    let lines = rows(answer).into_iter().map(|row| [row.metric.to_owned(), value(&row), unit(row.unit)]);
+    let numbers = rows.iter().filter(|row| !row.metric.starts_with("finding."));
+    let lines = numbers.map(|row| [row.metric.to_owned(), value(row), unit(row.unit)]);
     let mut all = format!("{}\n", answer.model.about);
     all += &tabulate::columns(["metric", "value", ""], lines);
     all += "wcpi: cycles of all page walks per instruction; wcpi_data: of loads and stores, with its factors\n";
+    let mut notes = sentences(answer, identification);
     if answer.least_share < 1.0 {
-        let share = percent(answer.least_share);
-        all += &format!("Events shared counters: each was counted for at least {share} of the time, and scaled.\n");
+        notes.push(format!(
+            "counts are estimates: events took turns on the counters, each for at least {} of the time",
+            percent(answer.least_share)
+        ));
     }
-    for (metric, why) in &answer.missing {
-        all += &format!("No {metric}: {why}.\n");
-    }
-    answer.model.notes.iter().for_each(|note| all += &format!("Note: {note}.\n"));
+    notes.extend(answer.model.notes.iter().map(|note| (*note).to_owned()));
+    notes.iter().for_each(|note| all += &tabulate::paragraph("- ", note));
     all
 }
 
@@ -171,9 +217,9 @@ mod tests {
         for file in std::fs::read_dir(folder).unwrap() {
             let bytes = std::fs::read(file.unwrap().path()).unwrap();
             let mut counts = stat::counts(&String::from_utf8_lossy(&bytes)).unwrap();
-            let model = stat::identify(&counts).unwrap();
+            let model = stat::identify(&counts).unwrap().model;
             stat::rename_events(&mut counts, model);
-            for row in rows(&Answer::of(model, &counts)) {
+            for row in rows(&Answer::of(model, &counts), None) {
                 assert_eq!(definition(row.metric).map(|definition| definition.unit), Some(row.unit), "{}", row.metric);
                 seen.insert(row.metric);
             }

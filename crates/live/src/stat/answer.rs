@@ -5,7 +5,7 @@
 //! count no accesses of fetches.
 
 use super::models::{Model, Role};
-use super::read::Count;
+use super::read::{Count, EFFICIENCY_CORES};
 use std::collections::BTreeMap;
 
 /// A quotient of two counts. Kept as integers, so that the factors cancel exactly.
@@ -49,8 +49,12 @@ pub struct Answer {
     /// The factors of `wcpi_data`, in order: the divisor of each is the dividend of the one before. Incomplete if walk cycles
     /// were not counted.
     pub factors: Vec<Factor>,
-    /// Missing metrics or events, each with the reason.
+    /// Missing metrics, each with the reason.
     pub missing: Vec<(String, String)>,
+    /// Events of the model that were not counted.
+    pub absent: Vec<&'static str>,
+    /// Counts that nothing here uses, each with the reason.
+    pub unused: Vec<(String, String)>,
     /// Least share of the time for which an event was counted, 0 to 1. Below 1, counts are scaled to the whole time.
     pub least_share: f64,
 }
@@ -103,6 +107,8 @@ impl Answer {
         fact("walk_cycles.host", "cycles", count(Role::HostCycles));
         fact("l2_tlb_hits.fetch", "count", count(Role::FetchSecondHits));
         fact("walks.fetch", "count", count(Role::FetchInitiated).or(count(Role::FetchCompleted)));
+        let aborted = of(Role::FetchInitiated).zip(of(Role::FetchCompleted));
+        fact("walks.fetch.aborted", "count", aborted.map(|(begun, ended)| begun as f64 - ended as f64));
         fact("walk_cycles.fetch", "cycles", count(Role::FetchWalkCycles));
         let stall = of(Role::FetchStall);
         fact("itlb_stall", "cycles", stall.map(|cycles| cycles as f64));
@@ -125,11 +131,10 @@ impl Answer {
         if let Some(why) = one_side(model, data, fetch) {
             missing.push(("wcpi and walk_cycles".to_owned(), why));
         }
-        if !absent.is_empty() {
-            missing.push((absent.join(", "), "not counted".to_owned()));
-        }
         let least_share = counts.iter().filter(|count| count.value.is_some()).map(|count| count.share);
-        Answer { model, facts, factors, missing, least_share: least_share.fold(1.0, f64::min) }
+        let least_share = least_share.fold(1.0, f64::min);
+        let unused = unused(model, counts, &absent);
+        Answer { model, facts, factors, missing, absent, unused, least_share }
     }
 
     /// Returns the value of a fact or factor by metric name. `None` if it is missing.
@@ -137,6 +142,23 @@ impl Answer {
         let fact = self.facts.iter().find(|fact| fact.name == name).map(|fact| fact.value);
         fact.or_else(|| self.factors.iter().find(|factor| factor.name == name)?.value())
     }
+}
+
+/// Returns the counts that no metric uses: events that `model` does not have, and those that mean nothing without an `absent` one.
+fn unused(model: &Model, counts: &[Count], absent: &[&str]) -> Vec<(String, String)> {
+    let reason = |count: &Count| {
+        let Some(event) = model.events.iter().find(|event| event.name == count.name) else {
+            return Some(match count.name.starts_with(EFFICIENCY_CORES) {
+                true => "efficiency cores have events of another meaning".to_owned(),
+                false => format!("no metric of {} uses it", model.name),
+            });
+        };
+        let same_role = model.events.iter().filter(|other| other.role == event.role);
+        let lacking: Vec<&str> = same_role.map(|other| other.name).filter(|name| absent.contains(name)).collect();
+        (!lacking.is_empty()).then(|| format!("means nothing without {}", lacking.join(", ")))
+    };
+    let counted = counts.iter().filter(|count| count.value.is_some());
+    counted.filter_map(|count| Some((count.name.clone(), reason(count)?))).collect()
 }
 
 /// Says which side is missing where walk cycles of only one side, fetches or data, were counted. `None` if both or neither were.

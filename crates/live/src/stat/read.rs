@@ -125,9 +125,16 @@ fn count(event: &str, value: &str, percent: f64) -> Result<Count, String> {
     Ok(Count { name: name(event), value, share: (percent / 100.0).clamp(0.0, 1.0) })
 }
 
+/// How the names of events on efficiency cores begin, which no model has.
+pub(super) const EFFICIENCY_CORES: &str = "cpu_atom/";
+
 /// Returns an event's name as the models spell it.
 fn name(event: &str) -> String {
     let mut name = event.trim().to_ascii_lowercase();
+    // Efficiency cores have events of their own under the same names.
+    if name.starts_with(EFFICIENCY_CORES) {
+        return name.split_inclusive('/').take(2).collect();
+    }
     if let Some((_, inner)) = name.split_once('/') {
         // As in cpu_core/NAME/u, or cpu/event=0x08,umask=0x10/.
         name = inner.rsplit_once('/').map_or(inner, |(inner, _)| inner).to_owned();
@@ -186,24 +193,34 @@ fn raw(name: &str) -> Option<u64> {
     config
 }
 
+/// A model that was told by events.
+#[derive(Clone, Debug)]
+pub struct Identified {
+    /// The model.
+    pub model: &'static Model,
+    /// Number of events, besides instructions and cycles, that the model has.
+    pub events: usize,
+    /// Other models that have as many of the events: if there are any, the model is a guess. None if all events of the model
+    /// were counted.
+    pub others: Vec<&'static Model>,
+}
+
 /// Identifies the model by its events: the model that has most of them, and of several the one with the fewest events. `None`
 /// if no model has any event besides instructions and cycles.
-pub fn identify(counts: &[Count]) -> Option<&'static Model> {
+pub fn identify(counts: &[Count]) -> Option<Identified> {
+    let is_generic = |name: &str| matches!(name, "inst_retired.any_p" | "cpu_clk_unhalted.thread_p");
     let known_events = |model: &Model| {
-        let names = counts
-            .iter()
-            .filter(|count| !matches!(count.name.as_str(), "inst_retired.any_p" | "cpu_clk_unhalted.thread_p"));
+        let names = counts.iter().filter(|count| !is_generic(&count.name));
         names.filter(|count| model.events.iter().any(|event| event.name == count.name)).count()
     };
-    let mut best: Option<(usize, &Model)> = None;
-    for model in MODELS {
-        // Of models with as many events, the one with fewer that were not counted.
-        let known = known_events(model);
-        let better =
-            best.is_none_or(|(most, chosen)| known > most || known == most && model.events.len() < chosen.events.len());
-        if known > 0 && better {
-            best = Some((known, model));
-        }
+    let events = MODELS.iter().map(known_events).max().filter(|&events| events > 0)?;
+    let mut others: Vec<&Model> = MODELS.iter().filter(|model| known_events(model) == events).collect();
+    // Of models with as many events, the one with fewer that were not counted.
+    others.sort_by_key(|model| model.events.len());
+    let model = others.remove(0);
+    let has = |event: &Event| counts.iter().any(|count| same(event, &count.name));
+    if model.events.iter().all(has) {
+        others.clear();
     }
-    best.map(|(_, model)| model)
+    Some(Identified { model, events, others })
 }

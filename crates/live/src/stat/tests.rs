@@ -6,7 +6,8 @@ use super::{Answer, ReadError, counts, identify, rename_events};
 /// Derives the answer from a recorded output, with the model identified by its events.
 fn answer(recorded: &str) -> Answer {
     let mut counts = counts(recorded).expect("perf wrote this");
-    let model = identify(&counts).expect("its events identify the model");
+    let identified = identify(&counts).expect("its events identify the model");
+    let model = identified.model;
     rename_events(&mut counts, model);
     let answer = Answer::of(model, &counts);
     assert_identity(&answer);
@@ -101,7 +102,7 @@ fn skylake_combines_two_factors_and_splits_itlb_stalls() {
         ],
     );
     assert_none(&answer, &["wcpi_data.walk_accesses_per_miss", "walk_accesses.data", "walk_cycles.host"]);
-    assert!(answer.missing.iter().any(|(what, why)| what == "ept.walk_pending" && why == "not counted"));
+    assert_eq!((&answer.absent[..], &answer.unused[..]), (&["ept.walk_pending"][..], &[][..]));
 }
 
 #[test]
@@ -186,8 +187,8 @@ fn zen_3_adds_misses_of_coalesced_pages() {
         &[("walks.initiated", 8e6), ("wcpi_data.misses_per_access", 0.004), ("walks.aborted", 0.4e6)],
     );
     // One event is not in the recording, one has no count there.
-    let (events, _) = answer.missing.last().unwrap();
-    assert!(events.contains("tlb_reload_4k_l2_hit") && events.contains("ls_tablewalker.iside"), "{events}");
+    assert!(answer.absent.contains(&"ls_l1_d_tlb_miss.tlb_reload_4k_l2_hit"), "{:?}", answer.absent);
+    assert!(answer.absent.contains(&"ls_tablewalker.iside"), "{:?}", answer.absent);
     assert_none(&answer, &["wcpi", "l2_tlb_hits.data"]);
 }
 
@@ -279,4 +280,49 @@ fn models_are_found_from_cpuinfo() {
     assert_eq!(of("processor : 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n"), Some("neoverse"));
     assert_eq!(x86("GenuineIntel", 5, 4), None);
     assert_eq!(of(""), None);
+}
+
+/// The events of Ice Lake are among those of Skylake, but a file with all of them and no others is no guess.
+#[test]
+fn whole_recordings_tell_their_processors() {
+    for (model, recorded) in [
+        ("haswell", include_str!("recorded/haswell.csv")),
+        ("skylake", include_str!("recorded/skylake.jsonl")),
+        ("ice-lake", include_str!("recorded/ice-lake.csv")),
+        ("golden-cove", include_str!("recorded/golden-cove.csv")),
+        ("zen-1", include_str!("recorded/zen-1.csv")),
+        ("zen-3", include_str!("recorded/zen-3.jsonl")),
+        ("zen-4", include_str!("recorded/zen-4.csv")),
+        ("neoverse", include_str!("recorded/neoverse.csv")),
+    ] {
+        let identified = identify(&counts(recorded).unwrap()).unwrap();
+        let others: Vec<&str> = identified.others.iter().map(|model| model.name).collect();
+        assert_eq!((identified.model.name, &others[..]), (model, &[][..]));
+    }
+}
+
+#[test]
+fn events_that_several_models_have_are_a_guess_and_unused_counts_are_named() {
+    let recorded = "5000,,instructions,1,100.00,,\n70,,page-faults,1,100.00,,\n9,,dtlb_load_misses.walk_completed,1,100.00,,\n\
+                    8,,dtlb_load_misses.walk_completed,1,100.00,,\n3,,cpu_atom/dtlb_load_misses.walk_completed/u,1,100.00,,\n\
+                    <not counted>,,branches,0,0.00,,\n";
+    let counts = counts(recorded).unwrap();
+    let identified = identify(&counts).unwrap();
+    let mut models: Vec<&str> = identified.others.iter().map(|model| model.name).collect();
+    models.push(identified.model.name);
+    models.sort();
+    assert_eq!((identified.events, &models[..]), (1, &["golden-cove", "haswell", "ice-lake", "skylake"][..]));
+    let answer = Answer::of(identified.model, &counts);
+    let completed = counts.iter().find(|count| count.name == "dtlb_load_misses.walk_completed").unwrap();
+    assert_eq!(completed.value, Some(17), "efficiency cores are not added");
+    let reasons: Vec<(&str, &str)> = answer.unused.iter().map(|(name, why)| (name.as_str(), why.as_str())).collect();
+    let name = identified.model.name;
+    assert_eq!(
+        reasons,
+        [
+            ("page-faults", format!("no metric of {name} uses it").as_str()),
+            ("dtlb_load_misses.walk_completed", "means nothing without dtlb_store_misses.walk_completed"),
+            ("cpu_atom/dtlb_load_misses.walk_completed/", "efficiency cores have events of another meaning"),
+        ]
+    );
 }

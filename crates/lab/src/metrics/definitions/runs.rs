@@ -75,6 +75,13 @@ pub(super) const FINDINGS: Group = Group {
             "finding.never_acted",
             "The system had no occasion to act: no superpage was mapped, no range made, no entry coalesced, whatever it is for.",
         ),
+        finding(
+            "finding.processor_guessed",
+            "Events of the file that was read fit several processors, and one of them was taken.",
+        )
+        .given("`reach stat --read` without `--model`"),
+        finding("finding.counts_unused", "Counts that no metric uses; standard error names them.")
+            .given("results of `reach stat`"),
     ],
 };
 

@@ -188,7 +188,9 @@ pub(super) const OUT_OF_ORDER: Group = Group {
         of("stlb_miss_retired", "count", "Retired loads and stores that had a walk, or waited for one.")
             .from("what processors count as `mem_*_retired.stlb_miss_*`")
             .given(OOO),
-        of("walks.fetch.aborted", "count", "Walks for fetches that were ended early.").given(OOO),
+        of("walks.fetch.aborted", "count", "Walks for fetches that were ended early.")
+            .from("processors: walks begun − walks completed")
+            .given("`--timing ooo`; `reach stat` where the processor counts both"),
         of("walks.fetch.wrong_path", "count", "Completed walks for fetches of instructions that did not retire.").given(OOO),
         of(
             "itlb_stall",
