@@ -9,8 +9,9 @@ const MIDDLE: usize = 26;
 /// Least width of a column of wrapped text; a table that leaves less becomes a list.
 const TEXT: usize = 16;
 
-/// Length of words that a table keeps whole; longer ones, such as addresses of pages, may be broken after punctuation.
-const LONG: usize = 32;
+/// Length of words that a table keeps whole in its first column, which has names, and in the others; longer ones, such as
+/// addresses of pages, may be broken after punctuation.
+const LONG: [usize; 2] = [40, 20];
 
 /// How the cells of all columns but the first are aligned.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,13 +34,16 @@ fn full(text: &str) -> usize {
     text.split('\n').map(length).max().unwrap_or(0)
 }
 
-/// Returns the least width that breaks no word of `text`, apart from long ones that have punctuation to break after.
-fn longest_word(text: &str) -> usize {
+/// Returns the least width that breaks no word of `text`, apart from those longer than `long` that have punctuation to break
+/// after.
+fn longest_word(text: &str, long: usize) -> usize {
     let least = |word: &str| match length(word) {
-        whole if whole <= LONG => whole,
-        _ => word.split_inclusive(BREAKS).map(length).max().unwrap_or(0).max(LONG),
+        whole if whole <= long => whole,
+        _ => word.split_inclusive(BREAKS).map(length).max().unwrap_or(0).max(long),
     };
-    text.split_whitespace().map(least).max().unwrap_or(0)
+    // Wrapped lines keep the indentation of a cell.
+    let indent = text.len() - text.trim_start().len();
+    indent + text.split_whitespace().map(least).max().unwrap_or(0)
 }
 
 impl Table {
@@ -88,11 +92,10 @@ impl Table {
 
     /// Returns the least width of a column in a table. Numbers stay whole; their headers are wrapped.
     fn least(&self, at: usize, wanted: usize) -> usize {
-        let words = self.column(at).map(longest_word).max().unwrap_or(0);
+        let words = self.column(at).map(|text| longest_word(text, LONG[at.min(1)])).max().unwrap_or(0);
         match self.align {
             _ if at == 0 => words.max(TEXT.min(wanted)),
             Align::Right => words.max(self.rows.iter().map(|row| full(&row[at])).max().unwrap_or(0)),
-            Align::Left if at + 1 == self.header.len() => words.max((TEXT + 8).min(wanted)),
             Align::Left => words.max(TEXT.min(wanted)),
         }
     }
