@@ -7,16 +7,16 @@ pub use header::Header;
 
 use crate::conditions::Conditions;
 use crate::curve::Curve;
-use crate::findings::{self, Finding};
+use crate::findings::{self, Finding, FindingKind};
 use crate::machine;
 use crate::prepare::{Batch, Preparer};
 use crate::results::{self, Row};
-use crate::simulation::{Outcome, Sample, Simulation, SimulationError};
+use crate::simulation::{LEAST, Outcome, Sample, Simulation, SimulationError};
 use fan_out::fan_out;
 use reach_core::{Chunk, Counts};
 use reach_trace::{
-    Aligned, Alignment, Between, Ending, FastForward, FastForwarded, Limited, Progress, Sampled, Sampling, Source,
-    TraceError,
+    Aligned, Alignment, Between, Ending, FastForward, FastForwarded, Kept, Limited, Progress, Sampled, Sampling,
+    Source, TraceError,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +24,10 @@ use std::time::{Duration, Instant};
 
 /// Batches that may wait for a simulation before the source has to wait.
 const QUEUE_DEPTH: usize = 8;
+
+/// The most references of a sampled program that are kept in memory, about half a byte each, to simulate all of them should
+/// the program be too short for a sample.
+const MAX_KEPT: u64 = 1 << 28;
 
 /// Machines and systems to compare, and the part of the program to simulate.
 ///
@@ -60,7 +64,8 @@ pub struct Experiment {
     pub limit: Option<u64>,
     /// The miss curve to count; `None`: no curve.
     pub curve: Option<Curve>,
-    /// How intervals of the program are measured; `None`: all of it is.
+    /// How intervals of the program are measured; `None`: all of it is. All of a program that is too short for error bars
+    /// is measured, too; a finding says so.
     pub sample: Option<Sampling>,
 }
 
@@ -143,21 +148,53 @@ impl Experiment {
         mut watch: impl FnMut(Status) -> bool,
     ) -> Result<Report, ExperimentError> {
         let started = Instant::now();
-        let simulations = self.boot()?;
+        if let Some(sampling) = self.sample {
+            return self.run_sampled(sampling, source, &mut watch, started);
+        }
+        let simulations = self.boot(false)?;
         // Outlines suffice where nothing needs single references, which holds for most simulations that only count.
-        let unchanged = self.limit.is_none()
-            && self.fast_forward.is_nothing()
-            && self.align_code.is_none()
-            && self.sample.is_none();
+        let unchanged = self.limit.is_none() && self.fast_forward.is_nothing() && self.align_code.is_none();
         if unchanged && simulations.iter().all(Simulation::takes_outlines) {
             source.outline(true)?;
         }
         match self.pass(simulations, source, |_, _| Ok(()), &mut watch, started) {
             Err(ExperimentError::Simulation(SimulationError::NeedsReferences)) if source.outline(false)? => {
-                self.pass(self.boot()?, source, |_, _| Ok(()), watch, started)
+                self.pass(self.boot(false)?, source, |_, _| Ok(()), watch, started)
             }
             outcome => outcome,
         }
+    }
+
+    /// Samples `source`. Simulates all of it instead if it is too short for error bars.
+    fn run_sampled(
+        &self,
+        sampling: Sampling,
+        source: &mut dyn Source,
+        mut watch: impl FnMut(Status) -> bool,
+        started: Instant,
+    ) -> Result<Report, ExperimentError> {
+        let mut source = Kept::new(source, self.longest_unsampled(sampling))?;
+        let sampled = self.sampled_pass(sampling, &mut source, &mut watch, started)?;
+        if sampled.intervals() >= LEAST {
+            return Ok(sampled);
+        }
+        let Some(mut all) = source.into_program()? else { return Ok(sampled) };
+        let mut report = self.pass(self.boot(false)?, &mut all, |_, _| Ok(()), watch, started)?;
+        let text = format!(
+            "the program is too short for a sample ({} intervals, expected at least {LEAST}), so all of it was simulated",
+            sampled.intervals()
+        );
+        report.findings.push(Finding::new(FindingKind::NotSampled, text));
+        Ok(report)
+    }
+
+    /// Returns the most references of a program that has too few intervals.
+    fn longest_unsampled(&self, sampling: Sampling) -> u64 {
+        let beginning = match self.fast_forward {
+            FastForward::References(references) => references,
+            FastForward::Phase(_) => MAX_KEPT,
+        };
+        beginning.saturating_add(sampling.every.saturating_mul(LEAST as u64)).min(MAX_KEPT)
     }
 
     /// Does the same, and shows every chunk to `tee` before it is simulated: a recorder, for example.
@@ -171,18 +208,18 @@ impl Experiment {
         watch: impl FnMut(Status) -> bool,
     ) -> Result<Report, ExperimentError> {
         let started = Instant::now();
-        self.pass(self.boot()?, source, tee, watch, started)
+        self.pass(self.boot(false)?, source, tee, watch, started)
     }
 
-    /// Boots every system on every machine.
-    fn boot(&self) -> Result<Vec<Simulation>, SimulationError> {
+    /// Boots every system on every machine, to measure intervals only if `sampled`.
+    fn boot(&self, sampled: bool) -> Result<Vec<Simulation>, SimulationError> {
         let pairs = self.machines.iter().flat_map(|machine| self.systems.iter().map(move |system| (machine, system)));
         let boot = |(machine, system)| {
             let mut simulation = Simulation::new(machine, system, &self.conditions)?;
             if let Some(curve) = &self.curve {
                 simulation.observe(machine, curve, self.conditions.seed)?;
             }
-            if self.sample.is_some() {
+            if sampled {
                 simulation.sample()?;
             }
             Ok(simulation)
@@ -190,7 +227,26 @@ impl Experiment {
         pairs.map(boot).collect()
     }
 
-    /// Runs `source`, sampled and fast-forwarded as requested.
+    /// Samples `source`.
+    fn sampled_pass(
+        &self,
+        sampling: Sampling,
+        source: &mut dyn Source,
+        watch: impl FnMut(Status) -> bool,
+        started: Instant,
+    ) -> Result<Report, ExperimentError> {
+        let simulations = self.boot(true)?;
+        let tee = |_: &Chunk, _: &dyn Source| Ok(());
+        let mut sampled = Sampled::new(source, sampling, self.fast_forward.clone(), self.conditions.seed);
+        if sampling.between == Between::FastForward {
+            return self.run_all(simulations, &mut FastForwarded::between_intervals(sampled), tee, watch, started);
+        }
+        let mut report = self.run_all(simulations, &mut sampled, tee, watch, started)?;
+        report.set_program_references(report.counts.references().saturating_sub(sampled.fast_forwarded()?));
+        Ok(report)
+    }
+
+    /// Runs `source`, fast-forwarded as requested.
     fn pass(
         &self,
         simulations: Vec<Simulation>,
@@ -199,15 +255,6 @@ impl Experiment {
         watch: impl FnMut(Status) -> bool,
         started: Instant,
     ) -> Result<Report, ExperimentError> {
-        if let Some(sampling) = self.sample {
-            let mut sampled = Sampled::new(source, sampling, self.fast_forward.clone(), self.conditions.seed);
-            if sampling.between == Between::FastForward {
-                return self.run_all(simulations, &mut FastForwarded::between_intervals(sampled), tee, watch, started);
-            }
-            let mut report = self.run_all(simulations, &mut sampled, tee, watch, started)?;
-            report.set_program_references(report.counts.references().saturating_sub(sampled.fast_forwarded()?));
-            return Ok(report);
-        }
         if self.fast_forward.is_nothing() {
             return self.run_all(simulations, source, tee, watch, started);
         }
@@ -305,6 +352,11 @@ impl Report {
             .iter()
             .flat_map(|outcome| outcome.findings.iter().map(move |finding| (Some(outcome), finding)));
         of_program.chain(of_simulations)
+    }
+
+    /// Returns the number of measured intervals; 0 if the program was not sampled.
+    fn intervals(&self) -> usize {
+        self.outcomes.first().and_then(|outcome| outcome.sample.as_ref()).map_or(0, |sample| sample.intervals.len())
     }
 
     /// Sets the number of references of the program that was sampled.

@@ -267,9 +267,6 @@ impl Simulation {
         let hw = self.hardware.processor.on();
         let before = self.hardware.processor.mmu_of(hw).ledger.clone();
         self.run(segment)?;
-        if self.detail() == Detail::Caches {
-            self.hardware.warm_predictor(segment);
-        }
         self.hardware.processor.mmu().ledger.restore_all_but_events(&before);
         self.accounts.execute(hw, counts, 0);
         let nominal = self.hardware.millicycles_per_instruction;

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Pieces, conditions, run};
 use reach_core::{Chunk, Cycles, Event, Label, Mark};
-use reach_lab::{ALL, Conditions, Experiment, Interval, Report, Row, Timing};
+use reach_lab::{ALL, Conditions, Experiment, FindingKind, Interval, Report, Row, Timing};
 use reach_trace::file::{Metadata, Reader, Writer};
 use reach_trace::{Between, Ending, FastForward, FastForwarded, Sampled, Sampling, Source, synthetic};
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ fn sampling_all_references_equals_a_full_run() {
 fn the_four_factors_multiply_out_to_wcpi_in_samples() {
     for timing in Timing::ALL {
         let program = Pieces::of(&mut *synthetic::parse("web:requests=100").unwrap());
-        let sample = sampling("every=5k,measure=500,warm=1k");
+        let sample = sampling("every=500,measure=50,warm=100");
         let report =
             run(&Experiment { sample, ..experiment(&["base", "linux-thp"], timing) }, &mut program.cut(vec![997]));
         let all = rows(&report);
@@ -144,7 +144,7 @@ fn a_recorded_sample_equals_sampling_the_program() {
 #[test]
 fn functional_warming_keeps_the_state_of_the_operating_system() {
     let program = Pieces::of(&mut *synthetic::parse("web:requests=50").unwrap());
-    let sample = sampling("every=2k,measure=50,warm=50");
+    let sample = sampling("every=400,measure=10,warm=10");
     let systems = ["base", "navarro-2002", "zhou-2023"];
     let plain = run(&experiment(&systems, Timing::Counts), &mut program.cut(vec![997]));
     let sampled = run(&Experiment { sample, ..experiment(&systems, Timing::Counts) }, &mut program.cut(vec![1009]));
@@ -235,13 +235,85 @@ fn error_bars_contain_the_true_rate() {
     }
 }
 
+/// Returns the kinds of findings about the program.
+fn findings(report: &Report) -> Vec<FindingKind> {
+    report.findings.iter().map(|finding| finding.kind).collect()
+}
+
 #[test]
-fn fewer_than_thirty_intervals_have_no_error_bars() {
+fn a_program_too_short_for_a_sample_is_simulated_as_a_whole() {
     let program = Pieces::of(&mut *synthetic::parse("gups:bytes=1M,updates=20K").unwrap());
-    let sample = sampling("every=5k,measure=100,warm=100");
-    let report = run(&Experiment { sample, ..experiment(&["base"], Timing::Counts) }, &mut program.cut(vec![997]));
-    assert!(report.outcomes[0].sample.as_ref().unwrap().intervals.len() < 30);
-    assert!(report.rows().iter().all(|row| row.error.is_none()));
+    let short = Experiment { fast_forward: FastForward::References(1000), ..experiment(&["base"], Timing::Ooo) };
+    let whole = run(&short, &mut program.cut(vec![997]));
+    // Some intervals; none at all.
+    for text in ["every=5k,measure=100,warm=100", "every=10M,measure=100k,warm=200k"] {
+        let sampled = Experiment {
+            sample: sampling(text),
+            fast_forward: short.fast_forward.clone(),
+            ..experiment(&["base"], Timing::Ooo)
+        };
+        let report = run(&sampled, &mut program.cut(vec![1009]));
+        assert_eq!(findings(&report), [FindingKind::NotSampled], "{text}");
+        let values = |report: &Report| {
+            let rows = report.rows().into_iter().filter(|row| !row.metric.starts_with("finding."));
+            rows.map(|row| (row.metric, row.value, row.error)).collect::<Vec<_>>()
+        };
+        assert_eq!(values(&report), values(&whole), "{text}");
+    }
+}
+
+#[test]
+fn samples_that_start_intervals_cold_have_no_error_bars_and_say_why() {
+    let program = Pieces::of(&mut *synthetic::parse("web:requests=500").unwrap());
+    let report = |timing, text: &str| {
+        run(&Experiment { sample: sampling(text), ..experiment(&["base"], timing) }, &mut program.cut(vec![997]))
+    };
+    for (timing, text, cold) in [
+        (Timing::Counts, "between=caches", None),
+        (Timing::Counts, "between=tlbs", None),
+        (Timing::Counts, "between=fast-forward", Some("cold TLBs")),
+        (Timing::InOrder, "between=caches,warm=0", None),
+        (Timing::InOrder, "between=tlbs", Some("cold caches")),
+        (Timing::Ooo, "between=caches", None),
+        (Timing::Ooo, "between=caches,warm=0", Some("empty core")),
+        (Timing::Ooo, "between=tlbs", Some("cold caches")),
+        (Timing::Ooo, "between=fast-forward,warm=0", Some("cold TLBs")),
+    ] {
+        let report = report(timing, &format!("every=1k,measure=50,warm=50,{text}"));
+        let found: Vec<_> = report.findings.iter().map(|finding| (finding.kind, finding.text.as_str())).collect();
+        let bars = report.rows().iter().filter(|row| row.error.is_some()).count();
+        match cold {
+            None => assert!(found.is_empty() && bars > 5, "{} {text}: {found:?}, {bars} error bars", timing.name()),
+            Some(part) => {
+                assert!(matches!(found[..], [(FindingKind::NoInterval, text)] if text.contains(part)), "{found:?}");
+                assert_eq!(bars, 0, "{} {text}", timing.name());
+            }
+        }
+    }
+}
+
+/// What happens between intervals counts: an area is touched there, and its faults are the program's main cost.
+#[test]
+fn the_operating_systems_work_between_intervals_is_part_of_the_speedup() {
+    let program = Pieces::of(&mut *synthetic::parse("touch:bytes=24M,page=4K").unwrap());
+    let systems = ["base", "linux-thp:enabled=always"];
+    for timing in Timing::ALL {
+        let whole = run(&experiment(&systems, timing), &mut program.cut(vec![997]));
+        let sample = sampling("every=300,measure=5,warm=5");
+        let sampled = run(&Experiment { sample, ..experiment(&systems, timing) }, &mut program.cut(vec![997]));
+        let speedup = |report: &Report| {
+            let rows = rows(report);
+            let row = &rows[&(systems[1].into(), ALL.into(), "speedup".into())];
+            (row.value.as_f64(), row.error)
+        };
+        let ((truth, _), (estimate, error)) = (speedup(&whole), speedup(&sampled));
+        assert!(truth > 1.2, "{truth}");
+        assert!(
+            (estimate - truth).abs() <= error.unwrap().max(0.01 * truth),
+            "{}: {estimate} ±{error:?} for {truth}",
+            timing.name()
+        );
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ pub(crate) mod aligned;
 pub(crate) mod beginning;
 pub(crate) mod fast_forward;
 pub(crate) mod interruptible;
+pub(crate) mod keep;
 pub(crate) mod limit;
 pub(crate) mod sample;
 

@@ -20,9 +20,9 @@ pub struct RecordArgs {
     /// These exceptions preserve the operating system's state: they cause the page faults and dirty pages.
     #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
     pub fast_forward: Option<u64>,
-    /// Record a sample: intervals at equal distances, and fast-forward between them (docs/sampling.md)
+    /// Record a sample: one interval of each period, and fast-forward between them (docs/sampling.md)
     ///
-    /// Keys, in references: every (distance between interval starts, default 10M), measure (length of an interval,
+    /// Keys, in references: every (length of a period, default 10M), measure (length of an interval,
     /// default 100k), warm (simulated but not measured before each interval, default 200k). Between intervals, the trace
     /// keeps only the first reference and the first store to each page. A run of the trace measures its intervals.
     #[arg(long, value_name = "every=N,measure=N,warm=N", num_args = 0..=1, default_missing_value = "",

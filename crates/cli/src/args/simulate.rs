@@ -146,10 +146,11 @@ pub struct ConditionArgs {
     /// superpage of code has no writable neighbour and can be padded (zhou-2023:padding=on). Only addresses change.
     #[arg(long, value_enum, value_name = "WHICH")]
     pub align_code: Option<AlignCode>,
-    /// Measure intervals at equal distances only, and report rates with error bars (docs/sampling.md)
+    /// Simulate one interval of each period in detail, and estimate the whole program with error bars (docs/sampling.md)
     ///
-    /// Keys, in references: every (distance between interval starts, default 10M), measure (length of an interval,
-    /// default 100k), warm (simulated but not measured before each interval, default 200k). Key between says what sees
+    /// Keys, in references: every (length of a period, default 200k), measure (length of an interval,
+    /// default 2k), warm (simulated but not measured before each interval, default 4k). A program that is too short for 30
+    /// intervals is simulated as a whole. Key between says what sees
     /// the other references: caches (data caches, TLBs and the operating system; the default), tlbs (TLBs and the operating
     /// system), or fast-forward (the operating system only). Needs one core with one hardware thread.
     #[arg(long, value_name = "every=N,measure=N,warm=N,between=…", num_args = 0..=1, default_missing_value = "",

@@ -32,11 +32,11 @@ pub fn paper(name: &str) -> Result<Paper, PaperError> {
 
 /// Parses a sample to record. It is always fast-forwarded between intervals: a trace of a sample holds nothing else there.
 pub fn recorded_sample(text: &str) -> Result<Sampling, String> {
-    let sampling: Sampling = text.parse()?;
-    if text.contains("between=") && sampling.between != Between::FastForward {
+    let sampling = Sampling::parse(text, Sampling::RECORDED)?;
+    if sampling.between != Between::FastForward {
         return Err("a recorded sample is fast-forwarded between intervals; leave out between".into());
     }
-    Ok(Sampling { between: Between::FastForward, ..sampling })
+    Ok(sampling)
 }
 
 /// Parses a whole number with an optional suffix: the letters of `suffixes` stand for rising powers of `step`.

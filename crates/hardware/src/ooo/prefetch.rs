@@ -116,8 +116,8 @@ pub(super) struct L1Miss {
     /// Its base page.
     pub page: Vpn,
     pub at: PhysAddr,
-    /// The cycle in which it missed.
-    pub from: u64,
+    /// The cycle in which it missed; `None` during functional warming, which takes no time and delays no prefetch.
+    pub from: Option<u64>,
     /// Whether it missed the second level too.
     pub missed_l2: bool,
 }
@@ -128,9 +128,13 @@ impl OooCore {
         self.config.prefetch.streams > 0 || self.config.prefetch.adjacent_line
     }
 
-    /// Prefetches the line of `at` in cycle `from`, if the second level lacks it. Returns false if too many prefetches
-    /// are in flight.
-    fn prefetch_line(&mut self, at: PhysAddr, shift: u32, from: u64, caches: &mut Caches) -> bool {
+    /// Prefetches the line of `at` in cycle `from` (see [`L1Miss::from`]), if the second level lacks it. Returns false if
+    /// too many prefetches are in flight.
+    fn prefetch_line(&mut self, at: PhysAddr, shift: u32, from: Option<u64>, caches: &mut Caches) -> bool {
+        let Some(from) = from else {
+            caches.fetch_ahead(at);
+            return true;
+        };
         if self.prefetches_in_flight.busy_at(from) >= self.config.prefetch.max_in_flight as usize {
             return false;
         }
@@ -157,7 +161,7 @@ impl Mmu {
         // The buddy line is as likely as not to be useless, so it yields to all other traffic.
         if missed_l2
             && core.config.prefetch.adjacent_line
-            && core.memory_channel.is_idle(core.request_floor().min(from), from)
+            && from.is_none_or(|from| core.memory_channel.is_idle(core.request_floor().min(from), from))
         {
             core.prefetch_line(PhysAddr(at.0 ^ 1 << shift), shift, from, caches);
         }
@@ -184,7 +188,7 @@ impl Mmu {
         &mut self,
         next: Vpn,
         step: i32,
-        from: u64,
+        from: Option<u64>,
         table: &mut PageTable,
         CoreAndCaches { core, caches }: CoreAndCaches,
     ) {
@@ -201,7 +205,7 @@ impl Mmu {
         let Ok(pte) = found else { return };
         // The fill may have evicted the data page of the same-page filter.
         self.same_page.clear_data();
-        let translated = core.translate(from, next.0, translation).translated;
+        let translated = from.map(|from| core.translate(from, next.0, translation).translated);
         let shift = caches.line_shift(Access::Load);
         let offset = if step > 0 { 0 } else { self.base.bytes() - (1 << shift) };
         let at = physical(pte, next.addr(self.base).0 + offset, self.base);

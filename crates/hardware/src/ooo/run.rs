@@ -208,7 +208,7 @@ impl Mmu {
                     _ => core.load(reference),
                 };
                 if depth > 0 && core.prefetches() {
-                    let miss = L1Miss { page: vpn, at: address, from: times.translated, missed_l2: depth > 1 };
+                    let miss = L1Miss { page: vpn, at: address, from: Some(times.translated), missed_l2: depth > 1 };
                     self.prefetch_after_miss(miss, table, CoreAndCaches { core, caches });
                 }
                 match times.clear {

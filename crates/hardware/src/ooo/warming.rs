@@ -1,28 +1,106 @@
-//! Functional warming of the branch predictor: trains it with the blocks of a program, in no time (Wunderlich et al. 2003,
-//! SMARTS, §4.2).
+//! Functional warming of an out-of-order core: TLBs, caches, prefetchers and the branch predictor see the program, in no
+//! time (Wunderlich et al. 2003, SMARTS, §4.2).
+//!
+//! Only what depends on time is left out: the wrong path, prefetches that would be too late or too many, and the pipeline
+//! itself. A detailed warm-up of some thousand references restores it.
 
-use super::OooCore;
 use super::code::Code;
 use super::in_flight::PendingBranch;
 use super::instruction::BranchKind;
-use crate::mmu::StepRefs;
-use reach_core::Kind;
+use super::prefetch::L1Miss;
+use super::reference::ADDRESS_MASK;
+use super::{CoreAndCaches, OooCore, OooRun};
+use crate::cache::Access;
+use crate::mmu::{Cursor, Mmu, StepRefs, physical};
+use reach_core::{BlockId, Kind, PageTable, Ref, StopReason, VirtAddr};
 
-impl OooCore {
-    /// Trains the predictor with the branches that end the blocks of `step`. The last one waits for the next step.
+impl Mmu {
+    /// Warms the core of `run` with `step` from `cursor` on, until the step ends or the operating system is needed. Charges
+    /// no cycles.
     ///
     /// Call [`OooCore::serialise`] before the first step, and again before the core executes instructions.
-    pub fn warm_predictor(&mut self, step: StepRefs, code: &Code) {
-        let fetches = step.refs[step.begin().next_ref..].iter().filter(|r| r.kind() == Kind::Fetch);
-        for (r, &block) in fetches.zip(step.fetched) {
-            let start = r.addr().0;
-            if let Some(PendingBranch { branch, start: from, end, .. }) = self.branch.take() {
-                self.predictor.learn(branch, from, end, start);
+    pub fn run_warming_ooo(
+        &mut self,
+        step: StepRefs,
+        cursor: &mut Cursor,
+        table: &mut PageTable,
+        run: OooRun,
+    ) -> StopReason {
+        self.begin_run();
+        let ledger = std::mem::take(&mut self.ledger);
+        let OooRun { core, code, caches } = run;
+        let mut reason = StopReason::End;
+        while let Some(&r) = step.refs.get(cursor.next_ref) {
+            if let Err(stop) = self.warm(r, table, CoreAndCaches { core, caches }) {
+                reason = stop;
+                break;
             }
-            let branch = code.of(block).last().map_or(BranchKind::None, |last| last.branch);
-            let end = start + r.len().max(1);
-            self.branch = Some(PendingBranch { branch, block, start, end, resolved: 0 });
+            if r.kind() == Kind::Fetch {
+                core.warm_predictor(code, step.fetched[cursor.next_block], r);
+                cursor.next_block += 1;
+            }
+            cursor.next_ref += 1;
         }
+        self.ledger = ledger;
+        // No core waits for them.
+        self.entries_from_memory = 0;
+        reason
+    }
+
+    /// Translates a reference, and sends it through the caches and prefetchers.
+    #[inline(always)]
+    fn warm(
+        &mut self,
+        r: Ref,
+        table: &mut PageTable,
+        CoreAndCaches { core, caches }: CoreAndCaches,
+    ) -> Result<(), StopReason> {
+        let kind = r.kind();
+        let (access, length) = match kind {
+            Kind::Fetch => (Access::Fetch, r.len().max(1)),
+            Kind::Load => (Access::Load, r.size()),
+            Kind::Store => (Access::Store, r.size()),
+        };
+        let shift = caches.line_shift(access);
+        let (mut at, end) = (r.addr().0, r.addr().0 + length);
+        while at < end {
+            let vpn = VirtAddr(at & ADDRESS_MASK).vpn(self.base);
+            let pte = match self.same_page.get(kind, vpn) {
+                Some(pte) => pte,
+                None => {
+                    let pte = self.reference(kind, vpn, table, Some(caches))?;
+                    self.same_page.set(kind, vpn, pte);
+                    pte
+                }
+            };
+            let page_end = end.min((vpn + 1).addr(self.base).0.max(at + 1));
+            if kind == Kind::Fetch && !caches.models_fetches() {
+                at = page_end;
+            }
+            while at < page_end {
+                let address = physical(pte, at, self.base);
+                let (_, depth) = caches.access(access, address);
+                if kind != Kind::Fetch && depth > 0 && core.prefetches() {
+                    let miss = L1Miss { page: vpn, at: address, from: None, missed_l2: depth > 1 };
+                    self.prefetch_after_miss(miss, table, CoreAndCaches { core, caches });
+                }
+                at = page_end.min(((at >> shift) + 1) << shift);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl OooCore {
+    /// Trains the predictor: the program fetches `block` by `fetch`, after the branch that ends the block before it.
+    #[inline(always)]
+    fn warm_predictor(&mut self, code: &Code, block: BlockId, fetch: Ref) {
+        let (start, end) = (fetch.addr().0, fetch.addr().0 + fetch.len().max(1));
+        if let Some(PendingBranch { branch, start: from, end, .. }) = self.branch.take() {
+            self.predictor.learn(branch, from, end, start);
+        }
+        let branch = code.of(block).last().map_or(BranchKind::None, |last| last.branch);
+        self.branch = Some(PendingBranch { branch, block, start, end, resolved: 0 });
     }
 }
 
@@ -31,7 +109,7 @@ mod tests {
     use super::super::reference::ByteRange;
     use super::*;
     use crate::config;
-    use reach_core::{Block, BlockId, BlockTable, Chunk, Event, Random, Ref, VirtAddr};
+    use reach_core::{Block, BlockTable, Random};
 
     fn core() -> OooCore {
         let latencies = config::Latencies { multiply: 3, divide: 26, float: 4, float_divide: 11 };
@@ -99,15 +177,10 @@ mod tests {
         execute(&mut whole, &code, first);
         let expected = execute(&mut whole, &code, second);
 
-        let mut chunk = Chunk::default();
-        chunk.push_event(Event::Switch { asid: Default::default(), thread: Default::default() });
-        for &block in first {
-            chunk.refs.push(Ref::fetch(VirtAddr(u64::from(block) * 2), 2));
-            chunk.fetched.push(BlockId(block));
-        }
-        chunk.fold();
         let mut warmed = core();
-        warmed.warm_predictor(StepRefs::whole(&chunk), &code);
+        for &block in first {
+            warmed.warm_predictor(&code, BlockId(block), Ref::fetch(VirtAddr(u64::from(block) * 2), 2));
+        }
         let after_warming = execute(&mut warmed, &code, second);
         assert!(after_warming.abs_diff(expected) <= 1, "{after_warming} for {expected}");
         let cold = execute(&mut core(), &code, second);

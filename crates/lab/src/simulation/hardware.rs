@@ -11,7 +11,7 @@ pub(super) enum Detail {
     /// Everything.
     #[default]
     All,
-    /// Functional warming of TLBs, caches, the branch predictor and the operating system.
+    /// Functional warming of TLBs, caches, prefetchers, the branch predictor and the operating system.
     Caches,
     /// Functional warming of TLBs and the operating system; caches see nothing, not even the operating system's traffic.
     Translation,
@@ -48,20 +48,17 @@ impl Hardware {
     /// Runs references of `segment` from `cursor` on, in this detail, until the kernel is needed or all are done.
     pub fn run(&mut self, segment: StepRefs, cursor: &mut Cursor, table: &mut PageTable, detail: Detail) -> StopReason {
         match self.processor.running() {
+            (mmu, Some(ooo), Some(caches)) if detail != Detail::Translation => {
+                let run = OooRun { core: ooo, code: &self.code, caches };
+                match detail {
+                    Detail::All => mmu.run_ooo(segment, cursor, table, run),
+                    _ => mmu.run_warming_ooo(segment, cursor, table, run),
+                }
+            }
             (mmu, _, caches) if detail != Detail::All => {
                 mmu.run_warming(segment, cursor, table, caches.filter(|_| detail == Detail::Caches))
             }
-            (mmu, Some(ooo), Some(caches)) => {
-                mmu.run_ooo(segment, cursor, table, OooRun { core: ooo, code: &self.code, caches })
-            }
             (mmu, _, caches) => mmu.run(segment, cursor, table, caches),
-        }
-    }
-
-    /// Functional warming of the branch predictor with the blocks of `segment`.
-    pub fn warm_predictor(&mut self, segment: StepRefs) {
-        if let (_, Some(ooo), _) = self.processor.running() {
-            ooo.warm_predictor(segment, &self.code);
         }
     }
 

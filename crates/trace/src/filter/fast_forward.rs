@@ -102,12 +102,13 @@ impl<S: Source> FastForwarded<S> {
         self.input = input;
     }
 
-    /// Keeps `event`. Adds [`Mark::FastForward`] if the references that follow it lie between intervals again.
+    /// Keeps `event`. Adds [`Mark::FastForward`] if the references that follow it lie between intervals and earlier marks do
+    /// not say so.
     fn keep_event(&mut self, event: &Event, chunk: &mut Chunk) {
         let was_between = self.between;
         self.apply(event);
         chunk.push_event(event.clone());
-        if self.between && !was_between {
+        if self.between && (!was_between || *event == Event::Mark(Mark::Measure)) {
             chunk.push_event(Event::Mark(Mark::FastForward));
         }
     }

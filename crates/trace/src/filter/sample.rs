@@ -1,4 +1,5 @@
-//! Systematic sampling: measures intervals of a long program, at equal distances (Wunderlich et al. 2003, SMARTS).
+//! Stratified sampling: measures one interval in each period of a long program, in the manner of Wunderlich et al. (2003,
+//! SMARTS), whose intervals have equal distances.
 //!
 //! A sample has all references of its program, with marks that say how to simulate them. Between intervals, functional
 //! warming keeps TLBs and the operating system in the state of a full run. A detailed warm-up before each interval
@@ -28,18 +29,20 @@ enum Stage {
 
 /// A program with the marks of a sample. Intervals begin and end at fetches.
 ///
-/// The first period starts after the beginning of the program, which functional warming covers. Intervals have equal
-/// distances, and the place of the first is drawn at random from a whole period. So every reference after the beginning is
-/// measured with the same probability, which estimates without bias need: an interval that would have started before the
-/// first period is measured from there on, and the last interval ends with the program.
+/// Measuring starts after the beginning of the program, which functional warming covers. The place of periods is drawn at
+/// random once, and the place of the interval in its period each time. So every reference after the beginning is measured
+/// with nearly the same probability, which estimates without bias need, and no loop of the program keeps step with the
+/// intervals. The first period is cut by the beginning, the last by the end of the program.
 pub struct Sampled<S> {
     source: S,
     sampling: Sampling,
     beginning: Beginning,
     /// The length of the beginning in references; `None` until the phase comes that ends it.
-    first_period: Option<u64>,
-    /// The place of the interval's start in each period.
-    offset: u64,
+    beginning_end: Option<u64>,
+    /// The places of periods and intervals.
+    random: Random,
+    /// The reference that ends the present period.
+    period_end: u64,
     /// References before the present chunk.
     done: u64,
     /// The reference that ends the present or next interval.
@@ -52,17 +55,18 @@ pub struct Sampled<S> {
 }
 
 impl<S: Source> Sampled<S> {
-    /// Samples `source`, which must be at its start. Periods start after the beginning that `fast_forward` describes;
-    /// `seed` determines the place of the intervals in their periods.
+    /// Samples `source`, which must be at its start, after the beginning that `fast_forward` describes. `seed` determines the
+    /// places of periods and intervals.
     pub fn new(source: S, sampling: Sampling, fast_forward: FastForward, seed: u64) -> Sampled<S> {
         let beginning = Beginning::new(fast_forward);
-        let first_period = beginning.references();
+        let beginning_end = beginning.references();
         Sampled {
             source,
             sampling,
             beginning,
-            first_period,
-            offset: Random::new(seed ^ 0x5a4d_504c).below(sampling.every),
+            beginning_end,
+            random: Random::new(seed ^ 0x5a4d_504c),
+            period_end: 0,
             done: 0,
             end: 0,
             stage: Stage::Beginning,
@@ -75,19 +79,19 @@ impl<S: Source> Sampled<S> {
     ///
     /// Fails with [`TraceError::Invalid`] where the phase that ends the beginning has not come.
     pub fn fast_forwarded(&self) -> Result<u64, TraceError> {
-        self.first_period.ok_or_else(|| self.beginning.never_ended(self.source.name(), self.done))
+        self.beginning_end.ok_or_else(|| self.beginning.never_ended(self.source.name(), self.done))
     }
 
     /// Looks for the end of the beginning in `chunk`. Fails where the program is a sample already.
-    fn find_first_period(&mut self, chunk: &Chunk) -> Result<(), TraceError> {
+    fn find_end_of_beginning(&mut self, chunk: &Chunk) -> Result<(), TraceError> {
         if is_sample(chunk) {
             let message = format!("{}: is a sample already; leave --sample out", self.source.name());
             return Err(TraceError::Invalid(message));
         }
-        if self.first_period.is_none()
+        if self.beginning_end.is_none()
             && let Some((at, _)) = chunk.events.iter().find(|(_, event)| self.beginning.ends_with(event))
         {
-            self.first_period = Some(self.done + u64::from(*at));
+            self.beginning_end = Some(self.done + u64::from(*at));
         }
         Ok(())
     }
@@ -95,22 +99,34 @@ impl<S: Source> Sampled<S> {
     /// Returns the reference at which the present stage ends; it ends at the next fetch from there on. `u64::MAX` where that
     /// is unknown.
     fn stage_end(&self) -> u64 {
-        let Some(first) = self.first_period else { return u64::MAX };
-        let start = self.end.saturating_sub(self.sampling.measure).max(first);
+        let Some(beginning_end) = self.beginning_end else { return u64::MAX };
+        let start = self.end.saturating_sub(self.sampling.measure).max(beginning_end);
         match self.stage {
-            Stage::Beginning => first,
-            Stage::FunctionalWarming => start.saturating_sub(self.sampling.warm).max(first),
+            Stage::Beginning => beginning_end,
+            Stage::FunctionalWarming => start.saturating_sub(self.sampling.warm).max(beginning_end),
             Stage::DetailedWarming => start,
             Stage::Measured => self.end,
         }
     }
 
-    /// Returns the end of the first interval, given the start of the first period.
-    fn first_end(&self, first_period: u64) -> u64 {
-        let end = self.offset + self.sampling.measure;
-        // An interval that lies across the start of the first period.
-        let cut = if end > self.sampling.every { end - self.sampling.every } else { end };
-        first_period.saturating_add(cut)
+    /// Draws the place of the first period, which the beginning cuts at `start`, and of its interval.
+    fn enter_first_period(&mut self, start: u64) {
+        self.period_end = start.saturating_add(1 + self.random.below(self.sampling.every));
+        self.draw_interval();
+        if self.end <= start {
+            self.enter_next_period();
+        }
+    }
+
+    fn enter_next_period(&mut self) {
+        self.period_end = self.period_end.saturating_add(self.sampling.every);
+        self.draw_interval();
+    }
+
+    /// Draws the place of the interval in the present period.
+    fn draw_interval(&mut self) {
+        let slack = self.sampling.every - self.sampling.measure;
+        self.end = self.period_end.saturating_sub(self.random.below(slack + 1));
     }
 
     /// Enters the stage of reference `at` of the present chunk. Returns the marks to put before that reference.
@@ -119,9 +135,9 @@ impl<S: Source> Sampled<S> {
         while self.done + at as u64 >= self.stage_end() {
             self.stage = match self.stage {
                 Stage::Beginning => {
-                    let first = self.first_period.unwrap_or(u64::MAX);
-                    marks.extend((first > 0).then_some(Mark::Measure));
-                    self.end = self.first_end(first);
+                    let start = self.beginning_end.unwrap_or(u64::MAX);
+                    marks.extend((start > 0).then_some(Mark::Measure));
+                    self.enter_first_period(start);
                     Stage::FunctionalWarming
                 }
                 Stage::FunctionalWarming => {
@@ -134,12 +150,12 @@ impl<S: Source> Sampled<S> {
                 }
                 Stage::Measured => {
                     marks.push(Mark::IntervalEnd);
-                    self.end = self.end.saturating_add(self.sampling.every);
+                    self.enter_next_period();
                     Stage::FunctionalWarming
                 }
             };
         }
-        // Periods without a gap between them go from one interval to the next without functional warming.
+        // Intervals without a gap between them go from one interval to the next without functional warming.
         let warms = matches!(self.stage, Stage::Beginning | Stage::FunctionalWarming);
         if warms && !std::mem::replace(&mut self.warming, true) {
             marks.push(match self.sampling.between {
@@ -155,7 +171,7 @@ impl<S: Source> Sampled<S> {
         if !std::mem::replace(&mut self.announced, true) {
             // A stage that starts with the program starts before its first event.
             let mut marks = vec![Mark::Sample { every: self.sampling.every }];
-            marks.extend((self.first_period != Some(0)).then_some(Mark::FastForward));
+            marks.extend((self.beginning_end != Some(0)).then_some(Mark::FastForward));
             marks.extend(self.enter_stage(0));
             chunk.events.splice(0..0, marks.into_iter().map(|mark| (0, Event::Mark(mark))));
         }
@@ -177,7 +193,7 @@ impl<S: Source> Source for Sampled<S> {
         if !self.source.fill(chunk)? {
             return self.fast_forwarded().map(|_| false);
         }
-        self.find_first_period(chunk)?;
+        self.find_end_of_beginning(chunk)?;
         self.insert_marks(chunk);
         Ok(true)
     }

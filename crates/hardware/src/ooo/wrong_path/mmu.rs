@@ -67,7 +67,7 @@ impl WrongPathMemory for WrongPathMmu<'_> {
         let address = physical(pte, at, self.mmu.base);
         let (latency, depth) = self.caches.access(Access::Load, address);
         if depth > 0 && core.prefetches() {
-            let miss = L1Miss { page: self.vpn(at), at: address, from, missed_l2: depth > 1 };
+            let miss = L1Miss { page: self.vpn(at), at: address, from: Some(from), missed_l2: depth > 1 };
             self.mmu.prefetch_after_miss(miss, self.table, CoreAndCaches { core, caches: self.caches });
         }
         WrongPathLoad { line: address.0 >> self.caches.line_shift(Access::Load), l1_latency, latency }

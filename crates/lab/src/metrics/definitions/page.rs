@@ -11,8 +11,8 @@ generated from the table in `crates/lab/src/metrics/definitions`, which also che
     reach explain wcpi            # one definition, in the terminal
     reach compare --metric 'wcpi*,walks' --program gups:bytes=64M    # these metrics only
 
-Counts of the processor cover what is measured: all of the program, or the part after `--fast-forward`, or the intervals of
-`--sample`. Counts of the operating system (faults, superpages, memory and what single systems count) cover the whole
+Counts of the processor cover what is measured: all of the program, or the part after `--fast-forward`. With `--sample` they
+are estimates of that. Counts of the operating system (faults, superpages, memory and what single systems count) cover the whole
 program. Rows of one process have its number and name in the column `process`; those of all together have `all`.
 
 Parts of names in angle brackets stand for others:

@@ -20,8 +20,8 @@ const fn counted(name: &'static str, unit: &'static str, meaning: &'static str) 
 
 pub(super) const SAMPLES: Group = Group {
     title: "Samples",
-    about: "[sampling.md](sampling.md) describes samples. With one, counts of hardware and cycles are those of the measured \
-            intervals together. Read rates: they have error bars.",
+    about: "[sampling.md](sampling.md) describes samples. With one, counts of hardware and cycles are \
+            estimates for the whole program; rates have error bars.",
     definitions: &[
         of_sample("sample.intervals", "count", "Measured intervals."),
         of_sample("sample.references", "count", "References in measured intervals."),

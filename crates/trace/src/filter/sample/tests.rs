@@ -38,30 +38,53 @@ fn a_sample_of_all_references_has_nothing_between_intervals() {
 }
 
 #[test]
-fn intervals_have_their_length_and_distance() {
+fn every_period_has_one_interval_of_its_length_somewhere() {
     let sample = sampled("every=2k,measure=200,warm=300");
     let marks = marks(&sample);
-    assert_eq!(marks[0], (0, Mark::WarmCaches));
-    let periods = marks[1..].chunks_exact(4);
-    assert!(periods.len() >= 10 && periods.len() + 1 >= sample.refs.len() / 2000, "{}", periods.len());
-    let mut last = None;
-    for period in periods {
-        let [warm, begin, end, between] = [0, 1, 2, 3].map(|n| period[n]);
-        assert_eq!(
-            [warm.1, begin.1, end.1, between.1],
-            [Mark::Detailed, Mark::IntervalBegin, Mark::IntervalEnd, Mark::WarmCaches]
-        );
+    let places = |wanted| marks.iter().filter(move |(_, mark)| *mark == wanted).map(|(at, _)| *at);
+    let intervals: Vec<_> = places(Mark::IntervalBegin).zip(places(Mark::IntervalEnd)).collect();
+    let periods = sample.refs.len() / 2000;
+    assert!(periods > 50 && intervals.len().abs_diff(periods) <= 1, "{} of {periods}", intervals.len());
+    for &(begin, end) in &intervals[1..] {
         // Blocks are not cut, so lengths vary by a block.
-        assert!((250..400).contains(&(begin.0 - warm.0)) && (150..300).contains(&(end.0 - begin.0)), "{period:?}");
-        assert_eq!(end.0, between.0);
-        assert!(sample.refs[begin.0].kind() == Kind::Fetch);
-        let distance = last.replace(begin.0).map_or(2000, |last| begin.0 - last);
-        assert!((1900..2100).contains(&distance), "{period:?}");
+        assert!((150..300).contains(&(end - begin)) && sample.refs[begin].kind() == Kind::Fetch, "{begin} to {end}");
+        let detailed = places(Mark::Detailed).take_while(|at| *at <= begin).last().unwrap();
+        let between = places(Mark::WarmCaches).take_while(|at| *at <= begin).last().unwrap();
+        assert!(between < detailed && begin - detailed >= 250, "{between}, {detailed}, {begin}");
+    }
+    let distances: Vec<_> = intervals.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+    assert!(distances.iter().all(|distance| (200..4000).contains(distance)));
+    let (least, most) = (distances.iter().min().unwrap(), distances.iter().max().unwrap());
+    assert!(*least < 1200 && *most > 2800, "distances vary: {least} to {most}");
+}
+
+#[test]
+fn every_reference_is_measured_equally_often() {
+    const BUCKETS: usize = 20;
+    let program = read_all(&mut *synthetic::parse("web:requests=20").unwrap());
+    let mut measured = [0usize; BUCKETS];
+    let seeds = 2000;
+    for seed in 0..seeds {
+        let sampling = "every=1k,measure=100,warm=50".parse().unwrap();
+        let source = synthetic::parse("web:requests=20").unwrap();
+        let sample = read_all(&mut Sampled::new(source, sampling, FastForward::default(), seed));
+        let marks = marks(&sample);
+        let mut ends = marks.iter().filter(|(_, mark)| *mark == Mark::IntervalEnd).map(|(at, _)| *at);
+        for (begin, _) in marks.iter().filter(|(_, mark)| *mark == Mark::IntervalBegin) {
+            for at in *begin..ends.next().unwrap_or(sample.refs.len()) {
+                measured[at * BUCKETS / program.refs.len()] += 1;
+            }
+        }
+    }
+    let expected = program.refs.len() as f64 / BUCKETS as f64 * f64::from(seeds as u32) / 10.0;
+    for (bucket, measured) in measured.iter().enumerate() {
+        let share = *measured as f64 / expected;
+        assert!((0.9..1.1).contains(&share), "part {bucket} of {BUCKETS}: {share} of its share");
     }
 }
 
 #[test]
-fn the_first_period_starts_at_the_phase() {
+fn measuring_starts_at_the_phase() {
     const PROGRAM: &str = "gups:bytes=1M,init=yes,updates=20K";
     let sampled = |phase: &str| {
         let sampling = "every=1k,measure=100,warm=100".parse().unwrap();
