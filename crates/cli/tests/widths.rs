@@ -51,7 +51,7 @@ fn comparisons_fit() {
     );
     let options = "linux-thp:defrag=always,enabled=always";
     assert_fits(&[&["compare", "-s", "base", "-s", options, "--timing", "inorder"], &TOUCH[..]].concat());
-    let sample = ["compare", "-s", "base", "-s", "ideal", "--sample", "every=10k,measure=1k,warm=1k"];
+    let sample = ["compare", "-s", "base", "-s", "ideal", "--sample", "every=2k,measure=200,warm=200"];
     assert_fits(&[&sample[..], &["-m", "zen4", "-p", "gups:bytes=16M,updates=200K"]].concat());
     assert_fits(&[&["compare", "-s", "base", "-s", "ideal", "--metric", "wcpi*,walk*"], &TOUCH[..]].concat());
 }

@@ -165,7 +165,8 @@ impl Experiment {
         }
     }
 
-    /// Samples `source`. Simulates all of it instead if it is too short for error bars.
+    /// Samples `source`. Simulates all of it instead if it is too short: for error bars, or for any interval where the sample
+    /// allows no error bars.
     fn run_sampled(
         &self,
         sampling: Sampling,
@@ -173,28 +174,29 @@ impl Experiment {
         mut watch: impl FnMut(Status) -> bool,
         started: Instant,
     ) -> Result<Report, ExperimentError> {
-        let mut source = Kept::new(source, self.longest_unsampled(sampling))?;
+        let least = if sampling.between == Between::FastForward { 1 } else { LEAST };
+        let mut source = Kept::new(source, self.longest_unsampled(sampling, least))?;
         let sampled = self.sampled_pass(sampling, &mut source, &mut watch, started)?;
-        if sampled.intervals() >= LEAST {
+        if sampled.intervals() >= least {
             return Ok(sampled);
         }
         let Some(mut all) = source.into_program()? else { return Ok(sampled) };
         let mut report = self.pass(self.boot(false)?, &mut all, |_, _| Ok(()), watch, started)?;
         let text = format!(
-            "the program is too short for a sample ({} intervals, expected at least {LEAST}), so all of it was simulated",
+            "the program is too short for a sample ({} intervals, expected at least {least}), so all of it was simulated",
             sampled.intervals()
         );
         report.findings.push(Finding::new(FindingKind::NotSampled, text));
         Ok(report)
     }
 
-    /// Returns the most references of a program that has too few intervals.
-    fn longest_unsampled(&self, sampling: Sampling) -> u64 {
+    /// Returns the most references of a program that has fewer than `least` intervals.
+    fn longest_unsampled(&self, sampling: Sampling, least: usize) -> u64 {
         let beginning = match self.fast_forward {
             FastForward::References(references) => references,
             FastForward::Phase(_) => MAX_KEPT,
         };
-        beginning.saturating_add(sampling.every.saturating_mul(LEAST as u64)).min(MAX_KEPT)
+        beginning.saturating_add(sampling.every.saturating_mul(least as u64 + 1)).min(MAX_KEPT)
     }
 
     /// Does the same, and shows every chunk to `tee` before it is simulated: a recorder, for example.

@@ -57,7 +57,7 @@ fn all_rows() -> Vec<Row> {
         cores.conditions.placement = Placement::of(2, 1);
         all.extend(rows(&cores));
         all.extend(rows(&Experiment {
-            sample: Some("every=1k,measure=20,warm=20".parse().unwrap()),
+            sample: Some("every=100,measure=10,warm=10".parse().unwrap()),
             ..plain(&["base"])
         }));
         if timing != Timing::Ooo {
