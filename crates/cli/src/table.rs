@@ -164,14 +164,12 @@ pub fn sampled(report: &Report) -> String {
         units::short(sample.measured() as f64),
         units::short(sample.program() as f64)
     );
-    let bars = match intervals {
-        n if n < LEAST => format!(
-            "no error bars: {}, expected at least {LEAST}; sample with a smaller every=",
-            units::plural(n as u64, "interval", "intervals")
-        ),
-        _ => "±: half-width of the 95 % confidence interval of the whole program's rate".into(),
+    // Where there are no error bars, a finding says why.
+    let bars = match sample.cold.is_none() && intervals >= LEAST {
+        true => tabulate::paragraph("", "±: half-width of the 95 % confidence interval of the whole program's rate"),
+        false => String::new(),
     };
-    tabulate::paragraph("", &counted) + &tabulate::paragraph("", &bars)
+    tabulate::paragraph("", &counted) + &bars
 }
 
 /// Returns the relative overhead of base pages on `machine` (Lindsay and Bhattacharjee 2024) with its error. `None` if

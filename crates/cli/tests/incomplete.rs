@@ -155,7 +155,7 @@ fn a_paper_gives_no_verdict_on_an_incomplete_program() {
     let rows = path(&folder, "rows.jsonl");
     let run_with = |trace: &str| {
         std::fs::write(folder.path().join("s.toml"), format!("[[program]]\ntrace = '{trace}'\n")).unwrap();
-        run(&["paper", "run", folder.path().to_str().unwrap(), "-o", &rows, "-f", "jsonl"])
+        run(&["paper", "run", folder.path().to_str().unwrap(), "-o", &rows, "--force", "-f", "jsonl"])
     };
     let done = run_with("cut.reach");
     assert_eq!(done.status.code(), Some(1), "{}", done.err);

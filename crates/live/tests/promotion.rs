@@ -265,7 +265,7 @@ fn users_are_the_processes_that_map_the_file() {
     );
     assert!(users.users[0].code >= 4 << 20 && users.users[0].congruent);
     assert_eq!(users.phrase(), format!("mapped ({})", process.pid()));
-    assert_eq!(Users::default().phrase(), "a process that is not visible to this user");
+    assert_eq!(Users::default().phrase(), "a process that is not in /proc, as of another container");
 }
 
 #[test]
