@@ -19,7 +19,7 @@ const MALLOC: &str = r#"
 #include <string.h>
 int main(void) {
     unsigned sum = 0;
-    for (int round = 0; round < 2; round++) {
+    for (int round = 0; round < 5; round++) {
         char *area = malloc(40 << 20);
         for (long i = 0; i < 40L << 20; i += 64) area[i] = i;
         for (long i = 0; i < 40L << 20; i += 4096) sum += area[i];
@@ -38,14 +38,14 @@ static uint64_t hash(uint64_t key) { return key * 0x9e3779b97f4a7c15ull >> 44; }
 int main(void) {
     struct { uint64_t key, value; } *table = calloc(SLOTS, 16);
     uint64_t sum = 0;
-    for (uint64_t key = 1; key < 300000; key++) {
+    for (uint64_t key = 1; key < 750000; key++) {
         uint64_t at = hash(key);
         while (table[at].key) at = (at + 1) % SLOTS;
         table[at].key = key;
         table[at].value = key * 3;
     }
-    for (uint64_t n = 0; n < 300000; n++) {
-        uint64_t key = 1 + (n * 7919) % 400000, at = hash(key);
+    for (uint64_t n = 0; n < 750000; n++) {
+        uint64_t key = 1 + (n * 7919) % 1000000, at = hash(key);
         while (table[at].key && table[at].key != key) at = (at + 1) % SLOTS;
         sum += table[at].value;
     }
@@ -53,11 +53,11 @@ int main(void) {
 }
 "#;
 
-/// Transposes a matrix of 8 MB.
+/// Transposes a matrix of 20 MB.
 const TRANSPOSE: &str = r#"
 #include <stdlib.h>
 int main(void) {
-    int n = 1000;
+    int n = 1600;
     double *a = malloc(8L * n * n), *b = malloc(8L * n * n);
     for (long i = 0; i < (long)n * n; i++) a[i] = i;
     for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) b[(long)j * n + i] = a[(long)i * n + j];
@@ -70,7 +70,7 @@ const SPARSE: &str = r#"
 #include <stdint.h>
 #include <stdlib.h>
 int main(void) {
-    int rows = 60000, each = 8;
+    int rows = 150000, each = 8;
     int *column = malloc(4L * rows * each);
     double *value = malloc(8L * rows * each), *x = malloc(8L * rows), *y = malloc(8L * rows);
     uint64_t state = 1;
@@ -157,18 +157,14 @@ fn intervals_contain_the_whole_programs_value_for_93_of_100_seeds() {
     let metrics = [(SYSTEMS[1], "speedup"), (SYSTEMS[0], "sample.cycles_per_instruction"), (SYSTEMS[0], "wcpi")];
     let mut failures = Vec::new();
     for (name, command) in programs() {
-        if let Ok(only) = std::env::var("ONLY")
-            && only != name
-        {
-            continue;
-        }
         let program = capture(&command);
         let references = program.len() as u64;
         let whole = run(&experiment(&[MACHINE], &SYSTEMS, Timing::Ooo), &mut program.cut(vec![100_000]));
         let per_instruction = value(&whole, SYSTEMS[0], "cycles").0 / value(&whole, SYSTEMS[0], "instructions").0;
         let truths = [value(&whole, SYSTEMS[1], "speedup").0, per_instruction, value(&whole, SYSTEMS[0], "wcpi").0];
         let every = references / INTERVALS;
-        let sampling: Sampling = format!("every={every},measure={},warm={}", every / 20, every / 4).parse().unwrap();
+        // The warm-up is that of the default. 500 references biased the hash join's cycles by 1.3 %.
+        let sampling: Sampling = format!("every={every},measure={},warm=4k", every / 25).parse().unwrap();
         let sample = |program: &Pieces, seed: u64| {
             let sampled = experiment(&[MACHINE], &SYSTEMS, Timing::Ooo);
             let conditions = Conditions { seed, ..sampled.conditions.clone() };
