@@ -4,8 +4,8 @@
 //! | Linux | here |
 //! |---|---|
 //! | `mmap_base` | [`MappingArea::top_for`] |
-//! | `unmapped_area_topdown` | [`MappingArea::highest_gap`] |
-//! | `__thp_get_unmapped_area` | [`MappingArea::superpage_aligned`] |
+//! | `unmapped_area_topdown` | `MappingArea::highest_gap` |
+//! | `__thp_get_unmapped_area` | `MappingArea::superpage_aligned` |
 //! | `__get_unmapped_area` | [`MappingArea::place`] |
 //!
 //! Capture places the program's mappings by these rules, because the places decide where huge pages fit. So the references

@@ -123,7 +123,7 @@ impl Bench {
     }
 
     /// Runs the program once with its code in `state`, and verifies the state before and after. Repeats the run if the kernel
-    /// has reclaimed code meanwhile, up to [`ATTEMPTS`] times.
+    /// has reclaimed code meanwhile, up to `ATTEMPTS` times.
     ///
     /// # Errors
     /// If the code cannot be brought into the state or kept in it, or the program cannot be started.

@@ -41,7 +41,7 @@ pub struct Object {
     pub padded: u64,
     /// The path by which the program opened it. `None` where it is unknown.
     pub path: Option<Box<str>>,
-    /// Whether it is a file in memory (tmpfs, memfd). Its shared mappings map another object ([`Objects::shared_file`]).
+    /// Whether it is a file in memory (tmpfs, memfd). Its shared mappings map another object (`Objects::shared_file`).
     pub in_memory: bool,
     /// Resident pages of shared memory and files, by index in base pages.
     pub pages: BTreeMap<u64, Pfn>,

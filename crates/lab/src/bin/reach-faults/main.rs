@@ -1,7 +1,9 @@
 //! Page faults and huge pages of programs, as this kernel counts them and as `linux-thp` simulates them: the table of
 //! `docs/linux-faults.md`.
 //!
-//!     cargo run --release --bin reach-faults -- [PROGRAM…]
+//! ```text
+//! cargo run --release --bin reach-faults -- [PROGRAM…]
+//! ```
 //!
 //! Without names, measures all programs. Prints the table, and fails if a simulated count of faults is off by more than 2 %
 //! or a count of huge pages by more than one and 2 %. It needs root, because it changes the kernel's setting of transparent
