@@ -5,8 +5,12 @@
 use reach_trace::live::emulator;
 use std::fs;
 use std::process::Command;
+use std::sync::Mutex;
 
 const ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+
+/// Held while the kernel's setting is changed: it is one for all tests.
+static SETTING: Mutex<()> = Mutex::new(());
 
 /// Returns whether this computer can measure, and prints why not.
 fn can_measure() -> bool {
@@ -27,7 +31,10 @@ fn assert_counts_match(programs: &[&str]) {
     if !can_measure() {
         return;
     }
+    // A test that failed has restored the setting.
+    let setting = SETTING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let output = Command::new(env!("CARGO_BIN_EXE_reach-faults")).args(programs).output().unwrap();
+    drop(setting);
     let (table, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     println!("{table}");
     assert!(output.status.success(), "{table}\n{errors}");
