@@ -275,7 +275,7 @@ fn samples_that_start_intervals_cold_have_no_error_bars_and_say_why() {
         (Timing::InOrder, "between=caches,warm=0", None),
         (Timing::InOrder, "between=tlbs", Some("cold caches")),
         (Timing::Ooo, "between=caches", None),
-        (Timing::Ooo, "between=caches,warm=0", Some("empty core")),
+        (Timing::Ooo, "between=caches,warm=0", Some("empty pipeline")),
         (Timing::Ooo, "between=tlbs", Some("cold caches")),
         (Timing::Ooo, "between=fast-forward,warm=0", Some("cold TLBs")),
     ] {

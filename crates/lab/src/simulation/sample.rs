@@ -8,6 +8,7 @@ use super::tally::Tally;
 use crate::findings::{Finding, FindingKind};
 use reach_core::{Asid, Counts};
 use reach_hardware::{Access, CacheCounters, MemoryAccesses};
+use reach_trace::Sampling;
 use std::collections::BTreeMap;
 
 /// The fewest intervals that have error bars. Cochran (Sampling Techniques, 3rd edition 1977, §6.5) wants more than 30 for a
@@ -34,7 +35,7 @@ pub enum Cold {
     Tlbs,
     /// Caches: between intervals, references do not reach them.
     Caches,
-    /// The out-of-order core and its predictors: no detailed warm-up precedes an interval.
+    /// The pipeline of an out-of-order core: no detailed warm-up precedes an interval.
     Core,
 }
 
@@ -89,9 +90,10 @@ impl Sample {
                     .into()
             }
             (Some(Cold::Core), _) => {
-                "each interval of the sample starts with an empty core and untrained predictors; give a detailed \
-                 warm-up, such as warm=200k"
-                    .into()
+                let warm = Sampling::default().warm;
+                format!(
+                    "each interval of the sample starts with an empty pipeline; give a detailed warm-up, such as warm={warm}"
+                )
             }
             (None, n) if n < LEAST => {
                 format!("the sample has {n} intervals, expected at least {LEAST}; sample with a smaller every=")
