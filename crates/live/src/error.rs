@@ -1,6 +1,7 @@
 //! The errors of this crate: sentences that name the file, what is wrong with it, and what to do.
 
 use crate::elf::ElfError;
+use crate::held::trust::Distrust;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -32,6 +33,17 @@ pub enum LiveErrorKind {
     /// It is a folder, a device or a pipe.
     #[error("is not a regular file")]
     NotAFile,
+    /// It is reached by a symbolic link that others than root can change, and the user is root.
+    #[error("is reached by the symbolic link {}, and {distrust}; as root, name the file itself", .link.display())]
+    Link {
+        /// The link.
+        link: PathBuf,
+        /// Who can change the link.
+        distrust: Distrust,
+    },
+    /// Others than root can change it, and the user is root.
+    #[error("is not used for root: {0}")]
+    Untrusted(Distrust),
     /// Anything else, as a predicate of the path.
     #[error("{0}")]
     Plain(String),

@@ -13,6 +13,7 @@ pub mod cache;
 pub mod elf;
 pub mod error;
 pub mod frames;
+pub mod held;
 pub mod host;
 pub mod image;
 pub mod keep;
