@@ -92,12 +92,12 @@ impl Bench {
             subjects.push(Subject { original: image.path.clone(), bytes: first, copies: Vec::new() });
         }
         if with_libraries {
-            for path in libraries::of(&image)? {
-                let library = Image::open(&path)?;
+            for library in libraries::of(&image)?.iter().filter(|library| library.has_code) {
+                let library = library.open()?;
                 if !library.promotable().is_empty() {
                     subjects.push(Subject {
                         original: library.path.clone(),
-                        bytes: read(&library)?,
+                        bytes: library.bytes()?,
                         copies: Vec::new(),
                     });
                 }
@@ -169,15 +169,9 @@ impl Bench {
 /// Greatest number of attempts at a run.
 const ATTEMPTS: usize = 5;
 
-fn read(image: &Image) -> Result<Vec<u8>, LiveError> {
-    let mut bytes = vec![0; image.elf.size as usize];
-    image.file.read_exact_at(&mut bytes, 0).map_err(LiveError::io(&image.path, "cannot be read"))?;
-    Ok(bytes)
-}
-
 /// Returns bytes of an image that can be promoted, and whether they are an aligned copy.
 fn promotable_bytes(image: &Image) -> Result<(Vec<u8>, bool), AlignError> {
-    let bytes = read(image).map_err(|_| AlignError::Impossible("it cannot be read"))?;
+    let bytes = image.bytes().map_err(|_| AlignError::Impossible("it cannot be read"))?;
     if image.congruence() == Congruence::Always && !image.promotable().is_empty() {
         return Ok((bytes, false));
     }

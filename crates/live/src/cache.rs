@@ -10,7 +10,7 @@ use std::ops::Range;
 
 /// The pages of a part of a file that the page cache holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct Resident {
     /// File offset of the first page, in bytes.
     pub start: u64,
     /// For each base page, the order of its folio; `None` if it is not in memory.
@@ -19,12 +19,12 @@ pub struct Held {
     pub orders_known: bool,
 }
 
-impl Held {
+impl Resident {
     /// Examines a part of a file. Touches only pages that are in memory.
     ///
     /// # Errors
     /// If the file cannot be mapped.
-    pub fn of(file: &File, range: Range<u64>) -> io::Result<Held> {
+    pub fn of(file: &File, range: Range<u64>) -> io::Result<Resident> {
         let map = FileMap::new(file, range.clone())?;
         let resident = map.resident()?;
         let mut pages: Vec<Option<u8>> = resident.iter().map(|&resident| resident.then_some(0)).collect();
@@ -32,7 +32,7 @@ impl Held {
             Ok(mut folios) => orders(&map, &mut folios, &mut pages)?,
             Err(_) => false,
         };
-        Ok(Held { start: range.start, pages, orders_known })
+        Ok(Resident { start: range.start, pages, orders_known })
     }
 
     /// Returns the pages of `range`, which may exceed the part.

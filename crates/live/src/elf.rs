@@ -1,6 +1,11 @@
 //! Reads ELF files as a loader does: the loadable segments, and whether this machine can run them.
+//!
+//! The file may be hostile. Every count and length that it states is bounded before memory is taken: [`MAX_SEGMENTS`],
+//! [`MAX_PATH`], [`MAX_CODE`] and [`dynamic::MAX_ENTRIES`]. Reading takes less than 1 MB of memory.
 
-use object::read::elf::{Dyn, FileHeader, ProgramHeader};
+pub mod dynamic;
+
+use object::read::elf::{FileHeader, ProgramHeader};
 use object::read::{ReadCache, ReadRef};
 use object::{Endianness, elf};
 use std::fs::File;
@@ -12,6 +17,15 @@ const HOST: elf::Machine = if cfg!(target_arch = "aarch64") { elf::EM_AARCH64 } 
 
 /// Bytes of a base page on the machines that Reach runs on.
 pub const BASE: u64 = 4 << 10;
+
+/// Greatest number of program headers: the kernel refuses tables of more than 64 KB.
+pub const MAX_SEGMENTS: u64 = (64 << 10) / size_of::<elf::ProgramHeader64<Endianness>>() as u64;
+
+/// Greatest length of a path in bytes, with its end, as in the kernel.
+pub const MAX_PATH: u64 = 4096;
+
+/// Greatest number of bytes of code: four times as far as an instruction of x86-64 or aarch64 can call.
+pub const MAX_CODE: u64 = 8 << 30;
 
 /// Why a file holds no code for this machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -113,8 +127,8 @@ pub struct Elf {
     pub segments: Vec<Segment>,
     /// The dynamic loader; `None` for static programs and most libraries.
     pub interpreter: Option<PathBuf>,
-    /// Whether it names auditing libraries (`DT_AUDIT`), whose code the loader runs while loading.
-    pub audited: bool,
+    /// Offset and length in the file of its dynamic section; `None` for most static programs.
+    pub dynamic: Option<Range<u64>>,
     /// Size of the file in bytes.
     pub size: u64,
 }
@@ -128,11 +142,24 @@ impl Elf {
         Elf::read(&ReadCache::new(file))
     }
 
+    /// Reads an open file, which may have no code, as libraries of data have none.
+    ///
+    /// # Errors
+    /// If it is damaged, or not for this machine.
+    pub fn of_loadable(file: &File) -> Result<Elf, ElfError> {
+        Elf::read_loadable(&ReadCache::new(file))
+    }
+
     /// Reads the bytes of a file.
     ///
     /// # Errors
     /// If they are damaged, or hold no code for this machine.
     pub fn read<'d, R: ReadRef<'d>>(data: R) -> Result<Elf, ElfError> {
+        let elf = Elf::read_loadable(data)?;
+        if elf.code().next().is_none() { Err(ElfError::NoCode) } else { Ok(elf) }
+    }
+
+    fn read_loadable<'d, R: ReadRef<'d>>(data: R) -> Result<Elf, ElfError> {
         let header = header(data)?;
         let endian = header.endian().map_err(|_| ElfError::Corrupt("its byte order is invalid"))?;
         let machine = header.e_machine.get(endian);
@@ -144,36 +171,36 @@ impl Elf {
             return Err(ElfError::NotLoadable(file_type.0));
         }
         let size = data.len().map_err(|()| ElfError::Corrupt("its length is unknown"))?;
-        let count = u64::from(header.e_phnum.get(endian));
-        within("the table of segments", header.e_phoff.get(endian), 56 * count, size)?;
+        let (start, count) = (header.e_phoff.get(endian), u64::from(header.e_phnum.get(endian)));
+        if count > MAX_SEGMENTS {
+            return Err(ElfError::Corrupt("its table of segments has more than 64 KB, which no kernel loads"));
+        }
+        within("the table of segments", start, size_of::<elf::ProgramHeader64<Endianness>>() as u64 * count, size)?;
         let headers = header
             .program_headers(endian, data)
             .map_err(|_| ElfError::Corrupt("the table of segments is unreadable"))?;
-        let (mut segments, mut interpreter, mut pie, mut audited) = (Vec::new(), None, false, false);
+        let (mut segments, mut interpreter, mut dynamic) = (Vec::new(), None, None);
         for (index, header) in headers.iter().enumerate() {
+            let bytes = || header.p_offset(endian)..header.p_offset(endian).saturating_add(header.p_filesz(endian));
             match header.p_type(endian) {
                 elf::PT_LOAD => segments.extend(segment(index, header, endian, size)?),
-                elf::PT_INTERP => interpreter = header.interpreter(endian, data).ok().flatten().map(path),
-                elf::PT_DYNAMIC => {
-                    let entries = header.dynamic(endian, data).ok().flatten().unwrap_or_default();
-                    let audits = [elf::DT_AUDIT, elf::DT_DEPAUDIT];
-                    audited = entries.iter().any(|entry| audits.contains(&entry.tag(endian)));
-                    let flags = entries.iter().find(|entry| entry.tag(endian) == elf::DT_FLAGS_1);
-                    pie = flags.is_some_and(|entry| entry.val(endian) & elf::DF_1_PIE.0 != 0);
-                }
+                // The kernel uses the first.
+                elf::PT_INTERP if interpreter.is_none() => interpreter = Some(loader(data, bytes())?),
+                elf::PT_DYNAMIC => dynamic = Some(bytes()),
                 _ => {}
             }
         }
         check_order(&segments)?;
-        if !segments.iter().any(|segment| segment.execute) {
-            return Err(ElfError::NoCode);
+        let code: u64 = segments.iter().filter(|segment| segment.execute).map(|segment| segment.file_size).sum();
+        if code > MAX_CODE {
+            return Err(ElfError::Corrupt("it has more than 8 GB of code"));
         }
         let kind = match file_type {
             elf::ET_EXEC => Kind::Fixed,
-            _ if pie => Kind::Pie,
+            _ if dynamic.as_ref().is_some_and(|dynamic| dynamic::is_pie(data, dynamic)) => Kind::Pie,
             _ => Kind::Library,
         };
-        Ok(Elf { kind, segments, interpreter, audited, size })
+        Ok(Elf { kind, segments, interpreter, dynamic, size })
     }
 
     /// Returns whether it is a static program: not a library, and without a dynamic loader.
@@ -195,6 +222,19 @@ impl Elf {
 fn path(bytes: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     std::ffi::OsStr::from_bytes(bytes).into()
+}
+
+/// Reads the path of the dynamic loader.
+fn loader<'d, R: ReadRef<'d>>(data: R, bytes: Range<u64>) -> Result<PathBuf, ElfError> {
+    let length = bytes.end - bytes.start;
+    if length > MAX_PATH {
+        return Err(ElfError::Corrupt("the path of its dynamic loader is longer than 4096 bytes"));
+    }
+    let bytes = data.read_bytes_at(bytes.start, length);
+    let name = bytes.ok().and_then(|bytes| bytes.split(|&byte| byte == 0).next());
+    name.filter(|name| !name.is_empty())
+        .map(path)
+        .ok_or(ElfError::Corrupt("the path of its dynamic loader is unreadable"))
 }
 
 /// Reads the header of a 64-bit ELF file.

@@ -69,22 +69,18 @@ impl HeldFile {
     pub fn behind(link: &Path, path: &Path) -> Result<HeldFile, LiveError> {
         let descriptor = rustix::fs::open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
         let descriptor = descriptor.map_err(io::Error::from).map_err(LiveError::io(path, "cannot be opened"))?;
-        HeldFile::without_place(path, descriptor)
+        let status = Status::of(&descriptor).map_err(LiveError::io(path, "cannot be examined"))?;
+        let trust = Err(Distrust { path: path.into(), why: trust::Why::NoPath });
+        Ok(HeldFile { path: path.into(), descriptor, status, place: None, trust })
     }
 
-    /// Holds an open file. `path` names it in messages. It has no place, and is not trusted.
+    /// Holds an open file. `path` names it in messages. It has no place, and is not trusted. The new descriptor cannot write
+    /// the file, whatever `file` can.
     ///
     /// # Errors
     /// If it cannot be examined.
     pub fn of(path: &Path, file: &File) -> Result<HeldFile, LiveError> {
-        let descriptor = file.as_fd().try_clone_to_owned().map_err(LiveError::io(path, "cannot be held"))?;
-        HeldFile::without_place(path, descriptor)
-    }
-
-    fn without_place(path: &Path, descriptor: OwnedFd) -> Result<HeldFile, LiveError> {
-        let status = Status::of(&descriptor).map_err(LiveError::io(path, "cannot be examined"))?;
-        let trust = Err(Distrust { path: path.into(), why: trust::Why::NoPath });
-        Ok(HeldFile { path: path.into(), descriptor, status, place: None, trust })
+        HeldFile::behind(&link(file.as_fd()), path)
     }
 
     /// Returns the path by which it was found, without symbolic links. For messages: the path may name another file by now.
@@ -154,7 +150,7 @@ impl HeldFile {
     /// Returns the name of its descriptor for system calls that take a path, `/proc/self/fd/N`. Valid while `self` lives, in
     /// this process and in children before they execute a program.
     pub fn link(&self) -> PathBuf {
-        format!("/proc/self/fd/{}", self.descriptor.as_raw_fd()).into()
+        link(self.descriptor.as_fd())
     }
 
     /// Returns the folder that it was found in, as an `O_PATH` descriptor, and its name there. `None` for `/`, and for files
@@ -175,6 +171,10 @@ impl HeldFile {
             Err(error) => Err(error),
         }
     }
+}
+
+fn link(descriptor: BorrowedFd<'_>) -> PathBuf {
+    format!("/proc/self/fd/{}", descriptor.as_raw_fd()).into()
 }
 
 impl AsFd for HeldFile {

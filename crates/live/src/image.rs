@@ -1,23 +1,30 @@
 //! A program or library: the file, its headers, and its state in memory.
 
-use crate::cache::Held;
+use crate::cache::Resident;
 use crate::elf::{Elf, Kind};
 use crate::error::{LiveError, LiveErrorKind};
+use crate::held::HeldFile;
 use crate::host::{self, FileSystem};
 use crate::layout::{self, Congruence, Region, SUPERPAGE};
 use crate::map::{Advice, FileMap};
 use crate::users::{self, Identity, Users};
 use procfs::process::{MemoryMap, Process};
-use std::fs::{File, OpenOptions};
+use rustix::fs::FileType;
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+/// Greatest size in bytes of a file that is read as a whole.
+pub const MAX_BYTES: u64 = 1 << 30;
 
 /// A program or library, open for reading.
 pub struct Image {
     /// Its path, without symbolic links.
     pub path: PathBuf,
-    /// The open file.
+    /// The file as it was found: all work goes by its descriptor.
+    pub held: HeldFile,
+    /// The same, open for reading.
     pub file: File,
     /// Its headers.
     pub elf: Elf,
@@ -28,13 +35,12 @@ pub struct Image {
 }
 
 impl Image {
-    /// Opens a file and reads its headers.
+    /// Opens a file and reads its headers. For root, symbolic links count only where no one else can change them.
     ///
     /// # Errors
     /// If it cannot be read, or holds no code for this machine.
     pub fn open(path: &Path) -> Result<Image, LiveError> {
-        let path = &path.canonicalize().map_err(LiveError::io(path, "cannot be found"))?;
-        Image::of(path, path)
+        Image::of(HeldFile::regular(path)?)
     }
 
     /// Opens the file that a process maps. For root, this works even if the file has been replaced since, or lies in
@@ -45,15 +51,17 @@ impl Image {
     pub fn of_mapping(pid: i32, mapping: &MemoryMap, path: &Path) -> Result<Image, LiveError> {
         let (start, end) = mapping.address;
         let exact = PathBuf::from(format!("/proc/{pid}/map_files/{start:x}-{end:x}"));
-        Image::of(path, &exact).or_else(|error| if host::is_root() { Err(error) } else { Image::of(path, path) })
+        let exact = HeldFile::behind(&exact, path).and_then(Image::of);
+        exact.or_else(|error| if host::is_root() { Err(error) } else { Image::open(path) })
     }
 
-    /// Opens `link`, and names the image `path`.
-    fn of(path: &Path, link: &Path) -> Result<Image, LiveError> {
-        // Do not wait for the writer of a pipe, and do not make a terminal the controlling one.
-        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-        let opened = OpenOptions::new().read(true).custom_flags(flags).open(link);
-        Image::from_file(path, opened.map_err(LiveError::io(path, "cannot be opened"))?)
+    /// Opens a held file for reading, and reads its headers.
+    ///
+    /// # Errors
+    /// If it is no regular file, cannot be read, or holds no code for this machine.
+    pub fn of(held: HeldFile) -> Result<Image, LiveError> {
+        let file = held.reading()?;
+        Image::new(held, file)
     }
 
     /// Reads the headers of an open file, and names the image `path`.
@@ -61,13 +69,32 @@ impl Image {
     /// # Errors
     /// If it is no regular file, or holds no code for this machine.
     pub fn from_file(path: &Path, file: File) -> Result<Image, LiveError> {
-        let metadata = file.metadata().map_err(LiveError::io(path, "cannot be examined"))?;
-        if !metadata.is_file() {
-            return Err(LiveError::new(path, LiveErrorKind::NotAFile));
+        let held = HeldFile::of(path, &file)?;
+        match held.status().kind {
+            FileType::RegularFile => Image::new(held, file),
+            _ => Err(LiveError::new(path, LiveErrorKind::NotAFile)),
         }
-        let elf = Elf::of(&file).map_err(|error| LiveError::new(path, error))?;
-        let file_system = FileSystem::of(&file).map_err(LiveError::io(path, "its file system cannot be examined"))?;
-        Ok(Image { path: path.into(), regions: layout::regions(&elf), file, elf, file_system })
+    }
+
+    fn new(held: HeldFile, file: File) -> Result<Image, LiveError> {
+        let path = held.path().to_owned();
+        let elf = Elf::of(&file).map_err(|error| LiveError::new(&path, error))?;
+        let file_system = FileSystem::of(&file).map_err(LiveError::io(&path, "its file system cannot be examined"))?;
+        Ok(Image { regions: layout::regions(&elf), path, held, file, elf, file_system })
+    }
+
+    /// Reads the whole file.
+    ///
+    /// # Errors
+    /// If it cannot be read, is shorter than it was when it was opened, or larger than [`MAX_BYTES`].
+    pub fn bytes(&self) -> Result<Vec<u8>, LiveError> {
+        if self.elf.size > MAX_BYTES {
+            let size = self.elf.size >> 30;
+            return Err(LiveError::plain(&self.path, format!("has {size} GB; files of more than 1 GB are not copied")));
+        }
+        let mut bytes = vec![0; self.elf.size as usize];
+        self.file.read_exact_at(&mut bytes, 0).map_err(LiveError::io(&self.path, "cannot be read"))?;
+        Ok(bytes)
     }
 
     /// Returns the regions that can be promoted.
@@ -106,8 +133,9 @@ impl Image {
     ///
     /// # Errors
     /// If the file cannot be mapped.
-    pub fn held(&self) -> Result<Held, LiveError> {
-        Held::of(&self.file, 0..self.elf.size).map_err(LiveError::io(&self.path, "its page cache cannot be examined"))
+    pub fn resident(&self) -> Result<Resident, LiveError> {
+        Resident::of(&self.file, 0..self.elf.size)
+            .map_err(LiveError::io(&self.path, "its page cache cannot be examined"))
     }
 
     /// Returns the processes that map it.

@@ -4,18 +4,18 @@ use crate::elf::Kind;
 use crate::error::LiveError;
 use crate::image::Image;
 use crate::libraries;
-use crate::users::{self, Mapped};
+use crate::users::{self, Identity, Mapped};
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Returns the code that the kernel maps for the program `path`.
+/// Returns the code that the kernel maps for a program. The program is executed by its descriptor.
 ///
 /// # Errors
 /// If it cannot be executed.
-pub fn load(path: &Path) -> Result<Vec<Mapped>, LiveError> {
-    let mut command = Command::new(path);
+pub fn load(image: &Image) -> Result<Vec<Mapped>, LiveError> {
+    let path = &image.path;
+    let mut command = Command::new(image.held.link());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     // SAFETY: between fork and exec, the closure makes one system call and allocates nothing.
     unsafe {
@@ -35,45 +35,36 @@ pub fn load(path: &Path) -> Result<Vec<Mapped>, LiveError> {
     mapped.map_err(LiveError::io(path, "cannot be loaded"))
 }
 
-/// Verifies an aligned copy of a program or library by loading it. Its loader must find the same libraries as the
-/// original's, and the kernel must map a program's code at addresses that allow superpages.
+/// Verifies an aligned copy of a program or library. Its loader must find the same libraries as the original's, if the loader
+/// is the GNU C library's, and the kernel must map a program's code at addresses that allow superpages.
 ///
 /// # Errors
 /// Names the difference.
-pub fn verify_copy(original: &Image, copy: &Path) -> Result<(), LiveError> {
-    let image = Image::open(copy)?;
-    let loader = match &original.elf.interpreter {
-        Some(loader) => Some(loader.clone()),
-        None if original.elf.kind == Kind::Library => own_loader(),
-        None => None,
-    };
-    if let Some(loader) = loader {
+pub fn verify_copy(original: &Image, copy: &Image) -> Result<(), LiveError> {
+    let loader = original.elf.interpreter.as_deref();
+    if loader.map_or(original.elf.kind == Kind::Library, libraries::is_known) {
         let libraries_of = |image: &Image| {
-            let listed = libraries::list(&loader, image)?;
-            Ok::<_, LiveError>(listed.into_iter().filter(|library| *library != image.path).collect::<Vec<_>>())
+            let found = libraries::resolve(image, loader)?;
+            Ok::<_, LiveError>(found.into_iter().map(|library| library.id).collect::<Vec<_>>())
         };
         let expected = libraries_of(original)?;
-        if libraries_of(&image).ok() != Some(expected) {
+        if libraries_of(copy).ok() != Some(expected) {
             let message = "does not find the original's libraries; if the original finds them relative to its own path, write \
                            the copy to the same folder";
-            return Err(LiveError::plain(copy, message));
+            return Err(LiveError::plain(&copy.path, message));
         }
     }
     if original.elf.kind == Kind::Library {
         return Ok(());
     }
-    let mapped = load(&image.path)?;
-    let program = mapped.iter().find(|file| file.path == image.path);
-    match program {
+    let identity = Identity::of(&copy.file).map_err(LiveError::io(&copy.path, "cannot be mapped"))?;
+    let mapped = load(copy)?;
+    match mapped.iter().find(|file| identity.is(&file.first)) {
         Some(program) if program.user.congruent => Ok(()),
-        Some(_) => {
-            Err(LiveError::plain(copy, "is not aligned to 2 MB by this kernel, which may be older than Linux 5.10"))
-        }
-        None => Err(LiveError::plain(copy, "has no code that the kernel maps")),
+        Some(_) => Err(LiveError::plain(
+            &copy.path,
+            "is not aligned to 2 MB by this kernel, which may be older than Linux 5.10",
+        )),
+        None => Err(LiveError::plain(&copy.path, "has no code that the kernel maps")),
     }
-}
-
-/// Returns the dynamic loader of this process, for libraries, which name none.
-fn own_loader() -> Option<PathBuf> {
-    Image::open(Path::new("/proc/self/exe")).ok()?.elf.interpreter
 }

@@ -54,7 +54,7 @@ impl State {
         if !image.cache_is_visible() {
             return Err(LiveError::new(&image.path, LiveErrorKind::NotOwner));
         }
-        let (held, regions) = (image.held()?, image.promotable());
+        let (held, regions) = (image.resident()?, image.promotable());
         let ranges = || image.elf.code().map(|segment| segment.offset..segment.offset + segment.file_size);
         let mut by_order = [0; ORDERS];
         for range in ranges() {
@@ -135,7 +135,7 @@ pub fn promote(image: &Image, request: Request) -> Result<Outcome, LiveError> {
     check(image)?;
     let failed = |doing| LiveError::io(&image.path, doing);
     let regions = image.promotable();
-    let (held, ready) = (image.held()?, image.as_superpages(&regions)?);
+    let (held, ready) = (image.resident()?, image.as_superpages(&regions)?);
     let resident = |region: &Region| region.file_range().map_or(0, |range| held.clusters(&range).0);
     let mut outcome = Outcome::default();
     let mut targets = Vec::new();

@@ -87,7 +87,7 @@ fn unaligned_programs_are_refused_with_advice_and_aligned_copies_are_promoted() 
     fs::write(&copy, aligned).unwrap();
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
     let original = Image::open(&path).unwrap();
-    reach_live::load::verify_copy(&original, &copy).unwrap();
+    reach_live::load::verify_copy(&original, &Image::open(&copy).unwrap()).unwrap();
     let run = |path: &Path| std::process::Command::new(path).arg("1000").output().unwrap().stdout;
     assert_eq!(run(&path), run(&copy));
     assert_eq!(fs::read(&path).unwrap(), bytes, "the original is unchanged");
@@ -199,8 +199,8 @@ fn regions_below_the_threshold_are_not_promoted() {
     for offset in (start..start + 20 * 64 * 1024).step_by(BASE as usize) {
         std::os::unix::fs::FileExt::read_exact_at(&image.file, &mut page, offset).unwrap();
     }
-    let clusters = |held: &reach_live::cache::Held, i: usize| held.clusters(&regions[i].file_range().unwrap()).0;
-    let held = image.held().unwrap();
+    let clusters = |held: &reach_live::cache::Resident, i: usize| held.clusters(&regions[i].file_range().unwrap()).0;
+    let held = image.resident().unwrap();
     assert_eq!((clusters(&held, 1), clusters(&held, 2)), (20, 0));
     let none = promote::promote(&image, Request { threshold: 21, around_users: false }).unwrap();
     assert_eq!((none.promoted, none.below_threshold), (0, regions.len()));
@@ -208,7 +208,7 @@ fn regions_below_the_threshold_are_not_promoted() {
     assert_eq!((one.promoted + one.failed, one.below_threshold), (1, regions.len() - 1));
     // Readahead may still be under way: give it time to arrive.
     std::thread::sleep(std::time::Duration::from_millis(50));
-    assert_eq!(clusters(&image.held().unwrap(), 2), 0, "promotion reads no other region");
+    assert_eq!(clusters(&image.resident().unwrap(), 2), 0, "promotion reads no other region");
 }
 
 #[test]
@@ -266,24 +266,6 @@ fn users_are_the_processes_that_map_the_file() {
     assert!(users.users[0].code >= 4 << 20 && users.users[0].congruent);
     assert_eq!(users.phrase(), format!("mapped ({})", process.pid()));
     assert_eq!(Users::default().phrase(), "a process that is not in /proc, as of another container");
-}
-
-#[test]
-fn programs_with_auditing_libraries_are_not_passed_to_their_loader() {
-    let folder = folder();
-    let path = folder.path().join("audited");
-    let source = folder.path().join("empty.c");
-    fs::write(&source, "int main(void) { return 0; }\n").unwrap();
-    let built =
-        std::process::Command::new("cc").arg("-Wl,--audit=/tmp/audit.so").arg("-o").args([&path, &source]).status();
-    if !built.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: no C compiler that knows --audit");
-        return;
-    }
-    let image = Image::open(&path).unwrap();
-    assert!(image.elf.audited);
-    let refused = reach_live::libraries::of(&image).unwrap_err().to_string();
-    assert!(refused.contains("DT_AUDIT"), "{refused}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::failure::{Failure, VerbResult};
 use crate::units::{memory, plural};
 use crate::{output, tabulate};
 use reach_live::align::{self, AlignError, Changes};
+use reach_live::held::HeldFile;
 use reach_live::image::Image;
 use reach_live::load;
 use reach_live::promote::LINKER_FLAGS;
@@ -17,28 +18,32 @@ use std::path::Path;
 pub fn align(args: &AlignArgs) -> VerbResult {
     let image = Image::open(&args.file)?;
     let (from, to) = (&image.path, &args.output);
-    if to.canonicalize().is_ok_and(|to| to == *from) {
+    let name = to.file_name().ok_or_else(|| Failure::Usage(format!("{}: is no name for a file", to.display())))?;
+    let folder = HeldFile::open(to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
+    if HeldFile::open(to).is_ok_and(|to| to.id() == image.held.id()) {
         return Err(Failure::Usage(format!("{}: is the file itself; give the copy another name", to.display())));
     }
-    if to.exists() && !args.force {
+    // Through its descriptor, the folder stays the same, whoever renames it.
+    let target = folder.link().join(name);
+    if target.symlink_metadata().is_ok() && !args.force {
         let message = format!("{}: exists already; give another name, or --force to replace it", to.display());
         return Err(Failure::Usage(message));
     }
-    let bytes = std::fs::read(from).map_err(|error| Failure::reading(from, error))?;
+    let bytes = image.bytes()?;
     let (copy, changes) = align::align(&bytes, !args.no_padding).map_err(|error| explain(from, &error))?;
-    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let failed = |error| Failure::writing(to, error);
     // The copy has a temporary name until it is verified; if this fails, the file is deleted.
-    let mut file = tempfile::Builder::new().prefix(".reach-align-").tempfile_in(folder).map_err(failed)?;
+    let mut file = tempfile::Builder::new().prefix(".reach-align-").tempfile_in(folder.link()).map_err(failed)?;
     file.write_all(&copy).map_err(failed)?;
     let mode = image.file.metadata().map_err(failed)?.permissions().mode() & 0o777;
     file.as_file().set_permissions(Permissions::from_mode(mode)).map_err(failed)?;
     file.as_file().sync_all().map_err(failed)?;
+    let copy = HeldFile::of(&folder.path().join(name), file.as_file()).and_then(Image::of)?;
     // The kernel refuses to execute a file that is open for writing (ETXTBSY).
     let path = file.into_temp_path();
-    load::verify_copy(&image, &path).map_err(|error| Failure::Failed(format!("the copy does not load: {error}")))?;
-    path.persist(to).map_err(|error| Failure::writing(to, error.error))?;
-    output::print(&tabulate::fitted(&report(to, &Image::open(to)?, &changes)))?;
+    load::verify_copy(&image, &copy).map_err(|error| Failure::Failed(format!("the copy does not load: {error}")))?;
+    path.persist(target).map_err(|error| Failure::writing(to, error.error))?;
+    output::print(&tabulate::fitted(&report(to, &copy, &changes)))?;
     Ok(0)
 }
 

@@ -40,13 +40,12 @@ fn process_file(args: &PromoteArgs, path: &Path) -> Result<bool, Failure> {
 /// Promotes or restores the libraries of a program that have regions to promote.
 fn process_libraries(args: &PromoteArgs, path: &Path) -> Result<bool, Failure> {
     let mut all = true;
-    for library in libraries::of(&Image::open(path)?)? {
-        let image = Image::open(&library)?;
-        if image.promotable().is_empty() {
-            output::print(&format!("{}: has no region of 2 MB that is all code\n", library.display()))?;
+    for library in libraries::of(&Image::open(path)?)?.iter().filter(|library| library.has_code) {
+        if library.open()?.promotable().is_empty() {
+            output::print(&format!("{}: has no region of 2 MB that is all code\n", library.path.display()))?;
             continue;
         }
-        all &= process_file(args, &library).or_else(|failure| match failure {
+        all &= process_file(args, &library.path).or_else(|failure| match failure {
             Failure::Failed(message) => {
                 print_error(message);
                 Ok(false)

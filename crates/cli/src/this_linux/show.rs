@@ -10,10 +10,9 @@ use reach_live::error::LiveError;
 use reach_live::image::Image;
 use reach_live::layout::{self, Congruence, Fit, Region, SUPERPAGE};
 use reach_live::users::{self, Mapped, User, Users};
-use reach_live::{cache::Held, frames::ORDERS, libraries};
+use reach_live::{cache::Resident, frames::ORDERS, libraries, libraries::Library};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// Shows all files and processes. A failure of one does not stop the others; the exit status is then 1.
 pub fn show(args: &ShowArgs) -> VerbResult {
@@ -60,7 +59,9 @@ pub fn show(args: &ShowArgs) -> VerbResult {
                 };
                 print(image.and_then(file).map_err(Failure::from))?;
                 match libraries {
-                    Ok(paths) => paths.iter().try_for_each(|path| print(library(path)))?,
+                    Ok(found) => {
+                        found.iter().filter(|found| found.has_code).try_for_each(|found| print(library(found)))?
+                    }
                     Err(error) => print(Err(error.into()))?,
                 }
             }
@@ -86,8 +87,8 @@ pub fn no_process(pid: i32, error: &std::io::Error) -> String {
     }
 }
 
-fn library(path: &Path) -> Result<Shown, Failure> {
-    Ok(file(Image::open(path)?)?)
+fn library(found: &Library) -> Result<Shown, Failure> {
+    Ok(file(found.open()?)?)
 }
 
 fn process(pid: i32, mapped: &Mapped) -> Result<Shown, Failure> {
@@ -108,21 +109,21 @@ pub struct Shown {
     /// Regions that can be superpages.
     pub promotable: Vec<Region>,
     /// What the page cache holds of it, and which of `promotable` map as superpages. `None` if the kernel hides this.
-    pub cached: Option<(Held, Vec<bool>)>,
+    pub cached: Option<(Resident, Vec<bool>)>,
 }
 
 impl Shown {
     fn at(image: Image, users: Users) -> Result<Shown, LiveError> {
         let promotable = image.promotable();
         let cached = match image.cache_is_visible() {
-            true => Some((image.held()?, image.as_superpages(&promotable)?)),
+            true => Some((image.resident()?, image.as_superpages(&promotable)?)),
             false => None,
         };
         Ok(Shown { image, users, promotable, cached })
     }
 
     /// Returns the resident bytes of code by folio order: the folio has 2^order base pages.
-    pub fn by_order(&self, held: &Held) -> [u64; ORDERS] {
+    pub fn by_order(&self, held: &Resident) -> [u64; ORDERS] {
         let mut bytes = [0; ORDERS];
         for segment in self.image.elf.code() {
             bytes.iter_mut().zip(held.by_order(&file_range(segment))).for_each(|(sum, bytes)| *sum += bytes);
@@ -131,7 +132,7 @@ impl Shown {
     }
 
     /// Counts the regions by their number of resident clusters (Zhou et al. 2023, Figure 2).
-    pub fn clusters(&self, held: &Held) -> BTreeMap<u64, u64> {
+    pub fn clusters(&self, held: &Resident) -> BTreeMap<u64, u64> {
         let mut counts = BTreeMap::new();
         for range in self.promotable.iter().filter_map(Region::file_range) {
             *counts.entry(held.clusters(&range).0).or_default() += 1;
