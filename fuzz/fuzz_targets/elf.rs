@@ -3,14 +3,17 @@
 
 use libfuzzer_sys::fuzz_target;
 use reach_live::elf::Elf;
+use reach_live::elf::dynamic::Dynamic;
 use reach_live::{align, layout};
 
 fuzz_target!(|data: &[u8]| {
     let Ok(elf) = Elf::read(data) else { return };
-    layout::regions(&elf);
+    let regions = layout::regions(&elf);
     for segment in elf.code() {
-        layout::residual(segment, &layout::regions(&elf));
+        layout::residual(segment, &regions);
     }
+    // What the loader would read: it may be damaged, and must not exceed its bounds.
+    let _ = Dynamic::of(data, &elf);
     for pad in [false, true] {
         if let Ok((copy, _)) = align::align(data, pad) {
             let aligned = Elf::read(&copy[..]).expect("an aligned copy is readable");

@@ -36,8 +36,9 @@ pub enum AlignError {
     Nothing,
 }
 
-/// Greatest growth of a file by moved segments, in bytes beyond twice its size.
-const GROWTH: u64 = 64 << 20;
+/// Greatest growth of a file by moved segments, in bytes beyond twice its size. The gaps between segments become part of the
+/// file; linkers leave some pages, and less than 2 MB at most, between two of them.
+const GROWTH: u64 = 8 << 20;
 
 /// Aligns the code in the bytes of a file, and pads it if `pad`. Returns the bytes of the copy.
 ///
@@ -62,19 +63,20 @@ pub fn align(original: &[u8], pad: bool) -> Result<(Vec<u8>, Changes), AlignErro
     if pad {
         let end;
         (changes.padded, end) = extend(&elf, headers);
+        bytes.reserve_exact((end as usize).saturating_sub(bytes.len()));
         bytes.resize(bytes.len().max(end as usize), 0);
     }
     if changes == Changes::default() {
         return Err(AlignError::Nothing);
     }
-    // The headers are loaded too. They are the only loaded bytes that may differ.
-    let mut expected = original.to_vec();
-    for range in headers_of(original)? {
-        expected[range.clone()].copy_from_slice(&bytes[range]);
-    }
-    if !same_memory((&expected, &Elf::read(original)?), (&bytes, &Elf::read(&bytes[..])?)) {
+    // The headers are loaded too. They are the only loaded bytes that may differ, and are exchanged for the comparison.
+    let aligned = Elf::read(&bytes[..])?;
+    let headers = headers_of(original)?.map(|range| (bytes[range.clone()].to_vec(), range));
+    headers.iter().for_each(|(_, range)| bytes[range.clone()].copy_from_slice(&original[range.clone()]));
+    if !same_memory((original, &Elf::read(original)?), (&bytes, &aligned)) {
         return Err(AlignError::Impossible("the copy would differ in memory"));
     }
+    headers.into_iter().for_each(|(own, range)| bytes[range].copy_from_slice(&own));
     Ok((bytes, changes))
 }
 
@@ -214,7 +216,8 @@ fn copy_sections(original: &[u8], bytes: &mut Vec<u8>, elf: &Elf, base: u64) {
     for section in &mut table {
         let (offset, size) = (section.sh_offset.get(LE), section.sh_size.get(LE));
         let address = section.sh_addr.get(LE);
-        if address >= base && elf.segments.iter().any(|segment| segment.pages().contains(&address)) {
+        let next = elf.segments.partition_point(|segment| segment.pages().end <= address);
+        if address >= base && elf.segments.get(next).is_some_and(|segment| segment.pages().contains(&address)) {
             section.sh_offset = U64::new(LE, address - base);
         } else if section.sh_type.get(LE) != elf::SHT_NOBITS && size > 0 {
             let content = offset.checked_add(size).and_then(|end| original.get(offset as usize..end as usize));
@@ -247,8 +250,9 @@ fn same_memory(original: (&[u8], &Elf), copy: (&[u8], &Elf)) -> bool {
     original.1.segments.iter().all(|segment| {
         let (mut address, end) = (segment.vaddr, segment.vaddr + segment.memory_size);
         while address < end {
-            let holds = |other: &&Segment| other.vaddr <= address && address < other.vaddr + other.memory_size;
-            let Some(other) = copy.1.segments.iter().find(holds) else { return false };
+            // Segments are in address order.
+            let next = copy.1.segments.partition_point(|other| other.vaddr + other.memory_size <= address);
+            let Some(other) = copy.1.segments.get(next).filter(|other| other.vaddr <= address) else { return false };
             if other.write != segment.write || segment.execute && !other.execute {
                 return false;
             }

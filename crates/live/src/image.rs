@@ -12,6 +12,7 @@ use procfs::process::{MemoryMap, Process};
 use rustix::fs::FileType;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -129,12 +130,15 @@ impl Image {
         host::is_root() || self.file.metadata().is_ok_and(|metadata| metadata.uid() == host::user().0)
     }
 
-    /// Returns what the page cache holds of the whole file.
+    /// Returns what the page cache holds of the file's code, and of the regions with code.
     ///
     /// # Errors
     /// If the file cannot be mapped.
     pub fn resident(&self) -> Result<Resident, LiveError> {
-        Resident::of(&self.file, 0..self.elf.size)
+        let code = self.elf.code().map(|segment| segment.offset..segment.offset + segment.file_size);
+        let regions = self.regions.iter().filter_map(Region::file_range);
+        let within = |part: Range<u64>| part.start..part.end.min(self.elf.size);
+        Resident::of(&self.file, code.chain(regions).map(within))
             .map_err(LiveError::io(&self.path, "its page cache cannot be examined"))
     }
 
@@ -157,18 +161,36 @@ impl Image {
     }
 }
 
+/// Number of regions that are mapped at a time. The kernel limits mappings, and their list takes memory.
+const BATCH: usize = 64;
+
 fn as_superpages(file: &File, regions: &[Region]) -> io::Result<Vec<bool>> {
+    let mut all = Vec::with_capacity(regions.len());
+    for batch in regions.chunks(BATCH) {
+        all.extend(batch_as_superpages(file, batch)?);
+    }
+    Ok(all)
+}
+
+fn batch_as_superpages(file: &File, regions: &[Region]) -> io::Result<Vec<bool>> {
     let mut maps = Vec::new();
     for region in regions {
         let map = region.file_range().map(|range| FileMap::new(file, range)).transpose()?;
-        if let Some(map) = &map
-            && map.resident()?.iter().all(|&resident| resident)
-        {
+        // Only a region that is in memory can be a superpage.
+        let resident = |map: &FileMap| Ok::<_, io::Error>(map.resident()?.iter().all(|&resident| resident));
+        let map = match map {
+            Some(map) if resident(&map)? => Some(map),
+            _ => None,
+        };
+        if let Some(map) = &map {
             // Touching a page with a readahead mark would start readahead.
             map.advise(0..SUPERPAGE, Advice::Random)?;
             map.advise(0..SUPERPAGE, Advice::Populate)?;
         }
         maps.push(map);
+    }
+    if maps.iter().all(Option::is_none) {
+        return Ok(vec![false; regions.len()]);
     }
     let own = Process::myself().and_then(|me| me.smaps()).map_err(io::Error::other)?;
     let superpage = |map: &FileMap| {

@@ -64,7 +64,7 @@ pub fn congruence(elf: &Elf, segment: &Segment) -> Congruence {
     }
 }
 
-/// Returns all regions of `elf` in address order.
+/// Returns all regions of `elf` in address order. Takes time in proportion to their number and to that of the segments.
 pub fn regions(elf: &Elf) -> Vec<Region> {
     let mut regions: Vec<Region> = Vec::new();
     // A segment without bytes from the file holds no code when it is loaded.
@@ -84,7 +84,9 @@ pub fn regions(elf: &Elf) -> Vec<Region> {
 /// Returns the region at `vaddr`, which holds code of `segment`.
 fn region(elf: &Elf, segment: &Segment, vaddr: u64) -> Region {
     let all = vaddr..vaddr + SUPERPAGE;
-    let within = || elf.segments.iter().filter(|other| overlap(&other.pages(), &all) > 0);
+    // Segments are in address order and share no page.
+    let first = elf.segments.partition_point(|other| other.pages().end <= all.start);
+    let within = || elf.segments[first..].iter().take_while(|other| other.pages().start < all.end);
     let code = within().filter(|other| other.execute).map(|other| overlap(&other.file_pages(), &all)).sum();
     let congruent = segment.delta().is_multiple_of(SUPERPAGE);
     let offset = (congruent && vaddr >= segment.delta()).then(|| vaddr - segment.delta());
@@ -107,13 +109,15 @@ fn overlap(a: &Range<u64>, b: &Range<u64>) -> u64 {
     a.end.min(b.end).saturating_sub(a.start.max(b.start))
 }
 
-/// Returns the residual code of a segment, head and tail: the bytes before its first and after its last whole region, with
+/// Returns the residual code of a segment of which `regions` are the image's, head and tail: the bytes before its first and after its last whole region, with
 /// the fit of their regions. `None` if there are none. A single partial region is the tail if it starts inside the
 /// segment, else the head.
 pub fn residual(segment: &Segment, regions: &[Region]) -> [Option<(u64, Fit)>; 2] {
     let pages = segment.file_pages();
     let own = |region: &Region| overlap(&(region.vaddr..region.vaddr + SUPERPAGE), &pages);
-    let mut partial = regions.iter().filter(|region| own(region) > 0 && own(region) < SUPERPAGE);
+    let first = regions.partition_point(|region| region.vaddr + SUPERPAGE <= pages.start);
+    let regions = regions[first..].iter().take_while(|region| region.vaddr < pages.end);
+    let mut partial = regions.filter(|region| own(region) > 0 && own(region) < SUPERPAGE);
     let first = partial.next();
     let starts_inside = |region: &Region| region.vaddr >= pages.start.next_multiple_of(SUPERPAGE);
     let residual = |region: &Region| (own(region), region.fit);
