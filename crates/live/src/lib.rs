@@ -8,14 +8,17 @@
 //! No return code counts as success. Every change is verified afterwards, in lists of mappings and in page tables.
 
 pub mod align;
+mod attributes;
 pub mod bench;
 pub mod cache;
+mod copy;
 pub mod elf;
 pub mod error;
 pub mod frames;
 pub mod held;
 pub mod host;
 pub mod image;
+mod inode;
 pub mod keep;
 pub mod layout;
 pub mod lease;

@@ -6,10 +6,11 @@ use crate::failure::{Failure, VerbResult, print_error};
 use crate::units::{memory, plural};
 use crate::{output, tabulate};
 use reach_live::error::{LiveError, LiveErrorKind};
+use reach_live::held::HeldFile;
 use reach_live::image::Image;
 use reach_live::promote::{self, Outcome, Request, State};
 use reach_live::{host, libraries, mount, replace};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Promotes or restores all files. A failure of one does not stop the others; the exit status is then 1.
 pub fn promote(args: &PromoteArgs) -> VerbResult {
@@ -119,9 +120,9 @@ fn state(when: &str, state: &State) -> String {
 }
 
 fn restore(path: &Path) -> Result<bool, Failure> {
-    let path: PathBuf = path.to_owned();
-    let uncovered = mount::uncover(&path)?;
-    let image = Image::open(&path)?;
+    let held = HeldFile::regular(path)?;
+    let uncovered = mount::uncover(&held)?;
+    let image = Image::open(held.path())?;
     let before = State::of(&image)?;
     promote::restore(&image)?;
     let after = State::of(&image)?;
