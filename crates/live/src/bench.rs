@@ -4,6 +4,7 @@
 use crate::align::{self, AlignError};
 use crate::elf::BASE;
 use crate::error::LiveError;
+use crate::held::HeldFile;
 use crate::image::Image;
 use crate::layout::Congruence;
 use crate::libraries;
@@ -13,9 +14,9 @@ use crate::stage::{Run, Stage};
 use crate::users::Identity;
 use rustix::fs::Advice;
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -42,8 +43,24 @@ const PIECE: usize = 64 << 10;
 /// A file, and a copy of it for each state.
 struct Subject {
     original: PathBuf,
+    /// Permissions of the original, without setuid and setgid.
+    mode: u32,
     bytes: Vec<u8>,
     copies: Vec<PathBuf>,
+}
+
+impl Subject {
+    fn new(image: &Image, bytes: Vec<u8>) -> Subject {
+        let mode = image.held.status().mode & 0o777;
+        Subject { original: image.path.clone(), mode, bytes, copies: Vec::new() }
+    }
+
+    /// Writes a copy.
+    fn copy(&self, path: &Path) -> io::Result<()> {
+        let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+        write(&file, &self.bytes)?;
+        file.set_permissions(Permissions::from_mode(self.mode))
+    }
 }
 
 /// A program to measure. Dropping the value deletes the copies of its files.
@@ -89,17 +106,14 @@ impl Bench {
             Err(why) => return Err(Unfit::Nothing(format!("{}: {why}", image.path.display()))),
         };
         if !first.is_empty() {
-            subjects.push(Subject { original: image.path.clone(), bytes: first, copies: Vec::new() });
+            subjects.push(Subject::new(&image, first));
         }
         if with_libraries {
             for library in libraries::of(&image)?.iter().filter(|library| library.has_code) {
                 let library = library.open()?;
                 if !library.promotable().is_empty() {
-                    subjects.push(Subject {
-                        original: library.path.clone(),
-                        bytes: library.bytes()?,
-                        copies: Vec::new(),
-                    });
+                    let bytes = library.bytes()?;
+                    subjects.push(Subject::new(&library, bytes));
                 }
             }
         }
@@ -110,11 +124,13 @@ impl Bench {
         }
         let folder = tempfile::Builder::new().prefix("reach-bench-").tempdir_in(scratch);
         let folder = folder.map_err(LiveError::io(scratch, "cannot hold copies"))?;
+        // The copies are run by their paths.
+        HeldFile::open(folder.path())?.require_trust()?;
         let mut code = 0;
         for (i, subject) in subjects.iter_mut().enumerate() {
             for state in CODE_STATES {
                 let path = folder.path().join(format!("{i}-{state:?}"));
-                copy(&subject.original, &subject.bytes, &path).map_err(LiveError::io(&path, "cannot be written"))?;
+                subject.copy(&path).map_err(LiveError::io(&path, "cannot be written"))?;
                 subject.copies.push(path);
             }
             code += Image::open(&subject.copies[0])?.promotable().len() as u64 * crate::layout::SUPERPAGE;
@@ -184,12 +200,6 @@ fn promotable_bytes(image: &Image) -> Result<(Vec<u8>, bool), AlignError> {
         return Err(AlignError::Impossible("no region of 2 MB can be all code"));
     }
     Ok((aligned, true))
-}
-
-fn copy(original: &Path, bytes: &[u8], path: &Path) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    write(&file, bytes)?;
-    file.set_permissions(original.metadata()?.permissions())
 }
 
 fn write(mut file: &File, bytes: &[u8]) -> io::Result<()> {

@@ -2,6 +2,7 @@
 
 use crate::error::LiveError;
 use crate::image::Image;
+use crate::layout::SUPERPAGE;
 use crate::promote::{self, Outcome, Request, State};
 use procfs::{Current, Meminfo};
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use std::time::Duration;
 pub struct Bounds {
     /// Least number of resident clusters in a region to promote, 0 to 32.
     pub threshold: u64,
-    /// Bytes of code to promote in a round. The rest waits for later rounds.
+    /// Bytes of code to promote in a round, at least one region. The rest waits for later rounds, of one file too.
     pub bytes_per_round: u64,
 }
 
@@ -27,41 +28,47 @@ struct Known {
     failures: u32,
     /// Rounds to wait before the next attempt.
     wait: u32,
+    /// Number of the round that last promoted any of it, from 1. 0 before.
+    served: u64,
 }
 
 /// After this many failures in a row, the wait stops growing: 2^n - 2 rounds after n failures.
 const MAX_FAILURES: u32 = 6;
 
-/// The rest of a round's budget.
-struct Budget {
-    bytes: u64,
-    /// Whether the round has promoted anything.
-    used: bool,
-}
-
 /// The files that are kept.
 pub struct Keeper {
     bounds: Bounds,
     known: BTreeMap<PathBuf, Known>,
+    /// Number of rounds until now.
+    round: u64,
 }
 
 impl Keeper {
     /// Starts without state of any file.
     pub fn new(bounds: Bounds) -> Keeper {
-        Keeper { bounds, known: BTreeMap::new() }
+        Keeper { bounds, known: BTreeMap::new(), round: 0 }
     }
 
     /// Examines the files once and promotes what is not promoted. Passes a line for each change to `report`.
     pub fn round(&mut self, files: &[PathBuf], mut report: impl FnMut(&str)) {
         self.known.retain(|path, _| files.contains(path));
-        let mut budget = Budget { bytes: self.bounds.bytes_per_round, used: false };
-        for path in files {
+        let mut budget = (self.bounds.bytes_per_round / SUPERPAGE).max(1) as usize;
+        self.round += 1;
+        // The files that were promoted least recently come first, so that none can use up the budget of every round.
+        let mut order: Vec<&PathBuf> = files.iter().collect();
+        order.sort_by_key(|path| self.known.get(*path).map_or(0, |known| known.served));
+        for path in order {
             let known = self.known.entry(path.clone()).or_default();
             if known.wait > 0 {
                 known.wait -= 1;
                 continue;
             }
-            let (line, done) = match keep(path, self.bounds.threshold, &mut budget) {
+            let before = budget;
+            let kept = keep(path, self.bounds.threshold, &mut budget);
+            if budget < before {
+                known.served = self.round;
+            }
+            let (line, done) = match kept {
                 Ok(Some(line)) => line,
                 Ok(None) => continue,
                 Err(error) => (error.to_string(), false),
@@ -76,30 +83,32 @@ impl Keeper {
     }
 }
 
-/// Promotes what can be promoted of a file. Returns a line on its state, and whether it needs no further attempt. `None` if
-/// the budget leaves the file to the next round.
-fn keep(path: &Path, threshold: u64, budget: &mut Budget) -> Result<Option<(String, bool)>, LiveError> {
+/// Promotes what can be promoted of a file, at most `budget` regions, and subtracts what it has used. Returns a line on its
+/// state, and whether it needs no further attempt but for what is left to later rounds. `None` if nothing of the budget is
+/// left for it.
+fn keep(path: &Path, threshold: u64, budget: &mut usize) -> Result<Option<(String, bool)>, LiveError> {
     let image = Image::open(path)?;
     promote::check(&image)?;
     let before = State::of(&image)?;
-    let needed = (before.regions - before.superpages) as u64 * crate::layout::SUPERPAGE;
-    let request = Request { threshold, around_users: true };
+    let missing = before.regions - before.superpages;
     let mut outcome = Outcome { already: before.superpages, ..Outcome::default() };
-    if needed > 0 {
-        // A file larger than a whole budget gets a round of its own.
-        if needed > budget.bytes && budget.used {
+    if missing > 0 {
+        let limit = missing.min(*budget);
+        if limit == 0 {
             return Ok(None);
         }
-        if available().is_some_and(|available| available < 2 * needed) {
+        if available().is_some_and(|available| available < 2 * limit as u64 * SUPERPAGE) {
             return Ok(Some((format!("{}: too little memory is available to promote it now", path.display()), false)));
         }
-        *budget = Budget { bytes: budget.bytes.saturating_sub(needed), used: true };
-        outcome = promote::promote(&image, request)?;
+        let request = Request { threshold, around_users: true };
+        outcome = promote::promote_at_most(&image, request, limit)?;
+        *budget = budget.saturating_sub(outcome.promoted + outcome.failed);
     }
     let (now, all) = (outcome.already + outcome.promoted, before.regions);
     let mut line = format!("{}: {now} of {all} regions are superpages", path.display());
     for (count, why) in [
         (outcome.promoted, "promoted now"),
+        (outcome.deferred, "left for later rounds (--work)"),
         (outcome.busy, "mapped with smaller pages by running processes"),
         (outcome.below_threshold, "with fewer clusters in memory than --threshold asks for"),
         (outcome.failed, "read in smaller folios (memory is fragmented, or the file system has no large folios)"),

@@ -96,6 +96,21 @@ impl FileMap {
     }
 }
 
+/// Writes the dirty pages of `range` of a file, and waits until they are written. Writes no other page and no metadata. Has no
+/// effect on the files of an overlay.
+///
+/// # Errors
+/// The errors of sync_file_range.
+pub fn write_back(file: &File, range: &Range<u64>) -> io::Result<()> {
+    let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    let (start, length) = (range.start as libc::off64_t, (range.end - range.start) as libc::off64_t);
+    // SAFETY: the call takes a descriptor and numbers.
+    match unsafe { libc::sync_file_range(file.as_raw_fd(), start, length, flags) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 impl Drop for FileMap {
     fn drop(&mut self) {
         // SAFETY: all of it was made by `new`, and goes.

@@ -15,6 +15,7 @@ use crate::map::{self, Advice, FileMap};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
+use std::time::Duration;
 
 /// Clusters of 64 KB in a region.
 pub const CLUSTERS: u64 = SUPERPAGE / CLUSTER;
@@ -78,6 +79,8 @@ pub struct Outcome {
     pub below_threshold: usize,
     /// Not promoted: cannot be evicted, usually because a process maps them with smaller pages.
     pub busy: usize,
+    /// Not tried: beyond the limit.
+    pub deferred: usize,
     /// Promoted to superpages now.
     pub promoted: usize,
     /// Read again, but not in folios of 2 MB.
@@ -132,6 +135,14 @@ pub fn check(image: &Image) -> Result<(), LiveError> {
 /// # Errors
 /// The errors of [`check`], and one if the file is in use and `around_users` is false.
 pub fn promote(image: &Image, request: Request) -> Result<Outcome, LiveError> {
+    promote_at_most(image, request, usize::MAX)
+}
+
+/// As [`promote`], for at most `limit` regions that are not superpages yet. The others stay as they are.
+///
+/// # Errors
+/// As for `promote`.
+pub fn promote_at_most(image: &Image, request: Request, limit: usize) -> Result<Outcome, LiveError> {
     check(image)?;
     let failed = |doing| LiveError::io(&image.path, doing);
     let regions = image.promotable();
@@ -149,11 +160,13 @@ pub fn promote(image: &Image, request: Request) -> Result<Outcome, LiveError> {
     if targets.is_empty() {
         return Ok(outcome);
     }
-    if image.file_system != FileSystem::Tmpfs {
-        let before = targets.len();
-        targets = evict(image, targets, request)?;
-        outcome.busy = before - targets.len();
+    let wanted = targets.len();
+    if image.file_system == FileSystem::Tmpfs {
+        targets.truncate(limit);
+    } else {
+        (targets, outcome.busy) = evict(image, &targets, request, limit)?;
     }
+    outcome.deferred = wanted - targets.len() - outcome.busy;
     for attempt in 1..=ATTEMPTS {
         for region in &targets {
             // If another process has mapped it meanwhile, it stays as it is.
@@ -178,32 +191,47 @@ pub fn promote(image: &Image, request: Request) -> Result<Outcome, LiveError> {
 /// How often a region is read. Each attempt finds other free memory.
 const ATTEMPTS: usize = 4;
 
-/// Evicts regions from the page cache, and returns those that are completely evicted.
-fn evict(image: &Image, targets: Vec<Region>, request: Request) -> Result<Vec<Region>, LiveError> {
+/// Evicts at most `limit` regions from the page cache. Returns those that are completely evicted, and the number that cannot be.
+fn evict(image: &Image, targets: &[Region], request: Request, limit: usize) -> Result<(Vec<Region>, usize), LiveError> {
     let users = image.users()?;
     let in_use = || Err(LiveError::new(&image.path, LiveErrorKind::InUse { by: users.phrase() }));
     if !users.users.is_empty() && !request.around_users {
         return in_use();
     }
-    // Dirty pages cannot be evicted.
-    image.file.sync_all().map_err(LiveError::io(&image.path, "cannot be written to disk"))?;
-    let evict = |region: &Region| evict_region(image, region);
-    let mut evicted: Vec<bool> = targets.iter().map(evict).collect::<Result<_, _>>()?;
-    if users.users.is_empty() && evicted.contains(&false) {
-        // The file may be seen through an overlay, whose lower layer may have dirty pages.
-        rustix::fs::sync();
-        evicted = targets.iter().map(evict).collect::<Result<_, _>>()?;
+    let (mut evicted, mut busy) = (Vec::new(), targets.to_vec());
+    for wait in [None].into_iter().chain(WAITS.map(Some)) {
+        if let Some(wait) = wait {
+            // Only an overlay hides from whom its dirty pages would have to be written.
+            if busy.is_empty() || !users.users.is_empty() || image.file_system != FileSystem::Other("overlay") {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(wait));
+        }
+        for region in std::mem::take(&mut busy) {
+            match evicted.len() < limit && evict_region(image, &region)? {
+                true => evicted.push(region),
+                false => busy.push(region),
+            }
+        }
     }
-    if !request.around_users && evicted.contains(&false) {
+    // With the limit reached, the others were not tried to the end.
+    let busy = if evicted.len() == limit { 0 } else { busy.len() };
+    if !request.around_users && busy > 0 {
         return in_use();
     }
-    Ok(targets.into_iter().zip(evicted).filter(|(_, evicted)| *evicted).map(|(region, _)| region).collect())
+    evicted.sort_by_key(|region| region.vaddr);
+    Ok((evicted, busy))
 }
+
+/// Milliseconds to wait for an overlay's pages to be written: eviction starts that, and says nothing of its end.
+const WAITS: [u64; 6] = [5, 20, 50, 100, 200, 400];
 
 /// Evicts a region from the page cache. Returns whether none of it remains.
 fn evict_region(image: &Image, region: &Region) -> Result<bool, LiveError> {
     let Some(range) = region.file_range() else { return Ok(false) };
     let failed = |doing| LiveError::io(&image.path, doing);
+    // Dirty pages cannot be evicted. Only this region's are written, as its owner may have made any number of others.
+    map::write_back(&image.file, &range).map_err(failed("cannot be written to disk"))?;
     let (start, length) = (range.start, std::num::NonZero::new(SUPERPAGE));
     let evicted = rustix::fs::fadvise(&image.file, start, length, rustix::fs::Advice::DontNeed);
     evicted.map_err(io::Error::from).map_err(failed("cannot be evicted from memory"))?;
@@ -252,7 +280,7 @@ pub fn restore(image: &Image) -> Result<usize, LiveError> {
         return Err(LiveError::plain(&image.path, message));
     }
     let count = targets.len();
-    let evicted = evict(image, targets, Request { threshold: 0, around_users: false })?;
+    let (evicted, _) = evict(image, &targets, Request { threshold: 0, around_users: false }, usize::MAX)?;
     evicted.iter().filter_map(Region::file_range).try_for_each(|range| read_as_base_pages(image, range))?;
     Ok(count)
 }

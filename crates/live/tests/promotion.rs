@@ -238,7 +238,10 @@ fn keeper_promotes_reclaimed_and_upgraded_files_again_and_reports_once() {
     assert!(round(&mut keeper).is_empty(), "no line without a change");
 
     // Reclaim.
-    rustix::fs::fadvise(File::open(&path).unwrap(), 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    let file = File::open(&path).unwrap();
+    // The linker's pages may be superpages, too, but cannot be evicted before they are written.
+    file.sync_all().unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
     assert_eq!(state(&path).superpages, 0);
     until_whole(&mut keeper, &mut round);
     // An upgrade.

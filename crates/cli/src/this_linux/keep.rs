@@ -3,7 +3,9 @@
 use crate::args::this_linux::KeepArgs;
 use crate::failure::{Failure, VerbResult};
 use crate::output;
+use reach_live::held::HeldFile;
 use reach_live::keep::{Bounds, EndSignals, Keeper};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -30,9 +32,19 @@ pub fn keep(args: &KeepArgs) -> VerbResult {
     }
 }
 
-/// Reads paths, one a line; `#` starts a comment.
+/// Greatest size of a list of files, in bytes.
+const MAX_LIST: u64 = 1 << 20;
+
+/// Reads paths, one a line; `#` starts a comment. For root, only root may write the list: its files are worked on as root.
 fn listed_files(list: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let text = std::fs::read_to_string(list).map_err(|error| Failure::reading(list, error))?;
+    let held = HeldFile::regular(list)?;
+    held.require_trust()?;
+    let mut text = String::new();
+    let read = held.reading()?.take(MAX_LIST + 1).read_to_string(&mut text);
+    read.map_err(|error| Failure::reading(list, error))?;
+    if text.len() as u64 > MAX_LIST {
+        return Err(Failure::Failed(format!("{}: is larger than 1 MB; a list has one path a line", list.display())));
+    }
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     Ok(lines.filter(|line| !line.is_empty()).map(PathBuf::from).collect())
 }
