@@ -39,6 +39,7 @@ mod forge;
 mod forms;
 mod index;
 mod layout;
+mod limits;
 mod metadata;
 mod outline;
 mod paths;
@@ -63,4 +64,4 @@ pub use version::VERSION;
 pub use writer::Writer;
 
 pub(crate) use layout::MAGIC;
-pub(crate) use outline::OutlineEncoder;
+pub(crate) use outline::{OutlineEncoder, OutlineStream};

@@ -2,8 +2,9 @@
 
 use super::checksum::is_intact;
 use super::error::Damage;
-use super::index::{IndexEntry, decode_end, decode_trailer, trailer_bytes};
+use super::index::{EndDecoder, IndexEntry, decode_trailer, trailer_bytes};
 use super::layout::{HEADER_FIXED, MAGIC, MAX_METADATA, SEGMENT_HEADER, SegmentHeader};
+use super::limits::Totals;
 use super::metadata::Metadata;
 use super::recording::{Facts, Recording};
 use super::state::{STATE, State};
@@ -11,6 +12,9 @@ use super::version::{VERSION, Version};
 use crate::{Ending, Missing, TraceError};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
+
+/// The bytes of index and ending that are read at once.
+const INDEX_PIECE: u64 = 1 << 16;
 
 trait Input: Read + Seek + Send {}
 impl<T: Read + Seek + Send> Input for T {}
@@ -61,6 +65,7 @@ impl Container {
         if !has_end {
             container.rebuild_index(first)?;
         }
+        container.check_totals()?;
         let facts = Facts {
             path: &container.path,
             tool: &container.metadata.tool,
@@ -97,7 +102,7 @@ impl Container {
         Ok(header)
     }
 
-    /// Reads the first `len` bytes of a segment's streams. The caller must rely on the streams' own checksums.
+    /// Reads the first `len` bytes of a segment's streams, at most those of its entry. The caller must rely on the streams' own checksums.
     pub fn read_payload_start(&mut self, entry: IndexEntry, len: usize) -> Result<(), TraceError> {
         self.read_at(entry.at + SEGMENT_HEADER as u64, len)
     }
@@ -115,6 +120,12 @@ impl Container {
     pub fn damaged(&self, damage: Damage, at: u64) -> TraceError {
         let todo = format!("earlier segments are good; run `reach trace check {}` for details", self.path.display());
         TraceError::Damaged { path: self.path.clone(), what: format!("damaged: {}", damage.0), at, todo }
+    }
+
+    /// Returns the error for more contents than the bytes of the file allow. `what` are the contents, up to the segment at byte
+    /// `at`.
+    pub fn over_limit(&self, what: String, at: u64) -> TraceError {
+        self.damaged_file(&what, at, "no recorder writes such a file; record again")
     }
 
     pub fn io_error(&self, source: io::Error) -> TraceError {
@@ -197,8 +208,18 @@ impl Container {
         }
         self.read_at(self.len - trailer as u64, trailer)?;
         let Some(place) = decode_trailer(&self.bytes, self.version, self.len) else { return Ok(false) };
-        self.read_at(place.at, (self.len - place.at) as usize)?;
-        let Some((index, ending)) = decode_end(&self.bytes, self.version, place, first) else { return Ok(false) };
+        let mut end = EndDecoder::new(self.version, place, first);
+        let mut at = place.at;
+        // Piece by piece: the index of a file with holes may be longer than memory, and its first entry is wrong.
+        while at < self.len {
+            let piece = (self.len - at).min(INDEX_PIECE);
+            self.read_at(at, piece as usize)?;
+            at += piece;
+            if end.add(&self.bytes).is_none() {
+                return Ok(false);
+            }
+        }
+        let Some((index, ending)) = end.finish() else { return Ok(false) };
         (self.index, self.ending, self.end) = (index, ending, place.at);
         Ok(true)
     }
@@ -220,6 +241,16 @@ impl Container {
             blocks += entry.blocks;
             self.end += entry.len;
             self.index.push(entry);
+        }
+        Ok(())
+    }
+
+    /// Fails if the segments hold more than their bytes allow.
+    fn check_totals(&self) -> Result<(), TraceError> {
+        let mut totals = Totals::default();
+        for entry in &self.index {
+            totals.add(entry.refs, entry.events);
+            totals.check(entry.at + entry.len).map_err(|what| self.over_limit(what, entry.at))?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use super::checksum::checksum;
 use super::forms::Forms;
 use super::layout::{SEGMENT_HEADER, SegmentHeader};
+use super::limits::{self, ExpandedSize};
 use super::paths::Paths;
 use super::predict::{FAR, FARTHEST, NEAR, base, difference};
 use super::stream::{PerStream, Stream, StreamLength};
@@ -11,6 +12,8 @@ use std::io;
 /// The zstd level. Level 3 saves 8 % of the bytes for twice the time; level -3 costs 40 % more bytes and is hardly
 /// faster.
 const LEVEL: i32 = 1;
+/// The magic number of a frame of zstd that decompressors skip.
+const SKIPPABLE: u32 = 0x184d_2a50;
 
 /// Encodes segments. The buffers are reused from one segment to the next.
 pub(super) struct SegmentEncoder {
@@ -22,6 +25,8 @@ pub(super) struct SegmentEncoder {
     /// The present step of each slot.
     steps: Vec<u64>,
     raw: PerStream<Vec<u8>>,
+    /// The size of the forms and paths of the last segment; at least what a reader counts.
+    expanded: ExpandedSize,
 }
 
 impl SegmentEncoder {
@@ -34,6 +39,7 @@ impl SegmentEncoder {
             out: Vec::new(),
             steps: Vec::new(),
             raw: Default::default(),
+            expanded: ExpandedSize::default(),
         })
     }
 
@@ -53,6 +59,13 @@ impl SegmentEncoder {
         self.paths.collect(&self.forms.sequence, &self.forms.list);
         self.raw[Stream::Forms].extend_from_slice(&self.paths.definitions);
         self.encode_addresses(&predictors);
+        let slots = predictors.len() as u64;
+        self.expanded = ExpandedSize {
+            paths: self.forms.list.len() as u64 + u64::from(self.paths.count),
+            fetches: self.forms.list.len() as u64 + self.paths.expanded_forms,
+            data: slots + self.paths.expanded_data,
+            slots,
+        };
 
         (header.forms, header.paths) = (self.forms.list.len() as u32, self.paths.count);
         let out = &mut self.out;
@@ -82,6 +95,30 @@ impl SegmentEncoder {
         header.checksum = checksum(&out[SEGMENT_HEADER..]);
         out[..SEGMENT_HEADER].copy_from_slice(&header.encode());
         Ok(header)
+    }
+
+    /// Lengthens the segment that was encoded last until it has at least `least` bytes, and as many as a reader demands of
+    /// its contents ([`limits`]). `header` is its header; returns the new one.
+    pub fn pad(&mut self, mut header: SegmentHeader, least: u64) -> SegmentHeader {
+        let payload = limits::least_payload(&header).max(self.expanded.least_payload());
+        let least = least.max(SEGMENT_HEADER as u64 + payload) as usize;
+        let Some(stream) = Stream::ALL.into_iter().find(|&stream| header.streams[stream].raw > 0) else {
+            return header;
+        };
+        if self.out.len() >= least {
+            return header;
+        }
+        // Decompressors skip such a frame.
+        let padding = least - self.out.len();
+        let frame = SKIPPABLE.to_le_bytes().into_iter().chain((padding as u32).to_le_bytes());
+        let frame: Vec<u8> = frame.chain(std::iter::repeat_n(0, padding)).collect();
+        let stored: usize = header.streams.0[..=stream as usize].iter().map(|length| length.stored as usize).sum();
+        let end = SEGMENT_HEADER + stored;
+        header.streams[stream].stored += frame.len() as u32;
+        self.out.splice(end..end, frame);
+        header.checksum = checksum(&self.out[SEGMENT_HEADER..]);
+        self.out[..SEGMENT_HEADER].copy_from_slice(&header.encode());
+        header
     }
 
     /// Encodes the control, near and far streams.

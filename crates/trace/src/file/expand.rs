@@ -3,6 +3,7 @@
 use super::bytes::Cursor;
 use super::error::Damage;
 use super::layout::{MAX_FORM_DATA, MAX_PATH_FORMS, SegmentHeader};
+use super::limits::ExpandedSize;
 use super::predict::{FARTHEST, REPEAT};
 use reach_core::fold::PAGE_SHIFT;
 use reach_core::{BlockId, BlockTable, Ref};
@@ -57,6 +58,8 @@ const NO_BASE: u8 = FARTHEST as u8 + 1;
 
 /// Items after the end of `templates` and `blocks`. The decoder copies this many at once.
 pub(super) const PADDING: usize = 8;
+/// The templates that are kept allocated from segment to segment. More are rare.
+const KEPT_TEMPLATES: usize = 1 << 18;
 /// The most references of a path.
 pub(super) const MAX_PATH_REFS: usize = MAX_FORM_DATA + MAX_PATH_FORMS;
 
@@ -75,6 +78,9 @@ pub(super) struct Expanded {
 
 impl Expanded {
     pub fn clear(&mut self) {
+        if self.templates.capacity() > KEPT_TEMPLATES {
+            *self = Expanded::default();
+        }
         self.paths.clear();
         self.templates.clear();
         self.blocks.clear();
@@ -83,9 +89,25 @@ impl Expanded {
         self.page_changes.clear();
     }
 
+    /// Fails if the size of all lists is out of proportion to the segment.
+    fn check_size(&self, payload: u64) -> Result<(), Damage> {
+        let size = ExpandedSize {
+            paths: self.paths.len() as u64,
+            fetches: self.blocks.len() as u64,
+            data: self.data.len() as u64,
+            slots: self.slots.len() as u64,
+        };
+        if size.fits(payload) {
+            Ok(())
+        } else {
+            Err(Damage("forms and paths that are too long for their stored bytes"))
+        }
+    }
+
     /// Reads the definitions of forms and paths.
     pub fn decode(&mut self, bytes: &[u8], header: &SegmentHeader, table: &BlockTable) -> Result<(), Damage> {
         let mut cursor = Cursor(bytes);
+        let payload = header.payload();
         for _ in 0..header.forms {
             let block = cursor.varint()?;
             let len = cursor.u8()? as usize;
@@ -114,6 +136,7 @@ impl Expanded {
                 self.slots.push(Slot { step: 0, back: predictor, no_base, upper, last_inside: PAGE_BYTES - size });
             }
             self.end_path(path);
+            self.check_size(payload)?;
         }
         for _ in 0..header.paths {
             let len = cursor.u8()? as usize;
@@ -137,6 +160,7 @@ impl Expanded {
                 return Err(Damage("a path with too many references"));
             }
             self.end_path(path);
+            self.check_size(payload)?;
         }
         self.templates.extend([Ref(0); PADDING]);
         self.blocks.extend([BlockId(0); PADDING]);

@@ -1,10 +1,11 @@
 //! The end of a file: the index of its segments, the ending of its program, and the trailer that says where they are.
 
 use super::bytes::Cursor;
-use super::checksum::{checksum, is_intact};
+use super::checksum::checksum;
 use super::layout::{SEGMENT_HEADER, SegmentHeader};
 use super::version::Version;
 use crate::Ending;
+use xxhash_rust::xxh3::Xxh3Default;
 
 const INDEX_MAGIC: [u8; 4] = *b"Indx";
 const TRAILER_MAGIC: [u8; 8] = *b"ReachEnd";
@@ -100,40 +101,80 @@ pub(super) fn decode_trailer(bytes: &[u8], version: Version, file_len: u64) -> O
     is_trailer.then_some(EndPlace { at, index, ending, checksum })
 }
 
-/// Reads index, ending and trailer, which are `bytes`, from `place` to the end of the file. Returns `None` where they are
-/// damaged, or where the segments do not fill the file from byte `first` up to the index.
-pub(super) fn decode_end(
-    bytes: &[u8],
+/// Reads index, ending and trailer, given in pieces.
+pub(super) struct EndDecoder {
     version: Version,
     place: EndPlace,
-    first: u64,
-) -> Option<(Vec<IndexEntry>, Ending)> {
-    let (index, rest) = bytes.split_at_checked(place.index as usize)?;
-    // Since version 4, the checksum covers everything before it; before, it covered the index.
-    let covered = if version < Version::V4 { index } else { &bytes[..bytes.len().checked_sub(16)?] };
-    if !is_intact(covered, place.checksum) {
-        return None;
+    checksum: Xxh3Default,
+    /// Bytes that the checksum still covers. Since version 4, it covers everything before it; before, the index.
+    covered: u64,
+    /// Bytes of the index that are still to come.
+    index: u64,
+    entries: Vec<IndexEntry>,
+    /// The entry that is due: where it starts, and what came before it.
+    next: IndexEntry,
+    /// The part of the index that is no whole entry yet, and then the ending and trailer.
+    pending: Vec<u8>,
+}
+
+impl EndDecoder {
+    /// Makes a decoder of what is at `place` in a file whose segments start at byte `first`.
+    pub fn new(version: Version, place: EndPlace, first: u64) -> EndDecoder {
+        let trailer = trailer_bytes(version) as u64;
+        EndDecoder {
+            version,
+            place,
+            checksum: Xxh3Default::new(),
+            covered: if version < Version::V4 { place.index } else { place.index + place.ending + trailer - 16 },
+            index: place.index,
+            entries: Vec::new(),
+            next: IndexEntry { at: first, len: 0, first_ref: 0, refs: 0, first_block: 0, blocks: 0, events: 0 },
+            pending: Vec::new(),
+        }
     }
-    let ending = match version {
-        Version::V2 | Version::V3 => Ending::default(),
-        Version::V4 => serde_json::from_slice(rest.get(..place.ending as usize)?).ok()?,
-    };
-    let mut cursor = Cursor(index.strip_prefix(&INDEX_MAGIC)?);
-    let mut entries = Vec::with_capacity(cursor.0.len() / ENTRY_BYTES);
-    let (mut expected, mut refs, mut blocks) = (first, 0, 0);
-    while !cursor.is_empty() {
-        let (at, len, first_ref) = (cursor.u64().ok()?, cursor.u64().ok()?, cursor.u64().ok()?);
-        let mut next = || cursor.u32().ok();
-        let entry =
-            IndexEntry { at, len, first_ref, refs: next()?, first_block: next()?, blocks: next()?, events: next()? };
-        let continues = (entry.at, entry.first_ref, entry.first_block) == (expected, refs, blocks);
-        if !continues || entry.len < SEGMENT_HEADER as u64 {
+
+    /// Adds the next bytes. Returns `None` where an entry does not continue the one before.
+    pub fn add(&mut self, bytes: &[u8]) -> Option<()> {
+        let covered = bytes.len().min(usize::try_from(self.covered).unwrap_or(usize::MAX));
+        self.checksum.update(&bytes[..covered]);
+        self.covered -= covered as u64;
+        self.pending.extend_from_slice(bytes);
+        let index = self.pending.len().min(usize::try_from(self.index).unwrap_or(usize::MAX));
+        let (before, mut cursor) = (index, Cursor(&self.pending[..index]));
+        if self.index == self.place.index && cursor.take(INDEX_MAGIC.len()).ok()? != INDEX_MAGIC {
             return None;
         }
-        expected = entry.at.checked_add(entry.len)?;
-        refs = refs.checked_add(entry.refs as u64)?;
-        blocks = blocks.checked_add(entry.blocks)?;
-        entries.push(entry);
+        while cursor.0.len() >= ENTRY_BYTES {
+            let (at, len, first_ref) = (cursor.u64().ok()?, cursor.u64().ok()?, cursor.u64().ok()?);
+            let mut word = || cursor.u32().ok();
+            let (refs, first_block, blocks, events) = (word()?, word()?, word()?, word()?);
+            let entry = IndexEntry { at, len, first_ref, refs, first_block, blocks, events };
+            let next = &mut self.next;
+            let continues = (at, first_ref, first_block) == (next.at, next.first_ref, next.first_block);
+            if !continues || len < SEGMENT_HEADER as u64 {
+                return None;
+            }
+            next.at = at.checked_add(len)?;
+            next.first_ref = first_ref.checked_add(refs.into())?;
+            next.first_block = first_block.checked_add(blocks)?;
+            self.entries.push(entry);
+        }
+        let read = before - cursor.0.len();
+        self.index -= read as u64;
+        self.pending.drain(..read);
+        Some(())
     }
-    (expected == place.at).then_some((entries, ending))
+
+    /// Returns index and ending. Returns `None` where they are damaged, or where the segments do not fill the file up to the
+    /// index. All bytes must have been added.
+    pub fn finish(self) -> Option<(Vec<IndexEntry>, Ending)> {
+        if !cfg!(fuzzing) && self.checksum.digest() != self.place.checksum {
+            return None;
+        }
+        let ending = match self.version {
+            Version::V2 | Version::V3 => Ending::default(),
+            Version::V4 => serde_json::from_slice(self.pending.get(..self.place.ending as usize)?).ok()?,
+        };
+        (self.index == 0 && self.next.at == self.place.at).then_some((self.entries, ending))
+    }
 }

@@ -3,6 +3,7 @@
 use super::bytes::Cursor;
 use super::checksum::{checksum, is_intact};
 use super::error::Damage;
+use super::limits;
 use super::stream::{PerStream, STREAMS, Stream, StreamLength};
 
 /// The first bytes of every file. The high bit, the line ends and the ^Z show what a text-mode transfer did to it.
@@ -25,8 +26,10 @@ pub(super) const MAX_PATH_FORMS: usize = 32;
 /// The most bytes of the block stream or event stream of a segment, before compression. One block and one event always
 /// fit.
 pub(super) const MAX_STREAM: usize = 1 << 26;
-/// The most blocks in a segment, and the most events.
-pub(super) const MAX_ITEMS: u32 = 1 << 20;
+/// The most blocks in a segment.
+pub(super) const MAX_BLOCKS: u32 = 1 << 20;
+/// The most events in a segment. A reader holds them all at once, at 72 bytes each.
+pub(super) const MAX_EVENTS: u32 = 1 << 16;
 
 /// Bytes of a segment header.
 pub(super) const SEGMENT_HEADER: usize = 48 + STREAMS * 8 + 24;
@@ -80,7 +83,9 @@ impl SegmentHeader {
         out
     }
 
-    /// Reads and verifies a header. The lengths in a header that this returns are within the limits of the format.
+    /// Reads and verifies a header. The lengths in a header that this returns are within the limits of the format, and
+    /// those before compression are in proportion to those as stored. Whether the file has the stored bytes, the caller
+    /// must verify.
     pub fn decode(bytes: &[u8; SEGMENT_HEADER]) -> Result<SegmentHeader, Damage> {
         let mut cursor = Cursor(bytes);
         if cursor.take(4)? != SEGMENT_MAGIC {
@@ -120,10 +125,11 @@ impl SegmentHeader {
         let data = u64::from(self.loads) + u64::from(self.stores);
         let raw = |stream| u64::from(self.streams[stream].raw);
         let consistent = self.refs <= MAX_REFS
-            && self.blocks <= MAX_ITEMS
-            && self.events <= MAX_ITEMS
+            && self.blocks <= MAX_BLOCKS
+            && self.events <= MAX_EVENTS
             && self.forms as u64 + self.paths as u64 <= MAX_FORMS as u64
             && self.fetches as u64 + data == self.refs as u64
+            && self.instructions <= u64::from(self.fetches) * u64::from(u16::MAX)
             && raw(Stream::Blocks) >= 3 * self.blocks as u64
             && raw(Stream::Blocks) <= MAX_STREAM as u64
             && raw(Stream::Events) >= 2 * self.events as u64
@@ -144,6 +150,15 @@ impl SegmentHeader {
             && self.first_block.checked_add(self.blocks).is_some()
             && self.first_ref.checked_add(self.refs as u64).is_some()
             && self.streams.0.iter().all(|length| (length.raw == 0) == (length.stored == 0));
-        if consistent { Ok(()) } else { Err(Damage("a segment header whose numbers contradict each other")) }
+        if !consistent {
+            return Err(Damage("a segment header whose numbers contradict each other"));
+        }
+        if self.payload() < limits::least_payload(self) {
+            return Err(Damage("a segment whose streams are too long for their stored bytes"));
+        }
+        if self.payload() > limits::most_payload(self) {
+            return Err(Damage("a segment whose streams are too short for their stored bytes"));
+        }
+        Ok(())
     }
 }

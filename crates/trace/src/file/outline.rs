@@ -25,6 +25,8 @@ const NEW: u16 = u16::MAX;
 const ENTRY_BYTES: usize = 6;
 /// The entries that complete a chunk: a tenth of a megabyte.
 const CHUNK_ENTRIES: usize = 1 << 13;
+/// The steps that complete a chunk: half a megabyte.
+const CHUNK_STEPS: usize = 1 << 12;
 
 /// Makes the outlines of segments. Segments must be encoded in order, because ticks count instructions from the start.
 #[derive(Default)]
@@ -44,8 +46,7 @@ impl OutlineEncoder {
 
     /// Encodes a segment: its references, its fetched blocks and its events.
     pub fn encode(&mut self, refs: &[Ref], fetched: &[BlockId], events: &[(u32, Event)]) {
-        self.streams.iter_mut().for_each(Vec::clear);
-        self.numbers.clear();
+        self.begin();
         let (mut start, mut fetch, mut first_event) = (0, 0, 0);
         while start < refs.len() || first_event < events.len() {
             let end = (start + STEP_REFS).min(refs.len());
@@ -56,13 +57,26 @@ impl OutlineEncoder {
             };
             let piece_events: Vec<_> =
                 events[first_event..end_event].iter().map(|(at, e)| (at - start as u32, e.clone())).collect();
-            let piece = &refs[start..end];
-            for step in self.cutter.cut(piece, &fetched[fetch..], &piece_events) {
-                self.encode_step(&step, &piece[step.refs.clone()]);
-                fetch += step.counts.fetches as usize;
-            }
+            fetch += self.encode_piece(&refs[start..end], &fetched[fetch..], &piece_events);
             (start, first_event) = (end, end_event);
         }
+    }
+
+    /// Begins a segment.
+    fn begin(&mut self) {
+        self.streams.iter_mut().for_each(Vec::clear);
+        self.numbers.clear();
+    }
+
+    /// Encodes the next [`STEP_REFS`] references, or the rest of the segment. `fetched` begins with their blocks. Returns the
+    /// number of fetches.
+    fn encode_piece(&mut self, refs: &[Ref], fetched: &[BlockId], events: &[(u32, Event)]) -> usize {
+        let mut fetches = 0;
+        for step in self.cutter.cut(refs, fetched, events) {
+            self.encode_step(&step, &refs[step.refs.clone()]);
+            fetches += step.counts.fetches as usize;
+        }
+        fetches
     }
 
     fn encode_step(&mut self, step: &Step, refs: &[Ref]) {
@@ -79,6 +93,48 @@ impl OutlineEncoder {
             if number == NEW {
                 pages.extend_from_slice(&entry.bits().to_le_bytes()[..ENTRY_BYTES]);
             }
+        }
+    }
+}
+
+/// Makes the outline of a segment that is given chunk by chunk, so that it need not be in memory as a whole.
+pub(crate) struct OutlineStream<'a> {
+    encoder: &'a mut OutlineEncoder,
+    /// The most bytes of the outline's streams together.
+    limit: usize,
+    /// References that are not encoded yet: more than [`STEP_REFS`] only while a chunk is added.
+    pending: Chunk,
+}
+
+impl OutlineStream<'_> {
+    /// Begins a segment. Its outline is given up once its streams have more than `limit` bytes together.
+    pub fn new(encoder: &mut OutlineEncoder, limit: usize) -> OutlineStream<'_> {
+        encoder.begin();
+        OutlineStream { encoder, limit, pending: Chunk::default() }
+    }
+
+    /// Adds the next chunk, whose blocks are in `table`. Returns whether the outline is within its limit.
+    pub fn add(&mut self, chunk: &Chunk, table: &BlockTable) -> bool {
+        self.encoder.learn(table);
+        self.pending.append(chunk);
+        // The last piece has the events after the last reference, so it waits for the end.
+        while self.pending.refs.len() > STEP_REFS {
+            let Chunk { refs, fetched, events, .. } = &mut self.pending;
+            let first_events: Vec<_> =
+                events.drain(..events.partition_point(|(at, _)| (*at as usize) < STEP_REFS)).collect();
+            let fetches = self.encoder.encode_piece(&refs[..STEP_REFS], fetched, &first_events);
+            refs.drain(..STEP_REFS);
+            fetched.drain(..fetches);
+            events.iter_mut().for_each(|(at, _)| *at -= STEP_REFS as u32);
+        }
+        self.encoder.streams.iter().map(Vec::len).sum::<usize>() <= self.limit
+    }
+
+    /// Ends the segment. The outline is in [`OutlineEncoder::streams`] then.
+    pub fn finish(self) {
+        let Chunk { refs, fetched, events, .. } = &self.pending;
+        if !refs.is_empty() || !events.is_empty() {
+            self.encoder.encode_piece(refs, fetched, events);
         }
     }
 }
@@ -145,6 +201,8 @@ pub(super) struct OutlineDecoder {
     page: usize,
     /// The counts of all steps that were given.
     given: Counts,
+    /// The most steps that may follow.
+    steps: u64,
 }
 
 impl OutlineDecoder {
@@ -159,6 +217,7 @@ impl OutlineDecoder {
             visit: 0,
             page: 0,
             given: Counts::default(),
+            steps: 0,
         })
     }
 
@@ -183,6 +242,7 @@ impl OutlineDecoder {
             return Err(MISMATCH);
         }
         self.header = header.clone();
+        self.steps = most_steps(header);
         Ok(())
     }
 
@@ -203,7 +263,8 @@ impl OutlineDecoder {
 
     /// Appends steps to an empty `chunk` until it has [`CHUNK_ENTRIES`] entries or the segment ends.
     pub fn fill(&mut self, chunk: &mut Chunk) -> Result<(), Damage> {
-        while !self.is_done() && chunk.page_refs.len() < CHUNK_ENTRIES {
+        while !self.is_done() && chunk.page_refs.len() < CHUNK_ENTRIES && chunk.outline.len() < CHUNK_STEPS {
+            self.steps = self.steps.checked_sub(1).ok_or(MISMATCH)?;
             self.decode_step(chunk)?;
         }
         let h = &self.header;
@@ -225,6 +286,7 @@ impl OutlineDecoder {
         let counts = Counts { instructions, fetches, loads, stores };
         let fits = [fetches, loads, stores].iter().all(|&n| n <= self.header.refs.into())
             && counts.references() <= u64::from(self.header.refs) - self.given.references()
+            && counts.references() <= STEP_REFS as u64
             && instructions <= self.header.instructions - self.given.instructions
             && kept >> 1 <= 2 * counts.references()
             && (kept >> 1 == 0) == (counts.references() == 0);
@@ -277,6 +339,13 @@ impl OutlineDecoder {
         }
         Ok(())
     }
+}
+
+/// Returns the most steps of a segment. A step begins at an event, at a tick, after [`STEP_REFS`] references, or at the start;
+/// one before a tick may be empty.
+fn most_steps(header: &SegmentHeader) -> u64 {
+    let ticks = (header.instructions >> 20) + 1;
+    u64::from(header.events) + 2 * ticks + u64::from(header.refs) / STEP_REFS as u64 + 2
 }
 
 const MISMATCH: Damage = Damage("an outline that does not match its segment's counts");

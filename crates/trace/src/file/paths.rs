@@ -37,6 +37,9 @@ pub(super) struct Paths {
     /// The definitions as bytes: for each path the number of its forms, and their numbers.
     pub definitions: Vec<u8>,
     pub count: u32,
+    /// The forms in all definitions, and their data references.
+    pub expanded_forms: u64,
+    pub expanded_data: u64,
     /// The numbers of forms and paths, in the order of execution. Path numbers follow those of forms.
     pub sequence: Vec<u8>,
     runs: Vec<Run>,
@@ -48,7 +51,7 @@ impl Paths {
     /// Finds the paths in `sequence`, the numbers of `forms` in the order of execution.
     pub fn collect(&mut self, sequence: &[u16], forms: &[Form]) {
         self.definitions.clear();
-        self.count = 0;
+        (self.count, self.expanded_forms, self.expanded_data) = (0, 0, 0);
         self.sequence.clear();
         self.find_runs(sequence, forms);
         for run in &self.runs {
@@ -60,6 +63,8 @@ impl Paths {
                 if found.number.is_none() && next < MAX_FORMS {
                     found.number = Some(next as u16);
                     self.count += 1;
+                    self.expanded_forms += ids.len() as u64;
+                    self.expanded_data += ids.iter().map(|&id| forms[id as usize].len as u64).sum::<u64>();
                     self.definitions.push(ids.len() as u8);
                     self.definitions.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
                 }

@@ -5,6 +5,7 @@ use super::decode::SegmentDecoder;
 use super::error::Damage;
 use super::index::IndexEntry;
 use super::layout::SegmentHeader;
+use super::limits::Totals;
 use super::metadata::Metadata;
 use super::outline::{OutlineDecoder, OutlineEncoder};
 use super::recording::Recording;
@@ -48,6 +49,8 @@ pub struct Reader {
     table: BlockTable,
     /// The number of segments, from the first on, whose blocks are in `table`.
     gathered: usize,
+    /// What is in `table`.
+    totals: Totals,
     /// The segment to load next.
     next: usize,
     decoder: SegmentDecoder,
@@ -93,6 +96,13 @@ pub struct Segment {
     pub streams: [StreamLength; STREAMS],
 }
 
+impl Segment {
+    /// Returns the bytes of the outline's streams before compression.
+    pub(crate) fn outline_bytes(&self) -> usize {
+        Stream::OUTLINE.iter().map(|&stream| self.streams[stream as usize].raw as usize).sum()
+    }
+}
+
 impl Reader {
     /// Opens the file `path`.
     ///
@@ -118,6 +128,7 @@ impl Reader {
             name,
             table: BlockTable::default(),
             gathered: 0,
+            totals: Totals::default(),
             next: 0,
             decoder,
             outline: None,
@@ -270,6 +281,8 @@ impl Reader {
     }
 
     fn decode_blocks(&mut self, header: &SegmentHeader, entry: IndexEntry) -> Result<(), TraceError> {
+        self.totals.add_blocks(header);
+        self.totals.check(entry.at + entry.len).map_err(|what| self.container.over_limit(what, entry.at))?;
         let decoded = self.decoder.blocks(header, self.container.bytes(), &mut self.table);
         decoded.map_err(|damage| self.container.damaged(damage, entry.at))
     }

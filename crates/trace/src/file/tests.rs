@@ -451,3 +451,21 @@ fn references_across_the_highest_address_are_folded_like_others() {
     // `drain` compares the folding.
     assert!(same(&drain(&mut open(&file).unwrap()).0, &chunk));
 }
+
+/// All addresses are far from what was predicted, and yet compress to nothing: a reader would refuse the segment, so it is
+/// padded.
+#[test]
+fn a_segment_that_compresses_too_well_is_padded() {
+    let mut random = Random::new(3);
+    let places: Vec<u64> = (0..67).map(|_| random.next_u64() >> 16).collect();
+    let refs = (0..1 << 20).map(|i| Ref::load(VirtAddr(places[i % places.len()]))).collect();
+    let program = Chunk { refs, ..Chunk::default() };
+    let file = write(std::slice::from_ref(&program), &BlockTable::default(), &[]);
+    let mut reader = open(&file).unwrap();
+    let segment = reader.segment(0).unwrap();
+    let raw: u64 = segment.streams.iter().map(|stream| u64::from(stream.raw)).sum();
+    assert!(raw > 4 << 20, "{raw}");
+    assert!(segment.streams.iter().any(|stream| stream.stored > stream.raw.min(1000)), "{segment:?}");
+    let (read, error) = drain(&mut reader);
+    assert!(error.is_none() && same(&read, &program), "{error:?}");
+}

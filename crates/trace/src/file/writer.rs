@@ -9,7 +9,8 @@ use super::encode::SegmentEncoder;
 use super::events::EventEncoder;
 use super::forms::is_fetch;
 use super::index::{IndexEntry, MAX_ENDING, encode_end};
-use super::layout::{HEADER_FIXED, MAGIC, MAX_ITEMS, MAX_METADATA, MAX_REFS, MAX_STREAM, SegmentHeader};
+use super::layout::{HEADER_FIXED, MAGIC, MAX_BLOCKS, MAX_EVENTS, MAX_METADATA, MAX_REFS, MAX_STREAM, SegmentHeader};
+use super::limits::Totals;
 use super::outline::OutlineEncoder;
 use super::state::State;
 use super::version::VERSION;
@@ -24,7 +25,7 @@ use std::path::{Path, PathBuf};
 /// reference more on gcc; four times as many gain 0.03 bytes, and lose more when the recorder is killed.
 const SEGMENT_REFS: usize = 1 << 20;
 /// The bytes of blocks, or of events, that also complete a segment.
-const SEGMENT_BYTES: usize = 1 << 24;
+const SEGMENT_BYTES: usize = 1 << 22;
 
 /// Writes a `.reach` trace.
 ///
@@ -39,6 +40,7 @@ pub struct Writer<W: Write> {
     encoder: SegmentEncoder,
     outline: OutlineEncoder,
     index: Vec<IndexEntry>,
+    totals: Totals,
     // The segment that is being collected.
     refs: Vec<Ref>,
     fetched: Vec<BlockId>,
@@ -90,6 +92,7 @@ impl<W: Write> Writer<W> {
             encoder,
             outline: OutlineEncoder::default(),
             index: Vec::new(),
+            totals: Totals::default(),
             refs: Vec::new(),
             fetched: Vec::new(),
             blocks: BlockEncoder::default(),
@@ -131,7 +134,7 @@ impl<W: Write> Writer<W> {
             let block = table.get(BlockId(id as u32));
             self.blocks.put(block).map_err(|what| self.refused(what))?;
             self.checker.add(block);
-            if self.blocks.bytes.len() >= SEGMENT_BYTES || self.blocks.count == MAX_ITEMS {
+            if self.blocks.bytes.len() >= SEGMENT_BYTES || self.blocks.count == MAX_BLOCKS {
                 self.flush()?;
             }
         }
@@ -144,7 +147,7 @@ impl<W: Write> Writer<W> {
             while let Some((_, event)) = events.next_if(|(before, _)| *before as usize == at) {
                 self.events.push((self.refs.len() as u32, event.clone()));
                 self.event_bytes += EVENT_BYTES + text_of(event).len();
-                if self.event_bytes >= SEGMENT_BYTES || self.events.len() == MAX_ITEMS as usize {
+                if self.event_bytes >= SEGMENT_BYTES || self.events.len() == MAX_EVENTS as usize {
                     self.flush()?;
                 }
             }
@@ -195,7 +198,10 @@ impl<W: Write> Writer<W> {
             };
             let header = self.encoder.encode(&self.blocks.bytes, &encoded.bytes, &self.outline.streams, header);
             let header = header.map_err(|e| self.io_error(e))?;
+            self.totals.add(header.refs, header.events);
+            self.totals.add_blocks(&header);
             let at = self.at;
+            let header = self.encoder.pad(header, self.totals.least_len().saturating_sub(at));
             let bytes = std::mem::take(&mut self.encoder.out);
             let written = self.put(&bytes);
             self.encoder.out = bytes;

@@ -1,7 +1,7 @@
 //! Reads all of a trace and verifies that it obeys the format.
 
 use super::Watch;
-use crate::file::{OutlineEncoder, Reader, Segment};
+use crate::file::{OutlineEncoder, OutlineStream, Reader, Segment};
 use crate::{Ending, Format, Progress, Source, TraceError, open, recognise};
 use reach_core::{Backing, Chunk, Event, Kind};
 use std::collections::BTreeSet;
@@ -52,19 +52,21 @@ fn check_reach(mut reader: Reader, path: &Path, watch: Watch) -> Result<Checked,
         let end = segment.first_ref + segment.refs as u64;
         let mut position = segment.first_ref;
         let mut events_read = 0;
-        let mut contents = Chunk::default();
         reader.seek_segment(i)?;
+        let mut contents = OutlineStream::new(&mut outline, segment.outline_bytes());
+        let mut outlined = true;
         while position < end || events_read < segment.events {
             if !reader.read(&mut chunk)? {
                 break;
             }
             events.check(&chunk, &segment)?;
             counts.add(&chunk, &reader);
-            contents.append(&chunk);
+            outlined = outlined && contents.add(&chunk, reader.blocks());
             position += chunk.refs.len() as u64;
             events_read += chunk.events.len() as u32;
             watch(position, Progress { done: position, total: Some(reader.refs()) });
         }
+        contents.finish();
         // The loop above does not read a segment that has only blocks.
         reader.verify_segment(i)?;
         reader.seek_segment(i + 1)?;
@@ -77,8 +79,10 @@ fn check_reach(mut reader: Reader, path: &Path, watch: Watch) -> Result<Checked,
         if counts != announced {
             return Err(damaged(path, "a segment header whose counts differ from the segment", segment.at));
         }
-        outline.learn(reader.blocks());
-        outline.encode(&contents.refs, &contents.fetched, &contents.events);
+        // An outline that is too long was given up.
+        if !outlined {
+            return Err(damaged(path, "an outline that does not match its segment's references", segment.at));
+        }
         reader.verify_outline(i, &outline)?;
         checked.refs += segment.refs as u64;
         checked.events += segment.events as u64;
