@@ -19,6 +19,8 @@
 //! | `frame_source` | [`FrameSource`]: where tables get their physical memory |
 //! | `interface` | [`Fault`], [`StopReason`], [`Shootdown`], [`Traffic`]: what processor and system exchange |
 //! | `ledger` | [`Ledger`]: every cycle under one [`Label`] |
+//! | `shown` | [`Shown`]: names from outside, for terminals |
+//! | [`lock`] | locks that survive a fork |
 //! | `random` | [`Random`]: the only random numbers |
 //! | [`ring`] | shared memory through which traced processes send references to the reader |
 
@@ -30,6 +32,7 @@ pub mod fold;
 mod frame_source;
 mod interface;
 mod ledger;
+pub mod lock;
 mod page_table;
 pub mod placement;
 mod pte;
@@ -37,7 +40,9 @@ mod random;
 mod range_table;
 mod reference;
 pub mod ring;
+mod shown;
 mod step;
+mod sync;
 mod units;
 
 pub use addr::{Asid, PageShift, Pfn, PhysAddr, VirtAddr, Vpn};
@@ -57,5 +62,6 @@ pub use pte::Pte;
 pub use random::Random;
 pub use range_table::{NodeAccess, RangeTable, RangeTranslation};
 pub use reference::{Kind, Ref};
+pub use shown::{Shown, shown_json, shown_lines};
 pub use step::{Counts, Step, StepCutter, TICK_INSTRUCTIONS};
 pub use units::{Bytes, Cycles, Millicycles, Permille};

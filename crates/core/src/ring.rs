@@ -17,28 +17,34 @@
 
 mod buffer;
 mod emulator;
+mod memory;
 mod message;
+mod reader;
 pub mod record;
+#[cfg(not(loom))]
+mod slot;
 mod words;
 
 pub use buffer::{Buffer, BufferKind, Owner};
 pub use emulator::{Emulator, Executable, ProcessIdentity, inspect_executable};
+pub use memory::Memory;
 pub use message::{FenceEntry, FileKey, Message};
+pub use reader::{Corrupted, Reader};
+#[cfg(not(loom))]
+pub use slot::BufferSlot;
 pub use words::{define_block, read_block};
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
 
 /// First word of the mapping. It changes with every change of the layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"reachr03");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"reachr04");
 
 /// Bytes of a buffer, including its header.
 pub const BUFFER_BYTES: usize = 1 << 16;
 
 /// Number of data words in a buffer.
-pub const BUFFER_WORDS: usize = BUFFER_BYTES / 8 - 8;
-
-/// Bytes for the options with which processes start further emulators ([`Emulator`]).
-const OPTION_BYTES: usize = 1 << 15;
+pub const BUFFER_WORDS: usize = if cfg!(loom) { 2 } else { BUFFER_BYTES / 8 - 8 };
 
 /// A value with a cache line of its own, so that writers of its neighbours do not share the line.
 #[repr(C, align(64))]
@@ -46,12 +52,11 @@ const OPTION_BYTES: usize = 1 << 15;
 pub struct CacheLine<T>(pub T);
 
 /// The start of the mapping.
-#[repr(C, align(65536))]
+#[cfg_attr(not(loom), repr(C, align(65536)))]
+#[derive(Default)]
 pub struct Header {
     magic: AtomicU64,
     buffers: AtomicU32,
-    /// Number of buffers that have ever been on the free list. The others are unused until [`Ring::grow`].
-    pub in_use: AtomicU32,
     /// Process identifier of the reader.
     pub reader: AtomicU32,
     /// Set to 1 by either side when capture ends early. Writers then stop recording, and their programs continue.
@@ -74,16 +79,11 @@ pub struct Header {
     pub releases: CacheLine<AtomicU32>,
     /// Number of writers that sleep.
     pub writers_asleep: AtomicU32,
-    option_bytes: AtomicU32,
-    options: [AtomicU64; OPTION_BYTES / 8],
 }
 
-/// A handle to a mapping that holds a ring. It borrows the memory and never unmaps it.
-#[derive(Clone, Copy)]
-pub struct Ring {
-    header: &'static Header,
-    buffers: &'static [Buffer],
-}
+/// A ring. Its clones share one mapping, which stays as long as one of them.
+#[derive(Clone)]
+pub struct Ring(Arc<Memory>);
 
 impl Ring {
     /// Returns the bytes of a mapping for `buffers` buffers.
@@ -91,86 +91,56 @@ impl Ring {
         size_of::<Header>() + buffers * BUFFER_BYTES
     }
 
-    /// Initialises a ring in fresh memory. The first `ready` buffers are free; [`Ring::grow`] adds the others.
-    ///
-    /// # Safety
-    /// `base` must be aligned to 64 KiB and point to `Ring::bytes(buffers)` zeroed, readable and writable bytes. They
-    /// must stay mapped as long as any copy of the ring is in use.
-    pub unsafe fn create(base: *mut u8, buffers: usize, ready: usize) -> Ring {
-        // SAFETY: the caller provides the memory, and zero is a valid value of every field, because all are atomics.
-        let ring = unsafe { Ring::at(base, buffers) };
-        ring.header.next_block.0.store(1, Ordering::Relaxed);
-        ring.header.buffers.store(buffers as u32, Ordering::Relaxed);
-        ring.grow(ready);
-        ring.header.magic.store(MAGIC, Ordering::Release);
+    /// Initialises a ring in memory that is zero. [`Reader::new`] makes buffers free.
+    pub fn create(memory: Memory) -> Ring {
+        let ring = Ring(Arc::new(memory));
+        let header = ring.header();
+        header.next_block.0.store(1, Ordering::Relaxed);
+        header.buffers.store(ring.buffers().len() as u32, Ordering::Relaxed);
+        header.magic.store(MAGIC, Ordering::Release);
         ring
     }
 
-    /// Returns the ring that [`Ring::create`] initialised at `base`, perhaps in another process. `None` when the `len`
-    /// bytes hold no ring of this layout.
-    ///
-    /// # Safety
-    /// `len` bytes at `base` must be readable and writable, and stay mapped as long as any copy of the ring is in use.
-    pub unsafe fn attach(base: *mut u8, len: usize) -> Option<Ring> {
-        if len < size_of::<Header>() || !(base as usize).is_multiple_of(BUFFER_BYTES) {
-            return None;
-        }
-        // SAFETY: the header lies within the `len` bytes.
-        let header = unsafe { &*base.cast::<Header>() };
-        let buffers = header.buffers.load(Ordering::Relaxed) as usize;
-        let sound = header.magic.load(Ordering::Acquire) == MAGIC && Ring::bytes(buffers) <= len;
-        // SAFETY: the check above found that header and buffers fit in the `len` bytes.
-        sound.then(|| unsafe { Ring::at(base, buffers) })
-    }
-
-    unsafe fn at(base: *mut u8, buffers: usize) -> Ring {
-        debug_assert!((base as usize).is_multiple_of(BUFFER_BYTES));
-        // SAFETY: `create`'s caller provides the memory of header and buffers; `attach` has checked its length.
-        unsafe {
-            Ring {
-                header: &*base.cast::<Header>(),
-                buffers: std::slice::from_raw_parts(base.add(size_of::<Header>()).cast::<Buffer>(), buffers),
-            }
-        }
+    /// Returns the ring that [`Ring::create`] initialised in this memory, perhaps in another process. `None` when the memory
+    /// holds no ring of this layout.
+    pub fn attach(memory: Memory) -> Option<Ring> {
+        let ring = Ring(Arc::new(memory));
+        let header = ring.header();
+        let is_whole = header.buffers.load(Ordering::Relaxed) as usize == ring.buffers().len();
+        (header.magic.load(Ordering::Acquire) == MAGIC && is_whole).then_some(ring)
     }
 
     /// Returns the header.
-    pub fn header(&self) -> &'static Header {
-        self.header
+    pub fn header(&self) -> &Header {
+        self.0.parts().0
+    }
+
+    fn buffers(&self) -> &[Buffer] {
+        self.0.parts().1
     }
 
     /// Returns the buffer with this number; `None` when there is none.
-    pub fn buffer(&self, index: u32) -> Option<&'static Buffer> {
-        self.buffers.get(index as usize)
+    pub fn buffer(&self, index: u32) -> Option<&Buffer> {
+        self.buffers().get(index as usize)
     }
 
-    /// Returns the number of a buffer of this ring.
+    /// Returns the number of a buffer of this ring; any number for another buffer.
     pub fn index(&self, buffer: &Buffer) -> u32 {
-        ((buffer as *const Buffer as usize - self.buffers.as_ptr() as usize) / BUFFER_BYTES) as u32
+        let offset = (buffer as *const Buffer as usize).wrapping_sub(self.buffers().as_ptr() as usize);
+        (offset / size_of::<Buffer>()) as u32
     }
 
     /// Returns whether capture has ended early.
     pub fn aborted(&self) -> bool {
-        self.header.abort.0.load(Ordering::Relaxed) != 0
-    }
-
-    /// Adds up to `more` unused buffers to the free list, and returns how many it added. Only the reader may call this.
-    pub fn grow(&self, more: usize) -> usize {
-        let from = self.header.in_use.load(Ordering::Relaxed) as usize;
-        let to = (from + more).min(self.buffers.len());
-        for index in (from..to).rev() {
-            self.release(index as u32);
-        }
-        self.header.in_use.store(to as u32, Ordering::Release);
-        to - from
+        self.header().abort.0.load(Ordering::Relaxed) != 0
     }
 
     /// Takes a free buffer for `owner`. Returns `None` when no buffer is free now.
-    pub fn acquire(&self, kind: BufferKind, owner: Owner) -> Option<&'static Buffer> {
-        let list = &self.header.free.0;
+    pub fn acquire(&self, kind: BufferKind, owner: Owner) -> Option<&Buffer> {
+        let list = &self.header().free.0;
         let mut head = list.load(Ordering::Acquire);
         let buffer = loop {
-            let buffer = self.buffers.get((head as u32).checked_sub(1)? as usize)?;
+            let buffer = self.buffers().get((head as u32).checked_sub(1)? as usize)?;
             // Every acquisition changes the count in the upper half, which avoids the ABA problem: a buffer that was
             // taken and released meanwhile makes a different head.
             let next = (head >> 32).wrapping_add(1) << 32 | u64::from(buffer.link.load(Ordering::Relaxed));
@@ -192,7 +162,7 @@ impl Ring {
     /// Publishes a buffer to the reader. The caller must not write to it again.
     pub fn publish(&self, buffer: &Buffer) {
         let mine = self.index(buffer) + 1;
-        let list = &self.header.published.0;
+        let list = &self.header().published.0;
         let mut head = list.load(Ordering::Relaxed);
         loop {
             buffer.link.store(head, Ordering::Relaxed);
@@ -202,31 +172,29 @@ impl Ring {
             }
         }
         // Both sides are sequentially consistent: either the reader sees the new count, or the writer sees it asleep.
-        self.header.publications.0.fetch_add(1, Ordering::SeqCst);
+        self.header().publications.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Appends to `order` the numbers of all buffers published since the last call, oldest first. Only the reader may
-    /// call this.
-    pub fn take_published(&self, order: &mut std::collections::VecDeque<u32>) {
-        let mut next = self.header.published.0.swap(0, Ordering::AcqRel);
-        let at = order.len();
-        while let Some(index) = next.checked_sub(1) {
-            let Some(buffer) = self.buffer(index) else { break };
-            order.insert(at, index);
-            next = buffer.link.load(Ordering::Relaxed);
-        }
+    /// Empties the list of published buffers. Returns one more than the number of its last buffer; 0 when there was none.
+    fn take_list(&self) -> u32 {
+        self.header().published.0.swap(0, Ordering::AcqRel)
     }
 
-    /// Returns whether [`Ring::take_published`] would find a buffer.
+    /// Returns what [`Ring::take_list`] returned before this buffer was published.
+    fn link(&self, index: u32) -> u32 {
+        self.buffer(index).map_or(0, |buffer| buffer.link.load(Ordering::Relaxed))
+    }
+
+    /// Returns whether [`Reader::take_published`] would find a buffer.
     pub fn has_published(&self) -> bool {
-        self.header.published.0.load(Ordering::SeqCst) != 0
+        self.header().published.0.load(Ordering::SeqCst) != 0
     }
 
     /// Returns a buffer to the free list. Only the reader may call this.
-    pub fn release(&self, index: u32) {
+    fn release(&self, index: u32) {
         let Some(buffer) = self.buffer(index) else { return };
         buffer.kind.store(BufferKind::Free as u32, Ordering::Relaxed);
-        let list = &self.header.free.0;
+        let list = &self.header().free.0;
         let mut head = list.load(Ordering::Relaxed);
         loop {
             buffer.link.store(head as u32, Ordering::Relaxed);
@@ -236,33 +204,11 @@ impl Ring {
                 Err(now) => head = now,
             }
         }
-        self.header.releases.0.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// Stores options for every process that attaches. Returns `false` when they are longer than 32 KB. Call this
-    /// before the first writer attaches.
-    pub fn set_options(&self, bytes: &[u8]) -> bool {
-        if bytes.len() > OPTION_BYTES {
-            return false;
-        }
-        for (slot, part) in self.header.options.iter().zip(bytes.chunks(8)) {
-            let mut word = [0; 8];
-            word[..part.len()].copy_from_slice(part);
-            slot.store(u64::from_le_bytes(word), Ordering::Relaxed);
-        }
-        self.header.option_bytes.store(bytes.len() as u32, Ordering::Release);
-        true
-    }
-
-    /// Returns the options that [`Ring::set_options`] stored.
-    pub fn options(&self) -> Vec<u8> {
-        let len = (self.header.option_bytes.load(Ordering::Acquire) as usize).min(OPTION_BYTES);
-        let words = self.header.options.iter().take(len.div_ceil(8));
-        let mut bytes: Vec<u8> = words.flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
-        bytes.truncate(len);
-        bytes
+        self.header().releases.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(all(test, not(loom)))]
 mod tests;

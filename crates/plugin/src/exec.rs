@@ -22,7 +22,7 @@ pub fn attempt(vcpu: u32, dirfd: i32, path: u64, args: u64, environment: u64, fl
     };
     let Some(emulator) = writer::emulator() else { return };
     // The reader may have been killed, or the process may have lost access to it, for example by chroot.
-    if let Err(reason) = writer::check_ring(&emulator) {
+    if let Err(reason) = writer::check_ring(emulator) {
         return give_up(vcpu, &path, &reason);
     }
     if !before.is_empty() {

@@ -5,8 +5,8 @@
 //! one mapping.
 
 use crate::file::{self, FileSystem};
-use crate::lock::Lock;
 use crate::{guest, lane, placement, writer};
+use reach_core::lock::Lock;
 use reach_core::ring::{FileKey, Message};
 use reach_core::{Advice, Backing, FileId, Map, Protection, Role, Span, VirtAddr};
 use std::fs::{self, File};

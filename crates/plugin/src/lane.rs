@@ -1,11 +1,11 @@
 //! Lanes: the virtual processors of the emulator. A lane is one live thread of the program; its number is reused after
 //! the thread has ended.
 
-use crate::lock::Lock;
 use crate::writer;
-use reach_core::ring::{Buffer, BufferKind, Message};
+use reach_core::lock::RawLock;
+use reach_core::ring::{Buffer, BufferKind, BufferSlot, Message};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The most live threads of a process.
 const MAX_LANES: usize = 1 << 14;
@@ -13,55 +13,81 @@ const MAX_LANES: usize = 1 << 14;
 /// A full buffer, for lanes without a buffer.
 static FULL: Buffer = Buffer::full();
 
-/// The buffer of each lane, for the hot path. Null before the lane's first thread.
-static BUFFERS: [AtomicPtr<Buffer>; MAX_LANES] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_LANES];
+/// The buffer of each lane, for the hot path.
+static BUFFERS: [BufferSlot; MAX_LANES] = [const { BufferSlot::new(&FULL) }; MAX_LANES];
 
 /// One more than the greatest lane number so far.
 static LANES_SEEN: AtomicU32 = AtomicU32::new(0);
 
 /// Serialises changes of the address space, each from the entry of its system call to its message. Messages thus come
 /// in the order in which the kernel made the changes.
-pub static MAPPING: Lock<()> = Lock::new(());
+pub static MAPPING: RawLock = RawLock::new();
 
-/// The state of a lane. Only the lane's thread accesses it.
+/// A word of a lane's state. One thread uses it at a time; it is an atomic, so that this need not be believed.
+pub struct Word(AtomicU64);
+
+/// The state of a lane. The lane's thread uses it; in a forked child, the only thread also resets that of others.
 pub struct Lane {
     /// The thread's number plus one; 0 before its first record.
-    thread: Cell<u32>,
+    thread: Word,
     /// Arguments of its current system call.
-    pub arguments: Cell<[u64; 6]>,
-    /// Whether it holds [`MAPPING`].
-    pub holds_mapping: Cell<bool>,
+    arguments: [Word; 6],
+    /// 1 if it holds [`MAPPING`].
+    pub holds_mapping: Word,
     /// Number of the child that it is forking, plus one; 0 for none.
-    pub forking: Cell<u32>,
-    /// Whether that child shares its memory (vfork).
-    pub shares_memory: Cell<bool>,
+    pub forking: Word,
+    /// 1 if that child shares its memory (vfork).
+    pub shares_memory: Word,
     /// Address at which the kernel writes the child's number in the child's memory; 0 for none.
-    pub child_tid: Cell<u64>,
+    pub child_tid: Word,
     /// Its area for restartable sequences (rseq), which Linux writes in a new child before the child runs; 0 for none.
-    pub rseq: Cell<u64>,
-    /// The pipe on which it waits until that child no longer uses its memory.
-    pub vfork_pipe: Cell<Option<i32>>,
+    pub rseq: Word,
+    /// The pipe on which it waits until that child no longer uses its memory, plus one; 0 for none.
+    pub vfork_pipe: Word,
 }
 
-struct Lanes([Lane; MAX_LANES]);
+impl Word {
+    const ZERO: Word = Word(AtomicU64::new(0));
 
-// SAFETY: each element belongs to one thread at a time. The emulator reuses a number only after its thread has ended.
-unsafe impl Sync for Lanes {}
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 
-static ALL: Lanes = Lanes(
-    [const {
-        Lane {
-            thread: Cell::new(0),
-            arguments: Cell::new([0; 6]),
-            holds_mapping: Cell::new(false),
-            forking: Cell::new(0),
-            shares_memory: Cell::new(false),
-            child_tid: Cell::new(0),
-            rseq: Cell::new(0),
-            vfork_pipe: Cell::new(None),
-        }
-    }; MAX_LANES],
-);
+    pub fn set(&self, value: impl Into<u64>) {
+        self.0.store(value.into(), Ordering::Relaxed);
+    }
+
+    /// Sets the word to 0, and returns what it was.
+    pub fn take(&self) -> u64 {
+        let value = self.get();
+        self.set(0u64);
+        value
+    }
+}
+
+impl Lane {
+    pub fn arguments(&self) -> [u64; 6] {
+        std::array::from_fn(|at| self.arguments[at].get())
+    }
+
+    pub fn set_arguments(&self, arguments: [u64; 6]) {
+        self.arguments.iter().zip(arguments).for_each(|(word, argument)| word.set(argument));
+    }
+}
+
+#[allow(clippy::declare_interior_mutable_const)]
+static ALL: [Lane; MAX_LANES] = [const {
+    Lane {
+        thread: Word::ZERO,
+        arguments: [Word::ZERO; 6],
+        holds_mapping: Word::ZERO,
+        forking: Word::ZERO,
+        shares_memory: Word::ZERO,
+        child_tid: Word::ZERO,
+        rseq: Word::ZERO,
+        vfork_pipe: Word::ZERO,
+    }
+}; MAX_LANES];
 
 thread_local! {
     static CURRENT: Cell<u32> = const { Cell::new(0) };
@@ -77,9 +103,15 @@ pub fn set_current(vcpu: u32) {
     CURRENT.set(vcpu);
 }
 
-/// Returns the state of lane `vcpu`. Only the lane's thread may call this.
+/// Returns the state of lane `vcpu`, for the lane's thread.
 pub fn of(vcpu: u32) -> &'static Lane {
-    &ALL.0[vcpu as usize % MAX_LANES]
+    &ALL[vcpu as usize % MAX_LANES]
+}
+
+/// Returns the slot of lane `vcpu`. [`start`] has refused numbers that do not fit.
+#[inline(always)]
+fn slot(vcpu: u32) -> &'static BufferSlot {
+    &BUFFERS[vcpu as usize % MAX_LANES]
 }
 
 /// Returns whether a thread has started.
@@ -94,22 +126,20 @@ pub fn start(vcpu: u32) {
         std::process::abort();
     }
     LANES_SEEN.fetch_max(vcpu + 1, Ordering::Relaxed);
-    BUFFERS[vcpu as usize].store((&raw const FULL).cast_mut(), Ordering::Release);
+    slot(vcpu).set(&FULL);
 }
 
 /// Publishes what the lane's thread wrote, and forgets the thread.
 pub fn end(vcpu: u32) {
     publish(vcpu);
-    of(vcpu).thread.set(0);
-    of(vcpu).rseq.set(0);
+    of(vcpu).thread.take();
+    of(vcpu).rseq.take();
 }
 
 /// Appends one record to the lane's stream.
 #[inline(always)]
 pub fn record(vcpu: u32, word: u64) {
-    // SAFETY: `start` ran for this lane, so the number is below MAX_LANES and the pointer is that of a buffer.
-    let buffer = unsafe { &*BUFFERS.get_unchecked(vcpu as usize).load(Ordering::Relaxed) };
-    if !buffer.push(word) {
+    if !slot(vcpu).own().push(word) {
         refill(vcpu, &[word]);
     }
 }
@@ -117,7 +147,7 @@ pub fn record(vcpu: u32, word: u64) {
 /// Appends a message to the lane's stream.
 pub fn send(vcpu: u32, message: &Message) {
     let words = message.encode();
-    if !buffer(vcpu).push_all(&words) {
+    if !slot(vcpu).own().push_all(&words) {
         refill(vcpu, &words);
     }
 }
@@ -134,28 +164,23 @@ fn refill(vcpu: u32, words: &[u64]) {
     publish(vcpu);
     let fresh = writer::acquire(BufferKind::Stream, thread(vcpu));
     fresh.push_all(words);
-    BUFFERS[vcpu as usize].store(std::ptr::from_ref(fresh).cast_mut(), Ordering::Release);
-}
-
-fn buffer(vcpu: u32) -> &'static Buffer {
-    // SAFETY: a lane's pointer is null, that of `FULL`, or that of a buffer of the ring; all of them live for ever.
-    unsafe { BUFFERS[vcpu as usize % MAX_LANES].load(Ordering::Acquire).as_ref() }.unwrap_or(&FULL)
+    slot(vcpu).set(fresh);
 }
 
 /// Publishes what the lane wrote, after the definitions of its blocks.
 pub fn publish(vcpu: u32) {
-    let buffer = buffer(vcpu);
+    let buffer = slot(vcpu).own();
     if std::ptr::eq(buffer, &FULL) || buffer.cursor() == 0 {
         return;
     }
     writer::publish(buffer);
-    BUFFERS[vcpu as usize].store((&raw const FULL).cast_mut(), Ordering::Release);
+    slot(vcpu).set(&FULL);
 }
 
 /// Orders everything that the process's other threads have written before what this lane writes next. Call it with
 /// [`MAPPING`] held.
 pub fn fence(vcpu: u32) {
-    let others = (0..LANES_SEEN.load(Ordering::Relaxed)).filter(|&other| other != vcpu).map(buffer);
+    let others = (0..LANES_SEEN.load(Ordering::Relaxed)).filter(|&other| other != vcpu).map(|other| slot(other).get());
     let entries: Vec<_> = others.filter_map(writer::fence_entry).collect();
     for part in entries.chunks(1000) {
         send(vcpu, &Message::Fence(part.to_vec()));
@@ -165,15 +190,14 @@ pub fn fence(vcpu: u32) {
 /// Resets all lanes in a forked child, whose only thread is lane `vcpu` with the new number `thread`.
 pub fn forget_all(vcpu: u32, thread: u32) {
     for other in 0..LANES_SEEN.load(Ordering::Relaxed) {
-        BUFFERS[other as usize].store((&raw const FULL).cast_mut(), Ordering::Relaxed);
-        of(other).thread.set(0);
+        slot(other).set(&FULL);
+        of(other).thread.take();
     }
     let lane = of(vcpu);
     lane.thread.set(thread + 1);
-    lane.forking.set(0);
-    lane.shares_memory.set(false);
-    lane.vfork_pipe.set(None);
-    lane.holds_mapping.set(false);
+    for word in [&lane.forking, &lane.shares_memory, &lane.vfork_pipe, &lane.holds_mapping] {
+        word.take();
+    }
     MAPPING.release();
 }
 
@@ -188,5 +212,5 @@ pub fn thread(vcpu: u32) -> u32 {
     if lane.thread.get() == 0 {
         lane.thread.set(writer::next_thread() + 1);
     }
-    lane.thread.get() - 1
+    lane.thread.get() as u32 - 1
 }

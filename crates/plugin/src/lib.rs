@@ -13,7 +13,7 @@
 //! | `placement`, `interpose` | the addresses of the program's mappings, by replacing the emulator's mmap |
 //! | `file` | files that the program maps |
 //! | `guest` | reading the program's memory |
-//! | `api`, `lock` | QEMU's interface; a lock that survives a fork |
+//! | `api` | QEMU's interface |
 //!
 //! Locks are taken in this order: the mapping lock, the emulator's own lock, the dictionary's lock.
 
@@ -25,7 +25,6 @@ mod hot;
 mod image;
 mod interpose;
 mod lane;
-mod lock;
 mod placement;
 mod process;
 mod syscalls;

@@ -10,8 +10,8 @@
 
 use crate::file::{FileSystem, file_system};
 use crate::interpose;
-use crate::lock::Lock;
 use reach_core::Random;
+use reach_core::lock::{Held, Lock};
 use reach_core::placement::{Contents, MappingArea};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -125,13 +125,8 @@ pub fn loaded() -> Result<(), &'static str> {
 }
 
 /// Locks the addresses before a fork, so that no other thread holds the lock in the child.
-pub fn lock() {
-    STATE.take();
-}
-
-/// Unlocks the addresses after a fork, in parent and child.
-pub fn unlock() {
-    STATE.release();
+pub fn hold() -> Held<'static> {
+    STATE.hold()
 }
 
 /// Begins a system call of the program that maps memory.

@@ -2,8 +2,8 @@
 //! for another publish the thread's records first, so that the order in the ring is the order in time.
 
 use crate::lane::{self, MAPPING};
-use crate::lock::Lock;
 use crate::{api, exec, file, guest, placement, process, touched, vfork};
+use reach_core::lock::Lock;
 use reach_core::ring::Message;
 use reach_core::{Advice, Backing, FileId, Map, Protection, Remap, Role, Span, VirtAddr};
 use std::ffi::c_uint;
@@ -34,19 +34,20 @@ pub extern "C" fn on_enter(
 ) {
     lane::set_current(vcpu);
     let lane = lane::of(vcpu);
-    lane.arguments.set([a1, a2, a3, a4, a5, a6]);
+    let arguments = [a1, a2, a3, a4, a5, a6];
+    lane.set_arguments(arguments);
     let number = number as libc::c_long;
     if forks(number, a1) {
         lane.shares_memory.set(shares_memory(number, a1));
         let writes_tid = number == libc::SYS_clone && a1 & libc::CLONE_CHILD_SETTID as u64 != 0;
-        lane.child_tid.set(if writes_tid { a4 } else { 0 });
+        lane.child_tid.set(if writes_tid { a4 } else { 0u64 });
     }
     if changes_mappings(number) || forks(number, a1) {
-        if !lane.holds_mapping.get() {
+        if lane.holds_mapping.get() == 0 {
             MAPPING.take();
             lane.holds_mapping.set(true);
         }
-        placement::enter(number, lane.arguments.get());
+        placement::enter(number, arguments);
         return;
     }
     match number {
@@ -65,8 +66,8 @@ pub extern "C" fn on_enter(
 pub extern "C" fn on_return(_: api::Id, vcpu: c_uint, number: i64, result: i64) {
     let lane = lane::of(vcpu);
     let number = number as libc::c_long;
-    let arguments = lane.arguments.get();
-    if let Some(child) = lane.forking.replace(0).checked_sub(1) {
+    let arguments = lane.arguments();
+    if let Some(child) = (lane.forking.take() as u32).checked_sub(1) {
         lane::send(vcpu, &Message::Forked { child, pid: u32::try_from(result).unwrap_or(0) });
         lane::publish(vcpu);
         touched::forget();
@@ -96,11 +97,11 @@ pub extern "C" fn on_return(_: api::Id, vcpu: c_uint, number: i64, result: i64) 
     if let Some(pid) = reaped(number, arguments, result) {
         lane::send(vcpu, &Message::Reaped { pid });
     }
-    if lane.holds_mapping.replace(false) {
+    if lane.holds_mapping.take() != 0 {
         MAPPING.release();
     }
-    if let Some(pipe) = lane.vfork_pipe.take() {
-        vfork::wait(pipe);
+    if let Some(pipe) = lane.vfork_pipe.take().checked_sub(1) {
+        vfork::wait(pipe as i32);
     }
 }
 

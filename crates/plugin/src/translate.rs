@@ -5,7 +5,7 @@ use reach_core::VirtAddr;
 use reach_core::ring::{define_block, record};
 use std::ffi::c_void;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// The greatest instruction index of a reference.
 const LAST_INDEX: usize = 511;
@@ -23,8 +23,8 @@ pub fn set_access_callback(callback: api::MemCb) {
 
 /// Called when a block is translated. The emulator holds its mapping lock, so calls do not overlap.
 pub extern "C" fn on_translate(_: api::Id, tb: *mut api::Tb) {
-    // SAFETY: QEMU passes a block that is valid during the call, and `index` stays below its number of instructions.
-    // The bytes at `at` are those of the block, see below.
+    // SAFETY: QEMU passes a block that is valid during the call, and `index` stays below its number of instructions. It holds
+    // its mapping lock, and has read the block's `len` contiguous bytes at `at`.
     unsafe {
         let (count, pc) = (api::qemu_plugin_tb_n_insns(tb), api::qemu_plugin_tb_vaddr(tb));
         // The legacy system-call page (vsyscall) lies in the kernel's half, and is not memory of the program.
@@ -46,11 +46,21 @@ pub extern "C" fn on_translate(_: api::Id, tb: *mut api::Tb) {
             let (flags, rw) = (api::NO_REGISTERS, api::READS_AND_WRITES);
             api::qemu_plugin_register_vcpu_mem_cb(insn, on_access, flags, rw, data as *mut c_void);
         }
-        // A block is contiguous, and the translator has just read all `len` bytes of it.
-        let bytes = if at.is_null() { &[][..] } else { std::slice::from_raw_parts(at, len) };
+        let bytes = if at.is_null() { Vec::new() } else { copy(at, len) };
         let number = writer::ring().header().next_block.0.fetch_add(1, Ordering::Relaxed);
-        writer::define(&define_block(number, VirtAddr(pc), len as u16, count as u16, bytes));
+        writer::define(&define_block(number, VirtAddr(pc), len as u16, count as u16, &bytes));
         let data = record::block(number) as *mut c_void;
         api::qemu_plugin_register_vcpu_tb_exec_cb(tb, hot::on_block, api::NO_REGISTERS, data);
     }
+}
+
+/// Copies the `len` bytes of a block from the program's memory, where other threads of the program may be changing them, as
+/// compilers at run time do.
+///
+/// # Safety
+/// A translator must have just read these bytes, under the emulator's mapping lock, and still hold it.
+unsafe fn copy(at: *const u8, len: usize) -> Vec<u8> {
+    // SAFETY: the bytes stay mapped, because the program's munmap, mprotect and mremap wait for the lock. Atomic loads may race
+    // with the program's stores. A file that is cut in between ends the program by SIGBUS, as executing the block would.
+    (0..len).map(|i| unsafe { AtomicU8::from_ptr(at.add(i).cast_mut()) }.load(Ordering::Relaxed)).collect()
 }

@@ -1,15 +1,14 @@
 //! This process as a writer of the ring: its identity in the traced tree, its buffers, and its dictionary of blocks.
 
-use crate::lock::Lock;
-use reach_core::ring::{Buffer, BufferKind, Emulator, FenceEntry, Owner, Ring};
+use reach_core::lock::{Held, Lock};
+use reach_core::ring::{Buffer, BufferKind, Emulator, FenceEntry, Memory, Owner, Ring};
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 static RING: OnceLock<Ring> = OnceLock::new();
+static EMULATOR: OnceLock<Emulator> = OnceLock::new();
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 static IMAGE: AtomicU32 = AtomicU32::new(0);
@@ -21,32 +20,13 @@ static SCRATCH: Buffer = Buffer::full();
 /// The process's open dictionary.
 static DICTIONARY: Lock<Option<&'static Buffer>> = Lock::new(None);
 
-/// Maps the ring at `path`. The mapping is never removed.
+/// Maps the ring at `path`. The mapping stays as long as the process.
 ///
 /// # Errors
 /// When the ring cannot be opened or mapped, or has another version.
 pub fn map_ring(path: &Path) -> Result<Ring, String> {
-    let file = open(path)?;
-    let error = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
-    let len = file.metadata().map_err(|e| error(&e))?.len() as usize;
-    // The kernel aligns mappings to pages only. So reserve more than is needed, and map at the first aligned address.
-    let align = reach_core::ring::BUFFER_BYTES;
-    // SAFETY: the first call reserves fresh addresses, and the second maps the file within them. Both results are
-    // checked, and neither mapping is ever removed.
-    unsafe {
-        let reserved =
-            libc::mmap(null_mut(), len + align, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
-        if reserved == libc::MAP_FAILED {
-            return Err(error(&std::io::Error::last_os_error()));
-        }
-        let base = (reserved as usize).next_multiple_of(align) as *mut libc::c_void;
-        let rights = libc::PROT_READ | libc::PROT_WRITE;
-        let base = libc::mmap(base, len, rights, libc::MAP_SHARED | libc::MAP_FIXED, file.as_raw_fd(), 0);
-        if base == libc::MAP_FAILED {
-            return Err(error(&std::io::Error::last_os_error()));
-        }
-        Ring::attach(base.cast(), len).ok_or_else(|| error(&"this is not a ring of this version of reach"))
-    }
+    let memory = Memory::map(&open(path)?).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ring::attach(memory).ok_or_else(|| format!("{}: this is not a ring of this version of reach", path.display()))
 }
 
 fn open(ring: &Path) -> Result<File, String> {
@@ -58,13 +38,14 @@ fn open(ring: &Path) -> Result<File, String> {
     })
 }
 
-/// Makes this process writer number `number` of `ring`, running `program`. Call once, before any callback is
+/// Makes this process writer number `number` of `ring`, running `program` under `emulator`. Call once, before any callback is
 /// registered.
 ///
 /// # Errors
 /// When it was called before.
-pub fn start(ring: Ring, program: PathBuf, number: u32) -> Result<(), String> {
+pub fn start(ring: Ring, emulator: Emulator, program: PathBuf, number: u32) -> Result<(), String> {
     RING.set(ring).map_err(|_| "the plugin was loaded twice".to_owned())?;
+    EMULATOR.get_or_init(|| emulator);
     PROGRAM.get_or_init(|| program);
     identify(number);
     Ok(())
@@ -102,9 +83,10 @@ pub fn program() -> &'static Path {
     PROGRAM.get().map_or(Path::new(""), PathBuf::as_path)
 }
 
-/// Returns the emulator for the process's next exec.
-pub fn emulator() -> Option<Emulator> {
-    Emulator::from_bytes(&ring().options())
+/// Returns the emulator for the process's next exec. It is this process's own knowledge: the ring can be written by processes
+/// that have given up rights which this one still has.
+pub fn emulator() -> Option<&'static Emulator> {
+    EMULATOR.get()
 }
 
 /// Checks that a new emulator would find the ring.
@@ -206,13 +188,8 @@ pub fn define(words: &[u64]) {
 }
 
 /// Locks the dictionary before a fork, so that no other thread holds the lock in the child.
-pub fn lock_dictionary() {
-    DICTIONARY.take();
-}
-
-/// Unlocks the dictionary after a fork, in parent and child.
-pub fn unlock_dictionary() {
-    DICTIONARY.release();
+pub fn hold_dictionary() -> Held<'static> {
+    DICTIONARY.hold()
 }
 
 /// Returns the position of the thread that writes `buffer`; `None` when no thread of this process has written to it.

@@ -4,17 +4,21 @@
 mod blocks;
 mod decode;
 mod find;
+#[cfg(test)]
+mod hostile;
 mod illegal;
 mod launch;
+mod losses;
 mod memory;
 mod order;
 mod tree;
+mod trust;
 
 use crate::signals::SignalCounter;
 use crate::{Ending, Exit, Missing, Part, ProgramExit, Progress, Source, Stop, TraceError};
 use decode::Decoder;
 use find::Qemu;
-use memory::Memory;
+use memory::SharedMemory;
 use reach_core::{BlockTable, Chunk};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -86,8 +90,7 @@ pub struct Live {
     /// The signal at which descendants were left behind, if they were.
     left: Option<libc::c_int>,
     emulator: Qemu,
-    // Must be the last field: everything above points into it.
-    memory: Memory,
+    memory: SharedMemory,
 }
 
 impl Live {
@@ -101,10 +104,11 @@ impl Live {
         let program = find::program(&options.program)?;
         let qemu = find::qemu(options.qemu.as_deref())?;
         let plugin = find::plugin(options.plugin.as_deref())?;
-        let memory = Memory::new()?;
+        let memory = SharedMemory::new()?;
         let signals = SignalCounter::install(&[libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP], &ENDING);
+        let reader = memory.reader();
         let child = launch::spawn(&memory, &qemu, plugin, &program, &options)?;
-        let decoder = Decoder::new(memory.ring(), child.id());
+        let decoder = Decoder::new(reader, child.id());
         Ok(Live {
             name,
             decoder,
@@ -219,12 +223,13 @@ impl Source for Live {
         let mut idle: Option<Instant> = None;
         while !self.ended {
             self.pass_on_signals();
-            if self.decoder.read(chunk, CHUNK_REFS) {
-                idle = None;
-                if chunk.refs.len() >= CHUNK_REFS {
-                    return Ok(true);
+            match self.decoder.read(chunk, CHUNK_REFS) {
+                Some(true) if !chunk.is_empty() => return Ok(true),
+                Some(_) => {
+                    idle = None;
+                    continue;
                 }
-                continue;
+                None => {}
             }
             let since = *idle.get_or_insert_with(Instant::now);
             let waited = since.elapsed();
@@ -232,7 +237,7 @@ impl Source for Live {
                 if !chunk.is_empty() {
                     return Ok(true);
                 }
-                self.memory.relieve_shortage(GROWTH);
+                self.decoder.relieve_shortage(GROWTH);
                 if self.has_ended(chunk)? {
                     self.decoder.finish(chunk);
                     self.ended = true;

@@ -1,7 +1,7 @@
 //! Buffers: the fixed-size pieces of memory that travel through the ring.
 
 use super::BUFFER_WORDS;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The use of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,8 @@ pub struct Owner {
 }
 
 /// A buffer. Its header takes one cache line.
-#[repr(C, align(65536))]
+#[cfg_attr(not(loom), repr(C, align(65536)))]
+#[cfg_attr(loom, derive(Default))]
 pub struct Buffer {
     pub(super) cursor: AtomicU64,
     pub(super) link: AtomicU32,
@@ -39,12 +40,14 @@ pub struct Buffer {
     pub(super) thread: AtomicU32,
     pub(super) pid: AtomicU32,
     pub(super) generation: AtomicU64,
+    #[cfg_attr(loom, expect(dead_code))]
     spare: [AtomicU64; 3],
     words: [AtomicU64; BUFFER_WORDS],
 }
 
 impl Buffer {
     /// Makes a buffer that is full. A thread without a buffer uses it, so that one comparison covers both cases.
+    #[cfg(not(loom))]
     pub const fn full() -> Buffer {
         Buffer {
             cursor: AtomicU64::new(BUFFER_WORDS as u64),
@@ -75,7 +78,8 @@ impl Buffer {
     /// this.
     pub fn push_all(&self, words: &[u64]) -> bool {
         let at = self.cursor.load(Ordering::Relaxed) as usize;
-        let Some(slots) = self.words.get(at..at + words.len()) else { return false };
+        // The cursor lies in shared memory, where another process may have written anything.
+        let Some(slots) = self.words.get(at..).and_then(|rest| rest.get(..words.len())) else { return false };
         for (slot, &word) in slots.iter().zip(words) {
             slot.store(word, Ordering::Relaxed);
         }
@@ -102,6 +106,11 @@ impl Buffer {
             2 => BufferKind::Dictionary,
             _ => BufferKind::Free,
         }
+    }
+
+    /// Returns whether it defines blocks.
+    pub fn is_dictionary(&self) -> bool {
+        self.kind() == BufferKind::Dictionary
     }
 
     /// Returns the writer, or the last writer of a free buffer.

@@ -8,8 +8,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// An emulator and its plugin. The ring stores them for later processes
-/// ([`Ring::set_options`](super::Ring::set_options)).
+/// An emulator and its plugin. Each process gets them on its command line, for the programs that it executes. They are not in
+/// the ring, which processes with fewer rights can write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emulator {
     /// Path of the emulator.
@@ -50,28 +50,6 @@ pub enum Executable {
 }
 
 impl Emulator {
-    /// Encodes the paths, for [`Ring::set_options`](super::Ring::set_options).
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let layout = self.layout.to_string();
-        let parts: [&[u8]; 5] = [
-            self.qemu.as_os_str().as_bytes(),
-            self.cpu.as_bytes(),
-            self.plugin.as_os_str().as_bytes(),
-            self.ring.as_os_str().as_bytes(),
-            layout.as_bytes(),
-        ];
-        parts.join(&0)
-    }
-
-    /// Decodes what [`Emulator::to_bytes`] encoded; `None` for other bytes.
-    pub fn from_bytes(bytes: &[u8]) -> Option<Emulator> {
-        let mut parts = bytes.split(|&byte| byte == 0);
-        let mut path = || Some(PathBuf::from(OsStr::from_bytes(parts.next()?)));
-        let (qemu, cpu, plugin, ring) = (path()?, path()?, path()?, path()?);
-        let layout = path()?.to_str()?.parse().ok()?;
-        Some(Emulator { qemu, cpu: cpu.to_str()?.to_owned(), plugin, ring, layout })
-    }
-
     /// Returns the emulator's command line, from its own path on, for `program` with `args`. `args` includes argument
     /// zero; an empty list means one empty argument. `guest_only` are variables (`NAME=value`) that only the program
     /// gets ([`Emulator::environment`]).
@@ -90,8 +68,11 @@ impl Emulator {
         let ProcessIdentity { process, thread, after_exec } = identity;
         let mut plugin = b"file=".to_vec();
         plugin.extend(commas_doubled(&self.plugin));
-        plugin.extend(b",ring=");
-        plugin.extend(commas_doubled(&self.ring));
+        let cpu = Path::new(&self.cpu);
+        for (name, value) in [("plugin", &*self.plugin), ("qemu", &*self.qemu), ("cpu", cpu), ("ring", &*self.ring)] {
+            plugin.extend(format!(",{name}=").bytes());
+            plugin.extend(commas_doubled(value));
+        }
         let identity = format!(",process={process},thread={thread},after_exec={}", u8::from(after_exec));
         plugin.extend(identity.bytes());
         plugin.extend(format!(",layout={}", self.layout).bytes());
@@ -194,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_emulator_decodes_from_its_bytes_and_quotes_its_arguments() {
+    fn arguments_name_the_emulator_for_later_programs_and_are_quoted() {
         let emulator = Emulator {
             qemu: "/usr/bin/qemu".into(),
             cpu: "max,-avx".into(),
@@ -202,7 +183,6 @@ mod tests {
             ring: "/proc/1/fd/3".into(),
             layout: 9,
         };
-        assert_eq!(Emulator::from_bytes(&emulator.to_bytes()).as_ref(), Some(&emulator));
         let args = emulator.arguments(
             ProcessIdentity { process: 2, thread: 7, after_exec: true },
             &[],
@@ -217,7 +197,8 @@ mod tests {
                 "-cpu",
                 "max,-avx",
                 "-plugin",
-                "file=/a b/,,p.so,ring=/proc/1/fd/3,process=2,thread=7,after_exec=1,layout=9,program=./-x,,y",
+                "file=/a b/,,p.so,plugin=/a b/,,p.so,qemu=/usr/bin/qemu,cpu=max,,-avx,ring=/proc/1/fd/3,process=2,thread=7,\
+                 after_exec=1,layout=9,program=./-x,,y",
                 "-0",
                 "zero",
                 "./-x,y",

@@ -115,8 +115,11 @@ fn map_bits(map: &Map) -> u64 {
         | u64::from(map.huge_shift) << 16
 }
 
+/// Reads a span; `None` where it is not in the lower half of the addresses, which is the program's.
 fn span(words: &mut Words) -> Option<Span> {
-    Some(Span { start: VirtAddr(words.one()?), len: words.one()? })
+    let (start, len) = (words.one()?, words.one()?);
+    let is_lower_half = start.checked_add(len).is_some_and(|end| end <= 1 << 47);
+    is_lower_half.then_some(Span { start: VirtAddr(start), len })
 }
 
 impl Message {
@@ -201,7 +204,7 @@ impl Message {
                     role: *ROLES.get((bits >> 8 & 255) as usize)?,
                     populate: bits >> 4 & 1 != 0,
                     no_reserve: bits >> 5 & 1 != 0,
-                    huge_shift: (bits >> 16) as u8,
+                    huge_shift: Some((bits >> 16) as u8).filter(|&shift| shift == 0 || (12..48).contains(&shift))?,
                 };
                 let file = match w.one() {
                     None => None,

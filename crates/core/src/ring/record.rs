@@ -43,7 +43,8 @@ pub(super) const fn message(code: u8, words: u16) -> u64 {
 /// block that `word` enters, or 0 for a load or a store. `None` for everything else.
 #[inline(always)]
 pub const fn block_or_data(word: u64) -> Option<u32> {
-    let is_block = word >> TAG_AT == BLOCK;
+    // No block has number 0, whatever a program writes to the ring.
+    let is_block = (word >> TAG_AT == BLOCK) & (word as u32 != 0);
     let is_data = matches!(word >> 48 & 0xc003, 1 | 2);
     if !(is_block | is_data) {
         return None;

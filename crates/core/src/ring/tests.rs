@@ -1,12 +1,10 @@
 use super::*;
 use crate::{Advice, Backing, FileId, Kind, Map, Protection, Ref, Remap, Span, VirtAddr};
-use std::alloc::{Layout, alloc_zeroed};
 use std::collections::VecDeque;
 
-fn ring(buffers: usize, ready: usize) -> Ring {
-    let layout = Layout::from_size_align(Ring::bytes(buffers), BUFFER_BYTES).unwrap();
-    // SAFETY: the layout is not empty, and the memory is never freed, so the ring may use it for ever.
-    unsafe { Ring::create(alloc_zeroed(layout), buffers, ready) }
+fn reader(buffers: usize, ready: usize) -> (Ring, Reader) {
+    let ring = Ring::create(Memory::private(buffers));
+    (ring.clone(), Reader::new(ring, ready))
 }
 
 fn owner(thread: u32) -> Owner {
@@ -15,26 +13,26 @@ fn owner(thread: u32) -> Owner {
 
 #[test]
 fn buffers_arrive_in_the_order_of_publication_and_acquisition_fails_when_none_is_free() {
-    let ring = ring(4, 3);
+    let (ring, mut reader) = reader(4, 3);
     let taken: Vec<_> = (0..3).map(|thread| ring.acquire(BufferKind::Stream, owner(thread)).unwrap()).collect();
     assert!(ring.acquire(BufferKind::Stream, owner(3)).is_none());
     for i in [1, 0, 2] {
         ring.publish(taken[i]);
     }
     let mut order = VecDeque::from([99]);
-    ring.take_published(&mut order);
+    reader.take_published(&mut order).unwrap();
     assert_eq!(order.pop_front(), Some(99));
     let threads: Vec<_> = order.iter().map(|&index| ring.buffer(index).unwrap().owner().thread).collect();
     assert_eq!(threads, [1, 0, 2]);
-    ring.release(order[0]);
+    reader.release(order[0]);
     assert!(ring.acquire(BufferKind::Stream, owner(9)).is_some());
-    assert_eq!((ring.grow(5), ring.grow(5)), (1, 0));
+    assert_eq!((reader.grow(5), reader.grow(5)), (1, 0));
     assert!(ring.acquire(BufferKind::Dictionary, owner(9)).is_some());
 }
 
 #[test]
 fn a_buffer_accepts_words_until_it_is_full() {
-    let ring = ring(1, 1);
+    let (ring, _) = reader(1, 1);
     let buffer = ring.acquire(BufferKind::Stream, owner(0)).unwrap();
     for word in 0..BUFFER_WORDS as u64 - 2 {
         assert!(buffer.push(word));
@@ -45,14 +43,20 @@ fn a_buffer_accepts_words_until_it_is_full() {
     assert_eq!(buffer.cursor(), BUFFER_WORDS);
     assert_eq!(buffer.words(7, 9).iter().map(|w| w.load(Ordering::Relaxed)).collect::<Vec<_>>(), [7, 8]);
     assert!(!Buffer::full().push(1));
+    // A hostile process has written the cursor.
+    buffer.cursor.store(u64::MAX, Ordering::Relaxed);
+    assert!(!buffer.push(3) && !buffer.push_all(&[1, 2]));
+    assert_eq!(buffer.cursor(), BUFFER_WORDS);
 }
 
 #[test]
 fn the_reader_receives_every_word_in_order_under_contention() {
-    const EACH: u64 = 40_000;
-    let ring = ring(4, 4);
+    const EACH: u64 = if cfg!(miri) { 60 } else { 40_000 };
+    const WORDS: usize = if cfg!(miri) { 10 } else { 1000 };
+    let (ring, mut reader) = reader(4, 4);
     let writers: Vec<_> = (0..3u32)
         .map(|thread| {
+            let ring = ring.clone();
             std::thread::spawn(move || {
                 let mut buffer = None;
                 for word in 0..EACH {
@@ -68,7 +72,7 @@ fn the_reader_receives_every_word_in_order_under_contention() {
                             },
                         };
                         buffer = Some(mine);
-                        if mine.cursor() < 1000 && mine.push(word) {
+                        if mine.cursor() < WORDS && mine.push(word) {
                             break;
                         }
                         ring.publish(mine);
@@ -84,7 +88,7 @@ fn the_reader_receives_every_word_in_order_under_contention() {
     let mut next = [0; 3];
     let mut order = VecDeque::new();
     while next != [EACH; 3] {
-        ring.take_published(&mut order);
+        reader.take_published(&mut order).unwrap();
         while let Some(index) = order.pop_front() {
             let buffer = ring.buffer(index).unwrap();
             for word in buffer.words(0, buffer.cursor()) {
@@ -92,23 +96,67 @@ fn the_reader_receives_every_word_in_order_under_contention() {
                 assert_eq!(word.load(Ordering::Relaxed), next[thread]);
                 next[thread] += 1;
             }
-            ring.release(index);
+            reader.release(index);
         }
+        std::thread::yield_now();
     }
     writers.into_iter().for_each(|writer| writer.join().unwrap());
 }
 
 #[test]
-fn attaching_finds_the_ring_and_its_options() {
-    let ring = ring(2, 2);
-    assert!(ring.set_options(b"nineteen characters"));
-    assert!(!ring.set_options(&[0; OPTION_BYTES + 1]));
-    let base = ring.header() as *const Header as *mut u8;
-    // SAFETY: this is the memory of `ring`, which is never freed.
-    let again = unsafe { Ring::attach(base, Ring::bytes(2)) }.unwrap();
-    assert_eq!(again.options(), b"nineteen characters");
-    // SAFETY: the same memory; the length is shorter than it is.
-    assert!(unsafe { Ring::attach(base, Ring::bytes(1)) }.is_none());
+fn a_cycle_of_links_or_a_number_beyond_the_ring_ends_the_reading() {
+    for hostile in 0..4 {
+        let (ring, mut reader) = reader(8, 3);
+        let taken: Vec<_> = (0..3).map(|thread| ring.acquire(BufferKind::Stream, owner(thread)).unwrap()).collect();
+        taken.iter().for_each(|buffer| ring.publish(buffer));
+        let first = ring.index(taken[0]);
+        match hostile {
+            // The oldest leads to the newest, and to itself.
+            0 => taken[0].link.store(ring.index(taken[2]) + 1, Ordering::Relaxed),
+            1 => taken[0].link.store(first + 1, Ordering::Relaxed),
+            2 => taken[0].link.store(u32::MAX, Ordering::Relaxed),
+            // A buffer that was never free.
+            _ => taken[0].link.store(8, Ordering::Relaxed),
+        }
+        let mut order = VecDeque::new();
+        assert_eq!(reader.take_published(&mut order), Err(Corrupted), "attack {hostile}");
+        assert_eq!(order.len(), 3);
+        // The same buffers, published again and again, are not taken again before they are released.
+        for _ in 0..3 {
+            ring.publish(taken[0]);
+            assert_eq!(reader.take_published(&mut order), Err(Corrupted));
+        }
+        assert_eq!(order.len(), 3);
+        reader.release(first);
+        taken[0].link.store(0, Ordering::Relaxed);
+        ring.header().published.0.store(first + 1, Ordering::Relaxed);
+        assert_eq!((reader.take_published(&mut order), order.len()), (Ok(()), 4));
+    }
+}
+
+#[test]
+fn a_ring_of_another_size_or_layout_is_refused() {
+    let (ring, _) = reader(2, 2);
+    drop(ring);
+    assert!(Ring::attach(Memory::private(2)).is_none(), "memory without a ring");
+}
+
+#[cfg(not(miri))]
+#[test]
+fn attaching_finds_the_ring_of_another_mapping() {
+    let mut file = tempfile::tempfile().unwrap();
+    assert!(Memory::map(&file).is_err(), "too short for a header");
+    file.set_len(Ring::bytes(2) as u64).unwrap();
+    let ring = Ring::create(Memory::map(&file).unwrap());
+    let mut reader = Reader::new(ring, 2);
+    let again = Ring::attach(Memory::map(&file).unwrap()).unwrap();
+    again.publish(again.acquire(BufferKind::Stream, owner(5)).unwrap());
+    let mut order = VecDeque::new();
+    reader.take_published(&mut order).unwrap();
+    assert_eq!(reader.ring().buffer(order[0]).unwrap().owner(), owner(5));
+    // The file says that it has more buffers than it is long.
+    std::io::Write::write_all(&mut file, &[MAGIC.to_le_bytes(), 9u64.to_le_bytes()].concat()).unwrap();
+    assert!(Ring::attach(Memory::map(&file).unwrap()).is_none());
 }
 
 #[test]
@@ -123,6 +171,7 @@ fn records_and_messages_decode_to_what_was_encoded() {
         assert_eq!(record::block_or_data(word), number);
     }
     assert_eq!(record::block_or_data(store.0 | load.0), None);
+    assert_eq!(record::block_or_data(record::block(0)), None);
     assert_eq!(record::block_or_data(Message::Exit.encode()[0]), None);
 
     let span = Span { start: VirtAddr(0x1000), len: 0x3000 };

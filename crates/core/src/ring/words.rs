@@ -1,7 +1,7 @@
 //! Encoding of strings and blocks as words.
 
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::{Block, VirtAddr};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Appends the length of `bytes`, then `bytes` in as many words as they need.
 pub(super) fn put_bytes(words: &mut Vec<u64>, bytes: &[u8]) {
@@ -55,7 +55,8 @@ pub fn read_block(words: &[AtomicU64]) -> Option<(u32, Block, usize)> {
     let word = |i: usize| words.get(i).map(|word| word.load(Ordering::Relaxed));
     let (head, pc, count) = (word(0)?, word(1)?, word(2)?);
     let (len, instructions) = ((head >> 32) as u16, (head >> 48) as u16);
-    if len == 0 || instructions == 0 || (count != 0 && count != u64::from(len)) {
+    // The program's own memory is the lower half of the addresses, and an instruction has at least one byte.
+    if pc >> 47 != 0 || instructions == 0 || instructions > len || (count != 0 && count != u64::from(len)) {
         return None;
     }
     let end = 3 + (count as usize).div_ceil(8);

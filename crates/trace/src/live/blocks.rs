@@ -12,10 +12,19 @@ type Definition = (Ref, BlockId);
 /// The definition of numbers that were not defined, and of 0.
 const UNDEFINED: Definition = (Ref(0), BlockId(u32::MAX));
 
+/// The most distinct blocks of a program: some gigabytes with their code.
+const MAX_BLOCKS: usize = 1 << 24;
+/// The most definitions (1 GB). Each translation of a block is one.
+const MAX_DEFINITIONS: usize = 1 << 26;
+/// The most that a number may be ahead of the definitions that have come. Numbers are dense, but processes send theirs late.
+const MAX_AHEAD: usize = 1 << 22;
+
 /// All blocks that the ring defines.
 pub(super) struct RingBlocks {
     /// The definitions, by the ring's number.
     definitions: Vec<Definition>,
+    /// The number of definitions that have come.
+    defined: usize,
     /// The table's numbers, by address and hash. Processes that run the same code share blocks.
     by_hash: HashMap<(VirtAddr, u64), BlockId>,
     table: BlockTable,
@@ -23,7 +32,7 @@ pub(super) struct RingBlocks {
 
 impl Default for RingBlocks {
     fn default() -> RingBlocks {
-        RingBlocks { definitions: vec![UNDEFINED], by_hash: HashMap::new(), table: BlockTable::default() }
+        RingBlocks { definitions: vec![UNDEFINED], defined: 0, by_hash: HashMap::new(), table: BlockTable::default() }
     }
 }
 
@@ -33,13 +42,19 @@ impl RingBlocks {
         &self.table
     }
 
-    /// Defines the ring's number `number` as `block`.
-    pub(super) fn define(&mut self, number: u32, block: Block) {
+    /// Defines the ring's number `number` as `block`. Returns `false` where there are too many, or the number is beyond those
+    /// that can come now.
+    pub(super) fn define(&mut self, number: u32, block: Block) -> bool {
         let at = number as usize;
+        if at >= MAX_DEFINITIONS.min(self.defined + MAX_AHEAD) || self.table.len() >= MAX_BLOCKS {
+            return false;
+        }
+        self.defined += 1;
         if self.definitions.len() <= at {
             self.definitions.resize(at + 1, UNDEFINED);
         }
         self.definitions[at] = (block.fetch(), self.number(block));
+        true
     }
 
     /// Returns the table's number of a block. Adds the block if it is new.
@@ -102,9 +117,11 @@ mod tests {
     #[test]
     fn equal_blocks_share_a_number_and_runs_end_at_undefined_blocks() {
         let mut blocks = RingBlocks::default();
-        blocks.define(3, block(0x1000));
-        blocks.define(1, block(0x2000));
-        blocks.define(2, block(0x1000));
+        assert!(
+            [(3, 0x1000), (1, 0x2000), (2, 0x1000)].into_iter().all(|(number, pc)| blocks.define(number, block(pc)))
+        );
+        // A number that would take 64 GB.
+        assert!(!blocks.define(u32::MAX, block(0x3000)) && blocks.definitions.len() == 4);
         assert_eq!(blocks.table().len(), 2);
 
         let load = Ref::data(Kind::Load, VirtAddr(0x7000), 3, 1);

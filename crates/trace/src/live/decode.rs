@@ -1,17 +1,35 @@
 //! Decodes buffers into chunks.
 
 use super::blocks::RingBlocks;
+use super::losses::{Losses, OVERWRITTEN};
 use super::memory::wake_writers;
 use super::order::BufferOrder;
 use super::tree::{Life, ProcessTree};
 use reach_core::ring::record::{self, Record};
-use reach_core::ring::{BufferKind, FenceEntry, FileKey, Message, Owner, Ring, read_block};
+use reach_core::ring::{FenceEntry, FileKey, Message, Owner, Reader, Ring, read_block};
 use reach_core::{Backing, Block, BlockId, BlockTable, Chunk, Event, FileId, Kind, Ref};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// The most words that are read into one chunk (16 MB), so that no chunk is endless, whatever the program writes.
+const MAX_WORDS: usize = 1 << 21;
+
+/// The work of reading a buffer, however few words it has, as a number of words.
+const BUFFER_WORK: usize = 256;
+
+/// The most buffers that are read in the middle of another. A few are enough for every plugin; beyond, the reader's stack would
+/// be in danger.
+const MAX_DEPTH: u32 = 200;
+
+/// The most files of a program.
+const MAX_FILES: usize = 1 << 20;
+
 /// Reads buffers in the order of their publication. The buffers that a killed process did not publish are read when its end
 /// is detected.
+///
+/// The program may be hostile, and can write anything to the ring at any time. It can thereby give its references any value, but
+/// not make this end, wait for ever, or take memory without bounds: all numbers from the ring are limited before they are
+/// believed, and nothing is read from it twice for one purpose.
 pub(super) struct Decoder {
     ring: Ring,
     order: BufferOrder,
@@ -21,8 +39,11 @@ pub(super) struct Decoder {
     /// The ring's numbers of the process and thread of the last event or reference.
     current: Option<(u32, u32)>,
     references: u64,
-    /// What was lost, each kind once.
-    losses: Vec<String>,
+    losses: Losses,
+    /// The words that were read since a chunk was full.
+    words: usize,
+    /// The buffers that are being read, each in the middle of the one before.
+    depth: u32,
     /// Executions of blocks whose definitions were lost.
     undefined: u64,
     /// The last block of the process that was the last to die without announcing its end.
@@ -31,18 +52,20 @@ pub(super) struct Decoder {
 
 impl Decoder {
     /// Returns a decoder for a tree whose first process is `pid`.
-    pub(super) fn new(ring: Ring, pid: u32) -> Decoder {
+    pub(super) fn new(reader: Reader, pid: u32) -> Decoder {
         let mut tree = ProcessTree::default();
-        tree.set_pid(0, pid);
+        tree.set_first(pid);
         Decoder {
-            ring,
-            order: BufferOrder::new(ring),
+            ring: reader.ring().clone(),
+            order: BufferOrder::new(reader),
             tree,
             blocks: RingBlocks::default(),
             files: HashMap::new(),
             current: None,
             references: 0,
-            losses: Vec::new(),
+            losses: Losses::default(),
+            words: 0,
+            depth: 0,
             undefined: 0,
             last_of_killed: None,
         }
@@ -58,7 +81,7 @@ impl Decoder {
 
     /// Returns what was lost.
     pub(super) fn losses(&self) -> &[String] {
-        &self.losses
+        self.losses.all()
     }
 
     /// Returns the block that a killed process executed last; `None` if no process was killed. Where several were, it is the
@@ -67,20 +90,29 @@ impl Decoder {
         self.last_of_killed.map(|id| self.blocks.table().get(id))
     }
 
-    /// Adds a loss, once.
-    fn lose(&mut self, text: String) {
-        if !self.losses.contains(&text) {
-            self.losses.push(text);
+    /// Adds up to `count` buffers where writers wait for one. Call when there is nothing to read: then threads own all buffers.
+    pub(super) fn relieve_shortage(&mut self, count: usize) {
+        if self.ring.header().writers_asleep.load(Ordering::SeqCst) > 0 && self.order.grow(count) > 0 {
+            wake_writers(&self.ring);
         }
     }
 
-    /// Reads published buffers until the chunk has `wanted` references. Returns whether there were any buffers.
-    pub(super) fn read(&mut self, chunk: &mut Chunk, wanted: usize) -> bool {
-        let mut any = false;
-        while chunk.refs.len() < wanted {
+    /// Reads published buffers until the chunk is full: it has `wanted` references, or [`MAX_WORDS`] words were read. Returns
+    /// whether it is full; `None` where there were no buffers.
+    pub(super) fn read(&mut self, chunk: &mut Chunk, wanted: usize) -> Option<bool> {
+        let mut any = None;
+        loop {
+            let is_full = chunk.refs.len() >= wanted || self.words >= MAX_WORDS;
+            if is_full {
+                self.words = 0;
+                return Some(true);
+            }
             let Some(index) = self.order.next() else { break };
-            any = true;
+            any = Some(false);
             self.drain(index, chunk);
+        }
+        if self.order.is_corrupted() {
+            self.losses.add(OVERWRITTEN);
         }
         any
     }
@@ -103,7 +135,7 @@ impl Decoder {
             }
         }
         if self.undefined > 0 {
-            self.lose(format!("{} block executions were lost in processes that were killed", self.undefined));
+            self.losses.add(format!("{} block executions were lost in processes that were killed", self.undefined));
         }
     }
 
@@ -135,30 +167,35 @@ impl Decoder {
 
     /// Reads the rest of a buffer and frees it.
     fn drain(&mut self, index: u32, chunk: &mut Chunk) {
-        if let Some(buffer) = self.ring.buffer(index) {
-            self.read_until(index, buffer.cursor(), chunk);
-        }
+        let end = self.ring.buffer(index).map(|buffer| buffer.cursor());
+        self.read_until(index, end.unwrap_or(0), chunk);
         self.order.free(index);
         wake_writers(&self.ring);
     }
 
     /// Reads a buffer up to word number `to`.
     fn read_until(&mut self, index: u32, to: usize, chunk: &mut Chunk) {
-        let Some(buffer) = self.ring.buffer(index) else { return };
+        let ring = self.ring.clone();
+        let Some(buffer) = ring.buffer(index) else { return };
+        if self.depth >= MAX_DEPTH {
+            return self.losses.add(OVERWRITTEN);
+        }
         let owner = buffer.owner();
         if owner.pid != 0 {
             self.tree.set_pid(owner.process, owner.pid);
         }
-        let from = self.order.advance(index, to);
-        let words = buffer.words(from, to);
-        if buffer.kind() == BufferKind::Dictionary {
+        let words = buffer.words(self.order.advance(index, to), to);
+        self.words += words.len() + BUFFER_WORK;
+        if buffer.is_dictionary() {
             return self.define_blocks(words);
         }
         if words.is_empty() || self.tree.process(owner.process).exited {
             return;
         }
         self.switch(owner, chunk);
+        self.depth += 1;
         self.read_stream(owner, words, chunk);
+        self.depth -= 1;
     }
 
     /// Appends the records of a stream buffer to `chunk`.
@@ -213,12 +250,12 @@ impl Decoder {
             Message::Protect(span, protection) => chunk.push_event(Event::Protect(span, protection)),
             Message::Remap(remap) => chunk.push_event(Event::Remap(remap)),
             Message::Advise(span, advice) => chunk.push_event(Event::Advise(span, advice)),
-            Message::Fork { child, shares_memory } => {
-                let child = self.tree.process(child).asid;
-                chunk.push_event(Event::Fork { child, shares_memory });
-            }
+            Message::Fork { child, shares_memory } => match self.tree.new_process(child) {
+                Some(child) => chunk.push_event(Event::Fork { child, shares_memory }),
+                None => self.losses.add(OVERWRITTEN),
+            },
             // The fork failed, so the child has ended before it ran.
-            Message::Forked { child, pid: 0 } => {
+            Message::Forked { child, pid: 0 } if !self.tree.process(child).exited => {
                 let thread = self.tree.new_thread();
                 let process = self.tree.process(child);
                 (process.life, process.exited) = (Life::Finished, true);
@@ -247,7 +284,7 @@ impl Decoder {
                 }
                 self.switch(owner, chunk);
             }
-            Message::Notice(text) => self.lose(text),
+            Message::Notice(text) => self.losses.add(text),
         }
     }
 
@@ -275,6 +312,11 @@ impl Decoder {
     /// Returns the number of a file. Names the file in `chunk` if it is new.
     fn file(&mut self, key: FileKey, chunk: &mut Chunk) -> FileId {
         let next = FileId(self.files.len() as u32);
+        if self.files.len() >= MAX_FILES && !self.files.contains_key(&(key.device, key.inode)) {
+            self.losses
+                .add(format!("the program maps more than {MAX_FILES} files; the others are taken for the first"));
+            return FileId(0);
+        }
         *self.files.entry((key.device, key.inode)).or_insert_with(|| {
             let FileKey { path, len, in_memory, .. } = key;
             chunk.push_event(Event::File { file: next, path, len, in_memory });
@@ -286,30 +328,33 @@ impl Decoder {
     fn define_blocks(&mut self, mut words: &[AtomicU64]) {
         while let Some((number, block, used)) = read_block(words) {
             words = &words[used..];
-            self.blocks.define(number, block);
+            if !self.blocks.define(number, block) {
+                self.losses.add("blocks beyond those that a capture can hold, or that the program has invented");
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::memory::Memory;
+    use super::super::memory::SharedMemory;
     use super::*;
+    use reach_core::ring::BufferKind;
 
     /// A process may exec several times before the reader begins. The beginning of one image must not make the reader read
     /// buffers of a later one.
     #[test]
     fn images_are_read_in_order_even_if_all_were_published_before() {
-        let memory = Memory::new().unwrap();
-        let ring = memory.ring();
+        let memory = SharedMemory::new().unwrap();
+        let (ring, reader) = (memory.ring(), memory.reader());
         for image in 0..3 {
             let owner = Owner { process: 0, image, thread: 0, pid: 0 };
             let buffer = ring.acquire(BufferKind::Stream, owner).unwrap();
             assert!(buffer.push_all(&Message::Begin { path: image.to_string() }.encode()));
             ring.publish(buffer);
         }
-        let (mut decoder, mut chunk) = (Decoder::new(ring, std::process::id()), Chunk::default());
-        assert!(decoder.read(&mut chunk, 1));
+        let (mut decoder, mut chunk) = (Decoder::new(reader, std::process::id()), Chunk::default());
+        assert_eq!(decoder.read(&mut chunk, 1), Some(false));
         let images = chunk.events.iter().filter_map(|(_, event)| match event {
             Event::Exec { path } => Some(path.as_str()),
             _ => None,

@@ -1,6 +1,9 @@
-//! Finds the program, an emulator with plugins, and the plugin.
+//! Finds the program, an emulator with plugins, and the plugin. As root, only emulators and plugins that nobody else can change
+//! are used ([`trust`]).
 
+use super::trust;
 use crate::TraceError;
+use reach_core::Shown;
 use reach_core::ring::{Executable, inspect_executable};
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -67,12 +70,12 @@ pub(super) fn program(name: &OsStr) -> Result<FoundProgram, TraceError> {
         match inspect_executable(&path) {
             Ok(Executable::Traceable { path, before }) => return Ok(FoundProgram { path, leading_args: before }),
             Ok(Executable::Foreign(why)) => {
-                return Err(TraceError::Capture(format!("{}: cannot be captured: {why}", path.display())));
+                return Err(TraceError::Capture(format!("{}: cannot be captured: {why}", path.shown())));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 let why = "neither an ELF program nor a script with a `#!` line; name its interpreter";
-                return Err(TraceError::Capture(format!("{}: {why}", path.display())));
+                return Err(TraceError::Capture(format!("{}: {why}", path.shown())));
             }
             Err(source) => io_error = Some(TraceError::Io { path, source }),
         }
@@ -107,10 +110,11 @@ pub(super) fn qemu(given: Option<&Path>) -> Result<Qemu, TraceError> {
         .unwrap_or_else(|| TraceError::Capture(format!("no qemu-x86_64 found to run the program under; {ADVICE}"))))
 }
 
-/// Checks that an emulator has plugins, and reads its version.
+/// Checks that an emulator is trusted and has plugins, and reads its version.
 fn probe(path: &Path) -> Result<Qemu, TraceError> {
+    let resolved = trust::resolve(path)?;
     let ask = |option: &str| {
-        let output = Command::new(path).arg(option).stdin(Stdio::null()).stderr(Stdio::null()).output();
+        let output = Command::new(&resolved).arg(option).stdin(Stdio::null()).stderr(Stdio::null()).output();
         output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
     };
     let (help, version) = match (ask("-h"), ask("-version")) {
@@ -120,13 +124,12 @@ fn probe(path: &Path) -> Result<Qemu, TraceError> {
     if !help.contains("-plugin") {
         return Err(TraceError::Capture(format!(
             "{}: this emulator was built without plugins; {ADVICE}",
-            path.display()
+            path.shown()
         )));
     }
-    let path = path.canonicalize().map_err(|source| TraceError::Io { path: path.into(), source })?;
     let version = version_in(&version);
     let has_avx = has_avx(major(&version));
-    Ok(Qemu { path, cpu: cpu(has_avx), version, has_avx })
+    Ok(Qemu { path: resolved, cpu: cpu(has_avx), version, has_avx })
 }
 
 /// Returns the version in the output of `-version`; empty where it is not recognised.
@@ -157,15 +160,21 @@ pub(super) fn plugin(given: Option<&Path>) -> Result<PathBuf, TraceError> {
     let todo = "build it (`cargo build -p reach-plugin`) or name it in REACH_PLUGIN";
     let named = given.map(Path::to_owned).or_else(|| env::var_os("REACH_PLUGIN").map(PathBuf::from));
     if let Some(path) = named {
-        return path.canonicalize().map_err(|e| TraceError::Capture(format!("{}: {e}; {todo}", path.display())));
+        return trust::resolve(&path).map_err(|error| match error {
+            TraceError::Io { source, .. } => TraceError::Capture(format!("{}: {source}; {todo}", path.shown())),
+            other => other,
+        });
     }
     let executable = env::current_exe().and_then(|path| path.canonicalize()).unwrap_or_default();
     let folder = executable.parent().unwrap_or(Path::new("/"));
-    // Next to `reach`; where cargo puts it for tests and examples; where a package would.
-    let places = ["", "deps", "..", "../deps", "../lib/reach"].map(|place| folder.join(place).join(NAME));
-    let found = places.iter().find_map(|path| path.canonicalize().ok());
-    found
-        .ok_or_else(|| TraceError::Capture(format!("the capture plugin {NAME} is not in {}; {todo}", folder.display())))
+    // Next to `reach`; where a package would put it; where cargo puts it for tests and examples, which are in such a folder.
+    let of_cargo = folder.ends_with("deps") || folder.ends_with("examples");
+    let places = ["", "deps", "../lib/reach"].iter().chain(["..", "../deps"].iter().filter(|_| of_cargo));
+    let found = places.map(|place| folder.join(place).join(NAME)).find(|path| path.exists());
+    let found = found.ok_or_else(|| {
+        TraceError::Capture(format!("the capture plugin {NAME} is not in {}; {todo}", folder.shown()))
+    })?;
+    trust::resolve(&found)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::Options;
 use super::find::{FoundProgram, Qemu};
-use super::memory::Memory;
+use super::memory::SharedMemory;
 use crate::TraceError;
 use reach_core::ring::{Emulator, ProcessIdentity};
 use std::ffi::{CString, OsString};
@@ -23,7 +23,7 @@ pub(super) fn name(options: &Options) -> String {
 
 /// Starts the program as process 0 with thread 0 of the ring.
 pub(super) fn spawn(
-    memory: &Memory,
+    memory: &SharedMemory,
     qemu: &Qemu,
     plugin: PathBuf,
     found: &FoundProgram,
@@ -46,9 +46,6 @@ pub(super) fn spawn(
     let header = memory.ring().header();
     header.next_process.store(1, Ordering::Relaxed);
     header.next_thread.store(1, Ordering::Relaxed);
-    if !memory.ring().set_options(&emulator.to_bytes()) {
-        return Err(TraceError::Capture("the paths of emulator and plugin are too long; move them".into()));
-    }
     let leading = match found.leading_args.as_slice() {
         [] => std::slice::from_ref(&options.program),
         args => args,
@@ -64,14 +61,10 @@ pub(super) fn spawn(
     let arguments = emulator.arguments(first, &moved, &image, &args);
 
     let failed = |source| TraceError::Io { path: qemu.path.clone(), source };
-    let (arguments, environment) = (c_strings(arguments).map_err(failed)?, c_strings(inherited).map_err(failed)?);
+    let (arguments, environment) = (Strings::new(arguments).map_err(failed)?, Strings::new(inherited).map_err(failed)?);
     let exec = move || {
-        let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> {
-            strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
-        };
-        let (argv, envp) = (pointers(&arguments), pointers(&environment));
-        // SAFETY: both lists end in null, and their strings outlive the call.
-        unsafe { libc::execve(argv[0], argv.as_ptr(), envp.as_ptr()) };
+        // SAFETY: both lists end in null, and their strings live as long as the lists, beyond the call.
+        unsafe { libc::execve(arguments.first(), arguments.list(), environment.list()) };
         Err(io::Error::last_os_error())
     };
     let mut command = Command::new(&qemu.path);
@@ -87,14 +80,67 @@ pub(super) fn spawn(
         command.stdin(Stdio::null()).stdout(out).stderr(error);
     }
     // The standard library would sort the environment, and the program can see its order.
-    // SAFETY: between fork and exec, the closure only allocates and calls execve. It runs in the only thread of the child,
-    // and the C library supports allocation after fork.
+    // SAFETY: between fork and exec, the closure makes one system call on lists that were made before, and allocates nothing.
     unsafe { command.pre_exec(exec) };
     command.spawn().map_err(failed)
 }
 
-/// Converts strings for C. Fails where one has a zero byte.
-fn c_strings(strings: Vec<OsString>) -> io::Result<Vec<CString>> {
-    let strings = strings.into_iter().map(|string| CString::new(string.into_vec()));
-    Ok(strings.collect::<Result<_, _>>()?)
+/// Strings for C, and the list of their addresses that execve takes.
+struct Strings {
+    /// The strings, by addresses that own them; null at the end.
+    addresses: Vec<*mut libc::c_char>,
+}
+
+// SAFETY: the strings belong to this value, which never changes them.
+unsafe impl Send for Strings {}
+// SAFETY: as above.
+unsafe impl Sync for Strings {}
+
+impl Strings {
+    /// Fails where a string has a zero byte.
+    fn new(strings: Vec<OsString>) -> io::Result<Strings> {
+        let mut all = Strings { addresses: Vec::with_capacity(strings.len() + 1) };
+        for string in strings {
+            all.addresses.push(CString::new(string.into_vec())?.into_raw());
+        }
+        all.addresses.push(std::ptr::null_mut());
+        Ok(all)
+    }
+
+    /// Returns the first string; null if there is none.
+    fn first(&self) -> *const libc::c_char {
+        self.addresses[0]
+    }
+
+    /// Returns the list.
+    fn list(&self) -> *const *const libc::c_char {
+        self.addresses.as_ptr().cast()
+    }
+}
+
+impl Drop for Strings {
+    fn drop(&mut self) {
+        for &address in self.addresses.iter().filter(|address| !address.is_null()) {
+            // SAFETY: `into_raw` gave the address, which was never changed, and is taken back once.
+            drop(unsafe { CString::from_raw(address) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    #[test]
+    fn lists_for_execve_end_in_null_and_keep_their_strings() {
+        let strings = Strings::new(vec!["one".into(), "".into(), "A=ü".into()]).unwrap();
+        // SAFETY: the list has three strings and a null pointer.
+        let read = |at: usize| unsafe {
+            (!(*strings.list().add(at)).is_null()).then(|| CStr::from_ptr(*strings.list().add(at)))
+        };
+        assert_eq!([0, 1, 2, 3].map(read), [Some(c"one"), Some(c""), Some(c"A=ü"), None]);
+        assert_eq!(strings.first(), read(0).unwrap().as_ptr());
+        assert!(Strings::new(vec!["a".into(), "b\0c".into()]).is_err());
+    }
 }

@@ -1,12 +1,13 @@
 //! The reader's side of the shared memory: creates it, sleeps while it is empty, ends the capture early.
 
 use crate::TraceError;
-use reach_core::ring::{BUFFER_BYTES, Ring};
+use reach_core::ring::{Memory, Reader, Ring};
+use rustix::fs::{MemfdFlags, SealFlags, Timespec, fcntl_add_seals, memfd_create};
+use rustix::thread::futex;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
-use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -21,58 +22,34 @@ const POLLING_TIME: Duration = Duration::from_millis(4);
 
 /// The shared memory. It is an anonymous file, so that nothing is left however the reader ends. Traced processes open it
 /// through the reader's /proc folder.
-pub(super) struct Memory {
+pub(super) struct SharedMemory {
     file: File,
-    /// The mapped addresses, and their length in bytes.
-    mapping: *mut libc::c_void,
-    len: usize,
     ring: Ring,
 }
 
-// SAFETY: the pointer is only used to unmap; the ring consists of atomics.
-unsafe impl Send for Memory {}
-
-impl Memory {
+impl SharedMemory {
     /// Creates the shared memory. Fails with [`TraceError::Capture`] where the operating system gives none.
-    pub(super) fn new() -> Result<Memory, TraceError> {
-        let failed = |what: &str| {
-            let why = io::Error::last_os_error();
-            TraceError::Capture(format!("shared memory for the capture: {what}: {why}"))
-        };
-        let bytes = Ring::bytes(MAX_BUFFERS);
-        // One alignment more than needed, so that an aligned start fits.
-        let len = bytes + BUFFER_BYTES;
-        // SAFETY: every result is checked; the fixed mapping lies within the reservation, and the memory file is as long
-        // as the mapping, and zero.
-        unsafe {
-            let fd = libc::memfd_create(c"reach".as_ptr(), libc::MFD_CLOEXEC);
-            if fd < 0 {
-                return Err(failed("memfd_create"));
-            }
-            let file = File::from_raw_fd(fd);
-            if libc::ftruncate(fd, bytes as i64) != 0 {
-                return Err(failed("ftruncate"));
-            }
-            let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-            let mapping = libc::mmap(null_mut(), len, libc::PROT_NONE, private, -1, 0);
-            if mapping == libc::MAP_FAILED {
-                return Err(failed("mmap"));
-            }
-            let base = (mapping as usize).next_multiple_of(BUFFER_BYTES) as *mut libc::c_void;
-            let rights = libc::PROT_READ | libc::PROT_WRITE;
-            if libc::mmap(base, bytes, rights, libc::MAP_SHARED | libc::MAP_FIXED, fd, 0) == libc::MAP_FAILED {
-                libc::munmap(mapping, len);
-                return Err(failed("mmap"));
-            }
-            let ring = Ring::create(base.cast(), MAX_BUFFERS, INITIAL_BUFFERS);
-            ring.header().reader.store(std::process::id(), Ordering::Relaxed);
-            Ok(Memory { file, mapping, len, ring })
-        }
+    pub(super) fn new() -> Result<SharedMemory, TraceError> {
+        let failed =
+            |what: &str, why: io::Error| TraceError::Capture(format!("shared memory for the capture: {what}: {why}"));
+        let file = anonymous_file().map_err(|why| failed("memfd_create", why))?;
+        file.set_len(Ring::bytes(MAX_BUFFERS) as u64).map_err(|why| failed("ftruncate", why))?;
+        // A traced process that shortened the file would end this process at its next access (SIGBUS).
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        fcntl_add_seals(&file, seals).map_err(|why| failed("sealing it", why.into()))?;
+        let ring = Ring::create(Memory::map(&file).map_err(|why| failed("mmap", why))?);
+        ring.header().reader.store(std::process::id(), Ordering::Relaxed);
+        Ok(SharedMemory { file, ring })
     }
 
-    /// Returns the ring. No copy of it may be used after the memory is dropped.
-    pub(super) fn ring(&self) -> Ring {
-        self.ring
+    /// Returns the ring.
+    pub(super) fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// Returns the reading end of the ring. Call it once, before a process can write.
+    pub(super) fn reader(&self) -> Reader {
+        Reader::new(self.ring.clone(), INITIAL_BUFFERS)
     }
 
     /// Returns the path at which other processes can open the ring.
@@ -80,22 +57,15 @@ impl Memory {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
     }
 
+    /// Returns the file behind the memory, which every traced process can open.
+    #[cfg(test)]
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Makes writers stop recording. Their programs continue.
     pub(super) fn abort(&self) {
         self.ring.header().abort.0.store(1, Ordering::SeqCst);
-        self.wake_writers();
-    }
-
-    /// Adds `count` buffers if writers wait for a buffer. Call when the reader has nothing to read: then threads own all
-    /// buffers.
-    pub(super) fn relieve_shortage(&self, count: usize) {
-        if self.ring.header().writers_asleep.load(Ordering::SeqCst) > 0 && self.ring.grow(count) > 0 {
-            self.wake_writers();
-        }
-    }
-
-    /// Wakes writers that wait for a buffer.
-    pub(super) fn wake_writers(&self) {
         wake_writers(&self.ring);
     }
 
@@ -108,28 +78,27 @@ impl Memory {
         let before = header.publications.0.load(Ordering::SeqCst);
         header.reader_sleeps.store(1, Ordering::SeqCst);
         if !self.ring.has_published() {
-            let timeout = libc::timespec { tv_sec: 0, tv_nsec: 10_000_000 };
-            // SAFETY: the word lives in the mapping.
-            unsafe {
-                libc::syscall(libc::SYS_futex, header.publications.0.as_ptr(), libc::FUTEX_WAIT, before, &timeout);
-            }
+            let timeout = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+            // Whether it was woken, was too late or has waited long enough, the caller looks again.
+            let _ = futex::wait(&header.publications.0, futex::Flags::empty(), before, Some(&timeout));
         }
         header.reader_sleeps.store(0, Ordering::SeqCst);
     }
+}
+
+/// Makes a file in memory that can be sealed. Administrators can forbid those that could be executed, and kernels before 6.3 know
+/// no others.
+fn anonymous_file() -> io::Result<File> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let made = memfd_create("reach", flags | MemfdFlags::NOEXEC_SEAL).or_else(|_| memfd_create("reach", flags));
+    Ok(made?.into())
 }
 
 /// Wakes writers that wait for a buffer.
 pub(super) fn wake_writers(ring: &Ring) {
     let header = ring.header();
     if header.writers_asleep.load(Ordering::SeqCst) > 0 {
-        // SAFETY: the word lives in the mapping.
-        unsafe { libc::syscall(libc::SYS_futex, header.releases.0.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: `new` made the mapping, and it is unmapped once.
-        unsafe { libc::munmap(self.mapping, self.len) };
+        // It cannot fail: the word is in memory.
+        let _ = futex::wake(&header.releases.0, futex::Flags::empty(), i32::MAX as u32);
     }
 }

@@ -1,20 +1,28 @@
 //! The processes of the traced program, by their numbers in the ring.
 
 use reach_core::{Asid, BlockId, ThreadId};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// The longest time from the announcement of a process to its first record. It covers a fork, which is slow under load.
 const MAX_FORK_TIME: Duration = Duration::from_secs(2);
+
+/// The most processes and threads of a program, which are numbered as the program says. All later ones count as one.
+const MAX_PROCESSES: usize = 1 << 20;
+const MAX_THREADS: usize = 1 << 22;
+
+/// The number of all processes or threads beyond the most.
+const BEYOND: u32 = u32::MAX;
 
 /// The state of a process.
 pub(super) enum Life {
     /// Its parent has announced it, at this time; it has not written anything.
     Expected(Instant),
     /// It runs. The descriptor becomes readable when it dies; `None` if it died before the descriptor could be opened.
-    Running(Option<File>),
+    Running(Option<OwnedFd>),
     /// It has died, and everything it wrote has been read.
     Finished,
 }
@@ -38,11 +46,16 @@ pub(super) struct ProcessTree {
     processes: BTreeMap<u32, TracedProcess>,
     threads: BTreeMap<u32, ThreadId>,
     next_thread: u32,
+    /// When the first process started, in the kernel's ticks. Processes that are older belong to somebody else, whatever a
+    /// hostile program says.
+    since: u64,
 }
 
 impl ProcessTree {
     /// Returns process `number`. A new process gets the next address space.
     pub(super) fn process(&mut self, number: u32) -> &mut TracedProcess {
+        let is_beyond = self.processes.len() >= MAX_PROCESSES && !self.processes.contains_key(&number);
+        let number = if is_beyond { BEYOND } else { number };
         let asid = Asid(self.processes.len() as u32);
         self.processes.entry(number).or_insert_with(|| TracedProcess {
             asid,
@@ -54,9 +67,17 @@ impl ProcessTree {
         })
     }
 
+    /// Returns the address space of process `number`, which has just been announced. `None` if it is known already.
+    pub(super) fn new_process(&mut self, number: u32) -> Option<Asid> {
+        let before = self.processes.len();
+        let asid = self.process(number).asid;
+        (self.processes.len() > before).then_some(asid)
+    }
+
     /// Returns the identity of thread `number` of the ring. A new thread gets the next one.
     pub(super) fn thread(&mut self, number: u32) -> ThreadId {
-        *self.threads.entry(number).or_insert_with(|| {
+        let is_beyond = self.threads.len() >= MAX_THREADS && !self.threads.contains_key(&number);
+        *self.threads.entry(if is_beyond { BEYOND } else { number }).or_insert_with(|| {
             self.next_thread += 1;
             ThreadId(self.next_thread - 1)
         })
@@ -64,16 +85,27 @@ impl ProcessTree {
 
     /// Returns a new thread, which has no number in the ring.
     pub(super) fn new_thread(&mut self) -> ThreadId {
-        self.next_thread += 1;
+        self.next_thread = self.next_thread.saturating_add(1);
         ThreadId(self.next_thread - 1)
     }
 
-    /// Records that process `number` of the ring is process `pid` of this system.
+    /// Records that process 0 is process `pid` of this system.
+    pub(super) fn set_first(&mut self, pid: u32) {
+        self.since = started(pid).unwrap_or(0);
+        self.set_pid(0, pid);
+    }
+
+    /// Records that process `number` of the ring is process `pid` of this system, unless that is older than the program.
     pub(super) fn set_pid(&mut self, number: u32, pid: u32) {
+        let since = self.since;
         let process = self.process(number);
         if matches!(process.life, Life::Expected(_)) {
+            let descriptor = open_pidfd(pid);
+            if started(pid).is_some_and(|started| started < since) {
+                return;
+            }
             process.pid = pid;
-            process.life = Life::Running(open_pidfd(pid));
+            process.life = Life::Running(descriptor);
         }
     }
 
@@ -106,18 +138,38 @@ impl ProcessTree {
     }
 }
 
+/// Returns when process `pid` started, in ticks; `None` where it does not exist.
+fn started(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may hold anything. The start is field 22.
+    status.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
 /// Returns a descriptor that becomes readable when process `pid` dies; `None` where the process does not exist.
-fn open_pidfd(pid: u32) -> Option<File> {
-    // SAFETY: the result is checked, and nothing else owns the descriptor.
-    unsafe {
-        let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0);
-        (fd >= 0).then(|| File::from_raw_fd(fd as i32))
-    }
+fn open_pidfd(pid: u32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()
 }
 
 /// Returns whether `descriptor` is readable.
-fn readable(descriptor: &File) -> bool {
-    let mut poll = libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: `poll` is one descriptor on the stack, and the call does not wait.
-    unsafe { libc::poll(&mut poll, 1, 0) == 1 }
+fn readable(descriptor: &OwnedFd) -> bool {
+    let mut descriptors = [PollFd::new(descriptor, PollFlags::IN)];
+    poll(&mut descriptors, Some(&Timespec::default())) == Ok(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_older_than_the_program_is_nobody_of_its_tree() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut tree = ProcessTree::default();
+        tree.set_first(child.id());
+        tree.set_pid(1, 1);
+        assert_eq!((tree.with_pid(child.id()), tree.with_pid(1)), (Some(0), None));
+        assert_eq!(tree.dead(false), []);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(tree.dead(false), [0]);
+    }
 }
