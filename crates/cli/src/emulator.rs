@@ -1,6 +1,7 @@
 //! Offers to build an emulator that has the instructions that a program lacked.
 
 use crate::failure::print_error;
+use reach_core::Shown;
 use reach_trace::{Cause, Ending};
 use std::env;
 use std::fs;
@@ -12,11 +13,16 @@ use std::process::Command;
 const SCRIPT: &str = "scripts/build-qemu.sh";
 
 /// Asks, once and for all, whether to build a newer emulator, if a program that was captured needs one, and builds it by
-/// consent. Asks only where standard input and standard error are terminals, and only if the newer emulator would be used.
+/// consent. Asks only where standard input and standard error are terminals, and only if the newer emulator would be used. Never
+/// asks root, for whom the script that it found might be anybody's.
 pub fn offer_newer(ending: &Ending) {
     let lacks = |cause: &Option<Cause>| matches!(cause, Some(Cause::LacksAvx { newer_has: true, .. }));
     let terminals = io::stdin().is_terminal() && io::stderr().is_terminal();
-    if !terminals || !ending.exits.iter().any(|end| lacks(&end.cause)) || env::var_os("REACH_QEMU").is_some() {
+    if !terminals
+        || reach_live::host::is_root()
+        || !ending.exits.iter().any(|end| lacks(&end.cause))
+        || env::var_os("REACH_QEMU").is_some()
+    {
         return;
     }
     let (Some(script), Some(asked)) = (script(), asked_before()) else { return };
@@ -33,8 +39,8 @@ pub fn offer_newer(ending: &Ending) {
     }
     match Command::new(&script).status() {
         Ok(status) if status.success() => print_error("QEMU is built; run the command again"),
-        Ok(status) => print_error(format!("{}: {status}; docs/qemu.md has other ways to get one", script.display())),
-        Err(error) => print_error(format!("{}: {error}", script.display())),
+        Ok(status) => print_error(format!("{}: {status}; docs/qemu.md has other ways to get one", script.shown())),
+        Err(error) => print_error(format!("{}: {error}", script.shown())),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::elf::ElfError;
 use crate::error::{LiveError, LiveErrorKind};
+use crate::held::HeldFile;
 use crate::host;
 use crate::image::Image;
 use std::env;
@@ -70,17 +71,19 @@ pub fn check(path: &Path) -> Result<(), LiveError> {
 /// Finds the library near the executable of `reach`.
 ///
 /// # Errors
-/// If there is none, or its path cannot be passed to the dynamic loader.
+/// If there is none, its path cannot be passed to the dynamic loader, or the user is root and others can change it.
 pub fn library() -> Result<PathBuf, LiveError> {
     const NAME: &str = "libreach_preload.so";
     let executable = env::current_exe().and_then(|path| path.canonicalize()).unwrap_or_default();
     let folder = executable.parent().unwrap_or(Path::new("/"));
-    // Beside `reach`, where cargo puts it for tests, and where packages put it.
-    let places = ["", "deps", "..", "../deps", "../lib/reach"].map(|place| folder.join(place).join(NAME));
-    let found = places.iter().find_map(|path| path.canonicalize().ok());
+    // Beside `reach`; where packages put it; where cargo puts it for tests, which are in such a folder.
+    let of_cargo = folder.ends_with("deps") || folder.ends_with("examples");
+    let places = ["", "deps", "../lib/reach"].iter().chain(["..", "../deps"].iter().filter(|_| of_cargo));
+    let found = places.map(|place| folder.join(place).join(NAME)).find_map(|path| path.canonicalize().ok());
     let advice = "build it with `cargo build --release -p reach-preload`";
     let path =
         found.ok_or_else(|| LiveError::plain(Path::new(NAME), format!("is not in {}; {advice}", folder.display())))?;
+    HeldFile::regular(&path)?.require_trust()?;
     if path.as_os_str().as_bytes().iter().any(|byte| b" :;".contains(byte)) {
         return Err(LiveError::plain(
             &path,

@@ -1,6 +1,7 @@
 //! Reads the mappings of this process.
 
 use std::io;
+use std::os::fd::AsRawFd;
 
 /// A mapping, as listed in `/proc/self/smaps`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +38,21 @@ impl Mapping {
 /// Lists all mappings.
 pub fn read() -> io::Result<Vec<Mapping>> {
     Ok(parse(&std::fs::read_to_string("/proc/self/smaps")?))
+}
+
+/// Returns the identity of an open file as lists of mappings have it; `None` if it cannot be mapped. On some file systems,
+/// such as btrfs and overlays, fstat gives another device.
+pub fn identity(file: &std::fs::File) -> Option<File> {
+    const PAGE: usize = 4096;
+    // SAFETY: a new mapping at an address of the kernel's choice, of which nothing is read, and which is unmapped once.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), PAGE, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0) };
+    if at == libc::MAP_FAILED {
+        return None;
+    }
+    let listed = std::fs::read_to_string("/proc/self/maps");
+    // SAFETY: as above.
+    unsafe { libc::munmap(at, PAGE) };
+    parse(&listed.ok()?).iter().find(|mapping| mapping.contains(at as usize)).map(Mapping::file)
 }
 
 fn parse(text: &str) -> Vec<Mapping> {
@@ -77,6 +93,16 @@ fn head(line: &str) -> Option<Mapping> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_open_file_has_the_identity_of_its_mappings() {
+        let here = mappings_are_parsed_with_their_fields as *const () as usize;
+        let own = read().unwrap().into_iter().find(|mapping| mapping.contains(here)).unwrap();
+        let identity_of = |path: &str| identity(&std::fs::File::open(path).unwrap());
+        assert_eq!(identity_of("/proc/self/exe"), Some(own.file()));
+        assert_ne!(identity_of("/bin/sh"), Some(own.file()));
+        assert_eq!(identity_of("/"), None);
+    }
 
     #[test]
     fn mappings_are_parsed_with_their_fields() {

@@ -5,7 +5,6 @@ use crate::plan::{Region, SUPERPAGE};
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
 use std::ptr;
 
 /// The result of a move, in numbers of regions.
@@ -58,15 +57,23 @@ pub fn move_all(regions: &[Region]) -> Result<Moved, String> {
 }
 
 /// Copies a region to a superpage, and makes the copy executable and read-only.
-fn prepare<'r>(region: &'r Region, files: &mut HashMap<String, Option<File>>) -> Result<Copy<'r>, &'static str> {
+fn prepare<'r>(
+    region: &'r Region,
+    files: &mut HashMap<String, Option<(File, maps::File)>>,
+) -> Result<Copy<'r>, &'static str> {
     let piece = &region.pieces[0];
-    let file = files.entry(piece.path.clone()).or_insert_with(|| File::open(&piece.path).ok()).as_ref();
-    let file = file.filter(|file| file.metadata().is_ok_and(|metadata| metadata.ino() == piece.inode));
+    let open = || {
+        let file = File::open(&piece.path).ok()?;
+        let identity = maps::identity(&file)?;
+        Some((file, identity))
+    };
+    let file = files.entry(piece.path.clone()).or_insert_with(open).as_ref();
     // Without the file, a region could not be mapped again after a failure.
+    let file = file.filter(|(_, identity)| *identity == piece.file()).map(|(file, _)| file);
     let file = file.ok_or("a file has been replaced or cannot be read")?.as_raw_fd();
     let at = superpage().ok_or("not enough memory")?;
-    // SAFETY: `at` points to 2 MB of new memory that nothing else refers to; the pieces lie in the region, are
-    // readable, and are mapped read-only.
+    // SAFETY: `at` points to 2 MB of new memory that nothing else refers to; the pieces lie in the region, and are mapped
+    // readable and not writable. A file that was cut ends the program (SIGBUS), as executing the code would.
     let executable = unsafe {
         ptr::write_bytes(at as *mut u8, FILL, SUPERPAGE);
         for piece in &region.pieces {
