@@ -30,7 +30,7 @@ test: setup format-check lint
 	$(CARGO) test --workspace --locked --no-fail-fast
 
 ## test-long: all tests, the slow ones too, with many more random cases
-test-long: setup doc fuzz-check
+test-long: setup doc fuzz-check loom miri
 	$(CARGO) build --workspace --all-targets --profile test --locked
 	PROPTEST_CASES=$(LONG_CASES) $(CARGO) test --workspace --locked --no-fail-fast -- --include-ignored
 
@@ -46,6 +46,18 @@ lint:
 ## fuzz-check: whether the fuzz targets still compile (to run them: cargo +nightly fuzz run TARGET)
 fuzz-check:
 	RUSTFLAGS="--cfg fuzzing" $(CARGO) check --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz
+
+## loom: rings and locks in every order of their atomic operations
+loom:
+	RUSTFLAGS="--cfg loom" $(CARGO) test --locked -p reach-core --lib --target-dir target/loom loom_tests
+
+# What Miri can run: no system calls beyond files, and no processes.
+MIRI := MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-strict-provenance" $(CARGO) +nightly miri test --locked --target-dir target/miri
+
+## miri: undefined behaviour in rings, locks, arrays and vector code (needs: rustup component add miri --toolchain nightly)
+miri:
+	$(MIRI) -p reach-core --lib -- ring:: lock:: shown:: page_table::words:: fold::
+	$(MIRI) -p reach-hardware --lib -- array:: curve::recent_pages::
 
 ## format: rustfmt
 format:
@@ -83,4 +95,4 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
 
-.PHONY: run build test-fast test test-long bench lint fuzz-check format format-check doc man setup qemu paper-programs clean help
+.PHONY: run build test-fast test test-long bench lint fuzz-check loom miri format format-check doc man setup qemu paper-programs clean help

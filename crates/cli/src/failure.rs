@@ -2,6 +2,7 @@
 
 use crate::own_line::{self, Stream};
 use crate::units;
+use reach_core::{Shown, shown_lines};
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
@@ -29,7 +30,7 @@ impl Failure {
 
     /// Reports that `path` cannot be read.
     pub fn reading(path: &Path, error: io::Error) -> Failure {
-        Failure::Failed(format!("{}: cannot be read: {}", path.display(), units::message(&error)))
+        Failure::Failed(format!("{}: cannot be read: {}", path.shown(), units::message(&error)))
     }
 
     /// Reports that `path` cannot be written.
@@ -37,13 +38,13 @@ impl Failure {
         match error.kind() {
             ErrorKind::BrokenPipe => Failure::PipeClosed,
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                Failure::Failed(format!("{}: the disk is full; free some space or write elsewhere", path.display()))
+                Failure::Failed(format!("{}: the disk is full; free some space or write elsewhere", path.shown()))
             }
             ErrorKind::FileTooLarge => Failure::Failed(format!(
                 "{}: the limit of file sizes is reached; raise it (ulimit -f) or write less",
-                path.display()
+                path.shown()
             )),
-            _ => Failure::Failed(format!("{}: cannot be written: {}", path.display(), units::message(&error))),
+            _ => Failure::Failed(format!("{}: cannot be written: {}", path.shown(), units::message(&error))),
         }
     }
 
@@ -59,10 +60,10 @@ impl Failure {
     }
 }
 
-/// Prints one message on standard error, on a line of its own. A terminal that has gone takes none, which is no reason to fail.
+/// Prints one message on standard error, on a line of its own, without what a terminal could obey. A terminal that has gone takes none, which is no reason to fail.
 pub fn print_error(message: impl Display) {
-    let _ =
-        own_line::write(Stream::Error, &format!("reach: {message}\n"), |line| io::stderr().write_all(line.as_bytes()));
+    let message = format!("reach: {message}\n");
+    let _ = own_line::write(Stream::Error, &shown_lines(&message), |line| io::stderr().write_all(line.as_bytes()));
 }
 
 /// Prints a remark as [`print_error`] does, unless `quiet`.

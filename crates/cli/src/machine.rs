@@ -4,6 +4,7 @@ use crate::args::catalog::MachineVerb;
 use crate::args::simulate::Timing;
 use crate::failure::{Failure, VerbResult, print_error};
 use crate::{output, tabulate};
+use reach_core::Shown;
 use reach_lab::machine::{self, Tag};
 use std::path::PathBuf;
 
@@ -59,14 +60,14 @@ fn check(files: &[PathBuf], timing: Timing, quiet: bool) -> VerbResult {
         match machine::check_path(path) {
             Ok(problems) if problems.is_empty() => {
                 if timing == Timing::Ooo && !machine::has_ooo(path).map_err(Failure::failed)? {
-                    print_error(format!("{}: has no section [ooo], which --timing ooo needs", path.display()));
+                    print_error(format!("{}: has no section [ooo], which --timing ooo needs", path.shown()));
                     status = 1;
                 } else if !quiet {
-                    output::print(&format!("{}: valid\n", path.display()))?;
+                    output::print(&format!("{}: valid\n", path.shown()))?;
                 }
             }
             Ok(problems) => {
-                problems.iter().for_each(|problem| print_error(format!("{}: {problem}", path.display())));
+                problems.iter().for_each(|problem| print_error(format!("{}: {problem}", path.shown())));
                 status = 1;
             }
             Err(error) => {

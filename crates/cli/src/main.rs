@@ -30,6 +30,7 @@ mod units;
 use args::{Cli, Verb, renamed};
 use clap::Parser;
 use clap::error::ErrorKind;
+use reach_core::shown_lines;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -70,7 +71,7 @@ fn usage(mut error: clap::Error) -> ExitCode {
     if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         renamed::explain(&mut error);
         let text = error.render().to_string();
-        eprint!("reach: {}", text.strip_prefix("error: ").unwrap_or(&text));
+        eprint!("reach: {}", shown_lines(text.strip_prefix("error: ").unwrap_or(&text)));
     } else {
         // A reader that closes the pipe before the end of the help is no error.
         let _ = error.print();

@@ -5,6 +5,7 @@ use crate::experiment::Finished;
 use crate::failure::{Failure, print_error};
 use crate::own_line::{self, Stream};
 use crate::{selected, tabulate};
+use reach_core::{Shown, shown_json, shown_lines};
 use reach_lab::metrics::Selector;
 use reach_lab::{Header, Row, Value};
 use serde::Serialize;
@@ -80,12 +81,12 @@ pub fn refuse_to_replace(path: &Path, force: bool) -> Result<(), Failure> {
     if force || !path.is_file() {
         return Ok(());
     }
-    Err(Failure::Usage(format!("{}: exists already; give another name, or --force to replace it", path.display())))
+    Err(Failure::Usage(format!("{}: exists already; give another name, or --force to replace it", path.shown())))
 }
 
-/// Prints `content` to standard output, on a line of its own.
+/// Prints `content` to standard output, on a line of its own, without what a terminal could obey.
 pub fn print(content: &str) -> Result<(), Failure> {
-    let written = own_line::write(Stream::Output, content, |content| {
+    let written = own_line::write(Stream::Output, &shown_lines(content), |content| {
         let mut out = io::stdout().lock();
         out.write_all(content.as_bytes()).and_then(|()| out.flush())
     });
@@ -125,7 +126,7 @@ pub fn remark_on_missing(finished: &Finished, args: &OutputArgs, quiet: bool) {
 }
 
 fn jsonl(header: &Header, rows: &[Row]) -> String {
-    let mut out = serde_json::to_string(header).expect("a header is JSON");
+    let mut out = json(header);
     out.push('\n');
     for row in rows {
         out += &json(row);
@@ -156,7 +157,7 @@ impl<'a> From<&'a Row> for Sampled<'a> {
 
 /// Formats a row as one JSON object.
 pub fn json(row: &impl Serialize) -> String {
-    serde_json::to_string(row).expect("a row is JSON")
+    shown_json(&serde_json::to_string(row).expect("a row is JSON")).into_owned()
 }
 
 /// Formats rows as CSV under their column names.
@@ -171,5 +172,5 @@ pub fn csv_part(rows: &[impl Serialize], with_names: bool) -> String {
         out.serialize(row).expect("a row is flat");
     }
     let bytes = out.into_inner().expect("memory can be written");
-    String::from_utf8(bytes).expect("rows are text")
+    shown_lines(&String::from_utf8(bytes).expect("rows are text")).into_owned()
 }

@@ -9,6 +9,7 @@ use crate::program::interrupted_status;
 use crate::progress::Progress;
 use crate::tabulate;
 use crate::units;
+use reach_core::Shown;
 use reach_lab::paper::{self, Comparison, FigureTable, Paper, Verdict};
 use reach_trace::Interruption;
 use std::path::{Path, PathBuf};
@@ -82,7 +83,7 @@ fn run(args: PaperArgs, quiet: bool) -> VerbResult {
         Format::Jsonl => lines,
         Format::Csv => output::csv(&rows),
     })?;
-    remark(quiet, format!("saved {} to {}", units::plural(rows.len() as u64, "row", "rows"), path.display()));
+    remark(quiet, format!("saved {} to {}", units::plural(rows.len() as u64, "row", "rows"), path.shown()));
     if interrupted.is_some() {
         remark(quiet, "interrupted: the rows cover the finished experiments only");
     }
@@ -100,7 +101,7 @@ fn record(args: PaperRecordArgs, quiet: bool) -> VerbResult {
     for (at, recording) in recordings.iter().enumerate() {
         let name = &recording.experiment.name;
         if !force && recording.is_made().unwrap_or(false) {
-            out.push((name.as_str(), format!("{} exists already", recording.path.display())));
+            out.push((name.as_str(), format!("{} exists already", recording.path.shown())));
             continue;
         }
         remark(quiet, format!("recording {} of {}: {name}", at + 1, recordings.len()));
@@ -114,7 +115,7 @@ fn record(args: PaperRecordArgs, quiet: bool) -> VerbResult {
             Ok(Some(references)) => {
                 let bytes = std::fs::metadata(&recording.path).map_or(0, |file| file.len());
                 let (references, size) = (units::short(references as f64), units::memory(bytes));
-                out.push((name, format!("{references} references in {}, {size}", recording.path.display())));
+                out.push((name, format!("{references} references in {}, {size}", recording.path.shown())));
             }
             Ok(None) => break,
             Err(why) => failed.push(format!("{name}: {why}")),
@@ -141,7 +142,7 @@ fn create(path: &Path, force: bool) -> Result<Output, Failure> {
 }
 
 fn jsonl<T: serde::Serialize>(rows: &[T]) -> String {
-    rows.iter().map(|row| serde_json::to_string(row).expect("a row is JSON") + "\n").collect()
+    rows.iter().map(|row| output::json(row) + "\n").collect()
 }
 
 /// Formats a figure's data for people: a line for each row.

@@ -7,7 +7,7 @@ use crate::program::Program;
 use crate::progress::Progress;
 use crate::units;
 use crate::{emulator, own_line};
-use reach_core::Chunk;
+use reach_core::{Chunk, Shown};
 use reach_lab::ExperimentError;
 use reach_trace::file::{Metadata, Writer};
 use reach_trace::{Ending, FastForward, FastForwarded, Limited, Sampled, Source, TraceError};
@@ -127,7 +127,7 @@ impl Recorder {
         Ok(format!(
             "recorded {} references in {}: {}, {:.2} bytes per reference",
             units::short(references as f64),
-            path.display(),
+            path.shown(),
             units::memory(bytes),
             bytes as f64 / references.max(1) as f64,
         ))
@@ -146,7 +146,7 @@ impl Recorder {
             let _ = std::fs::remove_file(&self.path);
             return Failure::failed(error);
         }
-        Failure::Failed(format!("{error}; {} holds the part before, and is marked as unfinished", self.path.display()))
+        Failure::Failed(format!("{error}; {} holds the part before, and is marked as unfinished", self.path.shown()))
     }
 }
 

@@ -4,6 +4,7 @@ use crate::args::catalog::TraceVerb;
 use crate::failure::{Failure, VerbResult, print_error, remark};
 use crate::progress::Progress;
 use crate::{output, tabulate, units};
+use reach_core::Shown;
 use reach_trace::{TraceError, verbs};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -34,7 +35,7 @@ pub fn trace(verb: TraceVerb, quiet: bool) -> VerbResult {
             let converted = converted.map_err(|error| explain(error, &output))?;
             let references = units::short(converted.refs as f64);
             let bytes = units::memory(converted.bytes);
-            remark(quiet, format!("converted {references} references to {}: {bytes}", output.display()));
+            remark(quiet, format!("converted {references} references to {}: {bytes}", output.shown()));
             Ok(0)
         }
     }
@@ -58,7 +59,7 @@ fn check(files: &[PathBuf], quiet: bool) -> VerbResult {
                     units::plural(checked.events, "event", "events"),
                 ];
                 if !quiet {
-                    output::print(&format!("{}: valid, {}\n", path.display(), parts.join(", ")))?;
+                    output::print(&format!("{}: valid, {}\n", path.shown(), parts.join(", ")))?;
                 }
             }
             Err(error) => {
@@ -76,7 +77,7 @@ fn explain(error: TraceError, output: &PathBuf) -> Failure {
         TraceError::Io { path, source } if path == *output => Failure::writing(&path, source),
         TraceError::Incomplete(missing) if output.is_file() => Failure::Failed(format!(
             "{missing}; {} holds the part that can be read, marked as incomplete",
-            output.display()
+            output.shown()
         )),
         other => Failure::failed(other),
     }

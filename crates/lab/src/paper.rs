@@ -52,6 +52,7 @@ pub use series::SeriesPoint;
 use embedded::PAPERS;
 use files::PaperFiles;
 use input::SharedInput;
+use reach_core::Shown;
 use std::path::{Path, PathBuf};
 
 /// A paper with its experiments, checked.
@@ -90,7 +91,7 @@ pub enum PaperError {
         known: String,
     },
     /// A file cannot be read.
-    #[error("{path}: {source}", path = path.display())]
+    #[error("{path}: {source}", path = path.shown())]
     Io {
         /// The file.
         path: PathBuf,

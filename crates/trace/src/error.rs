@@ -1,6 +1,7 @@
 //! Errors of programs.
 
 use crate::{Missing, Part};
+use reach_core::Shown;
 use std::io;
 use std::path::PathBuf;
 
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The operating system returned an error.
-    #[error("{path}: {source}", path = path.display())]
+    #[error("{path}: {source}", path = path.shown())]
     Io {
         /// The file.
         path: PathBuf,
@@ -17,7 +18,7 @@ pub enum TraceError {
         source: io::Error,
     },
     /// A file does not have the format that it should have.
-    #[error("{path}: {what} at byte {at}; {todo}", path = path.display())]
+    #[error("{path}: {what} at byte {at}; {todo}", path = path.shown())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -50,7 +51,7 @@ impl TraceError {
     pub(crate) fn into_missing(self, read: u64, whole: Option<u64>) -> Result<Missing, TraceError> {
         match self {
             TraceError::Damaged { path, what, at, todo } => {
-                let (of, why) = (path.display().to_string(), format!("{what} at byte {at}"));
+                let (of, why) = (path.shown().into_owned(), format!("{what} at byte {at}"));
                 Ok(Missing { of, why, todo, part: Part::Rest { read, whole } })
             }
             other => Err(other),

@@ -3,6 +3,7 @@
 use crate::file::{self, MAGIC};
 use crate::foreign::{ChampSim, Lackey, open_compressed};
 use crate::{Source, TraceError};
+use reach_core::Shown;
 use std::fs::File;
 use std::io::{BufRead, Read};
 use std::path::Path;
@@ -42,7 +43,7 @@ pub fn recognise(path: impl AsRef<Path>) -> Result<Format, TraceError> {
     File::open(path).and_then(|f| f.take(MAGIC.len() as u64).read_to_end(&mut start)).map_err(io_error)?;
     let invalid = |what: &str| {
         let known = "give a .reach file, a ChampSim trace or the output of valgrind --tool=lackey --trace-mem=yes";
-        Err(TraceError::Invalid(format!("{}: {what}; {known}", path.display())))
+        Err(TraceError::Invalid(format!("{}: {what}; {known}", path.shown())))
     };
     if start.is_empty() {
         return invalid("the file is empty");

@@ -17,6 +17,7 @@
 
 use crate::multiprogram::{Member, Multiprogram, Start};
 use crate::{TraceError, synthetic};
+use reach_core::Shown;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -50,7 +51,7 @@ pub fn open(path: &Path) -> Result<Multiprogram, TraceError> {
     let text = std::fs::read_to_string(path).map_err(|source| TraceError::Io { path: path.to_owned(), source })?;
     let folder = path.parent().unwrap_or(Path::new(""));
     read(&text, &crate::name_of(path), folder).map_err(|error| match error {
-        TraceError::Invalid(what) => TraceError::Invalid(format!("{}: {what}", path.display())),
+        TraceError::Invalid(what) => TraceError::Invalid(format!("{}: {what}", path.shown())),
         other => other,
     })
 }

@@ -1,5 +1,6 @@
 //! Errors of machine files, of their names and of overrides. Each message says what is wrong, where, and what to do.
 
+use reach_core::Shown;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -46,7 +47,7 @@ pub enum MachineError {
         todo: String,
     },
     /// A machine file could not be read.
-    #[error("{path}: {source}", path = path.display())]
+    #[error("{path}: {source}", path = path.shown())]
     Io {
         /// The file.
         path: PathBuf,

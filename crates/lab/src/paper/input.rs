@@ -1,5 +1,6 @@
 //! The input of real programs: files of the paper, and what commands make from them.
 
+use reach_core::Shown;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ impl Input {
     pub(super) fn make(&self, folder: &Path, read_text: ReadText) -> Result<(), String> {
         for name in &self.files {
             let path = folder.join(Path::new(name).file_name().unwrap_or_default());
-            fs::write(&path, read_text(name)?).map_err(|error| format!("{}: {error}", path.display()))?;
+            fs::write(&path, read_text(name)?).map_err(|error| format!("{}: {error}", path.shown()))?;
         }
         self.prepare.iter().try_for_each(|words| run(words, folder))
     }
@@ -79,7 +80,7 @@ impl SharedInput {
             }
             Ok(())
         };
-        link().map_err(|error: std::io::Error| format!("{}: {error}", folder.display()))
+        link().map_err(|error: std::io::Error| format!("{}: {error}", folder.shown()))
     }
 }
 

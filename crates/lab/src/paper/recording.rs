@@ -4,7 +4,7 @@
 use super::Paper;
 use super::experiment::{PaperExperiment, QUANTUM};
 use super::files::PaperFiles;
-use reach_core::Chunk;
+use reach_core::{Chunk, Shown};
 use reach_trace::file::{Metadata, Reader, Writer};
 use reach_trace::{FastForwarded, Limited, Multiprogram, Sampled, Source, TraceError, scenario};
 use sha2::{Digest, Sha256};
@@ -83,7 +83,7 @@ impl Paper {
             };
         }
         if !recording.is_made()? {
-            let path = recording.path.display();
+            let path = recording.path.shown();
             return Err(format!(
                 "{path} was made from another recipe; record it again with `{}`",
                 self.record_command(experiment)
@@ -114,7 +114,7 @@ impl Paper {
     /// When the program cannot be run or the file cannot be written.
     pub fn record(&self, recording: &Recording, mut watch: impl FnMut(u64) -> bool) -> Result<Option<u64>, String> {
         let Recording { experiment, path, recipe } = recording;
-        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        let failed = |error: std::io::Error| format!("{}: {error}", path.shown());
         fs::create_dir_all(&self.recordings).map_err(failed)?;
         let program = self.program(experiment)?;
         let fast_forward = experiment.fast_forward.clone();
@@ -175,7 +175,7 @@ impl Recording<'_> {
 fn write_error(error: TraceError) -> String {
     match &error {
         TraceError::Io { path, source } if source.kind() == ErrorKind::StorageFull => {
-            format!("{}: the disk is full; make room", path.display())
+            format!("{}: the disk is full; make room", path.shown())
         }
         _ => error.to_string(),
     }

@@ -10,6 +10,7 @@ use super::recording::{Facts, Recording};
 use super::state::{STATE, State};
 use super::version::{VERSION, Version};
 use crate::{Ending, Missing, TraceError};
+use reach_core::Shown;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
@@ -118,7 +119,7 @@ impl Container {
 
     /// Returns the error for damage in the segment at byte `at`.
     pub fn damaged(&self, damage: Damage, at: u64) -> TraceError {
-        let todo = format!("earlier segments are good; run `reach trace check {}` for details", self.path.display());
+        let todo = format!("earlier segments are good; run `reach trace check {}` for details", self.path.shown());
         TraceError::Damaged { path: self.path.clone(), what: format!("damaged: {}", damage.0), at, todo }
     }
 

@@ -4,6 +4,7 @@ use super::error::Damage;
 use super::state::State;
 use super::version::Version;
 use crate::{Missing, Part};
+use reach_core::Shown;
 use std::fmt;
 use std::path::Path;
 
@@ -97,7 +98,7 @@ impl Facts<'_> {
                 (Recording::Unknown, None, why, again)
             }
         };
-        let (of, part) = (self.path.display().to_string(), Part::Rest { read: self.refs, whole });
+        let (of, part) = (self.path.shown().into_owned(), Part::Rest { read: self.refs, whole });
         (recording, Some(Missing { of, why, todo: todo.to_owned(), part }))
     }
 

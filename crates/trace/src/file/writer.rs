@@ -16,9 +16,9 @@ use super::state::State;
 use super::version::VERSION;
 use crate::{Ending, TraceError};
 use reach_core::{BlockId, BlockTable, Chunk, Event, Kind, Ref};
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The references in a segment. Forms and addresses start anew in every segment: a quarter of this costs 0.08 bytes a
@@ -26,6 +26,9 @@ use std::path::{Path, PathBuf};
 const SEGMENT_REFS: usize = 1 << 20;
 /// The bytes of blocks, or of events, that also complete a segment.
 const SEGMENT_BYTES: usize = 1 << 22;
+
+/// The mode of a recording.
+const OWNER_ONLY: u32 = 0o600;
 
 /// Writes a `.reach` trace.
 ///
@@ -59,16 +62,21 @@ pub struct Writer<W: Write> {
 }
 
 impl Writer<File> {
-    /// Creates the file `path`, or empties it.
+    /// Creates the file `path`, or empties it. Nobody but its owner can read it: it holds the program's command line, addresses
+    /// and code.
     ///
     /// Fails with [`TraceError::Io`] where the file cannot be written or `metadata` has more than a megabyte.
     pub fn create(path: impl AsRef<Path>, metadata: &Metadata) -> Result<Writer<File>, TraceError> {
         let path = path.as_ref();
         let open = || {
-            let file = File::create(path)?;
+            let file = File::options().write(true).create(true).truncate(true).mode(OWNER_ONLY).open(path)?;
             // Only regular files can be rewritten.
-            let again = if file.metadata()?.is_file() { Some(file.try_clone()?) } else { None };
-            Ok((file, again))
+            if !file.metadata()?.is_file() {
+                return Ok((file, None));
+            }
+            // A file that existed has kept its mode. Another user's file, and a file system without modes, keep it for good.
+            let _ = file.set_permissions(Permissions::from_mode(OWNER_ONLY));
+            Ok((file.try_clone()?, Some(file)))
         };
         let (file, again) = open().map_err(|source| TraceError::Io { path: path.to_owned(), source })?;
         Writer::with_path(file, again, path.to_owned(), metadata)
