@@ -13,6 +13,7 @@ mod stat;
 use crate::args::this_linux::TextVerb;
 use crate::failure::{Failure, VerbResult};
 pub use pages::pages;
+use reach_core::Shown;
 use reach_live::error::LiveError;
 pub use stat::stat;
 
@@ -31,6 +32,6 @@ pub fn text(verb: TextVerb, quiet: bool) -> VerbResult {
 
 impl From<LiveError> for Failure {
     fn from(error: LiveError) -> Failure {
-        Failure::failed(error)
+        Failure::Failed(error.to_string().shown().into_owned())
     }
 }

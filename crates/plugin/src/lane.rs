@@ -47,7 +47,9 @@ pub struct Lane {
 }
 
 impl Word {
-    const ZERO: Word = Word(AtomicU64::new(0));
+    const fn zero() -> Word {
+        Word(AtomicU64::new(0))
+    }
 
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -75,17 +77,16 @@ impl Lane {
     }
 }
 
-#[allow(clippy::declare_interior_mutable_const)]
 static ALL: [Lane; MAX_LANES] = [const {
     Lane {
-        thread: Word::ZERO,
-        arguments: [Word::ZERO; 6],
-        holds_mapping: Word::ZERO,
-        forking: Word::ZERO,
-        shares_memory: Word::ZERO,
-        child_tid: Word::ZERO,
-        rseq: Word::ZERO,
-        vfork_pipe: Word::ZERO,
+        thread: Word::zero(),
+        arguments: [const { Word::zero() }; 6],
+        holds_mapping: Word::zero(),
+        forking: Word::zero(),
+        shares_memory: Word::zero(),
+        child_tid: Word::zero(),
+        rseq: Word::zero(),
+        vfork_pipe: Word::zero(),
     }
 }; MAX_LANES];
 

@@ -4,6 +4,7 @@ use crate::args::this_linux::AlignArgs;
 use crate::failure::{Failure, VerbResult};
 use crate::units::{memory, plural};
 use crate::{output, tabulate};
+use reach_core::Shown;
 use reach_live::align::{self, AlignError, Changes};
 use reach_live::held::HeldFile;
 use reach_live::image::Image;
@@ -18,15 +19,15 @@ use std::path::Path;
 pub fn align(args: &AlignArgs) -> VerbResult {
     let image = Image::open(&args.file)?;
     let (from, to) = (&image.path, &args.output);
-    let name = to.file_name().ok_or_else(|| Failure::Usage(format!("{}: is no name for a file", to.display())))?;
+    let name = to.file_name().ok_or_else(|| Failure::Usage(format!("{}: is no name for a file", to.shown())))?;
     let folder = HeldFile::open(to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
     if HeldFile::open(to).is_ok_and(|to| to.id() == image.held.id()) {
-        return Err(Failure::Usage(format!("{}: is the file itself; give the copy another name", to.display())));
+        return Err(Failure::Usage(format!("{}: is the file itself; give the copy another name", to.shown())));
     }
     // Through its descriptor, the folder stays the same, whoever renames it.
     let target = folder.link().join(name);
     if target.symlink_metadata().is_ok() && !args.force {
-        let message = format!("{}: exists already; give another name, or --force to replace it", to.display());
+        let message = format!("{}: exists already; give another name, or --force to replace it", to.shown());
         return Err(Failure::Usage(message));
     }
     let bytes = image.bytes()?;
@@ -50,16 +51,14 @@ pub fn align(args: &AlignArgs) -> VerbResult {
 /// Adds to an error of alignment what the user can do.
 fn explain(path: &Path, error: &AlignError) -> Failure {
     match error {
-        AlignError::Nothing => Failure::Failed(format!("{}: {error}; no copy is needed", path.display())),
-        AlignError::Impossible(_) => {
-            Failure::Failed(format!("{}: {error}; link it with {LINKER_FLAGS}", path.display()))
-        }
-        AlignError::Elf(_) => Failure::Failed(format!("{}: {error}", path.display())),
+        AlignError::Nothing => Failure::Failed(format!("{}: {error}; no copy is needed", path.shown())),
+        AlignError::Impossible(_) => Failure::Failed(format!("{}: {error}; link it with {LINKER_FLAGS}", path.shown())),
+        AlignError::Elf(_) => Failure::Failed(format!("{}: {error}", path.shown())),
     }
 }
 
 fn report(path: &Path, copy: &Image, changes: &Changes) -> String {
-    let mut lines = vec![path.display().to_string()];
+    let mut lines = vec![path.shown().into_owned()];
     if changes.moved {
         lines.push("  segments moved in the file, so that addresses and offsets agree modulo 2 MB".into());
     }

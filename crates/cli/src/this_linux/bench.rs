@@ -7,6 +7,7 @@ use crate::args::results::Format;
 use crate::args::this_linux::BenchArgs;
 use crate::failure::{Failure, VerbResult, print_error};
 use crate::{output, tabulate};
+use reach_core::Shown;
 use reach_live::bench::{Bench, CODE_STATES, Unfit};
 use reach_live::keep::EndSignals;
 use reach_live::stage::Run;
@@ -34,7 +35,7 @@ pub fn bench(args: &BenchArgs, quiet: bool) -> VerbResult {
             }
             if !run.status.success() {
                 let status = run.status.code().unwrap_or_else(|| 128 + run.status.signal().unwrap_or(0));
-                let message = format!("{}: failed with exit status {status}", args.command[0].display());
+                let message = format!("{}: failed with exit status {status}", args.command[0].shown());
                 print_error(message);
                 return Ok(status as u8);
             }

@@ -7,7 +7,7 @@ use crate::failure::{Failure, VerbResult, print_error};
 use crate::units::{grouped, percent};
 use crate::{experiment, output, tabulate};
 use clap::Parser;
-use reach_core::Label;
+use reach_core::{Label, Shown};
 use reach_lab::Outcome;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -28,7 +28,7 @@ fn systems(args: &ShowArgs) -> Result<Vec<(String, String)>, Failure> {
     for path in &args.targets {
         let name = path.file_name().and_then(|name| name.to_str()).filter(|name| !name.contains(','));
         let name = name.ok_or_else(|| {
-            Failure::Usage(format!("{}: expected the file name of a program or library", path.display()))
+            Failure::Usage(format!("{}: expected the file name of a program or library", path.shown()))
         })?;
         systems.push((format!("{name} only"), format!("{ALL},file={name}")));
     }

@@ -3,6 +3,7 @@
 use crate::args::this_linux::KeepArgs;
 use crate::failure::{Failure, VerbResult};
 use crate::output;
+use reach_core::Shown;
 use reach_live::held::HeldFile;
 use reach_live::keep::{Bounds, EndSignals, Keeper};
 use std::io::Read;
@@ -43,7 +44,7 @@ fn listed_files(list: &Path) -> Result<Vec<PathBuf>, Failure> {
     let read = held.reading()?.take(MAX_LIST + 1).read_to_string(&mut text);
     read.map_err(|error| Failure::reading(list, error))?;
     if text.len() as u64 > MAX_LIST {
-        return Err(Failure::Failed(format!("{}: is larger than 1 MB; a list has one path a line", list.display())));
+        return Err(Failure::Failed(format!("{}: is larger than 1 MB; a list has one path a line", list.shown())));
     }
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     Ok(lines.filter(|line| !line.is_empty()).map(PathBuf::from).collect())

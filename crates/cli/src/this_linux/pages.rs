@@ -6,6 +6,7 @@ use crate::args::this_linux::PagesArgs;
 use crate::failure::{Failure, VerbResult};
 use crate::units::{grouped, memory, percent};
 use crate::{output, tabulate};
+use reach_core::Shown;
 use reach_live::pages::{Area, Pages};
 use serde::Serialize;
 
@@ -32,7 +33,7 @@ fn table(args: &PagesArgs, pages: &Pages) -> String {
     }
     lines.push(line("total", &shown));
     let header = ["mapping", "resident", "base\npages", "larger\nfolios", "super-\npages", "bloat"];
-    let heading = format!("{} ({}): {} resident\n", pages.name, args.pid, memory(total));
+    let heading = format!("{} ({}): {} resident\n", pages.name.shown(), args.pid, memory(total));
     heading + &tabulate::numbers(header, lines) + &contiguity(pages)
 }
 
@@ -41,7 +42,7 @@ fn label(area: &Area) -> String {
         Some((_, file)) => file,
         None => &area.name,
     };
-    format!("{:012x} {} {name}", area.addresses.start, area.permissions)
+    format!("{:012x} {} {}", area.addresses.start, area.permissions, name.shown())
 }
 
 fn line(name: &str, areas: &[&Area]) -> [String; 6] {

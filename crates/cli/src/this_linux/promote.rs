@@ -5,6 +5,7 @@ use crate::args::this_linux::PromoteArgs;
 use crate::failure::{Failure, VerbResult, print_error};
 use crate::units::{memory, plural};
 use crate::{output, tabulate};
+use reach_core::Shown;
 use reach_live::error::{LiveError, LiveErrorKind};
 use reach_live::held::HeldFile;
 use reach_live::image::Image;
@@ -43,7 +44,7 @@ fn process_libraries(args: &PromoteArgs, path: &Path) -> Result<bool, Failure> {
     let mut all = true;
     for library in libraries::of(&Image::open(path)?)?.iter().filter(|library| library.has_code) {
         if library.open()?.promotable().is_empty() {
-            output::print(&format!("{}: has no region of 2 MB that is all code\n", library.path.display()))?;
+            output::print(&format!("{}: has no region of 2 MB that is all code\n", library.path.shown()))?;
             continue;
         }
         all &= process_file(args, &library.path).or_else(|failure| match failure {
@@ -92,7 +93,7 @@ fn no_large_folios(image: &Image) -> Result<LiveError, Failure> {
 }
 
 fn report(path: &Path, before: &State, after: &State, outcome: &Outcome) -> String {
-    let mut lines = vec![path.display().to_string(), state("before", before), state("after ", after)];
+    let mut lines = vec![path.shown().into_owned(), state("before", before), state("after ", after)];
     let regions = |n: usize| plural(n as u64, "region", "regions");
     for (count, why) in [
         (outcome.below_threshold, "fewer clusters are in memory than --threshold asks for"),

@@ -2,6 +2,7 @@
 
 use crate::args::this_linux::TextRunArgs;
 use crate::failure::{Failure, VerbResult};
+use reach_core::Shown;
 use reach_live::run;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -26,5 +27,5 @@ pub fn run(args: &TextRunArgs, quiet: bool) -> VerbResult {
     command.arg0(&args.command[0]).args(&args.command[1..]);
     command.env("REACH_TEXT_RUN", options.join(",")).env("LD_PRELOAD", preload);
     let error = command.exec();
-    Err(Failure::Failed(format!("{}: cannot be executed: {}", path.display(), crate::units::message(&error))))
+    Err(Failure::Failed(format!("{}: cannot be executed: {}", path.shown(), crate::units::message(&error))))
 }

@@ -5,6 +5,7 @@ use crate::args::this_linux::ShowArgs;
 use crate::failure::{Failure, VerbResult, print_error};
 use crate::units::{memory, plural};
 use crate::{output, tabulate};
+use reach_core::Shown as _;
 use reach_live::elf::{Elf, Kind, Segment};
 use reach_live::error::LiveError;
 use reach_live::image::Image;
@@ -74,16 +75,16 @@ pub fn show(args: &ShowArgs) -> VerbResult {
 pub fn no_process(pid: i32, error: &std::io::Error) -> String {
     // Its name is visible to everybody.
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let name = name.trim_end_matches('\n').shown();
     match error.kind() {
         std::io::ErrorKind::NotFound if users::others_are_invisible() => {
             format!("{pid}: no such process of this user, and /proc hides those of others")
         }
         std::io::ErrorKind::NotFound => format!("{pid}: no such process"),
         std::io::ErrorKind::PermissionDenied => {
-            let name = name.trim_end();
             format!("process {pid} ({name}): the kernel does not let this user examine it; only its owner and root may")
         }
-        _ => format!("process {pid} ({}): cannot be examined: {error}", name.trim_end()),
+        _ => format!("process {pid} ({name}): cannot be examined: {error}"),
     }
 }
 
@@ -94,7 +95,7 @@ fn library(found: &Library) -> Result<Shown, Failure> {
 fn process(pid: i32, mapped: &Mapped) -> Result<Shown, Failure> {
     let users = Users { users: vec![mapped.user.clone()], ..Users::default() };
     let shown = Image::of_mapping(pid, &mapped.first, &mapped.path).and_then(|image| Shown::at(image, users));
-    shown.map_err(|error| Failure::Failed(format!("process {pid} ({}): {error}", mapped.user.name)))
+    shown.map_err(|error| Failure::Failed(format!("process {pid} ({}): {error}", mapped.user.name.shown())))
 }
 
 fn file(image: Image) -> Result<Shown, LiveError> {
@@ -147,7 +148,7 @@ fn table(shown: &Shown) -> String {
 
 fn heading(image: &Image) -> String {
     let (size, place) = (memory(image.elf.size), image.file_system.name());
-    format!("{}\n{}, {size} on {place}\n", image.path.display(), image.kind())
+    format!("{}\n{}, {size} on {place}\n", image.path.shown(), image.kind())
 }
 
 fn segments(image: &Image) -> String {
@@ -228,7 +229,7 @@ fn mapped(users: &Users, promotable: bool) -> String {
         let off = if user.congruent || !promotable { "" } else { "; its address allows no more" };
         format!(
             "{} ({}): {} of code, {} with superpages{off}",
-            user.name,
+            user.name.shown(),
             user.pid,
             memory(user.code),
             if user.superpages == 0 { "none".to_owned() } else { memory(user.superpages) },
@@ -256,7 +257,7 @@ fn not_examined(users: &Users) -> Option<String> {
         return Some("not examined: processes of other users, which /proc hides".into());
     }
     let named = users::listed(users.hidden.iter().map(|hidden| (hidden.name.as_str(), hidden.pid)), "and");
-    (!named.is_empty()).then(|| format!("not examined, because the kernel does not let this user: {named}"))
+    (!named.is_empty()).then(|| format!("not examined, because the kernel does not let this user: {}", named.shown()))
 }
 
 fn file_range(segment: &Segment) -> std::ops::Range<u64> {

@@ -7,6 +7,7 @@ use crate::failure::{Failure, VerbResult, print_error};
 use crate::units::{decimal, grouped, message, percent, plural};
 use crate::{output, own_line, run, tabulate};
 use clap::Parser;
+use reach_core::Shown;
 use reach_live::stat::{self, Answer, Count, CountError, Counters, Identified, Model};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -20,7 +21,7 @@ pub fn stat(args: StatArgs, quiet: bool) -> VerbResult {
         let (answer, identification) = read(path, args.model.as_deref())?;
         print(&args, &answer, identification.as_ref())?;
         if answer.facts.is_empty() {
-            print_error(format!("{}: no metric follows from its counts", path.display()));
+            print_error(format!("{}: no metric follows from its counts", path.shown()));
             return Ok(1);
         }
         return Ok(0);
@@ -70,7 +71,7 @@ fn of_program(command: &[OsString]) -> Result<(Answer, u8), CountError> {
 fn read(path: &Path, model: Option<&str>) -> Result<(Answer, Option<Identification>), Failure> {
     let bytes = std::fs::read(path).map_err(|error| Failure::reading(path, error))?;
     let text = String::from_utf8_lossy(&bytes);
-    let failed = |problem: &dyn std::fmt::Display| Failure::Failed(format!("{}: {problem}", path.display()));
+    let failed = |problem: &dyn std::fmt::Display| Failure::Failed(format!("{}: {problem}", path.shown()));
     let mut counts: Vec<Count> = stat::counts(&text).map_err(|error| failed(&error))?;
     let (model, identification): (&'static Model, _) = match model {
         Some(name) => {

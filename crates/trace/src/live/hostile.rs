@@ -30,7 +30,7 @@ fn word(random: &mut Random) -> u64 {
         // The head of a message of any kind.
         5..=7 => 2 << 62 | (random.below(14) << 16) | random.below(9),
         8 => 1 << 48 | any >> 20,
-        _ => (any % 8) << 32 | any % 9000,
+        _ => ((any % 8) << 32) | (any % 9000),
     }
 }
 
@@ -71,7 +71,7 @@ fn no_words_in_the_ring_make_the_reader_panic_or_loop() {
             let small = |random: &mut Random| random.below(10);
             // Cursor; link and kind; process and image; thread and pid; generation.
             let mut head =
-                [200, small(&mut random) | small(&mut random) % 3 << 32, small(&mut random), small(&mut random), 1];
+                [200, small(&mut random) | ((small(&mut random) % 3) << 32), small(&mut random), small(&mut random), 1];
             if random.below(3) == 0 {
                 head[random.below(5) as usize] = word(&mut random);
             }

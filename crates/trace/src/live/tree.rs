@@ -167,7 +167,7 @@ mod tests {
         tree.set_first(child.id());
         tree.set_pid(1, 1);
         assert_eq!((tree.with_pid(child.id()), tree.with_pid(1)), (Some(0), None));
-        assert_eq!(tree.dead(false), []);
+        assert!(tree.dead(false).is_empty());
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(tree.dead(false), [0]);
