@@ -27,6 +27,7 @@ pub mod load;
 pub mod map;
 pub mod mount;
 pub mod pages;
+pub mod place;
 pub mod promote;
 pub mod replace;
 pub mod run;

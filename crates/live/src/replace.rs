@@ -1,21 +1,17 @@
 //! Replaces a file in use with a promoted copy. Running programs keep the old file; programs that start later use the copy.
 //! At every moment, the name refers to a complete file with the same bytes and attributes.
 
-mod swap;
-
 use crate::attributes::{self, Mode};
 use crate::copy::{copy_bytes, same_bytes};
 use crate::error::{LiveError, LiveErrorKind};
-use crate::held::HeldFile;
 use crate::host;
 use crate::image::Image;
 use crate::inode;
 use crate::lease::Lease;
+use crate::place::{NewFile, Place};
 use crate::promote::{self, Outcome, Request};
-use std::fs::{File, Metadata};
-use std::os::fd::AsRawFd;
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
-use swap::{Named, Swapped};
 
 /// Replaces `image`'s file with a promoted copy of the same bytes, holes, owner, permissions, times, extended attributes, inode
 /// flags and project. Removes what an earlier run has left that was killed.
@@ -29,25 +25,26 @@ pub fn replace(image: &Image, request: Request) -> Result<Outcome, LiveError> {
     let changed = || LiveError::plain(&image.path, "has changed while it was copied, and was not replaced; try again");
     let before = image.file.metadata().map_err(failed("cannot be examined"))?;
     check(image, &before)?;
-    let held = HeldFile::regular(&image.path)?;
-    let Some((folder, name)) = held.place() else { return Err(changed()) };
-    let named = Named::new(folder, name).map_err(failed("is in a folder that cannot be opened"))?;
-    named.sweep().map_err(failed("is in a folder that cannot be read"))?;
+    let Some((folder, name)) = image.held.place() else {
+        return Err(LiveError::plain(&image.path, "was not reached by a path, and cannot be replaced"));
+    };
+    let place = Place::new(folder, name).map_err(failed("is in a folder that cannot be opened"))?;
+    place.sweep().map_err(failed("is in a folder that cannot be read"))?;
     // Writers wait until the copy is in place or abandoned.
     let lease = Lease::take(&image.file).map_err(failed("cannot be protected from writers"))?;
     let Some(lease) = lease else { return Err(LiveError::new(&image.path, LiveErrorKind::BeingWritten)) };
-    let copy = named.unnamed().map_err(failed("cannot be copied in its folder"))?;
-    inode::keep(&image.path, &image.file, &copy)?;
-    copy_bytes(image, &copy).map_err(failed("cannot be copied"))?;
-    attributes::keep(&image.path, &image.file, &before, &copy, Mode::Whole)?;
+    let mut new = NewFile::unnamed(&place).map_err(failed("cannot be copied in its folder"))?;
+    let copy = new.file();
+    inode::keep(&image.path, &image.file, copy)?;
+    copy_bytes(image, copy).map_err(failed("cannot be copied"))?;
+    attributes::keep(&image.path, &image.file, &before, copy, Mode::Whole)?;
     copy.sync_all().map_err(failed("has a copy that cannot be written to disk"))?;
-    // Opened again for reading only, so that no descriptor can write it.
-    let link = format!("/proc/self/fd/{}", copy.as_raw_fd());
-    let reading = File::open(&link).map_err(failed("has a copy that cannot be opened"))?;
-    drop(copy);
-    if !same_bytes(&image.file, &reading).map_err(failed("has a copy that cannot be compared"))? {
+    // No descriptor can write the copy from here on.
+    new.close_for_writing().map_err(failed("has a copy that cannot be opened"))?;
+    if !same_bytes(&image.file, new.file()).map_err(failed("has a copy that cannot be compared"))? {
         return Err(changed());
     }
+    let reading = new.file().try_clone().map_err(failed("has a copy that cannot be opened"))?;
     let copied = Image::from_file(&image.path, reading)?;
     let outcome = promote::promote(&copied, request)?;
     if outcome.promoted + outcome.already == 0 {
@@ -57,9 +54,9 @@ pub fn replace(image: &Image, request: Request) -> Result<Outcome, LiveError> {
     if !lease.holds() || identity(&now) != identity(&before) {
         return Err(changed());
     }
-    match named.exchange(&copied.file, &image.file).map_err(failed("cannot be replaced by the copy"))? {
-        Swapped::Done => Ok(outcome),
-        Swapped::Changed => Err(changed()),
+    match new.exchange(&image.file).map_err(failed("cannot be replaced by the copy"))? {
+        true => Ok(outcome),
+        false => Err(changed()),
     }
 }
 

@@ -9,13 +9,14 @@ use reach_live::align::{self, AlignError, Changes};
 use reach_live::held::HeldFile;
 use reach_live::image::Image;
 use reach_live::load;
+use reach_live::place::{NewFile, Place};
 use reach_live::promote::LINKER_FLAGS;
 use std::fs::Permissions;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Writes an aligned copy under a temporary name, loads it to verify it, and gives it its name.
+/// Writes an aligned copy without a name, loads it to verify it, and gives it its name.
 pub fn align(args: &AlignArgs) -> VerbResult {
     let image = Image::open(&args.file)?;
     let (from, to) = (&image.path, &args.output);
@@ -33,17 +34,18 @@ pub fn align(args: &AlignArgs) -> VerbResult {
     let bytes = image.bytes()?;
     let (copy, changes) = align::align(&bytes, !args.no_padding).map_err(|error| explain(from, &error))?;
     let failed = |error| Failure::writing(to, error);
-    // The copy has a temporary name until it is verified; if this fails, the file is deleted.
-    let mut file = tempfile::Builder::new().prefix(".reach-align-").tempfile_in(folder.link()).map_err(failed)?;
-    file.write_all(&copy).map_err(failed)?;
+    let place = Place::new(&folder, name).map_err(failed)?;
+    place.sweep().map_err(failed)?;
+    // The copy has no name until it is verified.
+    let mut new = NewFile::create(&place).map_err(failed)?;
+    new.file().write_all(&copy).map_err(failed)?;
     let mode = image.file.metadata().map_err(failed)?.permissions().mode() & 0o777;
-    file.as_file().set_permissions(Permissions::from_mode(mode)).map_err(failed)?;
-    file.as_file().sync_all().map_err(failed)?;
-    let copy = HeldFile::of(&folder.path().join(name), file.as_file()).and_then(Image::of)?;
-    // The kernel refuses to execute a file that is open for writing (ETXTBSY).
-    let path = file.into_temp_path();
+    new.file().set_permissions(Permissions::from_mode(mode)).map_err(failed)?;
+    new.file().sync_all().map_err(failed)?;
+    new.close_for_writing().map_err(failed)?;
+    let copy = HeldFile::of(&folder.path().join(name), new.file()).and_then(Image::of)?;
     load::verify_copy(&image, &copy).map_err(|error| Failure::Failed(format!("the copy does not load: {error}")))?;
-    path.persist(target).map_err(|error| Failure::writing(to, error.error))?;
+    new.finish(args.force).map_err(failed)?;
     output::print(&tabulate::fitted(&report(to, &copy, &changes)))?;
     Ok(0)
 }
