@@ -10,7 +10,7 @@ use crate::layout::Congruence;
 use crate::libraries;
 use crate::promote::{self, Request, State};
 use crate::run;
-use crate::stage::{Run, Stage};
+use crate::stage::{Cover, Run, Stage};
 use crate::users::Identity;
 use rustix::fs::Advice;
 use std::ffi::OsString;
@@ -42,24 +42,22 @@ const PIECE: usize = 64 << 10;
 
 /// A file, and a copy of it for each state.
 struct Subject {
-    original: PathBuf,
-    /// Permissions of the original, without setuid and setgid.
-    mode: u32,
+    original: HeldFile,
     bytes: Vec<u8>,
-    copies: Vec<PathBuf>,
+    copies: Vec<HeldFile>,
 }
 
 impl Subject {
-    fn new(image: &Image, bytes: Vec<u8>) -> Subject {
-        let mode = image.held.status().mode & 0o777;
-        Subject { original: image.path.clone(), mode, bytes, copies: Vec::new() }
+    fn new(original: HeldFile, bytes: Vec<u8>) -> Subject {
+        Subject { original, bytes, copies: Vec::new() }
     }
 
-    /// Writes a copy.
-    fn copy(&self, path: &Path) -> io::Result<()> {
+    /// Writes a copy, with the permissions of the original but setuid and setgid.
+    fn copy(&self, path: &Path) -> io::Result<File> {
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
         write(&file, &self.bytes)?;
-        file.set_permissions(Permissions::from_mode(self.mode))
+        file.set_permissions(Permissions::from_mode(self.original.status().mode & 0o777))?;
+        Ok(file)
     }
 }
 
@@ -106,14 +104,14 @@ impl Bench {
             Err(why) => return Err(Unfit::Nothing(format!("{}: {why}", image.path.display()))),
         };
         if !first.is_empty() {
-            subjects.push(Subject::new(&image, first));
+            subjects.push(Subject::new(again(&image.held)?, first));
         }
         if with_libraries {
             for library in libraries::of(&image)?.iter().filter(|library| library.has_code) {
                 let library = library.open()?;
                 if !library.promotable().is_empty() {
                     let bytes = library.bytes()?;
-                    subjects.push(Subject::new(&library, bytes));
+                    subjects.push(Subject::new(library.held, bytes));
                 }
             }
         }
@@ -130,10 +128,10 @@ impl Bench {
         for (i, subject) in subjects.iter_mut().enumerate() {
             for state in CODE_STATES {
                 let path = folder.path().join(format!("{i}-{state:?}"));
-                subject.copy(&path).map_err(LiveError::io(&path, "cannot be written"))?;
-                subject.copies.push(path);
+                let file = subject.copy(&path).map_err(LiveError::io(&path, "cannot be written"))?;
+                subject.copies.push(HeldFile::of(&path, &file)?);
             }
-            code += Image::open(&subject.copies[0])?.promotable().len() as u64 * crate::layout::SUPERPAGE;
+            code += image_of(&subject.copies[0])?.promotable().len() as u64 * crate::layout::SUPERPAGE;
         }
         Ok(Bench { program, command: command.to_vec(), subjects, aligned, code, _folder: folder })
     }
@@ -147,7 +145,7 @@ impl Bench {
         for _ in 0..ATTEMPTS {
             let run = self.attempt(state)?;
             let held =
-                self.subjects.iter().map(|subject| is_in_state(state, &Image::open(&subject.copies[state as usize])?));
+                self.subjects.iter().map(|subject| is_in_state(state, &image_of(&subject.copies[state as usize])?));
             if held.collect::<Result<Vec<_>, _>>()?.contains(&false) {
                 continue;
             }
@@ -174,9 +172,9 @@ impl Bench {
         for subject in &self.subjects {
             let copy = &subject.copies[state as usize];
             establish(state, subject, copy)?;
-            let identity = File::open(copy).and_then(|file| Identity::of(&file));
-            stage.watched.push(identity.map_err(LiveError::io(copy, "cannot be examined"))?);
-            stage.covers.push((subject.original.clone(), copy.clone()));
+            let identity = Identity::of(&copy.reading()?);
+            stage.watched.push(identity.map_err(LiveError::io(copy.path(), "cannot be examined"))?);
+            stage.covers.push(Cover { place: &subject.original, copy });
         }
         stage.run().map_err(LiveError::io(&self.program, "cannot be run with copies mounted over its files"))
     }
@@ -202,24 +200,34 @@ fn promotable_bytes(image: &Image) -> Result<(Vec<u8>, bool), AlignError> {
     Ok((aligned, true))
 }
 
+/// Holds a file once more.
+fn again(held: &HeldFile) -> Result<HeldFile, LiveError> {
+    HeldFile::behind(&held.link(), held.path())
+}
+
+/// Opens a held file for reading.
+fn image_of(held: &HeldFile) -> Result<Image, LiveError> {
+    Image::of(again(held)?)
+}
+
 fn write(mut file: &File, bytes: &[u8]) -> io::Result<()> {
     bytes.chunks(PIECE).try_for_each(|piece| file.write_all(piece))?;
     file.sync_all()
 }
 
 /// Brings a copy into `state`, and verifies that.
-fn establish(state: CodeState, subject: &Subject, copy: &Path) -> Result<(), LiveError> {
-    let image = Image::open(copy)?;
+fn establish(state: CodeState, subject: &Subject, copy: &HeldFile) -> Result<(), LiveError> {
+    let image = image_of(copy)?;
     if is_in_state(state, &image)? {
         return Ok(());
     }
-    let failed = |doing| LiveError::io(copy, doing);
+    let failed = |doing| LiveError::io(copy.path(), doing);
     match state {
         CodeState::Base | CodeState::BaseAgain => {
             read_as_base_pages(&image.file).map_err(failed("cannot be read page by page"))?
         }
         CodeState::Folios => {
-            let file = OpenOptions::new().write(true).truncate(true).open(copy);
+            let file = OpenOptions::new().write(true).truncate(true).open(copy.link());
             file.and_then(|file| write(&file, &subject.bytes)).map_err(failed("cannot be written"))?;
         }
         CodeState::Superpages => {
@@ -239,7 +247,7 @@ fn establish(state: CodeState, subject: &Subject, copy: &Path) -> Result<(), Liv
             CodeState::Superpages => "superpages",
         },
     );
-    Err(LiveError::plain(copy, message))
+    Err(LiveError::plain(copy.path(), message))
 }
 
 /// Returns whether the page cache holds the code in `state`.

@@ -1,12 +1,14 @@
 //! Runs a program once with copies mounted over its files, and examines how its code is mapped when it ends.
 
+use crate::held::HeldFile;
+use crate::held::status::FileId;
 use crate::host;
 use crate::users::{self, Identity};
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -33,10 +35,18 @@ pub struct Stage<'a> {
     pub program: &'a Path,
     /// The arguments, from argument zero.
     pub command: &'a [OsString],
-    /// Pairs of a file and the copy to mount over it.
-    pub covers: Vec<(PathBuf, PathBuf)>,
+    /// Copies to mount over files.
+    pub covers: Vec<Cover<'a>>,
     /// Files whose mappings to examine.
     pub watched: Vec<Identity>,
+}
+
+/// A copy to mount over a file. Both were held when they were chosen: what their paths lead to by now must be the same files.
+pub struct Cover<'a> {
+    /// The file.
+    pub place: &'a HeldFile,
+    /// The copy.
+    pub copy: &'a HeldFile,
 }
 
 impl Stage<'_> {
@@ -48,7 +58,7 @@ impl Stage<'_> {
         let mut command = Command::new(self.program);
         command.arg0(&self.command[0]).args(&self.command[1..]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let covers = self.covers.iter().map(|(place, copy)| Ok((path(place)?, path(copy)?)));
+        let covers = self.covers.iter().map(|cover| Ok((Known::new(cover.place)?, Known::new(cover.copy)?)));
         let covers = covers.collect::<io::Result<Vec<_>>>()?;
         let maps = IdMaps::new();
         // SAFETY: between fork and exec, the closure makes system calls only, on data that was prepared before the fork.
@@ -101,8 +111,33 @@ impl Stage<'_> {
     }
 }
 
-fn path(path: &Path) -> io::Result<CString> {
-    Ok(CString::new(path.as_os_str().as_bytes())?)
+/// A path, and the file that it must lead to. A descriptor of this mount namespace is of no use in another.
+struct Known {
+    path: CString,
+    id: FileId,
+}
+
+impl Known {
+    fn new(file: &HeldFile) -> io::Result<Known> {
+        Ok(Known { path: CString::new(file.path().as_os_str().as_bytes())?, id: file.id() })
+    }
+
+    /// Opens the file in the mount namespace of the caller, with `O_PATH`. Makes system calls only.
+    fn open(&self) -> io::Result<libc::c_int> {
+        // SAFETY: the path is terminated, and the structure is plain data, which the kernel fills.
+        let (file, stat) = unsafe {
+            let file = libc::open(self.path.as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
+            check(file)?;
+            let mut stat: libc::stat = std::mem::zeroed();
+            check(libc::fstat(file, &mut stat))?;
+            (file, stat)
+        };
+        match (FileId { device: stat.st_dev, inode: stat.st_ino }) == self.id {
+            true => Ok(file),
+            // "Stale file handle": the file is not where it was.
+            false => Err(io::Error::from_raw_os_error(libc::ESTALE)),
+        }
+    }
 }
 
 /// Turns the negative result of a system call into an error.
@@ -131,10 +166,17 @@ fn wait(pid: libc::pid_t) -> io::Result<(libc::c_int, libc::rusage)> {
     }
 }
 
-/// Mounts `copy` over `place`. Makes system calls only.
-fn bind(copy: &CString, place: &CString) -> io::Result<()> {
-    // SAFETY: the paths are terminated; the kernel reads nothing else.
-    check(unsafe { libc::mount(copy.as_ptr(), place.as_ptr(), std::ptr::null(), libc::MS_BIND, std::ptr::null()) })
+/// Mounts `copy` over `place`, by descriptors. Makes system calls only. The descriptors close when the program is executed.
+fn bind(copy: &Known, place: &Known) -> io::Result<()> {
+    let (copy, place, this) = (copy.open()?, place.open()?, c"".as_ptr());
+    let clone = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_EMPTY_PATH as libc::c_uint;
+    let flags = libc::MOVE_MOUNT_F_EMPTY_PATH | libc::MOVE_MOUNT_T_EMPTY_PATH;
+    // SAFETY: the descriptors are open, and the paths are empty and terminated: the descriptors themselves are meant.
+    unsafe {
+        let tree = libc::syscall(libc::SYS_open_tree, copy, this, clone);
+        check(tree)?;
+        check(libc::syscall(libc::SYS_move_mount, tree, this, place, this, flags))
+    }
 }
 
 /// How to enter a private mount namespace: directly for root; for other users in a user namespace that maps their own IDs.
