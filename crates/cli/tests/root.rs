@@ -312,3 +312,33 @@ fn a_cover_forbids_what_the_mount_of_its_place_forbids() {
         unmount(&file);
     });
 }
+
+#[test]
+fn keep_promotes_a_file_of_another_user_with_the_rights_of_its_unit() {
+    if !can_attack() {
+        return;
+    }
+    let folder = roots_folder();
+    if !programs::can_promote(folder.path()) {
+        return;
+    }
+    let Some(file) = program(folder.path(), "program", 4, Linked::Aligned) else { return };
+    give(&file);
+    allow(&file, 0o711);
+    assert!(raw(&["text", "promote", "--restore"]).arg(&file).output().unwrap().status.success());
+    let unit = include_str!("../../../systemd/reach-text-keep.service");
+    let rights = unit.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet=")).unwrap();
+    let rights: Vec<String> =
+        rights.split(' ').map(|right| format!("+{}", right.strip_prefix("CAP_").unwrap().to_lowercase())).collect();
+    let mut command = Command::new("setpriv");
+    command.args(["--no-new-privs", &format!("--bounding-set=-all,{}", rights.join(","))]);
+    command.arg(assert_cmd::cargo::cargo_bin("reach")).args(["text", "keep", "--once"]).arg(&file);
+    let Ok(output) = command.output() else {
+        eprintln!("skipped: no setpriv");
+        return;
+    };
+    let line = String::from_utf8_lossy(&output.stdout).into_owned();
+    let regions = programs::state(&file).regions;
+    assert!(output.status.success(), "{line}{}", stderr(&output));
+    assert!(line.contains(&format!(": {regions} of {regions} regions are superpages")), "{line}");
+}
