@@ -80,7 +80,8 @@ fn report(path: &Path, copy: &Image, changes: &Changes) -> String {
         lines.push(format!("    {LINKER_FLAGS}"));
     }
     lines.push(
-        "  the kernel and the dynamic loader load the copy; `reach text promote` makes superpages of its code".into(),
+        "  the kernel maps the copy, and its loader finds the same libraries; `reach text promote` makes superpages of it"
+            .into(),
     );
     lines.join("\n") + "\n"
 }
