@@ -57,7 +57,7 @@ MIRI := MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-strict-provenance" $(CARGO) +
 ## miri: undefined behaviour in rings, locks, arrays and vector code (needs: rustup component add miri --toolchain nightly)
 miri:
 	$(MIRI) -p reach-core --lib -- ring:: lock:: shown:: page_table::words:: fold::
-	$(MIRI) -p reach-hardware --lib -- array:: curve::recent_pages::
+	$(MIRI) -p reach-hardware --lib -- array::words::
 
 ## format: rustfmt
 format:

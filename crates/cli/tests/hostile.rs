@@ -117,7 +117,7 @@ fn recordings_are_for_their_owner_and_results_are_as_the_umask_says() {
     assert_eq!(mode("r.csv"), mode("plain"));
     fs::write(folder.path().join("b.reach"), "before").unwrap();
     fs::set_permissions(folder.path().join("b.reach"), Permissions::from_mode(0o644)).unwrap();
-    stdout(&["--quiet", "trace", "convert", &recording, &copy, "--force"]);
+    stdout(&["--quiet", "trace", "convert", &recording, "-o", &copy, "--force"]);
     assert_eq!(mode("b.reach"), 0o600);
 }
 
@@ -253,5 +253,5 @@ fn names_in_results_do_not_reach_the_terminal_raw() {
     assert_harmless("info", &stdout(&["trace", "info", &recording]));
     assert_harmless("check", &stdout(&["--quiet", "trace", "check", &recording]));
     let copy = path(&folder, &format!("{NAME}.copy"));
-    assert_harmless("convert", &stderr(&reach(&["trace", "convert", &recording, &copy]).output().unwrap()));
+    assert_harmless("convert", &stderr(&reach(&["trace", "convert", &recording, "-o", &copy]).output().unwrap()));
 }

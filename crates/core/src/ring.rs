@@ -44,7 +44,11 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"reachr04");
 pub const BUFFER_BYTES: usize = 1 << 16;
 
 /// Number of data words in a buffer.
-pub const BUFFER_WORDS: usize = if cfg!(loom) { 2 } else { BUFFER_BYTES / 8 - 8 };
+pub const BUFFER_WORDS: usize = match () {
+    () if cfg!(loom) => 2,
+    () if cfg!(miri) => 64,
+    () => BUFFER_BYTES / 8 - 8,
+};
 
 /// A value with a cache line of its own, so that writers of its neighbours do not share the line.
 #[repr(C, align(64))]

@@ -51,8 +51,8 @@ fn a_buffer_accepts_words_until_it_is_full() {
 
 #[test]
 fn the_reader_receives_every_word_in_order_under_contention() {
-    const EACH: u64 = if cfg!(miri) { 60 } else { 40_000 };
-    const WORDS: usize = if cfg!(miri) { 10 } else { 1000 };
+    const EACH: u64 = if cfg!(miri) { 12 } else { 40_000 };
+    const WORDS: usize = if cfg!(miri) { 5 } else { 1000 };
     let (ring, mut reader) = reader(4, 4);
     let writers: Vec<_> = (0..3u32)
         .map(|thread| {
