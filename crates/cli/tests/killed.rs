@@ -44,6 +44,17 @@ fn contents(folder: &Path) -> BTreeMap<OsString, Content> {
     names().into_iter().map(content).collect()
 }
 
+/// Returns the processes that run a file of a folder, named or not. The kernel ends killed ones shortly after their parents.
+fn processes(folder: &Path) -> Vec<PathBuf> {
+    let runs = |process: &PathBuf| fs::read_link(process.join("exe")).is_ok_and(|file| file.starts_with(folder));
+    let all = || fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path()).filter(runs).collect::<Vec<_>>();
+    let begun = Instant::now();
+    while !all().is_empty() && begun.elapsed() < Duration::from_secs(2) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    all()
+}
+
 /// A verb to kill.
 struct Verb {
     command: Command,
@@ -181,6 +192,7 @@ fn a_copy_is_whole_or_absent(moments: u32) {
         assert!(others(contents(folder.path())) == before, "align killed after {delay:?}");
         assert!(fs::read(&copy).map_or(true, |bytes| bytes == whole), "align killed after {delay:?}");
     }
+    assert!(processes(folder.path()).is_empty());
     let mut forced = Verb::new(&["text", "align", "--force"], &file, &["-o", copy_name]);
     for delay in delays(time, moments) {
         fs::write(&copy, "another").unwrap();
@@ -188,6 +200,43 @@ fn a_copy_is_whole_or_absent(moments: u32) {
         assert!(others(contents(folder.path())) == before, "align --force killed after {delay:?}");
         let bytes = fs::read(&copy).unwrap();
         assert!(bytes == whole || bytes == b"another", "align --force killed after {delay:?}");
+    }
+    assert!(processes(folder.path()).is_empty());
+}
+
+/// `align` has the kernel load the copy, and stops it. If `align` is killed at that moment, the copy must neither run nor stay.
+#[test]
+fn a_killed_alignment_leaves_no_process_of_its_copy() {
+    let folder = folder();
+    let [file, log, copy, source, ran] =
+        ["program", "log", "copy", "main.c", "ran"].map(|name| folder.path().join(name));
+    // A program that shows whether it has run.
+    fs::write(&source, format!("#include <fcntl.h>\nint main(void) {{ return creat({ran:?}, 0600) < 0; }}\n")).unwrap();
+    let mut cc = Command::new("cc");
+    cc.args(["-DMB=4", "-DALIGN=4096", "-pie", "-fPIE", "-Wl,-z,max-page-size=4096", "-o"]).arg(&file).arg(&source);
+    cc.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../live/tests/programs/code.S"));
+    if !cc.status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no C compiler");
+        return;
+    }
+    let align = |options: &[&str], out: &Path| {
+        let _ = fs::remove_file(&copy);
+        let mut command = Command::new("strace");
+        command.arg("-o").arg(out).args(options).arg(assert_cmd::cargo::cargo_bin("reach"));
+        command.args(["text", "align"]).arg(&file).arg("-o").arg(&copy).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    if !align(&["-e", "trace=read"], &log) {
+        eprintln!("skipped: no strace, or it may not trace");
+        return;
+    }
+    // The last reads are those of the process's mappings; before them, one waits until the copy is executed.
+    let reads = fs::read_to_string(&log).unwrap().lines().filter(|line| line.starts_with("read(")).count();
+    for last in (reads - 8..=reads).flat_map(|last| [last; 3]) {
+        let inject = format!("inject=read:signal=SIGKILL:when={last}");
+        assert!(!align(&["-qq", "-e", "trace=read", "-e", &inject], Path::new("/dev/null")));
+        assert!(processes(folder.path()).is_empty(), "killed at read {last}: {:?}", processes(folder.path()));
+        assert!(!ran.exists(), "killed at read {last}: the copy has run");
     }
 }
 

@@ -34,4 +34,5 @@ pub mod run;
 pub mod stage;
 pub mod stat;
 pub mod statistics;
+mod traced;
 pub mod users;

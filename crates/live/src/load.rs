@@ -4,6 +4,7 @@ use crate::elf::Kind;
 use crate::error::LiveError;
 use crate::image::Image;
 use crate::libraries;
+use crate::traced;
 use crate::users::{self, Identity, Mapped};
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -17,19 +18,16 @@ pub fn load(image: &Image) -> Result<Vec<Mapped>, LiveError> {
     let path = &image.path;
     let mut command = Command::new(image.held.link());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // SAFETY: between fork and exec, the closure makes one system call and allocates nothing.
-    unsafe {
-        command.pre_exec(|| match libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        });
-    }
+    let parent = std::process::id();
+    // SAFETY: between fork and exec, the closure makes system calls only, and allocates nothing.
+    unsafe { command.pre_exec(move || traced::by_parent(parent)) };
     let mut child = command.spawn().map_err(LiveError::io(path, "cannot be executed"))?;
     let pid = child.id() as i32;
     let mut status = 0;
     // SAFETY: waits until a child of this process has stopped, and writes its status to a local variable.
     let stopped = unsafe { libc::waitpid(pid, &mut status, libc::WUNTRACED) } == pid && libc::WIFSTOPPED(status);
-    let mapped = if stopped { users::code_of(pid) } else { Err(io::Error::other("it ended before it was loaded")) };
+    let bound = stopped && traced::kill_on_exit(pid, 0).is_ok();
+    let mapped = if bound { users::code_of(pid) } else { Err(io::Error::other("it ended before it was loaded")) };
     let _ = child.kill();
     let _ = child.wait();
     mapped.map_err(LiveError::io(path, "cannot be loaded"))

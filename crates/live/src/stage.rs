@@ -3,6 +3,7 @@
 use crate::held::HeldFile;
 use crate::held::status::FileId;
 use crate::host;
+use crate::traced;
 use crate::users::{self, Identity};
 use std::ffi::{CString, OsString};
 use std::io;
@@ -60,13 +61,13 @@ impl Stage<'_> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let covers = self.covers.iter().map(|cover| Ok((Known::new(cover.place)?, Known::new(cover.copy)?)));
         let covers = covers.collect::<io::Result<Vec<_>>>()?;
-        let maps = IdMaps::new();
+        let (maps, parent) = (IdMaps::new(), std::process::id());
         // SAFETY: between fork and exec, the closure makes system calls only, on data that was prepared before the fork.
         unsafe {
             command.pre_exec(move || {
                 maps.enter()?;
                 covers.iter().try_for_each(|(place, copy)| bind(copy, place))?;
-                check(libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0))
+                traced::by_parent(parent)
             });
         }
         self.trace(&command.spawn()?)
@@ -76,9 +77,7 @@ impl Stage<'_> {
     fn trace(&self, child: &Child) -> io::Result<Run> {
         let pid = child.id() as libc::pid_t;
         wait(pid)?;
-        let options = libc::PTRACE_O_TRACEEXIT | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_EXITKILL;
-        // SAFETY: the child is stopped and traced by this process; the call takes no pointers.
-        check(unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, pid, 0, options) })?;
+        traced::kill_on_exit(pid, libc::PTRACE_O_TRACEEXIT | libc::PTRACE_O_TRACEEXEC)?;
         let begun = Instant::now();
         let (mut ended, mut superpages, mut signal) = (None, None, 0);
         loop {
@@ -218,5 +217,23 @@ fn write(file: &std::ffi::CStr, text: &str) -> io::Result<()> {
         let result = check(written as i64);
         libc::close(descriptor);
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_leads_to_another_file_than_the_held_one_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("copy"), folder.path().join("other"));
+        std::fs::write(&path, "copy").unwrap();
+        std::fs::write(&other, "attack").unwrap();
+        let held = HeldFile::open(&path).unwrap();
+        let known = Known::new(&held).unwrap();
+        assert!(known.open().is_ok());
+        std::fs::rename(&other, &path).unwrap();
+        assert_eq!(known.open().unwrap_err().raw_os_error(), Some(libc::ESTALE));
     }
 }
