@@ -153,8 +153,8 @@ pub enum Advice {
 /// An instruction to the simulator about the references that follow. Sampling and fast-forward put marks into a
 /// program; the program itself has none.
 ///
-/// A sample begins with `Sample`. Each of its intervals has `Detailed` (the detailed warm-up), `IntervalBegin` and
-/// `IntervalEnd`; `WarmTlbs` or `WarmCaches` covers the references up to the next interval.
+/// A sample begins with `Sample`. Each of its intervals has `Detailed` (the detailed warm-up), `IntervalBegin` or
+/// `FirstRunBegin`, and `IntervalEnd`; `WarmTlbs` or `WarmCaches` covers the references up to the next interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mark {
     /// Fast-forward begins: up to [`Mark::Measure`] or [`Mark::Detailed`], the source leaves out references that the
@@ -169,6 +169,8 @@ pub enum Mark {
     },
     /// A measured interval begins.
     IntervalBegin,
+    /// An interval of code that runs for the first time begins. A sample measures all of these.
+    FirstRunBegin,
     /// The measured interval ends.
     IntervalEnd,
     /// Functional warming begins: references update TLBs and the operating system only.

@@ -26,6 +26,7 @@ mod tally;
 
 pub use error::SimulationError;
 pub use outcome::Outcome;
+pub(crate) use sample::Measured;
 pub use sample::{Cold, Interval, LEAST, Sample};
 pub use tally::{HardwareThread, Tally};
 
@@ -40,7 +41,7 @@ use reach_hardware::config::Tlb;
 use reach_os::{OutOfMemory, Vm};
 use reach_systems::{Criterion, Role, System};
 use rounds::Rounds;
-use sampling::Sampling;
+use sampling::{Sampling, Stratum};
 use std::sync::Arc;
 
 /// One machine under one system.
@@ -186,9 +187,12 @@ impl Simulation {
         match mark {
             Mark::Sample { .. } => true,
             Mark::FastForward | Mark::Measure => false,
-            Mark::IntervalBegin | Mark::IntervalEnd | Mark::WarmTlbs | Mark::WarmCaches | Mark::Detailed => {
-                self.sampling.is_some()
-            }
+            Mark::IntervalBegin
+            | Mark::FirstRunBegin
+            | Mark::IntervalEnd
+            | Mark::WarmTlbs
+            | Mark::WarmCaches
+            | Mark::Detailed => self.sampling.is_some(),
         }
     }
 
@@ -203,13 +207,8 @@ impl Simulation {
                     sampling.set_distance(every);
                 }
             }
-            Mark::IntervalBegin => {
-                self.settle();
-                let (total, memory) = self.totals();
-                if let Some(sampling) = &mut self.sampling {
-                    sampling.begin(total, memory, self.hardware.out_of_order);
-                }
-            }
+            Mark::IntervalBegin => self.begin_interval(Stratum::Sampled),
+            Mark::FirstRunBegin => self.begin_interval(Stratum::FirstRun),
             Mark::IntervalEnd => self.end_interval(),
             Mark::WarmTlbs => {
                 let has_caches = !self.hardware.processor.all_caches().is_empty();
@@ -231,6 +230,15 @@ impl Simulation {
         let instructions = self.totals().0.counts.instructions;
         if let Some(sampling) = &mut self.sampling {
             sampling.change_detail(detail, instructions);
+        }
+    }
+
+    /// Begins an interval.
+    fn begin_interval(&mut self, stratum: Stratum) {
+        self.settle();
+        let (total, memory) = self.totals();
+        if let Some(sampling) = &mut self.sampling {
+            sampling.begin(stratum, total, memory, self.hardware.out_of_order);
         }
     }
 

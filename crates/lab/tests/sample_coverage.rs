@@ -1,7 +1,7 @@
 //! Confidence intervals of samples: whether they contain the value of the whole program, for real programs.
 //!
 //! Each program is captured once, simulated as a whole, and sampled with a hundred seeds. Each seed places the intervals
-//! elsewhere.
+//! elsewhere. No interval is given for a rate of events that too few intervals counted.
 
 mod common;
 
@@ -182,18 +182,21 @@ fn intervals_contain_the_whole_programs_value_for_93_of_100_seeds() {
             halves.into_iter().flat_map(|half| half.join().unwrap()).collect()
         });
         for (at, ((_, metric), truth)) in metrics.iter().zip(truths).enumerate() {
-            let values: Vec<(f64, f64)> = results.iter().map(|of| (of[at].0, of[at].1.unwrap_or(0.0))).collect();
-            let held = values.iter().filter(|(value, error)| (value - truth).abs() <= *error).count();
-            let mean = |of: fn(&(f64, f64)) -> f64| values.iter().map(of).sum::<f64>() / values.len() as f64;
+            let values: Vec<f64> = results.iter().map(|of| of[at].0).collect();
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            let spread = (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / 99.0).sqrt();
+            let given: Vec<(f64, f64)> = results.iter().filter_map(|of| Some((of[at].0, of[at].1?))).collect();
+            let held = given.iter().filter(|(value, error)| (value - truth).abs() <= *error).count();
+            let bar = given.iter().map(|(_, error)| error).sum::<f64>() / given.len() as f64;
             println!(
-                "{name:<10} {:>6.1} M references  {metric:<30} whole {truth:.5}  samples {:.5} ±{:.5}  held {held}  sd {:.5}",
+                "{name:<10} {:>6.1} M references  {metric:<30} whole {truth:.5}  samples {mean:.5} ±{bar:.5}, spread \
+                 {spread:.5}  held {held} of {}",
                 references as f64 / 1e6,
-                mean(|v| v.0),
-                mean(|v| v.1),
-                (values.iter().map(|v| (v.0 - mean(|v| v.0)).powi(2)).sum::<f64>() / 99.0).sqrt(),
+                given.len()
             );
-            if held < 93 {
-                failures.push(format!("{name} {metric}: {held} of {}", values.len()));
+            // Only events as rare as walks may have no interval.
+            if 100 * held < 93 * given.len() || given.len() < values.len() && *metric != "wcpi" {
+                failures.push(format!("{name} {metric}: {held} of {} given", given.len()));
             }
         }
     }

@@ -85,7 +85,9 @@ fn the_four_factors_multiply_out_to_wcpi_in_samples() {
             let measured =
                 |of: fn(&reach_lab::Tally) -> u64| -> u64 { sample.intervals.iter().map(|i| of(&i.tally)).sum() };
             let (walks, instructions) = (measured(|t| t.hardware.walks_data), measured(|t| t.counts.instructions));
-            let scaled = walks as f64 * outcome.total.counts.instructions as f64 / instructions as f64;
+            let first_run = &sample.first_run.tally;
+            let stood_for = outcome.total.counts.instructions - first_run.counts.instructions;
+            let scaled = walks as f64 * stood_for as f64 / instructions as f64 + first_run.hardware.walks_data as f64;
             assert!(
                 (scaled - outcome.total.hardware.walks_data as f64).abs() <= 0.5,
                 "estimates are of the whole program"

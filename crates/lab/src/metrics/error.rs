@@ -1,14 +1,24 @@
 //! Errors of values that a sample estimates.
 //!
 //! A value is a product of totals of the program with powers p_j. A total T_j has a part that is known exactly and a part
-//! that is estimated: the intervals' counts y_ij, times the ratio k of the program's instructions to those of the intervals,
-//! x_i. So interval i changes T_j by k (y_ij − x_i Σy_j / Σx), and the value by the relative amount d_i = Σ_j p_j times that
-//! over T_j. With n intervals that measure a part f of the program, the variance of the value v is v² (1 − f) n / (n − 1)
-//! Σ d_i². For a quotient without exact parts that is the error of a ratio estimator: Cochran, Sampling Techniques, 3rd
-//! edition 1977, equation 6.13. The error bar is the variance's root times Student's t for 95 %.
+//! that is estimated: the intervals' counts y_ij, times the ratio k of the instructions that intervals stand for to those of
+//! the intervals, x_i. So interval i changes T_j by k (y_ij − x_i Σy_j / Σx), and the value by the relative amount
+//! d_i = Σ_j p_j times that over T_j. With n intervals that measure a part f of what they stand for, the variance of the
+//! value v is v² (1 − f) n / (n − 1) Σ d_i². For a quotient without exact parts that is the error of a ratio estimator:
+//! Cochran, Sampling Techniques, 3rd edition 1977, equation 6.13. The error bar is the variance's root times Student's t for
+//! 95 %.
+//!
+//! Two things widen it where few intervals dominate, as rare events do. The largest d_i counts twice, for one like it that the
+//! sample may have missed, as the largest weight does in the intervals of Fay and Feuer (Statistics in Medicine 16, 1997). The
+//! degrees of freedom of t are those of Satterthwaite (Biometrics Bulletin 2, 1946): 2 (Σ d_i²)² / (Σ d_i⁴ − (Σ d_i²)² / n),
+//! which is n for a normal distribution and about twice the number of intervals that dominate.
 
-use crate::simulation::{LEAST, Sample, Tally};
+use crate::simulation::{LEAST, Measured, Sample, Tally};
 use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// The fewest intervals that must have counted something of a total. With fewer, a sample says little about how rare an event
+/// is: the rule of thumb for the normal approximation of a binomial distribution.
+const LEAST_COUNTED: usize = 10;
 
 /// A total of the program in a product.
 pub(super) struct Factor {
@@ -16,6 +26,8 @@ pub(super) struct Factor {
     pub total: f64,
     /// What each interval adds to the estimated part, before it is scaled to the program.
     pub parts: Vec<f64>,
+    /// The intervals that counted something of the total, of either part.
+    pub counted: usize,
     /// The power of the total.
     pub power: f64,
 }
@@ -24,26 +36,24 @@ pub(super) struct Factor {
 pub(super) struct Weights {
     /// The instructions of each interval, or the references where the program's instructions are unknown.
     lengths: Vec<f64>,
-    /// Those of the program over those of all intervals.
+    /// Those that the intervals stand for over those of all intervals.
     scale: f64,
 }
 
 impl Weights {
-    /// Returns the weights of intervals that counted `tallies`, where `total` is the estimate for the program. `None` if
-    /// nothing was measured.
-    pub fn new(sample: &Sample, tallies: &[&Tally], total: &Tally) -> Option<Weights> {
-        let mut measured = Tally::default();
-        tallies.iter().for_each(|tally| measured.absorb(tally));
+    /// Returns the weights of intervals that counted `tallies`, `measured` in all, where `total` is the estimate for the
+    /// program. `None` if nothing was measured.
+    pub fn new(sample: &Sample, tallies: &[&Tally], measured: &Measured, total: &Tally) -> Option<Weights> {
         let lengths = tallies.iter().map(|tally| sample.scales_with(&tally.counts) as f64).collect();
-        Some(Weights { lengths, scale: sample.scale(&measured, total).factor()? })
+        Some(Weights { lengths, scale: sample.scale(measured, total).factor()? })
     }
 }
 
 /// Returns half the width of the 95 % confidence interval of the product of `factors`. Factors of several samples may be
 /// combined if these cover the same references.
 ///
-/// `None` where the sample allows none: if it is biased ([`Sample::cold`]), if it has fewer than [`LEAST`] intervals, and if
-/// a total is not positive.
+/// `None` where the sample allows none: if it is biased ([`Sample::cold`]), if it has fewer than [`LEAST`] intervals, if
+/// fewer than [`LEAST_COUNTED`] of them counted something of a total, and if a total is not positive.
 pub(super) fn error(sample: &Sample, weights: &Weights, factors: &[Factor]) -> Option<f64> {
     let n = sample.intervals.len();
     if n < LEAST || sample.cold.is_some() {
@@ -52,8 +62,8 @@ pub(super) fn error(sample: &Sample, weights: &Weights, factors: &[Factor]) -> O
     let length: f64 = weights.lengths.iter().sum();
     let mut changes = vec![0.0; n];
     let mut value = 1.0;
-    for Factor { total, parts, power } in factors {
-        if *total <= 0.0 {
+    for Factor { total, parts, counted, power } in factors {
+        if *total <= 0.0 || *counted < LEAST_COUNTED {
             return None;
         }
         value *= total.powf(*power);
@@ -62,11 +72,19 @@ pub(super) fn error(sample: &Sample, weights: &Weights, factors: &[Factor]) -> O
             *change += power * weights.scale * (part - mean * own) / total;
         }
     }
-    let squares: f64 = changes.iter().map(|change| change * change).sum();
-    let freedom = (n - 1) as f64;
-    let variance = (1.0 - sample.share()).max(0.0) * n as f64 / freedom * squares;
-    let student = StudentsT::new(0.0, 1.0, freedom).expect("at least 29 degrees of freedom");
-    Some(value * variance.sqrt() * student.inverse_cdf(0.975))
+    let n = n as f64;
+    let finite = (1.0 - sample.share()).max(0.0) * n / (n - 1.0);
+    let squares: Vec<f64> = changes.iter().map(|change| change * change).collect();
+    let (sum, largest) =
+        squares.iter().fold((0.0, 0.0f64), |(sum, largest), square| (sum + square, largest.max(*square)));
+    if sum == 0.0 {
+        return Some(0.0);
+    }
+    let fourth: f64 = squares.iter().map(|square| square * square).sum();
+    // Equal squares would make the divisor zero.
+    let freedom = (2.0 * sum * sum / (fourth - sum * sum / n).max(f64::MIN_POSITIVE)).clamp(1.0, n - 1.0);
+    let student = StudentsT::new(0.0, 1.0, freedom).expect("at least one degree of freedom");
+    Some(value * (finite * (sum + largest)).sqrt() * student.inverse_cdf(0.975))
 }
 
 #[cfg(test)]
@@ -89,23 +107,23 @@ mod tests {
     /// The error of walks per reference.
     fn ratio_error(sample: &Sample) -> Option<f64> {
         let tallies: Vec<_> = sample.intervals.iter().map(|interval| &interval.tally).collect();
-        let mut measured = Tally::default();
-        tallies.iter().for_each(|tally| measured.absorb(tally));
-        let total = sample.estimate(&measured, &measured);
+        let measured = Measured::new(sample, None);
+        let total = sample.estimate(&measured, &measured.intervals);
         let factor = |of: fn(&Tally) -> u64, power| Factor {
             total: of(&total) as f64,
             parts: tallies.iter().map(|tally| of(tally) as f64).collect(),
+            counted: tallies.iter().filter(|tally| of(tally) > 0).count(),
             power,
         };
         let factors = [factor(|t| t.hardware.walks(), 1.0), factor(|t| t.counts.references(), -1.0)];
-        error(sample, &Weights::new(sample, &tallies, &total)?, &factors)
+        error(sample, &Weights::new(sample, &tallies, &measured, &total)?, &factors)
     }
 
     fn rate(interval: &Interval) -> (u64, u64) {
         (interval.tally.hardware.walks(), interval.tally.counts.references())
     }
 
-    /// Cochran's equation 6.13 as printed.
+    /// Cochran's equation 6.13 as printed, with the largest deviation once more.
     #[test]
     fn the_error_of_a_quotient_is_that_of_the_textbook() {
         let sample = sample(50, 1_000_000, |i| 3 + i * i % 11);
@@ -113,7 +131,9 @@ mod tests {
         let (y, x): (f64, f64) = all.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let (r, n) = (y / x, 50.0);
         let f = x / 1_000_000.0;
-        let s2: f64 = all.iter().map(|(y, x)| (y - r * x).powi(2)).sum::<f64>() / (n - 1.0);
+        let squares: Vec<f64> = all.iter().map(|(y, x)| (y - r * x).powi(2)).collect();
+        let once_more = squares.iter().copied().fold(0.0, f64::max);
+        let s2 = (squares.iter().sum::<f64>() + once_more) / (n - 1.0);
         // Student's t for 49 degrees of freedom, from a table.
         let expected = 2.00958 * ((1.0 - f) / n * s2).sqrt() / (x / n);
         let error = ratio_error(&sample).unwrap();
@@ -136,18 +156,29 @@ mod tests {
         let sample = sample(50, 1_000_000, |i| 3 + i % 11);
         let tallies: Vec<_> = sample.intervals.iter().map(|interval| &interval.tally).collect();
         let relative_error = |exact: u64| {
-            let mut measured = Tally::default();
-            tallies.iter().for_each(|tally| measured.absorb(tally));
-            measured.ledger.charge(Label::Fault, exact);
-            let estimate = sample.estimate(&measured, &measured);
+            let measured = Measured::new(&sample, None);
+            let mut whole = measured.intervals.clone();
+            whole.ledger.charge(Label::Fault, exact);
+            let estimate = sample.estimate(&measured, &whole);
             let total = (estimate.hardware.walks() + estimate.cycles()) as f64;
             let parts = tallies.iter().map(|tally| tally.hardware.walks() as f64).collect();
-            let weights = Weights::new(&sample, &tallies, &estimate).unwrap();
-            (total, error(&sample, &weights, &[Factor { total, parts, power: 1.0 }]).unwrap())
+            let weights = Weights::new(&sample, &tallies, &measured, &estimate).unwrap();
+            let factor = Factor { total, parts, counted: tallies.len(), power: 1.0 };
+            (total, error(&sample, &weights, &[factor]).unwrap())
         };
         let ((walks, error), (total, diluted)) = (relative_error(0), relative_error(1_000_000));
         assert_eq!(total, walks + 1_000_000.0);
         assert!((diluted / error - 1.0).abs() < 1e-9, "{diluted} {error}");
+    }
+
+    #[test]
+    fn rare_events_have_wide_errors_and_very_rare_ones_none() {
+        // As many walks, in a tenth of the intervals.
+        let (often, seldom) =
+            (sample(200, 1 << 40, |i| 3 + i % 2), sample(200, 1 << 40, |i| (30 + i % 20) * u64::from(i % 10 == 0)));
+        assert!(ratio_error(&seldom).unwrap() > 10.0 * ratio_error(&often).unwrap());
+        assert!(ratio_error(&sample(200, 1 << 40, |i| u64::from(i < 10))).is_some());
+        assert_eq!(ratio_error(&sample(200, 1 << 40, |i| u64::from(i < 9))), None);
     }
 
     /// 95 of 100 error bars of independent intervals contain the true rate.

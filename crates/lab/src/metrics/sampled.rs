@@ -3,9 +3,10 @@
 
 use super::error::{Factor, Weights, error};
 use super::{Estimate, Rate};
-use crate::simulation::{Interval, Outcome, Sample, Tally};
+use crate::simulation::{Measured, Outcome, Sample, Tally};
 use reach_core::Asid;
 use reach_hardware::CacheCounters;
+use std::sync::LazyLock;
 
 /// A simulation, a linear function of its counts, and the power of that function in a product.
 pub(super) type Total<'a> = (&'a Outcome, &'a dyn Fn(&Tally) -> f64, f64);
@@ -18,29 +19,19 @@ impl Outcome {
 
     /// Returns the error of a quotient of counts of all processes together.
     pub fn error(&self, of: &dyn Fn(&Tally) -> (u64, u64)) -> Option<f64> {
-        let tallies = self.tallies()?;
-        ratio_error(self.sample.as_ref()?, &tallies, &self.total, of)
+        ratio_error(self.sample.as_ref()?, None, &self.total, of)
     }
 
     /// Returns the error of a quotient of counts of one process.
     pub fn process_error(&self, process: Asid, of: &dyn Fn(&Tally) -> (u64, u64)) -> Option<f64> {
-        let (sample, nothing) = (self.sample.as_ref()?, Tally::default());
-        let intervals: &[Interval] = &sample.intervals;
-        let of_process = intervals.iter().map(|interval| interval.processes.get(&process).unwrap_or(&nothing));
-        let tallies: Vec<_> = of_process.collect();
-        ratio_error(sample, &tallies, self.processes.get(&process)?, of)
+        ratio_error(self.sample.as_ref()?, Some(process), self.processes.get(&process)?, of)
     }
 
     /// Returns the error of a quotient of counts of cache number `at` of [`Outcome::caches`].
     pub fn cache_error(&self, at: usize, of: &dyn Fn(&CacheCounters) -> (u64, u64)) -> Option<f64> {
         let sample = self.sample.as_ref()?;
-        let (numerator, denominator) = of(&self.caches.get(at)?.1);
         let parts: Vec<_> = sample.intervals.iter().map(|interval| of(&interval.caches[at])).collect();
-        let factors = [
-            Factor { total: numerator as f64, parts: parts.iter().map(|part| part.0 as f64).collect(), power: 1.0 },
-            Factor { total: denominator as f64, parts: parts.iter().map(|part| part.1 as f64).collect(), power: -1.0 },
-        ];
-        error(sample, &Weights::new(sample, &self.tallies()?, &self.total)?, &factors)
+        error(sample, &weights(sample, None, &self.total)?, &quotient(of(&self.caches.get(at)?.1), &parts, &parts))
     }
 
     /// Returns the error of the speedup over `baseline`, a simulation of the same sample.
@@ -51,31 +42,51 @@ impl Outcome {
 
     /// Returns the error of a product of totals of simulations of the same sample.
     pub(super) fn joint_error(&self, totals: &[Total]) -> Option<f64> {
-        let (sample, tallies) = (self.sample.as_ref()?, self.tallies()?);
+        let sample = self.sample.as_ref()?;
         let factor = |(outcome, of, power): &Total| {
             let theirs = outcome.sample.as_ref()?;
             let parts = theirs.intervals.iter().map(|interval| of(&theirs.estimated_part(&interval.tally)));
-            let factor = Factor { total: of(&outcome.total), parts: parts.collect(), power: *power };
+            let counted = theirs.intervals.iter().filter(|interval| of(&interval.tally) > 0.0).count();
+            let factor = Factor { total: of(&outcome.total), parts: parts.collect(), counted, power: *power };
             (factor.parts.len() == sample.intervals.len()).then_some(factor)
         };
         let factors: Vec<_> = totals.iter().map(factor).collect::<Option<_>>()?;
-        error(sample, &Weights::new(sample, &tallies, &self.total)?, &factors)
-    }
-
-    /// Returns what each interval has counted, all processes together.
-    fn tallies(&self) -> Option<Vec<&Tally>> {
-        Some(self.sample.as_ref()?.intervals.iter().map(|interval| &interval.tally).collect())
+        error(sample, &weights(sample, None, &self.total)?, &factors)
     }
 }
 
-/// Returns the error of the quotient of the two counts that `of` takes from `total`, estimated from intervals that counted
-/// `tallies`.
-fn ratio_error(sample: &Sample, tallies: &[&Tally], total: &Tally, of: &dyn Fn(&Tally) -> (u64, u64)) -> Option<f64> {
-    let (numerator, denominator) = of(total);
+/// Returns the error of the quotient of the two counts that `of` takes from `total`, the estimate for a process or for all
+/// together.
+fn ratio_error(
+    sample: &Sample,
+    process: Option<Asid>,
+    total: &Tally,
+    of: &dyn Fn(&Tally) -> (u64, u64),
+) -> Option<f64> {
+    let tallies = tallies(sample, process);
     let parts: Vec<_> = tallies.iter().map(|tally| of(&sample.estimated_part(tally))).collect();
-    let factors = [
-        Factor { total: numerator as f64, parts: parts.iter().map(|part| part.0 as f64).collect(), power: 1.0 },
-        Factor { total: denominator as f64, parts: parts.iter().map(|part| part.1 as f64).collect(), power: -1.0 },
-    ];
-    error(sample, &Weights::new(sample, tallies, total)?, &factors)
+    let all: Vec<_> = tallies.iter().map(|tally| of(tally)).collect();
+    error(sample, &weights(sample, process, total)?, &quotient(of(total), &parts, &all))
+}
+
+/// Returns the factors of a quotient: `total` is its estimate for the program, `parts` is what each interval adds to the
+/// estimated part, and `all` has the exactly known part, too.
+fn quotient(total: (u64, u64), parts: &[(u64, u64)], all: &[(u64, u64)]) -> [Factor; 2] {
+    let factor = |of: fn(&(u64, u64)) -> u64, power| Factor {
+        total: of(&total) as f64,
+        parts: parts.iter().map(|part| of(part) as f64).collect(),
+        counted: all.iter().filter(|part| of(part) > 0).count(),
+        power,
+    };
+    [factor(|part| part.0, 1.0), factor(|part| part.1, -1.0)]
+}
+
+fn weights(sample: &Sample, process: Option<Asid>, total: &Tally) -> Option<Weights> {
+    Weights::new(sample, &tallies(sample, process), &Measured::new(sample, process), total)
+}
+
+/// Returns what each interval has counted of a process, or of all together.
+fn tallies(sample: &Sample, process: Option<Asid>) -> Vec<&Tally> {
+    static NOTHING: LazyLock<Tally> = LazyLock::new(Tally::default);
+    sample.intervals.iter().map(|interval| interval.of(process).unwrap_or(&NOTHING)).collect()
 }

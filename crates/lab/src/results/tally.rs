@@ -115,6 +115,7 @@ impl Rows<'_> {
         if self.asid.is_none() {
             self.count("sample.intervals", "count", sample.intervals.len() as u64);
             self.count("sample.references", "count", sample.measured());
+            self.count("sample.first_run_references", "count", sample.first_run.tally.counts.references());
             self.count("sample.program_references", "count", sample.program());
         }
         metrics::SAMPLED.iter().for_each(|rate| self.rate(tally, rate));

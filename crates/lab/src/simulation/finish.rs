@@ -2,7 +2,7 @@
 
 use super::hardware::MemoryCounts;
 use super::sample::Scale;
-use super::{HardwareThread, Outcome, Sample, Simulation, Tally, findings};
+use super::{HardwareThread, Interval, Measured, Outcome, Sample, Simulation, Tally, findings};
 use reach_core::Asid;
 use reach_hardware::{CacheCounters, Processor};
 use std::collections::BTreeMap;
@@ -66,8 +66,7 @@ impl Simulation {
 
 /// Replaces what was simulated in any detail by an estimate of the whole program. Returns the scale of estimates.
 fn estimate(sample: &Sample, hw: &mut HardwareThread) -> Scale {
-    let mut measured = Tally::default();
-    sample.intervals.iter().for_each(|interval| measured.absorb(&interval.tally));
+    let measured = Measured::new(sample, None);
     let scale = sample.scale(&measured, &hw.tally);
     hw.tally = sample.estimate(&measured, &hw.tally);
     scale
@@ -77,24 +76,18 @@ fn estimate(sample: &Sample, hw: &mut HardwareThread) -> Scale {
 /// not sum to the program's.
 fn estimate_processes(sample: &Sample, processes: &mut BTreeMap<Asid, Tally>) {
     for (asid, whole) in processes {
-        let mut measured = Tally::default();
-        let intervals = sample.intervals.iter().filter_map(|interval| interval.processes.get(asid));
-        intervals.for_each(|tally| measured.absorb(tally));
-        *whole = sample.estimate(&measured, whole);
+        *whole = sample.estimate(&Measured::new(sample, Some(*asid)), whole);
     }
 }
 
 /// Does the same for caches and memory.
 fn estimate_memory(sample: &Sample, scale: Scale, memory: &mut MemoryCounts) {
-    memory.caches.iter_mut().for_each(|counters| *counters = CacheCounters::default());
-    memory.accesses.iter_mut().for_each(|accesses| *accesses = Default::default());
-    for interval in &sample.intervals {
-        memory.caches.iter_mut().zip(&interval.caches).for_each(|(all, part)| all.absorb(part));
-        let accesses = memory.accesses.iter_mut().flatten().zip(interval.memory_accesses.iter().flatten());
-        accesses.for_each(|(all, part)| all.absorb(part));
-    }
-    memory.caches.iter_mut().for_each(|counters| *counters = counters.map(|n| scale.of(n)));
-    memory.accesses.iter_mut().flatten().for_each(|accesses| *accesses = accesses.map(|n| scale.of(n)));
+    let mut all = Interval::without_counts(memory);
+    sample.intervals.iter().for_each(|interval| all.absorb(interval));
+    all.caches.iter_mut().for_each(|counters| *counters = counters.map(|n| scale.of(n)));
+    all.memory_accesses.iter_mut().flatten().for_each(|accesses| *accesses = accesses.map(|n| scale.of(n)));
+    all.absorb(&sample.first_run);
+    *memory = MemoryCounts { caches: all.caches, accesses: all.memory_accesses };
 }
 
 /// Returns each cache by name with its counts in all cores, given the counts of each cache of each core.

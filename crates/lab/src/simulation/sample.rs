@@ -1,9 +1,11 @@
 //! The measured intervals of a sampled program, and what they say about the whole program.
 //!
 //! Of the whole program, a sample knows the operating system's events exactly, however the references between them were
-//! simulated, and its instructions and references if all were given. It estimates the rest by a ratio: what the intervals
-//! counted, times the instructions of the program over those of the intervals.
+//! simulated, and its instructions and references if all were given. Code that runs for the first time was measured in full.
+//! It estimates the rest by a ratio: what the intervals counted, times the instructions of the rest over those of the
+//! intervals.
 
+use super::hardware::MemoryCounts;
 use super::tally::Tally;
 use crate::findings::{Finding, FindingKind};
 use reach_core::{Asid, Counts};
@@ -28,6 +30,36 @@ pub struct Interval {
     pub memory_accesses: Vec<[MemoryAccesses; Access::KINDS]>,
 }
 
+impl Interval {
+    /// Returns the counts of a process, or of all together; `None` if it did not run.
+    pub(crate) fn of(&self, process: Option<Asid>) -> Option<&Tally> {
+        process.map_or(Some(&self.tally), |process| self.processes.get(&process))
+    }
+
+    /// Returns an interval without counts, with the caches and cores of `memory`.
+    pub(super) fn without_counts(memory: &MemoryCounts) -> Interval {
+        Interval {
+            caches: vec![CacheCounters::default(); memory.caches.len()],
+            memory_accesses: vec![Default::default(); memory.accesses.len()],
+            ..Interval::default()
+        }
+    }
+
+    /// Adds the counts of `other`.
+    pub(super) fn absorb(&mut self, other: &Interval) {
+        self.tally.absorb(&other.tally);
+        for (process, tally) in &other.processes {
+            self.processes.entry(*process).or_default().absorb(tally);
+        }
+        self.caches.resize(self.caches.len().max(other.caches.len()), CacheCounters::default());
+        self.caches.iter_mut().zip(&other.caches).for_each(|(all, part)| all.absorb(part));
+        let cores = self.memory_accesses.len().max(other.memory_accesses.len());
+        self.memory_accesses.resize(cores, Default::default());
+        let accesses = self.memory_accesses.iter_mut().flatten().zip(other.memory_accesses.iter().flatten());
+        accesses.for_each(|(all, part)| all.absorb(part));
+    }
+}
+
 /// Why a sample is biased: something starts each interval without the contents that a run of the whole program would have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cold {
@@ -42,8 +74,10 @@ pub enum Cold {
 /// The measured intervals of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// The intervals in the program's order.
+    /// The sampled intervals in the program's order.
     pub intervals: Vec<Interval>,
+    /// All code that runs for the first time. It was measured in full and stands for itself.
+    pub first_run: Interval,
     /// References from the start of one interval to the start of the next; 0 if the source does not say.
     pub every: u64,
     /// References of the whole program; 0 if the source gives only the sample.
@@ -55,7 +89,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Returns the references in measured intervals.
+    /// Returns the references in sampled intervals.
     pub fn measured(&self) -> u64 {
         self.intervals.iter().map(|interval| interval.tally.counts.references()).sum()
     }
@@ -68,11 +102,11 @@ impl Sample {
         }
     }
 
-    /// Returns the measured share of the program's references, from 0 to 1.
+    /// Returns the share of the references from which intervals were sampled that these have, from 0 to 1.
     pub fn share(&self) -> f64 {
-        match self.program() {
+        match self.program().saturating_sub(self.first_run.tally.counts.references()) {
             0 => 1.0,
-            program => self.measured() as f64 / program as f64,
+            sampled_from => self.measured() as f64 / sampled_from as f64,
         }
     }
 
@@ -117,11 +151,11 @@ impl Sample {
         }
     }
 
-    /// Returns the factor from counts in intervals, of which `measured` is the sum, to counts in the whole program or
-    /// process, of which `whole` has what was simulated.
-    pub(crate) fn scale(&self, measured: &Tally, whole: &Tally) -> Scale {
-        let whole = if self.all_given { whole.counts.instructions } else { self.share_of_program(&measured.counts) };
-        Scale { numerator: whole, denominator: self.scales_with(&measured.counts) }
+    /// Returns the factor from counts in intervals to counts in what they stand for.
+    pub(crate) fn scale(&self, of: &Measured, whole: &Tally) -> Scale {
+        let instructions = whole.counts.instructions.saturating_sub(of.first_run.counts.instructions);
+        let numerator = if self.all_given { instructions } else { self.share_of_program(&of.intervals.counts) };
+        Scale { numerator, denominator: self.scales_with(&of.intervals.counts) }
     }
 
     /// Returns an estimate of the references in the whole program of what has `measured` in the intervals.
@@ -130,16 +164,36 @@ impl Sample {
         (u128::from(self.program()) * part / all) as u64
     }
 
-    /// Estimates what the whole program, or a process, has counted. `measured` is the sum of the intervals, and `whole` has
-    /// what was simulated in any detail.
-    pub(crate) fn estimate(&self, measured: &Tally, whole: &Tally) -> Tally {
-        let scale = self.scale(measured, whole);
-        let ledger = measured.ledger.map(|_, cycles| scale.of(cycles));
-        Tally {
-            counts: if self.all_given { whole.counts } else { measured.counts.map(|n| scale.of(n)) },
-            hardware: measured.hardware.map(|n| scale.of(n)),
-            ledger: whole.ledger.map(|label, exact| if label.is_event() { exact } else { ledger.charged(label).0 }),
+    /// Estimates what the whole program, or a process, has counted. `whole` has what was simulated in any detail.
+    pub(crate) fn estimate(&self, of: &Measured, whole: &Tally) -> Tally {
+        let scale = self.scale(of, whole);
+        let mut estimate = of.intervals.map(|n| scale.of(n));
+        estimate.absorb(&of.first_run);
+        if self.all_given {
+            estimate.counts = whole.counts;
         }
+        let cycles = estimate.ledger;
+        estimate.ledger =
+            whole.ledger.map(|label, exact| if label.is_event() { exact } else { cycles.charged(label).0 });
+        estimate
+    }
+}
+
+/// What was measured of a program or a process.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Measured {
+    /// The sum of the sampled intervals.
+    pub intervals: Tally,
+    /// All code that runs for the first time.
+    pub first_run: Tally,
+}
+
+impl Measured {
+    /// Sums up the counts of all processes, or of one, in a sample.
+    pub fn new(sample: &Sample, process: Option<Asid>) -> Measured {
+        let mut intervals = Tally::default();
+        sample.intervals.iter().filter_map(|interval| interval.of(process)).for_each(|tally| intervals.absorb(tally));
+        Measured { intervals, first_run: sample.first_run.of(process).cloned().unwrap_or_default() }
     }
 }
 
@@ -178,19 +232,32 @@ mod tests {
         tally
     }
 
+    fn measured(intervals: Tally) -> Measured {
+        Measured { intervals, ..Measured::default() }
+    }
+
     #[test]
     fn events_are_exact_and_the_rest_grows_with_the_instructions() {
         let sample = Sample { all_given: true, ..Sample::default() };
-        let estimate = sample.estimate(&tally(100, 30, 7), &tally(1000, 0, 9000));
+        let estimate = sample.estimate(&measured(tally(100, 30, 7)), &tally(1000, 0, 9000));
         assert_eq!((estimate.counts.instructions, estimate.counts.loads), (1000, 500));
         assert_eq!((estimate.hardware.walks_data, estimate.cycles()), (100, 300 + 9000));
+    }
+
+    #[test]
+    fn code_that_runs_for_the_first_time_stands_for_itself() {
+        let sample = Sample { all_given: true, ..Sample::default() };
+        let measured = Measured { intervals: tally(100, 30, 7), first_run: tally(200, 500, 90) };
+        let estimate = sample.estimate(&measured, &tally(1200, 0, 9000));
+        assert_eq!(estimate.counts.instructions, 1200);
+        assert_eq!((estimate.hardware.walks_data, estimate.cycles()), (100 + 20, 300 + 500 + 9000));
     }
 
     #[test]
     fn without_the_programs_instructions_references_are_scaled_by_the_distance_of_intervals() {
         let interval = Interval { tally: tally(100, 30, 7), ..Interval::default() };
         let sample = Sample { intervals: vec![interval; 3], every: 500, ..Sample::default() };
-        let estimate = sample.estimate(&tally(300, 90, 21), &tally(400, 0, 9000));
+        let estimate = sample.estimate(&measured(tally(300, 90, 21)), &tally(400, 0, 9000));
         assert_eq!((estimate.counts.instructions, estimate.counts.loads), (3000, 1500));
         assert_eq!((estimate.hardware.walks_data, estimate.cycles()), (300, 900 + 9000));
     }
@@ -198,7 +265,7 @@ mod tests {
     #[test]
     fn nothing_measured_gives_nothing_but_what_is_exact() {
         let sample = Sample { all_given: true, ..Sample::default() };
-        let estimate = sample.estimate(&Tally::default(), &tally(1000, 50, 9000));
+        let estimate = sample.estimate(&Measured::default(), &tally(1000, 50, 9000));
         assert_eq!((estimate.counts.instructions, estimate.hardware.walks_data, estimate.cycles()), (1000, 0, 9000));
     }
 }

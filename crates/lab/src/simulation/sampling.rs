@@ -8,19 +8,37 @@ use super::tally::Tally;
 use reach_core::Asid;
 use std::collections::BTreeMap;
 
+/// What an interval stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stratum {
+    /// For its period.
+    Sampled,
+    /// For itself: it is code that runs for the first time.
+    FirstRun,
+}
+
+/// Where an interval began.
+#[derive(Clone, Debug)]
+struct Begin {
+    stratum: Stratum,
+    /// Totals there.
+    total: Tally,
+    memory: MemoryCounts,
+}
+
 /// The state of sampling.
 #[derive(Clone, Debug)]
 pub(super) struct Sampling {
     sample: Sample,
-    /// Cycles of all measured intervals, without the operating system's events, and instructions.
+    /// Cycles of all sampled intervals, without the operating system's events, and instructions.
     cycles: u64,
     instructions: u64,
     /// How references are simulated now.
     detail: Detail,
     /// Instructions executed before this detail.
     detail_since: u64,
-    /// Totals where the current interval began; `None` between intervals.
-    from: Option<(Tally, MemoryCounts)>,
+    /// `None` between intervals.
+    current: Option<Begin>,
     /// The work of each process in the current interval.
     processes: BTreeMap<Asid, Tally>,
 }
@@ -34,7 +52,7 @@ impl Default for Sampling {
             instructions: 0,
             detail: Detail::default(),
             detail_since: 0,
-            from: None,
+            current: None,
             processes: BTreeMap::new(),
         }
     }
@@ -75,39 +93,46 @@ impl Sampling {
     }
 
     /// Begins an interval at these totals. `out_of_order`: the core is.
-    pub fn begin(&mut self, total: Tally, memory: MemoryCounts, out_of_order: bool) {
+    pub fn begin(&mut self, stratum: Stratum, total: Tally, memory: MemoryCounts, out_of_order: bool) {
         // The first interval may begin where measuring does, which leaves no room for a warm-up.
         let is_first = self.sample.intervals.is_empty();
         if out_of_order && !is_first && self.detail_since == total.counts.instructions {
             self.sample.cold = self.sample.cold.or(Some(Cold::Core));
         }
         self.processes.clear();
-        self.from = Some((total, memory));
+        self.current = Some(Begin { stratum, total, memory });
     }
 
     /// Ends the current interval at these totals. Does nothing between intervals; an interval without references is
     /// dropped.
     pub fn end(&mut self, total: &Tally, memory: MemoryCounts) {
-        let Some((total_before, memory_before)) = self.from.take() else { return };
-        let tally = total.since(&total_before);
+        let Some(begin) = self.current.take() else { return };
+        let tally = total.since(&begin.total);
         if tally.counts.references() == 0 {
             return;
         }
-        self.cycles += tally.ledger.map(|label, cycles| if label.is_event() { 0 } else { cycles }).total().0;
-        self.instructions += tally.counts.instructions;
-        let MemoryCounts { caches, accesses } = memory.since(&memory_before);
+        let MemoryCounts { caches, accesses } = memory.since(&begin.memory);
         let processes = std::mem::take(&mut self.processes);
-        self.sample.intervals.push(Interval { tally, processes, caches, memory_accesses: accesses });
+        let interval = Interval { tally, processes, caches, memory_accesses: accesses };
+        match begin.stratum {
+            Stratum::FirstRun => self.sample.first_run.absorb(&interval),
+            Stratum::Sampled => {
+                let ledger = &interval.tally.ledger;
+                self.cycles += ledger.map(|label, cycles| if label.is_event() { 0 } else { cycles }).total().0;
+                self.instructions += interval.tally.counts.instructions;
+                self.sample.intervals.push(interval);
+            }
+        }
     }
 
     /// Adds what `process` has done, if it did so in an interval.
     pub fn absorb(&mut self, process: Asid, spent: &Tally) {
-        if self.from.is_some() {
+        if self.current.is_some() {
             self.processes.entry(process).or_default().absorb(spent);
         }
     }
 
-    /// Returns the thousandths of a cycle that an instruction took in measured intervals, without the operating system's
+    /// Returns the thousandths of a cycle that an instruction took in sampled intervals, without the operating system's
     /// events; `otherwise` before the first.
     pub fn millicycles_per_instruction(&self, otherwise: u64) -> u64 {
         match self.instructions {

@@ -24,6 +24,15 @@ impl Tally {
         }
     }
 
+    /// Returns this tally with `change` applied to each count.
+    pub(crate) fn map(&self, change: impl Fn(u64) -> u64) -> Tally {
+        Tally {
+            counts: self.counts.map(&change),
+            hardware: self.hardware.map(&change),
+            ledger: self.ledger.map(|_, cycles| change(cycles)),
+        }
+    }
+
     /// Adds the counts of `other`.
     pub(crate) fn absorb(&mut self, other: &Tally) {
         self.counts.absorb(&other.counts);

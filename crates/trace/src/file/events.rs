@@ -56,6 +56,7 @@ mod mark_kind {
     pub const WARM_TLBS: u8 = 5;
     pub const WARM_CACHES: u8 = 6;
     pub const DETAILED: u8 = 7;
+    pub const FIRST_RUN_BEGIN: u8 = 8;
 }
 
 /// Writes events. Each span is relative to the previous one, because mappings cluster.
@@ -147,6 +148,7 @@ impl EventEncoder {
             Mark::Measure => mark_kind::MEASURE,
             Mark::Sample { .. } => mark_kind::SAMPLE,
             Mark::IntervalBegin => mark_kind::INTERVAL_BEGIN,
+            Mark::FirstRunBegin => mark_kind::FIRST_RUN_BEGIN,
             Mark::IntervalEnd => mark_kind::INTERVAL_END,
             Mark::WarmTlbs => mark_kind::WARM_TLBS,
             Mark::WarmCaches => mark_kind::WARM_CACHES,
@@ -256,6 +258,7 @@ impl EventDecoder<'_> {
             mark_kind::MEASURE => Mark::Measure,
             mark_kind::SAMPLE => Mark::Sample { every: self.cursor.varint()? },
             mark_kind::INTERVAL_BEGIN => Mark::IntervalBegin,
+            mark_kind::FIRST_RUN_BEGIN => Mark::FirstRunBegin,
             mark_kind::INTERVAL_END => Mark::IntervalEnd,
             mark_kind::WARM_TLBS => Mark::WarmTlbs,
             mark_kind::WARM_CACHES => Mark::WarmCaches,

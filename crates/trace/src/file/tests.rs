@@ -64,6 +64,7 @@ fn mark() -> impl Strategy<Value = Mark> {
         Just(Mark::Measure),
         any::<u64>().prop_map(|every| Mark::Sample { every }),
         Just(Mark::IntervalBegin),
+        Just(Mark::FirstRunBegin),
         Just(Mark::IntervalEnd),
         Just(Mark::WarmTlbs),
         Just(Mark::WarmCaches),

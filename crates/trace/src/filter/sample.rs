@@ -3,11 +3,14 @@
 //!
 //! A sample has all references of its program, with marks that say how to simulate them. Between intervals, functional
 //! warming keeps TLBs and the operating system in the state of a full run. A detailed warm-up before each interval
-//! restores what functional warming leaves out. Intervals are measured.
+//! restores what functional warming leaves out. Intervals are measured, and so is all code that runs for the first time.
 
+mod first_run;
 mod options;
 
 pub use options::{Between, Sampling};
+
+use first_run::{Code, FirstRun};
 
 use super::beginning::{Beginning, FastForward};
 use crate::{Ending, Progress, Source, TraceError};
@@ -27,12 +30,25 @@ enum Stage {
     Measured,
 }
 
+/// How references are simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Detail {
+    Warming,
+    /// In detail, without being measured.
+    Detailed,
+    /// In detail, as the interval of the period that ends with this reference.
+    Interval(u64),
+    /// In detail, as code that runs for the first time.
+    FirstRun,
+}
+
 /// A program with the marks of a sample. Intervals begin and end at fetches.
 ///
 /// Measuring starts after the beginning of the program, which functional warming covers. The place of periods is drawn at
 /// random once, and the place of the interval in its period each time. So every reference after the beginning is measured
 /// with nearly the same probability, which estimates without bias need, and no loop of the program keeps step with the
-/// intervals. The first period is cut by the beginning, the last by the end of the program.
+/// intervals. The first period is cut by the beginning, the last by the end of the program. Code that runs for the first time
+/// interrupts an interval.
 pub struct Sampled<S> {
     source: S,
     sampling: Sampling,
@@ -48,8 +64,9 @@ pub struct Sampled<S> {
     /// The reference that ends the present or next interval.
     end: u64,
     stage: Stage,
-    /// Whether the last mark about detail said functional warming.
-    warming: bool,
+    first_run: FirstRun,
+    /// What the marks so far say about the references that follow.
+    detail: Detail,
     /// Whether [`Mark::Sample`] was given.
     announced: bool,
 }
@@ -70,7 +87,8 @@ impl<S: Source> Sampled<S> {
             done: 0,
             end: 0,
             stage: Stage::Beginning,
-            warming: false,
+            first_run: FirstRun::default(),
+            detail: Detail::Detailed,
             announced: false,
         }
     }
@@ -129,63 +147,100 @@ impl<S: Source> Sampled<S> {
         self.end = self.period_end.saturating_sub(self.random.below(slack + 1));
     }
 
-    /// Enters the stage of reference `at` of the present chunk. Returns the marks to put before that reference.
-    fn enter_stage(&mut self, at: usize) -> Vec<Mark> {
-        let mut marks = Vec::new();
-        while self.done + at as u64 >= self.stage_end() {
+    /// Enters the stage of reference `at` of the program. Returns whether measuring begins there.
+    fn enter_stage(&mut self, at: u64) -> bool {
+        let mut begins = false;
+        while at >= self.stage_end() {
             self.stage = match self.stage {
                 Stage::Beginning => {
                     let start = self.beginning_end.unwrap_or(u64::MAX);
-                    marks.extend((start > 0).then_some(Mark::Measure));
+                    begins = start > 0;
                     self.enter_first_period(start);
                     Stage::FunctionalWarming
                 }
-                Stage::FunctionalWarming => {
-                    marks.extend(std::mem::take(&mut self.warming).then_some(Mark::Detailed));
-                    Stage::DetailedWarming
-                }
-                Stage::DetailedWarming => {
-                    marks.push(Mark::IntervalBegin);
-                    Stage::Measured
-                }
+                Stage::FunctionalWarming => Stage::DetailedWarming,
+                Stage::DetailedWarming => Stage::Measured,
                 Stage::Measured => {
-                    marks.push(Mark::IntervalEnd);
                     self.enter_next_period();
                     Stage::FunctionalWarming
                 }
             };
         }
-        // Intervals without a gap between them go from one interval to the next without functional warming.
-        let warms = matches!(self.stage, Stage::Beginning | Stage::FunctionalWarming);
-        if warms && !std::mem::replace(&mut self.warming, true) {
-            marks.push(match self.sampling.between {
-                Between::Caches => Mark::WarmCaches,
-                Between::Tlbs | Between::FastForward => Mark::WarmTlbs,
-            });
+        begins
+    }
+
+    /// Returns how to simulate the references that follow a fetch of `code`.
+    fn wanted(&self, code: Code) -> Detail {
+        match (self.stage, code) {
+            (Stage::Beginning, _) => Detail::Warming,
+            (_, Code::New) => Detail::FirstRun,
+            (Stage::Measured, _) => Detail::Interval(self.period_end),
+            (Stage::DetailedWarming, _) | (_, Code::Entered) => Detail::Detailed,
+            (Stage::FunctionalWarming, Code::Known) => Detail::Warming,
         }
-        marks
+    }
+
+    /// Changes the detail to `wanted`. Returns the marks that say so, of which there are none without a change.
+    fn change_detail(&mut self, wanted: Detail) -> impl Iterator<Item = Mark> + use<S> {
+        let now = std::mem::replace(&mut self.detail, wanted);
+        let marks = [
+            matches!(now, Detail::Interval(_) | Detail::FirstRun).then_some(Mark::IntervalEnd),
+            (now == Detail::Warming).then_some(Mark::Detailed),
+            match (wanted, self.sampling.between) {
+                (Detail::Warming, Between::Caches) => Some(Mark::WarmCaches),
+                (Detail::Warming, Between::Tlbs | Between::FastForward) => Some(Mark::WarmTlbs),
+                (Detail::Detailed, _) => None,
+                (Detail::Interval(_), _) => Some(Mark::IntervalBegin),
+                (Detail::FirstRun, _) => Some(Mark::FirstRunBegin),
+            },
+        ];
+        marks.into_iter().filter(move |_| now != wanted).flatten()
     }
 
     /// Puts the marks into `chunk`.
     fn insert_marks(&mut self, chunk: &mut Chunk) {
+        let mut marks: Vec<(u32, Mark)> = Vec::new();
         if !std::mem::replace(&mut self.announced, true) {
-            // A stage that starts with the program starts before its first event.
-            let mut marks = vec![Mark::Sample { every: self.sampling.every }];
-            marks.extend((self.beginning_end != Some(0)).then_some(Mark::FastForward));
-            marks.extend(self.enter_stage(0));
-            chunk.events.splice(0..0, marks.into_iter().map(|mark| (0, Event::Mark(mark))));
+            // What starts with the program starts before its first event.
+            marks.push((0, Mark::Sample { every: self.sampling.every }));
+            marks.extend((self.beginning_end != Some(0)).then_some((0, Mark::FastForward)));
+            self.enter_stage(0);
+            let wanted = self.wanted(Code::Known);
+            marks.extend(self.change_detail(wanted).map(|mark| (0, mark)));
+            chunk.events.splice(0..0, marks.drain(..).map(|(at, mark)| (at, Event::Mark(mark))));
         }
-        while let Some(from) =
-            usize::try_from(self.stage_end().saturating_sub(self.done)).ok().filter(|&n| n < chunk.refs.len())
-        {
-            let Some(fetch) = chunk.refs[from..].iter().position(|r| r.kind() == Kind::Fetch) else { break };
-            let at = from + fetch;
-            let place = chunk.events.partition_point(|(before, _)| *before as usize <= at);
-            let marks = self.enter_stage(at).into_iter().map(|mark| (at as u32, Event::Mark(mark)));
-            chunk.events.splice(place..place, marks);
+        let end = self.done + chunk.refs.len() as u64;
+        // Where references are left out, all of the program that is given would be new code.
+        let finds_new_code = self.sampling.between != Between::FastForward && self.first_run.concerns(chunk);
+        if self.stage_end() < end || finds_new_code {
+            let mut fetched = chunk.fetched.iter();
+            for (at, _) in chunk.refs.iter().enumerate().filter(|(_, r)| r.kind() == Kind::Fetch) {
+                let (place, block) = (self.done + at as u64, *fetched.next().expect("a fetch has its block"));
+                let code = if finds_new_code { self.first_run.fetch(place, block) } else { Code::Known };
+                let begins = self.enter_stage(place);
+                marks.extend(begins.then_some((at as u32, Mark::Measure)));
+                let wanted = self.wanted(code);
+                marks.extend(self.change_detail(wanted).map(|mark| (at as u32, mark)));
+            }
+            insert(&mut chunk.events, marks);
         }
-        self.done += chunk.refs.len() as u64;
+        self.done = end;
     }
+}
+
+/// Inserts `marks` into `events`, each after the events at its place. Both are in order.
+fn insert(events: &mut Vec<(u32, Event)>, marks: Vec<(u32, Mark)>) {
+    if marks.is_empty() {
+        return;
+    }
+    let mut before = std::mem::take(events).into_iter().peekable();
+    for (at, mark) in marks {
+        while let Some(event) = before.next_if(|(place, _)| *place <= at) {
+            events.push(event);
+        }
+        events.push((at, Event::Mark(mark)));
+    }
+    events.extend(before);
 }
 
 impl<S: Source> Source for Sampled<S> {

@@ -23,8 +23,13 @@ pub(super) const SAMPLES: Group = Group {
     about: "[sampling.md](sampling.md) describes samples. With one, counts of hardware and cycles are \
             estimates for the whole program; rates have error bars.",
     definitions: &[
-        of_sample("sample.intervals", "count", "Measured intervals."),
-        of_sample("sample.references", "count", "References in measured intervals."),
+        of_sample("sample.intervals", "count", "Sampled intervals."),
+        of_sample("sample.references", "count", "References in sampled intervals."),
+        of_sample(
+            "sample.first_run_references",
+            "count",
+            "References of code that runs for the first time, all of which is measured.",
+        ),
         of_sample("sample.program_references", "count", "References of the whole program."),
         of_sample("sample.walks_per_instruction", "ratio", "Walks per instruction.").from("`walks` / `instructions`"),
         of_sample("sample.cycles_per_instruction", "cycles/instruction", "Cycles per instruction.")

@@ -13,6 +13,15 @@ fn sampled(options: &str) -> Chunk {
     sample
 }
 
+/// The intervals of a sample: the first reference, the one that ends it, and whether it is code that runs for the first time.
+fn intervals(sample: &Chunk) -> Vec<(usize, usize, bool)> {
+    let marks = marks(sample);
+    let begins = marks.iter().filter(|(_, mark)| [Mark::IntervalBegin, Mark::FirstRunBegin].contains(mark));
+    let ends = marks.iter().filter(|(_, mark)| *mark == Mark::IntervalEnd).map(|(at, _)| *at);
+    let ends = ends.chain([sample.refs.len()]);
+    begins.zip(ends).map(|((begin, mark), end)| (*begin, end, *mark == Mark::FirstRunBegin)).collect()
+}
+
 #[test]
 fn sampling_adds_marks_and_changes_nothing_else() {
     let all = read_all(&mut *synthetic::parse(PROGRAM).unwrap());
@@ -28,13 +37,16 @@ fn sampling_adds_marks_and_changes_nothing_else() {
 fn a_sample_of_all_references_has_nothing_between_intervals() {
     let sample = sampled("every=5k,measure=5k,warm=0");
     assert_eq!(sample.events[0].1, Event::Mark(Mark::IntervalBegin));
-    let marks = marks(&sample);
-    assert!(marks.iter().all(|(_, mark)| [Mark::IntervalBegin, Mark::IntervalEnd].contains(mark)));
-    let (ends, begins) = (marks.iter().skip(1).step_by(2), marks.iter().skip(2).step_by(2));
-    assert!(ends.clone().all(|(_, mark)| *mark == Mark::IntervalEnd));
-    assert!(ends.zip(begins).all(|(end, begin)| end.0 == begin.0 && begin.1 == Mark::IntervalBegin));
-    let intervals = sample.refs.len() / 5000;
-    assert!((2 * intervals - 1..=2 * intervals + 1).contains(&marks.len()), "{} for {intervals}", marks.len());
+    let between =
+        |(_, mark): &&(usize, Mark)| ![Mark::IntervalBegin, Mark::FirstRunBegin, Mark::IntervalEnd].contains(mark);
+    assert_eq!(marks(&sample).iter().find(between), None);
+    let intervals = intervals(&sample);
+    assert!(intervals.windows(2).all(|pair| pair[0].1 == pair[1].0));
+    let first_run = intervals.iter().filter(|interval| interval.2).count();
+    let periods = sample.refs.len() / 5000;
+    // A first run divides an interval into two.
+    let sampled = intervals.len() - 2 * first_run;
+    assert!((periods..=periods + 1).contains(&sampled), "{sampled} for {periods}");
 }
 
 #[test]
@@ -42,10 +54,12 @@ fn every_period_has_one_interval_of_its_length_somewhere() {
     let sample = sampled("every=2k,measure=200,warm=300");
     let marks = marks(&sample);
     let places = |wanted| marks.iter().filter(move |(_, mark)| *mark == wanted).map(|(at, _)| *at);
-    let intervals: Vec<_> = places(Mark::IntervalBegin).zip(places(Mark::IntervalEnd)).collect();
-    let periods = sample.refs.len() / 2000;
+    let all = intervals(&sample);
+    let known_from = all.iter().filter(|interval| interval.2).map(|interval| interval.1).max().unwrap();
+    let intervals: Vec<_> = all.iter().filter(|interval| interval.0 > known_from).collect();
+    let periods = (sample.refs.len() - known_from) / 2000;
     assert!(periods > 50 && intervals.len().abs_diff(periods) <= 1, "{} of {periods}", intervals.len());
-    for &(begin, end) in &intervals[1..] {
+    for &&(begin, end, _) in &intervals[1..] {
         // Blocks are not cut, so lengths vary by a block.
         assert!((150..300).contains(&(end - begin)) && sample.refs[begin].kind() == Kind::Fetch, "{begin} to {end}");
         let detailed = places(Mark::Detailed).take_while(|at| *at <= begin).last().unwrap();
@@ -59,28 +73,42 @@ fn every_period_has_one_interval_of_its_length_somewhere() {
 }
 
 #[test]
-fn every_reference_is_measured_equally_often() {
+fn every_reference_outside_first_runs_is_measured_equally_often() {
     const BUCKETS: usize = 20;
-    let program = read_all(&mut *synthetic::parse("web:requests=20").unwrap());
-    let mut measured = [0usize; BUCKETS];
-    let seeds = 2000;
-    for seed in 0..seeds {
+    let program = read_all(&mut *synthetic::parse("web:requests=100").unwrap());
+    let (mut measured, mut expected) = ([0.0; BUCKETS], [0.0; BUCKETS]);
+    for seed in 0..1000 {
         let sampling = "every=1k,measure=100,warm=50".parse().unwrap();
-        let source = synthetic::parse("web:requests=20").unwrap();
+        let source = synthetic::parse("web:requests=100").unwrap();
         let sample = read_all(&mut Sampled::new(source, sampling, FastForward::default(), seed));
-        let marks = marks(&sample);
-        let mut ends = marks.iter().filter(|(_, mark)| *mark == Mark::IntervalEnd).map(|(at, _)| *at);
-        for (begin, _) in marks.iter().filter(|(_, mark)| *mark == Mark::IntervalBegin) {
-            for at in *begin..ends.next().unwrap_or(sample.refs.len()) {
-                measured[at * BUCKETS / program.refs.len()] += 1;
+        let mut in_full = vec![false; sample.refs.len()];
+        for (begin, end, first_run) in intervals(&sample) {
+            for at in begin..end {
+                in_full[at] = first_run;
+                measured[at * BUCKETS / program.refs.len()] += f64::from(!first_run);
             }
         }
+        for at in (0..sample.refs.len()).filter(|&at| !in_full[at]) {
+            expected[at * BUCKETS / program.refs.len()] += 0.1;
+        }
     }
-    let expected = program.refs.len() as f64 / BUCKETS as f64 * f64::from(seeds as u32) / 10.0;
-    for (bucket, measured) in measured.iter().enumerate() {
-        let share = *measured as f64 / expected;
+    for (bucket, (measured, expected)) in measured.iter().zip(expected).enumerate() {
+        let share = measured / expected;
         assert!((0.9..1.1).contains(&share), "part {bucket} of {BUCKETS}: {share} of its share");
     }
+}
+
+#[test]
+fn code_that_runs_for_the_first_time_is_measured_in_full() {
+    let sample = sampled("every=100k,measure=200,warm=300");
+    let in_full =
+        |at: usize| intervals(&sample).iter().any(|&(begin, end, first_run)| first_run && (begin..end).contains(&at));
+    let mut new_code = first_run::FirstRun::default();
+    let fetches = sample.refs.iter().enumerate().filter(|(_, r)| r.kind() == Kind::Fetch);
+    let codes: Vec<_> =
+        fetches.zip(&sample.fetched).map(|((at, _), block)| (at, new_code.fetch(at as u64, *block))).collect();
+    assert!(codes.iter().any(|(_, code)| *code == Code::New) && codes.iter().any(|(_, code)| *code == Code::Known));
+    assert!(codes.iter().all(|&(at, code)| in_full(at) == (code == Code::New)));
 }
 
 #[test]
