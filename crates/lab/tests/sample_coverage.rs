@@ -104,21 +104,21 @@ fn compile(name: &str, source: &str) -> Vec<String> {
 
 /// Returns the eight programs by name.
 fn programs() -> Vec<(&'static str, Vec<String>)> {
-    let words: String =
-        (0..12_000u64).map(|n| format!("{:x}\n", n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20)).collect();
-    let input = folder().join("words");
-    std::fs::write(&input, words).unwrap();
-    let input = input.display().to_string();
-    let command = |words: &[&str]| words.iter().map(|word| word.to_string()).chain([input.clone()]).collect();
+    let command = |lines: u64, words: &[&str]| -> Vec<String> {
+        let text: String = (0..lines).map(|n| format!("{:x}\n", n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20)).collect();
+        let input = folder().join(format!("{lines}-lines"));
+        std::fs::write(&input, text).unwrap();
+        words.iter().map(|word| word.to_string()).chain([input.display().to_string()]).collect()
+    };
     vec![
         ("malloc", compile("malloc", MALLOC)),
         ("hash join", compile("hash-join", HASH_JOIN)),
         ("transpose", compile("transpose", TRANSPOSE)),
         ("sparse", compile("sparse", SPARSE)),
-        ("sort", command(&["sort"])),
-        ("gzip", command(&["gzip", "-c", "-1"])),
-        ("awk", command(&["awk", "{ count[substr($1, 1, 3)]++ } END { print length(count) }"])),
-        ("sed", command(&["sed", "-e", "s/[0-9][0-9]*/<&>/g"])),
+        ("sort", command(12_000, &["sort"])),
+        ("gzip", command(12_000, &["gzip", "-c", "-1"])),
+        ("awk", command(12_000, &["awk", "{ count[substr($1, 1, 3)]++ } END { print length(count) }"])),
+        ("sed", command(2_000, &["sed", "-e", "s/[0-9][0-9]*/<&>/g"])),
     ]
 }
 
@@ -145,7 +145,7 @@ fn value(report: &Report, system: &str, metric: &str) -> (f64, Option<f64>) {
 const SYSTEMS: [&str; 2] = ["base", "linux-thp:enabled=always"];
 const MACHINE: &str = "skylake-e3-1240v5";
 /// The intervals of a sample.
-const INTERVALS: u64 = 1500;
+const INTERVALS: u64 = 700;
 
 #[test]
 #[ignore = "simulates eight programs a hundred times each"]

@@ -212,13 +212,16 @@ impl<S: Source> Sampled<S> {
         let end = self.done + chunk.refs.len() as u64;
         // Where references are left out, all of the program that is given would be new code.
         let finds_new_code = self.sampling.between != Between::FastForward && self.first_run.concerns(chunk);
-        if self.stage_end() < end || finds_new_code {
+        let mut stage_end = self.stage_end();
+        if stage_end < end || finds_new_code {
             let mut fetched = chunk.fetched.iter();
             for (at, _) in chunk.refs.iter().enumerate().filter(|(_, r)| r.kind() == Kind::Fetch) {
                 let (place, block) = (self.done + at as u64, *fetched.next().expect("a fetch has its block"));
                 let code = if finds_new_code { self.first_run.fetch(place, block) } else { Code::Known };
-                let begins = self.enter_stage(place);
-                marks.extend(begins.then_some((at as u32, Mark::Measure)));
+                if place >= stage_end {
+                    marks.extend(self.enter_stage(place).then_some((at as u32, Mark::Measure)));
+                    stage_end = self.stage_end();
+                }
                 let wanted = self.wanted(code);
                 marks.extend(self.change_detail(wanted).map(|mark| (at as u32, mark)));
             }
