@@ -35,6 +35,9 @@ pub struct Chunk {
     pub page_refs: Vec<PageRef>,
     /// Number of references that have been folded.
     pub folded: usize,
+    /// The indices of the references that caches must see where they are only warmed ([`crate::lines`]), in steps that need
+    /// them.
+    pub line_refs: Vec<u32>,
     /// The steps of an outline; empty in any other chunk.
     pub outline: Vec<Step>,
 }
@@ -47,6 +50,7 @@ impl Chunk {
         self.events.clear();
         self.page_refs.clear();
         self.folded = 0;
+        self.line_refs.clear();
         self.outline.clear();
     }
 

@@ -32,6 +32,7 @@ pub mod fold;
 mod frame_source;
 mod interface;
 mod ledger;
+pub mod lines;
 pub mod lock;
 mod page_table;
 pub mod placement;

@@ -72,6 +72,8 @@ pub struct Step {
     pub fetched: Range<usize>,
     /// The page references.
     pub page_refs: Range<usize>,
+    /// The line references; empty where the caches must see all references.
+    pub line_refs: Range<usize>,
     /// Instructions and references of the step.
     pub counts: Counts,
 }
@@ -117,7 +119,8 @@ impl StepCutter {
     }
 
     /// Returns the steps of the program's next piece: its references, the blocks of their fetches, and its events, each
-    /// with the index of the reference that follows it. [`Step::page_refs`] is left empty for the caller to fill.
+    /// with the index of the reference that follows it. [`Step::page_refs`] and [`Step::line_refs`] are left empty for the
+    /// caller to fill.
     ///
     /// # Panics
     /// When a block is unknown, or `fetched` is shorter than the number of fetches.
@@ -138,6 +141,7 @@ impl StepCutter {
                 refs: next_ref..refs_end,
                 fetched: next_block..blocks_end,
                 page_refs: 0..0,
+                line_refs: 0..0,
                 counts,
             });
             (next_ref, next_event, next_block, due) = (refs_end, events_end, blocks_end, due_next);

@@ -7,6 +7,7 @@ pub use counters::{CacheCounters, MemoryAccesses};
 pub use level::Access;
 use level::Level;
 use reach_core::PhysAddr;
+use reach_core::lines::{LINE_SHIFT, SETS};
 
 mod controller;
 mod counters;
@@ -20,6 +21,17 @@ struct Nearest {
     level: Option<usize>,
     line_shift: u32,
     latency: u32,
+}
+
+/// Returns whether [`Caches::folds_lines`] holds.
+fn folds_lines(machine: &config::Machine, nearest: [Nearest; 2]) -> bool {
+    let suits = |level: usize| {
+        let cache = &machine.caches[level];
+        let sets = cache.bytes / u64::from(cache.ways) / u64::from(cache.line);
+        cache.line == 1 << LINE_SHIFT && sets.is_multiple_of(SETS as u64) && cache.writes != Writes::Through
+    };
+    let [data, fetch] = nearest.map(|nearest| nearest.level);
+    data.is_some_and(suits) && fetch != data && fetch.is_none_or(suits)
 }
 
 /// Returns whether a cache keeps written data, given whether it has the line, or passes the data to the next level.
@@ -56,6 +68,8 @@ pub struct Caches {
     data_path: Vec<usize>,
     /// For data, and for fetches.
     nearest: [Nearest; 2],
+    /// Whether the same-line filter changes nothing.
+    folds_lines: bool,
     /// Cycles to memory.
     memory: u32,
     /// Accesses that went to memory, by [`Access`].
@@ -88,6 +102,7 @@ impl Caches {
         Caches {
             names: machine.caches.iter().map(|c| c.name.clone()).collect(),
             levels: levels.map(|(i, cache)| Level::new(cache, seed ^ (i as u64 + 77) << 20)).collect(),
+            folds_lines: folds_lines(machine, nearest),
             fetch_path,
             data_path,
             nearest,
@@ -105,6 +120,12 @@ impl Caches {
             std::mem::swap(mine, theirs);
         }
         std::mem::swap(&mut self.controller, &mut last.controller);
+    }
+
+    /// Returns whether references that [`reach_core::lines`] drops hit the line that their set used last, and change nothing.
+    /// It takes first-level caches apart for fetches and data, and their lines and sets to be as the filter's.
+    pub(crate) fn folds_lines(&self) -> bool {
+        self.folds_lines
     }
 
     /// Returns whether fetches are modelled; otherwise the instruction cache is perfect (Fang §3).

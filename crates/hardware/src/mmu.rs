@@ -49,6 +49,7 @@ mod thread;
 mod wrong_path;
 
 pub(crate) use physical::physical;
+pub(crate) use step_refs::Confirmation;
 pub use step_refs::{Cursor, StepRefs};
 pub(crate) use wrong_path::EarlyLookup;
 
@@ -96,7 +97,7 @@ pub struct Mmu {
     /// The base page.
     pub(crate) base: PageShift,
     /// Translation is free and never misses; faults remain.
-    perfect: bool,
+    pub(crate) perfect: bool,
     spaces: AddressSpaces,
     pub(crate) same_page: SamePageFilter,
     /// Page-table entries that walks have read from memory since out-of-order timing last took the number.

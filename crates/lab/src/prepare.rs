@@ -1,7 +1,8 @@
 //! Decode once: turns the chunks of a program into batches that any number of simulations read at the same time.
 
 use crate::conditions::Timing;
-use reach_core::{BlockTable, Chunk, Step, StepCutter};
+use reach_core::lines::LineFilter;
+use reach_core::{BlockTable, Chunk, Event, Mark, Step, StepCutter};
 use reach_hardware::ooo::Code;
 
 /// A folded chunk, and the steps in which simulations take it.
@@ -30,6 +31,8 @@ pub struct Preparer {
     steps: StepCutter,
     /// The instructions of all blocks so far; `None` unless the timing is out of order.
     code: Option<Code>,
+    /// Whether caches are only warmed from here on.
+    warms_caches: bool,
 }
 
 impl Preparer {
@@ -41,7 +44,7 @@ impl Preparer {
     /// Makes batches with steps of at most `slices` instructions; `None`: of any length.
     pub fn sliced(timing: Timing, slices: Option<u64>) -> Preparer {
         let steps = slices.map_or_else(StepCutter::default, StepCutter::sliced);
-        Preparer { steps, code: (timing == Timing::Ooo).then(Code::default) }
+        Preparer { steps, code: (timing == Timing::Ooo).then(Code::default), warms_caches: false }
     }
 
     /// Folds `chunk` and divides it into steps. An outline already consists of steps. `blocks` must hold every block of the
@@ -61,6 +64,18 @@ impl Preparer {
             let end = from + chunk.page_refs[from..].partition_point(|entry| entry.index() < step.refs.end);
             step.page_refs = from..end;
             from = end;
+            for (_, event) in &chunk.events[step.events.clone()] {
+                match event {
+                    Event::Mark(Mark::WarmCaches) => self.warms_caches = true,
+                    Event::Mark(Mark::WarmTlbs | Mark::Detailed) => self.warms_caches = false,
+                    _ => {}
+                }
+            }
+            if self.warms_caches {
+                let start = chunk.line_refs.len();
+                LineFilter::fold(&chunk.refs, step.refs.clone(), &mut chunk.line_refs);
+                step.line_refs = start..chunk.line_refs.len();
+            }
         }
         Batch { chunk, steps, code: self.code.clone().unwrap_or_default(), last: false }
     }

@@ -1,7 +1,7 @@
 //! Runs references: folded, one by one, or through the caches.
 
 use super::physical::physical;
-use super::{Cursor, Mmu, StepRefs};
+use super::{Confirmation, Cursor, Mmu, StepRefs};
 use crate::cache::{Access, Caches};
 use reach_core::fold::{PAGE_SHIFT, PageRef};
 use reach_core::{Kind, Label, PageTable, Ref, StopReason, VirtAddr, Vpn};
@@ -68,6 +68,11 @@ impl Mmu {
         reason
     }
 
+    /// Runs the references at the head of `page_refs` that a first-level TLB answers. Returns how many there are.
+    pub(crate) fn leading_hits(&mut self, page_refs: &[PageRef]) -> usize {
+        self.tlbs.leading_hits(self.spaces.context, page_refs)
+    }
+
     /// Begins a run. Returns whether the operating system has changed translations or the address space since the last run.
     pub(crate) fn begin_run(&mut self) -> bool {
         self.same_page.begin_run(self.perfect)
@@ -132,16 +137,9 @@ impl Mmu {
         cursor: &mut Cursor,
         table: &mut PageTable,
     ) -> Option<StopReason> {
-        // The code side is confirmed by any fetch; the data side once it has turned to another page, or has both loaded and
-        // stored on its page.
-        let (mut code, mut data) = (false, false);
-        let (mut page, mut kinds) = (None, 0);
+        let mut confirmation = Confirmation::default();
         while cursor.next_ref < step.refs.len() {
-            while step.page_refs.get(cursor.next_page_ref).is_some_and(|e| e.index() < cursor.next_ref) {
-                cursor.next_page_ref += 1;
-            }
-            let at_page_ref = step.page_refs.get(cursor.next_page_ref).is_none_or(|e| e.index() == cursor.next_ref);
-            if code && data && at_page_ref {
+            if step.looks_up(cursor) && confirmation.is_complete() {
                 self.same_page.unconfirmed = false;
                 break;
             }
@@ -149,19 +147,10 @@ impl Mmu {
             if let Err(reason) = self.reference_pages(r, table) {
                 return Some(reason);
             }
-            if r.kind() == Kind::Fetch {
-                code = true;
-            } else {
-                let last = Some(r.last().0 >> PAGE_SHIFT);
-                kinds |= r.kind() as u64;
-                data |= kinds == 3 || page.is_some_and(|page| Some(page) != last);
-                page = last;
-            }
+            confirmation.add(r);
             cursor.next_ref += 1;
         }
-        while step.page_refs.get(cursor.next_page_ref).is_some_and(|e| e.index() < cursor.next_ref) {
-            cursor.next_page_ref += 1;
-        }
+        step.skip_page_refs(cursor);
         None
     }
 

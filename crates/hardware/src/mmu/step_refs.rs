@@ -1,8 +1,8 @@
 //! The references of a step, and a position in them.
 
 use super::pte_prefetch::PtePrefetcher;
-use reach_core::fold::PageRef;
-use reach_core::{BlockId, Chunk, Ref, Step};
+use reach_core::fold::{PAGE_SHIFT, PageRef};
+use reach_core::{BlockId, Chunk, Kind, Ref, Step};
 
 /// The references of one step of a chunk, which run without an event in between: all of them, and those that folding keeps.
 #[derive(Clone, Copy, Debug)]
@@ -12,7 +12,9 @@ pub struct StepRefs<'a> {
     /// The blocks that the step's fetches fetch.
     pub(crate) fetched: &'a [BlockId],
     /// The references that folding keeps, of those in the step.
-    pub(super) page_refs: &'a [PageRef],
+    pub(crate) page_refs: &'a [PageRef],
+    /// The indices of the references that caches must see where they are only warmed; empty if that is all.
+    pub(crate) line_refs: &'a [u32],
     /// Index of the step's first reference.
     start: usize,
     /// There are no references, only what folding keeps.
@@ -26,14 +28,32 @@ impl<'a> StepRefs<'a> {
         let (refs, page_refs) = (&chunk.refs[..step.refs.end], &chunk.page_refs[step.page_refs.clone()]);
         // Chunks made of references alone have no blocks.
         let fetched = chunk.fetched.get(step.fetched.clone()).unwrap_or_default();
-        StepRefs { refs, fetched, page_refs, start: step.refs.start, outlined: chunk.is_outline() }
+        let line_refs = &chunk.line_refs[step.line_refs.clone()];
+        StepRefs { refs, fetched, page_refs, line_refs, start: step.refs.start, outlined: chunk.is_outline() }
     }
 
     /// Returns all references of `chunk`, which has been folded.
     pub fn whole(chunk: &'a Chunk) -> StepRefs<'a> {
         debug_assert_eq!(chunk.folded, chunk.refs.len());
         let (fetched, page_refs) = (&chunk.fetched, &chunk.page_refs);
-        StepRefs { refs: &chunk.refs, fetched, page_refs, start: 0, outlined: false }
+        StepRefs { refs: &chunk.refs, fetched, page_refs, line_refs: &[], start: 0, outlined: false }
+    }
+
+    /// Returns the line references from the next reference on.
+    pub(crate) fn line_refs_from(&self, cursor: &Cursor) -> &'a [u32] {
+        &self.line_refs[self.line_refs.partition_point(|&at| (at as usize) < cursor.next_ref)..]
+    }
+
+    /// Moves the cursor to the first page reference at or after its next reference.
+    pub(crate) fn skip_page_refs(&self, cursor: &mut Cursor) {
+        let ahead = &self.page_refs[cursor.next_page_ref..];
+        cursor.next_page_ref += ahead.partition_point(|page_ref| page_ref.index() < cursor.next_ref);
+    }
+
+    /// Returns whether the next reference is one that folding keeps, or the end.
+    pub(crate) fn looks_up(&self, cursor: &mut Cursor) -> bool {
+        self.skip_page_refs(cursor);
+        self.page_refs.get(cursor.next_page_ref).is_none_or(|page_ref| page_ref.index() == cursor.next_ref)
     }
 
     /// Returns the position of the first reference.
@@ -56,8 +76,40 @@ pub struct Cursor {
     /// Index of the next fetch's block, of those of the step. Only runs that need blocks advance it.
     pub(crate) next_block: usize,
     /// Index of the first page reference at or after the next reference.
-    pub(super) next_page_ref: usize,
+    pub(crate) next_page_ref: usize,
     /// In an outline: the next page reference is the second page of a reference, whose first page has to be looked up again.
     pub(super) repeat_first_page: bool,
     pub(super) prefetcher: PtePrefetcher,
+}
+
+/// Which sides have looked up again, since an invalidation, all that folding might skip.
+///
+/// The code side is confirmed by any fetch; the data side once it has turned to another page, or has both loaded and stored
+/// on its page.
+#[derive(Debug, Default)]
+pub(crate) struct Confirmation {
+    code: bool,
+    data: bool,
+    /// The page of the last load or store.
+    page: Option<u64>,
+    /// The kinds of data references, as bits.
+    kinds: u8,
+}
+
+impl Confirmation {
+    pub(crate) fn is_complete(&self) -> bool {
+        self.code && self.data
+    }
+
+    /// Notes that `r` was looked up.
+    pub(crate) fn add(&mut self, r: Ref) {
+        if r.kind() == Kind::Fetch {
+            self.code = true;
+            return;
+        }
+        let last = Some(r.last().0 >> PAGE_SHIFT);
+        self.kinds |= r.kind() as u8;
+        self.data |= self.kinds == 3 || self.page.is_some_and(|page| Some(page) != last);
+        self.page = last;
+    }
 }

@@ -10,9 +10,11 @@ use super::instruction::BranchKind;
 use super::prefetch::L1Miss;
 use super::reference::ADDRESS_MASK;
 use super::{CoreAndCaches, OooCore, OooRun};
-use crate::cache::Access;
-use crate::mmu::{Cursor, Mmu, StepRefs, physical};
-use reach_core::{BlockId, Kind, PageTable, Ref, StopReason, VirtAddr};
+use crate::cache::{Access, Caches};
+use crate::mmu::{Confirmation, Cursor, Mmu, StepRefs, physical};
+use reach_core::fold::{PAGE_SHIFT, PageRef};
+use reach_core::{BlockId, Kind, PageTable, Pte, Ref, StopReason, VirtAddr, Vpn};
+use std::ops::Range;
 
 impl Mmu {
     /// Warms the core of `run` with `step` from `cursor` on, until the step ends or the operating system is needed. Charges
@@ -26,42 +28,139 @@ impl Mmu {
         table: &mut PageTable,
         run: OooRun,
     ) -> StopReason {
-        self.begin_run();
+        let stale = self.begin_run();
         let ledger = std::mem::take(&mut self.ledger);
         let OooRun { core, code, caches } = run;
-        let mut reason = StopReason::End;
-        while let Some(&r) = step.refs.get(cursor.next_ref) {
-            if let Err(stop) = self.warm(r, table, CoreAndCaches { core, caches }) {
-                reason = stop;
-                break;
-            }
-            if r.kind() == Kind::Fetch {
-                core.warm_predictor(code, step.fetched[cursor.next_block], r);
-                cursor.next_block += 1;
-            }
-            cursor.next_ref += 1;
+        let from = cursor.next_ref;
+        let folds = self.same_page.enabled && caches.folds_lines() && !step.line_refs.is_empty();
+        // After an invalidation, each side must look its page up again before references are left out. A perfect unit looks
+        // up nothing, and calls the operating system for every page once more.
+        self.same_page.unconfirmed |= stale && !self.perfect;
+        let mut result = Ok(());
+        if !folds || self.same_page.unconfirmed {
+            result = self.warm_one_by_one(step, cursor, table, core, caches, folds);
+        }
+        if folds && result.is_ok() {
+            result = self.warm_folded(step, cursor, table, core, caches);
+        }
+        let fetches = step.refs[from..cursor.next_ref].iter().filter(|r| r.kind() == Kind::Fetch);
+        for &fetch in fetches {
+            core.warm_predictor(code, step.fetched[cursor.next_block], fetch);
+            cursor.next_block += 1;
         }
         self.ledger = ledger;
         // No core waits for them.
         self.entries_from_memory = 0;
-        reason
+        result.err().unwrap_or(StopReason::End)
+    }
+
+    /// Warms with every reference: of the whole step, or, if `until_confirmed`, until folding is exact again.
+    fn warm_one_by_one(
+        &mut self,
+        step: StepRefs,
+        cursor: &mut Cursor,
+        table: &mut PageTable,
+        core: &mut OooCore,
+        caches: &mut Caches,
+        until_confirmed: bool,
+    ) -> Result<(), StopReason> {
+        let mut confirmation = Confirmation::default();
+        while let Some(&r) = step.refs.get(cursor.next_ref) {
+            if until_confirmed && confirmation.is_complete() && step.looks_up(cursor) {
+                self.same_page.unconfirmed = false;
+                break;
+            }
+            self.warm(r, table, core, caches)?;
+            confirmation.add(r);
+            cursor.next_ref += 1;
+        }
+        Ok(())
+    }
+
+    /// Warms with the references that folding keeps: TLBs with one look-up for a run on a page, caches with one access for a
+    /// run on a line. Walks and lines come in the program's order.
+    fn warm_folded(
+        &mut self,
+        step: StepRefs,
+        cursor: &mut Cursor,
+        table: &mut PageTable,
+        core: &mut OooCore,
+        caches: &mut Caches,
+    ) -> Result<(), StopReason> {
+        let to_vpn = u32::from(self.base.0) - PAGE_SHIFT;
+        let mut translations = Translations::default();
+        let mut line_refs = step.line_refs_from(cursor);
+        step.skip_page_refs(cursor);
+        let result = loop {
+            let ahead = &step.page_refs[cursor.next_page_ref..];
+            let hits = match self.perfect {
+                true => ahead.iter().take_while(|page_ref| translations.has(page_ref)).count(),
+                false => self.leading_hits(ahead),
+            };
+            cursor.next_page_ref += hits;
+            let next = ahead.get(hits);
+            let until = next.map_or(step.refs.len(), |page_ref| page_ref.index());
+            let lines = line_refs.partition_point(|&at| (at as usize) < until);
+            for &at in &line_refs[..lines] {
+                self.warm_line_ref(step.refs[at as usize], table, &mut translations, core, caches);
+            }
+            line_refs = &line_refs[lines..];
+            cursor.next_ref = until;
+            let Some(page_ref) = next else { break Ok(()) };
+            let vpn = Vpn(page_ref.page() >> to_vpn);
+            match self.reference(page_ref.kind(), vpn, table, Some(caches)) {
+                Ok(pte) => translations.set(page_ref, vpn, pte),
+                Err(stop) => break Err(stop),
+            }
+            cursor.next_page_ref += 1;
+        };
+        // The sides have moved to other pages, which the filter has not seen.
+        self.same_page.clear();
+        result
+    }
+
+    /// Sends a reference, whose pages are translated, through the caches and prefetchers.
+    #[inline(always)]
+    fn warm_line_ref(
+        &mut self,
+        r: Ref,
+        table: &mut PageTable,
+        translations: &mut Translations,
+        core: &mut OooCore,
+        caches: &mut Caches,
+    ) {
+        let (access, length) = access_of(r);
+        let (first, end) = (r.addr().0, r.addr().0 + length);
+        let mut at = first;
+        while at < end {
+            let vpn = VirtAddr(at & ADDRESS_MASK).vpn(self.base);
+            let pte = match translations.get(vpn) {
+                Some(pte) => pte,
+                // A translation without a page table, as by a segment, is asked for as by the program.
+                None => match table.lookup(vpn).map_or_else(|| self.reference(r.kind(), vpn, table, None), Ok) {
+                    Ok(pte) => {
+                        translations.add(vpn, pte);
+                        pte
+                    }
+                    Err(_) => return,
+                },
+            };
+            let page_end = end.min((vpn + 1).addr(self.base).0.max(at + 1));
+            self.warm_lines(access, vpn, pte, at..page_end, table, core, caches);
+            at = page_end;
+        }
     }
 
     /// Translates a reference, and sends it through the caches and prefetchers.
-    #[inline(always)]
     fn warm(
         &mut self,
         r: Ref,
         table: &mut PageTable,
-        CoreAndCaches { core, caches }: CoreAndCaches,
+        core: &mut OooCore,
+        caches: &mut Caches,
     ) -> Result<(), StopReason> {
         let kind = r.kind();
-        let (access, length) = match kind {
-            Kind::Fetch => (Access::Fetch, r.len().max(1)),
-            Kind::Load => (Access::Load, r.size()),
-            Kind::Store => (Access::Store, r.size()),
-        };
-        let shift = caches.line_shift(access);
+        let (access, length) = access_of(r);
         let (mut at, end) = (r.addr().0, r.addr().0 + length);
         while at < end {
             let vpn = VirtAddr(at & ADDRESS_MASK).vpn(self.base);
@@ -74,20 +173,94 @@ impl Mmu {
                 }
             };
             let page_end = end.min((vpn + 1).addr(self.base).0.max(at + 1));
-            if kind == Kind::Fetch && !caches.models_fetches() {
-                at = page_end;
-            }
-            while at < page_end {
-                let address = physical(pte, at, self.base);
-                let (_, depth) = caches.access(access, address);
-                if kind != Kind::Fetch && depth > 0 && core.prefetches() {
-                    let miss = L1Miss { page: vpn, at: address, from: None, missed_l2: depth > 1 };
-                    self.prefetch_after_miss(miss, table, CoreAndCaches { core, caches });
-                }
-                at = page_end.min(((at >> shift) + 1) << shift);
-            }
+            self.warm_lines(access, vpn, pte, at..page_end, table, core, caches);
+            at = page_end;
         }
         Ok(())
+    }
+
+    /// Accesses the lines of `bytes`, which lie in one page.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a processor that one access concerns")]
+    #[inline(always)]
+    fn warm_lines(
+        &mut self,
+        access: Access,
+        vpn: Vpn,
+        pte: Pte,
+        bytes: Range<u64>,
+        table: &mut PageTable,
+        core: &mut OooCore,
+        caches: &mut Caches,
+    ) {
+        if access == Access::Fetch && !caches.models_fetches() {
+            return;
+        }
+        let shift = caches.line_shift(access);
+        let mut at = bytes.start;
+        while at < bytes.end {
+            let address = physical(pte, at, self.base);
+            let (_, depth) = caches.access(access, address);
+            if access != Access::Fetch && depth > 0 && core.prefetches() {
+                let miss = L1Miss { page: vpn, at: address, from: None, missed_l2: depth > 1 };
+                self.prefetch_after_miss(miss, table, CoreAndCaches { core, caches });
+            }
+            at = ((at >> shift) + 1) << shift;
+        }
+    }
+}
+
+/// Returns how caches see a reference, and its length in bytes.
+fn access_of(r: Ref) -> (Access, u64) {
+    match r.kind() {
+        Kind::Fetch => (Access::Fetch, r.len().max(1)),
+        Kind::Load => (Access::Load, r.size()),
+        Kind::Store => (Access::Store, r.size()),
+    }
+}
+
+/// Translations that hold until the operating system is called, found by page.
+struct Translations {
+    pages: [(Vpn, Pte); Translations::SLOTS],
+    /// Pages that were looked up, each with the kind of reference.
+    looked_up: [u64; Translations::SLOTS],
+}
+
+impl Default for Translations {
+    fn default() -> Translations {
+        let nothing = (Vpn(!0), Pte(0));
+        Translations { pages: [nothing; Translations::SLOTS], looked_up: [!0; Translations::SLOTS] }
+    }
+}
+
+impl Translations {
+    const SLOTS: usize = 256;
+
+    #[inline(always)]
+    fn get(&self, vpn: Vpn) -> Option<Pte> {
+        let (held, pte) = self.pages[vpn.0 as usize % Self::SLOTS];
+        (held == vpn).then_some(pte)
+    }
+
+    fn add(&mut self, vpn: Vpn, pte: Pte) {
+        self.pages[vpn.0 as usize % Self::SLOTS] = (vpn, pte);
+    }
+
+    /// Returns whether the page was looked up for that kind of reference.
+    fn has(&self, page_ref: &PageRef) -> bool {
+        let page = page_ref.page_and_kind();
+        self.looked_up[Self::slot(page)] == page
+    }
+
+    /// Notes a look-up and its result.
+    fn set(&mut self, page_ref: &PageRef, vpn: Vpn, pte: Pte) {
+        let page = page_ref.page_and_kind();
+        self.looked_up[Self::slot(page)] = page;
+        self.add(vpn, pte);
+    }
+
+    /// The kinds of reference to one page have different slots.
+    fn slot(page_and_kind: u64) -> usize {
+        (page_and_kind ^ page_and_kind >> 28) as usize % Self::SLOTS
     }
 }
 
