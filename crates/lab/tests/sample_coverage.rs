@@ -1,15 +1,16 @@
-//! Confidence intervals of samples: whether they contain the value of the whole program, for real programs.
+//! Samples of real programs: whether their confidence intervals contain the value of the whole program, and whether their
+//! estimates are unbiased.
 //!
-//! Each program is captured once, simulated as a whole, and sampled with a hundred seeds. Each seed places the intervals
-//! elsewhere. No interval is given for a rate of events that too few intervals counted.
+//! Each program is captured once. The first test simulates all of it in detail, in intervals without gaps, and draws many
+//! samples from these. The second takes real samples, whose caches, TLBs and predictors are warmed functionally.
 
 mod common;
 
 use common::{Pieces, experiment, run};
-use reach_lab::{ALL, Conditions, Experiment, Report, Timing};
+use reach_core::Random;
+use reach_lab::{Conditions, Experiment, Outcome, Report, Sample, Tally, Timing, metrics};
 use reach_trace::Sampling;
 use reach_trace::live::{Live, Options, emulator};
-use std::ops::Range;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -135,68 +136,117 @@ fn capture(command: &[String]) -> Pieces {
     program
 }
 
-fn value(report: &Report, system: &str, metric: &str) -> (f64, Option<f64>) {
-    let rows = report.rows();
-    let row = rows.iter().find(|row| row.process == ALL && row.metric == metric && row.system == system);
-    let row = row.unwrap_or_else(|| panic!("no {metric}"));
-    (row.value.as_f64(), row.error)
-}
-
 const SYSTEMS: [&str; 2] = ["base", "linux-thp:enabled=always"];
 const MACHINE: &str = "skylake-e3-1240v5";
-/// The intervals of a sample.
-const INTERVALS: u64 = 700;
+/// The periods of a sample.
+const PERIODS: u64 = 1500;
+/// The lengths of an interval that a period has.
+const PERIOD: u64 = 25;
+
+/// Samples `program` with this seed.
+fn sample(program: &Pieces, sampling: &str, seed: u64) -> Report {
+    let experiment = experiment(&[MACHINE], &SYSTEMS, Timing::Ooo);
+    let conditions = Conditions { seed, ..experiment.conditions.clone() };
+    let sample = Some(sampling.parse::<Sampling>().unwrap());
+    run(&Experiment { sample, conditions, ..experiment }, &mut program.cut(vec![100_000]))
+}
+
+const METRICS: [&str; 3] = ["speedup", "cycles per instruction", "WCPI"];
+
+/// Returns each of [`METRICS`] with its error.
+fn values(base: &Outcome, other: &Outcome) -> [(f64, Option<f64>); 3] {
+    let rate = |of: &dyn Fn(&Tally) -> (u64, u64)| {
+        let (numerator, denominator) = of(&base.total);
+        (numerator as f64 / denominator as f64, base.error(of))
+    };
+    let speedup = base.total.cycles() as f64 / other.total.cycles() as f64;
+    [
+        (speedup, other.speedup_error(base)),
+        rate(&|tally| (tally.cycles(), tally.counts.instructions)),
+        rate(&metrics::WCPI.of),
+    ]
+}
+
+fn mean_and_spread(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    (mean, (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt())
+}
 
 #[test]
-#[ignore = "simulates eight programs a hundred times each"]
-fn intervals_contain_the_whole_programs_value_for_93_of_100_seeds() {
+#[ignore = "simulates eight programs in detail"]
+fn intervals_contain_the_whole_programs_value_for_93_of_100_draws() {
+    const DRAWS: u64 = 1000;
     if let Err(why) = emulator(None) {
         eprintln!("skipped: {why}");
         return;
     }
-    let metrics = [(SYSTEMS[1], "speedup"), (SYSTEMS[0], "sample.cycles_per_instruction"), (SYSTEMS[0], "wcpi")];
     let mut failures = Vec::new();
     for (name, command) in programs() {
         let program = capture(&command);
-        let references = program.len() as u64;
-        let whole = run(&experiment(&[MACHINE], &SYSTEMS, Timing::Ooo), &mut program.cut(vec![100_000]));
-        let per_instruction = value(&whole, SYSTEMS[0], "cycles").0 / value(&whole, SYSTEMS[0], "instructions").0;
-        let truths = [value(&whole, SYSTEMS[1], "speedup").0, per_instruction, value(&whole, SYSTEMS[0], "wcpi").0];
-        let every = references / INTERVALS;
-        // The warm-up is that of the default. 500 references biased the hash join's cycles by 1.3 %.
-        let sampling: Sampling = format!("every={every},measure={},warm=4k", every / 25).parse().unwrap();
-        let sample = |program: &Pieces, seed: u64| {
-            let sampled = experiment(&[MACHINE], &SYSTEMS, Timing::Ooo);
-            let conditions = Conditions { seed, ..sampled.conditions.clone() };
-            let sampled = Experiment { sample: Some(sampling), conditions, ..sampled };
-            let report = run(&sampled, &mut program.cut(vec![100_000]));
-            assert!(report.findings.is_empty(), "{:?}", report.findings);
-            metrics.map(|(system, metric)| value(&report, system, metric))
-        };
-        let results: Vec<_> = std::thread::scope(|scope| {
-            let half = |seeds: Range<u64>| {
-                let (program, sample) = (program.cut(vec![100_000]), &sample);
-                scope.spawn(move || seeds.map(|seed| sample(&program, seed)).collect::<Vec<_>>())
-            };
-            let halves = [half(0..50), half(50..100)];
-            halves.into_iter().flat_map(|half| half.join().unwrap()).collect()
-        });
-        for (at, ((_, metric), truth)) in metrics.iter().zip(truths).enumerate() {
-            let values: Vec<f64> = results.iter().map(|of| of[at].0).collect();
-            let mean = values.iter().sum::<f64>() / values.len() as f64;
-            let spread = (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / 99.0).sqrt();
-            let given: Vec<(f64, f64)> = results.iter().filter_map(|of| Some((of[at].0, of[at].1?))).collect();
+        let measure = program.len() as u64 / PERIODS / PERIOD;
+        let mut report = sample(&program, &format!("every={measure},measure={measure},warm=0"), 1);
+        let [base, other] = &mut report.outcomes[..] else { panic!("two systems") };
+        let truths = values(base, other).map(|(value, _)| value);
+        let whole = [&*base, &*other].map(|outcome| (outcome.sample.clone().unwrap(), outcome.total.clone()));
+        let periods = whole[0].0.intervals.len() as u64 / PERIOD;
+        let mut drawn: [Vec<(f64, Option<f64>)>; 3] = Default::default();
+        for seed in 0..DRAWS {
+            let mut random = Random::new(seed);
+            let kept: Vec<_> = (0..periods).map(|period| (period * PERIOD + random.below(PERIOD)) as usize).collect();
+            for (outcome, (sample, total)) in [&mut *base, &mut *other].into_iter().zip(&whole) {
+                let intervals = kept.iter().map(|&at| sample.intervals[at].clone()).collect();
+                let sample = Sample { intervals, first_run: sample.first_run.clone(), ..*sample };
+                outcome.total = sample.estimate_all(total);
+                outcome.sample = Some(sample);
+            }
+            drawn.iter_mut().zip(values(base, other)).for_each(|(of_metric, value)| of_metric.push(value));
+        }
+        for ((metric, truth), drawn) in METRICS.iter().zip(truths).zip(&drawn) {
+            let (_, spread) = mean_and_spread(&drawn.iter().map(|(value, _)| *value).collect::<Vec<_>>());
+            let given: Vec<(f64, f64)> = drawn.iter().filter_map(|&(value, error)| Some((value, error?))).collect();
             let held = given.iter().filter(|(value, error)| (value - truth).abs() <= *error).count();
             let bar = given.iter().map(|(_, error)| error).sum::<f64>() / given.len() as f64;
             println!(
-                "{name:<10} {:>6.1} M references  {metric:<30} whole {truth:.5}  samples {mean:.5} ±{bar:.5}, spread \
-                 {spread:.5}  held {held} of {}",
-                references as f64 / 1e6,
+                "{name:<10} {:>5.1} M references  {metric:<22} {truth:>8.5} ±{bar:.5}, spread {spread:.5}  held {held} of {}",
+                program.len() as f64 / 1e6,
                 given.len()
             );
             // Only events as rare as walks may have no interval.
-            if 100 * held < 93 * given.len() || given.len() < values.len() && *metric != "wcpi" {
+            let must_be_given = *metric != "WCPI";
+            if 100 * held < 93 * given.len() || must_be_given && given.len() < DRAWS as usize {
                 failures.push(format!("{name} {metric}: {held} of {} given", given.len()));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+#[test]
+#[ignore = "simulates eight programs eleven times"]
+fn samples_are_unbiased() {
+    const SEEDS: u64 = 10;
+    if let Err(why) = emulator(None) {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    let mut failures = Vec::new();
+    for (name, command) in programs() {
+        let program = capture(&command);
+        let experiment = experiment(&[MACHINE], &SYSTEMS, Timing::Ooo);
+        let whole = run(&experiment, &mut program.cut(vec![100_000]));
+        let truths = values(&whole.outcomes[0], &whole.outcomes[1]).map(|(value, _)| value);
+        let every = program.len() as u64 / 300;
+        let sampling = format!("every={every},measure={},warm=4k", every / PERIOD);
+        let reports: Vec<_> = (0..SEEDS).map(|seed| sample(&program, &sampling, seed)).collect();
+        for (at, (metric, truth)) in METRICS.iter().zip(truths).enumerate() {
+            let all: Vec<_> =
+                reports.iter().map(|report| values(&report.outcomes[0], &report.outcomes[1])[at].0).collect();
+            let (mean, spread) = mean_and_spread(&all);
+            println!("{name:<10} {metric:<22} whole {truth:.5}  samples {mean:.5}, spread {spread:.5}");
+            // Three standard errors of the mean, and half a percent.
+            if (mean - truth).abs() > 3.0 * spread / (SEEDS as f64).sqrt() + 0.005 * truth {
+                failures.push(format!("{name} {metric}: {mean} for {truth}, spread {spread}"));
             }
         }
     }

@@ -11,8 +11,7 @@ use std::collections::BTreeMap;
 
 /// The results of a finished simulation.
 ///
-/// In a sampled program, counts of hardware and cycles cover the measured intervals; the operating system's counts cover
-/// the whole program.
+/// In a sampled program, counts of hardware and cycles are estimates for the whole program.
 pub struct Outcome {
     /// The machine, as the user named it.
     pub machine: String,

@@ -164,6 +164,12 @@ impl Sample {
         (u128::from(self.program()) * part / all) as u64
     }
 
+    /// Estimates what the whole program has counted. `whole` has what was simulated of it in any detail: instructions,
+    /// references and the operating system's events.
+    pub fn estimate_all(&self, whole: &Tally) -> Tally {
+        self.estimate(&Measured::new(self, None), whole)
+    }
+
     /// Estimates what the whole program, or a process, has counted. `whole` has what was simulated in any detail.
     pub(crate) fn estimate(&self, of: &Measured, whole: &Tally) -> Tally {
         let scale = self.scale(of, whole);

@@ -12,7 +12,7 @@ const GAP: u64 = 1000;
 
 /// The references of new code that are simulated in detail before it counts, so that the pipeline has filled. Code that is
 /// new for a shorter time does not count.
-const LEAD: u64 = 500;
+const LEAD: u64 = 200;
 
 /// How new the code is that runs now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
