@@ -13,6 +13,7 @@
 //! | `event` | [`Event`]: system calls and switches between references |
 //! | `step` | [`StepCutter`]: divides chunks at events, daemon ticks and scheduling slices |
 //! | [`fold`] | the same-page filter: which references need a TLB look-up |
+//! | [`lines`] | the same-line filter: which references warmed caches must see |
 //! | `page_table`, `pte` | [`PageTable`]: radix tables in simulated frames |
 //! | [`placement`] | the addresses that Linux chooses for new mappings |
 //! | `range_table` | [`RangeTable`]: range translations (Karakostas et al. 2015) in a B-tree |
