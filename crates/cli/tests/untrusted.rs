@@ -167,6 +167,8 @@ fn keep_opens_no_pipe_and_takes_no_list_of_others() {
     std::thread::sleep(std::time::Duration::from_millis(100));
     let output = reach(&["text", "keep", "--once", text(&pipe)]).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).contains("is not a regular file"), "{output:?}");
+    // Time for the writer to end, if it was woken.
+    std::thread::sleep(std::time::Duration::from_millis(100));
     assert!(writer.try_wait().unwrap().is_none(), "the pipe was opened");
     drop(File::open(&pipe));
     let mut line = String::new();
