@@ -30,7 +30,7 @@ test: setup format-check lint
 	$(CARGO) test --workspace --locked --no-fail-fast
 
 ## test-long: all tests, the slow ones too, with many more random cases
-test-long: setup doc fuzz-check loom miri
+test-long: setup doc fuzz-check loom miri fuzz
 	$(CARGO) build --workspace --all-targets --profile test --locked
 	PROPTEST_CASES=$(LONG_CASES) $(CARGO) test --workspace --locked --no-fail-fast -- --include-ignored
 
@@ -43,7 +43,22 @@ bench:
 lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-## fuzz-check: whether the fuzz targets still compile (to run them: cargo +nightly fuzz run TARGET)
+# Targets run one after the other: `make fuzz TARGETS=lackey MINUTES=60`.
+MINUTES ?= 10
+TARGETS ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
+# A single allocation stays below the budget of a file of 1 MB (docs/security.md). The process as a whole has the fuzzer's own memory.
+FUZZ_LIMITS := -timeout=2 -malloc_limit_mb=64 -rss_limit_mb=1024 -max_len=65536
+
+## fuzz: run each fuzz target for MINUTES minutes (10), with limits on memory and time; needs nightly Rust and cargo-fuzz
+fuzz:
+	$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-fuzz
+	for target in $(TARGETS); do \
+	    mkdir -p fuzz/corpus/$$target fuzz/seeds/$$target && \
+	    $(CARGO) +nightly fuzz run -O $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
+	        -max_total_time=$$(($(MINUTES) * 60)) $(FUZZ_LIMITS) || exit 1; \
+	done
+
+## fuzz-check: whether the fuzz targets still compile
 fuzz-check:
 	RUSTFLAGS="--cfg fuzzing" $(CARGO) check --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz
 
@@ -95,4 +110,4 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
 
-.PHONY: run build test-fast test test-long bench lint fuzz-check loom miri format format-check doc man setup qemu paper-programs clean help
+.PHONY: run build test-fast test test-long bench lint fuzz fuzz-check loom miri format format-check doc man setup qemu paper-programs clean help

@@ -39,6 +39,7 @@ pub use value::{Delay, HostPage, PageSize, Size, Ways, Word, Words};
 use crate::conditions::Placement;
 use presets::PRESETS;
 use reach_hardware::config::{Machine, OooCore, Sharing};
+use reach_trace::text;
 use sha2::{Digest, Sha256};
 use spec::Spec;
 use std::collections::BTreeMap;
@@ -215,7 +216,8 @@ pub fn check(text: &str) -> Vec<Problem> {
 /// # Errors
 /// When the file cannot be read.
 pub fn check_path(path: &Path) -> Result<Vec<Problem>, MachineError> {
-    let text = std::fs::read_to_string(path).map_err(|source| MachineError::Io { path: path.to_owned(), source })?;
+    let text =
+        text::read(path, text::MAX_BYTES).map_err(|source| MachineError::Io { path: path.to_owned(), source })?;
     Ok(check(&text))
 }
 
@@ -224,7 +226,8 @@ pub fn check_path(path: &Path) -> Result<Vec<Problem>, MachineError> {
 /// # Errors
 /// When the file cannot be read.
 pub fn has_ooo(path: &Path) -> Result<bool, MachineError> {
-    let text = std::fs::read_to_string(path).map_err(|source| MachineError::Io { path: path.to_owned(), source })?;
+    let text =
+        text::read(path, text::MAX_BYTES).map_err(|source| MachineError::Io { path: path.to_owned(), source })?;
     Ok(toml::from_str(&text).is_ok_and(|file: MachineFile| file.ooo.is_some()))
 }
 
@@ -243,7 +246,7 @@ fn read(spec: &str) -> Result<(Table, String), MachineError> {
     let parsed = Spec::parse(spec)?;
     let text = if parsed.is_path {
         let path = Path::new(parsed.base);
-        std::fs::read_to_string(path).map_err(|source| MachineError::Io { path: path.to_owned(), source })?
+        text::read(path, text::MAX_BYTES).map_err(|source| MachineError::Io { path: path.to_owned(), source })?
     } else {
         let names = || PRESETS.iter().map(|(name, _)| *name);
         let found = PRESETS.iter().find(|(name, _)| *name == parsed.base).map(|(_, text)| (*text).to_owned());

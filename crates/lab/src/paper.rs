@@ -53,6 +53,7 @@ use embedded::PAPERS;
 use files::PaperFiles;
 use input::SharedInput;
 use reach_core::Shown;
+use reach_trace::text;
 use std::path::{Path, PathBuf};
 
 /// A paper with its experiments, checked.
@@ -138,9 +139,17 @@ impl Paper {
             return Err(PaperError::Unknown { name: name.into(), known });
         }
         let path = folder.join("paper.toml");
-        let text = std::fs::read_to_string(&path).map_err(|source| PaperError::Io { path, source })?;
+        let text = text::read(&path, text::MAX_BYTES).map_err(|source| PaperError::Io { path, source })?;
         let short = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
         Paper::read(&short, &text, PaperFiles::Folder(folder.to_owned()))
+    }
+
+    /// Reads a paper from the text of its `paper.toml`, without the other files of its folder.
+    ///
+    /// # Errors
+    /// When the text is wrong, or names another file.
+    pub fn from_text(text: &str) -> Result<Paper, PaperError> {
+        Paper::read("text", text, PaperFiles::Embedded(&[]))
     }
 
     fn read(name: &str, text: &str, files: PaperFiles) -> Result<Paper, PaperError> {

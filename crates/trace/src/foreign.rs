@@ -6,6 +6,7 @@ mod champsim;
 mod compressed;
 mod input;
 mod lackey;
+mod limits;
 mod valgrind;
 
 pub use champsim::ChampSim;

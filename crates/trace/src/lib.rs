@@ -27,6 +27,7 @@ pub mod scenario;
 mod signals;
 mod source;
 pub mod synthetic;
+pub mod text;
 pub mod verbs;
 
 pub use ending::{Cause, Ending, Exit, Missing, Part, ProgramExit, Stop};

@@ -16,7 +16,7 @@
 //! ```
 
 use crate::multiprogram::{Member, Multiprogram, Start};
-use crate::{TraceError, synthetic};
+use crate::{TraceError, synthetic, text};
 use reach_core::Shown;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ struct ProgramEntry {
 ///
 /// Fails with [`TraceError::Invalid`] where the scenario is wrong, and as [`open`](crate::open()) does on its traces.
 pub fn open(path: &Path) -> Result<Multiprogram, TraceError> {
-    let text = std::fs::read_to_string(path).map_err(|source| TraceError::Io { path: path.to_owned(), source })?;
+    let text = text::read(path, text::MAX_BYTES).map_err(|source| TraceError::Io { path: path.to_owned(), source })?;
     let folder = path.parent().unwrap_or(Path::new(""));
     read(&text, &crate::name_of(path), folder).map_err(|error| match error {
         TraceError::Invalid(what) => TraceError::Invalid(format!("{}: {what}", path.shown())),

@@ -9,11 +9,15 @@ use crate::{output, own_line, run, tabulate};
 use clap::Parser;
 use reach_core::Shown;
 use reach_live::stat::{self, Answer, Count, CountError, Counters, Identified, Model};
+use reach_trace::text;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::time::Duration;
+
+/// The most bytes of counts that perf has written: a week of all events each second has less.
+const MAX_COUNTS: u64 = 64 << 20;
 
 /// Counts a program or process, reads counts of perf, or simulates, and prints WCPI.
 pub fn stat(args: StatArgs, quiet: bool) -> VerbResult {
@@ -69,7 +73,7 @@ fn of_program(command: &[OsString]) -> Result<(Answer, u8), CountError> {
 /// Reads counts that perf has written. `model` names the processor; `None` identifies it by its events. Returns also what to
 /// say about the identification.
 fn read(path: &Path, model: Option<&str>) -> Result<(Answer, Option<Identification>), Failure> {
-    let bytes = std::fs::read(path).map_err(|error| Failure::reading(path, error))?;
+    let bytes = text::read_bytes(path, MAX_COUNTS).map_err(|error| Failure::reading(path, error))?;
     let text = String::from_utf8_lossy(&bytes);
     let failed = |problem: &dyn std::fmt::Display| Failure::Failed(format!("{}: {problem}", path.shown()));
     let mut counts: Vec<Count> = stat::counts(&text).map_err(|error| failed(&error))?;

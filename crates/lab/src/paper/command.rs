@@ -6,7 +6,8 @@ use reach_core::{BlockTable, Chunk};
 use reach_trace::live::{Live, Options};
 use reach_trace::{Ending, Progress, Source, TraceError};
 use serde::{Deserialize, Serialize};
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -34,6 +35,8 @@ pub struct Command {
 
 /// The file that takes the program's output.
 const OUTPUT: &str = "output.txt";
+/// The bytes of the output that are searched for its last line.
+const LAST_BYTES: u64 = 1 << 16;
 
 impl Command {
     /// Fails if a command has no words.
@@ -87,6 +90,15 @@ fn is_installed(what: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(what).is_file())
 }
 
+/// Returns the last bytes of a file, enough for its last line.
+fn end_of(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(file.metadata()?.len().saturating_sub(LAST_BYTES)))?;
+    let mut end = Vec::new();
+    file.take(LAST_BYTES).read_to_end(&mut end)?;
+    Ok(end)
+}
+
 /// A captured program with its folder. At the program's end it fails if the program failed.
 pub(super) struct CapturedProgram {
     live: Live,
@@ -103,7 +115,7 @@ impl Source for CapturedProgram {
         if !std::mem::replace(&mut self.ended, true) {
             let status = self.live.wait()?;
             if !status.success() {
-                let output = fs::read(self.folder.path().join(OUTPUT)).unwrap_or_default();
+                let output = end_of(&self.folder.path().join(OUTPUT)).unwrap_or_default();
                 return Err(TraceError::Capture(format!("{}: {status}: {}", self.program, last_line(&output))));
             }
             if let Some(loss) = self.live.losses().first() {

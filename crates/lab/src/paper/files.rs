@@ -1,6 +1,7 @@
 //! The files of a paper's folder.
 
 use reach_core::Shown;
+use reach_trace::text;
 use std::path::PathBuf;
 
 /// Texts by file name.
@@ -21,7 +22,7 @@ impl PaperFiles {
         match self {
             PaperFiles::Folder(folder) => {
                 let path = folder.join(name);
-                std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.shown()))
+                text::read(&path, text::MAX_BYTES).map_err(|error| format!("{}: {error}", path.shown()))
             }
             PaperFiles::Embedded(files) => match files.iter().find(|(file, _)| *file == name) {
                 Some((_, text)) => Ok((*text).to_owned()),

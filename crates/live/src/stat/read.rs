@@ -2,6 +2,7 @@
 
 use super::models::{Event, MODELS, Model};
 use serde::Deserialize;
+use std::collections::HashMap;
 
 /// The count of one event.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +14,9 @@ pub struct Count {
     /// Share of the time for which it was counted, 0 to 1.
     pub share: f64,
 }
+
+/// The most events in a file. Perf lists some thousands on any processor.
+const MAX_EVENTS: usize = 1 << 14;
 
 /// Why a file cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -46,6 +50,7 @@ struct Json {
 /// If a line is not in a format of perf.
 pub fn counts(text: &str) -> Result<Vec<Count>, ReadError> {
     let mut all: Vec<Count> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
@@ -54,12 +59,17 @@ pub fn counts(text: &str) -> Result<Vec<Count>, ReadError> {
         let wrong = |problem: String| ReadError::Line { line: number + 1, problem };
         let count = if line.starts_with('{') { json(line) } else { fields(line) }.map_err(wrong)?;
         let Some(count) = count else { continue };
-        match all.iter_mut().find(|known| known.name == count.name) {
-            Some(known) => {
+        match places.get(&count.name) {
+            Some(&place) => {
+                let known = &mut all[place];
                 known.value = known.value.zip(count.value).map(|(a, b)| a.saturating_add(b));
                 known.share = known.share.min(count.share);
             }
-            None => all.push(count),
+            None if all.len() == MAX_EVENTS => return Err(wrong(format!("more than {MAX_EVENTS} events"))),
+            None => {
+                places.insert(count.name.clone(), all.len());
+                all.push(count);
+            }
         }
     }
     if all.is_empty() { Err(ReadError::Nothing) } else { Ok(all) }

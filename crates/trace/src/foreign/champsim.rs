@@ -137,7 +137,10 @@ impl Source for ChampSim {
         chunk.clear();
         self.assembler.start(chunk);
         while !self.ended && chunk.refs.len() + self.assembler.pending() < CHUNK_REFS {
-            let next = match self.next_record() {
+            let next = match self.next_record().and_then(|next| {
+                self.input.check_blocks(self.assembler.table(), self.at)?;
+                Ok(next)
+            }) {
                 Ok(next) => next,
                 Err(damage) => {
                     self.input.end_by(damage)?;

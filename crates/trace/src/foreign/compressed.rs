@@ -1,6 +1,8 @@
 //! Opens files that may be compressed. The content decides.
 
+use super::limits::{Bounded, Limits};
 use crate::TraceError;
+use liblzma::stream::{CONCATENATED, Stream};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::Path;
@@ -29,6 +31,8 @@ pub(crate) struct Opened {
     pub read: Arc<AtomicU64>,
     /// Bytes of the file.
     pub len: u64,
+    /// What the file may take.
+    pub(super) limits: Limits,
 }
 
 /// Opens `path`, and decompresses xz, gzip and zstd.
@@ -47,16 +51,24 @@ pub(crate) fn open(path: &Path) -> Result<Opened, TraceError> {
     let len = file.metadata().map_err(io_error)?.len();
     let read = Arc::new(AtomicU64::new(0));
     let raw = BufReader::with_capacity(1 << 16, Counted { file, read: read.clone() });
-    let content: Box<dyn BufRead + Send> = match &magic[..got] {
+    let limits = Limits::of(len);
+    let content = match &magic[..got] {
         [0xfd, b'7', b'z', b'X', b'Z', 0] => {
-            Box::new(BufReader::with_capacity(1 << 18, liblzma::bufread::XzDecoder::new_multi_decoder(raw)))
+            let stream = Stream::new_auto_decoder(limits.memory, CONCATENATED).map_err(|e| io_error(e.into()))?;
+            bounded(liblzma::bufread::XzDecoder::new_stream(raw, stream), limits)
         }
-        [0x1f, 0x8b, ..] => Box::new(BufReader::with_capacity(1 << 18, flate2::bufread::MultiGzDecoder::new(raw))),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(BufReader::with_capacity(
-            1 << 18,
-            zstd::stream::read::Decoder::with_buffer(raw).map_err(io_error)?,
-        )),
+        [0x1f, 0x8b, ..] => bounded(flate2::bufread::MultiGzDecoder::new(raw), limits),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(raw).map_err(io_error)?;
+            decoder.window_log_max(limits.window_log()).map_err(io_error)?;
+            bounded(decoder, limits)
+        }
         _ => Box::new(raw),
     };
-    Ok(Opened { content, read, len })
+    Ok(Opened { content, read, len, limits })
+}
+
+/// Returns the content of a decompressor, within `limits`.
+fn bounded(decoder: impl Read + Send + 'static, limits: Limits) -> Box<dyn BufRead + Send> {
+    Box::new(BufReader::with_capacity(1 << 18, Bounded::new(decoder, limits)))
 }

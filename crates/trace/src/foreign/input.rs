@@ -1,7 +1,9 @@
 //! The input of readers of foreign traces.
 
 use super::compressed::{Opened, open};
+use super::limits::{self, Limits};
 use crate::{Missing, Part, Progress, TraceError};
+use reach_core::BlockTable;
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +21,8 @@ pub(super) struct Input {
     read: Arc<AtomicU64>,
     /// Bytes of the file; 0 if unknown.
     len: u64,
+    /// What the file may take.
+    limits: Limits,
     /// References that were given.
     given: u64,
     /// What is missing, once that is known.
@@ -28,14 +32,15 @@ pub(super) struct Input {
 impl Input {
     /// Opens the file `path` and decompresses it.
     pub(super) fn open(path: &Path) -> Result<Input, TraceError> {
-        let Opened { content, read, len } = open(path)?;
-        Ok(Input { read, len, ..Input::new(content, path) })
+        let Opened { content, read, len, limits } = open(path)?;
+        Ok(Input { read, len, limits, ..Input::new(content, path) })
     }
 
     /// Reads from `content`, which error messages call `path`.
     pub(super) fn new(content: impl BufRead + Send + 'static, path: &Path) -> Input {
         let (path, name) = (path.to_owned(), crate::name_of(path));
-        Input { path, name, content: Box::new(content), read: Arc::default(), len: 0, given: 0, missing: None }
+        let (content, read, limits) = (Box::new(content), Arc::default(), limits::NONE);
+        Input { path, name, content, read, len: 0, limits, given: 0, missing: None }
     }
 
     /// Returns the error for a failed read at byte `at` of the content: damage, unless the operating system failed.
@@ -44,10 +49,21 @@ impl Input {
             return TraceError::Io { path: self.path.clone(), source };
         }
         let what = match source.kind() {
+            io::ErrorKind::FileTooLarge | io::ErrorKind::OutOfMemory => source.to_string(),
             io::ErrorKind::UnexpectedEof => "the compressed file is cut short".to_owned(),
             _ => format!("damaged: the file cannot be decompressed ({source})"),
         };
         self.damaged(&what, at, "fetch the trace again")
+    }
+
+    /// Verifies that a program may have as many distinct blocks, of which the last was read before byte `at` of the content.
+    pub(super) fn check_blocks(&self, table: &BlockTable, at: u64) -> Result<(), TraceError> {
+        if table.len() <= self.limits.blocks {
+            return Ok(());
+        }
+        let what =
+            format!("more than {} distinct blocks of code, which no trace of this length has,", self.limits.blocks);
+        Err(self.damaged(&what, at, "fetch the trace again"))
     }
 
     /// Notes that `damage` ends the program. Fails with errors that are no damage.

@@ -81,6 +81,14 @@ impl Lackey {
         Ok(true)
     }
 
+    /// Verifies that the content so far is in proportion to the file.
+    fn check(&self) -> Result<(), TraceError> {
+        if self.messages.are_too_many() {
+            return Err(self.damaged("more processes than a trace may have"));
+        }
+        self.input.check_blocks(self.assembler.table(), self.at)
+    }
+
     fn damaged(&self, what: &str) -> TraceError {
         let todo = "keep lackey's output apart from the program's with valgrind's --log-file and trace again";
         self.input.damaged(what, self.at, todo)
@@ -161,7 +169,7 @@ impl Source for Lackey {
         chunk.clear();
         self.assembler.start(chunk);
         while !self.ended && chunk.refs.len() + self.assembler.pending() < CHUNK_REFS {
-            match self.read_line(chunk) {
+            match self.read_line(chunk).and_then(|more| self.check().map(|()| more)) {
                 Ok(more) => self.ended = !more,
                 Err(damage) => {
                     self.input.end_by(damage)?;

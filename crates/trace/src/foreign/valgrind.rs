@@ -3,6 +3,9 @@
 use crate::Exit;
 use std::collections::BTreeSet;
 
+/// The most processes that run at once. Traces have a few.
+const MAX_PROCESSES: usize = 1 << 12;
+
 /// The processes that valgrind named.
 #[derive(Default)]
 pub(super) struct Messages {
@@ -28,6 +31,11 @@ impl Messages {
         {
             self.signal = rest.split(' ').next().and_then(|number| number.parse().ok());
         }
+    }
+
+    /// Returns whether more processes run than a trace may have.
+    pub(super) fn are_too_many(&self) -> bool {
+        self.running.len() > MAX_PROCESSES
     }
 
     /// Returns whether any process has begun.

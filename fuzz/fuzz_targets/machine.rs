@@ -1,0 +1,9 @@
+//! A machine file.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use reach_lab::machine;
+
+fuzz_target!(|text: &str| {
+    machine::check(text);
+});
