@@ -32,9 +32,7 @@ fn sample(machine: &str, system: &str, program: &Pieces, folds: bool) -> Outcome
 /// Prefetches and walks enter caches between the references that folding drops, so recency can differ there.
 #[test]
 fn folded_warming_leaves_the_state_of_all_references() {
-    for program in
-        ["web:requests=2000", "tree:nodes=3000,operations=1000", "gups:bytes=16M,updates=60000"]
-    {
+    for program in ["web:requests=2000", "tree:nodes=3000,operations=1000", "gups:bytes=16M,updates=60000"] {
         let program = Pieces::of(&mut *synthetic::parse(program).unwrap());
         for (machine, system) in [
             ("skylake-e3-1240v5", "base"),
