@@ -1,6 +1,6 @@
 //! Holds files by descriptor, so that what was checked is what is used.
 //!
-//! A path is resolved once, folder by folder ([`walk`]). Each step opens with `O_PATH`, to which no device or pipe reacts. The
+//! A path is resolved once, folder by folder (`walk`). Each step opens with `O_PATH`, to which no device or pipe reacts. The
 //! type, the owner and every folder above are examined on these descriptors, and all later work goes by descriptor:
 //! [`HeldFile::reading`] opens the same file again through `/proc/self/fd`, [`AsFd`] serves the system calls that take
 //! `AT_EMPTY_PATH`. The path remains for messages only. Whoever renames a folder or flips a symbolic link meanwhile changes
