@@ -45,7 +45,7 @@ impl LineFilter {
         keeps
     }
 
-    /// Appends the indices of those references in `from..to` of `refs` that caches must see, if nothing precedes `from`.
+    /// Appends the indices of those references in `range` of `refs` that caches must see, if nothing precedes them.
     pub fn fold(refs: &[Ref], range: std::ops::Range<usize>, indices: &mut Vec<u32>) {
         let mut filter = LineFilter::default();
         indices.extend(range.filter(|&at| filter.keeps(refs[at])).map(|at| at as u32));

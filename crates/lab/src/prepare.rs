@@ -71,7 +71,8 @@ impl Preparer {
                     _ => {}
                 }
             }
-            if self.warms_caches {
+            // In order, caches are warmed by the loop that also times them.
+            if self.warms_caches && self.code.is_some() {
                 let start = chunk.line_refs.len();
                 LineFilter::fold(&chunk.refs, step.refs.clone(), &mut chunk.line_refs);
                 step.line_refs = start..chunk.line_refs.len();

@@ -2,8 +2,8 @@
 //!
 //! Programs spend much of their misses where code is new: at their start, and where they enter another phase. Such code is a
 //! small part of a program and runs once, so a few of its intervals would dominate an estimate, and a sample that misses
-//! them would give too low an estimate with too small an error. It is therefore measured in full: the "take-all" stratum of
-//! sampling for skewed populations (Cochran, Sampling Techniques, 3rd edition 1977, §5A.8).
+//! them would give too low an estimate with too small an error. It is therefore a stratum of its own, of which all is measured
+//! (Cochran, Sampling Techniques, 3rd edition 1977, chapter 5, on optimum allocation).
 
 use reach_core::{BlockId, Chunk};
 
