@@ -9,6 +9,7 @@ pub mod renamed;
 pub mod results;
 pub mod simulate;
 pub mod this_linux;
+pub mod validate;
 mod values;
 
 use catalog::{ExplainArgs, GenerateVerb, MachineVerb, PaperVerb, ProgramVerb, SystemVerb, TraceVerb};
@@ -16,6 +17,7 @@ use clap::{Parser, Subcommand};
 use record::RecordArgs;
 use simulate::{CompareArgs, RunArgs};
 use this_linux::{PagesArgs, StatArgs, TextVerb};
+use validate::ValidateArgs;
 
 /// Measure what address translation costs a program, and what each known remedy would save
 ///
@@ -52,6 +54,7 @@ pub enum Verb {
     Program(ProgramVerb),
     #[command(subcommand)]
     Paper(PaperVerb),
+    Validate(ValidateArgs),
     #[command(subcommand)]
     Text(TextVerb),
     Pages(PagesArgs),

@@ -26,6 +26,8 @@ mod tabulate;
 mod this_linux;
 mod trace;
 mod units;
+mod validate;
+mod verdicts;
 
 use args::{Cli, Verb, renamed};
 use clap::Parser;
@@ -54,6 +56,7 @@ fn start() -> ExitCode {
         Verb::System(verb) => system::system(verb),
         Verb::Program(verb) => synthetic::program(verb),
         Verb::Paper(verb) => paper::paper(verb, quiet),
+        Verb::Validate(args) => validate::validate(args, quiet),
         Verb::Text(verb) => this_linux::text(verb, quiet),
         Verb::Pages(args) => this_linux::pages(&args),
         Verb::Stat(args) => this_linux::stat(args, quiet),

@@ -4,15 +4,17 @@ use crate::args::catalog::{PaperArgs, PaperRecordArgs, PaperVerb};
 use crate::args::results::Format;
 use crate::experiment::threads;
 use crate::failure::{Failure, VerbResult, print_error, remark};
-use crate::output::{self, Output};
+use crate::output;
 use crate::program::interrupted_status;
 use crate::progress::Progress;
 use crate::tabulate;
 use crate::units;
+use crate::verdicts::{self, create, jsonl};
 use reach_core::Shown;
-use reach_lab::paper::{self, Comparison, FigureTable, Paper, Verdict};
+use reach_lab::paper::{self, Comparison, FigureTable, Paper};
 use reach_trace::Interruption;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 /// Runs one of the verbs of `reach paper`.
 pub fn paper(verb: PaperVerb, quiet: bool) -> VerbResult {
@@ -44,27 +46,10 @@ fn run(args: PaperArgs, quiet: bool) -> VerbResult {
     let path = output.unwrap_or_else(|| PathBuf::from(format!("target/papers/{}.jsonl", paper.name)));
     let file = create(&path, force)?;
     let threads = threads(requested);
-    let mut outcomes = Vec::new();
     let mut interruption = Interruption::default();
-    for pass in paper.passes(&chosen) {
-        let names: Vec<&str> = pass.iter().map(|experiment| experiment.name.as_str()).collect();
-        let number = outcomes.len() + pass.len();
-        remark(quiet, format!("experiment {number} of {}: {}", chosen.len(), names.join(" and ")));
-        let mut progress = Progress::new(false, quiet);
-        let done = paper.run(&pass, threads, |status| {
-            progress.show(status.references, status.progress);
-            interruption.came().is_none()
-        });
-        progress.end();
-        if interruption.came().is_some() {
-            break;
-        }
-        outcomes.extend(pass.into_iter().zip(done));
-    }
+    let outcomes = verdicts::outcomes(&paper, &chosen, threads, quiet, &mut interruption);
     let interrupted = interruption.came();
-    let mut faults: Vec<_> =
-        outcomes.iter().flat_map(|(_, outcome)| &outcome.faults).map(|fault| &fault.text).collect();
-    faults.dedup();
+    let faults = verdicts::faults(&outcomes);
     let mut rows: Vec<Comparison> = outcomes.iter().flat_map(|(_, outcome)| outcome.comparisons.clone()).collect();
     let series: Vec<_> = outcomes.iter().flat_map(|(_, outcome)| outcome.series.clone()).collect();
     if experiments.is_empty() && interrupted.is_none() {
@@ -79,7 +64,9 @@ fn run(args: PaperArgs, quiet: bool) -> VerbResult {
         _ => lines.clone() + &jsonl(&series) + &jsonl(&marks),
     })?;
     output::print(&match format {
-        Format::Table => tabulate::fitted(&(drawn.iter().map(figure).collect::<String>() + &table(&rows))),
+        Format::Table => tabulate::fitted(
+            &(drawn.iter().map(figure).collect::<String>() + &verdicts::table(&rows, "published", &replaced(&rows))),
+        ),
         Format::Jsonl => lines,
         Format::Csv => output::csv(&rows),
     })?;
@@ -132,19 +119,6 @@ fn record(args: PaperRecordArgs, quiet: bool) -> VerbResult {
     }
 }
 
-/// Opens the file for the rows, and creates its folder, so that an unwritable place fails before the experiments run.
-fn create(path: &Path, force: bool) -> Result<Output, Failure> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    if let Some(folder) = folder {
-        std::fs::create_dir_all(folder).map_err(|error| Failure::writing(folder, error))?;
-    }
-    Output::create(path, force)
-}
-
-fn jsonl<T: serde::Serialize>(rows: &[T]) -> String {
-    rows.iter().map(|row| output::json(row) + "\n").collect()
-}
-
 /// Formats a figure's data for people: a line for each row.
 fn figure(drawn: &FigureTable) -> String {
     let line = |(row, cells): &(String, Vec<Option<f64>>)| {
@@ -156,42 +130,14 @@ fn figure(drawn: &FigureTable) -> String {
     tabulate::paragraph("", &format!("{}, {}", drawn.name, drawn.unit)) + &tabulate::grid(&header, &rows) + "\n"
 }
 
-/// Formats the rows for people: a line for each number, then the reasons of those not measurable, and totals.
-fn table(rows: &[Comparison]) -> String {
-    let number = |x: f64| units::decimal(x, if x.abs() < 10.0 { 3 } else { 1 });
-    let measured = rows.iter().filter(|row| row.verdict != Verdict::NotMeasurable);
-    let lines = measured.map(|row| {
-        [
-            row.item.clone(),
-            format!("{} {}", number(row.published), row.unit),
-            row.ours.map_or(String::new(), number),
-            row.tolerance.clone(),
-            row.verdict.name().to_owned(),
-        ]
-    });
-    let mut out = tabulate::numbers(["item", "published", "ours", "tolerance", "verdict"], lines);
-    let unmeasured: Vec<_> = rows.iter().filter(|row| row.verdict == Verdict::NotMeasurable).collect();
-    if !unmeasured.is_empty() {
-        out += "\nnot measurable\n";
-        let lines = unmeasured.iter().map(|row| (format!("  {}", row.item), row.reason.as_str()));
-        for (item, reason) in lines {
-            out += &tabulate::paragraph("", &item);
-            out += &tabulate::paragraph("     ", reason);
-        }
-    }
-    let replaced: std::collections::BTreeSet<_> =
+/// Formats which programs stand in for those of the paper.
+fn replaced(rows: &[Comparison]) -> String {
+    let replaced: BTreeSet<_> =
         rows.iter().filter(|row| !row.replaces.is_empty()).map(|row| (&row.experiment, &row.replaces)).collect();
-    if !replaced.is_empty() {
-        out += "\nprograms replaced by others\n";
-        let names: Vec<_> =
-            replaced.into_iter().map(|(name, program)| (format!("  {name}"), program.as_str())).collect();
-        out += &tabulate::definitions(names.iter().map(|(name, program)| (name.as_str(), *program)));
+    if replaced.is_empty() {
+        return String::new();
     }
-    let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
-    out + &format!(
-        "\n{} met, {} missed, {} not measurable\n",
-        count(Verdict::Met),
-        count(Verdict::Missed),
-        count(Verdict::NotMeasurable)
-    )
+    let names: Vec<_> = replaced.into_iter().map(|(name, program)| (format!("  {name}"), program.as_str())).collect();
+    let lines = tabulate::definitions(names.iter().map(|(name, program)| (name.as_str(), *program)));
+    format!("\nprograms replaced by others\n{lines}")
 }

@@ -5,7 +5,7 @@ mod common;
 
 use common::{failure, folder, path, reach, stdout};
 
-const VERBS: [&[&str]; 34] = [
+const VERBS: [&[&str]; 35] = [
     &[],
     &["compare"],
     &["run"],
@@ -29,6 +29,7 @@ const VERBS: [&[&str]; 34] = [
     &["paper", "list"],
     &["paper", "run"],
     &["paper", "record"],
+    &["validate"],
     &["text"],
     &["text", "show"],
     &["text", "promote"],

@@ -1,7 +1,7 @@
 //! The laboratory: machine files, experiments, the run loop, metrics, results, and papers.
 //!
 //! [`machine::resolve`] reads a machine, an [`Experiment`] runs a program on machines under systems, and its [`Report`]
-//! gives [`Row`]s. [`paper`] compares rows with published numbers.
+//! gives [`Row`]s. [`paper`] compares rows with published numbers, [`validation`] with measured hardware.
 
 mod conditions;
 mod curve;
@@ -13,6 +13,7 @@ pub mod paper;
 mod prepare;
 mod results;
 mod simulation;
+pub mod validation;
 
 pub use conditions::{Conditions, Placement, Timing};
 pub use curve::{Curve, Misses};

@@ -24,7 +24,7 @@ mod embedded;
 mod experiment;
 mod figure;
 mod file;
-mod files;
+pub(crate) mod files;
 mod input;
 mod item;
 mod measure;
@@ -42,7 +42,7 @@ pub use experiment::{PaperExperiment, QUANTUM};
 pub use figure::{Figure, FigureTable, FigureValue};
 pub use input::Input;
 pub use item::{MissingItem, PublishedItem, Tolerance};
-pub use measure::{Comparator, Measure};
+pub use measure::{Comparator, Measure, Processes};
 pub use overall::{Aggregate, Overall};
 pub use recording::Recording;
 pub use relation::Relation;
@@ -89,6 +89,14 @@ pub enum PaperError {
         /// The name as given.
         name: String,
         /// The names of all papers.
+        known: String,
+    },
+    /// There is no such set of measurements.
+    #[error("there is no set {name:?}; there are {known}, and folders with a set.toml")]
+    NoSet {
+        /// The name as given.
+        name: String,
+        /// The names of all sets.
         known: String,
     },
     /// A file cannot be read.
@@ -142,6 +150,12 @@ impl Paper {
         let text = text::read(&path, text::MAX_BYTES).map_err(|source| PaperError::Io { path, source })?;
         let short = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
         Paper::read(&short, &text, PaperFiles::Folder(folder.to_owned()))
+    }
+
+    /// Reads a set of measurements, which has the form of a paper, from the text of its main file and its other files.
+    pub(crate) fn of_set(name: &str, text: &str, files: PaperFiles) -> Result<Paper, PaperError> {
+        let paper = Paper::read(name, text, files)?;
+        Ok(Paper { recordings: Path::new("target/validation").join(name), ..paper })
     }
 
     /// Reads a paper from the text of its `paper.toml`, without the other files of its folder.

@@ -53,6 +53,7 @@ mod phases;
 mod process;
 mod program;
 mod pulse;
+mod random_reads;
 mod red_black;
 mod stream;
 mod stride;
@@ -75,6 +76,7 @@ static PROGRAMS: &[Description] = &[
     stride::ABOUT,
     chase::ABOUT,
     gups::ABOUT,
+    random_reads::ABOUT,
     graph::bfs::ABOUT,
     graph::bc::ABOUT,
     graph::pr::ABOUT,

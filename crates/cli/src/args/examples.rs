@@ -99,6 +99,13 @@ Examples:
   reach explain superpages.2M
   reach explain 'walks.*'";
 
+/// Examples of `reach validate`.
+pub const VALIDATE: &str = "\
+Examples:
+  reach validate --list
+  reach validate random-reads
+  reach validate random-reads walk-4kiu pair-4kiu --format csv";
+
 /// Examples of `reach paper`.
 pub const PAPER: &str = "\
 Examples:

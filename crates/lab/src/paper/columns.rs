@@ -18,6 +18,9 @@ pub(super) struct Column {
     tolerance: Tolerance,
     reason: String,
     ours: Measure,
+    null: Option<f64>,
+    #[serde(default)]
+    kept_back: bool,
 }
 
 /// A published number, with its column's tolerance or its own.
@@ -31,7 +34,7 @@ pub(super) enum Cell {
 impl Cell {
     /// Returns the item of this cell.
     pub fn expand(self, row: &str, column: &str, columns: &[Column]) -> Result<PublishedItem, String> {
-        let Column { item, section, unit, tolerance, reason, ours, .. } = find(column, columns)?;
+        let Column { item, section, unit, tolerance, reason, ours, null, kept_back, .. } = find(column, columns)?;
         let (published, tolerance, reason) = match self {
             Cell::Number(published) => (published, *tolerance, reason.clone()),
             Cell::Own { published, tolerance, reason } => (published, tolerance, reason),
@@ -44,6 +47,8 @@ impl Cell {
             tolerance,
             reason,
             ours: ours.clone(),
+            null: *null,
+            kept_back: *kept_back,
         })
     }
 }

@@ -17,6 +17,12 @@ pub struct Comparison {
     pub item: String,
     /// Its unit.
     pub unit: String,
+    /// Whether the number is for checks only ([`PublishedItem::kept_back`]).
+    #[serde(skip)]
+    pub kept_back: bool,
+    /// The value without the mechanism in question ([`PublishedItem::null`]).
+    #[serde(skip)]
+    pub null: Option<f64>,
     /// The published number.
     pub published: f64,
     /// Our number; `None` if nothing was measured.
@@ -40,6 +46,9 @@ pub enum Verdict {
     /// Ours is outside the tolerance.
     #[serde(rename = "missed")]
     Missed,
+    /// Ours is within the tolerance, and so is the value without the mechanism in question.
+    #[serde(rename = "not decisive")]
+    NotDecisive,
     /// There is no number of ours.
     #[serde(rename = "not measurable")]
     NotMeasurable,
@@ -51,8 +60,19 @@ impl Verdict {
         match self {
             Verdict::Met => "met",
             Verdict::Missed => "missed",
+            Verdict::NotDecisive => "not decisive",
             Verdict::NotMeasurable => "not measurable",
         }
+    }
+}
+
+/// Judges a number of ours.
+fn verdict(item: &PublishedItem, ours: f64) -> Verdict {
+    let meets = |value| item.tolerance.allows(item.published, value);
+    match (meets(ours), item.null.is_some_and(meets)) {
+        (false, _) => Verdict::Missed,
+        (true, true) => Verdict::NotDecisive,
+        (true, false) => Verdict::Met,
     }
 }
 
@@ -65,8 +85,7 @@ impl Comparison {
         ours: Result<f64, String>,
     ) -> Comparison {
         let (ours, verdict, reason) = match ours {
-            Ok(ours) if item.tolerance.allows(item.published, ours) => (Some(ours), Verdict::Met, item.reason.clone()),
-            Ok(ours) => (Some(ours), Verdict::Missed, item.reason.clone()),
+            Ok(ours) => (Some(ours), verdict(item, ours), item.reason.clone()),
             Err(why) => (None, Verdict::NotMeasurable, why),
         };
         Comparison {
@@ -75,6 +94,8 @@ impl Comparison {
             section: item.section.clone(),
             item: item.item.clone(),
             unit: item.unit.clone(),
+            kept_back: item.kept_back,
+            null: item.null,
             published: item.published,
             ours,
             tolerance: item.tolerance.to_string(),
@@ -92,6 +113,8 @@ impl Comparison {
             section: missing.section.clone(),
             item: missing.item.clone(),
             unit: missing.unit.clone(),
+            kept_back: false,
+            null: None,
             published: missing.published,
             ours: None,
             tolerance: String::new(),

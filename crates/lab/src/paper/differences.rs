@@ -56,6 +56,9 @@ pub(super) struct Differences {
     pub fast_forward: Option<FastForward>,
     pub sample: Option<String>,
     pub limit: Option<u64>,
+    /// Whether all its numbers are for checks only.
+    #[serde(default)]
+    pub kept_back: bool,
     #[serde(default)]
     pub systems: IndexMap<String, String>,
     #[serde(default)]
@@ -95,6 +98,7 @@ impl Differences {
             let row = row.as_ref().ok_or("columns need the name of a row; give row")?;
             items.push(cell.expand(row, &column, columns)?);
         }
+        items.iter_mut().for_each(|item| item.kept_back |= differences.kept_back);
         let memory_mb = memory_mb.unwrap_or(base.memory_mb);
         let systems = systems(base.systems.iter().map(clone_pair).chain(differences.systems))?;
         let machine =

@@ -5,11 +5,11 @@ use reach_trace::text;
 use std::path::PathBuf;
 
 /// Texts by file name.
-pub(super) type Texts = &'static [(&'static str, &'static str)];
+pub(crate) type Texts = &'static [(&'static str, &'static str)];
 
 /// Where a paper's files are.
 #[derive(Clone, Debug)]
-pub(super) enum PaperFiles {
+pub(crate) enum PaperFiles {
     /// In the program.
     Embedded(Texts),
     /// In a folder.

@@ -21,6 +21,12 @@ pub struct PublishedItem {
     pub reason: String,
     /// How ours follows from rows of results.
     pub ours: Measure,
+    /// The value without the mechanism in question: 0 for a penalty, 1 for a ratio of times. If this meets the number too,
+    /// ours is not decisive. `None`: not stated.
+    pub null: Option<f64>,
+    /// Whether the number is for checks only, and no part of the model was built with it.
+    #[serde(default)]
+    pub kept_back: bool,
 }
 
 impl PublishedItem {
@@ -34,6 +40,9 @@ impl PublishedItem {
                 "tolerance {}: expected a factor of at least 1, a distance of at least 0, or a finite bound",
                 self.tolerance
             ));
+        }
+        if self.null.is_some_and(|null| !null.is_finite()) {
+            return Err("null: expected a finite number".into());
         }
         if !self.published.is_finite() {
             return Err(format!("published {}: expected a finite number", self.published));
@@ -84,6 +93,11 @@ impl Tolerance {
             Tolerance::AtLeast(least) => ours >= least,
             Tolerance::AtMost(most) => ours <= most,
         }
+    }
+
+    /// Returns whether numbers on both sides of the published one may be too far from it.
+    pub fn is_two_sided(self) -> bool {
+        matches!(self, Tolerance::Factor(_) | Tolerance::Within(_))
     }
 
     fn is_valid(self) -> bool {

@@ -27,8 +27,22 @@ pub struct Measure {
     pub how: Option<Comparator>,
     /// The name of the processes to sum over; `None`: all processes together.
     pub process: Option<String>,
+    /// A process whose value is subtracted: the same work without what is to be measured. Needs `process`.
+    pub less: Option<String>,
+    /// The processes whose values `against` means, if others than those of `system`.
+    pub other: Option<Processes>,
     /// Which process of that name, in the order of their starts, from 0; `None`: all of them.
     pub run: Option<usize>,
+}
+
+/// Processes by name, summed over.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Processes {
+    /// The name.
+    pub process: String,
+    /// The name of processes whose value is subtracted.
+    pub less: Option<String>,
 }
 
 /// Comparisons of a value with another.
@@ -62,6 +76,8 @@ impl Measure {
             (Some(how), _) if self.scale.is_some() && how != Comparator::Excess => {
                 Err("scale is for single values and how = \"excess\"; leave it out".into())
             }
+            _ if self.less.is_some() && self.process.is_none() => Err("less needs process; name the process".into()),
+            _ if self.other.is_some() && self.how.is_none() => Err("other needs how and against; give both".into()),
             _ if self.run.is_some() && self.process.is_none() => Err("run needs process; name the process".into()),
             _ => Ok(()),
         }
@@ -70,7 +86,7 @@ impl Measure {
     /// Returns the number, from `rows`; `spec` gives the name and options of the system with a label. Fails where a metric
     /// is missing, or would be divided by 0.
     pub(super) fn compute(&self, rows: &[Row], spec: impl Fn(&str) -> String) -> Result<f64, String> {
-        let value = |label: &String| self.single(rows, &spec(label));
+        let value = |label: &String| self.single(rows, &spec(label), self.own());
         let (ours, label) = least([&self.system].into_iter().chain(&self.or), value)?;
         if let Some(option) = &self.option {
             return option_value(&spec(label), option);
@@ -79,7 +95,7 @@ impl Measure {
             None => Ok(ours * self.scale.unwrap_or(1.0)),
             Some(Comparator::Excess) => self.excess(rows, spec),
             Some(how) => {
-                let (other, _) = least(&self.against, value)?;
+                let (other, _) = least(&self.against, |label| self.single(rows, &spec(label), self.others()))?;
                 let divisor = if how == Comparator::Speedup { ours } else { other };
                 if divisor == 0.0 {
                     return Err(format!("{} is 0 and cannot be divided by", self.metric));
@@ -95,12 +111,23 @@ impl Measure {
         }
     }
 
+    /// Returns the processes that `system` means.
+    fn own(&self) -> Selection<'_> {
+        Selection { process: self.process.as_deref(), less: self.less.as_deref() }
+    }
+
+    /// Returns the processes that `against` means.
+    fn others(&self) -> Selection<'_> {
+        let named = self.other.as_ref();
+        named.map_or(self.own(), |other| Selection { process: Some(&other.process), less: other.less.as_deref() })
+    }
+
     /// Returns the metric of `system`, divided by `per`.
-    fn single(&self, rows: &[Row], system: &str) -> Result<f64, String> {
-        let value = self.sum(rows, system, &self.metric)?;
+    fn single(&self, rows: &[Row], system: &str, of: Selection) -> Result<f64, String> {
+        let value = self.sum(rows, system, &self.metric, of)?;
         match &self.per {
             None => Ok(value),
-            Some(per) => match self.sum(rows, system, per)? {
+            Some(per) => match self.sum(rows, system, per, of)? {
                 0.0 => Err(format!("{system} counted no {per}")),
                 per => Ok(value / per),
             },
@@ -110,11 +137,11 @@ impl Measure {
     fn excess(&self, rows: &[Row], spec: impl Fn(&str) -> String) -> Result<f64, String> {
         let mut other = f64::INFINITY;
         for label in &self.against {
-            other = other.min(self.sum(rows, &spec(label), &self.metric)?);
+            other = other.min(self.sum(rows, &spec(label), &self.metric, self.others())?);
         }
-        let excess = self.sum(rows, &spec(&self.system), &self.metric)? - other;
+        let excess = self.sum(rows, &spec(&self.system), &self.metric, self.own())? - other;
         let per = match &self.per {
-            Some(per) => self.sum(rows, &spec(&self.system), per)?,
+            Some(per) => self.sum(rows, &spec(&self.system), per, self.own())?,
             None => 1.0,
         };
         match per {
@@ -123,10 +150,17 @@ impl Measure {
         }
     }
 
-    /// Returns the sum of a metric over the rows of `system` that this measure selects.
-    fn sum(&self, rows: &[Row], system: &str, metric: &str) -> Result<f64, String> {
+    /// Returns a metric of the processes `of`, less that of the processes to subtract.
+    fn sum(&self, rows: &[Row], system: &str, metric: &str, of: Selection) -> Result<f64, String> {
+        let value = self.total(rows, system, metric, of.process)?;
+        let less = of.less.map_or(Ok(0.0), |less| self.total(rows, system, metric, Some(less)))?;
+        Ok(value - less)
+    }
+
+    /// Returns the sum of a metric over the rows of `system` and of the processes named.
+    fn total(&self, rows: &[Row], system: &str, metric: &str, process: Option<&str>) -> Result<f64, String> {
         let of_system = rows.iter().filter(|row| row.system == system && row.metric == metric);
-        let mut values = of_system.filter(|row| match &self.process {
+        let mut values = of_system.filter(|row| match process {
             None => row.process == ALL,
             // "3 fft3": the number of an address space, and the name of what it executed.
             Some(process) => row.process.split_once(' ').is_some_and(|(_, name)| name == process),
@@ -136,11 +170,18 @@ impl Measure {
             None => values.map(|row| row.value.as_f64()).collect(),
         };
         if values.is_empty() {
-            let whose = self.process.as_ref().map_or(String::new(), |process| format!(" of process {process}"));
+            let whose = process.map_or(String::new(), |process| format!(" of process {process}"));
             return Err(format!("{system} gives no metric {metric}{whose}"));
         }
         Ok(values.into_iter().sum())
     }
+}
+
+/// The processes that one side of a comparison means; `None` is all processes together.
+#[derive(Clone, Copy)]
+struct Selection<'a> {
+    process: Option<&'a str>,
+    less: Option<&'a str>,
 }
 
 /// Returns the least value of `labels`, and the first label that has it.

@@ -89,6 +89,8 @@ impl Relation {
             tolerance: self.tolerance,
             reason: self.reason.clone(),
             ours: self.y.clone(),
+            null: None,
+            kept_back: false,
         };
         let all = self.published.map(|published| (None, item("all", published)));
         let each = self.each.iter().map(move |(name, &published)| (Some(name.as_str()), item(name, published)));

@@ -14,6 +14,8 @@ const SMALL: &[&str] = &[
     "gups:bytes=1M,updates=500",
     "gups:bytes=1K,updates=500,init=yes",
     "gups:bytes=100K,updates=500,init=pages",
+    "random-reads:bytes=100K,steps=500",
+    "random-reads:bytes=64K,pair=yes,steps=500",
     "bfs:bytes=40K,degree=6,searches=2,init=yes",
     "bfs:bytes=100K,init=pages",
     "bc:bytes=40K,degree=4,searches=3,init=yes",

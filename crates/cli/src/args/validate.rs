@@ -1,0 +1,36 @@
+//! The command line of `reach validate`.
+
+use super::examples;
+use super::results::Format;
+use clap::{Args, ValueHint};
+use std::path::PathBuf;
+
+/// Hold the simulator against measured hardware, and give a verdict on each number
+///
+/// A set has measurements of real processors, published with their sources, and the experiments that give our numbers. The
+/// verdict is `met` if ours lies within the stated tolerance, which has two sides; `missed` if it does not; `not decisive` if
+/// a simulator without the mechanism in question would meet the number too; and `not measurable`, with a reason, if the
+/// experiment cannot run. Numbers that no part of the model was built with are judged apart. The rows are also saved to a
+/// file.
+#[derive(Args)]
+#[command(after_help = examples::VALIDATE)]
+pub struct ValidateArgs {
+    /// A set, or a folder that holds a set.toml; then experiments of it [default: all sets]
+    #[arg(value_name = "SET [EXPERIMENT]")]
+    pub names: Vec<String>,
+    /// List the sets, their sources and their experiments, and run nothing
+    #[arg(long, conflicts_with_all = ["output", "format", "threads"])]
+    pub list: bool,
+    /// Format of the results
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// File to save the rows to: CSV if its name ends in .csv, else JSON lines [default: target/validation/SET.jsonl]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Let --output replace an existing file; the default file is always replaced
+    #[arg(long, requires = "output")]
+    pub force: bool,
+    /// Threads of this computer that simulate; results do not depend on it [default: one per processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+}

@@ -1,0 +1,134 @@
+//! `reach validate`: measured hardware beside ours.
+
+use crate::args::results::Format;
+use crate::args::validate::ValidateArgs;
+use crate::experiment::threads;
+use crate::failure::{Failure, VerbResult, print_error, remark};
+use crate::output;
+use crate::program::interrupted_status;
+use crate::tabulate;
+use crate::units;
+use crate::verdicts;
+use reach_core::Shown;
+use reach_lab::paper::Comparison;
+use reach_lab::validation::{self, Row, Set};
+use reach_trace::Interruption;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+/// Runs sets of measurements, or lists them.
+pub fn validate(args: ValidateArgs, quiet: bool) -> VerbResult {
+    let sets = sets(&args.names)?;
+    if args.list {
+        return output::print(&tabulate::fitted(&list(&sets))).map(|()| 0);
+    }
+    let experiments = args.names.get(1..).unwrap_or_default();
+    let chosen = |set: &Set| set.paper.chosen(experiments).map(|_| ()).map_err(|e| Failure::Usage(e.to_string()));
+    sets.iter().try_for_each(chosen)?;
+    let name = if let [set] = &sets[..] { set.paper.name.as_str() } else { "all" };
+    let force = args.force || args.output.is_none();
+    let path = args.output.unwrap_or_else(|| PathBuf::from(format!("target/validation/{name}.jsonl")));
+    let file = verdicts::create(&path, force)?;
+    let threads = threads(args.threads);
+    let mut interruption = Interruption::default();
+    let (mut rows, mut text, mut faults): (Vec<Row>, String, Vec<String>) = Default::default();
+    for set in &sets {
+        let done = run(set, experiments, threads, quiet, &mut interruption)?;
+        text += &table(set, &done.comparisons);
+        rows.extend(done.comparisons.iter().map(|comparison| set.row(comparison)));
+        faults.extend(done.faults);
+        if interruption.came().is_some() {
+            break;
+        }
+    }
+    let interrupted = interruption.came();
+    let lines = verdicts::jsonl(&rows);
+    file.write(&if Format::of_name(&path) == Format::Csv { output::csv(&rows) } else { lines.clone() })?;
+    output::print(&match args.format {
+        Format::Table => tabulate::fitted(&text),
+        Format::Jsonl => lines,
+        Format::Csv => output::csv(&rows),
+    })?;
+    remark(quiet, format!("saved {} to {}", units::plural(rows.len() as u64, "row", "rows"), path.shown()));
+    if interrupted.is_some() {
+        remark(quiet, "interrupted: the rows cover the finished experiments only");
+    }
+    faults.iter().for_each(print_error);
+    Ok(interrupted.map_or(u8::from(!faults.is_empty()), interrupted_status))
+}
+
+/// Opens the set that is named first; all sets if none is.
+fn sets(names: &[String]) -> Result<Vec<Set>, Failure> {
+    let open = |name: &str| Set::open(name).map_err(|error| Failure::Usage(error.to_string()));
+    match names.first() {
+        Some(name) => Ok(vec![open(name)?]),
+        None => validation::list().map(open).collect(),
+    }
+}
+
+/// The numbers of a set.
+struct Done {
+    comparisons: Vec<Comparison>,
+    /// Why programs were not read whole, or failed.
+    faults: Vec<String>,
+}
+
+/// Runs experiments of a set; all of them if `names` is empty.
+fn run(
+    set: &Set,
+    names: &[String],
+    threads: usize,
+    quiet: bool,
+    interruption: &mut Interruption,
+) -> Result<Done, Failure> {
+    let chosen = set.paper.chosen(names).map_err(|error| Failure::Usage(error.to_string()))?;
+    let outcomes = verdicts::outcomes(&set.paper, &chosen, threads, quiet, interruption);
+    let faults = verdicts::faults(&outcomes).into_iter().cloned().collect();
+    let mut comparisons: Vec<_> = outcomes.iter().flat_map(|(_, outcome)| outcome.comparisons.clone()).collect();
+    if names.is_empty() && interruption.came().is_none() {
+        comparisons.extend(set.paper.overall(&outcomes));
+        comparisons.extend(set.paper.missing());
+    }
+    Ok(Done { comparisons, faults })
+}
+
+/// Formats the numbers of a set for people: those that may have served to build the model, then those kept back.
+fn table(set: &Set, comparisons: &[Comparison]) -> String {
+    let (kept_back, others): (Vec<_>, Vec<_>) = comparisons.iter().cloned().partition(|row| row.kept_back);
+    let mut out = tabulate::paragraph("", &format!("{}: {}", set.paper.name, set.source.title));
+    for (title, rows) in [("", others), ("kept back: no part of the model was built with these numbers", kept_back)] {
+        if !rows.is_empty() {
+            let title = if title.is_empty() { String::new() } else { format!("{title}\n\n") };
+            out += &format!("\n{title}{}", verdicts::table(&rows, "measured", &stand_ins(&rows)));
+        }
+    }
+    out + "\n" + &tabulate::paragraph("", &format!("source: {} ({})", set.source.address, set.source.licence))
+}
+
+/// Formats how machines and programs differ from the measured ones, each difference once.
+fn stand_ins(rows: &[Comparison]) -> String {
+    let mut differences: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| !row.replaces.is_empty()) {
+        differences.entry(&row.replaces).or_default().insert(&row.experiment);
+    }
+    let paragraph = |(difference, names): (&str, BTreeSet<&str>)| {
+        let names = names.into_iter().collect::<Vec<_>>().join(", ");
+        tabulate::paragraph("  ", &format!("{names}: {difference}"))
+    };
+    let lines: String = differences.into_iter().map(paragraph).collect();
+    if lines.is_empty() { lines } else { format!("\nmachines and programs beside the measured ones\n{lines}") }
+}
+
+/// Formats sets with their sources and experiments.
+fn list(sets: &[Set]) -> String {
+    let mut out = String::new();
+    for set in sets {
+        let source = &set.source;
+        let about = format!("{}; {}; {}", source.title, source.address, source.licence);
+        out += &tabulate::definitions([(set.paper.name.as_str(), about.as_str())]);
+        let experiments: Vec<_> =
+            set.paper.experiments.iter().map(|e| (format!("  {}", e.name), e.about.as_str())).collect();
+        out += &tabulate::definitions(experiments.iter().map(|(name, about)| (name.as_str(), *about)));
+    }
+    out
+}
