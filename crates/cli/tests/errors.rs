@@ -13,7 +13,7 @@ use tempfile::TempDir;
 fn usage_errors_suggest_the_nearest_valid_spelling() {
     let touch = ["-p", "touch:bytes=1M"];
     let cases: &[(&[&str], &str)] = &[
-        (&["-m", "skylake"], "did you mean skylake-e3-1240v5?"),
+        (&["-m", "skylake"], "did you mean skylake-e3-1240v5 or skylake-sp?"),
         (&["-m", "quux"], "`reach machine list` lists them all"),
         (&["-m", "zen4:tlb.l2d.entires=512"], "did you mean tlb.l2d.entries"),
         (&["-m", "zen4:tlb.l2d.entries=many"], "tlb.l2d.entries"),

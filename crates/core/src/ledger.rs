@@ -10,7 +10,7 @@ pub enum Label {
     Compute,
     /// Waiting for caches and memory on the program's own behalf.
     Cache,
-    /// First-level TLB misses that hit a later level.
+    /// Looking up later TLB levels after first-level misses, whether one hits or a walk follows.
     L2TlbHit,
     /// Page walks by hardware.
     Walk,

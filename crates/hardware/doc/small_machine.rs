@@ -1,7 +1,7 @@
 // The machine of the examples in the documentation, as an expression.
 {
     use reach_core::{Layout, PageShift};
-    use reach_hardware::config::{Cache, Core, Machine, Replacement, Serves, Tlb, WalkCache, Walker, Writes};
+    use reach_hardware::config::{Cache, Core, Index, Machine, Replacement, Serves, Tlb, WalkCache, Walker, Writes};
 
     let (small, large) = (PageShift(12), PageShift(21));
     let array = |name: &str, level, serves, entries, latency| Tlb {
@@ -12,6 +12,7 @@
         ways: 4,
         sizes: vec![small, large],
         replacement: Replacement::Lru,
+        index: Index::Low,
         latency,
         probe: 0,
         smash: false,
@@ -24,7 +25,7 @@
         layout: Layout::x86_64(),
         sizes: vec![small, large],
         tlbs: vec![array("l1i", 1, code, 64, 0), array("l1d", 1, data, 64, 0), array("l2", 2, all, 128, 7)],
-        walker: Walker::Hardware { walkers: 1, lookup: 2, caches: vec![pde] },
+        walker: Walker::Hardware { walkers: 1, lookup: 2, cache_level: 1, caches: vec![pde] },
         nested: None,
         caches: vec![Cache {
             name: "l1d".into(),

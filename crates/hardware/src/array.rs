@@ -3,18 +3,21 @@
 //! Tags and payloads are kept in separate arrays. Under LRU the ways of a set are in order of recency (`lru_sets.rs`), so
 //! that a hit in the most recently used way is one compare and no write, and the victim is always the last way. Sets of
 //! the usual widths are compared and moved as a few vectors (`words.rs`). A single LRU set of many ways is indexed by a
-//! hash instead (`fully_associative.rs`). The other replacement policies keep each entry in its way (`fixed_ways.rs`).
+//! hash instead (`fully_associative.rs`). The other replacement policies keep each entry in its way (`plru_sets.rs` for the
+//! usual widths of tree-PLRU, `fixed_ways.rs` for the rest).
 
 use crate::config::Replacement;
 use fixed_ways::FixedWaySets;
 pub(crate) use fully_associative::FullyAssociative;
 pub(crate) use lru_sets::LruSets;
 use lru_sets::WideLruSets;
+pub(crate) use plru_sets::PlruSets;
 pub(crate) use words::{EMPTY, Word, equal_mask, find_in_slice, find_tag_and_hole, remove_way};
 
 mod fixed_ways;
 mod fully_associative;
 mod lru_sets;
+mod plru_sets;
 mod words;
 
 /// Sets of equally many ways, each a tag with a word. The owner chooses set and tag; a tag must never be [`EMPTY`].
@@ -28,6 +31,8 @@ pub(crate) enum Array<T> {
     Lru16(LruSets<16, T>),
     WideLru(WideLruSets<T>),
     FullyAssociative(Box<FullyAssociative<T>>),
+    Plru4(PlruSets<4, T>),
+    Plru8(PlruSets<8, T>),
     FixedWays(FixedWaySets<T>),
 }
 
@@ -43,13 +48,15 @@ macro_rules! each {
             Array::Lru16($a) => $call,
             Array::WideLru($a) => $call,
             Array::FullyAssociative($a) => $call,
+            Array::Plru4($a) => $call,
+            Array::Plru8($a) => $call,
             Array::FixedWays($a) => $call,
         }
     };
 }
 
 impl<T: Word> Array<T> {
-    /// Creates an empty array. `ways` divides `entries`; tree-PLRU allows at most 64 ways. `seed` is for random
+    /// Creates an empty array. `ways` divides `entries`, and the policy [takes](Replacement::takes) it. `seed` is for random
     /// replacement.
     ///
     /// # Panics
@@ -68,6 +75,8 @@ impl<T: Word> Array<T> {
                 Array::FullyAssociative(Box::new(FullyAssociative::new(ways)))
             }
             (Replacement::Lru, _) => Array::WideLru(WideLruSets::new(sets, ways)),
+            (Replacement::TreePlru, 4) => Array::Plru4(PlruSets::new(sets)),
+            (Replacement::TreePlru, 8) => Array::Plru8(PlruSets::new(sets)),
             _ => Array::FixedWays(FixedWaySets::new(sets, ways, replacement, seed)),
         }
     }

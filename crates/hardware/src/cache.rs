@@ -74,6 +74,8 @@ pub struct Caches {
     memory: u32,
     /// Accesses that went to memory, by [`Access`].
     pub memory_accesses: [MemoryAccesses; Access::KINDS],
+    /// The depth on the data path at which walks begin to look lines up.
+    walk_depth: usize,
     /// In a guest: the map from guest-physical to host-physical addresses.
     host: Option<HostFrames>,
     /// A memory controller that translates shadow addresses; `None` for a plain one.
@@ -99,6 +101,12 @@ impl Caches {
                 latency: cache.map_or(0, |cache| cache.latency),
             }
         });
+        let walk_depth = match machine.walker {
+            config::Walker::Hardware { cache_level, .. } => {
+                data_path.iter().take_while(|&&i| machine.caches[i].level < cache_level).count()
+            }
+            config::Walker::Software { .. } => 0,
+        };
         Caches {
             names: machine.caches.iter().map(|c| c.name.clone()).collect(),
             levels: levels.map(|(i, cache)| Level::new(cache, seed ^ (i as u64 + 77) << 20)).collect(),
@@ -107,6 +115,7 @@ impl Caches {
             data_path,
             nearest,
             memory: machine.memory,
+            walk_depth,
             memory_accesses: [MemoryAccesses::default(); Access::KINDS],
             host: machine.nested.as_ref().map(|nested| HostFrames::new(nested.host_page)),
             controller: None,
@@ -152,6 +161,9 @@ impl Caches {
         let Some(first) = self.nearest[usize::from(fetch)].level else {
             return (if fetch { 0 } else { self.memory }, 0);
         };
+        if access == Access::Walk && self.walk_depth > 0 {
+            return self.access_from(self.walk_depth, access, at, None);
+        }
         let store = access == Access::Store;
         let level = &mut self.levels[first];
         let (set, line) = level.place(at);
@@ -163,7 +175,7 @@ impl Caches {
             return (level.latency, 0);
         }
         let owner = (store && keeps(level.writes, present)).then_some(0);
-        self.access_later_levels(access, at, owner)
+        self.access_from(1, access, at, owner)
     }
 
     /// Returns whether the nearest data cache has the line that holds `at`, without recording a use.
@@ -175,10 +187,11 @@ impl Caches {
         })
     }
 
-    /// Continues an access that did not end at the first level. `owner` is the depth of the nearest level that keeps a
-    /// store's data, if known; from there on the access is the fetch of its line.
+    /// Continues, at depth `from`, an access that did not end before. `owner` is the depth of the nearest level that keeps a
+    /// store's data, if known; from there on the access is the fetch of its line. A walk that begins at `from` fills no
+    /// nearer level.
     #[inline(never)]
-    fn access_later_levels(&mut self, access: Access, at: PhysAddr, mut owner: Option<usize>) -> (u32, usize) {
+    fn access_from(&mut self, from: usize, access: Access, at: PhysAddr, mut owner: Option<usize>) -> (u32, usize) {
         let store = access == Access::Store;
         let deepest = if access == Access::Fetch { self.fetch_path.len() } else { self.data_path.len() };
         // The last cache is the largest: the host computer would miss on its tags.
@@ -187,7 +200,7 @@ impl Caches {
             last.lines.prefetch(last.place(at).0);
         }
         let mut hit = deepest;
-        for depth in 1..deepest {
+        for depth in from..deepest {
             let index = self.index(access, depth);
             let level = &mut self.levels[index];
             let (set, line) = level.place(at);
@@ -202,7 +215,11 @@ impl Caches {
                 break;
             }
         }
-        let nearest = if store { owner.unwrap_or(hit) } else { 0 };
+        let nearest = match access {
+            Access::Store => owner.unwrap_or(hit),
+            Access::Walk => self.walk_depth,
+            Access::Load | Access::Fetch => 0,
+        };
         self.fill(access, at, nearest..hit, owner);
         let latency =
             if hit < deepest { self.levels[self.index(access, hit)].latency } else { self.memory_latency(access, at) };

@@ -4,6 +4,7 @@
 //! these types with their module name: `config::Cache` describes a cache, `config::OooCore` an [`crate::ooo::OooCore`].
 
 use reach_core::{Layout, PageShift};
+use std::fmt;
 
 mod ooo;
 
@@ -32,12 +33,61 @@ pub enum Replacement {
     Nru,
     /// A random way, from a seeded generator.
     Random,
+    /// Three trees of tree-PLRU, each over a third of the ways. The victim is in the tree after that of the last use, the
+    /// first tree being after the third (Tatar et al., USENIX Security 2022: Skylake's second-level TLB). The number of ways
+    /// is three times a power of two, at most 48.
+    RotatingPlru,
 }
 
 impl Replacement {
     /// Returns whether the policy supports sets of `ways` ways.
     pub fn takes(self, ways: u32) -> bool {
-        self != Replacement::TreePlru || ways.is_power_of_two() && ways <= 64
+        match self {
+            Replacement::TreePlru => ways.is_power_of_two() && ways <= 64,
+            Replacement::RotatingPlru => ways.is_multiple_of(3) && (ways / 3).is_power_of_two() && ways <= 48,
+            Replacement::Lru | Replacement::Nru | Replacement::Random => true,
+        }
+    }
+
+    /// Returns, for error messages, which numbers of ways [`Replacement::takes`] accepts.
+    pub fn expected_ways(self) -> &'static str {
+        match self {
+            Replacement::TreePlru => "a power of two, at most 64",
+            Replacement::RotatingPlru => "three times a power of two, at most 48",
+            Replacement::Lru | Replacement::Nru | Replacement::Random => "any number",
+        }
+    }
+}
+
+impl fmt::Display for Replacement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Replacement::Lru => "LRU",
+            Replacement::TreePlru => "tree-PLRU",
+            Replacement::Nru => "NRU",
+            Replacement::Random => "random replacement",
+            Replacement::RotatingPlru => "rotating tree-PLRU",
+        })
+    }
+}
+
+/// The function from page numbers, in units of the page's own size, to the sets of a TLB array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Index {
+    /// The low bits of the page number.
+    Low,
+    /// The low bits, each xor the bit as many places above it as there are index bits. Only beyond the first level.
+    Xor,
+}
+
+impl Index {
+    /// Returns by how many bits a page number is shifted before it is xored with itself to choose among `sets`, a power of
+    /// two. The shift for [`Index::Low`] leaves nothing of a number.
+    pub fn fold(self, sets: usize) -> u32 {
+        match self {
+            Index::Low => 63,
+            Index::Xor => sets.trailing_zeros(),
+        }
     }
 }
 
@@ -71,7 +121,10 @@ pub struct Tlb {
     pub sizes: Vec<PageShift>,
     /// The replacement policy.
     pub replacement: Replacement,
-    /// Cycles that a hit here adds to those of a first-level hit; 0 for the first level.
+    /// The choice of the set.
+    pub index: Index,
+    /// Cycles that a hit here adds to those of a first-level hit; 0 for the first level. A reference that misses in the last
+    /// level has waited as long before its walk begins.
     pub latency: u32,
     /// Cycles of every probe of this array that is not the first probe of its level. First-level arrays are probed in
     /// parallel, at no cost.
@@ -106,8 +159,11 @@ pub enum Walker {
     Hardware {
         /// Walks that can be under way at once.
         walkers: u32,
-        /// Cycles to look up the walk caches, once for each walk.
+        /// Cycles of each walk besides those of its reads: its start, the look-up of walk caches with entries of their own,
+        /// and the hand-over of the translation. A walk cache within a TLB array adds that array's latency.
         lookup: u32,
+        /// The level of the nearest data cache that walks read, from 1; 1 without caches.
+        cache_level: u8,
         /// Walk caches. The walk starts below the lowest level that hits.
         caches: Vec<WalkCache>,
     },
@@ -193,7 +249,7 @@ pub struct Nested {
 ///
 /// ```
 /// use reach_core::{Layout, PageShift};
-/// use reach_hardware::config::{Cache, Core, Machine, Replacement, Serves, Tlb, WalkCache, Walker, Writes};
+/// use reach_hardware::config::{Cache, Core, Index, Machine, Replacement, Serves, Tlb, WalkCache, Walker, Writes};
 ///
 /// fn small_machine() -> Machine {
 ///     let (small, large) = (PageShift(12), PageShift(21));
@@ -205,6 +261,7 @@ pub struct Nested {
 ///         ways: 4,
 ///         sizes: vec![small, large],
 ///         replacement: Replacement::Lru,
+///         index: Index::Low,
 ///         latency,
 ///         probe: 0,
 ///         smash: false,
@@ -217,7 +274,7 @@ pub struct Nested {
 ///         layout: Layout::x86_64(),
 ///         sizes: vec![small, large],
 ///         tlbs: vec![array("l1i", 1, code, 64, 0), array("l1d", 1, data, 64, 0), array("l2", 2, all, 128, 7)],
-///         walker: Walker::Hardware { walkers: 1, lookup: 2, caches: vec![pde] },
+///         walker: Walker::Hardware { walkers: 1, lookup: 2, cache_level: 1, caches: vec![pde] },
 ///         nested: None,
 ///         caches: vec![Cache {
 ///             name: "l1d".into(),

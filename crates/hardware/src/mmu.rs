@@ -4,7 +4,7 @@
 //! 1. It looks up the arrays of its kind, level by level. A hit in level 0 or 1 is a first-level hit; a later hit costs that
 //!    array's latency.
 //! 2. A hit whose entry forbids the reference is a protection fault; nothing is filled.
-//! 3. A miss causes a walk, or a handler run. Its reads go through walk caches and data caches. A missing or forbidding
+//! 3. A miss costs the latency of the last level, then a walk, or a handler run. Its reads go through walk caches and data caches. A missing or forbidding
 //!    entry is a fault.
 //! 4. A store through a clean entry stops with `FirstWrite` if the entry is watched. Otherwise it sets the dirty bit in the
 //!    page table and refreshes the TLB entry in place.
@@ -286,6 +286,7 @@ impl Mmu {
         table: &mut PageTable,
         mut caches: Option<&mut Caches>,
     ) -> Result<Pte, StopReason> {
+        self.ledger.charge(Label::L2TlbHit, self.tlbs.miss_latency(kind).into());
         let space = (self.spaces.asid, self.spaces.context);
         let fetched = self.filler.fetch(&mut self.tlbs, table, space, vpn, caches.as_deref_mut());
         let c = &mut self.counters;

@@ -53,6 +53,8 @@ pub(crate) struct Tlbs {
     pages_stay_whole: bool,
     /// Loads and stores probe the same arrays.
     data_alike: bool,
+    /// By kind: the cycles after which a miss in the last level is known.
+    miss_latencies: [u32; 3],
 }
 
 impl Tlbs {
@@ -62,6 +64,12 @@ impl Tlbs {
         let paths = KINDS.map(|kind| Path::new(machine, &arrays, kind));
         let smashed = paths.iter().map(Path::smashed_later).fold(0, |all, sizes| all | sizes);
         let data_alike = paths[Kind::Load as usize].arrays == paths[Kind::Store as usize].arrays;
+        let miss_latencies = [0, 1, 2].map(|kind: usize| {
+            let path: &Path = &paths[kind];
+            let last = path.arrays.iter().map(|&(_, depth)| depth).max().unwrap_or(0);
+            let in_last = path.arrays.iter().filter(|&&(_, depth)| depth > 0 && depth == last);
+            in_last.map(|&(array, _)| arrays[array].latency).max().unwrap_or(0)
+        });
         let mut tlbs = Tlbs {
             sizes: PageSizes::new(machine),
             arrays,
@@ -71,6 +79,7 @@ impl Tlbs {
             smashed,
             pages_stay_whole: true,
             data_alike,
+            miss_latencies,
         };
         tlbs.list_probes();
         tlbs
@@ -112,6 +121,13 @@ impl Tlbs {
         let path = &self.paths[kind as usize];
         let last = path.placements.len().checked_sub(1).filter(|&last| last > 0)?;
         path.arrays.iter().find(|&&(_, depth)| depth == last).map(|&(array, _)| (last, self.arrays[array].latency))
+    }
+
+    /// Returns the cycles after which references of `kind` that miss in the last level know it: those of a hit there; 0 if
+    /// there is only one level.
+    #[inline(always)]
+    pub fn miss_latency(&self, kind: Kind) -> u32 {
+        self.miss_latencies[kind as usize]
     }
 
     /// Rebuilds the probe lists after an array has come to hold a new page size.
@@ -211,7 +227,7 @@ impl Tlbs {
                 for size in (0..sizes.len()).filter(|size| a.present >> size & 1 != 0) {
                     let order = a.orders[size];
                     for number in vpn.0 >> order..=(end - 1) >> order {
-                        a.array.remove((number & a.set_mask) as usize, context.tag(size as u64, number));
+                        a.array.remove(a.set_of(number), context.tag(size as u64, number));
                     }
                 }
                 continue;

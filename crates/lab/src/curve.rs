@@ -200,7 +200,7 @@ mod tests {
     use crate::machine;
 
     fn geometries(spec: &str) -> Result<Vec<Geometry>, String> {
-        let machine = machine::resolve("skylake-e3-1240v5").unwrap().hardware;
+        let machine = machine::resolve("skylake-e3-1240v5:tlb.l2.replacement=lru").unwrap().hardware;
         let curve: Curve = spec.parse()?;
         curve.geometries(&machine.tlbs[curve.array(&machine)?])
     }

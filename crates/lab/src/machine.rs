@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The schema is in [`mod@file`] and, as prose, in `docs/machines.md`. A file is parsed (`file`, `tag`, `value`), converted
-//! to the simulator's types (`lower`) and checked (`check`, `host`); `locate` adds lines to errors, and `renamed` knows the
-//! keys of earlier versions.
+//! to the simulator's types (`lower`) and checked (`check`, `host`); `variant` completes files that are based on a preset,
+//! `locate` adds lines to errors, and `renamed` knows the keys of earlier versions.
 
 mod check;
 mod error;
@@ -26,6 +26,7 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 mod value;
+mod variant;
 
 pub use check::{PROGRAM_ADDRESS_BITS, check_hardware};
 pub(crate) use error::suggestion;
@@ -190,15 +191,18 @@ pub fn show(spec: &str) -> Result<Vec<Fact>, MachineError> {
 
 /// Returns all errors of a machine file with this text, each with its line; none where the file is good.
 pub fn check(text: &str) -> Vec<Problem> {
+    let located = |mut problems: Vec<Problem>| {
+        locate::locate(text, &mut problems);
+        problems
+    };
     let table: Table = text.parse().unwrap_or_default();
-    let mut earlier = renamed::check(&table);
+    let earlier = renamed::check(&table);
     if !earlier.is_empty() {
-        locate::locate(text, &mut earlier);
-        return earlier;
+        return located(earlier);
     }
-    let file: MachineFile = match toml::from_str(text) {
-        Ok(file) => file,
-        Err(error) => return vec![syntax(text, &error)],
+    let (table, file) = match parse(text) {
+        Ok(parsed) => parsed,
+        Err(problem) => return located(vec![problem]),
     };
     let (_, mut problems) = lower_and_check(&file);
     for fact in facts::facts(&table) {
@@ -207,8 +211,17 @@ pub fn check(text: &str) -> Vec<Problem> {
             problems.push(Problem::new(fact.path, what));
         }
     }
-    locate::locate(text, &mut problems);
-    problems
+    located(problems)
+}
+
+/// Reads the text of a machine file: its complete table, and what that says.
+fn parse(text: &str) -> Result<(Table, MachineFile), Problem> {
+    let table: Table = text.parse().map_err(|error| syntax(text, &error))?;
+    let is_variant = variant::is_variant(&table);
+    let table = variant::complete(table)?;
+    // Where the text is the whole file, an error has its line.
+    let file = if is_variant { table.clone().try_into() } else { toml::from_str(text) };
+    Ok((table, file.map_err(|error| syntax(text, &error))?))
 }
 
 /// Returns all errors of the machine file at `path`, as [`check`] does.
@@ -228,14 +241,14 @@ pub fn check_path(path: &Path) -> Result<Vec<Problem>, MachineError> {
 pub fn has_ooo(path: &Path) -> Result<bool, MachineError> {
     let text =
         text::read(path, text::MAX_BYTES).map_err(|source| MachineError::Io { path: path.to_owned(), source })?;
-    Ok(toml::from_str(&text).is_ok_and(|file: MachineFile| file.ooo.is_some()))
+    Ok(parse(&text).is_ok_and(|(_, file)| file.ooo.is_some()))
 }
 
 /// Returns the presets by name, parsed.
 fn loaded_presets() -> &'static [(&'static str, MachineFile)] {
     static LOADED: OnceLock<Vec<(&str, MachineFile)>> = OnceLock::new();
     LOADED.get_or_init(|| {
-        let load = |&(name, text): &(&'static str, &str)| toml::from_str(text).ok().map(|file| (name, file));
+        let load = |&(name, text): &(&'static str, &str)| parse(text).ok().map(|(_, file)| (name, file));
         // A test asserts that every preset loads.
         PRESETS.iter().filter_map(load).collect()
     })
@@ -261,7 +274,7 @@ fn read(spec: &str) -> Result<(Table, String), MachineError> {
     if !problems.is_empty() {
         return Err(impossible(problems));
     }
-    let mut table: Table = text.parse().map_err(|error| impossible(vec![syntax(&text, &error)]))?;
+    let (mut table, _) = parse(&text).map_err(|problem| impossible(vec![problem]))?;
     for change in &parsed.overrides {
         change.apply(&mut table)?;
     }

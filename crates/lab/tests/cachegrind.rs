@@ -101,7 +101,7 @@ fn caches() -> Caches {
         layout: Layout::x86_64(),
         sizes: vec![PageShift(12)],
         tlbs: Vec::new(),
-        walker: Walker::Hardware { walkers: 1, lookup: 0, caches: Vec::new() },
+        walker: Walker::Hardware { walkers: 1, lookup: 0, cache_level: 1, caches: Vec::new() },
         nested: None,
         caches: vec![
             cache("i1", 1, true, false, 32 << 10, 8),

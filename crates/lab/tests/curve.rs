@@ -6,7 +6,9 @@ use common::{Pieces, conditions, count, run};
 use reach_lab::{Conditions, Curve, Experiment, ExperimentError, Placement, Report, Timing, machine};
 use reach_trace::{FastForward, synthetic};
 
-const MACHINE: &str = "skylake-e3-1240v5";
+/// Skylake's arrays under LRU, which LRU stacks describe.
+const MACHINE: &str = "skylake-e3-1240v5:tlb.l1i_4k.replacement=lru,tlb.l1d_4k.replacement=lru,\
+                       tlb.l2.replacement=lru,tlb.l2.index=low";
 const SYSTEMS: [&str; 3] = ["base", "linux-thp", "navarro-2002"];
 const PROGRAMS: [&str; 3] =
     ["web:requests=20", "tree:nodes=3000,operations=500", "phases:sizes=64K/4M,dwell=1K,rounds=4"];
@@ -45,7 +47,7 @@ fn one_pass_equals_a_simulation_of_each_geometry() {
             let all = one.outcomes[0].curve.as_ref().unwrap().misses.clone();
             for (geometry, _) in all {
                 let (entries, ways) = (geometry.entries, geometry.ways);
-                let spec = format!("{MACHINE}:tlb.{array}.entries={entries},tlb.{array}.ways={ways}");
+                let spec = format!("{MACHINE},tlb.{array}.entries={entries},tlb.{array}.ways={ways}");
                 let alone = run(&experiment(&[&spec], &SYSTEMS, timing), &mut program.cut(vec![20_000]));
                 for system in SYSTEMS {
                     let at = format!("{system}, {spec}, {}", timing.name());
@@ -92,6 +94,8 @@ fn replicas_of_a_level_equal_a_simulation_of_each_geometry() {
             "walks",
         ),
         ("skylake-e3-1240v5:tlb.l2.replacement=random", "l2:entries=24/64,ways=1/3/full", "l2", "walks"),
+        ("skylake-e3-1240v5", "l2_tlb:entries=24..192,ways=3/6", "l2", "walks"),
+        ("skylake-e3-1240v5:tlb.l2.replacement=lru", "l2:entries=24/64,ways=1/3/full", "l2", "walks"),
     ] {
         for program in &PROGRAMS[..2] {
             let program = Pieces::of(&mut *synthetic::parse(program).unwrap());
@@ -165,7 +169,14 @@ fn curves_that_would_not_be_exact_are_refused() {
         (MACHINE, "ideal", Timing::Counts, "l2", "translation never misses"),
         (MACHINE, "karakostas-2015-rmm", Timing::Counts, "l2", "auxiliary TLB"),
         (MACHINE, "pham-2012-colt", Timing::Counts, "l2", "auxiliary TLB"),
-        ("skylake-e3-1240v5:tlb.l1d_4k.replacement=nru", "base", Timing::Counts, "l1d_4k", "by LRU"),
+        ("skylake-e3-1240v5", "base", Timing::Counts, "l1d_4k", "by LRU"),
+        (
+            "skylake-e3-1240v5",
+            "base",
+            Timing::Counts,
+            "l2:entries=64,ways=4",
+            "4 ways under rotating tree-PLRU: expected three times a power of two",
+        ),
         ("paint-parisc", "romer-1995", Timing::Counts, "micro_itlb", "acts on misses"),
     ] {
         let error = refused_on(machine, system, timing, asked);

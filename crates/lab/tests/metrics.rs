@@ -61,7 +61,7 @@ fn all_rows() -> Vec<Row> {
             ..plain(&["base"])
         }));
         if timing != Timing::Ooo {
-            let curve = Some("l2_tlb:entries=64,ways=4/full".parse().unwrap());
+            let curve = Some("l2_tlb:entries=48,ways=3/full".parse().unwrap());
             all.extend(rows(&Experiment { curve, ..plain(&["base"]) }));
         }
     }

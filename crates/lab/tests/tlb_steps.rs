@@ -10,7 +10,9 @@ use common::simulate;
 use reach_hardware::Counters;
 use reach_lab::{Timing, machine};
 
-const MACHINE: &str = "skylake-e3-1240v5";
+/// Skylake's arrays under LRU, and its second level without a hash.
+const MACHINE: &str = "skylake-e3-1240v5:tlb.l1d_4k.replacement=lru,tlb.l1d_2m.replacement=lru,\
+                       tlb.l2.replacement=lru,tlb.l2.index=low";
 
 /// A page size, the system that uses it, and the first-level array that holds it.
 struct Size {
@@ -76,6 +78,19 @@ fn chase_misses_begin_beyond_the_entries_of_each_level() {
             }
         }
     }
+}
+
+/// Every 128th page falls into one set of the second level by the low bits of its number, and into another set each by Skylake's
+/// hash.
+#[test]
+fn a_hashed_index_spreads_pages_that_low_bits_crowd_into_one_set() {
+    let program = |laps: u64| format!("chase:bytes=64M,unit=512K,steps={}", 128 * laps);
+    let walks = |machine: &str| {
+        let run = |laps| simulate(machine, SMALL.system, &program(laps), Timing::Counts).total.hardware;
+        run(4).since(&run(2)).walks_data
+    };
+    assert_eq!(walks("skylake-e3-1240v5"), 0);
+    assert_eq!(walks("skylake-e3-1240v5:tlb.l2.replacement=lru,tlb.l2.index=low"), 2 * 128);
 }
 
 #[test]

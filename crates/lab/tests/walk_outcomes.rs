@@ -121,12 +121,14 @@ fn a_well_predicted_program_retires_all_walks() {
 
 #[test]
 fn walks_abort_only_if_the_branch_resolves_before_they_end() {
-    let of = |tested| counted(SKYLAKE, "base", Choices { tested, ..anywhere(64 << 20) });
-    // The branch resolves early: before any wrong-path walk ends.
-    let early = of(0);
+    let of = |machine: &str, tested| counted(machine, "base", Choices { tested, ..anywhere(64 << 20) });
+    // The branch resolves early: before any wrong-path walk ends, if the walker starts at once, and before any begins,
+    // if it takes its time.
+    let early = of(&format!("{SKYLAKE},tlb.l2.latency=0,tlb.l2_1g.latency=0,walker.hardware.lookup=1"), 0);
     assert!(early.walks_aborted > 1000 && early.walks_wrong_path == 0, "{early:?}");
+    assert_eq!(not_retired(&of(SKYLAKE, 0)), 0);
     // The tested value comes from memory after a walk of its own.
-    let late = of(64 << 20);
+    let late = of(SKYLAKE, 64 << 20);
     assert!(late.walks_wrong_path > 5000 && late.walks_aborted * 3 < late.walks_wrong_path, "{late:?}");
     let off = counted(&format!("{SKYLAKE},ooo.wrong_path=false"), "base", anywhere(64 << 20));
     assert_eq!((not_retired(&off), off.squashed), (0, 0));

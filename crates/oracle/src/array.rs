@@ -1,5 +1,5 @@
 //! The twin of all set-associative arrays, with each replacement policy spelled out: time stamps for LRU, a tree of
-//! flags for tree-PLRU, reference bits for NRU.
+//! flags for tree-PLRU (three trees where it rotates), reference bits for NRU.
 
 use reach_core::Random;
 use reach_hardware::config::Replacement;
@@ -20,6 +20,8 @@ struct Set<K, V> {
     ways: Vec<Option<Way<K, V>>>,
     /// For each range of ways that the tree divides, whether the victim is in its upper half.
     victim_in_upper: BTreeMap<(usize, usize), bool>,
+    /// The way used last.
+    last: usize,
 }
 
 /// A set-associative array. Its owner maps keys to sets.
@@ -34,7 +36,7 @@ pub struct Array<K, V> {
 impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
     /// Creates an empty array of `entries` entries in sets of `ways`. `seed` is for random replacement.
     pub fn new(entries: u32, ways: u32, replacement: Replacement, seed: u64) -> Array<K, V> {
-        let set = || Set { ways: (0..ways).map(|_| None).collect(), victim_in_upper: BTreeMap::new() };
+        let set = || Set { ways: (0..ways).map(|_| None).collect(), victim_in_upper: BTreeMap::new(), last: 0 };
         Array { sets: (0..entries / ways).map(|_| set()).collect(), replacement, random: Random::new(seed), now: 0 }
     }
 
@@ -85,12 +87,17 @@ impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
 
     /// Returns the way to evict from a full set.
     fn victim(&mut self, set: u64) -> usize {
-        let Set { ways, victim_in_upper } = &self.sets[set as usize];
+        let Set { ways, victim_in_upper, last } = &self.sets[set as usize];
         let held = || ways.iter().flatten().enumerate();
         match self.replacement {
             Replacement::Lru => held().min_by_key(|(_, w)| w.last_use).expect("a set has ways").0,
-            Replacement::TreePlru => {
+            Replacement::TreePlru | Replacement::RotatingPlru => {
                 let (mut from, mut to) = (0, ways.len());
+                if self.replacement == Replacement::RotatingPlru {
+                    let third = ways.len() / 3;
+                    from = (last / third + 1) % 3 * third;
+                    to = from + third;
+                }
                 while to - from > 1 {
                     let middle = (from + to) / 2;
                     if victim_in_upper.get(&(from, to)) == Some(&true) {
@@ -109,7 +116,8 @@ impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
 
     fn record_use(&mut self, set: u64, way: usize) {
         self.now += 1;
-        let Set { ways, victim_in_upper } = &mut self.sets[set as usize];
+        let Set { ways, victim_in_upper, last } = &mut self.sets[set as usize];
+        *last = way;
         if let Some(used) = &mut ways[way] {
             used.last_use = self.now;
             used.referenced = true;
@@ -121,6 +129,10 @@ impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
             }
         }
         let (mut from, mut to) = (0, ways.len());
+        if self.replacement == Replacement::RotatingPlru {
+            from = way - way % (ways.len() / 3);
+            to = from + ways.len() / 3;
+        }
         while to - from > 1 {
             let middle = (from + to) / 2;
             let in_upper = way >= middle;

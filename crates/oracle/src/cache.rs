@@ -19,6 +19,8 @@ struct Cache {
 pub struct Caches {
     caches: Vec<Cache>,
     memory: u32,
+    /// The nearest level that walks read.
+    walk_level: u8,
     /// The size of the host's pages. `None` outside a guest.
     host: Option<PageShift>,
 }
@@ -35,6 +37,10 @@ impl Caches {
         Caches {
             caches: machine.caches.iter().enumerate().map(cache).collect(),
             memory: machine.memory,
+            walk_level: match machine.walker {
+                config::Walker::Hardware { cache_level, .. } => cache_level,
+                config::Walker::Software { .. } => 1,
+            },
             host: machine.nested.as_ref().map(|n| n.host_page),
         }
     }
@@ -43,6 +49,9 @@ impl Caches {
     fn path(&self, access: Access) -> Vec<usize> {
         let serves = |c: &config::Cache| if access == Access::Fetch { c.instructions } else { c.data };
         let mut path: Vec<usize> = (0..self.caches.len()).filter(|&i| serves(&self.caches[i].config)).collect();
+        if access == Access::Walk {
+            path.retain(|&i| self.caches[i].config.level >= self.walk_level);
+        }
         path.sort_by_key(|&i| self.caches[i].config.level);
         path
     }

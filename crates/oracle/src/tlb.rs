@@ -54,6 +54,17 @@ pub struct Tlbs {
     sizes: Vec<PageShift>,
 }
 
+impl Tlb {
+    /// Returns the set of page, or page-table entry, `number`.
+    pub fn set(&self, number: u64) -> u64 {
+        let sets = self.array.sets();
+        match self.config.index {
+            config::Index::Low => number % sets,
+            config::Index::Xor => (number % sets) ^ (number / sets % sets),
+        }
+    }
+}
+
 impl Tlbs {
     pub fn new(machine: &config::Machine, seed: u64) -> Tlbs {
         let array = |(i, config): (usize, &config::Tlb)| {
@@ -77,6 +88,14 @@ impl Tlbs {
         levels
     }
 
+    /// Returns the cycles after which a miss in the last level is known; 0 with one level.
+    pub fn miss_latency(&self, kind: Kind) -> u64 {
+        let levels = self.levels(kind);
+        let &[_, .., last] = &levels[..] else { return 0 };
+        let latencies = self.arrays_of(kind, last).into_iter().map(|i| self.arrays[i].config.latency);
+        latencies.max().unwrap_or(0).into()
+    }
+
     /// Returns whether references of `kind` look up such an array.
     pub fn serves(&self, config: &config::Tlb, kind: Kind) -> bool {
         serves(config, kind)
@@ -90,7 +109,7 @@ impl Tlbs {
     /// Returns the set and the key of the page of size `size` that holds `vpn`.
     fn key(&self, array: usize, asid: Asid, size: PageShift, vpn: Vpn) -> (u64, Key) {
         let number = vpn.0 / size.base_pages(self.base());
-        (number % self.arrays[array].array.sets(), Key { asid, unit: Unit::Page(size), number })
+        (self.arrays[array].set(number), Key { asid, unit: Unit::Page(size), number })
     }
 
     /// Looks up level by level. Also returns the cycles of all probes except the first of each level.
@@ -120,8 +139,8 @@ impl Tlbs {
 
     /// Rewrites the entry of a hit.
     pub fn refresh(&mut self, hit: &Hit, pte: Pte) {
+        let set = self.arrays[hit.array].set(hit.key.number);
         let array = &mut self.arrays[hit.array].array;
-        let set = hit.key.number % array.sets();
         *array.lookup(set, hit.key).expect("it was hit") = Payload::Page(pte);
     }
 

@@ -63,8 +63,8 @@ impl WalkCaches {
         match storage {
             Storage::Own(array) => array.lookup(key.number % array.sets(), key).copied(),
             Storage::Tlb(index) => {
-                let array = &mut tlbs.arrays[*index].array;
-                match array.lookup(key.number % array.sets(), key) {
+                let set = tlbs.arrays[*index].set(key.number);
+                match tlbs.arrays[*index].array.lookup(set, key) {
                     Some(&mut Payload::Table(node)) => Some(node),
                     _ => None,
                 }
@@ -81,8 +81,8 @@ impl WalkCaches {
                 array.insert(key.number % array.sets(), key, node);
             }
             Some((_, Storage::Tlb(index))) => {
-                let array = &mut tlbs.arrays[*index].array;
-                array.insert(key.number % array.sets(), key, Payload::Table(node));
+                let set = tlbs.arrays[*index].set(key.number);
+                tlbs.arrays[*index].array.insert(set, key, Payload::Table(node));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Sets whose entries keep their ways: tree-PLRU, NRU and random replacement.
+//! Sets whose entries keep their ways: tree-PLRU of unusual widths, rotating tree-PLRU, NRU and random replacement.
 
 use super::words::{EMPTY, Word, find_in_slice};
 use crate::config::Replacement;
@@ -18,6 +18,8 @@ pub(crate) struct FixedWaySets<T> {
 enum ReplacementState {
     /// One tree for each set.
     TreePlru(Vec<u64>),
+    /// For each set, the three trees from bits 0, 16 and 32 on, and from bit 48 on the number of that used last.
+    RotatingPlru(Vec<u64>),
     /// One reference bit for each way; each set starts a new word.
     Nru(Vec<u64>),
     Random(Random),
@@ -27,6 +29,7 @@ impl<T: Word> FixedWaySets<T> {
     pub fn new(sets: usize, ways: usize, replacement: Replacement, seed: u64) -> FixedWaySets<T> {
         let state = match replacement {
             Replacement::TreePlru => ReplacementState::TreePlru(vec![0; sets]),
+            Replacement::RotatingPlru => ReplacementState::RotatingPlru(vec![0; sets]),
             Replacement::Nru => ReplacementState::Nru(vec![0; sets * ways.div_ceil(64)]),
             Replacement::Random => ReplacementState::Random(Random::new(seed)),
             Replacement::Lru => unreachable!("LRU sets are kept in order of recency"),
@@ -69,6 +72,7 @@ impl<T: Word> FixedWaySets<T> {
     fn record_use(&mut self, set: usize, way: usize) {
         match &mut self.state {
             ReplacementState::TreePlru(trees) => plru_touch(&mut trees[set], self.ways, way),
+            ReplacementState::RotatingPlru(trees) => rotating_touch(&mut trees[set], self.ways / 3, way),
             ReplacementState::Nru(bits) => {
                 let words = self.ways.div_ceil(64);
                 nru_touch(&mut bits[set * words..][..words], self.ways, way);
@@ -80,6 +84,7 @@ impl<T: Word> FixedWaySets<T> {
     fn victim(&mut self, set: usize) -> usize {
         match &mut self.state {
             ReplacementState::TreePlru(trees) => plru_victim(trees[set], self.ways),
+            ReplacementState::RotatingPlru(trees) => rotating_victim(trees[set], self.ways / 3),
             ReplacementState::Nru(bits) => {
                 let words = self.ways.div_ceil(64);
                 nru_victim(&bits[set * words..][..words], self.ways)
@@ -117,6 +122,24 @@ fn plru_victim(tree: u64, ways: usize) -> usize {
     way
 }
 
+/// Where the number of the tree used last begins.
+const LAST_TREE: u32 = 48;
+
+/// Records a use of `way` in the one of three trees of `ways` ways that it is in.
+fn rotating_touch(trees: &mut u64, ways: usize, way: usize) {
+    let (number, way) = (way / ways, way % ways);
+    let mut tree = *trees >> (16 * number) & 0xffff;
+    plru_touch(&mut tree, ways, way);
+    let others = *trees & ((1 << LAST_TREE) - 1) & !(0xffff << (16 * number));
+    *trees = others | tree << (16 * number) | (number as u64) << LAST_TREE;
+}
+
+/// Returns the way at which the tree after the last used one points.
+fn rotating_victim(trees: u64, ways: usize) -> usize {
+    let number = ((trees >> LAST_TREE) as usize + 1) % 3;
+    number * ways + plru_victim(trees >> (16 * number) & 0xffff, ways)
+}
+
 /// Sets the reference bit of `way`. Clears the others if no clear bit is left.
 fn nru_touch(bits: &mut [u64], ways: usize, way: usize) {
     bits[way / 64] |= 1 << (way % 64);
@@ -150,6 +173,19 @@ mod tests {
         sets.lookup(0, 1);
         // Ways hold 1 2 3 4; the last uses are 4, then 1: the tree points right, and there away from 4.
         assert_eq!(sets.insert(0, 5, 50), (3, 30));
+    }
+
+    #[test]
+    fn rotating_plru_takes_the_tree_after_that_of_the_last_use() {
+        let mut sets = FixedWaySets::new(1, 12, Replacement::RotatingPlru, 0);
+        for tag in 1..=12 {
+            sets.insert(0, tag, tag * 10);
+        }
+        // The last use was in the third tree, so the first gives the victim, in the half that 4 and 3 did not use last.
+        assert_eq!(sets.insert(0, 13, 130), (1, 10));
+        assert_eq!(sets.insert(0, 14, 140), (5, 50));
+        sets.lookup(0, 2);
+        assert_eq!(sets.insert(0, 15, 150), (7, 70), "the second tree again, in the half away from 14");
     }
 
     #[test]

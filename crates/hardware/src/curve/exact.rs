@@ -1,7 +1,7 @@
 //! Conditions under which one pass counts the misses of other geometries exactly.
 
 use super::Geometry;
-use crate::config::{Machine, Replacement, Serves, Tlb, Walker};
+use crate::config::{Index, Machine, Replacement, Serves, Tlb, Walker};
 use crate::tlb::Tlbs;
 use reach_core::{Kind, PageShift};
 
@@ -12,7 +12,8 @@ pub(super) fn check_geometries(tlb: &Tlb, geometries: &[Geometry]) -> Result<(),
     }
     match geometries.iter().find(|geometry| !tlb.replacement.takes(geometry.ways)) {
         Some(Geometry { ways, .. }) => {
-            Err(format!("{ways} ways under tree-PLRU: expected a power of two, at most 64; give ways=LIST"))
+            let policy = tlb.replacement;
+            Err(format!("{ways} ways under {policy}: expected {}; give ways=LIST", policy.expected_ways()))
         }
         None => Ok(()),
     }
@@ -123,7 +124,13 @@ fn lent_array(machine: &Machine, tlb: &Tlb, level: u8) -> Option<String> {
 /// Checks that the misses of `tlb` at other geometries follow from the order of last uses.
 pub(super) fn check_stackable(machine: &Machine, tlb: &Tlb) -> Result<(), String> {
     if tlb.replacement != Replacement::Lru {
-        return Err("it does not replace entries by LRU, as one pass for many geometries requires".into());
+        return Err(format!(
+            "it does not replace entries by LRU, as one pass for many geometries requires; tlb.{}.replacement=lru would",
+            tlb.name
+        ));
+    }
+    if tlb.index != Index::Low {
+        return Err("it hashes page numbers to sets, and larger arrays do not contain smaller ones".into());
     }
     if let Some(reason) = lent_array(machine, tlb, tlb.level) {
         return Err(reason);

@@ -21,7 +21,7 @@ pub(super) struct Filler {
 
 #[derive(Clone, Debug)]
 enum Engine {
-    /// `lookup`: cycles to look up the walk caches.
+    /// `lookup`: cycles of a walk besides its reads.
     Hardware { lookup: u32, nested: Option<Box<Nested>> },
     /// Cycles, loads and stores of the handler.
     Software { cycles: u32, loads: u32, stores: u32 },
@@ -56,7 +56,11 @@ impl Filler {
         let (engine, caches) = match &machine.walker {
             Walker::Hardware { lookup, caches, .. } => {
                 let nested = machine.nested.as_ref().map(|nested| Box::new(Nested::new(machine, nested)));
-                (Engine::Hardware { lookup: *lookup, nested }, &caches[..])
+                let lenders = caches.iter().filter_map(|cache| cache.within.as_ref());
+                let latency =
+                    |name: &String| machine.tlbs.iter().find(|tlb| tlb.name == *name).map_or(0, |tlb| tlb.latency);
+                let lookup = lookup + lenders.map(latency).max().unwrap_or(0);
+                (Engine::Hardware { lookup, nested }, &caches[..])
             }
             &Walker::Software { cycles, loads, stores, .. } => (Engine::Software { cycles, loads, stores }, &[][..]),
         };

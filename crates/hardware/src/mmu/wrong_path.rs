@@ -58,7 +58,9 @@ impl Mmu {
                 let latency = latency + u64::from(self.take_translation_cost().tlb);
                 return outcome.map_or(EarlyLookup::Unusable, |pte| EarlyLookup::Hit(latency, pte));
             }
-            return if self.filler.is_hardware() { EarlyLookup::Miss(latency) } else { EarlyLookup::Unusable };
+            latency += u64::from(self.tlbs.miss_latency(kind));
+            let walks = self.filler.is_hardware() && latency <= within;
+            return if walks { EarlyLookup::Miss(latency) } else { EarlyLookup::Unusable };
         };
         let array = &self.tlbs.arrays[found.array];
         let beyond_first = array.level >= 2;

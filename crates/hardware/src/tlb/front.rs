@@ -6,7 +6,7 @@
 use super::Tlbs;
 use super::path::Probe;
 use super::tag::{Context, class_of};
-use crate::array::{Array, FullyAssociative, LruSets};
+use crate::array::{Array, FullyAssociative, LruSets, PlruSets};
 use crate::permission::as_is_bits;
 use reach_core::fold::{PAGE_SHIFT, PageRef};
 use reach_core::{Kind, Vpn};
@@ -18,7 +18,7 @@ pub(super) trait FrontArray {
 
     /// Looks up the page that holds `vpn`, of any of the sizes that `front` probes; otherwise as [`FrontArray::hits`].
     fn hits_any(&mut self, front: &mut FrontProbes, context: Context, vpn: Vpn, kind: Kind) -> bool {
-        let (set, tag) = front.first().place(context, vpn);
+        let (set, tag) = front.first().place_first(context, vpn);
         self.hits(set, tag, kind) || front.others_hit(self, context, vpn, kind)
     }
 }
@@ -36,6 +36,13 @@ impl<const WAYS: usize> FrontArray for LruSets<WAYS, u64> {
     }
 }
 
+impl<const WAYS: usize> FrontArray for PlruSets<WAYS, u64> {
+    #[inline(always)]
+    fn hits(&mut self, set: usize, tag: u64, kind: Kind) -> bool {
+        self.lookup(set, tag).is_some_and(|word| permits_as_is(*word, kind))
+    }
+}
+
 impl FrontArray for FullyAssociative<u64> {
     #[inline(always)]
     fn hits(&mut self, set: usize, tag: u64, kind: Kind) -> bool {
@@ -46,7 +53,7 @@ impl FrontArray for FullyAssociative<u64> {
     #[inline(always)]
     fn hits_any(&mut self, front: &mut FrontProbes, context: Context, vpn: Vpn, kind: Kind) -> bool {
         let is = |tag| front.names(tag, context, vpn);
-        let tags = front.all().iter().map(|probe| probe.place(context, vpn).1);
+        let tags = front.all().iter().map(|probe| probe.place_first(context, vpn).1);
         self.lookup_any(vpn.0, is, tags).is_some_and(|word| permits_as_is(*word, kind))
     }
 }
@@ -118,7 +125,7 @@ impl FrontProbes {
     #[inline(always)]
     fn hits(&mut self, array: &mut impl FrontArray, context: Context, vpn: Vpn, kind: Kind) -> bool {
         if self.count == 1 {
-            let (set, tag) = self.probes[0].place(context, vpn);
+            let (set, tag) = self.probes[0].place_first(context, vpn);
             return array.hits(set, tag, kind);
         }
         array.hits_any(self, context, vpn, kind)
@@ -127,7 +134,7 @@ impl FrontProbes {
     #[inline(never)]
     fn others_hit(&mut self, array: &mut (impl FrontArray + ?Sized), context: Context, vpn: Vpn, kind: Kind) -> bool {
         for other in 1..self.count {
-            let (set, tag) = self.probes[other].place(context, vpn);
+            let (set, tag) = self.probes[other].place_first(context, vpn);
             if array.hits(set, tag, kind) {
                 self.probes.swap(0, other);
                 return true;
@@ -185,7 +192,7 @@ impl Tlbs {
         let Tlbs { arrays, probes, .. } = self;
         let mut others = probes[kind as usize].iter().take_while(|probe| probe.depth == 0);
         let found = others.find(|probe| {
-            let (set, tag) = probe.place(context, vpn);
+            let (set, tag) = probe.place_first(context, vpn);
             probe.array != first && arrays[probe.array as usize].array.hits(set, tag, kind)
         });
         let Some(&probe) = found else { return false };
@@ -208,7 +215,10 @@ impl Tlbs {
                 (Array::Lru8(code), Array::Lru4(data)) => {
                     count_hits((fetch, code), (load, data), context, refs, to_vpn)
                 }
-                (Array::Lru4(code), Array::Lru4(data)) => {
+                (Array::Plru8(code), Array::Plru4(data)) => {
+                    count_hits((fetch, code), (load, data), context, refs, to_vpn)
+                }
+                (Array::Plru4(code), Array::Plru4(data)) => {
                     count_hits((fetch, code), (load, data), context, refs, to_vpn)
                 }
                 (Array::Lru8(code), Array::FullyAssociative(data)) => {
@@ -222,7 +232,7 @@ impl Tlbs {
         }
         let hit = |page_ref: &PageRef| {
             let probe = self.front[page_ref.kind() as usize].first();
-            let (set, tag) = probe.place(context, Vpn(page_ref.page() >> to_vpn));
+            let (set, tag) = probe.place_first(context, Vpn(page_ref.page() >> to_vpn));
             self.arrays[probe.array as usize].array.hits(set, tag, page_ref.kind())
         };
         refs.iter().map(hit).position(|hit| !hit).unwrap_or(refs.len())

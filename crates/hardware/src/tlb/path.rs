@@ -17,17 +17,27 @@ pub(crate) struct Probe {
     /// Cycles that this probe adds because other probes of its level come before it.
     pub(super) after: u32,
     pub(super) set_mask: u64,
+    /// See [`config::Index::fold`].
+    pub(super) fold: u32,
     /// The page size, as class bits of a tag.
     pub(super) class_bits: u64,
 }
 
 /// A probe that finds nothing.
-pub(super) const NO_PROBE: Probe = Probe { array: 0, depth: 0, order: 0, after: 0, set_mask: 0, class_bits: NO_CLASS };
+pub(super) const NO_PROBE: Probe =
+    Probe { array: 0, depth: 0, order: 0, after: 0, set_mask: 0, fold: 63, class_bits: NO_CLASS };
 
 impl Probe {
     /// Returns set and tag of the page that holds `vpn`.
     #[inline(always)]
     pub fn place(&self, context: Context, vpn: Vpn) -> (usize, u64) {
+        let number = vpn.0 >> self.order;
+        (((number ^ number >> self.fold) & self.set_mask) as usize, context.tag_with(self.class_bits, number))
+    }
+
+    /// Returns the same for a probe of a first-level array, none of which hashes its index.
+    #[inline(always)]
+    pub fn place_first(&self, context: Context, vpn: Vpn) -> (usize, u64) {
         let number = vpn.0 >> self.order;
         ((number & self.set_mask) as usize, context.tag_with(self.class_bits, number))
     }
@@ -98,6 +108,7 @@ impl Path {
                     order: a.orders[size].into(),
                     after,
                     set_mask: a.set_mask,
+                    fold: a.fold,
                     class_bits: size_class(size),
                 });
                 (after, last_depth) = (a.probe_again, depth);

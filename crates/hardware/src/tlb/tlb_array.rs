@@ -11,6 +11,8 @@ pub(crate) struct TlbArray {
     pub array: Array<u64>,
     pub(super) set_mask: u64,
     pub(super) set_bits: u32,
+    /// See [`config::Index::fold`].
+    pub(super) fold: u32,
     /// By page size: the binary logarithm of its base pages.
     pub(super) orders: [u8; SIZES],
     /// By page size: whether the array may hold it.
@@ -49,6 +51,7 @@ impl TlbArray {
         TlbArray {
             set_mask: array.sets() as u64 - 1,
             set_bits: array.sets().trailing_zeros(),
+            fold: tlb.index.fold(array.sets()),
             array,
             orders: per_size(machine, |s| s.0 - machine.sizes[0].0),
             takes: per_size(machine, |s| tlb.sizes.contains(&s)),
@@ -62,11 +65,17 @@ impl TlbArray {
         }
     }
 
+    /// Returns the set of page, or page-table entry, `number`.
+    #[inline(always)]
+    pub(super) fn set_of(&self, number: u64) -> usize {
+        ((number ^ number >> self.fold) & self.set_mask) as usize
+    }
+
     /// Returns set and tag of the page of size number `size` that holds `vpn`.
     #[inline(always)]
     pub(super) fn place(&self, size: usize, context: Context, vpn: Vpn) -> (usize, u64) {
         let number = vpn.0 >> self.orders[size];
-        ((number & self.set_mask) as usize, context.tag(size as u64, number))
+        (self.set_of(number), context.tag(size as u64, number))
     }
 
     /// Enters `pte` as a page of size number `size`. Returns whether it is the first of its size here, its tag, and the tag
@@ -95,14 +104,14 @@ impl TlbArray {
     /// Looks up a page-table entry of the walk cache that lives here.
     #[inline]
     pub fn lookup_table(&mut self, context: Context, level: usize, number: u64) -> Option<u64> {
-        let set = (number & self.set_mask) as usize;
+        let set = self.set_of(number);
         self.array.lookup(set, context.table_tag(level, number)).copied()
     }
 
     /// Enters a page-table entry of the walk cache that lives here.
     #[inline]
     pub fn insert_table(&mut self, context: Context, level: usize, number: u64, word: u64) {
-        let set = (number & self.set_mask) as usize;
+        let set = self.set_of(number);
         self.array.insert(set, context.table_tag(level, number), word);
     }
 }

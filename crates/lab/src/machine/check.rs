@@ -5,7 +5,7 @@
 
 use super::error::Problem;
 use reach_core::{Layout, PageShift};
-use reach_hardware::config::{Cache, Machine, Replacement, Serves, Tlb, WalkCache, Walker};
+use reach_hardware::config::{Cache, Index, Machine, Replacement, Serves, Tlb, WalkCache, Walker};
 use std::collections::BTreeSet;
 
 /// Bits of a traced program's virtual addresses.
@@ -116,7 +116,8 @@ impl Problems {
 
     fn replacement(&mut self, at: &str, replacement: Replacement, ways: u32) {
         if !replacement.takes(ways) {
-            let what = format!("tree-plru over {ways} ways: expected a power of two of at most 64; or use lru or nru");
+            let expected = replacement.expected_ways();
+            let what = format!("{replacement} over {ways} ways: expected {expected}; or use lru or nru");
             self.add(format!("{at}.replacement"), what);
         }
     }
@@ -130,6 +131,9 @@ impl Problems {
             self.add(format!("{at}.entries"), format!("{} entries: expected at most 1048576", tlb.entries));
         }
         self.replacement(&at, tlb.replacement, tlb.ways);
+        if tlb.index != Index::Low && tlb.level <= 1 {
+            self.add(format!("{at}.index"), "a hash in the first level: expected low; only later levels hash");
+        }
         if tlb.serves == Serves::default() {
             self.add(format!("{at}.serves"), "serves no class of references; name fetch, load or store");
         }
@@ -216,7 +220,13 @@ impl Problems {
 
     fn walker(&mut self, machine: &Machine) {
         match &machine.walker {
-            Walker::Hardware { walkers, lookup: _, caches } => {
+            Walker::Hardware { walkers, lookup: _, cache_level, caches } => {
+                let farthest = machine.caches.iter().filter(|cache| cache.data).map(|cache| cache.level).max();
+                let farthest = farthest.unwrap_or(1);
+                if !(1..=farthest).contains(cache_level) {
+                    let what = format!("level {cache_level}: expected 1 to {farthest}, a data cache for walks to read");
+                    self.add("walker.hardware.cache_level", what);
+                }
                 if *walkers == 0 {
                     self.add("walker.hardware.walkers", "0: expected at least 1, to fill the TLB");
                 }

@@ -1,5 +1,5 @@
-//! The schema of machine files. Each file describes one machine whole; nothing is inherited and nothing has a default.
-//! `docs/machines.md` is its prose.
+//! The schema of machine files. Nothing has a default: a file describes one machine whole, or names the preset on which it is
+//! based and is completed from that before it is read. `docs/machines.md` is its prose.
 //!
 //! A type here is a section of the file: its fields are the keys, each value with its provenance. The simulator's types,
 //! without provenance, are those of [`reach_hardware::config`]; `lower.rs` makes them from these.
@@ -7,7 +7,7 @@
 use super::tag::Tagged;
 use super::value::{Delay, HostPage, PageSize, Size, Ways, Word};
 use indexmap::IndexMap;
-use reach_hardware::config::{Replacement, Sharing, Writes};
+use reach_hardware::config::{Index, Replacement, Sharing, Writes};
 use serde::Deserialize;
 
 /// A machine file. Tables of arrays (`tlb`, `caches`, `walker.hardware.caches`) keep the order of the file.
@@ -101,6 +101,7 @@ pub struct TlbSection {
     pub ways: Tagged<Ways>,
     pub sizes: Tagged<Vec<PageSize>>,
     pub replacement: Tagged<Word<Replacement>>,
+    pub index: Tagged<Word<Index>>,
     pub latency: Tagged<u32>,
     pub probe: Tagged<u32>,
     pub smash: Tagged<bool>,
@@ -123,6 +124,7 @@ pub enum WalkerSection {
 pub struct HardwareWalkerSection {
     pub walkers: Tagged<u32>,
     pub lookup: Tagged<u32>,
+    pub cache_level: Tagged<u8>,
     pub caches: IndexMap<String, WalkCacheSection>,
 }
 

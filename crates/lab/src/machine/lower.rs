@@ -27,6 +27,7 @@ fn tlb(name: &str, tlb: &TlbSection) -> Tlb {
         ways: tlb.ways.value.of(tlb.entries.value),
         sizes: shifts(&tlb.sizes.value),
         replacement: tlb.replacement.value.0,
+        index: tlb.index.value.0,
         latency: tlb.latency.value,
         probe: tlb.probe.value,
         smash: tlb.smash.value,
@@ -51,6 +52,7 @@ fn walker(section: &WalkerSection, problems: &mut Vec<Problem>) -> Walker {
         WalkerSection::Hardware(walker) => Walker::Hardware {
             walkers: walker.walkers.value,
             lookup: walker.lookup.value,
+            cache_level: walker.cache_level.value,
             caches: walker.caches.iter().map(|(name, cache)| walk_cache(name, cache, problems)).collect(),
         },
         WalkerSection::Software(handler) => Walker::Software {

@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use reach_core::{Layout, PageShift};
-use reach_hardware::config::{Cache, Core, Machine, Nested, Replacement, Serves, Tlb, WalkCache, Walker, Writes};
+use reach_hardware::config::{
+    Cache, Core, Index, Machine, Nested, Replacement, Serves, Tlb, WalkCache, Walker, Writes,
+};
 
 /// Returns a strategy for machines of one to five page-table levels, one to four page sizes, one to three TLB levels (with or without a level
 /// 0 in front) split or unified by class of reference and by page size, every replacement, hardware and software
@@ -20,8 +22,12 @@ pub fn machine_from(choices: &[u8]) -> Machine {
     let layout = layout(&mut draw);
     let sizes = sizes(&mut draw, &layout);
     let tlbs = tlbs(&mut draw, &sizes);
-    let walker = walker(&mut draw, layout.levels(), &tlbs);
+    let mut walker = walker(&mut draw, layout.levels(), &tlbs);
     let caches = caches(&mut draw);
+    if let Walker::Hardware { cache_level, .. } = &mut walker {
+        let farthest = caches.iter().filter(|cache| cache.data).map(|cache| cache.level).max().unwrap_or(1);
+        *cache_level = 1 + draw.below(farthest.into()) as u8;
+    }
     let far = caches.iter().map(|cache| cache.latency).max().unwrap_or(0);
     let memory = far + 1 + draw.below(100);
     let core = Core {
@@ -94,9 +100,9 @@ const DATA: Serves = Serves { fetch: false, load: true, store: true };
 const ALL: Serves = Serves { fetch: true, load: true, store: true };
 
 fn replacement(draw: &mut Draw, ways: u32) -> Replacement {
-    let all = [Replacement::Lru, Replacement::Nru, Replacement::Random, Replacement::TreePlru];
-    // Tree-PLRU is last, so that it can be left out where the number of ways is no power of two.
-    draw.one_of(if ways.is_power_of_two() { &all } else { &all[..3] })
+    use Replacement::{Lru, Nru, Random, RotatingPlru, TreePlru};
+    let all = [Lru, Nru, Random, TreePlru, RotatingPlru].into_iter().filter(|policy| policy.takes(ways));
+    draw.one_of(&all.collect::<Vec<_>>())
 }
 
 fn array(draw: &mut Draw, number: usize, level: u8, serves: Serves, sizes: Vec<PageShift>, latency: u32) -> Tlb {
@@ -117,6 +123,7 @@ fn array(draw: &mut Draw, number: usize, level: u8, serves: Serves, sizes: Vec<P
         ways,
         replacement: replacement(draw, ways),
         sizes,
+        index: if level >= 2 && draw.one_in(3) { Index::Xor } else { Index::Low },
         latency,
         probe: draw.below(2),
         smash: draw.one_in(2),
@@ -192,7 +199,7 @@ fn walker(draw: &mut Draw, levels: usize, tlbs: &[Tlb]) -> Walker {
             },
         }
     }
-    Walker::Hardware { walkers: 1 + draw.below(4), lookup: draw.below(3), caches }
+    Walker::Hardware { walkers: 1 + draw.below(4), lookup: draw.below(3), cache_level: 1, caches }
 }
 
 fn nested(draw: &mut Draw, layout: &Layout, sizes: &[PageShift], walker: &Walker) -> Option<Nested> {
@@ -284,11 +291,15 @@ mod tests {
             for tlb in &machine.tlbs {
                 seen.insert(format!("tlb level {}", tlb.level));
                 seen.insert(format!("{:?}", tlb.replacement));
+                seen.insert(format!("{:?}", tlb.index));
                 seen.insert(format!("{:?}", tlb.serves));
             }
             match &machine.walker {
                 Walker::Software { .. } => seen.insert("software".to_owned()),
-                Walker::Hardware { caches, .. } => {
+                Walker::Hardware { caches, cache_level, .. } => {
+                    if *cache_level > 1 {
+                        seen.insert("walks beyond L1".to_owned());
+                    }
                     seen.insert(format!("within {}", caches.iter().any(|c| c.within.is_some())))
                 }
             };
@@ -298,7 +309,18 @@ mod tests {
         for level in 0..=3 {
             assert!(seen.contains(&format!("tlb level {level}")));
         }
-        for shape in ["Lru", "TreePlru", "Nru", "Random", "software", "within true", "within false"] {
+        for shape in [
+            "Lru",
+            "TreePlru",
+            "RotatingPlru",
+            "Nru",
+            "Random",
+            "Xor",
+            "walks beyond L1",
+            "software",
+            "within true",
+            "within false",
+        ] {
             assert!(seen.contains(shape), "{shape}");
         }
         assert_eq!(seen.iter().filter(|shape| shape.starts_with("Serves")).count(), 5);

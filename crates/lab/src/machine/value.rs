@@ -1,7 +1,7 @@
 //! Values of machine files as they are written: `"64K"`, `"full"`, `"lru"`, `"42 cycles + 51 ns"`.
 
 use reach_core::{Bytes, PageShift};
-use reach_hardware::config::{Replacement, Sharing, Writes};
+use reach_hardware::config::{Index, Replacement, Sharing, Writes};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::fmt;
 
@@ -128,12 +128,17 @@ pub trait Words: Copy + 'static {
     const WORDS: &'static [(&'static str, Self)];
 }
 
+impl Words for Index {
+    const WORDS: &'static [(&'static str, Index)] = &[("low", Index::Low), ("xor", Index::Xor)];
+}
+
 impl Words for Replacement {
     const WORDS: &'static [(&'static str, Replacement)] = &[
         ("lru", Replacement::Lru),
         ("tree-plru", Replacement::TreePlru),
         ("nru", Replacement::Nru),
         ("random", Replacement::Random),
+        ("rotating-plru", Replacement::RotatingPlru),
     ];
 }
 

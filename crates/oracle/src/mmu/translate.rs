@@ -87,6 +87,7 @@ impl Mmu {
         mut caches: Option<&mut Caches>,
     ) -> Result<Pte, StopReason> {
         let asid = self.tagged_asid();
+        self.ledger.charge(Label::L2TlbHit, self.tlbs.miss_latency(kind));
         self.count_first_level_miss(kind);
         match kind {
             Kind::Fetch => self.counters.walks_fetch += 1,

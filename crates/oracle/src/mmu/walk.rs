@@ -42,8 +42,15 @@ impl Mmu {
     /// Reads the entries of a walk, and charges it.
     pub(super) fn charge_walk(&mut self, kind: Kind, vpn: Vpn, steps: &[WalkStep], caches: Option<&mut Caches>) {
         let (label, accesses, cycles) = match self.config.walker {
-            Walker::Hardware { lookup, .. } => {
+            Walker::Hardware { lookup, caches: ref walk_caches, .. } => {
                 let mut cycles = u64::from(lookup);
+                // The walker asks the TLB array that holds table entries, once.
+                let lenders = self
+                    .config
+                    .tlbs
+                    .iter()
+                    .filter(|tlb| walk_caches.iter().any(|cache| cache.within.as_ref() == Some(&tlb.name)));
+                cycles += u64::from(lenders.map(|tlb| tlb.latency).max().unwrap_or(0));
                 let entries = self.entries_read(vpn, steps);
                 match caches {
                     Some(caches) => entries.iter().for_each(|at| cycles += u64::from(caches.access(Access::Walk, *at))),

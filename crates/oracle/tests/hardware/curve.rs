@@ -170,7 +170,7 @@ fn a_lending_array_precludes_a_curve_only_where_code_and_data_share_an_array() {
         let tlbs = vec![lru(0, "lender", fetches), lru(1, "middle", middle), lru(2, "own", data)];
         let within = Some("lender".into());
         let cache = WalkCache { name: "w0".into(), levels: vec![1], entries: 0, ways: 0, within };
-        let walker = Walker::Hardware { walkers: 1, lookup: 0, caches: vec![cache] };
+        let walker = Walker::Hardware { walkers: 1, lookup: 0, cache_level: 1, caches: vec![cache] };
         let layout = Layout { base: PageShift(12), bits: vec![4, 4] };
         let machine = Machine { walker, layout, ..plain_machine(tlbs) };
         Mmu::new(&machine, false, 0).enable_curve(&machine, 2, &[], 0).err()

@@ -119,7 +119,11 @@ proptest! {
 fn wide_sets_equal_their_twins() {
     for (ways, replacement) in [
         (91, Replacement::Lru),
+        (4, Replacement::TreePlru),
+        (8, Replacement::TreePlru),
         (64, Replacement::TreePlru),
+        (12, Replacement::RotatingPlru),
+        (48, Replacement::RotatingPlru),
         (64, Replacement::Nru),
         (65, Replacement::Nru),
         (128, Replacement::Nru),

@@ -4,7 +4,9 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use reach_core::{Layout, PageShift};
-use reach_hardware::config::{Cache, Core, Machine, Nested, Replacement, Serves, Tlb, WalkCache, Walker, Writes};
+use reach_hardware::config::{
+    Cache, Core, Index, Machine, Nested, Replacement, Serves, Tlb, WalkCache, Walker, Writes,
+};
 
 /// Draws any machine, including those that no machine file may describe. Every other one is like a processor: code and
 /// data have a first-level array each that holds base pages, so that runs of references may be folded.
@@ -82,6 +84,7 @@ struct TlbDraft {
     /// The set of the machine's sizes that it holds, as bits.
     sizes: u8,
     replacement: Replacement,
+    index: Index,
     latency: u32,
     probe: u32,
     smash: bool,
@@ -97,18 +100,27 @@ fn tlb() -> impl Strategy<Value = TlbDraft> {
         3 => Just((true, true, true)),
     ];
     let sets = prop_oneof![2 => Just(1u32), 1 => Just(2), 1 => Just(4)];
-    let parts = (level, serves, sets, 1..5u32, any::<u8>(), replacement(), 0..10u32, 0..3u32, any::<bool>());
-    parts.prop_map(|(level, (fetch, load, store), sets, ways, sizes, replacement, latency, probe, smash)| TlbDraft {
-        level,
-        serves: Serves { fetch, load, store },
-        sets,
-        ways: allowed_ways(ways, replacement),
-        sizes,
-        replacement,
-        latency,
-        probe,
-        smash,
+    let parts = (level, serves, sets, 1..5u32, any::<u8>(), policies(), 0..10u32, 0..3u32, any::<bool>());
+    parts.prop_map(|(level, (fetch, load, store), sets, ways, sizes, policies, latency, probe, smash)| {
+        let (replacement, index) = policies;
+        let index = if level >= 2 { index } else { Index::Low };
+        TlbDraft {
+            level,
+            serves: Serves { fetch, load, store },
+            sets,
+            ways: allowed_ways(ways, replacement),
+            sizes,
+            replacement,
+            index,
+            latency,
+            probe,
+            smash,
+        }
     })
+}
+
+fn policies() -> impl Strategy<Value = (Replacement, Index)> {
+    (replacement(), prop_oneof![2 => Just(Index::Low), 1 => Just(Index::Xor)])
 }
 
 impl TlbDraft {
@@ -126,6 +138,7 @@ impl TlbDraft {
             ways: self.ways,
             sizes,
             replacement: self.replacement,
+            index: self.index,
             latency: self.latency,
             probe: self.probe,
             smash: self.smash,
@@ -137,13 +150,18 @@ pub fn replacement() -> impl Strategy<Value = Replacement> {
     prop_oneof![
         2 => Just(Replacement::Lru),
         1 => Just(Replacement::TreePlru),
+        1 => Just(Replacement::RotatingPlru),
         1 => Just(Replacement::Nru),
         1 => Just(Replacement::Random),
     ]
 }
 
 fn allowed_ways(ways: u32, replacement: Replacement) -> u32 {
-    if replacement == Replacement::TreePlru { ways.next_power_of_two() } else { ways }
+    match replacement {
+        Replacement::TreePlru => ways.next_power_of_two(),
+        Replacement::RotatingPlru => 3 * (ways / 2).next_power_of_two(),
+        Replacement::Lru | Replacement::Nru | Replacement::Random => ways,
+    }
 }
 
 /// A walker before the page table is known.
@@ -186,7 +204,7 @@ impl WalkerDraft {
                 caches.push(WalkCache { name: format!("w{i}"), levels, entries, ways, within });
             }
         }
-        Walker::Hardware { walkers: 1, lookup, caches }
+        Walker::Hardware { walkers: 1, lookup, cache_level: 1 + (lookup / 2) as u8, caches }
     }
 }
 
@@ -222,6 +240,7 @@ pub fn plain_tlb(level: u8, entries: u32, ways: u32, replacement: Replacement) -
         ways,
         sizes: vec![PageShift(12)],
         replacement,
+        index: Index::Low,
         latency: 7,
         probe: 0,
         smash: false,
@@ -234,7 +253,7 @@ pub fn plain_machine(tlbs: Vec<Tlb>) -> Machine {
         layout: Layout { base: PageShift(12), bits: vec![8] },
         sizes: vec![PageShift(12)],
         tlbs,
-        walker: Walker::Hardware { walkers: 1, lookup: 0, caches: Vec::new() },
+        walker: Walker::Hardware { walkers: 1, lookup: 0, cache_level: 1, caches: Vec::new() },
         nested: None,
         caches: Vec::new(),
         memory: 100,

@@ -218,6 +218,7 @@ fn an_mmu_does_not_fold_where_that_is_inexact() {
         walker: Walker::Hardware {
             walkers: 1,
             lookup: 0,
+            cache_level: 1,
             caches: vec![WalkCache {
                 name: "pde".into(),
                 levels: vec![1],

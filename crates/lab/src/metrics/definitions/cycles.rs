@@ -38,7 +38,7 @@ pub(super) const CYCLES: Group = Group {
              else hid them.",
         )
         .given(CACHES),
-        of("cycles.l2_tlb_hit", "cycles", "Cycles of first-level TLB misses that a later TLB level answered."),
+        of("cycles.l2_tlb_hit", "cycles", "Cycles of look-ups in later TLB levels, whether they hit or a walk follows."),
         of("cycles.walk", "cycles", "Cycles that the program waited for page walks by hardware."),
         of("cycles.handler", "cycles", "Cycles of TLB miss handlers, and of policies that run in them.")
             .given("machines with software-filled TLBs; 0 on others"),

@@ -202,7 +202,7 @@ pub(super) const OUT_OF_ORDER: Group = Group {
         of("itlb_stall.walk", "cycles", "The part of `itlb_stall` for page walks.")
             .from("processors: `itlb_misses.walk_pending`")
             .given(OOO_AND_STAT),
-        of("itlb_stall.l2_tlb_hit", "cycles", "The part of `itlb_stall` for hits in later TLB levels.")
+        of("itlb_stall.l2_tlb_hit", "cycles", "The part of `itlb_stall` for look-ups in later TLB levels, whether they hit or a walk follows.")
             .from("processors: 7 × `itlb_misses.stlb_hit`")
             .given(OOO_AND_STAT),
         of(
