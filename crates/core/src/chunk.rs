@@ -35,9 +35,11 @@ pub struct Chunk {
     pub page_refs: Vec<PageRef>,
     /// Number of references that have been folded.
     pub folded: usize,
-    /// The indices of the references that caches must see where they are only warmed ([`crate::lines`]), in steps that need
-    /// them.
-    pub line_refs: Vec<u32>,
+    /// The indices of the references that caches must see where they are only warmed, in steps that need them: the last uses
+    /// of lines ([`crate::last_use`]).
+    pub last_lines: Vec<u32>,
+    /// The page references that TLBs must see there: first and last uses of pages.
+    pub last_pages: Vec<PageRef>,
     /// The steps of an outline; empty in any other chunk.
     pub outline: Vec<Step>,
 }
@@ -50,7 +52,8 @@ impl Chunk {
         self.events.clear();
         self.page_refs.clear();
         self.folded = 0;
-        self.line_refs.clear();
+        self.last_lines.clear();
+        self.last_pages.clear();
         self.outline.clear();
     }
 

@@ -32,6 +32,7 @@ mod event;
 pub mod fold;
 mod frame_source;
 mod interface;
+pub mod last_use;
 mod ledger;
 pub mod lines;
 pub mod lock;

@@ -72,8 +72,10 @@ pub struct Step {
     pub fetched: Range<usize>,
     /// The page references.
     pub page_refs: Range<usize>,
-    /// The line references; empty where the caches must see all references.
-    pub line_refs: Range<usize>,
+    /// The last uses of lines; empty where the caches must see all references.
+    pub last_lines: Range<usize>,
+    /// The first and last uses of pages; empty where the TLBs must see all.
+    pub last_pages: Range<usize>,
     /// Instructions and references of the step.
     pub counts: Counts,
 }
@@ -119,7 +121,7 @@ impl StepCutter {
     }
 
     /// Returns the steps of the program's next piece: its references, the blocks of their fetches, and its events, each
-    /// with the index of the reference that follows it. [`Step::page_refs`] and [`Step::line_refs`] are left empty for the
+    /// with the index of the reference that follows it. [`Step::page_refs`] and the last uses are left empty for the
     /// caller to fill.
     ///
     /// # Panics
@@ -141,7 +143,8 @@ impl StepCutter {
                 refs: next_ref..refs_end,
                 fetched: next_block..blocks_end,
                 page_refs: 0..0,
-                line_refs: 0..0,
+                last_lines: 0..0,
+                last_pages: 0..0,
                 counts,
             });
             (next_ref, next_event, next_block, due) = (refs_end, events_end, blocks_end, due_next);

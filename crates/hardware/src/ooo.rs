@@ -29,6 +29,7 @@
 //! leaves the right path. So it can change only what happens later.
 
 mod attribution;
+mod branch_trainer;
 mod code;
 mod decode;
 mod execution_history;
@@ -50,6 +51,7 @@ mod store_queue;
 mod warming;
 mod wrong_path;
 
+pub use branch_trainer::{BranchTrainer, TrainedPredictor};
 pub use code::{BlockSpan, Code};
 pub use front_end::{EvictedPages, Misprediction};
 pub use instruction::{BranchKind, Inst, NO_SOURCE, NO_TARGET, OpClass, Register};

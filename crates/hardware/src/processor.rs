@@ -140,6 +140,11 @@ impl Processor {
         }
     }
 
+    /// Returns the kind of branch predictor that the cores have; `None` unless they execute out of order.
+    pub fn predictor_config(&self) -> Option<config::Predictor> {
+        self.units[0].ooo.as_ref().map(|ooo| ooo.predictor_config())
+    }
+
     /// Returns the number of hardware threads.
     pub fn hardware_threads(&self) -> usize {
         self.units.len()

@@ -282,7 +282,9 @@ impl Experiment {
         };
         let mut source = Limited::new(source, self.limit);
         let slices = self.conditions.placement.slices();
-        let (mut chunk, mut preparer) = (Chunk::default(), Preparer::sliced(self.conditions.timing, slices));
+        let predictors = simulations.iter().filter_map(Simulation::trained_predictor);
+        let mut preparer = Preparer::new(self.conditions.timing).sliced(slices).training(predictors);
+        let mut chunk = Chunk::default();
         let (mut counts, mut reading) = (Counts::default(), Duration::ZERO);
         // Only several hardware threads need to know the end of the program.
         let (mut stopped, mut ended) = (false, slices.is_none());

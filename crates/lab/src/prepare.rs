@@ -1,9 +1,11 @@
 //! Decode once: turns the chunks of a program into batches that any number of simulations read at the same time.
 
 use crate::conditions::Timing;
+use reach_core::last_use::LastUses;
 use reach_core::lines::LineFilter;
 use reach_core::{BlockTable, Chunk, Event, Mark, Step, StepCutter};
-use reach_hardware::ooo::Code;
+use reach_hardware::config::Predictor;
+use reach_hardware::ooo::{BranchTrainer, Code, TrainedPredictor};
 
 /// A folded chunk, and the steps in which simulations take it.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +16,9 @@ pub struct Batch {
     pub steps: Vec<Step>,
     /// The instructions of all blocks so far; empty unless the timing is out of order.
     pub code: Code,
+    /// Steps before which simulation in detail begins, by their number, with one predictor of each kind, trained by the
+    /// program so far.
+    pub predictors: Vec<(usize, Vec<TrainedPredictor>)>,
     /// Whether the program ends here.
     pub last: bool,
 }
@@ -31,20 +36,35 @@ pub struct Preparer {
     steps: StepCutter,
     /// The instructions of all blocks so far; `None` unless the timing is out of order.
     code: Option<Code>,
+    /// One for each kind of predictor; empty unless the program is sampled.
+    trainers: Vec<BranchTrainer>,
+    last_uses: LastUses,
     /// Whether caches are only warmed from here on.
     warms_caches: bool,
 }
 
 impl Preparer {
-    /// Makes batches for simulations of this timing on one hardware thread.
+    /// Makes batches for simulations of this timing on one hardware thread, which measure all of the program.
     pub fn new(timing: Timing) -> Preparer {
-        Preparer::sliced(timing, None)
+        let code = (timing == Timing::Ooo).then(Code::default);
+        let (steps, trainers, last_uses) = (StepCutter::default(), Vec::new(), LastUses::default());
+        Preparer { steps, code, trainers, last_uses, warms_caches: false }
     }
 
-    /// Makes batches with steps of at most `slices` instructions; `None`: of any length.
-    pub fn sliced(timing: Timing, slices: Option<u64>) -> Preparer {
-        let steps = slices.map_or_else(StepCutter::default, StepCutter::sliced);
-        Preparer { steps, code: (timing == Timing::Ooo).then(Code::default), warms_caches: false }
+    /// Cuts steps of at most `slices` instructions; `None`: of any length.
+    pub fn sliced(self, slices: Option<u64>) -> Preparer {
+        Preparer { steps: slices.map_or_else(StepCutter::default, StepCutter::sliced), ..self }
+    }
+
+    /// Trains predictors of these kinds, for simulations that measure a sample.
+    pub fn training(self, predictors: impl IntoIterator<Item = Predictor>) -> Preparer {
+        let mut kinds: Vec<Predictor> = Vec::new();
+        for kind in predictors {
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        Preparer { trainers: kinds.into_iter().map(BranchTrainer::new).collect(), ..self }
     }
 
     /// Folds `chunk` and divides it into steps. An outline already consists of steps. `blocks` must hold every block of the
@@ -59,25 +79,49 @@ impl Preparer {
         }
         chunk.fold();
         let mut steps = self.steps.cut(&chunk.refs, &chunk.fetched, &chunk.events);
-        let mut from = 0;
-        for step in &mut steps {
+        let (mut from, mut predictors) = (0, Vec::new());
+        for (number, step) in steps.iter_mut().enumerate() {
             let end = from + chunk.page_refs[from..].partition_point(|entry| entry.index() < step.refs.end);
             step.page_refs = from..end;
             from = end;
-            for (_, event) in &chunk.events[step.events.clone()] {
-                match event {
-                    Event::Mark(Mark::WarmCaches) => self.warms_caches = true,
-                    Event::Mark(Mark::WarmTlbs | Mark::Detailed) => self.warms_caches = false,
-                    _ => {}
-                }
+            if self.takes_marks(&chunk.events[step.events.clone()]) && !self.trainers.is_empty() {
+                predictors.push((number, self.trainers.iter().map(BranchTrainer::trained).collect()));
             }
             // In order, caches are warmed by the loop that also times them.
-            if self.warms_caches && self.code.is_some() {
-                let start = chunk.line_refs.len();
-                LineFilter::fold(&chunk.refs, step.refs.clone(), &mut chunk.line_refs);
-                step.line_refs = start..chunk.line_refs.len();
+            if let Some(code) = &self.code {
+                let (refs, blocks) = (&chunk.refs[step.refs.clone()], &chunk.fetched[step.fetched.clone()]);
+                self.trainers.iter_mut().for_each(|trainer| trainer.run(code, refs, blocks));
+                if self.warms_caches {
+                    self.find_last_uses(&mut chunk, step);
+                }
             }
         }
-        Batch { chunk, steps, code: self.code.clone().unwrap_or_default(), last: false }
+        Batch { chunk, steps, code: self.code.clone().unwrap_or_default(), predictors, last: false }
+    }
+
+    /// Takes the marks among the events that precede a step. Returns whether simulation in detail begins there.
+    fn takes_marks(&mut self, events: &[(u32, Event)]) -> bool {
+        let mut details = false;
+        for (_, event) in events {
+            match event {
+                Event::Mark(Mark::WarmCaches) => (self.warms_caches, details) = (true, false),
+                Event::Mark(Mark::WarmTlbs) => (self.warms_caches, details) = (false, false),
+                Event::Mark(Mark::Detailed) => (self.warms_caches, details) = (false, true),
+                _ => {}
+            }
+            self.trainers.iter_mut().for_each(BranchTrainer::interrupt);
+        }
+        details
+    }
+
+    /// Finds what functional warming needs of a step.
+    fn find_last_uses(&mut self, chunk: &mut Chunk, step: &mut Step) {
+        let start = chunk.last_lines.len();
+        LineFilter::fold(&chunk.refs, step.refs.clone(), &mut chunk.last_lines);
+        self.last_uses.of_lines(&chunk.refs, &mut chunk.last_lines, start);
+        step.last_lines = start..chunk.last_lines.len();
+        let start = chunk.last_pages.len();
+        self.last_uses.of_pages(&chunk.page_refs[step.page_refs.clone()], &mut chunk.last_pages);
+        step.last_pages = start..chunk.last_pages.len();
     }
 }

@@ -123,7 +123,20 @@ impl Simulation {
             return self.take_in_rounds(batch);
         }
         self.hardware.learn(&batch.code);
-        batch.steps.iter().try_for_each(|step| self.step(&batch.chunk, step))
+        let mut predictors = batch.predictors.iter().peekable();
+        for (number, step) in batch.steps.iter().enumerate() {
+            if let Some((_, trained)) = predictors.next_if(|(before, _)| *before == number) {
+                self.hardware.adopt(trained);
+            }
+            self.step(&batch.chunk, step)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the kind of predictor that batches must train for this simulation ([`crate::Preparer::training`]); `None` where
+    /// it trains its own or has none.
+    pub fn trained_predictor(&self) -> Option<reach_hardware::config::Predictor> {
+        self.sampling.as_ref().and_then(|_| self.hardware.processor.predictor_config())
     }
 
     /// Simulates one step of `chunk`, on one hardware thread.
@@ -274,7 +287,7 @@ impl Simulation {
     fn warm(&mut self, segment: StepRefs, counts: &Counts) -> Result<(), SimulationError> {
         let hw = self.hardware.processor.on();
         let before = self.hardware.processor.mmu_of(hw).ledger.clone();
-        self.run(segment)?;
+        self.run(if self.kernel.reads_counters { segment.with_every_page() } else { segment })?;
         self.hardware.processor.mmu().ledger.restore_all_but_events(&before);
         self.accounts.execute(hw, counts, 0);
         let nominal = self.hardware.millicycles_per_instruction;

@@ -162,7 +162,7 @@ impl Mmu {
     }
 
     /// Returns whether the event log is enabled.
-    pub(super) fn logs_events(&self) -> bool {
+    pub(crate) fn logs_events(&self) -> bool {
         self.observer.as_ref().is_some_and(|observer| observer.logs_events())
     }
 

@@ -14,7 +14,9 @@ pub struct StepRefs<'a> {
     /// The references that folding keeps, of those in the step.
     pub(crate) page_refs: &'a [PageRef],
     /// The indices of the references that caches must see where they are only warmed; empty if that is all.
-    pub(crate) line_refs: &'a [u32],
+    pub(crate) last_lines: &'a [u32],
+    /// The page references that TLBs must see there.
+    last_pages: &'a [PageRef],
     /// Index of the step's first reference.
     start: usize,
     /// There are no references, only what folding keeps.
@@ -28,20 +30,32 @@ impl<'a> StepRefs<'a> {
         let (refs, page_refs) = (&chunk.refs[..step.refs.end], &chunk.page_refs[step.page_refs.clone()]);
         // Chunks made of references alone have no blocks.
         let fetched = chunk.fetched.get(step.fetched.clone()).unwrap_or_default();
-        let line_refs = &chunk.line_refs[step.line_refs.clone()];
-        StepRefs { refs, fetched, page_refs, line_refs, start: step.refs.start, outlined: chunk.is_outline() }
+        let last_lines = &chunk.last_lines[step.last_lines.clone()];
+        let last_pages = &chunk.last_pages[step.last_pages.clone()];
+        let (start, outlined) = (step.refs.start, chunk.is_outline());
+        StepRefs { refs, fetched, page_refs, last_lines, last_pages, start, outlined }
     }
 
     /// Returns all references of `chunk`, which has been folded.
     pub fn whole(chunk: &'a Chunk) -> StepRefs<'a> {
         debug_assert_eq!(chunk.folded, chunk.refs.len());
         let (fetched, page_refs) = (&chunk.fetched, &chunk.page_refs);
-        StepRefs { refs: &chunk.refs, fetched, page_refs, line_refs: &[], start: 0, outlined: false }
+        StepRefs { refs: &chunk.refs, fetched, page_refs, last_lines: &[], last_pages: &[], start: 0, outlined: false }
     }
 
-    /// Returns the line references from the next reference on.
-    pub(crate) fn line_refs_from(&self, cursor: &Cursor) -> &'a [u32] {
-        &self.line_refs[self.line_refs.partition_point(|&at| (at as usize) < cursor.next_ref)..]
+    /// Returns the references of which warming sees every page: for a policy that counts look-ups, and so must not miss one.
+    pub fn with_every_page(self) -> StepRefs<'a> {
+        StepRefs { last_pages: &[], ..self }
+    }
+
+    /// Returns the references with only the first and last uses of pages, if these are known.
+    pub(crate) fn last_pages_only(self) -> StepRefs<'a> {
+        if self.last_pages.is_empty() { self } else { StepRefs { page_refs: self.last_pages, ..self } }
+    }
+
+    /// Returns the last uses of lines from the next reference on.
+    pub(crate) fn last_lines_from(&self, cursor: &Cursor) -> &'a [u32] {
+        &self.last_lines[self.last_lines.partition_point(|&at| (at as usize) < cursor.next_ref)..]
     }
 
     /// Moves the cursor to the first page reference at or after its next reference.

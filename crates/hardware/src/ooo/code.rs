@@ -1,7 +1,7 @@
 //! The decoded code of a program: the instructions of each block, their addresses and direct branch targets.
 
 use super::decode::decode_block;
-use super::instruction::Inst;
+use super::instruction::{BranchKind, Inst};
 use reach_core::{Block, BlockId, BlockTable, prefetch};
 use std::sync::Arc;
 
@@ -107,6 +107,12 @@ impl Code {
         let index = id.0 as usize % GROUP;
         let start = if index == 0 { 0 } else { group.ends[index - 1] };
         &group.instructions[start as usize..group.ends[index] as usize]
+    }
+
+    /// Returns the branch that ends a block. Panics if the block has not been decoded.
+    #[inline(always)]
+    pub(super) fn last_branch(&self, id: BlockId) -> BranchKind {
+        self.of(id).last().map_or(BranchKind::None, |last| last.branch)
     }
 
     /// Prefetches the instructions of a decoded block into the caches of the host computer.

@@ -133,6 +133,18 @@ impl Predictor {
         }
     }
 
+    /// Takes over what `other`, a predictor of the same kind, has learned.
+    pub fn copy_from(&mut self, other: &Predictor) {
+        self.base.copy_from_slice(&other.base);
+        for (own, table) in self.tables.iter_mut().zip(&other.tables) {
+            own.entries.copy_from_slice(&table.entries);
+        }
+        self.targets.copy_from_slice(&other.targets);
+        self.returns.copy_from_slice(&other.returns);
+        (self.folded, self.history, self.top) = (other.folded, other.history, other.top);
+        (self.path, self.previous_path) = (other.path, other.previous_path);
+    }
+
     /// Trains with the outcome of a branch: the block from `start` to before `end` ends with it, and the program
     /// continued at `next`. Returns what had been predicted.
     pub fn learn(&mut self, branch: BranchKind, start: u64, end: u64, next: u64) -> Prediction {

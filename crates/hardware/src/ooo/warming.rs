@@ -1,19 +1,17 @@
-//! Functional warming of an out-of-order core: TLBs, caches, prefetchers and the branch predictor see the program, in no
-//! time (Wunderlich et al. 2003, SMARTS, §4.2).
+//! Functional warming of an out-of-order core: TLBs, caches and prefetchers see the program, in no time (Wunderlich et al.
+//! 2003, SMARTS, §4.2). What they see of a long run are the last uses of its lines and pages ([`reach_core::last_use`]).
 //!
-//! Only what depends on time is left out: the wrong path, prefetches that would be too late or too many, and the pipeline
-//! itself. A detailed warm-up of some thousand references restores it.
+//! Left out is what depends on time: the wrong path, prefetches that would be too late or too many, and the pipeline itself.
+//! A detailed warm-up of some thousand references restores it. The branch predictor sees all branches, but not here: it
+//! depends on the program alone, so one trainer serves all systems ([`super::BranchTrainer`]).
 
-use super::code::Code;
-use super::in_flight::PendingBranch;
-use super::instruction::BranchKind;
 use super::prefetch::L1Miss;
 use super::reference::ADDRESS_MASK;
 use super::{CoreAndCaches, OooCore, OooRun};
 use crate::cache::{Access, Caches};
-use crate::mmu::{Confirmation, Cursor, Mmu, StepRefs, physical};
+use crate::mmu::{Cursor, Mmu, StepRefs, physical};
 use reach_core::fold::{PAGE_SHIFT, PageRef};
-use reach_core::{BlockId, Kind, PageTable, Pte, Ref, StopReason, VirtAddr, Vpn};
+use reach_core::{Kind, PageTable, Pte, Ref, StopReason, VirtAddr, Vpn};
 use std::ops::Range;
 
 impl Mmu {
@@ -30,31 +28,23 @@ impl Mmu {
     ) -> StopReason {
         let stale = self.begin_run();
         let ledger = std::mem::take(&mut self.ledger);
-        let OooRun { core, code, caches } = run;
-        let from = cursor.next_ref;
-        let folds = self.same_page.enabled && caches.folds_lines() && !step.line_refs.is_empty();
-        // After an invalidation, each side must look its page up again before references are left out. A perfect unit looks
-        // up nothing, and calls the operating system for every page once more.
-        self.same_page.unconfirmed |= stale && !self.perfect;
-        let mut result = Ok(());
-        if !folds || self.same_page.unconfirmed {
-            result = self.warm_one_by_one(step, cursor, table, core, caches, folds);
-        }
-        if folds && result.is_ok() {
-            result = self.warm_folded(step, cursor, table, core, caches);
-        }
-        let fetches = step.refs[from..cursor.next_ref].iter().filter(|r| r.kind() == Kind::Fetch);
-        for &fetch in fetches {
-            core.warm_predictor(code, step.fetched[cursor.next_block], fetch);
-            cursor.next_block += 1;
-        }
+        let OooRun { core, caches, .. } = run;
+        // What follows in detail may need what this run leaves out.
+        self.same_page.unconfirmed |= stale;
+        let result = if self.same_page.enabled && caches.folds_lines() && !step.last_lines.is_empty() {
+            // A policy that counts misses needs all of them.
+            let step = if self.logs_events() { step } else { step.last_pages_only() };
+            self.warm_with_last_uses(step, cursor, table, core, caches)
+        } else {
+            self.warm_one_by_one(step, cursor, table, core, caches)
+        };
         self.ledger = ledger;
         // No core waits for them.
         self.entries_from_memory = 0;
         result.err().unwrap_or(StopReason::End)
     }
 
-    /// Warms with every reference: of the whole step, or, if `until_confirmed`, until folding is exact again.
+    /// Warms with every reference of the step.
     fn warm_one_by_one(
         &mut self,
         step: StepRefs,
@@ -62,24 +52,17 @@ impl Mmu {
         table: &mut PageTable,
         core: &mut OooCore,
         caches: &mut Caches,
-        until_confirmed: bool,
     ) -> Result<(), StopReason> {
-        let mut confirmation = Confirmation::default();
         while let Some(&r) = step.refs.get(cursor.next_ref) {
-            if until_confirmed && confirmation.is_complete() && step.looks_up(cursor) {
-                self.same_page.unconfirmed = false;
-                break;
-            }
             self.warm(r, table, core, caches)?;
-            confirmation.add(r);
             cursor.next_ref += 1;
         }
         Ok(())
     }
 
-    /// Warms with the references that folding keeps: TLBs with one look-up for a run on a page, caches with one access for a
-    /// run on a line. Walks and lines come in the program's order.
-    fn warm_folded(
+    /// Warms TLBs with the page references of the step, and caches with its last uses of lines. Walks and lines come in the
+    /// program's order.
+    fn warm_with_last_uses(
         &mut self,
         step: StepRefs,
         cursor: &mut Cursor,
@@ -89,7 +72,7 @@ impl Mmu {
     ) -> Result<(), StopReason> {
         let to_vpn = u32::from(self.base.0) - PAGE_SHIFT;
         let mut translations = Translations::default();
-        let mut line_refs = step.line_refs_from(cursor);
+        let mut last_lines = step.last_lines_from(cursor);
         step.skip_page_refs(cursor);
         let result = loop {
             let ahead = &step.page_refs[cursor.next_page_ref..];
@@ -100,11 +83,11 @@ impl Mmu {
             cursor.next_page_ref += hits;
             let next = ahead.get(hits);
             let until = next.map_or(step.refs.len(), |page_ref| page_ref.index());
-            let lines = line_refs.partition_point(|&at| (at as usize) < until);
-            for &at in &line_refs[..lines] {
-                self.warm_line_ref(step.refs[at as usize], table, &mut translations, core, caches);
+            let lines = last_lines.partition_point(|&at| (at as usize) < until);
+            for &at in &last_lines[..lines] {
+                self.warm_lines_of(step.refs[at as usize], table, &mut translations, core, caches);
             }
-            line_refs = &line_refs[lines..];
+            last_lines = &last_lines[lines..];
             cursor.next_ref = until;
             let Some(page_ref) = next else { break Ok(()) };
             let vpn = Vpn(page_ref.page() >> to_vpn);
@@ -121,7 +104,7 @@ impl Mmu {
 
     /// Sends a reference, whose pages are translated, through the caches and prefetchers.
     #[inline(always)]
-    fn warm_line_ref(
+    fn warm_lines_of(
         &mut self,
         r: Ref,
         table: &mut PageTable,
@@ -261,102 +244,5 @@ impl Translations {
     /// The kinds of reference to one page have different slots.
     fn slot(page_and_kind: u64) -> usize {
         (page_and_kind ^ page_and_kind >> 28) as usize % Self::SLOTS
-    }
-}
-
-impl OooCore {
-    /// Trains the predictor: the program fetches `block` by `fetch`, after the branch that ends the block before it.
-    #[inline(always)]
-    fn warm_predictor(&mut self, code: &Code, block: BlockId, fetch: Ref) {
-        let (start, end) = (fetch.addr().0, fetch.addr().0 + fetch.len().max(1));
-        if let Some(PendingBranch { branch, start: from, end, .. }) = self.branch.take() {
-            self.predictor.learn(branch, from, end, start);
-        }
-        let branch = code.of(block).last().map_or(BranchKind::None, |last| last.branch);
-        self.branch = Some(PendingBranch { branch, block, start, end, resolved: 0 });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::reference::ByteRange;
-    use super::*;
-    use crate::config;
-    use reach_core::{Block, BlockTable, Random};
-
-    fn core() -> OooCore {
-        let latencies = config::Latencies { multiply: 3, divide: 26, float: 4, float_divide: 11 };
-        let predictor = config::Predictor { entries: 4096, history: 100, return_stack: 16 };
-        let prefetch = config::Prefetch {
-            streams: 0,
-            distance: 0,
-            degree: 0,
-            adjacent_line: false,
-            next_page: false,
-            max_in_flight: 0,
-        };
-        let config = config::OooCore {
-            rob: 64,
-            width: 4,
-            load_ports: 2,
-            store_ports: 1,
-            load_queue: 32,
-            store_queue: 32,
-            l1_mshrs: 8,
-            memory: 200,
-            line_interval: 0,
-            itlb_walkers: 1,
-            front_end_depth: 10,
-            fetch_queue: 64,
-            itlb_inclusion: false,
-            itlb_replay: 0,
-            wrong_path: false,
-            latencies,
-            predictor,
-            prefetch,
-        };
-        OooCore::new(config, 1)
-    }
-
-    /// Executes `blocks` of two bytes, which follow each other in memory, and returns the mispredictions.
-    fn execute(core: &mut OooCore, code: &Code, blocks: &[u32]) -> u64 {
-        for &block in blocks {
-            let start = u64::from(block) * 2;
-            core.end_block(core.instructions(code));
-            core.resolve_branch(code, start);
-            core.start_block(code, BlockId(block), ByteRange { start, end: start + 2 });
-        }
-        core.take_statistics().mispredictions
-    }
-
-    #[test]
-    fn a_warmed_predictor_predicts_as_one_that_has_executed_the_program() {
-        // jnz: whether it is taken follows a pattern for most blocks, and chance for one in eight.
-        let (mut table, mut code) = (BlockTable::default(), Code::default());
-        for block in 0..64u64 {
-            table.push(Block { pc: VirtAddr(2 * block), len: 2, instructions: 1, bytes: [0x75, 0x20].into() });
-        }
-        code.learn(&table);
-        let (mut random, mut at) = (Random::new(3), 0u32);
-        let program: Vec<u32> = (0..20_000u32)
-            .map(|n| {
-                let skip = if at % 8 == 0 { random.below(2) as u32 } else { u32::from((n + at) % 5 == 0) };
-                at = (at + 1 + 2 * skip) % 64;
-                at
-            })
-            .collect();
-        let (first, second) = program.split_at(program.len() / 2);
-        let mut whole = core();
-        execute(&mut whole, &code, first);
-        let expected = execute(&mut whole, &code, second);
-
-        let mut warmed = core();
-        for &block in first {
-            warmed.warm_predictor(&code, BlockId(block), Ref::fetch(VirtAddr(u64::from(block) * 2), 2));
-        }
-        let after_warming = execute(&mut warmed, &code, second);
-        assert!(after_warming.abs_diff(expected) <= 1, "{after_warming} for {expected}");
-        let cold = execute(&mut core(), &code, second);
-        assert!(cold > expected + 20, "{cold} for {expected}");
     }
 }

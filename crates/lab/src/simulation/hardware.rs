@@ -1,7 +1,7 @@
 //! The machine side: the processor, the instructions that it executes, and what the kernel's work does to it.
 
 use reach_core::{AuxTlbOptions, ControllerCommand, PageTable, PerformanceCounters, PhysAddr, StopReason, Traffic};
-use reach_hardware::ooo::{Code, OooRun};
+use reach_hardware::ooo::{Code, OooRun, TrainedPredictor};
 use reach_hardware::{Access, CacheCounters, Caches, Cursor, MemoryAccesses, Processor, StepRefs};
 use reach_os::{OutOfMemory, Vm};
 
@@ -42,6 +42,15 @@ impl Hardware {
     pub fn learn(&mut self, code: &Code) {
         if self.code.blocks() < code.blocks() {
             self.code.clone_from(code);
+        }
+    }
+
+    /// Takes over what the predictor of this kind has learned, of those in `trained`.
+    pub fn adopt(&mut self, trained: &[TrainedPredictor]) {
+        if let (_, Some(ooo), _) = self.processor.running()
+            && let Some(predictor) = trained.iter().find(|predictor| predictor.suits(ooo))
+        {
+            ooo.adopt(predictor);
         }
     }
 

@@ -307,7 +307,8 @@ impl OutlineDecoder {
             refs: 0..0,
             fetched: 0..0,
             page_refs: entries..chunk.page_refs.len(),
-            line_refs: 0..0,
+            last_lines: 0..0,
+            last_pages: 0..0,
             counts,
         });
         Ok(())
