@@ -16,7 +16,7 @@ pub fn compare(args: CompareArgs, quiet: bool) -> VerbResult {
     }
     let named = !systems.is_empty();
     if !named {
-        systems = default_systems(&machines, &experiment::conditions(&common.conditions), quiet)?;
+        systems = default_systems(&machines, &experiment::conditions(&common.conditions, false), quiet)?;
     }
     let out = Output::open(&common.output)?;
     let finished = experiment::run(machines, systems, None, &common, quiet)?;

@@ -7,10 +7,11 @@ use crate::progress::Progress;
 use crate::record::Recorder;
 use crate::{own_line, units};
 use reach_core::Chunk;
-use reach_lab::{Conditions, Curve, Experiment, Finding, FindingKind, Header, Report, Status, machine};
+use reach_lab::metrics::{self, Definition};
+use reach_lab::{Conditions, Curve, Experiment, Finding, FindingKind, Header, Report, Row, Status, machine};
 use reach_os::Fragmentation;
 use reach_systems::Resolved as System;
-use reach_trace::{Alignment, FastForward, Source};
+use reach_trace::{Alignment, FastForward, Sampling, Source};
 
 /// A finished experiment.
 pub struct Finished {
@@ -28,6 +29,18 @@ pub struct Finished {
     pub recording: Option<Failure>,
 }
 
+impl Finished {
+    /// Returns all rows; where the timing only counts, those of counts.
+    pub fn rows(&self) -> Vec<Row> {
+        let mut rows = self.report.rows();
+        if self.timing == Timing::Counts {
+            let takes_time = |row: &Row| metrics::definition(&row.metric).is_some_and(Definition::takes_time);
+            rows.retain(|row| !takes_time(row));
+        }
+        rows
+    }
+}
+
 /// Returns the preset nearest to this computer's processor, and names it on standard error.
 pub fn nearest_machine(quiet: bool) -> Result<machine::Resolved, Failure> {
     let (name, why) = machine::nearest_host();
@@ -35,10 +48,10 @@ pub fn nearest_machine(quiet: bool) -> Result<machine::Resolved, Failure> {
     machine::resolve(name).map_err(Failure::failed)
 }
 
-/// Translates the arguments to the conditions of all simulations.
-pub fn conditions(args: &ConditionArgs) -> Conditions {
+/// Translates the arguments to the conditions of all simulations. `has_curve`: a miss curve is counted.
+pub fn conditions(args: &ConditionArgs, has_curve: bool) -> Conditions {
     Conditions {
-        timing: match args.timing {
+        timing: match timing(args, has_curve) {
             Timing::Counts => reach_lab::Timing::Counts,
             Timing::InOrder => reach_lab::Timing::InOrder,
             Timing::Ooo => reach_lab::Timing::Ooo,
@@ -66,6 +79,37 @@ fn check_placement(machines: &[machine::Resolved], args: &ConditionArgs, quiet: 
     Ok(())
 }
 
+/// Returns the model of time: as given, or else the one whose speedups are held against clocks. Miss curves are counts.
+fn timing(args: &ConditionArgs, has_curve: bool) -> Timing {
+    args.timing.unwrap_or(if has_curve { Timing::Counts } else { Timing::Ooo })
+}
+
+/// The default of `--precision`.
+const PRECISION: f64 = 0.01;
+
+/// Returns the precision that speedups must have; `None` where the program is not sampled, or once.
+fn precision(common: &Common, has_curve: bool) -> Option<f64> {
+    let args @ ConditionArgs { precision, whole, sample, cores, smt, .. } = &common.conditions;
+    let suits = timing(args, has_curve) == Timing::Ooo && *cores == 1 && *smt == 1;
+    let samples = suits && !has_curve && !whole && sample.is_none() && common.output.record.is_none();
+    samples.then(|| precision.unwrap_or(PRECISION))
+}
+
+/// Returns how the program is sampled; `None` if all of it is simulated.
+fn sampling(common: &Common, has_curve: bool) -> Option<Sampling> {
+    common.conditions.sample.or_else(|| precision(common, has_curve).map(|_| Sampling::default()))
+}
+
+/// Refuses `--precision` where nothing is sampled.
+fn check_precision(common: &Common, has_curve: bool) -> Result<(), Failure> {
+    if common.conditions.precision.is_some() && precision(common, has_curve).is_none() {
+        let needs = "--precision is for samples, which need --timing ooo and one core with one hardware thread, and no --curve \
+                     or --record; leave it out";
+        return Err(Failure::Usage(needs.into()));
+    }
+    Ok(())
+}
+
 /// Simulates the program on each of `machines` under each of `systems`. `curve` is the miss curve to count, if any.
 pub fn run(
     machines: Vec<machine::Resolved>,
@@ -75,10 +119,12 @@ pub fn run(
     quiet: bool,
 ) -> Result<Finished, Failure> {
     check_placement(&machines, &common.conditions, quiet)?;
+    let has_curve = curve.is_some();
+    check_precision(common, has_curve)?;
     let mut experiment = Experiment {
         machines,
         systems,
-        conditions: conditions(&common.conditions),
+        conditions: conditions(&common.conditions, has_curve),
         threads: threads(common.conditions.threads),
         fast_forward: common.conditions.fast_forward.clone().unwrap_or_default(),
         align_code: common.conditions.align_code.map(|which| match which {
@@ -86,8 +132,9 @@ pub fn run(
             AlignCode::All => Alignment::All,
         }),
         limit: common.conditions.limit,
+        sample: sampling(common, has_curve),
+        precision: precision(common, has_curve),
         curve,
-        sample: common.conditions.sample,
     };
     let command = &common.program.command;
     let mut stored = Program::stored(&common.program, common.conditions.quantum)?;
@@ -167,7 +214,7 @@ pub fn run(
         status: program.exit_status(&report.ending),
         report,
         live,
-        timing: common.conditions.timing,
+        timing: timing(&common.conditions, has_curve),
         recording,
     })
 }

@@ -1,6 +1,7 @@
 //! Writes results in the requested format to a file or standard output.
 
 use crate::args::results::{Format, OutputArgs};
+use crate::args::simulate::Timing;
 use crate::experiment::Finished;
 use crate::failure::{Failure, print_error};
 use crate::own_line::{self, Stream};
@@ -104,9 +105,9 @@ pub fn render(
     match args.format() {
         Format::Table if metrics.is_empty() => tabulate::fitted(&table(finished)),
         Format::Table => tabulate::fitted(&selected(finished, metrics)),
-        Format::Jsonl => jsonl(&finished.header, &selected::rows(finished.report.rows(), metrics)),
+        Format::Jsonl => jsonl(&finished.header, &selected::rows(finished.rows(), metrics)),
         Format::Csv => {
-            let rows = selected::rows(finished.report.rows(), metrics);
+            let rows = selected::rows(finished.rows(), metrics);
             let sampled = finished.report.outcomes.iter().any(|outcome| outcome.sample.is_some());
             if sampled { csv(&rows.iter().map(Sampled::from).collect::<Vec<_>>()) } else { csv(&rows) }
         }
@@ -118,9 +119,14 @@ pub fn remark_on_missing(finished: &Finished, args: &OutputArgs, quiet: bool) {
     if args.metrics.is_empty() || quiet {
         return;
     }
-    for selector in selected::without_rows(&finished.report.rows(), &args.metrics) {
-        let given: Vec<&str> = selector.definitions().iter().map(|definition| definition.given_by()).collect();
-        let given = given.first().map_or("", |given| given).replace('`', "");
+    for selector in selected::without_rows(&finished.rows(), &args.metrics) {
+        let definition = selector.definitions().first().copied();
+        let given = match definition {
+            Some(definition) if finished.timing == Timing::Counts && definition.takes_time() => {
+                "--timing inorder and ooo".into()
+            }
+            definition => definition.map_or("", |definition| definition.given_by()).replace('`', ""),
+        };
         print_error(format!("no row has the metric {}; it is given by: {given}", selector.text()));
     }
 }

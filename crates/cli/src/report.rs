@@ -6,9 +6,9 @@ use crate::{curve, table, tabulate, units};
 use reach_core::{Label, PageShift};
 use reach_hardware::config::Tlb;
 use reach_hardware::{CacheCounters, Counters};
-use reach_lab::Outcome;
 use reach_lab::machine::Resolved;
 use reach_lab::metrics::{self, Estimate, Rate};
+use reach_lab::{Outcome, Tally};
 
 /// Greatest number of processes listed: those with the most cycles.
 const PROCESSES: usize = 20;
@@ -17,14 +17,19 @@ const PROCESSES: usize = 20;
 pub fn report(machine: &Resolved, finished: &Finished) -> String {
     let outcome = &finished.report.outcomes[0];
     let timing = match finished.timing {
-        Timing::Counts => "counts: events, and a fixed cost per page-table entry read; no caches",
-        Timing::InOrder => "inorder: a blocking in-order core with caches",
+        Timing::Counts => "counts: events only; no caches and no cycles",
+        Timing::InOrder => "inorder: a blocking in-order core with caches; every miss costs all of its latency",
         Timing::Ooo => "ooo: an out-of-order core with caches",
     };
     let mut sheet = Sheet::default();
-    cycles(&mut sheet, outcome);
+    let timed = finished.timing != Timing::Counts;
+    if timed {
+        cycles(&mut sheet, outcome);
+    }
     translation(&mut sheet, outcome, finished.timing);
-    wcpi(&mut sheet, outcome);
+    if timed {
+        wcpi(&mut sheet, outcome);
+    }
     faults(&mut sheet, outcome);
     memory(&mut sheet, outcome);
     [
@@ -41,7 +46,7 @@ pub fn report(machine: &Resolved, finished: &Finished) -> String {
         arrays(machine),
         outcome.curve.as_ref().map_or_else(String::new, curve::tables),
         caches(outcome),
-        processes(outcome),
+        processes(outcome, timed),
         "\n".into(),
         table::sampled(&finished.report),
         table::closing(finished),
@@ -134,9 +139,10 @@ fn translation(sheet: &mut Sheet, outcome: &Outcome, timing: Timing) {
     count("page walks, fetches", |h| h.walks_fetch);
     count("page walks, data", |h| h.walks_data);
     count("page walks ending in a fault", |h| h.walks_faulting);
-    let estimated = if timing == Timing::Counts { "estimated: fixed cost per entry" } else { "" };
     sheet.count("page-table entries read", h.walk_accesses, "");
-    sheet.count("walk cycles", h.walk_cycles, estimated);
+    if timing != Timing::Counts {
+        sheet.count("walk cycles", h.walk_cycles, "");
+    }
     sheet.count("dirty bits set", h.dirty_updates, "");
     if timing == Timing::Ooo {
         sheet.count("ITLB stall cycles", h.itlb_stall(), "overlapped cycles included");
@@ -266,14 +272,15 @@ fn caches(outcome: &Outcome) -> String {
     format!("\n{}", tabulate::numbers(header, rows))
 }
 
-/// The processes, if there are several: the [`PROCESSES`] with the most cycles.
-fn processes(outcome: &Outcome) -> String {
+/// The processes, if there are several: the [`PROCESSES`] with the most cycles, or the most instructions unless `timed`.
+fn processes(outcome: &Outcome, timed: bool) -> String {
     if outcome.processes.len() < 2 {
         return String::new();
     }
     let mut all: Vec<_> = outcome.processes.iter().collect();
     let left = all.len().saturating_sub(PROCESSES);
-    all.sort_by_key(|(asid, tally)| (std::cmp::Reverse(tally.ledger.total()), **asid));
+    let work = |tally: &Tally| if timed { tally.cycles() } else { tally.counts.instructions };
+    all.sort_by_key(|(asid, tally)| (std::cmp::Reverse(work(tally)), **asid));
     all.truncate(PROCESSES);
     all.sort_by_key(|(asid, _)| **asid);
     let rows = all.into_iter().map(|(asid, tally)| {
@@ -281,38 +288,37 @@ fn processes(outcome: &Outcome) -> String {
         let instructions = c.instructions.max(1) as f64;
         let os = outcome.os_processes.get(asid);
         let walks = outcome.process_error(*asid, &|t| (t.hardware.walks(), t.counts.instructions));
-        let wcpi = outcome.process_error(*asid, &metrics::WCPI.of);
-        let translation = outcome.process_error(*asid, &|t| (t.translation(), t.cycles()));
-        [
+        let mut cells = vec![
             format!("  {} {}", asid.0, outcome.names.get(asid).map_or("", String::as_str)),
             units::short(c.instructions as f64),
             units::decimal_within(1000.0 * h.walks() as f64 / instructions, walks.map(|error| 1000.0 * error), 2),
-            units::decimal_within(h.walk_cycles as f64 / instructions, wcpi, 3),
-            units::percent_within(table::translation(tally), translation),
-            units::grouped(os.map_or(0, |os| os.page_faults)),
-            units::memory(os.map_or(0, |os| os.resident_bytes.peak)),
-        ]
+        ];
+        if timed {
+            let wcpi = outcome.process_error(*asid, &metrics::WCPI.of);
+            let translation = outcome.process_error(*asid, &|t| (t.translation(), t.cycles()));
+            cells.push(units::decimal_within(h.walk_cycles as f64 / instructions, wcpi, 3));
+            cells.push(units::percent_within(table::translation(tally), translation));
+        }
+        cells.push(units::grouped(os.map_or(0, |os| os.page_faults)));
+        cells.push(units::memory(os.map_or(0, |os| os.resident_bytes.peak)));
+        cells
     });
-    let header = [
-        "  process",
-        "instr",
-        "walks per\n1000 instr",
-        "WCPI",
-        "translation\n% of cycles",
-        "page\nfaults",
-        "peak\nmemory",
-    ];
-    let header: Vec<String> = header.map(str::to_owned).to_vec();
-    let rows: Vec<Vec<String>> = rows.map(Vec::from).collect();
+    let times: &[&str] = if timed { &["WCPI", "translation\n% of cycles"] } else { &[] };
+    let titles = [&["  process", "instr", "walks per\n1000 instr"], times, &["page\nfaults", "peak\nmemory"]].concat();
+    let header: Vec<String> = titles.into_iter().map(str::to_owned).collect();
+    let rows: Vec<Vec<String>> = rows.collect();
     // Without room, the last two columns go: they are of the operating system, and in the groups above.
-    let fewer = |row: &Vec<String>| row[..5].to_vec();
+    let fewer = |row: &Vec<String>| row[..row.len() - 2].to_vec();
     let (some, few) = (fewer(&header), rows.iter().map(fewer).collect::<Vec<_>>());
     let all = tabulate::numbers_fit(&header, &rows) || !tabulate::numbers_fit(&some, &few);
     let (header, rows) = if all { (header, rows) } else { (some, few) };
     let mut out = "\n".to_owned() + &tabulate::list_of_numbers(header, rows);
     if left > 0 {
         let others = units::plural(left as u64, "other", "others");
-        out += &tabulate::paragraph("  ", &format!("and {others} with fewer cycles"));
+        out += &tabulate::paragraph(
+            "  ",
+            &format!("and {others} with fewer {}", if timed { "cycles" } else { "instructions" }),
+        );
     }
     out
 }

@@ -31,7 +31,7 @@ pub fn comparison(finished: &Finished, selectors: &[Selector]) -> String {
     let report = &finished.report;
     let mut out = table::heading(report);
     out += &table::program_findings(report);
-    let rows = report.rows();
+    let rows = finished.rows();
     for outcomes in report.machines() {
         let machine = outcomes[0].machine.as_str();
         let selected = |row: &&Row| row.machine == machine && row.process == ALL && is_selected(&row.metric, selectors);
@@ -63,7 +63,7 @@ pub fn comparison(finished: &Finished, selectors: &[Selector]) -> String {
 pub fn report(finished: &Finished, selectors: &[Selector]) -> String {
     let report = &finished.report;
     let outcome = &report.outcomes[0];
-    let rows = report.rows();
+    let rows = finished.rows();
     let selected = rows.iter().filter(|row| row.process == ALL && is_selected(&row.metric, selectors));
     let lines = selected.map(|row| [row.metric.clone(), value(row), unit(row).to_owned()]);
     let mut out = table::heading(report) + &table::findings(report) + "\n";

@@ -16,32 +16,39 @@ pub fn comparison(finished: &Finished) -> String {
     out += &program_findings(report);
     for outcomes in report.machines() {
         out.push('\n');
-        out += &block(outcomes);
+        out += &block(outcomes, finished.timing);
         out += &footnotes(outcomes);
-        if let Some((overhead, error)) = overhead(report, &outcomes[0].machine) {
+        if let Some((overhead, error)) = overhead(finished, &outcomes[0].machine) {
             let overhead = units::percent_within(overhead, error);
             out += &tabulate::paragraph("", &format!("relative overhead of base pages: {overhead}"));
         }
     }
     out.push('\n');
-    out += &tabulate::paragraph("", "WCPI: walk cycles per instruction, of all page walks (reach explain wcpi)");
+    if finished.timing != Timing::Counts {
+        out += &tabulate::paragraph("", "WCPI: walk cycles per instruction, of all page walks (reach explain wcpi)");
+    }
     out + &legend(finished)
 }
 
 /// Returns what speedups are relative to, lines on the sample and the timing, and the time it took.
 pub fn legend(finished: &Finished) -> String {
     let report = &finished.report;
+    if finished.timing == Timing::Counts {
+        let counts = "counts only: caches, cycles and speedups need --timing ooo, the default";
+        return tabulate::paragraph("", counts) + &sampled(report) + &closing(finished);
+    }
     let mut out = tabulate::paragraph("", &format!("speedup: relative to {}", report.outcomes[0].system));
+    if finished.timing == Timing::InOrder {
+        let meaning =
+            "inorder: every miss costs all of its latency, as on no fast processor; --timing ooo overlaps them";
+        out += &tabulate::paragraph("", meaning);
+    }
     let bound = report.outcomes.iter().find(|outcome| outcome.role == Role::Bound);
     if let Some(bound) = bound {
         let meaning = "the bound for translation alone; a system with fewer page faults can be faster";
         out += &tabulate::paragraph(&format!("{}: ", bound.system), meaning);
     }
-    out += &sampled(report);
-    if finished.timing == Timing::Counts {
-        out += &tabulate::paragraph("", "walk cycles are estimated: a fixed cost for each page-table entry read");
-    }
-    out + &closing(finished)
+    out + &sampled(report) + &closing(finished)
 }
 
 /// Returns two lines: the program's name, and its size.
@@ -86,26 +93,42 @@ fn numbered(outcomes: &[Outcome]) -> impl Iterator<Item = (usize, &Outcome, &Fin
     all.enumerate().map(|(at, (outcome, finding))| (at + 1, outcome, finding))
 }
 
+/// A column: its header, and the cell of a simulation beside the first of its machine.
+type Column = (&'static str, fn(&Outcome, &Outcome) -> String);
+
+const MISSES: Column = ("L2 TLB misses\nper 1000 instr", |outcome, _| thousandths(outcome, |t| t.hardware.walks()));
+const FAULTS: Column = ("page\nfaults", |outcome, _| units::grouped(outcome.os.page_faults));
+const MEMORY: Column = ("peak\nmemory", |outcome, _| units::memory(outcome.os.resident_bytes.peak));
+
+const TIMED: [Column; 6] =
+    [MISSES, ("WCPI", wcpi), ("translation\n% of cycles", share), FAULTS, MEMORY, ("speedup", speedup)];
+const COUNTED: [Column; 5] = [
+    ("L1 DTLB misses\nper 1000 instr", |outcome, _| thousandths(outcome, |t| t.hardware.l1d_tlb_misses)),
+    MISSES,
+    ("entries read\nper 1000 instr", |outcome, _| thousandths(outcome, |t| t.hardware.walk_accesses)),
+    FAULTS,
+    MEMORY,
+];
+
 /// Returns the table of one machine: a line for each system.
-fn block(outcomes: &[Outcome]) -> String {
-    const HEADER: [&str; 6] = [
-        "L2 TLB misses\nper 1000 instr",
-        "WCPI",
-        "translation\n% of cycles",
-        "page\nfaults",
-        "peak\nmemory",
-        "speedup",
-    ];
-    /// Columns of a table that is too wide with all of them.
-    const FEWER: [usize; 5] = [0, 1, 2, 3, 6];
+fn block(outcomes: &[Outcome], timing: Timing) -> String {
+    let columns: &[Column] = if timing == Timing::Counts { &COUNTED } else { &TIMED };
+    // A narrow table does without what the operating system counts.
+    let fewer: Vec<Column> =
+        columns.iter().copied().filter(|(title, _)| ![FAULTS.0, MEMORY.0].contains(title)).collect();
     let machine = outcomes[0].machine.as_str();
     // A long name, as of a machine with changed values, gets a line of its own.
     let (line_above, corner) =
         if machine.len() > NAME { (tabulate::paragraph("", machine), "") } else { (String::new(), machine) };
-    let header: Vec<String> = [corner].into_iter().chain(HEADER).map(str::to_owned).collect();
-    let lines: Vec<Vec<String>> = outcomes.iter().map(|outcome| line(outcome, outcomes).to_vec()).collect();
-    let fewer = |row: &Vec<String>| FEWER.map(|at| row[at].clone()).to_vec();
-    let (some, few) = (fewer(&header), lines.iter().map(fewer).collect::<Vec<_>>());
+    let table = |columns: &[Column]| {
+        let header = std::iter::once(corner.to_owned()).chain(columns.iter().map(|(title, _)| (*title).to_owned()));
+        let line = |outcome: &Outcome| {
+            let cells = columns.iter().map(|(_, cell)| cell(outcome, &outcomes[0]));
+            std::iter::once(name(outcome, outcomes)).chain(cells).collect::<Vec<_>>()
+        };
+        (header.collect::<Vec<_>>(), outcomes.iter().map(line).collect::<Vec<_>>())
+    };
+    let ((header, lines), (some, few)) = (table(columns), table(&fewer));
     if tabulate::numbers_fit(&header, &lines) || !tabulate::numbers_fit(&some, &few) {
         return line_above + &tabulate::list_of_numbers(header, lines);
     }
@@ -113,24 +136,29 @@ fn block(outcomes: &[Outcome]) -> String {
     line_above + &tabulate::list_of_numbers(some, few) + &remark
 }
 
-/// Returns the cells of a system.
-fn line(outcome: &Outcome, outcomes: &[Outcome]) -> [String; 7] {
-    let first = &outcomes[0];
-    let Tally { counts, hardware, .. } = &outcome.total;
-    let instructions = counts.instructions.max(1) as f64;
-    let walks = outcome.error(&|t| (t.hardware.walks(), t.counts.instructions));
-    let wcpi = outcome.error(&metrics::WCPI.of);
+/// Formats a count for each thousand instructions.
+fn thousandths(outcome: &Outcome, of: fn(&Tally) -> u64) -> String {
+    let instructions = outcome.total.counts.instructions.max(1) as f64;
+    let error = outcome.error(&|t| (of(t), t.counts.instructions)).map(|error| 1000.0 * error);
+    units::decimal_within(1000.0 * of(&outcome.total) as f64 / instructions, error, 2)
+}
+
+fn wcpi(outcome: &Outcome, _: &Outcome) -> String {
+    let metrics::Estimate { value, error } = outcome.rate(&metrics::WCPI);
+    units::decimal_within(value, error, 3)
+}
+
+fn share(outcome: &Outcome, _: &Outcome) -> String {
+    units::percent_within(translation(&outcome.total), outcome.error(&|t| (t.translation(), t.cycles())))
+}
+
+/// Formats the speedup over `first`, with as many digits as are known.
+fn speedup(outcome: &Outcome, first: &Outcome) -> String {
     let speedup = cycles(first) as f64 / cycles(outcome).max(1) as f64;
-    let within = outcome.speedup_error(first).filter(|_| !std::ptr::eq(outcome, first));
-    [
-        name(outcome, outcomes),
-        units::decimal_within(1000.0 * hardware.walks() as f64 / instructions, walks.map(|error| 1000.0 * error), 2),
-        units::decimal_within(hardware.walk_cycles as f64 / instructions, wcpi, 3),
-        units::percent_within(translation(&outcome.total), outcome.error(&|t| (t.translation(), t.cycles()))),
-        units::grouped(outcome.os.page_faults),
-        units::memory(outcome.os.resident_bytes.peak),
-        units::decimal_within(speedup, within, 2),
-    ]
+    match outcome.speedup_error(first).filter(|_| !std::ptr::eq(outcome, first)) {
+        Some(error) => units::decimal_within(speedup, Some(error), if error < 0.01 { 3 } else { 2 }),
+        None => units::decimal(speedup, 2),
+    }
 }
 
 /// Returns the name of a system in tables, with the marks of its findings.
@@ -174,8 +202,8 @@ pub fn sampled(report: &Report) -> String {
 
 /// Returns the relative overhead of base pages on `machine` (Lindsay and Bhattacharjee 2024) with its error. `None` if
 /// the compared systems do not define it.
-fn overhead(report: &Report, machine: &str) -> Option<(f64, Option<f64>)> {
-    let rows = report.rows();
+fn overhead(finished: &Finished, machine: &str) -> Option<(f64, Option<f64>)> {
+    let rows = finished.rows();
     let row = rows.iter().find(|row| row.machine == machine && row.metric == "relative_overhead")?;
     Some((Value::as_f64(row.value), row.error))
 }

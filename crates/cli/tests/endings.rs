@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-const ARGS: [&str; 7] = ["compare", "-q", "-m", "zen4", "-s", "base", "-f"];
+const ARGS: [&str; 8] = ["compare", "-q", "-m", "zen4", "-s", "base", "--whole", "-f"];
 
 /// Starts the command, waits for the program's line `ready`, and sends `signal` to the command alone.
 fn interrupted(args: &[&str], signal: i32) -> Child {

@@ -94,11 +94,57 @@ fn metric_chooses_the_columns_of_the_table() {
 
 #[test]
 fn a_metric_that_no_row_has_is_remarked_on() {
-    let output = reach(&[&COMPARE[..], &["--metric", "itlb_stall,wcpi"]].concat()).output().unwrap();
-    assert!(output.status.success());
-    let remark = stderr(&output);
-    assert!(remark.contains("no row has the metric itlb_stall") && remark.contains("--timing ooo"), "{remark}");
-    assert!(!remark.contains("wcpi"), "{remark}");
+    for (timing, missing, timings) in
+        [("inorder", "itlb_stall", "--timing ooo"), ("counts", "wcpi", "--timing inorder and ooo")]
+    {
+        let selected = ["--timing", timing, "--metric", "itlb_stall,wcpi,walks"];
+        let output = reach(&[&COMPARE[..], &selected].concat()).output().unwrap();
+        assert!(output.status.success());
+        let remark = stderr(&output);
+        assert!(remark.contains(&format!("no row has the metric {missing}")) && remark.contains(timings), "{remark}");
+        assert!(!remark.contains("walks"), "{remark}");
+    }
+}
+
+#[test]
+fn counts_give_neither_cycles_nor_speedups() {
+    let run = |more: &[&str]| stdout(&[&COMPARE[..], &["-s", "hugetlb-2m", "-s", "linux-thp"], more].concat());
+    let rows = run(&["--timing", "counts", "-f", "csv"]);
+    assert!(rows.contains(",walk_accesses,") && rows.contains(",page_faults,"), "{rows}");
+    for time in [",cycles", ",wcpi", ",speedup,", ",relative_overhead,", ",model.overhead,", ",walk_cycles"] {
+        assert!(!rows.contains(time), "{time}: {rows}");
+        assert!(run(&["-f", "csv"]).contains(time), "{time}");
+    }
+    let table = run(&["--timing", "counts"]);
+    assert!(table.contains("entries read") && table.contains("counts only: "), "{table}");
+    assert!(!table.contains("speedup:") && !table.contains("overhead") && !table.contains("WCPI"), "{table}");
+    let report = stdout(&["run", "-m", "zen4", "-p", "touch:bytes=1M", "--timing", "counts"]);
+    assert!(!report.contains("walk cycles") && !report.contains("\ncycles\n"), "{report}");
+}
+
+#[test]
+fn the_default_is_a_sample_of_the_out_of_order_core() {
+    let header = |more: &[&str]| {
+        let text = stdout(&[&COMPARE[..], &["-f", "jsonl"], more].concat());
+        serde_json::from_str::<serde_json::Value>(text.lines().next().unwrap()).unwrap()
+    };
+    let default = header(&[]);
+    assert_eq!((default["timing"].as_str(), default["precision"].as_f64()), (Some("ooo"), Some(0.01)));
+    assert_eq!(default["sample"]["every"], 400_000);
+    assert_eq!(header(&["--precision", "0.5%"])["precision"], 0.005);
+    let whole = header(&["--whole"]);
+    assert!(whole["precision"].is_null() && whole["sample"].is_null(), "{whole}");
+    let refused: [(&[&str], &str); 4] = [
+        (&["--precision", "0"], "from 0.01 to 50"),
+        (&["--precision", "1%", "--whole"], "cannot be used with"),
+        (&["--precision", "1%", "--timing", "counts"], "--precision is for samples"),
+        (&["--precision", "1%", "--cores", "2"], "--precision is for samples"),
+    ];
+    for (more, text) in refused {
+        let output = reach(&[&COMPARE[..], more].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{more:?}");
+        assert!(stderr(&output).contains(text), "{more:?}: {}", stderr(&output));
+    }
 }
 
 #[test]

@@ -2,21 +2,21 @@
 
 mod fan_out;
 mod header;
+mod sampled;
 
 pub use header::Header;
 
 use crate::conditions::Conditions;
 use crate::curve::Curve;
-use crate::findings::{self, Finding, FindingKind};
+use crate::findings::{self, Finding};
 use crate::machine;
 use crate::prepare::{Batch, Preparer};
 use crate::results::{self, Row};
-use crate::simulation::{LEAST, Outcome, Sample, Simulation, SimulationError};
+use crate::simulation::{Outcome, Sample, Simulation, SimulationError};
 use fan_out::fan_out;
 use reach_core::{Chunk, Counts};
 use reach_trace::{
-    Aligned, Alignment, Between, Ending, FastForward, FastForwarded, Kept, Limited, Progress, Sampled, Sampling,
-    Source, TraceError,
+    Aligned, Alignment, Ending, FastForward, FastForwarded, Limited, Progress, Sampling, Source, TraceError,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,10 +24,6 @@ use std::time::{Duration, Instant};
 
 /// Batches that may wait for a simulation before the source has to wait.
 const QUEUE_DEPTH: usize = 8;
-
-/// The most references of a sampled program that are kept in memory, about half a byte each, to simulate all of them should
-/// the program be too short for a sample.
-const MAX_KEPT: u64 = 1 << 28;
 
 /// Machines and systems to compare, and the part of the program to simulate.
 ///
@@ -65,8 +61,12 @@ pub struct Experiment {
     /// The miss curve to count; `None`: no curve.
     pub curve: Option<Curve>,
     /// How intervals of the program are measured; `None`: all of it is. All of a program that is too short for error bars
-    /// is measured, too; a finding says so.
+    /// is measured, too.
     pub sample: Option<Sampling>,
+    /// Half the width of the 95 % confidence interval that every speedup may have, relative to the speedup. The program is
+    /// sampled again, more densely, until it is reached, where the program can be kept in memory; a program that is a sample
+    /// already stays as it is. `None`: it is sampled once.
+    pub precision: Option<f64>,
 }
 
 /// Why an experiment failed.
@@ -129,6 +129,7 @@ impl Experiment {
             limit: None,
             curve: None,
             sample: None,
+            precision: None,
         }
     }
 
@@ -165,40 +166,6 @@ impl Experiment {
         }
     }
 
-    /// Samples `source`. Simulates all of it instead if it is too short: for error bars, or for any interval where the sample
-    /// allows no error bars.
-    fn run_sampled(
-        &self,
-        sampling: Sampling,
-        source: &mut dyn Source,
-        mut watch: impl FnMut(Status) -> bool,
-        started: Instant,
-    ) -> Result<Report, ExperimentError> {
-        let least = if sampling.between == Between::FastForward { 1 } else { LEAST };
-        let mut source = Kept::new(source, self.longest_unsampled(sampling, least))?;
-        let sampled = self.sampled_pass(sampling, &mut source, &mut watch, started)?;
-        if sampled.intervals() >= least {
-            return Ok(sampled);
-        }
-        let Some(mut all) = source.into_program()? else { return Ok(sampled) };
-        let mut report = self.pass(self.boot(false)?, &mut all, |_, _| Ok(()), watch, started)?;
-        let text = format!(
-            "the program is too short for a sample ({} intervals, expected at least {least}), so all of it was simulated",
-            sampled.intervals()
-        );
-        report.findings.push(Finding::new(FindingKind::NotSampled, text));
-        Ok(report)
-    }
-
-    /// Returns the most references of a program that has fewer than `least` intervals.
-    fn longest_unsampled(&self, sampling: Sampling, least: usize) -> u64 {
-        let beginning = match self.fast_forward {
-            FastForward::References(references) => references,
-            FastForward::Phase(_) => MAX_KEPT,
-        };
-        beginning.saturating_add(sampling.every.saturating_mul(least as u64 + 1)).min(MAX_KEPT)
-    }
-
     /// Does the same, and shows every chunk to `tee` before it is simulated: a recorder, for example.
     ///
     /// # Errors
@@ -227,25 +194,6 @@ impl Experiment {
             Ok(simulation)
         };
         pairs.map(boot).collect()
-    }
-
-    /// Samples `source`.
-    fn sampled_pass(
-        &self,
-        sampling: Sampling,
-        source: &mut dyn Source,
-        watch: impl FnMut(Status) -> bool,
-        started: Instant,
-    ) -> Result<Report, ExperimentError> {
-        let simulations = self.boot(true)?;
-        let tee = |_: &Chunk, _: &dyn Source| Ok(());
-        let mut sampled = Sampled::new(source, sampling, self.fast_forward.clone(), self.conditions.seed);
-        if sampling.between == Between::FastForward {
-            return self.run_all(simulations, &mut FastForwarded::between_intervals(sampled), tee, watch, started);
-        }
-        let mut report = self.run_all(simulations, &mut sampled, tee, watch, started)?;
-        report.set_program_references(report.counts.references().saturating_sub(sampled.fast_forwarded()?));
-        Ok(report)
     }
 
     /// Runs `source`, fast-forwarded as requested.
@@ -356,16 +304,6 @@ impl Report {
             .iter()
             .flat_map(|outcome| outcome.findings.iter().map(move |finding| (Some(outcome), finding)));
         of_program.chain(of_simulations)
-    }
-
-    /// Returns the number of measured intervals; 0 if the program was not sampled.
-    fn intervals(&self) -> usize {
-        self.outcomes.first().and_then(|outcome| outcome.sample.as_ref()).map_or(0, |sample| sample.intervals.len())
-    }
-
-    /// Sets the number of references of the program that was sampled.
-    fn set_program_references(&mut self, references: u64) {
-        self.outcomes.iter_mut().filter_map(|outcome| outcome.sample.as_mut()).for_each(|s| s.references = references);
     }
 
     /// Returns all rows: those of the first machine first.

@@ -18,6 +18,8 @@ pub enum FindingKind {
     NotSampled,
     /// The sample allows no confidence interval.
     NoInterval,
+    /// The sample is less precise than was asked for.
+    Imprecise,
     /// The system got nothing of what it was chosen for, such as a page size, and used something else.
     NotGiven,
     /// The system got a part of what it was chosen for, and used something else for the rest.
@@ -28,11 +30,12 @@ pub enum FindingKind {
 
 impl FindingKind {
     /// All kinds.
-    pub const ALL: [FindingKind; 7] = [
+    pub const ALL: [FindingKind; 8] = [
         FindingKind::Incomplete,
         FindingKind::ProgramFailed,
         FindingKind::NotSampled,
         FindingKind::NoInterval,
+        FindingKind::Imprecise,
         FindingKind::NotGiven,
         FindingKind::FellBack,
         FindingKind::NeverActed,
@@ -45,6 +48,7 @@ impl FindingKind {
             FindingKind::ProgramFailed => "program_failed",
             FindingKind::NotSampled => "not_sampled",
             FindingKind::NoInterval => "no_interval",
+            FindingKind::Imprecise => "imprecise",
             FindingKind::NotGiven => "not_given",
             FindingKind::FellBack => "fell_back",
             FindingKind::NeverActed => "never_acted",

@@ -117,7 +117,7 @@ fn every_tlb_entry_agrees_with_the_page_table_on_several_cores() {
             let conditions = Conditions { placement, memory: 64 << 20, ..conditions(Timing::InOrder) };
             let mut simulation = Simulation::new(&machine, &system, &conditions).unwrap();
             simulation.check_often();
-            let mut preparer = Preparer::sliced(Timing::InOrder, placement.slices());
+            let mut preparer = Preparer::new(Timing::InOrder).sliced(placement.slices());
             let (mut source, mut chunk) = (program.cut(vec![10_000]), Chunk::default());
             while reach_trace::Source::fill(&mut source, &mut chunk).unwrap() {
                 let batch = preparer.prepare(std::mem::take(&mut chunk), reach_trace::Source::blocks(&source));

@@ -36,7 +36,7 @@ pub use filter::aligned::{Aligned, Alignment};
 pub use filter::beginning::FastForward;
 pub use filter::fast_forward::FastForwarded;
 pub use filter::interruptible::Interruptible;
-pub use filter::keep::Kept;
+pub use filter::keep::{InMemory, Kept, KeptSize};
 pub use filter::limit::Limited;
 pub use filter::sample::{Between, Sampled, Sampling};
 pub use multiprogram::{Member, Multiprogram, Open, Start};

@@ -101,9 +101,9 @@ pub struct ProgramArgs {
 #[derive(Args)]
 #[command(next_help_heading = "Simulation")]
 pub struct ConditionArgs {
-    /// Model of time
-    #[arg(long, value_enum, default_value_t = Timing::Counts)]
-    pub timing: Timing,
+    /// Model of time [default: ooo; counts with --curve]
+    #[arg(long, value_enum)]
+    pub timing: Option<Timing>,
     /// Simulated physical memory, in bytes
     #[arg(long, value_name = "BYTES", value_parser = values::bytes, default_value = "16G")]
     pub memory: u64,
@@ -146,9 +146,20 @@ pub struct ConditionArgs {
     /// superpage of code has no writable neighbour and can be padded (zhou-2023:padding=on). Only addresses change.
     #[arg(long, value_enum, value_name = "WHICH")]
     pub align_code: Option<AlignCode>,
-    /// Simulate one interval of each period in detail, and estimate the whole program with error bars (docs/sampling.md)
+    /// How precise speedups must be: half the width of their 95 % confidence intervals, relative to them [default: 1%]
     ///
-    /// Keys, in references: every (length of a period, default 200k), measure (length of an interval,
+    /// By default, and under the out-of-order timing only, short intervals of the program are simulated in detail, the same
+    /// under every system, and the whole program is estimated from them (docs/sampling.md). If a speedup is less precise,
+    /// the program is sampled again, more densely. Programs that are too short for a sample are simulated as a whole, and so
+    /// are programs on several cores or hardware threads, with --curve, and with --record.
+    #[arg(long, value_name = "PERCENT", value_parser = values::precision, conflicts_with_all = ["sample", "whole"])]
+    pub precision: Option<f64>,
+    /// Simulate all of the program in detail
+    #[arg(long, conflicts_with = "sample")]
+    pub whole: bool,
+    /// Sample the program once, with these settings (docs/sampling.md)
+    ///
+    /// Keys, in references: every (length of a period, which has one interval, default 400k), measure (length of an interval,
     /// default 2k), warm (simulated but not measured before each interval, default 4k). A program that is too short for 30
     /// intervals is simulated as a whole. Key between says what sees
     /// the other references: caches (data caches, TLBs and the operating system; the default), tlbs (TLBs and the operating
@@ -176,9 +187,9 @@ pub enum AlignCode {
 /// Model of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Timing {
-    /// Counts events and charges page walks a fixed cost; no caches
+    /// Counts events; no caches, no cycles, no speedups
     Counts,
-    /// A blocking in-order core with caches
+    /// A blocking in-order core with caches: every miss costs all of its latency, as on no fast processor
     #[value(name = "inorder")]
     InOrder,
     /// An out-of-order core with caches: page walks and cache misses overlap with other work

@@ -65,6 +65,13 @@ pub fn count(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Parses a precision, such as `1%` or `0.5%`, to a share.
+pub fn precision(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+    let percent = number.parse::<f64>().ok().filter(|percent| (0.01..=50.0).contains(percent));
+    percent.map(|percent| percent / 100.0).ok_or_else(|| "expected per cent from 0.01 to 50, such as 1% or 0.5%".into())
+}
+
 /// Parses a percentage above 0, at most 100.
 pub fn percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {

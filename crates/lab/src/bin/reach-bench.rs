@@ -14,7 +14,7 @@ use reach_core::Chunk;
 use reach_lab::{Batch, Conditions, Experiment, Placement, Preparer, Simulation, Timing, machine};
 use reach_trace::file::{Reader, Writer};
 use reach_trace::live::{Live, Options};
-use reach_trace::{Ending, FastForward, Sampling, Source, synthetic};
+use reach_trace::{Ending, Sampling, Source, synthetic};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -263,9 +263,8 @@ fn run_experiment(
         _ => None,
     };
     let sample = matches!(program, Sample).then_some(Sampling::default());
-    let (fast_forward, align_code, limit) = (FastForward::default(), None, Some(most));
-    let experiment =
-        Experiment { machines, systems, conditions, threads: 1, fast_forward, align_code, limit, curve, sample };
+    let limit = Some(most);
+    let experiment = Experiment { threads: 1, limit, curve, sample, ..Experiment::new(machines, systems, conditions) };
     let started = processor_time();
     let report = experiment.run(&mut Reader::open(path)?, |_| true)?;
     Ok((report.counts.references(), processor_time() - started))

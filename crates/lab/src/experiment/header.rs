@@ -41,6 +41,9 @@ pub struct Header {
     /// How the program was sampled; `None` if it was not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<serde_json::Value>,
+    /// Half the width of the 95 % confidence interval that speedups may have, relative to them; `None` if none was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<f64>,
     /// The machines' resolved configurations.
     pub machines: Vec<serde_json::Value>,
     /// The systems with all their options.
@@ -87,6 +90,7 @@ impl Header {
                 let between = s.between.name();
                 serde_json::json!({ "every": s.every, "measure": s.measure, "warm": s.warm, "between": between })
             }),
+            precision: experiment.precision,
             machines: machines.collect(),
             systems: systems.collect(),
             hash: String::new(),

@@ -57,6 +57,12 @@ impl Definition {
         matches(self.name, name)
     }
 
+    /// Returns whether this measures time or follows from it: a timing that only counts does not give it.
+    pub fn takes_time(&self) -> bool {
+        const QUOTIENTS: [&str; 4] = ["speedup", "relative_overhead", "model.overhead", "sample.translation"];
+        self.unit.starts_with("cycles") || QUOTIENTS.contains(&self.name)
+    }
+
     /// Returns the source, for people.
     pub fn source(&self) -> &'static str {
         if self.source.is_empty() { "counted by the simulator" } else { self.source }
@@ -64,7 +70,11 @@ impl Definition {
 
     /// Returns which runs give it, for people.
     pub fn given_by(&self) -> &'static str {
-        if self.given.is_empty() { "every run" } else { self.given }
+        match self.given {
+            "" if self.takes_time() => "`--timing ooo` and `inorder`",
+            "" => "every run",
+            given => given,
+        }
     }
 }
 

@@ -4,28 +4,55 @@ use crate::file::{Metadata, Reader, Writer};
 use crate::{Ending, Progress, Source, TraceError};
 use reach_core::{BlockTable, Chunk};
 use std::io::Cursor;
+use std::sync::Arc;
 
 /// A program that is kept in memory, as a trace, unless it turns out to be long.
 pub struct Kept<S> {
     source: S,
-    limit: u64,
-    /// `None` once the program has more references than the limit.
+    most: KeptSize,
+    /// `None` once the program is longer than that.
     writer: Option<Writer<Vec<u8>>>,
 }
 
+/// The size of the longest program that is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptSize {
+    /// In references.
+    pub references: u64,
+    /// In bytes of a trace.
+    pub bytes: u64,
+}
+
+/// A program in memory, which can be read any number of times.
+#[derive(Clone, Debug)]
+pub struct InMemory {
+    trace: Arc<[u8]>,
+    name: String,
+}
+
+impl InMemory {
+    /// Returns the program, at its start.
+    ///
+    /// # Errors
+    /// None, unless memory was corrupted.
+    pub fn read(&self) -> Result<Reader, TraceError> {
+        Reader::new(Cursor::new(self.trace.clone()), &self.name)
+    }
+}
+
 impl<S: Source> Kept<S> {
-    /// Reads `source`, which must be at its start, and keeps it unless it has more than `limit` references.
-    pub fn new(source: S, limit: u64) -> Result<Kept<S>, TraceError> {
+    /// Reads `source`, which must be at its start, and keeps it unless it is longer than `most`.
+    pub fn new(source: S, most: KeptSize) -> Result<Kept<S>, TraceError> {
         let metadata = Metadata { program: source.name().to_owned(), ..Metadata::default() };
         let writer = Some(Writer::new(Vec::new(), &metadata)?);
-        Ok(Kept { source, limit, writer })
+        Ok(Kept { source, most, writer })
     }
 
-    /// Returns all of the program that was read, from its start. `None` if that was more than the limit.
-    pub fn into_program(mut self) -> Result<Option<Reader>, TraceError> {
+    /// Returns all of the program that was read. `None` if that was more than is kept.
+    pub fn into_program(mut self) -> Result<Option<InMemory>, TraceError> {
         let Some(writer) = self.writer else { return Ok(None) };
-        let trace = writer.finish(&self.source.ending())?;
-        Reader::new(Cursor::new(trace), self.source.name()).map(Some)
+        let trace = writer.finish(&self.source.ending())?.into();
+        Ok(Some(InMemory { trace, name: self.source.name().to_owned() }))
     }
 }
 
@@ -33,7 +60,8 @@ impl<S: Source> Source for Kept<S> {
     fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
         let more = self.source.fill(chunk)?;
         if let Some(writer) = &mut self.writer {
-            if writer.refs() + chunk.refs.len() as u64 > self.limit {
+            let references = writer.refs() + chunk.refs.len() as u64;
+            if references > self.most.references || writer.bytes() > self.most.bytes {
                 self.writer = None;
             } else {
                 writer.write(chunk, self.source.blocks())?;
@@ -71,13 +99,15 @@ mod tests {
     fn a_short_program_is_read_again_as_it_was() {
         let all = read_all(&mut *synthetic::parse(PROGRAM).unwrap());
         let references = all.refs.len() as u64;
-        for limit in [references - 1, references] {
-            let mut kept = Kept::new(synthetic::parse(PROGRAM).unwrap(), limit).unwrap();
+        for (references, is_kept) in [(references - 1, false), (references, true)] {
+            let most = KeptSize { references, bytes: u64::MAX };
+            let mut kept = Kept::new(synthetic::parse(PROGRAM).unwrap(), most).unwrap();
             let name = kept.name().to_owned();
             assert!(read_all(&mut kept).refs == all.refs);
-            let again = kept.into_program().unwrap();
-            assert_eq!(again.is_some(), limit == references);
-            if let Some(mut again) = again {
+            let program = kept.into_program().unwrap();
+            assert_eq!(program.is_some(), is_kept);
+            for _ in 0..2 {
+                let Some(mut again) = program.as_ref().map(|program| program.read().unwrap()) else { continue };
                 assert_eq!(again.name(), name);
                 let again = read_all(&mut again);
                 assert!(again.refs == all.refs && again.events == all.events);

@@ -69,6 +69,10 @@ pub struct Sampled<S> {
     detail: Detail,
     /// Whether [`Mark::Sample`] was given.
     announced: bool,
+    /// Whether a program that is a sample already is given as it is.
+    accepts_samples: bool,
+    /// Whether the program turned out to be one.
+    was_sampled: bool,
 }
 
 impl<S: Source> Sampled<S> {
@@ -90,6 +94,8 @@ impl<S: Source> Sampled<S> {
             first_run: FirstRun::default(),
             detail: Detail::Detailed,
             announced: false,
+            accepts_samples: false,
+            was_sampled: false,
         }
     }
 
@@ -100,18 +106,23 @@ impl<S: Source> Sampled<S> {
         self.beginning_end.ok_or_else(|| self.beginning.never_ended(self.source.name(), self.done))
     }
 
-    /// Looks for the end of the beginning in `chunk`. Fails where the program is a sample already.
-    fn find_end_of_beginning(&mut self, chunk: &Chunk) -> Result<(), TraceError> {
-        if is_sample(chunk) {
-            let message = format!("{}: is a sample already; leave --sample out", self.source.name());
-            return Err(TraceError::Invalid(message));
-        }
+    /// Gives a program as it is if it is a sample already, which is an error otherwise.
+    pub fn accepting_samples(self) -> Sampled<S> {
+        Sampled { accepts_samples: true, ..self }
+    }
+
+    /// Returns whether the program was a sample already, and is given as it is.
+    pub fn was_sampled(&self) -> bool {
+        self.was_sampled
+    }
+
+    /// Looks for the end of the beginning in `chunk`.
+    fn find_end_of_beginning(&mut self, chunk: &Chunk) {
         if self.beginning_end.is_none()
             && let Some((at, _)) = chunk.events.iter().find(|(_, event)| self.beginning.ends_with(event))
         {
             self.beginning_end = Some(self.done + u64::from(*at));
         }
-        Ok(())
     }
 
     /// Returns the reference at which the present stage ends; it ends at the next fetch from there on. `u64::MAX` where that
@@ -249,10 +260,19 @@ fn insert(events: &mut Vec<(u32, Event)>, marks: Vec<(u32, Mark)>) {
 impl<S: Source> Source for Sampled<S> {
     fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
         if !self.source.fill(chunk)? {
-            return self.fast_forwarded().map(|_| false);
+            return if self.was_sampled { Ok(false) } else { self.fast_forwarded().map(|_| false) };
         }
-        self.find_end_of_beginning(chunk)?;
-        self.insert_marks(chunk);
+        if !self.announced && is_sample(chunk) {
+            if !self.accepts_samples {
+                let message = format!("{}: is a sample already; leave --sample out", self.source.name());
+                return Err(TraceError::Invalid(message));
+            }
+            self.was_sampled = true;
+        }
+        if !self.was_sampled {
+            self.find_end_of_beginning(chunk);
+            self.insert_marks(chunk);
+        }
         Ok(true)
     }
 

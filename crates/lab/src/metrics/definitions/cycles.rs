@@ -18,7 +18,7 @@ pub(super) const PROGRAM: Group = Group {
 };
 
 const OOO: &str = "`--timing ooo`; 0 under the others";
-const CACHES: &str = "`--timing inorder` and `ooo`; 0 under `counts`";
+const CACHES: &str = "`--timing ooo` and `inorder`";
 
 pub(super) const CYCLES: Group = Group {
     title: "Cycles",

@@ -70,6 +70,7 @@ pub(super) const FINDINGS: Group = Group {
         finding("finding.program_failed", "The program ended by a signal, or with an exit status other than 0."),
         finding("finding.not_sampled", "A sample was requested, and the whole program was simulated."),
         finding("finding.no_interval", "The sample allows no confidence interval."),
+        finding("finding.imprecise", "A speedup is less precise than was asked for."),
         finding(
             "finding.not_given",
             "The system got nothing of what it is for: not one page of its size. The exit status is 1 if the system was named on \

@@ -43,8 +43,7 @@ const STAT_TOO: &str = "every run; `reach stat` where the processor counts it";
 pub(super) const WALKS: Group = Group {
     title: "Page walks",
     about: "A walk reads the page table after a miss in every TLB; on machines with software-filled TLBs it is a run of the miss \
-            handler. Counts include walks for instructions that do not retire, as processors' counters do. Under `--timing \
-            counts` a walk costs a fixed number of cycles for each entry that it reads.",
+            handler. Counts include walks for instructions that do not retire, as processors' counters do.",
     definitions: &[
         of("walks", "count", "Walks begun for fetches, loads and stores.").from("`walks.fetch` + `walks.data`"),
         of("walks.fetch", "count", "Walks begun for fetches; `reach stat` has walks that ended where begun ones are not counted.")

@@ -40,11 +40,11 @@ impl Between {
 }
 
 impl Default for Sampling {
-    /// Measures 2,000 references of every 200,000, after 4,000 of detailed warm-up; caches are kept warm.
+    /// Measures 2,000 references of every 400,000, after 4,000 of detailed warm-up; caches are kept warm.
     ///
     /// Many short intervals find phases that few long ones miss (Wunderlich et al. 2003, §3.3).
     fn default() -> Sampling {
-        Sampling { every: 200_000, measure: 2_000, warm: 4_000, between: Between::Caches }
+        Sampling { every: 400_000, measure: 2_000, warm: 4_000, between: Between::Caches }
     }
 }
 
