@@ -1,5 +1,7 @@
 //! `reach validate`: measured hardware beside ours.
 
+mod here;
+
 use crate::args::results::Format;
 use crate::args::validate::ValidateArgs;
 use crate::experiment::threads;
@@ -18,6 +20,9 @@ use std::path::PathBuf;
 
 /// Runs sets of measurements, or lists them.
 pub fn validate(args: ValidateArgs, quiet: bool) -> VerbResult {
+    if args.here {
+        return here::here(args, quiet);
+    }
     let sets = sets(&args.names)?;
     if args.list {
         return output::print(&tabulate::fitted(&list(&sets))).map(|()| 0);

@@ -51,7 +51,7 @@ pub use series::SeriesPoint;
 
 use embedded::PAPERS;
 use files::PaperFiles;
-use input::SharedInput;
+pub(crate) use input::SharedInput;
 use reach_core::Shown;
 use reach_trace::text;
 use std::path::{Path, PathBuf};

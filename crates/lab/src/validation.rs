@@ -13,6 +13,7 @@
 //! ```
 
 mod embedded;
+pub mod here;
 mod row;
 
 pub use row::Row;

@@ -26,6 +26,7 @@ pub mod libraries;
 pub mod load;
 pub mod map;
 pub mod mount;
+pub mod native;
 pub mod pages;
 pub mod place;
 pub mod promote;

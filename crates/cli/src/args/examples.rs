@@ -104,7 +104,9 @@ pub const VALIDATE: &str = "\
 Examples:
   reach validate --list
   reach validate random-reads
-  reach validate random-reads walk-4kiu pair-4kiu --format csv";
+  reach validate random-reads walk-4kiu pair-4kiu --format csv
+  reach validate --here
+  reach validate --here hash-join tree";
 
 /// Examples of `reach paper`.
 pub const PAPER: &str = "\

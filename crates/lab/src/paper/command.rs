@@ -6,9 +6,10 @@ use reach_core::{BlockTable, Chunk};
 use reach_trace::live::{Live, Options};
 use reach_trace::{Ending, Progress, Source, TraceError};
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// A program to capture, and what it needs.
@@ -49,12 +50,13 @@ impl Command {
     }
 
     /// Returns the names of the paper's files that it needs.
-    pub(super) fn files(&self) -> impl Iterator<Item = &String> {
+    pub(crate) fn files(&self) -> impl Iterator<Item = &String> {
         self.shared.iter().flat_map(|input| &input.files).chain(&self.files)
     }
 
-    /// Prepares and starts the program; `read_text` returns the paper's files.
-    pub(super) fn launch(&self, shared: &SharedInput, read_text: ReadText) -> Result<CapturedProgram, String> {
+    /// Makes the program's input in a folder, which it returns; `read_text` returns the paper's files. Fails where something that
+    /// the program needs is not installed.
+    pub(crate) fn prepared(&self, shared: &SharedInput, read_text: ReadText) -> Result<TempDir, String> {
         let missing: Vec<_> = self.needs.iter().filter(|(what, _)| !is_installed(what)).collect();
         if !missing.is_empty() {
             let mut packages: Vec<_> = missing.iter().map(|(_, package)| package.as_str()).collect();
@@ -67,17 +69,30 @@ impl Command {
             shared.link_into(input, folder.path(), read_text)?;
         }
         Input { files: self.files.clone(), prepare: self.prepare.clone() }.make(folder.path(), read_text)?;
+        Ok(folder)
+    }
+
+    /// Returns the program to start in `folder`, and its arguments.
+    pub(crate) fn program(&self, folder: &Path) -> Result<(PathBuf, Vec<OsString>), String> {
         let (program, args) = self.run.split_first().ok_or("there is no command")?;
+        Ok((program_path(program, folder), args.iter().map(Into::into).collect()))
+    }
+
+    /// Prepares and starts the program; `read_text` returns the paper's files.
+    pub(super) fn launch(&self, shared: &SharedInput, read_text: ReadText) -> Result<CapturedProgram, String> {
+        let folder = self.prepared(shared, read_text)?;
+        let (program, args) = self.program(folder.path())?;
+        let name = self.run.first().cloned().unwrap_or_default();
         let options = Options {
-            program: program_path(program, folder.path()).into(),
-            args: args.iter().map(Into::into).collect(),
+            program: program.into(),
+            args,
             folder: Some(folder.path().to_owned()),
             output: Some(folder.path().join(OUTPUT)),
             own_group: true,
             ..Options::default()
         };
         let live = Live::launch(options).map_err(|error| error.to_string())?;
-        Ok(CapturedProgram { live, program: program.clone(), ended: false, folder })
+        Ok(CapturedProgram { live, program: name, ended: false, folder })
     }
 }
 

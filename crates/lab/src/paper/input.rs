@@ -21,7 +21,7 @@ pub struct Input {
 }
 
 /// Returns the text of a file of the paper, by name.
-pub(super) type ReadText<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+pub(crate) type ReadText<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
 impl Input {
     /// Makes the input in `folder`.
@@ -59,7 +59,7 @@ pub(super) fn last_line(text: &[u8]) -> String {
 
 /// The shared input of the last program, kept for the next: making it may take longer than running the program.
 #[derive(Clone, Default)]
-pub(super) struct SharedInput(Arc<Mutex<Option<(Input, TempDir)>>>);
+pub(crate) struct SharedInput(Arc<Mutex<Option<(Input, TempDir)>>>);
 
 impl SharedInput {
     /// Links what `input` makes into `folder`, and makes it first unless it was the last.

@@ -24,4 +24,5 @@ pub(super) const SETS: &[(&str, Texts)] = &[
             file!("zen4-hash-maps", "programs/maps.cc"),
         ],
     ),
+    ("skylake-sp-layouts", &[file!("skylake-sp-layouts", "source.toml"), file!("skylake-sp-layouts", "set.toml")]),
 ];

@@ -66,7 +66,8 @@ fn every_set_opens_and_keeps_rows_back() {
     for name in list() {
         let set = Set::open(name).unwrap_or_else(|error| panic!("{error}"));
         let items: Vec<_> = set.paper.experiments.iter().flat_map(|e| &e.items).collect();
-        assert!(items.iter().any(|item| item.kept_back), "{name}");
+        assert!(items.is_empty() || items.iter().any(|item| item.kept_back), "{name}");
+        assert!(!items.is_empty() || !set.paper.missing.is_empty(), "{name} has no numbers");
         assert!(items.iter().all(|item| item.null.is_some()), "{name}: an item has no null");
     }
 }

@@ -1,0 +1,165 @@
+//! `reach validate --here`: predicted speedups beside those that the clock of this computer gives.
+
+mod measure;
+mod plot;
+
+use crate::args::results::Format;
+use crate::args::validate::ValidateArgs;
+use crate::experiment::{nearest_machine, threads};
+use crate::failure::{Failure, VerbResult, remark};
+use crate::output;
+use crate::program::interrupted_status;
+use crate::tabulate;
+use crate::units;
+use crate::verdicts;
+use reach_core::Shown;
+use reach_lab::machine::Resolved as Machine;
+use reach_lab::paper::Verdict;
+use reach_lab::validation::here::{HereProgram, HereRow, Predicted, Prepared, programs, row};
+use reach_lab::{ALL, Conditions, Experiment, FindingKind, Timing};
+use reach_live::native::TUNABLES;
+use reach_trace::Interruption;
+use reach_trace::live::{Live, Options};
+use std::path::PathBuf;
+
+/// The systems: 4 KB pages, and huge pages where the allocator asks for them, as in the native runs.
+const SYSTEMS: [&str; 2] = ["base", "linux-thp:enabled=madvise"];
+
+/// How long programs are sampled: as by `--sample` without a value.
+const SAMPLE: &str = "every=200k";
+
+/// Memory of the simulated machine, in bytes: more than any of the programs needs.
+const MEMORY: u64 = 16 << 30;
+
+/// Measures and predicts the programs named; all of them if none is.
+pub fn here(args: ValidateArgs, quiet: bool) -> VerbResult {
+    let all = programs();
+    let known = || all.iter().map(|program| program.name.as_str()).collect::<Vec<_>>().join(", ");
+    if let Some(name) = args.names.iter().find(|&name| all.iter().all(|program| program.name != *name)) {
+        return Err(Failure::Usage(format!("there is no program {name:?}; there are {}", known())));
+    }
+    let chosen: Vec<_> = all.iter().filter(|p| args.names.is_empty() || args.names.contains(&p.name)).collect();
+    let machine = nearest_machine(quiet)?;
+    let force = args.force || args.output.is_none();
+    let path = args.output.unwrap_or_else(|| PathBuf::from("target/validation/here.jsonl"));
+    let file = verdicts::create(&path, force)?;
+    let threads = threads(args.threads);
+    let mut interruption = Interruption::default();
+    let mut rows: Vec<HereRow> = Vec::new();
+    for (at, program) in chosen.iter().enumerate() {
+        remark(quiet, format!("program {} of {}: {}", at + 1, chosen.len(), program.name));
+        let done = one(program, &machine, threads, &mut interruption);
+        if interruption.came().is_some() {
+            break;
+        }
+        rows.push(done);
+    }
+    let interrupted = interruption.came();
+    let lines = verdicts::jsonl(&rows);
+    file.write(&if Format::of_name(&path) == Format::Csv { output::csv(&rows) } else { lines.clone() })?;
+    output::print(&match args.format {
+        Format::Table => tabulate::fitted(&table(&rows, &machine.name)),
+        Format::Jsonl => lines,
+        Format::Csv => output::csv(&rows),
+    })?;
+    remark(quiet, format!("saved {} to {}", units::plural(rows.len() as u64, "row", "rows"), path.shown()));
+    if interrupted.is_some() {
+        remark(quiet, "interrupted: the rows cover the finished programs only");
+    }
+    Ok(interrupted.map_or(0, interrupted_status))
+}
+
+/// Predicts and measures one program.
+fn one(program: &HereProgram, machine: &Machine, threads: usize, interruption: &mut Interruption) -> HereRow {
+    let prepared = match program.prepare() {
+        Ok(prepared) => prepared,
+        Err(why) => return row(program, &machine.name, Err(why.clone()), Err(why)),
+    };
+    let predicted = predict(&prepared, machine, threads, interruption);
+    let measured = measure::measure(&prepared, || interruption.came().is_some());
+    row(program, &machine.name, measured, predicted)
+}
+
+/// Captures the program once, and simulates it on `machine` without and with huge pages.
+fn predict(
+    prepared: &Prepared,
+    machine: &Machine,
+    threads: usize,
+    interruption: &mut Interruption,
+) -> Result<Predicted, String> {
+    let mut words = vec![format!("{}={}", TUNABLES.0, TUNABLES.1).into(), prepared.program.clone().into()];
+    words.extend(prepared.args.iter().cloned());
+    let folder = prepared.folder.path();
+    let options = Options {
+        program: "env".into(),
+        args: words,
+        folder: Some(folder.to_owned()),
+        output: Some(folder.join("captured.txt")),
+        own_group: true,
+        ..Options::default()
+    };
+    let systems = SYSTEMS.map(|name| reach_systems::resolve(name).map_err(|error| error.to_string()));
+    let systems = systems.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let conditions = Conditions { timing: Timing::Ooo, ..Conditions::new(MEMORY) };
+    let experiment = Experiment {
+        threads,
+        sample: Some(SAMPLE.parse()?),
+        ..Experiment::new(vec![machine.clone()], systems, conditions)
+    };
+    let mut live = Live::launch(options).map_err(|error| error.to_string())?;
+    let report = experiment.run(&mut live, |_| interruption.came().is_none());
+    if interruption.came().is_some() {
+        live.kill();
+        return Err("interrupted".into());
+    }
+    let report = report.map_err(|error| error.to_string())?;
+    let status = live.wait().map_err(|error| error.to_string())?;
+    if !status.success() {
+        return Err(format!("{} while it was captured", status));
+    }
+    let lost = |kind| matches!(kind, FindingKind::Incomplete | FindingKind::ProgramFailed);
+    if let Some(finding) = report.findings.iter().find(|finding| lost(finding.kind)) {
+        return Err(finding.text.clone());
+    }
+    let rows = report.rows();
+    let mut speedups =
+        rows.iter().filter(|row| row.metric == "speedup" && row.process == ALL && row.system == SYSTEMS[1]);
+    let speedup = speedups.next().ok_or("the simulation gives no speedup")?;
+    Ok(Predicted { speedup: speedup.value.as_f64(), error: speedup.error })
+}
+
+/// Formats the rows for people: a line and a plot of each program, then reasons and totals.
+fn table(rows: &[HereRow], machine: &str) -> String {
+    let number = |x: Option<f64>| x.map_or("-".into(), |x| units::decimal(x, 3));
+    let seconds = |user: Option<f64>, system: Option<f64>| match (user, system) {
+        (Some(user), Some(system)) => format!("{} + {}", units::decimal(user, 2), units::decimal(system, 2)),
+        _ => "-".into(),
+    };
+    let line = |row: &HereRow| {
+        let interval = match (row.low, row.high) {
+            (Some(low), Some(high)) => format!("{} to {}", units::decimal(low, 3), units::decimal(high, 3)),
+            _ => "-".into(),
+        };
+        vec![
+            row.item.clone(),
+            seconds(row.user_base, row.system_base),
+            seconds(row.user_huge, row.system_huge),
+            interval,
+            number(row.ours),
+            row.verdict.name().into(),
+        ]
+    };
+    let header = ["program", "4 KB pages", "huge pages", "speedup", "predicted", "verdict"].map(String::from);
+    let mut out = tabulate::grid(&header, &rows.iter().map(line).collect::<Vec<_>>());
+    out += "\nprocessor time in seconds, user + system, medians; speedup: 95 % interval of the median of pairs\n";
+    out += &format!("predicted on {machine}\n\n{}", plot::plot(rows));
+    let unmeasured: Vec<_> = rows.iter().filter(|row| !row.reason.is_empty()).collect();
+    if !unmeasured.is_empty() {
+        out += "\nnot measurable\n";
+        out += &tabulate::definitions(unmeasured.iter().map(|row| (row.item.as_str(), row.reason.as_str())));
+    }
+    let of =
+        |verdict: Verdict| format!("{} {}", rows.iter().filter(|row| row.verdict == verdict).count(), verdict.name());
+    let all = [Verdict::Met, Verdict::Missed, Verdict::NotDecisive, Verdict::NotMeasurable].map(of);
+    out + &format!("\n{}\n", all.join(", "))
+}
