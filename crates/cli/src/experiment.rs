@@ -5,8 +5,8 @@ use crate::failure::{Failure, print_error, remark};
 use crate::program::Program;
 use crate::progress::Progress;
 use crate::record::Recorder;
-use crate::{own_line, units};
-use reach_core::Chunk;
+use crate::{own_line, probe, units};
+use reach_core::{Chunk, Shown};
 use reach_lab::metrics::{self, Definition};
 use reach_lab::{Conditions, Curve, Experiment, Finding, FindingKind, Header, Report, Row, Status, machine};
 use reach_os::Fragmentation;
@@ -41,8 +41,12 @@ impl Finished {
     }
 }
 
-/// Returns the preset nearest to this computer's processor, and names it on standard error.
+/// Returns the machine that was probed on this processor, or else the preset nearest to it, and names it on standard error.
 pub fn nearest_machine(quiet: bool) -> Result<machine::Resolved, Failure> {
+    if let Some((path, machine)) = probe::probed() {
+        remark(quiet, format!("machine {} ({})", path.shown(), machine.about));
+        return Ok(machine);
+    }
     let (name, why) = machine::nearest_host();
     remark(quiet, format!("machine {name} ({why})"));
     machine::resolve(name).map_err(Failure::failed)

@@ -1,9 +1,9 @@
-//! `reach machine`: lists, shows and verifies machines.
+//! `reach machine`: lists, shows, verifies and probes machines.
 
 use crate::args::catalog::MachineVerb;
 use crate::args::simulate::Timing;
 use crate::failure::{Failure, VerbResult, print_error};
-use crate::{output, tabulate};
+use crate::{output, probe, tabulate};
 use reach_core::Shown;
 use reach_lab::machine::{self, Tag};
 use std::path::PathBuf;
@@ -21,6 +21,7 @@ pub fn machine(verb: MachineVerb, quiet: bool) -> VerbResult {
             Ok(0)
         }
         MachineVerb::Check { files, timing } => check(&files, timing, quiet),
+        MachineVerb::Probe(args) => probe::probe(&args, quiet),
     }
 }
 

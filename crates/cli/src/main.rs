@@ -12,6 +12,7 @@ mod machine;
 mod output;
 mod own_line;
 mod paper;
+mod probe;
 mod processor;
 mod program;
 mod progress;

@@ -33,7 +33,7 @@ pub(crate) use error::suggestion;
 pub use error::{MachineError, Problem};
 pub use facts::Fact;
 pub use file::MachineFile;
-pub use host::nearest_host;
+pub use host::{host_processor, nearest_host};
 pub use tag::{Tag, Tagged};
 pub use value::{Delay, HostPage, PageSize, Size, Ways, Word, Words};
 
@@ -156,6 +156,12 @@ pub struct Preset {
 /// Returns all presets, oldest machine first.
 pub fn list() -> impl Iterator<Item = Preset> {
     loaded_presets().iter().map(|(name, file)| Preset { name, about: &file.about })
+}
+
+/// Returns the table of a preset's machine file, complete where the file is a variant of another. `None`: no preset has this name.
+pub fn preset_table(name: &str) -> Option<Table> {
+    let (_, text) = PRESETS.iter().find(|(preset, _)| *preset == name)?;
+    parse(text).ok().map(|(table, _)| table)
 }
 
 /// Reads the machine that `spec` names: a preset or the path of a machine file, and overrides after a colon.

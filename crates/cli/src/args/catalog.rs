@@ -75,6 +75,32 @@ pub enum MachineVerb {
         #[arg(long, value_enum, default_value_t = Timing::Counts)]
         timing: Timing,
     },
+    /// Measure this computer's TLBs, caches and memory, and write a machine file
+    ///
+    /// Measures in fresh processes until their numbers agree, for at most --seconds, and says which do not agree. The file has
+    /// the numbers that do; the rest is that of the nearest preset. Without --output, the file is the default machine on this
+    /// processor from then on (docs/probe.md).
+    Probe(ProbeArgs),
+}
+
+/// Arguments of `reach machine probe`.
+#[derive(Args)]
+pub struct ProbeArgs {
+    /// File to write [default: reach/PROCESSOR.toml in $XDG_DATA_HOME or ~/.local/share, replaced if it exists]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Let --output replace an existing file
+    #[arg(long, requires = "output")]
+    pub force: bool,
+    /// Also draw the steps from which sizes are found
+    #[arg(long)]
+    pub plot: bool,
+    /// The most seconds to measure
+    #[arg(long, value_name = "N", default_value_t = 170, value_parser = clap::value_parser!(u16).range(1..=3600))]
+    pub seconds: u16,
+    /// Measure in this process, and print what it finds as JSON
+    #[arg(long, hide = true)]
+    pub once: bool,
 }
 
 /// Show systems: models of operating systems' memory management, as published or as shipped

@@ -76,7 +76,8 @@ Examples:
   reach machine list
   reach machine show zen4
   reach machine show skylake-e3-1240v5:tlb.l2.entries=3072
-  reach machine check my-machine.toml";
+  reach machine check my-machine.toml
+  reach machine probe -o my-machine.toml";
 
 /// Examples of `reach system`.
 pub const SYSTEM: &str = "\

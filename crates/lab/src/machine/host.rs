@@ -120,6 +120,12 @@ pub fn nearest_host() -> (&'static str, String) {
     nearest(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
 }
 
+/// Returns the processor of this computer as the patterns of machine files name it, such as `AuthenticAMD-25-1`. `None`: the
+/// kernel does not identify it.
+pub fn host_processor() -> Option<String> {
+    read(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default()).map(|cpu| cpu.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -24,7 +24,7 @@ pub enum Tag {
     ThirdPartyRead,
     /// A third party's measurement, recalled.
     ThirdParty,
-    /// Measured on a virtual machine with a fifth-generation Xeon.
+    /// Measured on the machine that the file describes. Where `reach machine probe` did, the reason gives the interval.
     Measured,
     /// An estimate; the reason says why this one.
     Estimate,

@@ -1,0 +1,273 @@
+//! Machine files from measured numbers: those of the nearest preset, with what was measured in their place.
+
+use crate::stability::Measured;
+use reach_lab::machine::{self, Tag};
+use toml::{Table, Value};
+
+/// A machine file, and what could not go into it.
+#[derive(Clone, Debug)]
+pub struct MachineText {
+    /// The text of the file.
+    pub text: String,
+    /// The paths of the facts that were measured.
+    pub measured: Vec<String>,
+    /// Stable numbers that the file does not hold, each with the reason.
+    pub left_out: Vec<(String, String)>,
+}
+
+/// Why there is no machine file.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// There is no preset of this name, or it is no table.
+    #[error("preset {0}: cannot be read")]
+    Preset(String),
+    /// Even the preset's own numbers make no valid file.
+    #[error("the machine file would be invalid: {0}")]
+    Invalid(String),
+}
+
+/// A number that goes into the file.
+struct Fact {
+    path: Vec<String>,
+    value: Value,
+    reason: String,
+    from: String,
+}
+
+/// Makes the machine file of the processor `cpu` (as in `processor.exact`) from the stable ones of `numbers` and the facts of
+/// `preset`.
+///
+/// A number that contradicts the rest of the file is left out: a latency below that of a nearer level, for example.
+///
+/// # Errors
+/// When `preset` does not exist.
+pub fn machine_text(preset: &str, cpu: &str, about: &str, numbers: &[Measured]) -> Result<MachineText, FileError> {
+    let mut table = machine::preset_table(preset).ok_or_else(|| FileError::Preset(preset.to_owned()))?;
+    table.insert("name".into(), Value::String("this-computer".into()));
+    table.insert("about".into(), Value::String(about.to_owned()));
+    if let Some(sources) = table.get_mut("sources").and_then(Value::as_array_mut) {
+        sources.push(Value::String(format!(
+            "M: `reach machine probe` on this computer; the rest is that of preset {preset}"
+        )));
+    }
+    let exact = Value::Array(vec![Value::String(cpu.to_owned())]);
+    set(&mut table, &["processor", "exact"], fact(exact, "the processor that was measured"));
+    let mut left_out = Vec::new();
+    let mut facts = Vec::new();
+    for number in numbers.iter().filter(|number| number.unstable.is_none()) {
+        match fact_of(&table, number, numbers) {
+            Ok(found) => facts.extend(found),
+            Err(why) => left_out.push((number.name.clone(), why)),
+        }
+    }
+    loop {
+        let mut changed = table.clone();
+        for fact in &facts {
+            let path: Vec<&str> = fact.path.iter().map(String::as_str).collect();
+            set(&mut changed, &path, self::fact(fact.value.clone(), &fact.reason));
+        }
+        let text = toml::to_string(&changed).map_err(|error| FileError::Invalid(error.to_string()))?;
+        let Some(problem) = machine::check(&text).into_iter().next() else {
+            let measured = facts.iter().map(|fact| fact.path.join(".")).collect();
+            return Ok(MachineText { text, measured, left_out });
+        };
+        let count = facts.len();
+        facts.retain(|fact| {
+            let blamed = fact.path.join(".").starts_with(&problem.at);
+            if blamed {
+                left_out.push((fact.from.clone(), problem.to_string()));
+            }
+            !blamed
+        });
+        if facts.len() == count {
+            return Err(FileError::Invalid(problem.to_string()));
+        }
+    }
+}
+
+fn fact(value: Value, reason: &str) -> Value {
+    Value::Array(vec![value, Value::String(Tag::Measured.symbol().into()), Value::String(reason.to_owned())])
+}
+
+/// Sets the fact at `path`, whose tables exist.
+fn set(table: &mut Table, path: &[&str], value: Value) {
+    match path {
+        [key] => {
+            table.insert((*key).to_owned(), value);
+        }
+        [key, rest @ ..] => {
+            if let Some(inner) = table.get_mut(*key).and_then(Value::as_table_mut) {
+                set(inner, rest, value);
+            }
+        }
+        [] => {}
+    }
+}
+
+/// Returns the fact that `number`, one of `numbers`, gives; `None` where another one gives the same. The error says why it gives none.
+fn fact_of(table: &Table, number: &Measured, numbers: &[Measured]) -> Result<Option<Fact>, String> {
+    let parts: Vec<&str> = number.name.split('.').collect();
+    let make = |path: &[&str], value: Value| {
+        let path = path.iter().map(|&part| part.to_owned()).collect();
+        Ok(Some(Fact { path, value, reason: interval(number), from: number.name.clone() }))
+    };
+    let find = |name: String| numbers.iter().find(|other| other.name == name);
+    let whole = Value::Integer(number.value.round() as i64);
+    match parts[..] {
+        ["core", "mhz"] => make(&["core", "mhz"], whole),
+        ["memory", "latency"] => {
+            make(&["memory", "latency"], Value::String(format!("{} cycles", number.value.round())))
+        }
+        ["os", "syscall"] => make(&["os", "syscall"], whole),
+        ["os", "zero"] => make(&["os", "zero_per_byte"], whole),
+        ["os", "fork", "page"] => {
+            let rest = number.value - os_cost(table, "pte_write");
+            make(&["os", "fork_per_pte"], Value::Integer(rest.round().max(0.0) as i64))
+        }
+        ["os", "fault", "4k"] => {
+            let zero = find("os.zero".into()).filter(|zero| zero.unstable.is_none());
+            let zero = zero.ok_or("it holds the time of zeroing, which is not stable")?.value / 1000.0 * 4096.0;
+            let rest = number.value - zero - os_cost(table, "trap") - os_cost(table, "pte_write");
+            make(&["os", "fault"], Value::Integer(rest.round().max(0.0) as i64))
+        }
+        ["tlb", level, size, key] => {
+            let array = tlb_array(table, level, size)?;
+            if let Some(small) = find(format!("tlb.{level}.4k.{key}")).filter(|_| size != "4k")
+                && tlb_array(table, level, "4k").is_ok_and(|other| other == array)
+            {
+                return match small.value.round() == number.value.round() {
+                    true => Ok(None),
+                    false => Err(format!(
+                        "{array} holds pages of both sizes, and has {} for small ones",
+                        small.value.round()
+                    )),
+                };
+            }
+            let entries = find(format!("tlb.{level}.{size}.entries"));
+            let full = key == "ways" && entries.is_some_and(|entries| entries.value == number.value);
+            make(&["tlb", &array, key], if full { Value::String("full".into()) } else { whole })
+        }
+        ["cache", level, key] => {
+            let cache = data_cache(table, level)?;
+            let value = match key {
+                "bytes" => Value::String(size_of(table, &cache, number.value)?),
+                _ => whole,
+            };
+            make(&["caches", &cache, key], value)
+        }
+        _ => Err("machine files have no such number".into()),
+    }
+}
+
+/// Returns a cost of the preset's operating system, in cycles.
+fn os_cost(table: &Table, key: &str) -> f64 {
+    let cost = table.get("os").and_then(|os| value(os, key)?.as_integer());
+    cost.unwrap_or(0) as f64
+}
+
+/// Returns what the number's reason says in the file.
+fn interval(number: &Measured) -> String {
+    let (low, high, processes) = (number.low, number.high, number.processes);
+    match number.is_exact() {
+        _ if number.name == "os.fault.4k" => {
+            format!("{low:.0} to {high:.0} with trap, zeroing and entry, {processes} processes")
+        }
+        _ if number.name == "os.fork.page" => {
+            format!("{low:.0} to {high:.0} with the entry's write, {processes} processes")
+        }
+        true => format!("found by {} of {processes} processes", number.found),
+        false => format!("{} to {}, {processes} processes", digits(low), digits(high)),
+    }
+}
+
+/// Returns a number with as many digits as it is worth.
+fn digits(number: f64) -> String {
+    if number < 100.0 { format!("{number:.1}") } else { format!("{number:.0}") }
+}
+
+/// Returns the value of the fact `key` in a section.
+fn value<'t>(section: &'t Value, key: &str) -> Option<&'t Value> {
+    section.get(key)?.as_array()?.first()
+}
+
+/// Returns whether the list `key` of a section has this member.
+fn lists(section: &Value, key: &str, member: &str) -> bool {
+    value(section, key).and_then(Value::as_array).is_some_and(|list| list.iter().any(|m| m.as_str() == Some(member)))
+}
+
+/// Returns the name of the only array that holds loads' pages of `size` at a level, `first` or `second`.
+fn tlb_array(table: &Table, level: &str, size: &str) -> Result<String, String> {
+    let number = if level == "first" { 1 } else { 2 };
+    let arrays = table.get("tlb").and_then(Value::as_table).into_iter().flatten();
+    let found: Vec<&String> = arrays
+        .filter(|(_, array)| value(array, "level").and_then(Value::as_integer) == Some(number))
+        .filter(|(_, array)| lists(array, "serves", "load") && lists(array, "sizes", &size.to_uppercase()))
+        .map(|(name, _)| name)
+        .collect();
+    match found[..] {
+        [name] => Ok(name.clone()),
+        [] => Err("the preset has no such array".into()),
+        _ => Err("the preset has several such arrays".into()),
+    }
+}
+
+/// Returns the name of the cache that holds data at a level.
+fn data_cache(table: &Table, level: &str) -> Result<String, String> {
+    let mut caches = table.get("caches").and_then(Value::as_table).into_iter().flatten();
+    let number = level.parse().ok();
+    let found = caches.find(|(_, cache)| {
+        value(cache, "level").and_then(Value::as_integer) == number && lists(cache, "holds", "data")
+    });
+    found.map(|(name, _)| name.clone()).ok_or_else(|| "the preset has no such cache".to_owned())
+}
+
+/// Returns `bytes` as a size, rounded to sets of the preset's ways where it is no multiple of a kilobyte.
+fn size_of(table: &Table, cache: &str, bytes: f64) -> Result<String, String> {
+    let ways = table.get("caches").and_then(|caches| value(caches.get(cache)?, "ways")?.as_integer()).unwrap_or(1);
+    let kilobyte = 1024.0 * if bytes < 4e6 { 1.0 } else { ways as f64 };
+    let kilobytes = (bytes / kilobyte).round() * kilobyte / 1024.0;
+    if kilobytes < 1.0 { Err("less than 1 KB".into()) } else { Ok(format!("{kilobytes}K")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(name: &str, value: f64) -> Measured {
+        let name = name.to_owned();
+        Measured { name, value, low: value - 0.2, high: value + 0.2, found: 7, processes: 7, unstable: None }
+    }
+
+    #[test]
+    fn measured_numbers_replace_those_of_the_preset_and_carry_their_interval() {
+        let numbers = [
+            number("core.mhz", 3412.0),
+            number("memory.latency", 411.3),
+            number("tlb.first.2m.entries", 64.0),
+            number("tlb.first.4k.entries", 64.0),
+            number("tlb.first.4k.ways", 64.0),
+            number("tlb.second.4k.latency", 7.6),
+            number("cache.3.bytes", 33.1e6),
+        ];
+        let made = machine_text("zen3", "AuthenticAMD-25-1", "a test", &numbers).unwrap();
+        assert!(machine::check(&made.text).is_empty());
+        let lines = |part: &str| made.text.lines().any(|line| line == part);
+        assert!(lines("mhz = [3412, \"M\", \"3412 to 3412, 7 processes\"]"), "{}", made.text);
+        assert!(lines("latency = [8, \"M\", \"7.4 to 7.8, 7 processes\"]"), "{}", made.text);
+        assert!(lines("ways = [\"full\", \"M\", \"found by 7 of 7 processes\"]"), "{}", made.text);
+        assert!(made.left_out.is_empty(), "{:?}", made.left_out);
+        assert_eq!(made.measured.len(), 6);
+    }
+
+    #[test]
+    fn unstable_and_contradictory_numbers_are_not_written() {
+        let mut unstable = number("tlb.second.4k.latency", 9.0);
+        unstable.unstable = Some("it is not".into());
+        let numbers = [unstable, number("memory.latency", 20.0), number("tlb.second.4k.ways", 7.0)];
+        let made = machine_text("zen3", "AuthenticAMD-25-1", "a test", &numbers).unwrap();
+        assert!(machine::check(&made.text).is_empty());
+        assert_eq!(made.measured, [""; 0]);
+        let why: Vec<&str> = made.left_out.iter().map(|(name, _)| name.as_str()).collect();
+        assert!(why.contains(&"memory.latency") && why.contains(&"tlb.second.4k.ways"), "{:?}", made.left_out);
+    }
+}

@@ -1,0 +1,127 @@
+//! Data caches: bytes, ways and latency of each level, and the latency of memory.
+//!
+//! Every second line lies in the pattern, because many processors fetch pairs of lines. Lines lie in huge pages, and all of a page are visited before those of the next, so that translation costs nothing. The
+//! cycles over the number of pairs of lines are flat where the lines fit into a level, and rise where a level is full. Ways
+//! are found as those of TLBs: lines at a stride that leaves the set unchanged.
+
+use super::search::{entries, last_fit, ways};
+use super::{Point, grid, median};
+use crate::bench::{Bench, BenchError};
+use crate::pattern::{PAIR, Page, Pattern};
+
+/// The fewest and the most pairs of lines of a curve: 4 KB and 256 MB.
+const FEWEST: u64 = 32;
+const MOST: u64 = 2 << 20;
+/// The most lines of a set that are tried.
+const MAX_WAYS: u64 = 32;
+/// Cycles that no cache takes.
+const MEMORY: f64 = 120.0;
+/// A plateau's points differ by no more than this part.
+const FLAT: f64 = 0.06;
+/// A new plateau is higher than the last by at least this part.
+const RISE: f64 = 1.3;
+/// Bytes at whose multiples lines share a set of the first level, or one of few.
+const FIRST_LEVEL_STRIDE: u64 = 4096;
+/// Lines at that stride that overflow a set of the first level, together with the lines in the same set of the second.
+const GROUPS: u64 = 8;
+
+/// A cache as it was found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cache {
+    /// The bytes that fit, before rounding.
+    pub reach: u64,
+    /// Bytes: ways times a power of two of lines. `None` without ways, or where the two do not agree.
+    pub bytes: Option<u64>,
+    /// Ways. `None`: not measured, as beyond the second level, or strides disagree.
+    pub ways: Option<u32>,
+    /// Load-to-use cycles.
+    pub latency: f64,
+}
+
+/// All caches, and what they were inferred from.
+#[derive(Clone, Debug, Default)]
+pub struct Caches {
+    /// Cycles over the number of pairs of lines.
+    pub curve: Vec<Point>,
+    /// The levels, nearest first.
+    pub levels: Vec<Cache>,
+    /// Load-to-use cycles of memory. `None`: no flat part of the curve is slow enough.
+    pub memory: Option<f64>,
+}
+
+/// A flat part of a curve.
+struct Plateau {
+    /// Index of the last point.
+    last: usize,
+    cycles: f64,
+}
+
+/// Finds the data caches.
+///
+/// # Errors
+/// Those of the bench; there is none without huge pages.
+pub fn caches(bench: &mut dyn Bench) -> Result<Caches, BenchError> {
+    let most = MOST.min(bench.max_pages(Page::Huge) * Page::Huge.bytes() / PAIR);
+    let mut found = Caches::default();
+    for count in grid(FEWEST, most) {
+        found.curve.push(Point { count, cycles: bench.cycles(&Pattern::page_by_page(Page::Huge, count))? });
+        // Three octaves beyond the first slow lines lie in memory.
+        let slow = found.curve.iter().find(|point| point.cycles > MEMORY);
+        if slow.is_some_and(|slow| count >= 8 * slow.count) {
+            break;
+        }
+    }
+    let flat = plateaus(&found.curve);
+    for (depth, pair) in flat.windows(2).enumerate() {
+        let limit = f64::midpoint(pair[0].cycles, pair[1].cycles);
+        let (low, rise) = (found.curve[pair[0].last].count, &found.curve[pair[0].last..]);
+        let high = rise.iter().find(|point| point.cycles > limit).map_or(low, |point| point.count);
+        let mut fits = |n: u64| Ok(bench.cycles(&Pattern::page_by_page(Page::Huge, n))? < limit);
+        // Large steps cost too much time to be followed line by line, and are not as sharp.
+        let reach = last_fit(1, 16, |n| fits(low + (high - low) * n / 16))? * (high - low) / 16 + low;
+        let ways = if depth < 2 { ways(fitting(bench, depth, limit)?) } else { None };
+        let bytes = ways.and_then(|ways| entries(reach, ways)).map(|pairs| pairs * PAIR);
+        found.levels.push(Cache { reach: reach * PAIR, bytes, ways, latency: pair[0].cycles });
+    }
+    found.memory = flat.last().filter(|last| last.cycles > MEMORY).map(|last| last.cycles);
+    Ok(found)
+}
+
+/// Returns the flat parts of a curve, each higher than the one before.
+fn plateaus(curve: &[Point]) -> Vec<Plateau> {
+    let mut all: Vec<Plateau> = Vec::new();
+    for (i, three) in curve.windows(3).enumerate() {
+        let cycles = median(three.iter().map(|point| point.cycles));
+        if three.iter().any(|point| (point.cycles - cycles).abs() > FLAT * cycles) {
+            continue;
+        }
+        match all.last_mut() {
+            Some(plateau) if cycles < plateau.cycles * RISE => {
+                if (cycles - plateau.cycles).abs() <= FLAT * plateau.cycles {
+                    plateau.last = i + 2;
+                }
+            }
+            _ => all.push(Plateau { last: i + 2, cycles }),
+        }
+    }
+    all
+}
+
+/// Returns how many lines of a set fit into the cache of this depth, for each stride.
+fn fitting(bench: &mut dyn Bench, depth: usize, limit: f64) -> Result<Vec<u64>, BenchError> {
+    let (groups, strides) = if depth == 0 { (1, 12..=16) } else { (GROUPS, 16..=19) };
+    let mut all = Vec::new();
+    for k in strides {
+        let place = |i: u64, j: u64| (i << k) + j * FIRST_LEVEL_STRIDE;
+        let places = |n: u64| (0..n).flat_map(move |i| (0..groups).map(move |j| place(i, j)));
+        if bench.max_pages(Page::Huge) << Page::Huge.shift() < (MAX_WAYS + 1) << k {
+            break;
+        }
+        let fits = |n| Ok(bench.cycles(&Pattern::places(Page::Huge, places(n)))? < limit);
+        let fit = last_fit(1, MAX_WAYS, fits)?;
+        if (1..MAX_WAYS).contains(&fit) {
+            all.push(fit);
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,152 @@
+//! A bench on the computer that this runs on.
+//!
+//! Chains lie in memory as pointers, which a loop follows. The clock is calibrated by a chain of dependent additions, which take a
+//! cycle each on every processor: so numbers are cycles of the core, whatever its frequency. The shortest of several
+//! runs counts, because interruptions only lengthen them.
+
+mod area;
+mod follow;
+mod kernel;
+
+use crate::bench::{Bench, BenchError};
+use crate::pass::Pass;
+use crate::pattern::{Page, Pattern};
+use area::Area;
+use std::time::{Duration, Instant};
+
+/// The shortest time over which a chain is followed: long beside the clock's resolution, short beside a time slice.
+const WINDOW: Duration = Duration::from_micros(150);
+/// Windows of a measurement, the shortest of which counts.
+const WINDOWS: usize = 9;
+/// The longest time for one measurement, after its first window.
+const LONGEST: Duration = Duration::from_millis(60);
+/// Additions of a calibration.
+const ADDITIONS: u64 = 40_000;
+/// The most small pages of a pattern.
+const MAX_SMALL: u64 = 65_536;
+/// The most huge pages of a pattern: 1 GB.
+const MAX_HUGE: u64 = 512;
+
+/// This computer.
+pub struct Native {
+    small: Area,
+    huge: Area,
+    /// The most huge pages, as memory allows.
+    max_huge: u64,
+    deadline: Instant,
+}
+
+impl Native {
+    /// Prepares this computer. Measurements fail after `deadline`.
+    ///
+    /// # Errors
+    /// When the kernel refuses address space, and on processors for which there is no calibration.
+    pub fn new(deadline: Instant) -> Result<Native, BenchError> {
+        if !follow::IS_CALIBRATED {
+            return Err(BenchError::Failed("the clock can be calibrated on x86-64 and 64-bit Arm only".into()));
+        }
+        let quarter = available_memory() / 4;
+        let max_huge = if Area::has_huge_pages() { MAX_HUGE.min(quarter / Page::Huge.bytes()) } else { 0 };
+        Ok(Native { small: Area::new(Page::Small)?, huge: Area::new(Page::Huge)?, max_huge, deadline })
+    }
+
+    /// Measures all that this computer can show: what every bench does, its clock, and the kernel's work.
+    pub fn pass(&mut self) -> Pass {
+        let mut pass = Pass::default();
+        // First, while this process has few pages of its own.
+        kernel::measure(&mut pass, self.max_huge > 0);
+        pass.measure(self);
+        pass.enter("core.mhz", self.megahertz());
+        pass
+    }
+
+    /// Returns the frequency of the core in MHz, as it is now.
+    fn megahertz(&self) -> f64 {
+        let shortest = (0..64).map(|_| seconds_of_additions()).fold(f64::MAX, f64::min);
+        ADDITIONS as f64 / shortest / 1e6
+    }
+}
+
+impl Bench for Native {
+    fn cycles(&mut self, pattern: &Pattern) -> Result<f64, BenchError> {
+        let (most, area) = match pattern.page {
+            Page::Small => (MAX_SMALL, &mut self.small),
+            Page::Huge => (self.max_huge, &mut self.huge),
+        };
+        if most == 0 {
+            let why = "the kernel has no transparent huge pages, or too little memory is available".into();
+            return Err(BenchError::NoPages { page: pattern.page, why });
+        }
+        let mut starts = area.write(pattern, most)?;
+        let steps = pattern.steps() as u64;
+        let mut time = |steps| {
+            let begin = Instant::now();
+            starts = follow::chains(&starts, steps);
+            begin.elapsed()
+        };
+        // Whole laps, so that each window has the same work.
+        time(steps);
+        let lap = time(steps).max(Duration::from_nanos(20));
+        let laps = (WINDOW.as_nanos() / lap.as_nanos() + 1) as u64;
+        let (mut shortest, mut addition) = (f64::MAX, f64::MAX);
+        let begin = Instant::now();
+        for window in 0..WINDOWS {
+            if Instant::now() > self.deadline {
+                return Err(BenchError::TimeOver);
+            }
+            if window >= 1 && begin.elapsed() > LONGEST {
+                break;
+            }
+            addition = addition.min(seconds_of_additions() / ADDITIONS as f64);
+            shortest = shortest.min(time(laps * steps).as_secs_f64() / (laps * steps) as f64);
+        }
+        Ok(shortest / addition)
+    }
+
+    fn max_pages(&self, page: Page) -> u64 {
+        match page {
+            Page::Small => MAX_SMALL,
+            Page::Huge => self.max_huge,
+        }
+    }
+
+    fn area(&self) -> u64 {
+        area::BYTES
+    }
+}
+
+/// Returns the seconds of a chain of [`ADDITIONS`].
+fn seconds_of_additions() -> f64 {
+    let begin = Instant::now();
+    follow::additions(ADDITIONS);
+    begin.elapsed().as_secs_f64()
+}
+
+/// Returns the bytes that programs can have without swapping; 0 where the kernel does not say.
+fn available_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kilobytes.unwrap_or(0) << 10
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_in_the_first_cache_takes_some_cycles_and_one_in_memory_more() {
+        let mut native = Native::new(Instant::now() + Duration::from_secs(60)).unwrap();
+        let near = native.cycles(&Pattern::lines(Page::Small, 32)).unwrap();
+        // The first-level latencies of all processors since 2000 lie within.
+        assert!((1.0..20.0).contains(&near), "{near}");
+        let far = native.cycles(&Pattern::pages(Page::Small, 0..32_768)).unwrap();
+        assert!(far > 2.0 * near, "{far} {near}");
+    }
+
+    #[test]
+    fn an_expired_deadline_ends_measuring() {
+        let mut native = Native::new(Instant::now()).unwrap();
+        assert_eq!(native.cycles(&Pattern::lines(Page::Small, 32)), Err(BenchError::TimeOver));
+    }
+}

@@ -1,0 +1,150 @@
+//! Patterns: the addresses that a bench visits, again and again, each load waiting for the one before.
+
+use reach_core::Random;
+
+/// Bytes of a line, and of the distance between two visited places in one page. All processors that the probe knows have
+/// lines of 64 bytes, or of 128 that are fetched in halves.
+pub const LINE: u64 = 64;
+
+/// Bytes of a pair of lines, which many processors fetch together.
+pub const PAIR: u64 = 128;
+
+/// Where filler lies, far beyond all pages of patterns with strides.
+pub const FILLER: u64 = 1 << 40;
+
+/// The size of the pages that hold a pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Page {
+    /// 4 KB, by `MADV_NOHUGEPAGE`.
+    Small,
+    /// 2 MB, by `MADV_HUGEPAGE`.
+    Huge,
+}
+
+impl Page {
+    /// Returns the bytes of a page.
+    pub const fn bytes(self) -> u64 {
+        1 << self.shift()
+    }
+
+    /// Returns the binary logarithm of the bytes of a page.
+    pub const fn shift(self) -> u32 {
+        match self {
+            Page::Small => 12,
+            Page::Huge => 21,
+        }
+    }
+
+    /// Returns the name as machine files write sizes, in lower case: `4k` or `2m`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Page::Small => "4k",
+            Page::Huge => "2m",
+        }
+    }
+}
+
+/// Chains of addresses. A bench follows all chains at once, one access of each a step, and each chain from its end to its
+/// start again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// The size of the pages.
+    pub page: Page,
+    /// Offsets in bytes from the start of the bench's area, in the order of the visits. All are distinct multiples of 64. There is
+    /// at least one chain, and all chains have the same length of at least 1.
+    pub chains: Vec<Vec<u64>>,
+}
+
+impl Pattern {
+    /// The most chains of a pattern.
+    pub const MAX_CHAINS: usize = 12;
+
+    /// Visits one line of each of `pages`, given by number and distinct, in random order. Lines differ in their place in the
+    /// page, so that they spread over the sets of caches.
+    pub fn pages(page: Page, pages: impl IntoIterator<Item = u64>) -> Pattern {
+        let lines = page.bytes() / LINE;
+        let place = |(i, number): (usize, u64)| number * page.bytes() + i as u64 % lines * LINE;
+        Pattern { page, chains: vec![shuffled(pages.into_iter().enumerate().map(place).collect())] }
+    }
+
+    /// Visits these places, distinct multiples of 64, in random order.
+    pub fn places(page: Page, places: impl IntoIterator<Item = u64>) -> Pattern {
+        Pattern { page, chains: vec![shuffled(places.into_iter().collect())] }
+    }
+
+    /// Visits `lines` consecutive lines in random order.
+    pub fn lines(page: Page, lines: u64) -> Pattern {
+        Pattern { page, chains: vec![shuffled((0..lines).map(|line| line * LINE).collect())] }
+    }
+
+    /// Visits the first lines of `pairs` consecutive pairs: all of the first page in random order, then those of the next.
+    /// Translations are rarely missed, however many pages there are.
+    pub fn page_by_page(page: Page, pairs: u64) -> Pattern {
+        let each = page.bytes() / PAIR;
+        let pages = (0..pairs.div_ceil(each)).map(|p| (p * each..pairs.min((p + 1) * each)).map(|pair| pair * PAIR));
+        Pattern { page, chains: vec![pages.flat_map(|page| shuffled(page.collect())).collect()] }
+    }
+
+    /// Adds to the end of the only chain `lines` lines of a few pages of their own, which replace what the first-level data
+    /// cache holds: an entry of a page table is then read from a later one.
+    pub fn with_filler(mut self, lines: u64) -> Pattern {
+        let each = self.page.bytes() / LINE;
+        // Every eighth page, and no first one of eight: sets that other pages use stay free.
+        let place = |line: u64| FILLER + (line / each * 8 + 1) * self.page.bytes() + line % each * LINE;
+        self.chains[0].extend((0..lines).map(place));
+        self
+    }
+
+    /// Divides the only chain into `chains` of equal length. Drops what is left over.
+    pub fn divided(self, chains: usize) -> Pattern {
+        let Pattern { page, chains: mut all } = self;
+        let all = all.swap_remove(0);
+        let length = all.len() / chains;
+        Pattern { page, chains: all.chunks_exact(length).take(chains).map(<[u64]>::to_vec).collect() }
+    }
+
+    /// Returns the steps of a lap.
+    pub fn steps(&self) -> usize {
+        self.chains[0].len()
+    }
+
+    /// Returns the end of the last page that the pattern visits, as an offset.
+    pub fn end(&self) -> u64 {
+        let last = self.chains.iter().flatten().max().copied().unwrap_or(0);
+        (last >> self.page.shift()).saturating_add(1) << self.page.shift()
+    }
+}
+
+/// Returns `offsets` in random order: always the same for the same number of them.
+fn shuffled(mut offsets: Vec<u64>) -> Vec<u64> {
+    let mut random = Random::new(offsets.len() as u64);
+    for i in (1..offsets.len()).rev() {
+        offsets.swap(i, random.below(i as u64 + 1) as usize);
+    }
+    offsets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn patterns_visit_each_place_once_and_each_page_at_another_line() {
+        let pattern = Pattern::pages(Page::Small, (0..64).map(|i| i * 16));
+        let places: BTreeSet<u64> = pattern.chains[0].iter().copied().collect();
+        assert_eq!(places.len(), 64);
+        assert_eq!(places.iter().map(|place| place % 4096).collect::<BTreeSet<_>>().len(), 64);
+        assert_eq!(pattern.end(), (63 * 16 + 1) * 4096);
+        let lines = Pattern::page_by_page(Page::Small, 70);
+        assert_eq!(lines.chains[0].iter().copied().collect::<BTreeSet<_>>().len(), 70);
+        assert!(lines.chains[0][..32].iter().all(|&place| place < 4096));
+    }
+
+    #[test]
+    fn divided_chains_have_one_length_and_no_place_in_common() {
+        let pattern = Pattern::lines(Page::Huge, 100).divided(3);
+        assert_eq!(pattern.chains.iter().map(Vec::len).collect::<Vec<_>>(), [33; 3]);
+        assert_eq!(pattern.chains.iter().flatten().collect::<BTreeSet<_>>().len(), 99);
+    }
+}

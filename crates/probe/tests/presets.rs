@@ -1,0 +1,88 @@
+//! The probe finds the numbers of simulated presets. It gets cycles of patterns only; the presets are read here, to compare.
+
+use reach_lab::machine;
+use reach_probe::{Pass, Simulated};
+use std::collections::BTreeMap;
+
+/// Returns what the preset says about everything that a pass finds on it, by the pass's names.
+fn expected(preset: &str) -> BTreeMap<String, f64> {
+    let machine = machine::resolve(preset).unwrap().hardware;
+    let mut all = BTreeMap::new();
+    for (size, shift) in [("4k", 12), ("2m", 21)] {
+        for (name, level) in [("first", 1), ("second", 2)] {
+            let takes = |tlb: &&reach_hardware::config::Tlb| {
+                tlb.level == level && tlb.serves.load && tlb.sizes.iter().any(|size| size.0 == shift)
+            };
+            let arrays: Vec<_> = machine.tlbs.iter().filter(takes).collect();
+            let [array] = arrays[..] else { panic!("{preset}: one array of level {level} for {size}") };
+            let mut expect = |key, value: u32| all.insert(format!("tlb.{name}.{size}.{key}"), f64::from(value));
+            expect("entries", array.entries);
+            expect("ways", array.ways);
+            if level == 2 {
+                expect("latency", array.latency);
+            }
+        }
+    }
+    for cache in machine.caches.iter().filter(|cache| cache.data) {
+        let mut expect = |key, value: f64| all.insert(format!("cache.{}.{key}", cache.level), value);
+        expect("bytes", cache.bytes as f64);
+        expect("latency", f64::from(cache.latency));
+        if cache.level < 3 {
+            expect("ways", f64::from(cache.ways));
+        }
+    }
+    all.insert("memory.latency".into(), f64::from(machine.memory));
+    all
+}
+
+/// Probes a simulated preset, and compares all numbers: exact ones exactly, latencies within two cycles, and the size of the last
+/// cache within a tenth.
+fn finds(preset: &str) {
+    let pass = Pass::of(&mut Simulated::new(machine::resolve(preset).unwrap()).unwrap());
+    let expected = expected(preset);
+    let mut wrong = Vec::new();
+    for (name, &value) in &expected {
+        let tolerance = match name.rsplit('.').next() {
+            Some("latency") => 2.0,
+            _ if name == "cache.3.bytes" => value / 10.0,
+            _ => 0.0,
+        };
+        let found = pass.numbers.get(name).copied();
+        if found.is_none_or(|found| (found - value).abs() > tolerance) {
+            wrong.push(format!("{name}: found {found:?}, the preset has {value}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{preset}:\n{}\nnot found: {:#?}", wrong.join("\n"), pass.missing);
+    // Nothing was found that the preset does not have.
+    let more: Vec<_> = pass.numbers.keys().filter(|name| !expected.contains_key(*name)).collect();
+    assert!(more.is_empty(), "{preset}: {more:?}");
+}
+
+#[test]
+fn zen4_is_found_again() {
+    finds("zen4");
+}
+
+#[test]
+fn skylake_is_found_again() {
+    finds("skylake-e3-1240v5");
+}
+
+#[test]
+fn neoverse_n1_is_found_again() {
+    finds("neoverse-n1");
+}
+
+#[test]
+fn zenplus_is_found_again() {
+    finds("zenplus-2700x");
+}
+
+/// Numbers that no preset has, so that no inference can know them.
+#[test]
+fn a_changed_machine_is_found_as_changed() {
+    finds(
+        "zen4:tlb.l1d.entries=40,tlb.l1d.ways=full,tlb.l2d.entries=1280,tlb.l2d.ways=10,tlb.l2d.latency=11,caches.l1d.bytes=24K,\
+           caches.l1d.ways=6,caches.l2.latency=19,caches.l3.bytes=16M",
+    );
+}
