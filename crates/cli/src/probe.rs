@@ -31,6 +31,10 @@ pub fn probe(args: &ProbeArgs, quiet: bool) -> VerbResult {
         output::print(&plot::curves(&passes))?;
     }
     let made = made(&numbers)?;
+    if made.measured.is_empty() {
+        let why = "no number was stable, so there is no machine file; try again when this computer is idle, or allow more --seconds";
+        return Err(Failure::Failed(why.into()));
+    }
     file.write(&made.text)?;
     for (name, why) in &made.left_out {
         remark(quiet, format!("{name} is not in the file: {why}"));

@@ -59,7 +59,7 @@ impl Filler {
                 let lenders = caches.iter().filter_map(|cache| cache.within.as_ref());
                 let latency =
                     |name: &String| machine.tlbs.iter().find(|tlb| tlb.name == *name).map_or(0, |tlb| tlb.latency);
-                let lookup = lookup + lenders.map(latency).max().unwrap_or(0);
+                let lookup = lookup.saturating_add(lenders.map(latency).max().unwrap_or(0));
                 (Engine::Hardware { lookup, nested }, &caches[..])
             }
             &Walker::Software { cycles, loads, stores, .. } => (Engine::Software { cycles, loads, stores }, &[][..]),
