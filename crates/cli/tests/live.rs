@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
-const ARGS: [&str; 8] = ["compare", "-q", "-m", "skylake-e3-1240v5", "-s", "base", "-s", "linux-thp"];
+const ARGS: [&str; 9] = ["compare", "-q", "-m", "skylake-e3-1240v5", "-s", "base", "-s", "linux-thp", "--whole"];
 
 /// Asserts that a comparison while recording equals replays of the recording on one and on two threads.
 fn assert_replay_equals_live(program: &[&str]) {
