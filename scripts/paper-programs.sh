@@ -23,7 +23,7 @@ while IFS=' ' read -r program package; do
         *) command -v "$program" >/dev/null && continue ;;
     esac
     missing+=("$package")
-done < <(sed -n 's/^needs = {\(.*\)}$/\1/p' papers/*/*.toml | tr ',' '\n' | tr -d ' "' | tr '=' ' ' | sort -u)
+done < <(sed -n 's/^needs = {\(.*\)}$/\1/p' papers/*/*.toml validation/*/*.toml | tr ',' '\n' | tr -d ' "' | tr '=' ' ' | sort -u)
 
 if [ ${#missing[@]} -eq 0 ]; then exit 0; fi
 mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
