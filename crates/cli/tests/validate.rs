@@ -1,5 +1,6 @@
 //! `reach validate`, on sets and experiments that need no program.
 
+#[allow(dead_code)]
 mod common;
 
 use common::{failure, folder, path, stdout};
