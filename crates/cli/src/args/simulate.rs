@@ -19,7 +19,7 @@ pub struct CompareArgs {
     /// A machine: a preset name or a .toml file; may be repeated
     ///
     /// Changes to single values follow a colon: skylake-e3-1240v5:tlb.l2.entries=3072. `reach machine list` lists the
-    /// presets. Default: the preset nearest to this computer's processor.
+    /// presets. Default: the file of `reach machine probe`, or else the preset nearest to this computer's processor.
     #[arg(short, long = "machine", value_name = "MACHINE[:KEY=VALUE,…]", value_parser = machine::resolve)]
     pub machines: Vec<machine::Resolved>,
     /// A system by name; may be repeated
@@ -42,7 +42,7 @@ pub struct RunArgs {
     /// The machine: a preset name or a .toml file
     ///
     /// Changes to single values follow a colon: skylake-e3-1240v5:tlb.l2.entries=3072. `reach machine list` lists the
-    /// presets. Default: the preset nearest to this computer's processor.
+    /// presets. Default: the file of `reach machine probe`, or else the preset nearest to this computer's processor.
     #[arg(short, long, value_name = "MACHINE[:KEY=VALUE,…]", value_parser = machine::resolve)]
     pub machine: Option<machine::Resolved>,
     /// The system by name; options follow a colon
