@@ -7,17 +7,19 @@ use reach_live::elf::dynamic::Dynamic;
 use reach_live::{align, layout};
 
 fuzz_target!(|data: &[u8]| {
-    let Ok(elf) = Elf::read(data) else { return };
-    let regions = layout::regions(&elf);
-    for segment in elf.code() {
-        layout::residual(segment, &regions);
-    }
-    // What the loader would read: it may be damaged, and must not exceed its bounds.
-    let _ = Dynamic::of(data, &elf);
-    for pad in [false, true] {
-        if let Ok((copy, _)) = align::align(data, pad) {
-            let aligned = Elf::read(&copy[..]).expect("an aligned copy is readable");
-            assert!(layout::promotable(&aligned).len() >= layout::promotable(&elf).len());
+    reach_fuzz::within_budget(|| {
+        let Ok(elf) = Elf::read(data) else { return };
+        let regions = layout::regions(&elf);
+        for segment in elf.code() {
+            layout::residual(segment, &regions);
         }
-    }
+        // What the loader would read: it may be damaged, and must not exceed its bounds.
+        let _ = Dynamic::of(data, &elf);
+        for pad in [false, true] {
+            if let Ok((copy, _)) = align::align(data, pad) {
+                let aligned = Elf::read(&copy[..]).expect("an aligned copy is readable");
+                assert!(layout::promotable(&aligned).len() >= layout::promotable(&elf).len());
+            }
+        }
+    });
 });

@@ -8,7 +8,9 @@ use reach_trace::foreign::Lackey;
 use std::io::Cursor;
 
 fuzz_target!(|data: &[u8]| {
-    let mut source = Lackey::new(Cursor::new(data.to_vec()), "fuzz");
-    let mut chunk = Chunk::default();
-    while let Ok(true) = source.fill(&mut chunk) {}
+    reach_fuzz::within_budget(|| {
+        let mut source = Lackey::new(Cursor::new(data.to_vec()), "fuzz");
+        let mut chunk = Chunk::default();
+        while let Ok(true) = source.fill(&mut chunk) {}
+    });
 });

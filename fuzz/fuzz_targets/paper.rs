@@ -5,5 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use reach_lab::paper::Paper;
 
 fuzz_target!(|text: &str| {
-    let _ = Paper::from_text(text);
+    reach_fuzz::within_budget(|| {
+        let _ = Paper::from_text(text);
+    });
 });

@@ -15,11 +15,13 @@ struct Input {
 }
 
 fuzz_target!(|input: Input| {
-    let file = forge(input.streams.each_ref().map(Vec::as_slice), input.counts.map(u32::from));
-    let Ok(mut reader) = Reader::new(Cursor::new(file), "fuzz") else { return };
-    let mut chunk = Chunk::default();
-    while let Ok(true) = reader.fill(&mut chunk) {}
-    if let Ok(true) = reader.outline(true) {
+    reach_fuzz::within_budget(|| {
+        let file = forge(input.streams.each_ref().map(Vec::as_slice), input.counts.map(u32::from));
+        let Ok(mut reader) = Reader::new(Cursor::new(file), "fuzz") else { return };
+        let mut chunk = Chunk::default();
         while let Ok(true) = reader.fill(&mut chunk) {}
-    }
+        if let Ok(true) = reader.outline(true) {
+            while let Ok(true) = reader.fill(&mut chunk) {}
+        }
+    });
 });

@@ -6,8 +6,10 @@ use reach_trace::scenario;
 use std::path::Path;
 
 fuzz_target!(|text: &str| {
-    // Traces are files, which have targets of their own.
-    if !text.contains("trace") && !text.contains('\\') {
-        let _ = scenario::read(text, "fuzz", Path::new(""));
-    }
+    reach_fuzz::within_budget(|| {
+        // Traces are files, which have targets of their own.
+        if !text.contains("trace") && !text.contains('\\') {
+            let _ = scenario::read(text, "fuzz", Path::new(""));
+        }
+    });
 });
