@@ -26,6 +26,9 @@ pub struct ValidateArgs {
     /// pairs, this computer cannot tell.
     #[arg(long, conflicts_with = "list")]
     pub here: bool,
+    /// Take what was measured from this file, which an earlier --here has saved, and predict anew
+    #[arg(long, value_name = "FILE", requires = "here", value_hint = ValueHint::FilePath)]
+    pub measured: Option<PathBuf>,
     /// List the sets, their sources and their experiments, and run nothing
     #[arg(long, conflicts_with_all = ["output", "format", "threads"])]
     pub list: bool,

@@ -15,12 +15,12 @@ use crate::verdicts;
 use reach_core::Shown;
 use reach_lab::machine::Resolved as Machine;
 use reach_lab::paper::Verdict;
-use reach_lab::validation::here::{HereProgram, HereRow, Predicted, Prepared, programs, row};
+use reach_lab::validation::here::{HereProgram, HereRow, Measured, Predicted, Prepared, Seconds, programs, row};
 use reach_lab::{ALL, Conditions, Experiment, FindingKind, Timing};
 use reach_live::native::TUNABLES;
-use reach_trace::Interruption;
 use reach_trace::live::{Live, Options};
-use std::path::PathBuf;
+use reach_trace::{Interruption, text};
+use std::path::{Path, PathBuf};
 
 /// The systems: 4 KB pages, and huge pages where the allocator asks for them, as in the native runs.
 const SYSTEMS: [&str; 2] = ["base", "linux-thp:enabled=madvise"];
@@ -31,7 +31,11 @@ const SAMPLE: &str = "every=200k";
 /// Memory of the simulated machine, in bytes: more than any of the programs needs.
 const MEMORY: u64 = 16 << 30;
 
-/// Measures and predicts the programs named; all of them if none is.
+/// Labels of cycles that the kernel takes.
+const KERNEL: [&str; 4] = ["fault", "copy", "remap", "daemon"];
+
+/// Measures and predicts the programs named; all of them if none is. Measures all before it predicts any: predictions may run on
+/// a busy computer, and `--measured` takes the measurements of an earlier run.
 pub fn here(args: ValidateArgs, quiet: bool) -> VerbResult {
     let all = programs();
     let known = || all.iter().map(|program| program.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -40,19 +44,35 @@ pub fn here(args: ValidateArgs, quiet: bool) -> VerbResult {
     }
     let chosen: Vec<_> = all.iter().filter(|p| args.names.is_empty() || args.names.contains(&p.name)).collect();
     let machine = nearest_machine(quiet)?;
+    let earlier = args.measured.as_deref().map(earlier).transpose()?;
     let force = args.force || args.output.is_none();
     let path = args.output.unwrap_or_else(|| PathBuf::from("target/validation/here.jsonl"));
     let file = verdicts::create(&path, force)?;
     let threads = threads(args.threads);
     let mut interruption = Interruption::default();
+    let mut programs = Vec::new();
+    for (at, &program) in chosen.iter().enumerate() {
+        let prepared = program.prepare();
+        let measured = match (&prepared, &earlier) {
+            (Err(why), _) => Err(why.clone()),
+            (Ok(_), Some(rows)) => measured_in(rows, program),
+            (Ok(prepared), None) => {
+                remark(quiet, format!("measuring program {} of {}: {}", at + 1, chosen.len(), program.name));
+                measure::measure(prepared, || interruption.came().is_some())
+            }
+        };
+        programs.push((program, prepared, measured));
+    }
     let mut rows: Vec<HereRow> = Vec::new();
-    for (at, program) in chosen.iter().enumerate() {
-        remark(quiet, format!("program {} of {}: {}", at + 1, chosen.len(), program.name));
-        let done = one(program, &machine, threads, &mut interruption);
+    for (at, (program, prepared, measured)) in programs.into_iter().enumerate() {
         if interruption.came().is_some() {
             break;
         }
-        rows.push(done);
+        remark(quiet, format!("predicting program {} of {}: {}", at + 1, chosen.len(), program.name));
+        let predicted = prepared.and_then(|prepared| predict(&prepared, &machine, threads, &mut interruption));
+        if interruption.came().is_none() {
+            rows.push(row(program, &machine.name, measured, predicted));
+        }
     }
     let interrupted = interruption.came();
     let lines = verdicts::jsonl(&rows);
@@ -69,15 +89,22 @@ pub fn here(args: ValidateArgs, quiet: bool) -> VerbResult {
     Ok(interrupted.map_or(0, interrupted_status))
 }
 
-/// Predicts and measures one program.
-fn one(program: &HereProgram, machine: &Machine, threads: usize, interruption: &mut Interruption) -> HereRow {
-    let prepared = match program.prepare() {
-        Ok(prepared) => prepared,
-        Err(why) => return row(program, &machine.name, Err(why.clone()), Err(why)),
+/// Reads the rows of an earlier run.
+fn earlier(path: &Path) -> Result<Vec<HereRow>, Failure> {
+    let refused = |why: String| Failure::Usage(format!("--measured {}: {why}", path.shown()));
+    let text = text::read(path, text::MAX_BYTES).map_err(|error| refused(error.to_string()))?;
+    let read = |(at, line)| {
+        serde_json::from_str(line).map_err(|error| {
+            refused(format!("line {}: expected a row that `validate --here` has saved as JSON: {error}", at + 1))
+        })
     };
-    let predicted = predict(&prepared, machine, threads, interruption);
-    let measured = measure::measure(&prepared, || interruption.came().is_some());
-    row(program, &machine.name, measured, predicted)
+    text.lines().enumerate().map(read).collect()
+}
+
+/// Returns what was measured of `program` in an earlier run.
+fn measured_in(rows: &[HereRow], program: &HereProgram) -> Result<Measured, String> {
+    let row = rows.iter().find(|row| row.item == program.name).ok_or("--measured has no row of it")?;
+    Measured::of(row).ok_or_else(|| format!("not measured: {}", row.reason))
 }
 
 /// Captures the program once, and simulates it on `machine` without and with huge pages.
@@ -122,10 +149,20 @@ fn predict(
         return Err(finding.text.clone());
     }
     let rows = report.rows();
-    let mut speedups =
-        rows.iter().filter(|row| row.metric == "speedup" && row.process == ALL && row.system == SYSTEMS[1]);
-    let speedup = speedups.next().ok_or("the simulation gives no speedup")?;
-    Ok(Predicted { speedup: speedup.value.as_f64(), error: speedup.error })
+    let of = |system: &str, metric: &str| {
+        let found = rows.iter().find(|row| row.metric == metric && row.process == ALL && row.system == system);
+        found.ok_or_else(|| format!("the simulation gives no {metric}"))
+    };
+    let seconds = |system: &str| -> Result<Seconds, String> {
+        let cycles = |metric: &str| of(system, metric).map_or(0.0, |row| row.value.as_f64());
+        let all = of(system, "cycles")?.value.as_f64();
+        let kernel: f64 = KERNEL.iter().map(|label| cycles(&format!("cycles.{label}"))).sum();
+        let hertz = machine.hardware.core.hertz as f64;
+        Ok(Seconds { user: (all - kernel) / hertz, system: kernel / hertz })
+    };
+    let [base, huge] = SYSTEMS.map(seconds);
+    let speedup = of(SYSTEMS[1], "speedup")?;
+    Ok(Predicted { speedup: speedup.value.as_f64(), error: speedup.error, base: base?, huge: huge? })
 }
 
 /// Formats the rows for people: a line and a plot of each program, then reasons and totals.

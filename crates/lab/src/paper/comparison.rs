@@ -2,7 +2,7 @@
 
 use super::experiment::PaperExperiment;
 use super::item::{MissingItem, PublishedItem};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A published number beside ours.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,7 +38,7 @@ pub struct Comparison {
 }
 
 /// Whether a published number was met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     /// Ours is within the tolerance.
     #[serde(rename = "met")]

@@ -104,9 +104,25 @@ pub struct Predicted {
     pub speedup: f64,
     /// Half the width of its 95 % interval; `None` if the whole program was simulated.
     pub error: Option<f64>,
+    /// Times on base pages. The kernel's are those of its memory management only.
+    pub base: Seconds,
+    /// Times with huge pages.
+    pub huge: Seconds,
 }
 
 impl Measured {
+    /// Returns what a row says was measured. `None` if nothing was.
+    pub fn of(row: &HereRow) -> Option<Self> {
+        Some(Measured {
+            median: row.measured?,
+            low: row.low?,
+            high: row.high?,
+            pairs: row.pairs?,
+            base: Seconds { user: row.user_base?, system: row.system_base? },
+            huge: Seconds { user: row.user_huge?, system: row.system_huge? },
+        })
+    }
+
     /// Returns the width of the interval, as a share of the median.
     pub fn width(&self) -> f64 {
         (self.high - self.low) / self.median
@@ -129,14 +145,15 @@ impl Measured {
 }
 
 /// A measured speedup beside the predicted one, as `reach validate --here` gives it. Times are in seconds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct HereRow {
     /// `here`.
-    pub set: &'static str,
+    pub set: String,
     /// The program.
     pub item: String,
     /// The unit of the speedups.
-    pub unit: &'static str,
+    pub unit: String,
     /// The median of the measured speedups; `None` if nothing was measured.
     pub measured: Option<f64>,
     /// The lower end of its 95 % interval.
@@ -150,7 +167,7 @@ pub struct HereRow {
     /// Half the width of its 95 % interval; `None` if the whole program was simulated.
     pub error: Option<f64>,
     /// How far they may be apart.
-    pub tolerance: &'static str,
+    pub tolerance: String,
     /// Whether ours is near enough.
     pub verdict: Verdict,
     /// Median time in user mode on base pages.
@@ -161,6 +178,14 @@ pub struct HereRow {
     pub user_huge: Option<f64>,
     /// Median time in the kernel with huge pages.
     pub system_huge: Option<f64>,
+    /// Predicted time in user mode on base pages.
+    pub ours_user_base: Option<f64>,
+    /// Predicted time on base pages that the kernel's memory management takes. Other system calls are not predicted.
+    pub ours_system_base: Option<f64>,
+    /// Predicted time in user mode with huge pages.
+    pub ours_user_huge: Option<f64>,
+    /// Predicted time with huge pages that the kernel's memory management takes.
+    pub ours_system_huge: Option<f64>,
     /// The machine that predicts.
     pub machine: String,
     /// Why there is no verdict; empty if there is one.
@@ -187,21 +212,25 @@ pub fn row(
     };
     let (measured, predicted) = (measured.ok(), predicted.ok());
     HereRow {
-        set: "here",
+        set: "here".into(),
         item: program.name.clone(),
-        unit: "x",
+        unit: "x".into(),
         measured: measured.map(|m| m.median),
         low: measured.map(|m| m.low),
         high: measured.map(|m| m.high),
         pairs: measured.map(|m| m.pairs),
         ours: predicted.map(|p| p.speedup),
         error: predicted.and_then(|p| p.error),
-        tolerance: "in the interval, or within 5 % of the median",
+        tolerance: "in the interval, or within 5 % of the median".into(),
         verdict,
         user_base: measured.map(|m| m.base.user),
         system_base: measured.map(|m| m.base.system),
         user_huge: measured.map(|m| m.huge.user),
         system_huge: measured.map(|m| m.huge.system),
+        ours_user_base: predicted.map(|p| p.base.user),
+        ours_system_base: predicted.map(|p| p.base.system),
+        ours_user_huge: predicted.map(|p| p.huge.user),
+        ours_system_huge: predicted.map(|p| p.huge.system),
         machine: machine.into(),
         reason,
     }
@@ -229,7 +258,8 @@ mod tests {
             Measured { median, low, high, pairs: 9, base: zero, huge: zero }
         };
         let (narrow, wide, none) = (of(1.20, 1.19, 1.22), of(1.20, 1.10, 1.40), of(1.01, 1.00, 1.02));
-        let predict = |speedup| Ok(Predicted { speedup, error: None });
+        let zero = Seconds::default();
+        let predict = |speedup| Ok(Predicted { speedup, error: None, base: zero, huge: zero });
         for (measured, speedup, expected) in [
             (narrow, 1.20, Verdict::Met),
             (narrow, 1.255, Verdict::Met),
