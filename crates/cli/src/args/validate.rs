@@ -2,6 +2,7 @@
 
 use super::examples;
 use super::results::Format;
+use super::values;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
@@ -29,6 +30,9 @@ pub struct ValidateArgs {
     /// Take what was measured from this file, which an earlier --here has saved, and predict anew
     #[arg(long, value_name = "FILE", requires = "here", value_hint = ValueHint::FilePath)]
     pub measured: Option<PathBuf>,
+    /// Predict for this machine instead of the one nearest to this computer
+    #[arg(short, long, value_name = "MACHINE[:KEY=VALUE,…]", requires = "here", value_parser = values::machine)]
+    pub machine: Option<String>,
     /// List the sets, their sources and their experiments, and run nothing
     #[arg(long, conflicts_with_all = ["output", "format", "threads"])]
     pub list: bool,

@@ -13,7 +13,7 @@ use crate::tabulate;
 use crate::units;
 use crate::verdicts;
 use reach_core::Shown;
-use reach_lab::machine::Resolved as Machine;
+use reach_lab::machine::{self, Resolved as Machine};
 use reach_lab::paper::Verdict;
 use reach_lab::validation::here::{HereProgram, HereRow, Measured, Predicted, Prepared, Seconds, programs, row};
 use reach_lab::{ALL, Conditions, Experiment, FindingKind, Timing};
@@ -43,7 +43,10 @@ pub fn here(args: ValidateArgs, quiet: bool) -> VerbResult {
         return Err(Failure::Usage(format!("there is no program {name:?}; there are {}", known())));
     }
     let chosen: Vec<_> = all.iter().filter(|p| args.names.is_empty() || args.names.contains(&p.name)).collect();
-    let machine = nearest_machine(quiet)?;
+    let machine = match &args.machine {
+        Some(name) => machine::resolve(name).map_err(Failure::failed)?,
+        None => nearest_machine(quiet)?,
+    };
     let earlier = args.measured.as_deref().map(earlier).transpose()?;
     let force = args.force || args.output.is_none();
     let path = args.output.unwrap_or_else(|| PathBuf::from("target/validation/here.jsonl"));
