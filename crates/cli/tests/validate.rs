@@ -37,3 +37,20 @@ fn unknown_sets_and_experiments_are_usage_errors() {
         assert!(message.contains(part), "{message}");
     }
 }
+
+#[test]
+fn measurements_that_cannot_be_read_are_usage_errors() {
+    let folder = folder();
+    let (missing, damaged) = (path(&folder, "missing.jsonl"), path(&folder, "damaged.jsonl"));
+    std::fs::write(&damaged, "{\"set\":\"here\"}\n").unwrap();
+    for (args, parts) in [
+        (&["validate", "--here", "--measured", &missing][..], ["--measured", "missing.jsonl"]),
+        (&["validate", "--here", "--measured", &damaged], ["damaged.jsonl: line 1", "expected a row"]),
+        (&["validate", "--measured", &damaged], ["--here", "required"]),
+        (&["validate", "--here", "--machine", "zen44"], ["zen44", "zen4"]),
+    ] {
+        let (status, message) = failure(args);
+        assert_eq!(status, 2, "{message}");
+        assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+    }
+}

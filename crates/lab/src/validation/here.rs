@@ -275,4 +275,16 @@ mod tests {
         let row = row(&programs()[0], "m", Err("install gcc".into()), predict(1.0));
         assert_eq!((row.verdict, row.reason.as_str(), row.measured), (Verdict::NotMeasurable, "install gcc", None));
     }
+
+    #[test]
+    fn a_saved_row_gives_back_what_was_measured() {
+        let (base, huge) = (Seconds { user: 0.3, system: 0.1 }, Seconds { user: 0.25, system: 0.0 });
+        let measured = Measured { median: 1.6, low: 1.5, high: 1.7, pairs: 18, base, huge };
+        let predicted = Predicted { speedup: 1.5, error: Some(0.01), base, huge };
+        let saved = serde_json::to_string(&row(&programs()[0], "m", Ok(measured), Ok(predicted))).unwrap();
+        let read: HereRow = serde_json::from_str(&saved).unwrap();
+        assert_eq!(Measured::of(&read), Some(measured));
+        assert_eq!((read.ours_user_base, read.ours_system_base), (Some(0.3), Some(0.1)));
+        assert_eq!(Measured::of(&row(&programs()[0], "m", Err("noise".into()), Ok(predicted))), None);
+    }
 }
