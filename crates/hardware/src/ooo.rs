@@ -90,7 +90,7 @@ const PENDING_MISSES: usize = 256;
 ///
 /// # let config = config::OooCore {
 /// #     rob: 224, width: 4, load_ports: 2, store_ports: 1, load_queue: 72, store_queue: 56, l1_mshrs: 12,
-/// #     memory: 200, line_interval: 0, itlb_walkers: 1, front_end_depth: 10, fetch_queue: 64,
+/// #     memory: 200, line_interval: 0, front_end_depth: 10, fetch_queue: 64,
 /// #     itlb_inclusion: false, itlb_replay: 0, wrong_path: false,
 /// #     latencies: config::Latencies { multiply: 3, divide: 26, float: 4, float_divide: 11 },
 /// #     predictor: config::Predictor { entries: 64, history: 8, return_stack: 16 },

@@ -22,7 +22,6 @@ fn config(random: &mut Random) -> Config {
         l1_mshrs: up_to(6),
         memory: up_to(40),
         line_interval: up_to(12).saturating_sub(4),
-        itlb_walkers: 1,
         front_end_depth: up_to(15) - 1,
         fetch_queue: up_to(30),
         itlb_inclusion: false,
