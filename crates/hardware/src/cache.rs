@@ -28,7 +28,8 @@ fn folds_lines(machine: &config::Machine, nearest: [Nearest; 2]) -> bool {
     let suits = |level: usize| {
         let cache = &machine.caches[level];
         let sets = cache.bytes / u64::from(cache.ways) / u64::from(cache.line);
-        cache.line == 1 << LINE_SHIFT && sets.is_multiple_of(SETS as u64) && cache.writes != Writes::Through
+        let folds = cache.replacement.repeats_change_nothing();
+        folds && cache.line == 1 << LINE_SHIFT && sets.is_multiple_of(SETS as u64) && cache.writes != Writes::Through
     };
     let [data, fetch] = nearest.map(|nearest| nearest.level);
     data.is_some_and(suits) && fetch != data && fetch.is_none_or(suits)

@@ -37,6 +37,10 @@ pub enum Replacement {
     /// first tree being after the third (Tatar et al., USENIX Security 2022: Skylake's second-level TLB). The number of ways
     /// is three times a power of two, at most 48.
     RotatingPlru,
+    /// Ages from 0 to 3. A hit sets a way's age to 0, a fill to 1. The victim is the first way of age 3; if no way is left
+    /// with that age, all but the one just used age alike until one has it. A free way has age 3 (`QLRU_H00_M1_R0_U1` of Abel
+    /// and Reineke, ISPASS 2020: the second-level cache of Ice Lake). The number of ways is at most 32.
+    QuadAgeLru,
 }
 
 impl Replacement {
@@ -45,8 +49,14 @@ impl Replacement {
         match self {
             Replacement::TreePlru => ways.is_power_of_two() && ways <= 64,
             Replacement::RotatingPlru => ways.is_multiple_of(3) && (ways / 3).is_power_of_two() && ways <= 48,
+            Replacement::QuadAgeLru => ways <= 32,
             Replacement::Lru | Replacement::Nru | Replacement::Random => true,
         }
+    }
+
+    /// Returns whether another use of the entry that its set has used last changes nothing, so that runs of uses may be folded.
+    pub fn repeats_change_nothing(self) -> bool {
+        self != Replacement::QuadAgeLru
     }
 
     /// Returns, for error messages, which numbers of ways [`Replacement::takes`] accepts.
@@ -54,6 +64,7 @@ impl Replacement {
         match self {
             Replacement::TreePlru => "a power of two, at most 64",
             Replacement::RotatingPlru => "three times a power of two, at most 48",
+            Replacement::QuadAgeLru => "at most 32",
             Replacement::Lru | Replacement::Nru | Replacement::Random => "any number",
         }
     }
@@ -67,6 +78,7 @@ impl fmt::Display for Replacement {
             Replacement::Nru => "NRU",
             Replacement::Random => "random replacement",
             Replacement::RotatingPlru => "rotating tree-PLRU",
+            Replacement::QuadAgeLru => "quad-age LRU",
         })
     }
 }

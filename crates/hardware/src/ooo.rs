@@ -90,7 +90,7 @@ const PENDING_MISSES: usize = 256;
 ///
 /// # let config = config::OooCore {
 /// #     rob: 224, width: 4, load_ports: 2, store_ports: 1, load_queue: 72, store_queue: 56, l1_mshrs: 12,
-/// #     memory: 200, line_interval: 0, itlb_walkers: 1, front_end_depth: 10, fetch_queue: 64,
+/// #     memory: 200, line_interval: 0, front_end_depth: 10, fetch_queue: 64,
 /// #     itlb_inclusion: false, itlb_replay: 0, wrong_path: false,
 /// #     latencies: config::Latencies { multiply: 3, divide: 26, float: 4, float_divide: 11 },
 /// #     predictor: config::Predictor { entries: 64, history: 8, return_stack: 16 },
@@ -254,6 +254,14 @@ impl OooCore {
     pub(crate) fn prefetch_block(&self, code: &Code, block: BlockId) {
         code.prefetch(block);
         self.history.prefetch(block);
+    }
+
+    /// Returns the cycles between two lines of a long stream whose misses take `latency` each: one for each MSHR is in flight,
+    /// and memory sends them one after the other. A store's line occupies the channel to memory twice.
+    pub fn stream_interval(&self, latency: u32, is_store: bool) -> u64 {
+        let in_flight = u64::from(latency.div_ceil(self.config.l1_mshrs));
+        let channel = if latency < self.config.memory { 0 } else { u64::from(self.config.line_interval) };
+        in_flight.max(channel * (1 + u64::from(is_store)))
     }
 
     /// Switches to address space number `space`.

@@ -130,7 +130,6 @@ impl Processor {
             store_queue: part(core.store_queue),
             l1_mshrs: part(core.l1_mshrs),
             line_interval: core.line_interval * self.units.len() as u32,
-            itlb_walkers: part(core.itlb_walkers),
             fetch_queue: part(core.fetch_queue),
             ..core
         };

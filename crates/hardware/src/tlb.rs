@@ -88,12 +88,12 @@ impl Tlbs {
     /// Returns whether folding runs of references is exact: a page just looked up stays in the first-level arrays, most
     /// recently used of its set, until its side (instructions or data) turns to another page. That takes first-level arrays
     /// that hold pages of any size, in pieces if they must, and that no other side and no walk touches. Loads and stores are
-    /// one side: they may share all of their first-level arrays.
+    /// one side: they may share all of their first-level arrays. And another use of the page must change nothing there.
     pub fn keeps_last_page(&self) -> bool {
         let first = |kind: Kind| -> Vec<usize> { self.paths[kind as usize].first_level().collect() };
         let keeps = |kind: Kind| {
             let arrays = || first(kind).into_iter().map(|i| &self.arrays[i]);
-            arrays().any(|a| a.takes[0]) && arrays().all(|a| a.level <= 1 && !a.lends)
+            arrays().any(|a| a.takes[0]) && arrays().all(|a| a.level <= 1 && !a.lends && a.repeats_change_nothing)
         };
         let apart = |one: Kind, other: Kind| {
             let own = first(one);

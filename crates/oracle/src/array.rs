@@ -1,5 +1,5 @@
 //! The twin of all set-associative arrays, with each replacement policy spelled out: time stamps for LRU, a tree of
-//! flags for tree-PLRU (three trees where it rotates), reference bits for NRU.
+//! flags for tree-PLRU (three trees where it rotates), reference bits for NRU, ages for quad-age LRU.
 
 use reach_core::Random;
 use reach_hardware::config::Replacement;
@@ -12,6 +12,8 @@ struct Way<K, V> {
     value: V,
     last_use: u64,
     referenced: bool,
+    /// From 0 to 3, for quad-age LRU.
+    age: u8,
 }
 
 /// One set.
@@ -49,15 +51,18 @@ impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
     pub fn lookup(&mut self, set: u64, key: K) -> Option<&mut V> {
         let way = self.find(set, key)?;
         self.record_use(set, way);
+        self.set_age(set, way, 0);
         self.sets[set as usize].ways[way].as_mut().map(|w| &mut w.value)
     }
 
     /// Inserts `key`, or changes its value. Counts as a use. Returns the victim, if there was one.
     pub fn insert(&mut self, set: u64, key: K, value: V) -> Option<(K, V)> {
-        let way = self.find(set, key).or_else(|| self.free_way(set)).unwrap_or_else(|| self.victim(set));
-        let new = Way { key, value, last_use: 0, referenced: false };
+        let held = self.find(set, key);
+        let way = held.or_else(|| self.free_way(set)).unwrap_or_else(|| self.victim(set));
+        let new = Way { key, value, last_use: 0, referenced: false, age: 0 };
         let old = self.sets[set as usize].ways[way].replace(new);
         self.record_use(set, way);
+        self.set_age(set, way, if held.is_some() { 0 } else { 1 });
         old.filter(|old| old.key != key).map(|old| (old.key, old.value))
     }
 
@@ -110,7 +115,22 @@ impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
             }
             // Only in a set of one way are all referenced.
             Replacement::Nru => held().find(|(_, w)| !w.referenced).map_or(0, |(i, _)| i),
+            // Only in a set of one way has none age 3.
+            Replacement::QuadAgeLru => held().find(|(_, w)| w.age == 3).map_or(0, |(i, _)| i),
             Replacement::Random => self.random.below(ways.len() as u64) as usize,
+        }
+    }
+
+    /// Sets the age of `way`. While no other way is free or has age 3, all others grow older.
+    fn set_age(&mut self, set: u64, way: usize, age: u8) {
+        let ways = &mut self.sets[set as usize].ways;
+        if let Some(used) = &mut ways[way] {
+            used.age = age;
+        }
+        let mut others: Vec<_> =
+            ways.iter_mut().enumerate().filter(|&(i, _)| i != way).map(|(_, other)| other).collect();
+        while !others.is_empty() && others.iter().all(|other| other.as_ref().is_some_and(|other| other.age < 3)) {
+            others.iter_mut().filter_map(|other| other.as_mut()).for_each(|other| other.age += 1);
         }
     }
 
@@ -168,6 +188,8 @@ mod tests {
         assert_eq!(victims(Replacement::TreePlru), [3, 2]);
         // Inserting 4 cleared the bits of 1, 2 and 3. Then 1 was used.
         assert_eq!(victims(Replacement::Nru), [2, 3]);
+        // All were filled with age 1, and 1, 2 and 3 aged to 3 when no way was free. Then 1 was used.
+        assert_eq!(victims(Replacement::QuadAgeLru), [2, 3]);
         assert_eq!(victims(Replacement::Random).len(), 2);
     }
 

@@ -1,4 +1,5 @@
-//! Sets whose entries keep their ways: tree-PLRU of unusual widths, rotating tree-PLRU, NRU and random replacement.
+//! Sets whose entries keep their ways: tree-PLRU of unusual widths, rotating tree-PLRU, NRU, quad-age LRU and random
+//! replacement.
 
 use super::words::{EMPTY, Word, find_in_slice};
 use crate::config::Replacement;
@@ -22,6 +23,8 @@ enum ReplacementState {
     RotatingPlru(Vec<u64>),
     /// One reference bit for each way; each set starts a new word.
     Nru(Vec<u64>),
+    /// Two bits for each way of a set.
+    QuadAgeLru(Vec<u64>),
     Random(Random),
 }
 
@@ -31,6 +34,7 @@ impl<T: Word> FixedWaySets<T> {
             Replacement::TreePlru => ReplacementState::TreePlru(vec![0; sets]),
             Replacement::RotatingPlru => ReplacementState::RotatingPlru(vec![0; sets]),
             Replacement::Nru => ReplacementState::Nru(vec![0; sets * ways.div_ceil(64)]),
+            Replacement::QuadAgeLru => ReplacementState::QuadAgeLru(vec![first_bits(ways) * FREE_AGE; sets]),
             Replacement::Random => ReplacementState::Random(Random::new(seed)),
             Replacement::Lru => unreachable!("LRU sets are kept in order of recency"),
         };
@@ -49,7 +53,7 @@ impl<T: Word> FixedWaySets<T> {
     #[inline]
     pub fn lookup(&mut self, set: usize, tag: u64) -> Option<&mut T> {
         let way = find_in_slice(self.set(set).0, tag)?;
-        self.record_use(set, way);
+        self.record_use(set, way, HIT_AGE);
         Some(&mut self.words[set * self.ways + way])
     }
 
@@ -57,19 +61,22 @@ impl<T: Word> FixedWaySets<T> {
     pub fn insert(&mut self, set: usize, tag: u64, word: T) -> (u64, T) {
         let free = find_in_slice(self.set(set).0, EMPTY);
         let way = free.unwrap_or_else(|| self.victim(set));
-        self.record_use(set, way);
+        self.record_use(set, way, FILL_AGE);
         let at = set * self.ways + way;
         (std::mem::replace(&mut self.tags[at], tag), std::mem::replace(&mut self.words[at], word))
     }
 
     pub fn free_way(&mut self, set: usize, way: usize) {
         self.tags[set * self.ways + way] = EMPTY;
-        if let ReplacementState::Nru(bits) = &mut self.state {
-            bits[set * self.ways.div_ceil(64) + way / 64] &= !(1 << (way % 64));
+        match &mut self.state {
+            ReplacementState::Nru(bits) => bits[set * self.ways.div_ceil(64) + way / 64] &= !(1 << (way % 64)),
+            ReplacementState::QuadAgeLru(ages) => ages[set] |= FREE_AGE << (2 * way),
+            _ => {}
         }
     }
 
-    fn record_use(&mut self, set: usize, way: usize) {
+    /// Records a use of `way`, whose age becomes `age` under quad-age LRU.
+    fn record_use(&mut self, set: usize, way: usize, age: u64) {
         match &mut self.state {
             ReplacementState::TreePlru(trees) => plru_touch(&mut trees[set], self.ways, way),
             ReplacementState::RotatingPlru(trees) => rotating_touch(&mut trees[set], self.ways / 3, way),
@@ -77,6 +84,7 @@ impl<T: Word> FixedWaySets<T> {
                 let words = self.ways.div_ceil(64);
                 nru_touch(&mut bits[set * words..][..words], self.ways, way);
             }
+            ReplacementState::QuadAgeLru(ages) => quad_age_touch(&mut ages[set], self.ways, way, age),
             ReplacementState::Random(_) => {}
         }
     }
@@ -89,6 +97,7 @@ impl<T: Word> FixedWaySets<T> {
                 let words = self.ways.div_ceil(64);
                 nru_victim(&bits[set * words..][..words], self.ways)
             }
+            ReplacementState::QuadAgeLru(ages) => quad_age_victim(ages[set], self.ways),
             ReplacementState::Random(random) => random.below(self.ways as u64) as usize,
         }
     }
@@ -155,6 +164,36 @@ fn nru_victim(bits: &[u64], ways: usize) -> usize {
     (64 * word + bits[word].trailing_ones() as usize) % ways
 }
 
+/// Quad-age LRU: the age of a way that has just hit, of one that has just been filled, and of a free one.
+const HIT_AGE: u64 = 0;
+const FILL_AGE: u64 = 1;
+const FREE_AGE: u64 = 3;
+
+/// Returns the lower bit of each way's age.
+fn first_bits(ways: usize) -> u64 {
+    0x5555_5555_5555_5555 & (u64::MAX >> (64 - 2 * ways))
+}
+
+/// Sets the age of `way`, less than 3. Ages the other ways alike until one of them has age 3.
+fn quad_age_touch(ages: &mut u64, ways: usize, way: usize, age: u64) {
+    *ages = *ages & !(FREE_AGE << (2 * way)) | age << (2 * way);
+    let others = first_bits(ways) & !(1 << (2 * way));
+    let (low, high) = (*ages & others, *ages >> 1 & others);
+    let missing = match (low, high) {
+        _ if low & high != 0 => 0,
+        (0, 0) => 3,
+        (_, 0) => 2,
+        _ => 1,
+    };
+    *ages += others * missing;
+}
+
+/// Returns the first way of age 3, or way 0 of a direct-mapped set.
+fn quad_age_victim(ages: u64, ways: usize) -> usize {
+    let oldest = ages & ages >> 1 & first_bits(ways);
+    if oldest == 0 { 0 } else { oldest.trailing_zeros() as usize / 2 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,6 +234,21 @@ mod tests {
         assert_eq!(sets.insert(0, 5, 50), (1, 10));
         sets.lookup(0, 2);
         assert_eq!(sets.insert(0, 6, 60), (3, 30));
+    }
+
+    #[test]
+    fn quad_age_lru_keeps_what_has_hit_longer_than_what_was_filled() {
+        let mut sets = full_set(Replacement::QuadAgeLru);
+        // The fourth fill left no free way: 1, 2 and 3 went from age 1 to 3, and 4 has age 1.
+        sets.lookup(0, 1);
+        assert_eq!(sets.insert(0, 5, 50), (2, 20));
+        assert_eq!(sets.insert(0, 6, 60), (3, 30), "1 has age 0, and 5 has age 1");
+        // Nothing had age 3 then, so 1, 4 and 5 aged by 2: 4 and 5 to 3, 1 to 2.
+        assert_eq!(sets.insert(0, 7, 70), (5, 50), "the first way of age 3");
+        assert_eq!(sets.insert(0, 8, 80), (4, 40));
+        assert!(sets.lookup(0, 1).is_some());
+        sets.free_way(0, 0);
+        assert_eq!(sets.insert(0, 9, 90).0, EMPTY, "the free way is filled before ways of age 3");
     }
 
     #[test]

@@ -64,8 +64,6 @@ pub struct OooCore {
     pub memory: u32,
     /// Cycles between two lines from memory, by its bandwidth; 0 for unlimited bandwidth.
     pub line_interval: u32,
-    /// Number of the page walkers that serve instruction fetches.
-    pub itlb_walkers: u32,
     /// Cycles from the fetch of an instruction to its entry into the reorder buffer.
     pub front_end_depth: u32,
     /// Instructions that may wait between fetch and reorder buffer.

@@ -115,7 +115,6 @@ mod tests {
             l1_mshrs: 8,
             memory: 200,
             line_interval: 0,
-            itlb_walkers: 1,
             front_end_depth: 10,
             fetch_queue: 64,
             itlb_inclusion: false,

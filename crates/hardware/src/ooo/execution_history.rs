@@ -154,9 +154,20 @@ impl ExecutionHistory {
             self.references.resize(references, ReferenceHistory::default());
             self.predictions.resize(references, PredictedAddress::default());
         }
+        self.forget_addresses(at, code);
         self.executed[at].space = self.space + 1;
         self.blocks.insert((self.space, code.span(block).start), block);
         self.executed[at].first_reference
+    }
+
+    /// Forgets the addresses that the references of block number `block` had in another address space, where they mean
+    /// nothing. What loads have learned of conflicts stays, as in a core's tables.
+    fn forget_addresses(&mut self, block: usize, code: &Code) {
+        let first = self.executed[block].first_reference as usize;
+        let count = reference_count(code.of(BlockId(block as u32)));
+        for reference in &mut self.references[first..first + count] {
+            *reference = ReferenceHistory { trust: reference.trust, ..ReferenceHistory::default() };
+        }
     }
 
     /// Prefetches the history of `block` into the caches of the host computer.
@@ -219,6 +230,7 @@ impl ExecutionHistory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use reach_core::{Block, BlockTable, VirtAddr};
 
     /// The first three predictions after these addresses.
     fn predictions(addresses: &[u64], missed: bool, is_mapped: impl Fn(u64) -> bool) -> [Option<u64>; 3] {
@@ -248,6 +260,27 @@ mod tests {
         assert_eq!(predictions(&random, false, |_| true), [Some(0x5aaa0); 3], "the first-level TLB had the page");
         let down = predictions(&[0x10000, 0x8ffff, 0x10000], true, |_| true);
         assert_eq!(down[0], Some(0x10001), "wrapped up by one span");
+    }
+
+    #[test]
+    fn addresses_of_another_address_space_predict_nothing() {
+        let mut blocks = BlockTable::default();
+        // mov rax, [rdi]
+        let bytes = [0x48, 0x8b, 0x07].as_slice().into();
+        let block = blocks.push(Block { pc: VirtAddr(0x1000), len: 3, instructions: 1, bytes });
+        let mut code = Code::default();
+        code.learn(&blocks);
+        let mut history = ExecutionHistory { wrong_path: 1, ..ExecutionHistory::default() };
+        let load = history.execute(&code, block);
+        (0..15).for_each(|_| history.learn_conflict(load, false));
+        history.record(load, 0x5000, true);
+        assert_eq!(history.execute(&code, block), load);
+        assert_eq!(history.predict_address(load, |_| true), Some(0x5000));
+        history.enter_space(1);
+        assert_eq!(history.execute(&code, block), load, "the same block");
+        history.wrong_path = 2;
+        assert_eq!(history.predict_address(load, |_| true), None);
+        assert!(history.is_trusted(load), "conflicts are learned by instruction");
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(crate) struct TlbArray {
     /// Cycles of another probe of this array for another size. 0 in first-level and fully associative arrays.
     pub(super) probe_again: u32,
     pub(super) smash: bool,
+    /// See [`config::Replacement::repeats_change_nothing`].
+    pub(super) repeats_change_nothing: bool,
     /// A walk cache keeps its entries among the translations.
     pub(super) lends: bool,
 }
@@ -61,6 +63,7 @@ impl TlbArray {
             probe: if tlb.level >= 2 { tlb.probe } else { 0 },
             probe_again: if tlb.level >= 2 && tlb.entries > tlb.ways { tlb.probe } else { 0 },
             smash: tlb.smash,
+            repeats_change_nothing: tlb.replacement.repeats_change_nothing(),
             lends: false,
         }
     }

@@ -237,7 +237,6 @@ pub struct OooSection {
     pub load_queue: Tagged<u32>,
     pub store_queue: Tagged<u32>,
     pub l1_mshrs: Tagged<u32>,
-    pub itlb_walkers: Tagged<u32>,
     pub itlb_inclusion: Tagged<bool>,
     pub itlb_replay: Tagged<u32>,
     pub front_end_depth: Tagged<u32>,

@@ -177,7 +177,6 @@ pub(super) fn ooo(ooo: &OooSection, memory: &MemorySection, machine: &Machine) -
         ("latency.float_divide", ooo.latency.float_divide.value),
         ("predictor.return_stack", ooo.predictor.return_stack.value),
         ("l1_mshrs", ooo.l1_mshrs.value),
-        ("itlb_walkers", ooo.itlb_walkers.value),
         ("threads", threads),
     ] {
         if value == 0 {
@@ -210,12 +209,6 @@ pub(super) fn ooo(ooo: &OooSection, memory: &MemorySection, machine: &Machine) -
     if !(8..=255).contains(&history) {
         problems.push(Problem::new("ooo.predictor.history", format!("{history} branches: expected 8 to 255")));
     }
-    if let Walker::Hardware { walkers, .. } = machine.walker
-        && ooo.itlb_walkers.value > walkers
-    {
-        let what = format!("{} of {walkers} walkers: expected at most {walkers}", ooo.itlb_walkers.value);
-        problems.push(Problem::new("ooo.itlb_walkers", what));
-    }
     for (name, sharing) in ooo.smt.iter().flatten() {
         let sharing = sharing.value.0;
         let Some(tlb) = machine.tlbs.iter().find(|tlb| tlb.name == *name) else {
@@ -247,7 +240,6 @@ pub(super) fn ooo(ooo: &OooSection, memory: &MemorySection, machine: &Machine) -
         l1_mshrs: ooo.l1_mshrs.value,
         memory: machine.memory,
         line_interval,
-        itlb_walkers: ooo.itlb_walkers.value,
         itlb_inclusion: ooo.itlb_inclusion.value,
         itlb_replay: ooo.itlb_replay.value,
         front_end_depth: ooo.front_end_depth.value,

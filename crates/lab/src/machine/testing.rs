@@ -100,8 +100,8 @@ const DATA: Serves = Serves { fetch: false, load: true, store: true };
 const ALL: Serves = Serves { fetch: true, load: true, store: true };
 
 fn replacement(draw: &mut Draw, ways: u32) -> Replacement {
-    use Replacement::{Lru, Nru, Random, RotatingPlru, TreePlru};
-    let all = [Lru, Nru, Random, TreePlru, RotatingPlru].into_iter().filter(|policy| policy.takes(ways));
+    use Replacement::{Lru, Nru, QuadAgeLru, Random, RotatingPlru, TreePlru};
+    let all = [Lru, Nru, Random, TreePlru, RotatingPlru, QuadAgeLru].into_iter().filter(|policy| policy.takes(ways));
     draw.one_of(&all.collect::<Vec<_>>())
 }
 
@@ -313,6 +313,7 @@ mod tests {
             "Lru",
             "TreePlru",
             "RotatingPlru",
+            "QuadAgeLru",
             "Nru",
             "Random",
             "Xor",

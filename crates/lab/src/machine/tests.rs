@@ -172,7 +172,7 @@ fn machines_of_papers_have_the_details_that_the_papers_state() {
     let last = *paint.sizes.last().unwrap();
     assert_eq!(paint.layout.placement(last), (0, 1024));
     let skylake = resolve("skylake-e3-1240v5").unwrap().ooo.unwrap();
-    assert_eq!((skylake.core.rob, skylake.core.itlb_walkers), (224, 1));
+    assert_eq!((skylake.core.rob, skylake.core.itlb_inclusion), (224, true));
     assert_eq!(skylake.smt["l1i_2m"], Sharing::Replicated);
     for preset in ["zenplus-2700x", "zen3", "zen4", "zen5"] {
         let Walker::Hardware { caches, .. } = hardware(preset).walker else { panic!("{preset}") };
@@ -311,7 +311,7 @@ fn impossible_machines_are_refused_with_part_and_line() {
         ("bytes = [\"256K\"", "bytes = [\"255\"", "caches.l2: 255 bytes are not 4 ways of whole 64-byte lines"),
         ("line = [\"64\"", "line = [\"48\"", "lines of 48 bytes"),
         ("shared = [true", "shared = [1", "invalid type: integer `1`"),
-        ("itlb_walkers = [1,", "itlb_walkers = [3,", "ooo.itlb_walkers: 3 of 2 walkers"),
+        ("itlb_replay = [", "itlb_walkers = [1, \"E\"]\nitlb_replay = [", "unknown field `itlb_walkers`"),
         ("l1i_2m = [\"replicated\", \"P\"]\n", "", "ooo.smt: l1i_2m is missing: expected shared"),
         ("GenuineIntel-6-4E", "Intel", "processor.exact: \"Intel\" is no processor"),
         ("mhz = [3500, \"P\"]", "mhz = [3500, \"set\"]", "core.mhz: tag \"set\" is for overrides"),

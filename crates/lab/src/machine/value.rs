@@ -139,6 +139,7 @@ impl Words for Replacement {
         ("nru", Replacement::Nru),
         ("random", Replacement::Random),
         ("rotating-plru", Replacement::RotatingPlru),
+        ("quad-age-lru", Replacement::QuadAgeLru),
     ];
 }
 

@@ -124,6 +124,8 @@ fn wide_sets_equal_their_twins() {
         (64, Replacement::TreePlru),
         (12, Replacement::RotatingPlru),
         (48, Replacement::RotatingPlru),
+        (1, Replacement::QuadAgeLru),
+        (32, Replacement::QuadAgeLru),
         (64, Replacement::Nru),
         (65, Replacement::Nru),
         (128, Replacement::Nru),

@@ -22,7 +22,6 @@ fn config(random: &mut Random) -> Config {
         l1_mshrs: up_to(6),
         memory: up_to(40),
         line_interval: up_to(12).saturating_sub(4),
-        itlb_walkers: 1,
         front_end_depth: up_to(15) - 1,
         fetch_queue: up_to(30),
         itlb_inclusion: false,
@@ -39,6 +38,14 @@ fn config(random: &mut Random) -> Config {
         },
         predictor: Predictor { entries: 64, history: 8, return_stack: 1 },
     }
+}
+
+#[test]
+fn lines_of_a_stream_follow_as_fast_as_mshrs_and_memory_allow() {
+    let config = Config { l1_mshrs: 4, memory: 100, line_interval: 20, ..config(&mut Random::new(1)) };
+    let core = OooCore::new(config, 1);
+    let intervals = [14, 99, 100, 400].map(|latency| [false, true].map(|store| core.stream_interval(latency, store)));
+    assert_eq!(intervals, [[4, 4], [25, 25], [25, 40], [100, 100]]);
 }
 
 fn instruction(random: &mut Random) -> Inst {

@@ -151,6 +151,7 @@ pub fn replacement() -> impl Strategy<Value = Replacement> {
         2 => Just(Replacement::Lru),
         1 => Just(Replacement::TreePlru),
         1 => Just(Replacement::RotatingPlru),
+        1 => Just(Replacement::QuadAgeLru),
         1 => Just(Replacement::Nru),
         1 => Just(Replacement::Random),
     ]
@@ -160,6 +161,7 @@ fn allowed_ways(ways: u32, replacement: Replacement) -> u32 {
     match replacement {
         Replacement::TreePlru => ways.next_power_of_two(),
         Replacement::RotatingPlru => 3 * (ways / 2).next_power_of_two(),
+        Replacement::QuadAgeLru => ways.min(32),
         Replacement::Lru | Replacement::Nru | Replacement::Random => ways,
     }
 }

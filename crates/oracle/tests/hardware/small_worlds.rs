@@ -7,7 +7,8 @@ use reach_core::{Asid, Chunk, Kind, Layout, PageShift, Pfn, Pte, Ref, Shootdown,
 use reach_hardware::config::{Machine, Replacement, Serves, Tlb, WalkCache, Walker};
 use reach_hardware::{Mmu, StepRefs};
 
-const POLICIES: [Replacement; 4] = [Replacement::Lru, Replacement::TreePlru, Replacement::Nru, Replacement::Random];
+const POLICIES: [Replacement; 5] =
+    [Replacement::Lru, Replacement::TreePlru, Replacement::Nru, Replacement::QuadAgeLru, Replacement::Random];
 
 #[derive(Clone, Copy, Debug)]
 enum Operation {
