@@ -155,6 +155,7 @@ pub enum Advice {
 ///
 /// A sample begins with `Sample`. Each of its intervals has `Detailed` (the detailed warm-up), `IntervalBegin` or
 /// `FirstRunBegin`, and `IntervalEnd`; `WarmTlbs` or `WarmCaches` covers the references up to the next interval.
+/// Between intervals, `FirstRunUnmeasured` and `IntervalEnd` enclose code that a stratum of the sample stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mark {
     /// Fast-forward begins: up to [`Mark::Measure`] or [`Mark::Detailed`], the source leaves out references that the
@@ -169,8 +170,10 @@ pub enum Mark {
     },
     /// A measured interval begins.
     IntervalBegin,
-    /// An interval of code that runs for the first time begins. A sample measures all of these.
+    /// A measured interval of code that runs for the first time begins.
     FirstRunBegin,
+    /// Code that runs for the first time begins, which is not measured, whatever the detail. Only its length counts.
+    FirstRunUnmeasured,
     /// The measured interval ends.
     IntervalEnd,
     /// Functional warming begins: references update TLBs and the operating system only.

@@ -31,24 +31,39 @@ impl LineFilter {
     #[inline(always)]
     pub fn keeps(&mut self, r: Ref) -> bool {
         let kind = r.kind();
-        let (side, bytes) = if kind == Kind::Fetch { (0, r.len().max(1)) } else { (1, r.size()) };
+        let side = usize::from(kind != Kind::Fetch);
+        let bytes = if kind == Kind::Fetch { r.len().max(1) } else { r.size() };
         let stores = u64::from(kind == Kind::Store);
         let (first, last) = (r.addr().0 >> LINE_SHIFT, (r.addr().0 + bytes - 1) >> LINE_SHIFT);
-        let mut keeps = false;
-        for line in first..=last {
-            let set = &mut self.0[side][line as usize % SETS];
-            let before = if *set >> 1 == line { *set } else { NOTHING };
-            let now = if before == NOTHING { line << 1 | stores } else { before | stores };
-            keeps |= now != before;
-            *set = now;
+        let mut keeps = self.keeps_line(side, first, stores);
+        for line in first + 1..=last {
+            keeps |= self.keeps_line(side, line, stores);
         }
         keeps
+    }
+
+    /// Returns whether the caches must see a reference to `line`. Which lines they must see is unpredictable, so no branch
+    /// depends on it.
+    #[inline(always)]
+    fn keeps_line(&mut self, side: usize, line: u64, stores: u64) -> bool {
+        let set = &mut self.0[side][line as usize % SETS];
+        let before = *set;
+        let now = std::hint::select_unpredictable(before >> 1 == line, before, line << 1) | stores;
+        *set = now;
+        now != before
     }
 
     /// Appends the indices of those references in `range` of `refs` that caches must see, if nothing precedes them.
     pub fn fold(refs: &[Ref], range: std::ops::Range<usize>, indices: &mut Vec<u32>) {
         let mut filter = LineFilter::default();
-        indices.extend(range.filter(|&at| filter.keeps(refs[at])).map(|at| at as u32));
+        let before = indices.len();
+        indices.resize(before + range.len(), 0);
+        let (places, mut kept) = (&mut indices[before..], 0);
+        for (at, &r) in range.clone().zip(&refs[range]) {
+            places[kept] = at as u32;
+            kept += usize::from(filter.keeps(r));
+        }
+        indices.truncate(before + kept);
     }
 }
 

@@ -202,6 +202,7 @@ impl Simulation {
             Mark::FastForward | Mark::Measure => false,
             Mark::IntervalBegin
             | Mark::FirstRunBegin
+            | Mark::FirstRunUnmeasured
             | Mark::IntervalEnd
             | Mark::WarmTlbs
             | Mark::WarmCaches
@@ -222,6 +223,7 @@ impl Simulation {
             }
             Mark::IntervalBegin => self.begin_interval(Stratum::Sampled),
             Mark::FirstRunBegin => self.begin_interval(Stratum::FirstRun),
+            Mark::FirstRunUnmeasured => self.begin_interval(Stratum::Unmeasured),
             Mark::IntervalEnd => self.end_interval(),
             Mark::WarmTlbs => {
                 let has_caches = !self.hardware.processor.all_caches().is_empty();

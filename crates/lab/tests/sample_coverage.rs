@@ -2,13 +2,13 @@
 //! estimates are unbiased.
 //!
 //! Each program is captured once. The first test simulates all of it in detail, in intervals without gaps, and draws many
-//! samples from these. The second takes real samples, whose caches, TLBs and predictors are warmed functionally.
+//! samples from these and from the segments of new code. The second takes real samples, whose caches, TLBs and predictors are warmed functionally.
 
 mod common;
 
 use common::{Pieces, experiment, run};
 use reach_core::Random;
-use reach_lab::{Conditions, Experiment, Outcome, Report, Sample, Tally, Timing, metrics};
+use reach_lab::{Conditions, Experiment, Interval, Outcome, Report, Sample, Tally, Timing, metrics};
 use reach_trace::Sampling;
 use reach_trace::live::{Live, Options, emulator};
 use std::path::PathBuf;
@@ -142,6 +142,8 @@ const MACHINE: &str = "skylake-e3-1240v5";
 const PERIODS: u64 = 1500;
 /// The lengths of an interval that a period has.
 const PERIOD: u64 = 25;
+/// The segments of new code of which one is drawn.
+const SEGMENTS: usize = 4;
 
 /// Samples `program` with this seed.
 fn sample(program: &Pieces, sampling: &str, seed: u64) -> Report {
@@ -149,6 +151,19 @@ fn sample(program: &Pieces, sampling: &str, seed: u64) -> Report {
     let conditions = Conditions { seed, ..experiment.conditions.clone() };
     let sample = Some(sampling.parse::<Sampling>().unwrap());
     run(&Experiment { sample, conditions, ..experiment }, &mut program.cut(vec![100_000]))
+}
+
+/// Draws one of [`SEGMENTS`] consecutive segments of new code each time. Returns these, and the lengths of the others.
+fn draw_segments(all: &[Interval], seed: u64) -> (Vec<Interval>, Interval) {
+    let mut random = Random::new(!seed);
+    let (mut drawn, mut others) = (Vec::new(), Interval::default());
+    for group in all.chunks(SEGMENTS) {
+        let one = random.below(SEGMENTS as u64) as usize;
+        drawn.extend(group.get(one).cloned());
+        let left = group.iter().enumerate().filter(|(at, _)| *at != one);
+        left.for_each(|(_, segment)| others.tally.counts.absorb(&segment.tally.counts));
+    }
+    (drawn, others)
 }
 
 const METRICS: [&str; 3] = ["speedup", "cycles per instruction", "WCPI"];
@@ -196,7 +211,8 @@ fn intervals_contain_the_whole_programs_value_for_93_of_100_draws() {
             let kept: Vec<_> = (0..periods).map(|period| (period * PERIOD + random.below(PERIOD)) as usize).collect();
             for (outcome, (sample, total)) in [&mut *base, &mut *other].into_iter().zip(&whole) {
                 let intervals = kept.iter().map(|&at| sample.intervals[at].clone()).collect();
-                let sample = Sample { intervals, first_run: sample.first_run.clone(), ..*sample };
+                let (first_run, first_run_unmeasured) = draw_segments(&sample.first_run, seed);
+                let sample = Sample { intervals, first_run, first_run_unmeasured, ..*sample };
                 outcome.total = sample.estimate_all(total);
                 outcome.sample = Some(sample);
             }

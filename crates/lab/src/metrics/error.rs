@@ -1,51 +1,111 @@
 //! Errors of values that a sample estimates.
 //!
 //! A value is a product of totals of the program with powers p_j. A total T_j has a part that is known exactly and a part
-//! that is estimated: the intervals' counts y_ij, times the ratio k of the instructions that intervals stand for to those of
-//! the intervals, x_i. So interval i changes T_j by k (y_ij − x_i Σy_j / Σx), and the value by the relative amount
-//! d_i = Σ_j p_j times that over T_j. With n intervals that measure a part f of what they stand for, the variance of the
-//! value v is v² (1 − f) n / (n − 1) Σ d_i². For a quotient without exact parts that is the error of a ratio estimator:
-//! Cochran, Sampling Techniques, 3rd edition 1977, equation 6.13. The error bar is the variance's root times Student's t for
-//! 95 %.
+//! that is estimated in two strata, code that was known and code that runs for the first time: the counts y_ij of a stratum's
+//! intervals, times the ratio k of the instructions that they stand for to those that they have, x_i. So interval i changes
+//! T_j by k (y_ij − x_i Σy_j / Σx), with sums over its stratum, and the value by the relative amount d_i = Σ_j p_j times that
+//! over T_j. With n intervals that measure a part f of their stratum, this adds v² (1 − f) n / (n − 1) Σ d_i² to the variance
+//! of the value v. For a quotient without exact parts that is the error of a separate ratio estimator: Cochran, Sampling
+//! Techniques, 3rd edition 1977, equation 6.13 and §6.10.
 //!
-//! Two things widen it where few intervals dominate, as rare events do. The largest d_i counts twice, for one like it that the
-//! sample may have missed, as the largest weight does in the intervals of Fay and Feuer (Statistics in Medicine 16, 1997). The
-//! degrees of freedom of t are those of Satterthwaite (Biometrics Bulletin 2, 1946): 2 (Σ d_i²)² / (Σ d_i⁴ − (Σ d_i²)² / n),
-//! which is n for a normal distribution and about twice the number of intervals that dominate.
+//! The variance's root s, relative to the value, is that of the value's logarithm. Values are positive and those of rare events
+//! skewed, and the logarithm of a rate is nearer to a normal distribution than the rate (Katz, Baptista, Azen and Pike,
+//! Biometrics 34, 1978). So the interval reaches from v e^-ts to v e^ts with Student's t for 95 %, and the error bar is its
+//! longer side, v (e^ts − 1): v t s for small errors.
+//!
+//! Two things widen it where few intervals dominate, as rare events do. The largest d_i of a stratum counts twice, for one
+//! like it that the sample may have missed, as the largest weight does in the intervals of Fay and Feuer (Statistics in
+//! Medicine 16, 1997). The degrees of freedom of t are those of Satterthwaite (Biometrics Bulletin 2, 1946): for a stratum
+//! 2 (Σ d_i²)² / (Σ d_i⁴ − (Σ d_i²)² / n), which is n for a normal distribution and about twice the number of intervals that
+//! dominate; for strata with variances V_h, (Σ V_h)² / Σ (V_h² / n_h), where n_h are those of each (Cochran, equation 5.16).
 
-use crate::simulation::{LEAST, Measured, Sample, Tally};
+use crate::simulation::{Interval, LEAST, Measured, Sample, Tally};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// The fewest intervals that must have counted something of a total. With fewer, a sample says little about how rare an event
 /// is: the rule of thumb for the normal approximation of a binomial distribution.
 const LEAST_COUNTED: usize = 10;
 
+/// An interval whose longer side is more than so many times the value says nothing.
+const WIDEST: f64 = 10.0;
+
 /// A total of the program in a product.
 pub(super) struct Factor {
     /// The total, with what is known exactly of it.
     pub total: f64,
-    /// What each interval adds to the estimated part, before it is scaled to the program.
-    pub parts: Vec<f64>,
-    /// The intervals that counted something of the total, of either part.
+    /// What each interval of each stratum adds to the estimated part, before it is scaled to the program.
+    pub parts: [Vec<f64>; 2],
+    /// The intervals of known code that counted something of the total, of either part.
     pub counted: usize,
     /// The power of the total.
     pub power: f64,
 }
 
-/// The weights of a sample's intervals in estimates for the whole program or one process.
-pub(super) struct Weights {
+/// The weights of the intervals of a stratum.
+struct Stratum {
     /// The instructions of each interval, or the references where the program's instructions are unknown.
     lengths: Vec<f64>,
     /// Those that the intervals stand for over those of all intervals.
     scale: f64,
+    /// The share of the stratum that was measured, from 0 to 1.
+    share: f64,
+}
+
+/// The weights of a sample's intervals in estimates for the whole program or one process.
+pub(super) struct Weights([Stratum; 2]);
+
+/// Returns the intervals of known code and those of code that runs for the first time.
+pub(super) fn strata(sample: &Sample) -> [&[Interval]; 2] {
+    [&sample.intervals, &sample.first_run]
 }
 
 impl Weights {
-    /// Returns the weights of intervals that counted `tallies`, `measured` in all, where `total` is the estimate for the
-    /// program. `None` if nothing was measured.
-    pub fn new(sample: &Sample, tallies: &[&Tally], measured: &Measured, total: &Tally) -> Option<Weights> {
-        let lengths = tallies.iter().map(|tally| sample.scales_with(&tally.counts) as f64).collect();
-        Some(Weights { lengths, scale: sample.scale(measured, total).factor()? })
+    /// Returns the weights of intervals that counted the `tallies` of each stratum, `measured` in all, where `total` is the
+    /// estimate for the program. `None` if nothing was measured.
+    pub fn new(sample: &Sample, tallies: [&[&Tally]; 2], measured: &Measured, total: &Tally) -> Option<Weights> {
+        let [known, first_run] = sample.scales(measured, total);
+        let [share, first_run_share] = sample.shares();
+        let lengths =
+            tallies.map(|tallies| tallies.iter().map(|tally| sample.scales_with(&tally.counts) as f64).collect());
+        let [known_lengths, first_run_lengths] = lengths;
+        Some(Weights([
+            Stratum { lengths: known_lengths, scale: known.factor()?, share },
+            Stratum { lengths: first_run_lengths, scale: first_run.factor().unwrap_or(0.0), share: first_run_share },
+        ]))
+    }
+}
+
+/// A part of a variance, and its degrees of freedom.
+struct Variance {
+    value: f64,
+    freedom: f64,
+}
+
+impl Stratum {
+    /// Returns the variance that this stratum adds to the product of `factors`, relative to the product's square. `parts`
+    /// takes this stratum's parts of a factor. `None` if it adds nothing.
+    fn variance(&self, factors: &[Factor], parts: impl Fn(&Factor) -> &[f64]) -> Option<Variance> {
+        let n = self.lengths.len() as f64;
+        let length: f64 = self.lengths.iter().sum();
+        let mut changes = vec![0.0; self.lengths.len()];
+        for factor in factors {
+            // One interval alone tells no spread, which is then taken to be as large as itself.
+            let mean = if n > 1.0 && length > 0.0 { parts(factor).iter().sum::<f64>() / length } else { 0.0 };
+            for ((change, part), own) in changes.iter_mut().zip(parts(factor)).zip(&self.lengths) {
+                *change += factor.power * self.scale * (part - mean * own) / factor.total;
+            }
+        }
+        let squares: Vec<f64> = changes.iter().map(|change| change * change).collect();
+        let sum: f64 = squares.iter().sum();
+        let finite = (1.0 - self.share).max(0.0) * n / (n - 1.0).max(1.0);
+        if sum == 0.0 || finite == 0.0 {
+            return None;
+        }
+        let largest = squares.iter().copied().fold(0.0, f64::max);
+        let fourth: f64 = squares.iter().map(|square| square * square).sum();
+        // Equal squares would make the divisor zero.
+        let freedom = 2.0 * sum * sum / (fourth - sum * sum / n).max(f64::MIN_POSITIVE);
+        Some(Variance { value: finite * (sum + largest), freedom: freedom.min(n - 1.0).max(1.0) })
     }
 }
 
@@ -53,44 +113,34 @@ impl Weights {
 /// combined if these cover the same references.
 ///
 /// `None` where the sample allows none: if it is biased ([`Sample::cold`]), if it has fewer than [`LEAST`] intervals, if
-/// fewer than [`LEAST_COUNTED`] of them counted something of a total, and if a total is not positive.
+/// fewer than [`LEAST_COUNTED`] of them counted something of a total, if a total is not positive, and if the interval would be
+/// too wide ([`WIDEST`]).
 pub(super) fn error(sample: &Sample, weights: &Weights, factors: &[Factor]) -> Option<f64> {
-    let n = sample.intervals.len();
-    if n < LEAST || sample.cold.is_some() {
+    if sample.intervals.len() < LEAST || sample.cold.is_some() {
         return None;
     }
-    let length: f64 = weights.lengths.iter().sum();
-    let mut changes = vec![0.0; n];
-    let mut value = 1.0;
-    for Factor { total, parts, counted, power } in factors {
-        if *total <= 0.0 || *counted < LEAST_COUNTED {
-            return None;
-        }
-        value *= total.powf(*power);
-        let mean = parts.iter().sum::<f64>() / length;
-        for ((change, part), own) in changes.iter_mut().zip(parts).zip(&weights.lengths) {
-            *change += power * weights.scale * (part - mean * own) / total;
-        }
+    if factors.iter().any(|factor| factor.total <= 0.0 || factor.counted < LEAST_COUNTED) {
+        return None;
     }
-    let n = n as f64;
-    let finite = (1.0 - sample.share()).max(0.0) * n / (n - 1.0);
-    let squares: Vec<f64> = changes.iter().map(|change| change * change).collect();
-    let (sum, largest) =
-        squares.iter().fold((0.0, 0.0f64), |(sum, largest), square| (sum + square, largest.max(*square)));
-    if sum == 0.0 {
+    let value: f64 = factors.iter().map(|factor| factor.total.powf(factor.power)).product();
+    let [known, first_run] = &weights.0;
+    let variances =
+        [known.variance(factors, |factor| &factor.parts[0]), first_run.variance(factors, |factor| &factor.parts[1])];
+    let variances: Vec<Variance> = variances.into_iter().flatten().collect();
+    let variance: f64 = variances.iter().map(|part| part.value).sum();
+    if variance == 0.0 {
         return Some(0.0);
     }
-    let fourth: f64 = squares.iter().map(|square| square * square).sum();
-    // Equal squares would make the divisor zero.
-    let freedom = (2.0 * sum * sum / (fourth - sum * sum / n).max(f64::MIN_POSITIVE)).clamp(1.0, n - 1.0);
+    let freedom =
+        variance * variance / variances.iter().map(|part| part.value * part.value / part.freedom).sum::<f64>();
     let student = StudentsT::new(0.0, 1.0, freedom).expect("at least one degree of freedom");
-    Some(value * (finite * (sum + largest)).sqrt() * student.inverse_cdf(0.975))
+    let relative = (variance.sqrt() * student.inverse_cdf(0.975)).exp_m1();
+    (relative <= WIDEST).then_some(value * relative)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulation::Interval;
     use reach_core::{Label, Random};
 
     /// A program of `n` intervals, of which `program` references are known; interval i has `walks(i)` walks.
@@ -108,22 +158,23 @@ mod tests {
     fn ratio_error(sample: &Sample) -> Option<f64> {
         let tallies: Vec<_> = sample.intervals.iter().map(|interval| &interval.tally).collect();
         let measured = Measured::new(sample, None);
+        let first_run: Vec<_> = sample.first_run.iter().map(|segment| &segment.tally).collect();
         let total = sample.estimate(&measured, &measured.intervals);
         let factor = |of: fn(&Tally) -> u64, power| Factor {
             total: of(&total) as f64,
-            parts: tallies.iter().map(|tally| of(tally) as f64).collect(),
+            parts: [&tallies, &first_run].map(|stratum| stratum.iter().map(|tally| of(tally) as f64).collect()),
             counted: tallies.iter().filter(|tally| of(tally) > 0).count(),
             power,
         };
         let factors = [factor(|t| t.hardware.walks(), 1.0), factor(|t| t.counts.references(), -1.0)];
-        error(sample, &Weights::new(sample, &tallies, &measured, &total)?, &factors)
+        error(sample, &Weights::new(sample, [&tallies, &first_run], &measured, &total)?, &factors)
     }
 
     fn rate(interval: &Interval) -> (u64, u64) {
         (interval.tally.hardware.walks(), interval.tally.counts.references())
     }
 
-    /// Cochran's equation 6.13 as printed, with the largest deviation once more.
+    /// Cochran's equation 6.13 as printed, with the largest deviation once more, for the logarithm.
     #[test]
     fn the_error_of_a_quotient_is_that_of_the_textbook() {
         let sample = sample(50, 1_000_000, |i| 3 + i * i % 11);
@@ -135,7 +186,8 @@ mod tests {
         let once_more = squares.iter().copied().fold(0.0, f64::max);
         let s2 = (squares.iter().sum::<f64>() + once_more) / (n - 1.0);
         // Student's t for 49 degrees of freedom, from a table.
-        let expected = 2.00958 * ((1.0 - f) / n * s2).sqrt() / (x / n);
+        let printed = 2.00958 * ((1.0 - f) / n * s2).sqrt() / (x / n);
+        let expected = r * (printed / r).exp_m1();
         let error = ratio_error(&sample).unwrap();
         assert!((error / expected - 1.0).abs() < 1e-4, "{error} {expected}");
     }
@@ -162,9 +214,9 @@ mod tests {
             let estimate = sample.estimate(&measured, &whole);
             let total = (estimate.hardware.walks() + estimate.cycles()) as f64;
             let parts = tallies.iter().map(|tally| tally.hardware.walks() as f64).collect();
-            let weights = Weights::new(&sample, &tallies, &measured, &estimate).unwrap();
-            let factor = Factor { total, parts, counted: tallies.len(), power: 1.0 };
-            (total, error(&sample, &weights, &[factor]).unwrap())
+            let weights = Weights::new(&sample, [&tallies, &[]], &measured, &estimate).unwrap();
+            let factor = Factor { total, parts: [parts, Vec::new()], counted: tallies.len(), power: 1.0 };
+            (total, total * (error(&sample, &weights, &[factor]).unwrap() / total).ln_1p())
         };
         let ((walks, error), (total, diluted)) = (relative_error(0), relative_error(1_000_000));
         assert_eq!(total, walks + 1_000_000.0);
@@ -179,6 +231,32 @@ mod tests {
         assert!(ratio_error(&seldom).unwrap() > 10.0 * ratio_error(&often).unwrap());
         assert!(ratio_error(&sample(200, 1 << 40, |i| u64::from(i < 10))).is_some());
         assert_eq!(ratio_error(&sample(200, 1 << 40, |i| u64::from(i < 9))), None);
+    }
+
+    /// Segments of new code widen an error bar unless all of it was measured.
+    #[test]
+    fn new_code_adds_to_the_error_what_was_not_measured_of_it() {
+        let error = |unmeasured: u64, spread: u64| {
+            let mut program = sample(50, 100_000, |i| 3 + i % 11);
+            program.first_run = sample(40, 0, |i| 50 + i % 2 * spread).intervals;
+            program.first_run_unmeasured.tally.counts.loads = unmeasured;
+            ratio_error(&program).unwrap()
+        };
+        let in_full = error(0, 40);
+        assert!((error(0, 0) / in_full - 1.0).abs() < 0.1, "only the total differs");
+        assert!(error(12_000, 40) > 1.1 * in_full, "{} {in_full}", error(12_000, 40));
+        assert!(error(12_000, 40) > 1.1 * error(12_000, 10));
+        assert!(error(12_000, 0) < 1.1 * in_full, "all segments are equal, except for their lengths");
+    }
+
+    /// One segment alone tells no spread, so it may be off by all that it stands for.
+    #[test]
+    fn a_single_segment_of_new_code_widens_the_error() {
+        let mut program = sample(50, 100_000, |i| 3 + i % 11);
+        program.first_run = sample(1, 0, |_| 50).intervals;
+        let in_full = ratio_error(&program).unwrap();
+        program.first_run_unmeasured.tally.counts.loads = 500;
+        assert!(ratio_error(&program).unwrap() > 1.2 * in_full, "{:?} {in_full}", ratio_error(&program));
     }
 
     /// 95 of 100 error bars of independent intervals contain the true rate.

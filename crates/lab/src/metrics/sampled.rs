@@ -1,9 +1,9 @@
 //! The error bars of values that a sample gives: each is half the width of the interval that holds the whole program's value
 //! with a probability of 95 %. `None` where the program was not sampled, and where the sample allows none ([`error`]).
 
-use super::error::{Factor, Weights, error};
+use super::error::{Factor, Weights, error, strata};
 use super::{Estimate, Rate};
-use crate::simulation::{Measured, Outcome, Sample, Tally};
+use crate::simulation::{Interval, Measured, Outcome, Sample, Tally};
 use reach_core::Asid;
 use reach_hardware::CacheCounters;
 use std::sync::LazyLock;
@@ -30,8 +30,9 @@ impl Outcome {
     /// Returns the error of a quotient of counts of cache number `at` of [`Outcome::caches`].
     pub fn cache_error(&self, at: usize, of: &dyn Fn(&CacheCounters) -> (u64, u64)) -> Option<f64> {
         let sample = self.sample.as_ref()?;
-        let parts: Vec<_> = sample.intervals.iter().map(|interval| of(&interval.caches[at])).collect();
-        error(sample, &weights(sample, None, &self.total)?, &quotient(of(&self.caches.get(at)?.1), &parts, &parts))
+        let parts = strata(sample).map(|stratum| stratum.iter().map(|interval| of(&interval.caches[at])).collect());
+        let [known, _] = &parts;
+        error(sample, &weights(sample, None, &self.total)?, &quotient(of(&self.caches.get(at)?.1), &parts, known))
     }
 
     /// Returns the error of the speedup over `baseline`, a simulation of the same sample.
@@ -45,10 +46,11 @@ impl Outcome {
         let sample = self.sample.as_ref()?;
         let factor = |(outcome, of, power): &Total| {
             let theirs = outcome.sample.as_ref()?;
-            let parts = theirs.intervals.iter().map(|interval| of(&theirs.estimated_part(&interval.tally)));
+            let part = |interval: &Interval| of(&theirs.estimated_part(&interval.tally));
+            let parts = strata(theirs).map(|stratum| stratum.iter().map(part).collect::<Vec<_>>());
             let counted = theirs.intervals.iter().filter(|interval| of(&interval.tally) > 0.0).count();
-            let factor = Factor { total: of(&outcome.total), parts: parts.collect(), counted, power: *power };
-            (factor.parts.len() == sample.intervals.len()).then_some(factor)
+            let is_paired = strata(sample).iter().zip(&parts).all(|(own, parts)| own.len() == parts.len());
+            is_paired.then(|| Factor { total: of(&outcome.total), parts, counted, power: *power })
         };
         let factors: Vec<_> = totals.iter().map(factor).collect::<Option<_>>()?;
         error(sample, &weights(sample, None, &self.total)?, &factors)
@@ -64,17 +66,17 @@ fn ratio_error(
     of: &dyn Fn(&Tally) -> (u64, u64),
 ) -> Option<f64> {
     let tallies = tallies(sample, process);
-    let parts: Vec<_> = tallies.iter().map(|tally| of(&sample.estimated_part(tally))).collect();
-    let all: Vec<_> = tallies.iter().map(|tally| of(tally)).collect();
+    let parts = tallies.each_ref().map(|stratum| stratum.iter().map(|t| of(&sample.estimated_part(t))).collect());
+    let all: Vec<_> = tallies[0].iter().map(|tally| of(tally)).collect();
     error(sample, &weights(sample, process, total)?, &quotient(of(total), &parts, &all))
 }
 
-/// Returns the factors of a quotient: `total` is its estimate for the program, `parts` is what each interval adds to the
-/// estimated part, and `all` has the exactly known part, too.
-fn quotient(total: (u64, u64), parts: &[(u64, u64)], all: &[(u64, u64)]) -> [Factor; 2] {
+/// Returns the factors of a quotient: `total` is its estimate for the program, `parts` is what each interval of each stratum
+/// adds to the estimated part, and `all` has the exactly known part of known code, too.
+fn quotient(total: (u64, u64), parts: &[Vec<(u64, u64)>; 2], all: &[(u64, u64)]) -> [Factor; 2] {
     let factor = |of: fn(&(u64, u64)) -> u64, power| Factor {
         total: of(&total) as f64,
-        parts: parts.iter().map(|part| of(part) as f64).collect(),
+        parts: parts.each_ref().map(|stratum| stratum.iter().map(|part| of(part) as f64).collect()),
         counted: all.iter().filter(|part| of(part) > 0).count(),
         power,
     };
@@ -82,11 +84,12 @@ fn quotient(total: (u64, u64), parts: &[(u64, u64)], all: &[(u64, u64)]) -> [Fac
 }
 
 fn weights(sample: &Sample, process: Option<Asid>, total: &Tally) -> Option<Weights> {
-    Weights::new(sample, &tallies(sample, process), &Measured::new(sample, process), total)
+    let tallies = tallies(sample, process);
+    Weights::new(sample, tallies.each_ref().map(Vec::as_slice), &Measured::new(sample, process), total)
 }
 
-/// Returns what each interval has counted of a process, or of all together.
-fn tallies(sample: &Sample, process: Option<Asid>) -> Vec<&Tally> {
+/// Returns what each interval of each stratum has counted of a process, or of all together.
+fn tallies(sample: &Sample, process: Option<Asid>) -> [Vec<&Tally>; 2] {
     static NOTHING: LazyLock<Tally> = LazyLock::new(Tally::default);
-    sample.intervals.iter().map(|interval| interval.of(process).unwrap_or(&NOTHING)).collect()
+    strata(sample).map(|stratum| stratum.iter().map(|interval| interval.of(process).unwrap_or(&NOTHING)).collect())
 }

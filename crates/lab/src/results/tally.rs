@@ -115,7 +115,9 @@ impl Rows<'_> {
         if self.asid.is_none() {
             self.count("sample.intervals", "count", sample.intervals.len() as u64);
             self.count("sample.references", "count", sample.measured());
-            self.count("sample.first_run_references", "count", sample.first_run.tally.counts.references());
+            let (first_run, measured) = sample.first_run_references();
+            self.count("sample.first_run_references", "count", first_run);
+            self.count("sample.first_run_measured", "count", measured);
             self.count("sample.program_references", "count", sample.program());
         }
         metrics::SAMPLED.iter().for_each(|rate| self.rate(tally, rate));

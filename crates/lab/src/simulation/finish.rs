@@ -22,8 +22,8 @@ impl Simulation {
         let sample = self.sampling.take().map(|sampling| sampling.into_sample());
         if let Some(sample) = &sample {
             // Sampling takes one hardware thread.
-            let scale = estimate(sample, &mut hardware_threads[0]);
-            estimate_memory(sample, scale, &mut memory);
+            let scales = estimate(sample, &mut hardware_threads[0]);
+            estimate_memory(sample, scales, &mut memory);
             estimate_processes(sample, &mut self.accounts.processes);
         }
         let mut total = Tally::default();
@@ -64,12 +64,12 @@ impl Simulation {
     }
 }
 
-/// Replaces what was simulated in any detail by an estimate of the whole program. Returns the scale of estimates.
-fn estimate(sample: &Sample, hw: &mut HardwareThread) -> Scale {
+/// Replaces what was simulated in any detail by an estimate of the whole program. Returns the scales of estimates.
+fn estimate(sample: &Sample, hw: &mut HardwareThread) -> [Scale; 2] {
     let measured = Measured::new(sample, None);
-    let scale = sample.scale(&measured, &hw.tally);
+    let scales = sample.scales(&measured, &hw.tally);
     hw.tally = sample.estimate(&measured, &hw.tally);
-    scale
+    scales
 }
 
 /// Does the same for each process. The rates of a process are those of its own intervals, so the estimates of processes need
@@ -81,13 +81,17 @@ fn estimate_processes(sample: &Sample, processes: &mut BTreeMap<Asid, Tally>) {
 }
 
 /// Does the same for caches and memory.
-fn estimate_memory(sample: &Sample, scale: Scale, memory: &mut MemoryCounts) {
-    let mut all = Interval::without_counts(memory);
-    sample.intervals.iter().for_each(|interval| all.absorb(interval));
-    all.caches.iter_mut().for_each(|counters| *counters = counters.map(|n| scale.of(n)));
-    all.memory_accesses.iter_mut().flatten().for_each(|accesses| *accesses = accesses.map(|n| scale.of(n)));
-    all.absorb(&sample.first_run);
-    *memory = MemoryCounts { caches: all.caches, accesses: all.memory_accesses };
+fn estimate_memory(sample: &Sample, scales: [Scale; 2], memory: &mut MemoryCounts) {
+    let [mut known, first_run] =
+        [(&sample.intervals, scales[0]), (&sample.first_run, scales[1])].map(|(stratum, scale)| {
+            let mut all = Interval::without_counts(memory);
+            stratum.iter().for_each(|interval| all.absorb(interval));
+            all.caches.iter_mut().for_each(|counters| *counters = counters.map(|n| scale.of(n)));
+            all.memory_accesses.iter_mut().flatten().for_each(|accesses| *accesses = accesses.map(|n| scale.of(n)));
+            all
+        });
+    known.absorb(&first_run);
+    *memory = MemoryCounts { caches: known.caches, accesses: known.memory_accesses };
 }
 
 /// Returns each cache by name with its counts in all cores, given the counts of each cache of each core.

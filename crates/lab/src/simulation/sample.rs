@@ -1,9 +1,9 @@
 //! The measured intervals of a sampled program, and what they say about the whole program.
 //!
 //! Of the whole program, a sample knows the operating system's events exactly, however the references between them were
-//! simulated, and its instructions and references if all were given. Code that runs for the first time was measured in full.
-//! It estimates the rest by a ratio: what the intervals counted, times the instructions of the rest over those of the
-//! intervals.
+//! simulated, and its instructions and references if all were given. It estimates the rest by a ratio in each of two strata,
+//! code that runs for the first time and all other code: what the stratum's intervals counted, times the instructions of the
+//! stratum over those of its intervals (the separate ratio estimate of Cochran, Sampling Techniques, 3rd edition 1977, §6.10).
 
 use super::hardware::MemoryCounts;
 use super::tally::Tally;
@@ -23,7 +23,7 @@ pub struct Interval {
     /// All processes together.
     pub tally: Tally,
     /// Each process that ran.
-    pub processes: BTreeMap<Asid, Tally>,
+    pub processes: BTreeMap<Asid, Box<Tally>>,
     /// Each cache, in the order of [`super::Outcome::caches`].
     pub caches: Vec<CacheCounters>,
     /// Accesses of each core that no cache answered, by kind.
@@ -33,7 +33,7 @@ pub struct Interval {
 impl Interval {
     /// Returns the counts of a process, or of all together; `None` if it did not run.
     pub(crate) fn of(&self, process: Option<Asid>) -> Option<&Tally> {
-        process.map_or(Some(&self.tally), |process| self.processes.get(&process))
+        process.map_or(Some(&self.tally), |process| self.processes.get(&process).map(|tally| &**tally))
     }
 
     /// Returns an interval without counts, with the caches and cores of `memory`.
@@ -43,6 +43,13 @@ impl Interval {
             memory_accesses: vec![Default::default(); memory.accesses.len()],
             ..Interval::default()
         }
+    }
+
+    /// Returns this interval without what depends on the detail of its simulation.
+    pub(super) fn counts_only(&self) -> Interval {
+        let counts_only = |tally: &Tally| Tally { counts: tally.counts, ..Tally::default() };
+        let processes = self.processes.iter().map(|(process, tally)| (*process, Box::new(counts_only(tally))));
+        Interval { tally: counts_only(&self.tally), processes: processes.collect(), ..Interval::default() }
     }
 
     /// Adds the counts of `other`.
@@ -76,8 +83,10 @@ pub enum Cold {
 pub struct Sample {
     /// The sampled intervals in the program's order.
     pub intervals: Vec<Interval>,
-    /// All code that runs for the first time. It was measured in full and stands for itself.
-    pub first_run: Interval,
+    /// The measured segments of code that runs for the first time, in the program's order. They stand for all of it.
+    pub first_run: Vec<Interval>,
+    /// The instructions and references of code that runs for the first time and was not measured; it has no other counts.
+    pub first_run_unmeasured: Interval,
     /// References from the start of one interval to the start of the next; 0 if the source does not say.
     pub every: u64,
     /// References of the whole program; 0 if the source gives only the sample.
@@ -102,12 +111,22 @@ impl Sample {
         }
     }
 
-    /// Returns the share of the references from which intervals were sampled that these have, from 0 to 1.
-    pub fn share(&self) -> f64 {
-        match self.program().saturating_sub(self.first_run.tally.counts.references()) {
-            0 => 1.0,
-            sampled_from => self.measured() as f64 / sampled_from as f64,
-        }
+    /// Returns the references of code that runs for the first time, and how many of these were measured.
+    pub fn first_run_references(&self) -> (u64, u64) {
+        let measured = self.first_run.iter().map(|segment| segment.tally.counts.references()).sum();
+        (measured + self.first_run_unmeasured.tally.counts.references(), measured)
+    }
+
+    /// Returns the share of the references from which intervals were sampled that these have, from 0 to 1: for code that was
+    /// known, and for code that runs for the first time.
+    pub fn shares(&self) -> [f64; 2] {
+        let share = |part: u64, all: u64| if all == 0 { 1.0 } else { part as f64 / all as f64 };
+        let first_run = match self.first_run_references() {
+            // Without a segment that was measured, other code stands for it.
+            (_, 0) => (0, 0),
+            some => some,
+        };
+        [share(self.measured(), self.program().saturating_sub(first_run.0)), share(first_run.1, first_run.0)]
     }
 
     /// Returns why the sample allows no interval of confidence, if it does not.
@@ -151,11 +170,19 @@ impl Sample {
         }
     }
 
-    /// Returns the factor from counts in intervals to counts in what they stand for.
-    pub(crate) fn scale(&self, of: &Measured, whole: &Tally) -> Scale {
-        let instructions = whole.counts.instructions.saturating_sub(of.first_run.counts.instructions);
-        let numerator = if self.all_given { instructions } else { self.share_of_program(&of.intervals.counts) };
-        Scale { numerator, denominator: self.scales_with(&of.intervals.counts) }
+    /// Returns the factors from counts in intervals to counts in what they stand for: of code that was known, and of code that
+    /// runs for the first time. Without a measured segment of the latter, intervals of the former stand for all.
+    pub(crate) fn scales(&self, of: &Measured, whole: &Tally) -> [Scale; 2] {
+        let measured = self.scales_with(&of.first_run.counts);
+        let first_run = if measured == 0 { 0 } else { measured + self.scales_with(&of.first_run_unmeasured) };
+        let known = match self.all_given {
+            true => whole.counts.instructions.saturating_sub(first_run),
+            false => self.share_of_program(&of.intervals.counts),
+        };
+        [
+            Scale { numerator: known, denominator: self.scales_with(&of.intervals.counts) },
+            Scale { numerator: first_run, denominator: measured },
+        ]
     }
 
     /// Returns an estimate of the references in the whole program of what has `measured` in the intervals.
@@ -172,9 +199,9 @@ impl Sample {
 
     /// Estimates what the whole program, or a process, has counted. `whole` has what was simulated in any detail.
     pub(crate) fn estimate(&self, of: &Measured, whole: &Tally) -> Tally {
-        let scale = self.scale(of, whole);
-        let mut estimate = of.intervals.map(|n| scale.of(n));
-        estimate.absorb(&of.first_run);
+        let [known, first_run] = self.scales(of, whole);
+        let mut estimate = of.intervals.map(|n| known.of(n));
+        estimate.absorb(&of.first_run.map(|n| first_run.of(n)));
         if self.all_given {
             estimate.counts = whole.counts;
         }
@@ -190,16 +217,23 @@ impl Sample {
 pub(crate) struct Measured {
     /// The sum of the sampled intervals.
     pub intervals: Tally,
-    /// All code that runs for the first time.
+    /// The sum of the segments of code that runs for the first time.
     pub first_run: Tally,
+    /// The length of such code that was not measured.
+    pub first_run_unmeasured: Counts,
 }
 
 impl Measured {
     /// Sums up the counts of all processes, or of one, in a sample.
     pub fn new(sample: &Sample, process: Option<Asid>) -> Measured {
-        let mut intervals = Tally::default();
-        sample.intervals.iter().filter_map(|interval| interval.of(process)).for_each(|tally| intervals.absorb(tally));
-        Measured { intervals, first_run: sample.first_run.of(process).cloned().unwrap_or_default() }
+        let sum = |intervals: &[Interval]| {
+            let mut sum = Tally::default();
+            intervals.iter().filter_map(|interval| interval.of(process)).for_each(|tally| sum.absorb(tally));
+            sum
+        };
+        let first_run_unmeasured =
+            sample.first_run_unmeasured.of(process).map(|tally| tally.counts).unwrap_or_default();
+        Measured { intervals: sum(&sample.intervals), first_run: sum(&sample.first_run), first_run_unmeasured }
     }
 }
 
@@ -253,10 +287,19 @@ mod tests {
     #[test]
     fn code_that_runs_for_the_first_time_stands_for_itself() {
         let sample = Sample { all_given: true, ..Sample::default() };
-        let measured = Measured { intervals: tally(100, 30, 7), first_run: tally(200, 500, 90) };
+        let first_run = tally(200, 500, 90);
+        let measured = Measured { intervals: tally(100, 30, 7), first_run, ..Measured::default() };
         let estimate = sample.estimate(&measured, &tally(1200, 0, 9000));
         assert_eq!(estimate.counts.instructions, 1200);
         assert_eq!((estimate.hardware.walks_data, estimate.cycles()), (100 + 20, 300 + 500 + 9000));
+        // Segments stand for as much again, and the intervals for the rest.
+        let measured = Measured { first_run_unmeasured: tally(200, 0, 0).counts, ..measured };
+        let estimate = sample.estimate(&measured, &tally(1400, 0, 9000));
+        assert_eq!((estimate.hardware.walks_data, estimate.cycles()), (100 + 40, 300 + 1000 + 9000));
+        // Without a segment, the intervals stand for all.
+        let measured = Measured { first_run: Tally::default(), ..measured };
+        let estimate = sample.estimate(&measured, &tally(1400, 0, 9000));
+        assert_eq!((estimate.hardware.walks_data, estimate.cycles()), (140, 420 + 9000));
     }
 
     #[test]

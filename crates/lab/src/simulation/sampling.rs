@@ -6,6 +6,7 @@ use super::hardware::{Detail, MemoryCounts};
 use super::sample::{Cold, Interval, Sample};
 use super::tally::Tally;
 use reach_core::Asid;
+use reach_trace::Sampling as Options;
 use std::collections::BTreeMap;
 
 /// What an interval stands for.
@@ -13,8 +14,10 @@ use std::collections::BTreeMap;
 pub(super) enum Stratum {
     /// For its period.
     Sampled,
-    /// For itself: it is code that runs for the first time.
+    /// For code that runs for the first time, as it does.
     FirstRun,
+    /// For nothing: it is code that runs for the first time, and segments of [`Stratum::FirstRun`] stand for it.
+    Unmeasured,
 }
 
 /// Where an interval began.
@@ -40,7 +43,9 @@ pub(super) struct Sampling {
     /// `None` between intervals.
     current: Option<Begin>,
     /// The work of each process in the current interval.
-    processes: BTreeMap<Asid, Tally>,
+    processes: BTreeMap<Asid, Box<Tally>>,
+    /// Whether the last measured segment of code that runs for the first time may continue.
+    segment_is_open: bool,
 }
 
 impl Default for Sampling {
@@ -54,6 +59,7 @@ impl Default for Sampling {
             detail_since: 0,
             current: None,
             processes: BTreeMap::new(),
+            segment_is_open: false,
         }
     }
 }
@@ -96,7 +102,8 @@ impl Sampling {
     pub fn begin(&mut self, stratum: Stratum, total: Tally, memory: MemoryCounts, out_of_order: bool) {
         // The first interval may begin where measuring does, which leaves no room for a warm-up.
         let is_first = self.sample.intervals.is_empty();
-        if out_of_order && !is_first && self.detail_since == total.counts.instructions {
+        let is_measured = stratum != Stratum::Unmeasured;
+        if out_of_order && is_measured && !is_first && self.detail_since == total.counts.instructions {
             self.sample.cold = self.sample.cold.or(Some(Cold::Core));
         }
         self.processes.clear();
@@ -115,7 +122,11 @@ impl Sampling {
         let processes = std::mem::take(&mut self.processes);
         let interval = Interval { tally, processes, caches, memory_accesses: accesses };
         match begin.stratum {
-            Stratum::FirstRun => self.sample.first_run.absorb(&interval),
+            Stratum::FirstRun => self.end_segment(interval),
+            Stratum::Unmeasured => {
+                self.segment_is_open = false;
+                self.sample.first_run_unmeasured.absorb(&interval.counts_only());
+            }
             Stratum::Sampled => {
                 let ledger = &interval.tally.ledger;
                 self.cycles += ledger.map(|label, cycles| if label.is_event() { 0 } else { cycles }).total().0;
@@ -123,6 +134,16 @@ impl Sampling {
                 self.sample.intervals.push(interval);
             }
         }
+    }
+
+    /// Ends a piece of a measured segment of code that runs for the first time: known code can lie between the pieces.
+    fn end_segment(&mut self, piece: Interval) {
+        let is_short = |last: &&mut Interval| last.tally.counts.references() < Options::FIRST_RUN_SEGMENT;
+        match self.sample.first_run.last_mut().filter(is_short) {
+            Some(last) if self.segment_is_open => last.absorb(&piece),
+            _ => self.sample.first_run.push(piece),
+        }
+        self.segment_is_open = true;
     }
 
     /// Adds what `process` has done, if it did so in an interval.

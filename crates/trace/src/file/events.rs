@@ -57,6 +57,7 @@ mod mark_kind {
     pub const WARM_CACHES: u8 = 6;
     pub const DETAILED: u8 = 7;
     pub const FIRST_RUN_BEGIN: u8 = 8;
+    pub const FIRST_RUN_UNMEASURED: u8 = 9;
 }
 
 /// Writes events. Each span is relative to the previous one, because mappings cluster.
@@ -149,6 +150,7 @@ impl EventEncoder {
             Mark::Sample { .. } => mark_kind::SAMPLE,
             Mark::IntervalBegin => mark_kind::INTERVAL_BEGIN,
             Mark::FirstRunBegin => mark_kind::FIRST_RUN_BEGIN,
+            Mark::FirstRunUnmeasured => mark_kind::FIRST_RUN_UNMEASURED,
             Mark::IntervalEnd => mark_kind::INTERVAL_END,
             Mark::WarmTlbs => mark_kind::WARM_TLBS,
             Mark::WarmCaches => mark_kind::WARM_CACHES,
@@ -259,6 +261,7 @@ impl EventDecoder<'_> {
             mark_kind::SAMPLE => Mark::Sample { every: self.cursor.varint()? },
             mark_kind::INTERVAL_BEGIN => Mark::IntervalBegin,
             mark_kind::FIRST_RUN_BEGIN => Mark::FirstRunBegin,
+            mark_kind::FIRST_RUN_UNMEASURED => Mark::FirstRunUnmeasured,
             mark_kind::INTERVAL_END => Mark::IntervalEnd,
             mark_kind::WARM_TLBS => Mark::WarmTlbs,
             mark_kind::WARM_CACHES => Mark::WarmCaches,

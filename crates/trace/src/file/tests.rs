@@ -65,6 +65,7 @@ fn mark() -> impl Strategy<Value = Mark> {
         any::<u64>().prop_map(|every| Mark::Sample { every }),
         Just(Mark::IntervalBegin),
         Just(Mark::FirstRunBegin),
+        Just(Mark::FirstRunUnmeasured),
         Just(Mark::IntervalEnd),
         Just(Mark::WarmTlbs),
         Just(Mark::WarmCaches),

@@ -41,7 +41,8 @@ pub struct Writer<W: Write> {
     /// Bytes written so far.
     at: u64,
     encoder: SegmentEncoder,
-    outline: OutlineEncoder,
+    /// `None` where nobody reads outlines.
+    outline: Option<OutlineEncoder>,
     index: Vec<IndexEntry>,
     totals: Totals,
     // The segment that is being collected.
@@ -90,6 +91,12 @@ impl<W: Write> Writer<W> {
         Writer::with_path(out, None, PathBuf::from("trace"), metadata)
     }
 
+    /// Leaves out the outlines of segments, which only simulations that count read. Such a trace must not leave this process:
+    /// files have outlines.
+    pub(crate) fn without_outlines(self) -> Writer<W> {
+        Writer { outline: None, ..self }
+    }
+
     /// Writes to `out`. `again` is the same file once more, if what was written can be rewritten.
     fn with_path(out: W, again: Option<File>, path: PathBuf, metadata: &Metadata) -> Result<Writer<W>, TraceError> {
         let encoder = SegmentEncoder::new().map_err(|source| TraceError::Io { path: path.clone(), source })?;
@@ -98,7 +105,7 @@ impl<W: Write> Writer<W> {
             path,
             at: 0,
             encoder,
-            outline: OutlineEncoder::default(),
+            outline: Some(OutlineEncoder::default()),
             index: Vec::new(),
             totals: Totals::default(),
             refs: Vec::new(),
@@ -146,7 +153,7 @@ impl<W: Write> Writer<W> {
                 self.flush()?;
             }
         }
-        self.outline.learn(table);
+        self.outline.iter_mut().for_each(|outline| outline.learn(table));
         self.checker.check(chunk).map_err(|what| self.refused(what))?;
         self.given += chunk.refs.len() as u64;
         let (mut at, mut fetch) = (0, 0);
@@ -185,7 +192,9 @@ impl<W: Write> Writer<W> {
             } else {
                 self.events.partition_point(|&(before, _)| (before as usize) < refs)
             };
-            self.outline.encode(&self.refs[..refs], &self.fetched[..fetches], &self.events[..events]);
+            if let Some(outline) = &mut self.outline {
+                outline.encode(&self.refs[..refs], &self.fetched[..fetches], &self.events[..events]);
+            }
             let mut encoded = EventEncoder::default();
             for (before, event) in self.events.drain(..events) {
                 encoded.put(before, &event);
@@ -204,7 +213,9 @@ impl<W: Write> Writer<W> {
                 instructions: self.checker.instructions(&self.fetched[..fetches]),
                 ..Default::default()
             };
-            let header = self.encoder.encode(&self.blocks.bytes, &encoded.bytes, &self.outline.streams, header);
+            let nothing = Default::default();
+            let streams = self.outline.as_ref().map_or(&nothing, |outline| &outline.streams);
+            let header = self.encoder.encode(&self.blocks.bytes, &encoded.bytes, streams, header);
             let header = header.map_err(|e| self.io_error(e))?;
             self.totals.add(header.refs, header.events);
             self.totals.add_blocks(&header);

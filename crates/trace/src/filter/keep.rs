@@ -44,7 +44,8 @@ impl<S: Source> Kept<S> {
     /// Reads `source`, which must be at its start, and keeps it unless it is longer than `most`.
     pub fn new(source: S, most: KeptSize) -> Result<Kept<S>, TraceError> {
         let metadata = Metadata { program: source.name().to_owned(), ..Metadata::default() };
-        let writer = Some(Writer::new(Vec::new(), &metadata)?);
+        // Samples read all references.
+        let writer = Some(Writer::new(Vec::new(), &metadata)?.without_outlines());
         Ok(Kept { source, most, writer })
     }
 

@@ -3,7 +3,8 @@
 //!
 //! A sample has all references of its program, with marks that say how to simulate them. Between intervals, functional
 //! warming keeps TLBs and the operating system in the state of a full run. A detailed warm-up before each interval
-//! restores what functional warming leaves out. Intervals are measured, and so is all code that runs for the first time.
+//! restores what functional warming leaves out. Intervals are measured. Code that runs for the first time is sampled apart
+//! from them, and more densely.
 
 mod first_run;
 mod options;
@@ -38,8 +39,28 @@ enum Detail {
     Detailed,
     /// In detail, as the interval of the period that ends with this reference.
     Interval(u64),
-    /// In detail, as code that runs for the first time.
+    /// In detail, as a measured segment of code that runs for the first time.
     FirstRun,
+    /// As code that runs for the first time, without being measured.
+    Unmeasured {
+        detailed: bool,
+    },
+}
+
+impl Detail {
+    fn is_detailed(self) -> bool {
+        !matches!(self, Detail::Warming | Detail::Unmeasured { detailed: false })
+    }
+
+    /// Returns the mark that begins a part of the program which ends with [`Mark::IntervalEnd`]; `None` for other parts.
+    fn begin(self) -> Option<Mark> {
+        match self {
+            Detail::Warming | Detail::Detailed => None,
+            Detail::Interval(_) => Some(Mark::IntervalBegin),
+            Detail::FirstRun => Some(Mark::FirstRunBegin),
+            Detail::Unmeasured { .. } => Some(Mark::FirstRunUnmeasured),
+        }
+    }
 }
 
 /// A program with the marks of a sample. Intervals begin and end at fetches.
@@ -48,7 +69,7 @@ enum Detail {
 /// random once, and the place of the interval in its period each time. So every reference after the beginning is measured
 /// with nearly the same probability, which estimates without bias need, and no loop of the program keeps step with the
 /// intervals. The first period is cut by the beginning, the last by the end of the program. Code that runs for the first time
-/// interrupts an interval.
+/// interrupts an interval, whether it is measured or not.
 pub struct Sampled<S> {
     source: S,
     sampling: Sampling,
@@ -91,7 +112,7 @@ impl<S: Source> Sampled<S> {
             done: 0,
             end: 0,
             stage: Stage::Beginning,
-            first_run: FirstRun::default(),
+            first_run: FirstRun::new(sampling.first_run_one_of(), seed),
             detail: Detail::Detailed,
             announced: false,
             accepts_samples: false,
@@ -185,25 +206,32 @@ impl<S: Source> Sampled<S> {
         match (self.stage, code) {
             (Stage::Beginning, _) => Detail::Warming,
             (_, Code::New) => Detail::FirstRun,
+            // What warms an interval up goes on.
+            (stage, Code::Unmeasured { leads }) => {
+                Detail::Unmeasured { detailed: leads || stage != Stage::FunctionalWarming }
+            }
             (Stage::Measured, _) => Detail::Interval(self.period_end),
-            (Stage::DetailedWarming, _) | (_, Code::Entered) => Detail::Detailed,
-            (Stage::FunctionalWarming, Code::Known) => Detail::Warming,
+            (Stage::DetailedWarming, _) | (_, Code::Entered { leads: true }) => Detail::Detailed,
+            (Stage::FunctionalWarming, Code::Known | Code::Entered { leads: false }) => Detail::Warming,
         }
     }
 
     /// Changes the detail to `wanted`. Returns the marks that say so, of which there are none without a change.
     fn change_detail(&mut self, wanted: Detail) -> impl Iterator<Item = Mark> + use<S> {
         let now = std::mem::replace(&mut self.detail, wanted);
+        let continues = matches!((now, wanted), (Detail::Unmeasured { .. }, Detail::Unmeasured { .. }));
+        let warm = match self.sampling.between {
+            Between::Caches => Mark::WarmCaches,
+            Between::Tlbs | Between::FastForward => Mark::WarmTlbs,
+        };
         let marks = [
-            matches!(now, Detail::Interval(_) | Detail::FirstRun).then_some(Mark::IntervalEnd),
-            (now == Detail::Warming).then_some(Mark::Detailed),
-            match (wanted, self.sampling.between) {
-                (Detail::Warming, Between::Caches) => Some(Mark::WarmCaches),
-                (Detail::Warming, Between::Tlbs | Between::FastForward) => Some(Mark::WarmTlbs),
-                (Detail::Detailed, _) => None,
-                (Detail::Interval(_), _) => Some(Mark::IntervalBegin),
-                (Detail::FirstRun, _) => Some(Mark::FirstRunBegin),
+            (now.begin().is_some() && !continues).then_some(Mark::IntervalEnd),
+            match (now.is_detailed(), wanted.is_detailed()) {
+                (false, true) => Some(Mark::Detailed),
+                (true, false) => Some(warm),
+                _ => None,
             },
+            wanted.begin().filter(|_| !continues),
         ];
         marks.into_iter().filter(move |_| now != wanted).flatten()
     }

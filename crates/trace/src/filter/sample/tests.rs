@@ -99,16 +99,41 @@ fn every_reference_outside_first_runs_is_measured_equally_often() {
 }
 
 #[test]
-fn code_that_runs_for_the_first_time_is_measured_in_full() {
-    let sample = sampled("every=100k,measure=200,warm=300");
+fn dense_samples_measure_code_that_runs_for_the_first_time_in_full() {
+    let sample = sampled("every=10k,measure=200,warm=300");
     let in_full =
         |at: usize| intervals(&sample).iter().any(|&(begin, end, first_run)| first_run && (begin..end).contains(&at));
-    let mut new_code = first_run::FirstRun::default();
+    let mut new_code = FirstRun::new(1, 1);
     let fetches = sample.refs.iter().enumerate().filter(|(_, r)| r.kind() == Kind::Fetch);
     let codes: Vec<_> =
         fetches.zip(&sample.fetched).map(|((at, _), block)| (at, new_code.fetch(at as u64, *block))).collect();
     assert!(codes.iter().any(|(_, code)| *code == Code::New) && codes.iter().any(|(_, code)| *code == Code::Known));
     assert!(codes.iter().all(|&(at, code)| in_full(at) == (code == Code::New)));
+}
+
+/// Other marks tell which new code is measured, and where the rest lies.
+#[test]
+fn sparse_samples_measure_segments_of_new_code_and_mark_the_others() {
+    let sample = sampled("every=100k,measure=200,warm=300");
+    let marks = marks(&sample);
+    let parts_of = |wanted| {
+        let begins = marks.iter().filter(move |(_, mark)| *mark == wanted).map(|(at, _)| *at);
+        begins.map(|at| {
+            let end = marks.iter().find(|(end, mark)| *end > at && *mark == Mark::IntervalEnd);
+            (at, end.map_or(sample.refs.len(), |(end, _)| *end))
+        })
+    };
+    let length = |wanted| parts_of(wanted).map(|(at, end)| end - at).sum::<usize>();
+    let (measured, others) = (length(Mark::FirstRunBegin), length(Mark::FirstRunUnmeasured));
+    assert!((2 * measured..=5 * measured).contains(&others), "{measured} and {others}");
+    let mut new_code = FirstRun::new(4, 1);
+    let fetches = sample.refs.iter().enumerate().filter(|(_, r)| r.kind() == Kind::Fetch);
+    let lies_in = |at: usize, wanted| parts_of(wanted).any(|(start, end)| (start..end).contains(&at));
+    for ((at, _), block) in fetches.zip(&sample.fetched) {
+        let code = new_code.fetch(at as u64, *block);
+        assert_eq!(lies_in(at, Mark::FirstRunBegin), code == Code::New, "{at}");
+        assert_eq!(lies_in(at, Mark::FirstRunUnmeasured), matches!(code, Code::Unmeasured { .. }), "{at}");
+    }
 }
 
 #[test]
