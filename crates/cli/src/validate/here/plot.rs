@@ -42,11 +42,9 @@ mod tests {
 
     #[test]
     fn marks_lie_where_their_values_do() {
-        let measured = |median: f64, low, high| {
-            let zero = Seconds::default();
-            Ok(Measured { median, low, high, pairs: 9, base: zero, huge: zero })
-        };
-        let predicted = |speedup| Ok(Predicted { speedup, error: None });
+        let zero = Seconds::default();
+        let measured = |median: f64, low, high| Ok(Measured { median, low, high, pairs: 9, base: zero, huge: zero });
+        let predicted = |speedup| Ok(Predicted { speedup, error: None, base: zero, huge: zero });
         let all = programs();
         let rows = [
             row(&all[0], "m", measured(1.5, 1.4, 1.6), predicted(2.1)),
