@@ -89,9 +89,12 @@ fn the_four_factors_multiply_out_to_wcpi_in_samples() {
                 |of: fn(&reach_lab::Tally) -> u64| -> u64 { sample.first_run.iter().map(|i| of(&i.tally)).sum() };
             let (new_walks, new) = (first_run(|t| t.hardware.walks_data), first_run(|t| t.counts.instructions));
             let all_new = new + sample.first_run_unmeasured.tally.counts.instructions;
-            let stood_for = outcome.total.counts.instructions - all_new;
+            let in_full = &sample.first_run_in_full.tally;
+            let stood_for = outcome.total.counts.instructions - in_full.counts.instructions - all_new;
             let ratio = |part: u64, of: u64, all: u64| if of == 0 { 0.0 } else { part as f64 * all as f64 / of as f64 };
-            let scaled = ratio(walks, instructions, stood_for) + ratio(new_walks, new, all_new);
+            let scaled = ratio(walks, instructions, stood_for)
+                + ratio(new_walks, new, all_new)
+                + in_full.hardware.walks_data as f64;
             assert!(
                 (scaled - outcome.total.hardware.walks_data as f64).abs() <= 1.0,
                 "estimates are of the whole program"

@@ -91,6 +91,7 @@ fn estimate_memory(sample: &Sample, scales: [Scale; 2], memory: &mut MemoryCount
             all
         });
     known.absorb(&first_run);
+    known.absorb(&sample.first_run_in_full);
     *memory = MemoryCounts { caches: known.caches, accesses: known.memory_accesses };
 }
 

@@ -83,7 +83,9 @@ pub enum Cold {
 pub struct Sample {
     /// The sampled intervals in the program's order.
     pub intervals: Vec<Interval>,
-    /// The measured segments of code that runs for the first time, in the program's order. They stand for all of it.
+    /// The beginning of the code that runs for the first time, which stands for itself ([`Sampling::FIRST_RUN_IN_FULL`]).
+    pub first_run_in_full: Interval,
+    /// The measured segments of other code that runs for the first time, in the program's order. They stand for all of it.
     pub first_run: Vec<Interval>,
     /// The instructions and references of code that runs for the first time and was not measured; it has no other counts.
     pub first_run_unmeasured: Interval,
@@ -113,6 +115,13 @@ impl Sample {
 
     /// Returns the references of code that runs for the first time, and how many of these were measured.
     pub fn first_run_references(&self) -> (u64, u64) {
+        let in_full = self.first_run_in_full.tally.counts.references();
+        let (all, measured) = self.sampled_first_run();
+        (in_full + all, in_full + measured)
+    }
+
+    /// Returns the same without what was measured in full.
+    fn sampled_first_run(&self) -> (u64, u64) {
         let measured = self.first_run.iter().map(|segment| segment.tally.counts.references()).sum();
         (measured + self.first_run_unmeasured.tally.counts.references(), measured)
     }
@@ -121,12 +130,13 @@ impl Sample {
     /// known, and for code that runs for the first time.
     pub fn shares(&self) -> [f64; 2] {
         let share = |part: u64, all: u64| if all == 0 { 1.0 } else { part as f64 / all as f64 };
-        let first_run = match self.first_run_references() {
+        let first_run = match self.sampled_first_run() {
             // Without a segment that was measured, other code stands for it.
             (_, 0) => (0, 0),
             some => some,
         };
-        [share(self.measured(), self.program().saturating_sub(first_run.0)), share(first_run.1, first_run.0)]
+        let known = self.program().saturating_sub(self.first_run_in_full.tally.counts.references() + first_run.0);
+        [share(self.measured(), known), share(first_run.1, first_run.0)]
     }
 
     /// Returns why the sample allows no interval of confidence, if it does not.
@@ -176,7 +186,7 @@ impl Sample {
         let measured = self.scales_with(&of.first_run.counts);
         let first_run = if measured == 0 { 0 } else { measured + self.scales_with(&of.first_run_unmeasured) };
         let known = match self.all_given {
-            true => whole.counts.instructions.saturating_sub(first_run),
+            true => whole.counts.instructions.saturating_sub(of.first_run_in_full.counts.instructions + first_run),
             false => self.share_of_program(&of.intervals.counts),
         };
         [
@@ -202,6 +212,7 @@ impl Sample {
         let [known, first_run] = self.scales(of, whole);
         let mut estimate = of.intervals.map(|n| known.of(n));
         estimate.absorb(&of.first_run.map(|n| first_run.of(n)));
+        estimate.absorb(&of.first_run_in_full);
         if self.all_given {
             estimate.counts = whole.counts;
         }
@@ -217,7 +228,9 @@ impl Sample {
 pub(crate) struct Measured {
     /// The sum of the sampled intervals.
     pub intervals: Tally,
-    /// The sum of the segments of code that runs for the first time.
+    /// The code that runs for the first time and stands for itself.
+    pub first_run_in_full: Tally,
+    /// The sum of the segments of other code that runs for the first time.
     pub first_run: Tally,
     /// The length of such code that was not measured.
     pub first_run_unmeasured: Counts,
@@ -233,7 +246,12 @@ impl Measured {
         };
         let first_run_unmeasured =
             sample.first_run_unmeasured.of(process).map(|tally| tally.counts).unwrap_or_default();
-        Measured { intervals: sum(&sample.intervals), first_run: sum(&sample.first_run), first_run_unmeasured }
+        Measured {
+            intervals: sum(&sample.intervals),
+            first_run_in_full: sample.first_run_in_full.of(process).cloned().unwrap_or_default(),
+            first_run: sum(&sample.first_run),
+            first_run_unmeasured,
+        }
     }
 }
 
@@ -300,6 +318,10 @@ mod tests {
         let measured = Measured { first_run: Tally::default(), ..measured };
         let estimate = sample.estimate(&measured, &tally(1400, 0, 9000));
         assert_eq!((estimate.hardware.walks_data, estimate.cycles()), (140, 420 + 9000));
+        // The beginning stands for itself.
+        let measured = Measured { first_run_in_full: tally(200, 500, 90), ..measured };
+        let estimate = sample.estimate(&measured, &tally(1400, 0, 9000));
+        assert_eq!((estimate.hardware.walks_data, estimate.cycles()), (120 + 20, 360 + 500 + 9000));
     }
 
     #[test]

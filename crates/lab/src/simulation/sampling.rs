@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub(super) enum Stratum {
     /// For its period.
     Sampled,
-    /// For code that runs for the first time, as it does.
+    /// For code that runs for the first time, or for itself if it is of the first segments.
     FirstRun,
     /// For nothing: it is code that runs for the first time, and segments of [`Stratum::FirstRun`] stand for it.
     Unmeasured,
@@ -44,8 +44,10 @@ pub(super) struct Sampling {
     current: Option<Begin>,
     /// The work of each process in the current interval.
     processes: BTreeMap<Asid, Box<Tally>>,
-    /// Whether the last measured segment of code that runs for the first time may continue.
-    segment_is_open: bool,
+    /// References of code that runs for the first time so far, measured or not.
+    first_run_references: u64,
+    /// The number of the last measured segment of such code.
+    segment: Option<u64>,
 }
 
 impl Default for Sampling {
@@ -59,7 +61,8 @@ impl Default for Sampling {
             detail_since: 0,
             current: None,
             processes: BTreeMap::new(),
-            segment_is_open: false,
+            first_run_references: 0,
+            segment: None,
         }
     }
 }
@@ -124,7 +127,7 @@ impl Sampling {
         match begin.stratum {
             Stratum::FirstRun => self.end_segment(interval),
             Stratum::Unmeasured => {
-                self.segment_is_open = false;
+                self.first_run_references += interval.tally.counts.references();
                 self.sample.first_run_unmeasured.absorb(&interval.counts_only());
             }
             Stratum::Sampled => {
@@ -138,12 +141,14 @@ impl Sampling {
 
     /// Ends a piece of a measured segment of code that runs for the first time: known code can lie between the pieces.
     fn end_segment(&mut self, piece: Interval) {
-        let is_short = |last: &&mut Interval| last.tally.counts.references() < Options::FIRST_RUN_SEGMENT;
-        match self.sample.first_run.last_mut().filter(is_short) {
-            Some(last) if self.segment_is_open => last.absorb(&piece),
+        let segment = self.first_run_references / Options::FIRST_RUN_SEGMENT;
+        self.first_run_references += piece.tally.counts.references();
+        let continues = self.segment.replace(segment) == Some(segment);
+        match self.sample.first_run.last_mut() {
+            _ if segment < Options::FIRST_RUN_IN_FULL => self.sample.first_run_in_full.absorb(&piece),
+            Some(last) if continues => last.absorb(&piece),
             _ => self.sample.first_run.push(piece),
         }
-        self.segment_is_open = true;
     }
 
     /// Adds what `process` has done, if it did so in an interval.

@@ -39,8 +39,8 @@ enum Detail {
     Detailed,
     /// In detail, as the interval of the period that ends with this reference.
     Interval(u64),
-    /// In detail, as a measured segment of code that runs for the first time.
-    FirstRun,
+    /// In detail, as the measured segment of this number of code that runs for the first time.
+    FirstRun(u64),
     /// As code that runs for the first time, without being measured.
     Unmeasured {
         detailed: bool,
@@ -57,7 +57,7 @@ impl Detail {
         match self {
             Detail::Warming | Detail::Detailed => None,
             Detail::Interval(_) => Some(Mark::IntervalBegin),
-            Detail::FirstRun => Some(Mark::FirstRunBegin),
+            Detail::FirstRun(_) => Some(Mark::FirstRunBegin),
             Detail::Unmeasured { .. } => Some(Mark::FirstRunUnmeasured),
         }
     }
@@ -205,7 +205,7 @@ impl<S: Source> Sampled<S> {
     fn wanted(&self, code: Code) -> Detail {
         match (self.stage, code) {
             (Stage::Beginning, _) => Detail::Warming,
-            (_, Code::New) => Detail::FirstRun,
+            (_, Code::New(segment)) => Detail::FirstRun(segment),
             // What warms an interval up goes on.
             (stage, Code::Unmeasured { leads }) => {
                 Detail::Unmeasured { detailed: leads || stage != Stage::FunctionalWarming }
@@ -256,11 +256,13 @@ impl<S: Source> Sampled<S> {
             let mut fetched = chunk.fetched.iter();
             for (at, _) in chunk.refs.iter().enumerate().filter(|(_, r)| r.kind() == Kind::Fetch) {
                 let (place, block) = (self.done + at as u64, *fetched.next().expect("a fetch has its block"));
-                let code = if finds_new_code { self.first_run.fetch(place, block) } else { Code::Known };
                 if place >= stage_end {
-                    marks.extend(self.enter_stage(place).then_some((at as u32, Mark::Measure)));
+                    let measures = self.enter_stage(place).then_some((at as u32, Mark::Measure));
+                    measures.iter().for_each(|_| self.first_run.start());
+                    marks.extend(measures);
                     stage_end = self.stage_end();
                 }
+                let code = if finds_new_code { self.first_run.fetch(place, block) } else { Code::Known };
                 let wanted = self.wanted(code);
                 marks.extend(self.change_detail(wanted).map(|mark| (at as u32, mark)));
             }

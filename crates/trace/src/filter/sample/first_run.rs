@@ -3,8 +3,8 @@
 //! Programs spend much of their misses where code is new: at their start, and where they enter another phase. Such code is a
 //! small part of a program and runs once, so a few of its intervals would dominate an estimate, and a sample that misses
 //! them would give too low an estimate with too small an error. It is therefore a stratum of its own, of which a larger share
-//! is measured (Cochran, Sampling Techniques, 3rd edition 1977, chapter 5, on optimum allocation): all of it, or one segment
-//! drawn at random from each group of consecutive ones.
+//! is measured (Cochran, Sampling Techniques, 3rd edition 1977, chapter 5, on optimum allocation): all of it, or its beginning
+//! and one segment drawn at random from each group of consecutive ones.
 
 use reach_core::{BlockId, Chunk, Random};
 
@@ -21,6 +21,9 @@ const WARM: u64 = 1000;
 /// The length of a segment, in references of new code.
 pub(super) const SEGMENT: u64 = 2000;
 
+/// The first segments, all of which are measured: programs differ most from themselves where they start.
+pub(super) const IN_FULL: u64 = 100;
+
 /// How new the code is that runs now, and whether it is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Code {
@@ -28,8 +31,8 @@ pub(super) enum Code {
     Known,
     /// New blocks are fetched, since less than [`LEAD`] references. `leads`: a measured segment follows.
     Entered { leads: bool },
-    /// New code of a measured segment.
-    New,
+    /// New code of the measured segment of this number.
+    New(u64),
     /// New code of another segment. `leads`: a measured segment follows.
     Unmeasured { leads: bool },
 }
@@ -45,7 +48,7 @@ pub(super) struct FirstRun {
     one_of: u64,
     /// Determines which.
     seed: u64,
-    /// References of new code so far, up to `new_since`.
+    /// References of new code so far, up to `new_since`. Not those before [`FirstRun::start`].
     done: u64,
     /// The last fetch, if that was of new code.
     new_since: Option<u64>,
@@ -58,6 +61,11 @@ impl FirstRun {
     pub fn new(one_of: u64, seed: u64) -> FirstRun {
         let (fetched, stretch, new_since, detailed_since) = (Vec::new(), None, None, None);
         FirstRun { fetched, stretch, one_of, seed, done: 0, new_since, detailed_since }
+    }
+
+    /// Numbers segments from here on. Call before the [`FirstRun::fetch`] that measuring starts with.
+    pub fn start(&mut self) {
+        (self.done, self.new_since) = (0, None);
     }
 
     /// Returns whether [`FirstRun::fetch`] has anything to say about `chunk` but [`Code::Known`].
@@ -73,7 +81,8 @@ impl FirstRun {
 
     /// Returns whether the segment is measured that holds reference number `at` of all new code.
     fn is_drawn(&self, at: u64) -> bool {
-        let (group, member) = (at / SEGMENT / self.one_of, at / SEGMENT % self.one_of);
+        let Some(segment) = (at / SEGMENT).checked_sub(IN_FULL) else { return true };
+        let (group, member) = (segment / self.one_of, segment % self.one_of);
         // The numbers of a SplitMix64 generator, each by its place.
         let step = group.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Random::new((self.seed ^ 0x4e45_5743).wrapping_add(step)).below(self.one_of) == member
@@ -99,7 +108,9 @@ impl FirstRun {
                 self.new_since = Some(at);
                 match self.is_drawn(self.done) {
                     // A block with very many references can jump over what leads to a segment.
-                    true if self.detailed_since.is_some_and(|since| at - since >= LEAD) => Code::New,
+                    true if self.detailed_since.is_some_and(|since| at - since >= LEAD) => {
+                        Code::New(self.done / SEGMENT)
+                    }
                     drawn => Code::Unmeasured { leads: drawn || self.is_drawn(self.done + WARM) },
                 }
             }
@@ -124,11 +135,11 @@ mod tests {
         let mut fetch = |at, block| first_run.fetch(at, BlockId(block));
         assert_eq!(fetch(0, 70), LEADS);
         assert_eq!(fetch(LEAD - 1, 70), LEADS);
-        assert_eq!(fetch(LEAD, 70), Code::New);
-        assert_eq!(fetch(GAP, 70), Code::New);
+        assert_eq!(fetch(LEAD, 70), Code::New(0));
+        assert_eq!(fetch(GAP, 70), Code::New(0));
         assert_eq!(fetch(GAP + 1, 70), Code::Known, "a known block");
         assert_eq!(fetch(GAP + 2, 3), LEADS, "another block");
-        assert_eq!(fetch(2 * GAP + 2, 4), Code::New, "no gap since the last new block");
+        assert_eq!(fetch(2 * GAP + 2, 4), Code::New(0), "no gap since the last new block");
         assert_eq!(fetch(4 * GAP, 5), LEADS, "a gap");
     }
 
@@ -143,23 +154,31 @@ mod tests {
         assert!(!first_run.concerns(&chunk));
     }
 
-    /// One stretch of new code, a block every ten references.
+    /// One stretch of new code, a block every ten references, from a segment before those that are not all measured.
     fn stretch(one_of: u64, seed: u64) -> Vec<Code> {
         let mut first_run = FirstRun::new(one_of, seed);
+        first_run.done = (IN_FULL - 1) * SEGMENT;
         (0..16_000).map(|block| first_run.fetch(u64::from(block) * 10, BlockId(block))).collect()
+    }
+
+    fn is_new(code: &Code) -> bool {
+        matches!(code, Code::New(_))
     }
 
     #[test]
     fn one_segment_of_each_group_is_measured() {
         let codes = stretch(4, 7);
         let of_segment = (SEGMENT / 10) as usize;
-        let segments: Vec<_> = codes[(LEAD / 10) as usize..].chunks_exact(of_segment).collect();
+        let mut segments = codes[(LEAD / 10) as usize..].chunks_exact(of_segment);
+        assert!(segments.next().unwrap().iter().all(|code| *code == Code::New(IN_FULL - 1)), "all of the beginning");
+        let segments: Vec<_> = segments.enumerate().collect();
         for group in segments.chunks_exact(4) {
-            let measured = |segment: &&&[Code]| segment.iter().all(|code| *code == Code::New);
+            let measured =
+                |(at, segment): &&(usize, &[Code])| segment.iter().all(|code| *code == Code::New(IN_FULL + *at as u64));
             assert_eq!(group.iter().filter(measured).count(), 1);
-            assert_eq!(group.iter().flat_map(|s| s.iter()).filter(|code| **code == Code::New).count(), of_segment);
+            assert_eq!(group.iter().flat_map(|(_, s)| s.iter()).filter(|code| is_new(code)).count(), of_segment);
         }
-        assert!(stretch(1, 7)[(LEAD / 10) as usize..].iter().all(|code| *code == Code::New));
+        assert!(stretch(1, 7)[(LEAD / 10) as usize..].iter().all(is_new));
     }
 
     #[test]
@@ -168,11 +187,11 @@ mod tests {
         for seed in 0..2000 {
             let codes = stretch(4, seed);
             for (segment, times) in measured.iter_mut().enumerate() {
-                let middle = LEAD + segment as u64 * SEGMENT + SEGMENT / 2;
-                *times += i32::from(codes[(middle / 10) as usize] == Code::New);
+                let middle = LEAD + (1 + segment as u64) * SEGMENT + SEGMENT / 2;
+                *times += i32::from(is_new(&codes[(middle / 10) as usize]));
             }
             let leads = |code: &Code| matches!(code, Code::Entered { leads: true } | Code::Unmeasured { leads: true });
-            for at in (1..codes.len()).filter(|&at| codes[at] == Code::New && codes[at - 1] != Code::New) {
+            for at in (1..codes.len()).filter(|&at| is_new(&codes[at]) && !is_new(&codes[at - 1])) {
                 assert!(codes[at - (LEAD / 10) as usize..at].iter().all(leads), "seed {seed}, block {at}");
             }
         }
@@ -183,10 +202,11 @@ mod tests {
     fn a_segment_that_a_long_block_jumps_into_is_not_measured_cold() {
         for seed in 0..50 {
             let mut first_run = FirstRun::new(4, seed);
+            first_run.done = IN_FULL * SEGMENT;
             let mut detailed_since = None;
             for (block, at) in (0..400).map(|block| (block, u64::from(block) * (SEGMENT - 100))) {
                 match first_run.fetch(at, BlockId(block)) {
-                    Code::New => assert!(at - detailed_since.expect("a lead") >= LEAD),
+                    Code::New(_) => assert!(at - detailed_since.expect("a lead") >= LEAD),
                     Code::Entered { leads: true } | Code::Unmeasured { leads: true } => {
                         detailed_since = detailed_since.or(Some(at));
                     }

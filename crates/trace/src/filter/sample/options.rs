@@ -1,6 +1,6 @@
 //! The settings of a sample, and how users write them.
 
-use super::first_run::SEGMENT;
+use super::first_run::{IN_FULL, SEGMENT};
 use std::str::FromStr;
 
 /// How a program is sampled. Lengths are in references.
@@ -53,7 +53,10 @@ impl Sampling {
     /// The length in references of the segments into which code that runs for the first time is cut.
     pub const FIRST_RUN_SEGMENT: u64 = SEGMENT;
 
-    /// Returns of how many segments of code that runs for the first time one is measured: of 4 where less than one reference
+    /// The number of first segments of such code, all of which are measured.
+    pub const FIRST_RUN_IN_FULL: u64 = IN_FULL;
+
+    /// Returns of how many segments of code that runs for the first time one is measured after the first ones: of 4 where less than one reference
     /// in 64 of the rest is simulated in detail, of 1 (so all are) where it is more than one in 32.
     ///
     /// The best share of a stratum grows with its spread (Cochran 1977, §5.5). Cycles of new code vary several times as much as

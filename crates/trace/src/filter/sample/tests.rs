@@ -1,6 +1,8 @@
-use super::super::testing::{OLD_MARKS, events, marks, program_with_phases, read_all};
+use super::super::testing::{OLD_MARKS, OneChunk, events, marks, program_with_phases, read_all};
+use super::first_run::{IN_FULL, SEGMENT};
 use super::*;
 use crate::{FastForwarded, synthetic};
+use reach_core::{Block, Ref, VirtAddr};
 
 const PROGRAM: &str = "web:requests=500";
 
@@ -107,33 +109,52 @@ fn dense_samples_measure_code_that_runs_for_the_first_time_in_full() {
     let fetches = sample.refs.iter().enumerate().filter(|(_, r)| r.kind() == Kind::Fetch);
     let codes: Vec<_> =
         fetches.zip(&sample.fetched).map(|((at, _), block)| (at, new_code.fetch(at as u64, *block))).collect();
-    assert!(codes.iter().any(|(_, code)| *code == Code::New) && codes.iter().any(|(_, code)| *code == Code::Known));
-    assert!(codes.iter().all(|&(at, code)| in_full(at) == (code == Code::New)));
+    assert!(
+        codes.iter().any(|(_, code)| matches!(code, Code::New(_)))
+            && codes.iter().any(|(_, code)| *code == Code::Known)
+    );
+    assert!(codes.iter().all(|&(at, code)| in_full(at) == matches!(code, Code::New(_))));
 }
 
-/// Other marks tell which new code is measured, and where the rest lies.
+/// A program of one long stretch of new code.
+fn new_code(blocks: u32) -> OneChunk {
+    let (mut chunk, mut table) = (Chunk::default(), BlockTable::default());
+    chunk.push_event(Event::Switch { asid: Default::default(), thread: Default::default() });
+    for number in 0..blocks {
+        let block =
+            Block { pc: VirtAddr(0x1000 + 8 * u64::from(number)), len: 8, instructions: 2, bytes: Box::new([]) };
+        let id = table.push(block.clone());
+        chunk.push_fetch(id, &block);
+        (0..9).for_each(|page| chunk.refs.push(Ref::load(VirtAddr(page << 12))));
+    }
+    OneChunk::new(chunk, table)
+}
+
+/// Marks tell which new code is measured, segment by segment, and where the rest lies.
 #[test]
 fn sparse_samples_measure_segments_of_new_code_and_mark_the_others() {
-    let sample = sampled("every=100k,measure=200,warm=300");
-    let marks = marks(&sample);
-    let parts_of = |wanted| {
-        let begins = marks.iter().filter(move |(_, mark)| *mark == wanted).map(|(at, _)| *at);
-        begins.map(|at| {
-            let end = marks.iter().find(|(end, mark)| *end > at && *mark == Mark::IntervalEnd);
-            (at, end.map_or(sample.refs.len(), |(end, _)| *end))
-        })
-    };
-    let length = |wanted| parts_of(wanted).map(|(at, end)| end - at).sum::<usize>();
-    let (measured, others) = (length(Mark::FirstRunBegin), length(Mark::FirstRunUnmeasured));
-    assert!((2 * measured..=5 * measured).contains(&others), "{measured} and {others}");
-    let mut new_code = FirstRun::new(4, 1);
-    let fetches = sample.refs.iter().enumerate().filter(|(_, r)| r.kind() == Kind::Fetch);
-    let lies_in = |at: usize, wanted| parts_of(wanted).any(|(start, end)| (start..end).contains(&at));
-    for ((at, _), block) in fetches.zip(&sample.fetched) {
-        let code = new_code.fetch(at as u64, *block);
-        assert_eq!(lies_in(at, Mark::FirstRunBegin), code == Code::New, "{at}");
-        assert_eq!(lies_in(at, Mark::FirstRunUnmeasured), matches!(code, Code::Unmeasured { .. }), "{at}");
+    let sampling: Sampling = "every=100k,measure=200,warm=300".parse().unwrap();
+    let sample = read_all(&mut Sampled::new(new_code(50_000), sampling, FastForward::default(), 1));
+    let (mut part, mut lengths) = (None, [Vec::new(), Vec::new()]);
+    for (at, mark) in marks(&sample).into_iter().chain([(sample.refs.len(), Mark::IntervalEnd)]) {
+        match mark {
+            Mark::FirstRunBegin => part = Some((0, at)),
+            Mark::FirstRunUnmeasured => part = Some((1, at)),
+            Mark::IntervalEnd => {
+                part.take().into_iter().for_each(|(kind, begin): (usize, _)| lengths[kind].push(at - begin))
+            }
+            _ => {}
+        }
     }
+    let [measured, others] = lengths;
+    let segment = SEGMENT as usize;
+    let (in_full, drawn) = measured.split_at(IN_FULL as usize);
+    assert!(in_full.iter().all(|length| *length == segment), "{in_full:?}");
+    assert!(drawn[..drawn.len() - 1].iter().all(|length| *length == segment), "{drawn:?}");
+    assert!(others.iter().all(|length| length % segment == 0 || *length == others[others.len() - 1]), "{others:?}");
+    assert!((2 * drawn.len()..=4 * drawn.len()).contains(&(others.iter().sum::<usize>() / segment)));
+    let new = measured.iter().chain(&others).sum::<usize>();
+    assert!((sample.refs.len() - 300..sample.refs.len()).contains(&new), "all but the lead is new code: {new}");
 }
 
 #[test]
