@@ -1,5 +1,7 @@
 //! Machine files from measured numbers: those of the nearest preset, with what was measured in their place.
 
+use crate::pass::HOST_PAGE;
+use crate::pattern::Page;
 use crate::stability::Measured;
 use reach_lab::machine::{self, Tag};
 use toml::{Table, Value};
@@ -130,6 +132,9 @@ fn fact_of(table: &Table, number: &Measured, numbers: &[Measured]) -> Result<Opt
             let rest = number.value - zero - os_cost(table, "trap") - os_cost(table, "pte_write");
             make(&["os", "fault"], Value::Integer(rest.round().max(0.0) as i64))
         }
+        ["nested", "host_page"] => make(&["nested", "host_page"], Value::String(host_page(table, number.value)?)),
+        // The host's page size follows from it.
+        ["tlb", "part", ..] => Ok(None),
         ["tlb", level, size, key] => {
             let array = tlb_array(table, level, size)?;
             if let Some(small) = find(format!("tlb.{level}.4k.{key}")).filter(|_| size != "4k")
@@ -159,6 +164,23 @@ fn fact_of(table: &Table, number: &Measured, numbers: &[Measured]) -> Result<Opt
     }
 }
 
+/// Returns the host's page size of `bytes` as a file writes it.
+fn host_page(table: &Table, bytes: f64) -> Result<String, String> {
+    if !table.contains_key("nested") {
+        return Err("the preset has no nested paging".into());
+    }
+    if bytes > 0.0 && bytes < Page::Huge.bytes() as f64 {
+        tlb_array(table, "first", "2m").map_err(|why| {
+            format!("{why} for whole pages of 2 MB, so that entries hold parts of them without a host, too")
+        })?;
+    }
+    Ok(match bytes as u64 {
+        0 => "none".into(),
+        bytes if bytes < 1 << 20 => format!("{}K", bytes >> 10),
+        bytes => format!("{}M", bytes >> 20),
+    })
+}
+
 /// Returns a cost of the preset's operating system, in cycles.
 fn os_cost(table: &Table, key: &str) -> f64 {
     let cost = table.get("os").and_then(|os| value(os, key)?.as_integer());
@@ -174,6 +196,9 @@ fn interval(number: &Measured) -> String {
         }
         _ if number.name == "os.fork.page" => {
             format!("{low:.0} to {high:.0} with the entry's write, {processes} processes")
+        }
+        _ if number.name == HOST_PAGE && number.value == Page::Huge.bytes() as f64 => {
+            format!("or larger, found by {} of {processes} processes", number.found)
         }
         true => format!("found by {} of {processes} processes", number.found),
         false => format!("{} to {}, {processes} processes", digits(low), digits(high)),
@@ -257,6 +282,19 @@ mod tests {
         assert!(lines("ways = [\"full\", \"M\", \"found by 7 of 7 processes\"]"), "{}", made.text);
         assert!(made.left_out.is_empty(), "{:?}", made.left_out);
         assert_eq!(made.measured.len(), 6);
+    }
+
+    #[test]
+    fn the_host_page_is_written_as_the_size_that_the_file_knows() {
+        let line = |bytes: f64| {
+            let numbers = [number("nested.host_page", bytes), number("tlb.part.2m.bytes", bytes)];
+            let made = machine_text("zen3", "AuthenticAMD-25-1", "a test", &numbers).unwrap();
+            assert!(machine::check(&made.text).is_empty() && made.left_out.is_empty(), "{:?}", made.left_out);
+            made.text.lines().find(|line| line.starts_with("host_page")).unwrap().to_owned()
+        };
+        assert_eq!(line(4096.0), "host_page = [\"4K\", \"M\", \"found by 7 of 7 processes\"]");
+        assert_eq!(line(2_097_152.0), "host_page = [\"2M\", \"M\", \"or larger, found by 7 of 7 processes\"]");
+        assert_eq!(line(0.0), "host_page = [\"none\", \"M\", \"found by 7 of 7 processes\"]");
     }
 
     #[test]

@@ -2,9 +2,11 @@
 
 mod cache;
 mod search;
+mod splinter;
 mod tlb;
 
 pub use cache::{Cache, Caches, caches};
+pub use splinter::{Splinter, splinter};
 pub use tlb::{Level, Tlbs, tlbs};
 
 /// The number of ways of an array.

@@ -6,6 +6,7 @@
 
 mod area;
 mod follow;
+mod guest;
 mod kernel;
 
 use crate::bench::{Bench, BenchError};
@@ -56,6 +57,7 @@ impl Native {
         // First, while this process has few pages of its own.
         kernel::measure(&mut pass, self.max_huge > 0);
         pass.measure(self);
+        pass.take_guest(guest::is_guest());
         pass.enter("core.mhz", self.megahertz());
         pass
     }

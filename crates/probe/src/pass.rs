@@ -9,6 +9,12 @@ use std::collections::BTreeMap;
 /// A hit in the second level takes less than this many times what it takes with small pages; a walk takes more.
 const WALK: f64 = 2.5;
 
+/// The name of the bytes of the host's page.
+pub(crate) const HOST_PAGE: &str = "nested.host_page";
+
+/// The name of the bytes of a page of 2 MB that a TLB entry spans.
+const PART: &str = "tlb.part.2m.bytes";
+
 /// Lines that displace others from the first-level data cache where its size was not found: 128 KB.
 const FILLER_LINES: u64 = 2048;
 
@@ -52,19 +58,43 @@ impl Pass {
     /// Adds what [`Pass::of`] measures.
     pub(crate) fn measure(&mut self, bench: &mut dyn Bench) {
         let mut filler = FILLER_LINES;
-        match infer::caches(bench) {
+        let splinter = infer::splinter(bench);
+        if let Ok(splinter) = &splinter {
+            self.curves.insert("tlb.part.2m".into(), Curve::new("parts of 4 KB of pages of 2 MB", &splinter.curve));
+        }
+        match splinter.as_ref().map_err(Clone::clone).and_then(|splinter| infer::caches(bench, splinter)) {
             Ok(caches) => {
                 let bytes = caches.levels.first().and_then(|first| first.bytes);
                 // Twice as many as fit, because pages of filler are scattered over the sets.
                 filler = bytes.map_or(FILLER_LINES, |bytes| 2 * bytes / LINE);
-                self.take_caches(&caches);
+                self.take_caches(&caches, splinter.as_ref().is_ok_and(|splinter| splinter.reach.is_some()));
             }
             Err(error) => self.lack("cache", &error),
         }
-        for page in [Page::Small, Page::Huge] {
-            match infer::tlbs(bench, page, filler) {
-                Ok(tlbs) => self.take_tlbs(page, &tlbs),
-                Err(error) => self.lack(&format!("tlb.{}", page.name()), &error),
+        let small = infer::tlbs(bench, Page::Small, filler);
+        let reach = small.as_ref().ok().and_then(|tlbs| tlbs.first?.reach);
+        self.take_tlbs(Page::Small, small);
+        let part = match reach {
+            Some(reach) => self.take_splinter(splinter, reach),
+            None => {
+                let why = "the first level of TLBs, which it is compared with, was not found for pages of 4 KB";
+                self.missing.insert(PART.into(), why.into());
+                None
+            }
+        };
+        match part {
+            Some(part) if part < Page::Huge.bytes() => {
+                let why = format!(
+                    "entries for pages of 2 MB hold parts of {} KB, as the host's pages are; the arrays for whole ones are not in use",
+                    part >> 10
+                );
+                for level in ["first", "second"] {
+                    self.missing.insert(format!("tlb.{level}.2m"), why.clone());
+                }
+            }
+            _ => {
+                let huge = infer::tlbs(bench, Page::Huge, filler);
+                self.take_tlbs(Page::Huge, huge);
             }
         }
     }
@@ -88,8 +118,47 @@ impl Pass {
         }
     }
 
-    fn take_tlbs(&mut self, page: Page, tlbs: &infer::Tlbs) {
+    /// Enters the host's page size, 0 for none, from what the entries for pages of 2 MB span and from `is_guest`: whether this
+    /// computer says that it is a guest. `None`: it does not say.
+    pub(crate) fn take_guest(&mut self, is_guest: Option<bool>) {
+        let part = self.numbers.get(PART).copied();
+        let whole = Page::Huge.bytes() as f64;
+        let host_page = match (is_guest, part) {
+            (Some(false), Some(part)) if part < whole => {
+                Err("this computer does not say that it is a guest, yet its TLB entries hold parts of pages of 2 MB")
+            }
+            (Some(false), _) => Ok(0.0),
+            (Some(true), Some(part)) => Ok(part),
+            (None, Some(part)) if part < whole => Ok(part),
+            (None, Some(_)) => {
+                Err("this computer does not say whether it is a guest, and the host's pages would be at least 2 MB")
+            }
+            (_, None) => {
+                Err("this computer may be a guest, but the part of a page of 2 MB that a TLB entry holds was not found")
+            }
+        };
+        match host_page {
+            Ok(bytes) => self.enter(HOST_PAGE, bytes),
+            Err(why) => {
+                self.missing.insert(HOST_PAGE.into(), why.into());
+            }
+        }
+    }
+
+    /// Enters what the entries for pages of 2 MB span, and returns it.
+    fn take_splinter(&mut self, splinter: Result<infer::Splinter, BenchError>, reach: u64) -> Option<u64> {
+        let bytes = splinter.map_err(|error| self.lack(PART, &error)).ok()?.bytes(reach);
+        let why = "the cycles of parts of a page of 2 MB have a step, but not where any part's size would have it";
+        self.enter_or(PART.into(), bytes.map(|bytes| bytes as f64), why);
+        bytes
+    }
+
+    fn take_tlbs(&mut self, page: Page, tlbs: Result<infer::Tlbs, BenchError>) {
         let size = page.name();
+        let tlbs = match tlbs {
+            Ok(tlbs) => tlbs,
+            Err(error) => return self.lack(&format!("tlb.{size}"), &error),
+        };
         let unit = format!("pages of {}", if page == Page::Small { "4 KB" } else { "2 MB" });
         self.curves.insert(format!("tlb.{size}"), Curve::new(&unit, &tlbs.curve));
         let usual = self.numbers.get("tlb.second.4k.latency").copied().unwrap_or(f64::INFINITY);
@@ -125,7 +194,7 @@ impl Pass {
         }
     }
 
-    fn take_caches(&mut self, caches: &infer::Caches) {
+    fn take_caches(&mut self, caches: &infer::Caches, is_splintered: bool) {
         self.curves.insert("cache".into(), Curve::new("pairs of lines (128 bytes)", &caches.curve));
         for (i, cache) in caches.levels.iter().enumerate() {
             let name = format!("cache.{}", i + 1);
@@ -134,7 +203,12 @@ impl Pass {
                 self.enter(format!("{name}.bytes"), cache.reach as f64);
                 continue;
             }
-            let why = "no two strides agree on how many lines share a set";
+            let why = match i {
+                1 if is_splintered => {
+                    "the host's frames are scattered over the sets, so that no stride leaves the set unchanged"
+                }
+                _ => "no two strides agree on how many lines share a set",
+            };
             self.enter_or(format!("{name}.ways"), cache.ways.map(f64::from), why);
             let bytes = cache.bytes.map(|bytes| bytes as f64);
             self.enter_or(format!("{name}.bytes"), bytes, "ways and steps do not agree");
@@ -144,5 +218,32 @@ impl Pass {
             caches.memory,
             "the cycles of a line have no flat part beyond the caches",
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host_page(is_guest: Option<bool>, part: Option<u64>) -> Result<f64, String> {
+        let mut pass = Pass::default();
+        if let Some(part) = part {
+            pass.enter(PART, part as f64);
+        }
+        pass.take_guest(is_guest);
+        pass.numbers.get(HOST_PAGE).copied().ok_or_else(|| pass.missing[HOST_PAGE].clone())
+    }
+
+    #[test]
+    fn the_host_page_is_what_entries_span_in_a_guest_and_none_elsewhere() {
+        let (small, whole) = (Some(4 << 10), Some(2 << 20));
+        assert_eq!(host_page(Some(true), small), Ok(4096.0));
+        assert_eq!(host_page(Some(true), whole), Ok(2_097_152.0));
+        assert_eq!(host_page(Some(false), whole), Ok(0.0));
+        assert_eq!(host_page(Some(false), None), Ok(0.0));
+        assert_eq!(host_page(None, small), Ok(4096.0), "only hosts have splintered pages");
+        assert!(host_page(None, whole).unwrap_err().contains("does not say whether"));
+        assert!(host_page(Some(false), small).unwrap_err().contains("does not say that"));
+        assert!(host_page(Some(true), None).unwrap_err().contains("was not found"));
     }
 }

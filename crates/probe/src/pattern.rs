@@ -72,6 +72,15 @@ impl Pattern {
         Pattern { page, chains: vec![shuffled(places.into_iter().collect())] }
     }
 
+    /// Visits one line of each of `parts` consecutive parts of 4 KB of huge pages, in random order. Lines differ in their place
+    /// in the part, so that they spread over the sets of caches.
+    pub fn parts(parts: u64) -> Pattern {
+        let lines = Page::Small.bytes() / LINE;
+        // The next 64 parts begin one line further: they would be in the sets of the first 64 else.
+        let place = |i: u64| i * Page::Small.bytes() + (i + i / lines) % lines * LINE;
+        Pattern { page: Page::Huge, chains: vec![shuffled((0..parts).map(place).collect())] }
+    }
+
     /// Visits `lines` consecutive lines in random order.
     pub fn lines(page: Page, lines: u64) -> Pattern {
         Pattern { page, chains: vec![shuffled((0..lines).map(|line| line * LINE).collect())] }
@@ -136,6 +145,10 @@ mod tests {
         assert_eq!(places.len(), 64);
         assert_eq!(places.iter().map(|place| place % 4096).collect::<BTreeSet<_>>().len(), 64);
         assert_eq!(pattern.end(), (63 * 16 + 1) * 4096);
+        let parts = Pattern::parts(1024);
+        let sets: BTreeSet<u64> = parts.chains[0].iter().map(|place| place % 65_536).collect();
+        assert_eq!(sets.len(), 1024, "each line in another set of a cache of 1,024 sets");
+        assert_eq!(parts.end(), 2 * Page::Huge.bytes());
         let lines = Pattern::page_by_page(Page::Small, 70);
         assert_eq!(lines.chains[0].iter().copied().collect::<BTreeSet<_>>().len(), 70);
         assert!(lines.chains[0][..32].iter().all(|&place| place < 4096));

@@ -1,6 +1,6 @@
 //! What several processes have measured together: which numbers agree, and which do not.
 
-use crate::pass::Pass;
+use crate::pass::{HOST_PAGE, Pass};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The fewest processes that can agree.
@@ -73,6 +73,9 @@ impl Measured {
 
 /// Returns whether numbers of this name are exact.
 fn is_exact(name: &str) -> bool {
+    if name == HOST_PAGE {
+        return true;
+    }
     let near = name.starts_with("cache.1.") || name.starts_with("cache.2.") || name.starts_with("tlb.");
     near && [".entries", ".ways", ".bytes"].iter().any(|end| name.ends_with(end))
 }

@@ -1,10 +1,12 @@
 //! Data caches: bytes, ways and latency of each level, and the latency of memory.
 //!
-//! Every second line lies in the pattern, because many processors fetch pairs of lines. Lines lie in huge pages, and all of a page are visited before those of the next, so that translation costs nothing. The
-//! cycles over the number of pairs of lines are flat where the lines fit into a level, and rise where a level is full. Ways
-//! are found as those of TLBs: lines at a stride that leaves the set unchanged.
+//! Every second line lies in the pattern, because many processors fetch pairs of lines. Lines lie in huge pages, and all of a
+//! page are visited before those of the next, so that translation costs nothing, or, where TLB entries hold parts of pages, what
+//! it costs to visit these parts, which is subtracted. The cycles over the number of pairs of lines are flat where the lines fit
+//! into a level, and rise where a level is full. Ways are found as those of TLBs: lines at a stride that leaves the set unchanged.
 
 use super::search::{entries, last_fit, ways};
+use super::splinter::Splinter;
 use super::{Point, grid, median};
 use crate::bench::{Bench, BenchError};
 use crate::pattern::{PAIR, Page, Pattern};
@@ -53,18 +55,28 @@ pub struct Caches {
 struct Plateau {
     /// Index of the last point.
     last: usize,
+    /// Cycles of the first points.
+    first: f64,
+    /// Cycles of the flattest points.
     cycles: f64,
+    /// Deviation of the flattest points from their median, as a part of it.
+    spread: f64,
 }
 
-/// Finds the data caches.
+/// Finds the data caches. `splinter` says what entries for huge pages span.
 ///
 /// # Errors
 /// Those of the bench; there is none without huge pages.
-pub fn caches(bench: &mut dyn Bench) -> Result<Caches, BenchError> {
+pub fn caches(bench: &mut dyn Bench, splinter: &Splinter) -> Result<Caches, BenchError> {
+    let cycles = |bench: &mut dyn Bench, pairs: u64| {
+        // Only parts of the page that is being visited come again.
+        let parts = (pairs * PAIR).div_ceil(Page::Small.bytes()).min(Page::Huge.bytes() / Page::Small.bytes());
+        Ok(bench.cycles(&Pattern::page_by_page(Page::Huge, pairs))? - splinter.translation(parts))
+    };
     let most = MOST.min(bench.max_pages(Page::Huge) * Page::Huge.bytes() / PAIR);
     let mut found = Caches::default();
     for count in grid(FEWEST, most) {
-        found.curve.push(Point { count, cycles: bench.cycles(&Pattern::page_by_page(Page::Huge, count))? });
+        found.curve.push(Point { count, cycles: cycles(bench, count)? });
         // Three octaves beyond the first slow lines lie in memory.
         let slow = found.curve.iter().find(|point| point.cycles > MEMORY);
         if slow.is_some_and(|slow| count >= 8 * slow.count) {
@@ -76,10 +88,12 @@ pub fn caches(bench: &mut dyn Bench) -> Result<Caches, BenchError> {
         let limit = f64::midpoint(pair[0].cycles, pair[1].cycles);
         let (low, rise) = (found.curve[pair[0].last].count, &found.curve[pair[0].last..]);
         let high = rise.iter().find(|point| point.cycles > limit).map_or(low, |point| point.count);
-        let mut fits = |n: u64| Ok(bench.cycles(&Pattern::page_by_page(Page::Huge, n))? < limit);
+        let mut fits = |n: u64| Ok(cycles(bench, n)? < limit);
         // Large steps cost too much time to be followed line by line, and are not as sharp.
         let reach = last_fit(1, 16, |n| fits(low + (high - low) * n / 16))? * (high - low) / 16 + low;
-        let ways = if depth < 2 { ways(fitting(bench, depth, limit)?) } else { None };
+        // Strides beyond a part leave the set of the first level only as it is: the frames of parts are scattered.
+        let deepest = if splinter.reach.is_none() { 2 } else { 1 };
+        let ways = if depth < deepest { ways(fitting(bench, depth, limit)?) } else { None };
         let bytes = ways.and_then(|ways| entries(reach, ways)).map(|pairs| pairs * PAIR);
         found.levels.push(Cache { reach: reach * PAIR, bytes, ways, latency: pair[0].cycles });
     }
@@ -92,16 +106,20 @@ fn plateaus(curve: &[Point]) -> Vec<Plateau> {
     let mut all: Vec<Plateau> = Vec::new();
     for (i, three) in curve.windows(3).enumerate() {
         let cycles = median(three.iter().map(|point| point.cycles));
-        if three.iter().any(|point| (point.cycles - cycles).abs() > FLAT * cycles) {
+        let spread = three.iter().map(|point| (point.cycles - cycles).abs() / cycles).fold(0.0, f64::max);
+        if spread > FLAT {
             continue;
         }
         match all.last_mut() {
-            Some(plateau) if cycles < plateau.cycles * RISE => {
-                if (cycles - plateau.cycles).abs() <= FLAT * plateau.cycles {
+            Some(plateau) if cycles < plateau.first * RISE => {
+                // Where frames are scattered, sets of the level before overflow one after another: its hits become rare slowly.
+                if spread < plateau.spread {
+                    *plateau = Plateau { last: i + 2, cycles, spread, ..*plateau };
+                } else if (cycles - plateau.cycles).abs() <= FLAT * plateau.cycles {
                     plateau.last = i + 2;
                 }
             }
-            _ => all.push(Plateau { last: i + 2, cycles }),
+            _ => all.push(Plateau { last: i + 2, first: cycles, cycles, spread }),
         }
     }
     all

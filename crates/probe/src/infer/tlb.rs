@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 /// The most contiguous pages of a curve. No known TLB has more than a quarter.
 const MOST: u64 = 16384;
 /// The least rise in cycles that counts as a step.
-const RISE: f64 = 1.5;
+pub(super) const RISE: f64 = 1.5;
 /// The least rise in cycles at which blocks do not fit: more than a set that entries of page tables take away from pages adds,
 /// and less than that all pages are walked for, with their entries in the second-level data cache.
 const OVERFULL: f64 = 3.0;
@@ -226,6 +226,6 @@ pub fn tlbs(bench: &mut dyn Bench, page: Page, filler: u64) -> Result<Tlbs, Benc
 }
 
 /// Returns the first point from `from` on that lies above `limit`, as do the two after it.
-fn step(curve: &[Point], from: usize, limit: f64) -> Option<usize> {
+pub(super) fn step(curve: &[Point], from: usize, limit: f64) -> Option<usize> {
     (from..curve.len().saturating_sub(2)).find(|&i| curve[i..i + 3].iter().all(|point| point.cycles > limit))
 }
