@@ -256,14 +256,6 @@ impl OooCore {
         self.history.prefetch(block);
     }
 
-    /// Returns the cycles between two lines of a long stream whose misses take `latency` each: one for each MSHR is in flight,
-    /// and memory sends them one after the other. A store's line occupies the channel to memory twice.
-    pub fn stream_interval(&self, latency: u32, is_store: bool) -> u64 {
-        let in_flight = u64::from(latency.div_ceil(self.config.l1_mshrs));
-        let channel = if latency < self.config.memory { 0 } else { u64::from(self.config.line_interval) };
-        in_flight.max(channel * (1 + u64::from(is_store)))
-    }
-
     /// Switches to address space number `space`.
     pub fn enter_space(&mut self, space: u32) {
         self.history.enter_space(space);

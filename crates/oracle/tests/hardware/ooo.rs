@@ -40,14 +40,6 @@ fn config(random: &mut Random) -> Config {
     }
 }
 
-#[test]
-fn lines_of_a_stream_follow_as_fast_as_mshrs_and_memory_allow() {
-    let config = Config { l1_mshrs: 4, memory: 100, line_interval: 20, ..config(&mut Random::new(1)) };
-    let core = OooCore::new(config, 1);
-    let intervals = [14, 99, 100, 400].map(|latency| [false, true].map(|store| core.stream_interval(latency, store)));
-    assert_eq!(intervals, [[4, 4], [25, 25], [25, 40], [100, 100]]);
-}
-
 fn instruction(random: &mut Random) -> Inst {
     let mut register = |unused: u8| if random.below(3) == 0 { unused } else { random.below(6) as u8 };
     let address = [register(NO_SOURCE), register(NO_SOURCE)];
