@@ -211,7 +211,8 @@ impl Pass {
             };
             self.enter_or(format!("{name}.ways"), cache.ways.map(f64::from), why);
             let bytes = cache.bytes.map(|bytes| bytes as f64);
-            self.enter_or(format!("{name}.bytes"), bytes, "ways and steps do not agree");
+            let why = if i == 1 && is_splintered { why } else { "ways and steps do not agree" };
+            self.enter_or(format!("{name}.bytes"), bytes, why);
         }
         self.enter_or(
             "memory.latency".into(),

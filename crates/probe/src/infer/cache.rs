@@ -55,12 +55,7 @@ pub struct Caches {
 struct Plateau {
     /// Index of the last point.
     last: usize,
-    /// Cycles of the first points.
-    first: f64,
-    /// Cycles of the flattest points.
     cycles: f64,
-    /// Deviation of the flattest points from their median, as a part of it.
-    spread: f64,
 }
 
 /// Finds the data caches. `splinter` says what entries for huge pages span.
@@ -69,7 +64,7 @@ struct Plateau {
 /// Those of the bench; there is none without huge pages.
 pub fn caches(bench: &mut dyn Bench, splinter: &Splinter) -> Result<Caches, BenchError> {
     let cycles = |bench: &mut dyn Bench, pairs: u64| {
-        // Only parts of the page that is being visited come again.
+        // Only parts of the page that is being visited come again, in random order.
         let parts = (pairs * PAIR).div_ceil(Page::Small.bytes()).min(Page::Huge.bytes() / Page::Small.bytes());
         Ok(bench.cycles(&Pattern::page_by_page(Page::Huge, pairs))? - splinter.translation(parts))
     };
@@ -106,20 +101,16 @@ fn plateaus(curve: &[Point]) -> Vec<Plateau> {
     let mut all: Vec<Plateau> = Vec::new();
     for (i, three) in curve.windows(3).enumerate() {
         let cycles = median(three.iter().map(|point| point.cycles));
-        let spread = three.iter().map(|point| (point.cycles - cycles).abs() / cycles).fold(0.0, f64::max);
-        if spread > FLAT {
+        if three.iter().any(|point| (point.cycles - cycles).abs() > FLAT * cycles) {
             continue;
         }
         match all.last_mut() {
-            Some(plateau) if cycles < plateau.first * RISE => {
-                // Where frames are scattered, sets of the level before overflow one after another: its hits become rare slowly.
-                if spread < plateau.spread {
-                    *plateau = Plateau { last: i + 2, cycles, spread, ..*plateau };
-                } else if (cycles - plateau.cycles).abs() <= FLAT * plateau.cycles {
+            Some(plateau) if cycles < plateau.cycles * RISE => {
+                if (cycles - plateau.cycles).abs() <= FLAT * plateau.cycles {
                     plateau.last = i + 2;
                 }
             }
-            _ => all.push(Plateau { last: i + 2, first: cycles, cycles, spread }),
+            _ => all.push(Plateau { last: i + 2, cycles }),
         }
     }
     all
