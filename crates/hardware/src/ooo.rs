@@ -45,6 +45,7 @@ mod ports;
 mod predictor;
 mod prefetch;
 mod reference;
+mod right_path;
 mod run;
 mod statistics;
 mod store_queue;
@@ -57,6 +58,7 @@ pub use front_end::{EvictedPages, Misprediction};
 pub use instruction::{BranchKind, Inst, NO_SOURCE, NO_TARGET, OpClass, Register};
 pub use predictor::{Prediction, Predictor, WrongTurn};
 pub use reference::{ByteRange, MemoryReference, ReferenceTimes, TranslationCost};
+pub use right_path::{FOLLOWING, Following, RightPath};
 pub use run::OooRun;
 pub use statistics::{FetchStalls, OooStatistics};
 pub use wrong_path::{WrongPathLoad, WrongPathLookup, WrongPathMemory, WrongPathWalk};
@@ -173,8 +175,7 @@ pub struct OooCore {
     /// The number of the current reference in the execution history. `None` if the instruction's operands do not make
     /// it.
     reference: Option<u32>,
-    /// Scratch buffer of the wrong path, reused between calls.
-    scratch: Vec<u64>,
+    wrong_path_buffers: wrong_path::Buffers,
     /// The cycle in which the last instruction was complete.
     completed: u64,
     /// The cycles since [`OooCore::take_ledger`] was last called.
@@ -219,7 +220,7 @@ impl OooCore {
             branch: None,
             history: ExecutionHistory::default(),
             reference: None,
-            scratch: Vec::new(),
+            wrong_path_buffers: wrong_path::Buffers::default(),
             completed: 0,
             ledger: Ledger::default(),
             statistics: OooStatistics::default(),

@@ -10,7 +10,7 @@ use crate::conditions::Conditions;
 use crate::curve::Curve;
 use crate::findings::{self, Finding};
 use crate::machine;
-use crate::prepare::{Batch, Preparer};
+use crate::prepare::{Batch, Lookahead, Preparer};
 use crate::results::{self, Row};
 use crate::simulation::{Outcome, Sample, Simulation, SimulationError};
 use fan_out::fan_out;
@@ -256,12 +256,16 @@ impl Experiment {
             stopped = !watch(status);
             Ok(Some(batch))
         };
+        let mut lookahead = Lookahead::new(self.conditions.timing);
         let produce = || {
-            let batch = match next_batch()? {
-                None if !std::mem::replace(&mut ended, true) => Some(Batch::end()),
-                batch => batch,
-            };
-            Ok(batch.map(Arc::new))
+            while !lookahead.is_ready() {
+                match next_batch()? {
+                    Some(batch) => lookahead.push(batch),
+                    None if !std::mem::replace(&mut ended, true) => lookahead.push(Batch::end()),
+                    None => lookahead.end(),
+                }
+            }
+            Ok(lookahead.pop().map(Arc::new))
         };
         let simulating = AtomicU64::new(0);
         let consume = |simulation: &mut Simulation, batch: &Arc<Batch>| -> Result<(), ExperimentError> {

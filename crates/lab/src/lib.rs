@@ -19,7 +19,7 @@ pub use conditions::{Conditions, Placement, Timing};
 pub use curve::{Curve, Misses};
 pub use experiment::{Experiment, ExperimentError, Header, Report, Status};
 pub use findings::{Finding, FindingKind};
-pub use prepare::{Batch, Preparer};
+pub use prepare::{Batch, Lookahead, Preparer};
 pub use reach_core::{Counts, Step, TICK_INSTRUCTIONS};
 pub use reach_hardware::Geometry;
 pub use results::{ALL, Row, Value};

@@ -1,11 +1,15 @@
 //! Decode once: turns the chunks of a program into batches that any number of simulations read at the same time.
 
+mod lookahead;
+
+pub use lookahead::Lookahead;
+
 use crate::conditions::Timing;
 use reach_core::last_use::LastUses;
 use reach_core::lines::LineFilter;
 use reach_core::{BlockTable, Chunk, Event, Mark, Step, StepCutter};
 use reach_hardware::config::Predictor;
-use reach_hardware::ooo::{BranchTrainer, Code, TrainedPredictor};
+use reach_hardware::ooo::{BranchTrainer, Code, Following, TrainedPredictor};
 
 /// A folded chunk, and the steps in which simulations take it.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +23,8 @@ pub struct Batch {
     /// Steps before which simulation in detail begins, by their number, with one predictor of each kind, trained by the
     /// program so far.
     pub predictors: Vec<(usize, Vec<TrainedPredictor>)>,
+    /// The references that follow the chunk; empty unless [`Lookahead`] has added them.
+    pub following: Following,
     /// Whether the program ends here.
     pub last: bool,
 }
@@ -96,7 +102,8 @@ impl Preparer {
                 }
             }
         }
-        Batch { chunk, steps, code: self.code.clone().unwrap_or_default(), predictors, last: false }
+        let code = self.code.clone().unwrap_or_default();
+        Batch { chunk, steps, code, predictors, ..Batch::default() }
     }
 
     /// Takes the marks among the events that precede a step. Returns whether simulation in detail begins there.

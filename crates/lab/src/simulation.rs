@@ -35,7 +35,7 @@ use accounts::Accounts;
 use error::Names;
 use hardware::{Detail, Hardware, MemoryCounts};
 use kernel::Kernel;
-use reach_core::{Chunk, Counts, Cycles, Event, Label, Mark, Step, StopReason};
+use reach_core::{Counts, Cycles, Event, Label, Mark, Step, StopReason};
 use reach_hardware::StepRefs;
 use reach_hardware::config::Tlb;
 use reach_os::{OutOfMemory, Vm};
@@ -128,7 +128,7 @@ impl Simulation {
             if let Some((_, trained)) = predictors.next_if(|(before, _)| *before == number) {
                 self.hardware.adopt(trained);
             }
-            self.step(&batch.chunk, step)?;
+            self.step(batch, step)?;
         }
         Ok(())
     }
@@ -139,18 +139,18 @@ impl Simulation {
         self.sampling.as_ref().and_then(|_| self.hardware.processor.predictor_config())
     }
 
-    /// Simulates one step of `chunk`, on one hardware thread.
+    /// Simulates one step of `batch`, on one hardware thread.
     ///
     /// # Errors
     /// As [`Simulation::take`].
-    pub fn step(&mut self, chunk: &Chunk, step: &Step) -> Result<(), SimulationError> {
+    pub fn step(&mut self, batch: &Batch, step: &Step) -> Result<(), SimulationError> {
         if step.tick {
             self.tick()?;
         }
-        for (_, event) in &chunk.events[step.events.clone()] {
+        for (_, event) in &batch.chunk.events[step.events.clone()] {
             self.notice(event)?;
         }
-        self.references(chunk, step)
+        self.references(batch, step)
     }
 
     /// Lets daemons run, if one is due.
@@ -269,14 +269,14 @@ impl Simulation {
     }
 
     /// Simulates the references of a step.
-    fn references(&mut self, chunk: &Chunk, step: &Step) -> Result<(), SimulationError> {
+    fn references(&mut self, batch: &Batch, step: &Step) -> Result<(), SimulationError> {
         if step.counts.references() == 0 {
             return Ok(());
         }
         if self.detail() != Detail::All {
-            return self.warm(StepRefs::new(chunk, step), &step.counts);
+            return self.warm(StepRefs::new(&batch.chunk, step), &step.counts);
         }
-        self.run(StepRefs::new(chunk, step))?;
+        self.run(StepRefs::new(&batch.chunk, step).followed_by(&batch.following))?;
         let hardware = &mut self.hardware;
         let millicycles = if hardware.out_of_order { 0 } else { hardware.millicycles_per_instruction };
         let cycles = self.accounts.execute(hardware.processor.on(), &step.counts, millicycles);

@@ -320,7 +320,7 @@ fn every_tlb_entry_agrees_with_the_page_table_after_every_step() {
                         continue;
                     }
                     for step in &batch.steps {
-                        simulation.step(&batch.chunk, step).unwrap();
+                        simulation.step(batch, step).unwrap();
                         simulation.check();
                     }
                 }

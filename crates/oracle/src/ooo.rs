@@ -12,8 +12,11 @@ use reach_hardware::ooo::{
 };
 use std::collections::HashMap;
 
+mod convergence;
 mod resources;
 mod wrong_path;
+
+pub use convergence::RightBlock;
 
 use resources::{Interval, Port, first_free, miss_latency};
 
@@ -157,8 +160,8 @@ impl NaiveOooCore {
         self.fetch_floor.max(self.retired.last().map_or(0, |last| last.fetched))
     }
 
-    /// Ends block number `block`: the program continues at address `next`.
-    pub fn resolve_branch(&mut self, block: usize, next: u64, memory: &impl FixedMemory) {
+    /// Ends block number `block`: the program continues at address `next`, with the blocks `right`.
+    pub fn resolve_branch(&mut self, block: usize, next: u64, right: &[RightBlock], memory: &impl FixedMemory) {
         let (span, insts) = &self.program[block];
         let span = *span;
         let branch = insts[insts.len() - 1].branch;
@@ -177,7 +180,7 @@ impl NaiveOooCore {
         let resolved = self.completed + 1;
         if let Some(target) = target.filter(|_| self.config.wrong_path) {
             self.predictor.begin_wrong_path(Some(WrongTurn { branch, end: span.end, target }));
-            self.run_to(target, resolved, memory);
+            self.run_to(target, resolved, right, memory);
             self.predictor.end_wrong_path();
         }
         self.fetch_floor = self.last_fetch().max(resolved);
@@ -222,8 +225,15 @@ impl NaiveOooCore {
         at
     }
 
-    /// Executes instruction `id`, the next of the program, with its references.
-    pub fn execute(&mut self, id: InstId, references: &[DataReference], memory: &impl FixedMemory) {
+    /// Executes instruction `id`, the next of the program, with its references. `right` is the program behind each of
+    /// these.
+    pub fn execute(
+        &mut self,
+        id: InstId,
+        references: &[DataReference],
+        right: impl Fn(usize) -> Vec<RightBlock>,
+        memory: &impl FixedMemory,
+    ) {
         let inst = self.program[id.block].1[id.index];
         let front_end = u64::from(self.config.front_end_depth);
         let queued = self.before(self.config.fetch_queue).dispatched;
@@ -237,7 +247,7 @@ impl NaiveOooCore {
         let (mut loaded, mut addresses_known, mut loads) = (0, 0, 0);
         let mut pending_stores: Vec<(MemoryReference, u64)> = Vec::new();
         let mut recorded = [0; 2];
-        for &DataReference { is_store, reference } in references {
+        for (number, &DataReference { is_store, reference }) in references.iter().enumerate() {
             let entry_free = if is_store {
                 let writer = self.stores.len().checked_sub(self.config.store_queue as usize);
                 writer.map_or(0, |at| self.stores[at].written)
@@ -289,7 +299,7 @@ impl NaiveOooCore {
                             result: ready + latency,
                         };
                         self.predictor.begin_wrong_path(None);
-                        self.run_behind(id, before, clear, memory);
+                        self.run_behind(id, before, clear, &right(number), memory);
                         self.predictor.end_wrong_path();
                     }
                     fetched = clear;

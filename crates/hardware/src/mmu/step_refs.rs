@@ -1,8 +1,9 @@
 //! The references of a step, and a position in them.
 
 use super::pte_prefetch::PtePrefetcher;
+use crate::ooo::{Following, RightPath};
 use reach_core::fold::{PAGE_SHIFT, PageRef};
-use reach_core::{BlockId, Chunk, Kind, Ref, Step};
+use reach_core::{BlockId, Chunk, Event, Kind, Ref, Step};
 
 /// The references of one step of a chunk, which run without an event in between: all of them, and those that folding keeps.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +20,13 @@ pub struct StepRefs<'a> {
     last_pages: &'a [PageRef],
     /// Index of the step's first reference.
     start: usize,
+    /// The references of the chunk up to the next event behind the step, and the blocks of the step and all that follow.
+    until_event: &'a [Ref],
+    fetched_from_here: &'a [BlockId],
+    /// No event comes before the end of the chunk.
+    reaches_end: bool,
+    /// The references behind the chunk, unless an event comes before them.
+    following: Option<&'a Following>,
     /// There are no references, only what folding keeps.
     pub(super) outlined: bool,
 }
@@ -33,14 +41,63 @@ impl<'a> StepRefs<'a> {
         let last_lines = &chunk.last_lines[step.last_lines.clone()];
         let last_pages = &chunk.last_pages[step.last_pages.clone()];
         let (start, outlined) = (step.refs.start, chunk.is_outline());
-        StepRefs { refs, fetched, page_refs, last_lines, last_pages, start, outlined }
+        // Marks of a sample are no events of the program.
+        let next_event = chunk.events[step.events.end..].iter().find(|(_, event)| !matches!(event, Event::Mark(_)));
+        let until_event = next_event.map_or(&chunk.refs[..], |(at, _)| &chunk.refs[..*at as usize]);
+        let fetched_from_here = chunk.fetched.get(step.fetched.start..).unwrap_or_default();
+        let reaches_end = next_event.is_none();
+        StepRefs {
+            refs,
+            fetched,
+            page_refs,
+            last_lines,
+            last_pages,
+            start,
+            until_event,
+            fetched_from_here,
+            reaches_end,
+            following: None,
+            outlined,
+        }
     }
 
     /// Returns all references of `chunk`, which has been folded.
     pub fn whole(chunk: &'a Chunk) -> StepRefs<'a> {
         debug_assert_eq!(chunk.folded, chunk.refs.len());
-        let (fetched, page_refs) = (&chunk.fetched, &chunk.page_refs);
-        StepRefs { refs: &chunk.refs, fetched, page_refs, last_lines: &[], last_pages: &[], start: 0, outlined: false }
+        let (refs, fetched, page_refs) = (&chunk.refs, &chunk.fetched, &chunk.page_refs);
+        StepRefs {
+            refs,
+            fetched,
+            page_refs,
+            last_lines: &[],
+            last_pages: &[],
+            start: 0,
+            until_event: refs,
+            fetched_from_here: fetched,
+            reaches_end: true,
+            following: None,
+            outlined: false,
+        }
+    }
+
+    /// Adds the references that follow the chunk.
+    pub fn followed_by(self, following: &'a Following) -> StepRefs<'a> {
+        StepRefs { following: self.reaches_end.then_some(following), ..self }
+    }
+
+    /// Returns the references from the cursor on, up to the next event, beyond the step too.
+    pub(crate) fn right_path(&self, cursor: &Cursor) -> RightPath<'a> {
+        self.right_path_from(cursor.next_ref, cursor)
+    }
+
+    /// Returns the references behind the one at the cursor.
+    pub(crate) fn right_path_behind(&self, cursor: &Cursor) -> RightPath<'a> {
+        self.right_path_from(cursor.next_ref + 1, cursor)
+    }
+
+    fn right_path_from(&self, reference: usize, cursor: &Cursor) -> RightPath<'a> {
+        let refs = self.until_event.get(reference..).unwrap_or_default();
+        RightPath::new(refs, self.fetched_from_here.get(cursor.next_block..).unwrap_or_default(), self.following)
     }
 
     /// Returns the references of which warming sees every page: for a policy that counts look-ups, and so must not miss one.

@@ -1,7 +1,7 @@
 //! The history of executed code: the blocks and their addresses, and the addresses of each reference.
 //!
 //! The wrong path follows these blocks and predicts these addresses. Memory disambiguation learns here which loads may
-//! issue before older stores. A core knows only what it has executed itself, never the rest of the program.
+//! issue before older stores. It holds only what the core has executed itself.
 
 use super::code::{Code, reference_count};
 use reach_core::{BlockId, prefetch};
@@ -208,6 +208,11 @@ impl ExecutionHistory {
     /// Begins a wrong path: the addresses predicted on earlier ones count no longer.
     pub fn begin_wrong_path(&mut self) {
         self.wrong_path = self.wrong_path.wrapping_add(1);
+    }
+
+    /// Takes `at` for the next address of reference number `number` on this wrong path.
+    pub fn expect_address(&mut self, number: u32, at: u64) {
+        self.predictions[number as usize] = PredictedAddress { at, wrong_path: self.wrong_path };
     }
 
     /// Predicts the next address of reference number `number` on this wrong path. `None` if it was never executed.

@@ -4,6 +4,7 @@ use super::code::Code;
 use super::in_flight::{DataTimes, DynInst, PendingStore};
 use super::ports::Port;
 use super::reference::{ByteRange, MemoryReference, ReferenceTimes, TranslationCost};
+use super::right_path::RightPath;
 use super::store_queue::RetiredStore;
 use super::wrong_path::{WrongPathMemory, WrongPathStart};
 use super::{OooCore, PENDING_WALKS};
@@ -144,8 +145,8 @@ impl OooCore {
 
     /// Executes what follows a load that violated memory order, until the machine clear in cycle `clear` squashes it.
     ///
-    /// Does nothing where the machine does not model the wrong path.
-    pub fn run_until_clear(&mut self, code: &Code, clear: u64, memory: &mut impl WrongPathMemory) {
+    /// `right` begins with the reference behind the load. Does nothing where the machine does not model the wrong path.
+    pub fn run_until_clear(&mut self, code: &Code, clear: u64, right: RightPath, memory: &mut impl WrongPathMemory) {
         let Some(current) = self.block.filter(|_| self.config.wrong_path) else { return };
         self.predictor.begin_wrong_path(None);
         let after = WrongPathStart::AfterDispatched {
@@ -153,7 +154,7 @@ impl OooCore {
             first_reference: current.first_reference,
             next: current.next,
         };
-        self.run_squashed(code, after, clear, memory);
+        self.run_squashed(code, after, clear, right, memory);
         self.predictor.end_wrong_path();
     }
 

@@ -44,8 +44,13 @@ impl Mmu {
                         core.prefetch_block(code, next);
                     }
                     core.end_block(insts);
+                    if let Some(misprediction) = core.resolve_branch(code, r.addr().0) {
+                        let right = step.right_path(cursor);
+                        self.run_wrong_path(&misprediction, code, right, table, CoreAndCaches { core, caches });
+                        core.resume_fetch(&misprediction);
+                    }
                     let bytes = ByteRange { start: r.addr().0, end: r.addr().0 + r.len().max(1) };
-                    self.fetch_block(bytes, code, table, core, caches).map(|()| {
+                    self.fetch_block(bytes, table, core, caches).map(|()| {
                         core.start_block(code, block, bytes);
                         insts = code.of(block);
                         cursor.next_block += 1;
@@ -55,7 +60,7 @@ impl Mmu {
                     core.advance_to(insts, r.index().into());
                     core.begin_reference(kind);
                     let bytes = ByteRange { start: r.addr().0, end: r.addr().0 + r.size() };
-                    self.load_or_store(bytes, kind, code, table, core, caches)
+                    self.load_or_store(bytes, kind, (&step, cursor), code, table, CoreAndCaches { core, caches })
                 }
             };
             if let Err((stop, translation)) = outcome {
@@ -134,15 +139,10 @@ impl Mmu {
     fn fetch_block(
         &mut self,
         bytes: ByteRange,
-        code: &Code,
         table: &mut PageTable,
         core: &mut OooCore,
         caches: &mut Caches,
     ) -> Result<(), Stopped> {
-        if let Some(misprediction) = core.resolve_branch(code, bytes.start) {
-            self.run_wrong_path(&misprediction, code, table, CoreAndCaches { core, caches });
-            core.resume_fetch(&misprediction);
-        }
         let models_fetches = caches.models_fetches();
         let (shift, l1_latency) = (caches.line_shift(Access::Fetch), caches.near_latency(Access::Fetch));
         let mut at = bytes.start;
@@ -171,16 +171,16 @@ impl Mmu {
         Ok(())
     }
 
-    /// Loads or stores `bytes`, line by line.
+    /// Loads or stores `bytes`, line by line: the reference of `step` at `cursor`.
     #[inline]
     fn load_or_store(
         &mut self,
         bytes: ByteRange,
         kind: Kind,
+        (step, cursor): (&StepRefs, &Cursor),
         code: &Code,
         table: &mut PageTable,
-        core: &mut OooCore,
-        caches: &mut Caches,
+        CoreAndCaches { core, caches }: CoreAndCaches,
     ) -> Result<(), Stopped> {
         let access = if kind == Kind::Store { Access::Store } else { Access::Load };
         let (shift, l1_latency) = (caches.line_shift(access), caches.near_latency(access));
@@ -218,7 +218,8 @@ impl Mmu {
                         let walks = if translation.walk > 0 { walks } else { 0 };
                         self.counters.walks_retired -= walks;
                         self.counters.walks_wrong_path += walks;
-                        self.run_until_clear(clear, code, table, CoreAndCaches { core, caches });
+                        let right = step.right_path_behind(cursor);
+                        self.run_until_clear(clear, code, right, table, CoreAndCaches { core, caches });
                         core.repeat_load(bytes, clear, l1_latency);
                         missed_tlbs = false;
                     }

@@ -7,13 +7,16 @@
 //!   at others.
 //! - Their instructions are dispatched and executed among those in flight: they need ROB and queue entries, registers,
 //!   ports, walkers and MSHRs. None retires.
-//! - Loads and stores refer to the address that the instruction may have next, by those it has had.
+//! - Where it joins the right path (`wrong_path/convergence.rs`), loads and stores refer to the same addresses. Elsewhere,
+//!   and where the address depends on registers that differ, they refer to the address that the instruction may have
+//!   next, by those it has had.
 //! - Stores only translate, as store-address operations look up the TLB when they execute (Intel, Optimization
 //!   Reference Manual: STA).
 //! - At the end, a line in flight still arrives, and a walk in progress is aborted.
 //!
 //! [`ExecutionHistory`]: super::execution_history::ExecutionHistory
 
+mod convergence;
 mod mmu;
 
 use super::code::Code;
@@ -23,7 +26,9 @@ use super::instruction::{BranchKind, Inst, REGISTERS};
 use super::ports::Port;
 use super::predictor::WrongTurn;
 use super::reference::ByteRange;
+use super::right_path::RightPath;
 use super::{OooCore, PENDING_WALKS};
+use convergence::{Convergence, Found};
 use reach_core::{BlockId, Kind};
 
 /// The outcome of a TLB look-up on the wrong path.
@@ -69,11 +74,11 @@ pub trait WrongPathMemory {
     fn look_up(&mut self, kind: Kind, at: u64, within: u64) -> WrongPathLookup;
     /// Walks for the page that holds `at`, for at most `within` cycles. The last look-up was for that page.
     fn walk(&mut self, kind: Kind, at: u64, within: u64) -> WrongPathWalk;
-    /// Returns whether the first-level cache has the line of `at`, whose page was translated last.
+    /// Returns whether the first-level cache has the line of `at`, on the page that was last translated for data.
     fn is_in_l1(&self, at: u64) -> bool;
-    /// Loads from `at` in cycle `from`. The page of `at` was translated last.
+    /// Loads from `at` in cycle `from`. `at` lies on the page that was last translated for data.
     fn load(&mut self, core: &mut OooCore, at: u64, from: u64) -> WrongPathLoad;
-    /// Fetches `bytes`, on the page that was translated last. Returns by how many cycles that exceeds a hit.
+    /// Fetches `bytes`, on the page that was last translated for a fetch. Returns by how many cycles that exceeds a hit.
     fn fetch(&mut self, bytes: ByteRange) -> u64;
 }
 
@@ -93,7 +98,7 @@ pub(super) enum WrongPathStart {
 }
 
 /// The state of the pipeline on the wrong path. All else is the core's.
-struct WrongPath {
+struct WrongPath<'a> {
     /// The cycle in which everything on it is squashed.
     end: u64,
     fetch_stage: InOrderStage,
@@ -107,29 +112,75 @@ struct WrongPath {
     store_entries: usize,
     /// The base page that was fetched from last. `None` at first.
     page: Option<u64>,
+    convergence: Convergence<'a>,
+}
+
+/// The next instruction of a wrong path.
+#[derive(Clone, Copy)]
+struct NextInst<'a> {
+    inst: &'a Inst,
+    /// Its index in its block.
+    index: usize,
+    /// The number of its first reference in the execution history.
+    first_reference: u32,
+}
+
+impl NextInst<'_> {
+    /// Returns the number of its reference `at` in the execution history.
+    fn reference(&self, at: u8) -> u32 {
+        self.first_reference + u32::from(at)
+    }
+}
+
+/// A load or store on a wrong path.
+#[derive(Clone, Copy)]
+struct SquashedReference {
+    /// Its number in the execution history.
+    number: u32,
+    /// Its address, if the right path tells it.
+    joined: Option<u64>,
+    /// The cycle in which its address registers are known.
+    address_ready: u64,
+    /// The cycle in which it is squashed.
+    end: u64,
+}
+
+/// Buffers of wrong paths, reused between them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Buffers {
+    dispatched: Vec<u64>,
+    found: Vec<Found>,
 }
 
 impl OooCore {
-    /// Runs the wrong path of a mispredicted branch until the branch is resolved.
+    /// Runs the wrong path of a mispredicted branch until the branch is resolved. `right` begins with the fetch behind it.
     ///
     /// Does nothing without a predicted target, and where the machine does not model the wrong path.
-    pub fn run_wrong_path(&mut self, code: &Code, misprediction: &Misprediction, memory: &mut impl WrongPathMemory) {
+    pub fn run_wrong_path(
+        &mut self,
+        code: &Code,
+        misprediction: &Misprediction,
+        right: RightPath,
+        memory: &mut impl WrongPathMemory,
+    ) {
         let Some(target) = misprediction.target.filter(|_| self.config.wrong_path) else { return };
         let Misprediction { branch, end, until, .. } = *misprediction;
         self.predictor.begin_wrong_path(Some(WrongTurn { branch, end, target }));
-        self.run_squashed(code, WrongPathStart::Block(target), until, memory);
+        self.run_squashed(code, WrongPathStart::Block(target), until, right, memory);
         self.predictor.end_wrong_path();
     }
 
-    /// Fetches and executes instructions from `start` on until cycle `end`, which squashes them.
+    /// Fetches and executes instructions from `start` on until cycle `end`, which squashes them. `right` follows `start`
+    /// on the right path.
     pub(super) fn run_squashed(
         &mut self,
         code: &Code,
         start: WrongPathStart,
         end: u64,
+        right: RightPath,
         memory: &mut impl WrongPathMemory,
     ) {
-        let mut dispatched = std::mem::take(&mut self.scratch);
+        let Buffers { mut dispatched, found } = std::mem::take(&mut self.wrong_path_buffers);
         dispatched.clear();
         let mut path = WrongPath {
             end,
@@ -141,22 +192,33 @@ impl OooCore {
             load_entries: 0,
             store_entries: 0,
             page: None,
+            convergence: Convergence::apart(right, self.rob.capacity(), found),
         };
         self.history.begin_wrong_path();
-        let mut next = match start {
-            WrongPathStart::Block(at) => {
-                self.fetch_on_wrong_path(code, &mut path, at, memory).map(|(block, first)| (block, first, 0))
-            }
+        let next = match start {
+            WrongPathStart::Block(at) => self.fetch_on_wrong_path(code, &mut path, at, memory),
             WrongPathStart::AfterDispatched { block, first_reference, next } => {
                 self.place_dispatched(&mut path);
                 Some((block, first_reference, next))
             }
         };
+        self.follow_wrong_path(code, &mut path, next, memory);
+        self.wrong_path_buffers = Buffers { dispatched: path.dispatched, found: path.convergence.into_buffer() };
+    }
+
+    /// Executes from instruction `next` on: a block, the number of its first reference and an index.
+    fn follow_wrong_path(
+        &mut self,
+        code: &Code,
+        path: &mut WrongPath,
+        mut next: Option<(BlockId, u32, u32)>,
+        memory: &mut impl WrongPathMemory,
+    ) {
         while let Some((block, first_reference, index)) = next {
             let insts = code.of(block);
-            for inst in insts.get(index as usize..).unwrap_or_default() {
-                if !self.dispatch_on_wrong_path(&mut path, inst, first_reference, memory) {
-                    self.scratch = path.dispatched;
+            for (index, inst) in insts.iter().enumerate().skip(index as usize) {
+                let first_reference = first_reference + u32::from(inst.first_reference);
+                if !self.dispatch_on_wrong_path(path, NextInst { inst, index, first_reference }, memory) {
                     return;
                 }
             }
@@ -166,10 +228,9 @@ impl OooCore {
                 if to != span.end {
                     path.fetch_stage.end_cycle();
                 }
-                self.fetch_on_wrong_path(code, &mut path, to, memory).map(|(block, first)| (block, first, 0))
+                self.fetch_on_wrong_path(code, path, to, memory)
             });
         }
-        self.scratch = path.dispatched;
     }
 
     /// Places the dispatched instruction on the wrong path behind it: its entries, and its results although they are
@@ -183,19 +244,20 @@ impl OooCore {
         let ready = sources.into_iter().fold(dispatched.loaded.max(dispatched.address_ready), u64::max);
         let result = ready + self.execution_latency(dispatched.inst.class, true);
         dispatched.inst.targets.iter().for_each(|&target| path.registers[usize::from(target)] = result);
+        path.convergence.stay_behind(&dispatched.inst);
     }
 
-    /// Fetches the block that starts at `at`. Returns it with the number of its first reference. `None` if the core has
-    /// not executed it, or it has no translation before the end.
+    /// Fetches the block that starts at `at`. Returns it with the number of its first reference and the index 0. `None` if
+    /// the core has not executed it, or it has no translation before the end.
     fn fetch_on_wrong_path(
         &mut self,
         code: &Code,
         path: &mut WrongPath,
         at: u64,
         memory: &mut impl WrongPathMemory,
-    ) -> Option<(BlockId, u32)> {
-        let found = self.history.block_at(at)?;
-        let span = code.span(found.0);
+    ) -> Option<(BlockId, u32, u32)> {
+        let (block, first_reference) = self.history.block_at(at)?;
+        let span = code.span(block);
         let mut start = span.start;
         let mut slowest = 0;
         while start < span.end {
@@ -212,7 +274,8 @@ impl OooCore {
             start = end;
         }
         path.fetch_stage.stall_until(path.fetch_stage.cycle + slowest);
-        Some(found)
+        path.convergence.enter(block, code);
+        Some((block, first_reference, 0))
     }
 
     /// Translates the page of `at` for a fetch. `None` if there is no translation before the end.
@@ -257,10 +320,10 @@ impl OooCore {
     fn dispatch_on_wrong_path(
         &mut self,
         path: &mut WrongPath,
-        inst: &Inst,
-        first_reference: u32,
+        next: NextInst,
         memory: &mut impl WrongPathMemory,
     ) -> bool {
+        let inst = next.inst;
         let width = self.config.width;
         let number = path.dispatched.len();
         let entry_free = match number.checked_sub(self.fetch_queue.capacity()) {
@@ -289,9 +352,10 @@ impl OooCore {
         path.rob_entries += 1;
         self.statistics.squashed += 1;
         let result = match dispatched < path.end {
-            true => self.execute_on_wrong_path(path, inst, first_reference, dispatched, memory),
+            true => self.execute_on_wrong_path(path, next, dispatched, memory),
             false => path.end,
         };
+        path.convergence.execute(inst);
         for target in inst.targets {
             path.registers[usize::from(target)] = result;
         }
@@ -302,23 +366,27 @@ impl OooCore {
     /// earlier.
     fn execute_on_wrong_path(
         &mut self,
-        path: &WrongPath,
-        inst: &Inst,
-        first_reference: u32,
+        path: &mut WrongPath,
+        next: NextInst,
         dispatched: u64,
         memory: &mut impl WrongPathMemory,
     ) -> u64 {
+        let NextInst { inst, .. } = next;
         let known = |register: u8| path.registers[usize::from(register)];
         let address_ready = inst.address.into_iter().map(known).fold(dispatched + 1, u64::max);
-        let first = first_reference + u32::from(inst.first_reference);
+        let sources_ready = inst.sources.into_iter().map(known).fold(0, u64::max);
         let mut loaded = address_ready;
-        for load in 0..u32::from(inst.loads) {
-            loaded = loaded.max(self.load_on_wrong_path(first + load, address_ready, path.end, memory));
+        for number in 0..inst.loads {
+            let joined = path.convergence.address(inst, next.index, Kind::Load);
+            let load = SquashedReference { number: next.reference(number), joined, address_ready, end: path.end };
+            loaded = loaded.max(self.load_on_wrong_path(load, memory));
         }
-        for store in 0..u32::from(inst.stores) {
-            self.store_on_wrong_path(first + u32::from(inst.loads) + store, address_ready, path.end, memory);
+        for number in 0..inst.stores {
+            let joined = path.convergence.address(inst, next.index, Kind::Store);
+            let number = next.reference(inst.loads + number);
+            self.store_on_wrong_path(SquashedReference { number, joined, address_ready, end: path.end }, memory);
         }
-        let ready = inst.sources.into_iter().map(known).fold(loaded, u64::max);
+        let ready = loaded.max(sources_ready);
         match self.execution_latency(inst.class, inst.loads > 0 || inst.stores > 0) {
             0 => ready.min(path.end),
             latency => {
@@ -328,19 +396,24 @@ impl OooCore {
         }
     }
 
-    /// Executes load number `number`, whose address registers are known in cycle `address_ready`. Returns the cycle in
-    /// which its data is known, or `end` if that is earlier.
-    fn load_on_wrong_path(
-        &mut self,
-        number: u32,
-        address_ready: u64,
-        end: u64,
-        memory: &mut impl WrongPathMemory,
-    ) -> u64 {
-        let Some(issued) = self.ports.book_before(self.request_floor(), address_ready, Port::Load, end) else {
+    /// Returns the address of a reference, and remembers it. `None` if nothing tells it.
+    fn squashed_address(&mut self, reference: &SquashedReference, memory: &impl WrongPathMemory) -> Option<u64> {
+        match reference.joined {
+            Some(at) => {
+                self.history.expect_address(reference.number, at);
+                Some(at)
+            }
+            None => self.history.predict_address(reference.number, |at| memory.is_mapped(at)),
+        }
+    }
+
+    /// Executes a load. Returns the cycle in which its data is known, or the end of the path if that is earlier.
+    fn load_on_wrong_path(&mut self, load: SquashedReference, memory: &mut impl WrongPathMemory) -> u64 {
+        let end = load.end;
+        let Some(issued) = self.ports.book_before(self.request_floor(), load.address_ready, Port::Load, end) else {
             return end;
         };
-        let Some(at) = self.history.predict_address(number, |at| memory.is_mapped(at)) else { return end };
+        let Some(at) = self.squashed_address(&load, memory) else { return end };
         self.statistics.squashed_loads += 1;
         let Some(translated) = self.translate_on_wrong_path(Kind::Load, at, issued, end, memory) else { return end };
         let floor = self.request_floor();
@@ -356,12 +429,14 @@ impl OooCore {
         hit.max(self.get_line(line, translated, miss_latency, false)).min(end)
     }
 
-    /// Executes the address part of store number `number`.
-    fn store_on_wrong_path(&mut self, number: u32, address_ready: u64, end: u64, memory: &mut impl WrongPathMemory) {
+    /// Executes the address part of a store.
+    fn store_on_wrong_path(&mut self, store: SquashedReference, memory: &mut impl WrongPathMemory) {
+        let SquashedReference { address_ready, end, .. } = store;
         let floor = self.request_floor();
         let Some(issued) = self.ports.book_before(floor, address_ready, Port::Store, end) else { return };
-        let Some(at) = self.history.predict_address(number, |at| memory.is_mapped(at)) else { return };
+        let Some(at) = self.squashed_address(&store, memory) else { return };
         self.statistics.squashed_stores += 1;
+
         self.translate_on_wrong_path(Kind::Store, at, issued, end, memory);
     }
 

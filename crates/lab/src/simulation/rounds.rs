@@ -213,7 +213,7 @@ impl Simulation {
                 self.notice(event)?;
             }
             if let Some(step) = step {
-                self.references(&batch.chunk, &batch.steps[*step])?;
+                self.references(batch, &batch.steps[*step])?;
             }
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! The wrong path in the naive core.
 
+use super::convergence::{Convergence, RightBlock};
 use super::resources::{Port, first_free};
 use super::{FixedMemory, InstId, InstTimes, NaiveOooCore, ReferenceId};
 use reach_core::Kind;
@@ -42,6 +43,7 @@ struct WrongPath {
     page: Option<u64>,
     /// The last address that was predicted for each reference.
     predicted: HashMap<ReferenceId, u64>,
+    convergence: Convergence,
 }
 
 impl WrongPath {
@@ -65,7 +67,7 @@ impl WrongPath {
 }
 
 impl NaiveOooCore {
-    fn wrong_path(&self, end: u64, last: InstTimes, preceding: usize) -> WrongPath {
+    fn wrong_path(&self, end: u64, last: InstTimes, preceding: usize, right: &[RightBlock]) -> WrongPath {
         let passed = |stage: Stage| {
             let at = stage(&last);
             preceding + self.retired.iter().filter(|times| stage(times) == at).count()
@@ -83,21 +85,34 @@ impl NaiveOooCore {
             registers: self.registers,
             page: None,
             predicted: HashMap::new(),
+            convergence: Convergence::new(
+                right,
+                self.program.iter().map(|(_, insts)| insts.clone()).collect(),
+                self.config.rob as usize,
+            ),
         }
     }
 
-    /// Runs the wrong path from `target` on, until cycle `end`.
-    pub(super) fn run_to(&mut self, target: u64, end: u64, memory: &impl FixedMemory) {
+    /// Runs the wrong path from `target` on beside `right`, until cycle `end`.
+    pub(super) fn run_to(&mut self, target: u64, end: u64, right: &[RightBlock], memory: &impl FixedMemory) {
         let dispatched = self.retired.last().map_or(0, |times| times.dispatched);
         let last = InstTimes { fetched: self.last_fetch(), dispatched, retired: 0 };
-        let mut path = self.wrong_path(end, last, 0);
+        let mut path = self.wrong_path(end, last, 0, right);
         let block = self.fetch_block(&mut path, target, memory);
         self.run_wrong_path(path, block.map(|block| InstId { block, index: 0 }), memory);
     }
 
     /// Runs what follows instruction `id`, which is not among the retired, until cycle `end`.
-    pub(super) fn run_behind(&mut self, id: InstId, before: Before, end: u64, memory: &impl FixedMemory) {
-        let mut path = self.wrong_path(end, before.times, 1);
+    pub(super) fn run_behind(
+        &mut self,
+        id: InstId,
+        before: Before,
+        end: u64,
+        right: &[RightBlock],
+        memory: &impl FixedMemory,
+    ) {
+        let mut path = self.wrong_path(end, before.times, 1, right);
+        path.convergence.stay_behind(&self.program[id.block].1[id.index]);
         (path.loads, path.stores) = (before.loads, before.stores);
         for register in self.program[id.block].1[id.index].targets {
             path.registers[register as usize] = before.result;
@@ -154,6 +169,7 @@ impl NaiveOooCore {
             start = end;
         }
         path.fetch_floor = path.last_fetch() + slowest;
+        path.convergence.enter(block);
         Some(block)
     }
 
@@ -213,12 +229,14 @@ impl NaiveOooCore {
             let mut ready = address_ready;
             for index in 0..usize::from(inst.loads) {
                 let name = ReferenceId { inst: id, is_store: false, index };
-                let done = self.load_on(path, name, address_ready, floor, memory);
+                let joined = path.convergence.address(id, false);
+                let done = self.load_on(path, (name, joined), address_ready, floor, memory);
                 ready = ready.max(done.unwrap_or(path.end));
             }
             for index in 0..usize::from(inst.stores) {
                 let name = ReferenceId { inst: id, is_store: true, index };
-                self.translate_on(path, name, address_ready, floor, memory);
+                let joined = path.convergence.address(id, true);
+                self.translate_on(path, (name, joined), address_ready, floor, memory);
             }
             ready = sources.into_iter().fold(ready, u64::max);
             result = match inst.class {
@@ -232,22 +250,29 @@ impl NaiveOooCore {
         for register in inst.targets {
             path.registers[register as usize] = result.min(path.end);
         }
+        path.convergence.execute(inst);
         true
     }
 
-    /// Issues and translates a reference. Returns its address, and the cycle in which that is translated. `None` if it
+    /// Issues and translates a reference, whose address the right path may tell. Returns its address, and the cycle in which that is translated. `None` if it
     /// is not translated before the path ends.
     fn translate_on(
         &mut self,
         path: &mut WrongPath,
-        name: ReferenceId,
+        (name, joined): (ReferenceId, Option<u64>),
         address_ready: u64,
         floor: u64,
         memory: &impl FixedMemory,
     ) -> Option<(u64, u64)> {
         let (kind, port) = if name.is_store { (Kind::Store, Port::Store) } else { (Kind::Load, Port::Load) };
         let issued = self.book_port(floor, address_ready, port, path.end)?;
-        let at = self.predict_address(path, name, memory)?;
+        let at = match joined {
+            Some(at) => {
+                path.predicted.insert(name, at);
+                at
+            }
+            None => self.predict_address(path, name, memory)?,
+        };
         let page = memory.page(at);
         let slot = page as usize % 64;
         let translated = match memory.look_up(kind, at, path.end - issued) {
@@ -270,12 +295,12 @@ impl NaiveOooCore {
     fn load_on(
         &mut self,
         path: &mut WrongPath,
-        name: ReferenceId,
+        reference: (ReferenceId, Option<u64>),
         address_ready: u64,
         floor: u64,
         memory: &impl FixedMemory,
     ) -> Option<u64> {
-        let (at, translated) = self.translate_on(path, name, address_ready, floor, memory)?;
+        let (at, translated) = self.translate_on(path, reference, address_ready, floor, memory)?;
         let mshrs = self.config.l1_mshrs as usize;
         if !memory.is_in_l1(at) && first_free(&self.misses, mshrs, translated, 1) >= path.end {
             return None;

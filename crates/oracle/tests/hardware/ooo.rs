@@ -1,13 +1,13 @@
 //! The out-of-order core's times equal those of its naive twin, on random instructions.
 
 use proptest::prelude::*;
-use reach_core::{BlockId, Kind, Random};
+use reach_core::{BlockId, Kind, Random, Ref, VirtAddr};
 use reach_hardware::config::{Latencies, OooCore as Config, Predictor, Prefetch};
 use reach_hardware::ooo::{
-    BlockSpan, BranchKind, ByteRange, Code, Inst, MemoryReference, NO_SOURCE, NO_TARGET, OooCore, OpClass,
-    TranslationCost, WrongPathLoad, WrongPathLookup, WrongPathMemory, WrongPathWalk,
+    BlockSpan, BranchKind, ByteRange, Code, FOLLOWING, Following, Inst, MemoryReference, NO_SOURCE, NO_TARGET, OooCore,
+    OpClass, RightPath, TranslationCost, WrongPathLoad, WrongPathLookup, WrongPathMemory, WrongPathWalk,
 };
-use reach_oracle::ooo::{DataReference, FixedMemory, InstId, NaiveOooCore, Squashes};
+use reach_oracle::ooo::{DataReference, FixedMemory, InstId, NaiveOooCore, RightBlock, Squashes};
 
 /// A core so small that each of its resources is exhausted at times.
 fn config(random: &mut Random) -> Config {
@@ -175,6 +175,106 @@ fn data_reference(random: &mut Random, is_store: bool, words: u64) -> DataRefere
     DataReference { is_store, reference: MemoryReference { bytes, line, page, translation, l1_latency: 4, latency } }
 }
 
+/// One execution of a block: its number, the cost of its fetch and of its lines, whether the operating system acts before it,
+/// and the references of each instruction.
+struct Step {
+    number: usize,
+    fetch: TranslationCost,
+    line_delay: u32,
+    serialise: bool,
+    references: Vec<Vec<DataReference>>,
+}
+
+fn step(random: &mut Random, blocks: &[(BlockSpan, Vec<Inst>)], words: u64, run: &mut u64) -> Step {
+    let number = random.below(5) as usize;
+    let fetch = translation(random, 12);
+    let line_delay = if random.below(10) == 0 { 1 + random.below(30) as u32 } else { 0 };
+    let serialise = random.below(20) == 0;
+    let mut of_instruction = |inst: &Inst| {
+        // As many references as the instruction makes, or one more or fewer.
+        let odd = random.below(8);
+        let loads = u64::from(inst.loads).saturating_sub(u64::from(odd == 0)) + u64::from(odd == 1);
+        let stores = u64::from(inst.stores).saturating_sub(u64::from(odd == 2)) + u64::from(odd == 3);
+        let mut references: Vec<DataReference> =
+            (0..loads + stores).map(|number| data_reference(random, number >= loads, words)).collect();
+        for DataReference { reference, .. } in &mut references {
+            // Half of the references come from one run of addresses, so that some instructions see a constant step.
+            if random.below(2) == 0 {
+                *run += 8;
+                let start = *run % (words * 8);
+                reference.bytes = ByteRange { start, end: start + 8 };
+            }
+        }
+        references
+    };
+    let references = blocks[number].1.iter().map(&mut of_instruction).collect();
+    Step { number, fetch, line_delay, serialise, references }
+}
+
+/// The program as references, for the core, and from reference number `from` on as blocks, for its twin.
+struct Future {
+    refs: Vec<Ref>,
+    fetched: Vec<BlockId>,
+    blocks: Vec<RightBlock>,
+    /// References after this one belong to the next piece.
+    piece: usize,
+}
+
+impl Future {
+    fn of(steps: &[Step], blocks: &[(BlockSpan, Vec<Inst>)], piece: usize) -> Future {
+        let mut future = Future { refs: Vec::new(), fetched: Vec::new(), blocks: Vec::new(), piece };
+        for Step { number, references, .. } in steps {
+            future.refs.push(Ref::fetch(VirtAddr(blocks[*number].0.start), 100));
+            future.fetched.push(BlockId((number << 10) as u32));
+            let mut block = RightBlock { block: Some(*number), references: Vec::new() };
+            for (index, references) in references.iter().enumerate() {
+                for &DataReference { is_store, reference } in references {
+                    let kind = if is_store { Kind::Store } else { Kind::Load };
+                    future.refs.push(Ref::data(kind, VirtAddr(reference.bytes.start), 3, index as u16));
+                    block.references.push((index, is_store, reference.bytes.start));
+                }
+            }
+            future.blocks.push(block);
+        }
+        future
+    }
+
+    /// The references that follow the piece.
+    fn following(&self) -> Following {
+        let behind = &self.refs[self.piece.min(self.refs.len())..];
+        let refs = behind[..behind.len().min(FOLLOWING)].to_vec();
+        Following { refs, fetched: self.fetched[self.fetches(self.piece)..].to_vec() }
+    }
+
+    /// How many fetches precede reference number `at`.
+    fn fetches(&self, at: usize) -> usize {
+        self.refs.iter().take(at).filter(|r| r.kind() == Kind::Fetch).count()
+    }
+
+    /// The program from reference number `at` on, in two pieces where the first is not over yet.
+    fn path<'a>(&'a self, at: usize, following: &'a Following) -> RightPath<'a> {
+        let (end, following) =
+            if at <= self.piece { (self.piece.min(self.refs.len()), Some(following)) } else { (self.refs.len(), None) };
+        RightPath::new(self.refs.get(at..end).unwrap_or_default(), &self.fetched[self.fetches(at)..], following)
+    }
+
+    /// The program from reference number `at` on.
+    fn blocks(&self, at: usize) -> Vec<RightBlock> {
+        let mut first = 0;
+        let mut blocks = Vec::new();
+        for block in &self.blocks {
+            let end = first + 1 + block.references.len();
+            if at <= first {
+                blocks.push(block.clone());
+            } else if at < end {
+                blocks.push(RightBlock { block: None, references: block.references[at - first - 1..].to_vec() });
+            }
+            first = end;
+        }
+        blocks
+    }
+}
+
 /// Runs a random program on a random core and on its twin. Returns what did not retire.
 fn run_both(seed: u64) -> Result<Squashes, TestCaseError> {
     let mut random = Random::new(seed);
@@ -184,61 +284,52 @@ fn run_both(seed: u64) -> Result<Squashes, TestCaseError> {
     let code = Code::of_instructions(&blocks);
     let mut memory = HashedMemory(random.below(u64::MAX));
     let (mut core, mut twin) = (OooCore::new(config, walkers), NaiveOooCore::new(config, walkers, blocks.clone()));
-    let mut last = None;
-    // Half of the references come from one run of addresses, so that some instructions see a constant step.
     let (mut run, words) = (0, 32 << random.below(8));
-    for step in 0..150 {
-        let number = random.below(5) as usize;
-        let (start, fetch) = (blocks[number].0.start, translation(&mut random, 12));
-        let line_delay = if random.below(10) == 0 { 1 + random.below(30) as u32 } else { 0 };
+    let steps: Vec<Step> = (0..150).map(|_| step(&mut random, &blocks, words, &mut run)).collect();
+    let future = Future::of(&steps, &blocks, random.below(2000) as usize);
+    let following = future.following();
+    let (mut last, mut next) = (None, 0);
+    for (turn, Step { number, fetch, line_delay, serialise, references }) in steps.iter().enumerate() {
+        let (number, start) = (*number, blocks[*number].0.start);
         core.end_block(core.instructions(&code));
-        prop_assert_eq!(core.now(), twin.now(), "before block {} of seed {}", step, seed);
-        if random.below(20) == 0 {
+        prop_assert_eq!(core.now(), twin.now(), "before block {} of seed {}", turn, seed);
+        if *serialise {
             core.serialise(&code, true);
             twin.serialise();
             last = None;
         }
         if let Some(misprediction) = core.resolve_branch(&code, start) {
-            core.run_wrong_path(&code, &misprediction, &mut memory);
+            core.run_wrong_path(&code, &misprediction, future.path(next, &following), &mut memory);
             core.resume_fetch(&misprediction);
         }
         if let Some(last) = last {
-            twin.resolve_branch(last, start, &memory);
+            twin.resolve_branch(last, start, &future.blocks(next), &memory);
         }
-        core.fetch_page(start, fetch, None);
-        core.fetch_lines(line_delay);
-        twin.fetch(fetch, line_delay);
+        next += 1;
+        core.fetch_page(start, *fetch, None);
+        core.fetch_lines(*line_delay);
+        twin.fetch(*fetch, *line_delay);
         let id = BlockId((number << 10) as u32);
         core.start_block(&code, id, ByteRange { start, end: start + 100 });
         twin.start_block(number);
         last = Some(number);
-        for (index, inst) in blocks[number].1.iter().enumerate() {
-            // As many references as the instruction makes, or one more or fewer.
-            let odd = random.below(8);
-            let loads = u64::from(inst.loads).saturating_sub(u64::from(odd == 0)) + u64::from(odd == 1);
-            let stores = u64::from(inst.stores).saturating_sub(u64::from(odd == 2)) + u64::from(odd == 3);
-            let mut references: Vec<DataReference> =
-                (0..loads + stores).map(|number| data_reference(&mut random, number >= loads, words)).collect();
-            for DataReference { reference, .. } in &mut references {
-                if random.below(2) == 0 {
-                    run += 8;
-                    let start = run % (words * 8);
-                    reference.bytes = ByteRange { start, end: start + 8 };
-                }
-            }
-            for &DataReference { is_store, reference } in &references {
+        for (index, references) in references.iter().enumerate() {
+            let first = next;
+            for &DataReference { is_store, reference } in references {
+                next += 1;
                 core.advance_to(core.instructions(&code), index as u32);
                 let kind = if is_store { Kind::Store } else { Kind::Load };
                 core.begin_reference(kind);
                 let times = if is_store { core.store(reference) } else { core.load(reference) };
                 if let Some(clear) = times.clear {
-                    core.run_until_clear(&code, clear, &mut memory);
+                    core.run_until_clear(&code, clear, future.path(next, &following), &mut memory);
                     core.repeat_load(reference.bytes, clear, reference.l1_latency);
                 }
                 let missed = reference.translation != TranslationCost::default();
                 core.end_reference(kind, reference.bytes.start, missed);
             }
-            twin.execute(InstId { block: number, index }, &references, &memory);
+            let right = |reference: usize| future.blocks(first + reference + 1);
+            twin.execute(InstId { block: number, index }, references, right, &memory);
         }
     }
     core.serialise(&code, true);

@@ -7,6 +7,7 @@ use crate::ooo::code::Code;
 use crate::ooo::front_end::Misprediction;
 use crate::ooo::prefetch::L1Miss;
 use crate::ooo::reference::{ADDRESS_MASK, ByteRange};
+use crate::ooo::right_path::RightPath;
 use crate::ooo::{CoreAndCaches, OooCore};
 use reach_core::{Kind, PageTable, Pte, VirtAddr, Vpn};
 
@@ -15,11 +16,25 @@ struct WrongPathMmu<'a> {
     mmu: &'a mut Mmu,
     table: &'a mut PageTable,
     caches: &'a mut Caches,
-    /// The last translation. `None` before the first, and where there is none.
-    pte: Option<Pte>,
+    /// The last translation for a fetch. `None` before the first, and where there is none.
+    code: Option<Pte>,
+    /// The last translation for a load or store. `None` before the first, and where there is none.
+    data: Option<Pte>,
 }
 
-impl WrongPathMmu<'_> {
+impl<'a> WrongPathMmu<'a> {
+    fn new(mmu: &'a mut Mmu, table: &'a mut PageTable, caches: &'a mut Caches) -> Self {
+        WrongPathMmu { mmu, table, caches, code: None, data: None }
+    }
+
+    /// Keeps a translation for the references of its kind that follow.
+    fn keep(&mut self, kind: Kind, pte: Option<Pte>) {
+        match kind {
+            Kind::Fetch => self.code = pte,
+            Kind::Load | Kind::Store => self.data = pte,
+        }
+    }
+
     fn vpn(&self, at: u64) -> Vpn {
         VirtAddr(at & ADDRESS_MASK).vpn(self.mmu.base)
     }
@@ -46,24 +61,24 @@ impl WrongPathMemory for WrongPathMmu<'_> {
             EarlyLookup::Unusable => (WrongPathLookup::Unusable, None),
             EarlyLookup::Miss(latency) => (WrongPathLookup::Miss(latency), None),
         };
-        self.pte = pte;
+        self.keep(kind, pte);
         lookup
     }
 
     fn walk(&mut self, kind: Kind, at: u64, within: u64) -> WrongPathWalk {
         let vpn = self.vpn(at);
         let (cycles, pte) = self.mmu.walk_early(kind, vpn, self.table, self.caches, within);
-        self.pte = pte;
+        self.keep(kind, pte);
         WrongPathWalk { cycles, translated: pte.is_some() }
     }
 
     fn is_in_l1(&self, at: u64) -> bool {
-        self.pte.is_none_or(|pte| self.caches.is_near(physical(pte, at, self.mmu.base)))
+        self.data.is_none_or(|pte| self.caches.is_near(physical(pte, at, self.mmu.base)))
     }
 
     fn load(&mut self, core: &mut OooCore, at: u64, from: u64) -> WrongPathLoad {
         let l1_latency = self.caches.near_latency(Access::Load);
-        let Some(pte) = self.pte else { return WrongPathLoad { line: 0, l1_latency, latency: l1_latency } };
+        let Some(pte) = self.data else { return WrongPathLoad { line: 0, l1_latency, latency: l1_latency } };
         let address = physical(pte, at, self.mmu.base);
         let (latency, depth) = self.caches.access(Access::Load, address);
         if depth > 0 && core.prefetches() {
@@ -74,7 +89,7 @@ impl WrongPathMemory for WrongPathMmu<'_> {
     }
 
     fn fetch(&mut self, bytes: ByteRange) -> u64 {
-        let (Some(pte), true) = (self.pte, self.caches.models_fetches()) else { return 0 };
+        let (Some(pte), true) = (self.code, self.caches.models_fetches()) else { return 0 };
         let (shift, l1_latency) = (self.caches.line_shift(Access::Fetch), self.caches.near_latency(Access::Fetch));
         let lines = bytes.start >> shift..=(bytes.end - 1) >> shift;
         let slowest = lines.map(|line| {
@@ -91,11 +106,12 @@ impl Mmu {
         &mut self,
         misprediction: &Misprediction,
         code: &Code,
+        right: RightPath,
         table: &mut PageTable,
         CoreAndCaches { core, caches }: CoreAndCaches,
     ) {
         if self.speculates() {
-            core.run_wrong_path(code, misprediction, &mut WrongPathMmu { mmu: self, table, caches, pte: None });
+            core.run_wrong_path(code, misprediction, right, &mut WrongPathMmu::new(self, table, caches));
             self.end_wrong_path();
         }
     }
@@ -105,11 +121,12 @@ impl Mmu {
         &mut self,
         clear: u64,
         code: &Code,
+        right: RightPath,
         table: &mut PageTable,
         CoreAndCaches { core, caches }: CoreAndCaches,
     ) {
         if self.speculates() {
-            core.run_until_clear(code, clear, &mut WrongPathMmu { mmu: self, table, caches, pte: None });
+            core.run_until_clear(code, clear, right, &mut WrongPathMmu::new(self, table, caches));
             self.end_wrong_path();
         }
     }
