@@ -86,11 +86,26 @@ struct Checkpoint {
     returns: Vec<(usize, u64)>,
 }
 
+/// What the tables say of a conditional branch.
+#[derive(Clone, Copy)]
+struct TablePrediction {
+    /// The table of the longest history with an entry. `None`: the base predictor provides.
+    provider: Option<usize>,
+    /// What the provider predicts.
+    provided: bool,
+    /// What the table of the next shorter history predicts.
+    alternative: bool,
+    /// The provider's entry is new: its counter is weak, and it was not useful yet.
+    is_new: bool,
+}
+
 /// The branch predictor.
 #[derive(Clone, Debug)]
 pub struct Predictor {
     /// The base predictor's counters, -2 to 1. They predict taken from 0 up.
     base: Box<[i8]>,
+    /// -8 to 7. From 0 up, the alternative is better than a new entry, as for branches that follow no pattern.
+    prefers_alternative: i8,
     tables: [TaggedTable; TABLES],
     folding: Folding,
     folded: FoldedHistory,
@@ -120,6 +135,7 @@ impl Predictor {
         let table = |length| TaggedTable { entries: vec![TaggedEntry::default(); quarter as usize].into(), length };
         Predictor {
             base: vec![0; config.entries as usize].into(),
+            prefers_alternative: 0,
             tables: lengths.map(table),
             folding: Folding::new(bits, lengths),
             folded: FoldedHistory::default(),
@@ -136,6 +152,7 @@ impl Predictor {
     /// Takes over what `other`, a predictor of the same kind, has learned.
     pub fn copy_from(&mut self, other: &Predictor) {
         self.base.copy_from_slice(&other.base);
+        self.prefers_alternative = other.prefers_alternative;
         for (own, table) in self.tables.iter_mut().zip(&other.tables) {
             own.entries.copy_from_slice(&table.entries);
         }
@@ -217,10 +234,7 @@ impl Predictor {
             BranchKind::Jump | BranchKind::Call => target?,
             BranchKind::Conditional => {
                 let slots = self.slots(end);
-                let taken = match self.hits(&slots).0 {
-                    Some(i) => self.tables[i].entries[slots[i].0].counter >= 0,
-                    None => self.base[end as usize & (self.base.len() - 1)] >= 0,
-                };
+                let taken = self.choose(self.look_up(end, &slots));
                 self.shift_history(taken);
                 if taken { target? } else { end }
             }
@@ -277,29 +291,51 @@ impl Predictor {
         (first, first.and_then(|first| longest(hits & !(1 << first))))
     }
 
+    /// Looks up the conditional branch at `pc`.
+    #[inline(always)]
+    fn look_up(&self, pc: u64, slots: &[(usize, u16); TABLES]) -> TablePrediction {
+        let by_base = self.base[pc as usize & (self.base.len() - 1)] >= 0;
+        let predict = |i: Option<usize>| i.map_or(by_base, |i: usize| self.tables[i].entries[slots[i].0].counter >= 0);
+        let (provider, alternate) = self.hits(slots);
+        let is_new = provider.is_some_and(|i| {
+            let entry = self.tables[i].entries[slots[i].0];
+            entry.useful == 0 && matches!(entry.counter, -1 | 0)
+        });
+        TablePrediction { provider, provided: predict(provider), alternative: predict(alternate), is_new }
+    }
+
+    /// Returns the prediction: what the provider says, unless its entry is new and new entries have done worse than the
+    /// alternative (Seznec and Michaud: `USE_ALT_ON_NA`).
+    #[inline(always)]
+    fn choose(&self, found: TablePrediction) -> bool {
+        if found.is_new && self.prefers_alternative >= 0 { found.alternative } else { found.provided }
+    }
+
     /// Trains with a conditional branch. Returns whether it was predicted correctly.
     fn learn_conditional(&mut self, pc: u64, taken: bool) -> bool {
         let slots = self.slots(pc);
-        let (provider, alternate) = self.hits(&slots);
+        let found = self.look_up(pc, &slots);
+        let TablePrediction { provider, provided, alternative, is_new } = found;
+        let predicted = self.choose(found);
+        if is_new && provided != alternative {
+            let by = if alternative == taken { 1 } else { -1 };
+            self.prefers_alternative = (self.prefers_alternative + by).clamp(-8, 7);
+        }
         let mask = self.base.len() - 1;
         let base = &mut self.base[pc as usize & mask];
-        let by_base = *base >= 0;
-        let predict = |i: Option<usize>, tables: &[TaggedTable; TABLES]| {
-            i.map_or(by_base, |i| tables[i].entries[slots[i].0].counter >= 0)
-        };
-        let (predicted, alternative) = (predict(provider, &self.tables), predict(alternate, &self.tables));
         match provider {
             Some(i) => {
                 let entry = &mut self.tables[i].entries[slots[i].0];
                 entry.counter = if taken { (entry.counter + 1).min(3) } else { (entry.counter - 1).max(-4) };
-                if predicted != alternative {
+                if provided != alternative {
                     entry.useful =
-                        if predicted == taken { (entry.useful + 1).min(3) } else { entry.useful.saturating_sub(1) };
+                        if provided == taken { (entry.useful + 1).min(3) } else { entry.useful.saturating_sub(1) };
                 }
             }
             None => *base = if taken { (*base + 1).min(1) } else { (*base - 1).max(-2) },
         }
-        if predicted != taken {
+        // A new entry that was right may become a pattern's; give it time.
+        if predicted != taken && provided != taken {
             self.allocate(provider.map_or(0, |i| i + 1), &slots, taken);
         }
         self.shift_history(taken);
