@@ -3,6 +3,7 @@
 use crate::pass::HOST_PAGE;
 use crate::pattern::Page;
 use crate::stability::Measured;
+use reach_hardware::config::Cache;
 use reach_lab::machine::{self, Tag};
 use toml::{Table, Value};
 
@@ -37,7 +38,7 @@ struct Fact {
 }
 
 /// Makes the machine file of the processor `cpu` (as in `processor.exact`) from the stable ones of `numbers` and the facts of
-/// `preset`.
+/// `preset`. The size of a shared cache goes into it, too, where it is not stable but the preset's is out of the question.
 ///
 /// A number that contradicts the rest of the file is left out: a latency below that of a nearer level, for example.
 ///
@@ -45,6 +46,7 @@ struct Fact {
 /// When `preset` does not exist.
 pub fn machine_text(preset: &str, cpu: &str, about: &str, numbers: &[Measured]) -> Result<MachineText, FileError> {
     let mut table = machine::preset_table(preset).ok_or_else(|| FileError::Preset(preset.to_owned()))?;
+    let caches = machine::resolve(preset).map_err(|error| FileError::Invalid(error.to_string()))?.hardware.caches;
     table.insert("name".into(), Value::String("this-computer".into()));
     table.insert("about".into(), Value::String(about.to_owned()));
     if let Some(sources) = table.get_mut("sources").and_then(Value::as_array_mut) {
@@ -56,7 +58,7 @@ pub fn machine_text(preset: &str, cpu: &str, about: &str, numbers: &[Measured]) 
     set(&mut table, &["processor", "exact"], fact(exact, "the processor that was measured"));
     let mut left_out = Vec::new();
     let mut facts = Vec::new();
-    for number in numbers.iter().filter(|number| number.unstable.is_none()) {
+    for number in numbers.iter().filter(|number| number.unstable.is_none() || excludes_preset(number, &caches)) {
         match fact_of(&table, number, numbers) {
             Ok(found) => facts.extend(found),
             Err(why) => left_out.push((number.name.clone(), why)),
@@ -104,6 +106,15 @@ fn set(table: &mut Table, path: &[&str], value: Value) {
         }
         [] => {}
     }
+}
+
+/// Returns whether `number` is the size of a cache, found by most processes, whose interval the preset's size misses by more than a
+/// factor of two: this computer gets a part of a cache that many share, or the preset stands for a larger sibling.
+fn excludes_preset(number: &Measured, caches: &[Cache]) -> bool {
+    let level = number.name.strip_prefix("cache.").and_then(|rest| rest.strip_suffix(".bytes")?.parse().ok());
+    let Some(cache) = caches.iter().find(|cache| cache.data && Some(cache.level) == level) else { return false };
+    let preset = cache.bytes as f64;
+    number.has_interval() && (preset > 2.0 * number.high || 2.0 * preset < number.low)
 }
 
 /// Returns the fact that `number`, one of `numbers`, gives; `None` where another one gives the same. The error says why it gives none.
@@ -201,6 +212,13 @@ fn interval(number: &Measured) -> String {
             format!("or larger, found by {} of {processes} processes", number.found)
         }
         true => format!("found by {} of {processes} processes", number.found),
+        false if number.unstable.is_some() => {
+            format!(
+                "{} to {}, {processes} processes: not stable, but the preset's is excluded",
+                digits(low),
+                digits(high)
+            )
+        }
         false => format!("{} to {}, {processes} processes", digits(low), digits(high)),
     }
 }
@@ -295,6 +313,20 @@ mod tests {
         assert_eq!(line(4096.0), "host_page = [\"4K\", \"M\", \"found by 7 of 7 processes\"]");
         assert_eq!(line(2_097_152.0), "host_page = [\"2M\", \"M\", \"or larger, found by 7 of 7 processes\"]");
         assert_eq!(line(0.0), "host_page = [\"none\", \"M\", \"found by 7 of 7 processes\"]");
+    }
+
+    #[test]
+    fn the_share_of_a_cache_replaces_a_size_that_its_interval_excludes() {
+        let line = |value: f64| {
+            let unstable = Some("its interval is wide".into());
+            let name = "cache.3.bytes".into();
+            let (low, high) = (0.8 * value, 1.2 * value);
+            let share = Measured { name, value, low, high, found: 9, processes: 9, unstable };
+            let made = machine_text("sapphire-rapids", "GenuineIntel-6-CF", "a test", &[share]).unwrap();
+            made.measured == ["caches.l3.bytes"]
+        };
+        assert!(line(24e6) && line(500e6));
+        assert!(!line(60e6) && !line(105e6), "the preset's 105 MB are possible");
     }
 
     #[test]
