@@ -11,7 +11,7 @@
 use crate::cache::Caches;
 use crate::config::{self, Sharing};
 use crate::mmu::Mmu;
-use crate::ooo::OooCore;
+use crate::ooo::{LineStream, OooCore};
 use reach_core::{Label, PhysAddr, Shootdown};
 
 /// The number of cores and hardware threads, and the division of TLB arrays among threads.
@@ -83,6 +83,8 @@ pub struct Processor {
     caches: Vec<Caches>,
     /// Hardware threads of each core.
     threads: usize,
+    /// How a core that executes out of order streams lines; `None` in other timings.
+    line_stream: Option<LineStream>,
     /// By TLB array: whether the threads of a core share it.
     shared: Vec<bool>,
     /// The hardware thread that runs.
@@ -108,6 +110,7 @@ impl Processor {
             units: (0..topology.hardware_threads()).map(unit).collect(),
             caches: (0..if cached { topology.cores } else { 0 }).map(|n| Caches::new(machine, own_seed(n))).collect(),
             threads: topology.threads,
+            line_stream: None,
             shared: topology.sharing.iter().map(|sharing| *sharing == Sharing::Shared).collect(),
             on: 0,
             core_holders: (0..topology.cores).map(|core| core * topology.threads).collect(),
@@ -133,6 +136,7 @@ impl Processor {
             fetch_queue: part(core.fetch_queue),
             ..core
         };
+        self.line_stream = Some(LineStream::of(&config::OooCore { line_interval: own.line_interval, ..core }));
         let walkers = part(walkers);
         for unit in &mut self.units {
             unit.ooo = Some(Box::new(OooCore::new(own, walkers)));
@@ -142,6 +146,11 @@ impl Processor {
     /// Returns the kind of branch predictor that the cores have; `None` unless they execute out of order.
     pub fn predictor_config(&self) -> Option<config::Predictor> {
         self.units[0].ooo.as_ref().map(|ooo| ooo.predictor_config())
+    }
+
+    /// Returns how a core streams lines of memory; `None` unless it executes out of order.
+    pub fn line_stream(&self) -> Option<LineStream> {
+        self.line_stream
     }
 
     /// Returns the number of hardware threads.

@@ -1,7 +1,7 @@
 //! The machine side: the processor, the instructions that it executes, and what the kernel's work does to it.
 
 use reach_core::{AuxTlbOptions, ControllerCommand, PageTable, PerformanceCounters, PhysAddr, StopReason, Traffic};
-use reach_hardware::ooo::{Code, OooRun, TrainedPredictor};
+use reach_hardware::ooo::{Code, LineStream, OooRun, TrainedPredictor};
 use reach_hardware::{Access, CacheCounters, Caches, Cursor, MemoryAccesses, Processor, StepRefs};
 use reach_os::{OutOfMemory, Vm};
 
@@ -85,9 +85,14 @@ impl Hardware {
             self.processor.invalidate(&shootdown, self.invalidate, self.interrupt);
         }
         vm.take_commands().iter().for_each(|command| self.command(command));
+        let stream = self.processor.line_stream();
         if let (mmu, _, Some(caches)) = self.processor.running() {
             for traffic in vm.drain_traffic() {
-                let cycles = if traffic_in_caches { send(caches, &traffic) } else { issue_cycles(&traffic) };
+                let cycles = match stream {
+                    _ if !traffic_in_caches => issue_cycles(&traffic),
+                    Some(stream) => send_stream(caches, stream, &traffic),
+                    None => send(caches, &traffic),
+                };
                 mmu.ledger.charge(traffic.label, cycles);
             }
         }
@@ -130,20 +135,42 @@ fn issue_cycles(traffic: &Traffic) -> u64 {
     traffic.bytes.div_ceil(8)
 }
 
-/// Sends traffic of the kernel through the caches and returns its cycles: one for each eight bytes, and for loads the
-/// latency of each line beyond that of the nearest cache. Stores retire into a buffer, as the program's do.
+/// Sends traffic of the kernel through the caches and returns its cycles on a core that executes in order: one for each eight
+/// bytes, and for loads the latency of each line beyond that of the nearest cache. Stores retire into a buffer, as the
+/// program's do.
 fn send(caches: &mut Caches, traffic: &Traffic) -> u64 {
-    let access = if traffic.write { Access::Store } else { Access::Load };
-    let shift = caches.line_shift(access);
-    let near = caches.near_latency(access);
-    let mut cycles = issue_cycles(traffic);
-    for line in traffic.at.0 >> shift..=(traffic.at.0 + traffic.bytes - 1) >> shift {
-        let (latency, _) = caches.access(access, PhysAddr(line << shift));
-        if !traffic.write {
-            cycles += u64::from(latency.saturating_sub(near));
+    let near = caches.near_latency(data_access(traffic));
+    let stall = |latency: u32| if traffic.write { 0 } else { u64::from(latency.saturating_sub(near)) };
+    issue_cycles(traffic) + line_latencies(caches, traffic).map(stall).sum::<u64>()
+}
+
+/// Sends traffic of the kernel through the caches and returns its cycles on a core that executes out of order: one for each
+/// eight bytes, or more where lines arrive more slowly. Stores wait for their lines too, because no buffer holds a whole
+/// page. Loads also wait for the first line.
+fn send_stream(caches: &mut Caches, stream: LineStream, traffic: &Traffic) -> u64 {
+    let near = caches.near_latency(data_access(traffic));
+    let (mut first, mut arrivals) = (None, 0);
+    for latency in line_latencies(caches, traffic) {
+        first = first.or(Some(u64::from(latency.saturating_sub(near))));
+        if latency > near {
+            arrivals += stream.interval(latency, traffic.write);
         }
     }
-    cycles
+    let start = first.filter(|_| !traffic.write).unwrap_or(0);
+    start + issue_cycles(traffic).max(arrivals)
+}
+
+/// Returns the kind of access that `traffic` makes.
+fn data_access(traffic: &Traffic) -> Access {
+    if traffic.write { Access::Store } else { Access::Load }
+}
+
+/// Accesses each line of `traffic`, in order. Yields their latencies.
+fn line_latencies<'a>(caches: &'a mut Caches, traffic: &Traffic) -> impl Iterator<Item = u32> + use<'a> {
+    let access = data_access(traffic);
+    let shift = caches.line_shift(access);
+    let lines = traffic.at.0 >> shift..=(traffic.at.0 + traffic.bytes - 1) >> shift;
+    lines.map(move |line| caches.access(access, PhysAddr(line << shift)).0)
 }
 
 /// Counts of all caches and of memory, at one time or over an interval.
@@ -171,5 +198,32 @@ impl MemoryCounts {
         let accesses = self.accesses.iter_mut().flatten().zip(earlier.accesses.iter().flatten());
         accesses.for_each(|(now, earlier)| *now = now.since(earlier));
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::resolve;
+    use reach_core::Label;
+
+    /// Returns the cycles of zeroing, or reading, one page of Zen 4: first from memory, then from the nearest cache.
+    fn cycles(write: bool, in_order: bool) -> [u64; 2] {
+        let machine = resolve("zen4").unwrap();
+        let stream = LineStream::of(&machine.ooo.unwrap().core);
+        let mut caches = Caches::new(&machine.hardware, 0);
+        let traffic = Traffic { at: PhysAddr(0x10000), bytes: 4096, write, label: Label::Fault };
+        [(); 2]
+            .map(|()| if in_order { send(&mut caches, &traffic) } else { send_stream(&mut caches, stream, &traffic) })
+    }
+
+    #[test]
+    fn pages_stream_from_memory_as_fast_as_misses_overlap() {
+        // 50 cycles and 65 ns at 4.5 GHz are 343 cycles; 24 lines are in flight, so one arrives each 15 cycles.
+        assert_eq!(cycles(true, false), [64 * 15, 512]);
+        assert_eq!(cycles(false, false), [339 + 64 * 15, 512]);
+        // In order, a load waits for each line, and a store for none.
+        assert_eq!(cycles(true, true), [512, 512]);
+        assert_eq!(cycles(false, true), [512 + 64 * 339, 512]);
     }
 }
