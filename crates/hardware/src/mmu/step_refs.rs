@@ -43,7 +43,9 @@ impl<'a> StepRefs<'a> {
         let (start, outlined) = (step.refs.start, chunk.is_outline());
         // Marks of a sample are no events of the program.
         let next_event = chunk.events[step.events.end..].iter().find(|(_, event)| !matches!(event, Event::Mark(_)));
-        let until_event = next_event.map_or(&chunk.refs[..], |(at, _)| &chunk.refs[..*at as usize]);
+        // An outline has events, and no references.
+        let end = next_event.map_or(chunk.refs.len(), |(at, _)| chunk.refs.len().min(*at as usize));
+        let until_event = &chunk.refs[..end];
         let fetched_from_here = chunk.fetched.get(step.fetched.start..).unwrap_or_default();
         let reaches_end = next_event.is_none();
         StepRefs {
