@@ -221,7 +221,7 @@ impl Mmu {
         let Some(found) = found else {
             self.ledger.charge(Label::L2TlbHit, latency);
             if self.aux_tlb.is_some()
-                && let Some(outcome) = self.reference_aux(kind, vpn, table, caches.as_deref_mut())
+                && let Some(outcome) = self.reference_aux(kind, kind, vpn, table, caches.as_deref_mut())
             {
                 return outcome;
             }

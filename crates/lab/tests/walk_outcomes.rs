@@ -28,11 +28,13 @@ struct Choices {
     runs: bool,
     /// Whether each load gives the address of the next one of its kind, so that no wrong path knows that.
     chained: bool,
+    /// Whether one of the ways stores to the tested array instead.
+    stores: bool,
 }
 
 /// Returns a loop with random branches and random addresses.
 fn anywhere(bytes: u64) -> Choices {
-    Choices { tested: bytes, bytes, goes: |_, random| random.below(2) == 0, runs: false, chained: false }
+    Choices { tested: bytes, bytes, goes: |_, random| random.below(2) == 0, runs: false, chained: false, stores: false }
 }
 
 /// Returns its blocks: the head, which tests and branches, and both ways, which load and jump back.
@@ -47,6 +49,7 @@ fn blocks(of: &Choices) -> BlockTable {
     };
     // mov rcx, [rbx] or mov rcx, [r9], and mov rbx, [rbx] or mov r9, [r9] in chains; nop; jmp
     let ways = if of.chained { [[0x48, 0x8b, 0x1b], [0x4d, 0x8b, 9]] } else { [[0x48, 0x8b, 0x0b], [0x49, 0x8b, 9]] };
+    let ways = if of.stores { [ways[0], [0x49, 0x89, 9]] } else { ways }; // mov [r9], rcx
     let back = |at: u64| [0x0f, 0x1f, 0, 0xeb, (0u8).wrapping_sub((at + 8) as u8)];
     let mut blocks = BlockTable::default();
     let mut push = |at: u64, instructions: u16, bytes: Vec<u8>| {
@@ -81,7 +84,10 @@ fn choices(of: Choices, rounds: u64) -> Pieces {
         fetch(&mut program, 1 + way as u32);
         next[way] += 4096 + 64;
         let within = if of.runs { next[way] % of.bytes } else { random.below(of.bytes / 8) * 8 };
-        program.refs.push(Ref::load(VirtAddr(ARRAYS + of.tested + way as u64 * of.bytes + within)));
+        program.refs.push(match way {
+            1 if of.stores => Ref::store(VirtAddr(ARRAYS + within)),
+            _ => Ref::load(VirtAddr(ARRAYS + of.tested + way as u64 * of.bytes + within)),
+        });
     }
     Pieces::new("choices", blocks.clone(), program)
 }
@@ -156,6 +162,16 @@ fn wrong_path_loads_help_if_the_program_needs_them_later_and_hurt_if_not() {
     let few = |wrong_path| cycles("ooo.l1_mshrs=2", Choices { chained: true, ..anywhere(64 << 20) }, wrong_path);
     let (with, without) = (few(true), few(false));
     assert!(with as f64 > 1.1 * without as f64, "{with} {without}");
+}
+
+/// A wrong-path store fills the first-level array of stores only. The one of loads may hold its page already.
+#[test]
+fn wrong_path_stores_that_auxiliary_tlbs_translate_fill_no_page_twice() {
+    for system in ["karakostas-2015-rmm", "pham-2012-colt"] {
+        let of = Choices { stores: true, ..anywhere(64 << 20) };
+        let counters = simulate("sapphire-rapids", system, of, 20_000).total.hardware;
+        assert!(counters.squashed_stores > 1000 && counters.aux_tlb_hits > 1000, "{system}: {counters:?}");
+    }
 }
 
 /// Under every system that runs on each of several machines with an out-of-order core.

@@ -38,25 +38,27 @@ impl Mmu {
         }
     }
 
-    /// Returns the outcome of a reference that missed in all arrays; `None` if it misses in the auxiliary TLB too.
+    /// Returns the outcome of a reference that missed in all arrays; `None` if it misses in the auxiliary TLB too. Fills the
+    /// arrays of `kind`, with a translation that `checked` permits: a load, for stores that will not retire.
     #[inline(never)]
     pub(super) fn reference_aux(
         &mut self,
         kind: Kind,
+        checked: Kind,
         vpn: Vpn,
         table: &mut PageTable,
         caches: Option<&mut Caches>,
     ) -> Option<Result<Pte, StopReason>> {
         let context = self.spaces.context;
         let aux_tlb = self.aux_tlb.as_mut()?;
-        let mut pte = aux_tlb.search(context, vpn, kind, &mut self.counters)?;
+        let mut pte = aux_tlb.search(context, vpn, checked, &mut self.counters)?;
         let (depth, latency) = self.tlbs.last_level(kind).unwrap_or((1, aux_tlb.latency));
         let all = self.tlbs.depth(kind);
         let depth = if aux_tlb.is_parallel() { depth.min(all) } else { all };
         self.counters.count_first_level_miss(kind);
         self.counters.aux_tlb_walks_avoided += 1;
         self.ledger.charge(Label::L2TlbHit, u64::from(latency));
-        match permission::check(pte, kind) {
+        match permission::check(pte, checked) {
             Ok(Effect::None) => {}
             Ok(Effect::SetDirty) => {
                 // The page no longer equals those that share its entry.

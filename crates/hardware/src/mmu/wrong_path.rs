@@ -40,7 +40,7 @@ impl Mmu {
             let pte = table.lookup(vpn).filter(|&pte| permits(pte, kind));
             return pte.map_or(EarlyLookup::Unusable, |pte| EarlyLookup::Hit(0, pte));
         }
-        // For the auxiliary TLB a store would set the dirty bit, so it is searched as for a load.
+        // For the auxiliary TLB a store would set the dirty bit, so it is checked as a load. It fills the arrays of stores.
         let aux_kind = if kind == Kind::Fetch { Kind::Fetch } else { Kind::Load };
         if self.aux_tlb.is_some()
             && let Some(outcome) = self.reference_segment(aux_kind, vpn, table)
@@ -53,7 +53,7 @@ impl Mmu {
                 return EarlyLookup::Unusable;
             }
             if self.aux_tlb.is_some()
-                && let Some(outcome) = self.reference_aux(aux_kind, vpn, table, Some(caches))
+                && let Some(outcome) = self.reference_aux(kind, aux_kind, vpn, table, Some(caches))
             {
                 let latency = latency + u64::from(self.take_translation_cost().tlb);
                 return outcome.map_or(EarlyLookup::Unusable, |pte| EarlyLookup::Hit(latency, pte));

@@ -436,7 +436,6 @@ impl OooCore {
         let Some(issued) = self.ports.book_before(floor, address_ready, Port::Store, end) else { return };
         let Some(at) = self.squashed_address(&store, memory) else { return };
         self.statistics.squashed_stores += 1;
-
         self.translate_on_wrong_path(Kind::Store, at, issued, end, memory);
     }
 

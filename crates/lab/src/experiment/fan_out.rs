@@ -52,6 +52,7 @@ where
         depth: depth.max(1),
     };
     let work = || -> Result<(), E> {
+        let _failure = PanicIsFailure(&shared);
         while serve(&shared, &consume, true)? {}
         Ok(())
     };
@@ -85,6 +86,18 @@ where
     result?;
     let state = shared.state.into_inner().expect("no thread is left");
     Ok(state.queues.into_iter().map(|(consumer, _)| consumer.expect("every consumer was handed back")).collect())
+}
+
+/// Tells all threads to stop if this one panics: nobody would take the items of its consumer.
+struct PanicIsFailure<'a, T, C>(&'a Queues<T, C>);
+
+impl<T, C> Drop for PanicIsFailure<'_, T, C> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lock().failed = true;
+            self.0.changed.notify_all();
+        }
+    }
 }
 
 /// Queues `item` for all consumers when no queue is full. Until then the thread waits, or consumes if `help`.
@@ -176,6 +189,21 @@ mod tests {
                 assert!(all.iter().all(|taken| taken.iter().copied().eq(1..=200)), "{threads} threads, depth {depth}");
             }
         }
+    }
+
+    #[test]
+    fn a_consumer_that_panics_ends_everything() {
+        let consume = |_: &mut u32, item: &u32| -> Result<(), ()> {
+            assert!(*item < 50, "fifty");
+            Ok(())
+        };
+        let mut next = 0;
+        let produce = || {
+            next += 1;
+            Ok((next <= 10_000).then_some(next))
+        };
+        let run = std::panic::AssertUnwindSafe(|| fan_out(vec![0; 2], 2, 3, produce, consume));
+        assert!(std::panic::catch_unwind(run).is_err());
     }
 
     #[test]
