@@ -74,8 +74,10 @@ impl Measured {
                 .then(|| format!("only {agree} of {processes} processes agree; others found {}", others.join(", ")));
         }
         let wide = (self.high - self.low) / 2.0;
-        (wide > CYCLES.max(TOLERANCE * self.value))
-            .then(|| "its interval is wider than 12 %: other load, or the frames that processes were given".to_owned())
+        (wide > CYCLES.max(TOLERANCE * self.value)).then(|| {
+            let width = 200.0 * TOLERANCE;
+            format!("its interval is wider than {width:.0} %: other load, or the frames that processes were given")
+        })
     }
 }
 

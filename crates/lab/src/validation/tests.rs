@@ -140,3 +140,21 @@ fn measured_numbers_of_hash_maps_are_those_of_the_data() {
         }
     }
 }
+
+/// The set is not built in, so its files are read as they are.
+#[test]
+fn measured_numbers_of_wrong_paths_are_those_of_the_data() {
+    let data = include_str!("../../../../validation/wrong-paths/measured.csv");
+    let rows: toml::Table = include_str!("../../../../validation/wrong-paths/rows.toml").parse().unwrap();
+    let experiments = rows["experiment"].as_array().unwrap();
+    let lines: Vec<&str> = data.lines().skip(2).collect();
+    assert_eq!(experiments.len(), lines.len());
+    for (experiment, line) in experiments.iter().zip(lines) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let best = |of: [usize; 2]| of.map(|at| fields[at].parse().unwrap()).into_iter().fold(f64::MAX, f64::min);
+        let quotient = best([4, 6]) / best([3, 5]);
+        let (_, stated) = experiment["columns"].as_table().unwrap().iter().next().unwrap();
+        assert_eq!(experiment["name"].as_str(), Some(format!("{}-{}", fields[0], fields[1]).as_str()));
+        assert!((stated.as_float().unwrap() - quotient).abs() < 0.006, "{line}: {stated}");
+    }
+}
