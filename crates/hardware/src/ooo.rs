@@ -8,7 +8,8 @@
 //!    the lines of the block, and for an entry of the fetch queue. After a mispredicted branch it waits until that is
 //!    resolved.
 //! 2. *Dispatch* follows at least `front_end_depth` cycles later, in order, `width` a cycle. It waits for entries of
-//!    the reorder buffer and of the load and store queues.
+//!    the reorder buffer, of the load and store queues and of the schedulers, and for physical registers. An instruction's entries in the schedulers
+//!    (`schedulers.rs`) are free again when it starts, which may be in any order.
 //! 3. *Loads* issue when their address registers are known and a port is free. Then comes the translation. A
 //!    first-level TLB miss takes the latency of the level that hits, or that of a walk, which waits for a free page
 //!    walker. Then comes the cache. A first-level cache miss waits for a free MSHR (`l1_mshrs`), and one that goes to
@@ -46,8 +47,10 @@ mod ports;
 mod predictor;
 mod prefetch;
 mod reference;
+mod register_files;
 mod right_path;
 mod run;
+mod schedulers;
 mod statistics;
 mod store_queue;
 mod warming;
@@ -56,7 +59,7 @@ mod wrong_path;
 pub use branch_trainer::{BranchTrainer, TrainedPredictor};
 pub use code::{BlockSpan, Code};
 pub use front_end::{EvictedPages, Misprediction};
-pub use instruction::{BranchKind, Inst, NO_SOURCE, NO_TARGET, OpClass, Register};
+pub use instruction::{BranchKind, Inst, NO_SOURCE, NO_TARGET, OpClass, Register, Renamed};
 pub use line_stream::LineStream;
 pub use predictor::{Prediction, Predictor, WrongTurn};
 pub use reference::{ByteRange, MemoryReference, ReferenceTimes, TranslationCost};
@@ -77,6 +80,8 @@ use pipeline::latencies;
 use ports::IssuePorts;
 use prefetch::Streamer;
 use reach_core::{BlockId, Label, Ledger};
+use register_files::RegisterFiles;
+use schedulers::Schedulers;
 use std::collections::VecDeque;
 use store_queue::StoreQueue;
 
@@ -93,7 +98,9 @@ const PENDING_MISSES: usize = 256;
 /// use reach_hardware::ooo::{ByteRange, Code, MemoryReference, OooCore, TranslationCost};
 ///
 /// # let config = config::OooCore {
-/// #     rob: 224, width: 4, load_ports: 2, store_ports: 1, load_queue: 72, store_queue: 56, l1_mshrs: 12,
+/// #     rob: 224, width: 4, schedulers: config::Schedulers::unified(97),
+/// #     registers: config::RegisterFiles { integer: 132, vector: 136, flags_in_integer: true },
+/// #     load_ports: 2, store_ports: 1, load_queue: 72, store_queue: 56, l1_mshrs: 12,
 /// #     memory: 200, line_interval: 0, front_end_depth: 10, fetch_queue: 64,
 /// #     itlb_inclusion: false, itlb_replay: 0, wrong_path: false,
 /// #     latencies: config::Latencies { multiply: 3, divide: 26, float: 4, float_divide: 11 },
@@ -144,6 +151,8 @@ pub struct OooCore {
     rob: EntryQueue,
     load_queue: EntryQueue,
     store_queue: StoreQueue,
+    schedulers: Schedulers,
+    registers_in_flight: RegisterFiles,
     ports: IssuePorts,
     walkers: Occupancy,
     l1_mshrs: Occupancy,
@@ -202,6 +211,8 @@ impl OooCore {
             rob: EntryQueue::new(config.rob),
             load_queue: EntryQueue::new(config.load_queue),
             store_queue: StoreQueue::new(config.store_queue),
+            schedulers: Schedulers::new(&config.schedulers),
+            registers_in_flight: RegisterFiles::new(&config.registers),
             ports: IssuePorts::new(config.width, config.load_ports, config.store_ports),
             walkers: Occupancy::new(walkers),
             l1_mshrs: Occupancy::new(config.l1_mshrs),

@@ -5,7 +5,7 @@
 //! It shares with its twin the decoded instructions, the costs of references and the branch predictor.
 
 use reach_core::Kind;
-use reach_hardware::config;
+use reach_hardware::config::{self, Operation};
 use reach_hardware::ooo::{
     BlockSpan, BranchKind, ByteRange, Inst, MemoryReference, OpClass, Predictor, TranslationCost, WrongPathLoad,
     WrongPathLookup, WrongPathWalk, WrongTurn,
@@ -105,6 +105,10 @@ pub struct NaiveOooCore {
     starts: Vec<(Port, u64)>,
     walks: Vec<Interval>,
     misses: Vec<Interval>,
+    /// The scheduler and the last start of each instruction's parts that it serves.
+    waits: Vec<(u8, u64)>,
+    /// The retirements of the instructions that took integer and vector registers, once for each register.
+    taken: [Vec<u64>; 2],
     /// When lines occupied the memory channel.
     transfers: Vec<Interval>,
     /// By hash, the page of the last walk and its end.
@@ -138,6 +142,8 @@ impl NaiveOooCore {
             starts: Vec::new(),
             walks: Vec::new(),
             misses: Vec::new(),
+            waits: Vec::new(),
+            taken: [Vec::new(), Vec::new()],
             transfers: Vec::new(),
             pending_walks: vec![None; 64],
             pending_misses: vec![None; 256],
@@ -238,13 +244,17 @@ impl NaiveOooCore {
         let front_end = u64::from(self.config.front_end_depth);
         let queued = self.before(self.config.fetch_queue).dispatched;
         let mut fetched = self.in_order(self.fetch_floor.max(queued), |times| times.fetched);
-        let ready = self.before(self.config.rob).retired.max(fetched + front_end);
+        let registers_free = self.registers_free(&inst, &self.taken).expect("registers for one instruction");
+        let entries_free = self.before(self.config.rob).retired.max(registers_free);
+        let entries_free = entries_free.max(self.scheduler_entry(&inst, &self.waits));
+        let ready = entries_free.max(fetched + front_end);
         let mut dispatched = self.in_order(ready, |times| times.dispatched);
         // No later instruction requests anything before this.
         let floor = |dispatched: u64, fetched: u64| dispatched.min(fetched);
         let address = inst.address.map(|register| self.registers[register as usize]);
         let address = address[0].max(address[1]);
         let (mut loaded, mut addresses_known, mut loads) = (0, 0, 0);
+        let mut starts = [0; 4];
         let mut pending_stores: Vec<(MemoryReference, u64)> = Vec::new();
         let mut recorded = [0; 2];
         for (number, &DataReference { is_store, reference }) in references.iter().enumerate() {
@@ -262,6 +272,8 @@ impl NaiveOooCore {
             let address_ready = address.max(dispatched + 1);
             let port = if is_store { Port::Store } else { Port::Load };
             let issued = self.book_port(floor(dispatched, fetched), address_ready, port, u64::MAX).unwrap();
+            let part = if is_store { Operation::Store } else { Operation::Load };
+            starts[part as usize] = issued.max(starts[part as usize]);
             let translated = self.translate(issued, &reference);
             if is_store {
                 pending_stores.push((reference, translated));
@@ -297,15 +309,18 @@ impl NaiveOooCore {
                             loads,
                             stores: pending_stores.len(),
                             result: ready + latency,
+                            starts,
+                            ready,
                         };
                         self.predictor.begin_wrong_path(None);
                         self.run_behind(id, before, clear, &right(number), memory);
                         self.predictor.end_wrong_path();
                     }
                     fetched = clear;
-                    dispatched = self.before(self.config.rob).retired.max(fetched + front_end);
+                    dispatched = entries_free.max(fetched + front_end);
                     let ready = address.max(dispatched + 1);
                     let issued = self.book_port(floor(dispatched, fetched), ready, Port::Load, u64::MAX).unwrap();
+                    starts[Operation::Load as usize] = issued;
                     let store = self.store_in_flight(reference.bytes, issued);
                     loaded = store.map_or(issued, |store| store.data_known.max(issued)) + l1_latency;
                 }
@@ -322,15 +337,24 @@ impl NaiveOooCore {
             OpClass::Move if !references.is_empty() => ready,
             class => {
                 let issued = self.book_port(floor(dispatched, fetched), ready, Port::Any, u64::MAX);
+                starts[Operation::Integer as usize] = issued.unwrap();
                 issued.unwrap() + self.latency(class)
             }
         };
+        if references.iter().any(|reference| reference.is_store) {
+            starts[Operation::Store as usize] = result.max(starts[Operation::Store as usize]);
+        }
+        self.waits.extend(self.holds(&inst, starts));
         for register in inst.targets {
             self.registers[register as usize] = result;
         }
         self.completed = result.max(addresses_known);
         let retired = self.in_order(self.completed + 1, |times| times.retired);
         self.retired.push(InstTimes { fetched, dispatched, retired });
+        let numbers = self.takes(&inst);
+        for (taken, number) in self.taken.iter_mut().zip(numbers) {
+            taken.extend(std::iter::repeat_n(retired, number));
+        }
         self.loads.extend((0..loads).map(|_| retired));
         for (reference, translated) in pending_stores {
             let line_ready = self.get_line(reference.line, retired, miss_latency(&reference), 2);

@@ -13,6 +13,60 @@ pub struct Latencies {
     pub float_divide: u32,
 }
 
+/// A part of an instruction, which waits in a scheduler until it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Operation {
+    /// An operation other than those below.
+    Integer,
+    /// A floating-point operation.
+    Float,
+    /// A load.
+    Load,
+    /// A store: its address and its data.
+    Store,
+}
+
+impl Operation {
+    /// The number of kinds.
+    pub const ALL: usize = 4;
+}
+
+/// The schedulers (reservation stations). Each serves one or several kinds of operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schedulers {
+    /// Entries of each.
+    pub entries: [u32; Schedulers::MOST],
+    /// By [`Operation`], the number of the scheduler that serves it.
+    pub of: [u8; Operation::ALL],
+}
+
+impl Schedulers {
+    /// The most schedulers that a core can have.
+    pub const MOST: usize = Operation::ALL;
+
+    /// One scheduler of so many `entries` for all operations.
+    pub const fn unified(entries: u32) -> Schedulers {
+        Schedulers { entries: [entries; Schedulers::MOST], of: [0; Operation::ALL] }
+    }
+}
+
+/// The physical registers that instructions in flight can take: those of the files that hold no architectural state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegisterFiles {
+    /// Integer registers, at least [`RegisterFiles::LEAST`].
+    pub integer: u32,
+    /// Vector registers, at least [`RegisterFiles::LEAST`].
+    pub vector: u32,
+    /// Whether an instruction that writes only the flags takes an integer register.
+    pub flags_in_integer: bool,
+}
+
+impl RegisterFiles {
+    /// The registers of a kind that one instruction can take.
+    pub const LEAST: u32 = 3;
+}
+
 /// The branch predictor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Predictor {
@@ -50,6 +104,10 @@ pub struct OooCore {
     pub rob: u32,
     /// Instructions that are fetched, that enter the reorder buffer, that start and that retire in one cycle.
     pub width: u32,
+    /// The schedulers, which hold instructions that wait to start.
+    pub schedulers: Schedulers,
+    /// The registers that they write.
+    pub registers: RegisterFiles,
     /// Loads that can start in one cycle.
     pub load_ports: u32,
     /// Stores that can start in one cycle.

@@ -112,6 +112,8 @@ mod tests {
             store_ports: 1,
             load_queue: 32,
             store_queue: 32,
+            schedulers: config::Schedulers::unified(1),
+            registers: config::RegisterFiles { integer: 3, vector: 3, flags_in_integer: false },
             l1_mshrs: 8,
             memory: 200,
             line_interval: 0,

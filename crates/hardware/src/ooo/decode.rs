@@ -6,12 +6,13 @@
 //! - Pushes, pops, calls and returns do not write the stack pointer: stack engines make it available at once.
 //! - String instructions do not write their pointers and counters.
 
-use super::instruction::{BranchKind, FLAGS, Inst, NO_SOURCE, NO_TARGET, OpClass, Register};
+use super::instruction::{BranchKind, FLAGS, Inst, NO_SOURCE, NO_TARGET, OpClass, Register, Renamed};
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register as Name,
     UsedMemory,
 };
 use reach_core::Block;
+use std::ops::Range;
 
 /// Appends the instructions of `block` to `decoded`, up to the first invalid one.
 ///
@@ -70,7 +71,23 @@ fn convert(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> I
     if instruction.rflags_modified() != 0 {
         add_register(&mut inst.targets, FLAGS, NO_TARGET);
     }
+    inst.renamed = renamed(&inst);
     inst
+}
+
+/// Returns the physical registers that `inst` takes.
+///
+/// Moves between registers and zeroing idioms take none: they are done by renaming (Intel, Optimization Reference Manual:
+/// move elimination and zero idioms; AMD's guides say the same).
+fn renamed(inst: &Inst) -> Renamed {
+    let is_zeroing = inst.class == OpClass::Simple && inst.sources[0] == NO_SOURCE;
+    let is_move = inst.class == OpClass::Move && inst.sources[0] != NO_SOURCE;
+    if inst.loads + inst.stores == 0 && (is_zeroing || is_move) {
+        return Renamed::NONE;
+    }
+    let count = |registers: Range<Register>| inst.targets.iter().filter(|target| registers.contains(target)).count();
+    let [integer, vector] = [0..16, 16..48].map(|registers| count(registers) as u8);
+    Renamed { integer, vector, only_flags: integer == 0 && inst.targets.contains(&FLAGS) }
 }
 
 /// Adds `register` to `list`, whose unused places hold `unused`. Drops it if the list is full or has it already.
@@ -184,6 +201,24 @@ mod tests {
         assert_eq!((all[1].address[0], all[1].sources[0], all[1].targets[0]), (4, 3, NO_TARGET));
         assert_eq!((all[2].address[0], all[2].targets), (4, [1, NO_TARGET, NO_TARGET]));
         assert_eq!((all[3].address[0], all[3].sources[0], all[3].targets[0]), (NO_SOURCE, 6, 2));
+    }
+
+    #[test]
+    fn instructions_take_a_register_for_each_that_they_write() {
+        let taken = |bytes: &[u8]| {
+            let Renamed { integer, vector, only_flags } = decode(bytes)[0].renamed;
+            (integer, vector, only_flags)
+        };
+        assert_eq!(taken(&[0x48, 3, 0x0c, 0xd3]), (1, 0, false), "add rcx, [rbx + rdx*8]");
+        assert_eq!(taken(&[0x48, 0x39, 0xc8]), (0, 0, true), "cmp rax, rcx");
+        assert_eq!(taken(&[0x48, 0xf7, 0xe1]), (2, 0, false), "mul rcx");
+        assert_eq!(taken(&[0x0f, 0x58, 0xc1]), (0, 1, false), "addps xmm0, xmm1");
+        assert_eq!(taken(&[0x48, 0x8b, 0x07]), (1, 0, false), "mov rax, [rdi]");
+        assert_eq!(taken(&[0xb8, 1, 0, 0, 0]), (1, 0, false), "mov eax, 1");
+        // mov [rdi], rsi; mov rax, rcx; xor eax, eax; jne
+        for none in [&[0x48, 0x89, 0x37][..], &[0x48, 0x89, 0xc8], &[0x31, 0xc0], &[0x75, 0x10]] {
+            assert_eq!(taken(none), (0, 0, false), "{none:x?}");
+        }
     }
 
     #[test]

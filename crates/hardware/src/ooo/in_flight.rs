@@ -2,6 +2,7 @@
 
 use super::instruction::{BranchKind, Inst};
 use super::reference::ByteRange;
+use super::schedulers::Starts;
 use super::statistics::FetchStalls;
 use reach_core::BlockId;
 
@@ -50,6 +51,8 @@ pub(super) struct DynInst {
     pub stores: u32,
     /// How many of its loads are in the execution history, and how many of its stores.
     pub recorded: [u8; 2],
+    /// When its loads and stores so far start.
+    pub starts: Starts,
     /// The times of the reference that was done last.
     pub critical: DataTimes,
     /// How long its fetch was stalled.

@@ -11,6 +11,19 @@ pub const NO_SOURCE: Register = 63;
 /// The number of registers, both markers included.
 pub const REGISTERS: usize = 64;
 
+/// The stack pointer.
+const STACK_POINTER: Register = 4;
+
+/// A set of registers: bit `n` is register number `n`.
+pub(super) type RegisterSet = u64;
+
+/// Returns the set of these registers, without those that never differ between two paths of a program: calls and returns
+/// between paths that meet are paired, so that the stack pointer is the same.
+pub(super) fn register_set(registers: &[Register]) -> RegisterSet {
+    let all = registers.iter().fold(0, |set, &register| set | 1 << register);
+    all & !(1 << NO_SOURCE | 1 << NO_TARGET | 1 << STACK_POINTER)
+}
+
 /// The execution class of an instruction, which selects its latency. Loads and stores are timed apart from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -54,6 +67,22 @@ pub enum BranchKind {
     Return,
 }
 
+/// The physical registers that an instruction takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renamed {
+    /// Integer registers.
+    pub integer: u8,
+    /// Vector registers.
+    pub vector: u8,
+    /// Whether it writes the flags and no integer register.
+    pub only_flags: bool,
+}
+
+impl Renamed {
+    /// Those of an instruction that writes nothing.
+    pub const NONE: Renamed = Renamed { integer: 0, vector: 0, only_flags: false };
+}
+
 /// One decoded instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inst {
@@ -63,6 +92,8 @@ pub struct Inst {
     pub sources: [Register; 4],
     /// The registers that it writes, at most the first three; [`NO_TARGET`] fills unused places.
     pub targets: [Register; 3],
+    /// The physical registers that it takes.
+    pub renamed: Renamed,
     /// Its execution class.
     pub class: OpClass,
     /// How control leaves it.
@@ -81,6 +112,7 @@ impl Inst {
         address: [NO_SOURCE; 2],
         sources: [NO_SOURCE; 4],
         targets: [NO_TARGET; 3],
+        renamed: Renamed::NONE,
         class: OpClass::Move,
         branch: BranchKind::None,
         loads: 0,

@@ -136,6 +136,7 @@ impl OooCore {
         data.line_ready = data.done - l1_latency;
         let Some(inst) = &mut self.inst else { return times };
         inst.loads += 1;
+        inst.starts.load = inst.starts.load.max(issued);
         inst.loaded = inst.loaded.max(data.done);
         if data.done > inst.critical.done {
             inst.critical = data;
@@ -165,7 +166,8 @@ impl OooCore {
         self.statistics.memory_order_clears += 1;
         let stall = self.fetch_stage.stall_until(clear);
         let fetched = self.fetch_stage.pass(clear, self.config.width);
-        let ready = self.rob.next_free().max(fetched + u64::from(self.config.front_end_depth));
+        let Some(DynInst { inst, .. }) = self.inst else { return };
+        let ready = self.entries_free(&inst, fetched + u64::from(self.config.front_end_depth));
         let dispatched = self.dispatch_stage.pass(ready, self.config.width);
         self.fetch_queue.correct_last(dispatched);
         let Some(inst) = &mut self.inst else { return };
@@ -177,6 +179,7 @@ impl OooCore {
         let issued = self.ports.book(floor, inst.address_ready, Port::Load);
         let line_ready = self.store_queue.forward(bytes, issued).map_or(issued, |store| store.data_known.max(issued));
         let done = line_ready + u64::from(l1_latency);
+        inst.starts.load = issued;
         inst.critical = DataTimes { issued, looked_up: issued, translated: issued, line_ready, done };
         inst.loaded = done;
     }
@@ -197,6 +200,7 @@ impl OooCore {
         let times = ReferenceTimes { translated: data.translated, missed_tlbs, clear: None };
         let Some(inst) = &mut self.inst else { return times };
         inst.stores += 1;
+        inst.starts.store = inst.starts.store.max(issued);
         if data.done > inst.critical.done {
             inst.critical = data;
         }

@@ -6,6 +6,7 @@ use super::code::Code;
 use super::in_flight::{CurrentBlock, DataTimes, DynInst, PendingBranch};
 use super::instruction::{BranchKind, Inst, OpClass};
 use super::ports::Port;
+use super::schedulers::Starts;
 use crate::config;
 
 impl OooCore {
@@ -84,7 +85,7 @@ impl OooCore {
         let width = self.config.width;
         let fetched = self.fetch_stage.pass(self.fetch_queue.next_free(), width);
         let fetch_stalls = std::mem::take(&mut self.fetch_stalls);
-        let ready = self.rob.next_free().max(fetched + u64::from(self.config.front_end_depth));
+        let ready = self.entries_free(&inst, fetched + u64::from(self.config.front_end_depth));
         let dispatched = self.dispatch_stage.pass(ready, width);
         self.fetch_queue.push(dispatched);
         let [a, b] = inst.address.map(|register| self.registers[usize::from(register)]);
@@ -98,9 +99,21 @@ impl OooCore {
             loads: 0,
             stores: 0,
             recorded: [0; 2],
+            starts: Starts::default(),
             critical: DataTimes::default(),
             fetch_stalls,
         }
+    }
+
+    /// Returns the first cycle, at or after `decoded`, in which all is free that `inst` takes at dispatch, whatever references
+    /// it makes.
+    #[inline(always)]
+    pub(super) fn entries_free(&mut self, inst: &Inst, decoded: u64) -> u64 {
+        let earliest = decoded
+            .max(self.dispatch_stage.cycle)
+            .max(self.rob.next_free())
+            .max(self.registers_in_flight.free_for(inst));
+        self.schedulers.free_for(inst, earliest)
     }
 
     /// Executes and retires an instruction whose references are done.
@@ -109,10 +122,18 @@ impl OooCore {
         let inst = dispatched.inst;
         let sources = inst.sources.map(|register| self.registers[usize::from(register)]);
         let ready = sources.into_iter().fold(dispatched.loaded.max(dispatched.address_ready), u64::max);
+        let mut starts = dispatched.starts;
         let result = match self.execution_latency(inst.class, dispatched.loads + dispatched.stores > 0) {
             0 => ready,
-            latency => self.ports.book(self.request_floor(), ready, Port::Any) + latency,
+            latency => {
+                starts.operation = self.ports.book(self.request_floor(), ready, Port::Any);
+                starts.operation + latency
+            }
         };
+        if dispatched.stores > 0 {
+            starts.store = starts.store.max(result);
+        }
+        self.schedulers.hold(&inst, dispatched.dispatched, starts);
         for target in inst.targets {
             self.registers[usize::from(target)] = result;
         }
@@ -128,6 +149,7 @@ impl OooCore {
             gap.charge(previous, retired, &mut self.ledger);
         }
         self.rob.push(retired);
+        self.registers_in_flight.take(&inst, retired);
         for _ in 0..dispatched.loads {
             self.load_queue.push(retired);
         }

@@ -26,7 +26,9 @@ use super::instruction::{BranchKind, Inst, REGISTERS};
 use super::ports::Port;
 use super::predictor::WrongTurn;
 use super::reference::ByteRange;
+use super::register_files::Taken;
 use super::right_path::RightPath;
+use super::schedulers::{Schedulers, Starts};
 use super::{OooCore, PENDING_WALKS};
 use convergence::{Convergence, Found};
 use reach_core::{BlockId, Kind};
@@ -110,6 +112,9 @@ struct WrongPath<'a> {
     rob_entries: usize,
     load_entries: usize,
     store_entries: usize,
+    schedulers: Schedulers,
+    /// The registers that it has taken.
+    registers_taken: Taken,
     /// The base page that was fetched from last. `None` at first.
     page: Option<u64>,
     convergence: Convergence<'a>,
@@ -139,8 +144,8 @@ struct SquashedReference {
     number: u32,
     /// Its address, if the right path tells it.
     joined: Option<u64>,
-    /// The cycle in which its address registers are known.
-    address_ready: u64,
+    /// The cycle in which it starts.
+    issued: u64,
     /// The cycle in which it is squashed.
     end: u64,
 }
@@ -149,6 +154,7 @@ struct SquashedReference {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buffers {
     dispatched: Vec<u64>,
+    schedulers: Schedulers,
     found: Vec<Found>,
 }
 
@@ -180,8 +186,9 @@ impl OooCore {
         right: RightPath,
         memory: &mut impl WrongPathMemory,
     ) {
-        let Buffers { mut dispatched, found } = std::mem::take(&mut self.wrong_path_buffers);
+        let Buffers { mut dispatched, mut schedulers, found } = std::mem::take(&mut self.wrong_path_buffers);
         dispatched.clear();
+        schedulers.copy_from(&self.schedulers);
         let mut path = WrongPath {
             end,
             fetch_stage: self.fetch_stage,
@@ -191,6 +198,8 @@ impl OooCore {
             rob_entries: 0,
             load_entries: 0,
             store_entries: 0,
+            schedulers,
+            registers_taken: [0; 2],
             page: None,
             convergence: Convergence::apart(right, self.rob.capacity(), found),
         };
@@ -203,7 +212,8 @@ impl OooCore {
             }
         };
         self.follow_wrong_path(code, &mut path, next, memory);
-        self.wrong_path_buffers = Buffers { dispatched: path.dispatched, found: path.convergence.into_buffer() };
+        let WrongPath { dispatched, schedulers, convergence, .. } = path;
+        self.wrong_path_buffers = Buffers { dispatched, schedulers, found: convergence.into_buffer() };
     }
 
     /// Executes from instruction `next` on: a block, the number of its first reference and an index.
@@ -243,6 +253,10 @@ impl OooCore {
         let sources = dispatched.inst.sources.map(|register| self.registers[usize::from(register)]);
         let ready = sources.into_iter().fold(dispatched.loaded.max(dispatched.address_ready), u64::max);
         let result = ready + self.execution_latency(dispatched.inst.class, true);
+        path.registers_taken = self.registers_in_flight.taken_by(&dispatched.inst);
+        let Starts { load, store, .. } = dispatched.starts;
+        let starts = Starts { load, store: store.max(result), operation: ready };
+        path.schedulers.hold(&dispatched.inst, dispatched.dispatched, starts);
         dispatched.inst.targets.iter().for_each(|&target| path.registers[usize::from(target)] = result);
         path.convergence.stay_behind(&dispatched.inst);
     }
@@ -334,7 +348,12 @@ impl OooCore {
         if fetched >= path.end || path.rob_entries >= self.rob.capacity() {
             return false;
         }
-        let ready = self.rob.free_after(path.rob_entries).max(fetched + u64::from(self.config.front_end_depth));
+        let Some(registers_free) = self.registers_in_flight.free_after(path.registers_taken, inst) else {
+            return false;
+        };
+        let decoded = fetched + u64::from(self.config.front_end_depth);
+        let entries_free = self.rob.free_after(path.rob_entries).max(registers_free);
+        let ready = path.schedulers.free_for(inst, decoded.max(entries_free).max(path.dispatch_stage.cycle));
         let mut dispatched = path.dispatch_stage.pass(ready, width);
         for _ in 0..inst.loads {
             if path.load_entries >= self.load_queue.capacity() {
@@ -350,6 +369,8 @@ impl OooCore {
         }
         path.dispatched.push(dispatched);
         path.rob_entries += 1;
+        let [integer, vector] = self.registers_in_flight.taken_by(inst);
+        path.registers_taken = [path.registers_taken[0] + integer, path.registers_taken[1] + vector];
         self.statistics.squashed += 1;
         let result = match dispatched < path.end {
             true => self.execute_on_wrong_path(path, next, dispatched, memory),
@@ -372,28 +393,44 @@ impl OooCore {
         memory: &mut impl WrongPathMemory,
     ) -> u64 {
         let NextInst { inst, .. } = next;
+        let end = path.end;
         let known = |register: u8| path.registers[usize::from(register)];
         let address_ready = inst.address.into_iter().map(known).fold(dispatched + 1, u64::max);
         let sources_ready = inst.sources.into_iter().map(known).fold(0, u64::max);
+        let mut starts = Starts::default();
         let mut loaded = address_ready;
         for number in 0..inst.loads {
             let joined = path.convergence.address(inst, next.index, Kind::Load);
-            let load = SquashedReference { number: next.reference(number), joined, address_ready, end: path.end };
+            let Some(issued) = self.ports.book_before(self.request_floor(), address_ready, Port::Load, end) else {
+                (starts.load, loaded) = (end, end);
+                continue;
+            };
+            let load = SquashedReference { number: next.reference(number), joined, issued, end };
+            starts.load = starts.load.max(issued);
             loaded = loaded.max(self.load_on_wrong_path(load, memory));
         }
         for number in 0..inst.stores {
             let joined = path.convergence.address(inst, next.index, Kind::Store);
+            let Some(issued) = self.ports.book_before(self.request_floor(), address_ready, Port::Store, end) else {
+                starts.store = end;
+                continue;
+            };
             let number = next.reference(inst.loads + number);
-            self.store_on_wrong_path(SquashedReference { number, joined, address_ready, end: path.end }, memory);
+            starts.store = starts.store.max(issued);
+            self.store_on_wrong_path(SquashedReference { number, joined, issued, end }, memory);
         }
         let ready = loaded.max(sources_ready);
-        match self.execution_latency(inst.class, inst.loads > 0 || inst.stores > 0) {
-            0 => ready.min(path.end),
+        let result = match self.execution_latency(inst.class, inst.loads > 0 || inst.stores > 0) {
+            0 => ready.min(end),
             latency => {
-                let issued = self.ports.book_before(self.request_floor(), ready, Port::Any, path.end);
-                issued.map_or(path.end, |issued| (issued + latency).min(path.end))
+                let issued = self.ports.book_before(self.request_floor(), ready, Port::Any, end);
+                starts.operation = issued.unwrap_or(end);
+                (starts.operation + latency).min(end)
             }
-        }
+        };
+        starts.store = starts.store.max(result);
+        path.schedulers.hold(inst, dispatched, starts);
+        result
     }
 
     /// Returns the address of a reference, and remembers it. `None` if nothing tells it.
@@ -409,10 +446,7 @@ impl OooCore {
 
     /// Executes a load. Returns the cycle in which its data is known, or the end of the path if that is earlier.
     fn load_on_wrong_path(&mut self, load: SquashedReference, memory: &mut impl WrongPathMemory) -> u64 {
-        let end = load.end;
-        let Some(issued) = self.ports.book_before(self.request_floor(), load.address_ready, Port::Load, end) else {
-            return end;
-        };
+        let SquashedReference { issued, end, .. } = load;
         let Some(at) = self.squashed_address(&load, memory) else { return end };
         self.statistics.squashed_loads += 1;
         let Some(translated) = self.translate_on_wrong_path(Kind::Load, at, issued, end, memory) else { return end };
@@ -431,9 +465,7 @@ impl OooCore {
 
     /// Executes the address part of a store.
     fn store_on_wrong_path(&mut self, store: SquashedReference, memory: &mut impl WrongPathMemory) {
-        let SquashedReference { address_ready, end, .. } = store;
-        let floor = self.request_floor();
-        let Some(issued) = self.ports.book_before(floor, address_ready, Port::Store, end) else { return };
+        let SquashedReference { issued, end, .. } = store;
         let Some(at) = self.squashed_address(&store, memory) else { return };
         self.statistics.squashed_stores += 1;
         self.translate_on_wrong_path(Kind::Store, at, issued, end, memory);

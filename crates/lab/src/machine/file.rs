@@ -7,7 +7,7 @@
 use super::tag::Tagged;
 use super::value::{Delay, HostPage, PageSize, Size, Ways, Word};
 use indexmap::IndexMap;
-use reach_hardware::config::{Index, Replacement, Sharing, Writes};
+use reach_hardware::config::{Index, Operation, Replacement, Sharing, Writes};
 use serde::Deserialize;
 
 /// A machine file. Tables of arrays (`tlb`, `caches`, `walker.hardware.caches`) keep the order of the file.
@@ -231,6 +231,8 @@ pub struct OsSection {
 #[expect(missing_docs, reason = "the fields are those of the two")]
 pub struct OooSection {
     pub rob: Tagged<u32>,
+    pub schedulers: IndexMap<String, SchedulerSection>,
+    pub registers: RegistersSection,
     pub width: Tagged<u32>,
     pub load_ports: Tagged<u32>,
     pub store_ports: Tagged<u32>,
@@ -247,6 +249,26 @@ pub struct OooSection {
     pub prefetch: PrefetchSection,
     pub threads: Tagged<u32>,
     pub smt: Option<IndexMap<String, Tagged<Word<Sharing>>>>,
+}
+
+/// A scheduler: see [`reach_hardware::config::Schedulers`].
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SchedulerSection {
+    /// The operations that wait in it.
+    pub serves: Tagged<Vec<Word<Operation>>>,
+    /// Its entries.
+    pub entries: Tagged<u32>,
+}
+
+/// See [`reach_hardware::config::RegisterFiles`].
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of reach_hardware::config::RegisterFiles")]
+pub struct RegistersSection {
+    pub integer: Tagged<u32>,
+    pub vector: Tagged<u32>,
+    pub flags_in_integer: Tagged<bool>,
 }
 
 /// See [`reach_hardware::config::Latencies`].

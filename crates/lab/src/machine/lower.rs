@@ -2,14 +2,16 @@
 
 use super::error::Problem;
 use super::file::{
-    CacheSection, Class, Holds, MachineFile, MemorySection, NestedSection, OooSection, OsSection, TlbSection,
-    WalkCacheSection, WalkerSection,
+    CacheSection, Class, Holds, MachineFile, MemorySection, NestedSection, OooSection, OsSection, SchedulerSection,
+    TlbSection, WalkCacheSection, WalkerSection,
 };
-use super::value::PageSize;
+use super::value::{PageSize, Word, Words};
 use super::{OsCosts, OutOfOrder};
+use indexmap::IndexMap;
 use reach_core::{Layout, PageShift};
 use reach_hardware::config::{
-    Cache, Core, Latencies, Machine, Nested, OooCore, Predictor, Prefetch, Serves, Sharing, Tlb, WalkCache, Walker,
+    Cache, Core, Latencies, Machine, Nested, OooCore, Operation, Predictor, Prefetch, RegisterFiles, Schedulers,
+    Serves, Sharing, Tlb, WalkCache, Walker,
 };
 use std::collections::BTreeMap;
 
@@ -154,6 +156,33 @@ fn line_interval(bandwidth: u32, machine: &Machine) -> u32 {
     u32::try_from((cycles + bandwidth / 2) / bandwidth).unwrap_or(u32::MAX)
 }
 
+/// Returns the schedulers. Each kind of operation needs exactly one.
+fn schedulers(sections: &IndexMap<String, SchedulerSection>, problems: &mut Vec<Problem>) -> Schedulers {
+    let mut schedulers = Schedulers::unified(1);
+    if sections.len() > Schedulers::MOST {
+        let what = format!("{}: expected at most {}", sections.len(), Schedulers::MOST);
+        problems.push(Problem::new("ooo.schedulers", what));
+        return schedulers;
+    }
+    for (number, (name, section)) in sections.iter().enumerate() {
+        let entries = section.entries.value;
+        if !(1..1 << 16).contains(&entries) {
+            let what = format!("{entries}: expected 1 to {}", u16::MAX);
+            problems.push(Problem::new(format!("ooo.schedulers.{name}.entries"), what));
+        }
+        schedulers.entries[number] = entries;
+    }
+    for &(word, operation) in Operation::WORDS {
+        let serves = |section: &SchedulerSection| section.serves.value.contains(&Word(operation));
+        let mut serving = (0..).zip(sections.values()).filter(|(_, section)| serves(section));
+        match (serving.next(), serving.next()) {
+            (Some((number, _)), None) => schedulers.of[operation as usize] = number,
+            _ => problems.push(Problem::new("ooo.schedulers", format!("expected exactly one that serves {word:?}"))),
+        }
+    }
+    schedulers
+}
+
 /// Returns the out-of-order core, and the errors in its section and in `memory.bandwidth`.
 pub(super) fn ooo(ooo: &OooSection, memory: &MemorySection, machine: &Machine) -> (OutOfOrder, Vec<Problem>) {
     let mut problems = Vec::new();
@@ -189,6 +218,8 @@ pub(super) fn ooo(ooo: &OooSection, memory: &MemorySection, machine: &Machine) -
         ("store_queue", ooo.store_queue.value, 1 << 16),
         ("fetch_queue", ooo.fetch_queue.value, 1 << 16),
         ("l1_mshrs", ooo.l1_mshrs.value, 1 << 16),
+        ("registers.integer", ooo.registers.integer.value, 1 << 16),
+        ("registers.vector", ooo.registers.vector.value, 1 << 16),
         ("width", ooo.width.value, 255),
         ("predictor.return_stack", ooo.predictor.return_stack.value, 1 << 16),
         ("prefetch.streams", ooo.prefetch.streams.value, 1 << 10),
@@ -198,6 +229,12 @@ pub(super) fn ooo(ooo: &OooSection, memory: &MemorySection, machine: &Machine) -
     ] {
         if value > max {
             problems.push(Problem::new(format!("ooo.{key}"), format!("{value}: expected at most {max}")));
+        }
+    }
+    for (key, registers) in [("integer", &ooo.registers.integer), ("vector", &ooo.registers.vector)] {
+        let (value, least) = (registers.value, RegisterFiles::LEAST);
+        if value < least {
+            problems.push(Problem::new(format!("ooo.registers.{key}"), format!("{value}: expected at least {least}")));
         }
     }
     let entries = ooo.predictor.entries.value;
@@ -230,8 +267,15 @@ pub(super) fn ooo(ooo: &OooSection, memory: &MemorySection, machine: &Machine) -
             problems.push(Problem::new("ooo.smt", what));
         }
     }
+    let schedulers = schedulers(&ooo.schedulers, &mut problems);
     let core = OooCore {
         rob: ooo.rob.value,
+        schedulers,
+        registers: RegisterFiles {
+            integer: ooo.registers.integer.value,
+            vector: ooo.registers.vector.value,
+            flags_in_integer: ooo.registers.flags_in_integer.value,
+        },
         width: ooo.width.value,
         load_ports: ooo.load_ports.value,
         store_ports: ooo.store_ports.value,

@@ -312,6 +312,13 @@ fn impossible_machines_are_refused_with_part_and_line() {
         ("line = [\"64\"", "line = [\"48\"", "lines of 48 bytes"),
         ("shared = [true", "shared = [1", "invalid type: integer `1`"),
         ("itlb_replay = [", "itlb_walkers = [1, \"E\"]\nitlb_replay = [", "unknown field `itlb_walkers`"),
+        (
+            "serves = [[\"integer\", \"float\", \"load\", \"store\"]",
+            "serves = [[\"integer\", \"float\", \"load\"]",
+            "ooo.schedulers: expected exactly one that serves \"store\"",
+        ),
+        ("entries = [97,", "entries = [0,", "ooo.schedulers.unified.entries: 0: expected 1 to 65535"),
+        ("integer = [132,", "integer = [2,", "ooo.registers.integer: 2: expected at least 3"),
         ("l1i_2m = [\"replicated\", \"P\"]\n", "", "ooo.smt: l1i_2m is missing: expected shared"),
         ("GenuineIntel-6-4E", "Intel", "processor.exact: \"Intel\" is no processor"),
         ("mhz = [3500, \"P\"]", "mhz = [3500, \"set\"]", "core.mhz: tag \"set\" is for overrides"),

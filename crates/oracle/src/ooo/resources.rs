@@ -1,7 +1,9 @@
 //! The naive core's resources: ports, walkers, MSHRs, the memory channel and the store queue.
 
 use super::{NaiveOooCore, Store};
-use reach_hardware::ooo::{ByteRange, MemoryReference, OpClass};
+use reach_hardware::config::Operation;
+use reach_hardware::ooo::{ByteRange, Inst, MemoryReference, OpClass};
+use std::collections::HashMap;
 
 /// How many cycles ahead ports are booked.
 const HORIZON: u64 = 1 << 10;
@@ -34,6 +36,57 @@ impl NaiveOooCore {
             at += 1;
         }
         (at < deadline).then_some(at)
+    }
+
+    /// Returns the entries that `inst` holds: for each of its schedulers, when the last part starts that it serves. `starts`
+    /// are those of its parts; its operation's is that of an integer operation.
+    pub(super) fn holds(&self, inst: &Inst, starts: [u64; 4]) -> HashMap<u8, u64> {
+        let [operation, _, load, store] = starts;
+        let float = matches!(inst.class, OpClass::Float | OpClass::FloatDivide);
+        let kind = if float { Operation::Float } else { Operation::Integer };
+        let moves = inst.class == OpClass::Move && inst.loads + inst.stores > 0;
+        let parts = [
+            (kind, operation, !moves),
+            (Operation::Load, load, inst.loads > 0),
+            (Operation::Store, store, inst.stores > 0),
+        ];
+        let mut holds = HashMap::new();
+        for (part, start, _) in parts.into_iter().filter(|(_, _, exists)| *exists) {
+            let last = holds.entry(self.config.schedulers.of[part as usize]).or_insert(0);
+            *last = start.max(*last);
+        }
+        holds
+    }
+
+    /// Returns the first cycle in which all schedulers of `inst` have a free entry, after the instructions that held entries
+    /// until `waits`.
+    pub(super) fn scheduler_entry(&self, inst: &Inst, waits: &[(u8, u64)]) -> u64 {
+        let free = |scheduler: u8| {
+            let mut ends: Vec<u64> = waits.iter().filter(|wait| wait.0 == scheduler).map(|wait| wait.1).collect();
+            ends.sort_unstable();
+            let entries = self.config.schedulers.entries[usize::from(scheduler)] as usize;
+            ends.len().checked_sub(entries).map_or(0, |at| ends[at])
+        };
+        self.holds(inst, [0; 4]).into_keys().map(free).max().unwrap_or(0)
+    }
+
+    /// Returns how many integer and vector registers `inst` takes.
+    pub(super) fn takes(&self, inst: &Inst) -> [usize; 2] {
+        let flags = inst.renamed.only_flags && self.config.registers.flags_in_integer;
+        [usize::from(inst.renamed.integer) + usize::from(flags), usize::from(inst.renamed.vector)]
+    }
+
+    /// Returns the first cycle in which `inst` finds free registers, after instructions that retire in cycles `taken`. `None` if
+    /// that waits for an instruction that does not retire.
+    pub(super) fn registers_free(&self, inst: &Inst, taken: &[Vec<u64>; 2]) -> Option<u64> {
+        let files = [self.config.registers.integer, self.config.registers.vector];
+        let mut free = 0;
+        for ((taken, file), number) in taken.iter().zip(files).zip(self.takes(inst)) {
+            if let Some(last) = (taken.len() + number).checked_sub(file as usize + 1).filter(|_| number > 0) {
+                free = free.max(taken[last]);
+            }
+        }
+        (free < u64::MAX).then_some(free)
     }
 
     /// Occupies the memory channel for `lines` lines of an access of `latency` cycles. Returns when that starts.

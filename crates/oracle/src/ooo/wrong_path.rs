@@ -4,6 +4,7 @@ use super::convergence::{Convergence, RightBlock};
 use super::resources::{Port, first_free};
 use super::{FixedMemory, InstId, InstTimes, NaiveOooCore, ReferenceId};
 use reach_core::Kind;
+use reach_hardware::config::Operation;
 use reach_hardware::ooo::{ByteRange, Inst, OpClass, WrongPathLoad, WrongPathLookup};
 use std::collections::HashMap;
 
@@ -16,6 +17,10 @@ pub(super) struct Before {
     pub stores: usize,
     /// The cycle in which its result is known.
     pub result: u64,
+    /// When its loads and stores started, by kind.
+    pub starts: [u64; 4],
+    /// When its operation can start.
+    pub ready: u64,
 }
 
 /// A pipeline stage: fetch or dispatch.
@@ -39,6 +44,12 @@ struct WrongPath {
     /// The queue entries that it and the preceding instruction have allocated.
     loads: usize,
     stores: usize,
+    /// Until when instructions hold entries of schedulers, those before this path included.
+    waits: Vec<(u8, u64)>,
+    /// The registers that were taken, by those on this path until the cycle `u64::MAX`.
+    taken: [Vec<u64>; 2],
+    /// When the parts of the current instruction start, by kind.
+    starts: [u64; 4],
     registers: [u64; 64],
     page: Option<u64>,
     /// The last address that was predicted for each reference.
@@ -82,6 +93,9 @@ impl NaiveOooCore {
             preceding,
             loads: 0,
             stores: 0,
+            waits: self.waits.clone(),
+            taken: self.taken.clone(),
+            starts: [0; 4],
             registers: self.registers,
             page: None,
             predicted: HashMap::new(),
@@ -114,10 +128,21 @@ impl NaiveOooCore {
         let mut path = self.wrong_path(end, before.times, 1, right);
         path.convergence.stay_behind(&self.program[id.block].1[id.index]);
         (path.loads, path.stores) = (before.loads, before.stores);
+        self.take(&mut path, &self.program[id.block].1[id.index]);
+        let [_, _, load, store] = before.starts;
+        let starts = [before.ready, 0, load, store.max(before.result)];
+        path.waits.extend(self.holds(&self.program[id.block].1[id.index], starts));
         for register in self.program[id.block].1[id.index].targets {
             path.registers[register as usize] = before.result;
         }
         self.run_wrong_path(path, Some(InstId { index: id.index + 1, ..id }), memory);
+    }
+
+    /// Takes registers for an instruction that does not retire.
+    fn take(&self, path: &mut WrongPath, inst: &Inst) {
+        for (taken, number) in path.taken.iter_mut().zip(self.takes(inst)) {
+            taken.extend(std::iter::repeat_n(u64::MAX, number));
+        }
     }
 
     fn run_wrong_path(&mut self, mut path: WrongPath, mut next: Option<InstId>, memory: &impl FixedMemory) {
@@ -205,7 +230,10 @@ impl NaiveOooCore {
         let fetched = path.in_order(freed.max(path.fetch_floor), width, |times| times.fetched, path.last_fetched);
         let rob = (self.config.rob as usize).checked_sub(own + path.preceding).filter(|left| *left > 0);
         let (true, Some(left)) = (fetched < path.end, rob) else { return false };
-        let ready = self.before(left as u32).retired.max(fetched + u64::from(self.config.front_end_depth));
+        let Some(registers_free) = self.registers_free(inst, &path.taken) else { return false };
+        let entries_free = self.before(left as u32).retired.max(registers_free);
+        let entries_free = entries_free.max(self.scheduler_entry(inst, &path.waits));
+        let ready = entries_free.max(fetched + u64::from(self.config.front_end_depth));
         let mut dispatched = path.in_order(ready, width, |times| times.dispatched, path.last_dispatched);
         for _ in 0..inst.loads {
             let left = (self.config.load_queue as usize).checked_sub(path.loads).filter(|left| *left > 0);
@@ -220,8 +248,10 @@ impl NaiveOooCore {
             path.stores += 1;
         }
         path.times.push(InstTimes { fetched, dispatched, retired: 0 });
+        self.take(path, inst);
         self.squashes.instructions += 1;
         let mut result = path.end;
+        path.starts = [0; 4];
         if dispatched < path.end {
             let known = |register: u8| path.registers[register as usize];
             let address_ready = inst.address.into_iter().map(known).fold(dispatched + 1, u64::max);
@@ -243,6 +273,7 @@ impl NaiveOooCore {
                 OpClass::Move if inst.loads > 0 || inst.stores > 0 => ready,
                 class => {
                     let issued = self.book_port(floor, ready, Port::Any, path.end);
+                    path.starts[Operation::Integer as usize] = issued.unwrap_or(path.end);
                     issued.map_or(path.end, |issued| issued + self.latency(class))
                 }
             };
@@ -250,6 +281,9 @@ impl NaiveOooCore {
         for register in inst.targets {
             path.registers[register as usize] = result.min(path.end);
         }
+        let store = &mut path.starts[Operation::Store as usize];
+        *store = result.min(path.end).max(*store);
+        path.waits.extend(self.holds(inst, path.starts));
         path.convergence.execute(inst);
         true
     }
@@ -265,7 +299,10 @@ impl NaiveOooCore {
         memory: &impl FixedMemory,
     ) -> Option<(u64, u64)> {
         let (kind, port) = if name.is_store { (Kind::Store, Port::Store) } else { (Kind::Load, Port::Load) };
-        let issued = self.book_port(floor, address_ready, port, path.end)?;
+        let issued = self.book_port(floor, address_ready, port, path.end);
+        let part = if name.is_store { Operation::Store } else { Operation::Load };
+        path.starts[part as usize] = issued.unwrap_or(path.end).max(path.starts[part as usize]);
+        let issued = issued?;
         let at = match joined {
             Some(at) => {
                 path.predicted.insert(name, at);

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use reach_core::{BlockId, Kind, Random, Ref, VirtAddr};
-use reach_hardware::config::{Latencies, OooCore as Config, Predictor, Prefetch};
+use reach_hardware::config::{Latencies, OooCore as Config, Predictor, Prefetch, RegisterFiles, Schedulers};
 use reach_hardware::ooo::{
     BlockSpan, BranchKind, ByteRange, Code, FOLLOWING, Following, Inst, MemoryReference, NO_SOURCE, NO_TARGET, OooCore,
-    OpClass, RightPath, TranslationCost, WrongPathLoad, WrongPathLookup, WrongPathMemory, WrongPathWalk,
+    OpClass, Renamed, RightPath, TranslationCost, WrongPathLoad, WrongPathLookup, WrongPathMemory, WrongPathWalk,
 };
 use reach_oracle::ooo::{DataReference, FixedMemory, InstId, NaiveOooCore, RightBlock, Squashes};
 
@@ -14,6 +14,8 @@ fn config(random: &mut Random) -> Config {
     let mut up_to = |most: u64| 1 + random.below(most) as u32;
     Config {
         rob: up_to(40),
+        registers: RegisterFiles { integer: 2 + up_to(30), vector: 2 + up_to(30), flags_in_integer: up_to(2) > 1 },
+        schedulers: Schedulers { entries: [(); 4].map(|()| up_to(20)), of: [(); 4].map(|()| up_to(4) as u8 - 1) },
         width: up_to(6),
         load_ports: up_to(3),
         store_ports: up_to(2),
@@ -56,7 +58,10 @@ fn instruction(random: &mut Random) -> Inst {
     ];
     let class = classes[random.below(7) as usize];
     let [loads, stores] = [random.below(4) / 2, random.below(4) / 3].map(|number| number as u8);
-    Inst { address, sources, targets, class, loads, stores, ..Inst::UNKNOWN }
+    let [integer, vector, flags] =
+        [random.below(6) / 2, random.below(5) / 3, random.below(3)].map(|number| number as u8);
+    let renamed = Renamed { integer, vector, only_flags: integer == 0 && flags == 0 };
+    Inst { address, sources, targets, renamed, class, loads, stores, ..Inst::UNKNOWN }
 }
 
 /// Five consecutive blocks of a hundred bytes, each with any branch at its end.
