@@ -1,7 +1,7 @@
 //! The decoded code of a program: the instructions of each block, their addresses and direct branch targets.
 
 use super::decode::decode_block;
-use super::instruction::{BranchKind, Inst};
+use super::instruction::{BranchKind, Inst, RegisterSet, register_set};
 use reach_core::{Block, BlockId, BlockTable, prefetch};
 use std::sync::Arc;
 
@@ -25,6 +25,8 @@ struct BlockGroup {
     /// For each block, the end of its instructions in `instructions`.
     ends: Vec<u32>,
     spans: Vec<BlockSpan>,
+    /// For each block, the registers that it writes.
+    written: Vec<RegisterSet>,
     instructions: Vec<Inst>,
 }
 
@@ -82,6 +84,7 @@ impl Code {
         number_references(&mut group.instructions[start..]);
         group.spans.push(BlockSpan { start: block.pc.0, end: block.pc.0 + u64::from(block.len), target });
         group.ends.push(group.instructions.len() as u32);
+        group.written.push(written(&group.instructions[start..]));
         self.blocks += 1;
     }
 
@@ -90,7 +93,8 @@ impl Code {
     pub fn of_instructions(blocks: &[(BlockSpan, Vec<Inst>)]) -> Code {
         let mut code = Code::default();
         for (span, block) in blocks {
-            let mut group = BlockGroup { ends: Vec::new(), spans: vec![*span], instructions: block.clone() };
+            let (spans, written) = (vec![*span], vec![written(block)]);
+            let mut group = BlockGroup { ends: Vec::new(), spans, written, instructions: block.clone() };
             number_references(&mut group.instructions);
             group.ends.extend([block.len() as u32; GROUP]);
             // Each block has a group of its own, of which only the first id is used.
@@ -115,6 +119,12 @@ impl Code {
         self.of(id).last().map_or(BranchKind::None, |last| last.branch)
     }
 
+    /// Returns the registers that a block writes. Panics if the block has not been decoded.
+    #[inline]
+    pub(super) fn written(&self, id: BlockId) -> RegisterSet {
+        self.groups[id.0 as usize / GROUP].written[id.0 as usize % GROUP]
+    }
+
     /// Prefetches the instructions of a decoded block into the caches of the host computer.
     #[inline(always)]
     pub(super) fn prefetch(&self, id: BlockId) {
@@ -128,6 +138,11 @@ impl Code {
     pub fn span(&self, id: BlockId) -> &BlockSpan {
         &self.groups[id.0 as usize / GROUP].spans[id.0 as usize % GROUP]
     }
+}
+
+/// Returns the registers that any of these instructions writes.
+fn written(instructions: &[Inst]) -> RegisterSet {
+    instructions.iter().fold(0, |written, inst| written | register_set(&inst.targets))
 }
 
 /// Numbers the references of a block: sets [`Inst::first_reference`].

@@ -71,6 +71,14 @@ impl Hasher for AddressHasher {
     }
 }
 
+/// The number of blocks whose places are kept in a table that stays in the host's nearest caches.
+const RECENT: usize = 1 << 11;
+
+/// Returns the place of a block's start in the table of recent ones.
+fn recent_slot(start: u64) -> usize {
+    (start ^ start >> 11) as usize % RECENT
+}
+
 /// The binary logarithm of the unit, in bytes, in which the bounds of a reference are kept.
 const UNIT: u32 = 16;
 
@@ -117,6 +125,8 @@ pub(super) struct ExecutionHistory {
     space: u32,
     /// Blocks by address space and start.
     blocks: HashMap<(u32, u64), BlockId, BuildHasherDefault<AddressHasher>>,
+    /// The last found of them in this address space, by a hash of the start.
+    recent: Vec<(u64, BlockId)>,
     executed: Vec<ExecutedBlock>,
     /// By number of the reference.
     references: Vec<ReferenceHistory>,
@@ -130,6 +140,7 @@ impl ExecutionHistory {
     /// Switches to address space number `space`.
     pub fn enter_space(&mut self, space: u32) {
         self.space = space;
+        self.recent.clear();
     }
 
     /// Records that `block` is executed. Returns the number of its first reference.
@@ -156,7 +167,11 @@ impl ExecutionHistory {
         }
         self.forget_addresses(at, code);
         self.executed[at].space = self.space + 1;
-        self.blocks.insert((self.space, code.span(block).start), block);
+        let start = code.span(block).start;
+        self.blocks.insert((self.space, start), block);
+        if let Some(recent) = self.recent.get_mut(recent_slot(start)).filter(|recent| recent.0 == start) {
+            recent.1 = block;
+        }
         self.executed[at].first_reference
     }
 
@@ -180,8 +195,17 @@ impl ExecutionHistory {
 
     /// Returns the block that starts at `start`, and the number of its first reference. `None` if it was not executed
     /// in this address space.
-    pub fn block_at(&self, start: u64) -> Option<(BlockId, u32)> {
-        let block = *self.blocks.get(&(self.space, start))?;
+    pub fn block_at(&mut self, start: u64) -> Option<(BlockId, u32)> {
+        let slot = recent_slot(start);
+        let block = match self.recent.get(slot) {
+            Some(&(at, block)) if at == start => block,
+            _ => {
+                let block = *self.blocks.get(&(self.space, start))?;
+                self.recent.resize(RECENT, (u64::MAX, BlockId(0)));
+                self.recent[slot] = (start, block);
+                block
+            }
+        };
         Some((block, self.executed[block.0 as usize].first_reference))
     }
 

@@ -10,28 +10,16 @@
 //! them. Memory is taken to be the same on both paths.
 
 use super::super::code::Code;
-use super::super::instruction::{Inst, NO_SOURCE, NO_TARGET, Register};
+use super::super::instruction::{Inst, RegisterSet, register_set};
 use super::super::right_path::{RightFetch, RightFetches, RightPath};
 use reach_core::{BlockId, Kind};
-
-/// The stack pointer. Paths that meet have the same one: calls and returns between them are paired.
-const STACK_POINTER: Register = 4;
-
-/// A set of registers: bit `n` is register number `n`.
-type Registers = u64;
-
-/// Returns the set of these registers, without those that never differ.
-fn set(registers: &[Register]) -> Registers {
-    let all = registers.iter().fold(0, |set, &register| set | 1 << register);
-    all & !(1 << NO_SOURCE | 1 << NO_TARGET | 1 << STACK_POINTER)
-}
 
 /// A fetch of the right path that has been found.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
     fetch: RightFetch,
     /// The registers that its block writes.
-    written: Registers,
+    written: RegisterSet,
 }
 
 /// A block of the right path, and what differs where the wrong path continues there.
@@ -40,7 +28,7 @@ struct Alignment {
     /// The number of the block's fetch on the right path.
     fetch: usize,
     /// The registers whose values differ.
-    differing: Registers,
+    differing: RegisterSet,
 }
 
 /// How the wrong path lies beside the right path.
@@ -78,7 +66,7 @@ impl<'a> Convergence<'a> {
 
     /// Stays on the right path, behind an instruction with a wrong result, in the block of the path's first reference.
     pub fn stay_behind(&mut self, inst: &Inst) {
-        self.next.differing = set(&inst.targets);
+        self.next.differing = register_set(&inst.targets);
         self.reference = Some(0);
     }
 
@@ -126,10 +114,8 @@ impl<'a> Convergence<'a> {
     /// Finds one more fetch of the right path. Returns whether there is one.
     fn read(&mut self, code: &Code) -> bool {
         let Some(fetch) = self.unread.next().filter(|_| self.budget > 0) else { return false };
-        let insts = code.of(fetch.block);
-        self.budget = self.budget.saturating_sub(insts.len());
-        let written = insts.iter().fold(0, |written, inst| written | set(&inst.targets));
-        self.found.push(Found { fetch, written });
+        self.budget = self.budget.saturating_sub(code.of(fetch.block).len());
+        self.found.push(Found { fetch, written: code.written(fetch.block) });
         true
     }
 
@@ -137,7 +123,7 @@ impl<'a> Convergence<'a> {
     /// or a store.
     pub fn address(&mut self, inst: &Inst, index: usize, kind: Kind) -> Option<u64> {
         let mut at = self.reference?;
-        if set(&inst.address) & self.next.differing != 0 {
+        if register_set(&inst.address) & self.next.differing != 0 {
             return None;
         }
         // Instructions before this one may have made other numbers of references than their operands say.
@@ -158,8 +144,8 @@ impl<'a> Convergence<'a> {
 
     /// Executes `inst`: what it writes differs if it is not on the right path, or anything that it reads differs.
     pub fn execute(&mut self, inst: &Inst) {
-        let written = set(&inst.targets);
-        let read = set(&inst.address) | set(&inst.sources);
+        let written = register_set(&inst.targets);
+        let read = register_set(&inst.address) | register_set(&inst.sources);
         if self.reference.is_some() && read & self.next.differing == 0 {
             self.next.differing &= !written;
         } else {
