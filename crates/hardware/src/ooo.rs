@@ -8,8 +8,9 @@
 //!    the lines of the block, and for an entry of the fetch queue. After a mispredicted branch it waits until that is
 //!    resolved.
 //! 2. *Dispatch* follows at least `front_end_depth` cycles later, in order, `width` a cycle. It waits for entries of
-//!    the reorder buffer, of the load and store queues and of the schedulers, and for physical registers. An instruction's entries in the schedulers
-//!    (`schedulers.rs`) are free again when it starts, which may be in any order.
+//!    the reorder buffer, of the load and store queues and of the schedulers, and for physical registers
+//!    (`register_files.rs`). An instruction's entries in the schedulers (`schedulers.rs`) are free again when it starts,
+//!    which may be in any order.
 //! 3. *Loads* issue when their address registers are known and a port is free. Then comes the translation. A
 //!    first-level TLB miss takes the latency of the level that hits, or that of a walk, which waits for a free page
 //!    walker. Then comes the cache. A first-level cache miss waits for a free MSHR (`l1_mshrs`), and one that goes to
