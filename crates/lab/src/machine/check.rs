@@ -313,6 +313,8 @@ impl Problems {
         if !machine.caches.is_sorted_by_key(|cache| cache.level) {
             self.add("caches", "caches must be listed nearest first");
         }
+        // Between two caches of a kind, a level may hold the other kind alone, as Lion Cove's second level of data does.
+        let levels: BTreeSet<u8> = machine.caches.iter().map(|cache| cache.level).collect();
         type Holds = fn(&Cache) -> bool;
         let kinds: [(&str, Holds); 2] = [("instructions", |c| c.instructions), ("data", |c| c.data)];
         for (kind, holds) in kinds {
@@ -325,8 +327,11 @@ impl Problems {
                 let at = format!("caches.{}", far.name);
                 if far.level == near.level {
                     self.add(&at, format!("a second cache for {kind} at level {}: expected one", far.level));
-                } else if far.level > near.level.saturating_add(1) {
-                    self.add(&at, format!("level {} follows level {} for {kind}; leave no gap", far.level, near.level));
+                } else if let Some(gap) = (near.level.saturating_add(1)..far.level).find(|gap| !levels.contains(gap)) {
+                    self.add(
+                        &at,
+                        format!("no level {gap} between {} and {} for {kind}; leave no gap", near.name, far.name),
+                    );
                 }
                 if far.latency <= near.latency {
                     let what =

@@ -362,6 +362,7 @@ fn errors_that_no_file_can_express_are_refused_too() {
     refused(&|m| m.tlbs.iter_mut().filter(|t| t.level == 2).for_each(|t| t.level = 3), "but no level 2");
     refused(&|m| m.tlbs[2].entries = 1 << 30, "expected at most 1048576");
     refused(&|m| m.caches[3].level = 2, "a second cache for instructions at level 2");
+    refused(&|m| m.caches[3].level = 4, "caches.l3: no level 3 between l2 and l3 for instructions; leave no gap");
     refused(&|m| m.caches[1].shared = true, "caches.l2.shared: private behind l1d");
     refused(&|m| m.caches.swap(0, 3), "caches must be listed nearest first");
     refused(&|m| m.caches[3].line = 32, "shorter than the 64 bytes of l2");
