@@ -106,7 +106,7 @@ fn nearest(cpuinfo: &str) -> (&'static str, String) {
         }
     }
     let (preset, relation) = match cpu.vendor.as_str() {
-        "GenuineIntel" => ("sapphire-rapids", "the newest of its vendor"),
+        "GenuineIntel" => ("lion-cove", "the newest of its vendor"),
         "AuthenticAMD" | "HygonGenuine" => ("zen5", "the newest of its vendor"),
         "arm" => ("neoverse-v2", "the newest of its architecture"),
         _ => ("skylake-e3-1240v5", "the fallback"),
@@ -143,6 +143,10 @@ mod tests {
             (x86("GenuineIntel", 6, 0x9e), "skylake-e3-1240v5", "the preset nearest"),
             (x86("GenuineIntel", 6, 0x4f), "broadwell-e5-2680v4", "has that core"),
             (x86("GenuineIntel", 6, 0xad), "granite-rapids", "has that core"),
+            (x86("GenuineIntel", 6, 0xb5), "granite-rapids", "the preset nearest"),
+            (x86("GenuineIntel", 6, 0xbd), "lunar-lake", "has that core"),
+            (x86("GenuineIntel", 6, 0xc6), "lion-cove", "has that core"),
+            (x86("GenuineIntel", 6, 0xcc), "lion-cove", "the preset nearest"),
             (x86("AuthenticAMD", 23, 0x71), "zen2", "has that core"),
             (x86("AuthenticAMD", 23, 0x31), "zen2-epyc-7742", "has that core"),
             (x86("AuthenticAMD", 25, 0x01), "zen3-epyc-7763", "has that core"),
@@ -159,9 +163,12 @@ mod tests {
             (x86("AuthenticAMD", 26, 0x44), "zen5", "has that core"),
             (arm("0x41", "0xd0c"), "neoverse-n1", "has that core"),
             (arm("0x41", "0xd40"), "neoverse-v1", "has that core"),
+            (arm("0x41", "0xd4c"), "neoverse-v1", "the preset nearest"),
             (arm("0x41", "0xd4f"), "neoverse-v2", "has that core"),
+            (arm("0x41", "0xd4e"), "neoverse-v2", "the preset nearest"),
             (arm("0x61", "0x023"), "apple-m1", "has that core"),
-            (x86("GenuineIntel", 15, 2), "sapphire-rapids", "newest of its vendor"),
+            (arm("0x61", "0x029"), "apple-m1", "the preset nearest"),
+            (x86("GenuineIntel", 15, 2), "lion-cove", "newest of its vendor"),
             (x86("AuthenticAMD", 99, 2), "zen5", "newest of its vendor"),
             (arm("0x99", "0x1"), "neoverse-v2", "newest of its architecture"),
             (x86("Other", 1, 1), "skylake-e3-1240v5", "fallback"),
@@ -170,6 +177,24 @@ mod tests {
             let (name, reason) = nearest(&cpuinfo);
             assert_eq!(name, preset, "{cpuinfo} {reason}");
             assert!(reason.contains(expected), "{cpuinfo}: {reason}");
+        }
+    }
+
+    #[test]
+    fn no_two_presets_claim_the_core_of_one_processor() {
+        let claims: Vec<(&str, Pattern)> = loaded_presets()
+            .iter()
+            .flat_map(|(name, file)| {
+                file.processor.exact.value.iter().map(|text| (*name, Pattern::parse(text).unwrap()))
+            })
+            .collect();
+        for (at, (first, a)) in claims.iter().enumerate() {
+            for (second, b) in &claims[at + 1..] {
+                let apart = (&a.vendor, a.family) != (&b.vendor, b.family)
+                    || a.models.1 < b.models.0
+                    || b.models.1 < a.models.0;
+                assert!(apart, "{first} and {second}: {a:?} and {b:?}");
+            }
         }
     }
 
