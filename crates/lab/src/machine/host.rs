@@ -108,7 +108,7 @@ fn nearest(cpuinfo: &str) -> (&'static str, String) {
     let (preset, relation) = match cpu.vendor.as_str() {
         "GenuineIntel" => ("lion-cove", "the newest of its vendor"),
         "AuthenticAMD" | "HygonGenuine" => ("zen5", "the newest of its vendor"),
-        "arm" => ("neoverse-v2", "the newest of its architecture"),
+        "arm" => ("neoverse-v3", "the newest of its architecture"),
         _ => ("skylake-e3-1240v5", "the fallback"),
     };
     (preset, format!("no preset names this processor, {cpu}; {preset} is {relation}"))
@@ -163,14 +163,18 @@ mod tests {
             (x86("AuthenticAMD", 26, 0x44), "zen5", "has that core"),
             (arm("0x41", "0xd0c"), "neoverse-n1", "has that core"),
             (arm("0x41", "0xd40"), "neoverse-v1", "has that core"),
+            (arm("0x41", "0xd49"), "neoverse-n2", "has that core"),
+            (arm("0x41", "0xd8e"), "neoverse-n2", "the preset nearest"),
             (arm("0x41", "0xd4c"), "neoverse-v1", "the preset nearest"),
             (arm("0x41", "0xd4f"), "neoverse-v2", "has that core"),
             (arm("0x41", "0xd4e"), "neoverse-v2", "the preset nearest"),
+            (arm("0x41", "0xd84"), "neoverse-v3", "has that core"),
+            (arm("0xc0", "0xac3"), "ampereone", "has that core"),
             (arm("0x61", "0x023"), "apple-m1", "has that core"),
             (arm("0x61", "0x029"), "apple-m1", "the preset nearest"),
             (x86("GenuineIntel", 15, 2), "lion-cove", "newest of its vendor"),
             (x86("AuthenticAMD", 99, 2), "zen5", "newest of its vendor"),
-            (arm("0x99", "0x1"), "neoverse-v2", "newest of its architecture"),
+            (arm("0x99", "0x1"), "neoverse-v3", "newest of its architecture"),
             (x86("Other", 1, 1), "skylake-e3-1240v5", "fallback"),
             (String::new(), "skylake-e3-1240v5", "does not identify"),
         ] {

@@ -20,8 +20,8 @@ fn tlb<'a>(machine: &'a Machine, name: &str) -> &'a Tlb {
 
 #[test]
 fn every_preset_has_no_errors() {
-    assert_eq!(PRESETS.len(), 29);
-    assert_eq!(list().count(), 29);
+    assert_eq!(PRESETS.len(), 32);
+    assert_eq!(list().count(), 32);
     for (name, text) in PRESETS {
         let problems: Vec<_> = check(text).iter().map(Problem::to_string).collect();
         assert!(problems.is_empty(), "{name}: {}", problems.join("\n"));
@@ -118,6 +118,13 @@ fn tlbs_match_published_figures() {
             "l1i_4k 1 256x8 4K 0, l1i_2m 1 32x8 2M 0, l1ld_4k 1 128x8 4K 0, l1ld_2m 1 32x4 2M 0, l1ld_1g 1 8x8 1G 0, \
              l1st 1 16x16 4K+2M+1G 0, l2_2m 2 1024x8 4K+2M 7, l2_1g 2 1024x8 4K+1G 7",
         ),
+        ("neoverse-n2", "l1i 1 48x48 4K+64K+2M+32M 0, l1d 1 44x44 4K+64K+2M 0, l2 2 1280x5 4K+64K+2M+32M+1G 5"),
+        ("neoverse-v3", "l1i 1 48x48 4K+64K+2M 0, l1d 1 96x96 4K+64K+2M 0, l2 2 2048x8 4K+64K+2M+32M+1G 6"),
+        (
+            "ampereone",
+            "l1i 1 64x4 4K+64K+2M+32M+1G 0, l1d 1 64x64 4K+64K+2M+32M+1G 0, l2i 2 768x6 4K+64K+2M+32M+1G 5, \
+             l2d 2 1536x6 4K+64K+2M+32M+1G 5",
+        ),
         ("apple-m1", "l1i 1 192x192 16K+2M+32M 0, l1d 1 160x160 16K+2M+32M 0, l2 2 3072x12 16K+2M+32M 6"),
     ] {
         let machine = hardware(preset);
@@ -151,6 +158,9 @@ fn walkers_and_caches_match_published_figures() {
         ("neoverse-v2", 3, "64K 4 4, 2M 8 10, 36M 16 75", 308),
         ("lion-cove", 4, "48K 12 4, 192K 12 9, 3M 12 17, 30M 10 80", 398),
         ("lunar-lake", 4, "48K 12 4, 192K 12 9, 2560K 10 17, 12M 12 65", 429),
+        ("neoverse-n2", 2, "64K 4 4, 1M 8 11, 64M 16 75", 352),
+        ("neoverse-v3", 3, "64K 4 4, 2M 8 10, 180M 16 85", 345),
+        ("ampereone", 8, "64K 4 4, 2M 8 11, 64M 16 129", 480),
         ("apple-m1", 2, "128K 8 3, 12M 12 17, 8M 16 60", 320),
     ] {
         let machine = hardware(preset);
