@@ -20,8 +20,8 @@ fn tlb<'a>(machine: &'a Machine, name: &str) -> &'a Tlb {
 
 #[test]
 fn every_preset_has_no_errors() {
-    assert_eq!(PRESETS.len(), 32);
-    assert_eq!(list().count(), 32);
+    assert_eq!(PRESETS.len(), 35);
+    assert_eq!(list().count(), 35);
     for (name, text) in PRESETS {
         let problems: Vec<_> = check(text).iter().map(Problem::to_string).collect();
         assert!(problems.is_empty(), "{name}: {}", problems.join("\n"));
@@ -126,6 +126,7 @@ fn tlbs_match_published_figures() {
              l2d 2 1536x6 4K+64K+2M+32M+1G 5",
         ),
         ("apple-m1", "l1i 1 192x192 16K+2M+32M 0, l1d 1 160x160 16K+2M+32M 0, l2 2 3072x12 16K+2M+32M 6"),
+        ("apple-m2", "l1i 1 192x192 16K+2M+32M 0, l1d 1 256x256 16K+2M+32M 0, l2 2 3072x12 16K+2M+32M 6"),
     ] {
         let machine = hardware(preset);
         let one = |tlb: &Tlb| {
@@ -162,6 +163,8 @@ fn walkers_and_caches_match_published_figures() {
         ("neoverse-v3", 3, "64K 4 4, 2M 8 10, 180M 16 85", 345),
         ("ampereone", 8, "64K 4 4, 2M 8 11, 64M 16 129", 480),
         ("apple-m1", 2, "128K 8 3, 12M 12 17, 8M 16 60", 320),
+        ("apple-m2", 2, "128K 8 3, 16M 16 17, 8M 16 60", 349),
+        ("apple-m4", 2, "128K 8 3, 16M 16 17, 8M 16 60", 440),
     ] {
         let machine = hardware(preset);
         let ours = match machine.walker {
