@@ -15,5 +15,6 @@ presets! {
     "skylake-sp" "zenplus-2700x" "cascade-lake" "zen2" "zen2-epyc-7742" "icelake-sp" "sapphire-rapids"
     "sapphire-rapids-la57" "granite-rapids" "zen3" "zen3-epyc-7763" "zen4" "zen4-epyc-9654" "zen4c-epyc-9754" "zen5"
     "zen5-epyc-9755" "zen5c-epyc-9965" "lunar-lake" "lion-cove" "neoverse-n1" "neoverse-n2" "neoverse-v1" "neoverse-v2"
-    "neoverse-v3" "ampereone" "apple-m1" "apple-m2" "apple-m3" "apple-m4"
+    "neoverse-v3" "ampereone" "apple-m1" "apple-m2" "apple-m3" "apple-m4" "xiangshan-sv39" "xiangshan-sv48"
+    "xiangshan-sv57"
 }

@@ -20,8 +20,8 @@ fn tlb<'a>(machine: &'a Machine, name: &str) -> &'a Tlb {
 
 #[test]
 fn every_preset_has_no_errors() {
-    assert_eq!(PRESETS.len(), 35);
-    assert_eq!(list().count(), 35);
+    assert_eq!(PRESETS.len(), 38);
+    assert_eq!(list().count(), 38);
     for (name, text) in PRESETS {
         let problems: Vec<_> = check(text).iter().map(Problem::to_string).collect();
         assert!(problems.is_empty(), "{name}: {}", problems.join("\n"));
@@ -127,6 +127,11 @@ fn tlbs_match_published_figures() {
         ),
         ("apple-m1", "l1i 1 192x192 16K+2M+32M 0, l1d 1 160x160 16K+2M+32M 0, l2 2 3072x12 16K+2M+32M 6"),
         ("apple-m2", "l1i 1 192x192 16K+2M+32M 0, l1d 1 256x256 16K+2M+32M 0, l2 2 3072x12 16K+2M+32M 6"),
+        (
+            "xiangshan-sv48",
+            "l1i 1 48x48 4K+64K+2M+1G 0, l1ld 1 48x48 4K+64K+2M+1G 0, l1st 1 48x48 4K+64K+2M+1G 0, \
+             l2_4k 2 2048x4 4K+64K 12, l2_sp 2 16x16 2M+1G 12",
+        ),
     ] {
         let machine = hardware(preset);
         let one = |tlb: &Tlb| {
@@ -165,6 +170,7 @@ fn walkers_and_caches_match_published_figures() {
         ("apple-m1", 2, "128K 8 3, 12M 12 17, 8M 16 60", 320),
         ("apple-m2", 2, "128K 8 3, 16M 16 17, 8M 16 60", 349),
         ("apple-m4", 2, "128K 8 3, 16M 16 17, 8M 16 60", 440),
+        ("xiangshan-sv48", 6, "64K 4 4, 1M 8 15, 16M 16 40", 330),
     ] {
         let machine = hardware(preset);
         let ours = match machine.walker {
