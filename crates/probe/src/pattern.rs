@@ -94,6 +94,14 @@ impl Pattern {
         Pattern { page, chains: vec![pages.flat_map(|page| shuffled(page.collect())).collect()] }
     }
 
+    /// Visits both lines of `pairs` consecutive pairs of huge pages, one after the other: all pairs of the first page in random
+    /// order, then those of the next.
+    pub fn both_of_pairs(pairs: u64) -> Pattern {
+        let Pattern { page, chains } = Pattern::page_by_page(Page::Huge, pairs);
+        let both = |chain: Vec<u64>| chain.into_iter().flat_map(|first| [first, first + LINE]).collect();
+        Pattern { page, chains: chains.into_iter().map(both).collect() }
+    }
+
     /// Adds to the end of the only chain `lines` lines of a few pages of their own, which replace what the first-level data
     /// cache holds: an entry of a page table is then read from a later one.
     pub fn with_filler(mut self, lines: u64) -> Pattern {

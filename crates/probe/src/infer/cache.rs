@@ -85,7 +85,10 @@ pub fn caches(bench: &mut dyn Bench, splinter: &Splinter) -> Result<Caches, Benc
         let high = rise.iter().find(|point| point.cycles > limit).map_or(low, |point| point.count);
         let mut fits = |n: u64| Ok(cycles(bench, n)? < limit);
         // Large steps cost too much time to be followed line by line, and are not as sharp.
-        let reach = last_fit(1, 16, |n| fits(low + (high - low) * n / 16))? * (high - low) / 16 + low;
+        let reach = match depth {
+            0 | 1 => last_fit(1, 16, |n| fits(low + (high - low) * n / 16))? * (high - low) / 16 + low,
+            _ => halfway(bench, low, high, found.curve[found.curve.len() - 1].count)?,
+        };
         // Strides beyond a part leave the set of the first level only as it is: the frames of parts are scattered.
         let deepest = if splinter.reach.is_none() { 2 } else { 1 };
         let ways = if depth < deepest { ways(fitting(bench, depth, limit)?) } else { None };
@@ -94,6 +97,20 @@ pub fn caches(bench: &mut dyn Bench, splinter: &Splinter) -> Result<Caches, Benc
     }
     found.memory = flat.last().filter(|last| last.cycles > MEMORY).map(|last| last.cycles);
     Ok(found)
+}
+
+/// Returns the pairs of lines for which a cache that others use too takes half of the way from its cycles to those of the next
+/// level: an LRU cache of this size stands for it. `low` and `high` are around the step where one line of each pair is visited, and
+/// `all` pairs are far beyond it.
+///
+/// Both lines are visited here. Where pairs are not fetched together, twice as many pairs fit if only one line of each is visited.
+fn halfway(bench: &mut dyn Bench, low: u64, high: u64, all: u64) -> Result<u64, BenchError> {
+    let mut cycles = |pairs| bench.cycles(&Pattern::both_of_pairs(pairs));
+    let start = low / 4;
+    let count = |sixteenths: u64| (start as f64 * (sixteenths as f64 / 16.0).exp2()) as u64;
+    let limit = f64::midpoint(cycles(start)?, cycles(all.min(4 * high))?);
+    let most = ((high as f64 / start as f64).log2() * 16.0).ceil() as u64;
+    Ok(count(last_fit(1, most, |n| Ok(cycles(count(n))? < limit))?))
 }
 
 /// Returns the flat parts of a curve, each higher than the one before.
