@@ -7,6 +7,9 @@ use reach_hardware::config::Cache;
 use reach_lab::machine::{self, Tag};
 use toml::{Table, Value};
 
+/// How far the quotient of times may lie from a whole number of walkers.
+const WHOLE: f64 = 0.25;
+
 /// A machine file, and what could not go into it.
 #[derive(Clone, Debug)]
 pub struct MachineText {
@@ -131,6 +134,19 @@ fn fact_of(table: &Table, number: &Measured, numbers: &[Measured]) -> Result<Opt
         ["memory", "latency"] => {
             make(&["memory", "latency"], Value::String(format!("{} cycles", number.value.round())))
         }
+        ["walk", "parallel"] => match (number.value - number.value.round()).abs() {
+            ..=WHOLE if number.value >= 0.5 => make(&["walker", "hardware", "walkers"], whole),
+            _ => Err("it lies between two numbers of walkers".into()),
+        },
+        ["walk", "lookup"] => {
+            let rest = number.value - lender_latency(table)?;
+            make(&["walker", "hardware", "lookup"], Value::Integer(rest.round().max(0.0) as i64))
+        }
+        ["walk", "cache_level"] => make(&["walker", "hardware", "cache_level"], whole),
+        ["walk", "pde", ..] if find(HOST_PAGE.into()).is_some_and(|page| page.value > 0.0) => {
+            Err("in a guest, what the processor caches of two page tables decides about it".into())
+        }
+        ["walk", "pde", "entries"] => make(&["walker", "hardware", "caches", &walk_cache(table)?, "entries"], whole),
         ["os", "syscall"] => make(&["os", "syscall"], whole),
         ["os", "zero"] => make(&["os", "zero_per_byte"], whole),
         ["os", "fork", "page"] => {
@@ -196,6 +212,34 @@ fn host_page(table: &Table, bytes: f64) -> Result<String, String> {
 fn os_cost(table: &Table, key: &str) -> f64 {
     let cost = table.get("os").and_then(|os| value(os, key)?.as_integer());
     cost.unwrap_or(0) as f64
+}
+
+/// Returns the hardware walker of the preset.
+fn hardware_walker(table: &Table) -> Result<&Value, String> {
+    table.get("walker").and_then(|walker| walker.get("hardware")).ok_or_else(|| "the preset has no walker".to_owned())
+}
+
+/// Returns the walk caches of the preset.
+fn walk_caches(table: &Table) -> Result<impl Iterator<Item = (&String, &Value)>, String> {
+    let caches = hardware_walker(table)?.get("caches").and_then(Value::as_table);
+    Ok(caches.into_iter().flatten())
+}
+
+/// Returns the latency of the TLB array that walk caches lie in, which a walk takes besides its look-up; 0 for none.
+fn lender_latency(table: &Table) -> Result<f64, String> {
+    let lenders = walk_caches(table)?.filter_map(|(_, cache)| value(cache, "within")?.as_str());
+    let latency = |name| value(table.get("tlb")?.get(name)?, "latency")?.as_integer();
+    Ok(lenders.filter_map(latency).max().unwrap_or(0) as f64)
+}
+
+/// Returns the name of the walk cache that holds entries of the level above the leaf, and no others.
+fn walk_cache(table: &Table) -> Result<String, String> {
+    let above = |cache: &Value| {
+        let levels = value(cache, "levels").and_then(Value::as_array);
+        levels.is_some_and(|levels| matches!(&levels[..], [level] if level.as_integer() == Some(1)))
+    };
+    let mut caches = walk_caches(table)?.filter(|(_, cache)| above(cache) && value(cache, "entries").is_some());
+    caches.next().map(|(name, _)| name.clone()).ok_or_else(|| "the preset has no such walk cache of its own".to_owned())
 }
 
 /// Returns what the number's reason says in the file.
@@ -300,6 +344,29 @@ mod tests {
         assert!(lines("ways = [\"full\", \"M\", \"found by 7 of 7 processes\"]"), "{}", made.text);
         assert!(made.left_out.is_empty(), "{:?}", made.left_out);
         assert_eq!(made.measured.len(), 6);
+    }
+
+    #[test]
+    fn what_was_measured_of_walks_replaces_the_walker_of_the_preset() {
+        let file =
+            |preset: &str, numbers: &[Measured]| machine_text(preset, "GenuineIntel-6-5E", "a test", numbers).unwrap();
+        let numbers = [
+            number("walk.parallel", 3.9),
+            number("walk.lookup", 12.1),
+            number("walk.cache_level", 1.0),
+            number("walk.pde.entries", 24.0),
+        ];
+        let made = file("skylake-e3-1240v5", &numbers);
+        assert!(machine::check(&made.text).is_empty());
+        let lines = |part: &str| made.text.lines().any(|line| line == part);
+        assert!(lines("walkers = [4, \"M\", \"3.7 to 4.1, 7 processes\"]"), "{}", made.text);
+        assert!(lines("lookup = [12, \"M\", \"11.9 to 12.3, 7 processes\"]"));
+        // 24 entries in 8 ways are no power of two of sets.
+        assert_eq!(made.left_out.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["walk.pde.entries"]);
+        let lookup = file("zen4", &[number("walk.lookup", 13.1)]);
+        assert!(lookup.text.contains("lookup = [6, \"M\""), "7 of them are another look-up of the TLB");
+        let between = file("zen4", &[number("walk.parallel", 4.5), number("walk.pde.entries", 32.0)]);
+        assert!(between.measured.is_empty() && between.left_out.len() == 2, "{:?}", between.left_out);
     }
 
     #[test]

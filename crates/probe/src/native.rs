@@ -25,6 +25,8 @@ const LONGEST: Duration = Duration::from_millis(60);
 const ADDITIONS: u64 = 40_000;
 /// The most small pages of a pattern.
 const MAX_SMALL: u64 = 65_536;
+/// The most small pages of a pattern that measures walks: 2 GB.
+const MOST_WALKED: u64 = 524_288;
 /// The most huge pages of a pattern: 1 GB.
 const MAX_HUGE: u64 = 512;
 
@@ -34,6 +36,8 @@ pub struct Native {
     huge: Area,
     /// The most huge pages, as memory allows.
     max_huge: u64,
+    /// The most small pages, as memory allows.
+    most_walked: u64,
     deadline: Instant,
 }
 
@@ -48,7 +52,8 @@ impl Native {
         }
         let quarter = available_memory() / 4;
         let max_huge = if Area::has_huge_pages() { MAX_HUGE.min(quarter / Page::Huge.bytes()) } else { 0 };
-        Ok(Native { small: Area::new(Page::Small)?, huge: Area::new(Page::Huge)?, max_huge, deadline })
+        let most_walked = MOST_WALKED.min(quarter / Page::Small.bytes()).max(MAX_SMALL);
+        Ok(Native { small: Area::new(Page::Small)?, huge: Area::new(Page::Huge)?, max_huge, most_walked, deadline })
     }
 
     /// Measures all that this computer can show: what every bench does, its clock, and the kernel's work.
@@ -72,7 +77,7 @@ impl Native {
 impl Bench for Native {
     fn cycles(&mut self, pattern: &Pattern) -> Result<f64, BenchError> {
         let (most, area) = match pattern.page {
-            Page::Small => (MAX_SMALL, &mut self.small),
+            Page::Small => (self.most_walked, &mut self.small),
             Page::Huge => (self.max_huge, &mut self.huge),
         };
         if most == 0 {
@@ -110,6 +115,10 @@ impl Bench for Native {
             Page::Small => MAX_SMALL,
             Page::Huge => self.max_huge,
         }
+    }
+
+    fn most_walked(&self) -> u64 {
+        self.most_walked
     }
 
     fn area(&self) -> u64 {

@@ -1,5 +1,7 @@
 //! Patterns: the addresses that a bench visits, again and again, each load waiting for the one before.
 
+mod walk;
+
 use reach_core::Random;
 
 /// Bytes of a line, and of the distance between two visited places in one page. All processors that the probe knows have
@@ -57,7 +59,7 @@ pub struct Pattern {
 
 impl Pattern {
     /// The most chains of a pattern.
-    pub const MAX_CHAINS: usize = 12;
+    pub const MAX_CHAINS: usize = 16;
 
     /// Visits one line of each of `pages`, given by number and distinct, in random order. Lines differ in their place in the
     /// page, so that they spread over the sets of caches.
