@@ -134,6 +134,7 @@ fn fact_of(table: &Table, number: &Measured, numbers: &[Measured]) -> Result<Opt
         ["memory", "latency"] => {
             make(&["memory", "latency"], Value::String(format!("{} cycles", number.value.round())))
         }
+        ["memory", "bandwidth", "all"] => make(&["memory", "bandwidth"], whole),
         ["walk", "parallel"] => match (number.value - number.value.round()).abs() {
             ..=WHOLE if number.value >= 0.5 => make(&["walker", "hardware", "walkers"], whole),
             _ => Err("it lies between two numbers of walkers".into()),
@@ -355,12 +356,14 @@ mod tests {
             number("walk.lookup", 12.1),
             number("walk.cache_level", 1.0),
             number("walk.pde.entries", 24.0),
+            number("memory.bandwidth.all", 21_000.0),
         ];
         let made = file("skylake-e3-1240v5", &numbers);
         assert!(machine::check(&made.text).is_empty());
         let lines = |part: &str| made.text.lines().any(|line| line == part);
         assert!(lines("walkers = [4, \"M\", \"3.7 to 4.1, 7 processes\"]"), "{}", made.text);
         assert!(lines("lookup = [12, \"M\", \"11.9 to 12.3, 7 processes\"]"));
+        assert!(lines("bandwidth = [21000, \"M\", \"21000 to 21000, 7 processes\"]"));
         // 24 entries in 8 ways are no power of two of sets.
         assert_eq!(made.left_out.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["walk.pde.entries"]);
         let lookup = file("zen4", &[number("walk.lookup", 13.1)]);

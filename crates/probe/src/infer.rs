@@ -7,7 +7,7 @@ mod tlb;
 mod walk;
 mod walker;
 
-pub use cache::{Cache, Caches, caches};
+pub use cache::{Cache, Caches, caches, stream};
 pub use splinter::{Splinter, splinter};
 pub use tlb::{Level, Tlbs, tlbs};
 pub use walk::{Known, Walks, walks};

@@ -5,6 +5,7 @@
 //! runs counts, because interruptions only lengthen them.
 
 mod area;
+mod bandwidth;
 mod follow;
 mod guest;
 mod kernel;
@@ -64,13 +65,11 @@ impl Native {
         pass.measure(self);
         pass.take_guest(guest::is_guest());
         pass.enter("core.mhz", self.megahertz());
+        match bandwidth::all(available_memory() / 4) {
+            Ok(rate) => pass.enter("memory.bandwidth.all", rate),
+            Err(why) => pass.lack("memory.bandwidth.all", &BenchError::Failed(why)),
+        }
         pass
-    }
-
-    /// Returns the frequency of the core in MHz, as it is now.
-    fn megahertz(&self) -> f64 {
-        let shortest = (0..64).map(|_| seconds_of_additions()).fold(f64::MAX, f64::min);
-        ADDITIONS as f64 / shortest / 1e6
     }
 }
 
@@ -115,6 +114,11 @@ impl Bench for Native {
             Page::Small => MAX_SMALL,
             Page::Huge => self.max_huge,
         }
+    }
+
+    fn megahertz(&self) -> f64 {
+        let shortest = (0..64).map(|_| seconds_of_additions()).fold(f64::MAX, f64::min);
+        ADDITIONS as f64 / shortest / 1e6
     }
 
     fn most_walked(&self) -> u64 {

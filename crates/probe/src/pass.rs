@@ -74,6 +74,14 @@ impl Pass {
             }
             Err(error) => self.lack("cache", error),
         }
+        let held = caches.as_ref().ok().and_then(|caches| caches.levels.last()).map_or(0, |last| last.reach);
+        match infer::stream(bench, held) {
+            Ok(rate) => {
+                let why = "no cache was found, or memory holds too few pages of 2 MB to read beyond it";
+                self.enter_or("memory.bandwidth.one".into(), rate, why);
+            }
+            Err(error) => self.lack("memory.bandwidth.one", &error),
+        }
         let small = infer::tlbs(bench, Page::Small, filler);
         let reach = small.as_ref().ok().and_then(|tlbs| tlbs.first?.reach);
         let second = small.as_ref().ok().and_then(|tlbs| tlbs.second);

@@ -104,6 +104,11 @@ impl Pattern {
         Pattern { page, chains: chains.into_iter().map(both).collect() }
     }
 
+    /// Visits `lines` consecutive lines of huge pages by `chains` chains: each goes along its own part, line by line.
+    pub fn streams(lines: u64, chains: usize) -> Pattern {
+        Pattern { page: Page::Huge, chains: vec![(0..lines).map(|line| line * LINE).collect()] }.divided(chains)
+    }
+
     /// Adds to the end of the only chain `lines` lines of a few pages of their own, which replace what the first-level data
     /// cache holds: an entry of a page table is then read from a later one.
     pub fn with_filler(mut self, lines: u64) -> Pattern {

@@ -91,6 +91,10 @@ impl Bench for Simulated {
         if self.has(page) { (MEMORY / page.bytes()).min(MAX_PAGES) } else { 0 }
     }
 
+    fn megahertz(&self) -> f64 {
+        self.machine.hardware.core.hertz as f64 / 1e6
+    }
+
     fn most_walked(&self) -> u64 {
         MOST_WALKED
     }

@@ -9,7 +9,7 @@ use super::search::{entries, last_fit, ways};
 use super::splinter::Splinter;
 use super::{Point, grid, median};
 use crate::bench::{Bench, BenchError};
-use crate::pattern::{PAIR, Page, Pattern};
+use crate::pattern::{LINE, PAIR, Page, Pattern};
 
 /// The fewest and the most pairs of lines of a curve: 4 KB and 256 MB.
 const FEWEST: u64 = 32;
@@ -18,6 +18,10 @@ const MOST: u64 = 2 << 20;
 const MAX_WAYS: u64 = 32;
 /// Cycles that no cache takes.
 const MEMORY: f64 = 120.0;
+/// Times as many bytes as the last cache holds, of which it holds few, whatever it replaces.
+const BEYOND: u64 = 4;
+/// Chains that read memory line by line: no more than prefetchers of any processor follow.
+const STREAMS: usize = 12;
 /// A plateau's points differ by no more than this part.
 const FLAT: f64 = 0.06;
 /// A new plateau is higher than the last by at least this part.
@@ -111,6 +115,19 @@ fn halfway(bench: &mut dyn Bench, low: u64, high: u64, all: u64) -> Result<u64, 
     let limit = f64::midpoint(cycles(start)?, cycles(all.min(4 * high))?);
     let most = ((high as f64 / start as f64).log2() * 16.0).ceil() as u64;
     Ok(count(last_fit(1, most, |n| Ok(cycles(count(n))? < limit))?))
+}
+
+/// Returns the millions of bytes in a second that one thread reads from memory, beyond caches of `held` bytes. `None`: no cache
+/// is known, or the bench has too few pages.
+///
+/// # Errors
+/// Those of the bench.
+pub fn stream(bench: &mut dyn Bench, held: u64) -> Result<Option<f64>, BenchError> {
+    if held == 0 || bench.max_pages(Page::Huge) * Page::Huge.bytes() < BEYOND * held {
+        return Ok(None);
+    }
+    let cycles = bench.cycles(&Pattern::streams(BEYOND * held / LINE, STREAMS))?;
+    Ok(Some((STREAMS as u64 * LINE) as f64 / cycles * bench.megahertz()))
 }
 
 /// Returns the flat parts of a curve, each higher than the one before.
