@@ -148,6 +148,14 @@ fn fact_of(table: &Table, number: &Measured, numbers: &[Measured]) -> Result<Opt
             Err("in a guest, what the processor caches of two page tables decides about it".into())
         }
         ["walk", "pde", "entries"] => make(&["walker", "hardware", "caches", &walk_cache(table)?, "entries"], whole),
+        ["os", "fault", "file"] => {
+            let rest = number.value - os_cost(table, "trap") - os_cost(table, "pte_write");
+            make(&["os", "file_fault"], Value::Integer(rest.round().max(0.0) as i64))
+        }
+        ["os", "fault", "around"] => {
+            let rest = number.value - os_cost(table, "pte_write");
+            make(&["os", "fault_around_page"], Value::Integer(rest.round().max(0.0) as i64))
+        }
         ["os", "syscall"] => make(&["os", "syscall"], whole),
         ["os", "zero"] => make(&["os", "zero_per_byte"], whole),
         ["os", "fork", "page"] => {
@@ -250,7 +258,10 @@ fn interval(number: &Measured) -> String {
         _ if number.name == "os.fault.4k" => {
             format!("{low:.0} to {high:.0} with trap, zeroing and entry, {processes} processes")
         }
-        _ if number.name == "os.fork.page" => {
+        _ if number.name == "os.fault.file" => {
+            format!("{low:.0} to {high:.0} with trap and entry, {processes} processes")
+        }
+        _ if number.name == "os.fork.page" || number.name == "os.fault.around" => {
             format!("{low:.0} to {high:.0} with the entry's write, {processes} processes")
         }
         _ if number.name == HOST_PAGE && number.value == Page::Huge.bytes() as f64 => {
@@ -357,6 +368,8 @@ mod tests {
             number("walk.cache_level", 1.0),
             number("walk.pde.entries", 24.0),
             number("memory.bandwidth.all", 21_000.0),
+            number("os.fault.file", 1000.0),
+            number("os.fault.around", 70.0),
         ];
         let made = file("skylake-e3-1240v5", &numbers);
         assert!(machine::check(&made.text).is_empty());
@@ -364,6 +377,8 @@ mod tests {
         assert!(lines("walkers = [4, \"M\", \"3.7 to 4.1, 7 processes\"]"), "{}", made.text);
         assert!(lines("lookup = [12, \"M\", \"11.9 to 12.3, 7 processes\"]"));
         assert!(lines("bandwidth = [21000, \"M\", \"21000 to 21000, 7 processes\"]"));
+        assert!(lines("file_fault = [730, \"M\", \"1000 to 1000 with trap and entry, 7 processes\"]"));
+        assert!(lines("fault_around_page = [50, \"M\", \"70 to 70 with the entry's write, 7 processes\"]"));
         // 24 entries in 8 ways are no power of two of sets.
         assert_eq!(made.left_out.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["walk.pde.entries"]);
         let lookup = file("zen4", &[number("walk.lookup", 13.1)]);

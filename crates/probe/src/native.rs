@@ -6,6 +6,7 @@
 
 mod area;
 mod bandwidth;
+mod files;
 mod follow;
 mod guest;
 mod kernel;
