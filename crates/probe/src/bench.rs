@@ -35,6 +35,12 @@ pub trait Bench {
     /// Returns how many pages of this size a pattern may visit; 0 if there are none.
     fn max_pages(&self, page: Page) -> u64;
 
+    /// Returns how many small pages a pattern may visit that measures walks, where more of them are needed than for TLBs.
+    fn most_walked(&self) -> u64;
+
+    /// Returns the frequency of the core in MHz, as it is now.
+    fn megahertz(&self) -> f64;
+
     /// Returns the bytes of the area in which a pattern may lie.
     fn area(&self) -> u64;
 }

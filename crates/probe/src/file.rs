@@ -7,6 +7,9 @@ use reach_hardware::config::Cache;
 use reach_lab::machine::{self, Tag};
 use toml::{Table, Value};
 
+/// How far the quotient of times may lie from a whole number of walkers.
+const WHOLE: f64 = 0.25;
+
 /// A machine file, and what could not go into it.
 #[derive(Clone, Debug)]
 pub struct MachineText {
@@ -131,6 +134,28 @@ fn fact_of(table: &Table, number: &Measured, numbers: &[Measured]) -> Result<Opt
         ["memory", "latency"] => {
             make(&["memory", "latency"], Value::String(format!("{} cycles", number.value.round())))
         }
+        ["memory", "bandwidth", "all"] => make(&["memory", "bandwidth"], whole),
+        ["walk", "parallel"] => match (number.value - number.value.round()).abs() {
+            ..=WHOLE if number.value >= 0.5 => make(&["walker", "hardware", "walkers"], whole),
+            _ => Err("it lies between two numbers of walkers".into()),
+        },
+        ["walk", "lookup"] => {
+            let rest = number.value - lender_latency(table)?;
+            make(&["walker", "hardware", "lookup"], Value::Integer(rest.round().max(0.0) as i64))
+        }
+        ["walk", "cache_level"] => make(&["walker", "hardware", "cache_level"], whole),
+        ["walk", "pde", ..] if find(HOST_PAGE.into()).is_some_and(|page| page.value > 0.0) => {
+            Err("in a guest, what the processor caches of two page tables decides about it".into())
+        }
+        ["walk", "pde", "entries"] => make(&["walker", "hardware", "caches", &walk_cache(table)?, "entries"], whole),
+        ["os", "fault", "file"] => {
+            let rest = number.value - os_cost(table, "trap") - os_cost(table, "pte_write");
+            make(&["os", "file_fault"], Value::Integer(rest.round().max(0.0) as i64))
+        }
+        ["os", "fault", "around"] => {
+            let rest = number.value - os_cost(table, "pte_write");
+            make(&["os", "fault_around_page"], Value::Integer(rest.round().max(0.0) as i64))
+        }
         ["os", "syscall"] => make(&["os", "syscall"], whole),
         ["os", "zero"] => make(&["os", "zero_per_byte"], whole),
         ["os", "fork", "page"] => {
@@ -198,6 +223,34 @@ fn os_cost(table: &Table, key: &str) -> f64 {
     cost.unwrap_or(0) as f64
 }
 
+/// Returns the hardware walker of the preset.
+fn hardware_walker(table: &Table) -> Result<&Value, String> {
+    table.get("walker").and_then(|walker| walker.get("hardware")).ok_or_else(|| "the preset has no walker".to_owned())
+}
+
+/// Returns the walk caches of the preset.
+fn walk_caches(table: &Table) -> Result<impl Iterator<Item = (&String, &Value)>, String> {
+    let caches = hardware_walker(table)?.get("caches").and_then(Value::as_table);
+    Ok(caches.into_iter().flatten())
+}
+
+/// Returns the latency of the TLB array that walk caches lie in, which a walk takes besides its look-up; 0 for none.
+fn lender_latency(table: &Table) -> Result<f64, String> {
+    let lenders = walk_caches(table)?.filter_map(|(_, cache)| value(cache, "within")?.as_str());
+    let latency = |name| value(table.get("tlb")?.get(name)?, "latency")?.as_integer();
+    Ok(lenders.filter_map(latency).max().unwrap_or(0) as f64)
+}
+
+/// Returns the name of the walk cache that holds entries of the level above the leaf, and no others.
+fn walk_cache(table: &Table) -> Result<String, String> {
+    let above = |cache: &Value| {
+        let levels = value(cache, "levels").and_then(Value::as_array);
+        levels.is_some_and(|levels| matches!(&levels[..], [level] if level.as_integer() == Some(1)))
+    };
+    let mut caches = walk_caches(table)?.filter(|(_, cache)| above(cache) && value(cache, "entries").is_some());
+    caches.next().map(|(name, _)| name.clone()).ok_or_else(|| "the preset has no such walk cache of its own".to_owned())
+}
+
 /// Returns what the number's reason says in the file.
 fn interval(number: &Measured) -> String {
     let (low, high, processes) = (number.low, number.high, number.processes);
@@ -205,7 +258,10 @@ fn interval(number: &Measured) -> String {
         _ if number.name == "os.fault.4k" => {
             format!("{low:.0} to {high:.0} with trap, zeroing and entry, {processes} processes")
         }
-        _ if number.name == "os.fork.page" => {
+        _ if number.name == "os.fault.file" => {
+            format!("{low:.0} to {high:.0} with trap and entry, {processes} processes")
+        }
+        _ if number.name == "os.fork.page" || number.name == "os.fault.around" => {
             format!("{low:.0} to {high:.0} with the entry's write, {processes} processes")
         }
         _ if number.name == HOST_PAGE && number.value == Page::Huge.bytes() as f64 => {
@@ -300,6 +356,35 @@ mod tests {
         assert!(lines("ways = [\"full\", \"M\", \"found by 7 of 7 processes\"]"), "{}", made.text);
         assert!(made.left_out.is_empty(), "{:?}", made.left_out);
         assert_eq!(made.measured.len(), 6);
+    }
+
+    #[test]
+    fn what_was_measured_of_walks_replaces_the_walker_of_the_preset() {
+        let file =
+            |preset: &str, numbers: &[Measured]| machine_text(preset, "GenuineIntel-6-5E", "a test", numbers).unwrap();
+        let numbers = [
+            number("walk.parallel", 3.9),
+            number("walk.lookup", 12.1),
+            number("walk.cache_level", 1.0),
+            number("walk.pde.entries", 24.0),
+            number("memory.bandwidth.all", 21_000.0),
+            number("os.fault.file", 1000.0),
+            number("os.fault.around", 70.0),
+        ];
+        let made = file("skylake-e3-1240v5", &numbers);
+        assert!(machine::check(&made.text).is_empty());
+        let lines = |part: &str| made.text.lines().any(|line| line == part);
+        assert!(lines("walkers = [4, \"M\", \"3.7 to 4.1, 7 processes\"]"), "{}", made.text);
+        assert!(lines("lookup = [12, \"M\", \"11.9 to 12.3, 7 processes\"]"));
+        assert!(lines("bandwidth = [21000, \"M\", \"21000 to 21000, 7 processes\"]"));
+        assert!(lines("file_fault = [730, \"M\", \"1000 to 1000 with trap and entry, 7 processes\"]"));
+        assert!(lines("fault_around_page = [50, \"M\", \"70 to 70 with the entry's write, 7 processes\"]"));
+        // 24 entries in 8 ways are no power of two of sets.
+        assert_eq!(made.left_out.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["walk.pde.entries"]);
+        let lookup = file("zen4", &[number("walk.lookup", 13.1)]);
+        assert!(lookup.text.contains("lookup = [6, \"M\""), "7 of them are another look-up of the TLB");
+        let between = file("zen4", &[number("walk.parallel", 4.5), number("walk.pde.entries", 32.0)]);
+        assert!(between.measured.is_empty() && between.left_out.len() == 2, "{:?}", between.left_out);
     }
 
     #[test]

@@ -4,10 +4,14 @@ mod cache;
 mod search;
 mod splinter;
 mod tlb;
+mod walk;
+mod walker;
 
-pub use cache::{Cache, Caches, caches};
+pub use cache::{Cache, Caches, caches, stream};
 pub use splinter::{Splinter, splinter};
 pub use tlb::{Level, Tlbs, tlbs};
+pub use walk::{Known, Walks, walks};
+pub use walker::{WalkCache, walk_cache, walkers};
 
 /// The number of ways of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,8 @@
 //! runs counts, because interruptions only lengthen them.
 
 mod area;
+mod bandwidth;
+mod files;
 mod follow;
 mod guest;
 mod kernel;
@@ -25,6 +27,8 @@ const LONGEST: Duration = Duration::from_millis(60);
 const ADDITIONS: u64 = 40_000;
 /// The most small pages of a pattern.
 const MAX_SMALL: u64 = 65_536;
+/// The most small pages of a pattern that measures walks: 2 GB.
+const MOST_WALKED: u64 = 524_288;
 /// The most huge pages of a pattern: 1 GB.
 const MAX_HUGE: u64 = 512;
 
@@ -34,6 +38,8 @@ pub struct Native {
     huge: Area,
     /// The most huge pages, as memory allows.
     max_huge: u64,
+    /// The most small pages, as memory allows.
+    most_walked: u64,
     deadline: Instant,
 }
 
@@ -48,7 +54,8 @@ impl Native {
         }
         let quarter = available_memory() / 4;
         let max_huge = if Area::has_huge_pages() { MAX_HUGE.min(quarter / Page::Huge.bytes()) } else { 0 };
-        Ok(Native { small: Area::new(Page::Small)?, huge: Area::new(Page::Huge)?, max_huge, deadline })
+        let most_walked = MOST_WALKED.min(quarter / Page::Small.bytes()).max(MAX_SMALL);
+        Ok(Native { small: Area::new(Page::Small)?, huge: Area::new(Page::Huge)?, max_huge, most_walked, deadline })
     }
 
     /// Measures all that this computer can show: what every bench does, its clock, and the kernel's work.
@@ -59,20 +66,18 @@ impl Native {
         pass.measure(self);
         pass.take_guest(guest::is_guest());
         pass.enter("core.mhz", self.megahertz());
+        match bandwidth::all(available_memory() / 4) {
+            Ok(rate) => pass.enter("memory.bandwidth.all", rate),
+            Err(why) => pass.lack("memory.bandwidth.all", &BenchError::Failed(why)),
+        }
         pass
-    }
-
-    /// Returns the frequency of the core in MHz, as it is now.
-    fn megahertz(&self) -> f64 {
-        let shortest = (0..64).map(|_| seconds_of_additions()).fold(f64::MAX, f64::min);
-        ADDITIONS as f64 / shortest / 1e6
     }
 }
 
 impl Bench for Native {
     fn cycles(&mut self, pattern: &Pattern) -> Result<f64, BenchError> {
         let (most, area) = match pattern.page {
-            Page::Small => (MAX_SMALL, &mut self.small),
+            Page::Small => (self.most_walked, &mut self.small),
             Page::Huge => (self.max_huge, &mut self.huge),
         };
         if most == 0 {
@@ -110,6 +115,15 @@ impl Bench for Native {
             Page::Small => MAX_SMALL,
             Page::Huge => self.max_huge,
         }
+    }
+
+    fn megahertz(&self) -> f64 {
+        let shortest = (0..64).map(|_| seconds_of_additions()).fold(f64::MAX, f64::min);
+        ADDITIONS as f64 / shortest / 1e6
+    }
+
+    fn most_walked(&self) -> u64 {
+        self.most_walked
     }
 
     fn area(&self) -> u64 {

@@ -1,5 +1,7 @@
 //! One pass: all that one process measures.
 
+mod walks;
+
 use crate::bench::{Bench, BenchError};
 use crate::infer::{self, Point, Ways};
 use crate::pattern::{LINE, Page};
@@ -62,17 +64,27 @@ impl Pass {
         if let Ok(splinter) = &splinter {
             self.curves.insert("tlb.part.2m".into(), Curve::new("parts of 4 KB of pages of 2 MB", &splinter.curve));
         }
-        match splinter.as_ref().map_err(Clone::clone).and_then(|splinter| infer::caches(bench, splinter)) {
+        let caches = splinter.as_ref().map_err(Clone::clone).and_then(|splinter| infer::caches(bench, splinter));
+        match &caches {
             Ok(caches) => {
                 let bytes = caches.levels.first().and_then(|first| first.bytes);
                 // Twice as many as fit, because pages of filler are scattered over the sets.
                 filler = bytes.map_or(FILLER_LINES, |bytes| 2 * bytes / LINE);
-                self.take_caches(&caches, splinter.as_ref().is_ok_and(|splinter| splinter.reach.is_some()));
+                self.take_caches(caches, splinter.as_ref().is_ok_and(|splinter| splinter.reach.is_some()));
             }
-            Err(error) => self.lack("cache", &error),
+            Err(error) => self.lack("cache", error),
+        }
+        let held = caches.as_ref().ok().and_then(|caches| caches.levels.last()).map_or(0, |last| last.reach);
+        match infer::stream(bench, held) {
+            Ok(rate) => {
+                let why = "no cache was found, or memory holds too few pages of 2 MB to read beyond it";
+                self.enter_or("memory.bandwidth.one".into(), rate, why);
+            }
+            Err(error) => self.lack("memory.bandwidth.one", &error),
         }
         let small = infer::tlbs(bench, Page::Small, filler);
         let reach = small.as_ref().ok().and_then(|tlbs| tlbs.first?.reach);
+        let second = small.as_ref().ok().and_then(|tlbs| tlbs.second);
         self.take_tlbs(Page::Small, small);
         let part = match reach {
             Some(reach) => self.take_splinter(splinter, reach),
@@ -97,6 +109,7 @@ impl Pass {
                 self.take_tlbs(Page::Huge, huge);
             }
         }
+        self.measure_walks(bench, caches.as_ref().ok(), second);
     }
 
     /// Enters a number.
@@ -138,7 +151,12 @@ impl Pass {
             }
         };
         match host_page {
-            Ok(bytes) => self.enter(HOST_PAGE, bytes),
+            Ok(bytes) => {
+                self.enter(HOST_PAGE, bytes);
+                if bytes > 0.0 {
+                    self.lack_parts();
+                }
+            }
             Err(why) => {
                 self.missing.insert(HOST_PAGE.into(), why.into());
             }

@@ -1,5 +1,7 @@
 //! Patterns: the addresses that a bench visits, again and again, each load waiting for the one before.
 
+mod walk;
+
 use reach_core::Random;
 
 /// Bytes of a line, and of the distance between two visited places in one page. All processors that the probe knows have
@@ -57,7 +59,7 @@ pub struct Pattern {
 
 impl Pattern {
     /// The most chains of a pattern.
-    pub const MAX_CHAINS: usize = 12;
+    pub const MAX_CHAINS: usize = 16;
 
     /// Visits one line of each of `pages`, given by number and distinct, in random order. Lines differ in their place in the
     /// page, so that they spread over the sets of caches.
@@ -92,6 +94,19 @@ impl Pattern {
         let each = page.bytes() / PAIR;
         let pages = (0..pairs.div_ceil(each)).map(|p| (p * each..pairs.min((p + 1) * each)).map(|pair| pair * PAIR));
         Pattern { page, chains: vec![pages.flat_map(|page| shuffled(page.collect())).collect()] }
+    }
+
+    /// Visits both lines of `pairs` consecutive pairs of huge pages, one after the other: all pairs of the first page in random
+    /// order, then those of the next.
+    pub fn both_of_pairs(pairs: u64) -> Pattern {
+        let Pattern { page, chains } = Pattern::page_by_page(Page::Huge, pairs);
+        let both = |chain: Vec<u64>| chain.into_iter().flat_map(|first| [first, first + LINE]).collect();
+        Pattern { page, chains: chains.into_iter().map(both).collect() }
+    }
+
+    /// Visits `lines` consecutive lines of huge pages by `chains` chains: each goes along its own part, line by line.
+    pub fn streams(lines: u64, chains: usize) -> Pattern {
+        Pattern { page: Page::Huge, chains: vec![(0..lines).map(|line| line * LINE).collect()] }.divided(chains)
     }
 
     /// Adds to the end of the only chain `lines` lines of a few pages of their own, which replace what the first-level data

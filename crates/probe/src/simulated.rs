@@ -20,6 +20,8 @@ const AREA_BYTES: u64 = 1 << 41;
 const MEMORY: u64 = 64 << 30;
 /// The most pages of a pattern: beyond the reach of every TLB.
 const MAX_PAGES: u64 = 8192;
+/// The most pages of a pattern that measures walks.
+const MOST_WALKED: u64 = 131_072;
 /// Steps that are not measured, after the stores: two laps of most patterns, one of those that no TLB and no near cache holds.
 const WARM_STEPS: usize = 40_000;
 /// The least number of measured steps.
@@ -27,8 +29,6 @@ const STEPS: usize = 1024;
 const CHUNK_REFS: usize = 60_000;
 /// What the operating system does, which is no part of a step.
 const SYSTEM: [Label; 4] = [Label::Fault, Label::Remap, Label::Copy, Label::Daemon];
-/// Registers that `mov r, [r]` takes without further bytes, as numbered in machine code.
-const REGISTERS: [u8; Pattern::MAX_CHAINS] = [0, 1, 2, 3, 6, 7, 8, 9, 10, 11, 14, 15];
 
 /// A simulated machine.
 pub struct Simulated {
@@ -91,8 +91,26 @@ impl Bench for Simulated {
         if self.has(page) { (MEMORY / page.bytes()).min(MAX_PAGES) } else { 0 }
     }
 
+    fn megahertz(&self) -> f64 {
+        self.machine.hardware.core.hertz as f64 / 1e6
+    }
+
+    fn most_walked(&self) -> u64 {
+        MOST_WALKED
+    }
+
     fn area(&self) -> u64 {
         AREA_BYTES
+    }
+}
+
+/// Returns the machine code of `mov r, [r]` for register `r` below 16.
+fn follow(r: u8) -> Vec<u8> {
+    let (rex, both) = (if r < 8 { 0x48 } else { 0x4d }, (r & 7) << 3 | r & 7);
+    match r & 7 {
+        4 => vec![rex, 0x8b, both, 0x24], // A base of this number needs a scale and index byte.
+        5 => vec![rex, 0x8b, both | 0x40, 0], // A base of this number needs a displacement.
+        _ => vec![rex, 0x8b, both],
     }
 }
 
@@ -116,8 +134,7 @@ impl Run {
             blocks.push(Block { pc: VirtAddr(pc), len: bytes.len() as u16, instructions, bytes: bytes.into() })
         };
         let store = block(TEXT, vec![0x48, 0x89, 0x00], 2); // mov [rax], rax
-        let follow = |r: &u8| [if *r < 8 { 0x48 } else { 0x4d }, 0x8b, (r & 7) << 3 | r & 7]; // mov r, [r]
-        let bytes = REGISTERS[..chains].iter().flat_map(follow).collect();
+        let bytes = (0..chains as u8).flat_map(follow).collect();
         let loads = block(TEXT + 64, bytes, chains as u16 + 1);
         let file = FileId(0);
         let image = Map {

@@ -83,7 +83,7 @@ impl Measured {
 
 /// Returns whether numbers of this name are exact.
 fn is_exact(name: &str) -> bool {
-    if name == HOST_PAGE {
+    if name == HOST_PAGE || name == "walk.cache_level" || name == "walk.pde.entries" {
         return true;
     }
     let near = name.starts_with("cache.1.") || name.starts_with("cache.2.") || name.starts_with("tlb.");

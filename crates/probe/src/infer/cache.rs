@@ -9,7 +9,7 @@ use super::search::{entries, last_fit, ways};
 use super::splinter::Splinter;
 use super::{Point, grid, median};
 use crate::bench::{Bench, BenchError};
-use crate::pattern::{PAIR, Page, Pattern};
+use crate::pattern::{LINE, PAIR, Page, Pattern};
 
 /// The fewest and the most pairs of lines of a curve: 4 KB and 256 MB.
 const FEWEST: u64 = 32;
@@ -18,6 +18,10 @@ const MOST: u64 = 2 << 20;
 const MAX_WAYS: u64 = 32;
 /// Cycles that no cache takes.
 const MEMORY: f64 = 120.0;
+/// Times as many bytes as the last cache holds, of which it holds few, whatever it replaces.
+const BEYOND: u64 = 4;
+/// Chains that read memory line by line: no more than prefetchers of any processor follow.
+const STREAMS: usize = 12;
 /// A plateau's points differ by no more than this part.
 const FLAT: f64 = 0.06;
 /// A new plateau is higher than the last by at least this part.
@@ -85,7 +89,10 @@ pub fn caches(bench: &mut dyn Bench, splinter: &Splinter) -> Result<Caches, Benc
         let high = rise.iter().find(|point| point.cycles > limit).map_or(low, |point| point.count);
         let mut fits = |n: u64| Ok(cycles(bench, n)? < limit);
         // Large steps cost too much time to be followed line by line, and are not as sharp.
-        let reach = last_fit(1, 16, |n| fits(low + (high - low) * n / 16))? * (high - low) / 16 + low;
+        let reach = match depth {
+            0 | 1 => last_fit(1, 16, |n| fits(low + (high - low) * n / 16))? * (high - low) / 16 + low,
+            _ => halfway(bench, low, high, found.curve[found.curve.len() - 1].count)?,
+        };
         // Strides beyond a part leave the set of the first level only as it is: the frames of parts are scattered.
         let deepest = if splinter.reach.is_none() { 2 } else { 1 };
         let ways = if depth < deepest { ways(fitting(bench, depth, limit)?) } else { None };
@@ -94,6 +101,33 @@ pub fn caches(bench: &mut dyn Bench, splinter: &Splinter) -> Result<Caches, Benc
     }
     found.memory = flat.last().filter(|last| last.cycles > MEMORY).map(|last| last.cycles);
     Ok(found)
+}
+
+/// Returns the pairs of lines for which a cache that others use too takes half of the way from its cycles to those of the next
+/// level: an LRU cache of this size stands for it. `low` and `high` are around the step where one line of each pair is visited, and
+/// `all` pairs are far beyond it.
+///
+/// Both lines are visited here. Where pairs are not fetched together, twice as many pairs fit if only one line of each is visited.
+fn halfway(bench: &mut dyn Bench, low: u64, high: u64, all: u64) -> Result<u64, BenchError> {
+    let mut cycles = |pairs| bench.cycles(&Pattern::both_of_pairs(pairs));
+    let start = low / 4;
+    let count = |sixteenths: u64| (start as f64 * (sixteenths as f64 / 16.0).exp2()) as u64;
+    let limit = f64::midpoint(cycles(start)?, cycles(all.min(4 * high))?);
+    let most = ((high as f64 / start as f64).log2() * 16.0).ceil() as u64;
+    Ok(count(last_fit(1, most, |n| Ok(cycles(count(n))? < limit))?))
+}
+
+/// Returns the millions of bytes in a second that one thread reads from memory, beyond caches of `held` bytes. `None`: no cache
+/// is known, or the bench has too few pages.
+///
+/// # Errors
+/// Those of the bench.
+pub fn stream(bench: &mut dyn Bench, held: u64) -> Result<Option<f64>, BenchError> {
+    if held == 0 || bench.max_pages(Page::Huge) * Page::Huge.bytes() < BEYOND * held {
+        return Ok(None);
+    }
+    let cycles = bench.cycles(&Pattern::streams(BEYOND * held / LINE, STREAMS))?;
+    Ok(Some((STREAMS as u64 * LINE) as f64 / cycles * bench.megahertz()))
 }
 
 /// Returns the flat parts of a curve, each higher than the one before.

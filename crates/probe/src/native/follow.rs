@@ -14,11 +14,11 @@ pub(super) fn chains(starts: &[*const u8], steps: u64) -> Vec<*const u8> {
         ($($n:literal)*) => {
             match starts.len() {
                 $($n => follow::<$n>(starts.try_into().unwrap_or([ptr::null(); $n]), steps).to_vec(),)*
-                n => panic!("{n} chains: expected 1 to 12"),
+                n => panic!("{n} chains: expected 1 to 16"),
             }
         };
     }
-    of!(1 2 3 4 5 6 7 8 9 10 11 12)
+    of!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)
 }
 
 #[inline(never)]

@@ -1,6 +1,6 @@
 //! What the kernel's own work costs on this computer: system calls, page faults, zeroing, entries at fork.
 
-use super::{ADDITIONS, seconds_of_additions};
+use super::{ADDITIONS, files, seconds_of_additions};
 use crate::bench::BenchError;
 use crate::pass::Pass;
 use crate::pattern::Page;
@@ -58,7 +58,7 @@ impl Drop for Mapping {
 }
 
 /// Returns the core cycles of the shortest of some repetitions. `prepare` is not timed.
-fn shortest<T>(
+pub(super) fn shortest<T>(
     mut prepare: impl FnMut() -> io::Result<T>,
     mut run: impl FnMut(&mut T) -> io::Result<()>,
 ) -> io::Result<f64> {
@@ -109,7 +109,7 @@ fn fork(pages: usize) -> io::Result<f64> {
 }
 
 /// Measures the kernel's work, and enters it into `pass`, in cycles: `os.syscall`, `os.fault.4k`, `os.fault.2m` (first touches,
-/// with zeroing), `os.zero` (thousandths of a cycle for a byte) and `os.fork.page`.
+/// with zeroing), `os.fault.file`, `os.fault.around`, `os.zero` (thousandths of a cycle for a byte) and `os.fork.page`.
 pub(super) fn measure(pass: &mut Pass, has_huge: bool) {
     let syscall = shortest(
         || Ok(()),
@@ -135,6 +135,12 @@ pub(super) fn measure(pass: &mut Pass, has_huge: bool) {
     enter(pass, "os.fault.4k", small);
     let page = fork(1).and_then(|small| Ok((fork(FORKED_PAGES)? - small) / FORKED_PAGES as f64));
     enter(pass, "os.fork.page", page);
+    let (file, around) = match files::measure() {
+        Ok(faults) => (Ok(faults.fault), faults.around.map_err(io::Error::other)),
+        Err(error) => (Err(io::Error::other(error.to_string())), Err(error)),
+    };
+    enter(pass, "os.fault.file", file);
+    enter(pass, "os.fault.around", around);
 }
 
 fn enter(pass: &mut Pass, name: &str, cycles: io::Result<f64>) {
