@@ -2,6 +2,8 @@
 
 mod walk;
 
+pub(crate) use walk::ENTRIES;
+
 use reach_core::Random;
 
 /// Bytes of a line, and of the distance between two visited places in one page. All processors that the probe knows have

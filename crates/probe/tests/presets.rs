@@ -171,7 +171,7 @@ fn the_walkers_of_other_presets_are_found_again() {
     compare_numbers(preset, &pass, &walks);
 }
 
-/// A twelfth of the memory's bandwidth is what one thread gets then.
+/// Where memory gives little, a single thread gets all of it.
 #[test]
 fn the_bandwidth_of_memory_is_found_again() {
     let pass = Pass::of(

@@ -10,7 +10,7 @@
 
 use super::{Caches, Level, median};
 use crate::bench::{Bench, BenchError};
-use crate::pattern::{PAIR, Pattern};
+use crate::pattern::{ENTRIES, PAIR, Pattern};
 
 /// The entries of a second level that was not found: those of the largest known one, and more.
 const UNKNOWN: u64 = 4096;
@@ -28,8 +28,6 @@ const SLOW: f64 = 0.9;
 const NEAR: u64 = 16;
 /// Lines of entries that are visited in turn where each is visited once: of few enough tables for the walk caches.
 const ONCE: u64 = 512;
-/// Entries that share a line.
-const ENTRIES: u64 = 8;
 /// Cycles by which look-ups of two levels may differ.
 const AGREES: f64 = 3.0;
 
@@ -163,6 +161,7 @@ pub(super) fn tables(known: Known) -> (Pattern, f64) {
     let pairs = known.settled(known.pages() * 17 / 8, MOST_FIT);
     (Pattern::tables(pairs * 8 / 17), known.data(pairs))
 }
+
 /// Returns the pages of [`Pattern::regions`]: no TLB holds them, and where the second cache does not hold them for sure, it holds
 /// hardly any, unless `most` is too few for that.
 pub(super) fn pages_of_regions(known: Known, most: u64) -> u64 {

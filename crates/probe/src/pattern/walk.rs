@@ -7,7 +7,7 @@ use super::{PAIR, Page, Pattern, shuffled};
 use reach_core::Random;
 
 /// Pages whose entries share a line of the page table.
-const ENTRIES: u64 = 8;
+pub(crate) const ENTRIES: u64 = 8;
 /// Pages whose entries share a pair of lines.
 const SPACING: u64 = 16;
 /// Pages whose entries share a table.
