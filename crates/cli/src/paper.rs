@@ -11,10 +11,10 @@ use crate::tabulate;
 use crate::units;
 use crate::verdicts::{self, create, jsonl};
 use reach_core::Shown;
-use reach_lab::paper::{self, Comparison, FigureTable, Paper};
+use reach_lab::paper::{self, Comparison, FigureTable, Paper, PaperExperiment, PaperOutcome, Verdict};
 use reach_trace::Interruption;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Runs one of the verbs of `reach paper`.
 pub fn paper(verb: PaperVerb, quiet: bool) -> VerbResult {
@@ -40,14 +40,22 @@ fn list() -> Result<String, Failure> {
 
 /// Runs experiments, then saves and prints their rows. After an interruption, those of the finished experiments.
 fn run(args: PaperArgs, quiet: bool) -> VerbResult {
-    let PaperArgs { paper, experiments, format, output, force, threads: requested } = args;
+    let PaperArgs { paper, experiments, format, output, force, threads: requested, no_effect, .. } = args;
+    let paper = if no_effect { paper.without_effect() } else { paper };
     let chosen = paper.chosen(&experiments).map_err(|error| Failure::Usage(error.to_string()))?;
     let force = force || output.is_none();
     let path = output.unwrap_or_else(|| PathBuf::from(format!("target/papers/{}.jsonl", paper.name)));
     let file = create(&path, force)?;
+    let results = args.save_results.as_ref().map(|path| create(path, force)).transpose()?;
     let threads = threads(requested);
     let mut interruption = Interruption::default();
-    let outcomes = verdicts::outcomes(&paper, &chosen, threads, quiet, &mut interruption);
+    let outcomes = match &args.from_results {
+        Some(path) => judged(&paper, &chosen, path)?,
+        None => verdicts::outcomes(&paper, &chosen, threads, quiet, &mut interruption),
+    };
+    if let Some(file) = results {
+        file.write(&paper::save(&outcomes))?;
+    }
     let interrupted = interruption.came();
     let faults = verdicts::faults(&outcomes);
     let mut rows: Vec<Comparison> = outcomes.iter().flat_map(|(_, outcome)| outcome.comparisons.clone()).collect();
@@ -75,7 +83,24 @@ fn run(args: PaperArgs, quiet: bool) -> VerbResult {
         remark(quiet, "interrupted: the rows cover the finished experiments only");
     }
     faults.iter().for_each(print_error);
-    Ok(interrupted.map_or(u8::from(!faults.is_empty()), interrupted_status))
+    let met = rows.iter().filter(|row| no_effect && row.verdict == Verdict::Met).map(|row| row.item.as_str());
+    let met: Vec<&str> = met.collect();
+    if !met.is_empty() {
+        print_error(format!("met without any effect, so not decisive: {}", met.join("; ")));
+    }
+    Ok(interrupted.map_or(u8::from(!faults.is_empty() || !met.is_empty()), interrupted_status))
+}
+
+/// Judges the results of an earlier run.
+fn judged<'a>(
+    paper: &Paper,
+    chosen: &[&'a PaperExperiment],
+    path: &Path,
+) -> Result<Vec<(&'a PaperExperiment, PaperOutcome)>, Failure> {
+    let wrong = |what: String| Failure::Failed(format!("{}: {what}", path.shown()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let written = |what| wrong(format!("{what}; expected a file that --save-results wrote"));
+    paper.judge_saved(chosen, &text).map_err(written)
 }
 
 /// Records the programs of the experiments. One that fails does not stop the others.

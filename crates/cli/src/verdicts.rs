@@ -59,21 +59,22 @@ pub fn jsonl<T: serde::Serialize>(rows: &[T]) -> String {
     rows.iter().map(|row| output::json(row) + "\n").collect()
 }
 
-/// Formats verdicts for people: a line for each number, the reasons of those not measurable, `remarks`, and totals. The
-/// numbers that are not ours have the heading `theirs`.
+/// Formats verdicts for people: the paper's conclusions, a line for each number, the reasons of those not measurable,
+/// `remarks`, and totals. The numbers that are not ours have the heading `theirs`.
 pub fn table(rows: &[Comparison], theirs: &str, remarks: &str) -> String {
-    let number = |x: f64| units::decimal(x, if x.abs() < 10.0 { 3 } else { 1 });
     let measured = rows.iter().filter(|row| row.verdict != Verdict::NotMeasurable);
     let lines = measured.map(|row| {
         [
             row.item.clone(),
-            format!("{} {}", number(row.published), row.unit),
+            row.published.map_or("-".into(), |published| format!("{} {}", number(published), row.unit)),
             row.ours.map_or(String::new(), number),
             row.tolerance.clone(),
+            row.null.map_or("-".into(), number),
             row.verdict.name().to_owned(),
         ]
     });
-    let mut out = tabulate::numbers(["item", theirs, "ours", "tolerance", "verdict"], lines);
+    let mut out = conclusions(rows);
+    out += &tabulate::numbers(["item", theirs, "ours", "tolerance", "no effect", "verdict"], lines);
     let unmeasured: Vec<_> = rows.iter().filter(|row| row.verdict == Verdict::NotMeasurable).collect();
     if !unmeasured.is_empty() {
         out += "\nnot measurable\n";
@@ -84,10 +85,35 @@ pub fn table(rows: &[Comparison], theirs: &str, remarks: &str) -> String {
         }
     }
     out += remarks;
+    out + "\n" + &tabulate::paragraph("", &totals(rows))
+}
+
+/// Formats the paper's conclusions, each with its number and verdict.
+fn conclusions(rows: &[Comparison]) -> String {
+    let line = |row: &Comparison| {
+        let ours = row.ours.map_or("none".into(), |ours| format!("{} {}", number(ours), row.unit));
+        let bound = if row.tolerance.is_empty() { String::new() } else { format!(" ({})", row.tolerance) };
+        let published = row.published.map_or("nothing".into(), number);
+        let text = format!("{}: {}; ours {ours}, published {published}{bound}", row.verdict.name(), row.conclusion);
+        tabulate::paragraph("  ", &text)
+    };
+    let lines: String = rows.iter().filter(|row| !row.conclusion.is_empty()).map(line).collect();
+    if lines.is_empty() { lines } else { format!("conclusions\n{lines}\n") }
+}
+
+fn number(x: f64) -> String {
+    units::decimal(x, if x.abs() < 10.0 { 3 } else { 1 })
+}
+
+/// Formats how many numbers have each verdict.
+fn totals(rows: &[Comparison]) -> String {
     let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
-    let of = |verdict: Verdict| format!("{} {}", count(verdict), verdict.name());
-    let mut totals = vec![of(Verdict::Met), of(Verdict::Missed)];
-    totals.extend((count(Verdict::NotDecisive) > 0).then(|| of(Verdict::NotDecisive)));
-    totals.push(of(Verdict::NotMeasurable));
-    out + &format!("\n{}\n", totals.join(", "))
+    let mut totals = vec![
+        format!("decisive: {} met, {} missed", count(Verdict::Met), count(Verdict::Missed)),
+        format!("not decisive: {}", count(Verdict::NotDecisive)),
+    ];
+    for verdict in [Verdict::NotJudged, Verdict::NotMeasurable] {
+        totals.extend((count(verdict) > 0).then(|| format!("{}: {}", verdict.name(), count(verdict))));
+    }
+    totals.join("; ")
 }

@@ -150,7 +150,7 @@ fn a_paper_gives_no_verdict_on_an_incomplete_program() {
     let paper = "citation = 'c'\n[base]\nmachine = 'zen4'\nmemory_mb = 64\ntiming = 'counts'\nseed = 1\nwarm = true\n\
                  systems = { base = 'base' }\n[[experiment]]\nname = 'e'\nabout = 'x'\nscenario = 's.toml'\n\
                  [[experiment.item]]\nitem = 'i'\nsection = '1'\npublished = 1.0\nunit = 'x'\n\
-                 tolerance = { at_least = 0.0 }\nreason = 'r'\nours = { metric = 'stores', system = 'base' }\n";
+                 tolerance = { above = 0.0 }\nreason = 'claim: r'\nnull = 0.0\nours = { metric = 'stores', system = 'base' }\n";
     std::fs::write(folder.path().join("paper.toml"), paper).unwrap();
     let rows = path(&folder, "rows.jsonl");
     let run_with = |trace: &str| {

@@ -257,11 +257,12 @@ fn paper_run_saves_rows_and_prints_a_table() {
             assert!(!row[key].is_null(), "{key}: {row}");
         }
         assert!(["met", "missed"].contains(&row["verdict"].as_str().unwrap()), "{row}");
+        assert!(row.get("null").is_some(), "{row}");
     }
     assert_eq!(run("csv").lines().count(), 4);
     let table = run("table");
     assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
-    assert!(table.contains("not measurable\n"), "{table}");
+    assert!(table.contains("\ndecisive: "), "{table}");
 }
 
 /// Programs are recorded once and read by each run. A run refuses a recording of changed commands.
@@ -273,7 +274,7 @@ fn recorded_paper_programs_are_reused_until_their_commands_change() {
             "citation = 'c'\n[base]\nmachine = 'zen4'\nmemory_mb = 256\ntiming = 'counts'\nseed = 1\nwarm = true\n\
              systems = {{ base = 'base' }}\n[[experiment]]\nname = 'sums'\nabout = 'a'\nfast_forward = 20_000\nlimit = {limit}\n\
              command = {{ run = ['sh', '-c', 'i=0; while :; do i=$((i + 1)); done'] }}\n[[experiment.item]]\nitem = 'i'\n\
-             section = 's'\npublished = 1.0\nunit = 'x'\ntolerance = {{ at_least = 1000.0 }}\nreason = 'r'\n\
+             section = 's'\npublished = 1.0\nunit = 'x'\ntolerance = {{ above = 999.0 }}\nreason = 'claim: r'\nnull = 0.0\n\
              ours = {{ metric = 'instructions', system = 'base' }}\n"
         );
         std::fs::create_dir_all(folder.path().join("p")).unwrap();
@@ -308,7 +309,7 @@ fn shared_inputs_are_made_once_and_recorded_samples_give_the_same_rows() {
             "[[experiment]]\nname = '{name}'\nabout = 'a'\nlimit = 30_000\n\
              sample = 'every=2k,measure=100,warm=100,between={between}'\n{program}\n\
              [[experiment.item]]\nitem = '{name}: cycles'\n\
-             section = 's'\npublished = 1.0\nunit = 'x'\ntolerance = {{ at_least = 1000.0 }}\nreason = 'r'\n\
+             section = 's'\npublished = 1.0\nunit = 'x'\ntolerance = {{ above = 999.0 }}\nreason = 'claim: r'\nnull = 0.0\n\
              ours = {{ metric = 'cycles', system = 'base' }}\n"
         )
     };
@@ -423,7 +424,7 @@ fn an_interrupted_paper_gives_the_rows_of_finished_experiments() {
     let experiment = |name: &str, program: &str| {
         format!(
             "[[experiment]]\nname = '{name}'\nabout = 'x'\nprograms = ['{program}']\n[[experiment.item]]\nitem = '{name}'\n\
-             section = '1'\npublished = 1.0\nunit = 'x'\ntolerance = {{ at_least = 0.0 }}\nreason = 'r'\n\
+             section = '1'\npublished = 1.0\nunit = 'x'\ntolerance = {{ above = 0.0 }}\nreason = 'claim: r'\nnull = 0.0\n\
              ours = {{ metric = 'stores', system = 'base' }}\n"
         )
     };

@@ -3,7 +3,8 @@
 //!
 //! An experiment is a base and its differences: programs, a scenario or a captured command, on a machine, under systems
 //! that have labels. A table states its columns once. A number that cannot be measured says why, and a missed number is
-//! shown as missed. Nothing here decides what a system does.
+//! shown as missed. A number that would be met where nothing has an effect is not decisive. Nothing here decides what a
+//! system does.
 //!
 //! `file` reads the form, `differences` makes experiments from it, `run` runs them; the other files hold one part of the form
 //! each.
@@ -13,7 +14,7 @@
 //!
 //! let paper = Paper::open("navarro-2002").unwrap();
 //! let experiment = &paper.experiments[0];
-//! assert!(experiment.items.iter().all(|item| !item.reason.is_empty()));
+//! assert!(experiment.items.iter().all(|item| item.reason.kind.is_some()));
 //! ```
 
 mod columns;
@@ -29,9 +30,11 @@ mod input;
 mod item;
 mod measure;
 mod overall;
+mod reason;
 mod recording;
 mod relation;
 mod run;
+mod saved;
 mod series;
 mod sweep;
 mod syntax;
@@ -44,9 +47,11 @@ pub use input::Input;
 pub use item::{MissingItem, PublishedItem, Tolerance};
 pub use measure::{Comparator, Measure, Processes};
 pub use overall::{Aggregate, Overall};
+pub use reason::{Reason, ReasonKind};
 pub use recording::Recording;
 pub use relation::Relation;
 pub use run::PaperOutcome;
+pub use saved::save;
 pub use series::SeriesPoint;
 
 use embedded::PAPERS;
@@ -139,7 +144,7 @@ impl Paper {
     /// When there is no such paper, and when its files cannot be read or are wrong.
     pub fn open(name: &str) -> Result<Paper, PaperError> {
         if let Some((name, files)) = PAPERS.iter().find(|(known, _)| *known == name) {
-            return Paper::read(name, files[0].1, PaperFiles::Embedded(files));
+            return Paper::read(name, files[0].1, PaperFiles::Embedded(files))?.with_reasons();
         }
         let folder = Path::new(name);
         if !folder.is_dir() {
@@ -149,7 +154,26 @@ impl Paper {
         let path = folder.join("paper.toml");
         let text = text::read(&path, text::MAX_BYTES).map_err(|source| PaperError::Io { path, source })?;
         let short = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
-        Paper::read(&short, &text, PaperFiles::Folder(folder.to_owned()))
+        Paper::read(&short, &text, PaperFiles::Folder(folder.to_owned()))?.with_reasons()
+    }
+
+    /// Fails unless every reason has a kind.
+    fn with_reasons(self) -> Result<Paper, PaperError> {
+        let of_experiments = self.experiments.iter().flat_map(|e| e.items.iter().cloned());
+        let over_rows = self.overall.iter().map(|overall| overall.item.clone());
+        let related = self.relations.iter().flat_map(|relation| relation.items().map(|(_, item)| item));
+        for item in of_experiments.chain(over_rows).chain(related) {
+            let wrong = |what| PaperError::File { paper: self.name.clone(), what: format!("{}: {what}", item.item) };
+            item.reason.check().map_err(wrong)?;
+        }
+        Ok(self)
+    }
+
+    /// Replaces every system by the baseline, and the baseline, where it is measured alone, by one whose translation costs
+    /// nothing. A number that such a simulator meets proves nothing: no verdict may be [`Verdict::Met`].
+    pub fn without_effect(mut self) -> Paper {
+        self.experiments.iter_mut().for_each(|experiment| experiment.inert = true);
+        self
     }
 
     /// Reads a set of measurements, which has the form of a paper, from the text of its main file and its other files.

@@ -9,10 +9,10 @@ use crate::findings::{Finding, FindingKind};
 use crate::metrics::{self, Estimate, Rate};
 use crate::simulation::{Outcome, Tally};
 use reach_core::Asid;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A measured value.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
     /// A count.

@@ -79,13 +79,13 @@ impl Set {
         let source = source.map_err(|what| wrong("source.toml", what))?;
         let text = files.text("set.toml").map_err(|what| wrong("set.toml", what))?;
         let paper = Paper::of_set(&short, &text, files)?;
-        match paper.experiments.iter().flat_map(|e| &e.items).find(|item| !item.tolerance.is_two_sided()) {
-            Some(item) => {
-                let what = format!("{}: tolerance {}: expected within or factor", item.item, item.tolerance);
-                Err(wrong("set.toml", what))
+        for item in paper.experiments.iter().flat_map(|e| &e.items) {
+            if let Some(tolerance) = item.tolerance.filter(|tolerance| !tolerance.is_two_sided()) {
+                let what = format!("{}: tolerance {tolerance}: expected within or factor", item.item);
+                return Err(wrong("set.toml", what));
             }
-            None => Ok(Set { source, paper }),
         }
+        Ok(Set { source, paper })
     }
 }
 

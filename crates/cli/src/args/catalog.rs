@@ -195,6 +195,18 @@ pub struct PaperArgs {
     /// Threads of this computer that simulate; results do not depend on it [default: one per processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
+    /// Replace every system by the baseline; exit status 1 if a number is met nevertheless
+    ///
+    /// Where the baseline is measured alone, its translation costs nothing. A number that such a simulator meets decides
+    /// nothing.
+    #[arg(long)]
+    pub no_effect: bool,
+    /// Save the results of all simulations to a file, for --from-results
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub save_results: Option<PathBuf>,
+    /// Judge the results in this file, which --save-results wrote, and simulate nothing
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["no_effect", "save_results"])]
+    pub from_results: Option<PathBuf>,
 }
 
 /// Write manual pages and shell completions, for packages of Reach

@@ -2,6 +2,7 @@
 
 use super::item::{MissingItem, PublishedItem, Tolerance};
 use super::measure::Measure;
+use super::reason::Reason;
 use indexmap::IndexMap;
 use serde::Deserialize;
 
@@ -15,8 +16,8 @@ pub(super) struct Column {
     item: String,
     section: String,
     unit: String,
-    tolerance: Tolerance,
-    reason: String,
+    tolerance: Option<Tolerance>,
+    reason: Reason,
     ours: Measure,
     null: Option<f64>,
     #[serde(default)]
@@ -28,7 +29,7 @@ pub(super) struct Column {
 #[serde(untagged, expecting = "a number, or { published, tolerance, reason }")]
 pub(super) enum Cell {
     Number(f64),
-    Own { published: f64, tolerance: Tolerance, reason: String },
+    Own { published: f64, tolerance: Option<Tolerance>, reason: Reason },
 }
 
 impl Cell {
@@ -48,6 +49,7 @@ impl Cell {
             reason,
             ours: ours.clone(),
             null: *null,
+            conclusion: None,
             kept_back: *kept_back,
         })
     }

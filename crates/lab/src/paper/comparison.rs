@@ -2,6 +2,7 @@
 
 use super::experiment::PaperExperiment;
 use super::item::{MissingItem, PublishedItem};
+use super::reason::ReasonKind;
 use serde::{Deserialize, Serialize};
 
 /// A published number beside ours.
@@ -20,14 +21,15 @@ pub struct Comparison {
     /// Whether the number is for checks only ([`PublishedItem::kept_back`]).
     #[serde(skip)]
     pub kept_back: bool,
-    /// The value without the mechanism in question ([`PublishedItem::null`]).
-    #[serde(skip)]
-    pub null: Option<f64>,
-    /// The published number.
-    pub published: f64,
+    /// The paper's conclusion that the number decides; empty if it decides none.
+    pub conclusion: String,
+    /// The published number; `None` if the paper has none.
+    pub published: Option<f64>,
     /// Our number; `None` if nothing was measured.
     pub ours: Option<f64>,
-    /// How far they may be apart; empty if nothing measures the number.
+    /// Our number where nothing has an effect; `None` if there is no such number, which cannot be within any tolerance.
+    pub null: Option<f64>,
+    /// How far they may be apart; empty if nothing measures the number, or if it is not judged.
     pub tolerance: String,
     /// Whether ours is near enough.
     pub verdict: Verdict,
@@ -46,9 +48,12 @@ pub enum Verdict {
     /// Ours is outside the tolerance.
     #[serde(rename = "missed")]
     Missed,
-    /// Ours is within the tolerance, and so is the value without the mechanism in question.
+    /// The value where nothing has an effect is within the tolerance, so that ours proves nothing.
     #[serde(rename = "not decisive")]
     NotDecisive,
+    /// Ours is shown, and not judged.
+    #[serde(rename = "not judged")]
+    NotJudged,
     /// There is no number of ours.
     #[serde(rename = "not measurable")]
     NotMeasurable,
@@ -61,31 +66,36 @@ impl Verdict {
             Verdict::Met => "met",
             Verdict::Missed => "missed",
             Verdict::NotDecisive => "not decisive",
+            Verdict::NotJudged => "not judged",
             Verdict::NotMeasurable => "not measurable",
         }
     }
 }
 
-/// Judges a number of ours.
-fn verdict(item: &PublishedItem, ours: f64) -> Verdict {
-    let meets = |value| item.tolerance.allows(item.published, value);
-    match (meets(ours), item.null.is_some_and(meets)) {
-        (false, _) => Verdict::Missed,
-        (true, true) => Verdict::NotDecisive,
-        (true, false) => Verdict::Met,
+/// Judges a number of ours; `null` is the number where nothing has an effect.
+fn verdict(item: &PublishedItem, ours: f64, null: Option<f64>) -> Verdict {
+    let Some(tolerance) = item.tolerance else { return Verdict::NotJudged };
+    let meets = |value| tolerance.allows(item.published, value);
+    match (null.is_some_and(meets), meets(ours)) {
+        (true, _) => Verdict::NotDecisive,
+        (false, true) => Verdict::Met,
+        (false, false) => Verdict::Missed,
     }
 }
 
 impl Comparison {
-    /// Judges `ours` by the tolerance of `item`, which belongs to `experiment`, if to any.
+    /// Judges `ours` by the tolerance of `item`, which belongs to `experiment`, if to any. `null` is the number where nothing
+    /// has an effect, if the item does not state it.
     pub(super) fn judge(
         paper: &str,
         experiment: Option<&PaperExperiment>,
         item: &PublishedItem,
         ours: Result<f64, String>,
+        null: Option<f64>,
     ) -> Comparison {
+        let null = item.null.or(null).filter(|_| ours.is_ok());
         let (ours, verdict, reason) = match ours {
-            Ok(ours) => (Some(ours), verdict(item, ours), item.reason.clone()),
+            Ok(ours) => (Some(ours), verdict(item, ours, null), item.reason.text.clone()),
             Err(why) => (None, Verdict::NotMeasurable, why),
         };
         Comparison {
@@ -95,10 +105,11 @@ impl Comparison {
             item: item.item.clone(),
             unit: item.unit.clone(),
             kept_back: item.kept_back,
-            null: item.null,
-            published: item.published,
+            conclusion: item.conclusion.clone().unwrap_or_default(),
+            published: Some(item.published).filter(|_| item.reason.kind != Some(ReasonKind::Unpublished)),
             ours,
-            tolerance: item.tolerance.to_string(),
+            null,
+            tolerance: item.tolerance.map_or(String::new(), |tolerance| tolerance.to_string()),
             verdict,
             reason,
             replaces: experiment.and_then(|experiment| experiment.replaces.clone()).unwrap_or_default(),
@@ -114,9 +125,10 @@ impl Comparison {
             item: missing.item.clone(),
             unit: missing.unit.clone(),
             kept_back: false,
-            null: None,
-            published: missing.published,
+            conclusion: String::new(),
+            published: Some(missing.published),
             ours: None,
+            null: None,
             tolerance: String::new(),
             verdict: Verdict::NotMeasurable,
             reason: missing.reason.clone(),

@@ -7,6 +7,7 @@ use super::item::PublishedItem;
 use crate::{Conditions, Placement, Timing, machine};
 use indexmap::IndexMap;
 use reach_os::Fragmentation;
+use reach_systems::Role;
 use reach_trace::{Alignment, Between, FastForward, Sampling};
 use serde::Deserialize;
 
@@ -100,7 +101,8 @@ impl Differences {
         }
         items.iter_mut().for_each(|item| item.kept_back |= differences.kept_back);
         let memory_mb = memory_mb.unwrap_or(base.memory_mb);
-        let systems = systems(base.systems.iter().map(clone_pair).chain(differences.systems))?;
+        let mut systems = systems(base.systems.iter().map(clone_pair).chain(differences.systems))?;
+        add_free_translation(&mut systems, &items)?;
         let machine =
             machine::resolve(differences.machine.as_ref().unwrap_or(&base.machine)).map_err(|e| e.to_string())?;
         let memory = memory_mb.checked_mul(1 << 20);
@@ -138,12 +140,31 @@ impl Differences {
             limit: differences.limit,
             systems,
             items,
+            inert: false,
         })
     }
 }
 
 fn clone_pair((label, spec): (&String, &String)) -> (String, String) {
     (label.clone(), spec.clone())
+}
+
+/// Adds a system whose translation costs nothing, unless there is one, where an item needs it: its measure is of the baseline
+/// alone, which nothing but translation can have an effect on.
+fn add_free_translation(
+    systems: &mut IndexMap<String, reach_systems::Resolved>,
+    items: &[PublishedItem],
+) -> Result<(), String> {
+    let Some((label, baseline)) = systems.first() else { return Ok(()) };
+    let needs = |item: &PublishedItem| item.is_judged() && item.null.is_none() && item.ours.is_of(label);
+    if !items.iter().any(needs) || systems.values().any(|system| system.role() == Role::Bound) {
+        return Ok(());
+    }
+    let zero_page = baseline.settings().iter().find(|(name, _)| *name == "zero_page");
+    let spec = zero_page.map_or("ideal".into(), |(name, value)| format!("ideal:{name}={value}"));
+    let ideal = reach_systems::resolve(&spec).map_err(|error| error.to_string())?;
+    systems.insert("free translation".into(), ideal);
+    Ok(())
 }
 
 /// Fails unless there is exactly one kind of program, and only recorded ones have copies.

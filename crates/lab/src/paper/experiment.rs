@@ -6,6 +6,7 @@ use super::measure::Measure;
 use crate::results::Row;
 use crate::{Conditions, machine};
 use indexmap::IndexMap;
+use reach_systems::Role;
 use reach_trace::{Alignment, FastForward, Sampling};
 
 /// Instructions after which the next of several copies of a program runs: few, so that all hardware threads have work.
@@ -50,6 +51,8 @@ pub struct PaperExperiment {
     pub systems: IndexMap<String, reach_systems::Resolved>,
     /// The published numbers that it reproduces.
     pub items: Vec<PublishedItem>,
+    /// Whether no system is to have an effect ([`super::Paper::without_effect`]).
+    pub(super) inert: bool,
 }
 
 impl PaperExperiment {
@@ -65,13 +68,47 @@ impl PaperExperiment {
 
     /// Returns the number that `measure` finds in `rows`, the results of this experiment.
     pub(super) fn measure(&self, measure: &Measure, rows: &[Row]) -> Result<f64, String> {
-        measure.compute(rows, |label| self.spec(label))
+        match self.inert {
+            true => self.without_effect(measure, rows),
+            false => measure.compute(rows, |label| self.spec(label), |label| self.spec(label)),
+        }
     }
 
-    /// Returns the same, and `None` if a system or metric is missing.
+    /// Returns the systems to simulate: all, or, where none is to have an effect, the baseline and free translation.
+    pub(super) fn simulated(&self) -> Vec<reach_systems::Resolved> {
+        let is_needed = |at: usize, system: &reach_systems::Resolved| at == 0 || system.role() == Role::Bound;
+        let all = self.systems.values().enumerate();
+        all.filter(|(at, system)| !self.inert || is_needed(*at, system)).map(|(_, system)| system.clone()).collect()
+    }
+
+    /// Returns what `measure` finds in `rows` where nothing has an effect: with the rows of the baseline for those of every
+    /// system, or, where it measures the baseline alone, those of a baseline whose translation costs nothing. Fails where that
+    /// has no such number.
+    pub(super) fn without_effect(&self, measure: &Measure, rows: &[Row]) -> Result<f64, String> {
+        let (baseline, _) = self.systems.first().ok_or("there is no system")?;
+        let stand_in = match measure.is_of(baseline) {
+            true => self.free_translation().ok_or("no system translates at no cost")?,
+            false => baseline,
+        };
+        measure.compute(rows, |_| self.spec(stand_in), |label| self.spec(label))
+    }
+
+    /// Returns the label of a system whose translation costs nothing.
+    pub(super) fn free_translation(&self) -> Option<&str> {
+        let found = self.systems.iter().find(|(_, system)| system.role() == Role::Bound);
+        found.map(|(label, _)| label.as_str())
+    }
+
+    /// Returns the number that `measure` finds, and `None` if a system or metric is missing.
     pub(super) fn measure_if_present(&self, measure: &Measure, rows: &[Row]) -> Option<f64> {
         measure.check(|label| self.systems.contains_key(label)).ok()?;
         self.measure(measure, rows).ok()
+    }
+
+    /// Returns what [`PaperExperiment::without_effect`] does, and `None` if a system or metric is missing.
+    pub(super) fn without_effect_if_present(&self, measure: &Measure, rows: &[Row]) -> Option<f64> {
+        measure.check(|label| self.systems.contains_key(label)).ok()?;
+        self.without_effect(measure, rows).ok()
     }
 
     /// Returns whether `other` runs the same on another machine, so that one pass does for both.

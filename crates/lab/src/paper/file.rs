@@ -5,6 +5,7 @@ use super::differences::{Defaults, Differences};
 use super::experiment::PaperExperiment;
 use super::figure::Figure;
 use super::item::MissingItem;
+use super::measure::Measure;
 use super::overall::Overall;
 use super::relation::Relation;
 use super::sweep::Sweep;
@@ -128,11 +129,17 @@ impl Content {
     fn check(&self) -> Result<(), String> {
         let system = |label: &str| self.experiments.iter().any(|e| e.systems.contains_key(label));
         let workload = |name: &str| self.experiments.iter().any(|e| e.workload.as_deref() == Some(name));
-        for overall in &self.overall {
-            overall.item.check(system).map_err(|what| format!("{}: {what}", overall.item.item))?;
+        let is_baseline = |measure: &Measure| {
+            self.experiments.iter().any(|e| e.systems.first().is_some_and(|(label, _)| measure.is_of(label)))
+        };
+        for Overall { item, .. } in &self.overall {
+            item.check(system).map_err(|what| format!("{}: {what}", item.item))?;
+            if item.is_judged() && item.null.is_none() && is_baseline(&item.ours) {
+                return Err(format!("{}: it measures the baseline alone; give null", item.item));
+            }
         }
         for relation in &self.relations {
-            relation.check(system, workload).map_err(|what| format!("{}: {what}", relation.name()))?;
+            relation.check(system, workload, is_baseline).map_err(|what| format!("{}: {what}", relation.name()))?;
         }
         for figure in &self.figures {
             figure.check(system).map_err(|what| format!("figure {}: {what}", figure.name))?;

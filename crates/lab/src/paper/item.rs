@@ -1,6 +1,7 @@
 //! Published numbers, and how near to them ours must be.
 
 use super::measure::Measure;
+use super::reason::{Reason, ReasonKind};
 use serde::Deserialize;
 
 /// A published number, and how ours is found.
@@ -15,31 +16,45 @@ pub struct PublishedItem {
     pub published: f64,
     /// Its unit.
     pub unit: String,
-    /// How far ours may be from it.
-    pub tolerance: Tolerance,
-    /// Why the tolerance is what it is.
-    pub reason: String,
+    /// How far ours may be from it; `None` if it is not judged.
+    pub tolerance: Option<Tolerance>,
+    /// Why the tolerance is what it is, or why the number is not judged.
+    pub reason: Reason,
     /// How ours follows from rows of results.
     pub ours: Measure,
-    /// The value without the mechanism in question: 0 for a penalty, 1 for a ratio of times. If this meets the number too,
-    /// ours is not decisive. `None`: not stated.
+    /// The value where nothing has an effect: 0 for a penalty, 1 for a ratio of times. If this is within the tolerance, the
+    /// number decides nothing. `None`: it is measured ([`super::PaperExperiment`]).
     pub null: Option<f64>,
+    /// The conclusion of the paper that the number decides, in a sentence.
+    pub conclusion: Option<String>,
     /// Whether the number is for checks only, and no part of the model was built with it.
     #[serde(default)]
     pub kept_back: bool,
 }
 
 impl PublishedItem {
+    /// Returns whether ours is judged.
+    pub fn is_judged(&self) -> bool {
+        self.tolerance.is_some()
+    }
+
     /// Fails unless the number can be judged where `known` holds the labels of systems.
     pub(super) fn check(&self, known: impl Fn(&str) -> bool) -> Result<(), String> {
-        if self.reason.trim().is_empty() {
+        if self.reason.text.trim().is_empty() {
             return Err("the tolerance has no reason; give one".into());
         }
-        if !self.tolerance.is_valid() {
-            return Err(format!(
-                "tolerance {}: expected a factor of at least 1, a distance of at least 0, or a finite bound",
-                self.tolerance
-            ));
+        match (self.tolerance, self.reason.kind.is_none_or(ReasonKind::is_judged)) {
+            (None, true) => return Err("there is no tolerance; give one".into()),
+            (Some(_), false) => return Err("its reason says that it is not judged; leave the tolerance out".into()),
+            (Some(tolerance), true) if !tolerance.is_valid() => {
+                return Err(format!(
+                    "tolerance {tolerance}: expected a factor of at least 1, a distance of at least 0, or a finite bound"
+                ));
+            }
+            (Some(tolerance), true) if tolerance.is_two_sided() && self.reason.kind == Some(ReasonKind::Claim) => {
+                return Err("a claim is a bound; give above or below, or another reason".into());
+            }
+            _ => {}
         }
         if self.null.is_some_and(|null| !null.is_finite()) {
             return Err("null: expected a finite number".into());
@@ -75,10 +90,10 @@ pub enum Tolerance {
     Factor(f64),
     /// The distance is at most this, in the item's unit.
     Within(f64),
-    /// Ours is no less than this.
-    AtLeast(f64),
-    /// Ours is no more than this.
-    AtMost(f64),
+    /// Ours is greater than this.
+    Above(f64),
+    /// Ours is less than this.
+    Below(f64),
 }
 
 impl Tolerance {
@@ -90,8 +105,8 @@ impl Tolerance {
                 low > 0.0 && high / low <= factor
             }
             Tolerance::Within(distance) => (published - ours).abs() <= distance,
-            Tolerance::AtLeast(least) => ours >= least,
-            Tolerance::AtMost(most) => ours <= most,
+            Tolerance::Above(bound) => ours > bound,
+            Tolerance::Below(bound) => ours < bound,
         }
     }
 
@@ -104,7 +119,7 @@ impl Tolerance {
         match self {
             Tolerance::Factor(factor) => factor >= 1.0 && factor.is_finite(),
             Tolerance::Within(distance) => distance >= 0.0 && distance.is_finite(),
-            Tolerance::AtLeast(bound) | Tolerance::AtMost(bound) => bound.is_finite(),
+            Tolerance::Above(bound) | Tolerance::Below(bound) => bound.is_finite(),
         }
     }
 }
@@ -114,8 +129,8 @@ impl std::fmt::Display for Tolerance {
         match self {
             Tolerance::Factor(factor) => write!(f, "factor {factor}"),
             Tolerance::Within(distance) => write!(f, "±{distance}"),
-            Tolerance::AtLeast(least) => write!(f, "≥ {least}"),
-            Tolerance::AtMost(most) => write!(f, "≤ {most}"),
+            Tolerance::Above(bound) => write!(f, "> {bound}"),
+            Tolerance::Below(bound) => write!(f, "< {bound}"),
         }
     }
 }

@@ -83,19 +83,29 @@ impl Measure {
         }
     }
 
-    /// Returns the number, from `rows`; `spec` gives the name and options of the system with a label. Fails where a metric
-    /// is missing, or would be divided by 0.
-    pub(super) fn compute(&self, rows: &[Row], spec: impl Fn(&str) -> String) -> Result<f64, String> {
-        let value = |label: &String| self.single(rows, &spec(label), self.own());
+    /// Returns whether it measures no other system than that with this label.
+    pub(super) fn is_of(&self, label: &str) -> bool {
+        self.against.iter().chain(&self.or).chain([&self.system]).all(|system| system == label)
+    }
+
+    /// Returns the number, from `rows`. For each label, `read` gives the system whose rows count, with its options, and `spec`
+    /// the system itself, for [`Measure::option`]. Fails where a metric is missing, or would be divided by 0.
+    pub(super) fn compute(
+        &self,
+        rows: &[Row],
+        read: impl Fn(&str) -> String,
+        spec: impl Fn(&str) -> String,
+    ) -> Result<f64, String> {
+        let value = |label: &String| self.single(rows, &read(label), self.own());
         let (ours, label) = least([&self.system].into_iter().chain(&self.or), value)?;
         if let Some(option) = &self.option {
             return option_value(&spec(label), option);
         }
         match self.how {
             None => Ok(ours * self.scale.unwrap_or(1.0)),
-            Some(Comparator::Excess) => self.excess(rows, spec),
+            Some(Comparator::Excess) => self.excess(rows, read),
             Some(how) => {
-                let (other, _) = least(&self.against, |label| self.single(rows, &spec(label), self.others()))?;
+                let (other, _) = least(&self.against, |label| self.single(rows, &read(label), self.others()))?;
                 let divisor = if how == Comparator::Speedup { ours } else { other };
                 if divisor == 0.0 {
                     return Err(format!("{} is 0 and cannot be divided by", self.metric));
@@ -134,14 +144,14 @@ impl Measure {
         }
     }
 
-    fn excess(&self, rows: &[Row], spec: impl Fn(&str) -> String) -> Result<f64, String> {
+    fn excess(&self, rows: &[Row], read: impl Fn(&str) -> String) -> Result<f64, String> {
         let mut other = f64::INFINITY;
         for label in &self.against {
-            other = other.min(self.sum(rows, &spec(label), &self.metric, self.others())?);
+            other = other.min(self.sum(rows, &read(label), &self.metric, self.others())?);
         }
-        let excess = self.sum(rows, &spec(&self.system), &self.metric, self.own())? - other;
+        let excess = self.sum(rows, &read(&self.system), &self.metric, self.own())? - other;
         let per = match &self.per {
-            Some(per) => self.sum(rows, &spec(&self.system), per, self.own())?,
+            Some(per) => self.sum(rows, &read(&self.system), per, self.own())?,
             None => 1.0,
         };
         match per {

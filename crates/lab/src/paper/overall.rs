@@ -2,6 +2,7 @@
 
 use super::experiment::PaperExperiment;
 use super::item::PublishedItem;
+use super::measure::Measure;
 use crate::results::Row;
 use serde::Deserialize;
 
@@ -31,15 +32,16 @@ pub enum Aggregate {
 }
 
 impl Overall {
-    /// Returns the number, and which rows it is of. Fails where no row gives one.
+    /// Returns the number, and which rows it is of, where `value` finds that of a row. Fails where no row gives one.
     pub(super) fn compute<'a>(
         &self,
         results: impl Iterator<Item = (&'a PaperExperiment, &'a [Row])>,
+        value: impl Fn(&PaperExperiment, &Measure, &[Row]) -> Option<f64>,
     ) -> Result<(f64, String), String> {
         let mut values = Vec::new();
         for (experiment, rows) in results {
             let Some(row) = &experiment.row else { continue };
-            if let Some(value) = experiment.measure_if_present(&self.item.ours, rows) {
+            if let Some(value) = value(experiment, &self.item.ours, rows) {
                 values.push((value, row));
             }
         }

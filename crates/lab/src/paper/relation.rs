@@ -4,6 +4,7 @@
 use super::experiment::PaperExperiment;
 use super::item::{PublishedItem, Tolerance};
 use super::measure::Measure;
+use super::reason::Reason;
 use crate::results::Row;
 use indexmap::IndexMap;
 use serde::Deserialize;
@@ -18,7 +19,11 @@ pub struct Relation {
     section: String,
     unit: String,
     tolerance: Tolerance,
-    reason: String,
+    reason: Reason,
+    /// The conclusion of the paper that its items decide, in a sentence.
+    conclusion: Option<String>,
+    /// The statistic where nothing has an effect. `None`: it is that of points without an effect.
+    null: Option<f64>,
     /// The number on the horizontal axis.
     x: Measure,
     /// Whether the decimal logarithm of `x` is used.
@@ -59,16 +64,27 @@ struct WorkloadPoint<'a> {
     workload: &'a str,
     x: f64,
     y: f64,
+    /// `y` where nothing has an effect; `None` where that has no such number.
+    without_effect: Option<f64>,
 }
 
 impl Relation {
     /// Fails unless it can be computed where `known` holds the labels of systems and `workload` the names of workloads.
-    pub(super) fn check(&self, known: impl Fn(&str) -> bool, workload: impl Fn(&str) -> bool) -> Result<(), String> {
+    /// `baseline` says whether a measure is of baselines alone.
+    pub(super) fn check(
+        &self,
+        known: impl Fn(&str) -> bool,
+        workload: impl Fn(&str) -> bool,
+        baseline: impl Fn(&Measure) -> bool,
+    ) -> Result<(), String> {
         if self.published.is_none() == self.each.is_empty() {
             return Err("give either published, over all points, or each, by workload".into());
         }
         if let Some(name) = self.each.keys().find(|name| !workload(name)) {
             return Err(format!("no experiment is of the workload {name:?}"));
+        }
+        if self.null.is_none() && baseline(&self.y) {
+            return Err("y measures the baseline alone; give null".into());
         }
         self.x.check(&known)?;
         self.items().try_for_each(|(_, item)| item.check(&known))
@@ -86,10 +102,11 @@ impl Relation {
             section: self.section.clone(),
             published,
             unit: self.unit.clone(),
-            tolerance: self.tolerance,
+            tolerance: Some(self.tolerance),
             reason: self.reason.clone(),
             ours: self.y.clone(),
-            null: None,
+            null: self.null,
+            conclusion: self.conclusion.clone(),
             kept_back: false,
         };
         let all = self.published.map(|published| (None, item("all", published)));
@@ -97,16 +114,19 @@ impl Relation {
         all.into_iter().chain(each)
     }
 
-    /// Returns the items with our numbers, from the results of all experiments.
+    /// Returns the items with our numbers, from the results of all experiments. An item without a null gets that of points
+    /// whose `y` nothing has an effect on.
     pub(super) fn compute<'a>(
         &self,
         results: impl Iterator<Item = (&'a PaperExperiment, &'a [Row])>,
     ) -> Vec<(PublishedItem, Result<f64, String>)> {
         let points: Vec<_> = results.filter_map(|(experiment, rows)| self.point(experiment, rows)).collect();
         let compute = |(workload, mut item): (Option<&str>, PublishedItem)| {
-            let chosen = points.iter().filter(|point| workload.is_none_or(|name| name == point.workload));
-            let (x, y): (Vec<f64>, Vec<f64>) = chosen.map(|point| (point.x, point.y)).unzip();
-            item.reason = format!("{}; {} points", item.reason, x.len());
+            let chosen = || points.iter().filter(|point| workload.is_none_or(|name| name == point.workload));
+            let (x, y): (Vec<f64>, Vec<f64>) = chosen().map(|point| (point.x, point.y)).unzip();
+            let inert: Option<Vec<f64>> = chosen().map(|point| point.without_effect).collect();
+            item.null = item.null.or_else(|| self.give.of_inert_points(&x, &inert?));
+            item.reason.text += &format!("; {} points", x.len());
             (item, self.give.compute(&x, &y))
         };
         self.items().map(compute).collect()
@@ -116,12 +136,23 @@ impl Relation {
         let workload = experiment.workload.as_deref()?;
         let x = experiment.measure_if_present(&self.x, rows)?;
         let y = experiment.measure_if_present(&self.y, rows)?;
+        let without_effect = experiment.without_effect_if_present(&self.y, rows);
         let x = if self.log_x { x.log10() } else { x };
-        (x.is_finite() && !(self.positive && y < 0.0)).then_some(WorkloadPoint { workload, x, y })
+        (x.is_finite() && !(self.positive && y < 0.0)).then_some(WorkloadPoint { workload, x, y, without_effect })
     }
 }
 
 impl Statistic {
+    /// Returns the statistic of points without an effect. If `y` is the same for all, nothing correlates with it.
+    fn of_inert_points(self, x: &[f64], y: &[f64]) -> Option<f64> {
+        let first = *y.first()?;
+        match (y.iter().all(|&y| y == first), self) {
+            (false, _) => self.compute(x, y).ok(),
+            (true, Statistic::Intercept) => Some(first),
+            (true, _) => Some(0.0),
+        }
+    }
+
     /// Returns the statistic of at least three points.
     fn compute(self, x: &[f64], y: &[f64]) -> Result<f64, String> {
         let n = x.len() as f64;

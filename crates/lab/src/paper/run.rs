@@ -23,7 +23,7 @@ pub struct PaperOutcome {
     /// Why its program was not read whole, or failed: then its numbers are not measurable.
     pub faults: Vec<Finding>,
     /// The rows of its simulations.
-    rows: Vec<Row>,
+    pub(super) rows: Vec<Row>,
 }
 
 /// Returns the rows of each experiment.
@@ -84,13 +84,14 @@ impl Paper {
         pass.iter().map(outcome).collect()
     }
 
-    fn outcome(&self, experiment: &PaperExperiment, rows: Result<Vec<Row>, String>) -> PaperOutcome {
+    pub(super) fn outcome(&self, experiment: &PaperExperiment, rows: Result<Vec<Row>, String>) -> PaperOutcome {
         let compare = |item: &PublishedItem| {
             let ours = match &rows {
                 Ok(rows) => experiment.measure(&item.ours, rows),
                 Err(why) => Err(why.clone()),
             };
-            Comparison::judge(&self.name, Some(experiment), item, ours)
+            let null = rows.as_ref().ok().and_then(|rows| experiment.without_effect(&item.ours, rows).ok());
+            Comparison::judge(&self.name, Some(experiment), item, ours, null)
         };
         let comparisons = experiment.items.iter().map(compare).collect();
         let rows = rows.unwrap_or_default();
@@ -100,17 +101,18 @@ impl Paper {
 
     /// Returns the numbers over many experiments beside ours: those over the rows of tables, then relations.
     pub fn overall(&self, outcomes: &[(&PaperExperiment, PaperOutcome)]) -> Vec<Comparison> {
-        let judge = |item: &PublishedItem, ours| Comparison::judge(&self.name, None, item, ours);
+        let judge = |item: &PublishedItem, ours, null| Comparison::judge(&self.name, None, item, ours, null);
         let compare = |overall: &Overall| {
             let mut item = overall.item.clone();
-            let ours = overall.compute(rows(outcomes)).map(|(ours, of)| {
-                item.reason = format!("{}; {of}", item.reason);
+            let ours = overall.compute(rows(outcomes), PaperExperiment::measure_if_present).map(|(ours, of)| {
+                item.reason.text += &format!("; {of}");
                 ours
             });
-            judge(&item, ours)
+            let null = overall.compute(rows(outcomes), PaperExperiment::without_effect_if_present);
+            judge(&item, ours, null.ok().map(|(null, _)| null))
         };
         let related = self.relations.iter().flat_map(|relation| relation.compute(rows(outcomes)));
-        self.overall.iter().map(compare).chain(related.map(|(item, ours)| judge(&item, ours))).collect()
+        self.overall.iter().map(compare).chain(related.map(|(item, ours)| judge(&item, ours, None))).collect()
     }
 
     /// Returns the numbers that nothing measures.
@@ -143,7 +145,7 @@ impl Paper {
             sample: experiment.sample.filter(|_| whole),
             ..Experiment::new(
                 pass.iter().map(|experiment| experiment.machine.clone()).collect(),
-                experiment.systems.values().cloned().collect(),
+                experiment.simulated(),
                 experiment.conditions.clone(),
             )
         };

@@ -1,3 +1,5 @@
+mod null;
+
 use super::files::Texts;
 use super::*;
 use crate::results::{ALL, Row, Value};
@@ -33,11 +35,12 @@ fn every_embedded_paper_opens_and_its_experiments_have_items_or_workloads() {
 fn verdicts_follow_from_rows_and_tolerances() {
     let faults = "metric = 'page_faults.anonymous', system = 'base'";
     for (tolerance, ours, verdict) in [
-        ("within = 0.0", faults, Verdict::Met),
+        ("within = 0.0", "metric = 'page_faults.anonymous', system = 'best'", Verdict::NotDecisive),
+        ("within = 0.0", faults, Verdict::NotDecisive),
         ("within = 0.0", "metric = 'page_faults.anonymous', system = 'base', scale = 2.0", Verdict::Missed),
         ("within = 0.0", "metric = 'stores', system = 'best', per = 'promotions'", Verdict::NotMeasurable),
-        ("at_least = 1.0", "metric = 'cycles', system = 'best', against = ['base'], how = 'speedup'", Verdict::Met),
-        ("at_most = 1.0", "metric = 'cycles', system = 'best', against = ['base'], how = 'speedup'", Verdict::Missed),
+        ("above = 1.0", "metric = 'cycles', system = 'best', against = ['base'], how = 'speedup'", Verdict::Met),
+        ("below = 1.0", "metric = 'cycles', system = 'best', against = ['base'], how = 'speedup'", Verdict::Missed),
     ] {
         let paper = read(&[HEAD, TOUCH, &item(tolerance, ours)].concat()).unwrap();
         let rows = paper.run(&[&paper.experiments[0]], 0, |_| true).remove(0).comparisons;
@@ -130,7 +133,7 @@ fn measures_follow_from_rows() {
     let value = |text: &str| {
         let measure: Measure = toml::from_str(text).unwrap();
         measure.check(|_| true).unwrap();
-        measure.compute(&rows, str::to_owned)
+        measure.compute(&rows, str::to_owned, str::to_owned)
     };
     let cycles = |more: &str| value(&format!("metric = 'cycles'\n{more}"));
     assert_eq!(cycles("system = 'two'"), Ok(80.0));
@@ -150,13 +153,13 @@ fn measures_follow_from_rows() {
 }
 
 #[test]
-fn tolerances_include_their_bounds() {
-    use Tolerance::{AtLeast, AtMost, Factor, Within};
+fn tolerances_include_their_ends_and_bounds_are_strict() {
+    use Tolerance::{Above, Below, Factor, Within};
     for (tolerance, yes, no) in [
         (Factor(1.5), [6.7, 15.0], [6.6, 15.1]),
         (Within(1.0), [9.0, 11.0], [8.9, 11.1]),
-        (AtLeast(3.0), [3.0, 100.0], [2.9, -1.0]),
-        (AtMost(3.0), [3.0, -100.0], [3.1, 100.0]),
+        (Above(3.0), [3.1, 100.0], [3.0, -1.0]),
+        (Below(3.0), [2.9, -100.0], [3.0, 100.0]),
     ] {
         assert!(yes.iter().all(|&ours| tolerance.allows(10.0, ours)), "{tolerance}");
         assert!(no.iter().all(|&ours| !tolerance.allows(10.0, ours)), "{tolerance}");
@@ -165,10 +168,10 @@ fn tolerances_include_their_bounds() {
 }
 
 const COLUMNS: &str = "[[column]]\nname = 'faults'\nitem = 'T {}: faults'\nsection = '1'\nunit = 'pages'\n\
-    tolerance = { within = 0.0 }\nreason = 'exact'\nours = { metric = 'page_faults.anonymous', system = 'base' }\n\
+    tolerance = { within = 0.0 }\nreason = 'exact'\nnull = 0.0\nours = { metric = 'page_faults.anonymous', system = 'base' }\n\
     [[absent]]\ncolumn = 'faults'\nreason = 'not published'\nrows = { three = 3, four = 4 }\n\
     [[overall]]\nover = 'greatest'\n[overall.value]\nitem = 'most'\nsection = '1'\npublished = 512\nunit = 'pages'\n\
-    tolerance = { within = 0.0 }\nreason = 'exact'\nours = { metric = 'page_faults.anonymous', system = 'base' }\n";
+    tolerance = { within = 0.0 }\nreason = 'exact'\nnull = 0.0\nours = { metric = 'page_faults.anonymous', system = 'base' }\n";
 const ROWS: &str = "[[experiment]]\nname = 'e1'\nabout = 'a'\nprograms = ['touch:bytes=1M,page=4K']\nrow = 'one'\n\
     columns = { faults = 256 }\n[[experiment]]\nname = 'e2'\nabout = 'a'\nprograms = ['touch:bytes=2M,page=4K']\n\
     row = 'two'\n[experiment.columns]\nfaults = { published = 600, tolerance = { factor = 1.1 }, reason = 'own' }\n";
@@ -185,14 +188,14 @@ fn a_cell_takes_its_item_from_its_column_and_row() {
     let outcomes: Vec<_> = paper.experiments.iter().map(|e| (e, paper.run(&[e], 0, |_| true).remove(0))).collect();
     let row = |c: &Comparison| (c.item.clone(), c.published, c.ours, c.verdict, c.reason.clone());
     let rows: Vec<_> = outcomes.iter().flat_map(|(_, outcome)| &outcome.comparisons).map(row).collect();
-    assert_eq!(rows[0], ("T one: faults".into(), 256.0, Some(256.0), Verdict::Met, "exact".into()));
-    assert_eq!(rows[1], ("T two: faults".into(), 600.0, Some(512.0), Verdict::Missed, "own".into()));
+    assert_eq!(rows[0], ("T one: faults".into(), Some(256.0), Some(256.0), Verdict::Met, "exact".into()));
+    assert_eq!(rows[1], ("T two: faults".into(), Some(600.0), Some(512.0), Verdict::Missed, "own".into()));
     let overall = paper.overall(&outcomes);
     let reason = "exact; the greatest of 2 programs, two".to_owned();
-    assert_eq!(row(&overall[0]), ("most".into(), 512.0, Some(512.0), Verdict::Met, reason));
+    assert_eq!(row(&overall[0]), ("most".into(), Some(512.0), Some(512.0), Verdict::Met, reason));
     assert_eq!(paper.overall(&[])[0].verdict, Verdict::NotMeasurable);
     let missing: Vec<_> = paper.missing().iter().map(|m| (m.item.clone(), m.published)).collect();
-    assert_eq!(missing, [("T three: faults".to_owned(), 3.0), ("T four: faults".to_owned(), 4.0)]);
+    assert_eq!(missing, [("T three: faults".to_owned(), Some(3.0)), ("T four: faults".to_owned(), Some(4.0))]);
 }
 
 #[test]
@@ -287,7 +290,7 @@ fn fragmented_memory_makes_superpage_allocations_fail() {
     let thp = HEAD.replace("base = 'base'", "base = 'linux-thp'");
     for (recipe, fallbacks) in [("", false), ("fragmentation = { order = 9, scattered = 1.0, hold = 0.1 }\n", true)] {
         let program = TOUCH.replace("1M", "16M");
-        let paper = read(&[&thp, &program, recipe, &item("at_least = 1.0", faults)].concat()).unwrap();
+        let paper = read(&[&thp, &program, recipe, &item("above = 1.0", faults)].concat()).unwrap();
         let rows = paper.run(&[&paper.experiments[0]], 0, |_| true).remove(0).comparisons;
         assert_eq!(rows[0].verdict == Verdict::Met, fallbacks, "{rows:?}");
     }
@@ -297,10 +300,10 @@ fn fragmented_memory_makes_superpage_allocations_fail() {
 
 /// Points of two workloads whose faults are proportional to the memory they touch.
 const POINTS: &str = "[[relation]]\nitem = '{}: pages a MB'\nsection = '1'\nunit = 'pages'\ntolerance = { within = 0.01 }\n\
-    reason = 'exact'\nx = { metric = 'peak_resident_bytes', system = 'base', scale = 9.5367431640625e-07 }\n\
+    reason = 'exact'\nnull = 0.0\nx = { metric = 'peak_resident_bytes', system = 'base', scale = 9.5367431640625e-07 }\n\
     y = { metric = 'page_faults.anonymous', system = 'base' }\ngive = 'slope'\neach = { one = 256.0, two = 256.0 }\n\
-    [[relation]]\nitem = 'alike'\nsection = '1'\nunit = 'Spearman'\ntolerance = { at_most = 0.5 }\n\
-    reason = 'exact'\nx = { metric = 'peak_resident_bytes', system = 'base' }\n\
+    [[relation]]\nitem = 'alike'\nsection = '1'\nunit = 'Spearman'\ntolerance = { below = 0.5 }\n\
+    reason = 'exact'\nnull = 9.0\nx = { metric = 'peak_resident_bytes', system = 'base' }\n\
     y = { metric = 'page_faults.anonymous', system = 'base' }\ngive = 'spearman'\npublished = 0.5\n";
 
 fn points() -> String {

@@ -15,8 +15,8 @@ pub struct Row {
     pub item: String,
     /// The unit.
     pub unit: String,
-    /// The number that the hardware gave.
-    pub measured: f64,
+    /// The number that the hardware gave; `None` if it was not published.
+    pub measured: Option<f64>,
     /// Our number; `None` if there is none.
     pub ours: Option<f64>,
     /// The value without the mechanism in question; `None`: not stated.
