@@ -112,6 +112,8 @@ counters! {
     itlb_stall_walk,
     /// Cycles that the front end waited to evict ITLB entries in use by instructions in flight.
     itlb_stall_inclusion,
+    /// Cycles that the front end repeated look-ups in, once the translation was there.
+    itlb_stall_replay,
     /// Cycles that the front end waited for instruction caches.
     fetch_stall_cache,
 }
@@ -148,7 +150,7 @@ impl Counters {
 
     /// Returns the cycles that the front end waited for translations.
     pub fn itlb_stall(&self) -> u64 {
-        self.itlb_stall_l2_tlb_hit + self.itlb_stall_walk + self.itlb_stall_inclusion
+        self.itlb_stall_l2_tlb_hit + self.itlb_stall_walk + self.itlb_stall_inclusion + self.itlb_stall_replay
     }
 
     /// Returns the number of walks and handler runs.

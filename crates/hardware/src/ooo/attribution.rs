@@ -60,7 +60,7 @@ impl RetirementGap<'_> {
         charge_back_to(fetched, Label::Compute);
         let parts = [
             (stalls.cache, Label::Cache),
-            (stalls.inclusion, Label::ItlbStall),
+            (stalls.inclusion + stalls.replay, Label::ItlbStall),
             (stalls.walk, Label::ItlbWalk),
             (stalls.tlb, Label::ItlbL2TlbHit),
             (stalls.branch, Label::Branch),

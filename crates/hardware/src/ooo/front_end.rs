@@ -91,13 +91,13 @@ impl OooCore {
             }
         }
         if translation.tlb > 0 || translation.walk > 0 {
-            // Hardware counters have the replay in neither the hits nor the walks, so it is part of the rest.
             let replay = u64::from(self.config.itlb_replay);
-            self.fetch_stalls.inclusion += self.fetch_stage.stall_until(self.fetch_stage.cycle + replay);
+            self.fetch_stalls.replay += self.fetch_stage.stall_until(self.fetch_stage.cycle + replay);
         }
         self.statistics.fetch_stalls.tlb += self.fetch_stalls.tlb - before.tlb;
         self.statistics.fetch_stalls.walk += self.fetch_stalls.walk - before.walk;
         self.statistics.fetch_stalls.inclusion += self.fetch_stalls.inclusion - before.inclusion;
+        self.statistics.fetch_stalls.replay += self.fetch_stalls.replay - before.replay;
     }
 
     /// Records when the last instruction of the page that fetching leaves retires. Forgets pages whose instructions

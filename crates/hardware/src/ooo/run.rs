@@ -96,6 +96,7 @@ impl Mmu {
         c.itlb_stall_l2_tlb_hit += counted.fetch_stalls.tlb;
         c.itlb_stall_walk += counted.fetch_stalls.walk;
         c.itlb_stall_inclusion += counted.fetch_stalls.inclusion;
+        c.itlb_stall_replay += counted.fetch_stalls.replay;
         c.fetch_stall_cache += counted.fetch_stalls.cache;
     }
 

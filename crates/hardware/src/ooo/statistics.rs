@@ -9,9 +9,10 @@ pub struct FetchStalls {
     pub tlb: u64,
     /// Walks.
     pub walk: u64,
-    /// Pipeline inclusion: the ITLB entry to be replaced was in use by instructions in flight. Includes the replayed
-    /// look-ups.
+    /// Pipeline inclusion: the ITLB entry to be replaced was in use by instructions in flight.
     pub inclusion: u64,
+    /// Look-ups that are repeated once the translation is there.
+    pub replay: u64,
     /// Instruction caches.
     pub cache: u64,
 }

@@ -88,6 +88,7 @@ impl Rows<'_> {
         self.count("itlb_stall.walk", "cycles", h.itlb_stall_walk);
         self.count("itlb_stall.l2_tlb_hit", "cycles", h.itlb_stall_l2_tlb_hit);
         self.count("itlb_stall.inclusion", "cycles", h.itlb_stall_inclusion);
+        self.count("itlb_stall.replay", "cycles", h.itlb_stall_replay);
         self.count("fetch_stall.cache", "cycles", h.fetch_stall_cache);
         self.count("branches", "count", h.branches);
         self.count("branches.mispredicted", "count", h.mispredictions);

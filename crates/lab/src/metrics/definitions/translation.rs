@@ -196,7 +196,7 @@ pub(super) const OUT_OF_ORDER: Group = Group {
             "cycles",
             "Cycles that fetching waited for translations, whether or not older instructions kept the core busy meanwhile.",
         )
-        .from("the sum of its three parts; processors: `icache_64b.iftag_stall`; Zhou et al. 2023, section 7.1")
+        .from("the sum of its parts; processors: `icache_64b.iftag_stall`; Zhou et al. 2023, section 7.1")
         .given(OOO_AND_STAT),
         of("itlb_stall.walk", "cycles", "The part of `itlb_stall` for page walks.")
             .from("processors: `itlb_misses.walk_pending`")
@@ -207,10 +207,13 @@ pub(super) const OUT_OF_ORDER: Group = Group {
         of(
             "itlb_stall.inclusion",
             "cycles",
-            "The rest of `itlb_stall`: ITLB entries that instructions in flight still used, and repeated look-ups.",
+            "The part of `itlb_stall` for ITLB entries that instructions in flight still used (pipeline inclusion).",
         )
-        .from("`itlb_stall` − `itlb_stall.walk` − `itlb_stall.l2_tlb_hit`")
+        .from("Zhou et al. 2023, section 7.1; processors: the rest of `itlb_stall`, repeated look-ups included")
         .given(OOO_AND_STAT),
+        of("itlb_stall.replay", "cycles", "The part of `itlb_stall` for look-ups that are repeated once the translation is there.")
+            .from("`ooo.itlb_replay` for each")
+            .given(OOO),
         of("fetch_stall.cache", "cycles", "Cycles that fetching waited for instruction caches.").given(OOO),
         of("branches", "count", "Branches that retired.").given(OOO),
         of("branches.mispredicted", "count", "Branches that retired and had been mispredicted.").given(OOO),
