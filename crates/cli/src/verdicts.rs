@@ -92,9 +92,15 @@ pub fn table(rows: &[Comparison], theirs: &str, remarks: &str) -> String {
 fn conclusions(rows: &[Comparison]) -> String {
     let line = |row: &Comparison| {
         let ours = row.ours.map_or("none".into(), |ours| format!("{} {}", number(ours), row.unit));
+        let interval = row.low.zip(row.high).map(|(low, high)| format!(", {} to {}", number(low), number(high)));
         let bound = if row.tolerance.is_empty() { String::new() } else { format!(" ({})", row.tolerance) };
         let published = row.published.map_or("nothing".into(), number);
-        let text = format!("{}: {}; ours {ours}, published {published}{bound}", row.verdict.name(), row.conclusion);
+        let text = format!(
+            "{}: {}; ours {ours}{}, published {published}{bound}",
+            row.verdict.name(),
+            row.conclusion,
+            interval.unwrap_or_default()
+        );
         tabulate::paragraph("  ", &text)
     };
     let lines: String = rows.iter().filter(|row| !row.conclusion.is_empty()).map(line).collect();

@@ -27,6 +27,10 @@ pub struct Comparison {
     pub published: Option<f64>,
     /// Our number; `None` if nothing was measured.
     pub ours: Option<f64>,
+    /// The lower end of our number's 95 % confidence interval over rows or points; `None` if it has none.
+    pub low: Option<f64>,
+    /// The upper end.
+    pub high: Option<f64>,
     /// Our number where nothing has an effect; `None` if there is no such number, which cannot be within any tolerance.
     pub null: Option<f64>,
     /// How far they may be apart; empty if nothing measures the number, or if it is not judged.
@@ -108,6 +112,8 @@ impl Comparison {
             conclusion: item.conclusion.clone().unwrap_or_default(),
             published: Some(item.published).filter(|_| item.reason.kind != Some(ReasonKind::Unpublished)),
             ours,
+            low: None,
+            high: None,
             null,
             tolerance: item.tolerance.map_or(String::new(), |tolerance| tolerance.to_string()),
             verdict,
@@ -128,6 +134,8 @@ impl Comparison {
             conclusion: String::new(),
             published: Some(missing.published),
             ours: None,
+            low: None,
+            high: None,
             null: None,
             tolerance: String::new(),
             verdict: Verdict::NotMeasurable,

@@ -1,6 +1,7 @@
 //! Numbers over all rows of a table, such as the greatest loss.
 
 use super::experiment::PaperExperiment;
+use super::interval::{self, Interval};
 use super::item::PublishedItem;
 use super::measure::Measure;
 use crate::results::Row;
@@ -31,13 +32,22 @@ pub enum Aggregate {
     Above(f64),
 }
 
+/// A number over rows.
+pub(super) struct OverRows {
+    pub value: f64,
+    /// Which rows it is of.
+    pub of: String,
+    /// Its 95 % confidence interval; `None` for an extreme, and where one row is all.
+    pub interval: Option<Interval>,
+}
+
 impl Overall {
-    /// Returns the number, and which rows it is of, where `value` finds that of a row. Fails where no row gives one.
+    /// Returns the number over rows, where `value` finds that of a row. Fails where no row gives one.
     pub(super) fn compute<'a>(
         &self,
         results: impl Iterator<Item = (&'a PaperExperiment, &'a [Row])>,
         value: impl Fn(&PaperExperiment, &Measure, &[Row]) -> Option<f64>,
-    ) -> Result<(f64, String), String> {
+    ) -> Result<OverRows, String> {
         let mut values = Vec::new();
         for (experiment, rows) in results {
             let Some(row) = &experiment.row else { continue };
@@ -54,16 +64,20 @@ impl Overall {
             Aggregate::Greatest => ("the greatest", values.iter().max_by(order)),
             Aggregate::Least => ("the least", values.iter().min_by(order)),
             Aggregate::Mean => {
-                let sum: f64 = values.iter().map(|(value, _)| value).sum();
-                return Ok((sum / count as f64, format!("the mean of {count} programs")));
+                let values: Vec<f64> = values.iter().map(|(value, _)| *value).collect();
+                let mean = values.iter().sum::<f64>() / count as f64;
+                let of = format!("the mean of {count} programs");
+                return Ok(OverRows { value: mean, of, interval: interval::of_mean(&values) });
             }
             Aggregate::Above(bound) => {
                 let above: Vec<&str> =
                     values.iter().filter(|(value, _)| *value > bound).map(|(_, row)| row.as_str()).collect();
-                return Ok((above.len() as f64, format!("of {count} programs: {}", above.join("; "))));
+                let of = format!("of {count} programs: {}", above.join("; "));
+                let interval = interval::of_count(above.len(), count);
+                return Ok(OverRows { value: above.len() as f64, of, interval });
             }
         };
         let (value, row) = found.ok_or("none of its programs was run")?;
-        Ok((*value, format!("{which} of {count} programs, {row}")))
+        Ok(OverRows { value: *value, of: format!("{which} of {count} programs, {row}"), interval: None })
     }
 }

@@ -2,6 +2,7 @@
 //! it, and how alike two rankings of points are.
 
 use super::experiment::PaperExperiment;
+use super::interval::{self, Interval};
 use super::item::{PublishedItem, Tolerance};
 use super::measure::Measure;
 use super::reason::Reason;
@@ -119,7 +120,7 @@ impl Relation {
     pub(super) fn compute<'a>(
         &self,
         results: impl Iterator<Item = (&'a PaperExperiment, &'a [Row])>,
-    ) -> Vec<(PublishedItem, Result<f64, String>)> {
+    ) -> Vec<(PublishedItem, Result<f64, String>, Option<Interval>)> {
         let points: Vec<_> = results.filter_map(|(experiment, rows)| self.point(experiment, rows)).collect();
         let compute = |(workload, mut item): (Option<&str>, PublishedItem)| {
             let chosen = || points.iter().filter(|point| workload.is_none_or(|name| name == point.workload));
@@ -127,7 +128,9 @@ impl Relation {
             let inert: Option<Vec<f64>> = chosen().map(|point| point.without_effect).collect();
             item.null = item.null.or_else(|| self.give.of_inert_points(&x, &inert?));
             item.reason.text += &format!("; {} points", x.len());
-            (item, self.give.compute(&x, &y))
+            let ours = self.give.compute(&x, &y);
+            let interval = ours.as_ref().ok().and_then(|&ours| self.give.interval(ours, x.len()));
+            (item, ours, interval)
         };
         self.items().map(compute).collect()
     }
@@ -150,6 +153,14 @@ impl Statistic {
             (false, _) => self.compute(x, y).ok(),
             (true, Statistic::Intercept) => Some(first),
             (true, _) => Some(0.0),
+        }
+    }
+
+    /// Returns the 95 % confidence interval of a correlation of `n` points, and `None` for other statistics.
+    fn interval(self, value: f64, n: usize) -> Option<Interval> {
+        match self {
+            Statistic::Pearson | Statistic::Spearman => interval::of_correlation(value, n, self == Statistic::Spearman),
+            Statistic::Slope | Statistic::Intercept | Statistic::AdjustedR2 => None,
         }
     }
 

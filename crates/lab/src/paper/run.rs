@@ -4,6 +4,7 @@ use super::comparison::Comparison;
 use super::experiment::PaperExperiment;
 use super::figure::FigureTable;
 use super::files::PaperFiles;
+use super::interval::Interval;
 use super::item::PublishedItem;
 use super::series::{self, SeriesPoint};
 use super::{Overall, Paper};
@@ -101,18 +102,26 @@ impl Paper {
 
     /// Returns the numbers over many experiments beside ours: those over the rows of tables, then relations.
     pub fn overall(&self, outcomes: &[(&PaperExperiment, PaperOutcome)]) -> Vec<Comparison> {
-        let judge = |item: &PublishedItem, ours, null| Comparison::judge(&self.name, None, item, ours, null);
+        let judge = |item: &PublishedItem, ours, null, interval: Option<Interval>| {
+            let judged = Comparison::judge(&self.name, None, item, ours, null);
+            let [low, high] = interval.map_or([None, None], |ends| ends.map(Some));
+            Comparison { low, high, ..judged }
+        };
         let compare = |overall: &Overall| {
             let mut item = overall.item.clone();
-            let ours = overall.compute(rows(outcomes), PaperExperiment::measure_if_present).map(|(ours, of)| {
-                item.reason.text += &format!("; {of}");
-                ours
-            });
             let null = overall.compute(rows(outcomes), PaperExperiment::without_effect_if_present);
-            judge(&item, ours, null.ok().map(|(null, _)| null))
+            let null = null.ok().map(|null| null.value);
+            match overall.compute(rows(outcomes), PaperExperiment::measure_if_present) {
+                Ok(ours) => {
+                    item.reason.text += &format!("; {}", ours.of);
+                    judge(&item, Ok(ours.value), null, ours.interval)
+                }
+                Err(why) => judge(&item, Err(why), null, None),
+            }
         };
         let related = self.relations.iter().flat_map(|relation| relation.compute(rows(outcomes)));
-        self.overall.iter().map(compare).chain(related.map(|(item, ours)| judge(&item, ours, None))).collect()
+        let related = related.map(|(item, ours, interval)| judge(&item, ours, None, interval));
+        self.overall.iter().map(compare).chain(related).collect()
     }
 
     /// Returns the numbers that nothing measures.

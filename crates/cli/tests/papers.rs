@@ -1,0 +1,35 @@
+//! Verdicts on the papers' numbers.
+
+#[allow(dead_code)]
+mod common;
+
+use common::{folder, path, reach};
+use serde_json::Value;
+use std::path::Path;
+
+/// Programs of these papers take hours to capture, so they are simulated only if they have been recorded.
+const RECORDED: [&str; 2] = ["lindsay-2024", "zhou-2023"];
+
+#[test]
+#[ignore = "simulates the baseline of every experiment of every paper, half an hour"]
+fn a_simulator_whose_systems_do_nothing_meets_no_published_number() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = folder();
+    for paper in reach_lab::paper::list() {
+        if RECORDED.contains(&paper) && !root.join("target/papers").join(paper).exists() {
+            eprintln!("{paper}: skipped, because its programs are not recorded (reach paper record {paper})");
+            continue;
+        }
+        let rows = path(&folder, &format!("{paper}.jsonl"));
+        let run = reach(&["paper", "run", "-q", paper, "--no-effect", "-f", "jsonl", "-o", &rows]);
+        let output = { run }.current_dir(&root).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let named = |verdict: &str| -> Vec<&Value> {
+            rows.iter().filter(|row| row["verdict"] == verdict).map(|row| &row["item"]).collect()
+        };
+        assert_eq!(named("met"), Vec::<&Value>::new(), "{paper}");
+        assert!(named("missed").len() > 20, "{paper}: the simulations gave numbers");
+        assert_eq!(output.status.code(), Some(0), "{paper}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
