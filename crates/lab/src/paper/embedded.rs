@@ -91,6 +91,7 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
             file!("navarro-2002", "programs/sp.c"),
             file!("navarro-2002", "programs/swim.c"),
             file!("navarro-2002", "programs/text.c"),
+            file!("navarro-2002", "programs/tree.c"),
             file!("navarro-2002", "programs/words.pl"),
         ],
     ),
