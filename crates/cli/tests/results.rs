@@ -469,3 +469,19 @@ fn curve_prints_two_tables_and_a_row_for_each_geometry() {
     // 64, 128, 256 and 4096 entries of 2 and 4 ways and full; 96 and 192 entries of 3 ways; and the machine's own.
     assert_eq!(rows.iter().filter(named).count(), 15);
 }
+
+/// Range TLBs of other sizes are counted from where measuring begins, like the one that the machine has.
+#[test]
+fn range_tlbs_of_other_sizes_are_not_counted_while_fast_forwarding() {
+    let system = "karakostas-2015-rmm:lookup=after-miss,sweep=32,max_block=4";
+    let program = ["--program", "gups:bytes=64M,init=pages,updates=20K", "--fast-forward", "updates"];
+    let rows = stdout(&[&["run", "-q", "--timing", "inorder", "-s", system, "-f", "jsonl"], &program[..]].concat());
+    let rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let value = |metric: &str| {
+        let row = rows.iter().find(|row| row["metric"] == metric && row["process"] == "all");
+        row.unwrap()["value"].as_u64().unwrap()
+    };
+    let (lookups, hits) = (value("range_tlb.lookups"), value("range_tlb.hits"));
+    assert_eq!(value("range_tlb.misses@32"), lookups - hits);
+    assert!(value("range_tlb.misses@1") > value("range_tlb.misses@32") && value("range_tlb.misses@1") <= lookups);
+}

@@ -163,6 +163,13 @@ impl AuxTlb {
         if let Structure::Ranges(ranges) = &self.structure { ranges.hits_by_entries() } else { Vec::new() }
     }
 
+    /// Sets the counts of [`AuxTlb::range_hits_by_entries`] to 0.
+    pub fn reset_range_hits(&mut self) {
+        if let Structure::Ranges(ranges) = &mut self.structure {
+            ranges.reset_hits();
+        }
+    }
+
     /// Checks that every range held of `context` is in the range table of `table`, and that the page table has every page
     /// held.
     ///

@@ -36,8 +36,8 @@ use error::Names;
 use hardware::{Detail, Hardware, MemoryCounts};
 use kernel::Kernel;
 use reach_core::{Counts, Cycles, Event, Label, Mark, Step, StopReason};
-use reach_hardware::StepRefs;
 use reach_hardware::config::Tlb;
+use reach_hardware::{Mmu, StepRefs};
 use reach_os::{OutOfMemory, Vm};
 use reach_systems::{Criterion, Role, System};
 use rounds::Rounds;
@@ -401,6 +401,7 @@ impl Simulation {
     fn start_measuring(&mut self) {
         self.accounts.start(&self.hardware.processor, self.kernel.vm.ledger());
         self.hardware.processor.mmu().reset_curve_counts();
+        self.hardware.processor.mmus().for_each(Mmu::reset_range_hits);
         self.sampling.iter_mut().for_each(|sampling| sampling.start());
     }
 

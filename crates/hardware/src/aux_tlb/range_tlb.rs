@@ -101,6 +101,11 @@ impl RangeTlb {
         self.hits.iter().scan(0, sum).collect()
     }
 
+    /// Sets the counts of [`RangeTlb::hits_by_entries`] to 0.
+    pub fn reset_hits(&mut self) {
+        self.hits.fill(0);
+    }
+
     /// Returns the ranges held of `context`, the most recently used first.
     pub fn ranges(&self, context: Context) -> Vec<RangeTranslation> {
         let held = (0..self.entries.min(self.pages.len())).filter(|&place| self.pages[place] > 0);

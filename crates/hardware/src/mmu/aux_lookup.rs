@@ -99,4 +99,9 @@ impl Mmu {
     pub fn range_hits_by_entries(&self) -> Vec<u64> {
         self.aux_tlb.as_ref().map(|aux_tlb| aux_tlb.range_hits_by_entries()).unwrap_or_default()
     }
+
+    /// Sets the counts of [`Mmu::range_hits_by_entries`] to 0. The range TLB keeps its contents.
+    pub fn reset_range_hits(&mut self) {
+        self.aux_tlb.iter_mut().for_each(|aux_tlb| aux_tlb.reset_range_hits());
+    }
 }
