@@ -100,7 +100,11 @@ fn judged<'a>(
     let wrong = |what: String| Failure::Failed(format!("{}: {what}", path.shown()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let written = |what| wrong(format!("{what}; expected a file that --save-results wrote"));
-    paper.judge_saved(chosen, &text).map_err(written)
+    let outcomes = paper.judge_saved(chosen, &text).map_err(written)?;
+    match chosen.iter().find(|experiment| outcomes.iter().all(|(judged, _)| judged.name != experiment.name)) {
+        Some(absent) => Err(wrong(format!("no results of the experiment {}; name those to judge", absent.name))),
+        None => Ok(outcomes),
+    }
 }
 
 /// Records the programs of the experiments. One that fails does not stop the others.
