@@ -3,13 +3,15 @@
 #[allow(dead_code)]
 mod common;
 
-use common::{folder, path, reach};
+use common::{failure, folder, path, reach, stdout};
 use serde_json::Value;
 use std::path::Path;
 
 /// Programs of these papers take hours to capture, so they are simulated only if they have been recorded.
 const RECORDED: [&str; 2] = ["lindsay-2024", "zhou-2023"];
 
+/// A computed null is what such a simulator gives. So this tests nulls that files state, those over rows and points, and those
+/// that do not exist.
 #[test]
 #[ignore = "simulates the baseline of every experiment of every paper, half an hour"]
 fn a_simulator_whose_systems_do_nothing_meets_no_published_number() {
@@ -32,4 +34,19 @@ fn a_simulator_whose_systems_do_nothing_meets_no_published_number() {
         assert!(named("missed").len() > 20, "{paper}: the simulations gave numbers");
         assert_eq!(output.status.code(), Some(0), "{paper}: {}", String::from_utf8_lossy(&output.stderr));
     }
+}
+
+#[test]
+fn saved_results_of_a_paper_are_judged_again_and_must_be_complete() {
+    let folder = folder();
+    let (results, rows) = (path(&folder, "results"), path(&folder, "rows.jsonl"));
+    let paper = ["paper", "run", "-q", "navarro-2002"];
+    let tail = ["-f", "jsonl", "--force", "-o", &rows];
+    let run = stdout(&[&paper[..], &["preemption", "--save-results", &results], &tail].concat());
+    assert_eq!(stdout(&[&paper[..], &["preemption", "--from-results", &results], &tail].concat()), run);
+    let (_, error) = failure(&[&paper[..], &["preemption", "dirty", "--from-results", &results], &tail].concat());
+    assert!(error.contains("no results of the experiment dirty; name those to judge"), "{error}");
+    std::fs::write(&results, &std::fs::read(&results).unwrap()[..100]).unwrap();
+    let (_, error) = failure(&[&paper[..], &["preemption", "--from-results", &results], &tail].concat());
+    assert!(error.contains("line 1: EOF") && error.contains("--save-results"), "{error}");
 }

@@ -3,7 +3,7 @@
 #[allow(dead_code)]
 mod common;
 
-use common::{failure, folder, path, raw, reach, stderr, stdout};
+use common::{folder, path, raw, reach, stderr, stdout};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Stdio;
@@ -484,19 +484,4 @@ fn range_tlbs_of_other_sizes_are_not_counted_while_fast_forwarding() {
     let (lookups, hits) = (value("range_tlb.lookups"), value("range_tlb.hits"));
     assert_eq!(value("range_tlb.misses@32"), lookups - hits);
     assert!(value("range_tlb.misses@1") > value("range_tlb.misses@32") && value("range_tlb.misses@1") <= lookups);
-}
-
-#[test]
-fn saved_results_of_a_paper_are_judged_again_and_must_be_complete() {
-    let folder = folder();
-    let (results, rows) = (path(&folder, "results"), path(&folder, "rows.jsonl"));
-    let paper = ["paper", "run", "-q", "navarro-2002"];
-    let tail = ["-f", "jsonl", "--force", "-o", &rows];
-    let run = stdout(&[&paper[..], &["preemption", "--save-results", &results], &tail].concat());
-    assert_eq!(stdout(&[&paper[..], &["preemption", "--from-results", &results], &tail].concat()), run);
-    let (_, error) = failure(&[&paper[..], &["preemption", "dirty", "--from-results", &results], &tail].concat());
-    assert!(error.contains("no results of the experiment dirty; name those to judge"), "{error}");
-    std::fs::write(&results, &std::fs::read(&results).unwrap()[..100]).unwrap();
-    let (_, error) = failure(&[&paper[..], &["preemption", "--from-results", &results], &tail].concat());
-    assert!(error.contains("line 1: EOF") && error.contains("--save-results"), "{error}");
 }

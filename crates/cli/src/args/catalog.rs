@@ -202,7 +202,7 @@ pub struct PaperArgs {
     #[arg(long)]
     pub no_effect: bool,
     /// Save the results of all simulations to a file, for --from-results
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "no_effect")]
     pub save_results: Option<PathBuf>,
     /// Judge the results in this file, which --save-results wrote, and simulate nothing
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["no_effect", "save_results"])]

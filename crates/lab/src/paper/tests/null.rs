@@ -84,6 +84,7 @@ fn counts_over_rows_and_relations_have_nulls_of_their_own() {
     assert!(error.contains("faster: it measures the baseline alone; give null"), "{error}");
 }
 
+/// A computed null is what such a simulator gives. So this tests nulls that files state, and those that do not exist.
 #[test]
 fn a_simulator_without_effects_meets_no_number_of_the_papers() {
     for (name, experiments) in
