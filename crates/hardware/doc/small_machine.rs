@@ -16,6 +16,7 @@
         latency,
         probe: 0,
         smash: false,
+        coalesce: None,
     };
     let code = Serves { fetch: true, ..Serves::default() };
     let data = Serves { load: true, store: true, ..Serves::default() };

@@ -146,6 +146,12 @@ pub struct Tlb {
     /// arrays of a level take a size, the bits of the page number above the set index choose one, so that they act as one
     /// larger array.
     pub smash: bool,
+    /// The span of coalesced entries, no page size of the machine and the same for all arrays that coalesce; `None` if this
+    /// array has an entry for each page. A walk that finds a base page has read its neighbours' entries in the same line. If
+    /// all base pages of the aligned span are in neighbouring frames, aligned alike, and their entries have equal bits
+    /// otherwise, accessed, and dirty if they are writable, the array gets one entry for all, in place of those that its level
+    /// has for some. Other arrays get the page. In a guest, the host's page must be as large as the span.
+    pub coalesce: Option<PageShift>,
 }
 
 /// A walk cache: a cache of page-table entries that point to lower tables.
@@ -277,6 +283,7 @@ pub struct Nested {
 ///         latency,
 ///         probe: 0,
 ///         smash: false,
+///         coalesce: None,
 ///     };
 ///     let code = Serves { fetch: true, ..Serves::default() };
 ///     let data = Serves { load: true, store: true, ..Serves::default() };
@@ -333,4 +340,18 @@ pub struct Machine {
     pub memory: u32,
     /// The core.
     pub core: Core,
+}
+
+impl Machine {
+    /// Returns the span of coalesced entries ([`Tlb::coalesce`]); `None` if no array coalesces.
+    pub fn coalesces(&self) -> Option<PageShift> {
+        self.tlbs.iter().find_map(|tlb| tlb.coalesce)
+    }
+
+    /// Returns the sizes that entries of TLB arrays have, ascending: the page sizes, and the span of coalesced entries.
+    pub fn entry_sizes(&self) -> Vec<PageShift> {
+        let mut all: Vec<PageShift> = self.sizes.iter().copied().chain(self.coalesces()).collect();
+        all.sort_unstable();
+        all
+    }
 }

@@ -54,6 +54,8 @@ counters! {
     walk_cycles_fetch,
     /// Walks that found no usable translation.
     walks_faulting,
+    /// Walks that entered one translation of several base pages.
+    walks_coalesced,
     /// Stores through a clean entry, which set the dirty bit in the page table.
     dirty_updates,
     /// Shootdowns received.

@@ -10,11 +10,12 @@
 //!    page table and refreshes the TLB entry in place.
 //! 5. The auxiliary TLB, if a system adds one, is searched and learns as `aux_tlb.rs` says.
 //! 6. The translation fills all levels before the one that hit (all levels, after a walk), and a walk sets the accessed bit.
+//!    A walk may fill them with one entry for several base pages (`coalesce.rs`).
 //!
 //! A reference that crosses a page boundary does this for both pages, in order.
 //!
 //! Module and parts are one idea: this file defines [`Mmu`] and a single reference; `run.rs` runs sequences of them;
-//! `aux_lookup.rs`, `wrong_path.rs`, `thread.rs` and `observer.rs` extend it. Its state is in parts that know nothing of it:
+//! `aux_lookup.rs`, `coalesce.rs`, `wrong_path.rs`, `thread.rs` and `observer.rs` extend it. Its state is in parts that know nothing of it:
 //! `address_spaces.rs`, `same_page.rs`, `filler.rs`, and the observers.
 
 use crate::aux_tlb::AuxTlb;
@@ -34,6 +35,7 @@ use same_page::SamePageFilter;
 
 mod address_spaces;
 mod aux_lookup;
+mod coalesce;
 mod event_log;
 mod filler;
 mod itlb_victim;
@@ -96,6 +98,8 @@ pub struct Mmu {
     observer: Option<Box<Observer>>,
     /// The base page.
     pub(crate) base: PageShift,
+    /// The span of coalesced entries; `None` if walks enter single pages.
+    coalesces: Option<PageShift>,
     /// Translation is free and never misses; faults remain.
     pub(crate) perfect: bool,
     spaces: AddressSpaces,
@@ -120,6 +124,7 @@ impl Mmu {
             filler,
             aux_tlb: None,
             observer: None,
+            coalesces: coalesce::span(machine),
             base: machine.sizes[0],
             perfect,
             spaces: AddressSpaces::new(machine.core.asids),
@@ -318,7 +323,7 @@ impl Mmu {
             None => self.tlbs.depth(kind),
             Some(_) => self.learn_aux(kind, vpn, pte, table, caches),
         };
-        self.fill(kind, vpn, pte, depth);
+        self.fill_walked(kind, vpn, pte, (fetched.node, fetched.index), table, depth);
         if self.logs_events() { Err(StopReason::PolicyCallback) } else { Ok(pte) }
     }
 
@@ -351,7 +356,7 @@ impl Mmu {
     /// # Panics
     /// If one is not.
     pub fn check(&self, table: &PageTable) {
-        for (array, vpn, held) in self.tlbs.translations(self.spaces.context) {
+        for (array, vpn, held) in self.tlbs.pages(self.spaces.context) {
             let real = table.lookup(vpn).unwrap_or_else(|| panic!("array {array} holds {vpn:?} {held:?}, unmapped"));
             let offset = vpn.0 & (real.shift().base_pages(self.base) - 1);
             assert_eq!(held.pfn(), real.pfn() + offset, "array {array} holds {vpn:?} {held:?} for {real:?}");

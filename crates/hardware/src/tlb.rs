@@ -55,6 +55,8 @@ pub(crate) struct Tlbs {
     data_alike: bool,
     /// By kind: the cycles after which a miss in the last level is known.
     miss_latencies: [u32; 3],
+    /// Number of the size of coalesced entries. A page is in one entry of a level at most, coalesced or not.
+    coalesced: Option<usize>,
 }
 
 impl Tlbs {
@@ -70,8 +72,10 @@ impl Tlbs {
             let in_last = path.arrays.iter().filter(|&&(_, depth)| depth > 0 && depth == last);
             in_last.map(|&(array, _)| arrays[array].latency).max().unwrap_or(0)
         });
+        let sizes = PageSizes::new(machine);
         let mut tlbs = Tlbs {
-            sizes: PageSizes::new(machine),
+            coalesced: machine.coalesces().map(|span| sizes.index_of(span)),
+            sizes,
             arrays,
             paths,
             probes: Default::default(),
@@ -183,6 +187,10 @@ impl Tlbs {
                 let a = &arrays[array];
                 let number = vpn.0 >> a.orders[placement.size];
                 array = placement.arrays[(number >> a.set_bits) as usize % placement.arrays.len()];
+            }
+            if self.coalesced == Some(placement.size) {
+                let level = paths[kind as usize].arrays.iter().filter(|&&(_, depth)| depth == d);
+                level.for_each(|&(index, _)| arrays[index].remove_base_pages(context, vpn, placement.size));
             }
             let a = &mut arrays[array];
             let piece = if placement.size == whole { pte } else { a.smashed(pte, vpn, placement.size, sizes.base) };

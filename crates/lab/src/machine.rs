@@ -35,7 +35,7 @@ pub use facts::Fact;
 pub use file::MachineFile;
 pub use host::{host_processor, nearest_host};
 pub use tag::{Tag, Tagged};
-pub use value::{Delay, HostPage, PageSize, Size, Ways, Word, Words};
+pub use value::{Delay, PageSize, Size, SizeOrNone, Ways, Word, Words};
 
 use crate::conditions::Placement;
 use presets::PRESETS;

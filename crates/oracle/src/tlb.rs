@@ -52,6 +52,7 @@ pub struct Tlb {
 pub struct Tlbs {
     pub arrays: Vec<Tlb>,
     sizes: Vec<PageShift>,
+    coalesces: Option<PageShift>,
 }
 
 impl Tlb {
@@ -72,7 +73,11 @@ impl Tlbs {
             let array = Array::new(config.entries, config.ways, config.replacement, seed);
             Tlb { config: config.clone(), array, inserted: BTreeSet::new() }
         };
-        Tlbs { arrays: machine.tlbs.iter().enumerate().map(array).collect(), sizes: machine.sizes.clone() }
+        Tlbs {
+            arrays: machine.tlbs.iter().enumerate().map(array).collect(),
+            sizes: machine.entry_sizes(),
+            coalesces: machine.coalesces(),
+        }
     }
 
     fn base(&self) -> PageShift {
@@ -151,6 +156,14 @@ impl Tlbs {
         let piece = vpn.align_down(size, self.base());
         let offset = piece - vpn.align_down(pte.shift(), self.base());
         let pte = pte.with_pfn(pte.pfn() + offset).with_shift(size);
+        if Some(size) == self.coalesces {
+            let pages = piece.0..piece.0 + size.base_pages(self.base());
+            let base = self.base();
+            let is_part = |key: Key| key.asid == asid && key.unit == Unit::Page(base) && pages.contains(&key.number);
+            for other in self.arrays_of(kind, level) {
+                self.arrays[other].array.remove_if(is_part);
+            }
+        }
         self.arrays[array].array.insert(set, key, Payload::Page(pte));
         self.arrays[array].inserted.insert(size);
     }
@@ -162,7 +175,13 @@ impl Tlbs {
         for &size in self.sizes.iter().rev().filter(|&&s| s <= whole) {
             let takes = |array: &usize| {
                 let config = &self.arrays[*array].config;
-                config.sizes.contains(&size) && (size == whole || config.smash || level <= 1)
+                let is_piece = match self.coalesces {
+                    Some(span) if span == whole => size == self.base(),
+                    Some(span) if span == size => false,
+                    _ => config.smash || level <= 1,
+                };
+                let takes = config.sizes.contains(&size) || config.coalesce == Some(size);
+                takes && (size == whole || is_piece)
             };
             let candidates: Vec<usize> = arrays.iter().copied().filter(takes).collect();
             if let Some(&first) = candidates.first() {

@@ -113,6 +113,11 @@ impl Mmu {
         if self.aux_tlb.is_some() {
             return Err("the system adds an auxiliary TLB, which answers and learns from misses".into());
         }
+        if self.coalesces.is_some() {
+            return Err(
+                "the machine coalesces pages, and whether an entry holds several depends on when it was walked".into(),
+            );
+        }
         let curve = MissCurve::new(machine, &self.tlbs, array, geometries, seed)?;
         self.observer.get_or_insert_default().curve = Some(curve);
         Ok(())
@@ -136,6 +141,8 @@ impl Mmu {
     pub fn enable_event_log(&mut self) {
         let mut log = EventLog::new(&self.tlbs);
         log.assigned(self.spaces.context, self.spaces.asid);
+        // The operating system sees pages of its own sizes enter and leave.
+        self.coalesces = None;
         self.observer.get_or_insert_default().log = Some(log);
     }
 

@@ -127,7 +127,7 @@ impl Mmu {
             None => self.tlbs.depth(kind),
             Some(_) => self.learn_aux(kind, vpn, pte, table, Some(caches)),
         };
-        self.fill(kind, vpn, pte, depth);
+        self.fill_walked(kind, vpn, pte, (walked.node, walked.index), table, depth);
         (cost.cycles, Some(pte))
     }
 }

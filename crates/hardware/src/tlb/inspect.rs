@@ -21,6 +21,19 @@ impl Tlbs {
         first
     }
 
+    /// Returns every page held of `context`: array, first base page, entry. A coalesced entry is several pages.
+    pub fn pages(&self, context: Context) -> Vec<(usize, Vpn, Pte)> {
+        let coalesced = self.coalesced.map(|index| self.sizes.size(index));
+        let singles = |(array, vpn, pte): (usize, Vpn, Pte)| {
+            let (pages, shift) = match coalesced == Some(pte.shift()) {
+                true => (pte.shift().base_pages(self.sizes.base), self.sizes.base),
+                false => (1, pte.shift()),
+            };
+            (0..pages).map(move |page| (array, vpn + page, pte.with_pfn(pte.pfn() + page).with_shift(shift)))
+        };
+        self.translations(context).into_iter().flat_map(singles).collect()
+    }
+
     /// Returns every translation held of `context`: array, first base page, entry.
     pub fn translations(&self, context: Context) -> Vec<(usize, Vpn, Pte)> {
         let mut found = Vec::new();

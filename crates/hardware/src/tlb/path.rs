@@ -74,8 +74,11 @@ impl Path {
             (0..arrays.len()).filter(|&i| serves(&machine.tlbs[i]) && arrays[i].level == level).collect()
         };
         let levels: Vec<Vec<usize>> = levels.into_iter().map(of_level).collect();
-        let sizes = 0..machine.sizes.len();
-        let placements = levels.iter().map(|level| sizes.clone().map(|size| placement(arrays, level, size)).collect());
+        let sizes = machine.entry_sizes();
+        let coalesced = machine.coalesces().and_then(|span| sizes.iter().position(|&size| size == span));
+        let of_level =
+            |level: &Vec<usize>| (0..sizes.len()).map(|size| placement(arrays, level, size, coalesced)).collect();
+        let placements = levels.iter().map(of_level);
         let in_order = levels.iter().enumerate().flat_map(|(depth, level)| level.iter().map(move |&a| (a, depth)));
         Path { placements: placements.collect(), arrays: in_order.collect() }
     }
@@ -117,11 +120,18 @@ impl Path {
     }
 }
 
-/// Returns where `level` keeps pages of size number `whole`: whole, or as pieces of the largest smaller size to which an
-/// array of the level smashes.
-fn placement(arrays: &[TlbArray], level: &[usize], whole: usize) -> Option<Placement> {
+/// Returns where `level` keeps pages of size number `whole`: whole, or as pieces of the largest smaller page size to which an
+/// array of the level smashes. An array that does not take a coalesced entry keeps the base page.
+fn placement(arrays: &[TlbArray], level: &[usize], whole: usize, coalesced: Option<usize>) -> Option<Placement> {
     (0..=whole).rev().find_map(|size| {
-        let takes = |a: &TlbArray| a.takes[size] && (size == whole || a.smash || a.level <= 1);
+        let takes = |a: &TlbArray| {
+            a.takes[size]
+                && match () {
+                    _ if size == whole => true,
+                    _ if coalesced == Some(whole) => size == 0,
+                    _ => coalesced != Some(size) && (a.smash || a.level <= 1),
+                }
+        };
         let equals: Vec<usize> = level.iter().copied().filter(|&i| takes(&arrays[i])).collect();
         (!equals.is_empty()).then_some(Placement { size, arrays: equals })
     })

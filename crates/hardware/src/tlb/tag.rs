@@ -12,7 +12,7 @@ const CONTEXT_MASK: u64 = !0 << CONTEXT_AT;
 
 /// Number of contexts that tags can distinguish.
 pub(crate) const CONTEXTS: u64 = 1 << 13;
-/// Maximum number of page sizes of a machine.
+/// Maximum number of entry sizes of a machine.
 pub(super) const SIZES: usize = 16;
 /// The class of a page-table entry is this plus its level.
 const TABLES: u64 = 16;
@@ -103,7 +103,7 @@ impl Context {
     }
 }
 
-/// The page sizes of a machine, by index in ascending order.
+/// The sizes of a machine's TLB entries, by index in ascending order.
 #[derive(Clone, Debug)]
 pub(crate) struct PageSizes {
     /// The smallest size.
@@ -116,10 +116,11 @@ pub(crate) struct PageSizes {
 impl PageSizes {
     pub fn new(machine: &config::Machine) -> PageSizes {
         let mut index = [u8::MAX; 64];
-        for (at, size) in machine.sizes.iter().enumerate() {
+        let all = machine.entry_sizes();
+        for (at, size) in all.iter().enumerate() {
             index[size.0 as usize] = at as u8;
         }
-        PageSizes { base: machine.sizes[0], all: machine.sizes.clone(), index }
+        PageSizes { base: machine.sizes[0], all, index }
     }
 
     /// Returns the number of sizes.

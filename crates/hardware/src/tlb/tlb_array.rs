@@ -56,7 +56,7 @@ impl TlbArray {
             fold: tlb.index.fold(array.sets()),
             array,
             orders: per_size(machine, |s| s.0 - machine.sizes[0].0),
-            takes: per_size(machine, |s| tlb.sizes.contains(&s)),
+            takes: per_size(machine, |s| tlb.sizes.contains(&s) || tlb.coalesce == Some(s)),
             present: 0,
             level: tlb.level,
             latency: tlb.latency,
@@ -92,6 +92,16 @@ impl TlbArray {
         (first, tag, evicted.map(|(tag, _)| tag))
     }
 
+    /// Removes the base pages of the page of size number `size` that holds `vpn`.
+    pub(super) fn remove_base_pages(&mut self, context: Context, vpn: Vpn, size: usize) {
+        if self.present & 1 != 0 {
+            let first = vpn.0 >> self.orders[size] << self.orders[size];
+            for number in first..first + (1 << self.orders[size]) {
+                self.array.remove(self.set_of(number), context.tag(0, number));
+            }
+        }
+    }
+
     /// Returns the piece of size number `size` of the page `pte` that holds `vpn`.
     pub(super) fn smashed(&self, pte: Pte, vpn: Vpn, size: usize, base: PageShift) -> Pte {
         let shift = PageShift(base.0 + self.orders[size]);
@@ -121,7 +131,7 @@ impl TlbArray {
 
 fn per_size<T: Copy + Default>(machine: &config::Machine, of: impl Fn(PageShift) -> T) -> [T; SIZES] {
     let mut all = [T::default(); SIZES];
-    for (slot, &size) in all.iter_mut().zip(&machine.sizes) {
+    for (slot, size) in all.iter_mut().zip(machine.entry_sizes()) {
         *slot = of(size);
     }
     all

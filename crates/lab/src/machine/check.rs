@@ -140,8 +140,31 @@ impl Problems {
         if tlb.sizes.is_empty() || !tlb.sizes.is_sorted_by(|a, b| a < b) {
             self.add(format!("{at}.sizes"), "expected at least one size, ascending, without duplicates");
         }
+        if let Some(span) = tlb.coalesce {
+            self.coalesced(&format!("{at}.coalesce"), span, tlb, machine);
+        }
         for size in tlb.sizes.iter().filter(|size| !machine.sizes.contains(size)) {
             self.add(format!("{at}.sizes"), format!("the machine has no pages of {size}; page_table.sizes lists them"));
+        }
+    }
+
+    fn coalesced(&mut self, at: &str, span: PageShift, tlb: &Tlb, machine: &Machine) {
+        let base = machine.layout.base;
+        // A line of 64 bytes holds eight entries.
+        if !(1..=3).contains(&(span.0.saturating_sub(base.0))) || machine.sizes.contains(&span) {
+            self.add(at, format!("{span}: expected 2, 4 or 8 pages of {base}, and no page size of the machine"));
+        }
+        if machine.layout.bits.first().is_none_or(|&bits| bits < span.0.saturating_sub(base.0)) {
+            self.add(at, format!("{span}: a page-table node of level 0 maps less"));
+        }
+        if !tlb.sizes.contains(&base) {
+            self.add(at, format!("an array without pages of {base}, which are what it would coalesce"));
+        }
+        if machine.coalesces() != Some(span) {
+            self.add(at, format!("{span}: an earlier array coalesces another span; expected one for all arrays"));
+        }
+        if matches!(machine.walker, Walker::Software { .. }) {
+            self.add(at, "a software handler enters single pages; coalescing needs [walker.hardware]");
         }
     }
 

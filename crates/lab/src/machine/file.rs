@@ -5,7 +5,7 @@
 //! without provenance, are those of [`reach_hardware::config`]; `lower.rs` makes them from these.
 
 use super::tag::Tagged;
-use super::value::{Delay, HostPage, PageSize, Size, Ways, Word};
+use super::value::{Delay, PageSize, Size, SizeOrNone, Ways, Word};
 use indexmap::IndexMap;
 use reach_hardware::config::{Index, Operation, Replacement, Sharing, Writes};
 use serde::Deserialize;
@@ -47,7 +47,7 @@ pub struct MachineFile {
 #[serde(deny_unknown_fields)]
 pub struct NestedSection {
     /// The host's page size; `"none"` where the program does not run in a guest.
-    pub host_page: Tagged<HostPage>,
+    pub host_page: Tagged<SizeOrNone>,
     /// Entries of the nested TLB, which holds translations of the guest's page-table pages.
     pub tlb_entries: Tagged<u32>,
     /// Entries of the walk caches for the host's page table, by level from 1 up.
@@ -105,6 +105,7 @@ pub struct TlbSection {
     pub latency: Tagged<u32>,
     pub probe: Tagged<u32>,
     pub smash: Tagged<bool>,
+    pub coalesce: Option<Tagged<SizeOrNone>>,
 }
 
 /// The structure that fills the TLB: `[walker.hardware]` or `[walker.software]`.

@@ -33,6 +33,7 @@ fn tlb(name: &str, tlb: &TlbSection) -> Tlb {
         latency: tlb.latency.value,
         probe: tlb.probe.value,
         smash: tlb.smash.value,
+        coalesce: tlb.coalesce.as_ref().and_then(|span| span.value.0),
     }
 }
 

@@ -21,7 +21,7 @@ pub fn machine_from(choices: &[u8]) -> Machine {
     let mut draw = Draw(choices.iter());
     let layout = layout(&mut draw);
     let sizes = sizes(&mut draw, &layout);
-    let tlbs = tlbs(&mut draw, &sizes);
+    let mut tlbs = tlbs(&mut draw, &sizes);
     let mut walker = walker(&mut draw, layout.levels(), &tlbs);
     let caches = caches(&mut draw);
     if let Walker::Hardware { cache_level, .. } = &mut walker {
@@ -38,6 +38,9 @@ pub fn machine_from(choices: &[u8]) -> Machine {
         asids: 1 + draw.below(10_000),
     };
     let nested = nested(&mut draw, &layout, &sizes, &walker);
+    if matches!(walker, Walker::Hardware { .. }) {
+        coalesce(&mut draw, &layout, &sizes, &mut tlbs);
+    }
     Machine { layout, sizes, tlbs, walker, nested, caches, memory, core }
 }
 
@@ -127,6 +130,7 @@ fn array(draw: &mut Draw, number: usize, level: u8, serves: Serves, sizes: Vec<P
         latency,
         probe: draw.below(2),
         smash: draw.one_in(2),
+        coalesce: None,
     }
 }
 
@@ -168,6 +172,17 @@ fn tlbs(draw: &mut Draw, sizes: &[PageShift]) -> Vec<Tlb> {
         }
     }
     tlbs
+}
+
+/// Makes some arrays coalesce two to eight pages.
+fn coalesce(draw: &mut Draw, layout: &Layout, sizes: &[PageShift], tlbs: &mut [Tlb]) {
+    let order = draw.below(4) as u8;
+    let span = PageShift(layout.base.0 + order);
+    if order > 0 && order <= layout.bits[0] && !sizes.contains(&span) {
+        for tlb in tlbs.iter_mut().filter(|tlb| tlb.sizes.contains(&layout.base)) {
+            tlb.coalesce = draw.one_in(2).then_some(span);
+        }
+    }
 }
 
 fn walker(draw: &mut Draw, levels: usize, tlbs: &[Tlb]) -> Walker {
@@ -292,6 +307,7 @@ mod tests {
                 seen.insert(format!("tlb level {}", tlb.level));
                 seen.insert(format!("{:?}", tlb.replacement));
                 seen.insert(format!("{:?}", tlb.index));
+                seen.insert(format!("coalesces {}", tlb.coalesce.is_some()));
                 seen.insert(format!("{:?}", tlb.serves));
             }
             match &machine.walker {
@@ -317,6 +333,8 @@ mod tests {
             "Nru",
             "Random",
             "Xor",
+            "coalesces true",
+            "coalesces false",
             "walks beyond L1",
             "software",
             "within true",

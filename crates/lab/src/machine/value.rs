@@ -13,9 +13,9 @@ pub struct Size(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageSize(pub PageShift);
 
-/// The page size of the host below a guest, or `"none"` (`None`) where the program does not run in a guest.
+/// A page size, or `"none"` (`None`): of the host below a guest, of coalesced entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostPage(pub Option<PageShift>);
+pub struct SizeOrNone(pub Option<PageShift>);
 
 /// The number of ways of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,10 +84,10 @@ fn parse_page_size(text: &str) -> Result<PageSize, String> {
     Ok(PageSize(PageShift(bytes.trailing_zeros() as u8)))
 }
 
-fn parse_host_page(text: &str) -> Result<HostPage, String> {
+fn parse_size_or_none(text: &str) -> Result<SizeOrNone, String> {
     match text {
-        "none" => Ok(HostPage(None)),
-        _ => parse_page_size(text).map(|size| HostPage(Some(size.0))),
+        "none" => Ok(SizeOrNone(None)),
+        _ => parse_page_size(text).map(|size| SizeOrNone(Some(size.0))),
     }
 }
 
@@ -212,7 +212,7 @@ macro_rules! from_text {
 from_text! {
     Size: parse_size, |_| None, "a size in a string, such as \"64K\"";
     PageSize: parse_page_size, |_| None, "a page size in a string, such as \"4K\"";
-    HostPage: parse_host_page, |_| None, "a page size in a string, such as \"4K\", or \"none\"";
+    SizeOrNone: parse_size_or_none, |_| None, "a page size in a string, such as \"4K\", or \"none\"";
     Ways: parse_ways, |ways| Some(Ways::Of(ways)), "a number of ways or \"full\"";
     Delay: parse_delay, |_| None, "a time in a string, such as \"60 cycles\" or \"75 ns\"";
 }

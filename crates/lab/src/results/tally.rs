@@ -25,6 +25,9 @@ impl Rows<'_> {
         self.count("walks.fetch", "count", h.walks_fetch);
         self.count("walks.data", "count", h.walks_data);
         self.count("walks.faulting", "count", h.walks_faulting);
+        if h.walks_coalesced > 0 {
+            self.count("walks.coalesced", "count", h.walks_coalesced);
+        }
         self.count("walk_accesses", "count", h.walk_accesses);
         self.count("walk_accesses.fetch", "count", h.walk_accesses_fetch);
         self.sum(tally, &metrics::WALK_ACCESSES_DATA);

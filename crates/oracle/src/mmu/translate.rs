@@ -102,8 +102,9 @@ impl Mmu {
         if self.learn_cluster(vpn, pte, table) == Some(AuxLookup::InParallel) && levels.len() > 1 {
             levels.pop();
         }
+        let entered = self.coalesced(vpn, pte, table).inspect(|_| self.counters.walks_coalesced += 1).unwrap_or(pte);
         for level in levels {
-            self.tlbs.fill(kind, level, asid, vpn, pte);
+            self.tlbs.fill(kind, level, asid, vpn, entered);
         }
         self.walk_ranges(vpn, pte, table, caches);
         Ok(pte)

@@ -2,7 +2,7 @@
 
 use super::{Mmu, rights::leaf};
 use crate::cache::Caches;
-use reach_core::{Kind, Label, PhysAddr, Pte, Vpn, WalkStep};
+use reach_core::{Kind, Label, PageTable, Pfn, PhysAddr, Pte, Vpn, WalkStep};
 use reach_hardware::Access;
 use reach_hardware::config::Walker;
 
@@ -17,6 +17,26 @@ impl Mmu {
         let within = vpn.0 % pte.shift().base_pages(self.base());
         let first = within - within % size.base_pages(self.base());
         pte.with_pfn(pte.pfn() + first).with_shift(size)
+    }
+
+    /// Returns one entry for all base pages of the aligned span around `vpn`, whose own entry is `pte`, if the machine
+    /// coalesces them.
+    pub(super) fn coalesced(&self, vpn: Vpn, pte: Pte, table: &PageTable) -> Option<Pte> {
+        let base = self.base();
+        let span = self.config.coalesces().filter(|_| pte.shift() == base)?;
+        if self.config.nested.as_ref().is_some_and(|nested| nested.host_page < span) {
+            return None;
+        }
+        let start = vpn.align_down(span, base);
+        let pages: Option<Vec<Pte>> = (0..span.base_pages(base)).map(|page| table.lookup(start + page)).collect();
+        let pages = pages?;
+        let bits = |pte: &Pte| pte.with_pfn(Pfn(0)).0;
+        let in_order = pages.windows(2).all(|pair| pair[0].pfn() + 1 == pair[1].pfn());
+        let alike = pages.iter().all(|pte| pte.shift() == base && bits(pte) == bits(&pages[0]));
+        let first = pages[0];
+        let wants_no_bit = first.accessed() && (first.dirty() || !first.writable());
+        let aligned = first.pfn().0 % span.base_pages(base) == 0;
+        (in_order && alike && wants_no_bit && aligned).then(|| first.with_shift(span))
     }
 
     /// Returns the entries that a walk reads, of the guest's table and of the host's.

@@ -1,5 +1,6 @@
 //! Differential tests of `reach_hardware` against its twins, and the laws that it must obey.
 
+mod coalesced;
 mod curve;
 mod differential;
 mod laws;

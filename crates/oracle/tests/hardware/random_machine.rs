@@ -20,13 +20,17 @@ pub fn machine() -> impl Strategy<Value = Machine> {
         invalidate: 100,
         asids,
     });
-    let parts = (pages(), any::<bool>(), vec(tlb(), 0..6), vec(tlb(), 2), walker(), vec(cache(), 0..4), core);
-    parts.prop_map(|((layout, sizes), like_processors, mut tlbs, first, walker, caches, core)| {
+    let parts =
+        (pages(), any::<bool>(), vec(tlb(), 0..6), vec(tlb(), 2), walker(), vec(cache(), 0..4), core, coalescing());
+    parts.prop_map(|((layout, sizes), like_processors, mut tlbs, first, walker, caches, core, coalescing)| {
         if like_processors {
             separate_first_levels(&mut tlbs, first);
         }
-        let tlbs: Vec<Tlb> = tlbs.into_iter().enumerate().map(|(i, t)| t.build(i, &sizes)).collect();
+        let mut tlbs: Vec<Tlb> = tlbs.into_iter().enumerate().map(|(i, t)| t.build(i, &sizes)).collect();
         let walker = walker.build(&layout, &tlbs);
+        if matches!(walker, Walker::Hardware { .. }) {
+            coalescing.apply(&layout, &sizes, &mut tlbs);
+        }
         let caches = caches.into_iter().enumerate().map(|(i, c)| Cache { name: format!("c{i}"), ..c }).collect();
         // Some of the walkers are in a guest.
         let guest = matches!(walker, Walker::Hardware { lookup, .. } if lookup % 2 == 1);
@@ -142,6 +146,33 @@ impl TlbDraft {
             latency: self.latency,
             probe: self.probe,
             smash: self.smash,
+            coalesce: None,
+        }
+    }
+}
+
+/// The arrays that coalesce up to eight pages, as bits.
+#[derive(Clone, Copy, Debug)]
+pub struct Coalescing {
+    order: u8,
+    arrays: u8,
+}
+
+/// Draws no coalescing in half of all cases.
+fn coalescing() -> impl Strategy<Value = Coalescing> {
+    (1..4u8, prop_oneof![Just(0), any::<u8>()]).prop_map(|(order, arrays)| Coalescing { order, arrays })
+}
+
+impl Coalescing {
+    /// Makes some arrays coalesce, if the machine can.
+    fn apply(self, layout: &Layout, sizes: &[PageShift], tlbs: &mut [Tlb]) {
+        let span = PageShift(layout.base.0 + self.order);
+        if sizes.contains(&span) || layout.bits[0] < self.order {
+            return;
+        }
+        for (index, tlb) in tlbs.iter_mut().enumerate() {
+            let drawn = self.arrays >> (index % 8) & 1 != 0;
+            tlb.coalesce = (drawn && tlb.sizes.contains(&layout.base)).then_some(span);
         }
     }
 }
@@ -246,6 +277,7 @@ pub fn plain_tlb(level: u8, entries: u32, ways: u32, replacement: Replacement) -
         latency: 7,
         probe: 0,
         smash: false,
+        coalesce: None,
     }
 }
 

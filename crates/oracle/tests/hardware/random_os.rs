@@ -238,6 +238,9 @@ impl RandomOs {
         if self.maps_ranges && self.one_in(2) {
             return self.map_range(asid, vpn, kind, table, edits);
         }
+        if self.one_in(4) {
+            return self.map_neighbours(asid, vpn, kind, table, edits);
+        }
         let size = self.sizes[self.random.below(self.sizes.len() as u64) as usize];
         let start = vpn.align_down(size, self.layout.base);
         let bit = if kind == Kind::Fetch { Pte::EXECUTABLE } else { Pte::WRITABLE };
@@ -262,6 +265,19 @@ impl RandomOs {
         let bits = Pte::RANGE | Pte::ACCESSED | Pte::DIRTY | wanted | any;
         let pte = Pte(Pte::new(Pfn(self.random.below(64)), self.layout.base).0 | bits);
         edits.push(Edit::Range(asid, RangeTranslation { vpn: Vpn(first), pages, pte }));
+    }
+
+    /// Maps the unmapped ones of a few base pages around `vpn` to neighbouring frames, so that they may be coalesced.
+    fn map_neighbours(&mut self, asid: Asid, vpn: Vpn, kind: Kind, table: &PageTable, edits: &mut Vec<Edit>) {
+        let order = self.layout.bits[0].min(3);
+        let start = vpn.0 >> order << order;
+        let bit = if kind == Kind::Fetch { Pte::EXECUTABLE } else { Pte::WRITABLE };
+        let marks = Pte::ACCESSED | if self.one_in(4) { 0 } else { Pte::DIRTY };
+        let frame = (self.random.below(4) << 3) + if self.one_in(4) { 1 } else { 0 };
+        for page in (0..1 << order).filter(|page| table.lookup(Vpn(start + page)).is_none()) {
+            let pte = Pte::new(Pfn(frame + page), self.layout.base).0 | bit | marks;
+            edits.push(Edit::Set(asid, Vpn(start + page), Pte(pte)));
+        }
     }
 
     /// Draws an entry. Frames are few, so that pages share cache sets and frames.

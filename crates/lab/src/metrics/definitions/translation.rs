@@ -53,6 +53,8 @@ pub(super) const WALKS: Group = Group {
         of("walks.faulting", "count", "Walks that found no translation, or one that forbids the reference."),
         of("walks.filled", "count", "Walks that found a translation.")
             .from("`walks` − `walks.faulting` − `walks.aborted` − `walks.fetch.aborted`"),
+        of("walks.coalesced", "count", "Walks that entered one translation of several neighbouring pages.")
+            .given("machines with `tlb.NAME.coalesce`"),
         of("walk_accesses", "count", "Page-table entries that walks read, those of the host's table included.")
             .from("`walk_accesses.fetch` + `walk_accesses.data`"),
         of("walk_accesses.fetch", "count", "Page-table entries that walks for fetches read."),
