@@ -266,8 +266,11 @@ fn samples_are_unbiased() {
             let is_rare = all.iter().any(|(_, error)| error.is_none());
             let (mean, spread) = mean_and_spread(&all.iter().map(|(value, _)| *value).collect::<Vec<_>>());
             println!("{name:<10} {metric:<22} whole {truth:.5}  samples {mean:.5}, spread {spread:.5}");
-            // Three standard errors of the mean, and half a percent. The mean of ten samples of rare events is skewed.
-            if !is_rare && (mean - truth).abs() > 3.0 * spread / (SEEDS as f64).sqrt() + 0.005 * truth {
+            // Three standard errors of the mean, and half a percent. Walks are allowed more: warming shows a second level that is
+            // not LRU only the last look-up of each page in a run (docs/sampling.md has the bias). The mean of ten samples of
+            // rare events is skewed.
+            let bias = if *metric == "WCPI" { 0.025 } else { 0.005 };
+            if !is_rare && (mean - truth).abs() > 3.0 * spread / (SEEDS as f64).sqrt() + bias * truth {
                 failures.push(format!("{name} {metric}: {mean} for {truth}, spread {spread}"));
             }
         }
