@@ -41,6 +41,7 @@ fn list() -> Result<String, Failure> {
 /// Runs experiments, then saves and prints their rows. After an interruption, those of the finished experiments.
 fn run(args: PaperArgs, quiet: bool) -> VerbResult {
     let PaperArgs { paper, experiments, format, output, force, threads: requested, no_effect, .. } = args;
+    let paper = if args.quick { paper.quick().map_err(Failure::Usage)? } else { paper };
     let paper = if no_effect { paper.without_effect() } else { paper };
     let chosen = paper.chosen(&experiments).map_err(|error| Failure::Usage(error.to_string()))?;
     let force = force || output.is_none();

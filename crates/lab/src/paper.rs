@@ -31,6 +31,7 @@ mod interval;
 mod item;
 mod measure;
 mod overall;
+mod quick;
 mod reason;
 mod recording;
 mod relation;
@@ -59,6 +60,7 @@ pub use series::SeriesPoint;
 use embedded::PAPERS;
 use files::PaperFiles;
 pub(crate) use input::SharedInput;
+use quick::Quick;
 use reach_core::Shown;
 use reach_trace::text;
 use std::path::{Path, PathBuf};
@@ -82,6 +84,8 @@ pub struct Paper {
     pub figures: Vec<Figure>,
     /// The folder of recorded programs.
     pub recordings: PathBuf,
+    /// What the quick form runs; `None` if there is none.
+    quick: Option<Quick>,
     files: PaperFiles,
     /// Input that programs share.
     shared_input: SharedInput,
@@ -194,7 +198,7 @@ impl Paper {
 
     fn read(name: &str, text: &str, files: PaperFiles) -> Result<Paper, PaperError> {
         let wrong = |what| PaperError::File { paper: format!("{name}/paper.toml"), what };
-        let file::Content { citation, experiments, overall, relations, missing, figures } =
+        let file::Content { citation, experiments, overall, relations, missing, figures, quick } =
             file::read(text, |name| files.text(name)).map_err(wrong)?;
         let recordings = Path::new("target/papers").join(name);
         let paper = Paper {
@@ -206,6 +210,7 @@ impl Paper {
             missing,
             figures,
             recordings,
+            quick,
             files,
             shared_input: SharedInput::default(),
         };

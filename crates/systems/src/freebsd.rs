@@ -73,6 +73,7 @@ impl System for FreeBsd {
             partly_dirty: false,
             digest: None,
             promote: true,
+            first_full: false,
             demote_to_unmap: false,
             watch_all: false,
             map_full: true,

@@ -22,9 +22,13 @@
 //! the model. `promote=off` is the measurement of overhead without benefit of 6.6, `dirty=whole` the penalty of 6.7.
 //!
 //! Deviations: a digest is taken to differ for each page whose first write was seen; of a clean superpage that is the
-//! first page written only. No frames are zeroed beforehand, as in the paper. The addresses of captured programs cannot
-//! be moved; instead of choosing addresses that suit an object (5.3), reservations are placed to suit the address at
-//! which the object is first used. Private copies of a file's pages are not reserved. After a fork, a parent's copy of a
+//! first page written only. A fault promotes the largest extent that is full and mapped alike, not only the first full one from
+//! the root, as 4.9 says (`attempt=first`): where another process, or clean pages, fill the larger one, 4.5 and 4.7 promote the
+//! smaller one still. The daemon rests a tenth of a second between runs for contiguity, so that not every failed reservation
+//! scans the inactive list, and takes only pages of regions that it can complete; 5.1 leaves both open. Pages are not coloured:
+//! frames come from large blocks, in which neighbours have different colours. No frames are zeroed beforehand, as in the
+//! paper. The addresses of captured programs cannot be moved; instead of choosing addresses that suit an object (5.3),
+//! reservations are placed to suit the address at which the object is first used. Private copies of a file's pages are not reserved. After a fork, a parent's copy of a
 //! page whose frame its child keeps is not reserved.
 
 use crate::error::SystemError;
@@ -55,6 +59,13 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Accepts::Switch,
         "on",
         "whether superpages are made; off: all work is done and charged as if they were (6.6 of the paper)",
+    ),
+    Setting::new(
+        "attempt",
+        Attempt::ACCEPTS,
+        "largest",
+        "the extent that a fault promotes: the largest that is full and mapped alike (largest), or the first full one from \
+         the root of the population map, if that is mapped alike (first; 4.9)",
     ),
     Setting::new(
         "paging",
@@ -92,6 +103,16 @@ choice! {
 }
 
 choice! {
+    /// The extent at which a promotion is attempted.
+    enum Attempt {
+        /// The largest that is full and mapped alike.
+        Largest = "largest",
+        /// The first full one from the root (4.9).
+        First = "first",
+    }
+}
+
+choice! {
     /// The page daemon.
     enum PageDaemon {
         /// Contiguity-aware (5.1), with cache pages and wired page clustering.
@@ -110,6 +131,7 @@ pub(crate) struct Navarro {
     dirty: Dirty,
     digest_cost: u64,
     promote: bool,
+    attempt: Attempt,
     paging: Option<Paging>,
     daemon: superpage::Daemon,
     /// Milliseconds between two samples; 0 for no samples.
@@ -136,6 +158,7 @@ impl Navarro {
             dirty: settings.choice("dirty"),
             digest_cost: settings.number("digest_cost"),
             promote: settings.is_on("promote"),
+            attempt: settings.choice("attempt"),
             paging: (reclaim != PageDaemon::Off).then_some(paging),
             daemon: superpage::Daemon::default(),
             sample_period: settings.number("sample_period"),
@@ -159,6 +182,7 @@ impl System for Navarro {
             partly_dirty: self.dirty != Dirty::Demote,
             digest: (self.dirty == Dirty::Digest).then_some(Millicycles(self.digest_cost)),
             promote: self.promote,
+            first_full: self.attempt == Attempt::First,
             demote_to_unmap: true,
             watch_all: true,
             map_full: false,

@@ -60,6 +60,7 @@ impl System for TalluriHill {
             partly_dirty: true,
             digest: None,
             promote: true,
+            first_full: false,
             demote_to_unmap: false,
             watch_all: false,
             map_full: false,

@@ -139,6 +139,19 @@ fn the_first_write_demotes_a_clean_superpage_until_all_pages_are_dirty() {
 }
 
 #[test]
+fn promotion_only_at_the_first_full_extent_waits_until_all_of_that_is_dirty() {
+    let mut machine = alpha("navarro-2002:attempt=first", 64 * M);
+    map(&mut machine, AT, 512 * K, Role::Mmap);
+    machine.sweep(AT, 64, Kind::Load);
+    assert_eq!(superpages(&machine), [0, 1, 0]);
+    machine.sweep(AT, 63, Kind::Store);
+    assert_eq!(superpages(&machine), [0, 0, 0], "512 KB are full, and one page of them is clean");
+    machine.touch(page(AT + 504 * K), Kind::Store);
+    assert_eq!(superpages(&machine), [0, 1, 0]);
+    machine.exit_all();
+}
+
+#[test]
 fn a_store_after_fork_copies_one_page_and_demotes_only_around_it() {
     let mut machine = alpha("navarro-2002", 64 * M);
     map(&mut machine, AT, 512 * K, Role::Mmap);

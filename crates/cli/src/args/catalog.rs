@@ -201,6 +201,9 @@ pub struct PaperArgs {
     /// nothing.
     #[arg(long)]
     pub no_effect: bool,
+    /// Decide only the conclusions, from the experiments, rows and systems that the paper's file names for this
+    #[arg(long, conflicts_with = "experiments")]
+    pub quick: bool,
     /// Save the results of all simulations to a file, for --from-results
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "no_effect")]
     pub save_results: Option<PathBuf>,

@@ -7,6 +7,7 @@ use super::figure::Figure;
 use super::item::MissingItem;
 use super::measure::Measure;
 use super::overall::Overall;
+use super::quick::Quick;
 use super::relation::Relation;
 use super::sweep::Sweep;
 use super::syntax::parse;
@@ -27,6 +28,7 @@ struct MainFile {
     experiment: Vec<Differences>,
     #[serde(default)]
     missing: Vec<MissingItem>,
+    quick: Option<Quick>,
 }
 
 /// A file of a published table: a row is an experiment, a column an item that each row may have.
@@ -61,12 +63,13 @@ pub(super) struct Content {
     pub relations: Vec<Relation>,
     pub missing: Vec<MissingItem>,
     pub figures: Vec<Figure>,
+    pub quick: Option<Quick>,
 }
 
 /// Reads `paper.toml` from `text`, and the files that it names; `open` gives the text of another file of the paper.
 pub(super) fn read(text: &str, open: impl Fn(&str) -> Result<String, String>) -> Result<Content, String> {
     let file: MainFile = parse(text)?;
-    let mut content = Content { citation: file.citation, ..Content::default() };
+    let mut content = Content { citation: file.citation, quick: file.quick, ..Content::default() };
     let mut columns = Vec::new();
     for name in &file.tables {
         let text = open(name)?;
@@ -143,6 +146,9 @@ impl Content {
         }
         for figure in &self.figures {
             figure.check(system).map_err(|what| format!("figure {}: {what}", figure.name))?;
+        }
+        if let Some(quick) = &self.quick {
+            quick.check(&self.experiments)?;
         }
         let mut names = HashSet::new();
         for name in self.item_names() {

@@ -70,6 +70,11 @@ struct WorkloadPoint<'a> {
 }
 
 impl Relation {
+    /// Returns whether it decides a conclusion.
+    pub(super) fn is_conclusion(&self) -> bool {
+        self.conclusion.is_some()
+    }
+
     /// Fails unless it can be computed where `known` holds the labels of systems and `workload` the names of workloads.
     /// `baseline` says whether a measure is of baselines alone.
     pub(super) fn check(

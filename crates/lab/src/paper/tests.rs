@@ -1,4 +1,5 @@
 mod null;
+mod quick;
 
 use super::files::Texts;
 use super::*;
@@ -261,6 +262,7 @@ fn figures_show_experiments_that_have_the_needed_systems() {
             missing: content.missing,
             figures: content.figures,
             recordings: PathBuf::new(),
+            quick: None,
             files: PaperFiles::Embedded(files),
             shared_input: SharedInput::default(),
         })

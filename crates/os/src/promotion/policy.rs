@@ -22,6 +22,9 @@ pub struct Superpages {
     pub digest: Option<Millicycles>,
     /// Superpages are made. If not, the work is done and charged as if they were (§6.6).
     pub promote: bool,
+    /// Promotion is attempted only at the first full extent from the root of the population map (§4.9). If not, at the largest
+    /// full extent whose pages are mapped alike.
+    pub first_full: bool,
     /// Unmapping demotes superpages size by size, where that rewrites replicated entries, as FreeBSD on Alpha did (§6.6: each
     /// entry is visited once per size).
     pub demote_to_unmap: bool,

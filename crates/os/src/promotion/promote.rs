@@ -5,7 +5,8 @@ use reach_core::{Asid, Label, PageShift, Pte, PteWrites, Vpn};
 
 impl Vm {
     /// Promotes the largest extent around `vpn` that can be: full in its object's population map, in one reservation, and
-    /// mapped here with equal rights and equally clean or dirty. Does nothing when that is no larger than the mapped page.
+    /// mapped here with equal rights and equally clean or dirty. Does nothing when that is no larger than the mapped page, or if
+    /// the policy attempts only the first full extent from the root (§4.9) and that is larger.
     pub fn promote_around(&mut self, asid: Asid, vpn: Vpn) -> Result<(), OutOfMemory> {
         match self.largest_promotable(asid, vpn, false) {
             Some((start, size)) => self.make_superpage(asid, start, size),
@@ -30,6 +31,7 @@ impl Vm {
         let place = reservations.place(frame.object, frame.index);
         let mut best = None;
         let mut levels: Vec<u8> = reservations.full_levels(frame.object, frame.index).collect();
+        let only = levels.first().copied().filter(|_| self.superpages.as_ref().is_some_and(|policy| policy.first_full));
         // An extent that cannot be one page cannot be part of a larger one.
         while let Some(level) = levels.pop() {
             let size = self.options.sizes[level as usize];
@@ -44,7 +46,8 @@ impl Vm {
                 None => break,
             }
         }
-        best
+        let attempted = |size| only.is_none_or(|level| self.options.sizes[level as usize] == size);
+        best.filter(|&(_, size)| attempted(size))
     }
 
     /// Promotes an extent, or only charges for it where the policy makes no superpages.

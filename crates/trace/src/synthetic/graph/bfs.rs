@@ -366,6 +366,7 @@ impl Bfs {
         });
         self.stage = Stage::Parents(v + n);
         if v + n == graph.vertices {
+            chunk.push_event(Event::Phase("steps".into()));
             self.begin(&mut Emit { chunk });
         }
     }
