@@ -125,12 +125,12 @@ impl Path {
 fn placement(arrays: &[TlbArray], level: &[usize], whole: usize, coalesced: Option<usize>) -> Option<Placement> {
     (0..=whole).rev().find_map(|size| {
         let takes = |a: &TlbArray| {
-            a.takes[size]
-                && match () {
-                    _ if size == whole => true,
-                    _ if coalesced == Some(whole) => size == 0,
-                    _ => coalesced != Some(size) && (a.smash || a.level <= 1),
-                }
+            let is_piece = match coalesced {
+                Some(span) if span == whole => size == 0,
+                Some(span) if span == size => false,
+                _ => a.smash || a.level <= 1,
+            };
+            a.takes[size] && (size == whole || is_piece)
         };
         let equals: Vec<usize> = level.iter().copied().filter(|&i| takes(&arrays[i])).collect();
         (!equals.is_empty()).then_some(Placement { size, arrays: equals })

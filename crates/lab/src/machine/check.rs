@@ -157,6 +157,9 @@ impl Problems {
         if machine.layout.bits.first().is_none_or(|&bits| bits < span.0.saturating_sub(base.0)) {
             self.add(at, format!("{span}: a page-table node of level 0 maps less"));
         }
+        if machine.sizes.len() > 15 {
+            self.add(at, format!("{} page sizes: expected at most 15 with coalesced entries", machine.sizes.len()));
+        }
         if !tlb.sizes.contains(&base) {
             self.add(at, format!("an array without pages of {base}, which are what it would coalesce"));
         }

@@ -396,6 +396,20 @@ fn errors_that_no_file_can_express_are_refused_too() {
     refused(&|m| m.caches[1].data = false, "no level 1 holds data");
     refused(&|m| m.sizes = (12..29).map(PageShift).collect(), "17 page sizes: expected at most 16");
     refused(&|m| m.sizes[2] = PageShift(48), "a page of 2^48 bytes does not fit");
+    // Array 1 of this machine is for pages of 2 MB.
+    let coalesce = |m: &mut Machine, array: usize, span| m.tlbs[array].coalesce = Some(PageShift(span));
+    refused(&|m| coalesce(m, 0, 21), "tlb.l1i_4k.coalesce: 2M: expected 2, 4 or 8 pages of 4K");
+    refused(&|m| coalesce(m, 1, 14), "tlb.l1i_2m.coalesce: an array without pages of 4K");
+    let differing = |m: &mut Machine| {
+        coalesce(m, 0, 14);
+        coalesce(m, 2, 15);
+    };
+    refused(&differing, "tlb.l1d_4k.coalesce: 32K: an earlier array coalesces another span");
+    let sixteen_sizes = |m: &mut Machine| {
+        m.sizes = [12].into_iter().chain(15..30).map(PageShift).collect();
+        coalesce(m, 0, 14);
+    };
+    refused(&sixteen_sizes, "16 page sizes: expected at most 15 with coalesced entries");
 }
 
 /// The hash covers the machine, not its file: comments, provenance and the preset's name do not count.

@@ -39,7 +39,10 @@ impl Paper {
     /// # Errors
     /// When the paper has no quick form.
     pub fn quick(mut self) -> Result<Paper, String> {
-        let quick = self.quick.take().ok_or_else(|| format!("{} has no quick form", self.name))?;
+        let quick = self
+            .quick
+            .take()
+            .ok_or_else(|| format!("{} has no quick form; run it whole, or name experiments", self.name))?;
         let whole = self.overall.iter().map(|overall| rows(overall, &self.experiments)).collect::<Vec<_>>();
         self.experiments.retain(|experiment| quick.experiments.contains(&experiment.name));
         for experiment in &mut self.experiments {

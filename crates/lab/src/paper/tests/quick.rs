@@ -45,5 +45,5 @@ fn mistakes_in_the_quick_form_are_named() {
         let error = paper(quick).err().unwrap().to_string();
         assert!(error.contains(message), "{error}");
     }
-    assert_eq!(paper("").unwrap().quick().err().unwrap(), "p has no quick form");
+    assert_eq!(paper("").unwrap().quick().err().unwrap(), "p has no quick form; run it whole, or name experiments");
 }
