@@ -203,3 +203,17 @@ pub fn resolve_aux_tlb(options: AuxTlbOptions, machine: &config::Machine) -> Aux
         _ => options,
     }
 }
+
+/// Says why [`reach_core::RangeTlbOptions::sweep_entries`] would not count exactly on `machine`; `None` if it does. A search
+/// that misses walks, so nothing but the translation that a walk finds may change the TLB.
+pub fn cannot_sweep(machine: &config::Machine) -> Option<&'static str> {
+    if machine.coalesces().is_some() {
+        return Some("its TLBs coalesce pages that are walked and not those that are found in a range");
+    }
+    match &machine.walker {
+        config::Walker::Hardware { caches, .. } if caches.iter().any(|cache| cache.within.is_some()) => {
+            Some("its walks fill a TLB with their own entries")
+        }
+        _ => None,
+    }
+}

@@ -29,7 +29,7 @@ mod processor;
 mod tlb;
 mod walk;
 
-pub use aux_tlb::resolve_aux_tlb;
+pub use aux_tlb::{cannot_sweep, resolve_aux_tlb};
 pub use cache::{Access, CacheCounters, Caches, Controller, ControllerCounters, MemoryAccesses};
 pub use counters::Counters;
 pub use curve::{CurveCounts, Geometry};

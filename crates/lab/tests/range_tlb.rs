@@ -211,3 +211,14 @@ fn a_sweep_of_sizes_is_refused_for_a_range_tlb_that_may_be_off() {
     let refused = Simulation::new(&machine, &system, &conditions(Timing::Counts)).err().unwrap().to_string();
     assert!(refused.contains("leave out enable=measured"), "{refused}");
 }
+
+#[test]
+fn a_sweep_of_sizes_is_refused_where_a_walk_changes_the_tlb_by_more_than_its_translation() {
+    let system = reach_systems::resolve("karakostas-2015-rmm:sweep=4,lookup=after-miss").unwrap();
+    let coalesces = "zen4:tlb.l1d.coalesce=16K";
+    for (machine, why) in [("zen4", "with their own entries"), (coalesces, "coalesce pages")] {
+        let machine = machine::resolve(machine).unwrap();
+        let refused = Simulation::new(&machine, &system, &conditions(Timing::Counts)).err().unwrap().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+}

@@ -41,7 +41,7 @@ pub struct RangeTlbOptions {
     /// Number of ranges, at least 1.
     pub entries: u32,
     /// Counts in the same pass what range TLBs of 1 to this many entries would have hit; 0 counts this one only. Exact
-    /// for [`AuxLookup::AfterMiss`] on machines whose walk caches have arrays of their own.
+    /// for [`AuxLookup::AfterMiss`] on machines whose walks change the TLB only by the translation that they find.
     pub sweep_entries: u32,
     /// Compares the most recently used entry first (the MRU pointer), and counts the searches that this avoids. It
     /// changes no hit.

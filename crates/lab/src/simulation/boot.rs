@@ -8,6 +8,7 @@ use super::rounds::Rounds;
 use super::{Simulation, SimulationError};
 use crate::conditions::{Conditions, Placement, Timing};
 use crate::machine;
+use reach_core::AuxTlbOptions;
 use reach_hardware::config::{OooCore, Serves, Tlb, Walker};
 use reach_hardware::ooo::Code;
 use reach_hardware::{Controller, Processor, Topology};
@@ -100,6 +101,14 @@ fn check(
     }
     if machine.hardware.nested.is_some() && kernel.system.aux_tlb(&kernel.vm).is_some() {
         return Err("its auxiliary TLB is not modelled in a guest; use a machine without nested.host_page".into());
+    }
+    if let Some(AuxTlbOptions::Ranges(options)) = kernel.system.aux_tlb(&kernel.vm)
+        && options.sweep_entries > 0
+        && let Some(why) = reach_hardware::cannot_sweep(&machine.hardware)
+    {
+        return Err(format!(
+            "sweep cannot count range TLBs of other sizes exactly, because {why}; use another machine"
+        ));
     }
     Ok(())
 }

@@ -24,8 +24,10 @@ fn mapped(machine: &Machine, pages: u64) -> Memory {
     memory
 }
 
-/// Gives the walk caches of a machine arrays of their own, so that a walk changes the TLB only by its translation.
-fn with_own_walk_caches(mut machine: Machine) -> Machine {
+/// Gives the walk caches of a machine arrays of their own and lets no array coalesce, so that a walk changes the TLB only by
+/// its translation.
+fn with_plain_walks(mut machine: Machine) -> Machine {
+    machine.tlbs.iter_mut().for_each(|tlb| tlb.coalesce = None);
     if let Walker::Hardware { caches, .. } = &mut machine.walker {
         for cache in caches.iter_mut().filter(|cache| cache.within.is_some()) {
             (cache.entries, cache.ways, cache.within) = (1, 1, None);
@@ -52,7 +54,8 @@ proptest! {
         seed: u64,
         program in program(300),
     ) {
-        let machine = with_own_walk_caches(machine);
+        let machine = with_plain_walks(machine);
+        prop_assert_eq!(reach_hardware::cannot_sweep(&machine), None);
         let aux_tlb = |entries, sweep_entries| {
             let lookup = AuxLookup::AfterMiss;
             AuxTlbOptions::Ranges(RangeTlbOptions { entries, sweep_entries, mru: false, lookup, latency: 7 })

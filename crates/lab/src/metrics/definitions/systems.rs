@@ -155,8 +155,8 @@ pub(super) const EXPLICIT: Group = Group {
 
 pub(super) const AUXILIARY_TLBS: Group = Group {
     title: "Auxiliary TLBs",
-    about: "`basu-2013-direct-segment` has segment registers in place of an auxiliary TLB, and counts nothing here. With \
-            `sweep`, every size is exact where walk caches have arrays of their own (Intel's; not AMD's and Arm's).",
+    about: "`basu-2013-direct-segment` has segment registers in place of an auxiliary TLB, and counts nothing here. `sweep` \
+            counts every size exactly, and is refused on machines where it could not (docs/ranges.md).",
     definitions: &[
         of_rmm("range_tlb.lookups", "count", "Look-ups of the range TLB."),
         of_rmm("range_tlb.hits", "count", "Look-ups that found the page."),
