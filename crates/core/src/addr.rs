@@ -37,6 +37,11 @@ pub struct Pfn(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Asid(pub u32);
 
+impl Asid {
+    /// The kernel's own address space, which no program has.
+    pub const KERNEL: Asid = Asid((1 << 24) - 1);
+}
+
 /// A page size, as the binary logarithm of its bytes: 12 is 4 KB, 21 is 2 MB.
 ///
 /// ```

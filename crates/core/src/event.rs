@@ -235,4 +235,7 @@ pub enum Event {
     Phase(String),
     /// The simulator changes how it treats the references that follow.
     Mark(Mark),
+    /// The program makes a system call, with Linux's number on x86-64. Calls that other events stand for have none: fork, exec
+    /// and the end of a process.
+    SystemCall(u32),
 }

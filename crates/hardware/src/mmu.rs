@@ -139,7 +139,8 @@ impl Mmu {
         self.spaces.asid
     }
 
-    /// Switches to another address space. Each hardware context is assigned once; when all are used, everything is flushed.
+    /// Switches to another address space. Each hardware context is assigned once; when all are used, everything is flushed
+    /// but what is of the kernel ([`Asid::KERNEL`]).
     pub fn switch(&mut self, asid: Asid) {
         // The filter has pages of the old address space.
         self.same_page.set_stale();
@@ -149,7 +150,7 @@ impl Mmu {
             }
             self.spaces.release_all();
         }
-        if self.spaces.switch(asid)
+        if (self.spaces.switch(asid) || asid == Asid::KERNEL)
             && let Some(observer) = &mut self.observer
         {
             observer.assigned(self.spaces.context, asid);

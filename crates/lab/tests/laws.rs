@@ -99,6 +99,7 @@ fn kind(event: &Event) -> &'static str {
         Event::Exit => "exit",
         Event::Switch { .. } => "switch",
         Event::Phase(_) => "phase",
+        Event::SystemCall(_) => "system call",
         Event::Mark(_) => "mark",
     }
 }

@@ -18,7 +18,7 @@ use reach_hardware::config::{self, Sharing, Walker};
 use reach_hardware::{Access, Counters};
 use std::collections::BTreeSet;
 
-/// The most address spaces that an MMU tells apart. One more flushes everything.
+/// The most address spaces that an MMU tells apart, the kernel's included. One more flushes everything but the kernel's.
 const MAX_ASIDS: usize = 1 << 13;
 /// Added to address spaces once for each hardware thread. Greater than the number of any address space.
 const THREAD_OFFSET: u32 = 1 << 24;
@@ -61,7 +61,7 @@ impl Mmu {
             aux_tlb: None,
             asid: Asid(0),
             known: BTreeSet::from([Asid(0)]),
-            max_asids: MAX_ASIDS.min(config.core.asids as usize),
+            max_asids: (MAX_ASIDS - 1).min(config.core.asids as usize),
             thread_offset: 0,
             counters: Counters::default(),
             ledger: Ledger::default(),
@@ -71,7 +71,7 @@ impl Mmu {
     /// Creates the empty MMU of hardware thread number `thread` of `threads` of a core.
     pub fn of_thread(config: &config::Machine, thread: usize, threads: usize, seed: u64) -> Mmu {
         let mut mmu = Mmu::new(config, false, seed);
-        mmu.max_asids = mmu.max_asids.min(MAX_ASIDS / threads);
+        mmu.max_asids = mmu.max_asids.min(MAX_ASIDS / threads - 1);
         mmu.thread_offset = thread as u32 * THREAD_OFFSET;
         mmu
     }
@@ -94,7 +94,7 @@ impl Mmu {
 
     /// Returns whether it may hold entries of `asid`.
     pub fn knows(&self, asid: Asid) -> bool {
-        self.known.contains(&asid)
+        asid == Asid::KERNEL || self.known.contains(&asid)
     }
 
     /// Returns whether `asid` is the current address space.
@@ -113,6 +113,10 @@ impl Mmu {
 
     /// Switches to another address space.
     pub fn switch(&mut self, asid: Asid) {
+        if asid == Asid::KERNEL {
+            self.asid = asid;
+            return;
+        }
         if !self.known.contains(&asid) && self.known.len() == self.max_asids.max(1) {
             for old in std::mem::take(&mut self.known) {
                 self.forget(old, Vpn(0), u64::MAX);

@@ -42,7 +42,7 @@ impl Vm {
                 let object = self.objects.get_mut(object);
                 (object.len, object.path, object.in_memory) = (Some(*len), Some(path.as_str().into()), *in_memory);
             }
-            Event::Phase(_) | Event::Mark(_) => {}
+            Event::Phase(_) | Event::Mark(_) | Event::SystemCall(_) => {}
             Event::Switch { asid, thread } => {
                 self.processes.set_thread(*thread);
                 self.processes.switch_to(*asid);

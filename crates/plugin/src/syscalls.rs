@@ -37,6 +37,9 @@ pub extern "C" fn on_enter(
     let arguments = [a1, a2, a3, a4, a5, a6];
     lane.set_arguments(arguments);
     let number = number as libc::c_long;
+    if !has_event(number, a1) {
+        lane::send(vcpu, &Message::SystemCall(number as u32));
+    }
     if forks(number, a1) {
         lane.shares_memory.set(shares_memory(number, a1));
         let writes_tid = number == libc::SYS_clone && a1 & libc::CLONE_CHILD_SETTID as u64 != 0;
@@ -118,6 +121,11 @@ fn changes_mappings(number: libc::c_long) -> bool {
             | libc::SYS_shmat
             | libc::SYS_shmdt
     )
+}
+
+/// Returns whether another event of the trace stands for this call.
+fn has_event(number: libc::c_long, flags: u64) -> bool {
+    matches!(number, libc::SYS_exit_group | libc::SYS_execve | libc::SYS_execveat) || forks(number, flags)
 }
 
 /// Returns whether QEMU forks for this call. It forks for everything but threads, even for vfork.

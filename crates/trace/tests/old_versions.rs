@@ -1,5 +1,5 @@
 //! Traces of older versions of the format. The files in `data` of version 2 were recorded by the last release that wrote it,
-//! from a program that increments 256 words of 128 KB three times. That of version 3 is the synthetic program
+//! from a program that increments 256 words of 128 KB three times. Those of versions 3 and 4 are the synthetic program
 //! `gups:bytes=128K,updates=256`.
 
 use reach_core::{Chunk, Event, Mark};
@@ -57,7 +57,7 @@ fn a_sample_of_version_2_has_marks() {
 #[test]
 fn converting_writes_the_present_version_with_the_same_contents() {
     let folder = tempfile::TempDir::new().unwrap();
-    for name in ["version-2-fast-forward.reach", "version-2-sample.reach", "version-3.reach"] {
+    for name in ["version-2-fast-forward.reach", "version-2-sample.reach", "version-3.reach", "version-4.reach"] {
         let (from, to) = (data(name), folder.path().join(name));
         check(&from, &mut unwatched).unwrap();
         convert(&from, &to, &mut unwatched).unwrap();
@@ -70,6 +70,15 @@ fn converting_writes_the_present_version_with_the_same_contents() {
         assert_eq!(events(&from).contains_key("mark"), name.starts_with("version-2"), "{name}");
         assert_eq!(events(&from), events(&to), "{name}");
     }
+}
+
+#[test]
+fn a_trace_of_version_4_is_that_of_version_3_with_its_end() {
+    let mut readers = ["version-3.reach", "version-4.reach"].map(|name| Reader::open(data(name)).unwrap());
+    assert_eq!(readers.each_ref().map(|reader| reader.version()), [3, 4]);
+    let [old, new] = readers.each_mut().map(|reader| read_all(reader));
+    assert!(old.refs == new.refs && old.events == new.events);
+    assert_eq!(readers[1].recording(), Recording::Finished);
 }
 
 #[test]

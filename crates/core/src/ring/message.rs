@@ -79,6 +79,8 @@ pub enum Message {
     Fence(Vec<FenceEntry>),
     /// A message to the user.
     Notice(String),
+    /// The process makes the system call of this number.
+    SystemCall(u32),
 }
 
 const ROLES: [Role; 4] = [Role::Mmap, Role::Heap, Role::Stack, Role::Image];
@@ -184,6 +186,10 @@ impl Message {
                 put_bytes(&mut words, text.as_bytes());
                 12
             }
+            Message::SystemCall(number) => {
+                words.push(u64::from(*number));
+                13
+            }
         };
         words[0] = record::message(code, (words.len() - 1) as u16);
         words
@@ -235,6 +241,7 @@ impl Message {
                     .collect(),
             ),
             12 => Message::Notice(w.text()?),
+            13 => Message::SystemCall(w.one()? as u32),
             _ => return None,
         })
     }

@@ -190,6 +190,7 @@ fn records_and_messages_decode_to_what_was_encoded() {
         Message::Fork { child: 5, shares_memory: true },
         Message::Forked { child: 4, pid: 12345 },
         Message::Reaped { pid: 12345 },
+        Message::SystemCall(202),
         Message::Exit,
         Message::Fence(vec![FenceEntry { buffer: 3, generation: 1 << 40, cursor: 77 }; 2]),
         Message::Notice(String::new()),

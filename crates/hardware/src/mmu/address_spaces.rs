@@ -1,4 +1,7 @@
 //! The address spaces of one unit, and the hardware contexts (address-space numbers) assigned to them.
+//!
+//! The kernel's address space has a context of its own, which no flush of programs' contexts includes: its entries are
+//! global, as those of kernels are.
 
 use crate::tlb::{CONTEXTS, Context};
 use reach_core::Asid;
@@ -14,16 +17,16 @@ pub(super) struct AddressSpaces {
     /// Number of the unit's first context. Hardware threads that share arrays have different contexts.
     first: u64,
     used: u64,
-    /// Number of contexts that the unit may assign.
+    /// Number of contexts that the unit may assign. The one behind them is the kernel's.
     all: u64,
 }
 
 impl AddressSpaces {
-    /// Creates the state of a unit with `asids` contexts (at most [`CONTEXTS`] count), the first of them assigned to address
-    /// space 0.
+    /// Creates the state of a unit with `asids` contexts (all but one of [`CONTEXTS`] at most), the first of them assigned to
+    /// address space 0.
     pub fn new(asids: u32) -> AddressSpaces {
         let context = Context::new(0);
-        let all = u64::from(asids).clamp(1, CONTEXTS);
+        let all = u64::from(asids).clamp(1, CONTEXTS - 1);
         AddressSpaces { asid: Asid(0), context, assigned: vec![Some(context)], first: 0, used: 1, all }
     }
 
@@ -31,13 +34,16 @@ impl AddressSpaces {
     pub fn set_thread(&mut self, thread: usize, threads: usize) {
         let share = CONTEXTS / threads as u64;
         self.first = thread as u64 * share;
-        self.all = self.all.min(share);
+        self.all = self.all.min(share - 1);
         self.context = Context::new(self.first);
         self.assigned = vec![Some(self.context)];
     }
 
     /// Returns the context of `asid`; `None` if it has none, so that the hardware holds nothing of it.
     pub fn context_of(&self, asid: Asid) -> Option<Context> {
+        if asid == Asid::KERNEL {
+            return Some(Context::new(self.first + self.all));
+        }
         self.assigned.get(asid.0 as usize).copied().flatten()
     }
 
@@ -46,7 +52,7 @@ impl AddressSpaces {
         self.context_of(asid).is_none() && self.used == self.all
     }
 
-    /// Returns all contexts of the unit.
+    /// Returns all contexts of the unit, except for the kernel's.
     pub fn contexts(&self) -> impl Iterator<Item = Context> + use<> {
         (self.first..self.first + self.all).map(Context::new)
     }
@@ -78,6 +84,7 @@ impl AddressSpaces {
     #[cfg(feature = "testing")]
     pub fn assigned(&self) -> impl Iterator<Item = (Asid, Context)> {
         let assigned = self.assigned.iter().enumerate();
-        assigned.filter_map(|(asid, context)| Some((Asid(asid as u32), (*context)?)))
+        let programs = assigned.filter_map(|(asid, context)| Some((Asid(asid as u32), (*context)?)));
+        programs.chain(self.context_of(Asid::KERNEL).map(|context| (Asid::KERNEL, context)))
     }
 }

@@ -37,7 +37,7 @@ enum Fence {
 impl Fence {
     fn of(event: &Event) -> Fence {
         match event {
-            Event::Switch { .. } => Fence::None,
+            Event::Switch { .. } | Event::SystemCall(_) => Fence::None,
             // Fills memory, as a reference does.
             Event::Advise(_, Advice::PopulateRead | Advice::PopulateWrite | Advice::WillNeed) => Fence::None,
             Event::Map(_) | Event::Unmap(_) | Event::Protect(..) | Event::Remap(_) | Event::Advise(..) => Fence::Space,

@@ -117,6 +117,30 @@ proptest! {
     }
 }
 
+/// Entries of the kernel are global: a switch of address spaces that flushes everything else leaves them.
+#[test]
+fn entries_of_the_kernel_survive_every_switch() {
+    let mut machine = plain_machine(vec![plain_tlb(1, 8, 8, Replacement::Lru)]);
+    machine.core.asids = 1;
+    let mut memory = mapped(&machine, 4);
+    memory.edit(Edit::Set(Asid::KERNEL, Vpn(3), Pte::new(Pfn(9), PageShift(12)).with_writable(true)));
+    let mut mmu = Mmu::new(&machine, false, 0);
+    // The kernel's entry and a program's at the same page; then a switch that flushes; then both again.
+    let mut walks = |mmu: &mut Mmu, asid: Asid| {
+        let chunk = Chunk::from(vec![Ref::load(VirtAddr(3 << 12))]);
+        let step = StepRefs::whole(&chunk);
+        mmu.switch(asid);
+        assert_eq!(mmu.run(step, &mut step.begin(), memory.table(asid), None), StopReason::End);
+        mmu.counters.walks()
+    };
+    let spaces = [Asid(0), Asid::KERNEL, Asid(0), Asid::KERNEL];
+    assert_eq!(spaces.map(|asid| walks(&mut mmu, asid)), [1, 2, 2, 2]);
+    mmu.switch(Asid(1));
+    assert_eq!([Asid::KERNEL, Asid(0)].map(|asid| walks(&mut mmu, asid)), [2, 3]);
+    mmu.invalidate(&Shootdown { asid: Asid::KERNEL, vpn: Vpn(3), pages: 1 });
+    assert_eq!(mmu.contents().len(), 1);
+}
+
 /// The state of a wide set takes several words.
 #[test]
 fn wide_sets_equal_their_twins() {

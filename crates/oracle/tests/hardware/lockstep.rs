@@ -202,7 +202,7 @@ impl Lockstep {
             }
             start = at;
             match step {
-                ProgramStep::Switch(process) => self.switch(Asid(*process)),
+                ProgramStep::Switch(space) => self.switch(*space),
                 ProgramStep::Interfere => {
                     let edits = self.os.interfere(&self.slow.memory);
                     self.edit(&edits);

@@ -161,8 +161,7 @@ fn run(setup: &Setup, program: &[ProgramStep], deal: &[usize]) -> u64 {
         start = at;
         both.run_on(deal.next().expect("it is a cycle") % topology.hardware_threads());
         match step {
-            ProgramStep::Switch(process) => {
-                let asid = Asid(*process);
+            &ProgramStep::Switch(asid) => {
                 both.runs[both.on] = asid;
                 both.fast.mmu().switch(asid);
                 both.slow.mmus[both.on].switch(asid);

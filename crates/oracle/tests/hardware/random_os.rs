@@ -54,7 +54,12 @@ impl FrameSource for Frames {
     }
 }
 
-/// The page tables of all processes.
+/// Returns the number of a space's table: that of the kernel comes first.
+fn number(asid: Asid) -> usize {
+    if asid == Asid::KERNEL { 0 } else { 1 + asid.0 as usize }
+}
+
+/// The page tables of the kernel and of all processes.
 #[derive(Clone, Debug)]
 pub struct Memory {
     pub tables: Vec<EditablePageTable>,
@@ -62,6 +67,7 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// Returns the empty tables of `processes` processes, and of the kernel.
     pub fn new(layout: &Layout, processes: u32) -> Memory {
         let mut frames = Frames::default();
         let mut table = || {
@@ -69,16 +75,16 @@ impl Memory {
             *table.ranges_mut() = RangeTable::new(layout.base.bytes(), &mut frames).map(Box::new);
             table
         };
-        Memory { tables: (0..processes).map(|_| table()).collect(), frames }
+        Memory { tables: (0..=processes).map(|_| table()).collect(), frames }
     }
 
     pub fn table(&mut self, asid: Asid) -> &mut PageTable {
-        self.tables[asid.0 as usize].hardware_view()
+        self.tables[number(asid)].hardware_view()
     }
 
     /// Dissolves the ranges and segments that overlap these pages, since an edit is about to change them.
     fn dissolve_ranges(&mut self, asid: Asid, vpn: Vpn, pages: u64) {
-        let table = &mut self.tables[asid.0 as usize];
+        let table = &mut self.tables[number(asid)];
         table.segments_mut().retain(|segment| segment.end() <= vpn || vpn + pages <= segment.vpn);
         let Some(mut ranges) = table.ranges_mut().take() else { return };
         for range in ranges.overlapping(vpn, pages) {
@@ -96,7 +102,7 @@ impl Memory {
         match edit {
             Edit::Set(asid, vpn, pte) => self.dissolve_ranges(asid, vpn, pte.shift().base_pages(base)),
             Edit::Clear(asid, vpn) | Edit::Change { asid, vpn, .. } => {
-                let page = page(&self.tables[asid.0 as usize], vpn);
+                let page = page(&self.tables[number(asid)], vpn);
                 self.dissolve_ranges(asid, page.vpn, page.pte.shift().base_pages(base));
             }
             Edit::Shootdown(_) | Edit::Access { .. } | Edit::Range(..) => {}
@@ -104,16 +110,16 @@ impl Memory {
         let Memory { tables, frames } = self;
         match edit {
             Edit::Set(asid, vpn, pte) => {
-                tables[asid.0 as usize].set(vpn, pte, frames).expect("memory does not end");
+                tables[number(asid)].set(vpn, pte, frames).expect("memory does not end");
             }
             Edit::Clear(asid, vpn) => {
-                tables[asid.0 as usize].clear(vpn, frames).expect("the page is mapped");
+                tables[number(asid)].clear(vpn, frames).expect("the page is mapped");
             }
             Edit::Change { asid, vpn, clear, set } => {
-                tables[asid.0 as usize].update(vpn, |pte| Pte(pte.0 & !clear | set)).expect("the page is mapped");
+                tables[number(asid)].update(vpn, |pte| Pte(pte.0 & !clear | set)).expect("the page is mapped");
             }
             Edit::Range(asid, range) => {
-                let table = &mut tables[asid.0 as usize];
+                let table = &mut tables[number(asid)];
                 for vpn in (range.vpn.0..range.end().0).map(Vpn) {
                     table.set(vpn, range.pte_at(vpn), frames).expect("memory does not end");
                 }
@@ -151,7 +157,7 @@ impl RandomOs {
 
     /// Returns the edits that handle a stop.
     pub fn handle_stop(&mut self, stop: StopReason, asid: Asid, memory: &Memory) -> Vec<Edit> {
-        let table = &memory.tables[asid.0 as usize];
+        let table = &memory.tables[number(asid)];
         let mut edits = Vec::new();
         match stop {
             StopReason::End | StopReason::PolicyCallback | StopReason::NeedsReferences => {}
@@ -182,8 +188,10 @@ impl RandomOs {
             return edits;
         }
         self.interferences_left -= 1;
-        let asid = Asid(self.random.below(memory.tables.len() as u64) as u32);
-        let table = &memory.tables[asid.0 as usize];
+        let processes = memory.tables.len() as u64 - 1;
+        let process = self.random.below(processes + 1);
+        let asid = if process == processes { Asid::KERNEL } else { Asid(process as u32) };
+        let table = &memory.tables[number(asid)];
         let pages = table.pages(Vpn(0), 1 << (self.layout.address_bits() - self.layout.base.0));
         let Some(&entry) = pages.get(self.random.below(pages.len().max(1) as u64) as usize) else {
             return edits;

@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use reach_core::{Kind, Ref, VirtAddr};
+use reach_core::{Asid, Kind, Ref, VirtAddr};
 use reach_hardware::config::Machine;
 
 /// The number of address spaces that a program switches between.
@@ -19,8 +19,8 @@ pub enum ProgramStep {
     Cut,
     /// Ends a step, and the operating system changes something unasked.
     Interfere,
-    /// Ends a step, and switches to another process.
-    Switch(u32),
+    /// Ends a step, and switches to another process, or to the kernel.
+    Switch(Asid),
 }
 
 /// A page, in parts that every machine can interpret.
@@ -54,7 +54,8 @@ pub fn program(length: usize) -> impl Strategy<Value = Vec<ProgramStep>> {
         20 => (kind(), bytes()).prop_map(|(kind, bytes)| ProgramStep::Revisit(kind, bytes)),
         1 => Just(ProgramStep::Cut),
         1 => Just(ProgramStep::Interfere),
-        1 => (0..PROCESSES).prop_map(ProgramStep::Switch),
+        1 => (0..PROCESSES).prop_map(|process| ProgramStep::Switch(Asid(process))),
+        1 => Just(ProgramStep::Switch(Asid::KERNEL)),
     ];
     vec(step, 1..length)
 }

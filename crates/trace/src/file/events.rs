@@ -35,6 +35,7 @@ mod tag {
     pub const MARK: u8 = 12;
     /// A file in memory. Files on disks keep the tag that they had before there were others.
     pub const MEMORY_FILE: u8 = 13;
+    pub const SYSTEM_CALL: u8 = 14;
 }
 
 /// The flags of a mapping.
@@ -122,6 +123,10 @@ impl EventEncoder {
                 put_text(&mut self.bytes, name);
             }
             Event::Mark(mark) => self.put_mark(*mark),
+            Event::SystemCall(number) => {
+                self.bytes.push(tag::SYSTEM_CALL);
+                put_varint(&mut self.bytes, u64::from(*number));
+            }
         }
     }
 
@@ -216,6 +221,7 @@ impl EventDecoder<'_> {
             tag::SWITCH => Event::Switch { asid: Asid(self.cursor.narrow()?), thread: ThreadId(self.cursor.narrow()?) },
             tag::PHASE => self.phase()?,
             tag::MARK if self.version != Version::V2 => Event::Mark(self.mark()?),
+            tag::SYSTEM_CALL if self.version >= Version::V5 => Event::SystemCall(self.cursor.narrow()?),
             _ => return Err(Damage("an event of an unknown kind")),
         })
     }
@@ -250,7 +256,7 @@ impl EventDecoder<'_> {
         let name = self.cursor.text()?;
         Ok(match self.version {
             Version::V2 => mark_of_phase(&name).map_or(Event::Phase(name), Event::Mark),
-            Version::V3 | Version::V4 => Event::Phase(name),
+            _ => Event::Phase(name),
         })
     }
 

@@ -48,7 +48,7 @@ impl IndexEntry {
 pub(super) const fn trailer_bytes(version: Version) -> usize {
     match version {
         Version::V2 | Version::V3 => 32,
-        Version::V4 => 40,
+        Version::V4 | Version::V5 => 40,
     }
 }
 
@@ -173,7 +173,9 @@ impl EndDecoder {
         }
         let ending = match self.version {
             Version::V2 | Version::V3 => Ending::default(),
-            Version::V4 => serde_json::from_slice(self.pending.get(..self.place.ending as usize)?).ok()?,
+            Version::V4 | Version::V5 => {
+                serde_json::from_slice(self.pending.get(..self.place.ending as usize)?).ok()?
+            }
         };
         (self.index == 0 && self.next.at == self.place.at).then_some((self.entries, ending))
     }

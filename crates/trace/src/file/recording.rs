@@ -89,7 +89,7 @@ impl Facts<'_> {
             Some(Ok(State::Streamed)) | None => {
                 let what = match self.version {
                     Version::V2 | Version::V3 => format!("version {}", self.version as u32),
-                    Version::V4 => "a file written to a pipe".to_owned(),
+                    Version::V4 | Version::V5 => "a file written to a pipe".to_owned(),
                 };
                 let why = format!(
                     "it has no good index, so it was cut, damaged or never finished, which {what} does not tell{}",

@@ -55,6 +55,7 @@ fn event() -> impl Strategy<Value = Event> {
         any::<(u32, u32)>().prop_map(|(a, t)| Event::Switch { asid: Asid(a), thread: ThreadId(t) }),
         prop_oneof![".{0,9}", Just("measured".into()), Just("sampled every 5".into())].prop_map(Event::Phase),
         mark().prop_map(Event::Mark),
+        any::<u32>().prop_map(Event::SystemCall),
     ]
 }
 

@@ -13,13 +13,15 @@ pub(super) enum Version {
     V3 = 3,
     /// The header has a state, and the trailer the ending of the program.
     V4 = 4,
+    /// System calls are events.
+    V5 = 5,
 }
 
 impl Version {
-    pub const CURRENT: Version = Version::V4;
+    pub const CURRENT: Version = Version::V5;
 
     /// Returns the version with this number; `None` where it cannot be read.
     pub fn of(number: u32) -> Option<Version> {
-        [Version::V2, Version::V3, Version::V4].into_iter().find(|&version| version as u32 == number)
+        [Version::V2, Version::V3, Version::V4, Version::V5].into_iter().find(|&version| version as u32 == number)
     }
 }

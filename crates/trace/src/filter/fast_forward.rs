@@ -163,7 +163,7 @@ impl<S: Source> FastForwarded<S> {
             Event::Phase(_) if self.beginning.ends_with(event) => self.remaining = 0,
             Event::Mark(Mark::WarmTlbs) if self.between_intervals => self.between = true,
             Event::Mark(Mark::Detailed) if self.between_intervals => self.between = false,
-            Event::File { .. } | Event::Phase(_) | Event::Mark(_) => {}
+            Event::File { .. } | Event::Phase(_) | Event::Mark(_) | Event::SystemCall(_) => {}
         }
     }
 }

@@ -285,6 +285,7 @@ impl Decoder {
                 self.switch(owner, chunk);
             }
             Message::Notice(text) => self.losses.add(text),
+            Message::SystemCall(number) => chunk.push_event(Event::SystemCall(number)),
         }
     }
 

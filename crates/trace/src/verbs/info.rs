@@ -102,6 +102,7 @@ fn kind_name(event: &Event) -> &'static str {
         Event::Switch { .. } => "switch",
         Event::Phase(_) => "phase",
         Event::Mark(_) => "mark",
+        Event::SystemCall(_) => "system call",
     }
 }
 

@@ -101,7 +101,7 @@ impl Spaces {
                 self.maps().clear();
                 self.exits += 1;
             }
-            Event::Advise(..) | Event::File { .. } | Event::Phase(_) | Event::Mark(_) => {}
+            Event::Advise(..) | Event::File { .. } | Event::Phase(_) | Event::Mark(_) | Event::SystemCall(_) => {}
         }
     }
 }
