@@ -66,6 +66,7 @@ pub fn conditions(args: &ConditionArgs, has_curve: bool) -> Conditions {
         warm: !args.cold,
         placement: reach_lab::Placement::of(args.cores, args.smt),
         aslr: args.aslr,
+        kernel: args.kernel,
     }
 }
 

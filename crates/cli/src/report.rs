@@ -30,6 +30,9 @@ pub fn report(machine: &Resolved, finished: &Finished) -> String {
     if timed {
         wcpi(&mut sheet, outcome);
     }
+    if outcome.kernel_code {
+        kernel_code(&mut sheet, outcome);
+    }
     faults(&mut sheet, outcome);
     memory(&mut sheet, outcome);
     [
@@ -101,6 +104,7 @@ fn cycles(sheet: &mut Sheet, outcome: &Outcome) {
         Label::ItlbWalk => "page walks for fetches",
         Label::ItlbL2TlbHit => "later levels: ITLB hits",
         Label::Branch => "branch mispredictions",
+        Label::Kernel => "the kernel's own code",
     };
     for label in Label::ALL {
         let cycles = tally.ledger.charged(label).0;
@@ -114,6 +118,23 @@ fn cycles(sheet: &mut Sheet, outcome: &Outcome) {
     let error = outcome.error(&|t| (t.translation(), t.cycles()));
     let meaning = if error.is_some() { "" } else { "TLB hits, walks, stalls" };
     sheet.fact("translation", "", format!("{}  {meaning}", share(tally.translation(), all, error)));
+}
+
+fn kernel_code(sheet: &mut Sheet, outcome: &Outcome) {
+    let kernel = &outcome.total.kernel;
+    sheet.group("the kernel's own code");
+    let unrecorded = match kernel.unrecorded {
+        0 => String::new(),
+        calls => format!("{} of kinds that were not recorded", units::grouped(calls)),
+    };
+    sheet.count("system calls", kernel.system_calls, unrecorded);
+    sheet.count("page faults", kernel.faults, "");
+    sheet.count_if_any("forks, execs, exits", kernel.processes);
+    sheet.count_if_any("switches", kernel.switches);
+    sheet.count_if_any("timer interrupts", kernel.interrupts);
+    let all = kernel.instructions + outcome.total.counts.instructions;
+    sheet.count("instructions", kernel.instructions, format!("{} of all", share(kernel.instructions, all, None)));
+    sheet.count("walks", kernel.hardware.walks(), "");
 }
 
 /// Formats a share of cycles as a percentage of fixed width, with its error if known.

@@ -32,11 +32,13 @@ pub enum Label {
     ItlbL2TlbHit,
     /// Refilling the pipeline after a mispredicted branch (timing `ooo`).
     Branch,
+    /// Executing the kernel's own code, where it is simulated.
+    Kernel,
 }
 
 impl Label {
     /// All labels, in the order of the results.
-    pub const ALL: [Label; 13] = [
+    pub const ALL: [Label; 14] = [
         Label::Compute,
         Label::Cache,
         Label::L2TlbHit,
@@ -50,11 +52,12 @@ impl Label {
         Label::ItlbWalk,
         Label::ItlbL2TlbHit,
         Label::Branch,
+        Label::Kernel,
     ];
 
     /// Returns whether the operating system spends these cycles, in the miss handler or elsewhere.
     pub const fn is_system(self) -> bool {
-        matches!(self, Label::Handler) || self.is_event()
+        matches!(self, Label::Handler | Label::Kernel) || self.is_event()
     }
 
     /// Returns whether these cycles belong to events that the operating system handles one by one, however the references
@@ -79,6 +82,7 @@ impl Label {
             Label::ItlbWalk => "itlb_walk",
             Label::ItlbL2TlbHit => "itlb_l2_tlb_hit",
             Label::Branch => "branch",
+            Label::Kernel => "kernel",
         }
     }
 }

@@ -195,6 +195,13 @@ pub struct OooCore {
     statistics: OooStatistics,
 }
 
+/// The block that a core was executing, and the branch that it was about to resolve.
+#[derive(Clone, Copy, Debug)]
+pub struct Aside {
+    block: Option<CurrentBlock>,
+    branch: Option<PendingBranch>,
+}
+
 /// A core and its caches, for the references that the core makes itself: prefetches and the wrong path.
 struct CoreAndCaches<'a> {
     core: &'a mut OooCore,
@@ -308,6 +315,18 @@ impl OooCore {
             inst.address_ready = inst.address_ready.max(dispatched + 1);
             self.dispatch_stage = InOrderStage { cycle: inst.dispatched.max(self.dispatch_stage.cycle), used: 1 };
         }
+    }
+
+    /// Puts the current block aside for other code, which the kernel runs on behalf of the program. Call after
+    /// [`OooCore::serialise`].
+    pub fn put_aside(&mut self) -> Aside {
+        self.close();
+        Aside { block: self.block.take(), branch: self.branch.take() }
+    }
+
+    /// Goes on with what was put aside. Call after [`OooCore::serialise`].
+    pub fn take_up(&mut self, aside: Aside) {
+        (self.block, self.branch) = (aside.block, aside.branch);
     }
 
     /// Charges a translation that ended in a stop. It overlaps with nothing.

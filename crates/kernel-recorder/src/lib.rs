@@ -9,6 +9,7 @@
 //! names marker 1, 2 and 3.
 
 mod api;
+mod code;
 mod marker;
 mod passages;
 mod recorder;

@@ -27,8 +27,11 @@ pub struct Passage {
     pub entries: Vec<Entry>,
 }
 
-/// The passages kept of a kind.
+/// The passages kept of a kind, and of a kind of long ones.
 const KEPT: usize = 3;
+const KEPT_LONG: usize = 1;
+/// The entries of a long passage: those of forks, execs and ends of processes.
+const LONG: usize = 60_000;
 
 /// Binary logarithm of a line's bytes.
 const LINE_SHIFT: u32 = 6;
@@ -36,7 +39,7 @@ const LINE_SHIFT: u32 = 6;
 /// The lines of a page.
 const LINES_IN_PAGE: usize = 64;
 
-/// Returns the numbers of those of `passages` that are typical: the [`KEPT`] nearest to the median length, later ones
+/// Returns the numbers of those of `passages` that are typical: the few nearest to the median length, later ones
 /// first if they are equally near, because the kernel's own caches are warm then. A timer may interrupt any passage, and
 /// some passages refill a list that others take from; neither is typical.
 pub fn typical(passages: &[&Passage]) -> Vec<usize> {
@@ -46,7 +49,7 @@ pub fn typical(passages: &[&Passage]) -> Vec<usize> {
     let Some(&median) = sorted.get(sorted.len() / 2) else { return Vec::new() };
     let mut order: Vec<usize> = (0..passages.len()).rev().collect();
     order.sort_by_key(|&at| lengths[at].abs_diff(median));
-    order.truncate(KEPT);
+    order.truncate(if median < LONG { KEPT } else { KEPT_LONG });
     order.sort_unstable();
     order
 }

@@ -1,5 +1,6 @@
 //! Writes typical passages as a trace: each is announced by a phase of its kind's name.
 
+use crate::code::without_constants;
 use crate::passages::{Entry, Passage, compact, typical};
 use crate::recorder::{Block, Recorder};
 use reach_core::{Asid, BlockId, BlockTable, Chunk, Event, Kind, Ref, ThreadId, VirtAddr};
@@ -8,9 +9,9 @@ use reach_trace::{Ending, TraceError};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-/// The kernel's addresses without their upper bits, so that they fit a program's half. No two meet.
+/// The 48 bits of an address that traces hold. The kernel lies in their upper half.
 fn lower(address: u64) -> VirtAddr {
-    VirtAddr(address & ((1 << 47) - 1))
+    VirtAddr(address & ((1 << 48) - 1))
 }
 
 /// Writes the trace and returns a table of what it holds.
@@ -76,7 +77,12 @@ impl Trace {
             return Some(id);
         }
         let Block::Kernel { pc, instructions } = &blocks[number] else { return None };
-        let bytes = instructions.concat();
+        let mut at = *pc;
+        let mut blank = |bytes: &Vec<u8>| {
+            at += bytes.len() as u64;
+            without_constants(at - bytes.len() as u64, bytes)
+        };
+        let bytes = instructions.iter().flat_map(&mut blank).collect::<Vec<u8>>();
         let id = self.table.push(reach_core::Block {
             pc: lower(*pc),
             len: bytes.len() as u16,

@@ -87,6 +87,8 @@ pub struct Conditions {
     pub placement: Placement,
     /// The seed of a captured program's random addresses. `None`: the addresses of Linux without randomisation, or of a trace.
     pub aslr: Option<u32>,
+    /// Whether the kernel's own code is simulated ([`crate::KernelCode`]).
+    pub kernel: bool,
 }
 
 impl Conditions {
@@ -94,7 +96,16 @@ impl Conditions {
     /// page cache, seed 1.
     pub const fn new(memory: u64) -> Conditions {
         let timing = Timing::Counts;
-        Conditions { timing, memory, seed: 1, fragmentation: None, warm: true, placement: Placement::ONE, aslr: None }
+        Conditions {
+            timing,
+            memory,
+            seed: 1,
+            fragmentation: None,
+            warm: true,
+            placement: Placement::ONE,
+            aslr: None,
+            kernel: false,
+        }
     }
 }
 

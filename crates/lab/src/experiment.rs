@@ -9,6 +9,7 @@ pub use header::Header;
 use crate::conditions::Conditions;
 use crate::curve::Curve;
 use crate::findings::{self, Finding};
+use crate::kernel_code::KernelCode;
 use crate::machine;
 use crate::prepare::{Batch, Lookahead, Preparer};
 use crate::results::{self, Row};
@@ -232,6 +233,9 @@ impl Experiment {
         let slices = self.conditions.placement.slices();
         let predictors = simulations.iter().filter_map(Simulation::trained_predictor);
         let mut preparer = Preparer::new(self.conditions.timing).sliced(slices).training(predictors);
+        if self.conditions.kernel {
+            preparer = preparer.with_kernel(KernelCode::recorded().code());
+        }
         let mut chunk = Chunk::default();
         let (mut counts, mut reading) = (Counts::default(), Duration::ZERO);
         // Only several hardware threads need to know the end of the program.

@@ -26,11 +26,13 @@ pub enum FindingKind {
     FellBack,
     /// The system had no occasion to act, so its results do not show what it can do.
     NeverActed,
+    /// The kernel's own code was to be executed, and the program announces no system calls.
+    NoSystemCalls,
 }
 
 impl FindingKind {
     /// All kinds.
-    pub const ALL: [FindingKind; 8] = [
+    pub const ALL: [FindingKind; 9] = [
         FindingKind::Incomplete,
         FindingKind::ProgramFailed,
         FindingKind::NotSampled,
@@ -39,6 +41,7 @@ impl FindingKind {
         FindingKind::NotGiven,
         FindingKind::FellBack,
         FindingKind::NeverActed,
+        FindingKind::NoSystemCalls,
     ];
 
     /// Returns the name in rows and headers.
@@ -52,6 +55,7 @@ impl FindingKind {
             FindingKind::NotGiven => "not_given",
             FindingKind::FellBack => "fell_back",
             FindingKind::NeverActed => "never_acted",
+            FindingKind::NoSystemCalls => "no_system_calls",
         }
     }
 

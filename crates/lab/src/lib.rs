@@ -7,6 +7,7 @@ mod conditions;
 mod curve;
 mod experiment;
 mod findings;
+mod kernel_code;
 pub mod machine;
 pub mod metrics;
 pub mod paper;
@@ -19,8 +20,11 @@ pub use conditions::{Conditions, Placement, Timing};
 pub use curve::{Curve, Misses};
 pub use experiment::{Experiment, ExperimentError, Header, Report, Status};
 pub use findings::{Finding, FindingKind};
+pub use kernel_code::KernelCode;
 pub use prepare::{Batch, Lookahead, Preparer};
 pub use reach_core::{Counts, Step, TICK_INSTRUCTIONS};
 pub use reach_hardware::Geometry;
 pub use results::{ALL, Row, Value};
-pub use simulation::{Cold, HardwareThread, Interval, LEAST, Outcome, Sample, Simulation, SimulationError, Tally};
+pub use simulation::{
+    Cold, HardwareThread, Interval, KernelWork, LEAST, Outcome, Sample, Simulation, SimulationError, Tally,
+};

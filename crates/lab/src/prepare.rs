@@ -7,7 +7,7 @@ pub use lookahead::Lookahead;
 use crate::conditions::Timing;
 use reach_core::last_use::LastUses;
 use reach_core::lines::LineFilter;
-use reach_core::{BlockTable, Chunk, Event, Mark, Step, StepCutter};
+use reach_core::{BlockId, BlockTable, Chunk, Event, Mark, Step, StepCutter};
 use reach_hardware::config::Predictor;
 use reach_hardware::ooo::{BranchTrainer, Code, Following, TrainedPredictor};
 
@@ -47,6 +47,8 @@ pub struct Preparer {
     last_uses: LastUses,
     /// Whether caches are only warmed from here on.
     warms_caches: bool,
+    /// The number of the kernel's blocks, which come before the program's; `None` where its code is not simulated.
+    kernel_blocks: Option<usize>,
 }
 
 impl Preparer {
@@ -54,7 +56,7 @@ impl Preparer {
     pub fn new(timing: Timing) -> Preparer {
         let code = (timing == Timing::Ooo).then(Code::default);
         let (steps, trainers, last_uses) = (StepCutter::default(), Vec::new(), LastUses::default());
-        Preparer { steps, code, trainers, last_uses, warms_caches: false }
+        Preparer { steps, code, trainers, last_uses, warms_caches: false, kernel_blocks: None }
     }
 
     /// Cuts steps of at most `slices` instructions; `None`: of any length.
@@ -73,6 +75,13 @@ impl Preparer {
         Preparer { trainers: kinds.into_iter().map(BranchTrainer::new).collect(), ..self }
     }
 
+    /// Makes batches for simulations that also execute `kernel`, the kernel's own code: its blocks come before the program's,
+    /// and system calls stay.
+    pub fn with_kernel(self, kernel: &Code) -> Preparer {
+        let code = self.code.map(|_| kernel.clone());
+        Preparer { code, kernel_blocks: Some(kernel.blocks()), ..self }
+    }
+
     /// Folds `chunk` and divides it into steps. An outline already consists of steps. `blocks` must hold every block of the
     /// chunk.
     pub fn prepare(&mut self, mut chunk: Chunk, blocks: &BlockTable) -> Batch {
@@ -80,11 +89,16 @@ impl Preparer {
             return Batch { steps: chunk.outline.clone(), chunk, ..Batch::default() };
         }
         self.steps.learn(blocks);
+        let others = self.kernel_blocks.unwrap_or(0);
         if let Some(code) = &mut self.code {
-            code.learn(blocks);
+            code.learn_behind(others, blocks);
+        }
+        if self.kernel_blocks.is_none() {
+            chunk.events.retain(|(_, event)| !matches!(event, Event::SystemCall(_)));
         }
         chunk.fold();
         let mut steps = self.steps.cut(&chunk.refs, &chunk.fetched, &chunk.events);
+        chunk.fetched.iter_mut().for_each(|block| *block = BlockId(block.0 + others as u32));
         let (mut from, mut predictors) = (0, Vec::new());
         for (number, step) in steps.iter_mut().enumerate() {
             let end = from + chunk.page_refs[from..].partition_point(|entry| entry.index() < step.refs.end);

@@ -19,6 +19,7 @@ mod finish;
 mod hardware;
 mod kernel;
 mod outcome;
+mod passages;
 mod rounds;
 mod sample;
 mod sampling;
@@ -28,13 +29,14 @@ pub use error::SimulationError;
 pub use outcome::Outcome;
 pub(crate) use sample::Measured;
 pub use sample::{Cold, Interval, LEAST, Sample};
-pub use tally::{HardwareThread, Tally};
+pub use tally::{HardwareThread, KernelWork, Tally};
 
 use crate::prepare::Batch;
 use accounts::Accounts;
 use error::Names;
 use hardware::{Detail, Hardware, MemoryCounts};
 use kernel::Kernel;
+use passages::Passages;
 use reach_core::{Counts, Cycles, Event, Label, Mark, Step, StopReason};
 use reach_hardware::config::Tlb;
 use reach_hardware::{Mmu, StepRefs};
@@ -76,6 +78,8 @@ pub struct Simulation {
     kernel: Kernel,
     accounts: Accounts,
     rounds: Rounds,
+    /// The kernel's own code; `None` where it is not simulated.
+    passages: Option<Box<Passages>>,
     /// `None` unless the program is sampled.
     sampling: Option<Box<Sampling>>,
     /// The TLB array whose miss curve is counted.
@@ -91,7 +95,10 @@ impl Simulation {
     /// Returns whether the program may be given in outlines.
     pub fn takes_outlines(&self) -> bool {
         let processor = &self.hardware.processor;
-        processor.hardware_threads() == 1 && processor.all_caches().is_empty() && processor.mmu_of(0).takes_outlines()
+        processor.hardware_threads() == 1
+            && self.passages.is_none()
+            && processor.all_caches().is_empty()
+            && processor.mmu_of(0).takes_outlines()
     }
 
     /// Measures only what lies in marked intervals. Call before the first step.
@@ -146,6 +153,7 @@ impl Simulation {
     pub fn step(&mut self, batch: &Batch, step: &Step) -> Result<(), SimulationError> {
         if step.tick {
             self.tick()?;
+            self.pass_for_timer();
         }
         for (_, event) in &batch.chunk.events[step.events.clone()] {
             self.notice(event)?;
@@ -170,8 +178,13 @@ impl Simulation {
         {
             return self.mark(*mark);
         }
+        if matches!(event, Event::SystemCall(_)) && self.passages.is_none() {
+            return Ok(());
+        }
         self.hardware.serialise(true);
-        self.event(event)
+        self.event(event)?;
+        self.pass_for_event(event);
+        Ok(())
     }
 
     /// Takes an event of the program.
@@ -273,6 +286,7 @@ impl Simulation {
         if step.counts.references() == 0 {
             return Ok(());
         }
+        self.begin_passages();
         if self.detail() != Detail::All {
             return self.warm(StepRefs::new(&batch.chunk, step), &step.counts);
         }
@@ -349,7 +363,9 @@ impl Simulation {
         }
         let traffic_in_caches = self.detail() != Detail::Translation;
         let applied = self.hardware.apply(&mut self.kernel.vm, traffic_in_caches);
-        applied.map_err(|source| self.names.out_of_memory(source))
+        applied.map_err(|source| self.names.out_of_memory(source))?;
+        self.pass_for_faults();
+        Ok(())
     }
 
     /// Returns how references are simulated now.

@@ -19,6 +19,7 @@ fn steady(machine: &str, timing: Timing) -> Tally {
         counts: long.counts.since(&short.counts),
         hardware: long.hardware.since(&short.hardware),
         ledger: long.ledger.since(&short.ledger),
+        ..long
     }
 }
 

@@ -57,6 +57,9 @@ fn all_rows() -> Vec<Row> {
         let mut cores = plain(&["base"]);
         cores.conditions.placement = Placement::of(2, 1);
         all.extend(rows(&cores));
+        let mut kernel = plain(&["base"]);
+        kernel.conditions.kernel = true;
+        all.extend(rows(&kernel));
         all.extend(rows(&Experiment {
             sample: Some("every=100,measure=10,warm=10".parse().unwrap()),
             ..plain(&["base"])

@@ -127,6 +127,12 @@ pub struct ConditionArgs {
     /// Start with a cold page cache: the first access to each file page waits for the disk
     #[arg(long)]
     pub cold: bool,
+    /// Also execute the kernel's own code: of system calls, page faults, switches and timer interrupts (docs/kernel.md)
+    ///
+    /// What it fetches, loads and stores was recorded in Linux 6.1. It shares TLBs and caches with the program. Counts stay
+    /// those of the program, and kernel.* are the kernel's.
+    #[arg(long)]
+    pub kernel: bool,
     /// Cores that run the program, at most as many as the machine has; threads are placed on them in turn (docs/cores.md)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub cores: u32,

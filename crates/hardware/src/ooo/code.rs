@@ -64,7 +64,13 @@ impl Code {
     /// A block without bytes becomes [unknown](Inst::UNKNOWN) instructions. So does a block whose bytes decode to
     /// another number of instructions than it states.
     pub fn learn(&mut self, blocks: &BlockTable) {
-        for block in blocks.iter().skip(self.blocks) {
+        self.learn_behind(0, blocks);
+    }
+
+    /// Decodes the blocks of `blocks` that are new. They follow the first `others` blocks of this code, which are of another
+    /// table.
+    pub fn learn_behind(&mut self, others: usize, blocks: &BlockTable) {
+        for block in blocks.iter().skip(self.blocks - others) {
             self.add(block);
         }
     }

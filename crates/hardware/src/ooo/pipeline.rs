@@ -73,7 +73,7 @@ impl OooCore {
 
     /// Retires the instruction whose references have come, if there is one.
     #[inline]
-    fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         if let Some(inst) = self.inst.take() {
             self.retire(inst);
         }

@@ -11,7 +11,7 @@
 
 use anyhow::{Context, Result, ensure};
 use reach_core::Chunk;
-use reach_lab::{Batch, Conditions, Experiment, Placement, Preparer, Simulation, Timing, machine};
+use reach_lab::{Batch, Conditions, Experiment, Preparer, Simulation, Timing, machine};
 use reach_trace::file::{Reader, Writer};
 use reach_trace::live::{Live, Options};
 use reach_trace::{Ending, Sampling, Source, synthetic};
@@ -186,15 +186,7 @@ fn measure(stream: &Stream, machine: &str, timing: Timing) -> Result<f64> {
         _ => machine::resolve(machine)?,
     };
     let system = reach_systems::resolve("base")?;
-    let conditions = Conditions {
-        timing,
-        memory: MEMORY,
-        seed: 1,
-        fragmentation: None,
-        warm: true,
-        placement: Placement::ONE,
-        aslr: None,
-    };
+    let conditions = Conditions { timing, ..Conditions::new(MEMORY) };
     let fresh = || Simulation::new(&machine, &system, &conditions);
     let budget = Budget::of(timing);
     let mut simulation = fresh()?;

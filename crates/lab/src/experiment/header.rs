@@ -31,6 +31,9 @@ pub struct Header {
     /// The seed of the program's random addresses; `None` without randomisation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aslr: Option<u32>,
+    /// Whether the kernel's own code was simulated.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub kernel: bool,
     /// Which files of code were moved to superpage boundaries, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub align_code: Option<Alignment>,
@@ -83,6 +86,7 @@ impl Header {
             cores: Some(conditions.placement.cores).filter(|&cores| cores > 1),
             smt: Some(conditions.placement.threads).filter(|&threads| threads > 1),
             aslr: conditions.aslr,
+            kernel: conditions.kernel,
             align_code: experiment.align_code,
             fast_forward: experiment.fast_forward.clone(),
             limit: experiment.limit,

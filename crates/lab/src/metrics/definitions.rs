@@ -101,6 +101,7 @@ pub fn groups() -> &'static [Group] {
         hardware::CACHES,
         hardware::CORES,
         kernel::FAULTS,
+        kernel::CODE,
         kernel::MEMORY,
         kernel::CONTIGUITY,
         systems::RESERVATIONS,

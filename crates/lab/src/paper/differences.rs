@@ -53,6 +53,9 @@ pub(super) struct Differences {
     pub copies: Option<u32>,
     pub cut: Option<u64>,
     pub align_code: Option<Alignment>,
+    /// Whether the kernel's own code is simulated.
+    #[serde(default)]
+    pub kernel: bool,
     pub fragmentation: Option<Shares>,
     pub fast_forward: Option<FastForward>,
     pub sample: Option<String>,
@@ -120,6 +123,7 @@ impl Differences {
             }),
             warm: differences.warm.unwrap_or(base.warm),
             placement,
+            kernel: differences.kernel,
         };
         Ok(PaperExperiment {
             name: differences.name,

@@ -2,7 +2,7 @@
 
 use super::Rows;
 use crate::metrics;
-use crate::simulation::Tally;
+use crate::simulation::{KernelWork, Tally};
 use reach_core::{AuxTlbOptions, Label};
 use reach_hardware::Counters;
 
@@ -48,12 +48,37 @@ impl Rows<'_> {
         metrics::WCPI_FACTORS.iter().for_each(|factor| self.rate(tally, factor));
         self.rate(tally, &metrics::WCPI_DATA);
         metrics::WCPI_DATA_FACTORS.iter().for_each(|factor| self.rate(tally, factor));
+        if self.outcome.kernel_code {
+            self.kernel_code(&tally.kernel);
+        }
         self.sampled(tally);
         self.count("cycles", "cycles", tally.cycles());
         self.sum(tally, &metrics::SYSTEM_CYCLES);
         self.sum(tally, &metrics::USER_CYCLES);
         for label in Label::ALL {
             self.count(&format!("cycles.{}", label.name()), "cycles", tally.ledger.charged(label).0);
+        }
+    }
+
+    /// Adds what the kernel's own code has done.
+    fn kernel_code(&mut self, kernel: &KernelWork) {
+        let h = &kernel.hardware;
+        for (name, unit, value) in [
+            ("kernel.system_calls", "count", kernel.system_calls),
+            ("kernel.system_calls.unrecorded", "count", kernel.unrecorded),
+            ("kernel.faults", "count", kernel.faults),
+            ("kernel.processes", "count", kernel.processes),
+            ("kernel.switches", "count", kernel.switches),
+            ("kernel.interrupts", "count", kernel.interrupts),
+            ("kernel.instructions", "count", kernel.instructions),
+            ("kernel.l1i_tlb_misses", "count", h.l1i_tlb_misses),
+            ("kernel.l1d_tlb_misses", "count", h.l1d_tlb_misses),
+            ("kernel.walks", "count", h.walks()),
+            ("kernel.walks.fetch", "count", h.walks_fetch),
+            ("kernel.walk_cycles", "cycles", h.walk_cycles),
+            ("kernel.itlb_stall", "cycles", h.itlb_stall()),
+        ] {
+            self.count(name, unit, value);
         }
     }
 

@@ -5,7 +5,7 @@
 //! ran. Methods take the processor and the operating system's ledger as they are now.
 
 use super::hardware::MemoryCounts;
-use super::tally::{HardwareThread, Tally};
+use super::tally::{HardwareThread, KernelWork, Tally};
 use reach_core::{Asid, Counts, Cycles, Event, Ledger};
 use reach_hardware::Processor;
 use std::collections::BTreeMap;
@@ -18,6 +18,8 @@ struct ThreadAccount {
     counts: Counts,
     /// Thousandths of a cycle that instructions took and that do not make a whole cycle yet.
     carry: u64,
+    /// The kernel's own code on this thread.
+    kernel: KernelWork,
     /// Cycles of the operating system on this thread.
     os: Ledger,
     /// Cycles without anything to do.
@@ -79,6 +81,11 @@ impl Accounts {
         all / 1000
     }
 
+    /// Adds work of the kernel's own code on `hw`.
+    pub fn execute_kernel(&mut self, hw: usize, work: &KernelWork) {
+        self.threads[hw].kernel.absorb(work);
+    }
+
     /// Books what the operating system has done since the last call on the hardware thread that runs.
     pub fn book(&mut self, processor: &Processor, os: &Ledger) {
         self.threads[processor.on()].os.absorb(&os.since(&self.booked));
@@ -103,7 +110,7 @@ impl Accounts {
         let (account, mmu) = (&self.threads[hw], processor.mmu_of(hw));
         let mut ledger = account.os.clone();
         ledger.absorb(&mmu.ledger);
-        Tally { counts: account.counts, hardware: mmu.counters, ledger }
+        Tally { counts: account.counts, hardware: mmu.counters, ledger, kernel: account.kernel }
     }
 
     /// Ends the stretch of the process that runs: returns it with what it has done since the last switch, or `None` if that

@@ -4,6 +4,7 @@ use super::accounts::Accounts;
 use super::error::Names;
 use super::hardware::Hardware;
 use super::kernel::Kernel;
+use super::passages::Passages;
 use super::rounds::Rounds;
 use super::{Simulation, SimulationError};
 use crate::conditions::{Conditions, Placement, Timing};
@@ -35,8 +36,10 @@ impl Simulation {
         machine.check_placement(&conditions.placement).map_err(SimulationError::Placement)?;
         let shape = shape(machine, &conditions.placement);
         let kernel = Kernel::boot(machine, system, conditions).map_err(refuse)?;
-        check(machine, system, &kernel, &shape).map_err(refuse)?;
+        check(machine, system, &kernel, &shape, conditions.kernel).map_err(refuse)?;
         let hardware = hardware(machine, &shape, ooo, conditions, &kernel);
+        let passages =
+            conditions.kernel.then(|| Passages::new(machine, conditions.memory)).transpose().map_err(refuse)?;
         Ok(Simulation {
             names,
             role: system.role(),
@@ -45,6 +48,7 @@ impl Simulation {
             kernel,
             accounts: Accounts::new(shape.hardware_threads()),
             rounds: Rounds::on(shape.hardware_threads()),
+            passages: passages.map(Box::new),
             sampling: None,
             observed: None,
             checks_laws: false,
@@ -88,6 +92,7 @@ fn check(
     system: &reach_systems::Resolved,
     kernel: &Kernel,
     shape: &Topology,
+    kernel_code: bool,
 ) -> Result<(), String> {
     if kernel.system.handles_misses() {
         if Simulation::lacks_handler(machine, system) {
@@ -109,6 +114,18 @@ fn check(
         return Err(format!(
             "sweep cannot count range TLBs of other sizes exactly, because {why}; use another machine"
         ));
+    }
+    if kernel_code && shape.hardware_threads() > 1 {
+        return Err(
+            "the kernel's own code is simulated on one hardware thread only; leave out --kernel, or --cores and --smt"
+                .into(),
+        );
+    }
+    if kernel_code && kernel.system.handles_misses() {
+        return Err(
+            "its policy tracks the contents of the TLB, which the kernel's own code would change; leave out --kernel"
+                .into(),
+        );
     }
     Ok(())
 }

@@ -18,7 +18,13 @@ pub(super) fn of(outcome: &Outcome, criterion: Option<Criterion>) -> Vec<Finding
         Finding::new(FindingKind::NeverActed, text)
     });
     let explicit = outcome.os.explicit.as_ref().and_then(|counts| explicit(system, counts, &outcome.sizes));
-    never.into_iter().chain(explicit).collect()
+    let no_calls = outcome.kernel_code && outcome.total.kernel.system_calls == 0;
+    let no_calls = no_calls.then(|| {
+        let text = "the program announces no system calls, so the kernel's own code is that of faults, switches and the timer \
+                    alone; captured programs announce them, and recordings from format version 5 on";
+        Finding::new(FindingKind::NoSystemCalls, text)
+    });
+    never.into_iter().chain(explicit).chain(no_calls).collect()
 }
 
 /// Returns the count that `evidence` names.

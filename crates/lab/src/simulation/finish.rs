@@ -41,6 +41,7 @@ impl Simulation {
             caches: caches_by_name(processor, &memory.caches),
             memory_accesses: memory.accesses,
             hardware_threads,
+            kernel_code: self.passages.is_some(),
             out_of_order: self.hardware.out_of_order,
             controller: processor.all_caches().iter().find_map(|caches| Some(caches.controller.as_ref()?.counters)),
             range_hits: range_hits(processor),

@@ -1,7 +1,7 @@
 //! The machine side: the processor, the instructions that it executes, and what the kernel's work does to it.
 
 use reach_core::{AuxTlbOptions, ControllerCommand, PageTable, PerformanceCounters, PhysAddr, StopReason, Traffic};
-use reach_hardware::ooo::{Code, LineStream, OooRun, TrainedPredictor};
+use reach_hardware::ooo::{Aside, Code, LineStream, OooRun, TrainedPredictor};
 use reach_hardware::{Access, CacheCounters, Caches, Cursor, MemoryAccesses, Processor, StepRefs};
 use reach_os::{OutOfMemory, Vm};
 
@@ -75,6 +75,20 @@ impl Hardware {
     pub fn serialise(&mut self, ends_block: bool) {
         if let (mmu, Some(ooo), _) = self.processor.running() {
             mmu.serialise_ooo(ooo, &self.code, ends_block);
+        }
+    }
+
+    /// Lets the kernel's own code run in place of the program. [`Hardware::resume`] takes what this returns.
+    pub fn interrupt(&mut self) -> Option<Aside> {
+        self.serialise(false);
+        self.processor.running().1.map(|core| core.put_aside())
+    }
+
+    /// Lets the program go on.
+    pub fn resume(&mut self, aside: Option<Aside>) {
+        self.serialise(true);
+        if let (Some(core), Some(aside)) = (self.processor.running().1, aside) {
+            core.take_up(aside);
         }
     }
 

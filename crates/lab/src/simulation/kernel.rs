@@ -29,7 +29,7 @@ impl Kernel {
     ) -> Result<Kernel, String> {
         let hardware = &machine.hardware;
         let mut options = reach_os::Options::linux(hardware.layout.clone(), hardware.sizes.clone(), conditions.memory);
-        options.costs = costs(machine);
+        options.costs = costs(machine, conditions.kernel);
         options.caches_modelled = conditions.timing.has_caches();
         options.hertz = hardware.core.hertz;
         options.warm = conditions.warm;
@@ -56,10 +56,11 @@ impl Kernel {
     }
 }
 
-/// Returns the machine file's costs in the operating system's terms.
-fn costs(machine: &machine::Resolved) -> Costs {
+/// Returns the machine file's costs in the operating system's terms. Where the kernel's own code is simulated, it takes the time
+/// of the paths that it executes.
+fn costs(machine: &machine::Resolved, kernel_code: bool) -> Costs {
     let os = &machine.os;
-    Costs {
+    let all = Costs {
         trap: u64::from(os.trap),
         fault: u64::from(os.fault),
         file_fault: u64::from(os.file_fault),
@@ -75,5 +76,9 @@ fn costs(machine: &machine::Resolved) -> Costs {
         file_read: u64::from(os.file_read),
         file_read_per_byte: Millicycles(os.file_read_per_byte.into()),
         scan_per_page: u64::from(os.scan_per_page),
+    };
+    match kernel_code {
+        true => Costs { fault: 0, file_fault: 0, fault_around_page: 0, fork: 0, ..all },
+        false => all,
     }
 }

@@ -35,6 +35,8 @@ pub struct Outcome {
     pub threads_per_core: usize,
     /// Accesses of each core that no cache answered, by kind. Empty without caches.
     pub memory_accesses: Vec<[MemoryAccesses; Access::KINDS]>,
+    /// Whether the kernel's own code was simulated.
+    pub kernel_code: bool,
     /// Whether the core executed out of order.
     pub out_of_order: bool,
     /// Each data and instruction cache by name, the same cache of all cores together. Empty without caches.

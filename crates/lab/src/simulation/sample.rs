@@ -6,7 +6,7 @@
 //! stratum over those of its intervals (the separate ratio estimate of Cochran, Sampling Techniques, 3rd edition 1977, §6.10).
 
 use super::hardware::MemoryCounts;
-use super::tally::Tally;
+use super::tally::{KernelWork, Tally};
 use crate::findings::{Finding, FindingKind};
 use reach_core::{Asid, Counts};
 use reach_hardware::{Access, CacheCounters, MemoryAccesses};
@@ -177,6 +177,7 @@ impl Sample {
             counts: if self.all_given { Counts::default() } else { tally.counts },
             hardware: tally.hardware,
             ledger: tally.ledger.map(|label, cycles| if label.is_event() { 0 } else { cycles }),
+            kernel: tally.kernel,
         }
     }
 
@@ -216,6 +217,7 @@ impl Sample {
         if self.all_given {
             estimate.counts = whole.counts;
         }
+        estimate.kernel = KernelWork { hardware: estimate.kernel.hardware, ..whole.kernel };
         let cycles = estimate.ledger;
         estimate.ledger =
             whole.ledger.map(|label, exact| if label.is_event() { exact } else { cycles.charged(label).0 });

@@ -12,6 +12,61 @@ pub struct Tally {
     pub hardware: Counters,
     /// Cycles by label.
     pub ledger: Ledger,
+    /// The kernel's code, where it is simulated. The other counts are of the program alone, except for the ledger.
+    pub kernel: KernelWork,
+}
+
+/// What the kernel's own code has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelWork {
+    /// Entries: by system calls, faults, forks and the like, switches, and interrupts of the timer.
+    pub system_calls: u64,
+    /// Of these, calls for which a plain call stands, because they were not recorded.
+    pub unrecorded: u64,
+    /// Page faults.
+    pub faults: u64,
+    /// Forks, execs and ends of processes.
+    pub processes: u64,
+    /// Switches of threads.
+    pub switches: u64,
+    /// Interrupts by the timer.
+    pub interrupts: u64,
+    /// Instructions.
+    pub instructions: u64,
+    /// Counts of the translation hardware.
+    pub hardware: Counters,
+}
+
+impl KernelWork {
+    /// Returns this work with `change` applied to what depends on the detail of simulation.
+    fn map(&self, change: impl Fn(u64) -> u64) -> KernelWork {
+        KernelWork { hardware: self.hardware.map(change), ..*self }
+    }
+
+    fn combined(&self, other: &KernelWork, combine: impl Fn(u64, u64) -> u64, hardware: Counters) -> KernelWork {
+        KernelWork {
+            system_calls: combine(self.system_calls, other.system_calls),
+            unrecorded: combine(self.unrecorded, other.unrecorded),
+            faults: combine(self.faults, other.faults),
+            processes: combine(self.processes, other.processes),
+            switches: combine(self.switches, other.switches),
+            interrupts: combine(self.interrupts, other.interrupts),
+            instructions: combine(self.instructions, other.instructions),
+            hardware,
+        }
+    }
+
+    /// Returns what was done since `earlier`.
+    pub(crate) fn since(&self, earlier: &KernelWork) -> KernelWork {
+        self.combined(earlier, |now, before| now - before, self.hardware.since(&earlier.hardware))
+    }
+
+    /// Adds the work of `other`.
+    pub(crate) fn absorb(&mut self, other: &KernelWork) {
+        let mut hardware = self.hardware;
+        hardware.absorb(&other.hardware);
+        *self = self.combined(other, |a, b| a + b, hardware);
+    }
 }
 
 impl Tally {
@@ -21,6 +76,7 @@ impl Tally {
             counts: self.counts.since(&earlier.counts),
             hardware: self.hardware.since(&earlier.hardware),
             ledger: self.ledger.since(&earlier.ledger),
+            kernel: self.kernel.since(&earlier.kernel),
         }
     }
 
@@ -30,6 +86,7 @@ impl Tally {
             counts: self.counts.map(&change),
             hardware: self.hardware.map(&change),
             ledger: self.ledger.map(|_, cycles| change(cycles)),
+            kernel: self.kernel.map(&change),
         }
     }
 
@@ -38,6 +95,7 @@ impl Tally {
         self.counts.absorb(&other.counts);
         self.hardware.absorb(&other.hardware);
         self.ledger.absorb(&other.ledger);
+        self.kernel.absorb(&other.kernel);
     }
 }
 

@@ -18,6 +18,7 @@ pub(super) const PROGRAM: Group = Group {
 };
 
 const OOO: &str = "`--timing ooo`; 0 under the others";
+const KERNEL_CODE: &str = "`--kernel`; 0 without it";
 const CACHES: &str = "`--timing ooo` and `inorder`";
 
 pub(super) const CYCLES: Group = Group {
@@ -27,9 +28,10 @@ pub(super) const CYCLES: Group = Group {
         of("cycles", "cycles", "Cycles of the simulated processor, all hardware threads together.")
             .from("the sum of `cycles.*`"),
         of("user_cycles", "cycles", "Cycles outside the operating system.").from("`cycles` − `system_cycles`"),
-        of("system_cycles", "cycles", "Cycles of the operating system: handlers, copies, remapping, faults, daemons.").from(
-            "`cycles.handler` + `cycles.copy` + `cycles.remap` + `cycles.fault` + `cycles.daemon`",
-        ),
+        of("system_cycles", "cycles", "Cycles of the operating system: handlers, copies, remapping, faults, daemons, its own code.")
+            .from(
+                "`cycles.handler` + `cycles.copy` + `cycles.remap` + `cycles.fault` + `cycles.daemon` + `cycles.kernel`",
+            ),
         of("cycles.compute", "cycles", "Cycles of executing instructions, or of nothing else under `--timing ooo`."),
         of(
             "cycles.cache",
@@ -49,6 +51,8 @@ pub(super) const CYCLES: Group = Group {
             "Cycles of promotion without copying: page-table entries, the memory controller's table, TLB shootdowns.",
         ),
         of("cycles.fault", "cycles", "Cycles of page faults, zeroing included, and of fork, exec and exit."),
+        of("cycles.kernel", "cycles", "Cycles of the kernel's own code, its waits for caches and translation included.")
+            .given(KERNEL_CODE),
         of("cycles.daemon", "cycles", "Cycles of background daemons: khugepaged, the page daemon."),
         of(
             "cycles.itlb_stall",

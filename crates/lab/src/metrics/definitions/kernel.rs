@@ -109,3 +109,33 @@ pub(super) const CONTIGUITY: Group = Group {
         of("mapped.ideal_ranges.greatest", "share", "The share of pages in the longest of them."),
     ],
 };
+
+const fn of_code(name: &'static str, unit: &'static str, meaning: &'static str) -> Definition {
+    Definition::new(name, unit, meaning).given("`--kernel`")
+}
+
+pub(super) const CODE: Group = Group {
+    title: "The kernel's own code",
+    about: "With `--kernel`, the kernel's own code is executed too (docs/kernel.md). All other counts stay those of the program, \
+            except those of caches and memory, which both share, and cycles, of which the kernel's are `cycles.kernel`.",
+    definitions: &[
+        of_code("kernel.system_calls", "count", "System calls of the program."),
+        of_code(
+            "kernel.system_calls.unrecorded",
+            "count",
+            "Of these, calls of a kind that was not recorded; a call that does nothing stands for each.",
+        ),
+        of_code("kernel.faults", "count", "Page faults whose path through the kernel was executed."),
+        of_code("kernel.processes", "count", "Forks, execs and ends of processes."),
+        of_code("kernel.switches", "count", "Switches between threads."),
+        of_code("kernel.interrupts", "count", "Interrupts by the timer, 250 in a second."),
+        of_code("kernel.instructions", "count", "Instructions of the kernel."),
+        of_code("kernel.l1i_tlb_misses", "count", "Fetches of the kernel that missed the first level of TLBs."),
+        of_code("kernel.l1d_tlb_misses", "count", "Its loads and stores that did."),
+        of_code("kernel.walks", "count", "Walks for references of the kernel."),
+        of_code("kernel.walks.fetch", "count", "Of these, walks for fetches."),
+        of_code("kernel.walk_cycles", "cycles", "Cycles of these walks."),
+        of_code("kernel.itlb_stall", "cycles", "Cycles that fetching the kernel's code waited for translations.")
+            .given("`--kernel --timing ooo`; 0 under the others"),
+    ],
+};
