@@ -57,13 +57,13 @@ impl Label {
 
     /// Returns whether the operating system spends these cycles, in the miss handler or elsewhere.
     pub const fn is_system(self) -> bool {
-        matches!(self, Label::Handler | Label::Kernel) || self.is_event()
+        matches!(self, Label::Handler) || self.is_event()
     }
 
     /// Returns whether these cycles belong to events that the operating system handles one by one, however the references
     /// between them are simulated. Cycles of all other labels depend on how references are timed.
     pub const fn is_event(self) -> bool {
-        matches!(self, Label::Copy | Label::Remap | Label::Fault | Label::Daemon)
+        matches!(self, Label::Copy | Label::Remap | Label::Fault | Label::Daemon | Label::Kernel)
     }
 
     /// Returns the name in results: `cycles.<name>`.

@@ -83,7 +83,7 @@ fn scripts_have_all_kinds_of_events() {
             program.events().map(kind).collect::<Vec<_>>()
         })
         .collect();
-    assert_eq!(kinds.len(), 8, "{kinds:?}");
+    assert_eq!(kinds.len(), 9, "{kinds:?}");
 }
 
 fn kind(event: &Event) -> &'static str {

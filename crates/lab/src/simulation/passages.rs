@@ -28,6 +28,9 @@ pub(super) struct Passages {
     left_out: bool,
     /// Page faults that had passages: anonymous ones, those of files, and copies on write.
     faults: [u64; 3],
+    /// Instructions and cycles of passages that took time.
+    instructions: u64,
+    cycles: u64,
 }
 
 impl Passages {
@@ -47,10 +50,34 @@ impl Passages {
         let code = KernelCode::recorded();
         let table = code.page_table(layout, sizes, memory);
         let period = (machine.hardware.core.hertz / TIMER_HERTZ).max(1);
-        Ok(Passages { code, table, turn: 0, due: period, period, begun: false, left_out: false, faults: [0; 3] })
+        Ok(Passages {
+            code,
+            table,
+            turn: 0,
+            due: period,
+            period,
+            begun: false,
+            left_out: false,
+            faults: [0; 3],
+            instructions: 0,
+            cycles: 0,
+        })
     }
 
-    /// Whether the timer has interrupted by `now`. Several interrupts that were due are one.
+    /// Notes that a passage took these `cycles`, and returns them.
+    fn timed(&mut self, instructions: u64, cycles: u64) -> u64 {
+        self.instructions += instructions;
+        self.cycles += cycles;
+        cycles
+    }
+
+    /// Returns the cycles of a passage that was simulated without time: at the rate of those before, or `otherwise`.
+    fn untimed(&self, instructions: u64, otherwise: u64) -> u64 {
+        let cycles = u128::from(instructions) * u128::from(self.cycles);
+        cycles.checked_div(self.instructions.into()).map_or(otherwise, |cycles| cycles as u64)
+    }
+
+    /// Returns whether the timer has interrupted by `now`. Several interrupts that were due are one.
     fn interrupted(&mut self, now: u64) -> bool {
         let is_due = now >= self.due;
         if is_due {
@@ -109,7 +136,8 @@ impl Simulation {
 
     /// Executes the next passage of this kind, and counts it as `work`.
     fn pass(&mut self, kind: &str, mut work: KernelWork) {
-        let (detail, out_of_order) = (self.detail(), self.hardware.out_of_order);
+        // Between the intervals of a sample, too, unless caches see nothing there.
+        let detail = if self.detail() == Detail::Translation { Detail::Translation } else { Detail::All };
         let Some(passages) = self.passages.as_mut().filter(|passages| !passages.left_out) else { return };
         passages.turn += 1;
         let all = passages.code.passages(kind).count().max(1);
@@ -126,20 +154,18 @@ impl Simulation {
             counts.absorb(&step.counts);
         }
         self.hardware.resume(aside);
-        let cycles =
-            if out_of_order { 0 } else { counts.instructions * self.hardware.millicycles_per_instruction / 1000 };
+        let nominal = counts.instructions * self.hardware.millicycles_per_instruction / 1000;
         let mmu = self.hardware.processor.mmu();
         mmu.switch(self.kernel.vm.current());
         work.instructions = counts.instructions;
         work.hardware = mmu.counters.since(&before.0);
-        let spent = mmu.ledger.since(&before.1).total().0 + cycles;
+        let spent = mmu.ledger.since(&before.1).total().0 + if self.hardware.out_of_order { 0 } else { nominal };
         (mmu.counters, mmu.ledger) = before;
-        if detail == Detail::All {
-            mmu.ledger.charge(Label::Kernel, spent);
-        } else {
-            let nominal = counts.instructions * self.hardware.millicycles_per_instruction / 1000;
-            self.wait_until(self.now().0 + nominal);
-        }
+        let cycles = match detail {
+            Detail::All => passages.timed(counts.instructions, spent),
+            _ => passages.untimed(counts.instructions, nominal),
+        };
+        mmu.ledger.charge(Label::Kernel, cycles);
         self.accounts.execute_kernel(self.hardware.processor.on(), &work);
     }
 

@@ -177,7 +177,7 @@ impl Sample {
             counts: if self.all_given { Counts::default() } else { tally.counts },
             hardware: tally.hardware,
             ledger: tally.ledger.map(|label, cycles| if label.is_event() { 0 } else { cycles }),
-            kernel: tally.kernel,
+            kernel: KernelWork::default(),
         }
     }
 
@@ -217,7 +217,7 @@ impl Sample {
         if self.all_given {
             estimate.counts = whole.counts;
         }
-        estimate.kernel = KernelWork { hardware: estimate.kernel.hardware, ..whole.kernel };
+        estimate.kernel = whole.kernel;
         let cycles = estimate.ledger;
         estimate.ledger =
             whole.ledger.map(|label, exact| if label.is_event() { exact } else { cycles.charged(label).0 });

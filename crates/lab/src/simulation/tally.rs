@@ -16,7 +16,7 @@ pub struct Tally {
     pub kernel: KernelWork,
 }
 
-/// What the kernel's own code has done.
+/// What the kernel's own code has done. Samples know it exactly: it is simulated whole, however the program around it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelWork {
     /// Entries: by system calls, faults, forks and the like, switches, and interrupts of the timer.
@@ -38,11 +38,6 @@ pub struct KernelWork {
 }
 
 impl KernelWork {
-    /// Returns this work with `change` applied to what depends on the detail of simulation.
-    fn map(&self, change: impl Fn(u64) -> u64) -> KernelWork {
-        KernelWork { hardware: self.hardware.map(change), ..*self }
-    }
-
     fn combined(&self, other: &KernelWork, combine: impl Fn(u64, u64) -> u64, hardware: Counters) -> KernelWork {
         KernelWork {
             system_calls: combine(self.system_calls, other.system_calls),
@@ -86,7 +81,7 @@ impl Tally {
             counts: self.counts.map(&change),
             hardware: self.hardware.map(&change),
             ledger: self.ledger.map(|_, cycles| change(cycles)),
-            kernel: self.kernel.map(&change),
+            kernel: self.kernel,
         }
     }
 

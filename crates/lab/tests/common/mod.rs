@@ -91,6 +91,13 @@ impl Pieces {
         self
     }
 
+    /// Returns the same program with more events, each before the reference of a number.
+    pub fn with(mut self, events: impl Iterator<Item = (usize, Event)>) -> Pieces {
+        self.whole.events.extend(events.map(|(at, event)| (at as u32, event)));
+        self.whole.events.sort_by_key(|(at, _)| *at);
+        self
+    }
+
     /// Returns the number of references.
     pub fn len(&self) -> usize {
         self.whole.refs.len()

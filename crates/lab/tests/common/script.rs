@@ -12,7 +12,7 @@ const AREA_PAGES: u64 = 2048;
 const PAGE: u64 = 4096;
 
 /// Returns a program of `steps` bursts of references with an event after each: forks, exits, switches, maps, unmaps,
-/// protections and advice.
+/// protections, advice and system calls.
 pub fn program(seed: u64, steps: usize) -> Pieces {
     let mut random = Random::new(seed);
     let mut blocks = BlockTable::default();
@@ -36,7 +36,7 @@ pub fn program(seed: u64, steps: usize) -> Pieces {
         let (start, pages) = (random.below(AREA_PAGES), 1 + random.below(256));
         let len = pages.min(AREA_PAGES - start) * PAGE;
         let span = Span { start: VirtAddr(AREA + start * PAGE), len };
-        let event = match random.below(12) {
+        let event = match random.below(14) {
             0 | 1 => Event::Map(Map::anonymous(span.start, span.len)),
             2 => Event::Unmap(span),
             3 => Event::Protect(span, Protection::READ),
@@ -47,6 +47,8 @@ pub fn program(seed: u64, steps: usize) -> Pieces {
                 next += 1;
                 Event::Fork { child: Asid(next - 1), shares_memory: random.below(3) == 0 }
             }
+            12 => Event::SystemCall(random.below(460) as u32),
+            13 => Event::SystemCall([0, 1, 39, 202][random.below(4) as usize]),
             8 if alive.len() > 1 => {
                 // The process of the last switch exits.
                 chunk.push_event(Event::Exit);

@@ -79,6 +79,11 @@ pub(super) const FINDINGS: Group = Group {
             "The system had no occasion to act: no superpage was mapped, no range made, no entry coalesced, whatever it is for.",
         ),
         finding(
+            "finding.no_system_calls",
+            "The kernel's own code was to be executed, and the program announces no system calls.",
+        )
+        .given("`--kernel`"),
+        finding(
             "finding.processor_guessed",
             "Events of the file that was read fit several processors, and one of them was taken.",
         )
