@@ -86,6 +86,11 @@ impl OooCore {
         assert!(trained.suits(self), "a trained predictor of another kind");
         self.predictor.copy_from(&trained.predictor);
     }
+
+    /// Goes on with another predictor, and puts the present one in its place.
+    pub fn exchange_predictor(&mut self, other: &mut Predictor) {
+        std::mem::swap(&mut self.predictor, other);
+    }
 }
 
 #[cfg(test)]

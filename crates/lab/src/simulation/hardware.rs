@@ -1,7 +1,7 @@
 //! The machine side: the processor, the instructions that it executes, and what the kernel's work does to it.
 
 use reach_core::{AuxTlbOptions, ControllerCommand, PageTable, PerformanceCounters, PhysAddr, StopReason, Traffic};
-use reach_hardware::ooo::{Aside, Code, LineStream, OooRun, TrainedPredictor};
+use reach_hardware::ooo::{Aside, Code, LineStream, OooRun, Predictor, TrainedPredictor};
 use reach_hardware::{Access, CacheCounters, Caches, Cursor, MemoryAccesses, Processor, StepRefs};
 use reach_os::{OutOfMemory, Vm};
 
@@ -78,17 +78,21 @@ impl Hardware {
         }
     }
 
-    /// Lets the kernel's own code run in place of the program. [`Hardware::resume`] takes what this returns.
-    pub fn interrupt(&mut self) -> Option<Aside> {
+    /// Lets the kernel's own code run in place of the program, with a predictor of its own if one is given. [`Hardware::resume`]
+    /// takes what this returns.
+    pub fn interrupt(&mut self, predictor: Option<&mut Predictor>) -> Option<Aside> {
         self.serialise(false);
-        self.processor.running().1.map(|core| core.put_aside())
+        let core = self.processor.running().1?;
+        predictor.into_iter().for_each(|predictor| core.exchange_predictor(predictor));
+        Some(core.put_aside())
     }
 
-    /// Lets the program go on.
-    pub fn resume(&mut self, aside: Option<Aside>) {
+    /// Lets the program go on. `predictor` is as in the call of [`Hardware::interrupt`].
+    pub fn resume(&mut self, aside: Option<Aside>, predictor: Option<&mut Predictor>) {
         self.serialise(true);
         if let (Some(core), Some(aside)) = (self.processor.running().1, aside) {
             core.take_up(aside);
+            predictor.into_iter().for_each(|predictor| core.exchange_predictor(predictor));
         }
     }
 

@@ -9,6 +9,7 @@ use crate::kernel_code::{ADDRESS_BITS, KernelCode, PLAIN, kind_of};
 use crate::machine;
 use reach_core::{Asid, Counts, EditablePageTable, Event, Label, Mark, StopReason};
 use reach_hardware::StepRefs;
+use reach_hardware::ooo::Predictor;
 
 /// Interrupts of the timer in a second: Debian's kernels for servers have CONFIG_HZ=250.
 const TIMER_HERTZ: u64 = 250;
@@ -28,6 +29,8 @@ pub(super) struct Passages {
     left_out: bool,
     /// Page faults that had passages: anonymous ones, those of files, and copies on write.
     faults: [u64; 3],
+    /// The predictor of passages in a sampled program: intervals begin with predictors that the program alone has trained.
+    predictor: Option<Box<Predictor>>,
     /// Instructions and cycles of passages that took time.
     instructions: u64,
     cycles: u64,
@@ -59,6 +62,7 @@ impl Passages {
             begun: false,
             left_out: false,
             faults: [0; 3],
+            predictor: None,
             instructions: 0,
             cycles: 0,
         })
@@ -142,7 +146,11 @@ impl Simulation {
         passages.turn += 1;
         let all = passages.code.passages(kind).count().max(1);
         let Some(steps) = passages.code.passages(kind).nth(passages.turn % all) else { return };
-        let aside = self.hardware.interrupt();
+        let trained_apart = self.sampling.as_ref().and_then(|_| self.hardware.processor.predictor_config());
+        if let Some(config) = trained_apart {
+            passages.predictor.get_or_insert_with(|| Box::new(Predictor::new(&config)));
+        }
+        let aside = self.hardware.interrupt(passages.predictor.as_deref_mut());
         let mmu = self.hardware.processor.mmu();
         let before = (mmu.counters, mmu.ledger.clone());
         mmu.switch(Asid::KERNEL);
@@ -153,7 +161,7 @@ impl Simulation {
             assert_eq!(stop, StopReason::End, "all pages of the kernel are mapped");
             counts.absorb(&step.counts);
         }
-        self.hardware.resume(aside);
+        self.hardware.resume(aside, passages.predictor.as_deref_mut());
         let nominal = counts.instructions * self.hardware.millicycles_per_instruction / 1000;
         let mmu = self.hardware.processor.mmu();
         mmu.switch(self.kernel.vm.current());

@@ -16,7 +16,7 @@ pub struct Tally {
     pub kernel: KernelWork,
 }
 
-/// What the kernel's own code has done. Samples know it exactly: it is simulated whole, however the program around it is.
+/// What the kernel's own code has done. Nothing of it is an estimate: samples simulate it whole, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelWork {
     /// Entries: by system calls, faults, forks and the like, switches, and interrupts of the timer.
