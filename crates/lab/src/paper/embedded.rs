@@ -102,6 +102,7 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
             file!("zhou-2023", "skylake.toml"),
             file!("zhou-2023", "zenplus.toml"),
             file!("zhou-2023", "build.toml"),
+            file!("zhou-2023", "kernel.toml"),
             file!("zhou-2023", "cores.toml"),
             file!("zhou-2023", "padding.toml"),
             file!("zhou-2023", "figures.toml"),
