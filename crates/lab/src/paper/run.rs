@@ -23,6 +23,8 @@ pub struct PaperOutcome {
     pub series: Vec<SeriesPoint>,
     /// Why its program was not read whole, or failed: then its numbers are not measurable.
     pub faults: Vec<Finding>,
+    /// Why there are no rows, if that is so.
+    pub(super) failed: Option<String>,
     /// The rows of its simulations.
     pub(super) rows: Vec<Row>,
 }
@@ -95,9 +97,10 @@ impl Paper {
             Comparison::judge(&self.name, Some(experiment), item, ours, null)
         };
         let comparisons = experiment.items.iter().map(compare).collect();
+        let failed = rows.as_ref().err().cloned();
         let rows = rows.unwrap_or_default();
         let series = series::points(&self.name, experiment, &rows);
-        PaperOutcome { comparisons, series, faults: Vec::new(), rows }
+        PaperOutcome { comparisons, series, faults: Vec::new(), failed, rows }
     }
 
     /// Returns the numbers over many experiments beside ours: those over the rows of tables, then relations.

@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Serialize, Deserialize)]
 struct Line {
     experiment: String,
+    /// Why it has no rows, if that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failed: Option<String>,
     rows: Vec<SavedRow>,
 }
 
@@ -30,7 +33,8 @@ pub fn save(outcomes: &[(&PaperExperiment, PaperOutcome)]) -> String {
         SavedRow { system, process, metric, value }
     };
     let line = |(experiment, outcome): &(&PaperExperiment, PaperOutcome)| {
-        let line = Line { experiment: experiment.name.clone(), rows: outcome.rows.iter().map(saved).collect() };
+        let rows = outcome.rows.iter().map(saved).collect();
+        let line = Line { experiment: experiment.name.clone(), failed: outcome.failed.clone(), rows };
         serde_json::to_string(&line).expect("rows are numbers and text") + "\n"
     };
     outcomes.iter().map(line).collect()
@@ -62,8 +66,11 @@ impl Paper {
                 value: row.value,
                 error: None,
             };
-            let rows = line.rows.into_iter().map(restored).collect();
-            outcomes.push((*experiment, self.outcome(experiment, Ok(rows))));
+            let rows = match line.failed {
+                Some(why) => Err(why),
+                None => Ok(line.rows.into_iter().map(restored).collect()),
+            };
+            outcomes.push((*experiment, self.outcome(experiment, rows)));
         }
         Ok(outcomes)
     }

@@ -111,6 +111,10 @@ fn saved_results_are_judged_as_those_of_the_run() {
     let again = paper.judge_saved(&chosen, &text).unwrap();
     assert!(run[0].1.comparisons.iter().any(|row| row.verdict == Verdict::Met));
     assert_eq!(again[0].1.comparisons, run[0].1.comparisons);
+    let failed = paper.outcome(chosen[0], Err("it was killed".into()));
+    assert!(failed.comparisons.iter().all(|row| row.reason == "it was killed"));
+    let text = save(&[(chosen[0], failed.clone())]);
+    assert_eq!(paper.judge_saved(&chosen, &text).unwrap()[0].1.comparisons, failed.comparisons);
     assert_eq!(paper.judge_saved(&chosen, "").unwrap().len(), 0);
     assert!(paper.judge_saved(&chosen, "x\n").err().unwrap().starts_with("line 1: "));
 }
