@@ -8,15 +8,15 @@
 //! `kernels/record.sh` compiles the markers' names into the guest's program and passes them to this plugin: `names=a:b:c`
 //! names marker 1, 2 and 3.
 
-mod api;
 mod code;
 mod marker;
 mod passages;
 mod recorder;
 mod write;
 
+use reach_qemu as api;
 use recorder::Recorder;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The version of QEMU's plugin interface that this plugin requires.
@@ -43,15 +43,14 @@ pub unsafe extern "C" fn qemu_plugin_install(
     argv: *const *const c_char,
 ) -> c_int {
     // SAFETY: QEMU passes valid pointers, as required above.
-    let (target, system, args) = unsafe {
-        let args = (0..argc as usize).map(|i| CStr::from_ptr(*argv.add(i)).to_string_lossy().into_owned());
-        (CStr::from_ptr((*info).target_name), (*info).system_emulation, args.collect::<Vec<_>>())
-    };
-    if target != c"x86_64" || !system {
-        eprintln!("reach-kernel-recorder: expected qemu-system-x86_64, found {}", target.to_string_lossy());
+    let installation = unsafe { api::Installation::of(info, argc, argv) };
+    if installation.target != c"x86_64" || !installation.system {
+        let target = installation.target.to_string_lossy();
+        eprintln!("reach-kernel-recorder: expected the emulator of x86-64 systems, found one of {target}");
         return 1;
     }
-    match Recorder::new(&args) {
+    let arguments = installation.arguments.iter().map(|argument| String::from_utf8_lossy(argument).into_owned());
+    match Recorder::new(&arguments.collect::<Vec<_>>()) {
         Ok(new) => *recorder() = Some(new),
         Err(error) => {
             eprintln!("reach-kernel-recorder: {error}");

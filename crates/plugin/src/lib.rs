@@ -13,11 +13,9 @@
 //! | `placement`, `interpose` | the addresses of the program's mappings, by replacing the emulator's mmap |
 //! | `file` | files that the program maps |
 //! | `guest` | reading the program's memory |
-//! | `api` | QEMU's interface |
 //!
 //! Locks are taken in this order: the mapping lock, the emulator's own lock, the dictionary's lock.
 
-mod api;
 mod exec;
 mod file;
 mod guest;
@@ -33,7 +31,8 @@ mod translate;
 mod vfork;
 mod writer;
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+pub(crate) use reach_qemu as api;
+use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// The version of QEMU's plugin interface that this plugin requires. QEMU refuses a version outside its own range. The
 /// ranges of QEMU 7.2 (1 to 1) and of QEMU 9 and later (from 2) do not overlap, although all functions used here are
@@ -69,14 +68,13 @@ pub unsafe extern "C" fn qemu_plugin_install(
     argv: *const *const c_char,
 ) -> c_int {
     // SAFETY: QEMU passes valid pointers, as required above.
-    let (target, args) = unsafe {
-        let args = (0..argc as usize).map(|i| CStr::from_ptr(*argv.add(i)).to_bytes());
-        (CStr::from_ptr((*info).target_name), args.collect::<Vec<_>>())
-    };
-    let ready = if target == c"x86_64" {
-        hot::access_callback().map(translate::set_access_callback).and_then(|()| process::start(&args))
+    let installation = unsafe { api::Installation::of(info, argc, argv) };
+    let ready = if installation.target == c"x86_64" {
+        hot::access_callback()
+            .map(translate::set_access_callback)
+            .and_then(|()| process::start(&installation.arguments))
     } else {
-        Err(format!("this emulator emulates {}, not x86-64", target.to_string_lossy()))
+        Err(format!("this emulator emulates {}, not x86-64", installation.target.to_string_lossy()))
     };
     match ready {
         Ok(true) => image::at_installation(),

@@ -1,13 +1,16 @@
 //! The part of QEMU's plugin interface that is used: functions that are equal in all versions of the interface from 1
 //! (QEMU 7.2) on. It is written from the interface's documentation; the C header is not needed.
+//!
+//! Two libraries are loaded by an emulator: `plugin` by the one of programs, `kernel-recorder` by the one of systems.
 
-#![allow(non_camel_case_types)]
+// Names, and what they mean, are those of QEMU's documentation.
+#![allow(missing_docs)]
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 /// QEMU's identifier of the plugin.
 pub type Id = u64;
-/// Packed kind and size of an access; see [`super::hot`].
+/// Packed kind and size of an access.
 pub type MemInfo = u32;
 
 /// A block being translated. It is valid during the callback only.
@@ -59,6 +62,31 @@ unsafe extern "C" {
     pub fn qemu_plugin_insn_size(insn: *const Insn) -> usize;
     pub fn qemu_plugin_insn_vaddr(insn: *const Insn) -> u64;
     pub fn qemu_plugin_insn_haddr(insn: *const Insn) -> *const u8;
+    pub fn qemu_plugin_insn_data(insn: *const Insn) -> *const u8;
     pub fn qemu_plugin_mem_size_shift(info: MemInfo) -> c_uint;
     pub fn qemu_plugin_mem_is_store(info: MemInfo) -> bool;
+}
+
+/// What QEMU says of itself at installation, and the arguments of the plugin.
+pub struct Installation<'a> {
+    /// The architecture that is emulated.
+    pub target: &'a CStr,
+    /// Whether a whole system is emulated, rather than a program.
+    pub system: bool,
+    /// The arguments, as the user wrote them.
+    pub arguments: Vec<&'a [u8]>,
+}
+
+impl Installation<'_> {
+    /// Reads what QEMU passes to `qemu_plugin_install`.
+    ///
+    /// # Safety
+    /// `info` must be valid, and `argv` must point to `argc` strings. QEMU guarantees both, during that call.
+    pub unsafe fn of<'a>(info: *const Info, argc: c_int, argv: *const *const c_char) -> Installation<'a> {
+        // SAFETY: the caller passes valid pointers.
+        unsafe {
+            let arguments = (0..argc as usize).map(|i| CStr::from_ptr(*argv.add(i)).to_bytes()).collect();
+            Installation { target: CStr::from_ptr((*info).target_name), system: (*info).system_emulation, arguments }
+        }
+    }
 }
