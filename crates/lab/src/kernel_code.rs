@@ -189,7 +189,6 @@ fn cut(batch: &Batch) -> BTreeMap<String, Vec<Range<usize>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reach_core::Asid;
 
     #[test]
     fn every_reference_of_every_passage_is_mapped_on_every_layout() {
@@ -211,7 +210,6 @@ mod tests {
             assert_eq!((used.first(), used.last()), (Some(&sizes[0].0), Some(&largest)), "{}", machine.name);
             assert!(used.contains(&21), "{}", machine.name);
         }
-        assert_ne!(Asid::KERNEL, Asid(0));
     }
 
     #[test]

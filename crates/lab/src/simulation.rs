@@ -173,10 +173,11 @@ impl Simulation {
 
     /// Takes an event of the program, or a mark of its sample.
     fn notice(&mut self, event: &Event) -> Result<(), SimulationError> {
-        if let Event::Mark(mark) = event
-            && self.takes_mark(*mark)
-        {
-            return self.mark(*mark);
+        if let Event::Mark(mark) = event {
+            self.mark_passages(*mark);
+            if self.takes_mark(*mark) {
+                return self.mark(*mark);
+            }
         }
         if matches!(event, Event::SystemCall(_)) && self.passages.is_none() {
             return Ok(());

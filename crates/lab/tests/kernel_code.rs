@@ -3,9 +3,9 @@
 mod common;
 
 use common::{Pieces, conditions, count, run, script};
-use reach_core::{Asid, Event, Label, Random};
+use reach_core::{Asid, Event, Label, Random, ThreadId};
 use reach_lab::{ALL, Conditions, Experiment, FindingKind, KernelCode, Outcome, Placement, Timing};
-use reach_trace::synthetic;
+use reach_trace::{FastForward, synthetic};
 
 const SKYLAKE: &str = "skylake-e3-1240v5";
 
@@ -61,10 +61,8 @@ fn each_event_takes_its_own_path() {
     let events = |is: fn(&Event) -> bool| program.events().filter(|event| is(event)).count() as u64;
     let calls = events(|event| matches!(event, Event::SystemCall(_)));
     let processes = events(|event| matches!(event, Event::Fork { .. } | Event::Exit));
-    let switches = events(|event| matches!(event, Event::Switch { .. }));
     let kernel = outcome(&experiment("base", Timing::Counts, true), &mut program.cut(vec![1000])).total.kernel;
-    // The program begins with a switch to its first process.
-    assert_eq!((kernel.system_calls, kernel.processes, kernel.switches), (calls, processes, switches - 1));
+    assert_eq!((kernel.system_calls, kernel.processes), (calls, processes));
 
     let calls = |number| outcome(&experiment("base", Timing::Counts, true), &mut caller(5, number)).total.kernel;
     // 400 is no number of Linux.
@@ -75,6 +73,17 @@ fn each_event_takes_its_own_path() {
     });
     assert_eq!(getppid, 10 * lengths("getppid").iter().sum::<u64>(), "passages of a kind take turns");
     assert_eq!(read, 10 * lengths("read").iter().sum::<u64>());
+}
+
+#[test]
+fn a_switch_is_the_kernels_if_the_thread_has_called_it() {
+    let switch = |thread| Event::Switch { asid: Asid(0), thread: ThreadId(thread) };
+    let turns = (1..20).flat_map(|n| {
+        let blocked = [(100 * n, Event::SystemCall(202)), (100 * n, switch(1))];
+        blocked.into_iter().chain([(100 * n + 50, switch(0))])
+    });
+    let mut program = caller(0, 0).with(turns);
+    assert_eq!(outcome(&experiment("base", Timing::Counts, true), &mut program).total.kernel.switches, 19);
 }
 
 #[test]
@@ -99,13 +108,15 @@ fn global_entries_survive_switches() {
     let walks = |switches: usize| {
         let mut source = synthetic::parse("touch:bytes=64K,page=4K,passes=100").unwrap();
         let whole = Pieces::of(&mut *source);
-        let turns =
-            (1..switches).map(|n| (n, Event::Switch { asid: Asid(n as u32 % 2), thread: reach_core::ThreadId(0) }));
+        let switch = |n: usize| Event::Switch { asid: Asid(n as u32 % 2), thread: ThreadId(0) };
+        let turns = (1..switches).flat_map(|n| [(n, Event::SystemCall(202)), (n, switch(n))]);
         let mut experiment = experiment("base", Timing::Counts, true);
         experiment.machines = vec![reach_lab::machine::resolve(&format!("{SKYLAKE}:core.asids=1")).unwrap()];
-        outcome(&experiment, &mut whole.with(turns)).total.kernel.hardware.walks()
+        let kernel = outcome(&experiment, &mut whole.with(turns)).total.kernel;
+        assert_eq!(kernel.switches, switches as u64 - 1);
+        kernel.hardware.walks()
     };
-    assert!(walks(400) < walks(20) + 100, "{} {}", walks(20), walks(400));
+    assert!(0 < walks(20) && walks(400) < walks(20) + 100, "{} {}", walks(20), walks(400));
 }
 
 #[test]
@@ -142,6 +153,22 @@ fn a_sample_knows_the_kernel_exactly_and_times_it_alike() {
     assert_eq!(counts(&whole).1, counts(&sampled).1);
     let cycles = [&whole, &sampled].map(|tally| tally.ledger.charged(Label::Kernel).0 as f64);
     assert!((cycles[1] / cycles[0] - 1.0).abs() < 0.05, "{cycles:?}");
+}
+
+#[test]
+fn nothing_is_executed_for_what_is_left_out() {
+    let calls = |change: fn(&mut Experiment)| {
+        let mut experiment = experiment("base", Timing::Counts, true);
+        change(&mut experiment);
+        outcome(&experiment, &mut caller(60, 39)).total.kernel.system_calls
+    };
+    assert_eq!(calls(|_| {}), 60);
+    // A call precedes each tenth reference.
+    assert_eq!(calls(|experiment| experiment.fast_forward = FastForward::References(295)), 30);
+    let some = calls(|experiment| {
+        experiment.sample = Some("every=100,measure=40,warm=10,between=fast-forward".parse().unwrap());
+    });
+    assert!((20..=40).contains(&some), "{some}");
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub(super) struct Passages {
     period: u64,
     /// The program has run.
     begun: bool,
+    /// The thread that runs has made a system call, and no reference since.
+    called: bool,
     /// The source leaves references out, so nothing may replace them in caches.
     left_out: bool,
     /// Page faults that had passages: anonymous ones, those of files, and copies on write.
@@ -60,6 +62,7 @@ impl Passages {
             due: period,
             period,
             begun: false,
+            called: false,
             left_out: false,
             faults: [0; 3],
             predictor: None,
@@ -97,6 +100,7 @@ impl Simulation {
         let Some(passages) = &mut self.passages else { return };
         match event {
             Event::SystemCall(number) => {
+                passages.called = true;
                 let kind = kind_of(*number);
                 let unrecorded = u64::from(kind.is_none());
                 self.pass(kind.unwrap_or(PLAIN), KernelWork { system_calls: 1, unrecorded, ..KernelWork::default() });
@@ -107,11 +111,10 @@ impl Simulation {
                 self.pass("execve", KernelWork { processes: 1, ..KernelWork::default() });
             }
             Event::Exit => self.pass("exit_group", KernelWork { processes: 1, ..KernelWork::default() }),
-            Event::Switch { .. } if passages.begun => {
+            // Threads that ran at the same time when they were captured take turns without the kernel.
+            Event::Switch { .. } if passages.called => {
                 self.pass("switch", KernelWork { switches: 1, ..KernelWork::default() });
             }
-            Event::Mark(Mark::FastForward) => passages.left_out = true,
-            Event::Mark(_) => passages.left_out = false,
             _ => {}
         }
     }
@@ -177,8 +180,13 @@ impl Simulation {
         self.accounts.execute_kernel(self.hardware.processor.on(), &work);
     }
 
-    /// Notes that the program runs, so that what follows is no part of its start.
+    /// Notes whether the source leaves references out from `mark` on.
+    pub(super) fn mark_passages(&mut self, mark: Mark) {
+        self.passages.iter_mut().for_each(|passages| passages.left_out = mark == Mark::FastForward);
+    }
+
+    /// Notes that the program runs, so that what follows is no part of its start or of a system call.
     pub(super) fn begin_passages(&mut self) {
-        self.passages.iter_mut().for_each(|passages| passages.begun = true);
+        self.passages.iter_mut().for_each(|passages| (passages.begun, passages.called) = (true, false));
     }
 }
