@@ -13,6 +13,9 @@ use serde::Deserialize;
 pub struct Overall {
     /// How the number follows from those of the rows.
     pub over: Aggregate,
+    /// Labels of systems without which an experiment is no row of it, beside those of the number.
+    #[serde(default)]
+    pub needs: Vec<String>,
     /// The number. Ours is found in each row whose experiment has the systems.
     #[serde(rename = "value")]
     pub item: PublishedItem,
@@ -42,6 +45,11 @@ pub(super) struct OverRows {
 }
 
 impl Overall {
+    /// Returns whether `experiment` has the systems that a row needs.
+    pub(super) fn has_row(&self, experiment: &PaperExperiment) -> bool {
+        self.needs.iter().all(|label| experiment.systems.contains_key(label))
+    }
+
     /// Returns the number over rows, where `value` finds that of a row. Fails where no row gives one.
     pub(super) fn compute<'a>(
         &self,
@@ -50,7 +58,7 @@ impl Overall {
     ) -> Result<OverRows, String> {
         let mut values = Vec::new();
         for (experiment, rows) in results {
-            let Some(row) = &experiment.row else { continue };
+            let Some(row) = experiment.row.as_ref().filter(|_| self.has_row(experiment)) else { continue };
             if let Some(value) = value(experiment, &self.item.ours, rows) {
                 values.push((value, row));
             }

@@ -52,6 +52,7 @@ impl Paper {
         }
         for overall in &mut self.overall {
             leave_out(&mut overall.item.ours, &quick.without);
+            overall.needs.retain(|label| !quick.without.contains(label));
         }
         for (overall, whole) in self.overall.iter_mut().zip(whole) {
             if let Aggregate::Above(_) = overall.over {
@@ -70,7 +71,8 @@ impl Paper {
 /// Returns how many of `experiments` are rows that have the systems of `overall`.
 fn rows(overall: &Overall, experiments: &[PaperExperiment]) -> usize {
     let has_systems = |e: &PaperExperiment| overall.item.ours.check(|label| e.systems.contains_key(label)).is_ok();
-    experiments.iter().filter(|experiment| experiment.row.is_some() && has_systems(experiment)).count()
+    let is_row = |e: &&PaperExperiment| e.row.is_some() && overall.has_row(e) && has_systems(e);
+    experiments.iter().filter(is_row).count()
 }
 
 /// Leaves the systems of these labels out of `measure`, where others stand for them.
