@@ -475,7 +475,8 @@ fn curve_prints_two_tables_and_a_row_for_each_geometry() {
 fn range_tlbs_of_other_sizes_are_not_counted_while_fast_forwarding() {
     let system = "karakostas-2015-rmm:lookup=after-miss,sweep=32,max_block=4";
     let program = ["--program", "gups:bytes=64M,init=pages,updates=20K", "--fast-forward", "updates"];
-    let rows = stdout(&[&["run", "-q", "--timing", "inorder", "-s", system, "-f", "jsonl"], &program[..]].concat());
+    let machine = ["run", "-q", "-m", "skylake-e3-1240v5", "--timing", "inorder", "-s", system, "-f", "jsonl"];
+    let rows = stdout(&[&machine[..], &program[..]].concat());
     let rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let value = |metric: &str| {
         let row = rows.iter().find(|row| row["metric"] == metric && row["process"] == "all");

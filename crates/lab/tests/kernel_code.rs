@@ -78,12 +78,12 @@ fn each_event_takes_its_own_path() {
 #[test]
 fn a_switch_is_the_kernels_if_the_thread_has_called_it() {
     let switch = |thread| Event::Switch { asid: Asid(0), thread: ThreadId(thread) };
-    let turns = (1..20).flat_map(|n| {
+    let turns = (1..12).flat_map(|n| {
         let blocked = [(100 * n, Event::SystemCall(202)), (100 * n, switch(1))];
         blocked.into_iter().chain([(100 * n + 50, switch(0))])
     });
     let mut program = caller(0, 0).with(turns);
-    assert_eq!(outcome(&experiment("base", Timing::Counts, true), &mut program).total.kernel.switches, 19);
+    assert_eq!(outcome(&experiment("base", Timing::Counts, true), &mut program).total.kernel.switches, 11);
 }
 
 #[test]
