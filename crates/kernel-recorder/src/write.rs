@@ -77,12 +77,10 @@ impl Trace {
             return Some(id);
         }
         let Block::Kernel { pc, instructions } = &blocks[number] else { return None };
-        let mut at = *pc;
-        let mut blank = |bytes: &Vec<u8>| {
-            at += bytes.len() as u64;
-            without_constants(at - bytes.len() as u64, bytes)
-        };
-        let bytes = instructions.iter().flat_map(&mut blank).collect::<Vec<u8>>();
+        let mut bytes = Vec::new();
+        for instruction in instructions {
+            bytes.extend(without_constants(pc + bytes.len() as u64, instruction));
+        }
         let id = self.table.push(reach_core::Block {
             pc: lower(*pc),
             len: bytes.len() as u16,

@@ -91,9 +91,20 @@ impl KernelCode {
         &self.batch.code
     }
 
-    /// Returns the passages of a kind, each as its steps.
-    pub fn passages(&self, kind: &str) -> impl Iterator<Item = &[Step]> {
-        self.passages.get(kind).into_iter().flatten().map(|steps| &self.batch.steps[steps.clone()])
+    /// Returns the passages of a kind, each as its steps; none if the kind was not recorded.
+    pub fn passages(&self, kind: &str) -> impl ExactSizeIterator<Item = &[Step]> {
+        let passages = self.passages.get(kind).map_or(&[][..], Vec::as_slice);
+        passages.iter().map(|steps| &self.batch.steps[steps.clone()])
+    }
+
+    /// Returns the steps of the passage of `kind` whose turn it is.
+    ///
+    /// # Panics
+    /// When the kind was not recorded.
+    pub fn passage(&self, kind: &str, turn: usize) -> &[Step] {
+        let mut passages = self.passages(kind);
+        let number = turn % passages.len();
+        passages.nth(number).expect("the number is less than their number")
     }
 
     /// Returns the chunk of the steps of passages.

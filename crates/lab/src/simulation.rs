@@ -179,6 +179,7 @@ impl Simulation {
                 return self.mark(*mark);
             }
         }
+        // Outlines have system calls, too.
         if matches!(event, Event::SystemCall(_)) && self.passages.is_none() {
             return Ok(());
         }

@@ -109,11 +109,14 @@ fn check(
     }
     if let Some(AuxTlbOptions::Ranges(options)) = kernel.system.aux_tlb(&kernel.vm)
         && options.sweep_entries > 0
-        && let Some(why) = reach_hardware::cannot_sweep(&machine.hardware)
     {
-        return Err(format!(
-            "sweep cannot count range TLBs of other sizes exactly, because {why}; use another machine"
-        ));
+        let cannot = "sweep cannot count range TLBs of other sizes exactly, because";
+        if let Some(why) = reach_hardware::cannot_sweep(&machine.hardware) {
+            return Err(format!("{cannot} {why}; use another machine"));
+        }
+        if kernel_code {
+            return Err(format!("{cannot} misses decide when the timer interrupts; leave out --kernel"));
+        }
     }
     if kernel_code && shape.hardware_threads() > 1 {
         return Err(

@@ -20,6 +20,8 @@ impl Simulation {
             Err("misses decide what an out-of-order core fetches ahead; use --timing counts or inorder".into())
         } else if self.kernel.reads_counters {
             Err("misses decide what the system does, because it reads performance counters; use another system".into())
+        } else if self.passages.is_some() {
+            Err("misses decide when the timer interrupts, and the kernel's own code uses the array, too; leave out --kernel".into())
         } else {
             Ok(())
         };

@@ -147,8 +147,7 @@ impl Simulation {
         let detail = if self.detail() == Detail::Translation { Detail::Translation } else { Detail::All };
         let Some(passages) = self.passages.as_mut().filter(|passages| !passages.left_out) else { return };
         passages.turn += 1;
-        let all = passages.code.passages(kind).count().max(1);
-        let Some(steps) = passages.code.passages(kind).nth(passages.turn % all) else { return };
+        let steps = passages.code.passage(kind, passages.turn);
         let trained_apart = self.sampling.as_ref().and_then(|_| self.hardware.processor.predictor_config());
         if let Some(config) = trained_apart {
             passages.predictor.get_or_insert_with(|| Box::new(Predictor::new(&config)));

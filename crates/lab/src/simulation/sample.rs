@@ -8,7 +8,7 @@
 use super::hardware::MemoryCounts;
 use super::tally::{KernelWork, Tally};
 use crate::findings::{Finding, FindingKind};
-use reach_core::{Asid, Counts};
+use reach_core::{Asid, Counts, Label};
 use reach_hardware::{Access, CacheCounters, MemoryAccesses};
 use reach_trace::Sampling;
 use std::collections::BTreeMap;
@@ -176,9 +176,15 @@ impl Sample {
         Tally {
             counts: if self.all_given { Counts::default() } else { tally.counts },
             hardware: tally.hardware,
-            ledger: tally.ledger.map(|label, cycles| if label.is_event() { 0 } else { cycles }),
-            kernel: KernelWork::default(),
+            ledger: tally.ledger.map(|label, cycles| if self.is_exact(label) { 0 } else { cycles }),
+            kernel: if self.all_given { KernelWork::default() } else { tally.kernel },
         }
+    }
+
+    /// Returns whether the cycles of `label` are known, however the references between events were simulated. System calls that
+    /// are left out with the references around them are not.
+    fn is_exact(&self, label: Label) -> bool {
+        label.is_event() && (self.all_given || label != Label::Kernel)
     }
 
     /// Returns the factors from counts in intervals to counts in what they stand for: of code that was known, and of code that
@@ -215,12 +221,11 @@ impl Sample {
         estimate.absorb(&of.first_run.map(|n| first_run.of(n)));
         estimate.absorb(&of.first_run_in_full);
         if self.all_given {
-            estimate.counts = whole.counts;
+            (estimate.counts, estimate.kernel) = (whole.counts, whole.kernel);
         }
-        estimate.kernel = whole.kernel;
         let cycles = estimate.ledger;
         estimate.ledger =
-            whole.ledger.map(|label, exact| if label.is_event() { exact } else { cycles.charged(label).0 });
+            whole.ledger.map(|label, exact| if self.is_exact(label) { exact } else { cycles.charged(label).0 });
         estimate
     }
 }

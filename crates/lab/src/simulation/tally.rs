@@ -16,10 +16,10 @@ pub struct Tally {
     pub kernel: KernelWork,
 }
 
-/// What the kernel's own code has done. Nothing of it is an estimate: samples simulate it whole, too.
+/// What the kernel's own code has done. Samples know it exactly, unless references were left out between their intervals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelWork {
-    /// Entries: by system calls, faults, forks and the like, switches, and interrupts of the timer.
+    /// System calls.
     pub system_calls: u64,
     /// Of these, calls for which a plain call stands, because they were not recorded.
     pub unrecorded: u64,
@@ -38,6 +38,12 @@ pub struct KernelWork {
 }
 
 impl KernelWork {
+    /// Returns this work with `change` applied to each count.
+    fn map(&self, change: impl Fn(u64) -> u64) -> KernelWork {
+        self.combined(self, |count, _| change(count), self.hardware.map(&change))
+    }
+
+    /// Combines each count with that of `other`, except for those of the `hardware`.
     fn combined(&self, other: &KernelWork, combine: impl Fn(u64, u64) -> u64, hardware: Counters) -> KernelWork {
         KernelWork {
             system_calls: combine(self.system_calls, other.system_calls),
@@ -81,7 +87,7 @@ impl Tally {
             counts: self.counts.map(&change),
             hardware: self.hardware.map(&change),
             ledger: self.ledger.map(|_, cycles| change(cycles)),
-            kernel: self.kernel,
+            kernel: self.kernel.map(&change),
         }
     }
 
