@@ -139,6 +139,7 @@ pub fn run(
         limit: common.conditions.limit,
         sample: sampling(common, has_curve),
         precision: precision(common, has_curve),
+        attribute: false,
         curve,
     };
     let command = &common.program.command;

@@ -66,6 +66,16 @@ impl Label {
         matches!(self, Label::Copy | Label::Remap | Label::Fault | Label::Daemon | Label::Kernel)
     }
 
+    /// Returns whether these cycles are spent on translating addresses.
+    pub const fn is_translation(self) -> bool {
+        matches!(self, Label::L2TlbHit | Label::Walk | Label::Handler) || self.is_of_front_end()
+    }
+
+    /// Returns whether these are cycles that the front end waits for translations.
+    pub const fn is_of_front_end(self) -> bool {
+        matches!(self, Label::ItlbStall | Label::ItlbWalk | Label::ItlbL2TlbHit)
+    }
+
     /// Returns the name in results: `cycles.<name>`.
     pub const fn name(self) -> &'static str {
         match self {

@@ -33,5 +33,5 @@ pub use aux_tlb::{cannot_sweep, resolve_aux_tlb};
 pub use cache::{Access, CacheCounters, Caches, Controller, ControllerCounters, MemoryAccesses};
 pub use counters::Counters;
 pub use curve::{CurveCounts, Geometry};
-pub use mmu::{Cursor, Mmu, StepRefs};
+pub use mmu::{CostEntry, Cursor, Mmu, StepRefs, TranslationSpent};
 pub use processor::{Processor, Topology};

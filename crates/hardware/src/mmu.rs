@@ -15,7 +15,7 @@
 //! A reference that crosses a page boundary does this for both pages, in order.
 //!
 //! Module and parts are one idea: this file defines [`Mmu`] and a single reference; `run.rs` runs sequences of them;
-//! `aux_lookup.rs`, `coalesce.rs`, `wrong_path.rs`, `thread.rs` and `observer.rs` extend it. Its state is in parts that know
+//! `aux_lookup.rs`, `coalesce.rs`, `cost_log.rs`, `wrong_path.rs`, `thread.rs` and `observer.rs` extend it. Its state is in parts that know
 //! nothing of it: `address_spaces.rs`, `same_page.rs`, `filler.rs`, and the observers.
 
 use crate::aux_tlb::AuxTlb;
@@ -26,6 +26,7 @@ use crate::permission::{self, Effect, walk_bits};
 use crate::tlb::{Context, TlbObserver, Tlbs};
 use crate::walk;
 use address_spaces::AddressSpaces;
+use cost_log::CostLog;
 use filler::Filler;
 use observer::Observer;
 use reach_core::{
@@ -36,6 +37,7 @@ use same_page::SamePageFilter;
 mod address_spaces;
 mod aux_lookup;
 mod coalesce;
+mod cost_log;
 mod event_log;
 mod filler;
 mod itlb_victim;
@@ -50,6 +52,7 @@ mod testing;
 mod thread;
 mod wrong_path;
 
+pub use cost_log::{CostEntry, TranslationSpent};
 pub(crate) use physical::physical;
 pub(crate) use step_refs::Confirmation;
 pub use step_refs::{Cursor, StepRefs};
@@ -96,6 +99,8 @@ pub struct Mmu {
     aux_tlb: Option<Box<AuxTlb>>,
     /// Observes the TLBs; `None` if nothing does.
     observer: Option<Box<Observer>>,
+    /// What translation costs each reference; `None` if nobody asks.
+    cost_log: Option<Box<CostLog>>,
     /// The base page.
     pub(crate) base: PageShift,
     /// The span of coalesced entries; `None` if walks enter single pages.
@@ -124,6 +129,7 @@ impl Mmu {
             filler,
             aux_tlb: None,
             observer: None,
+            cost_log: None,
             coalesces: coalesce::span(machine),
             base: machine.sizes[0],
             perfect,
@@ -188,7 +194,7 @@ impl Mmu {
     /// Returns whether references may come as an outline, without caches: whether the references that folding omits change
     /// nothing.
     pub fn takes_outlines(&self) -> bool {
-        self.same_page.enabled && !self.logs_events()
+        self.same_page.enabled && !self.logs_events() && !self.logs_costs()
     }
 
     /// Runs one reference to one page. Returns its translation.

@@ -254,6 +254,11 @@ impl OooCore {
         self.retire_stage.cycle
     }
 
+    /// Returns the cycles by label since [`OooCore::take_ledger`] was last called.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
     /// Returns the cycles by label since the last call.
     pub fn take_ledger(&mut self) -> Ledger {
         std::mem::take(&mut self.ledger)

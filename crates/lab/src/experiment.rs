@@ -61,6 +61,8 @@ pub struct Experiment {
     pub limit: Option<u64>,
     /// The miss curve to count; `None`: no curve.
     pub curve: Option<Curve>,
+    /// Whether costs of translation are attributed to instructions and mappings ([`crate::attribution`]).
+    pub attribute: bool,
     /// How intervals of the program are measured; `None`: all of it is. All of a program that is too short for error bars
     /// is measured, too.
     pub sample: Option<Sampling>,
@@ -129,6 +131,7 @@ impl Experiment {
             align_code: None,
             limit: None,
             curve: None,
+            attribute: false,
             sample: None,
             precision: None,
         }
@@ -191,6 +194,9 @@ impl Experiment {
             }
             if sampled {
                 simulation.sample()?;
+            }
+            if self.attribute {
+                simulation.attribute()?;
             }
             Ok(simulation)
         };

@@ -3,6 +3,7 @@
 //! [`machine::resolve`] reads a machine, an [`Experiment`] runs a program on machines under systems, and its [`Report`]
 //! gives [`Row`]s. [`paper`] compares rows with published numbers, [`validation`] with measured hardware.
 
+pub mod attribution;
 mod conditions;
 mod curve;
 mod experiment;

@@ -11,6 +11,7 @@
 //! loop, which is one idea with this file.
 
 mod accounts;
+mod attribute;
 mod boot;
 mod curve;
 mod error;
@@ -31,6 +32,7 @@ pub(crate) use sample::Measured;
 pub use sample::{Cold, Interval, LEAST, Sample};
 pub use tally::{HardwareThread, KernelWork, Tally};
 
+use crate::attribution::Attributor;
 use crate::prepare::Batch;
 use accounts::Accounts;
 use error::Names;
@@ -82,6 +84,8 @@ pub struct Simulation {
     passages: Option<Box<Passages>>,
     /// `None` unless the program is sampled.
     sampling: Option<Box<Sampling>>,
+    /// Attributes costs of translation; `None` unless requested.
+    attributor: Option<Box<Attributor>>,
     /// The TLB array whose miss curve is counted.
     observed: Option<Tlb>,
     /// Laws are checked after every item of a round.
@@ -184,6 +188,7 @@ impl Simulation {
             return Ok(());
         }
         self.hardware.serialise(true);
+        self.attribute_event(event);
         self.event(event)?;
         self.pass_for_event(event);
         Ok(())
@@ -293,6 +298,7 @@ impl Simulation {
             return self.warm(StepRefs::new(&batch.chunk, step), &step.counts);
         }
         self.run(StepRefs::new(&batch.chunk, step).followed_by(&batch.following))?;
+        self.attribute_step(&batch.chunk, step);
         let hardware = &mut self.hardware;
         let millicycles = if hardware.out_of_order { 0 } else { hardware.millicycles_per_instruction };
         let cycles = self.accounts.execute(hardware.processor.on(), &step.counts, millicycles);
@@ -421,6 +427,7 @@ impl Simulation {
         self.hardware.processor.mmu().reset_curve_counts();
         self.hardware.processor.mmus().for_each(Mmu::reset_range_hits);
         self.sampling.iter_mut().for_each(|sampling| sampling.start());
+        self.attributor.iter_mut().for_each(|attributor| attributor.start());
     }
 
     /// From now on checks laws whenever another hardware thread goes on. For tests.

@@ -93,7 +93,9 @@ impl Mmu {
             cursor.next_page_ref += hits;
             let Some(page_ref) = step.page_refs.get(cursor.next_page_ref) else { break };
             let walks = self.counters.walks_data;
-            if let Err(reason) = self.reference(page_ref.kind(), Vpn(page_ref.page() >> to_vpn), table, None) {
+            let outcome = self.reference(page_ref.kind(), Vpn(page_ref.page() >> to_vpn), table, None);
+            self.log_costs(page_ref.index(), page_ref.kind() == Kind::Fetch);
+            if let Err(reason) = outcome {
                 cursor.next_ref = page_ref.index();
                 return reason;
             }
@@ -144,7 +146,9 @@ impl Mmu {
                 break;
             }
             let r = step.refs[cursor.next_ref];
-            if let Err(reason) = self.reference_pages(r, table) {
+            let outcome = self.reference_pages(r, table);
+            self.log_costs(cursor.next_ref, r.kind() == Kind::Fetch);
+            if let Err(reason) = outcome {
                 return Some(reason);
             }
             confirmation.add(r);
@@ -202,7 +206,10 @@ impl Mmu {
     /// Runs references one by one, without caches.
     fn run_unfolded(&mut self, step: StepRefs, cursor: &mut Cursor, table: &mut PageTable) -> StopReason {
         while cursor.next_ref < step.refs.len() {
-            if let Err(reason) = self.reference_pages(step.refs[cursor.next_ref], table) {
+            let r = step.refs[cursor.next_ref];
+            let outcome = self.reference_pages(r, table);
+            self.log_costs(cursor.next_ref, r.kind() == Kind::Fetch);
+            if let Err(reason) = outcome {
                 return reason;
             }
             cursor.next_ref += 1;
@@ -243,16 +250,20 @@ impl Mmu {
                 let vpn = VirtAddr(at & ADDRESSES).vpn(self.base);
                 let pte = match self.same_page.get(kind, vpn) {
                     Some(pte) => pte,
-                    None => match self.reference(kind, vpn, table, Some(caches)) {
-                        Ok(pte) => {
-                            self.same_page.set(kind, vpn, pte);
-                            pte
+                    None => {
+                        let outcome = self.reference(kind, vpn, table, Some(caches));
+                        self.log_costs(cursor.next_ref, fetch);
+                        match outcome {
+                            Ok(pte) => {
+                                self.same_page.set(kind, vpn, pte);
+                                pte
+                            }
+                            Err(stop) => {
+                                reason = stop;
+                                break 'refs;
+                            }
                         }
-                        Err(stop) => {
-                            reason = stop;
-                            break 'refs;
-                        }
-                    },
+                    }
                 };
                 let stop = end.min((vpn + 1).addr(self.base).0);
                 if !fetch || fetches {

@@ -36,6 +36,7 @@ impl Mmu {
         let mut reason = StopReason::End;
         core.enter_space(space);
         let mut insts = core.instructions(code);
+        let logs_costs = self.logs_costs();
         while let Some(&r) = step.refs.get(cursor.next_ref) {
             let outcome = match r.kind() {
                 Kind::Fetch => {
@@ -63,6 +64,9 @@ impl Mmu {
                     self.load_or_store(bytes, kind, (&step, cursor), code, table, CoreAndCaches { core, caches })
                 }
             };
+            if logs_costs {
+                self.log_ooo_costs(cursor.next_ref, r.kind() == Kind::Fetch, core.ledger());
+            }
             if let Err((stop, translation)) = outcome {
                 core.charge_stopped(translation);
                 reason = stop;
@@ -84,7 +88,9 @@ impl Mmu {
 
     /// Adds the core's cycles and counts to the MMU's.
     fn settle_ooo(&mut self, core: &mut OooCore) {
-        self.ledger.absorb(&core.take_ledger());
+        let charged = core.take_ledger();
+        self.log_last_ooo_costs(&charged);
+        self.ledger.absorb(&charged);
         let counted = core.take_statistics();
         let c = &mut self.counters;
         c.branches += counted.branches;

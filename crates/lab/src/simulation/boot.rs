@@ -50,6 +50,7 @@ impl Simulation {
             rounds: Rounds::on(shape.hardware_threads()),
             passages: passages.map(Box::new),
             sampling: None,
+            attributor: None,
             observed: None,
             checks_laws: false,
         })

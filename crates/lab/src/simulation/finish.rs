@@ -15,6 +15,7 @@ impl Simulation {
             self.hardware.serialise(true);
             self.settle();
         }
+        self.attribute_rest();
         self.end_interval();
         let (processor, vm) = (&self.hardware.processor, &self.kernel.vm);
         let mut hardware_threads = self.accounts.hardware_threads(processor, vm.ledger());
@@ -46,6 +47,7 @@ impl Simulation {
             controller: processor.all_caches().iter().find_map(|caches| Some(caches.controller.as_ref()?.counters)),
             range_hits: range_hits(processor),
             curve,
+            attribution: self.attributor.map(|attributor| attributor.finish()),
             sample,
             os: vm.counters().clone(),
             os_processes,

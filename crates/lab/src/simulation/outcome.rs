@@ -2,6 +2,7 @@
 
 use super::sample::Sample;
 use super::tally::{HardwareThread, Tally};
+use crate::attribution::Attribution;
 use crate::curve::Misses;
 use crate::findings::Finding;
 use reach_core::{Asid, AuxTlbOptions};
@@ -59,6 +60,8 @@ pub struct Outcome {
     pub census: Option<reach_os::Census>,
     /// The code that was mapped, if the system has a rule of its own for code.
     pub code: Option<reach_os::CodeCensus>,
+    /// Who paid for translation, if that was requested.
+    pub attribution: Option<Attribution>,
     /// Page sizes of the machine, base pages first.
     pub sizes: Vec<reach_core::PageShift>,
     /// Contiguity of free memory at the end (Navarro §6.5), 0 to 1.

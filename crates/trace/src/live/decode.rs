@@ -24,6 +24,9 @@ const MAX_DEPTH: u32 = 200;
 /// The most files of a program.
 const MAX_FILES: usize = 1 << 20;
 
+/// The encoding of the `syscall` instruction, which ends the block of a process that asks for its end.
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
+
 /// Reads buffers in the order of their publication. The buffers that a killed process did not publish are read when its end
 /// is detected.
 ///
@@ -46,7 +49,7 @@ pub(super) struct Decoder {
     depth: u32,
     /// Executions of blocks whose definitions were lost.
     undefined: u64,
-    /// The last block of the process that was the last to die without announcing its end.
+    /// The last block of the process that was the last to die of a signal.
     last_of_killed: Option<BlockId>,
 }
 
@@ -274,7 +277,13 @@ impl Decoder {
                 }
             }
             Message::Exit => {
-                self.tree.process(owner.process).exited = true;
+                let process = self.tree.process(owner.process);
+                process.exited = true;
+                // From QEMU 10 on, a process that dies of a signal announces its end too; others ask for theirs.
+                let asked = |id| self.blocks.table().get(id).bytes.ends_with(&SYSCALL);
+                if let Some(last) = process.last_block.filter(|&id| !asked(id)) {
+                    self.last_of_killed = Some(last);
+                }
                 chunk.push_event(Event::Exit);
                 self.current = None;
             }

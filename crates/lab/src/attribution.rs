@@ -1,0 +1,223 @@
+//! Who pays for translation: attributes its cost to instructions, and to the mappings and 2 MB extents that they access.
+//!
+//! The processor logs what each reference costs ([`reach_hardware::CostEntry`]). An [`Attributor`] finds the instruction and the
+//! mapping of each, and adds up. Costs are differences of counters, so all [`Site`]s of an [`Attribution`] sum to what the
+//! simulation counted, exactly.
+
+mod mappings;
+
+pub use mappings::{Mapping, MappingKind};
+
+use mappings::Mappings;
+use reach_core::{Asid, BlockId, Chunk, Event, Kind, Ref, Step, VirtAddr};
+use reach_hardware::{CostEntry, TranslationSpent};
+use std::collections::HashMap;
+
+/// The binary logarithm of the size of extents: the superpage of most machines, 2 MB.
+pub const EXTENT_SHIFT: u32 = 21;
+
+/// The number of a mapping in [`Attribution::mappings`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MappingId(pub u32);
+
+/// What one instruction pays for one extent of one mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Site {
+    /// The address space.
+    pub asid: Asid,
+    /// The instruction's block; `None` if the program names no blocks.
+    pub block: Option<BlockId>,
+    /// The number of the instruction in its block; 0 for fetches.
+    pub instruction: u16,
+    /// The mapping that contains the block.
+    pub code: MappingId,
+    /// Whether it is a cost of fetching the block; else of loads and stores.
+    pub fetch: bool,
+    /// The mapping that the reference accesses: that of the block for fetches.
+    pub mapping: MappingId,
+    /// The first address that the reference accesses, in extents ([`EXTENT_SHIFT`]); 0 where the mapping is
+    /// [`MappingKind::WrongPath`].
+    pub extent: u64,
+}
+
+/// What translation cost, by who pays.
+#[derive(Clone, Debug, Default)]
+pub struct Attribution {
+    /// The costs.
+    pub sites: HashMap<Site, TranslationSpent>,
+    /// All mappings that ever existed.
+    pub mappings: Vec<Mapping>,
+    /// The paths of files, by number.
+    pub files: Vec<String>,
+}
+
+impl Attribution {
+    /// Returns the mapping with this number.
+    pub fn mapping(&self, id: MappingId) -> &Mapping {
+        &self.mappings[id.0 as usize]
+    }
+
+    /// Returns the sum over all sites.
+    pub fn total(&self) -> TranslationSpent {
+        let mut total = TranslationSpent::default();
+        self.sites.values().for_each(|spent| total.absorb(spent));
+        total
+    }
+}
+
+/// The reference that a cost belongs to, and its instruction.
+#[derive(Clone, Copy, Debug)]
+struct At {
+    r: Ref,
+    /// The block of the last fetch up to it; `None` before the first.
+    block: Option<Fetched>,
+    /// The block of the fetch before that one, if `r` is a fetch.
+    before: Option<Fetched>,
+}
+
+/// A block that was fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fetched {
+    /// `None` if the program names no blocks.
+    block: Option<BlockId>,
+    pc: VirtAddr,
+}
+
+/// Adds up costs while a program runs.
+#[derive(Debug, Default)]
+pub(crate) struct Attributor {
+    mappings: Mappings,
+    sites: HashMap<Site, TranslationSpent>,
+    /// The site of the last cost and its sum, which are often asked for again.
+    recent: Option<(Site, TranslationSpent)>,
+    /// The last reference of the last step that ran.
+    last: Option<At>,
+    /// The costs of a step.
+    entries: Vec<CostEntry>,
+}
+
+impl Attributor {
+    /// Takes an event of the program.
+    pub fn notice(&mut self, event: &Event) {
+        self.mappings.notice(event);
+    }
+
+    /// Forgets all costs so far.
+    pub fn start(&mut self) {
+        self.sites.clear();
+        self.recent = None;
+    }
+
+    /// Returns the buffer that takes the costs of a step ([`reach_hardware::Mmu::take_costs`]).
+    pub fn entries(&mut self) -> &mut Vec<CostEntry> {
+        &mut self.entries
+    }
+
+    /// Attributes the costs of `step`, which are in [`Attributor::entries`].
+    pub fn attribute(&mut self, chunk: &Chunk, step: &Step) {
+        let entries = std::mem::take(&mut self.entries);
+        let mut position = Position::new(chunk, step, self.last);
+        for entry in &entries {
+            let at = match entry.reference {
+                None => self.last,
+                Some(reference) => position.at(reference as usize),
+            };
+            self.add(at, entry);
+        }
+        self.last = position.at(step.refs.end.saturating_sub(1)).or(self.last);
+        self.entries = entries;
+    }
+
+    /// Attributes costs that come after the last step that ran: of instructions that were in flight at its end.
+    pub fn attribute_rest(&mut self) {
+        let entries = std::mem::take(&mut self.entries);
+        entries.iter().for_each(|entry| self.add(self.last, entry));
+        self.entries = entries;
+    }
+
+    fn add(&mut self, at: Option<At>, entry: &CostEntry) {
+        let site = self.site(at, entry.fetch);
+        match &mut self.recent {
+            Some((recent, spent)) if *recent == site => spent.absorb(&entry.spent),
+            recent => {
+                if let Some((site, spent)) = recent.replace((site, entry.spent)) {
+                    self.sites.entry(site).or_default().absorb(&spent);
+                }
+            }
+        }
+    }
+
+    fn site(&mut self, at: Option<At>, fetch: bool) -> Site {
+        let asid = self.mappings.current();
+        let Some(At { r, block, before }) = at else { return self.unknown(asid, fetch) };
+        // Loads and stores while a block is fetched are those of a wrong path, behind the branch of the block before.
+        let on_wrong_path = !fetch && r.kind() == Kind::Fetch;
+        let block = if on_wrong_path { before.or(block) } else { block };
+        let code = block.map_or(MappingId(0), |block| self.mappings.find(block.pc));
+        let data = match block {
+            _ if on_wrong_path => None,
+            Some(block) if fetch => Some((code, block.pc)),
+            _ => Some((self.mappings.find(r.addr()), r.addr())),
+        };
+        let (mapping, address) = data.unwrap_or((Mappings::WRONG_PATH, VirtAddr(0)));
+        Site {
+            asid,
+            block: block.and_then(|block| block.block),
+            instruction: if r.kind() == Kind::Fetch || fetch { 0 } else { r.index() },
+            code,
+            fetch,
+            mapping,
+            extent: address.0 >> EXTENT_SHIFT,
+        }
+    }
+
+    /// The site of a cost before the first reference.
+    fn unknown(&self, asid: Asid, fetch: bool) -> Site {
+        let code = Mappings::UNKNOWN;
+        Site { asid, block: None, instruction: 0, code, fetch, mapping: code, extent: 0 }
+    }
+
+    /// Returns the sums.
+    pub fn finish(mut self) -> Attribution {
+        if let Some((site, spent)) = self.recent.take() {
+            self.sites.entry(site).or_default().absorb(&spent);
+        }
+        let (mappings, files) = self.mappings.finish();
+        Attribution { sites: self.sites, mappings, files }
+    }
+}
+
+/// A position in the references of a step, which only moves forward.
+struct Position<'a> {
+    refs: &'a [Ref],
+    fetched: &'a [BlockId],
+    /// The references before this one have been passed.
+    next: usize,
+    /// The number of fetches of the step that have been passed.
+    fetches: usize,
+    block: Option<Fetched>,
+    before: Option<Fetched>,
+}
+
+impl<'a> Position<'a> {
+    fn new(chunk: &'a Chunk, step: &Step, last: Option<At>) -> Position<'a> {
+        let refs = &chunk.refs[..step.refs.end];
+        let fetched = chunk.fetched.get(step.fetched.clone()).unwrap_or_default();
+        let (block, before) = last.map_or((None, None), |last| (last.block, last.before));
+        Position { refs, fetched, next: step.refs.start, fetches: 0, block, before }
+    }
+
+    /// Moves to `reference`, and returns it; `None` if there is none.
+    fn at(&mut self, reference: usize) -> Option<At> {
+        let r = *self.refs.get(reference)?;
+        for passed in self.refs.get(self.next..=reference).unwrap_or_default() {
+            if passed.kind() == Kind::Fetch {
+                let block = self.fetched.get(self.fetches).copied();
+                self.before = self.block.replace(Fetched { block, pc: passed.addr() });
+                self.fetches += 1;
+            }
+        }
+        self.next = self.next.max(reference + 1);
+        Some(At { r, block: self.block, before: self.before })
+    }
+}

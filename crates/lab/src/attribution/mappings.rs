@@ -1,0 +1,280 @@
+//! Which mapping an address belongs to, and what mappings are called.
+
+use super::MappingId;
+use reach_core::{Asid, Backing, Event, FileId, Map, Remap, Role, Span, VirtAddr};
+use std::collections::{BTreeMap, HashMap};
+
+/// What a mapping is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MappingKind {
+    /// The heap that `brk` grows.
+    Heap,
+    /// A stack.
+    Stack,
+    /// Zero-filled memory that the program mapped, or that belongs to an image.
+    Anonymous,
+    /// A file, from `offset` bytes on.
+    File {
+        /// The file, by its number in [`super::Attribution::files`].
+        file: FileId,
+        /// The place in the file where the mapping starts, in bytes.
+        offset: u64,
+        /// Whether it is code.
+        code: bool,
+    },
+    /// Whatever instructions on a wrong path access: they do not retire, and their addresses are not the program's.
+    WrongPath,
+    /// No mapping that the program announced.
+    Unknown,
+}
+
+/// A mapping, with all that it grew to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// The process that mapped it.
+    pub asid: Asid,
+    /// Its addresses, the most that it ever had.
+    pub span: Span,
+    /// What it is.
+    pub kind: MappingKind,
+}
+
+/// The part of a mapping that has not been unmapped or replaced.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    end: u64,
+    id: MappingId,
+}
+
+/// The parts of one process, by their first addresses.
+type Space = BTreeMap<u64, Part>;
+
+/// The mappings of all processes.
+#[derive(Debug)]
+pub(super) struct Mappings {
+    all: Vec<Mapping>,
+    files: Vec<String>,
+    spaces: HashMap<Asid, Space>,
+    /// Children of vfork that still use the memory of another process.
+    borrowers: HashMap<Asid, Asid>,
+    current: Asid,
+    /// The part that was found last.
+    recent: Option<(u64, Part)>,
+}
+
+impl Default for Mappings {
+    fn default() -> Mappings {
+        let nothing = |kind| Mapping { asid: Asid(0), span: Span { start: VirtAddr(0), len: 0 }, kind };
+        Mappings {
+            all: [MappingKind::Unknown, MappingKind::WrongPath].map(nothing).into(),
+            files: Vec::new(),
+            spaces: HashMap::new(),
+            borrowers: HashMap::new(),
+            current: Asid(0),
+            recent: None,
+        }
+    }
+}
+
+impl Mappings {
+    /// Addresses without a mapping.
+    pub const UNKNOWN: MappingId = MappingId(0);
+    /// What wrong paths access.
+    pub const WRONG_PATH: MappingId = MappingId(1);
+
+    /// Returns the address space of the process that runs.
+    pub fn current(&self) -> Asid {
+        self.current
+    }
+
+    /// Returns the mapping of `address` in the process that runs.
+    pub fn find(&mut self, address: VirtAddr) -> MappingId {
+        if let Some((start, part)) = self.recent
+            && (start..part.end).contains(&address.0)
+        {
+            return part.id;
+        }
+        let found = self.spaces.get(&self.owner()).and_then(|space| space.range(..=address.0).next_back());
+        match found {
+            Some((&start, &part)) if address.0 < part.end => {
+                self.recent = Some((start, part));
+                part.id
+            }
+            _ => Mappings::UNKNOWN,
+        }
+    }
+
+    /// Takes an event of the program.
+    pub fn notice(&mut self, event: &Event) {
+        self.recent = None;
+        match event {
+            Event::File { path, .. } => self.files.push(path.clone()),
+            Event::Map(map) => self.map(map),
+            Event::Unmap(span) => cut(self.space(), *span),
+            Event::Remap(remap) => self.remap(remap),
+            Event::Fork { child, shares_memory: true } => drop(self.borrowers.insert(*child, self.owner())),
+            Event::Fork { child, .. } => {
+                let copy = self.space().clone();
+                self.spaces.insert(*child, copy);
+            }
+            Event::Exec { .. } | Event::Exit => {
+                if self.borrowers.remove(&self.current).is_none() {
+                    self.spaces.remove(&self.current);
+                }
+            }
+            Event::Switch { asid, .. } => self.current = *asid,
+            _ => {}
+        }
+    }
+
+    /// Returns the process whose memory the current process uses.
+    fn owner(&self) -> Asid {
+        self.borrowers.get(&self.current).copied().unwrap_or(self.current)
+    }
+
+    fn space(&mut self) -> &mut Space {
+        self.spaces.entry(self.owner()).or_default()
+    }
+
+    fn map(&mut self, map: &Map) {
+        let kind = match (map.role, map.backing) {
+            (Role::Heap, _) => MappingKind::Heap,
+            (Role::Stack, _) => MappingKind::Stack,
+            (_, Backing::Anonymous) => MappingKind::Anonymous,
+            (_, Backing::File { file, offset }) => MappingKind::File { file, offset, code: map.protection.execute },
+        };
+        self.insert(map.span, kind);
+    }
+
+    /// Adds a mapping, or lets one that it continues grow. Linux joins anonymous mappings like that, above and below.
+    fn insert(&mut self, span: Span, kind: MappingKind) {
+        let (owner, (start, end)) = (self.owner(), (span.start.0, span.end().0));
+        if start == end {
+            return;
+        }
+        cut(self.space(), span);
+        let grows = matches!(kind, MappingKind::Heap | MappingKind::Anonymous);
+        let space = self.spaces.entry(owner).or_default();
+        let below = space.range(..start).next_back().filter(|(_, part)| part.end == start).map(|(_, part)| part.id);
+        let above = space.get(&end).map(|part| part.id);
+        let grown = [below, above].into_iter().flatten().find(|id| grows && self.all[id.0 as usize].kind == kind);
+        let id = grown.unwrap_or(MappingId(self.all.len() as u32));
+        match self.all.get_mut(id.0 as usize) {
+            Some(mapping) => {
+                let (from, to) = (mapping.span.start.0.min(start), mapping.span.end().0.max(end));
+                mapping.span = Span { start: VirtAddr(from), len: to - from };
+            }
+            None => self.all.push(Mapping { asid: owner, span, kind }),
+        }
+        space.insert(start, Part { end, id });
+    }
+
+    fn remap(&mut self, remap: &Remap) {
+        let found = self.find(remap.from.start);
+        let kind = match self.all[found.0 as usize].kind {
+            MappingKind::File { file, offset, code } => {
+                let start = self.all[found.0 as usize].span.start.0;
+                MappingKind::File { file, offset: offset + remap.from.start.0.saturating_sub(start), code }
+            }
+            kind => kind,
+        };
+        self.recent = None;
+        if !remap.keep {
+            cut(self.space(), remap.from);
+        }
+        self.insert(remap.to, kind);
+    }
+
+    /// Returns all mappings and the paths of files.
+    pub fn finish(self) -> (Vec<Mapping>, Vec<String>) {
+        (self.all, self.files)
+    }
+}
+
+/// Removes `span` from `space`.
+fn cut(space: &mut Space, span: Span) {
+    let (start, end) = (span.start.0, span.end().0);
+    let before = space.range(..start).next_back().map(|(&from, &part)| (from, part));
+    if let Some((from, part)) = before.filter(|(_, part)| part.end > start) {
+        space.insert(from, Part { end: start, ..part });
+        if part.end > end {
+            space.insert(end, part);
+        }
+    }
+    let inside: Vec<(u64, Part)> = space.range(start..end).map(|(&from, &part)| (from, part)).collect();
+    for (from, part) in inside {
+        space.remove(&from);
+        if part.end > end {
+            space.insert(end, part);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reach_core::ThreadId;
+
+    fn map(start: u64, len: u64) -> Event {
+        Event::Map(Map::anonymous(VirtAddr(start), len))
+    }
+
+    fn switch(asid: u32) -> Event {
+        Event::Switch { asid: Asid(asid), thread: ThreadId(0) }
+    }
+
+    #[test]
+    fn a_mapping_keeps_its_number_while_it_grows_and_is_cut() {
+        let mut mappings = Mappings::default();
+        [switch(0), map(0x4000, 0x4000), map(0x8000, 0x1000), map(0x3000, 0x1000)]
+            .iter()
+            .for_each(|e| mappings.notice(e));
+        let id = mappings.find(VirtAddr(0x4000));
+        assert!(id != Mappings::UNKNOWN);
+        assert_eq!([0x3000, 0x8fff].map(|at| mappings.find(VirtAddr(at))), [id, id]);
+        assert_eq!(mappings.all[id.0 as usize].span, Span { start: VirtAddr(0x3000), len: 0x6000 });
+        mappings.notice(&Event::Unmap(Span { start: VirtAddr(0x5000), len: 0x1000 }));
+        assert_eq!(
+            [0x4fff, 0x5000, 0x5fff, 0x6000].map(|at| mappings.find(VirtAddr(at)) == id),
+            [true, false, false, true]
+        );
+        // Something else in the hole is another mapping.
+        mappings.notice(&Event::Map(Map { role: Role::Stack, ..Map::anonymous(VirtAddr(0x5000), 0x1000) }));
+        assert!(![id, Mappings::UNKNOWN].contains(&mappings.find(VirtAddr(0x5800))));
+    }
+
+    #[test]
+    fn a_child_has_its_parents_mappings_until_it_executes_another_program() {
+        let mut mappings = Mappings::default();
+        [switch(0), map(0x4000, 0x1000)].iter().for_each(|e| mappings.notice(e));
+        let id = mappings.find(VirtAddr(0x4000));
+        for shares_memory in [false, true] {
+            let child = 1 + u32::from(shares_memory);
+            mappings.notice(&switch(0));
+            mappings.notice(&Event::Fork { child: Asid(child), shares_memory });
+            mappings.notice(&switch(child));
+            assert_eq!(mappings.find(VirtAddr(0x4000)), id);
+            mappings.notice(&Event::Exec { path: "/bin/true".into() });
+            assert_eq!(mappings.find(VirtAddr(0x4000)), Mappings::UNKNOWN);
+            mappings.notice(&switch(0));
+            assert_eq!(mappings.find(VirtAddr(0x4000)), id);
+        }
+    }
+
+    #[test]
+    fn a_mapping_that_moves_keeps_what_it_is() {
+        let mut mappings = Mappings::default();
+        let file = Map {
+            backing: Backing::File { file: FileId(0), offset: 0x1000 },
+            ..Map::anonymous(VirtAddr(0x4000), 0x3000)
+        };
+        [switch(0), Event::Map(file)].iter().for_each(|e| mappings.notice(e));
+        let from = Span { start: VirtAddr(0x5000), len: 0x1000 };
+        let to = Span { start: VirtAddr(0x9000), len: 0x2000 };
+        mappings.notice(&Event::Remap(Remap { from, to, keep: false }));
+        let id = mappings.find(VirtAddr(0x9000));
+        let kind = MappingKind::File { file: FileId(0), offset: 0x2000, code: false };
+        assert_eq!(mappings.all[id.0 as usize], Mapping { asid: Asid(0), span: to, kind });
+        assert_eq!(mappings.find(VirtAddr(0x5000)), Mappings::UNKNOWN);
+    }
+}
