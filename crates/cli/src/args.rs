@@ -4,6 +4,7 @@ pub mod catalog;
 #[cfg(test)]
 mod documented;
 mod examples;
+pub mod owners;
 pub mod record;
 pub mod renamed;
 pub mod results;
@@ -14,6 +15,7 @@ mod values;
 
 use catalog::{ExplainArgs, GenerateVerb, MachineVerb, PaperVerb, ProgramVerb, SystemVerb, TraceVerb};
 use clap::{Parser, Subcommand};
+use owners::WhereArgs;
 use record::RecordArgs;
 use simulate::{CompareArgs, RunArgs};
 use this_linux::{PagesArgs, StatArgs, TextVerb};
@@ -43,6 +45,7 @@ pub struct Cli {
 pub enum Verb {
     Compare(Box<CompareArgs>),
     Run(Box<RunArgs>),
+    Where(Box<WhereArgs>),
     Record(RecordArgs),
     #[command(subcommand)]
     Trace(TraceVerb),

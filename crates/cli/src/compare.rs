@@ -1,6 +1,7 @@
 //! `reach compare`: one program under several systems, side by side.
 
 use crate::args::simulate::CompareArgs;
+use crate::experiment::Besides;
 use crate::failure::{Failure, VerbResult, print_error, remark};
 use crate::output::{self, Output};
 use crate::{emulator, experiment, selected, table};
@@ -19,7 +20,7 @@ pub fn compare(args: CompareArgs, quiet: bool) -> VerbResult {
         systems = default_systems(&machines, &experiment::conditions(&common.conditions, false), quiet)?;
     }
     let out = Output::open(&common.output)?;
-    let finished = experiment::run(machines, systems, None, &common, quiet)?;
+    let finished = experiment::run(machines, systems, Besides::default(), &common, quiet)?;
     out.write(&output::render(&finished, &common.output, table::comparison, selected::comparison))?;
     output::remark_on_missing(&finished, &common.output, quiet);
     finish(finished, named)

@@ -115,11 +115,20 @@ fn check_precision(common: &Common, has_curve: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Simulates the program on each of `machines` under each of `systems`. `curve` is the miss curve to count, if any.
+/// What is found out besides the rows of results.
+#[derive(Default)]
+pub struct Besides {
+    /// A miss curve.
+    pub curve: Option<Curve>,
+    /// Who pays for translation.
+    pub attribution: bool,
+}
+
+/// Simulates the program on each of `machines` under each of `systems`.
 pub fn run(
     machines: Vec<machine::Resolved>,
     systems: Vec<System>,
-    curve: Option<Curve>,
+    Besides { curve, attribution }: Besides,
     common: &Common,
     quiet: bool,
 ) -> Result<Finished, Failure> {
@@ -139,7 +148,7 @@ pub fn run(
         limit: common.conditions.limit,
         sample: sampling(common, has_curve),
         precision: precision(common, has_curve),
-        attribute: false,
+        attribute: attribution,
         curve,
     };
     let command = &common.program.command;

@@ -11,6 +11,7 @@ mod generate;
 mod machine;
 mod output;
 mod own_line;
+mod owners;
 mod paper;
 mod probe;
 mod processor;
@@ -51,6 +52,7 @@ fn start() -> ExitCode {
     let result = match verb {
         Verb::Compare(args) => compare::compare(*args, quiet),
         Verb::Run(args) => run::run(*args, quiet),
+        Verb::Where(args) => owners::owners(*args, quiet),
         Verb::Record(args) => record::record(args, quiet),
         Verb::Trace(verb) => trace::trace(verb, quiet),
         Verb::Machine(verb) => machine::machine(verb, quiet),

@@ -2,6 +2,7 @@
 
 use crate::args::simulate::RunArgs;
 use crate::compare::finish;
+use crate::experiment::Besides;
 use crate::failure::VerbResult;
 use crate::output::{self, Output};
 use crate::{experiment, report, selected};
@@ -13,8 +14,9 @@ pub fn run(args: RunArgs, quiet: bool) -> VerbResult {
         Some(machine) => machine,
         None => experiment::nearest_machine(quiet)?,
     };
+    let besides = Besides { curve, ..Besides::default() };
     let out = Output::open(&common.output)?;
-    let finished = experiment::run(vec![machine.clone()], vec![system], curve, &common, quiet)?;
+    let finished = experiment::run(vec![machine.clone()], vec![system], besides, &common, quiet)?;
     let report = |finished: &_| report::report(&machine, finished);
     out.write(&output::render(&finished, &common.output, report, selected::report))?;
     output::remark_on_missing(&finished, &common.output, quiet);

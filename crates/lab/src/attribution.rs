@@ -4,12 +4,13 @@
 //! mapping of each, and adds up. Costs are differences of counters, so all [`Site`]s of an [`Attribution`] sum to what the
 //! simulation counted, exactly.
 
+mod instructions;
 mod mappings;
 
 pub use mappings::{Mapping, MappingKind};
 
 use mappings::Mappings;
-use reach_core::{Asid, BlockId, Chunk, Event, Kind, Ref, Step, VirtAddr};
+use reach_core::{Asid, BlockId, BlockTable, Chunk, Event, Kind, Ref, Step, VirtAddr};
 use reach_hardware::{CostEntry, TranslationSpent};
 use std::collections::HashMap;
 
@@ -49,12 +50,33 @@ pub struct Attribution {
     pub mappings: Vec<Mapping>,
     /// The paths of files, by number.
     pub files: Vec<String>,
+    /// The addresses of the instructions of all sites; none where the program names no blocks.
+    pub instructions: HashMap<(BlockId, u16), VirtAddr>,
 }
 
 impl Attribution {
     /// Returns the mapping with this number.
     pub fn mapping(&self, id: MappingId) -> &Mapping {
         &self.mappings[id.0 as usize]
+    }
+
+    /// Finds the addresses of instructions. `blocks` are those of the program.
+    pub(crate) fn locate(&mut self, blocks: &BlockTable) {
+        for site in self.sites.keys() {
+            if let Some(block) = site.block {
+                let key = (block, site.instruction);
+                self.instructions.entry(key).or_insert_with(|| instructions::address(blocks.get(block), key.1));
+            }
+        }
+    }
+
+    /// Returns the file that contains the instruction of `site`, with the instruction's place in it in bytes; `None` for code that
+    /// no file contains.
+    pub fn place(&self, site: &Site) -> Option<(&str, u64)> {
+        let code = self.mapping(site.code);
+        let MappingKind::File { file, offset, .. } = code.kind else { return None };
+        let at = self.instructions.get(&(site.block?, site.instruction))?;
+        Some((self.files.get(file.0 as usize)?, offset + at.0.checked_sub(code.span.start.0)?))
     }
 
     /// Returns the sum over all sites.
@@ -183,7 +205,7 @@ impl Attributor {
             self.sites.entry(site).or_default().absorb(&spent);
         }
         let (mappings, files) = self.mappings.finish();
-        Attribution { sites: self.sites, mappings, files }
+        Attribution { sites: self.sites, mappings, files, instructions: HashMap::new() }
     }
 }
 

@@ -287,7 +287,9 @@ impl Experiment {
         let simulations = fan_out(simulations, self.threads, QUEUE_DEPTH, produce, consume)?;
         simulations.iter().try_for_each(Simulation::check_curve)?;
         let ending = source.ending();
-        let outcomes: Vec<_> = simulations.into_iter().map(Simulation::finish).collect();
+        let mut outcomes: Vec<_> = simulations.into_iter().map(Simulation::finish).collect();
+        let attributions = outcomes.iter_mut().filter_map(|outcome| outcome.attribution.as_mut());
+        attributions.for_each(|attribution| attribution.locate(source.blocks()));
         let sample = outcomes.first().and_then(|outcome| outcome.sample.as_ref());
         Ok(Report {
             program: source.name().into(),

@@ -115,3 +115,21 @@ Examples:
   reach paper list
   reach paper run navarro-2002
   reach paper run navarro-2002 matrix --format csv";
+
+/// Usage of `reach where`.
+pub const WHERE_USAGE: &str = "\
+reach where [OPTIONS] -- PROG [ARGS]…
+       reach where [OPTIONS] --trace FILE
+       reach where [OPTIONS] --program NAME[:KEY=VALUE,…]
+       reach where [OPTIONS] --scenario FILE";
+
+/// Examples of `reach where`.
+pub const WHERE: &str = "\
+Examples:
+  reach where -- python3 -c 'print(sum(range(10**6)))'
+  reach where --by line --top 20 -m zen4 --trace gcc.reach
+  reach where --by function,mapping -o owners.jsonl --limit 100M -- gcc -O2 -c file.c
+  reach where --folded stacks.txt --trace gcc.reach
+
+The default timing simulates all of the program out of order, a few million instructions a
+second; --limit and --fast-forward choose a part of it.";

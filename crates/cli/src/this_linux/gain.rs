@@ -3,6 +3,7 @@
 use crate::args::results::Format;
 use crate::args::this_linux::ShowArgs;
 use crate::args::{Cli, Verb};
+use crate::experiment::Besides;
 use crate::failure::{Failure, VerbResult, print_error};
 use crate::units::{grouped, percent};
 use crate::{experiment, output, tabulate};
@@ -64,7 +65,7 @@ pub fn gain(args: &ShowArgs, quiet: bool) -> VerbResult {
         Some(machine) => machine,
         None => experiment::nearest_machine(quiet)?,
     };
-    let finished = experiment::run(vec![machine], compare.systems, None, &compare.common, quiet)?;
+    let finished = experiment::run(vec![machine], compare.systems, Besides::default(), &compare.common, quiet)?;
     let outcomes = &finished.report.outcomes;
     let promoted: Vec<&str> = systems.iter().map(|(promoted, _)| promoted.as_str()).collect();
     let nothing = nothing_to_promote(&promoted, outcomes);

@@ -1,0 +1,158 @@
+//! `reach where`: who pays for translation.
+
+mod list;
+mod names;
+
+use crate::args::owners::{By, WhereArgs};
+use crate::args::results::Format;
+use crate::args::simulate::{Common, Timing};
+use crate::compare::finish;
+use crate::experiment::{self, Besides, Finished};
+use crate::failure::{Failure, VerbResult};
+use crate::output::{self, Output};
+use crate::{table, tabulate, units};
+use list::{Entry, Owners, lists};
+use names::Names;
+use reach_core::Label;
+use reach_lab::machine::Resolved as Machine;
+use serde::Serialize;
+
+/// Simulates the program and prints the lists.
+pub fn owners(args: WhereArgs, quiet: bool) -> VerbResult {
+    let WhereArgs { machine, system, mut by, top, folded, mut common } = args;
+    check(&common)?;
+    let machine = match machine {
+        Some(machine) => machine,
+        None => experiment::nearest_machine(quiet)?,
+    };
+    if by.is_empty() {
+        by = By::ALL.into();
+    }
+    let out = Output::open(&common.output)?;
+    let stacks = folded.map(|path| Output::create(&path, common.output.force)).transpose()?;
+    common.conditions.whole = true;
+    let besides = Besides { attribution: true, ..Besides::default() };
+    let finished = experiment::run(vec![machine.clone()], vec![system], besides, &common, quiet)?;
+    let outcome = &finished.report.outcomes[0];
+    let attribution = outcome.attribution.as_ref().expect("it was requested");
+    let names = Names::new(attribution, &outcome.names, outcome.processes.len() > 1);
+    let owners = Owners::new(names.spent(outcome.total.ledger.clone()), finished.timing != Timing::Counts);
+    let lists = lists(&owners, &by);
+    out.write(&match common.output.format() {
+        Format::Table => tabulate::fitted(&sheet(&machine, &finished, &lists, top.into())),
+        Format::Jsonl => {
+            let rows = lists
+                .iter()
+                .flat_map(|(by, entries)| rows(&finished, *by, entries))
+                .map(|row| output::json(&row) + "\n");
+            output::json(&finished.header) + "\n" + &rows.collect::<String>()
+        }
+        Format::Csv => {
+            output::csv(&lists.iter().flat_map(|(by, entries)| rows(&finished, *by, entries)).collect::<Vec<_>>())
+        }
+    })?;
+    stacks.map(|stacks| stacks.write(&list::folded(&owners))).transpose()?;
+    finish(finished, true)
+}
+
+/// Refuses options of results and samples that have no meaning here.
+fn check(common: &Common) -> Result<(), Failure> {
+    if !common.output.metrics.is_empty() {
+        return Err(Failure::Usage("--metric is for compare and run; choose lists with --by".into()));
+    }
+    if common.conditions.sample.is_some() || common.conditions.precision.is_some() {
+        let why = "costs are attributed of whole programs: leave out --sample and --precision, and use --limit or \
+                   --fast-forward for a part of one";
+        return Err(Failure::Usage(why.into()));
+    }
+    Ok(())
+}
+
+/// A row of results.
+#[derive(Serialize)]
+struct Row<'a> {
+    machine: &'a str,
+    system: &'a str,
+    program: &'a str,
+    by: &'static str,
+    owner: &'a str,
+    /// Cycles that the core waits for translation; none where time is not simulated.
+    cycles: Option<u64>,
+    walk_cycles: Option<u64>,
+    walks: u64,
+    walk_accesses: u64,
+    l1_tlb_misses: u64,
+}
+
+fn rows<'a>(finished: &'a Finished, by: By, entries: &'a [Entry]) -> impl Iterator<Item = Row<'a>> {
+    let outcome = &finished.report.outcomes[0];
+    let timed = finished.timing != Timing::Counts;
+    entries.iter().map(move |Entry { owner, spent }| Row {
+        machine: &outcome.machine,
+        system: &outcome.system,
+        program: &finished.report.program,
+        by: by.name(),
+        owner,
+        cycles: timed.then_some(spent.cycles),
+        walk_cycles: timed.then_some(spent.walk_cycles),
+        walks: spent.walks,
+        walk_accesses: spent.walk_accesses,
+        l1_tlb_misses: spent.misses,
+    })
+}
+
+/// Returns the lists for people.
+fn sheet(machine: &Machine, finished: &Finished, lists: &[(By, Vec<Entry>)], top: usize) -> String {
+    let outcome = &finished.report.outcomes[0];
+    let timed = finished.timing != Timing::Counts;
+    let (ledger, hardware) = (&outcome.total.ledger, &outcome.total.hardware);
+    let waits: u64 =
+        Label::ALL.iter().filter(|label| label.is_translation()).map(|&label| ledger.charged(label).0).sum();
+    let all = ledger.total().0;
+    let mut summary = format!("{} under {}: ", machine.name, outcome.system);
+    if timed {
+        let share = units::percent(waits as f64 / all.max(1) as f64);
+        summary += &format!("the core waits {share} of {} cycles for translation; ", units::short(all as f64));
+    }
+    summary += &format!("{} page walks", units::short((hardware.walks_data + hardware.walks_fetch) as f64));
+    let mut out = table::heading(&finished.report) + &table::findings(&finished.report) + "\n";
+    out += &tabulate::paragraph("", &summary);
+    for (by, entries) in lists {
+        out += "\n";
+        out += &one_list(*by, entries, top, timed.then_some(all));
+    }
+    out += "\n";
+    if timed {
+        let meaning = "% of cycles: of all cycles, those that the core waits for the translations of this owner; walk cycles: those \
+                       of its page walks, which other work may hide";
+        out += &tabulate::paragraph("", meaning);
+    }
+    out + &table::closing(finished)
+}
+
+/// Returns one list: its first `top` entries, and one for the rest. `cycles` are those of the program; `None` where time is not
+/// simulated.
+fn one_list(by: By, entries: &[Entry], top: usize, cycles: Option<u64>) -> String {
+    let (first, rest) = entries.split_at(top.min(entries.len()));
+    let rest = Entry::sum(format!("{} more", units::grouped(rest.len() as u64)), rest);
+    let shown = first.iter().chain((entries.len() > top).then_some(&rest));
+    let short = |n: u64| units::short(n as f64);
+    let timed = cycles.is_some();
+    let row = |entry: &Entry| {
+        let spent = &entry.spent;
+        let mut cells = vec![entry.owner.clone()];
+        if let Some(all) = cycles {
+            cells.push(units::percent(spent.cycles as f64 / all.max(1) as f64));
+            cells.push(short(spent.walk_cycles));
+        }
+        cells.extend([short(spent.walks), short(spent.misses)]);
+        cells
+    };
+    let header: &[&str] = if timed {
+        &["", "% of\ncycles", "walk\ncycles", "walks", "L1 TLB\nmisses"]
+    } else {
+        &["", "walks", "L1 TLB\nmisses"]
+    };
+    let header = [by.name()].into_iter().chain(header[1..].iter().copied()).map(str::to_owned).collect();
+    tabulate::list_of_numbers(header, shown.map(row).collect())
+}

@@ -1,0 +1,108 @@
+//! What the owners of costs are called.
+
+use crate::units;
+use reach_core::{Asid, Label, Ledger};
+use reach_hardware::TranslationSpent;
+use reach_lab::attribution::{Attribution, EXTENT_SHIFT, Mapping, MappingKind, Site};
+use reach_symbols::{Frame, Symbols};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+/// A cost with the names of its owners.
+pub struct Named {
+    pub mapping: String,
+    pub function: String,
+    pub line: String,
+    pub extent: String,
+    /// The frames of a flame graph, outermost first.
+    pub stack: String,
+    pub spent: TranslationSpent,
+}
+
+/// Names the owners of an attribution.
+pub struct Names<'a> {
+    attribution: &'a Attribution,
+    processes: &'a BTreeMap<Asid, String>,
+    /// Whether there are several processes, so that private memory needs the name of its process.
+    several: bool,
+}
+
+impl<'a> Names<'a> {
+    pub fn new(attribution: &'a Attribution, processes: &'a BTreeMap<Asid, String>, several: bool) -> Names<'a> {
+        Names { attribution, processes, several }
+    }
+
+    /// Returns all costs with their names. `charged` are the program's cycles: what no reference has caused is the work of a
+    /// policy in the miss handler.
+    pub fn spent(&self, charged: Ledger) -> Vec<Named> {
+        let (mut symbols, mut frames) = (Symbols::default(), HashMap::new());
+        let mut costs: Vec<Named> = Vec::with_capacity(self.attribution.sites.len());
+        for (site, spent) in &self.attribution.sites {
+            let frames = frames.entry((site.block, site.instruction, site.code)).or_insert_with(|| {
+                self.attribution.place(site).map(|(path, offset)| symbols.frames(path, offset)).unwrap_or_default()
+            });
+            costs.push(self.name(site, frames, *spent));
+        }
+        let waits = Label::ALL.into_iter().filter(|label| label.is_translation()).map(|label| charged.charged(label).0);
+        let cycles = waits.sum::<u64>() - self.attribution.total().cycles;
+        if cycles > 0 {
+            let name = || "(policy in the miss handler)".to_owned();
+            let spent = TranslationSpent { cycles, ..TranslationSpent::default() };
+            costs.push(Named { mapping: name(), function: name(), line: name(), extent: name(), stack: name(), spent });
+        }
+        costs
+    }
+
+    fn name(&self, site: &Site, frames: &[Frame], spent: TranslationSpent) -> Named {
+        let code = self.attribution.mapping(site.code);
+        let file = self.mapping(code);
+        let unnamed = || format!("(no symbol) in {file}");
+        let function = |frame: &Frame| frame.function.clone().unwrap_or_else(unnamed);
+        let line = frames.first().and_then(|frame| Some((frame.source.as_deref()?, frame.line?)));
+        let mapping = self.mapping(self.attribution.mapping(site.mapping));
+        let stack = frames.iter().rev().map(function);
+        let stack = [self.process(site.asid), file.clone()].into_iter().chain(stack);
+        // Frames are separated by semicolons, and stacks end at a space and a number.
+        let stack: Vec<_> = stack.map(|frame| frame.replace(';', ":")).collect();
+        Named {
+            function: frames.first().map_or_else(unnamed, function),
+            line: match line {
+                Some((source, line)) => format!("{}:{line}", base_name(source)),
+                None => format!("(no line) {}", frames.first().map_or_else(unnamed, function)),
+            },
+            extent: match site.extent {
+                0 => mapping.clone(),
+                extent => format!("{:#x} in {mapping}", extent << EXTENT_SHIFT),
+            },
+            mapping,
+            stack: stack.join(";"),
+            spent,
+        }
+    }
+
+    fn process(&self, asid: Asid) -> String {
+        self.processes.get(&asid).map_or_else(|| format!("process {}", asid.0), |path| base_name(path).to_owned())
+    }
+
+    fn mapping(&self, mapping: &Mapping) -> String {
+        let private = match mapping.kind {
+            MappingKind::Heap => "[heap]".to_owned(),
+            MappingKind::Stack => "[stack]".to_owned(),
+            MappingKind::Anonymous => {
+                format!("[anonymous {:#x}, {}]", mapping.span.start.0, units::memory(mapping.span.len))
+            }
+            MappingKind::File { file, code, .. } => {
+                let path = self.attribution.files.get(file.0 as usize).map_or("a file", |path| base_name(path));
+                return format!("{path} ({})", if code { "code" } else { "data" });
+            }
+            MappingKind::WrongPath => return "(wrong path)".into(),
+            MappingKind::Unknown => return "(no mapping)".into(),
+        };
+        if self.several { format!("{private} of {}", self.process(mapping.asid)) } else { private }
+    }
+}
+
+/// Returns the last part of a path.
+fn base_name(path: &str) -> &str {
+    Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path)
+}
