@@ -68,12 +68,8 @@ impl Label {
 
     /// Returns whether these cycles are spent on translating addresses.
     pub const fn is_translation(self) -> bool {
-        matches!(self, Label::L2TlbHit | Label::Walk | Label::Handler) || self.is_of_front_end()
-    }
-
-    /// Returns whether these are cycles that the front end waits for translations.
-    pub const fn is_of_front_end(self) -> bool {
-        matches!(self, Label::ItlbStall | Label::ItlbWalk | Label::ItlbL2TlbHit)
+        use Label::*;
+        matches!(self, L2TlbHit | Walk | Handler | ItlbStall | ItlbWalk | ItlbL2TlbHit)
     }
 
     /// Returns the name in results: `cycles.<name>`.

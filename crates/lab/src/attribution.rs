@@ -4,15 +4,17 @@
 //! mapping of each, and adds up. Costs are differences of counters, so all [`Site`]s of an [`Attribution`] sum to what the
 //! simulation counted, exactly.
 
+mod callers;
 mod instructions;
 mod mappings;
 
 pub use mappings::{Mapping, MappingKind};
 
+use callers::RecentBlocks;
 use mappings::Mappings;
-use reach_core::{Asid, BlockId, BlockTable, Chunk, Event, Kind, Ref, Step, VirtAddr};
+use reach_core::{Asid, Backing, BlockId, BlockTable, Chunk, Event, Kind, Ref, Role, Step, VirtAddr};
 use reach_hardware::{CostEntry, TranslationSpent};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// The binary logarithm of the size of extents: the superpage of most machines, 2 MB.
 pub const EXTENT_SHIFT: u32 = 21;
@@ -45,13 +47,13 @@ pub struct Site {
 #[derive(Clone, Debug, Default)]
 pub struct Attribution {
     /// The costs.
-    pub sites: HashMap<Site, TranslationSpent>,
+    pub sites: FxHashMap<Site, TranslationSpent>,
     /// All mappings that ever existed.
     pub mappings: Vec<Mapping>,
     /// The paths of files, by number.
     pub files: Vec<String>,
     /// The addresses of the instructions of all sites; none where the program names no blocks.
-    pub instructions: HashMap<(BlockId, u16), VirtAddr>,
+    pub instructions: FxHashMap<(BlockId, u16), VirtAddr>,
 }
 
 impl Attribution {
@@ -60,8 +62,11 @@ impl Attribution {
         &self.mappings[id.0 as usize]
     }
 
-    /// Finds the addresses of instructions. `blocks` are those of the program.
+    /// Finds the addresses of instructions, and the calls that made mappings. `blocks` are those of the program.
     pub(crate) fn locate(&mut self, blocks: &BlockTable) {
+        for mapping in &mut self.mappings {
+            mapping.made_by = callers::calls(&mapping.callers, blocks);
+        }
         for site in self.sites.keys() {
             if let Some(block) = site.block {
                 let key = (block, site.instruction);
@@ -109,7 +114,8 @@ struct Fetched {
 #[derive(Debug, Default)]
 pub(crate) struct Attributor {
     mappings: Mappings,
-    sites: HashMap<Site, TranslationSpent>,
+    blocks: RecentBlocks,
+    sites: FxHashMap<Site, TranslationSpent>,
     /// The site of the last cost and its sum, which are often asked for again.
     recent: Option<(Site, TranslationSpent)>,
     /// The last reference of the last step that ran.
@@ -121,7 +127,12 @@ pub(crate) struct Attributor {
 impl Attributor {
     /// Takes an event of the program.
     pub fn notice(&mut self, event: &Event) {
-        self.mappings.notice(event);
+        if let Event::Switch { .. } = event {
+            self.blocks.clear();
+        }
+        let asks = matches!(event, Event::Map(map) if map.role == Role::Mmap && map.backing == Backing::Anonymous);
+        let callers = if asks { self.blocks.callers(&mut self.mappings) } else { Vec::new() };
+        self.mappings.notice(event, callers);
     }
 
     /// Forgets all costs so far.
@@ -146,6 +157,7 @@ impl Attributor {
             };
             self.add(at, entry);
         }
+        self.blocks.add(chunk, step);
         self.last = position.at(step.refs.end.saturating_sub(1)).or(self.last);
         self.entries = entries;
     }
@@ -205,7 +217,7 @@ impl Attributor {
             self.sites.entry(site).or_default().absorb(&spent);
         }
         let (mappings, files) = self.mappings.finish();
-        Attribution { sites: self.sites, mappings, files, instructions: HashMap::new() }
+        Attribution { sites: self.sites, mappings, files, instructions: FxHashMap::default() }
     }
 }
 

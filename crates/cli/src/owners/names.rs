@@ -1,10 +1,11 @@
 //! What the owners of costs are called.
 
 use crate::units;
-use reach_core::{Asid, Label, Ledger};
+use reach_core::{Asid, FileId, Label, Ledger};
 use reach_hardware::TranslationSpent;
 use reach_lab::attribution::{Attribution, EXTENT_SHIFT, Mapping, MappingKind, Site};
 use reach_symbols::{Frame, Symbols};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
@@ -25,21 +26,27 @@ pub struct Names<'a> {
     processes: &'a BTreeMap<Asid, String>,
     /// Whether there are several processes, so that private memory needs the name of its process.
     several: bool,
+    /// The names of all mappings, by number.
+    mappings: Vec<String>,
+    symbols: RefCell<Symbols>,
 }
 
 impl<'a> Names<'a> {
     pub fn new(attribution: &'a Attribution, processes: &'a BTreeMap<Asid, String>, several: bool) -> Names<'a> {
-        Names { attribution, processes, several }
+        let mut names = Names { attribution, processes, several, mappings: Vec::new(), symbols: RefCell::default() };
+        names.mappings = attribution.mappings.iter().map(|mapping| names.mapping(mapping)).collect();
+        names
     }
 
     /// Returns all costs with their names. `charged` are the program's cycles: what no reference has caused is the work of a
     /// policy in the miss handler.
     pub fn spent(&self, charged: Ledger) -> Vec<Named> {
-        let (mut symbols, mut frames) = (Symbols::default(), HashMap::new());
+        let mut frames = HashMap::new();
         let mut costs: Vec<Named> = Vec::with_capacity(self.attribution.sites.len());
         for (site, spent) in &self.attribution.sites {
             let frames = frames.entry((site.block, site.instruction, site.code)).or_insert_with(|| {
-                self.attribution.place(site).map(|(path, offset)| symbols.frames(path, offset)).unwrap_or_default()
+                let place = self.attribution.place(site);
+                place.map(|(path, offset)| self.symbols.borrow_mut().frames(path, offset)).unwrap_or_default()
             });
             costs.push(self.name(site, frames, *spent));
         }
@@ -54,12 +61,11 @@ impl<'a> Names<'a> {
     }
 
     fn name(&self, site: &Site, frames: &[Frame], spent: TranslationSpent) -> Named {
-        let code = self.attribution.mapping(site.code);
-        let file = self.mapping(code);
+        let file = &self.mappings[site.code.0 as usize];
         let unnamed = || format!("(no symbol) in {file}");
         let function = |frame: &Frame| frame.function.clone().unwrap_or_else(unnamed);
         let line = frames.first().and_then(|frame| Some((frame.source.as_deref()?, frame.line?)));
-        let mapping = self.mapping(self.attribution.mapping(site.mapping));
+        let mapping = &self.mappings[site.mapping.0 as usize];
         let stack = frames.iter().rev().map(function);
         let stack = [self.process(site.asid), file.clone()].into_iter().chain(stack);
         // Frames are separated by semicolons, and stacks end at a space and a number.
@@ -74,10 +80,24 @@ impl<'a> Names<'a> {
                 0 => mapping.clone(),
                 extent => format!("{:#x} in {mapping}", extent << EXTENT_SHIFT),
             },
-            mapping,
+            mapping: mapping.clone(),
             stack: stack.join(";"),
             spent,
         }
+    }
+
+    /// Returns the call that led to anonymous memory: the last one with a source line, or else with a name.
+    fn maker(&self, mapping: &Mapping) -> Option<String> {
+        let mut symbols = self.symbols.borrow_mut();
+        let path = |file: &FileId| self.attribution.files.get(file.0 as usize);
+        let frames = mapping.made_by.iter().filter_map(|(file, offset)| Some(symbols.frames(path(file)?, *offset)));
+        let calls: Vec<Frame> = frames.filter_map(|frames| frames.into_iter().next()).collect();
+        let call = calls.iter().find(|call| call.line.is_some()).or_else(|| calls.first())?;
+        Some(match (&call.function, &call.source, call.line) {
+            (Some(function), Some(source), Some(line)) => format!("{function} ({}:{line})", base_name(source)),
+            (_, Some(source), Some(line)) => format!("{}:{line}", base_name(source)),
+            (function, ..) => function.clone()?,
+        })
     }
 
     fn process(&self, asid: Asid) -> String {
@@ -88,9 +108,10 @@ impl<'a> Names<'a> {
         let private = match mapping.kind {
             MappingKind::Heap => "[heap]".to_owned(),
             MappingKind::Stack => "[stack]".to_owned(),
-            MappingKind::Anonymous => {
-                format!("[anonymous {:#x}, {}]", mapping.span.start.0, units::memory(mapping.span.len))
-            }
+            MappingKind::Anonymous => match self.maker(mapping) {
+                Some(maker) => format!("[anonymous] {maker}"),
+                None => format!("[anonymous {:#x}, {}]", mapping.span.start.0, units::memory(mapping.span.len)),
+            },
             MappingKind::File { file, code, .. } => {
                 let path = self.attribution.files.get(file.0 as usize).map_or("a file", |path| base_name(path));
                 return format!("{path} ({})", if code { "code" } else { "data" });

@@ -74,43 +74,74 @@ pub struct CostEntry {
     pub spent: TranslationSpent,
 }
 
+/// Cycles charged to the labels of translation: those of loads and stores, of the front end, and of miss handlers.
+#[derive(Clone, Copy, Debug, Default)]
+struct Charged {
+    data: u64,
+    front_end: u64,
+    handler: u64,
+}
+
+impl Charged {
+    #[inline(always)]
+    fn of(ledger: &Ledger) -> Charged {
+        let sum = |labels: &[Label]| labels.iter().map(|&label| ledger.charged(label).0).sum();
+        Charged {
+            data: sum(&[Label::L2TlbHit, Label::Walk]),
+            front_end: sum(&[Label::ItlbStall, Label::ItlbWalk, Label::ItlbL2TlbHit]),
+            handler: sum(&[Label::Handler]),
+        }
+    }
+
+    fn total(self) -> u64 {
+        self.data + self.front_end + self.handler
+    }
+}
+
 /// Costs since they were last taken.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CostLog {
     entries: Vec<CostEntry>,
     /// Loads and stores, and fetches: what was counted until now.
     counted: [TranslationSpent; 2],
-    /// The ledger until now: the MMU's, or the out-of-order core's since it was last emptied.
-    charged: Ledger,
+    /// What the ledger had until now: the MMU's, or the out-of-order core's since it was last emptied.
+    charged: Charged,
     /// The reference that ran last.
     last: Option<u32>,
 }
 
 impl CostLog {
+    #[inline(always)]
     fn push(&mut self, reference: Option<u32>, fetch: bool, spent: TranslationSpent) {
         if spent != TranslationSpent::default() {
             self.entries.push(CostEntry { reference, fetch, spent });
         }
     }
 
-    /// Attributes all counts since the last call to `reference`.
-    fn count(&mut self, reference: u32, counters: &Counters) {
-        let before = std::mem::replace(&mut self.counted, TranslationSpent::counted(counters));
-        for (side, before) in before.iter().enumerate() {
-            self.push(Some(reference), side == 1, self.counted[side].since(before));
+    /// Attributes all counts since the last call to `reference`, and `cycles` to its fetch or to its data.
+    #[inline(always)]
+    fn count(&mut self, reference: u32, fetch: bool, cycles: u64, counters: &Counters) {
+        let [data, code] = TranslationSpent::counted(counters);
+        let before = std::mem::replace(&mut self.counted, [data, code]);
+        let (mut data, mut code) = (data.since(&before[0]), code.since(&before[1]));
+        if fetch {
+            code.cycles = cycles
+        } else {
+            data.cycles = cycles
         }
+        self.push(Some(reference), false, data);
+        self.push(Some(reference), true, code);
     }
 
-    /// Attributes all cycles charged since the last call to a reference: `of(label)` says to which, and whether to a fetch.
-    fn charge(&mut self, ledger: &Ledger, of: impl Fn(Label) -> (Option<u32>, bool)) {
-        // Handlers last, so that references come in their order.
-        let others = Label::ALL.into_iter().filter(|label| label.is_translation() && *label != Label::Handler);
-        for label in others.chain([Label::Handler]) {
-            let cycles = ledger.charged(label).0 - self.charged.charged(label).0;
-            let (reference, fetch) = of(label);
-            self.push(reference, fetch, TranslationSpent { cycles, ..TranslationSpent::default() });
-        }
-        self.charged = ledger.clone();
+    /// Attributes all cycles of the core since the last call to the last reference, but those of miss handlers, which it returns.
+    #[inline(always)]
+    fn charge_last(&mut self, ledger: &Ledger) -> u64 {
+        let now = Charged::of(ledger);
+        let before = std::mem::replace(&mut self.charged, now);
+        let of = |cycles| TranslationSpent { cycles, ..TranslationSpent::default() };
+        self.push(self.last, false, of(now.data - before.data));
+        self.push(self.last, true, of(now.front_end - before.front_end));
+        now.handler - before.handler
     }
 }
 
@@ -119,7 +150,7 @@ impl Mmu {
     pub fn enable_cost_log(&mut self) {
         let log = CostLog {
             counted: TranslationSpent::counted(&self.counters),
-            charged: self.ledger.clone(),
+            charged: Charged::of(&self.ledger),
             ..CostLog::default()
         };
         self.cost_log = Some(Box::new(log));
@@ -151,8 +182,10 @@ impl Mmu {
     #[inline(never)]
     fn log_costs_of(&mut self, reference: u32, fetch: bool) {
         if let Some(log) = &mut self.cost_log {
-            log.count(reference, &self.counters);
-            log.charge(&self.ledger, |_| (Some(reference), fetch));
+            let charged = Charged::of(&self.ledger);
+            let cycles = charged.total() - log.charged.total();
+            log.charged = charged;
+            log.count(reference, fetch, cycles, &self.counters);
         }
     }
 
@@ -161,13 +194,9 @@ impl Mmu {
     #[inline(never)]
     pub(crate) fn log_ooo_costs(&mut self, reference: usize, fetch: bool, charged: &Ledger) {
         if let Some(log) = &mut self.cost_log {
-            let (last, this) = (log.last, Some(reference as u32));
-            log.charge(charged, |label| match label {
-                Label::Handler => (this, fetch),
-                _ => (last, label.is_of_front_end()),
-            });
-            log.count(reference as u32, &self.counters);
-            log.last = this;
+            let handler = log.charge_last(charged);
+            log.count(reference as u32, fetch, handler, &self.counters);
+            log.last = Some(reference as u32);
         }
     }
 
@@ -175,9 +204,9 @@ impl Mmu {
     #[inline(always)]
     pub(crate) fn log_last_ooo_costs(&mut self, charged: &Ledger) {
         if let Some(log) = &mut self.cost_log {
-            let last = log.last;
-            log.charge(charged, |label| (last, label.is_of_front_end()));
-            log.charged = Ledger::default();
+            let handler = log.charge_last(charged);
+            log.push(log.last, false, TranslationSpent { cycles: handler, ..TranslationSpent::default() });
+            log.charged = Charged::default();
         }
     }
 }

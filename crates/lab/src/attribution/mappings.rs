@@ -1,8 +1,10 @@
 //! Which mapping an address belongs to, and what mappings are called.
 
 use super::MappingId;
+use super::callers::Caller;
 use reach_core::{Asid, Backing, Event, FileId, Map, Remap, Role, Span, VirtAddr};
-use std::collections::{BTreeMap, HashMap};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 /// What a mapping is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,7 +31,7 @@ pub enum MappingKind {
 }
 
 /// A mapping, with all that it grew to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// The process that mapped it.
     pub asid: Asid,
@@ -37,6 +39,11 @@ pub struct Mapping {
     pub span: Span,
     /// What it is.
     pub kind: MappingKind,
+    /// The calls that led to it, of anonymous memory: the files and the places in them, in bytes. The last call comes first; that of
+    /// the library which made the system call is left out.
+    pub made_by: Vec<(FileId, u64)>,
+    /// Blocks that may have made these calls.
+    pub(super) callers: Vec<Caller>,
 }
 
 /// The part of a mapping that has not been unmapped or replaced.
@@ -54,9 +61,9 @@ type Space = BTreeMap<u64, Part>;
 pub(super) struct Mappings {
     all: Vec<Mapping>,
     files: Vec<String>,
-    spaces: HashMap<Asid, Space>,
+    spaces: FxHashMap<Asid, Space>,
     /// Children of vfork that still use the memory of another process.
-    borrowers: HashMap<Asid, Asid>,
+    borrowers: FxHashMap<Asid, Asid>,
     current: Asid,
     /// The part that was found last.
     recent: Option<(u64, Part)>,
@@ -64,12 +71,18 @@ pub(super) struct Mappings {
 
 impl Default for Mappings {
     fn default() -> Mappings {
-        let nothing = |kind| Mapping { asid: Asid(0), span: Span { start: VirtAddr(0), len: 0 }, kind };
+        let nothing = |kind| Mapping {
+            asid: Asid(0),
+            span: Span { start: VirtAddr(0), len: 0 },
+            kind,
+            made_by: Vec::new(),
+            callers: Vec::new(),
+        };
         Mappings {
             all: [MappingKind::Unknown, MappingKind::WrongPath].map(nothing).into(),
             files: Vec::new(),
-            spaces: HashMap::new(),
-            borrowers: HashMap::new(),
+            spaces: FxHashMap::default(),
+            borrowers: FxHashMap::default(),
             current: Asid(0),
             recent: None,
         }
@@ -104,12 +117,19 @@ impl Mappings {
         }
     }
 
-    /// Takes an event of the program.
-    pub fn notice(&mut self, event: &Event) {
+    /// Returns the file that contains `address` of the mapping `id`, and its place there in bytes.
+    pub fn place_in(&self, id: MappingId, address: VirtAddr) -> Option<(FileId, u64)> {
+        let mapping = &self.all[id.0 as usize];
+        let MappingKind::File { file, offset, .. } = mapping.kind else { return None };
+        Some((file, offset + address.0.checked_sub(mapping.span.start.0)?))
+    }
+
+    /// Takes an event of the program, to which `callers` have led.
+    pub fn notice(&mut self, event: &Event, callers: Vec<Caller>) {
         self.recent = None;
         match event {
             Event::File { path, .. } => self.files.push(path.clone()),
-            Event::Map(map) => self.map(map),
+            Event::Map(map) => self.map(map, callers),
             Event::Unmap(span) => cut(self.space(), *span),
             Event::Remap(remap) => self.remap(remap),
             Event::Fork { child, shares_memory: true } => drop(self.borrowers.insert(*child, self.owner())),
@@ -136,18 +156,18 @@ impl Mappings {
         self.spaces.entry(self.owner()).or_default()
     }
 
-    fn map(&mut self, map: &Map) {
+    fn map(&mut self, map: &Map, callers: Vec<Caller>) {
         let kind = match (map.role, map.backing) {
             (Role::Heap, _) => MappingKind::Heap,
             (Role::Stack, _) => MappingKind::Stack,
             (_, Backing::Anonymous) => MappingKind::Anonymous,
             (_, Backing::File { file, offset }) => MappingKind::File { file, offset, code: map.protection.execute },
         };
-        self.insert(map.span, kind);
+        self.insert(map.span, kind, callers);
     }
 
-    /// Adds a mapping, or lets one that it continues grow. Linux joins anonymous mappings like that, above and below.
-    fn insert(&mut self, span: Span, kind: MappingKind) {
+    /// Adds a mapping, or lets one grow that it continues, above or below, and that the same call has made.
+    fn insert(&mut self, span: Span, kind: MappingKind, callers: Vec<Caller>) {
         let (owner, (start, end)) = (self.owner(), (span.start.0, span.end().0));
         if start == end {
             return;
@@ -157,32 +177,31 @@ impl Mappings {
         let space = self.spaces.entry(owner).or_default();
         let below = space.range(..start).next_back().filter(|(_, part)| part.end == start).map(|(_, part)| part.id);
         let above = space.get(&end).map(|part| part.id);
-        let grown = [below, above].into_iter().flatten().find(|id| grows && self.all[id.0 as usize].kind == kind);
+        let continues = |mapping: &Mapping| mapping.kind == kind && mapping.callers == callers;
+        let grown = [below, above].into_iter().flatten().find(|id| grows && continues(&self.all[id.0 as usize]));
         let id = grown.unwrap_or(MappingId(self.all.len() as u32));
         match self.all.get_mut(id.0 as usize) {
             Some(mapping) => {
                 let (from, to) = (mapping.span.start.0.min(start), mapping.span.end().0.max(end));
                 mapping.span = Span { start: VirtAddr(from), len: to - from };
             }
-            None => self.all.push(Mapping { asid: owner, span, kind }),
+            None => self.all.push(Mapping { asid: owner, span, kind, made_by: Vec::new(), callers }),
         }
         space.insert(start, Part { end, id });
     }
 
     fn remap(&mut self, remap: &Remap) {
         let found = self.find(remap.from.start);
-        let kind = match self.all[found.0 as usize].kind {
-            MappingKind::File { file, offset, code } => {
-                let start = self.all[found.0 as usize].span.start.0;
-                MappingKind::File { file, offset: offset + remap.from.start.0.saturating_sub(start), code }
-            }
-            kind => kind,
+        let Mapping { kind, callers, .. } = self.all[found.0 as usize].clone();
+        let kind = match (kind, self.place_in(found, remap.from.start)) {
+            (MappingKind::File { code, .. }, Some((file, offset))) => MappingKind::File { file, offset, code },
+            _ => kind,
         };
         self.recent = None;
         if !remap.keep {
             cut(self.space(), remap.from);
         }
-        self.insert(remap.to, kind);
+        self.insert(remap.to, kind, callers);
     }
 
     /// Returns all mappings and the paths of files.
@@ -228,35 +247,35 @@ mod tests {
         let mut mappings = Mappings::default();
         [switch(0), map(0x4000, 0x4000), map(0x8000, 0x1000), map(0x3000, 0x1000)]
             .iter()
-            .for_each(|e| mappings.notice(e));
+            .for_each(|e| mappings.notice(e, Vec::new()));
         let id = mappings.find(VirtAddr(0x4000));
         assert!(id != Mappings::UNKNOWN);
         assert_eq!([0x3000, 0x8fff].map(|at| mappings.find(VirtAddr(at))), [id, id]);
         assert_eq!(mappings.all[id.0 as usize].span, Span { start: VirtAddr(0x3000), len: 0x6000 });
-        mappings.notice(&Event::Unmap(Span { start: VirtAddr(0x5000), len: 0x1000 }));
+        mappings.notice(&Event::Unmap(Span { start: VirtAddr(0x5000), len: 0x1000 }), Vec::new());
         assert_eq!(
             [0x4fff, 0x5000, 0x5fff, 0x6000].map(|at| mappings.find(VirtAddr(at)) == id),
             [true, false, false, true]
         );
         // Something else in the hole is another mapping.
-        mappings.notice(&Event::Map(Map { role: Role::Stack, ..Map::anonymous(VirtAddr(0x5000), 0x1000) }));
+        mappings.notice(&Event::Map(Map { role: Role::Stack, ..Map::anonymous(VirtAddr(0x5000), 0x1000) }), Vec::new());
         assert!(![id, Mappings::UNKNOWN].contains(&mappings.find(VirtAddr(0x5800))));
     }
 
     #[test]
     fn a_child_has_its_parents_mappings_until_it_executes_another_program() {
         let mut mappings = Mappings::default();
-        [switch(0), map(0x4000, 0x1000)].iter().for_each(|e| mappings.notice(e));
+        [switch(0), map(0x4000, 0x1000)].iter().for_each(|e| mappings.notice(e, Vec::new()));
         let id = mappings.find(VirtAddr(0x4000));
         for shares_memory in [false, true] {
             let child = 1 + u32::from(shares_memory);
-            mappings.notice(&switch(0));
-            mappings.notice(&Event::Fork { child: Asid(child), shares_memory });
-            mappings.notice(&switch(child));
+            mappings.notice(&switch(0), Vec::new());
+            mappings.notice(&Event::Fork { child: Asid(child), shares_memory }, Vec::new());
+            mappings.notice(&switch(child), Vec::new());
             assert_eq!(mappings.find(VirtAddr(0x4000)), id);
-            mappings.notice(&Event::Exec { path: "/bin/true".into() });
+            mappings.notice(&Event::Exec { path: "/bin/true".into() }, Vec::new());
             assert_eq!(mappings.find(VirtAddr(0x4000)), Mappings::UNKNOWN);
-            mappings.notice(&switch(0));
+            mappings.notice(&switch(0), Vec::new());
             assert_eq!(mappings.find(VirtAddr(0x4000)), id);
         }
     }
@@ -268,13 +287,13 @@ mod tests {
             backing: Backing::File { file: FileId(0), offset: 0x1000 },
             ..Map::anonymous(VirtAddr(0x4000), 0x3000)
         };
-        [switch(0), Event::Map(file)].iter().for_each(|e| mappings.notice(e));
+        [switch(0), Event::Map(file)].iter().for_each(|e| mappings.notice(e, Vec::new()));
         let from = Span { start: VirtAddr(0x5000), len: 0x1000 };
         let to = Span { start: VirtAddr(0x9000), len: 0x2000 };
-        mappings.notice(&Event::Remap(Remap { from, to, keep: false }));
+        mappings.notice(&Event::Remap(Remap { from, to, keep: false }), Vec::new());
         let id = mappings.find(VirtAddr(0x9000));
         let kind = MappingKind::File { file: FileId(0), offset: 0x2000, code: false };
-        assert_eq!(mappings.all[id.0 as usize], Mapping { asid: Asid(0), span: to, kind });
+        assert_eq!((mappings.all[id.0 as usize].span, mappings.all[id.0 as usize].kind), (to, kind));
         assert_eq!(mappings.find(VirtAddr(0x5000)), Mappings::UNKNOWN);
     }
 }
