@@ -15,6 +15,7 @@ use list::{Entry, Owners, lists};
 use names::Names;
 use reach_core::Label;
 use reach_lab::machine::Resolved as Machine;
+use reach_systems::Role;
 use serde::Serialize;
 
 /// Simulates the program and prints the lists.
@@ -36,7 +37,8 @@ pub fn owners(args: WhereArgs, quiet: bool) -> VerbResult {
     let outcome = &finished.report.outcomes[0];
     let attribution = outcome.attribution.as_ref().expect("it was requested");
     let names = Names::new(attribution, &outcome.names, outcome.processes.len() > 1);
-    let owners = Owners::new(names.spent(outcome.total.ledger.clone()), finished.timing != Timing::Counts);
+    let touched = Some(&attribution.touched).filter(|_| outcome.role == Role::Base);
+    let owners = Owners::new(names.spent(outcome.total.ledger.clone()), touched, finished.timing != Timing::Counts);
     let lists = lists(&owners, &by);
     out.write(&match common.output.format() {
         Format::Table => tabulate::fitted(&sheet(&machine, &finished, &lists, top.into())),
@@ -82,12 +84,14 @@ struct Row<'a> {
     walks: u64,
     walk_accesses: u64,
     l1_tlb_misses: u64,
+    /// Bytes of pages that were touched; of extents only, and under base pages only.
+    touched_bytes: Option<u64>,
 }
 
 fn rows<'a>(finished: &'a Finished, by: By, entries: &'a [Entry]) -> impl Iterator<Item = Row<'a>> {
     let outcome = &finished.report.outcomes[0];
     let timed = finished.timing != Timing::Counts;
-    entries.iter().map(move |Entry { owner, spent }| Row {
+    entries.iter().map(move |Entry { owner, spent, touched }| Row {
         machine: &outcome.machine,
         system: &outcome.system,
         program: &finished.report.program,
@@ -98,6 +102,7 @@ fn rows<'a>(finished: &'a Finished, by: By, entries: &'a [Entry]) -> impl Iterat
         walks: spent.walks,
         walk_accesses: spent.walk_accesses,
         l1_tlb_misses: spent.misses,
+        touched_bytes: *touched,
     })
 }
 
@@ -122,6 +127,10 @@ fn sheet(machine: &Machine, finished: &Finished, lists: &[(By, Vec<Entry>)], top
         out += &one_list(*by, entries, top, timed.then_some(all));
     }
     out += "\n";
+    if lists.iter().any(|(_, entries)| entries.iter().any(|entry| entry.touched.is_some())) {
+        let meaning = "pages touched: what a superpage of 2 MB would need; the rest of it would be wasted";
+        out += &tabulate::paragraph("", meaning);
+    }
     if timed {
         let meaning = "% of cycles: of all cycles, those that the core waits for the translations of this owner; walk cycles: those \
                        of its page walks, which other work may hide";
@@ -146,13 +155,12 @@ fn one_list(by: By, entries: &[Entry], top: usize, cycles: Option<u64>) -> Strin
             cells.push(short(spent.walk_cycles));
         }
         cells.extend([short(spent.walks), short(spent.misses)]);
+        cells.extend(entry.touched.map(units::memory));
         cells
     };
-    let header: &[&str] = if timed {
-        &["", "% of\ncycles", "walk\ncycles", "walks", "L1 TLB\nmisses"]
-    } else {
-        &["", "walks", "L1 TLB\nmisses"]
-    };
-    let header = [by.name()].into_iter().chain(header[1..].iter().copied()).map(str::to_owned).collect();
+    let time: &[&str] = if timed { &["% of\ncycles", "walk\ncycles"] } else { &[] };
+    let touched = entries.iter().any(|entry| entry.touched.is_some()).then_some("pages\ntouched");
+    let names = [by.name()].into_iter().chain(time.iter().copied()).chain(["walks", "L1 TLB\nmisses"]).chain(touched);
+    let header = names.map(str::to_owned).collect();
     tabulate::list_of_numbers(header, shown.map(row).collect())
 }

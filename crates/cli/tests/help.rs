@@ -5,10 +5,11 @@ mod common;
 
 use common::{failure, folder, path, reach, stdout};
 
-const VERBS: [&[&str]; 35] = [
+const VERBS: [&[&str]; 36] = [
     &[],
     &["compare"],
     &["run"],
+    &["where"],
     &["record"],
     &["trace"],
     &["trace", "info"],

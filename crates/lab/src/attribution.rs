@@ -7,14 +7,16 @@
 mod callers;
 mod instructions;
 mod mappings;
+mod touched;
 
 pub use mappings::{Mapping, MappingKind};
 
 use callers::RecentBlocks;
 use mappings::Mappings;
-use reach_core::{Asid, Backing, BlockId, BlockTable, Chunk, Event, Kind, Ref, Role, Step, VirtAddr};
+use reach_core::{Asid, Backing, BlockId, BlockTable, Chunk, Event, Kind, PageShift, Ref, Role, Step, VirtAddr};
 use reach_hardware::{CostEntry, TranslationSpent};
 use rustc_hash::FxHashMap;
+use touched::Touched;
 
 /// The binary logarithm of the size of extents: the superpage of most machines, 2 MB.
 pub const EXTENT_SHIFT: u32 = 21;
@@ -54,6 +56,9 @@ pub struct Attribution {
     pub files: Vec<String>,
     /// The addresses of the instructions of all sites; none where the program names no blocks.
     pub instructions: FxHashMap<(BlockId, u16), VirtAddr>,
+    /// The bytes of pages that the program has touched, by mapping and extent, from its start on. With base pages only: of a superpage,
+    /// no more than the first page is known.
+    pub touched: FxHashMap<(MappingId, u64), u64>,
 }
 
 impl Attribution {
@@ -111,10 +116,11 @@ struct Fetched {
 }
 
 /// Adds up costs while a program runs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Attributor {
     mappings: Mappings,
     blocks: RecentBlocks,
+    touched: Touched,
     sites: FxHashMap<Site, TranslationSpent>,
     /// The site of the last cost and its sum, which are often asked for again.
     recent: Option<(Site, TranslationSpent)>,
@@ -125,6 +131,19 @@ pub(crate) struct Attributor {
 }
 
 impl Attributor {
+    /// Begins without any cost. `base` is the base page of the machine.
+    pub fn new(base: PageShift) -> Attributor {
+        Attributor {
+            mappings: Mappings::default(),
+            blocks: RecentBlocks::default(),
+            touched: Touched::new(base),
+            sites: FxHashMap::default(),
+            recent: None,
+            last: None,
+            entries: Vec::new(),
+        }
+    }
+
     /// Takes an event of the program.
     pub fn notice(&mut self, event: &Event) {
         if let Event::Switch { .. } = event {
@@ -193,6 +212,12 @@ impl Attributor {
             Some(block) if fetch => Some((code, block.pc)),
             _ => Some((self.mappings.find(r.addr()), r.addr())),
         };
+        if let Some((mapping, address)) = data {
+            self.touched.note(mapping, address);
+            // A reference that crosses into another page has touched that, too.
+            let last = if r.kind() == Kind::Fetch || !fetch { r.last() } else { address };
+            self.touched.note(mapping, last);
+        }
         let (mapping, address) = data.unwrap_or((Mappings::WRONG_PATH, VirtAddr(0)));
         Site {
             asid,
@@ -217,7 +242,13 @@ impl Attributor {
             self.sites.entry(site).or_default().absorb(&spent);
         }
         let (mappings, files) = self.mappings.finish();
-        Attribution { sites: self.sites, mappings, files, instructions: FxHashMap::default() }
+        Attribution {
+            sites: self.sites,
+            mappings,
+            files,
+            instructions: FxHashMap::default(),
+            touched: self.touched.finish(),
+        }
     }
 }
 

@@ -3,19 +3,23 @@
 use super::names::Named;
 use crate::args::owners::By;
 use reach_hardware::TranslationSpent;
-use std::collections::HashMap;
+use reach_lab::attribution::MappingId;
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// All costs with the names of their owners.
-pub struct Owners {
+pub struct Owners<'a> {
     costs: Vec<Named>,
+    /// The bytes that were touched of each extent; `None` where they are not known.
+    touched: Option<&'a FxHashMap<(MappingId, u64), u64>>,
     /// Whether time is simulated: lists are in the order of cycles, or else of walks.
     timed: bool,
 }
 
-impl Owners {
-    /// Returns these costs.
-    pub fn new(costs: Vec<Named>, timed: bool) -> Owners {
-        Owners { costs, timed }
+impl<'a> Owners<'a> {
+    /// Returns these costs, with the bytes that were touched of each extent if they are known.
+    pub fn new(costs: Vec<Named>, touched: Option<&'a FxHashMap<(MappingId, u64), u64>>, timed: bool) -> Owners<'a> {
+        Owners { costs, touched, timed }
     }
 
     /// What costs are sorted by, and what stacks count.
@@ -30,6 +34,8 @@ pub struct Entry {
     pub owner: String,
     /// Its cost.
     pub spent: TranslationSpent,
+    /// The bytes of its pages that were touched, if it is an extent.
+    pub touched: Option<u64>,
 }
 
 impl Entry {
@@ -37,7 +43,7 @@ impl Entry {
     pub fn sum(owner: String, entries: &[Entry]) -> Entry {
         let mut spent = TranslationSpent::default();
         entries.iter().for_each(|entry| spent.absorb(&entry.spent));
-        Entry { owner, spent }
+        Entry { owner, spent, touched: entries.iter().map(|entry| entry.touched).sum() }
     }
 }
 
@@ -48,7 +54,7 @@ pub fn lists(owners: &Owners, by: &[By]) -> Vec<(By, Vec<Entry>)> {
 }
 
 fn list(owners: &Owners, by: By) -> Vec<Entry> {
-    let mut sums: HashMap<&str, TranslationSpent> = HashMap::new();
+    let mut sums: HashMap<&str, (TranslationSpent, BTreeSet<(MappingId, u64)>)> = HashMap::new();
     for cost in &owners.costs {
         let name = match by {
             By::Mapping => &cost.mapping,
@@ -56,9 +62,16 @@ fn list(owners: &Owners, by: By) -> Vec<Entry> {
             By::Line => &cost.line,
             By::Extent => &cost.extent,
         };
-        sums.entry(name).or_default().absorb(&cost.spent);
+        let (spent, places) = sums.entry(name).or_default();
+        spent.absorb(&cost.spent);
+        places.extend(cost.place.filter(|_| by == By::Extent));
     }
-    let mut entries: Vec<_> = sums.into_iter().map(|(owner, spent)| Entry { owner: owner.to_owned(), spent }).collect();
+    let touched = owners.touched.filter(|_| by == By::Extent);
+    let entry = |(owner, (spent, places)): (&str, (TranslationSpent, BTreeSet<_>))| {
+        let touched = touched.map(|touched| places.iter().filter_map(|place| touched.get(place)).sum());
+        Entry { owner: owner.to_owned(), spent, touched }
+    };
+    let mut entries: Vec<_> = sums.into_iter().map(entry).collect();
     entries.sort_by(|a, b| {
         let order = |entry: &Entry| (owners.weight(&entry.spent), entry.spent.walks, entry.spent.misses);
         order(b).cmp(&order(a)).then_with(|| a.owner.cmp(&b.owner))

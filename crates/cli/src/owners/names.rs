@@ -3,7 +3,7 @@
 use crate::units;
 use reach_core::{Asid, FileId, Label, Ledger};
 use reach_hardware::TranslationSpent;
-use reach_lab::attribution::{Attribution, EXTENT_SHIFT, Mapping, MappingKind, Site};
+use reach_lab::attribution::{Attribution, EXTENT_SHIFT, Mapping, MappingId, MappingKind, Site};
 use reach_symbols::{Frame, Symbols};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -18,6 +18,8 @@ pub struct Named {
     /// The frames of a flame graph, outermost first.
     pub stack: String,
     pub spent: TranslationSpent,
+    /// The extent, by which the memory that was touched is known.
+    pub place: Option<(MappingId, u64)>,
 }
 
 /// Names the owners of an attribution.
@@ -55,7 +57,15 @@ impl<'a> Names<'a> {
         if cycles > 0 {
             let name = || "(policy in the miss handler)".to_owned();
             let spent = TranslationSpent { cycles, ..TranslationSpent::default() };
-            costs.push(Named { mapping: name(), function: name(), line: name(), extent: name(), stack: name(), spent });
+            costs.push(Named {
+                mapping: name(),
+                function: name(),
+                line: name(),
+                extent: name(),
+                stack: name(),
+                spent,
+                place: None,
+            });
         }
         costs
     }
@@ -83,6 +93,7 @@ impl<'a> Names<'a> {
             mapping: mapping.clone(),
             stack: stack.join(";"),
             spent,
+            place: Some((site.mapping, site.extent)),
         }
     }
 

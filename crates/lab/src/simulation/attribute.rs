@@ -1,6 +1,6 @@
 //! A part of the run loop: costs of translation on their way from the processor to the attributor.
 
-use super::{Simulation, SimulationError};
+use super::{Attributor, Simulation, SimulationError};
 use reach_core::{Chunk, Event, Step};
 
 impl Simulation {
@@ -17,7 +17,8 @@ impl Simulation {
             "the kernel's own code has no owner among the program's mappings; leave out --kernel"
         } else {
             self.hardware.processor.mmu().enable_cost_log();
-            self.attributor = Some(Box::default());
+            let base = self.kernel.vm.options().sizes[0];
+            self.attributor = Some(Box::new(Attributor::new(base)));
             return Ok(());
         };
         Err(self.names.refusal(why.into()))
