@@ -12,8 +12,10 @@ use std::collections::VecDeque;
 /// How many blocks are remembered. What a library does for one call is shorter, but for the first call of a function, which the
 /// loader resolves.
 const REMEMBERED: usize = 4096;
-/// How many blocks of each file may be its call, and of how many files: the last ones.
-const BLOCKS: usize = 4;
+/// How many blocks of each file may be its call: the last ones. Before a call there are up to four of stubs that the loader has not
+/// resolved, and those of functions that end in a jump to it.
+const BLOCKS: usize = 12;
+/// Of how many files.
 const FILES: usize = 4;
 
 /// A block of a file that may have called the next file's code.
