@@ -8,12 +8,12 @@ use crate::args::results::Format;
 use crate::args::simulate::{Common, Timing};
 use crate::compare::finish;
 use crate::experiment::{self, Besides, Finished};
-use crate::failure::{Failure, VerbResult};
+use crate::failure::{Failure, VerbResult, remark};
 use crate::output::{self, Output};
 use crate::{table, tabulate, units};
 use list::{Entry, Owners, lists};
 use names::Names;
-use reach_core::Label;
+use reach_core::{Label, Shown};
 use reach_lab::machine::Resolved as Machine;
 use reach_systems::Role;
 use serde::Serialize;
@@ -39,6 +39,13 @@ pub fn owners(args: WhereArgs, quiet: bool) -> VerbResult {
     let names = Names::new(attribution, &outcome.names, outcome.processes.len() > 1);
     let touched = Some(&attribution.touched).filter(|_| outcome.role == Role::Base);
     let owners = Owners::new(names.spent(outcome.total.ledger.clone()), touched, finished.timing != Timing::Counts);
+    for path in names.changed() {
+        let path = path.shown();
+        remark(
+            quiet,
+            format!("{path} has changed since the program ran: its code has no names; record the program again"),
+        );
+    }
     let lists = lists(&owners, &by);
     out.write(&match common.output.format() {
         Format::Table => tabulate::fitted(&sheet(&machine, &finished, &lists, top.into())),

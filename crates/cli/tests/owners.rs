@@ -89,6 +89,26 @@ fn the_probe_of_a_hash_table_is_first() {
     assert!(rows.iter().all(|row| row["by"] != "extent"));
 }
 
+#[test]
+fn a_file_that_has_changed_since_the_recording_gives_no_names() {
+    if !can_capture() {
+        return;
+    }
+    let folder = folder();
+    let Some(program) = compile(&folder, "transposition", TRANSPOSITION, &["-g"]) else { return };
+    let trace = path(&folder, "transposition.reach");
+    stdout(&["record", "-q", "-o", &trace, "--", program.to_str().unwrap()]);
+    let arguments = ["where", "-m", "zen4", "--limit", "2M", "--by", "function", "-t", &trace];
+    let remarks = || common::stderr(&common::reach(&arguments).output().unwrap());
+    assert!(!remarks().contains("has changed"));
+    let mut bytes = std::fs::read(&program).unwrap();
+    bytes.push(0);
+    std::fs::write(&program, bytes).unwrap();
+    let remarks = remarks();
+    assert!(remarks.contains("transposition has changed since the program ran"), "{remarks}");
+    assert!(stdout(&arguments).contains("(no symbol) in transposition (code)"));
+}
+
 /// Returns the sums of each list, by metric.
 fn sums(rows: &[Value]) -> BTreeMap<&str, [u64; 5]> {
     let mut sums = BTreeMap::new();

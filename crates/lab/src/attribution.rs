@@ -9,7 +9,7 @@ mod instructions;
 mod mappings;
 mod touched;
 
-pub use mappings::{Mapping, MappingKind};
+pub use mappings::{File, Mapping, MappingKind};
 
 use callers::RecentBlocks;
 use mappings::Mappings;
@@ -52,8 +52,8 @@ pub struct Attribution {
     pub sites: FxHashMap<Site, TranslationSpent>,
     /// All mappings that ever existed.
     pub mappings: Vec<Mapping>,
-    /// The paths of files, by number.
-    pub files: Vec<String>,
+    /// The files, by number.
+    pub files: Vec<File>,
     /// The addresses of the instructions of all sites; none where the program names no blocks.
     pub instructions: FxHashMap<(BlockId, u16), VirtAddr>,
     /// The bytes of pages that the program has touched, by mapping and extent, from its start on. With base pages only: of a superpage,
@@ -82,7 +82,7 @@ impl Attribution {
 
     /// Returns the file that contains the instruction of `site`, with the instruction's place in it in bytes; `None` for code that
     /// no file contains.
-    pub fn place(&self, site: &Site) -> Option<(&str, u64)> {
+    pub fn place(&self, site: &Site) -> Option<(&File, u64)> {
         let code = self.mapping(site.code);
         let MappingKind::File { file, offset, .. } = code.kind else { return None };
         let at = self.instructions.get(&(site.block?, site.instruction))?;

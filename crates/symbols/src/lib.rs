@@ -5,10 +5,9 @@
 
 use addr2line::Loader;
 use object::read::elf::{FileHeader, ProgramHeader};
-use object::{Endianness, ReadCache, elf};
+use object::{Endianness, Object, ObjectSection, ReadCache, ReadRef, elf};
 use std::collections::HashMap;
 use std::fs::File;
-use std::path::Path;
 
 /// A function, and the place in it: of the instruction itself, or of the call that was inlined there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -45,6 +44,9 @@ impl Symbols {
     }
 }
 
+/// The most that debugging information may grow by when it is decompressed. Compilers' shrinks to a third or a fourth.
+const MAX_EXPANSION: u64 = 32;
+
 /// The code of one file.
 struct Code {
     loader: Loader,
@@ -56,7 +58,9 @@ impl Code {
     fn open(path: &str) -> Option<Code> {
         // Opening a pipe or a device could wait for ever, or do something.
         std::fs::metadata(path).ok().filter(|metadata| metadata.is_file())?;
-        Some(Code { segments: segments(Path::new(path))?, loader: Loader::new(path).ok()? })
+        let cache = ReadCache::new(File::open(path).ok()?);
+        let segments = segments(&cache).filter(|_| !is_bomb(&cache))?;
+        Some(Code { segments, loader: Loader::new(path).ok()? })
     }
 
     fn frames(&self, offset: u64) -> Vec<Frame> {
@@ -91,14 +95,24 @@ impl Code {
 }
 
 /// Returns the loaded segments of an ELF file of 64 bits; `None` if it is none.
-fn segments(path: &Path) -> Option<Vec<[u64; 3]>> {
-    let cache = ReadCache::new(File::open(path).ok()?);
-    let header = elf::FileHeader64::<Endianness>::parse(&cache).ok()?;
+fn segments(cache: &ReadCache<File>) -> Option<Vec<[u64; 3]>> {
+    let header = elf::FileHeader64::<Endianness>::parse(cache).ok()?;
     let endian = header.endian().ok()?;
     let loaded = |segment: &&elf::ProgramHeader64<Endianness>| segment.p_type(endian) == elf::PT_LOAD;
     let place = |segment: &elf::ProgramHeader64<Endianness>| {
         [segment.p_offset(endian), segment.p_filesz(endian), segment.p_vaddr(endian)]
     };
-    let all = header.program_headers(endian, &cache as &ReadCache<File>).ok()?;
+    let all = header.program_headers(endian, cache).ok()?;
     Some(all.iter().filter(loaded).map(place).collect())
+}
+
+/// Returns whether compressed sections of an ELF file would take more memory than a file of its length may.
+fn is_bomb(cache: &ReadCache<File>) -> bool {
+    let Ok(file) = object::File::parse(cache) else { return true };
+    let Ok(len) = cache.len() else { return true };
+    let expanded = file.sections().try_fold(0u64, |sum, section| {
+        let range = section.compressed_file_range().ok()?;
+        sum.checked_add(range.uncompressed_size)
+    });
+    expanded.is_none_or(|expanded| expanded > len.saturating_mul(MAX_EXPANSION))
 }

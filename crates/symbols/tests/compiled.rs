@@ -1,5 +1,6 @@
 //! Frames of a program that is compiled here.
 
+use object::{Object, ObjectSection};
 use reach_symbols::Symbols;
 use std::path::Path;
 use std::process::Command;
@@ -69,4 +70,22 @@ fn files_that_are_no_programs_have_no_frames() {
     }
     assert!(symbols.frames("/dev/zero", 0).is_empty());
     assert!(symbols.frames(folder.path().to_str().unwrap(), 0).is_empty());
+}
+
+#[test]
+fn a_file_whose_sections_claim_to_be_huge_has_no_frames() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(folder.path(), &["-O2", "-g", "-gz"]) else { return };
+    let (start, _) = place(&program, "outer");
+    assert!(Symbols::default().frames(&program, start)[0].line.is_some());
+    let mut bytes = std::fs::read(&program).unwrap();
+    let section = {
+        let file = object::File::parse(&*bytes).unwrap();
+        file.section_by_name(".debug_info").unwrap().file_range().unwrap()
+    };
+    // The header of a compressed section: type, reserved, size.
+    let size = section.0 as usize + 8;
+    bytes[size..size + 8].copy_from_slice(&(1u64 << 40).to_le_bytes());
+    std::fs::write(&program, bytes).unwrap();
+    assert!(Symbols::default().frames(&program, start).is_empty());
 }

@@ -3,10 +3,10 @@
 use crate::units;
 use reach_core::{Asid, FileId, Label, Ledger};
 use reach_hardware::TranslationSpent;
-use reach_lab::attribution::{Attribution, EXTENT_SHIFT, Mapping, MappingId, MappingKind, Site};
+use reach_lab::attribution::{Attribution, EXTENT_SHIFT, File, Mapping, MappingId, MappingKind, Site};
 use reach_symbols::{Frame, Symbols};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 /// A cost with the names of its owners.
@@ -31,11 +31,19 @@ pub struct Names<'a> {
     /// The names of all mappings, by number.
     mappings: Vec<String>,
     symbols: RefCell<Symbols>,
+    changed: RefCell<BTreeSet<String>>,
 }
 
 impl<'a> Names<'a> {
     pub fn new(attribution: &'a Attribution, processes: &'a BTreeMap<Asid, String>, several: bool) -> Names<'a> {
-        let mut names = Names { attribution, processes, several, mappings: Vec::new(), symbols: RefCell::default() };
+        let mut names = Names {
+            attribution,
+            processes,
+            several,
+            mappings: Vec::new(),
+            symbols: RefCell::default(),
+            changed: RefCell::default(),
+        };
         names.mappings = attribution.mappings.iter().map(|mapping| names.mapping(mapping)).collect();
         names
     }
@@ -48,7 +56,7 @@ impl<'a> Names<'a> {
         for (site, spent) in &self.attribution.sites {
             let frames = frames.entry((site.block, site.instruction, site.code)).or_insert_with(|| {
                 let place = self.attribution.place(site);
-                place.map(|(path, offset)| self.symbols.borrow_mut().frames(path, offset)).unwrap_or_default()
+                place.map(|(file, offset)| self.frames(file, offset)).unwrap_or_default()
             });
             costs.push(self.name(site, frames, *spent));
         }
@@ -99,9 +107,8 @@ impl<'a> Names<'a> {
 
     /// Returns the call that led to anonymous memory: the last one with a source line, or else with a name.
     fn maker(&self, mapping: &Mapping) -> Option<String> {
-        let mut symbols = self.symbols.borrow_mut();
-        let path = |file: &FileId| self.attribution.files.get(file.0 as usize);
-        let frames = mapping.made_by.iter().filter_map(|(file, offset)| Some(symbols.frames(path(file)?, *offset)));
+        let file = |file: &FileId| self.attribution.files.get(file.0 as usize);
+        let frames = mapping.made_by.iter().filter_map(|(id, offset)| Some(self.frames(file(id)?, *offset)));
         let calls: Vec<Frame> = frames.filter_map(|frames| frames.into_iter().next()).collect();
         let call = calls.iter().find(|call| call.line.is_some()).or_else(|| calls.first())?;
         Some(match (&call.function, &call.source, call.line) {
@@ -109,6 +116,21 @@ impl<'a> Names<'a> {
             (_, Some(source), Some(line)) => format!("{}:{line}", base_name(source)),
             (function, ..) => function.clone()?,
         })
+    }
+
+    /// Returns the frames of a place in a file; none where it is not the file that the program ran.
+    fn frames(&self, file: &File, offset: u64) -> Vec<Frame> {
+        let is_same = std::fs::metadata(&file.path).map(|now| now.len() == file.len);
+        if let Ok(false) = is_same {
+            self.changed.borrow_mut().insert(file.path.clone());
+            return Vec::new();
+        }
+        self.symbols.borrow_mut().frames(&file.path, offset)
+    }
+
+    /// Returns the files that have changed since the program ran, of those that were asked for.
+    pub fn changed(&self) -> Vec<String> {
+        self.changed.borrow().iter().cloned().collect()
     }
 
     fn process(&self, asid: Asid) -> String {
@@ -124,7 +146,7 @@ impl<'a> Names<'a> {
                 None => format!("[anonymous {:#x}, {}]", mapping.span.start.0, units::memory(mapping.span.len)),
             },
             MappingKind::File { file, code, .. } => {
-                let path = self.attribution.files.get(file.0 as usize).map_or("a file", |path| base_name(path));
+                let path = self.attribution.files.get(file.0 as usize).map_or("a file", |file| base_name(&file.path));
                 return format!("{path} ({})", if code { "code" } else { "data" });
             }
             MappingKind::WrongPath => return "(wrong path)".into(),

@@ -46,6 +46,15 @@ pub struct Mapping {
     pub(super) callers: Vec<Caller>,
 }
 
+/// A file of the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Its path, as the program saw it.
+    pub path: String,
+    /// Its length in bytes then.
+    pub len: u64,
+}
+
 /// The part of a mapping that has not been unmapped or replaced.
 #[derive(Clone, Copy, Debug)]
 struct Part {
@@ -60,7 +69,7 @@ type Space = BTreeMap<u64, Part>;
 #[derive(Debug)]
 pub(super) struct Mappings {
     all: Vec<Mapping>,
-    files: Vec<String>,
+    files: Vec<File>,
     spaces: FxHashMap<Asid, Space>,
     /// Children of vfork that still use the memory of another process.
     borrowers: FxHashMap<Asid, Asid>,
@@ -128,7 +137,7 @@ impl Mappings {
     pub fn notice(&mut self, event: &Event, callers: Vec<Caller>) {
         self.recent = None;
         match event {
-            Event::File { path, .. } => self.files.push(path.clone()),
+            Event::File { path, len, .. } => self.files.push(File { path: path.clone(), len: *len }),
             Event::Map(map) => self.map(map, callers),
             Event::Unmap(span) => cut(self.space(), *span),
             Event::Remap(remap) => self.remap(remap),
@@ -138,7 +147,8 @@ impl Mappings {
                 self.spaces.insert(*child, copy);
             }
             Event::Exec { .. } | Event::Exit => {
-                if self.borrowers.remove(&self.current).is_none() {
+                let borrows = self.borrowers.remove(&self.current).is_some();
+                if !borrows {
                     self.spaces.remove(&self.current);
                 }
             }
@@ -204,8 +214,8 @@ impl Mappings {
         self.insert(remap.to, kind, callers);
     }
 
-    /// Returns all mappings and the paths of files.
-    pub fn finish(self) -> (Vec<Mapping>, Vec<String>) {
+    /// Returns all mappings and files.
+    pub fn finish(self) -> (Vec<Mapping>, Vec<File>) {
         (self.all, self.files)
     }
 }
