@@ -1,6 +1,6 @@
 //! Who pays for translation: attributes its cost to instructions, and to the mappings and 2 MB extents that they access.
 //!
-//! The processor logs what each reference costs ([`reach_hardware::CostEntry`]). An [`Attributor`] finds the instruction and the
+//! The processor logs what each reference costs ([`reach_hardware::CostEntry`]). An attributor finds the instruction and the
 //! mapping of each, and adds up. Costs are differences of counters, so all [`Site`]s of an [`Attribution`] sum to what the
 //! simulation counted, exactly.
 

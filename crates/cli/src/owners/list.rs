@@ -53,8 +53,16 @@ pub fn lists(owners: &Owners, by: &[By]) -> Vec<(By, Vec<Entry>)> {
     wanted.map(|by| (by, list(owners, by))).collect()
 }
 
+/// What costs of one owner have in common.
+#[derive(Default)]
+struct Sum {
+    spent: TranslationSpent,
+    /// The extents of mappings that it has; of extents only.
+    places: BTreeSet<(MappingId, u64)>,
+}
+
 fn list(owners: &Owners, by: By) -> Vec<Entry> {
-    let mut sums: HashMap<&str, (TranslationSpent, BTreeSet<(MappingId, u64)>)> = HashMap::new();
+    let mut sums: HashMap<&str, Sum> = HashMap::new();
     for cost in &owners.costs {
         let name = match by {
             By::Mapping => &cost.mapping,
@@ -62,12 +70,12 @@ fn list(owners: &Owners, by: By) -> Vec<Entry> {
             By::Line => &cost.line,
             By::Extent => &cost.extent,
         };
-        let (spent, places) = sums.entry(name).or_default();
-        spent.absorb(&cost.spent);
-        places.extend(cost.place.filter(|_| by == By::Extent));
+        let sum = sums.entry(name).or_default();
+        sum.spent.absorb(&cost.spent);
+        sum.places.extend(cost.place.filter(|_| by == By::Extent));
     }
     let touched = owners.touched.filter(|_| by == By::Extent);
-    let entry = |(owner, (spent, places)): (&str, (TranslationSpent, BTreeSet<_>))| {
+    let entry = |(owner, Sum { spent, places }): (&str, Sum)| {
         let touched = touched.map(|touched| places.iter().filter_map(|place| touched.get(place)).sum());
         Entry { owner: owner.to_owned(), spent, touched }
     };
