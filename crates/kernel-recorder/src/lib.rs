@@ -2,8 +2,8 @@
 //! with this plugin and writes the trace that ships with the project; `docs/kernel.md` says how it is used.
 //!
 //! The guest's program announces what it is about to provoke by a *marker*, an instruction without effect that carries a
-//! number ([`marker`]). From the next block of the kernel to the next block of a program, all references are one
-//! *passage*. [`passages`] keeps, of each kind, those of typical length.
+//! number (`marker`). From the next block of the kernel to the next block of a program, all references are one
+//! *passage*. `passages` keeps, of each kind, those of typical length.
 //!
 //! `kernels/record.sh` compiles the markers' names into the guest's program and passes them to this plugin: `names=a:b:c`
 //! names marker 1, 2 and 3.

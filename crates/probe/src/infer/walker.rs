@@ -26,7 +26,7 @@ const RISE: f64 = 3.0;
 /// What the entries of walk caches are multiples of. Sets overflow one after another, so that up to three more seem to fit.
 const MULTIPLE: u64 = 4;
 
-/// Returns the walkers: nearly a whole number. `None`: [`CHAINS`] chains leave some idle.
+/// Returns the walkers: nearly a whole number. `None`: `CHAINS` chains leave some idle.
 ///
 /// # Errors
 /// Those of the bench.
