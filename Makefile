@@ -24,8 +24,8 @@ FAST_TESTS := --lib --bins --test hardware --test buddy --test translation --tes
 test-fast:
 	$(CARGO) test --workspace --locked --no-fail-fast $(FAST_TESTS)
 
-## test: format, lints and all tests
-test: setup format-check lint
+## test: format, lints, documentation and all tests
+test: setup format-check lint doc
 	$(CARGO) build --workspace --all-targets --profile test --locked
 	$(CARGO) test --workspace --locked --no-fail-fast
 

@@ -2,6 +2,7 @@
 
 mod list;
 mod names;
+mod picture;
 
 use crate::args::owners::{By, WhereArgs};
 use crate::args::results::Format;
@@ -13,10 +14,14 @@ use crate::output::{self, Output};
 use crate::{table, tabulate, units};
 use list::{Entry, Owners, lists};
 use names::Names;
+use picture::picture;
 use reach_core::{Label, Shown};
+use reach_lab::attribution::Heat;
 use reach_lab::machine::Resolved as Machine;
 use reach_systems::Role;
 use serde::Serialize;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// Simulates the program and prints the lists.
 pub fn owners(args: WhereArgs, quiet: bool) -> VerbResult {
@@ -47,18 +52,21 @@ pub fn owners(args: WhereArgs, quiet: bool) -> VerbResult {
         );
     }
     let lists = lists(&owners, &by);
+    let heat = Some(&attribution.heat).filter(|_| by.contains(&By::Time));
+    let all_rows = || {
+        let times = heat.into_iter().flat_map(|heat| times(&finished, &names, heat));
+        lists.iter().flat_map(|(by, entries)| rows(&finished, *by, entries)).chain(times)
+    };
     out.write(&match common.output.format() {
-        Format::Table => tabulate::fitted(&sheet(&machine, &finished, &lists, top.into())),
+        Format::Table => {
+            let picture = heat.map(|heat| picture(&names, heat));
+            tabulate::fitted(&sheet(&machine, &finished, &lists, picture, top.into()))
+        }
         Format::Jsonl => {
-            let rows = lists
-                .iter()
-                .flat_map(|(by, entries)| rows(&finished, *by, entries))
-                .map(|row| output::json(&row) + "\n");
+            let rows = all_rows().map(|row| output::json(&row) + "\n");
             output::json(&finished.header) + "\n" + &rows.collect::<String>()
         }
-        Format::Csv => {
-            output::csv(&lists.iter().flat_map(|(by, entries)| rows(&finished, *by, entries)).collect::<Vec<_>>())
-        }
+        Format::Csv => output::csv(&all_rows().collect::<Vec<_>>()),
     })?;
     stacks.map(|stacks| stacks.write(&list::folded(&owners))).transpose()?;
     finish(finished, true)
@@ -84,15 +92,18 @@ struct Row<'a> {
     system: &'a str,
     program: &'a str,
     by: &'static str,
-    owner: &'a str,
+    owner: Cow<'a, str>,
     /// Cycles that the core waits for translation; none where time is not simulated.
     cycles: Option<u64>,
     walk_cycles: Option<u64>,
-    walks: u64,
-    walk_accesses: u64,
+    walks: Option<u64>,
+    walk_accesses: Option<u64>,
     l1_tlb_misses: u64,
     /// Bytes of pages that were touched; of extents only, and under base pages only.
     touched_bytes: Option<u64>,
+    /// Of rows by time: the first reference of the span, and the first behind it, counted from the start of measuring.
+    from_reference: Option<u64>,
+    to_reference: Option<u64>,
 }
 
 fn rows<'a>(finished: &'a Finished, by: By, entries: &'a [Entry]) -> impl Iterator<Item = Row<'a>> {
@@ -103,18 +114,52 @@ fn rows<'a>(finished: &'a Finished, by: By, entries: &'a [Entry]) -> impl Iterat
         system: &outcome.system,
         program: &finished.report.program,
         by: by.name(),
-        owner,
+        owner: owner.into(),
         cycles: timed.then_some(spent.cycles),
         walk_cycles: timed.then_some(spent.walk_cycles),
-        walks: spent.walks,
-        walk_accesses: spent.walk_accesses,
+        walks: Some(spent.walks),
+        walk_accesses: Some(spent.walk_accesses),
         l1_tlb_misses: spent.misses,
         touched_bytes: *touched,
+        from_reference: None,
+        to_reference: None,
     })
 }
 
+/// Returns the misses of each extent in each span of time, in the order of time and names.
+fn times<'a>(finished: &'a Finished, names: &Names, heat: &Heat) -> Vec<Row<'a>> {
+    let outcome = &finished.report.outcomes[0];
+    let mut rows = Vec::new();
+    for (from, span) in (0..).step_by(heat.references as usize).zip(&heat.spans) {
+        let mut owners: BTreeMap<String, u64> = BTreeMap::new();
+        span.iter().for_each(|(place, misses)| *owners.entry(names.extent(*place)).or_default() += misses);
+        rows.extend(owners.into_iter().map(|(owner, l1_tlb_misses)| Row {
+            machine: &outcome.machine,
+            system: &outcome.system,
+            program: &finished.report.program,
+            by: By::Time.name(),
+            owner: owner.into(),
+            cycles: None,
+            walk_cycles: None,
+            walks: None,
+            walk_accesses: None,
+            l1_tlb_misses,
+            touched_bytes: None,
+            from_reference: Some(from),
+            to_reference: Some(from + heat.references),
+        }));
+    }
+    rows
+}
+
 /// Returns the lists for people.
-fn sheet(machine: &Machine, finished: &Finished, lists: &[(By, Vec<Entry>)], top: usize) -> String {
+fn sheet(
+    machine: &Machine,
+    finished: &Finished,
+    lists: &[(By, Vec<Entry>)],
+    picture: Option<String>,
+    top: usize,
+) -> String {
     let outcome = &finished.report.outcomes[0];
     let timed = finished.timing != Timing::Counts;
     let (ledger, hardware) = (&outcome.total.ledger, &outcome.total.hardware);
@@ -133,6 +178,7 @@ fn sheet(machine: &Machine, finished: &Finished, lists: &[(By, Vec<Entry>)], top
         out += "\n";
         out += &one_list(*by, entries, top, timed.then_some(all));
     }
+    out += &picture.map(|picture| format!("\n{picture}")).unwrap_or_default();
     out += "\n";
     if lists.iter().any(|(_, entries)| entries.iter().any(|entry| entry.touched.is_some())) {
         let meaning = "pages touched: what a superpage of 2 MB would need; the rest of it would be wasted";

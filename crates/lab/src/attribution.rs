@@ -5,10 +5,12 @@
 //! simulation counted, exactly.
 
 mod callers;
+mod heat;
 mod instructions;
 mod mappings;
 mod touched;
 
+pub use heat::Heat;
 pub use mappings::{File, Mapping, MappingKind};
 
 use callers::RecentBlocks;
@@ -59,6 +61,8 @@ pub struct Attribution {
     /// The bytes of pages that the program has touched, by mapping and extent, from its start on. With base pages only: of a superpage,
     /// no more than the first page is known.
     pub touched: FxHashMap<(MappingId, u64), u64>,
+    /// Misses by address and time.
+    pub heat: Heat,
 }
 
 impl Attribution {
@@ -121,6 +125,9 @@ pub(crate) struct Attributor {
     mappings: Mappings,
     blocks: RecentBlocks,
     touched: Touched,
+    heat: Heat,
+    /// References since measuring began, up to the step that runs.
+    time: u64,
     sites: FxHashMap<Site, TranslationSpent>,
     /// The site of the last cost and its sum, which are often asked for again.
     recent: Option<(Site, TranslationSpent)>,
@@ -137,6 +144,8 @@ impl Attributor {
             mappings: Mappings::default(),
             blocks: RecentBlocks::default(),
             touched: Touched::new(base),
+            heat: Heat::default(),
+            time: 0,
             sites: FxHashMap::default(),
             recent: None,
             last: None,
@@ -158,6 +167,7 @@ impl Attributor {
     pub fn start(&mut self) {
         self.sites.clear();
         self.recent = None;
+        (self.heat, self.time) = (Heat::default(), 0);
     }
 
     /// Returns the buffer that takes the costs of a step ([`reach_hardware::Mmu::take_costs`]).
@@ -170,12 +180,15 @@ impl Attributor {
         let entries = std::mem::take(&mut self.entries);
         let mut position = Position::new(chunk, step, self.last);
         for entry in &entries {
-            let at = match entry.reference {
-                None => self.last,
-                Some(reference) => position.at(reference as usize),
+            let (at, time) = match entry.reference {
+                None => (self.last, self.time),
+                Some(reference) => {
+                    (position.at(reference as usize), self.time + (reference as usize - step.refs.start) as u64)
+                }
             };
-            self.add(at, entry);
+            self.add(at, time, entry);
         }
+        self.time += step.refs.len() as u64;
         self.blocks.add(chunk, step);
         self.last = position.at(step.refs.end.saturating_sub(1)).or(self.last);
         self.entries = entries;
@@ -184,12 +197,15 @@ impl Attributor {
     /// Attributes costs that come after the last step that ran: of instructions that were in flight at its end.
     pub fn attribute_rest(&mut self) {
         let entries = std::mem::take(&mut self.entries);
-        entries.iter().for_each(|entry| self.add(self.last, entry));
+        entries.iter().for_each(|entry| self.add(self.last, self.time, entry));
         self.entries = entries;
     }
 
-    fn add(&mut self, at: Option<At>, entry: &CostEntry) {
+    fn add(&mut self, at: Option<At>, time: u64, entry: &CostEntry) {
         let site = self.site(at, entry.fetch);
+        if entry.spent.misses > 0 {
+            self.heat.add(time, (site.mapping, site.extent), entry.spent.misses);
+        }
         match &mut self.recent {
             Some((recent, spent)) if *recent == site => spent.absorb(&entry.spent),
             recent => {
@@ -241,6 +257,7 @@ impl Attributor {
         if let Some((site, spent)) = self.recent.take() {
             self.sites.entry(site).or_default().absorb(&spent);
         }
+        self.heat.keep();
         let (mappings, files) = self.mappings.finish();
         Attribution {
             sites: self.sites,
@@ -248,6 +265,7 @@ impl Attributor {
             files,
             instructions: FxHashMap::default(),
             touched: self.touched.finish(),
+            heat: self.heat,
         }
     }
 }

@@ -52,11 +52,13 @@ pub enum By {
     Line,
     /// The 2 MB of addresses that are accessed
     Extent,
+    /// The 2 MB of addresses and the time: a picture of the misses
+    Time,
 }
 
 impl By {
     /// All lists, in the order in which they are given.
-    pub const ALL: [By; 4] = [By::Mapping, By::Function, By::Line, By::Extent];
+    pub const ALL: [By; 5] = [By::Mapping, By::Function, By::Line, By::Extent, By::Time];
 
     /// Returns the name in rows.
     pub const fn name(self) -> &'static str {
@@ -65,6 +67,7 @@ impl By {
             By::Function => "function",
             By::Line => "line",
             By::Extent => "extent",
+            By::Time => "time",
         }
     }
 }

@@ -49,7 +49,7 @@ impl Entry {
 
 /// Returns the lists that `by` names, each with all its owners: those that cost most first.
 pub fn lists(owners: &Owners, by: &[By]) -> Vec<(By, Vec<Entry>)> {
-    let wanted = By::ALL.into_iter().filter(|one| by.contains(one));
+    let wanted = By::ALL.into_iter().filter(|one| *one != By::Time && by.contains(one));
     wanted.map(|by| (by, list(owners, by))).collect()
 }
 
@@ -68,7 +68,7 @@ fn list(owners: &Owners, by: By) -> Vec<Entry> {
             By::Mapping => &cost.mapping,
             By::Function => &cost.function,
             By::Line => &cost.line,
-            By::Extent => &cost.extent,
+            By::Extent | By::Time => &cost.extent,
         };
         let sum = sums.entry(name).or_default();
         sum.spent.absorb(&cost.spent);

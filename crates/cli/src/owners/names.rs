@@ -94,15 +94,26 @@ impl<'a> Names<'a> {
                 Some((source, line)) => format!("{}:{line}", base_name(source)),
                 None => format!("(no line) {}", frames.first().map_or_else(unnamed, function)),
             },
-            extent: match site.extent {
-                0 => mapping.clone(),
-                extent => format!("{:#x} in {mapping}", extent << EXTENT_SHIFT),
-            },
+            extent: self.extent((site.mapping, site.extent)),
             mapping: mapping.clone(),
             stack: stack.join(";"),
             spent,
             place: Some((site.mapping, site.extent)),
         }
+    }
+
+    /// Returns the name of an extent of a mapping.
+    pub fn extent(&self, (mapping, extent): (MappingId, u64)) -> String {
+        let mapping = self.mapping_of(mapping);
+        match extent {
+            0 => mapping.to_owned(),
+            extent => format!("{:#x} in {mapping}", extent << EXTENT_SHIFT),
+        }
+    }
+
+    /// Returns the name of a mapping.
+    pub fn mapping_of(&self, id: MappingId) -> &str {
+        &self.mappings[id.0 as usize]
     }
 
     /// Returns the call that led to anonymous memory: the last one with a source line, or else with a name.
