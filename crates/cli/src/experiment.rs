@@ -120,7 +120,7 @@ fn check_precision(common: &Common, has_curve: bool) -> Result<(), Failure> {
 pub struct Besides {
     /// A miss curve.
     pub curve: Option<Curve>,
-    /// Who pays for translation.
+    /// The cost of translation by owner.
     pub attribution: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `reach where`: who pays for translation.
+//! `reach where`: the cost of translation by owner.
 
 mod list;
 mod names;
@@ -129,6 +129,7 @@ fn rows<'a>(finished: &'a Finished, by: By, entries: &'a [Entry]) -> impl Iterat
 /// Returns the misses of each extent in each span of time, in the order of time and names.
 fn times<'a>(finished: &'a Finished, names: &Names, heat: &Heat) -> Vec<Row<'a>> {
     let outcome = &finished.report.outcomes[0];
+    let references = outcome.total.counts.references();
     let mut rows = Vec::new();
     for (from, span) in (0..).step_by(heat.references as usize).zip(&heat.spans) {
         let mut owners: BTreeMap<String, u64> = BTreeMap::new();
@@ -146,7 +147,7 @@ fn times<'a>(finished: &'a Finished, names: &Names, heat: &Heat) -> Vec<Row<'a>>
             l1_tlb_misses,
             touched_bytes: None,
             from_reference: Some(from),
-            to_reference: Some(from + heat.references),
+            to_reference: Some((from + heat.references).min(references)),
         }));
     }
     rows

@@ -1,4 +1,4 @@
-//! Who pays for translation: attributes its cost to instructions, and to the mappings and 2 MB extents that they access.
+//! Attributes the cost of translation to instructions, and to the mappings and 2 MB extents that they access.
 //!
 //! The processor logs what each reference costs ([`reach_hardware::CostEntry`]). An attributor finds the instruction and the
 //! mapping of each, and adds up. Costs are differences of counters, so all [`Site`]s of an [`Attribution`] sum to what the
@@ -12,10 +12,13 @@ mod touched;
 
 pub use heat::Heat;
 pub use mappings::{File, Mapping, MappingKind};
+pub use touched::Pages;
 
 use callers::RecentBlocks;
 use mappings::Mappings;
-use reach_core::{Asid, Backing, BlockId, BlockTable, Chunk, Event, Kind, PageShift, Ref, Role, Step, VirtAddr};
+use reach_core::{
+    Asid, Backing, BlockId, BlockTable, Chunk, Event, FileId, Kind, Mark, PageShift, Ref, Role, Step, VirtAddr,
+};
 use reach_hardware::{CostEntry, TranslationSpent};
 use rustc_hash::FxHashMap;
 use touched::Touched;
@@ -34,7 +37,8 @@ pub struct Site {
     pub asid: Asid,
     /// The instruction's block; `None` if the program names no blocks.
     pub block: Option<BlockId>,
-    /// The number of the instruction in its block; 0 for fetches.
+    /// The number of the instruction in its block: 0 for fetches, the greatest for the branch before a wrong path. Traces tell numbers
+    /// up to 511.
     pub instruction: u16,
     /// The mapping that contains the block.
     pub code: MappingId,
@@ -47,20 +51,24 @@ pub struct Site {
     pub extent: u64,
 }
 
-/// What translation cost, by who pays.
+/// The cost of translation by owner.
 #[derive(Clone, Debug, Default)]
 pub struct Attribution {
     /// The costs.
     pub sites: FxHashMap<Site, TranslationSpent>,
     /// All mappings that ever existed.
     pub mappings: Vec<Mapping>,
-    /// The files, by number.
-    pub files: Vec<File>,
+    /// The files.
+    pub files: FxHashMap<FileId, File>,
+    /// The calls that led to mappings ([`Mapping::made_by`]): the files and the places in them, in bytes. The last call comes first;
+    /// that of the library which made the system call is left out.
+    pub calls: Vec<Vec<(FileId, u64)>>,
+    callers: Vec<Vec<callers::Caller>>,
     /// The addresses of the instructions of all sites; none where the program names no blocks.
     pub instructions: FxHashMap<(BlockId, u16), VirtAddr>,
-    /// The bytes of pages that the program has touched, by mapping and extent, from its start on. With base pages only: of a superpage,
-    /// no more than the first page is known.
-    pub touched: FxHashMap<(MappingId, u64), u64>,
+    /// The pages that the program has touched, by mapping and extent, from its start on. With base pages only: of a superpage, no more
+    /// than the first page is known.
+    pub touched: FxHashMap<(MappingId, u64), Pages>,
     /// Misses by address and time.
     pub heat: Heat,
 }
@@ -73,9 +81,7 @@ impl Attribution {
 
     /// Finds the addresses of instructions, and the calls that made mappings. `blocks` are those of the program.
     pub(crate) fn locate(&mut self, blocks: &BlockTable) {
-        for mapping in &mut self.mappings {
-            mapping.made_by = callers::calls(&mapping.callers, blocks);
-        }
+        self.calls = self.callers.iter().map(|callers| callers::calls(callers, blocks)).collect();
         for site in self.sites.keys() {
             if let Some(block) = site.block {
                 let key = (block, site.instruction);
@@ -90,7 +96,7 @@ impl Attribution {
         let code = self.mapping(site.code);
         let MappingKind::File { file, offset, .. } = code.kind else { return None };
         let at = self.instructions.get(&(site.block?, site.instruction))?;
-        Some((self.files.get(file.0 as usize)?, offset + at.0.checked_sub(code.span.start.0)?))
+        Some((self.files.get(&file)?, offset.checked_add(at.0.checked_sub(code.span.start.0)?)?))
     }
 
     /// Returns the sum over all sites.
@@ -126,6 +132,8 @@ pub(crate) struct Attributor {
     blocks: RecentBlocks,
     touched: Touched,
     heat: Heat,
+    /// Whether the source leaves references out.
+    skips: bool,
     /// References since measuring began, up to the step that runs.
     time: u64,
     sites: FxHashMap<Site, TranslationSpent>,
@@ -145,6 +153,7 @@ impl Attributor {
             blocks: RecentBlocks::default(),
             touched: Touched::new(base),
             heat: Heat::default(),
+            skips: false,
             time: 0,
             sites: FxHashMap::default(),
             recent: None,
@@ -159,7 +168,14 @@ impl Attributor {
             self.blocks.clear();
         }
         let asks = matches!(event, Event::Map(map) if map.role == Role::Mmap && map.backing == Backing::Anonymous);
-        let callers = if asks { self.blocks.callers(&mut self.mappings) } else { Vec::new() };
+        match event {
+            Event::Mark(Mark::FastForward) => self.skips = true,
+            Event::Mark(Mark::Measure) => self.skips = false,
+            _ => {}
+        }
+        // While references are left out, the block that ran last has not asked.
+        let known = asks && !self.skips;
+        let callers = if known { self.blocks.callers(&mut self.mappings) } else { Vec::new() };
         self.mappings.notice(event, callers);
     }
 
@@ -202,7 +218,7 @@ impl Attributor {
     }
 
     fn add(&mut self, at: Option<At>, time: u64, entry: &CostEntry) {
-        let site = self.site(at, entry.fetch);
+        let site = self.site(at, entry);
         if entry.spent.misses > 0 {
             self.heat.add(time, (site.mapping, site.extent), entry.spent.misses);
         }
@@ -216,15 +232,14 @@ impl Attributor {
         }
     }
 
-    fn site(&mut self, at: Option<At>, fetch: bool) -> Site {
+    fn site(&mut self, at: Option<At>, &CostEntry { fetch, squashed, .. }: &CostEntry) -> Site {
         let asid = self.mappings.current();
         let Some(At { r, block, before }) = at else { return self.unknown(asid, fetch) };
-        // Loads and stores while a block is fetched are those of a wrong path, behind the branch of the block before.
-        let on_wrong_path = !fetch && r.kind() == Kind::Fetch;
-        let block = if on_wrong_path { before.or(block) } else { block };
+        let behind_branch = squashed && r.kind() == Kind::Fetch;
+        let block = if behind_branch { before.or(block) } else { block };
         let code = block.map_or(MappingId(0), |block| self.mappings.find(block.pc));
         let data = match block {
-            _ if on_wrong_path => None,
+            _ if squashed => None,
             Some(block) if fetch => Some((code, block.pc)),
             _ => Some((self.mappings.find(r.addr()), r.addr())),
         };
@@ -238,7 +253,12 @@ impl Attributor {
         Site {
             asid,
             block: block.and_then(|block| block.block),
-            instruction: if r.kind() == Kind::Fetch || fetch { 0 } else { r.index() },
+            instruction: match r.kind() {
+                _ if behind_branch => instructions::LAST,
+                Kind::Fetch => 0,
+                _ if fetch && !squashed => 0,
+                _ => r.index(),
+            },
             code,
             fetch,
             mapping,
@@ -258,11 +278,13 @@ impl Attributor {
             self.sites.entry(site).or_default().absorb(&spent);
         }
         self.heat.keep();
-        let (mappings, files) = self.mappings.finish();
+        let (mappings, files, callers) = self.mappings.finish();
         Attribution {
             sites: self.sites,
             mappings,
             files,
+            calls: Vec::new(),
+            callers,
             instructions: FxHashMap::default(),
             touched: self.touched.finish(),
             heat: self.heat,

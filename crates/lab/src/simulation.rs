@@ -121,6 +121,11 @@ impl Simulation {
             let what = "a curve is counted of whole programs, and this is a sample; leave --curve out";
             return Err(self.names.refusal(what.into()));
         }
+        if self.attributor.is_some() {
+            let what =
+                "costs are attributed of whole programs, and this is a sample; record the program without --sample";
+            return Err(self.names.refusal(what.into()));
+        }
         self.sampling = Some(Box::default());
         Ok(())
     }

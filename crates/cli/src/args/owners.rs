@@ -6,11 +6,11 @@ use clap::{Args, ValueEnum, ValueHint};
 use reach_lab::machine;
 use std::path::PathBuf;
 
-/// Show who pays for address translation: mappings, functions, source lines, 2 MB of memory
+/// Attribute the cost of address translation to mappings, functions, source lines and addresses
 ///
-/// One machine simulates the program under one system, all of it, and attributes every cycle that the core waits for
-/// translation, and every TLB miss and page walk, to the instruction and to the memory that caused it. The parts of each list
-/// sum to the total. Functions and lines come from debugging information, or from symbol tables where there is none.
+/// Simulates the whole program on one machine under one system. Each cycle that the core waits for translation, each TLB miss and
+/// each page walk belongs to the instruction and to the memory that caused it. The parts of each list sum to the total.
+/// Functions and lines come from debugging information, or from symbol tables where there is none (docs/where.md).
 #[derive(Args)]
 #[command(after_help = examples::WHERE, override_usage = examples::WHERE_USAGE)]
 pub struct WhereArgs {
@@ -50,9 +50,9 @@ pub enum By {
     Function,
     /// The source line of that instruction
     Line,
-    /// The 2 MB of addresses that are accessed
+    /// The 2 MB of addresses that are accessed, of one mapping
     Extent,
-    /// The 2 MB of addresses and the time: a picture of the misses
+    /// Addresses and time: a picture of the misses
     Time,
 }
 

@@ -3,22 +3,22 @@
 use super::names::Named;
 use crate::args::owners::By;
 use reach_hardware::TranslationSpent;
-use reach_lab::attribution::MappingId;
+use reach_lab::attribution::{MappingId, Pages};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeSet, HashMap};
 
 /// All costs with the names of their owners.
 pub struct Owners<'a> {
     costs: Vec<Named>,
-    /// The bytes that were touched of each extent; `None` where they are not known.
-    touched: Option<&'a FxHashMap<(MappingId, u64), u64>>,
+    /// The pages that were touched of each extent; `None` where they are not known.
+    touched: Option<&'a FxHashMap<(MappingId, u64), Pages>>,
     /// Whether time is simulated: lists are in the order of cycles, or else of walks.
     timed: bool,
 }
 
 impl<'a> Owners<'a> {
-    /// Returns these costs, with the bytes that were touched of each extent if they are known.
-    pub fn new(costs: Vec<Named>, touched: Option<&'a FxHashMap<(MappingId, u64), u64>>, timed: bool) -> Owners<'a> {
+    /// Returns these costs, with the pages that were touched of each extent if they are known.
+    pub fn new(costs: Vec<Named>, touched: Option<&'a FxHashMap<(MappingId, u64), Pages>>, timed: bool) -> Owners<'a> {
         Owners { costs, touched, timed }
     }
 
@@ -76,7 +76,11 @@ fn list(owners: &Owners, by: By) -> Vec<Entry> {
     }
     let touched = owners.touched.filter(|_| by == By::Extent);
     let entry = |(owner, Sum { spent, places }): (&str, Sum)| {
-        let touched = touched.map(|touched| places.iter().filter_map(|place| touched.get(place)).sum());
+        let touched = touched.map(|touched| {
+            let mut pages = Pages::default();
+            places.iter().filter_map(|place| touched.get(place)).for_each(|more| pages.absorb(more));
+            pages.bytes()
+        });
         Entry { owner: owner.to_owned(), spent, touched }
     };
     let mut entries: Vec<_> = sums.into_iter().map(entry).collect();

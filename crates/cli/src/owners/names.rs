@@ -1,7 +1,7 @@
 //! What the owners of costs are called.
 
 use crate::units;
-use reach_core::{Asid, FileId, Label, Ledger};
+use reach_core::{Asid, FileId, Label, Ledger, Shown};
 use reach_hardware::TranslationSpent;
 use reach_lab::attribution::{Attribution, EXTENT_SHIFT, File, Mapping, MappingId, MappingKind, Site};
 use reach_symbols::{Frame, Symbols};
@@ -61,7 +61,7 @@ impl<'a> Names<'a> {
             costs.push(self.name(site, frames, *spent));
         }
         let waits = Label::ALL.into_iter().filter(|label| label.is_translation()).map(|label| charged.charged(label).0);
-        let cycles = waits.sum::<u64>() - self.attribution.total().cycles;
+        let cycles = waits.sum::<u64>().saturating_sub(self.attribution.total().cycles);
         if cycles > 0 {
             let name = || "(policy in the miss handler)".to_owned();
             let spent = TranslationSpent { cycles, ..TranslationSpent::default() };
@@ -81,7 +81,7 @@ impl<'a> Names<'a> {
     fn name(&self, site: &Site, frames: &[Frame], spent: TranslationSpent) -> Named {
         let file = &self.mappings[site.code.0 as usize];
         let unnamed = || format!("(no symbol) in {file}");
-        let function = |frame: &Frame| frame.function.clone().unwrap_or_else(unnamed);
+        let function = |frame: &Frame| frame.function.as_ref().map_or_else(unnamed, |name| name.shown().to_string());
         let line = frames.first().and_then(|frame| Some((frame.source.as_deref()?, frame.line?)));
         let mapping = &self.mappings[site.mapping.0 as usize];
         let stack = frames.iter().rev().map(function);
@@ -103,12 +103,17 @@ impl<'a> Names<'a> {
     }
 
     /// Returns the name of an extent of a mapping.
-    pub fn extent(&self, (mapping, extent): (MappingId, u64)) -> String {
-        let mapping = self.mapping_of(mapping);
+    pub fn extent(&self, (id, extent): (MappingId, u64)) -> String {
+        let mapping = self.mapping_of(id);
         match extent {
-            0 => mapping.to_owned(),
+            0 if self.is_nowhere(id) => mapping.to_owned(),
             extent => format!("{:#x} in {mapping}", extent << EXTENT_SHIFT),
         }
+    }
+
+    /// Returns whether a mapping stands for accesses that have no address.
+    pub fn is_nowhere(&self, id: MappingId) -> bool {
+        matches!(self.attribution.mapping(id).kind, MappingKind::WrongPath | MappingKind::Unknown)
     }
 
     /// Returns the name of a mapping.
@@ -118,14 +123,21 @@ impl<'a> Names<'a> {
 
     /// Returns the call that led to anonymous memory: the last one with a source line, or else with a name.
     fn maker(&self, mapping: &Mapping) -> Option<String> {
-        let file = |file: &FileId| self.attribution.files.get(file.0 as usize);
-        let frames = mapping.made_by.iter().filter_map(|(id, offset)| Some(self.frames(file(id)?, *offset)));
+        let file = |file: &FileId| self.attribution.files.get(file);
+        let frames = self
+            .attribution
+            .calls
+            .get(mapping.made_by)?
+            .iter()
+            .filter_map(|(id, offset)| Some(self.frames(file(id)?, *offset)));
         let calls: Vec<Frame> = frames.filter_map(|frames| frames.into_iter().next()).collect();
         let call = calls.iter().find(|call| call.line.is_some()).or_else(|| calls.first())?;
         Some(match (&call.function, &call.source, call.line) {
-            (Some(function), Some(source), Some(line)) => format!("{function} ({}:{line})", base_name(source)),
+            (Some(function), Some(source), Some(line)) => {
+                format!("{} ({}:{line})", function.shown(), base_name(source))
+            }
             (_, Some(source), Some(line)) => format!("{}:{line}", base_name(source)),
-            (function, ..) => function.clone()?,
+            (function, ..) => function.as_ref()?.shown().to_string(),
         })
     }
 
@@ -145,7 +157,14 @@ impl<'a> Names<'a> {
     }
 
     fn process(&self, asid: Asid) -> String {
-        self.processes.get(&asid).map_or_else(|| format!("process {}", asid.0), |path| base_name(path).to_owned())
+        let Some(path) = self.processes.get(&asid) else { return format!("process {}", asid.0) };
+        let name = base_name(path);
+        let others = self.processes.iter().any(|(other, path)| *other != asid && base_name(path) == name);
+        if others { format!("{name} {}", asid.0) } else { name }
+    }
+
+    fn file(&self, file: FileId) -> String {
+        self.attribution.files.get(&file).map_or_else(|| "a file".into(), |file| base_name(&file.path))
     }
 
     fn mapping(&self, mapping: &Mapping) -> String {
@@ -157,9 +176,9 @@ impl<'a> Names<'a> {
                 None => format!("[anonymous {:#x}, {}]", mapping.span.start.0, units::memory(mapping.span.len)),
             },
             MappingKind::File { file, code, .. } => {
-                let path = self.attribution.files.get(file.0 as usize).map_or("a file", |file| base_name(&file.path));
-                return format!("{path} ({})", if code { "code" } else { "data" });
+                return format!("{} ({})", self.file(file), if code { "code" } else { "data" });
             }
+            MappingKind::Zeroed { file } => format!("{} (bss)", self.file(file)),
             MappingKind::WrongPath => return "(wrong path)".into(),
             MappingKind::Unknown => return "(no mapping)".into(),
         };
@@ -167,7 +186,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Returns the last part of a path.
-fn base_name(path: &str) -> &str {
-    Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path)
+/// Returns the last part of a path, as terminals may show it.
+fn base_name(path: &str) -> String {
+    Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path).shown().to_string()
 }

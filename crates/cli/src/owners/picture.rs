@@ -15,17 +15,18 @@ const SHADES: [char; 5] = [' ', '·', '░', '▒', '█'];
 /// Misses of one mapping: by extent, by span of time.
 type Rows = BTreeMap<u64, Vec<u64>>;
 
-/// Returns the picture, in the width of the terminal: a row is 2 MB of addresses or more, a column a span of time.
+/// Returns the picture, in the width of the terminal: a row is 2 MB of addresses or more, a column a span of time. Rows without misses
+/// are left out.
 pub fn picture(names: &Names, heat: &Heat) -> String {
     let room = tabulate::width().saturating_sub(20).clamp(8, 128);
-    let spans = heat.spans.len().div_ceil(heat.spans.len().div_ceil(room).max(1)).max(1);
-    let mut mappings = by_mapping(names, heat, spans);
+    let each = heat.spans.len().div_ceil(room).max(1);
+    let mut mappings = by_mapping(names, heat, each);
     mappings.sort_by_key(|(_, rows)| std::cmp::Reverse(rows.values().flatten().sum::<u64>()));
     let hidden = mappings.len().saturating_sub(MAPPINGS);
     mappings.truncate(MAPPINGS);
-    let mappings: Vec<(&str, Rows)> = mappings.into_iter().map(|(name, rows)| (name, fewer(rows))).collect();
-    let most = mappings.iter().flat_map(|(_, rows)| rows.values().flatten()).copied().max().unwrap_or(0);
-    let each = units::short((heat.references * (heat.spans.len() / spans).max(1) as u64) as f64);
+    let mappings: Vec<_> = mappings.into_iter().map(|(name, rows)| (name, fewer(rows))).collect();
+    let most = mappings.iter().flat_map(|(_, (_, rows))| rows.values().flatten()).copied().max().unwrap_or(0);
+    let each = units::short((heat.references * each as u64) as f64);
     let mut out = tabulate::paragraph(
         "",
         &format!(
@@ -33,8 +34,9 @@ pub fn picture(names: &Names, heat: &Heat) -> String {
             units::short(most as f64)
         ),
     );
-    for (name, rows) in &mappings {
-        out += &tabulate::paragraph("", name);
+    for (name, (each, rows)) in &mappings {
+        let size = units::memory(each << EXTENT_SHIFT);
+        out += &tabulate::paragraph("", &format!("{name}, {size} a row"));
         for (extent, cells) in rows {
             let cells: String = cells.iter().map(|&misses| shade(misses, most)).collect();
             out += &format!("  {:#014x} |{cells}|\n", extent << EXTENT_SHIFT);
@@ -49,11 +51,12 @@ pub fn picture(names: &Names, heat: &Heat) -> String {
     out
 }
 
-fn by_mapping<'a>(names: &'a Names, heat: &Heat, spans: usize) -> Vec<(&'a str, Rows)> {
-    let each = heat.spans.len().div_ceil(spans).max(1);
+/// Returns the rows of each mapping; a column is `each` spans of time.
+fn by_mapping<'a>(names: &'a Names, heat: &Heat, each: usize) -> Vec<(&'a str, Rows)> {
+    let spans = heat.spans.len().div_ceil(each).max(1);
     let mut mappings: BTreeMap<&str, Rows> = BTreeMap::new();
     for (at, span) in heat.spans.iter().enumerate() {
-        for (&(mapping, extent), misses) in span {
+        for (&(mapping, extent), misses) in span.iter().filter(|((mapping, _), _)| !names.is_nowhere(*mapping)) {
             let rows = mappings.entry(names.mapping_of(mapping)).or_default();
             rows.entry(extent).or_insert_with(|| vec![0; spans])[at / each] += misses;
         }
@@ -61,17 +64,19 @@ fn by_mapping<'a>(names: &'a Names, heat: &Heat, spans: usize) -> Vec<(&'a str, 
     mappings.into_iter().collect()
 }
 
-/// Lets neighbours share rows until they are few enough.
-fn fewer(rows: Rows) -> Rows {
-    let each = rows.len().div_ceil(ROWS).max(1);
-    let mut fewer = Rows::new();
-    let rows: Vec<_> = rows.into_iter().collect();
-    for group in rows.chunks(each) {
-        let mut sum = vec![0; group[0].1.len()];
-        group.iter().for_each(|(_, cells)| sum.iter_mut().zip(cells).for_each(|(sum, cell)| *sum += cell));
-        fewer.insert(group[0].0, sum);
+/// Lets rows be of more addresses, all of as many, until they are few enough.
+fn fewer(mut rows: Rows) -> (u64, Rows) {
+    let mut each = 1;
+    while rows.len() > ROWS {
+        each *= 2;
+        let mut fewer = Rows::new();
+        for (extent, cells) in rows {
+            let sum = fewer.entry(extent / each * each).or_insert_with(|| vec![0; cells.len()]);
+            sum.iter_mut().zip(cells).for_each(|(sum, cell)| *sum += cell);
+        }
+        rows = fewer;
     }
-    fewer
+    (each, rows)
 }
 
 fn shade(misses: u64, most: u64) -> char {
@@ -92,10 +97,10 @@ mod tests {
     #[test]
     fn neighbours_share_rows_and_shades_grow_with_misses() {
         let rows: Rows = (0..30).map(|extent| (extent, vec![1, extent])).collect();
-        let fewer = fewer(rows);
-        assert!(fewer.len() <= ROWS, "{fewer:?}");
+        let (each, fewer) = fewer(rows);
+        assert_eq!((each, fewer.len()), (4, 8), "{fewer:?}");
         assert_eq!(fewer.values().map(|cells| cells[0]).sum::<u64>(), 30);
-        assert_eq!(fewer[&3], [3, 3 + 4 + 5]);
+        assert_eq!(fewer[&4], [4, 4 + 5 + 6 + 7]);
         let shades: String = [0, 1, 64, 65, 256, 257, 4096].map(|misses| shade(misses, 4096)).iter().collect();
         assert_eq!(shades, " ··░░▒█");
     }

@@ -70,6 +70,9 @@ pub struct CostEntry {
     pub reference: Option<u32>,
     /// Whether it is a cost of fetching.
     pub fetch: bool,
+    /// Whether it is a cost of instructions that were squashed: behind the branch at the end of the block before, if the reference is
+    /// a fetch, or else behind the reference itself.
+    pub squashed: bool,
     /// The cost.
     pub spent: TranslationSpent,
 }
@@ -106,21 +109,21 @@ pub(super) struct CostLog {
     counted: [TranslationSpent; 2],
     /// What the ledger had until now: the MMU's, or the out-of-order core's since it was last emptied.
     charged: Charged,
-    /// The reference that ran last.
-    last: Option<u32>,
+    /// The reference that ran last, and whether it is a fetch.
+    last: Option<(u32, bool)>,
 }
 
 impl CostLog {
     #[inline(always)]
-    fn push(&mut self, reference: Option<u32>, fetch: bool, spent: TranslationSpent) {
-        if spent != TranslationSpent::default() {
-            self.entries.push(CostEntry { reference, fetch, spent });
+    fn push(&mut self, entry: CostEntry) {
+        if entry.spent != TranslationSpent::default() {
+            self.entries.push(entry);
         }
     }
 
     /// Attributes all counts since the last call to `reference`, and `cycles` to its fetch or to its data.
     #[inline(always)]
-    fn count(&mut self, reference: u32, fetch: bool, cycles: u64, counters: &Counters) {
+    fn count(&mut self, reference: u32, fetch: bool, squashed: bool, cycles: u64, counters: &Counters) {
         let [data, code] = TranslationSpent::counted(counters);
         let before = std::mem::replace(&mut self.counted, [data, code]);
         let (mut data, mut code) = (data.since(&before[0]), code.since(&before[1]));
@@ -129,8 +132,9 @@ impl CostLog {
         } else {
             data.cycles = cycles
         }
-        self.push(Some(reference), false, data);
-        self.push(Some(reference), true, code);
+        let reference = Some(reference);
+        self.push(CostEntry { reference, fetch: false, squashed, spent: data });
+        self.push(CostEntry { reference, fetch: true, squashed, spent: code });
     }
 
     /// Attributes all cycles of the core since the last call to the last reference, but those of miss handlers, which it returns.
@@ -138,10 +142,18 @@ impl CostLog {
     fn charge_last(&mut self, ledger: &Ledger) -> u64 {
         let now = Charged::of(ledger);
         let before = std::mem::replace(&mut self.charged, now);
-        let of = |cycles| TranslationSpent { cycles, ..TranslationSpent::default() };
-        self.push(self.last, false, of(now.data - before.data));
-        self.push(self.last, true, of(now.front_end - before.front_end));
+        // A fetch that needs the operating system is charged as loads and stores are.
+        let is_fetch = self.last.is_some_and(|(_, fetch)| fetch);
+        self.push_cycles(is_fetch, now.data - before.data);
+        self.push_cycles(true, now.front_end - before.front_end);
         now.handler - before.handler
+    }
+
+    /// Attributes cycles to the last reference.
+    fn push_cycles(&mut self, fetch: bool, cycles: u64) {
+        let reference = self.last.map(|(reference, _)| reference);
+        let spent = TranslationSpent { cycles, ..TranslationSpent::default() };
+        self.push(CostEntry { reference, fetch, squashed: false, spent });
     }
 }
 
@@ -185,7 +197,7 @@ impl Mmu {
             let charged = Charged::of(&self.ledger);
             let cycles = charged.total() - log.charged.total();
             log.charged = charged;
-            log.count(reference, fetch, cycles, &self.counters);
+            log.count(reference, fetch, false, cycles, &self.counters);
         }
     }
 
@@ -195,8 +207,20 @@ impl Mmu {
     pub(crate) fn log_ooo_costs(&mut self, reference: usize, fetch: bool, charged: &Ledger) {
         if let Some(log) = &mut self.cost_log {
             let handler = log.charge_last(charged);
-            log.count(reference as u32, fetch, handler, &self.counters);
-            log.last = Some(reference as u32);
+            log.count(reference as u32, fetch, false, handler, &self.counters);
+            log.last = Some((reference as u32, fetch));
+        }
+    }
+
+    /// Attributes what was counted since the last call to `reference` itself, or to what was `squashed` behind it, and what `charged`
+    /// has more than before to the reference before.
+    #[inline(never)]
+    pub(crate) fn log_ooo_counts(&mut self, reference: usize, squashed: bool, charged: &Ledger) {
+        if let Some(log) = &mut self.cost_log {
+            // References come in their order.
+            let handler = log.charge_last(charged);
+            log.push_cycles(false, handler);
+            log.count(reference as u32, false, squashed, 0, &self.counters);
         }
     }
 
@@ -205,7 +229,8 @@ impl Mmu {
     pub(crate) fn log_last_ooo_costs(&mut self, charged: &Ledger) {
         if let Some(log) = &mut self.cost_log {
             let handler = log.charge_last(charged);
-            log.push(log.last, false, TranslationSpent { cycles: handler, ..TranslationSpent::default() });
+            let is_fetch = log.last.is_some_and(|(_, fetch)| fetch);
+            log.push_cycles(is_fetch, handler);
             log.charged = Charged::default();
         }
     }

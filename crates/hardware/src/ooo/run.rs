@@ -49,6 +49,9 @@ impl Mmu {
                         let right = step.right_path(cursor);
                         self.run_wrong_path(&misprediction, code, right, table, CoreAndCaches { core, caches });
                         core.resume_fetch(&misprediction);
+                        if logs_costs {
+                            self.log_ooo_counts(cursor.next_ref, true, core.ledger());
+                        }
                     }
                     let bytes = ByteRange { start: r.addr().0, end: r.addr().0 + r.len().max(1) };
                     self.fetch_block(bytes, table, core, caches).map(|()| {
@@ -226,7 +229,9 @@ impl Mmu {
                         self.counters.walks_retired -= walks;
                         self.counters.walks_wrong_path += walks;
                         let right = step.right_path_behind(cursor);
+                        self.log_ooo_counts(cursor.next_ref, false, core.ledger());
                         self.run_until_clear(clear, code, right, table, CoreAndCaches { core, caches });
+                        self.log_ooo_counts(cursor.next_ref, true, core.ledger());
                         core.repeat_load(bytes, clear, l1_latency);
                         missed_tlbs = false;
                     }

@@ -1,4 +1,4 @@
-//! Who asked for a mapping: the calls that led to the system call.
+//! The calls that led to a mapping.
 //!
 //! A library makes the system call, on behalf of another file. The block of that file which ran last before the library is the
 //! one that called it, whatever the library did since. Stubs through which calls go on to other files end in a jump, and are left out.
@@ -11,15 +11,15 @@ use std::collections::VecDeque;
 
 /// How many blocks are remembered. What a library does for one call is shorter, but for the first call of a function, which the
 /// loader resolves.
-const REMEMBERED: usize = 4096;
+const REMEMBERED: usize = 1024;
 /// How many blocks of each file may be its call: the last ones. Before a call there are up to four of stubs that the loader has not
 /// resolved, and those of functions that end in a jump to it.
 const BLOCKS: usize = 12;
-/// Of how many files.
+/// The most files whose calls are looked for.
 const FILES: usize = 4;
 
 /// A block of a file that may have called the next file's code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Caller {
     pub block: BlockId,
     pub file: FileId,
@@ -57,12 +57,17 @@ impl RecentBlocks {
         let mut blocks = self.blocks.iter().rev().filter_map(&mut place);
         let Some((_, (library, _))) = blocks.next() else { return Vec::new() };
         let mut callers: Vec<Caller> = Vec::new();
-        for (block, (file, offset)) in blocks {
-            let of_file = callers.iter().filter(|caller| caller.file == file).count();
-            let files = callers.chunk_by(|a, b| a.file == b.file).count();
-            if file != library && of_file < BLOCKS && (of_file > 0 || files < FILES) {
-                callers.push(Caller { block, file, offset });
+        // The files so far, and how many of their blocks are known.
+        let mut files: Vec<(FileId, usize)> = Vec::new();
+        for (block, (file, offset)) in blocks.filter(|(_, (file, _))| *file != library) {
+            let at = files.iter().position(|(of, _)| *of == file).unwrap_or(files.len());
+            match files.get_mut(at) {
+                Some((_, BLOCKS)) => continue,
+                Some((_, known)) => *known += 1,
+                None if at == FILES => continue,
+                None => files.push((file, 1)),
             }
+            callers.push(Caller { block, file, offset });
         }
         callers
     }
@@ -74,7 +79,7 @@ pub(super) fn calls(callers: &[Caller], blocks: &BlockTable) -> Vec<(FileId, u64
     for caller in callers {
         let known = calls.iter().any(|(file, _)| *file == caller.file);
         if let Some(at) = call_at(&blocks.get(caller.block).bytes).filter(|_| !known) {
-            calls.push((caller.file, caller.offset + at));
+            calls.push((caller.file, caller.offset.saturating_add(at)));
         }
     }
     calls

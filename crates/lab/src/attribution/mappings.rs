@@ -13,11 +13,16 @@ pub enum MappingKind {
     Heap,
     /// A stack.
     Stack,
-    /// Zero-filled memory that the program mapped, or that belongs to an image.
+    /// Zero-filled memory that the program mapped.
     Anonymous,
+    /// The zero-filled data of an executable or library: its .bss.
+    Zeroed {
+        /// The file.
+        file: FileId,
+    },
     /// A file, from `offset` bytes on.
     File {
-        /// The file, by its number in [`super::Attribution::files`].
+        /// The file, of [`super::Attribution::files`].
         file: FileId,
         /// The place in the file where the mapping starts, in bytes.
         offset: u64,
@@ -31,7 +36,7 @@ pub enum MappingKind {
 }
 
 /// A mapping, with all that it grew to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// The process that mapped it.
     pub asid: Asid,
@@ -39,11 +44,8 @@ pub struct Mapping {
     pub span: Span,
     /// What it is.
     pub kind: MappingKind,
-    /// The calls that led to it, of anonymous memory: the files and the places in them, in bytes. The last call comes first; that of
-    /// the library which made the system call is left out.
-    pub made_by: Vec<(FileId, u64)>,
-    /// Blocks that may have made these calls.
-    pub(super) callers: Vec<Caller>,
+    /// The calls that led to it, by their number in [`super::Attribution::calls`]; number 0 has none.
+    pub made_by: usize,
 }
 
 /// A file of the program.
@@ -69,7 +71,10 @@ type Space = BTreeMap<u64, Part>;
 #[derive(Debug)]
 pub(super) struct Mappings {
     all: Vec<Mapping>,
-    files: Vec<File>,
+    files: FxHashMap<FileId, File>,
+    /// Blocks that may have made the calls that led to mappings; each list once, the empty one first.
+    callers: Vec<Vec<Caller>>,
+    numbers: FxHashMap<Vec<Caller>, usize>,
     spaces: FxHashMap<Asid, Space>,
     /// Children of vfork that still use the memory of another process.
     borrowers: FxHashMap<Asid, Asid>,
@@ -80,16 +85,12 @@ pub(super) struct Mappings {
 
 impl Default for Mappings {
     fn default() -> Mappings {
-        let nothing = |kind| Mapping {
-            asid: Asid(0),
-            span: Span { start: VirtAddr(0), len: 0 },
-            kind,
-            made_by: Vec::new(),
-            callers: Vec::new(),
-        };
+        let nothing = |kind| Mapping { asid: Asid(0), span: Span { start: VirtAddr(0), len: 0 }, kind, made_by: 0 };
         Mappings {
             all: [MappingKind::Unknown, MappingKind::WrongPath].map(nothing).into(),
-            files: Vec::new(),
+            files: FxHashMap::default(),
+            callers: vec![Vec::new()],
+            numbers: FxHashMap::from_iter([(Vec::new(), 0)]),
             spaces: FxHashMap::default(),
             borrowers: FxHashMap::default(),
             current: Asid(0),
@@ -130,20 +131,22 @@ impl Mappings {
     pub fn place_in(&self, id: MappingId, address: VirtAddr) -> Option<(FileId, u64)> {
         let mapping = &self.all[id.0 as usize];
         let MappingKind::File { file, offset, .. } = mapping.kind else { return None };
-        Some((file, offset + address.0.checked_sub(mapping.span.start.0)?))
+        Some((file, offset.checked_add(address.0.checked_sub(mapping.span.start.0)?)?))
     }
 
     /// Takes an event of the program, to which `callers` have led.
     pub fn notice(&mut self, event: &Event, callers: Vec<Caller>) {
         self.recent = None;
         match event {
-            Event::File { path, len, .. } => self.files.push(File { path: path.clone(), len: *len }),
+            Event::File { file, path, len, .. } => {
+                self.files.insert(*file, File { path: path.clone(), len: *len });
+            }
             Event::Map(map) => self.map(map, callers),
             Event::Unmap(span) => cut(self.space(), *span),
             Event::Remap(remap) => self.remap(remap),
             Event::Fork { child, shares_memory: true } => drop(self.borrowers.insert(*child, self.owner())),
             Event::Fork { child, .. } => {
-                let copy = self.space().clone();
+                let copy = self.copy(*child);
                 self.spaces.insert(*child, copy);
             }
             Event::Exec { .. } | Event::Exit => {
@@ -166,18 +169,43 @@ impl Mappings {
         self.spaces.entry(self.owner()).or_default()
     }
 
+    /// Returns a copy of the current process's memory for `child`, as mappings of its own.
+    fn copy(&mut self, child: Asid) -> Space {
+        let mut copy = self.space().clone();
+        let mut copies: FxHashMap<MappingId, MappingId> = FxHashMap::default();
+        for part in copy.values_mut() {
+            let all = &mut self.all;
+            part.id = *copies.entry(part.id).or_insert_with(|| {
+                all.push(Mapping { asid: child, ..all[part.id.0 as usize] });
+                MappingId(all.len() as u32 - 1)
+            });
+        }
+        copy
+    }
+
     fn map(&mut self, map: &Map, callers: Vec<Caller>) {
+        // The loader maps the .bss of a file behind its data.
+        let below = self.find(VirtAddr(map.span.start.0.saturating_sub(1)));
+        self.recent = None;
+        let data = match self.all[below.0 as usize].kind {
+            MappingKind::File { file, code: false, .. } | MappingKind::Zeroed { file } => Some(file),
+            _ => None,
+        };
+        let made_by = self.number(callers);
         let kind = match (map.role, map.backing) {
             (Role::Heap, _) => MappingKind::Heap,
             (Role::Stack, _) => MappingKind::Stack,
-            (_, Backing::Anonymous) => MappingKind::Anonymous,
+            (_, Backing::Anonymous) => match data.filter(|_| made_by == 0) {
+                Some(file) => MappingKind::Zeroed { file },
+                None => MappingKind::Anonymous,
+            },
             (_, Backing::File { file, offset }) => MappingKind::File { file, offset, code: map.protection.execute },
         };
-        self.insert(map.span, kind, callers);
+        self.insert(map.span, kind, made_by);
     }
 
     /// Adds a mapping, or lets one grow that it continues, above or below, and that the same call has made.
-    fn insert(&mut self, span: Span, kind: MappingKind, callers: Vec<Caller>) {
+    fn insert(&mut self, span: Span, kind: MappingKind, made_by: usize) {
         let (owner, (start, end)) = (self.owner(), (span.start.0, span.end().0));
         if start == end {
             return;
@@ -187,7 +215,7 @@ impl Mappings {
         let space = self.spaces.entry(owner).or_default();
         let below = space.range(..start).next_back().filter(|(_, part)| part.end == start).map(|(_, part)| part.id);
         let above = space.get(&end).map(|part| part.id);
-        let continues = |mapping: &Mapping| mapping.kind == kind && mapping.callers == callers;
+        let continues = |mapping: &Mapping| mapping.kind == kind && mapping.made_by == made_by;
         let grown = [below, above].into_iter().flatten().find(|id| grows && continues(&self.all[id.0 as usize]));
         let id = grown.unwrap_or(MappingId(self.all.len() as u32));
         match self.all.get_mut(id.0 as usize) {
@@ -195,14 +223,14 @@ impl Mappings {
                 let (from, to) = (mapping.span.start.0.min(start), mapping.span.end().0.max(end));
                 mapping.span = Span { start: VirtAddr(from), len: to - from };
             }
-            None => self.all.push(Mapping { asid: owner, span, kind, made_by: Vec::new(), callers }),
+            None => self.all.push(Mapping { asid: owner, span, kind, made_by }),
         }
         space.insert(start, Part { end, id });
     }
 
     fn remap(&mut self, remap: &Remap) {
         let found = self.find(remap.from.start);
-        let Mapping { kind, callers, .. } = self.all[found.0 as usize].clone();
+        let Mapping { kind, made_by, .. } = self.all[found.0 as usize];
         let kind = match (kind, self.place_in(found, remap.from.start)) {
             (MappingKind::File { code, .. }, Some((file, offset))) => MappingKind::File { file, offset, code },
             _ => kind,
@@ -211,12 +239,21 @@ impl Mappings {
         if !remap.keep {
             cut(self.space(), remap.from);
         }
-        self.insert(remap.to, kind, callers);
+        self.insert(remap.to, kind, made_by);
     }
 
-    /// Returns all mappings and files.
-    pub fn finish(self) -> (Vec<Mapping>, Vec<File>) {
-        (self.all, self.files)
+    /// Returns the number of a list of callers.
+    fn number(&mut self, callers: Vec<Caller>) -> usize {
+        let all = &mut self.callers;
+        *self.numbers.entry(callers).or_insert_with_key(|callers| {
+            all.push(callers.clone());
+            all.len() - 1
+        })
+    }
+
+    /// Returns all mappings, files, and lists of callers.
+    pub fn finish(self) -> (Vec<Mapping>, FxHashMap<FileId, File>, Vec<Vec<Caller>>) {
+        (self.all, self.files, self.callers)
     }
 }
 
@@ -282,7 +319,10 @@ mod tests {
             mappings.notice(&switch(0), Vec::new());
             mappings.notice(&Event::Fork { child: Asid(child), shares_memory }, Vec::new());
             mappings.notice(&switch(child), Vec::new());
-            assert_eq!(mappings.find(VirtAddr(0x4000)), id);
+            let found = mappings.find(VirtAddr(0x4000));
+            // A copy is its own; what is lent is the parent's.
+            let (owner, span) = (mappings.all[found.0 as usize].asid, mappings.all[found.0 as usize].span);
+            assert_eq!((owner.0, span.len), (if shares_memory { 0 } else { child }, 0x1000));
             mappings.notice(&Event::Exec { path: "/bin/true".into() }, Vec::new());
             assert_eq!(mappings.find(VirtAddr(0x4000)), Mappings::UNKNOWN);
             mappings.notice(&switch(0), Vec::new());

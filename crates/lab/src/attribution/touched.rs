@@ -7,8 +7,26 @@ use super::{EXTENT_SHIFT, MappingId};
 use reach_core::{PageShift, VirtAddr};
 use rustc_hash::FxHashMap;
 
-/// The pages of an extent, one bit each; pages are at least 4 KB.
-type Pages = [u64; 8];
+/// Pages of an extent, one bit each; pages are at least 4 KB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pages {
+    bits: [u64; 8],
+    /// The binary logarithm of the size of a page.
+    shift: u8,
+}
+
+impl Pages {
+    /// Adds the pages of `other`, of the same size.
+    pub fn absorb(&mut self, other: &Pages) {
+        self.bits.iter_mut().zip(other.bits).for_each(|(bits, other)| *bits |= other);
+        self.shift = self.shift.max(other.shift);
+    }
+
+    /// Returns their bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bits.iter().map(|word| u64::from(word.count_ones())).sum::<u64>() << self.shift
+    }
+}
 
 /// The pages that were touched.
 #[derive(Clone, Debug)]
@@ -34,7 +52,8 @@ impl Touched {
             (self.recent, self.pages) = (extent, self.extents.get(&extent).copied().unwrap_or_default());
         }
         let page = (address.0 & ((1 << EXTENT_SHIFT) - 1)) >> self.base.0.max(12);
-        self.pages[page as usize / 64] |= 1 << (page % 64);
+        self.pages.bits[page as usize / 64] |= 1 << (page % 64);
+        self.pages.shift = self.base.0.max(12);
     }
 
     fn keep(&mut self) {
@@ -43,12 +62,10 @@ impl Touched {
         }
     }
 
-    /// Returns the bytes that were touched of each extent of each mapping.
-    pub fn finish(mut self) -> FxHashMap<(MappingId, u64), u64> {
+    /// Returns the pages that were touched of each extent of each mapping.
+    pub fn finish(mut self) -> FxHashMap<(MappingId, u64), Pages> {
         self.keep();
-        let bytes =
-            |pages: Pages| pages.iter().map(|word| u64::from(word.count_ones())).sum::<u64>() << self.base.0.max(12);
-        self.extents.into_iter().map(|(extent, pages)| (extent, bytes(pages))).collect()
+        self.extents
     }
 }
 
@@ -64,7 +81,11 @@ mod tests {
             touched.note(a, VirtAddr(address));
         }
         touched.note(b, VirtAddr(0x20_0000));
-        let bytes = touched.finish();
-        assert_eq!((bytes[&(a, 1)], bytes[&(a, 2)], bytes[&(b, 1)], bytes.len()), (3 << 13, 1 << 13, 1 << 13, 3));
+        let pages = touched.finish();
+        let bytes = |place| pages[&place].bytes();
+        assert_eq!((bytes((a, 1)), bytes((a, 2)), bytes((b, 1)), pages.len()), (3 << 13, 1 << 13, 1 << 13, 3));
+        let mut both = pages[&(a, 1)];
+        both.absorb(&pages[&(b, 1)]);
+        assert_eq!(both.bytes(), 3 << 13);
     }
 }

@@ -60,7 +60,7 @@ pub struct Outcome {
     pub census: Option<reach_os::Census>,
     /// The code that was mapped, if the system has a rule of its own for code.
     pub code: Option<reach_os::CodeCensus>,
-    /// Who paid for translation, if that was requested.
+    /// The cost of translation by owner, if it was requested.
     pub attribution: Option<Attribution>,
     /// Page sizes of the machine, base pages first.
     pub sizes: Vec<reach_core::PageShift>,
