@@ -15,7 +15,7 @@ use crate::{table, tabulate, units};
 use list::{Entry, Owners, lists};
 use names::Names;
 use picture::picture;
-use reach_core::{Label, Shown};
+use reach_core::Shown;
 use reach_lab::attribution::Heat;
 use reach_lab::machine::Resolved as Machine;
 use reach_systems::Role;
@@ -43,7 +43,7 @@ pub fn owners(args: WhereArgs, quiet: bool) -> VerbResult {
     let attribution = outcome.attribution.as_ref().expect("it was requested");
     let names = Names::new(attribution, &outcome.names, outcome.processes.len() > 1);
     let touched = Some(&attribution.touched).filter(|_| outcome.role == Role::Base);
-    let owners = Owners::new(names.spent(outcome.total.ledger.clone()), touched, finished.timing != Timing::Counts);
+    let owners = Owners::new(names.spent(outcome.total.translation()), touched, finished.timing != Timing::Counts);
     for path in names.changed() {
         let path = path.shown();
         remark(
@@ -106,48 +106,52 @@ struct Row<'a> {
     to_reference: Option<u64>,
 }
 
-fn rows<'a>(finished: &'a Finished, by: By, entries: &'a [Entry]) -> impl Iterator<Item = Row<'a>> {
-    let outcome = &finished.report.outcomes[0];
-    let timed = finished.timing != Timing::Counts;
-    entries.iter().map(move |Entry { owner, spent, touched }| Row {
-        machine: &outcome.machine,
-        system: &outcome.system,
-        program: &finished.report.program,
-        by: by.name(),
-        owner: owner.into(),
-        cycles: timed.then_some(spent.cycles),
-        walk_cycles: timed.then_some(spent.walk_cycles),
-        walks: Some(spent.walks),
-        walk_accesses: Some(spent.walk_accesses),
-        l1_tlb_misses: spent.misses,
-        touched_bytes: *touched,
-        from_reference: None,
-        to_reference: None,
-    })
-}
-
-/// Returns the misses of each extent in each span of time, in the order of time and names.
-fn times<'a>(finished: &'a Finished, names: &Names, heat: &Heat) -> Vec<Row<'a>> {
-    let outcome = &finished.report.outcomes[0];
-    let references = outcome.total.counts.references();
-    let mut rows = Vec::new();
-    for (from, span) in (0..).step_by(heat.references as usize).zip(&heat.spans) {
-        let mut owners: BTreeMap<String, u64> = BTreeMap::new();
-        span.iter().for_each(|(place, misses)| *owners.entry(names.extent(*place)).or_default() += misses);
-        rows.extend(owners.into_iter().map(|(owner, l1_tlb_misses)| Row {
+impl<'a> Row<'a> {
+    /// Returns a row of `finished` that has misses and nothing else.
+    fn new(finished: &'a Finished, by: By, owner: Cow<'a, str>, l1_tlb_misses: u64) -> Row<'a> {
+        let outcome = &finished.report.outcomes[0];
+        Row {
             machine: &outcome.machine,
             system: &outcome.system,
             program: &finished.report.program,
-            by: By::Time.name(),
-            owner: owner.into(),
+            by: by.name(),
+            owner,
             cycles: None,
             walk_cycles: None,
             walks: None,
             walk_accesses: None,
             l1_tlb_misses,
             touched_bytes: None,
+            from_reference: None,
+            to_reference: None,
+        }
+    }
+}
+
+/// Returns the rows of a list.
+fn rows<'a>(finished: &'a Finished, by: By, entries: &'a [Entry]) -> impl Iterator<Item = Row<'a>> {
+    let timed = finished.timing != Timing::Counts;
+    entries.iter().map(move |Entry { owner, spent, touched }| Row {
+        cycles: timed.then_some(spent.cycles),
+        walk_cycles: timed.then_some(spent.walk_cycles),
+        walks: Some(spent.walks),
+        walk_accesses: Some(spent.walk_accesses),
+        touched_bytes: *touched,
+        ..Row::new(finished, by, owner.into(), spent.misses)
+    })
+}
+
+/// Returns the misses of each extent in each span of time, in the order of time and names.
+fn times<'a>(finished: &'a Finished, names: &Names, heat: &Heat) -> Vec<Row<'a>> {
+    let references = finished.report.outcomes[0].total.counts.references();
+    let mut rows = Vec::new();
+    for (from, span) in (0..).step_by(heat.references as usize).zip(&heat.spans) {
+        let mut owners: BTreeMap<String, u64> = BTreeMap::new();
+        span.iter().for_each(|(place, misses)| *owners.entry(names.extent(*place)).or_default() += misses);
+        rows.extend(owners.into_iter().map(|(owner, misses)| Row {
             from_reference: Some(from),
             to_reference: Some((from + heat.references).min(references)),
+            ..Row::new(finished, By::Time, owner.into(), misses)
         }));
     }
     rows
@@ -163,16 +167,13 @@ fn sheet(
 ) -> String {
     let outcome = &finished.report.outcomes[0];
     let timed = finished.timing != Timing::Counts;
-    let (ledger, hardware) = (&outcome.total.ledger, &outcome.total.hardware);
-    let waits: u64 =
-        Label::ALL.iter().filter(|label| label.is_translation()).map(|&label| ledger.charged(label).0).sum();
-    let all = ledger.total().0;
+    let all = outcome.total.cycles();
     let mut summary = format!("{} under {}: ", machine.name, outcome.system);
     if timed {
-        let share = units::percent(waits as f64 / all.max(1) as f64);
+        let share = units::percent(table::translation(&outcome.total));
         summary += &format!("the core waits {share} of {} cycles for translation; ", units::short(all as f64));
     }
-    summary += &format!("{} page walks", units::short((hardware.walks_data + hardware.walks_fetch) as f64));
+    summary += &format!("{} page walks", units::short(outcome.total.hardware.walks() as f64));
     let mut out = table::heading(&finished.report) + &table::findings(&finished.report) + "\n";
     out += &tabulate::paragraph("", &summary);
     for (by, entries) in lists {

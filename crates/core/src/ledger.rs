@@ -66,12 +66,6 @@ impl Label {
         matches!(self, Label::Copy | Label::Remap | Label::Fault | Label::Daemon | Label::Kernel)
     }
 
-    /// Returns whether these cycles are spent on translating addresses.
-    pub const fn is_translation(self) -> bool {
-        use Label::*;
-        matches!(self, L2TlbHit | Walk | Handler | ItlbStall | ItlbWalk | ItlbL2TlbHit)
-    }
-
     /// Returns the name in results: `cycles.<name>`.
     pub const fn name(self) -> &'static str {
         match self {

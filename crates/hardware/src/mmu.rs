@@ -15,8 +15,8 @@
 //! A reference that crosses a page boundary does this for both pages, in order.
 //!
 //! Module and parts are one idea: this file defines [`Mmu`] and a single reference; `run.rs` runs sequences of them;
-//! `aux_lookup.rs`, `coalesce.rs`, `cost_log.rs`, `wrong_path.rs`, `thread.rs` and `observer.rs` extend it. Its state is in parts that know
-//! nothing of it: `address_spaces.rs`, `same_page.rs`, `filler.rs`, and the observers.
+//! `aux_lookup.rs`, `coalesce.rs`, `cost_log.rs`, `wrong_path.rs`, `thread.rs` and `observer.rs` extend it. Its state is in
+//! parts that know nothing of it: `address_spaces.rs`, `same_page.rs`, `filler.rs`, and the observers.
 
 use crate::aux_tlb::AuxTlb;
 use crate::cache::{Access, Caches};

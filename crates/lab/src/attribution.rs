@@ -93,10 +93,9 @@ impl Attribution {
     /// Returns the file that contains the instruction of `site`, with the instruction's place in it in bytes; `None` for code that
     /// no file contains.
     pub fn place(&self, site: &Site) -> Option<(&File, u64)> {
-        let code = self.mapping(site.code);
-        let MappingKind::File { file, offset, .. } = code.kind else { return None };
         let at = self.instructions.get(&(site.block?, site.instruction))?;
-        Some((self.files.get(&file)?, offset.checked_add(at.0.checked_sub(code.span.start.0)?)?))
+        let (file, offset) = self.mapping(site.code).place(*at)?;
+        Some((self.files.get(&file)?, offset))
     }
 
     /// Returns the sum over all sites.

@@ -6,7 +6,7 @@ mod common;
 use common::{Pieces, experiment, run, script};
 use proptest::prelude::*;
 use reach_core::{
-    Asid, Block, BlockTable, Chunk, Event, Kind, Label, Map, Mark, Protection, Ref, Role, Span, ThreadId, VirtAddr,
+    Asid, Block, BlockTable, Chunk, Event, Kind, Map, Mark, Protection, Ref, Role, Span, ThreadId, VirtAddr,
 };
 use reach_hardware::TranslationSpent;
 use reach_lab::attribution::{Attribution, MappingKind, Pages, Site};
@@ -29,8 +29,7 @@ fn sorted(attribution: &Attribution) -> Vec<(Site, TranslationSpent)> {
 fn counted(outcome: &Outcome) -> TranslationSpent {
     let [mut all, fetch] = TranslationSpent::counted(&outcome.total.hardware);
     all.absorb(&fetch);
-    let labels = Label::ALL.into_iter().filter(|label| label.is_translation());
-    all.cycles = labels.map(|label| outcome.total.ledger.charged(label).0).sum();
+    all.cycles = outcome.total.translation();
     all
 }
 

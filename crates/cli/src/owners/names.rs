@@ -1,7 +1,7 @@
 //! What the owners of costs are called.
 
 use crate::units;
-use reach_core::{Asid, FileId, Label, Ledger, Shown};
+use reach_core::{Asid, FileId, Shown};
 use reach_hardware::TranslationSpent;
 use reach_lab::attribution::{Attribution, EXTENT_SHIFT, File, Mapping, MappingId, MappingKind, Site};
 use reach_symbols::{Frame, Symbols};
@@ -48,9 +48,9 @@ impl<'a> Names<'a> {
         names
     }
 
-    /// Returns all costs with their names. `charged` are the program's cycles: what no reference has caused is the work of a
-    /// policy in the miss handler.
-    pub fn spent(&self, charged: Ledger) -> Vec<Named> {
+    /// Returns all costs with their names. `cycles` are those that the core waited for translation in all: what no reference has
+    /// caused is the work of a policy in the miss handler.
+    pub fn spent(&self, cycles: u64) -> Vec<Named> {
         let mut frames = HashMap::new();
         let mut costs: Vec<Named> = Vec::with_capacity(self.attribution.sites.len());
         for (site, spent) in &self.attribution.sites {
@@ -60,8 +60,7 @@ impl<'a> Names<'a> {
             });
             costs.push(self.name(site, frames, *spent));
         }
-        let waits = Label::ALL.into_iter().filter(|label| label.is_translation()).map(|label| charged.charged(label).0);
-        let cycles = waits.sum::<u64>().saturating_sub(self.attribution.total().cycles);
+        let cycles = cycles.saturating_sub(self.attribution.total().cycles);
         if cycles > 0 {
             let name = || "(policy in the miss handler)".to_owned();
             let spent = TranslationSpent { cycles, ..TranslationSpent::default() };

@@ -18,7 +18,7 @@ pub struct TranslationSpent {
     pub walk_accesses: u64,
     /// Cycles of walks and handler runs, whether or not the core waited for them.
     pub walk_cycles: u64,
-    /// Cycles that the core waited: those of the ledger's labels of translation ([`Label::is_translation`]).
+    /// Cycles that the core waited for translation: those of the labels `L2TlbHit`, `Walk`, `Handler`, and the three of the ITLB.
     pub cycles: u64,
 }
 

@@ -6,7 +6,7 @@
 use super::Fetched;
 use super::mappings::Mappings;
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
-use reach_core::{BlockId, BlockTable, Chunk, FileId, Kind, Step, VirtAddr};
+use reach_core::{BlockId, BlockTable, Chunk, FileId, Kind, Step};
 use std::collections::VecDeque;
 
 /// How many blocks are remembered. What a library does for one call is shorter, but for the first call of a function, which the
@@ -90,14 +90,6 @@ fn call_at(bytes: &[u8]) -> Option<u64> {
     let mut decoder = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE);
     let last = std::iter::from_fn(|| decoder.can_decode().then(|| decoder.decode())).last()?;
     matches!(last.flow_control(), FlowControl::Call | FlowControl::IndirectCall).then(|| last.ip())
-}
-
-impl Mappings {
-    /// Returns the file that contains the code at `pc`, and its place there in bytes.
-    fn place(&mut self, pc: VirtAddr) -> Option<(FileId, u64)> {
-        let id = self.find(pc);
-        self.place_in(id, pc)
-    }
 }
 
 #[cfg(test)]

@@ -48,6 +48,14 @@ pub struct Mapping {
     pub made_by: usize,
 }
 
+impl Mapping {
+    /// Returns the file that contains `address`, and its place there in bytes; `None` where no file does.
+    pub(super) fn place(&self, address: VirtAddr) -> Option<(FileId, u64)> {
+        let MappingKind::File { file, offset, .. } = self.kind else { return None };
+        Some((file, offset.checked_add(address.0.checked_sub(self.span.start.0)?)?))
+    }
+}
+
 /// A file of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
@@ -127,11 +135,10 @@ impl Mappings {
         }
     }
 
-    /// Returns the file that contains `address` of the mapping `id`, and its place there in bytes.
-    pub fn place_in(&self, id: MappingId, address: VirtAddr) -> Option<(FileId, u64)> {
-        let mapping = &self.all[id.0 as usize];
-        let MappingKind::File { file, offset, .. } = mapping.kind else { return None };
-        Some((file, offset.checked_add(address.0.checked_sub(mapping.span.start.0)?)?))
+    /// Returns the file that contains the code at `pc`, and its place there in bytes.
+    pub fn place(&mut self, pc: VirtAddr) -> Option<(FileId, u64)> {
+        let id = self.find(pc);
+        self.all[id.0 as usize].place(pc)
     }
 
     /// Takes an event of the program, to which `callers` have led.
@@ -230,16 +237,16 @@ impl Mappings {
 
     fn remap(&mut self, remap: &Remap) {
         let found = self.find(remap.from.start);
-        let Mapping { kind, made_by, .. } = self.all[found.0 as usize];
-        let kind = match (kind, self.place_in(found, remap.from.start)) {
+        let mapping = self.all[found.0 as usize];
+        let kind = match (mapping.kind, mapping.place(remap.from.start)) {
             (MappingKind::File { code, .. }, Some((file, offset))) => MappingKind::File { file, offset, code },
-            _ => kind,
+            (kind, _) => kind,
         };
         self.recent = None;
         if !remap.keep {
             cut(self.space(), remap.from);
         }
-        self.insert(remap.to, kind, made_by);
+        self.insert(remap.to, kind, mapping.made_by);
     }
 
     /// Returns the number of a list of callers.
