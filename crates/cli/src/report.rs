@@ -204,6 +204,7 @@ fn faults(sheet: &mut Sheet, outcome: &Outcome) {
     sheet.count_if_any("first store to a shared file", os.write_notify_faults);
     sheet.count_if_any("spurious", os.spurious_faults);
     sheet.count_if_any("of these, new superpages", os.superpage_faults);
+    sheet.count_if_any("of these, new multi-size blocks", os.folio_faults);
     sheet.count_if_any("major: waited for a file", os.major_faults);
     sheet.count_if_any("pages mapped by fault-around", os.fault_around_pages);
     sheet.count_if_any("references outside mappings", os.implicit_mappings);

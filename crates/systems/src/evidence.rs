@@ -3,7 +3,7 @@
 /// Counts that show that a system acted, if they are not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// Superpages that were mapped, at a fault or by promotion.
+    /// Superpages, or other blocks of several pages, that were mapped, at a fault or by promotion.
     Superpages,
     /// Superpages of code in files.
     CodeSuperpages,

@@ -8,20 +8,25 @@
 //! |---|---|
 //! | `do_huge_pmd_anonymous_page`, `do_huge_zero_wp_pmd` | [`LinuxThp::fault`] |
 //! | `do_huge_pmd_wp_page` (reuse, or split and copy a base page), splits on partial unmap, protection and mremap | `Vm` |
+//! | `alloc_anon_folio` | [`MultiSize::fault`] |
 //! | `khugepaged_scan_mm_slot` | [`LinuxThp::tick`] |
 //! | `hpage_collapse_scan_pmd`, `collapse_huge_page` | [`LinuxThp::collapse`] |
 //!
 //! Deviations: there is no compaction, because pre-fragmentation takes unmovable memory anyway. `defrag` only says
 //! whether a fault may first drop unmapped file pages. Stacks get no huge pages: Linux excludes those of threads
-//! (MAP_STACK), and the first thread's is small until it has grown. There is no multi-size THP (off by default) and there
-//! are no huge pages of files. khugepaged's cycles are charged to `daemon` as if it ran on the program's processor. A
+//! (MAP_STACK), and the first thread's is small until it has grown. All sizes of multi-size THP have one scope, and frames
+//! of such blocks are freed one by one, as if deferred splits came at once. There are no huge pages of files.
+//! khugepaged's cycles are charged to `daemon` as if it ran on the program's processor. A
 //! machine without a 2 MB page takes its smallest larger size, else its largest, and limits on page-table entries scale
 //! with it.
+
+mod multi_size;
 
 use crate::error::SystemError;
 use crate::settings::{Accepts, Setting, Settings, Unit, choice};
 use crate::superpage;
 use crate::system::System;
+use multi_size::MultiSize;
 use reach_core::{Advice, Asid, Cycles, Event, Fault, FaultCause, Kind, Label, PageShift, Role, Span, Vpn};
 use reach_os::{FaultKind, FrameKind, OutOfMemory, PageView, Region, Superpage, Vm};
 
@@ -41,6 +46,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "madvise",
         "the memory whose faults may drop unmapped file pages to get a huge page",
     ),
+    multi_size::SIZES,
+    multi_size::ENABLED,
     Setting::new(
         "use_zero_page",
         Accepts::Switch,
@@ -102,10 +109,16 @@ impl Scope {
     }
 }
 
+/// Whether `region` is memory of a kind that Linux gives huge pages.
+fn is_candidate(region: &Region) -> bool {
+    region.anonymous() && region.role != Role::Stack
+}
+
 /// Transparent huge pages.
 pub(crate) struct LinuxThp {
     enabled: Scope,
     defrag: Scope,
+    multi_size: MultiSize,
     use_zero_page: bool,
     khugepaged: bool,
     pages_to_scan: u64,
@@ -142,8 +155,10 @@ enum Collapse {
 
 impl LinuxThp {
     pub(crate) fn new(settings: &Settings) -> LinuxThp {
+        let enabled = settings.choice("enabled");
         LinuxThp {
-            enabled: settings.choice("enabled"),
+            enabled,
+            multi_size: MultiSize::new(settings, enabled),
             defrag: settings.choice("defrag"),
             use_zero_page: settings.is_on("use_zero_page"),
             khugepaged: settings.is_on("khugepaged"),
@@ -161,7 +176,7 @@ impl LinuxThp {
 
     /// Whether `region` may have huge pages: `thp_vma_allowable_order` for anonymous memory.
     fn allowed(&self, region: &Region) -> bool {
-        region.anonymous() && region.role != Role::Stack && self.enabled.holds(region)
+        is_candidate(region) && self.enabled.holds(region)
     }
 
     /// Drops unmapped file pages where `defrag` allows it and no block of the huge page's size is free.
@@ -170,6 +185,17 @@ impl LinuxThp {
         if self.defrag.holds(region) && vm.frames().buddy().largest_free().is_none_or(|largest| largest < order) {
             vm.drop_idle_file_pages();
         }
+    }
+
+    /// Maps a huge page or a smaller block at a first touch. Returns false where neither fits or is free.
+    fn first_touch(&mut self, fault: Fault, view: &PageView, vm: &mut Vm) -> Result<bool, OutOfMemory> {
+        if self.allowed(&view.region)
+            && let Some(first) = vm.extent_within(vm.current(), fault.vpn, self.huge, &view.region)
+            && self.huge_fault(fault, view, first, vm)?
+        {
+            return Ok(true);
+        }
+        self.multi_size.fault(fault, view, vm)
     }
 
     /// Maps a huge page at a first touch. Returns false where no huge page is free, so that the caller maps a base page.
@@ -286,7 +312,7 @@ impl LinuxThp {
             Some(process) => process.space().overlapping(span.start.0, span.end().0).copied().collect(),
             None => return Ok(()),
         };
-        for region in regions.iter().filter(|region| region.anonymous() && region.role != Role::Stack) {
+        for region in regions.iter().filter(|region| is_candidate(region)) {
             let mut at = region.start.max(span.start.0).next_multiple_of(size);
             while at + size <= region.end.min(span.end().0) {
                 self.collapse(asid, Vpn(at >> base.0), region, Collapser::Program, vm)?;
@@ -310,6 +336,7 @@ impl System for LinuxThp {
 
     fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
         self.huge = superpage::nearest(self.name(), PageShift(21), vm)?;
+        self.multi_size.check(self.name(), self.huge, vm)?;
         self.next_scan = self.after(Cycles(0), self.scan_sleep_millisecs, vm);
         Ok(())
     }
@@ -327,14 +354,9 @@ impl System for LinuxThp {
     fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
         let view = vm.fault_view(fault)?;
         let done = match fault.cause {
-            FaultCause::NotPresent if self.allowed(&view.region) => {
-                match vm.extent_within(vm.current(), fault.vpn, self.huge, &view.region) {
-                    Some(first) => self.huge_fault(fault, &view, first, vm)?,
-                    None => false,
-                }
-            }
+            FaultCause::NotPresent => self.first_touch(fault, &view, vm)?,
             FaultCause::Protection if fault.kind == Kind::Store => self.store_to_zeroes(fault, &view, vm)?,
-            FaultCause::NotPresent | FaultCause::Protection => false,
+            FaultCause::Protection => false,
         };
         if done { Ok(()) } else { vm.demand_fault_in(fault, view) }
     }

@@ -352,6 +352,7 @@ mod tests {
                     Accepts::Choice(words) => words.iter().map(|word| (*word).to_owned()).collect(),
                     Accepts::Number { min, max, .. } => vec![min.to_string(), max.to_string()],
                     Accepts::Sizes => vec!["all".to_owned(), "64K+4M".to_owned()],
+                    Accepts::Blocks => vec!["none".to_owned(), "64K+128K".to_owned()],
                     Accepts::File => vec!["all".to_owned(), "libc.so.6".to_owned()],
                 };
                 for value in values {

@@ -66,6 +66,8 @@ pub enum Accepts {
     },
     /// Page sizes joined by `+`, or `all` that the machine has.
     Sizes,
+    /// Sizes of blocks joined by `+`, or `none`.
+    Blocks,
     /// The name of a file without its folder, or `all`.
     File,
 }
@@ -82,7 +84,8 @@ impl Accepts {
             Accepts::Choice(words) => words.contains(&value),
             Accepts::Number { min, max, .. } => value.parse().is_ok_and(|n: u64| (min..=max).contains(&n)),
             Accepts::File => !value.is_empty() && !value.contains('/'),
-            Accepts::Sizes => value == "all" || value.split('+').all(|size| page_size(size).is_some()),
+            Accepts::Sizes => value == "all" || is_sizes(value),
+            Accepts::Blocks => value == "none" || is_sizes(value),
         }
     }
 
@@ -104,6 +107,7 @@ impl fmt::Display for Accepts {
             Accepts::Choice(words) => write!(f, "{}", words.join(" or ")),
             Accepts::Number { min, max, unit } => write!(f, "{min} to {max}{unit}"),
             Accepts::Sizes => write!(f, "all, or page sizes such as 64K+4M"),
+            Accepts::Blocks => write!(f, "none, or sizes such as 16K+64K"),
             Accepts::File => write!(f, "all, or a file's name such as libc.so.6, without its folder"),
         }
     }
@@ -245,7 +249,12 @@ impl Settings {
     /// The value of an [`Accepts::Sizes`] option. `None`: all sizes of the machine.
     pub(crate) fn sizes(&self, name: &str) -> Option<Vec<PageShift>> {
         let value = &self.0[name];
-        (value != "all").then(|| value.split('+').filter_map(page_size).collect())
+        (value != "all").then(|| sizes(value).collect())
+    }
+
+    /// The sizes of an [`Accepts::Blocks`] option.
+    pub(crate) fn blocks(&self, name: &str) -> Vec<PageShift> {
+        sizes(&self.0[name]).collect()
     }
 }
 
@@ -262,6 +271,16 @@ fn unknown(system: &str, known: &[Setting], option: &str, value: &str) -> System
     let names: Vec<&str> = known.iter().map(|setting| setting.name).collect();
     let known = if names.is_empty() { "it has none".into() } else { format!("it has {}", names.join(", ")) };
     SystemError::Option { system: system.into(), option: option.into(), near: near(option, names.into_iter()), known }
+}
+
+/// Whether `value` is page sizes joined by `+`.
+fn is_sizes(value: &str) -> bool {
+    value.split('+').all(|size| page_size(size).is_some())
+}
+
+/// Reads page sizes joined by `+`. A word is none.
+fn sizes(value: &str) -> impl Iterator<Item = PageShift> {
+    value.split('+').filter_map(page_size)
 }
 
 /// Reads a page size as people write it: a power of two with K, M or G.

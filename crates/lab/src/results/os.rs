@@ -15,6 +15,7 @@ impl Rows<'_> {
         self.count("page_faults.write_notify", "count", os.write_notify_faults);
         self.count("page_faults.spurious", "count", os.spurious_faults);
         self.count("page_faults.superpage", "count", os.superpage_faults);
+        self.count("page_faults.folio", "count", os.folio_faults);
         self.count("unmapped_references", "count", os.implicit_mappings);
         self.count("protection_violations", "count", os.violations);
         self.count("promotions", "count", os.promotions);

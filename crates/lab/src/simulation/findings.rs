@@ -30,7 +30,9 @@ pub(super) fn of(outcome: &Outcome, criterion: Option<Criterion>) -> Vec<Finding
 /// Returns the count that `evidence` names.
 fn amount(evidence: Evidence, outcome: &Outcome) -> u64 {
     match evidence {
-        Evidence::Superpages => outcome.os.superpages.iter().map(|gauge| gauge.peak).sum(),
+        Evidence::Superpages => {
+            outcome.os.superpages.iter().map(|gauge| gauge.peak).sum::<u64>() + outcome.os.folio_faults
+        }
         Evidence::CodeSuperpages => outcome.code_superpages.iter().map(|(_, superpages)| superpages).sum(),
         Evidence::Ranges => outcome.os.ranges.map_or(0, |ranges| ranges.made),
         Evidence::Segments => outcome.os.ranges.map_or(0, |ranges| ranges.segments),

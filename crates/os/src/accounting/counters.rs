@@ -41,6 +41,8 @@ pub struct Counters {
     pub spurious_faults: u64,
     /// Faults, of any kind above, that mapped a new superpage of private memory.
     pub superpage_faults: u64,
+    /// Faults that mapped a block of several base pages smaller than a huge page (Linux's multi-size huge pages).
+    pub folio_faults: u64,
     /// Faults outside every known mapping; each made an implicit anonymous mapping.
     pub implicit_mappings: u64,
     /// Faults on references that the mapping's access rights forbid. They are let through, page by page.
@@ -59,7 +61,8 @@ pub struct Counters {
     pub reservations_by_size: Vec<[u64; 2]>,
     /// Reservations broken because memory was short.
     pub preemptions: u64,
-    /// Superpage allocation failures: a superpage was wanted, and memory had no block for it.
+    /// Superpage allocation failures: a superpage or a block of several base pages was wanted, and memory had no block
+    /// for it.
     pub superpage_fallbacks: u64,
     /// Bytes of addresses added to code to make whole superpages of it.
     pub padded_bytes: u64,

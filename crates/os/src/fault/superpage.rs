@@ -1,4 +1,5 @@
-//! Superpages at first touch, which several systems make: whether an extent is free, and mapping it by one page.
+//! Blocks at first touch, which several systems allocate: whether an extent is free, and mapping it by one page or by
+//! several.
 
 use crate::{FaultKind, FrameKind, OutOfMemory, PageView, Region, Vm, soft};
 use reach_core::{Asid, Label, PageShift, Pfn, Protection, Vpn};
@@ -36,20 +37,46 @@ impl Vm {
     /// `false` and only counts the failure when memory has no block so large.
     pub fn map_superpage(&mut self, first: Vpn, view: &PageView, page: Superpage) -> Result<bool, OutOfMemory> {
         let asid = self.current();
-        let base = self.base();
-        let (order, pages) = (page.shift.order(base), page.shift.base_pages(base));
-        let index = view.region.index(first, base);
-        let Some(pfn) = self.frames.allocate(order, FrameKind::Anonymous, view.region.object, index) else {
-            self.tally(asid, |c| c.superpage_fallbacks += 1);
-            return Ok(false);
-        };
-        self.charge_fault(asid, FaultKind::Anonymous, false);
+        let Some(pfn) = self.first_touch_block(first, view, page.shift) else { return Ok(false) };
         self.tally(asid, |c| c.superpage_faults += 1);
-        self.zero(pfn, pages, Label::Fault);
-        self.note_private_pages(asid, first, pages);
         let pte = self.entry(pfn, page.shift, page.rights, page.writable);
         self.map(asid, first, pte.with_soft(if page.whole { soft::WHOLE } else { 0 }), Label::Fault)?;
         Ok(true)
+    }
+
+    /// Answers a first store of the running process with a zeroed block of `size` at `first`, where nothing is mapped: a
+    /// large folio of Linux. It is mapped by the machine's largest pages that are no larger, which are base pages where
+    /// the machine has no others. Returns `false` and only counts the failure when memory has no block so large.
+    pub fn map_folio(&mut self, first: Vpn, view: &PageView, size: PageShift) -> Result<bool, OutOfMemory> {
+        let (asid, base) = (self.current(), self.base());
+        let page = self.options().sizes.iter().copied().filter(|&page| page <= size).max().unwrap_or(base);
+        let Some(pfn) = self.first_touch_block(first, view, size) else { return Ok(false) };
+        self.tally(asid, |c| {
+            c.folio_faults += 1;
+            c.superpage_faults += u64::from(page > base);
+        });
+        for at in (0..size.base_pages(base)).step_by(page.base_pages(base) as usize) {
+            let pte = self.entry(pfn + at, page, view.protection, true);
+            self.map(asid, first + at, pte, Label::Fault)?;
+        }
+        Ok(true)
+    }
+
+    /// Allocates and zeroes a block of `size` for private memory from `first` on, and charges the fault. Returns `None` and
+    /// only counts the failure when memory has no block so large.
+    fn first_touch_block(&mut self, first: Vpn, view: &PageView, size: PageShift) -> Option<Pfn> {
+        let (asid, base) = (self.current(), self.base());
+        let pages = size.base_pages(base);
+        let index = view.region.index(first, base);
+        let block = self.frames.allocate(size.order(base), FrameKind::Anonymous, view.region.object, index);
+        let Some(pfn) = block else {
+            self.tally(asid, |c| c.superpage_fallbacks += 1);
+            return None;
+        };
+        self.charge_fault(asid, FaultKind::Anonymous, false);
+        self.zero(pfn, pages, Label::Fault);
+        self.note_private_pages(asid, first, pages);
+        Some(pfn)
     }
 
     /// Allocates a block of zeroes that is never freed, for shared superpages of zeroes. Returns `None` when memory has no

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Without names, measures all programs. Prints the table, and fails if a simulated count of faults is off by more than 2 %
-//! or a count of huge pages by more than one and 2 %. It needs root, because it changes the kernel's setting of transparent
-//! huge pages; it restores the setting.
+//! or a count of huge pages, of all sizes, by more than one and 2 %. It needs root, because it changes the kernel's settings
+//! of transparent huge pages; it restores them.
 
 mod programs;
 
@@ -19,8 +19,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-/// The kernel's setting of transparent huge pages.
+/// The kernel's settings of transparent huge pages: one for huge pages, and one for each smaller size.
 const ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+const ENABLED_64K: &str = "/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled";
 /// The native runs of each program.
 const RUNS: usize = 7;
 
@@ -28,15 +29,33 @@ const RUNS: usize = 7;
 struct Setting {
     name: &'static str,
     enabled: &'static str,
+    /// Whether all memory may have blocks of 64 KB.
+    blocks: bool,
     /// Variables for the program.
     environment: Option<&'static str>,
 }
 
-const SETTINGS: [Setting; 3] = [
-    Setting { name: "always", enabled: "always", environment: None },
-    Setting { name: "madvise", enabled: "madvise", environment: None },
-    Setting { name: "tunable", enabled: "madvise", environment: Some("GLIBC_TUNABLES=glibc.malloc.hugetlb=1") },
+const MADVISE: Setting = Setting { name: "madvise", enabled: "madvise", blocks: false, environment: None };
+const SETTINGS: [Setting; 4] = [
+    Setting { name: "always", enabled: "always", ..MADVISE },
+    MADVISE,
+    Setting { name: "tunable", environment: Some("GLIBC_TUNABLES=glibc.malloc.hugetlb=1"), ..MADVISE },
+    Setting { name: "64 KB", blocks: true, ..MADVISE },
 ];
+
+impl Setting {
+    /// Makes it the kernel's.
+    fn apply(&self) -> Result<()> {
+        write(ENABLED, self.enabled)?;
+        write(ENABLED_64K, if self.blocks { "always" } else { "never" })
+    }
+
+    /// The system that simulates it.
+    fn system(&self) -> String {
+        let blocks = if self.blocks { ",mthp=64K,mthp_enabled=always" } else { "" };
+        format!("linux-thp:enabled={}{blocks}", self.enabled)
+    }
+}
 
 /// Page faults, and the huge pages that they allocated.
 #[derive(Clone, Copy, Debug)]
@@ -45,13 +64,27 @@ struct Counts {
     huge: u64,
 }
 
-/// Restores the kernel's setting.
-struct Restore(String);
+/// A setting of the kernel as it was, which is restored at the end.
+struct Restore(&'static str, String);
+
+impl Restore {
+    /// Notes a setting, and tries whether it can be written.
+    fn new(path: &'static str) -> Result<Restore> {
+        let words = fs::read_to_string(path).with_context(|| path)?;
+        let current = words.split(['[', ']']).nth(1).with_context(|| format!("{path}: no setting in brackets"))?;
+        write(path, current).context("run this as root")?;
+        Ok(Restore(path, current.to_owned()))
+    }
+}
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        let _ = fs::write(ENABLED, &self.0);
+        let _ = fs::write(self.0, &self.1);
     }
+}
+
+fn write(path: &str, word: &str) -> Result<()> {
+    fs::write(path, word).with_context(|| path.to_owned())
 }
 
 fn main() -> Result<ExitCode> {
@@ -60,10 +93,7 @@ fn main() -> Result<ExitCode> {
         let names: Vec<_> = PROGRAMS.iter().map(|program| program.name).collect();
         bail!("{name}: expected one of {}", names.join(", "));
     }
-    let settings = fs::read_to_string(ENABLED).with_context(|| ENABLED)?;
-    let current = settings.split(['[', ']']).nth(1).with_context(|| format!("{ENABLED}: no setting in brackets"))?;
-    fs::write(ENABLED, current).with_context(|| format!("{ENABLED}; run this as root"))?;
-    let _restore = Restore(current.to_owned());
+    let _restore = [Restore::new(ENABLED)?, Restore::new(ENABLED_64K)?];
     let folder = tempfile::tempdir()?;
     let meter = programs::prepare(folder.path())?;
 
@@ -73,7 +103,7 @@ fn main() -> Result<ExitCode> {
     for program in PROGRAMS.iter().filter(|program| wanted.is_empty() || wanted.iter().any(|name| name == program.name))
     {
         for setting in &SETTINGS {
-            fs::write(ENABLED, setting.enabled)?;
+            setting.apply()?;
             let command = command(program, setting, folder.path());
             let native = native(&meter, &command).with_context(|| program.name)?;
             let simulated = simulated(setting, &command).with_context(|| program.name)?;
@@ -128,16 +158,15 @@ fn simulated(setting: &Setting, command: &[String]) -> Result<Counts> {
         output: Some("/dev/null".into()),
         ..Options::default()
     };
-    let system = format!("linux-thp:enabled={}", setting.enabled);
     let conditions = Conditions { timing: Timing::Counts, ..Conditions::new(8 << 30) };
     let experiment = Experiment::new(
         vec![machine::resolve("skylake-e3-1240v5")?],
-        vec![reach_systems::resolve(&system)?],
+        vec![reach_systems::resolve(&setting.system())?],
         conditions,
     );
     let mut live = Live::launch(options)?;
     let report = experiment.run(&mut live, |_| true)?;
     ensure!(live.wait()?.success(), "the captured program failed");
     let os = &report.outcomes[0].os;
-    Ok(Counts { faults: os.page_faults, huge: os.superpage_faults })
+    Ok(Counts { faults: os.page_faults, huge: os.superpage_faults + os.folio_faults })
 }

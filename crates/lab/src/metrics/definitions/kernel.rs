@@ -30,6 +30,12 @@ pub(super) const FAULTS: Group = Group {
         of("page_faults.superpage", "count", "Of all kinds, faults that mapped a new superpage of private memory.")
             .from("Linux: `thp_fault_alloc`"),
         of(
+            "page_faults.folio",
+            "count",
+            "Of all kinds, faults that mapped a new block of several base pages, smaller than a huge page (`mthp`).",
+        )
+        .from("Linux: `hugepages-*/stats/anon_fault_alloc`"),
+        of(
             "unmapped_references",
             "count",
             "References outside all known mappings. Each makes an anonymous mapping; a trace without events has only these.",
