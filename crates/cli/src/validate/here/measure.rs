@@ -1,7 +1,7 @@
 //! Native runs in interleaved pairs, and the speedup that they show.
 
 use reach_lab::validation::here::{Measured, Prepared, Seconds, WIDEST};
-use reach_live::native::{self, Pages, Usage};
+use reach_live::native::{TUNABLES, Task, Thp, Usage};
 use reach_live::statistics::Median;
 
 /// Pairs of runs before the width of the interval is looked at, and each time that it is too wide.
@@ -10,6 +10,10 @@ const PAIRS: usize = 9;
 /// The most pairs of runs.
 const MOST_PAIRS: usize = 27;
 
+/// The sides of a pair: base pages only, and huge pages where this Linux gives them.
+const BASE: Thp = Thp::Disabled;
+const HUGE: Thp = Thp::Allowed;
+
 /// A run on base pages, and a run with huge pages beside it.
 type Pair = [Usage; 2];
 
@@ -17,7 +21,7 @@ type Pair = [Usage; 2];
 /// alternates. Stops early, with an error, once `stop` returns true.
 pub fn measure(prepared: &Prepared, mut stop: impl FnMut() -> bool) -> Result<Measured, String> {
     // The first run reads files from disk; its time does not count.
-    once(prepared, Pages::Base)?;
+    once(prepared, BASE)?;
     let mut pairs: Vec<Pair> = Vec::new();
     loop {
         for _ in 0..PAIRS {
@@ -25,8 +29,8 @@ pub fn measure(prepared: &Prepared, mut stop: impl FnMut() -> bool) -> Result<Me
                 return Err("interrupted".into());
             }
             let base_first = pairs.len().is_multiple_of(2);
-            let first = once(prepared, if base_first { Pages::Base } else { Pages::Huge })?;
-            let second = once(prepared, if base_first { Pages::Huge } else { Pages::Base })?;
+            let first = once(prepared, if base_first { BASE } else { HUGE })?;
+            let second = once(prepared, if base_first { HUGE } else { BASE })?;
             pairs.push(if base_first { [first, second] } else { [second, first] });
         }
         let measured = speedup(&pairs).ok_or("it takes no processor time that can be measured")?;
@@ -36,11 +40,19 @@ pub fn measure(prepared: &Prepared, mut stop: impl FnMut() -> bool) -> Result<Me
     }
 }
 
-/// Runs a program once.
-fn once(prepared: &Prepared, pages: Pages) -> Result<Usage, String> {
-    let output = prepared.folder.path().join("output.txt");
-    let usage = native::run(&prepared.program, &prepared.args, prepared.folder.path(), &output, pages)
-        .map_err(|error| format!("{}: {error}", prepared.program.display()))?;
+/// Runs a program once. Both sides have the tunable, so that they differ in their pages only.
+fn once(prepared: &Prepared, thp: Thp) -> Result<Usage, String> {
+    let folder = prepared.folder.path();
+    let task = Task {
+        program: &prepared.program,
+        args: &prepared.args,
+        folder: Some(folder),
+        output: &folder.join("output.txt"),
+        environment: &[TUNABLES],
+        thp,
+        own_group: false,
+    };
+    let usage = task.run().map_err(|error| format!("{}: {error}", prepared.program.display()))?;
     if usage.status.success() { Ok(usage) } else { Err(format!("{} when it ran natively", usage.status)) }
 }
 
@@ -74,7 +86,7 @@ mod tests {
     /// Returns a run of these milliseconds in user mode and in the kernel.
     fn usage(user: u64, system: u64) -> Usage {
         let [user, system] = [user, system].map(Duration::from_millis);
-        Usage { wall: user + system, user, system, status: ExitStatus::from_raw(0) }
+        Usage { wall: user + system, user, system, faults: 0, peak_resident: 0, status: ExitStatus::from_raw(0) }
     }
 
     #[test]
