@@ -10,6 +10,7 @@ pub mod renamed;
 pub mod results;
 pub mod simulate;
 pub mod this_linux;
+pub mod trial;
 pub mod validate;
 mod values;
 
@@ -19,6 +20,7 @@ use owners::WhereArgs;
 use record::RecordArgs;
 use simulate::{CompareArgs, RunArgs};
 use this_linux::{PagesArgs, StatArgs, TextVerb};
+use trial::TryArgs;
 use validate::ValidateArgs;
 
 /// Measure what address translation costs a program, and what each known remedy would save
@@ -28,7 +30,7 @@ use validate::ValidateArgs;
 /// where the cycles of address translation go. A TLB caches translations from virtual to physical pages; a superpage is
 /// a page larger than the base page, such as 2 MB instead of 4 KB.
 ///
-/// The verbs text, pages and stat work on this Linux itself; they simulate only on request.
+/// The verbs try, text, pages and stat work on this Linux itself; they simulate only on request.
 #[derive(Parser)]
 #[command(name = "reach", version, after_help = examples::REACH, max_term_width = 100, arg_required_else_help = true)]
 pub struct Cli {
@@ -58,6 +60,7 @@ pub enum Verb {
     #[command(subcommand)]
     Paper(PaperVerb),
     Validate(ValidateArgs),
+    Try(TryArgs),
     #[command(subcommand)]
     Text(TextVerb),
     Pages(PagesArgs),

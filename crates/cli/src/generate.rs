@@ -8,16 +8,22 @@ use clap_complete::Shell;
 
 /// Writes the files.
 pub fn generate(verb: GenerateVerb) -> VerbResult {
-    let (GenerateVerb::Man { folder } | GenerateVerb::Completions { folder }) = &verb;
+    let (folder, man) = match &verb {
+        GenerateVerb::Guardian => {
+            let restored = reach_live::settings::guard();
+            return restored.map(|()| 0).map_err(|why| Failure::Failed(format!("a setting was not restored: {why}")));
+        }
+        GenerateVerb::Man { folder } => (folder, true),
+        GenerateVerb::Completions { folder } => (folder, false),
+    };
     let failed = |error| Failure::writing(folder, error);
     std::fs::create_dir_all(folder).map_err(failed)?;
-    match &verb {
-        GenerateVerb::Man { folder } => clap_mangen::generate_to(Cli::command(), folder).map_err(failed)?,
-        GenerateVerb::Completions { folder } => {
-            for &shell in Shell::value_variants() {
-                clap_complete::generate_to(shell, &mut Cli::command(), "reach", folder).map_err(failed)?;
-            }
-        }
+    if man {
+        clap_mangen::generate_to(Cli::command(), folder).map_err(failed)?;
+        return Ok(0);
+    }
+    for &shell in Shell::value_variants() {
+        clap_complete::generate_to(shell, &mut Cli::command(), "reach", folder).map_err(failed)?;
     }
     Ok(0)
 }

@@ -60,6 +60,7 @@ fn start() -> ExitCode {
         Verb::Program(verb) => synthetic::program(verb),
         Verb::Paper(verb) => paper::paper(verb, quiet),
         Verb::Validate(args) => validate::validate(args, quiet),
+        Verb::Try(args) => this_linux::try_remedies(&args, quiet),
         Verb::Text(verb) => this_linux::text(verb, quiet),
         Verb::Pages(args) => this_linux::pages(&args),
         Verb::Stat(args) => this_linux::stat(args, quiet),

@@ -1,4 +1,5 @@
-//! The verbs that work on this Linux itself: `reach text`, `reach pages` and `reach stat`.
+//! The verbs that work on this Linux itself: `reach try`, `reach text`, `reach pages` and
+//! `reach stat`.
 
 mod align;
 mod bench;
@@ -9,6 +10,7 @@ mod promote;
 mod run;
 mod show;
 mod stat;
+mod trial;
 
 use crate::args::this_linux::TextVerb;
 use crate::failure::{Failure, VerbResult};
@@ -16,6 +18,7 @@ pub use pages::pages;
 use reach_core::Shown;
 use reach_live::error::LiveError;
 pub use stat::stat;
+pub use trial::try_remedies;
 
 /// Runs one of the verbs of `reach text`.
 pub fn text(verb: TextVerb, quiet: bool) -> VerbResult {

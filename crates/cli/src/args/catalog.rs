@@ -215,6 +215,9 @@ pub struct PaperArgs {
 /// Write manual pages and shell completions, for packages of Reach
 #[derive(Subcommand)]
 pub enum GenerateVerb {
+    /// Hold settings of the kernel for `reach try`, and restore them at the end of the input
+    #[command(hide = true)]
+    Guardian,
     /// Write manual pages
     Man {
         /// The folder to write to; created if missing

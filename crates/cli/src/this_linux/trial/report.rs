@@ -1,0 +1,165 @@
+//! The results of `reach try`, as a table and as rows.
+
+use super::Left;
+use super::measurement::{SHORTEST, Score, SideResult};
+use crate::args::trial::TryArgs;
+use crate::tabulate;
+use crate::units::{decimal, grouped, memory, percent, plural, time};
+use reach_core::Shown;
+use reach_live::remedy::REMEDIES;
+use reach_live::statistics::{Effect, Median};
+use serde::Serialize;
+use std::time::Duration;
+
+/// Lists the remedies for people.
+pub fn list() -> String {
+    let lines = REMEDIES.iter().map(|remedy| {
+        let system = if remedy.settings.is_empty() { "" } else { " (--change-system)" };
+        (remedy.name, format!("{}{system}", remedy.about))
+    });
+    let lines: Vec<_> = lines.collect();
+    tabulate::fitted(&tabulate::definitions(lines.iter().map(|(name, about)| (*name, about.as_str()))))
+}
+
+/// Formats the results for people.
+pub fn table(args: &TryArgs, score: &Score, results: &[SideResult], left: &[Left]) -> String {
+    let command: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
+    let mut out = tabulate::clipped(&command.join(" ").shown()) + "\n";
+    if results.len() > 1 {
+        let rounds = results[0].rounds as u64;
+        out += &format!("{}; medians, with the 95 % intervals of speedups\n", plural(rounds, "round", "rounds"));
+        out += &tabulate::numbers(header(score), results.iter().map(|result| line(result, score)));
+        out += "\n";
+    }
+    out += &tabulate::definitions(answers(results, left).iter().map(|(name, text)| (name.as_str(), text.as_str())));
+    out
+}
+
+fn header(score: &Score) -> [&'static str; 8] {
+    let scored = match score {
+        Score::Processor => "proces-\nsor time",
+        Score::Load => "load's\ntime",
+        Score::Figure(_) => "client's\nfigure",
+    };
+    ["remedy", scored, "user", "system", "page\nfaults", "peak\nmemory", "in huge\npages", "speedup"]
+}
+
+fn line(result: &SideResult, score: &Score) -> [String; 8] {
+    let seconds = |seconds: f64| time(Duration::from_secs_f64(seconds));
+    [
+        result.remedy.map_or("as it is", |remedy| remedy.name).into(),
+        match score {
+            Score::Figure(_) => decimal(result.score, 3),
+            Score::Processor | Score::Load => seconds(result.score),
+        },
+        seconds(result.user),
+        seconds(result.system),
+        grouped(result.faults),
+        memory(result.resident),
+        if result.huge == 0 { "0".into() } else { memory(result.huge) },
+        match (result.remedy, result.speedup) {
+            (None, _) => "1".into(),
+            (_, Some(Median { value, low, high })) => format!("{value:.3} ({low:.3}–{high:.3})"),
+            (_, None) => "–".into(),
+        },
+    ]
+}
+
+/// Returns a sentence for each remedy, the most useful one first, and one for all if none helps.
+fn answers(results: &[SideResult], left: &[Left]) -> Vec<(String, String)> {
+    let mut remedies: Vec<_> = results.iter().filter(|result| result.remedy.is_some()).collect();
+    let gain = |result: &SideResult| result.speedup.map_or(0.0, |speedup| speedup.value);
+    remedies.sort_by(|a, b| gain(b).total_cmp(&gain(a)));
+    let mut all: Vec<_> = remedies.iter().map(|result| answer(result)).collect();
+    all.extend(left.iter().map(|left| (left.remedy.name.into(), format!("not measured: {}", left.why.shown()))));
+    let helps = |result: &&SideResult| result.effect == Some(Effect::Present) && gain(result) > 1.0;
+    let open = remedies.iter().any(|result| result.is_open());
+    if !open && !remedies.iter().any(helps) {
+        all.insert(0, ("answer".into(), "nothing that was tried makes this program faster".into()));
+    }
+    all
+}
+
+fn answer(result: &SideResult) -> (String, String) {
+    let remedy = result.remedy.map_or("", |remedy| remedy.name).to_owned();
+    let keep = result.remedy.map_or("", |remedy| remedy.keep);
+    let speedup = result.speedup.map_or(1.0, |speedup| speedup.value);
+    let text = match result.effect {
+        Some(Effect::Present) if speedup > 1.0 => format!("{speedup:.3} times as fast; to keep it, {keep}"),
+        Some(Effect::Present) => format!("{:.3} times as slow", 1.0 / speedup),
+        Some(Effect::Absent { within }) => format!("no effect (within {})", percent(within)),
+        Some(Effect::Unknown { within }) => {
+            format!("cannot tell: up to {} either way; give it an idle computer, or more --rounds", percent(within))
+        }
+        None if result.speedup.is_none() && result.rounds > 0 => {
+            format!("cannot tell: runs of less than {}, or fewer than six rounds; give it more work", time(SHORTEST))
+        }
+        None => "cannot tell: equal runs differ too much to be compared".into(),
+    };
+    (remedy, text)
+}
+
+/// A row of the results: one remedy, or `none`, the program as it is.
+#[derive(Serialize)]
+pub struct Row {
+    remedy: &'static str,
+    /// `faster`, `slower`, `no effect`, `cannot tell` or `not measured`; empty for the program as it is.
+    answer: &'static str,
+    speedup: Option<f64>,
+    speedup_low: Option<f64>,
+    speedup_high: Option<f64>,
+    rounds: usize,
+    /// Seconds, or the figure of the client.
+    score: Option<f64>,
+    user_seconds: Option<f64>,
+    system_seconds: Option<f64>,
+    wall_seconds: Option<f64>,
+    page_faults: Option<u64>,
+    peak_resident_bytes: Option<u64>,
+    huge_bytes: Option<u64>,
+    /// Why the remedy was not measured, or how to keep it.
+    note: String,
+}
+
+/// Returns the rows of all remedies.
+pub fn rows(results: &[SideResult], left: &[Left]) -> Vec<Row> {
+    let measured = results.iter().filter(|result| result.rounds > 0).map(|result| Row {
+        remedy: result.remedy.map_or("none", |remedy| remedy.name),
+        answer: match (result.remedy, result.effect, result.speedup) {
+            (None, ..) => "",
+            (_, Some(Effect::Present), Some(speedup)) if speedup.value > 1.0 => "faster",
+            (_, Some(Effect::Present), _) => "slower",
+            (_, Some(Effect::Absent { .. }), _) => "no effect",
+            _ => "cannot tell",
+        },
+        speedup: result.speedup.map(|speedup| speedup.value),
+        speedup_low: result.speedup.map(|speedup| speedup.low),
+        speedup_high: result.speedup.map(|speedup| speedup.high),
+        rounds: result.rounds,
+        score: Some(result.score),
+        user_seconds: Some(result.user),
+        system_seconds: Some(result.system),
+        wall_seconds: Some(result.wall),
+        page_faults: Some(result.faults),
+        peak_resident_bytes: Some(result.resident),
+        huge_bytes: Some(result.huge),
+        note: result.remedy.map_or("", |remedy| remedy.keep).into(),
+    });
+    let left = left.iter().map(|left| Row {
+        remedy: left.remedy.name,
+        answer: "not measured",
+        speedup: None,
+        speedup_low: None,
+        speedup_high: None,
+        rounds: 0,
+        score: None,
+        user_seconds: None,
+        system_seconds: None,
+        wall_seconds: None,
+        page_faults: None,
+        peak_resident_bytes: None,
+        huge_bytes: None,
+        note: left.why.clone(),
+    });
+    measured.chain(left).collect()
+}

@@ -1,0 +1,212 @@
+//! Remedies for the cost of translation that can be tried on this Linux, each with the sign by which the kernel shows that
+//! it took effect.
+
+use crate::native::{TUNABLES, Thp};
+use crate::settings::Setting;
+use crate::watch::Watched;
+use std::fs;
+
+/// A remedy, and how to have it for good.
+#[derive(Debug)]
+pub struct Remedy {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it does, as a predicate of the remedy.
+    pub about: &'static str,
+    /// What to do to have it in every run.
+    pub keep: &'static str,
+    /// Variables of the program.
+    pub environment: &'static [(&'static str, &'static str)],
+    /// Huge pages of the program.
+    pub thp: Thp,
+    /// Settings of the kernel that it changes for all processes, with the values.
+    pub settings: &'static [(Setting, Value)],
+    /// The verb of `reach` that runs the program, with its options.
+    pub through: &'static [&'static str],
+    /// A part of the name of the library without which it has no effect.
+    pub library: Option<&'static str>,
+    sign: Sign,
+}
+
+/// Computes the value of a setting on this computer.
+type Value = fn() -> String;
+
+/// How the kernel shows that a remedy took effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sign {
+    /// The program has more memory in huge pages than without the remedy.
+    MoreHuge,
+    /// The program has memory in huge pages without the remedy, and less with it.
+    LessHuge,
+    /// The program has memory in hugetlb pages.
+    Hugetlb,
+    /// Faults allocated more blocks of 64 KB than without the remedy.
+    Blocks,
+}
+
+const NONE: Remedy = Remedy {
+    name: "",
+    about: "",
+    keep: "",
+    environment: &[],
+    thp: Thp::Inherited,
+    settings: &[],
+    through: &[],
+    library: None,
+    sign: Sign::MoreHuge,
+};
+
+fn always() -> String {
+    "always".into()
+}
+
+/// Half of the memory that is available now, in pages of 2 MB.
+fn half_of_memory() -> String {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0);
+    (kilobytes / 2 / 2048).to_string()
+}
+
+/// All remedies.
+pub static REMEDIES: &[Remedy] = &[
+    Remedy {
+        name: "glibc-thp",
+        about: "lets glibc's malloc ask for transparent huge pages (MADV_HUGEPAGE), and grow its heap by 2 MB",
+        keep: "run it with GLIBC_TUNABLES=glibc.malloc.hugetlb=1",
+        environment: &[TUNABLES],
+        library: Some("libc.so"),
+        ..NONE
+    },
+    Remedy {
+        name: "glibc-hugetlb",
+        about: "lets glibc's malloc take hugetlb pages of 2 MB, from half of the free memory at most",
+        keep: "set vm.nr_overcommit_hugepages (or vm.nr_hugepages, at boot), and run it with \
+               GLIBC_TUNABLES=glibc.malloc.hugetlb=2",
+        environment: &[("GLIBC_TUNABLES", "glibc.malloc.hugetlb=2")],
+        settings: &[(Setting::HugetlbOvercommit, half_of_memory)],
+        library: Some("libc.so"),
+        sign: Sign::Hugetlb,
+        ..NONE
+    },
+    Remedy {
+        name: "jemalloc-thp",
+        about: "lets jemalloc ask for transparent huge pages",
+        keep: "run it with MALLOC_CONF=thp:always",
+        environment: &[("MALLOC_CONF", "thp:always")],
+        library: Some("libjemalloc"),
+        ..NONE
+    },
+    Remedy {
+        name: "mimalloc-large",
+        about: "lets mimalloc use large pages of the operating system",
+        keep: "run it with MIMALLOC_ALLOW_LARGE_OS_PAGES=1",
+        environment: &[("MIMALLOC_ALLOW_LARGE_OS_PAGES", "1")],
+        library: Some("libmimalloc"),
+        ..NONE
+    },
+    Remedy {
+        name: "java-thp",
+        about: "lets the Java virtual machine ask for transparent huge pages",
+        keep: "run it with -XX:+UseTransparentHugePages",
+        environment: &[("JAVA_TOOL_OPTIONS", "-XX:+UseTransparentHugePages")],
+        library: Some("libjvm"),
+        ..NONE
+    },
+    Remedy {
+        name: "thp-always",
+        about: "gives all programs transparent huge pages",
+        keep: "write always to /sys/kernel/mm/transparent_hugepage/enabled, or boot with transparent_hugepage=always",
+        settings: &[(Setting::Thp, always)],
+        ..NONE
+    },
+    Remedy {
+        name: "mthp-64k",
+        about: "gives all programs blocks of 64 KB at their faults (Linux 6.8)",
+        keep: "write always to /sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled",
+        settings: &[(Setting::Mthp64K, always)],
+        sign: Sign::Blocks,
+        ..NONE
+    },
+    Remedy {
+        name: "no-thp",
+        about: "takes transparent huge pages from the program (PR_SET_THP_DISABLE)",
+        keep: "call prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) before it starts, or write madvise to \
+               /sys/kernel/mm/transparent_hugepage/enabled",
+        thp: Thp::Disabled,
+        sign: Sign::LessHuge,
+        ..NONE
+    },
+    Remedy {
+        name: "advised-thp",
+        about: "leaves the program only the transparent huge pages that it asks for (Linux 6.18)",
+        keep: "call prctl(PR_SET_THP_DISABLE, 1, PR_THP_DISABLE_EXCEPT_ADVISED, 0, 0) before it starts",
+        thp: Thp::ExceptAdvised,
+        sign: Sign::LessHuge,
+        ..NONE
+    },
+    Remedy {
+        name: "code",
+        about: "moves code of the program and its libraries to huge pages when it starts",
+        keep: "run it with `reach text run`, or promote its file for all who run it with `reach text promote`",
+        through: &["text", "run"],
+        ..NONE
+    },
+];
+
+impl Remedy {
+    /// Returns the remedy of this name.
+    pub fn named(name: &str) -> Option<&'static Remedy> {
+        REMEDIES.iter().find(|remedy| remedy.name == name)
+    }
+
+    /// Returns why the remedy cannot do anything for a program that was watched without it. `None`: it may.
+    pub fn is_pointless(&self, plain: &Watched) -> Option<String> {
+        match (self.library, self.sign) {
+            (Some(library), _) if !plain.maps(library) => Some(format!("the program does not map {library}")),
+            (_, Sign::LessHuge) if plain.huge == 0 => Some("the program has no huge pages without it".into()),
+            _ => None,
+        }
+    }
+
+    /// Returns why the remedy took no effect, by what the kernel showed without and with it. `None`: it did.
+    pub fn had_no_effect(&self, plain: &Watched, with: &Watched) -> Option<&'static str> {
+        let (did, why) = match self.sign {
+            Sign::MoreHuge => (with.huge > plain.huge, "the program got no more huge pages with it"),
+            Sign::LessHuge => (with.huge < plain.huge, "the program kept its huge pages"),
+            Sign::Hugetlb => (with.hugetlb > plain.hugetlb, "the program got no hugetlb pages"),
+            Sign::Blocks => (with.blocks > plain.blocks, "faults allocated no more blocks of 64 KB with it"),
+        };
+        (!did).then_some(why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_every_remedy_changes_something() {
+        for remedy in REMEDIES {
+            assert!(std::ptr::eq(Remedy::named(remedy.name).unwrap(), remedy), "{}", remedy.name);
+            let does = !remedy.environment.is_empty()
+                || remedy.thp != Thp::Inherited
+                || !remedy.settings.is_empty()
+                || !remedy.through.is_empty();
+            assert!(does && !remedy.about.is_empty() && !remedy.keep.is_empty(), "{}", remedy.name);
+        }
+        assert!(Remedy::named("").is_none());
+    }
+
+    #[test]
+    fn the_kernels_sign_decides_whether_a_remedy_took_effect() {
+        let none = Watched { libraries: ["libc.so.6".into()].into(), ..Watched::default() };
+        let huge = Watched { huge: 2 << 20, ..none.clone() };
+        let [thp, off, jemalloc] = ["glibc-thp", "no-thp", "jemalloc-thp"].map(|name| Remedy::named(name).unwrap());
+        assert_eq!((thp.is_pointless(&none), thp.had_no_effect(&none, &huge)), (None, None));
+        assert!(thp.had_no_effect(&huge, &huge).is_some());
+        assert!(off.is_pointless(&none).is_some() && off.is_pointless(&huge).is_none());
+        assert_eq!(off.had_no_effect(&huge, &none), None);
+        assert!(jemalloc.is_pointless(&none).is_some());
+    }
+}

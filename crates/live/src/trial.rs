@@ -1,0 +1,361 @@
+//! Runs a program, or a server with a client, once under a remedy on this Linux.
+
+use crate::native::{Running, Task, Thp, Usage};
+use crate::remedy::Remedy;
+use crate::settings::Guarded;
+use crate::watch::{self, Watched};
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+/// What to run, again and again.
+#[derive(Debug)]
+pub struct Trial {
+    /// The program: a path, or a name to look for in `PATH`.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// The client, if the program is a server.
+    pub client: Option<Client>,
+    /// The executable of `reach`, for remedies that it applies itself.
+    pub reach: PathBuf,
+    /// A folder for output.
+    pub scratch: PathBuf,
+}
+
+/// The client of a server. The commands are for a shell.
+#[derive(Debug)]
+pub struct Client {
+    /// Succeeds once the server is ready. `None`: it is at once.
+    pub ready: Option<String>,
+    /// Loads the server.
+    pub load: String,
+    /// The figure in its output that says how fast the server is. `None`: the load's time does.
+    pub figure: Option<Figure>,
+}
+
+/// A number in the output of a load: the first one behind the last place of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// More is better.
+    Rate(String),
+    /// Less is better.
+    Latency(String),
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What the program used, or the server.
+    pub usage: Usage,
+    /// What a client saw of the server.
+    pub load: Option<Load>,
+}
+
+/// What a client saw of a server.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Load {
+    /// The time of the load.
+    pub wall: Duration,
+    /// The figure in its output.
+    pub figure: Option<f64>,
+}
+
+/// The reason a run has no outcome.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// The user asked for the end.
+    #[error("interrupted")]
+    Interrupted,
+    /// A program cannot be run.
+    #[error("{0}: {1}")]
+    Io(String, #[source] io::Error),
+    /// The program failed.
+    #[error("{0} failed: {1}")]
+    Failed(String, ExitStatus),
+    /// The server is not ready in time.
+    #[error(
+        "{0}: still fails after {1} s, so the server is not ready; the last lines of the server's output are {2:?}"
+    )]
+    NotReady(String, u64, String),
+    /// The server ended before the load.
+    #[error("the server ended before its client did: {0}; its last lines are {1:?}")]
+    Ended(ExitStatus, String),
+    /// The load's output has no such figure.
+    #[error("the load's output has no number behind {0:?}; its last lines are {1:?}")]
+    NoFigure(String, String),
+}
+
+/// How long a server may take to be ready, and to end.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+const END_WITHIN: Duration = Duration::from_secs(10);
+/// The pause between two attempts to reach a server.
+const READY_PAUSE: Duration = Duration::from_millis(50);
+/// The longest time in which a wish to end is not noticed.
+const NOTICE: Duration = Duration::from_millis(100);
+/// Bytes of output that an error shows, and that are searched for a figure.
+const SHOWN: usize = 300;
+const SEARCHED: u64 = 1 << 20;
+
+impl Trial {
+    /// Runs the program once, and returns also what the kernel showed of it if `watched`. `stop` says whether the user wants
+    /// the end. Settings that the remedy needs are changed through `guarded` and restored.
+    ///
+    /// # Errors
+    /// When the program or its client fails, or cannot be run, or `stop` said so.
+    pub fn run(
+        &self,
+        remedy: Option<&Remedy>,
+        watched: bool,
+        guarded: Option<&mut Guarded>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(Outcome, Watched), TrialError> {
+        let Some(guarded) = guarded else { return self.under(remedy, watched, stop) };
+        for (setting, value) in remedy.map_or(&[][..], |remedy| remedy.settings) {
+            guarded.set(*setting, &value()).map_err(|error| TrialError::Io(setting.path().into(), error))?;
+        }
+        let outcome = self.under(remedy, watched, stop);
+        guarded.restore().map_err(|error| TrialError::Io("restoring the kernel's settings".into(), error))?;
+        outcome
+    }
+
+    /// Runs the program once under the kernel's settings as they are.
+    fn under(
+        &self,
+        remedy: Option<&Remedy>,
+        watched: bool,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(Outcome, Watched), TrialError> {
+        let (program, args) = self.command(remedy);
+        let output = self.scratch.join("output");
+        let task = Task {
+            program: &program,
+            args: &args,
+            folder: None,
+            output: &output,
+            environment: remedy.map_or(&[], |remedy| remedy.environment),
+            thp: remedy.map_or(Thp::Inherited, |remedy| remedy.thp),
+            own_group: true,
+        };
+        let name = self.program.display().to_string();
+        let failed = |error| TrialError::Io(name.clone(), error);
+        let running = task.start().map_err(failed)?;
+        let (load, seen) = match &self.client {
+            None => (None, self.attend(&running, watched, stop)?),
+            Some(client) => {
+                let served = match self.await_ready(client, &running, &output, stop)? {
+                    true => self.load(client, &running, watched, stop).map(Some),
+                    false => Ok(None),
+                };
+                // Without its server, the client may have failed.
+                if running.ends_within(Duration::ZERO).map_err(failed)? {
+                    let usage = running.wait().map_err(failed)?;
+                    return Err(TrialError::Ended(usage.status, last_lines(&output)));
+                }
+                let (load, seen) = served?.unwrap_or_default();
+                running.terminate();
+                // A server that does not end is killed when it is dropped; what it used is lost then.
+                if !running.ends_within(END_WITHIN).map_err(failed)? {
+                    return Err(TrialError::Io(name, io::Error::other("does not end after SIGTERM")));
+                }
+                (Some(load), seen)
+            }
+        };
+        let usage = running.wait().map_err(failed)?;
+        match load.is_some() || usage.status.success() {
+            true => Ok((Outcome { usage, load }, seen)),
+            false => Err(TrialError::Failed(name, usage.status)),
+        }
+    }
+
+    /// Returns the program to start, and its arguments.
+    fn command(&self, remedy: Option<&Remedy>) -> (PathBuf, Vec<OsString>) {
+        let through = remedy.map_or(&[][..], |remedy| remedy.through);
+        if through.is_empty() {
+            return (self.program.clone(), self.args.clone());
+        }
+        let mut args: Vec<OsString> = through.iter().map(OsString::from).collect();
+        args.extend(["--".into(), self.program.clone().into()]);
+        args.extend(self.args.iter().cloned());
+        (self.reach.clone(), args)
+    }
+
+    /// Waits for a program's end, and watches it if asked to.
+    fn attend(&self, running: &Running, watched: bool, stop: &dyn Fn() -> bool) -> Result<Watched, TrialError> {
+        let failed = |error| TrialError::Io(self.program.display().to_string(), error);
+        let mut stopped = false;
+        let mut ended = |time| {
+            stopped = stop();
+            Ok(stopped || running.ends_within(time)?)
+        };
+        let seen = match watched {
+            true => watch::watch(running, ended).map_err(failed)?,
+            false => {
+                while !ended(NOTICE).map_err(failed)? {}
+                Watched::default()
+            }
+        };
+        if stopped { Err(TrialError::Interrupted) } else { Ok(seen) }
+    }
+
+    /// Waits until the client's command for that succeeds. Returns false if the server ends before.
+    fn await_ready(
+        &self,
+        client: &Client,
+        server: &Running,
+        output: &Path,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<bool, TrialError> {
+        let Some(ready) = &client.ready else { return Ok(true) };
+        let begun = Instant::now();
+        while !self.shell(ready, stop)?.1.status.success() {
+            if begun.elapsed() > READY_WITHIN {
+                return Err(TrialError::NotReady(ready.clone(), READY_WITHIN.as_secs(), last_lines(output)));
+            }
+            if server.ends_within(READY_PAUSE).map_err(|error| TrialError::Io(ready.clone(), error))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Loads the server.
+    fn load(
+        &self,
+        client: &Client,
+        server: &Running,
+        watched: bool,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(Load, Watched), TrialError> {
+        let (output, usage) = self.shell(&client.load, stop)?;
+        if !usage.status.success() {
+            return Err(TrialError::Failed(client.load.clone(), usage.status));
+        }
+        let figure = client.figure.as_ref().map(|figure| figure.find(&output)).transpose()?;
+        // The server keeps its memory after the load.
+        let look_once = |_| Ok(true);
+        let seen = if watched { watch::watch(server, look_once) } else { Ok(Watched::default()) };
+        let seen = seen.map_err(|error| TrialError::Io(client.load.clone(), error))?;
+        Ok((Load { wall: usage.wall, figure }, seen))
+    }
+
+    /// Runs a command of the client, and returns the file of its output.
+    fn shell(&self, command: &str, stop: &dyn Fn() -> bool) -> Result<(PathBuf, Usage), TrialError> {
+        let output = self.scratch.join("client");
+        let args = ["-c".into(), command.into()];
+        let task = Task {
+            program: Path::new("/bin/sh"),
+            args: &args,
+            folder: None,
+            output: &output,
+            environment: &[],
+            thp: Thp::Inherited,
+            own_group: true,
+        };
+        let failed = |error| TrialError::Io(command.to_owned(), error);
+        let running = task.start().map_err(failed)?;
+        while !running.ends_within(NOTICE).map_err(failed)? {
+            if stop() {
+                return Err(TrialError::Interrupted);
+            }
+        }
+        Ok((output, running.wait().map_err(failed)?))
+    }
+}
+
+impl Figure {
+    fn text(&self) -> &str {
+        let (Figure::Rate(text) | Figure::Latency(text)) = self;
+        text
+    }
+
+    fn find(&self, output: &Path) -> Result<f64, TrialError> {
+        number_behind(self.text(), &tail(output, SEARCHED))
+            .ok_or_else(|| TrialError::NoFigure(self.text().into(), last_lines(output)))
+    }
+}
+
+/// Returns the first number behind the last place of `text`. Programs end their lines with carriage returns, too.
+fn number_behind(text: &str, output: &str) -> Option<f64> {
+    let rest = &output[output.rfind(text)? + text.len()..];
+    let begins = rest.find(|c: char| c.is_ascii_digit())?;
+    let number = &rest[begins..];
+    let ends = number.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(number.len());
+    number[..ends].trim_end_matches('.').parse().ok()
+}
+
+/// Returns the end of a file as text; nothing if it cannot be read.
+fn tail(path: &Path, bytes: u64) -> String {
+    let read = || -> io::Result<Vec<u8>> {
+        use std::io::{Read, Seek, SeekFrom};
+        let mut file = fs::File::open(path)?;
+        let from = file.metadata()?.len().saturating_sub(bytes);
+        file.seek(SeekFrom::Start(from))?;
+        let mut all = Vec::new();
+        file.take(bytes).read_to_end(&mut all)?;
+        Ok(all)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}
+
+fn last_lines(path: &Path) -> String {
+    tail(path, SHOWN as u64).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_the_first_number_behind_the_last_place_of_its_text() {
+        let output = "GET: rps=100.0 (overall: 90.0)\rGET: 71942.45 requests per second, p50=0.343 msec\n";
+        assert_eq!(number_behind("GET:", output), Some(71942.45));
+        assert_eq!(number_behind("p50=", output), Some(0.343));
+        assert_eq!(number_behind("tps =", "tps = 12.\n"), Some(12.0));
+        assert_eq!(number_behind("tps =", "tps = none"), None);
+        assert_eq!(number_behind("SET:", output), None);
+    }
+
+    fn trial(script: &str, client: Option<Client>, scratch: &Path) -> Trial {
+        let args = vec!["-c".into(), script.into()];
+        let (reach, scratch) = (PathBuf::from("reach"), scratch.to_owned());
+        Trial { program: "sh".into(), args, client, reach, scratch }
+    }
+
+    #[test]
+    fn a_server_is_loaded_once_it_is_ready_and_then_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ready");
+        let script = format!("sleep 0.2; touch {0}; while :; do sleep 0.01; done", path.display());
+        let client = Client {
+            ready: Some(format!("test -e {}", path.display())),
+            load: "echo rate: 7 per second".into(),
+            figure: Some(Figure::Rate("rate:".into())),
+        };
+        let (outcome, _) = trial(&script, Some(client), folder.path()).run(None, true, None, &|| false).unwrap();
+        assert_eq!(outcome.load.unwrap().figure, Some(7.0));
+        assert!(outcome.usage.wall >= Duration::from_millis(200));
+    }
+
+    #[test]
+    fn failures_say_what_failed() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = |script: &str, client: Option<(&str, &str)>, stop: bool| {
+            let client = client.map(|(ready, load)| Client {
+                ready: Some(ready.into()),
+                load: load.into(),
+                figure: Some(Figure::Latency("ms".into())),
+            });
+            let error = trial(script, client, folder.path()).run(None, false, None, &move || stop).unwrap_err();
+            error.to_string()
+        };
+        assert_eq!(run("exit 3", None, false), "sh failed: exit status: 3");
+        assert_eq!(run("sleep 100", None, true), "interrupted");
+        assert!(run("echo no port >&2; exit 1", Some(("false", "true")), false).contains("no port"));
+        assert_eq!(run("sleep 100", Some(("true", "exit 9")), false), "exit 9 failed: exit status: 9");
+        assert!(run("sleep 100", Some(("true", "echo slow")), false).contains("no number behind \"ms\""));
+    }
+}
