@@ -87,7 +87,8 @@ pub struct Task<'a> {
     pub environment: &'a [(&'a str, &'a str)],
     /// Its huge pages.
     pub thp: Thp,
-    /// Whether it and its children are a process group of their own, which ends with the [`Running`].
+    /// Whether it and its children are a process group of their own, which ends with the [`Running`]; the program also ends
+    /// with the thread that has started it.
     pub own_group: bool,
 }
 
@@ -117,10 +118,19 @@ impl Task<'_> {
         if self.own_group {
             command.process_group(0);
         }
-        let thp = self.thp;
-        // SAFETY: between fork and exec, the closure makes at most one system call, with numbers only.
+        let (thp, ends_with_this) = (self.thp, self.own_group);
+        // SAFETY: between fork and exec, the closure makes system calls with numbers and a set of signals of its own.
         unsafe {
-            command.pre_exec(move || thp.apply());
+            command.pre_exec(move || {
+                // This process may hold signals back, which the program must not inherit.
+                let mut none = std::mem::zeroed();
+                libc::sigemptyset(&mut none);
+                libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+                if ends_with_this && libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0) != 0 {
+                    return Err(io::Error::last_os_error());
+                }
+                thp.apply()
+            });
         }
         let started = Instant::now();
         let pid = Pid::from_child(&command.spawn()?);

@@ -40,7 +40,8 @@ enum Sign {
     LessHuge,
     /// The program has memory in hugetlb pages.
     Hugetlb,
-    /// Faults allocated more blocks of 64 KB than without the remedy.
+    /// The program has fewer page faults than without the remedy, and faults allocated more blocks of 64 KB. The kernel
+    /// counts blocks for the whole computer only.
     Blocks,
 }
 
@@ -175,7 +176,10 @@ impl Remedy {
             Sign::MoreHuge => (with.huge > plain.huge, "the program got no more huge pages with it"),
             Sign::LessHuge => (with.huge < plain.huge, "the program kept its huge pages"),
             Sign::Hugetlb => (with.hugetlb > plain.hugetlb, "the program got no hugetlb pages"),
-            Sign::Blocks => (with.blocks > plain.blocks, "faults allocated no more blocks of 64 KB with it"),
+            Sign::Blocks => (
+                with.blocks > plain.blocks && with.faults < plain.faults,
+                "the program's faults got no blocks of 64 KB with it",
+            ),
         };
         (!did).then_some(why)
     }
@@ -208,5 +212,11 @@ mod tests {
         assert!(off.is_pointless(&none).is_some() && off.is_pointless(&huge).is_none());
         assert_eq!(off.had_no_effect(&huge, &none), None);
         assert!(jemalloc.is_pointless(&none).is_some());
+        // Blocks that other programs got are no sign.
+        let (blocks, others) =
+            (Remedy::named("mthp-64k").unwrap(), Watched { blocks: 9, faults: 1000, ..none.clone() });
+        let plain = Watched { faults: 1000, ..none };
+        assert!(blocks.had_no_effect(&plain, &others).is_some());
+        assert_eq!(blocks.had_no_effect(&plain, &Watched { faults: 100, ..others }), None);
     }
 }

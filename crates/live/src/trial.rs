@@ -166,7 +166,7 @@ impl Trial {
         };
         let usage = running.wait().map_err(failed)?;
         match load.is_some() || usage.status.success() {
-            true => Ok((Outcome { usage, load }, seen)),
+            true => Ok((Outcome { usage, load }, Watched { faults: usage.faults, ..seen })),
             false => Err(TrialError::Failed(name, usage.status)),
         }
     }

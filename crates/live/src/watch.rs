@@ -19,6 +19,8 @@ pub struct Watched {
     pub hugetlb: u64,
     /// Blocks of 64 KB that faults of the whole computer allocated meanwhile.
     pub blocks: u64,
+    /// Page faults of the program and of the children that it has waited for.
+    pub faults: u64,
     /// The names of the files that are mapped as code, without their folders.
     pub libraries: BTreeSet<String>,
     /// How often the program was looked at.

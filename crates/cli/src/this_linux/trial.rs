@@ -55,9 +55,6 @@ pub fn try_remedies(args: &TryArgs, quiet: bool) -> VerbResult {
     };
     let mut guarded = guarded(args, &wanted)?;
     let result = plan(&trial, &wanted, args.change_system, guarded.as_mut(), &stop).and_then(|plan| {
-        for left in &plan.left {
-            remark(quiet, format!("{} is not measured: {}", left.remedy.name, left.why));
-        }
         let runs = rounds(&trial, &plan, args, guarded.as_mut(), &stop, quiet)?;
         Ok((plan, runs))
     });
