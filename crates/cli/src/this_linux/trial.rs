@@ -50,7 +50,7 @@ pub fn try_remedies(args: &TryArgs, quiet: bool) -> VerbResult {
         program: args.command[0].clone().into(),
         args: args.command[1..].to_vec(),
         client: client(args),
-        reach: std::env::current_exe().map_err(Failure::failed)?,
+        reach: "/proc/self/exe".into(),
         scratch: scratch.path().to_owned(),
     };
     let mut guarded = guarded(args, &wanted)?;
