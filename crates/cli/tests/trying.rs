@@ -4,7 +4,6 @@
 #[allow(dead_code)]
 mod common;
 #[path = "../../live/tests/common/mod.rs"]
-#[allow(dead_code)]
 mod programs;
 
 use common::{compile, failure, folder, path, raw, reach, stderr};

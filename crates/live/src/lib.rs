@@ -11,6 +11,7 @@ pub mod align;
 mod attributes;
 pub mod bench;
 pub mod cache;
+pub mod collapse;
 mod copy;
 pub mod elf;
 pub mod error;

@@ -86,11 +86,7 @@ impl Pages {
     /// # Errors
     /// If there is no such process, or it belongs to another user.
     pub fn of(pid: i32) -> io::Result<Pages> {
-        let (name, smaps) = read(pid).map_err(|error| match error {
-            ProcError::NotFound(_) => io::ErrorKind::NotFound.into(),
-            ProcError::PermissionDenied(_) => io::ErrorKind::PermissionDenied.into(),
-            error => io::Error::other(error),
-        })?;
+        let (name, smaps) = read(pid).map_err(io_error)?;
         let mut scan = Scan {
             table: PageMap::of(Some(pid))?,
             folios: Folios::open().ok(),
@@ -107,14 +103,23 @@ impl Pages {
     }
 }
 
+/// Returns the operating system's error behind an error of `/proc`.
+pub(crate) fn io_error(error: ProcError) -> io::Error {
+    match error {
+        ProcError::NotFound(_) => io::ErrorKind::NotFound.into(),
+        ProcError::PermissionDenied(_) => io::ErrorKind::PermissionDenied.into(),
+        error => io::Error::other(error),
+    }
+}
+
 /// Reads the name and the mappings of a process.
-fn read(pid: i32) -> ProcResult<(String, Vec<MemoryMap>)> {
+pub(crate) fn read(pid: i32) -> ProcResult<(String, Vec<MemoryMap>)> {
     let process = Process::new(pid)?;
     Ok((process.stat()?.comm, process.smaps()?.into_iter().collect()))
 }
 
 /// Returns a field of `/proc/PID/smaps`, in bytes; 0 if it is missing.
-fn field(mapping: &MemoryMap, key: &str) -> u64 {
+pub(crate) fn field(mapping: &MemoryMap, key: &str) -> u64 {
     mapping.extension.map.get(key).copied().unwrap_or(0)
 }
 
@@ -203,7 +208,7 @@ fn zeros(memory: &File, superpages: &[u64]) -> u64 {
 }
 
 /// Names a mapping as /proc/PID/maps does.
-fn name(path: &MMapPath) -> String {
+pub(crate) fn name(path: &MMapPath) -> String {
     match path {
         MMapPath::Path(path) => path.display().to_string(),
         MMapPath::Heap => "[heap]".into(),

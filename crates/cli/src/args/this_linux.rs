@@ -5,6 +5,7 @@ mod examples;
 use super::results::Format;
 use super::values;
 use clap::{Args, Subcommand, ValueHint};
+use reach_live::collapse::What;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -103,14 +104,48 @@ pub struct StatArgs {
 /// the number of ranges that hold 90 % and 99 % of the memory. A range is contiguous in virtual and in physical
 /// addresses, so it is what one entry of a range TLB maps (Karakostas et al. 2015). Page frames are visible to root only.
 #[derive(Args)]
-#[command(after_help = examples::PAGES)]
+#[command(after_help = examples::PAGES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct PagesArgs {
+    /// A verb that changes pages; without one, they are shown.
+    #[command(subcommand)]
+    pub verb: Option<PagesVerb>,
     /// A process ID
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
-    pub pid: i32,
+    #[arg(required = true, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: Option<i32>,
     /// Show all mappings, not only those with at least 1 % of the memory
     #[arg(long)]
     pub all: bool,
+    /// Format of the results
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+/// The verbs of `reach pages`.
+#[derive(Subcommand)]
+pub enum PagesVerb {
+    Collapse(CollapseArgs),
+}
+
+/// Make huge pages of the memory of a running process, or split them again
+///
+/// Copies extents of 2 MB into huge pages (process_madvise with MADV_COLLAPSE, from Linux 6.1 on), whatever the kernel's setting
+/// of transparent huge pages is. Needs root, or the capabilities CAP_SYS_NICE and CAP_SYS_PTRACE. The gain is read from the kernel
+/// afterwards.
+#[derive(Args)]
+#[command(after_help = examples::COLLAPSE)]
+pub struct CollapseArgs {
+    /// A process ID
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: i32,
+    /// The memory: anon (all that is private and anonymous, but stacks), heap, or the mapping at an address (0x…)
+    #[arg(long, value_name = "MEMORY", default_value = "anon", value_parser = values::memory_kind)]
+    pub what: What,
+    /// Collapse only extents with at least N of their 512 pages in memory; the others would grow most
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=512), conflicts_with = "undo")]
+    pub least: u64,
+    /// Split huge pages into base pages instead; needs debugfs
+    #[arg(long)]
+    pub undo: bool,
     /// Format of the results
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub format: Format,

@@ -2,6 +2,7 @@
 
 use reach_lab::machine::MachineError;
 use reach_lab::paper::{Paper, PaperError};
+use reach_live::collapse::What;
 use reach_os::Fragmentation;
 use reach_trace::synthetic::{self, Description};
 use reach_trace::{Between, FastForward, Sampling, TraceError};
@@ -49,6 +50,16 @@ fn scaled(text: &str, step: u64, suffixes: &str) -> Option<u64> {
     };
     let whole = digits.bytes().all(|b| b.is_ascii_digit());
     digits.parse::<u64>().ok().filter(|_| whole)?.checked_mul(step.checked_pow(power)?)
+}
+
+/// Reads a kind of memory of a process, or an address.
+pub fn memory_kind(text: &str) -> Result<What, String> {
+    let address = || u64::from_str_radix(text.strip_prefix("0x")?, 16).ok();
+    match text {
+        "anon" => Ok(What::Anonymous),
+        "heap" => Ok(What::Heap),
+        _ => address().map(What::At).ok_or_else(|| "expected anon, heap or an address such as 0x7f0000000000".into()),
+    }
 }
 
 /// Parses a number of bytes: `512M`, `16G`, `1T` (powers of 1024).

@@ -1,8 +1,10 @@
-//! `reach pages`: shows the pages of a running process.
+//! `reach pages`: shows the pages of a running process, and changes them.
+
+mod collapse;
 
 use super::show::no_process;
 use crate::args::results::Format;
-use crate::args::this_linux::PagesArgs;
+use crate::args::this_linux::{PagesArgs, PagesVerb};
 use crate::failure::{Failure, VerbResult};
 use crate::units::{grouped, memory, percent};
 use crate::{output, tabulate};
@@ -12,28 +14,31 @@ use serde::Serialize;
 
 /// Examines the process and prints its pages.
 pub fn pages(args: &PagesArgs) -> VerbResult {
-    let pages = Pages::of(args.pid).map_err(|error| Failure::Failed(no_process(args.pid, &error)))?;
+    if let Some(PagesVerb::Collapse(args)) = &args.verb {
+        return collapse::collapse(args);
+    }
+    let Some(pid) = args.pid else { return Err(Failure::Usage("expected a process ID".into())) };
+    let pages = Pages::of(pid).map_err(|error| Failure::Failed(no_process(pid, &error)))?;
     output::print(&match args.format {
-        Format::Table => tabulate::fitted(&table(args, &pages)),
-        Format::Jsonl => rows(args.pid, &pages).iter().map(|row| output::json(row) + "\n").collect(),
-        Format::Csv => output::csv(&rows(args.pid, &pages)),
+        Format::Table => tabulate::fitted(&table(pid, args.all, &pages)),
+        Format::Jsonl => rows(pid, &pages).iter().map(|row| output::json(row) + "\n").collect(),
+        Format::Csv => output::csv(&rows(pid, &pages)),
     })?;
     Ok(0)
 }
 
-fn table(args: &PagesArgs, pages: &Pages) -> String {
+fn table(pid: i32, all: bool, pages: &Pages) -> String {
     let total: u64 = pages.areas.iter().map(|area| area.resident).sum();
     let mut shown: Vec<&Area> = pages.areas.iter().collect();
     shown.sort_by_key(|area| std::cmp::Reverse(area.resident));
-    let large =
-        if args.all { shown.len() } else { shown.iter().take_while(|area| 100 * area.resident >= total).count() };
+    let large = if all { shown.len() } else { shown.iter().take_while(|area| 100 * area.resident >= total).count() };
     let mut lines: Vec<[String; 6]> = shown[..large].iter().map(|area| line(&label(area), &[area])).collect();
     if large < shown.len() {
         lines.push(line(&format!("{} smaller mappings", shown.len() - large), &shown[large..]));
     }
     lines.push(line("total", &shown));
     let header = ["mapping", "resident", "base\npages", "larger\nfolios", "super-\npages", "bloat"];
-    let heading = format!("{} ({}): {} resident\n", pages.name.shown(), args.pid, memory(total));
+    let heading = format!("{} ({}): {} resident\n", pages.name.shown(), pid, memory(total));
     heading + &tabulate::numbers(header, lines) + &contiguity(pages)
 }
 

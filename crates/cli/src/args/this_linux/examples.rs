@@ -37,7 +37,19 @@ Examples:
 pub const PAGES: &str = "\
 Examples:
   reach pages 1
-  reach pages --all --format jsonl 1";
+  reach pages --all --format jsonl 1
+  reach pages collapse 1234";
+
+/// Examples of `reach pages collapse`.
+pub const COLLAPSE: &str = "\
+Examples:
+  sudo reach pages collapse 1234
+  sudo reach pages collapse --what heap --least 64 1234
+  Split the huge pages again:
+      sudo reach pages collapse --undo 1234
+
+Exit status: 0 if the memory has more huge pages than before (or none, with --undo), 1 if
+not.";
 
 /// Examples of `reach text promote`.
 pub const PROMOTE: &str = "\
