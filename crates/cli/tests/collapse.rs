@@ -121,7 +121,7 @@ fn refusals_say_why() {
         (&["pages", "collapse", "--what", "code", "1"][..], 2, "expected anon, heap or an address"),
         (&["pages", "collapse", "--least", "0", "1"], 2, "1..=512"),
         (&["pages", "collapse", "--undo", "--least", "5", "1"], 2, "cannot be used with"),
-        (&["pages", "collapse", "4194304"], 1, "no process"),
+        (&["pages", "collapse", "4194304"], 1, "no such process"),
         (&["pages", "collapse"], 2, "PID"),
         (&["pages"], 2, "PID"),
     ] {
