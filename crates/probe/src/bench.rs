@@ -29,7 +29,7 @@ pub trait Bench {
     /// nothing.
     ///
     /// # Errors
-    /// When the computer gives no pages of the size, or the pattern cannot run.
+    /// When the computer gives no pages of the size for this access, or the pattern cannot run.
     fn cycles(&mut self, pattern: &Pattern) -> Result<f64, BenchError>;
 
     /// Returns how many pages of this size a pattern may visit; 0 if there are none.

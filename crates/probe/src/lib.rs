@@ -1,4 +1,4 @@
-//! Measures a processor by patterns of dependent loads, and describes it as a machine file.
+//! Measures a processor by patterns of dependent loads and fetches, and describes it as a machine file.
 
 mod bench;
 pub mod file;
@@ -12,5 +12,5 @@ pub mod stability;
 pub use bench::{Bench, BenchError};
 pub use native::Native;
 pub use pass::{Curve, Pass};
-pub use pattern::{FILLER, LINE, PAIR, Page, Pattern};
+pub use pattern::{Access, FILLER, LINE, PAIR, Page, Pattern};
 pub use simulated::Simulated;

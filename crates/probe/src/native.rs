@@ -1,11 +1,12 @@
 //! A bench on the computer that this runs on.
 //!
-//! Chains lie in memory as pointers, which a loop follows. The clock is calibrated by a chain of dependent additions, which take a
+//! Chains of loads lie in memory as pointers, which a loop follows; chains of fetches as instructions. The clock is calibrated by a chain of dependent additions, which take a
 //! cycle each on every processor: so numbers are cycles of the core, whatever its frequency. The shortest of several
 //! runs counts, because interruptions only lengthen them.
 
 mod area;
 mod bandwidth;
+mod code;
 mod files;
 mod follow;
 mod guest;
@@ -13,8 +14,9 @@ mod kernel;
 
 use crate::bench::{Bench, BenchError};
 use crate::pass::Pass;
-use crate::pattern::{Page, Pattern};
+use crate::pattern::{Access, Page, Pattern};
 use area::Area;
+use code::CodeArea;
 use std::time::{Duration, Instant};
 
 /// The shortest time over which a chain is followed: long beside the clock's resolution, short beside a time slice.
@@ -36,6 +38,7 @@ const MAX_HUGE: u64 = 512;
 pub struct Native {
     small: Area,
     huge: Area,
+    code: CodeArea,
     /// The most huge pages, as memory allows.
     max_huge: u64,
     /// The most small pages, as memory allows.
@@ -55,7 +58,8 @@ impl Native {
         let quarter = available_memory() / 4;
         let max_huge = if Area::has_huge_pages() { MAX_HUGE.min(quarter / Page::Huge.bytes()) } else { 0 };
         let most_walked = MOST_WALKED.min(quarter / Page::Small.bytes()).max(MAX_SMALL);
-        Ok(Native { small: Area::new(Page::Small)?, huge: Area::new(Page::Huge)?, max_huge, most_walked, deadline })
+        let (small, huge, code) = (Area::new(Page::Small)?, Area::new(Page::Huge)?, CodeArea::new()?);
+        Ok(Native { small, huge, code, max_huge, most_walked, deadline })
     }
 
     /// Measures all that this computer can show: what every bench does, its clock, and the kernel's work.
@@ -76,38 +80,28 @@ impl Native {
 
 impl Bench for Native {
     fn cycles(&mut self, pattern: &Pattern) -> Result<f64, BenchError> {
-        let (most, area) = match pattern.page {
-            Page::Small => (self.most_walked, &mut self.small),
-            Page::Huge => (self.max_huge, &mut self.huge),
-        };
-        if most == 0 {
-            let why = "the kernel has no transparent huge pages, or too little memory is available".into();
-            return Err(BenchError::NoPages { page: pattern.page, why });
-        }
-        let mut starts = area.write(pattern, most)?;
         let steps = pattern.steps() as u64;
-        let mut time = |steps| {
-            let begin = Instant::now();
-            starts = follow::chains(&starts, steps);
-            begin.elapsed()
-        };
-        // Whole laps, so that each window has the same work.
-        time(steps);
-        let lap = time(steps).max(Duration::from_nanos(20));
-        let laps = (WINDOW.as_nanos() / lap.as_nanos() + 1) as u64;
-        let (mut shortest, mut addition) = (f64::MAX, f64::MAX);
-        let begin = Instant::now();
-        for window in 0..WINDOWS {
-            if Instant::now() > self.deadline {
-                return Err(BenchError::TimeOver);
+        match (pattern.access, pattern.page) {
+            (Access::Fetch, Page::Small) => {
+                let chain = self.code.write(pattern, MAX_SMALL)?;
+                shortest(steps, self.deadline, |laps| chain.run(laps))
             }
-            if window >= 1 && begin.elapsed() > LONGEST {
-                break;
+            (Access::Load, Page::Small) => {
+                let mut at = self.small.write(pattern, self.most_walked)?;
+                shortest(steps, self.deadline, |laps| at = follow::chains(&at, laps * steps))
             }
-            addition = addition.min(seconds_of_additions() / ADDITIONS as f64);
-            shortest = shortest.min(time(laps * steps).as_secs_f64() / (laps * steps) as f64);
+            (Access::Load, Page::Huge) if self.max_huge > 0 => {
+                let mut at = self.huge.write(pattern, self.max_huge)?;
+                shortest(steps, self.deadline, |laps| at = follow::chains(&at, laps * steps))
+            }
+            (access, page) => {
+                let why = match access {
+                    Access::Load => "the kernel has no transparent huge pages, or too little memory is available",
+                    Access::Fetch => "instructions are fetched from small pages only",
+                };
+                Err(BenchError::NoPages { page, why: why.into() })
+            }
         }
-        Ok(shortest / addition)
     }
 
     fn max_pages(&self, page: Page) -> u64 {
@@ -129,6 +123,33 @@ impl Bench for Native {
     fn area(&self) -> u64 {
         area::BYTES
     }
+}
+
+/// Returns the core cycles of a step of a pattern, `steps` to a lap: the shortest of several windows. `visit` makes a number of
+/// laps.
+fn shortest(steps: u64, deadline: Instant, mut visit: impl FnMut(u64)) -> Result<f64, BenchError> {
+    let mut time = |laps| {
+        let begin = Instant::now();
+        visit(laps);
+        begin.elapsed()
+    };
+    // Whole laps, so that each window has the same work.
+    time(1);
+    let lap = time(1).max(Duration::from_nanos(20));
+    let laps = (WINDOW.as_nanos() / lap.as_nanos() + 1) as u64;
+    let (mut shortest, mut addition) = (f64::MAX, f64::MAX);
+    let begin = Instant::now();
+    for window in 0..WINDOWS {
+        if Instant::now() > deadline {
+            return Err(BenchError::TimeOver);
+        }
+        if window >= 1 && begin.elapsed() > LONGEST {
+            break;
+        }
+        addition = addition.min(seconds_of_additions() / ADDITIONS as f64);
+        shortest = shortest.min(time(laps).as_secs_f64() / (laps * steps) as f64);
+    }
+    Ok(shortest / addition)
 }
 
 /// Returns the seconds of a chain of [`ADDITIONS`].
@@ -158,6 +179,22 @@ mod tests {
         assert!((1.0..20.0).contains(&near), "{near}");
         let far = native.cycles(&Pattern::pages(Page::Small, 0..32_768)).unwrap();
         assert!(far > 2.0 * near, "{far} {near}");
+    }
+
+    #[test]
+    fn fetches_from_more_pages_than_a_first_level_holds_take_longer_than_from_few() {
+        let mut native = Native::new(Instant::now() + Duration::from_secs(60)).unwrap();
+        let mut cycles = |pattern: Pattern| native.cycles(&pattern.by(Access::Fetch));
+        if !cfg!(target_arch = "x86_64") {
+            return assert!(cycles(Pattern::lines(Page::Small, 1)).unwrap_err().to_string().contains("x86-64"));
+        }
+        let one = cycles(Pattern::lines(Page::Small, 1)).unwrap();
+        // The return is mispredicted, which takes more than the chain of its instructions.
+        assert!((5.0..200.0).contains(&one), "{one}");
+        let (few, many) = (Pattern::lines(Page::Small, 512), Pattern::pages(Page::Small, 0..512));
+        let (few, many) = (cycles(few).unwrap(), cycles(many).unwrap());
+        assert!(many > few + 1.0, "{many} {few}");
+        assert!(cycles(Pattern::lines(Page::Huge, 1)).is_err());
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Patterns: the addresses that a bench visits, again and again, each load waiting for the one before.
+//! Patterns: the addresses that a bench visits, again and again, each load or fetch waiting for the one before.
 
+pub(crate) mod jump;
 mod walk;
 
 pub(crate) use walk::ENTRIES;
@@ -48,14 +49,25 @@ impl Page {
     }
 }
 
+/// How a pattern visits its places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// By loads, each of the address that the load before has read.
+    Load,
+    /// By fetches of instructions, each of which jumps to the next place.
+    Fetch,
+}
+
 /// Chains of addresses. A bench follows all chains at once, one access of each a step, and each chain from its end to its
 /// start again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     /// The size of the pages.
     pub page: Page,
+    /// How places are visited.
+    pub access: Access,
     /// Offsets in bytes from the start of the bench's area, in the order of the visits. All are distinct multiples of 64. There is
-    /// at least one chain, and all chains have the same length of at least 1.
+    /// at least one chain, and all chains have the same length of at least 1. Fetches have one chain.
     pub chains: Vec<Vec<u64>>,
 }
 
@@ -63,17 +75,32 @@ impl Pattern {
     /// The most chains of a pattern.
     pub const MAX_CHAINS: usize = 16;
 
+    /// Visits the places of the only chain of `page` in this order, by loads.
+    fn loads(page: Page, chain: Vec<u64>) -> Pattern {
+        Pattern { page, access: Access::Load, chains: vec![chain] }
+    }
+
+    /// Visits the places of the only chain by `access`.
+    pub fn by(self, access: Access) -> Pattern {
+        Pattern { access, ..self }
+    }
+
     /// Visits one line of each of `pages`, given by number and distinct, in random order. Lines differ in their place in the
     /// page, so that they spread over the sets of caches.
     pub fn pages(page: Page, pages: impl IntoIterator<Item = u64>) -> Pattern {
+        Pattern::pages_from(page, pages, 0)
+    }
+
+    /// Does the same with other lines: number `line` of the first page, and so on.
+    pub fn pages_from(page: Page, pages: impl IntoIterator<Item = u64>, line: u64) -> Pattern {
         let lines = page.bytes() / LINE;
-        let place = |(i, number): (usize, u64)| number * page.bytes() + i as u64 % lines * LINE;
-        Pattern { page, chains: vec![shuffled(pages.into_iter().enumerate().map(place).collect())] }
+        let place = |(i, number): (usize, u64)| number * page.bytes() + (i as u64 + line) % lines * LINE;
+        Pattern::loads(page, shuffled(pages.into_iter().enumerate().map(place).collect()))
     }
 
     /// Visits these places, distinct multiples of 64, in random order.
     pub fn places(page: Page, places: impl IntoIterator<Item = u64>) -> Pattern {
-        Pattern { page, chains: vec![shuffled(places.into_iter().collect())] }
+        Pattern::loads(page, shuffled(places.into_iter().collect()))
     }
 
     /// Visits one line of each of `parts` consecutive parts of 4 KB of huge pages, in random order. Lines differ in their place
@@ -82,12 +109,12 @@ impl Pattern {
         let lines = Page::Small.bytes() / LINE;
         // The next 64 parts begin one line further: they would be in the sets of the first 64 else.
         let place = |i: u64| i * Page::Small.bytes() + (i + i / lines) % lines * LINE;
-        Pattern { page: Page::Huge, chains: vec![shuffled((0..parts).map(place).collect())] }
+        Pattern::loads(Page::Huge, shuffled((0..parts).map(place).collect()))
     }
 
     /// Visits `lines` consecutive lines in random order.
     pub fn lines(page: Page, lines: u64) -> Pattern {
-        Pattern { page, chains: vec![shuffled((0..lines).map(|line| line * LINE).collect())] }
+        Pattern::loads(page, shuffled((0..lines).map(|line| line * LINE).collect()))
     }
 
     /// Visits the first lines of `pairs` consecutive pairs: all of the first page in random order, then those of the next.
@@ -95,20 +122,19 @@ impl Pattern {
     pub fn page_by_page(page: Page, pairs: u64) -> Pattern {
         let each = page.bytes() / PAIR;
         let pages = (0..pairs.div_ceil(each)).map(|p| (p * each..pairs.min((p + 1) * each)).map(|pair| pair * PAIR));
-        Pattern { page, chains: vec![pages.flat_map(|page| shuffled(page.collect())).collect()] }
+        Pattern::loads(page, pages.flat_map(|page| shuffled(page.collect())).collect())
     }
 
     /// Visits both lines of `pairs` consecutive pairs of huge pages, one after the other: all pairs of the first page in random
     /// order, then those of the next.
     pub fn both_of_pairs(pairs: u64) -> Pattern {
-        let Pattern { page, chains } = Pattern::page_by_page(Page::Huge, pairs);
-        let both = |chain: Vec<u64>| chain.into_iter().flat_map(|first| [first, first + LINE]).collect();
-        Pattern { page, chains: chains.into_iter().map(both).collect() }
+        let Pattern { chains, .. } = Pattern::page_by_page(Page::Huge, pairs);
+        Pattern::loads(Page::Huge, chains.into_iter().flatten().flat_map(|first| [first, first + LINE]).collect())
     }
 
     /// Visits `lines` consecutive lines of huge pages by `chains` chains: each goes along its own part, line by line.
     pub fn streams(lines: u64, chains: usize) -> Pattern {
-        Pattern { page: Page::Huge, chains: vec![(0..lines).map(|line| line * LINE).collect()] }.divided(chains)
+        Pattern::loads(Page::Huge, (0..lines).map(|line| line * LINE).collect()).divided(chains)
     }
 
     /// Adds to the end of the only chain `lines` lines of a few pages of their own, which replace what the first-level data
@@ -123,10 +149,9 @@ impl Pattern {
 
     /// Divides the only chain into `chains` of equal length. Drops what is left over.
     pub fn divided(self, chains: usize) -> Pattern {
-        let Pattern { page, chains: mut all } = self;
-        let all = all.swap_remove(0);
-        let length = all.len() / chains;
-        Pattern { page, chains: all.chunks_exact(length).take(chains).map(<[u64]>::to_vec).collect() }
+        let length = self.steps() / chains;
+        let chains = self.chains[0].chunks_exact(length).take(chains).map(<[u64]>::to_vec).collect();
+        Pattern { chains, ..self }
     }
 
     /// Returns the steps of a lap.
@@ -162,6 +187,9 @@ mod tests {
         assert_eq!(places.len(), 64);
         assert_eq!(places.iter().map(|place| place % 4096).collect::<BTreeSet<_>>().len(), 64);
         assert_eq!(pattern.end(), (63 * 16 + 1) * 4096);
+        let turned = Pattern::pages_from(Page::Small, (0..64).map(|i| i * 16), 17);
+        assert_eq!(turned.end(), pattern.end());
+        assert!(turned.chains[0].iter().all(|place| !places.contains(place)), "each page at another line");
         let parts = Pattern::parts(1024);
         let sets: BTreeSet<u64> = parts.chains[0].iter().map(|place| place % 65_536).collect();
         assert_eq!(sets.len(), 1024, "each line in another set of a cache of 1,024 sets");

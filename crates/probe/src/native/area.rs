@@ -52,8 +52,25 @@ impl Area {
         text.contains("[always]") || text.contains("[madvise]")
     }
 
-    /// Writes the chains of a pattern, and returns the address of the first place of each. Keeps no more than `most` pages.
+    /// Writes the chains of a pattern of loads, and returns the address of the first place of each. Keeps no more than `most` pages.
     pub fn write(&mut self, pattern: &Pattern, most: u64) -> Result<Vec<*const u8>, BenchError> {
+        self.write_places(pattern, most, |area, chain, i| {
+            let next = area.place(chain[(i + 1) % chain.len()]);
+            // SAFETY: `write_places` gives places of this area only, all of them multiples of 64, and nothing else refers to
+            // the memory there.
+            unsafe { area.place(chain[i]).cast::<*const u8>().cast_mut().write(next) };
+        })?;
+        Ok(pattern.chains.iter().map(|chain| self.place(chain[0])).collect())
+    }
+
+    /// Calls `write` for each place of a pattern, with its chain and its number there. All places are multiples of 64 within the
+    /// area, which must be writable. Keeps no more than `most` pages.
+    pub fn write_places(
+        &mut self,
+        pattern: &Pattern,
+        most: u64,
+        write: impl Fn(&Area, &[u64], usize),
+    ) -> Result<(), BenchError> {
         if pattern.end() > BYTES {
             return Err(BenchError::Failed(format!("a pattern of {} bytes: expected at most {BYTES}", pattern.end())));
         }
@@ -66,20 +83,26 @@ impl Area {
             self.drop_pages()?;
         }
         for chain in &pattern.chains {
-            for (i, &at) in chain.iter().enumerate() {
-                let next = self.place(chain[(i + 1) % chain.len()]);
-                // SAFETY: both places are multiples of 64 within the area, by the test above; nothing else refers to them.
-                unsafe { self.place(at).cast::<*const u8>().cast_mut().write(next) };
-            }
+            (0..chain.len()).for_each(|i| write(self, chain, i));
         }
         if new > 0 {
             self.present.extend(wanted);
             self.verify()?;
         }
-        Ok(pattern.chains.iter().map(|chain| self.place(chain[0])).collect())
+        Ok(())
     }
 
-    fn place(&self, offset: u64) -> *const u8 {
+    /// Gives the whole area these rights.
+    pub fn protect(&mut self, rights: libc::c_int) -> Result<(), BenchError> {
+        // SAFETY: the mapping is this area's own, and the borrow is exclusive: nobody visits its places meanwhile.
+        if unsafe { libc::mprotect(self.mapping.0, self.mapping.1, rights) } != 0 {
+            return Err(BenchError::Failed(format!("mprotect: {}", io::Error::last_os_error())));
+        }
+        Ok(())
+    }
+
+    /// Returns the address of a place.
+    pub fn place(&self, offset: u64) -> *const u8 {
         self.start.wrapping_add(offset as usize)
     }
 

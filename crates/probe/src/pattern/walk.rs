@@ -28,7 +28,7 @@ impl Pattern {
                 chain.extend(group.iter().zip(&turns).map(page).map(|page| place(page, &mut random)));
             }
         }
-        Pattern { page: Page::Small, chains: vec![chain] }
+        Pattern::loads(Page::Small, chain)
     }
 
     /// Visits about `pages` small pages that lie in `regions` consecutive parts of 2 MB: one of each part in random order, then the
@@ -47,7 +47,7 @@ impl Pattern {
                 chain.push(place(region * TABLE + line * ENTRIES + i / lines, &mut random));
             }
         }
-        Pattern { page: Page::Small, chains: vec![chain] }
+        Pattern::loads(Page::Small, chain)
     }
 
     /// Visits one small page, at a random place, of each of `tables` consecutive parts of 2 MB, in random order: each visit reads
@@ -58,7 +58,7 @@ impl Pattern {
             let page = table * TABLE + random.below(TABLE);
             place(page, &mut random)
         });
-        Pattern { page: Page::Small, chains: vec![visits.collect()] }
+        Pattern::loads(Page::Small, visits.collect())
     }
 }
 
