@@ -9,7 +9,7 @@ mod walker;
 
 pub use cache::{Cache, Caches, caches, stream};
 pub use splinter::{Splinter, splinter};
-pub use tlb::{Level, Tlbs, tlbs};
+pub use tlb::{Level, Tlbs, fetch_tlbs, tlbs};
 pub use walk::{Known, Walks, walks};
 pub use walker::{WalkCache, walk_cache, walkers};
 

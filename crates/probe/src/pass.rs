@@ -4,7 +4,7 @@ mod walks;
 
 use crate::bench::{Bench, BenchError};
 use crate::infer::{self, Point, Ways};
-use crate::pattern::{LINE, Page};
+use crate::pattern::{Access, LINE, Page};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -22,8 +22,8 @@ const FILLER_LINES: u64 = 2048;
 
 /// What one process has measured.
 ///
-/// Names are `tlb.first.4k.entries`, `tlb.second.2m.latency`, `cache.1.bytes`, `memory.latency`, `os.fault.4k`
-/// and so on.
+/// Names are `tlb.first.4k.entries`, `tlb.first.fetch.4k.entries`, `tlb.second.2m.latency`, `cache.1.bytes`, `memory.latency`,
+/// `os.fault.4k` and so on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pass {
     /// Numbers by name. Latencies are in core cycles, sizes in bytes.
@@ -85,7 +85,9 @@ impl Pass {
         let small = infer::tlbs(bench, Page::Small, filler);
         let reach = small.as_ref().ok().and_then(|tlbs| tlbs.first?.reach);
         let second = small.as_ref().ok().and_then(|tlbs| tlbs.second);
-        self.take_tlbs(Page::Small, small);
+        self.take_tlbs(Page::Small, Access::Load, small);
+        let fetched = infer::fetch_tlbs(bench);
+        self.take_tlbs(Page::Small, Access::Fetch, fetched);
         let part = match reach {
             Some(reach) => self.take_splinter(splinter, reach),
             None => {
@@ -106,7 +108,7 @@ impl Pass {
             }
             _ => {
                 let huge = infer::tlbs(bench, Page::Huge, filler);
-                self.take_tlbs(Page::Huge, huge);
+                self.take_tlbs(Page::Huge, Access::Load, huge);
             }
         }
         self.measure_walks(bench, caches.as_ref().ok(), second);
@@ -171,8 +173,11 @@ impl Pass {
         bytes
     }
 
-    fn take_tlbs(&mut self, page: Page, tlbs: Result<infer::Tlbs, BenchError>) {
-        let size = page.name();
+    fn take_tlbs(&mut self, page: Page, access: Access, tlbs: Result<infer::Tlbs, BenchError>) {
+        let size = match access {
+            Access::Load => page.name().to_owned(),
+            Access::Fetch => format!("fetch.{}", page.name()),
+        };
         let tlbs = match tlbs {
             Ok(tlbs) => tlbs,
             Err(error) => return self.lack(&format!("tlb.{size}"), &error),
@@ -192,24 +197,26 @@ impl Pass {
                 self.missing.insert(format!("tlb.{name}.{size}"), why.to_owned());
                 continue;
             }
-            let ways = level.ways.map(|ways| match ways {
-                Ways::Full => level.entries.unwrap_or(0) as f64,
-                Ways::Of(ways) => ways.into(),
-            });
-            self.enter_or(
-                format!("tlb.{name}.{size}.ways"),
-                ways,
-                "no two strides agree on how many pages share a set, or memory holds too few pages",
-            );
-            self.enter_or(
-                format!("tlb.{name}.{size}.entries"),
-                level.entries.map(|entries| entries as f64),
-                "ways and steps do not agree, or memory holds too few pages",
-            );
+            // How many pages the second level holds, fetches do not show.
+            if name == "first" || access == Access::Load {
+                self.take_size(&format!("tlb.{name}.{size}"), level);
+            }
             if name == "second" {
                 self.enter(format!("tlb.{name}.{size}.latency"), level.latency);
             }
         }
+    }
+
+    /// Enters the ways and entries of a level of TLBs, or the reasons.
+    fn take_size(&mut self, name: &str, level: infer::Level) {
+        let ways = level.ways.map(|ways| match ways {
+            Ways::Full => level.entries.unwrap_or(0) as f64,
+            Ways::Of(ways) => ways.into(),
+        });
+        let why = "no two strides agree on how many pages share a set, or memory holds too few pages";
+        self.enter_or(format!("{name}.ways"), ways, why);
+        let why = "ways and steps do not agree, or memory holds too few pages";
+        self.enter_or(format!("{name}.entries"), level.entries.map(|entries| entries as f64), why);
     }
 
     fn take_caches(&mut self, caches: &infer::Caches, is_splintered: bool) {

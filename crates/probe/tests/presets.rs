@@ -1,7 +1,8 @@
 //! The probe finds the numbers of simulated presets. It gets cycles of patterns only; the presets are read here, to compare.
 
-use reach_hardware::config::{Machine, Walker};
+use reach_hardware::config::{Machine, Tlb, Walker};
 use reach_lab::machine;
+use reach_probe::infer::{Ways, fetch_tlbs};
 use reach_probe::{Pass, Simulated};
 use std::collections::BTreeMap;
 
@@ -15,9 +16,8 @@ fn expected(preset: &str) -> BTreeMap<String, f64> {
     let sizes = [("4k", 12), ("2m", 21)];
     for (size, shift) in sizes.into_iter().filter(|&(_, shift)| shift == 12 || shift == part) {
         for (name, level) in [("first", 1), ("second", 2)] {
-            let takes = |tlb: &&reach_hardware::config::Tlb| {
-                tlb.level == level && tlb.serves.load && tlb.sizes.iter().any(|size| size.0 == shift)
-            };
+            let takes =
+                |tlb: &&Tlb| tlb.level == level && tlb.serves.load && tlb.sizes.iter().any(|size| size.0 == shift);
             let arrays: Vec<_> = machine.tlbs.iter().filter(takes).collect();
             let [array] = arrays[..] else { panic!("{preset}: one array of level {level} for {size}") };
             let mut expect = |key, value: u32| all.insert(format!("tlb.{name}.{size}.{key}"), f64::from(value));
@@ -28,6 +28,7 @@ fn expected(preset: &str) -> BTreeMap<String, f64> {
             }
         }
     }
+    expect_fetches(&machine, &mut all);
     for cache in machine.caches.iter().filter(|cache| cache.data) {
         let mut expect = |key, value: f64| all.insert(format!("cache.{}.{key}", cache.level), value);
         expect("latency", f64::from(cache.latency));
@@ -45,6 +46,19 @@ fn expected(preset: &str) -> BTreeMap<String, f64> {
         expect_walks(&machine, &mut all);
     }
     all
+}
+
+/// Enters the first level of TLBs that fetches from pages of 4 KB look up, and the latency of the second.
+fn expect_fetches(machine: &Machine, all: &mut BTreeMap<String, f64>) {
+    let array = |level| {
+        let takes = |tlb: &&Tlb| tlb.level == level && tlb.serves.fetch && tlb.sizes.iter().any(|size| size.0 == 12);
+        let arrays: Vec<_> = machine.tlbs.iter().filter(takes).collect();
+        let [array] = arrays[..] else { panic!("one array of level {level} for fetches") };
+        array
+    };
+    all.insert("tlb.first.fetch.4k.entries".into(), array(1).entries.into());
+    all.insert("tlb.first.fetch.4k.ways".into(), array(1).ways.into());
+    all.insert("tlb.second.fetch.4k.latency".into(), array(2).latency.into());
 }
 
 /// Enters what walks of `machine` take, in cycles beyond a hit in the first level of TLBs, and how many walks are in flight.
@@ -141,7 +155,7 @@ fn zenplus_is_found_again() {
 fn a_changed_machine_is_found_as_changed() {
     finds(
         "zen4:tlb.l1d.entries=40,tlb.l1d.ways=full,tlb.l2d.entries=1280,tlb.l2d.ways=10,tlb.l2d.latency=11,caches.l1d.bytes=24K,\
-           caches.l1d.ways=6,caches.l2.latency=19,caches.l3.bytes=16M",
+           caches.l1d.ways=6,caches.l2.latency=19,caches.l3.bytes=16M,tlb.l1i.entries=24,tlb.l1i.ways=3,tlb.l2i.latency=12",
     );
 }
 
@@ -180,4 +194,27 @@ fn the_bandwidth_of_memory_is_found_again() {
     );
     let found = pass.numbers["memory.bandwidth.one"];
     assert!((found - 4267.0).abs() < 427.0, "{found}");
+}
+
+/// The first level of fetches on other presets, with 256 entries, and with sets.
+#[test]
+fn the_first_level_of_fetches_of_other_presets_is_found_again() {
+    for preset in ["sapphire-rapids", "haswell-e5-2680v3", "zen5", "neoverse-v2", "xiangshan-sv48"] {
+        let machine = machine::resolve(preset).unwrap();
+        let takes = |tlb: &&Tlb| tlb.level == 1 && tlb.serves.fetch && tlb.sizes.iter().any(|size| size.0 == 12);
+        let array = machine.hardware.tlbs.iter().find(takes).cloned().unwrap();
+        let found = fetch_tlbs(&mut Simulated::new(machine).unwrap()).unwrap().first.unwrap();
+        let ways = if array.ways == array.entries { Ways::Full } else { Ways::Of(array.ways) };
+        assert_eq!((found.entries, found.ways), (Some(array.entries.into()), Some(ways)), "{preset}");
+    }
+}
+
+/// An array before the first level has the first step if its misses take time.
+#[test]
+fn the_first_step_of_fetches_is_that_of_the_first_array_whose_misses_take_time() {
+    let preset = "zenplus-2700x:tlb.l1i.latency=4";
+    let found = fetch_tlbs(&mut Simulated::new(machine::resolve(preset).unwrap()).unwrap()).unwrap();
+    assert_eq!(found.first.unwrap().entries, Some(8));
+    let latency = found.second.unwrap().latency;
+    assert!((latency - 4.0).abs() < 1.0, "{latency}");
 }
