@@ -1,5 +1,7 @@
 //! Machine files from measured numbers: those of the nearest preset, with what was measured in their place.
 
+mod tlb;
+
 use crate::pass::HOST_PAGE;
 use crate::pattern::Page;
 use crate::stability::Measured;
@@ -125,7 +127,7 @@ fn fact_of(table: &Table, number: &Measured, numbers: &[Measured]) -> Result<Opt
     let parts: Vec<&str> = number.name.split('.').collect();
     let make = |path: &[&str], value: Value| {
         let path = path.iter().map(|&part| part.to_owned()).collect();
-        Ok(Some(Fact { path, value, reason: interval(number), from: number.name.clone() }))
+        Ok(Some(Fact { path, value, reason: interval(table, number), from: number.name.clone() }))
     };
     let find = |name: String| numbers.iter().find(|other| other.name == name);
     let whole = Value::Integer(number.value.round() as i64);
@@ -169,25 +171,10 @@ fn fact_of(table: &Table, number: &Measured, numbers: &[Measured]) -> Result<Opt
             make(&["os", "fault"], Value::Integer(rest.round().max(0.0) as i64))
         }
         ["nested", "host_page"] => make(&["nested", "host_page"], Value::String(host_page(table, number.value)?)),
-        // The host's page size follows from it.
-        ["tlb", "part", ..] => Ok(None),
-        ["tlb", level, size, key] => {
-            let array = tlb_array(table, level, size)?;
-            if let Some(small) = find(format!("tlb.{level}.4k.{key}")).filter(|_| size != "4k")
-                && tlb_array(table, level, "4k").is_ok_and(|other| other == array)
-            {
-                return match small.value.round() == number.value.round() {
-                    true => Ok(None),
-                    false => Err(format!(
-                        "{array} holds pages of both sizes, and has {} for small ones",
-                        small.value.round()
-                    )),
-                };
-            }
-            let entries = find(format!("tlb.{level}.{size}.entries"));
-            let full = key == "ways" && entries.is_some_and(|entries| entries.value == number.value);
-            make(&["tlb", &array, key], if full { Value::String("full".into()) } else { whole })
-        }
+        ["tlb", .., key] => match tlb::fact(table, number, numbers)? {
+            Some((array, value)) => make(&["tlb", &array, key], value),
+            None => Ok(None),
+        },
         ["cache", level, key] => {
             let cache = data_cache(table, level)?;
             let value = match key {
@@ -206,7 +193,7 @@ fn host_page(table: &Table, bytes: f64) -> Result<String, String> {
         return Err("the preset has no nested paging".into());
     }
     if bytes > 0.0 && bytes < Page::Huge.bytes() as f64 {
-        tlb_array(table, "first", "2m").map_err(|why| {
+        tlb::load_array(table, "first", "2m").map_err(|why| {
             format!("{why} for whole pages of 2 MB, so that entries hold parts of them without a host, too")
         })?;
     }
@@ -252,7 +239,7 @@ fn walk_cache(table: &Table) -> Result<String, String> {
 }
 
 /// Returns what the number's reason says in the file.
-fn interval(number: &Measured) -> String {
+fn interval(table: &Table, number: &Measured) -> String {
     let (low, high, processes) = (number.low, number.high, number.processes);
     match number.is_exact() {
         _ if number.name == "os.fault.4k" => {
@@ -263,6 +250,9 @@ fn interval(number: &Measured) -> String {
         }
         _ if number.name == "os.fork.page" || number.name == "os.fault.around" => {
             format!("{low:.0} to {high:.0} with the entry's write, {processes} processes")
+        }
+        _ if tlb::holds_replay(table, number) => {
+            format!("{} to {} with itlb_replay, {processes} processes", digits(low), digits(high))
         }
         _ if number.name == HOST_PAGE && number.value == Page::Huge.bytes() as f64 => {
             format!("or larger, found by {} of {processes} processes", number.found)
@@ -292,22 +282,6 @@ fn value<'t>(section: &'t Value, key: &str) -> Option<&'t Value> {
 /// Returns whether the list `key` of a section has this member.
 fn lists(section: &Value, key: &str, member: &str) -> bool {
     value(section, key).and_then(Value::as_array).is_some_and(|list| list.iter().any(|m| m.as_str() == Some(member)))
-}
-
-/// Returns the name of the only array that holds loads' pages of `size` at a level, `first` or `second`.
-fn tlb_array(table: &Table, level: &str, size: &str) -> Result<String, String> {
-    let number = if level == "first" { 1 } else { 2 };
-    let arrays = table.get("tlb").and_then(Value::as_table).into_iter().flatten();
-    let found: Vec<&String> = arrays
-        .filter(|(_, array)| value(array, "level").and_then(Value::as_integer) == Some(number))
-        .filter(|(_, array)| lists(array, "serves", "load") && lists(array, "sizes", &size.to_uppercase()))
-        .map(|(name, _)| name)
-        .collect();
-    match found[..] {
-        [name] => Ok(name.clone()),
-        [] => Err("the preset has no such array".into()),
-        _ => Err("the preset has several such arrays".into()),
-    }
 }
 
 /// Returns the name of the cache that holds data at a level.
@@ -356,6 +330,45 @@ mod tests {
         assert!(lines("ways = [\"full\", \"M\", \"found by 7 of 7 processes\"]"), "{}", made.text);
         assert!(made.left_out.is_empty(), "{:?}", made.left_out);
         assert_eq!(made.measured.len(), 6);
+    }
+
+    #[test]
+    fn what_fetches_show_goes_to_the_arrays_of_fetches() {
+        let made = |preset: &str, entries: f64| {
+            let numbers = [
+                number("tlb.first.fetch.4k.entries", entries),
+                number("tlb.first.fetch.4k.ways", entries),
+                number("tlb.second.4k.latency", 8.0),
+                number("tlb.second.fetch.4k.latency", 6.1),
+            ];
+            let made = machine_text(preset, "AuthenticAMD-25-11", "a test", &numbers).unwrap();
+            assert!(machine::check(&made.text).is_empty() && made.left_out.is_empty(), "{:?}", made.left_out);
+            made
+        };
+        let own = made("zen4", 32.0);
+        assert_eq!(own.measured, ["tlb.l1i.entries", "tlb.l1i.ways", "tlb.l2d.latency", "tlb.l2i.latency"]);
+        let reason = "5.9 to 6.3, 7 processes";
+        assert!(own.text.contains(&format!("latency = [6, \"M\", \"{reason}\"]")), "{}", own.text);
+        let shared = made("neoverse-n1", 32.0);
+        assert_eq!(shared.measured, ["tlb.l1i.entries", "tlb.l1i.ways", "tlb.l2.latency"]);
+        assert!(shared.text.contains("latency = [8, \"M\""), "loads have measured the level that both use");
+        assert_eq!(made("zenplus-2700x", 48.0).measured[..2], ["tlb.l1i.entries", "tlb.l1i.ways"]);
+    }
+
+    #[test]
+    fn the_cycles_of_a_repeated_look_up_are_no_part_of_the_latency() {
+        // Sandy Bridge repeats a look-up for three cycles. Its loads have found nothing of the level that they share with fetches.
+        let numbers = [number("tlb.second.fetch.4k.latency", 11.2)];
+        let made = machine_text("sandybridge-e5-2430", "GenuineIntel-6-2D", "a test", &numbers).unwrap();
+        let line = "latency = [8, \"M\", \"11.0 to 11.4 with itlb_replay, 7 processes\"]";
+        assert!(made.text.contains(line), "{}", made.text);
+    }
+
+    #[test]
+    fn a_step_of_an_array_before_the_first_level_goes_to_that_array() {
+        let numbers = [number("tlb.first.fetch.4k.entries", 16.0), number("tlb.second.fetch.4k.latency", 2.0)];
+        let made = machine_text("zenplus-2700x", "AuthenticAMD-23-8", "a test", &numbers).unwrap();
+        assert_eq!(made.measured, ["tlb.l0i.entries", "tlb.l1i.latency"]);
     }
 
     #[test]
