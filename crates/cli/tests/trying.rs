@@ -11,16 +11,20 @@ use programs::{Linked, program};
 use reach_live::settings::{Setting, are_writable};
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Touches 64 MB that malloc gives, and with an argument memory that it advises, in random order for some tenths of a second.
+/// Touches 64 MB that malloc gives, or with an argument memory that it advises, in random order for some tenths of a second. With
+/// two arguments it waits, as a server does.
 const RANDOM: &str = "\
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 int main(int argc, char **argv) {
     size_t size = 64 << 20;
     char *memory = malloc(size);
@@ -30,6 +34,7 @@ int main(int argc, char **argv) {
     }
     for (size_t i = 0; i < size; i += 4096) memory[i] = 1;
     uint64_t x = 1;
+    if (argc > 2) for (;;) pause();
     for (int i = 0; i < 4000000; i++) { x = x * 6364136223846793005u + 1442695040888963407u; memory[x >> 38]++; }
     return memory[5] == 77;
 }
@@ -45,23 +50,38 @@ fn settings() -> Vec<Option<String>> {
     Setting::ALL.map(|setting| setting.read().ok()).into()
 }
 
-/// Locks the settings. `None`, and the reason is printed, where this user may not change them.
-fn changeable() -> Option<MutexGuard<'static, ()>> {
+/// Returns whether this user may change settings, and prints if not.
+fn are_changeable() -> bool {
     if !are_writable() {
         eprintln!("skipped: settings of the kernel are root's");
-        return None;
     }
-    // A test that failed has restored them.
-    Some(SETTINGS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    are_writable()
 }
 
-/// Whether this kernel gives huge pages to memory that is advised.
-fn has_huge_pages() -> bool {
-    let has = Setting::Thp.read().is_ok_and(|word| word != "never");
-    if !has {
-        eprintln!("skipped: this kernel gives no transparent huge pages");
+/// A setting that is restored when it is dropped. No other test changes settings meanwhile.
+struct Set {
+    old: String,
+    _held: MutexGuard<'static, ()>,
+}
+
+impl Drop for Set {
+    fn drop(&mut self) {
+        if Setting::Thp.read().ok().as_ref() != Some(&self.old) {
+            fs::write(Setting::Thp.path(), &self.old).unwrap();
+        }
     }
-    has
+}
+
+/// Has the kernel give huge pages to the memory that `word` says. `None`, and the reason is printed, where it does not and this
+/// user may not change that.
+fn huge_pages(word: &str) -> Option<Set> {
+    let held = SETTINGS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let old = Setting::Thp.read().unwrap_or_default();
+    if old != word && fs::write(Setting::Thp.path(), word).is_err() {
+        eprintln!("skipped: {} is {old}, and this user cannot make it {word}", Setting::Thp.path());
+        return None;
+    }
+    Some(Set { old, _held: held })
 }
 
 /// Tries a program, and returns the rows. The exit status may be 1: this computer may be too busy to tell.
@@ -88,16 +108,13 @@ fn relative(rows: &[Value], remedy: &str, number: &str) -> f64 {
 #[test]
 fn remedies_of_one_program_take_effect() {
     let folder = folder();
-    let Some(random) = compile(&folder, "random", RANDOM, &[]).filter(|_| has_huge_pages()) else { return };
+    let (Some(random), Some(_set)) = (compile(&folder, "random", RANDOM, &[]), huge_pages("madvise")) else { return };
     let random = random.to_str().unwrap();
-    let _held = SETTINGS.lock();
     let asked = rows(&["--remedy=glibc-thp", "--remedy=no-thp"], &[random]);
     assert!(relative(&asked, "glibc-thp", "page_faults") < 0.2, "{asked:?}");
     assert!(of(&asked, "glibc-thp")["huge_bytes"].as_u64().unwrap() >= 60 << 20, "{asked:?}");
     assert!(of(&asked, "glibc-thp")["note"].as_str().unwrap().contains("GLIBC_TUNABLES=glibc.malloc.hugetlb=1"));
-    if Setting::Thp.read().unwrap() == "madvise" {
-        assert_eq!(of(&asked, "no-thp")["note"], "the program has no huge pages without it");
-    }
+    assert_eq!(of(&asked, "no-thp")["note"], "the program has no huge pages without it");
     let advised = rows(&["--remedy=no-thp", "--remedy=advised-thp", "--remedy=java-thp"], &[random, "advised"]);
     assert!(relative(&advised, "no-thp", "page_faults") > 5.0, "{advised:?}");
     assert_eq!(of(&advised, "no-thp")["huge_bytes"], 0);
@@ -110,8 +127,8 @@ fn remedies_of_one_program_take_effect() {
 #[test]
 fn the_code_of_a_large_program_moves_to_huge_pages() {
     let folder = folder();
-    let Some(large) = program(folder.path(), "large", 8, Linked::Aligned).filter(|_| has_huge_pages()) else { return };
-    let _held = SETTINGS.lock();
+    let large = program(folder.path(), "large", 8, Linked::Aligned);
+    let (Some(large), Some(_set)) = (large, huge_pages("madvise")) else { return };
     let rows = rows(&["--remedy=code"], &[large.to_str().unwrap(), "3000000"]);
     assert!(of(&rows, "code")["huge_bytes"].as_u64().unwrap() >= 4 << 20, "{rows:?}");
 }
@@ -119,14 +136,13 @@ fn the_code_of_a_large_program_moves_to_huge_pages() {
 #[test]
 fn settings_of_the_kernel_take_effect_and_are_restored() {
     let folder = folder();
-    let (Some(random), Some(_held)) = (compile(&folder, "random", RANDOM, &[]), changeable()) else { return };
+    let (Some(random), true) = (compile(&folder, "random", RANDOM, &[]), are_changeable()) else { return };
+    let Some(_set) = huge_pages("madvise") else { return };
     let before = settings();
     let remedies = ["--change-system", "--remedy=thp-always", "--remedy=mthp-64k", "--remedy=glibc-hugetlb"];
     let rows = rows(&remedies, &[random.to_str().unwrap()]);
     assert_eq!(settings(), before);
-    if before[0].as_deref() != Some("always") {
-        assert!(relative(&rows, "thp-always", "page_faults") < 0.2, "{rows:?}");
-    }
+    assert!(relative(&rows, "thp-always", "page_faults") < 0.2, "{rows:?}");
     if before[1].as_deref() == Some("never") {
         assert!(relative(&rows, "mthp-64k", "page_faults") < 0.2, "{rows:?}");
     }
@@ -138,12 +154,8 @@ fn settings_of_the_kernel_take_effect_and_are_restored() {
 #[test]
 fn only_advised_memory_is_huge_where_the_kernel_can_say_so() {
     let folder = folder();
-    let (Some(random), Some(_held)) = (compile(&folder, "random", RANDOM, &[]), changeable()) else { return };
-    let before = Setting::Thp.read().unwrap();
-    fs::write(Setting::Thp.path(), "always").unwrap();
-    let rows = std::panic::catch_unwind(|| rows(&["--remedy=advised-thp"], &[random.to_str().unwrap()]));
-    fs::write(Setting::Thp.path(), before).unwrap();
-    let rows = rows.unwrap();
+    let (Some(random), Some(_set)) = (compile(&folder, "random", RANDOM, &[]), huge_pages("always")) else { return };
+    let rows = rows(&["--remedy=advised-thp"], &[random.to_str().unwrap()]);
     match of(&rows, "advised-thp")["note"].as_str() {
         Some(note) if note.contains("Invalid argument") => eprintln!("skipped: this is from Linux 6.18 on"),
         _ => assert!(relative(&rows, "advised-thp", "page_faults") > 5.0, "{rows:?}"),
@@ -152,28 +164,63 @@ fn only_advised_memory_is_huge_where_the_kernel_can_say_so() {
 
 #[test]
 fn a_server_is_judged_by_its_client() {
-    let server = ["sleep", "1000"];
-    let client = ["--ready=true", "--load=echo 'rate: 12.5 a second'", "--rate=rate:", "--remedy=java-thp"];
-    assert_eq!(of(&rows(&client, &server), "java-thp")["answer"], "not measured");
+    let folder = folder();
+    let (Some(random), Some(_set)) = (compile(&folder, "random", RANDOM, &[]), huge_pages("madvise")) else { return };
+    // A server whose huge pages a remedy takes, and a client whose figures know nothing of that.
+    let server = [random.to_str().unwrap(), "advised", "and waits"];
+    let client = ["--ready=true", "--load=echo 'rate: 12.5 a second'", "--rate=rate:"];
+    let rows = rows(&[&client[..], &["--remedy=no-thp"]].concat(), &server);
+    let row = of(&rows, "no-thp");
+    assert_eq!((row["score"].as_f64(), row["speedup"].as_f64()), (Some(12.5), Some(1.0)), "{rows:?}");
+    assert_eq!((&row["answer"], &row["huge_bytes"]), (&"no effect".into(), &0.into()), "{rows:?}");
     let (status, text) = failure(&[&FEW[..], &client[..2], &["--rate=nothing", "--"], &server].concat());
-    assert!(status == 1 && text.contains("has no number behind \"nothing\""), "{text}");
+    assert!(status == 1 && text.contains("has no number after \"nothing\""), "{text}");
+    let (status, text) =
+        failure(&["try", "-q", "--ready=false", "--load=true", "--", "sh", "-c", "echo no port; exit 3"]);
+    assert!(
+        status == 1 && text.contains("the server ended before its client did") && text.contains("no port"),
+        "{text}"
+    );
+}
+
+#[test]
+fn time_and_signals_end_it() {
+    let begun = Instant::now();
+    // Without processor time there is nothing to compare.
+    let output = reach(&["try", "-q", "--seconds=1", "--remedy=code", "--", "sleep", "0.05"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(matches!(output.status.code(), Some(0 | 1)) && begun.elapsed() < Duration::from_secs(30), "{text}");
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        for args in [
+            &["try", "-q", "--", "sleep", "100"][..],
+            &["try", "-q", "--ready=false", "--load=true", "--", "sleep", "100"],
+        ] {
+            let mut child = raw(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            std::thread::sleep(Duration::from_millis(300));
+            // SAFETY: the call takes numbers only, and the process is a child that was not waited for.
+            unsafe { libc::kill(child.id() as i32, signal) };
+            let told = Instant::now();
+            assert_eq!(child.wait().unwrap().code(), Some(130), "{args:?}");
+            assert!(told.elapsed() < Duration::from_secs(5), "{args:?}");
+        }
+    }
 }
 
 /// Debian's Redis allocates with jemalloc.
 #[test]
 fn redis_gets_huge_pages_from_jemalloc() {
     let found = |name: &str| Command::new("which").arg(name).output().is_ok_and(|which| which.status.success());
-    if !found("redis-server") || !found("redis-cli") || !has_huge_pages() {
+    if !found("redis-server") || !found("redis-cli") {
         eprintln!("skipped: needs redis-server and redis-tools");
         return;
     }
+    let Some(_set) = huge_pages("madvise") else { return };
     let folder = folder();
     let socket = path(&folder, "socket");
     let ready = format!("redis-cli -s {socket} ping");
     let load = format!("redis-cli -s {socket} debug populate 200000 key 200");
     let server =
         ["redis-server", "--port", "0", "--unixsocket", &socket, "--save", "", "--enable-debug-command", "yes"];
-    let _held = SETTINGS.lock();
     let rows = rows(&["--remedy=jemalloc-thp", "--ready", &ready, "--load", &load], &server);
     assert!(of(&rows, "jemalloc-thp")["huge_bytes"].as_u64() > of(&rows, "none")["huge_bytes"].as_u64(), "{rows:?}");
 }
@@ -186,15 +233,15 @@ fn errors_say_what_to_do() {
         (&["try", "--rate", "x", "--", "true"], 2, "--load"),
         (&["try", "--rounds", "5", "--", "true"], 2, "6..=1000"),
         (&["try", "--", "/no/such/program"], 1, "/no/such/program: No such file"),
-        (&["try", "-q", "--", "sh", "-c", "exit 7"], 7, "sh: exit status: 7"),
+        (&["try", "-q", "--", "sh", "-c", "exit 7"], 7, "sh failed: exit status: 7"),
         (&["try", "-q", "--", "sh", "-c", "kill -9 $$"], 1, "signal: 9"),
-        (&["try", "--ready", "true", "--load", "exit 3", "--", "sleep", "100"], 3, "exit 3: exit status: 3"),
+        (&["try", "--ready", "true", "--load", "exit 3", "--", "sleep", "100"], 3, "exit 3 failed: exit status: 3"),
     ] {
         let (code, text) = failure(args);
         assert!(code == status && text.contains(words), "{args:?}: {code} {text}");
     }
     // A program that has nothing to gain: all remedies have a reason.
-    let output = reach(&["try", "-q", "--remedy=java-thp", "--", "true"]).output().unwrap();
+    let output = reach(&["try", "-q", "--remedy=java-thp", "--", "sleep", "0.1"]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         output.status.success() && text.contains("java-thp  not measured: the program does not map libjvm"),
@@ -204,35 +251,40 @@ fn errors_say_what_to_do() {
 
 #[test]
 fn only_root_changes_settings() {
+    let refused = |output: std::process::Output| {
+        let text = stderr(&output);
+        assert!(output.status.code() == Some(2) && text.contains("needs root"), "{text}");
+    };
     if !are_writable() {
-        return;
+        return refused(reach(&["try", "--change-system", "--", "true"]).output().unwrap());
     }
-    let copy = folder();
-    // The binary lies where another user can run it, outside the project's folders.
+    // Another user runs copies that lie outside the project's folders.
     let place = tempfile::tempdir().unwrap();
-    let binary = place.path().join("reach");
-    fs::copy(assert_cmd::cargo::cargo_bin("reach"), &binary).unwrap();
-    for (path, mode) in [(place.path(), 0o755), (&binary, 0o755)] {
-        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
-    }
+    let readable = |path: &Path| fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+    readable(place.path());
+    let copy = |from: &Path, name: &str| {
+        let to = place.path().join(name);
+        fs::copy(from, &to).unwrap();
+        readable(&to);
+        to
+    };
+    let binary = copy(&assert_cmd::cargo::cargo_bin("reach"), "reach");
     let run = |args: &[&str]| Command::new(&binary).args(args).uid(65534).gid(65534).output().unwrap();
-    let output = run(&["try", "--change-system", "--", "true"]);
-    assert!(output.status.code() == Some(2) && stderr(&output).contains("needs root"), "{}", stderr(&output));
-    if has_huge_pages() && compile(&copy, "random", RANDOM, &["-static-libgcc"]).is_some() {
-        fs::copy(copy.path().join("random"), place.path().join("random")).unwrap();
-        let random = place.path().join("random");
-        fs::set_permissions(&random, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        let _held = SETTINGS.lock();
-        let args = [&FEW[..], &["--remedy=glibc-thp", "--remedy=thp-always", "--", random.to_str().unwrap()]].concat();
-        let text = String::from_utf8(run(&args).stdout).unwrap();
-        assert!(text.contains("--change-system allows that") && text.contains("\"remedy\":\"glibc-thp\""), "{text}");
-    }
+    refused(run(&["try", "--change-system", "--", "true"]));
+    let folder = folder();
+    let (Some(random), Some(_set)) = (compile(&folder, "random", RANDOM, &[]), huge_pages("madvise")) else { return };
+    let random = copy(&random, "random");
+    let args = [&FEW[..], &["--remedy=glibc-thp", "--remedy=thp-always", "--", random.to_str().unwrap()]].concat();
+    let text = String::from_utf8(run(&args).stdout).unwrap();
+    assert!(text.contains("--change-system allows that") && text.contains("\"remedy\":\"glibc-thp\""), "{text}");
 }
 
 /// Kills the command, without a chance to restore anything, at `moments` spread over its run.
 fn kill_at(moments: u32) {
     let folder = folder();
-    let (Some(random), Some(_held)) = (compile(&folder, "random", RANDOM, &[]), changeable()) else { return };
+    let (Some(random), true) = (compile(&folder, "random", RANDOM, &[]), are_changeable()) else { return };
+    let Some(_set) = huge_pages("madvise") else { return };
+    let random = random.canonicalize().unwrap();
     let random = random.to_str().unwrap();
     let before = settings();
     let remedies = ["--change-system", "--remedy=thp-always", "--remedy=mthp-64k", "--remedy=glibc-hugetlb"];

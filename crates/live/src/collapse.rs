@@ -40,7 +40,7 @@ pub enum Action {
     Split,
 }
 
-/// What became of a mapping. Sizes are in bytes, as the kernel gives them.
+/// The change of a mapping. Sizes are in bytes, as the kernel gives them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Its addresses.
@@ -66,9 +66,12 @@ pub enum Refusal {
     #[error("this memory may have no huge pages: MADV_NOHUGEPAGE, PR_SET_THP_DISABLE, or a mapping of another kind")]
     NotAllowed,
     /// ENOMEM.
-    #[error("no 2 MB of memory are free in one piece, or the control group's limit is reached")]
+    #[error("no 2 MB of memory are free in one piece")]
     NoMemory,
-    /// EAGAIN, EBUSY.
+    /// EBUSY.
+    #[error("the limit of the process's control group is reached")]
+    Limit,
+    /// EAGAIN.
     #[error("its pages were in use at the time; try again")]
     Busy,
     /// Any other error.
@@ -124,11 +127,15 @@ impl Held {
         Ok(Held { pid, descriptor })
     }
 
+    /// Returns whether the process has ended.
+    fn has_ended(&self) -> io::Result<bool> {
+        Ok(poll(&mut [PollFd::new(&self.descriptor, PollFlags::IN)], Some(&Default::default()))? > 0)
+    }
+
     /// Returns its mappings of the wanted kind. They are of the held process: it has not ended, so its number is still its own.
     fn areas(&self, what: What) -> Result<Vec<MemoryMap>, CollapseError> {
         let (_, mappings) = pages::read(self.pid).map_err(pages::io_error)?;
-        let ended = poll(&mut [PollFd::new(&self.descriptor, PollFlags::IN)], Some(&Default::default()));
-        if ended.map_err(io::Error::from)? > 0 {
+        if self.has_ended()? {
             return Err(CollapseError::Ended);
         }
         Ok(mappings.into_iter().filter(|mapping| is_meant(mapping, what)).collect())
@@ -147,12 +154,22 @@ impl Held {
                 return Ok(());
             }
             error = io::Error::last_os_error().raw_os_error().unwrap_or(0);
-            if error != libc::EAGAIN && error != libc::EBUSY {
+            if error != libc::EAGAIN {
                 break;
             }
         }
         Err(error)
     }
+}
+
+/// Returns whether the kernel knows the advice. Others answer EINVAL, as to memory that may not be collapsed.
+fn knows_collapse() -> io::Result<bool> {
+    let this = pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
+    let none = std::ptr::null::<libc::iovec>();
+    // SAFETY: the kernel reads no iovec.
+    let done = unsafe { libc::syscall(libc::SYS_process_madvise, this.as_raw_fd(), none, 0, MADV_COLLAPSE, 0) };
+    let error = io::Error::last_os_error().raw_os_error();
+    Ok(done >= 0 || !matches!(error, Some(libc::EINVAL | libc::ENOSYS)))
 }
 
 /// Returns whether a mapping is private anonymous memory of the wanted kind.
@@ -176,12 +193,19 @@ fn is_meant(mapping: &MemoryMap, what: What) -> bool {
 /// When nothing could be changed: there is no such process or memory, or this user or kernel cannot.
 pub fn change(pid: i32, what: What, action: Action, stop: impl Fn() -> bool) -> Result<Vec<Change>, CollapseError> {
     let held = Held::open(pid)?;
+    if matches!(action, Action::Collapse { .. }) && !knows_collapse()? {
+        return Err(CollapseError::TooOld);
+    }
     let before = held.areas(what)?;
     if before.is_empty() {
         return Err(CollapseError::NoMemory);
     }
     let mut changes = Vec::new();
-    for mapping in &before {
+    // What is not resident has no pages to collapse, and may be terabytes.
+    for mapping in before.iter().filter(|mapping| pages::field(mapping, "Rss") > 0) {
+        if stop() {
+            break;
+        }
         let (addresses, name) = (mapping.address.0..mapping.address.1, pages::name(&mapping.pathname));
         let [huge, resident] = ["AnonHugePages", "Rss"].map(|key| [pages::field(mapping, key); 2]);
         let mut change = Change { addresses, name, huge, resident, tried: 0, sparse: 0, refused: BTreeMap::new() };
@@ -212,11 +236,11 @@ fn collapse(held: &Held, change: &mut Change, least: u64, stop: &dyn Fn() -> boo
         let refusal = match held.collapse(address) {
             Ok(()) => continue,
             Err(libc::EPERM | libc::EACCES) => return Err(CollapseError::Denied),
-            Err(libc::ENOSYS) => return Err(CollapseError::TooOld),
             Err(libc::ESRCH) => return Err(CollapseError::Ended),
             Err(libc::EINVAL) => Refusal::NotAllowed,
             Err(libc::ENOMEM) => Refusal::NoMemory,
-            Err(libc::EAGAIN | libc::EBUSY) => Refusal::Busy,
+            Err(libc::EBUSY) => Refusal::Limit,
+            Err(libc::EAGAIN) => Refusal::Busy,
             Err(other) => Refusal::Other(other),
         };
         *change.refused.entry(refusal).or_default() += 1;
@@ -251,6 +275,10 @@ fn split(held: &Held, change: &mut Change) -> Result<(), CollapseError> {
     change.tried = change.huge[0] / SUPERPAGE;
     let Range { start, end } = change.addresses;
     let mut file = OpenOptions::new().write(true).open(SPLIT).map_err(CollapseError::NoSplit)?;
+    // The file takes a number, not a descriptor: a process that gets the number after this has its huge pages split there.
+    if held.has_ended()? {
+        return Err(CollapseError::Ended);
+    }
     // One write is one request.
     file.write_all(format!("{},{start:#x},{end:#x},0", held.pid).as_bytes()).map_err(CollapseError::NoSplit)
 }

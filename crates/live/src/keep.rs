@@ -5,6 +5,7 @@ use crate::image::Image;
 use crate::layout::SUPERPAGE;
 use crate::promote::{self, Outcome, Request, State};
 use procfs::{Current, Meminfo};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -121,12 +122,16 @@ fn keep(path: &Path, threshold: u64, budget: &mut usize) -> Result<Option<(Strin
 }
 
 /// Returns the bytes that the kernel can allocate without swapping. `None` if unknown.
-fn available() -> Option<u64> {
+pub(crate) fn available() -> Option<u64> {
     Meminfo::current().ok()?.mem_available
 }
 
 /// SIGTERM and SIGINT, blocked while the service works.
-pub struct EndSignals(libc::sigset_t);
+pub struct EndSignals {
+    signals: libc::sigset_t,
+    /// Whether one of them has come.
+    came: Cell<bool>,
+}
 
 impl EndSignals {
     /// Blocks SIGTERM and SIGINT from now on.
@@ -141,16 +146,19 @@ impl EndSignals {
             libc::sigaddset(&mut set, libc::SIGTERM);
             libc::sigaddset(&mut set, libc::SIGINT);
             match libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) {
-                0 => Ok(EndSignals(set)),
+                0 => Ok(EndSignals { signals: set, came: Cell::new(false) }),
                 error => Err(io::Error::from_raw_os_error(error)),
             }
         }
     }
 
-    /// Waits for one of the signals, at most for `time`. Returns whether one has come.
+    /// Waits for one of the signals, at most for `time`. Returns whether one has come, now or before.
     pub fn wait(&self, time: Duration) -> bool {
         let time = libc::timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: time.subsec_nanos().into() };
         // SAFETY: the set and the time are initialized; a null pointer asks for no details of the signal.
-        unsafe { libc::sigtimedwait(&self.0, std::ptr::null_mut(), &time) > 0 }
+        if !self.came.get() && unsafe { libc::sigtimedwait(&self.signals, std::ptr::null_mut(), &time) > 0 } {
+            self.came.set(true);
+        }
+        self.came.get()
     }
 }

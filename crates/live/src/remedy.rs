@@ -1,22 +1,33 @@
 //! Remedies for the cost of translation that can be tried on this Linux, each with the sign by which the kernel shows that
 //! it took effect.
 
-use crate::native::{TUNABLES, Thp};
+use crate::keep;
+use crate::native::Thp;
 use crate::settings::Setting;
 use crate::watch::Watched;
-use std::fs;
 
-/// A remedy, and how to have it for good.
+/// A variable of the program. A value that it has already is kept before the new one, with `separator` between them.
+#[derive(Debug)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// The value to add.
+    pub value: &'static str,
+    /// Between values.
+    pub separator: &'static str,
+}
+
+/// A remedy, and how to keep it.
 #[derive(Debug)]
 pub struct Remedy {
     /// Its name on the command line.
     pub name: &'static str,
     /// What it does, as a predicate of the remedy.
     pub about: &'static str,
-    /// What to do to have it in every run.
+    /// How to have it in every run.
     pub keep: &'static str,
     /// Variables of the program.
-    pub environment: &'static [(&'static str, &'static str)],
+    pub environment: &'static [Variable],
     /// Huge pages of the program.
     pub thp: Thp,
     /// Settings of the kernel that it changes for all processes, with the values.
@@ -61,12 +72,16 @@ fn always() -> String {
     "always".into()
 }
 
-/// Half of the memory that is available now, in pages of 2 MB.
+/// Half of the memory that is available now, in pages of 2 MB, and no less than is allowed already.
 fn half_of_memory() -> String {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0);
-    (kilobytes / 2 / 2048).to_string()
+    let half = keep::available().unwrap_or(0) / 2 / crate::layout::SUPERPAGE;
+    let now = Setting::HugetlbOvercommit.read().ok().and_then(|pages| pages.parse::<u64>().ok());
+    half.max(now.unwrap_or(0)).to_string()
+}
+
+/// Tunables of glibc are separated by colons.
+const fn tunable(value: &'static str) -> Variable {
+    Variable { name: "GLIBC_TUNABLES", value, separator: ":" }
 }
 
 /// All remedies.
@@ -75,16 +90,16 @@ pub static REMEDIES: &[Remedy] = &[
         name: "glibc-thp",
         about: "lets glibc's malloc ask for transparent huge pages (MADV_HUGEPAGE), and grow its heap by 2 MB",
         keep: "run it with GLIBC_TUNABLES=glibc.malloc.hugetlb=1",
-        environment: &[TUNABLES],
+        environment: &[tunable("glibc.malloc.hugetlb=1")],
         library: Some("libc.so"),
         ..NONE
     },
     Remedy {
         name: "glibc-hugetlb",
-        about: "lets glibc's malloc take hugetlb pages of 2 MB, from half of the free memory at most",
+        about: "lets glibc's malloc take hugetlb pages of 2 MB, from half of the available memory at most",
         keep: "set vm.nr_overcommit_hugepages (or vm.nr_hugepages, at boot), and run it with \
                GLIBC_TUNABLES=glibc.malloc.hugetlb=2",
-        environment: &[("GLIBC_TUNABLES", "glibc.malloc.hugetlb=2")],
+        environment: &[tunable("glibc.malloc.hugetlb=2")],
         settings: &[(Setting::HugetlbOvercommit, half_of_memory)],
         library: Some("libc.so"),
         sign: Sign::Hugetlb,
@@ -94,7 +109,7 @@ pub static REMEDIES: &[Remedy] = &[
         name: "jemalloc-thp",
         about: "lets jemalloc ask for transparent huge pages",
         keep: "run it with MALLOC_CONF=thp:always",
-        environment: &[("MALLOC_CONF", "thp:always")],
+        environment: &[Variable { name: "MALLOC_CONF", value: "thp:always", separator: "," }],
         library: Some("libjemalloc"),
         ..NONE
     },
@@ -102,7 +117,8 @@ pub static REMEDIES: &[Remedy] = &[
         name: "mimalloc-large",
         about: "lets mimalloc use large pages of the operating system",
         keep: "run it with MIMALLOC_ALLOW_LARGE_OS_PAGES=1",
-        environment: &[("MIMALLOC_ALLOW_LARGE_OS_PAGES", "1")],
+        // A number, of which mimalloc reads the first.
+        environment: &[Variable { name: "MIMALLOC_ALLOW_LARGE_OS_PAGES", value: "1", separator: "" }],
         library: Some("libmimalloc"),
         ..NONE
     },
@@ -110,7 +126,7 @@ pub static REMEDIES: &[Remedy] = &[
         name: "java-thp",
         about: "lets the Java virtual machine ask for transparent huge pages",
         keep: "run it with -XX:+UseTransparentHugePages",
-        environment: &[("JAVA_TOOL_OPTIONS", "-XX:+UseTransparentHugePages")],
+        environment: &[Variable { name: "JAVA_TOOL_OPTIONS", value: "-XX:+UseTransparentHugePages", separator: " " }],
         library: Some("libjvm"),
         ..NONE
     },
@@ -162,7 +178,10 @@ impl Remedy {
     }
 
     /// Returns why the remedy cannot do anything for a program that was watched without it. `None`: it may.
-    pub fn is_pointless(&self, plain: &Watched) -> Option<String> {
+    pub fn why_pointless(&self, plain: &Watched) -> Option<String> {
+        if plain.looks == 0 {
+            return Some("the program ended before its memory could be looked at".into());
+        }
         match (self.library, self.sign) {
             (Some(library), _) if !plain.maps(library) => Some(format!("the program does not map {library}")),
             (_, Sign::LessHuge) if plain.huge == 0 => Some("the program has no huge pages without it".into()),
@@ -171,7 +190,10 @@ impl Remedy {
     }
 
     /// Returns why the remedy took no effect, by what the kernel showed without and with it. `None`: it did.
-    pub fn had_no_effect(&self, plain: &Watched, with: &Watched) -> Option<&'static str> {
+    pub fn why_no_effect(&self, plain: &Watched, with: &Watched) -> Option<&'static str> {
+        if with.looks == 0 {
+            return Some("the program ended before its memory could be looked at");
+        }
         let (did, why) = match self.sign {
             Sign::MoreHuge => (with.huge > plain.huge, "the program got no more huge pages with it"),
             Sign::LessHuge => (with.huge < plain.huge, "the program kept its huge pages"),
@@ -204,19 +226,20 @@ mod tests {
 
     #[test]
     fn the_kernels_sign_decides_whether_a_remedy_took_effect() {
-        let none = Watched { libraries: ["libc.so.6".into()].into(), ..Watched::default() };
+        let none = Watched { looks: 1, libraries: ["libc.so.6".into()].into(), ..Watched::default() };
         let huge = Watched { huge: 2 << 20, ..none.clone() };
         let [thp, off, jemalloc] = ["glibc-thp", "no-thp", "jemalloc-thp"].map(|name| Remedy::named(name).unwrap());
-        assert_eq!((thp.is_pointless(&none), thp.had_no_effect(&none, &huge)), (None, None));
-        assert!(thp.had_no_effect(&huge, &huge).is_some());
-        assert!(off.is_pointless(&none).is_some() && off.is_pointless(&huge).is_none());
-        assert_eq!(off.had_no_effect(&huge, &none), None);
-        assert!(jemalloc.is_pointless(&none).is_some());
+        assert_eq!((thp.why_pointless(&none), thp.why_no_effect(&none, &huge)), (None, None));
+        assert!(thp.why_no_effect(&huge, &huge).is_some());
+        assert!(off.why_pointless(&none).is_some() && off.why_pointless(&huge).is_none());
+        assert_eq!(off.why_no_effect(&huge, &none), None);
+        assert!(jemalloc.why_pointless(&none).is_some());
+        assert!(thp.why_no_effect(&none, &Watched::default()).unwrap().contains("ended before"));
         // Blocks that other programs got are no sign.
         let (blocks, others) =
             (Remedy::named("mthp-64k").unwrap(), Watched { blocks: 9, faults: 1000, ..none.clone() });
         let plain = Watched { faults: 1000, ..none };
-        assert!(blocks.had_no_effect(&plain, &others).is_some());
-        assert_eq!(blocks.had_no_effect(&plain, &Watched { faults: 100, ..others }), None);
+        assert!(blocks.why_no_effect(&plain, &others).is_some());
+        assert_eq!(blocks.why_no_effect(&plain, &Watched { faults: 100, ..others }), None);
     }
 }

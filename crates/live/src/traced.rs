@@ -1,12 +1,10 @@
-//! A child process that is traced from its first instruction on, and does not outlive this process.
+//! A child process that does not outlive this process, and may be traced from its first instruction on.
 
 use std::io;
 
-/// Makes the calling child be traced by its parent, which has the ID `parent`, and be killed with it. Stops the child at its next
-/// `execve`. Makes system calls only, for use between fork and exec.
-///
-/// A child whose parent is gone would be traced by the process that adopts it, which does not know of it, and stay for ever.
-pub(crate) fn by_parent(parent: u32) -> io::Result<()> {
+/// Makes the calling child be killed when the thread ends that has started it, in the process with the ID `parent`. Makes
+/// system calls only, for use between fork and exec.
+pub(crate) fn end_with(parent: u32) -> io::Result<()> {
     // SAFETY: these calls take numbers only.
     unsafe {
         if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0) != 0 {
@@ -16,6 +14,18 @@ pub(crate) fn by_parent(parent: u32) -> io::Result<()> {
         if libc::getppid() as u32 != parent {
             libc::_exit(1);
         }
+    }
+    Ok(())
+}
+
+/// Makes the calling child be traced by its parent, which has the ID `parent`, and be killed with it. Stops the child at its
+/// next `execve`. Makes system calls only, for use between fork and exec.
+///
+/// A child whose parent is gone would be traced by the process that adopts it, which does not know of it, and stay for ever.
+pub(crate) fn by_parent(parent: u32) -> io::Result<()> {
+    end_with(parent)?;
+    // SAFETY: the call takes numbers only.
+    unsafe {
         match libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),

@@ -1,7 +1,7 @@
 //! Runs a program, or a server with a client, once under a remedy on this Linux.
 
 use crate::native::{Running, Task, Thp, Usage};
-use crate::remedy::Remedy;
+use crate::remedy::{Remedy, Variable};
 use crate::settings::Guarded;
 use crate::watch::{self, Watched};
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-/// What to run, again and again.
+/// The program to run, again and again.
 #[derive(Debug)]
 pub struct Trial {
     /// The program: a path, or a name to look for in `PATH`.
@@ -37,7 +37,7 @@ pub struct Client {
     pub figure: Option<Figure>,
 }
 
-/// A number in the output of a load: the first one behind the last place of a text.
+/// A number in the output of a load: the first one after the last occurrence of a text, in the same line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Figure {
     /// More is better.
@@ -49,13 +49,13 @@ pub enum Figure {
 /// One run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What the program used, or the server.
+    /// The program's or the server's usage.
     pub usage: Usage,
-    /// What a client saw of the server.
+    /// The client's observations.
     pub load: Option<Load>,
 }
 
-/// What a client saw of a server.
+/// The observations of a server's client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Load {
     /// The time of the load.
@@ -73,23 +73,29 @@ pub enum TrialError {
     /// A program cannot be run.
     #[error("{0}: {1}")]
     Io(String, #[source] io::Error),
-    /// The program failed.
-    #[error("{0} failed: {1}")]
-    Failed(String, ExitStatus),
+    /// The program or the client failed.
+    #[error("{0} failed: {1}{shown}", shown = last(.2))]
+    Failed(String, ExitStatus, String),
+    /// A setting of the kernel cannot be changed or restored.
+    #[error("{0}: {1}")]
+    Settings(&'static str, #[source] io::Error),
     /// The server is not ready in time.
-    #[error(
-        "{0}: still fails after {1} s, so the server is not ready; the last lines of the server's output are {2:?}"
-    )]
+    #[error("{0}: does not succeed in {1} s, so the server is not ready{shown}", shown = last(.2))]
     NotReady(String, u64, String),
     /// The server ended before the load.
-    #[error("the server ended before its client did: {0}; its last lines are {1:?}")]
+    #[error("the server ended before its client did: {0}{shown}", shown = last(.1))]
     Ended(ExitStatus, String),
     /// The load's output has no such figure.
-    #[error("the load's output has no number behind {0:?}; its last lines are {1:?}")]
+    #[error("the load's output has no number after {0:?}{shown}", shown = last(.1))]
     NoFigure(String, String),
 }
 
-/// How long a server may take to be ready, and to end.
+/// Returns the end of a sentence that shows the last lines of an output, if there are any.
+fn last(lines: &str) -> String {
+    if lines.is_empty() { String::new() } else { format!("; its last lines are {lines:?}") }
+}
+
+/// How long a server may take to be ready, and to end: more than the databases take that read a small set of data.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 const END_WITHIN: Duration = Duration::from_secs(10);
 /// The pause between two attempts to reach a server.
@@ -115,10 +121,10 @@ impl Trial {
     ) -> Result<(Outcome, Watched), TrialError> {
         let Some(guarded) = guarded else { return self.under(remedy, watched, stop) };
         for (setting, value) in remedy.map_or(&[][..], |remedy| remedy.settings) {
-            guarded.set(*setting, &value()).map_err(|error| TrialError::Io(setting.path().into(), error))?;
+            guarded.set(*setting, &value()).map_err(|error| TrialError::Settings(setting.path(), error))?;
         }
         let outcome = self.under(remedy, watched, stop);
-        guarded.restore().map_err(|error| TrialError::Io("restoring the kernel's settings".into(), error))?;
+        guarded.restore().map_err(|error| TrialError::Settings("the kernel's settings are not restored", error))?;
         outcome
     }
 
@@ -131,12 +137,15 @@ impl Trial {
     ) -> Result<(Outcome, Watched), TrialError> {
         let (program, args) = self.command(remedy);
         let output = self.scratch.join("output");
+        let variables = remedy.map_or(&[][..], |remedy| remedy.environment);
+        let values: Vec<_> = variables.iter().map(with_present).collect();
+        let environment: Vec<_> = values.iter().map(|(name, value)| (*name, value.as_os_str())).collect();
         let task = Task {
             program: &program,
             args: &args,
             folder: None,
             output: &output,
-            environment: remedy.map_or(&[], |remedy| remedy.environment),
+            environment: &environment,
             thp: remedy.map_or(Thp::Inherited, |remedy| remedy.thp),
             own_group: true,
         };
@@ -146,10 +155,14 @@ impl Trial {
         let (load, seen) = match &self.client {
             None => (None, self.attend(&running, watched, stop)?),
             Some(client) => {
-                let served = match self.await_ready(client, &running, &output, stop)? {
-                    true => self.load(client, &running, watched, stop).map(Some),
-                    false => Ok(None),
+                let served = match self.await_ready(client, &running, &output, stop) {
+                    Ok(true) => self.load(client, &running, watched, stop),
+                    Ok(false) => Ok(None),
+                    Err(error) => Err(error),
                 };
+                if matches!(served, Err(TrialError::Interrupted)) {
+                    return Err(TrialError::Interrupted);
+                }
                 // Without its server, the client may have failed.
                 if running.ends_within(Duration::ZERO).map_err(failed)? {
                     let usage = running.wait().map_err(failed)?;
@@ -157,9 +170,15 @@ impl Trial {
                 }
                 let (load, seen) = served?.unwrap_or_default();
                 running.terminate();
-                // A server that does not end is killed when it is dropped; what it used is lost then.
-                if !running.ends_within(END_WITHIN).map_err(failed)? {
-                    return Err(TrialError::Io(name, io::Error::other("does not end after SIGTERM")));
+                let told = Instant::now();
+                while !running.ends_within(NOTICE).map_err(failed)? {
+                    if stop() {
+                        return Err(TrialError::Interrupted);
+                    }
+                    // It is killed when it is dropped; what it used is lost then.
+                    if told.elapsed() > END_WITHIN {
+                        return Err(TrialError::Io(name, io::Error::other("does not end after SIGTERM")));
+                    }
                 }
                 (Some(load), seen)
             }
@@ -167,7 +186,7 @@ impl Trial {
         let usage = running.wait().map_err(failed)?;
         match load.is_some() || usage.status.success() {
             true => Ok((Outcome { usage, load }, Watched { faults: usage.faults, ..seen })),
-            false => Err(TrialError::Failed(name, usage.status)),
+            false => Err(TrialError::Failed(name, usage.status, last_lines(&output))),
         }
     }
 
@@ -210,40 +229,50 @@ impl Trial {
         stop: &dyn Fn() -> bool,
     ) -> Result<bool, TrialError> {
         let Some(ready) = &client.ready else { return Ok(true) };
-        let begun = Instant::now();
-        while !self.shell(ready, stop)?.1.status.success() {
-            if begun.elapsed() > READY_WITHIN {
-                return Err(TrialError::NotReady(ready.clone(), READY_WITHIN.as_secs(), last_lines(output)));
+        let deadline = Instant::now() + READY_WITHIN;
+        loop {
+            let done = self.shell(ready, server, Some(deadline), stop)?;
+            if done.is_some_and(|(_, usage)| usage.status.success()) {
+                return Ok(true);
             }
             if server.ends_within(READY_PAUSE).map_err(|error| TrialError::Io(ready.clone(), error))? {
                 return Ok(false);
             }
+            if Instant::now() > deadline {
+                return Err(TrialError::NotReady(ready.clone(), READY_WITHIN.as_secs(), last_lines(output)));
+            }
         }
-        Ok(true)
     }
 
-    /// Loads the server.
+    /// Loads the server. `None`: it has ended.
     fn load(
         &self,
         client: &Client,
         server: &Running,
         watched: bool,
         stop: &dyn Fn() -> bool,
-    ) -> Result<(Load, Watched), TrialError> {
-        let (output, usage) = self.shell(&client.load, stop)?;
+    ) -> Result<Option<(Load, Watched)>, TrialError> {
+        let Some((output, usage)) = self.shell(&client.load, server, None, stop)? else { return Ok(None) };
         if !usage.status.success() {
-            return Err(TrialError::Failed(client.load.clone(), usage.status));
+            return Err(TrialError::Failed(client.load.clone(), usage.status, last_lines(&output)));
         }
         let figure = client.figure.as_ref().map(|figure| figure.find(&output)).transpose()?;
         // The server keeps its memory after the load.
         let look_once = |_| Ok(true);
         let seen = if watched { watch::watch(server, look_once) } else { Ok(Watched::default()) };
         let seen = seen.map_err(|error| TrialError::Io(client.load.clone(), error))?;
-        Ok((Load { wall: usage.wall, figure }, seen))
+        Ok(Some((Load { wall: usage.wall, figure }, seen)))
     }
 
-    /// Runs a command of the client, and returns the file of its output.
-    fn shell(&self, command: &str, stop: &dyn Fn() -> bool) -> Result<(PathBuf, Usage), TrialError> {
+    /// Runs a command of the client, and returns the file of its output. `None`: it is killed, because the server has ended or
+    /// the deadline has passed.
+    fn shell(
+        &self,
+        command: &str,
+        server: &Running,
+        deadline: Option<Instant>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Option<(PathBuf, Usage)>, TrialError> {
         let output = self.scratch.join("client");
         let args = ["-c".into(), command.into()];
         let task = Task {
@@ -257,13 +286,29 @@ impl Trial {
         };
         let failed = |error| TrialError::Io(command.to_owned(), error);
         let running = task.start().map_err(failed)?;
-        while !running.ends_within(NOTICE).map_err(failed)? {
+        loop {
             if stop() {
                 return Err(TrialError::Interrupted);
             }
+            if running.ends_within(NOTICE).map_err(failed)? {
+                return Ok(Some((output, running.wait().map_err(failed)?)));
+            }
+            let late = deadline.is_some_and(|deadline| Instant::now() > deadline);
+            if late || server.ends_within(Duration::ZERO).map_err(failed)? {
+                return Ok(None);
+            }
         }
-        Ok((output, running.wait().map_err(failed)?))
     }
+}
+
+/// Returns the name of a variable, and its value here with the remedy's after it.
+fn with_present(variable: &Variable) -> (&'static str, OsString) {
+    let mut value = std::env::var_os(variable.name).filter(|value| !value.is_empty()).unwrap_or_default();
+    if !value.is_empty() {
+        value.push(variable.separator);
+    }
+    value.push(variable.value);
+    (variable.name, value)
 }
 
 impl Figure {
@@ -273,18 +318,32 @@ impl Figure {
     }
 
     fn find(&self, output: &Path) -> Result<f64, TrialError> {
-        number_behind(self.text(), &tail(output, SEARCHED))
+        number_after(self.text(), &tail(output, SEARCHED))
             .ok_or_else(|| TrialError::NoFigure(self.text().into(), last_lines(output)))
     }
 }
 
-/// Returns the first number behind the last place of `text`. Programs end their lines with carriage returns, too.
-fn number_behind(text: &str, output: &str) -> Option<f64> {
+/// Returns the first number after the last occurrence of `text`, in the same line. Programs that show their progress end lines
+/// with carriage returns. A number with separators of thousands is none.
+fn number_after(text: &str, output: &str) -> Option<f64> {
     let rest = &output[output.rfind(text)? + text.len()..];
-    let begins = rest.find(|c: char| c.is_ascii_digit())?;
-    let number = &rest[begins..];
-    let ends = number.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(number.len());
-    number[..ends].trim_end_matches('.').parse().ok()
+    let line = rest.split(['\n', '\r']).next()?;
+    let begins = line.find(|c: char| c.is_ascii_digit())?;
+    let is_negative = line[..begins].ends_with('-');
+    let number = &line[begins..];
+    let mut ends = number.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(number.len());
+    if number[ends..].starts_with(',') && number[ends + 1..].starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let exponent = number[ends..].strip_prefix(['e', 'E']);
+    if let Some(digits) = exponent.map(|exponent| exponent.trim_start_matches(['+', '-']))
+        && digits.starts_with(|c: char| c.is_ascii_digit())
+    {
+        let after = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+        ends = number.len() - digits.len() + after;
+    }
+    let value: f64 = number[..ends].trim_end_matches('.').parse().ok()?;
+    Some(if is_negative { -value } else { value })
 }
 
 /// Returns the end of a file as text; nothing if it cannot be read.
@@ -310,13 +369,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figure_is_the_first_number_behind_the_last_place_of_its_text() {
+    fn a_figure_is_the_first_number_after_the_last_occurrence_of_its_text() {
         let output = "GET: rps=100.0 (overall: 90.0)\rGET: 71942.45 requests per second, p50=0.343 msec\n";
-        assert_eq!(number_behind("GET:", output), Some(71942.45));
-        assert_eq!(number_behind("p50=", output), Some(0.343));
-        assert_eq!(number_behind("tps =", "tps = 12.\n"), Some(12.0));
-        assert_eq!(number_behind("tps =", "tps = none"), None);
-        assert_eq!(number_behind("SET:", output), None);
+        assert_eq!(number_after("GET:", output), Some(71942.45));
+        assert_eq!(number_after("p50=", output), Some(0.343));
+        assert_eq!(number_after("tps =", "tps = 12.\n"), Some(12.0));
+        assert_eq!(number_after("tps =", "tps = none"), None);
+        assert_eq!(number_after("SET:", output), None);
+        assert_eq!(number_after("ops", "ops 1.2e+06/s"), Some(1.2e6));
+        assert_eq!(number_after("change", "change: -5 %"), Some(-5.0));
+        assert_eq!(number_after("ops", "ops 71,942"), None);
+        assert_eq!(number_after("tps", "tps = nan\nlatency 3"), None);
     }
 
     fn trial(script: &str, client: Option<Client>, scratch: &Path) -> Trial {
@@ -356,6 +419,6 @@ mod tests {
         assert_eq!(run("sleep 100", None, true), "interrupted");
         assert!(run("echo no port >&2; exit 1", Some(("false", "true")), false).contains("no port"));
         assert_eq!(run("sleep 100", Some(("true", "exit 9")), false), "exit 9 failed: exit status: 9");
-        assert!(run("sleep 100", Some(("true", "echo slow")), false).contains("no number behind \"ms\""));
+        assert!(run("sleep 100", Some(("true", "echo slow")), false).contains("no number after \"ms\""));
     }
 }

@@ -1,4 +1,4 @@
-//! What the kernel shows of a program while it runs: its memory by kind of page, and its libraries.
+//! Observes a program while it runs: its memory by kind of page, and its libraries, as the kernel shows them.
 
 use crate::native::Running;
 use procfs::process::{MMapPath, Process};
@@ -8,10 +8,10 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// What was seen of a program and its children. Sizes are peaks, in bytes.
+/// The observations of a program and its children. Sizes are peaks, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Watched {
-    /// Resident memory.
+    /// Resident memory; what processes share counts once.
     pub resident: u64,
     /// Memory in transparent huge pages of 2 MB.
     pub huge: u64,
@@ -47,7 +47,7 @@ impl Watched {
             let Ok(rollup) = process.smaps_rollup() else { continue };
             let sizes = rollup.memory_map_rollup.into_iter().map(|map| map.extension.map);
             let sum = |name: &str| sizes.clone().filter_map(|map| map.get(name).copied()).sum::<u64>();
-            resident += sum("Rss");
+            resident += sum("Pss");
             huge += sum("AnonHugePages");
             hugetlb += sum("Private_Hugetlb") + sum("Shared_Hugetlb");
             self.note_libraries(&process);

@@ -13,17 +13,18 @@ Examples:
       sudo reach try --change-system -- ./program
   A server, by its client's requests per second:
       reach try --ready 'redis-cli ping' --load 'redis-benchmark -q -t get -n 200000' \\
-          --rate 'GET:' -- redis-server --save ''
+          --rate 'GET: ' -- redis-server --save ''
   reach try --list
 
-Exit status: 0 if every remedy was tried or could do nothing, 1 if this computer cannot tell
-what one does; that of the program if it fails.";
+Exit status: 0 if it is known of every remedy what it does, or why it can do nothing; 1 if
+this computer cannot tell; that of the program if it fails; 130 after an interrupt.";
 
 /// Try remedies for the cost of address translation on this computer, and measure each
 ///
 /// Runs the program as it is and with each remedy, in fresh processes, in random order, and compares the runs of each round.
 /// A remedy counts only if the kernel shows that it took effect. Speedups are medians with 95 % confidence intervals. They
-/// are of processor time, or of what the client of a server sees. More rounds follow until all intervals are narrow enough.
+/// are of processor time, or of what the client of a server sees. More rounds follow until every remedy is decided and all
+/// intervals are narrow enough.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, override_usage = "reach try [OPTIONS] -- PROG [ARGS]…")]
 pub struct TryArgs {
@@ -42,7 +43,7 @@ pub struct TryArgs {
     /// The most rounds; each runs the program twice as it is, and once with each remedy
     #[arg(long, value_name = "N", default_value_t = 27, value_parser = clap::value_parser!(u64).range(6..=1000))]
     pub rounds: u64,
-    /// The most seconds; the round that has begun is finished
+    /// The most seconds, after six rounds at least; the round that has begun is finished
     #[arg(long, value_name = "N", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86400))]
     pub seconds: u64,
     /// For a server: a command that succeeds once it is ready
@@ -51,10 +52,10 @@ pub struct TryArgs {
     /// For a server: the command of its client; the server gets SIGTERM after it
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString)]
     pub load: Option<String>,
-    /// With --load: more is better of the first number behind this text in the client's output
+    /// With --load: the first number after the last occurrence of this text in the client's output; more is better
     #[arg(long, value_name = "TEXT", requires = "load", conflicts_with = "latency")]
     pub rate: Option<String>,
-    /// With --load: less is better of the first number behind this text in the client's output
+    /// With --load: as --rate; less is better
     #[arg(long, value_name = "TEXT", requires = "load")]
     pub latency: Option<String>,
     /// Format of the results

@@ -7,18 +7,23 @@ use crate::args::results::Format;
 use crate::args::trial::TryArgs;
 use crate::failure::{Failure, VerbResult, print_error, remark};
 use crate::{output, tabulate, units};
-use measurement::{Measurement, Score};
-use reach_core::Shown;
+use measurement::{Measurement, Score, SideResult};
+use reach_core::{Random, Shown};
 use reach_live::keep::EndSignals;
 use reach_live::remedy::{REMEDIES, Remedy};
 use reach_live::settings::{self, Guarded};
+use reach_live::statistics::MIN_VALUES;
 use reach_live::trial::{Client, Figure, Outcome, Trial, TrialError};
 use reach_live::watch::Watched;
+use std::io::ErrorKind;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Rounds between two looks at the intervals.
 const ROUNDS: usize = 9;
+
+/// The exit status after SIGINT or SIGTERM.
+const INTERRUPTED: u8 = 130;
 
 /// A remedy, or none: the program as it is.
 type Side = Option<&'static Remedy>;
@@ -29,7 +34,7 @@ struct Left {
     why: String,
 }
 
-/// What is known before the rounds.
+/// The sides that are measured, and the remedies that are not.
 struct Plan {
     /// The program as it is, again, and with the remedies that took effect; with what the kernel showed of each.
     sides: Vec<(Side, Watched)>,
@@ -54,28 +59,35 @@ pub fn try_remedies(args: &TryArgs, quiet: bool) -> VerbResult {
         scratch: scratch.path().to_owned(),
     };
     let mut guarded = guarded(args, &wanted)?;
+    let score = Score::of(&trial);
     let result = plan(&trial, &wanted, args.change_system, guarded.as_mut(), &stop).and_then(|plan| {
-        let runs = rounds(&trial, &plan, args, guarded.as_mut(), &stop, quiet)?;
-        Ok((plan, runs))
+        let rounds = Rounds { plan, score: &score, precision: args.precision };
+        let runs = rounds.run(&trial, args, guarded.as_mut(), &stop, quiet)?;
+        Ok((rounds, runs))
     });
     drop(guarded);
-    let (plan, runs) = match result {
+    let (rounds, runs) = match result {
         Ok(measured) => measured,
-        Err(TrialError::Failed(name, status)) => {
-            print_error(format!("{}: {status}", name.shown()));
+        Err(TrialError::Interrupted) => {
+            print_error("interrupted; there are no results");
+            return Ok(INTERRUPTED);
+        }
+        Err(error) => {
+            print_error(error.to_string().shown());
+            let TrialError::Failed(_, status, _) = error else { return Ok(1) };
             return Ok(status.code().and_then(|code| u8::try_from(code).ok()).filter(|&code| code != 0).unwrap_or(1));
         }
-        Err(error) => return Err(Failure::Failed(error.to_string().shown().into_owned())),
     };
-    let score = Score::of(&trial);
-    let all: Vec<_> =
-        plan.sides.iter().zip(&runs).map(|((side, seen), runs)| Measurement::new(*side, seen, runs)).collect();
-    let results = measurement::results(&all, &score, args.precision / 100.0);
+    let (results, left) = (rounds.results(&runs), &rounds.plan.left);
     output::print(&match args.format {
-        Format::Table => tabulate::fitted(&report::table(args, &score, &results, &plan.left)),
-        Format::Jsonl => report::rows(&results, &plan.left).iter().map(|row| output::json(row) + "\n").collect(),
-        Format::Csv => output::csv(&report::rows(&results, &plan.left)),
+        Format::Table => tabulate::fitted(&report::table(args, &score, &results, left)),
+        Format::Jsonl => report::rows(&results, left).iter().map(|row| output::json(row) + "\n").collect(),
+        Format::Csv => output::csv(&report::rows(&results, left)),
     })?;
+    if stop() {
+        print_error("interrupted; the results are those of the rounds before");
+        return Ok(INTERRUPTED);
+    }
     Ok(u8::from(results.iter().any(|result| result.is_open())))
 }
 
@@ -132,7 +144,7 @@ fn plan(
     let mut plan = Plan { sides: vec![(None, plain.clone()), (None, plain.clone())], left: Vec::new() };
     for &remedy in wanted {
         let pointless = match remedy.settings.is_empty() || change_system {
-            true => remedy.is_pointless(&plain),
+            true => remedy.why_pointless(&plain),
             false => Some("it changes settings of the kernel for all programs; --change-system allows that".into()),
         };
         if let Some(why) = pointless {
@@ -140,71 +152,83 @@ fn plan(
             continue;
         }
         match trial.run(Some(remedy), true, guarded.as_deref_mut(), stop) {
-            Ok((_, seen)) => match remedy.had_no_effect(&plain, &seen) {
+            Ok((_, seen)) => match remedy.why_no_effect(&plain, &seen) {
                 Some(why) => plan.left.push(Left { remedy, why: why.into() }),
                 None => plan.sides.push((Some(remedy), seen)),
             },
-            Err(TrialError::Interrupted) => return Err(TrialError::Interrupted),
-            // The program runs as it is, so the remedy is what fails.
+            Err(error @ (TrialError::Interrupted | TrialError::Settings(..))) => return Err(error),
+            Err(TrialError::Io(name, why)) if why.kind() == ErrorKind::StorageFull => {
+                return Err(TrialError::Io(name, why));
+            }
+            // The program runs without the remedy, so the remedy is what fails.
             Err(error) => plan.left.push(Left { remedy, why: error.to_string() }),
         }
     }
     Ok(plan)
 }
 
-/// Measures all sides in rounds, until every interval is narrow enough. Returns the runs of each side.
-fn rounds(
-    trial: &Trial,
-    plan: &Plan,
-    args: &TryArgs,
-    mut guarded: Option<&mut Guarded>,
-    stop: &dyn Fn() -> bool,
-    quiet: bool,
-) -> Result<Vec<Vec<Outcome>>, TrialError> {
-    let mut runs: Vec<Vec<Outcome>> = vec![Vec::new(); plan.sides.len()];
-    if plan.sides.iter().all(|(side, _)| side.is_none()) {
-        return Ok(runs);
-    }
-    let begun = Instant::now();
-    let score = Score::of(trial);
-    let mut order: Vec<usize> = (0..plan.sides.len()).collect();
-    let mut random = Shuffle(0x9e37_79b9_7f4a_7c15);
-    for round in 1..=args.rounds as usize {
-        random.shuffle(&mut order);
-        for &side in &order {
-            let (outcome, _) = trial.run(plan.sides[side].0, false, guarded.as_deref_mut(), stop)?;
-            runs[side].push(outcome);
-        }
-        if !round.is_multiple_of(ROUNDS) && begun.elapsed().as_secs() < args.seconds {
-            continue;
-        }
-        let measured: Vec<_> =
-            plan.sides.iter().zip(&runs).map(|((side, seen), runs)| Measurement::new(*side, seen, runs)).collect();
-        let results = measurement::results(&measured, &score, args.precision / 100.0);
-        let width = results.iter().filter_map(|result| result.half_width()).fold(0.0, f64::max);
-        let known = results.iter().any(|result| result.half_width().is_some());
-        remark(quiet, format!("round {round} of at most {}; intervals within ±{}", args.rounds, units::percent(width)));
-        if known && (width <= args.precision / 100.0 || begun.elapsed().as_secs() >= args.seconds) {
-            break;
-        }
-    }
-    Ok(runs)
+/// The rounds that measure all sides.
+struct Rounds<'a> {
+    plan: Plan,
+    score: &'a Score,
+    /// Half the width of intervals that is narrow enough, and the least effect that matters, as a share.
+    precision: f64,
 }
 
-/// A generator of random orders (xorshift): which run is first must not depend on anything else.
-struct Shuffle(u64);
-
-impl Shuffle {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
+impl Rounds<'_> {
+    /// Runs rounds until every remedy is decided and every interval is narrow enough, or rounds or time are used up. Returns the
+    /// runs of each side. After an interrupt, those so far, if they are enough for an interval.
+    fn run(
+        &self,
+        trial: &Trial,
+        args: &TryArgs,
+        mut guarded: Option<&mut Guarded>,
+        stop: &dyn Fn() -> bool,
+        quiet: bool,
+    ) -> Result<Vec<Vec<Outcome>>, TrialError> {
+        let sides = &self.plan.sides;
+        let mut runs: Vec<Vec<Outcome>> = vec![Vec::new(); sides.len()];
+        if sides.iter().all(|(side, _)| side.is_none()) {
+            return Ok(runs);
+        }
+        let begun = Instant::now();
+        let mut order: Vec<usize> = (0..sides.len()).collect();
+        // The order of the runs must not depend on anything that they could depend on, too.
+        let mut random = Random::new(u64::from(std::process::id()));
+        for round in 1..=args.rounds as usize {
+            for at in (1..order.len()).rev() {
+                order.swap(at, random.below(at as u64 + 1) as usize);
+            }
+            for &side in &order {
+                match trial.run(sides[side].0, false, guarded.as_deref_mut(), stop) {
+                    Ok((outcome, _)) => runs[side].push(outcome),
+                    Err(TrialError::Interrupted) if round > MIN_VALUES => return Ok(runs),
+                    Err(error) => return Err(error),
+                }
+            }
+            let late = round >= MIN_VALUES && begun.elapsed().as_secs() >= args.seconds;
+            if !late && !round.is_multiple_of(ROUNDS) {
+                continue;
+            }
+            let results = self.results(&runs);
+            let width = results.iter().filter_map(|result| result.half_width()).fold(0.0, f64::max);
+            remark(
+                quiet,
+                format!("round {round} of at most {}; intervals within ±{}", args.rounds, units::percent(width)),
+            );
+            // More rounds do not help where runs cannot be compared.
+            let decided = results.iter().all(|result| !result.is_open() || result.speedup.is_none());
+            if late || decided && width <= self.precision {
+                break;
+            }
+        }
+        Ok(runs)
     }
 
-    fn shuffle(&mut self, items: &mut [usize]) {
-        for at in (1..items.len()).rev() {
-            items.swap(at, (self.next() % (at as u64 + 1)) as usize);
-        }
+    /// Returns what the runs say.
+    fn results(&self, runs: &[Vec<Outcome>]) -> Vec<SideResult> {
+        let sides = self.plan.sides.iter().zip(runs);
+        let sides: Vec<_> = sides.map(|((side, seen), runs)| Measurement::new(*side, seen, runs)).collect();
+        measurement::results(&sides, self.score, self.precision)
     }
 }

@@ -3,8 +3,10 @@
 
 use super::Setting;
 use rustix::fs::{FlockOperation, flock};
-use std::fs::File;
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// Settings that can be changed, because a guardian holds their old values. Dropping it restores them.
@@ -16,22 +18,31 @@ pub struct Guarded {
     answers: BufReader<ChildStdout>,
     /// The settings that the guardian holds, with their old values.
     held: Vec<(Setting, String)>,
-    /// Locked, so that two processes do not take each other's changes for the old values.
-    _lock: File,
 }
 
 impl Guarded {
     /// Starts the guardian: `command` runs [`guard`].
     ///
     /// # Errors
-    /// When it cannot be started, or another process changes settings.
+    /// When it cannot be started, or another guardian holds settings.
     pub fn start(mut command: Command) -> io::Result<Guarded> {
-        let lock = File::open(Setting::Thp.path())?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-        let mut guardian = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn()?;
+        let mut guardian = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let requests = guardian.stdin.take();
         let answers = guardian.stdout.take().map(BufReader::new).ok_or(io::ErrorKind::BrokenPipe)?;
-        Ok(Guarded { guardian, requests, answers, held: Vec::new(), _lock: lock })
+        let mut guarded = Guarded { guardian, requests, answers, held: Vec::new() };
+        match guarded.answer()?.as_str() {
+            READY => Ok(guarded),
+            why => Err(io::Error::other(why.to_owned())),
+        }
+    }
+
+    /// Reads the guardian's next answer.
+    fn answer(&mut self) -> io::Result<String> {
+        let mut answer = String::new();
+        match self.answers.read_line(&mut answer)? {
+            0 => Err(io::Error::other("the guardian of the old settings has ended")),
+            _ => Ok(answer.trim_end().to_owned()),
+        }
     }
 
     /// Changes a setting, once the guardian holds its old value.
@@ -43,12 +54,10 @@ impl Guarded {
             let old = setting.read()?;
             let requests = self.requests.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
             writeln!(requests, "{} {old}", setting.path())?;
-            let mut answer = String::new();
-            self.answers.read_line(&mut answer)?;
-            if answer.trim_end() != HELD {
-                return Err(io::Error::other("the guardian of the old settings has ended"));
+            match self.answer()?.as_str() {
+                HELD => self.held.push((setting, old)),
+                why => return Err(io::Error::other(why.to_owned())),
             }
-            self.held.push((setting, old));
         }
         setting.write(value)
     }
@@ -70,8 +79,12 @@ impl Drop for Guarded {
     }
 }
 
-/// The guardian's answer to a request.
+/// The guardian's answers: when it has started, and to a request.
+const READY: &str = "ready";
 const HELD: &str = "held";
+
+/// Only root writes there. Locked while a guardian holds settings, so that nobody takes a changed value for the old one.
+const LOCK: &str = "/run/reach-settings.lock";
 
 fn restore(held: &[(Setting, String)]) -> io::Result<()> {
     let results: Vec<_> = held.iter().rev().map(|(setting, old)| setting.write(old)).collect();
@@ -82,7 +95,7 @@ fn restore(held: &[(Setting, String)]) -> io::Result<()> {
 /// own and ignores the signals that end other processes, so that Ctrl-C and a closed terminal do not end it first.
 ///
 /// # Errors
-/// When a setting cannot be restored.
+/// When another guardian holds settings, which it also answers, or a setting cannot be restored.
 pub fn guard() -> io::Result<()> {
     // Fails only for the leader of a group, which has no other process's terminal to leave.
     let _ = rustix::process::setsid();
@@ -90,13 +103,34 @@ pub fn guard() -> io::Result<()> {
         // SAFETY: no handler is installed: the signal is ignored.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
+    // Without a reader of an answer, the next read finds the end of the input.
+    let answer = |text: &str| writeln!(io::stdout(), "{text}").and_then(|()| io::stdout().flush());
+    let _lock = match lock() {
+        Ok(lock) => lock,
+        Err(error) => {
+            let _ = answer(&format!("{LOCK}: {error}"));
+            return Err(error);
+        }
+    };
+    let _ = answer(READY);
     let mut held = Vec::new();
     for line in io::stdin().lock().lines().map_while(Result::ok) {
         let Some((path, old)) = line.split_once(' ') else { continue };
         let Some(setting) = Setting::of_path(path) else { continue };
         held.push((setting, old.to_owned()));
-        // Without a reader, the next read finds the end of the input.
-        let _ = writeln!(io::stdout(), "{HELD}").and_then(|()| io::stdout().flush());
+        let _ = answer(HELD);
     }
     restore(&held)
+}
+
+/// Locks the file of guardians, which is root's alone.
+fn lock() -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let file =
+        options.write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(LOCK)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(Errno::WOULDBLOCK) => Err(io::Error::other("another `reach try --change-system` runs; wait for its end")),
+        Err(error) => Err(error.into()),
+    }
 }

@@ -1,10 +1,11 @@
 //! The instructions of one place of a pattern of fetches: a jump to the next place that no processor predicts, on x86-64.
 //!
 //! Where jumps are predicted, fetching runs ahead of them, and hides what it waits for: Zen 4 loses one cycle by a miss of the
-//! first level of TLBs then, and six by one after a jump that it has not predicted. So a place calls its own next instructions, overwrites the return address
-//! with the next place, and returns. The return-address stack predicts the instruction behind the call. The next place is
-//! fetched when the return is executed, and its translation delays it in full length. The predicted path waits in
-//! the same line, so that it fetches no other page. Compilers use the same sequence against speculation (*retpoline*).
+//! first level of TLBs then, and six by one after a jump that it has not predicted. So a place calls its own next
+//! instructions, overwrites the return address with the next place, and returns. The return-address stack predicts the
+//! instruction behind the call. The next place is fetched when the return is executed, and its translation delays it in full
+//! length. The predicted path waits in the same line, so that it fetches no other page. Compilers use the same sequence against
+//! speculation (*retpoline*).
 
 /// The call, and the wrong path behind it: a fence that nothing passes before the return is executed, and a jump back to it.
 const CALL: [u8; 10] = [0xe8, 5, 0, 0, 0, 0x0f, 0xae, 0xe8, 0xeb, 0xfb];

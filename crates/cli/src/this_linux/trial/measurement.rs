@@ -1,4 +1,4 @@
-//! What the runs of `reach try` say.
+//! The statistics of `reach try`.
 
 use super::Side;
 use reach_live::native::Usage;
@@ -8,7 +8,7 @@ use reach_live::trial::{Figure, Outcome, Trial};
 use reach_live::watch::Watched;
 use std::time::Duration;
 
-/// The runs of one side, and what the kernel showed of it before.
+/// The runs of one side, and the observations of it before.
 pub struct Measurement<'a> {
     side: Side,
     seen: &'a Watched,
@@ -83,7 +83,7 @@ pub struct SideResult {
     pub huge: u64,
     /// The speedup over the program as it is; of the program as it is: over itself again.
     pub speedup: Option<Median>,
-    /// What the speedup says. `None` for the program as it is, and without a speedup.
+    /// The effect by the speedup. `None` for the program as it is, and where runs cannot be compared.
     pub effect: Option<Effect>,
     /// Rounds.
     pub rounds: usize,
@@ -131,7 +131,6 @@ fn speedup(plain: &Measurement, with: &Measurement, score: &Score) -> Option<Med
 /// Returns the numbers of a side, without those that compare it.
 fn result(side: &Measurement, score: &Score) -> SideResult {
     let usage = |number: fn(&Usage) -> f64| median(side, |run| number(&run.usage));
-    let peak = side.runs.iter().map(|run| run.usage.peak_resident).max().unwrap_or(0);
     SideResult {
         remedy: side.side,
         score: median(side, |run| score.value(run)),
@@ -139,7 +138,7 @@ fn result(side: &Measurement, score: &Score) -> SideResult {
         user: usage(|usage| usage.user.as_secs_f64()),
         system: usage(|usage| usage.system.as_secs_f64()),
         faults: usage(|usage| usage.faults as f64) as u64,
-        resident: peak.max(side.seen.resident),
+        resident: side.seen.resident,
         huge: side.seen.huge + side.seen.hugetlb,
         speedup: None,
         effect: None,
@@ -168,7 +167,7 @@ mod tests {
         let run = |at| {
             let user = Duration::from_millis(user(at));
             let status = ExitStatus::from_raw(0);
-            let usage = Usage { wall: user, user, system: Duration::ZERO, faults: 5, peak_resident: 1 << 20, status };
+            let usage = Usage { wall: user, user, system: Duration::ZERO, faults: 5, status };
             Outcome { usage, load: Some(Load { wall: user, figure: Some(figure) }) }
         };
         (0..9).map(run).collect()

@@ -7,7 +7,7 @@ use crate::tabulate;
 use crate::units::{decimal, grouped, memory, percent, plural, time};
 use reach_core::Shown;
 use reach_live::remedy::REMEDIES;
-use reach_live::statistics::{Effect, Median};
+use reach_live::statistics::{Effect, MIN_VALUES, Median};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -31,20 +31,21 @@ pub fn table(args: &TryArgs, score: &Score, results: &[SideResult], left: &[Left
         out += &tabulate::numbers(header(score), results.iter().map(|result| line(result, score)));
         out += "\n";
     }
-    out += &tabulate::definitions(answers(results, left).iter().map(|(name, text)| (name.as_str(), text.as_str())));
+    out +=
+        &tabulate::definitions(answers(score, results, left).iter().map(|(name, text)| (name.as_str(), text.as_str())));
     out
 }
 
-fn header(score: &Score) -> [&'static str; 8] {
+fn header(score: &Score) -> [&'static str; 7] {
     let scored = match score {
-        Score::Processor => "proces-\nsor time",
+        Score::Processor => "processor\ntime",
         Score::Load => "load's\ntime",
         Score::Figure(_) => "client's\nfigure",
     };
-    ["remedy", scored, "user", "system", "page\nfaults", "peak\nmemory", "in huge\npages", "speedup"]
+    ["remedy", scored, "in the\nkernel", "page\nfaults", "peak\nmemory", "in huge\npages", "speedup"]
 }
 
-fn line(result: &SideResult, score: &Score) -> [String; 8] {
+fn line(result: &SideResult, score: &Score) -> [String; 7] {
     let seconds = |seconds: f64| time(Duration::from_secs_f64(seconds));
     [
         result.remedy.map_or("as it is", |remedy| remedy.name).into(),
@@ -52,7 +53,6 @@ fn line(result: &SideResult, score: &Score) -> [String; 8] {
             Score::Figure(_) => decimal(result.score, 3),
             Score::Processor | Score::Load => seconds(result.score),
         },
-        seconds(result.user),
         seconds(result.system),
         grouped(result.faults),
         memory(result.resident),
@@ -66,21 +66,23 @@ fn line(result: &SideResult, score: &Score) -> [String; 8] {
 }
 
 /// Returns a sentence for each remedy, the most useful one first, and one for all if none helps.
-fn answers(results: &[SideResult], left: &[Left]) -> Vec<(String, String)> {
+fn answers(score: &Score, results: &[SideResult], left: &[Left]) -> Vec<(String, String)> {
     let mut remedies: Vec<_> = results.iter().filter(|result| result.remedy.is_some()).collect();
     let gain = |result: &SideResult| result.speedup.map_or(0.0, |speedup| speedup.value);
     remedies.sort_by(|a, b| gain(b).total_cmp(&gain(a)));
-    let mut all: Vec<_> = remedies.iter().map(|result| answer(result)).collect();
+    let mut all: Vec<_> = remedies.iter().map(|result| answer(score, result)).collect();
     all.extend(left.iter().map(|left| (left.remedy.name.into(), format!("not measured: {}", left.why.shown()))));
     let helps = |result: &&SideResult| result.effect == Some(Effect::Present) && gain(result) > 1.0;
     let open = remedies.iter().any(|result| result.is_open());
-    if !open && !remedies.iter().any(helps) {
-        all.insert(0, ("answer".into(), "nothing that was tried makes this program faster".into()));
+    if remedies.is_empty() {
+        all.insert(0, ("answer".into(), "no remedy could be measured".into()));
+    } else if !open && !remedies.iter().any(helps) {
+        all.insert(0, ("answer".into(), "nothing that was measured makes this program faster".into()));
     }
     all
 }
 
-fn answer(result: &SideResult) -> (String, String) {
+fn answer(score: &Score, result: &SideResult) -> (String, String) {
     let remedy = result.remedy.map_or("", |remedy| remedy.name).to_owned();
     let keep = result.remedy.map_or("", |remedy| remedy.keep);
     let speedup = result.speedup.map_or(1.0, |speedup| speedup.value);
@@ -91,10 +93,11 @@ fn answer(result: &SideResult) -> (String, String) {
         Some(Effect::Unknown { within }) => {
             format!("cannot tell: up to {} either way; give it an idle computer, or more --rounds", percent(within))
         }
-        None if result.speedup.is_none() && result.rounds > 0 => {
-            format!("cannot tell: runs of less than {}, or fewer than six rounds; give it more work", time(SHORTEST))
+        None if result.rounds < MIN_VALUES => format!("cannot tell: fewer than {MIN_VALUES} rounds"),
+        None if *score == Score::Processor => {
+            format!("cannot tell: runs take less than {} of processor time; give it more work", time(SHORTEST))
         }
-        None => "cannot tell: equal runs differ too much to be compared".into(),
+        None => "cannot tell: the client's figure is not a number above 0 in every run".into(),
     };
     (remedy, text)
 }

@@ -48,7 +48,7 @@ fn once(prepared: &Prepared, thp: Thp) -> Result<Usage, String> {
         args: &prepared.args,
         folder: Some(folder),
         output: &folder.join("output.txt"),
-        environment: &[TUNABLES],
+        environment: &[(TUNABLES.0, TUNABLES.1.as_ref())],
         thp,
         own_group: false,
     };
@@ -86,7 +86,7 @@ mod tests {
     /// Returns a run of these milliseconds in user mode and in the kernel.
     fn usage(user: u64, system: u64) -> Usage {
         let [user, system] = [user, system].map(Duration::from_millis);
-        Usage { wall: user + system, user, system, faults: 0, peak_resident: 0, status: ExitStatus::from_raw(0) }
+        Usage { wall: user + system, user, system, faults: 0, status: ExitStatus::from_raw(0) }
     }
 
     #[test]
