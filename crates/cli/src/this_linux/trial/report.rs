@@ -50,6 +50,7 @@ fn line(result: &SideResult, score: &Score) -> [String; 7] {
     [
         result.remedy.map_or("as it is", |remedy| remedy.name).into(),
         match score {
+            Score::Figure(_) if result.score >= 1000.0 => grouped(result.score.round() as u64),
             Score::Figure(_) => decimal(result.score, 3),
             Score::Processor | Score::Load => seconds(result.score),
         },
