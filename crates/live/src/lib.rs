@@ -34,6 +34,7 @@ pub mod promote;
 pub mod remedy;
 pub mod replace;
 pub mod run;
+pub mod scatter;
 pub mod settings;
 pub mod stage;
 pub mod stat;

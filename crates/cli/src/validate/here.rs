@@ -18,6 +18,8 @@ use reach_lab::paper::Verdict;
 use reach_lab::validation::here::{HereProgram, HereRow, Measured, Predicted, Prepared, Seconds, programs, row};
 use reach_lab::{ALL, Conditions, Experiment, FindingKind, Timing};
 use reach_live::native::TUNABLES;
+use reach_live::scatter;
+use reach_os::Fragmentation;
 use reach_trace::live::{Live, Options};
 use reach_trace::{Interruption, text};
 use std::path::{Path, PathBuf};
@@ -28,8 +30,11 @@ const SYSTEMS: [&str; 2] = ["base", "linux-thp:enabled=madvise"];
 /// How long programs are sampled: as by `--sample` without a value.
 const SAMPLE: &str = "every=200k";
 
-/// Memory of the simulated machine, in bytes: more than any of the programs needs.
-const MEMORY: u64 = 16 << 30;
+/// Memory of the simulated machine, in bytes: more than any of the programs needs, even where few frames are free.
+const MEMORY: u64 = 64 << 30;
+
+/// Bytes of base pages that the programs need at most.
+const BASE_PAGES: u64 = 1 << 30;
 
 /// Labels of cycles that the kernel takes.
 const KERNEL: [&str; 4] = ["fault", "copy", "remap", "daemon"];
@@ -52,6 +57,7 @@ pub fn here(args: ValidateArgs, quiet: bool) -> VerbResult {
     let path = args.output.unwrap_or_else(|| PathBuf::from("target/validation/here.jsonl"));
     let file = verdicts::create(&path, force)?;
     let threads = threads(args.threads);
+    let groups = groups_per_page(earlier.as_deref(), quiet);
     let mut interruption = Interruption::default();
     let mut programs = Vec::new();
     for (at, &program) in chosen.iter().enumerate() {
@@ -72,9 +78,9 @@ pub fn here(args: ValidateArgs, quiet: bool) -> VerbResult {
             break;
         }
         remark(quiet, format!("predicting program {} of {}: {}", at + 1, chosen.len(), program.name));
-        let predicted = prepared.and_then(|prepared| predict(&prepared, &machine, threads, &mut interruption));
+        let predicted = prepared.and_then(|prepared| predict(&prepared, &machine, groups, threads, &mut interruption));
         if interruption.came().is_none() {
-            rows.push(row(program, &machine.name, measured, predicted));
+            rows.push(row(program, &machine.name, groups, measured, predicted));
         }
     }
     let interrupted = interruption.came();
@@ -104,6 +110,21 @@ fn earlier(path: &Path) -> Result<Vec<HereRow>, Failure> {
     text.lines().enumerate().map(read).collect()
 }
 
+/// Returns how scattered the frames of base pages are, as measured now or in an earlier run.
+fn groups_per_page(earlier: Option<&[HereRow]>, quiet: bool) -> Option<f64> {
+    if let Some(rows) = earlier {
+        return rows.iter().find_map(|row| row.groups_per_page);
+    }
+    let groups = scatter::groups_per_page().ok().flatten();
+    if groups.is_none() {
+        remark(
+            quiet,
+            "the kernel hides page frames from this user: predictions are for contiguous ones; run it as root",
+        );
+    }
+    groups
+}
+
 /// Returns what was measured of `program` in an earlier run.
 fn measured_in(rows: &[HereRow], program: &HereProgram) -> Result<Measured, String> {
     let row = rows.iter().find(|row| row.item == program.name).ok_or("--measured has no row of it")?;
@@ -114,6 +135,7 @@ fn measured_in(rows: &[HereRow], program: &HereProgram) -> Result<Measured, Stri
 fn predict(
     prepared: &Prepared,
     machine: &Machine,
+    groups: Option<f64>,
     threads: usize,
     interruption: &mut Interruption,
 ) -> Result<Predicted, String> {
@@ -130,7 +152,8 @@ fn predict(
     };
     let systems = SYSTEMS.map(|name| reach_systems::resolve(name).map_err(|error| error.to_string()));
     let systems = systems.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let conditions = Conditions { timing: Timing::Ooo, ..Conditions::new(MEMORY) };
+    let fragmentation = groups.and_then(|groups| Fragmentation::scattering(groups, MEMORY, BASE_PAGES, 1));
+    let conditions = Conditions { timing: Timing::Ooo, fragmentation, ..Conditions::new(MEMORY) };
     let experiment = Experiment {
         threads,
         sample: Some(SAMPLE.parse()?),
