@@ -42,6 +42,25 @@ fn commands(text: &str) -> Vec<String> {
     code.lines().map(plain).filter(|line| line.starts_with("reach ")).collect()
 }
 
+/// Splits a command into words, as a shell does with single quotes.
+fn words(command: &str) -> Vec<String> {
+    let (mut words, mut word) = (Vec::new(), None::<String>);
+    for (at, part) in command.split('\'').enumerate() {
+        if at % 2 == 1 {
+            word.get_or_insert_default().push_str(part);
+            continue;
+        }
+        for c in part.chars() {
+            match c.is_whitespace() {
+                true => words.extend(word.take()),
+                false => word.get_or_insert_default().push(c),
+            }
+        }
+    }
+    words.extend(word);
+    words
+}
+
 #[test]
 fn every_documented_command_parses() {
     // The docs name files that a reader would write: stand-ins replace them.
@@ -50,9 +69,9 @@ fn every_documented_command_parses() {
     let mut parsed = 0;
     for page in pages() {
         for command in commands(&std::fs::read_to_string(&page).unwrap()) {
-            let words = command.split_whitespace().map(|word| word.trim_matches('\'')).map(|word| {
-                stand_ins.iter().fold(word.to_owned(), |word, (documented, file)| word.replace(documented, file))
-            });
+            let words = words(&command)
+                .into_iter()
+                .map(|word| stand_ins.iter().fold(word, |word, (documented, file)| word.replace(documented, file)));
             if let Err(error) = Cli::try_parse_from(words) {
                 panic!("{}: `{command}`: {error}", page.display());
             }
@@ -60,6 +79,11 @@ fn every_documented_command_parses() {
         }
     }
     assert!(parsed >= 40, "found {parsed} commands, expected at least 40; has the format of the docs changed?");
+}
+
+#[test]
+fn words_in_quotes_are_one() {
+    assert_eq!(words("reach try --load 'a b' --save '' x"), ["reach", "try", "--load", "a b", "--save", "", "x"]);
 }
 
 #[test]

@@ -47,9 +47,9 @@ mod tests {
         let predicted = |speedup| Ok(Predicted { speedup, error: None, base: zero, huge: zero });
         let all = programs();
         let rows = [
-            row(&all[0], "m", measured(1.5, 1.4, 1.6), predicted(2.1)),
-            row(&all[1], "m", measured(1.0, 1.0, 1.0), predicted(1.0)),
-            row(&all[2], "m", Err("install gcc".into()), predicted(1.0)),
+            row(&all[0], "m", None, measured(1.5, 1.4, 1.6), predicted(2.1)),
+            row(&all[1], "m", None, measured(1.0, 1.0, 1.0), predicted(1.0)),
+            row(&all[2], "m", None, Err("install gcc".into()), predicted(1.0)),
         ];
         let drawn = plot(&rows);
         let lines: Vec<_> = drawn.lines().collect();
