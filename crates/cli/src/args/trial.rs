@@ -65,3 +65,18 @@ pub struct TryArgs {
     #[arg(last = true, required_unless_present = "list", value_name = "PROG", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::args::{Cli, Verb};
+    use clap::Parser;
+
+    #[test]
+    fn the_precision_is_a_share() {
+        let precision = |args: &[&str]| match Cli::try_parse_from([&["reach", "try"], args, &["--", "true"]].concat()) {
+            Ok(Cli { verb: Verb::Try(args), .. }) => args.precision,
+            _ => panic!("{args:?} does not parse"),
+        };
+        assert_eq!((precision(&[]), precision(&["--precision", "0.5"])), (0.01, 0.005));
+    }
+}

@@ -146,14 +146,10 @@ fn result(side: &Measurement, score: &Score) -> SideResult {
     }
 }
 
-/// Returns the median of a number of the runs; 0 without runs.
+/// Returns the median of a number of the runs; 0 for too few runs to compare.
 fn median(side: &Measurement, number: impl Fn(&Outcome) -> f64) -> f64 {
-    let mut all: Vec<f64> = side.runs.iter().map(number).collect();
-    all.sort_by(f64::total_cmp);
-    match all.len() {
-        0 => 0.0,
-        n => (all[(n - 1) / 2] + all[n / 2]) / 2.0,
-    }
+    let all: Vec<f64> = side.runs.iter().map(number).collect();
+    Median::of(&all).map_or(0.0, |median| median.value)
 }
 
 #[cfg(test)]
