@@ -74,6 +74,8 @@ pub struct OsCosts {
     pub fork_per_pte: u32,
     /// Tearing down an entry at exec or exit, without the write.
     pub exit_per_pte: u32,
+    /// Freeing the memory of an anonymous page, of any size, that is unmapped.
+    pub free_page: u32,
     /// Allocating a page of page tables at fork, or freeing it at exec or exit, without zeroing it.
     pub table_page: u32,
     /// A request to read a part of a file into the page cache.

@@ -83,7 +83,9 @@ impl Vm {
                 }
                 any = true;
                 self.clear_entry(asid, entry, label);
-                self.frames.drop_map(asid, entry.vpn, entry.pte);
+                if self.frames.drop_map(asid, entry.vpn, entry.pte) {
+                    self.charge(label, self.options().costs.free_page);
+                }
                 self.log_mapping_change(asid, entry.vpn, entry.pte.shift().base_pages(self.base()), label);
             }
         }

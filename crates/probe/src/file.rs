@@ -2,7 +2,7 @@
 
 mod tlb;
 
-use crate::pass::HOST_PAGE;
+use crate::pass::{HOST_PAGE, LEAST_PARALLEL};
 use crate::pattern::Page;
 use crate::stability::Measured;
 use reach_hardware::config::Cache;
@@ -63,7 +63,9 @@ pub fn machine_text(preset: &str, cpu: &str, about: &str, numbers: &[Measured]) 
     set(&mut table, &["processor", "exact"], fact(exact, "the processor that was measured"));
     let mut left_out = Vec::new();
     let mut facts = Vec::new();
-    for number in numbers.iter().filter(|number| number.unstable.is_none() || excludes_preset(number, &caches)) {
+    let bounds = |number: &Measured| number.name == LEAST_PARALLEL && number.has_interval();
+    let tells = |number: &&Measured| number.unstable.is_none() || excludes_preset(number, &caches) || bounds(number);
+    for number in numbers.iter().filter(tells) {
         match fact_of(&table, number, numbers) {
             Ok(found) => facts.extend(found),
             Err(why) => left_out.push((number.name.clone(), why)),
@@ -141,6 +143,15 @@ fn fact_of(table: &Table, number: &Measured, numbers: &[Measured]) -> Result<Opt
             ..=WHOLE if number.value >= 0.5 => make(&["walker", "hardware", "walkers"], whole),
             _ => Err("it lies between two numbers of walkers".into()),
         },
+        ["walk", "parallel", "least"] => {
+            let preset = value(hardware_walker(table)?, "walkers").and_then(Value::as_integer).unwrap_or(0);
+            let least = number.low.floor() as i64;
+            if least <= preset {
+                return Ok(None);
+            }
+            let reason = format!("at least, some being idle: {}", interval(table, number));
+            Ok(make(&["walker", "hardware", "walkers"], Value::Integer(least))?.map(|fact| Fact { reason, ..fact }))
+        }
         ["walk", "lookup"] => {
             let rest = number.value - lender_latency(table)?;
             make(&["walker", "hardware", "lookup"], Value::Integer(rest.round().max(0.0) as i64))
@@ -158,6 +169,10 @@ fn fact_of(table: &Table, number: &Measured, numbers: &[Measured]) -> Result<Opt
             let rest = number.value - os_cost(table, "pte_write");
             make(&["os", "fault_around_page"], Value::Integer(rest.round().max(0.0) as i64))
         }
+        ["os", "unmap"] => {
+            let rest = number.value - os_cost(table, "exit_per_pte") - os_cost(table, "pte_write");
+            make(&["os", "free_page"], Value::Integer(rest.round().max(0.0) as i64))
+        }
         ["os", "syscall"] => make(&["os", "syscall"], whole),
         ["os", "zero"] => make(&["os", "zero_per_byte"], whole),
         ["os", "fork", "page"] => {
@@ -165,8 +180,9 @@ fn fact_of(table: &Table, number: &Measured, numbers: &[Measured]) -> Result<Opt
             make(&["os", "fork_per_pte"], Value::Integer(rest.round().max(0.0) as i64))
         }
         ["os", "fault", "4k"] => {
-            let zero = find("os.zero".into()).filter(|zero| zero.unstable.is_none());
-            let zero = zero.ok_or("it holds the time of zeroing, which is not stable")?.value / 1000.0 * 4096.0;
+            // Whichever zeroing the file has, the whole fault is what was measured.
+            let zero = find("os.zero".into()).filter(|zero| zero.unstable.is_none()).map(|zero| zero.value.round());
+            let zero = zero.unwrap_or_else(|| os_cost(table, "zero_per_byte")) / 1000.0 * Page::Small.bytes() as f64;
             let rest = number.value - zero - os_cost(table, "trap") - os_cost(table, "pte_write");
             make(&["os", "fault"], Value::Integer(rest.round().max(0.0) as i64))
         }
@@ -247,6 +263,9 @@ fn interval(table: &Table, number: &Measured) -> String {
         }
         _ if number.name == "os.fault.file" => {
             format!("{low:.0} to {high:.0} with trap and entry, {processes} processes")
+        }
+        _ if number.name == "os.unmap" => {
+            format!("{low:.0} to {high:.0} with the entry's teardown and write, {processes} processes")
         }
         _ if number.name == "os.fork.page" || number.name == "os.fault.around" => {
             format!("{low:.0} to {high:.0} with the entry's write, {processes} processes")
@@ -383,6 +402,7 @@ mod tests {
             number("memory.bandwidth.all", 21_000.0),
             number("os.fault.file", 1000.0),
             number("os.fault.around", 70.0),
+            number("os.unmap", 950.0),
         ];
         let made = file("skylake-e3-1240v5", &numbers);
         assert!(machine::check(&made.text).is_empty());
@@ -392,10 +412,20 @@ mod tests {
         assert!(lines("bandwidth = [21000, \"M\", \"21000 to 21000, 7 processes\"]"));
         assert!(lines("file_fault = [730, \"M\", \"1000 to 1000 with trap and entry, 7 processes\"]"));
         assert!(lines("fault_around_page = [50, \"M\", \"70 to 70 with the entry's write, 7 processes\"]"));
+        assert!(lines(
+            "free_page = [900, \"M\", \"950 to 950 with the entry's teardown and write, 7 processes\"]"
+        ));
         // 24 entries in 8 ways are no power of two of sets.
         assert_eq!(made.left_out.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["walk.pde.entries"]);
+        // 40 thousandths of a cycle for each byte, 250 for the trap and 20 for the entry are the preset's.
+        let fault = file("zen4", &[number("os.fault.4k", 5491.0)]).text;
+        assert!(fault.contains("\nfault = [5057, \"M\""), "{fault}");
         let lookup = file("zen4", &[number("walk.lookup", 13.1)]);
         assert!(lookup.text.contains("lookup = [6, \"M\""), "7 of them are another look-up of the TLB");
+        let least = |preset, at_least| file(preset, &[number(LEAST_PARALLEL, at_least)]).text;
+        let line = "walkers = [9, \"M\", \"at least, some being idle: 9.1 to 9.5, 7 processes\"]";
+        assert!(least("zen4", 9.3).lines().any(|text| text == line), "{}", least("zen4", 9.3));
+        assert!(!least("zen4", 6.1).contains("some being idle"), "the preset has as many");
         let between = file("zen4", &[number("walk.parallel", 4.5), number("walk.pde.entries", 32.0)]);
         assert!(between.measured.is_empty() && between.left_out.len() == 2, "{:?}", between.left_out);
     }

@@ -11,7 +11,7 @@ pub use cache::{Cache, Caches, caches, stream};
 pub use splinter::{Splinter, splinter};
 pub use tlb::{Level, Tlbs, fetch_tlbs, tlbs};
 pub use walk::{Known, Walks, walks};
-pub use walker::{WalkCache, walk_cache, walkers};
+pub use walker::{WalkCache, Walkers, walk_cache, walkers};
 
 /// The number of ways of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

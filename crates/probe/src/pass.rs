@@ -8,6 +8,8 @@ use crate::pattern::{Access, LINE, Page};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+pub(crate) use walks::LEAST_PARALLEL;
+
 /// A hit in the second level takes less than this many times what it takes with small pages; a walk takes more.
 const WALK: f64 = 2.5;
 

@@ -185,6 +185,16 @@ fn the_walkers_of_other_presets_are_found_again() {
     compare_numbers(preset, &pass, &walks);
 }
 
+/// With more walkers than sixteen chains occupy, no number of them is found, but how many are busy.
+#[test]
+fn more_walkers_than_chains_occupy_show_a_bound() {
+    let machine = machine::resolve("haswell-e5-2680v3:caches.l3.bytes=5M,walker.hardware.walkers=32").unwrap();
+    let pass = Pass::of(&mut Simulated::new(machine).unwrap());
+    assert!(!pass.numbers.contains_key("walk.parallel"), "{:?}", pass.numbers);
+    let least = pass.numbers["walk.parallel.least"];
+    assert!(least > 6.0 && least <= 16.0, "{least}");
+}
+
 /// Where memory gives little, a single thread gets all of it.
 #[test]
 fn the_bandwidth_of_memory_is_found_again() {

@@ -219,6 +219,7 @@ pub struct OsSection {
     pub fork: Tagged<u32>,
     pub fork_per_pte: Tagged<u32>,
     pub exit_per_pte: Tagged<u32>,
+    pub free_page: Tagged<u32>,
     pub table_page: Tagged<u32>,
     pub file_read: Tagged<u32>,
     pub file_read_per_byte: Tagged<u32>,

@@ -141,6 +141,7 @@ pub(super) fn os(os: &OsSection) -> OsCosts {
         fork: os.fork.value,
         fork_per_pte: os.fork_per_pte.value,
         exit_per_pte: os.exit_per_pte.value,
+        free_page: os.free_page.value,
         table_page: os.table_page.value,
         file_read: os.file_read.value,
         file_read_per_byte: os.file_read_per_byte.value,

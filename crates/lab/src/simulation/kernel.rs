@@ -72,6 +72,7 @@ fn costs(machine: &machine::Resolved, kernel_code: bool) -> Costs {
         fork: u64::from(os.fork),
         fork_per_pte: u64::from(os.fork_per_pte),
         exit_per_pte: u64::from(os.exit_per_pte),
+        free_page: u64::from(os.free_page),
         table_page: u64::from(os.table_page),
         file_read: u64::from(os.file_read),
         file_read_per_byte: Millicycles(os.file_read_per_byte.into()),

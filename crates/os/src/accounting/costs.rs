@@ -33,6 +33,8 @@ pub struct Costs {
     /// Cycles for each page-table entry that exec and exit tear down, without the write itself: the page's reverse mapping
     /// and reference counts.
     pub exit_per_pte: u64,
+    /// Cycles to free the memory of an anonymous page, of any size, that is unmapped.
+    pub free_page: u64,
     /// Cycles for each page of page tables that fork adds or that exec and exit free, without zeroing.
     pub table_page: u64,
     /// Cycles for each request to read in part of a file.
@@ -57,6 +59,7 @@ impl Costs {
         fork: 0,
         fork_per_pte: 0,
         exit_per_pte: 0,
+        free_page: 0,
         table_page: 0,
         file_read: 0,
         file_read_per_byte: Millicycles(0),
@@ -77,6 +80,7 @@ impl Costs {
         fork: 120_000,
         fork_per_pte: 25,
         exit_per_pte: 25,
+        free_page: 250,
         table_page: 400,
         file_read: 240_000,
         file_read_per_byte: Millicycles(1_000),

@@ -234,10 +234,12 @@ impl Frames {
     }
 
     /// Records that `pte` does not translate that page any more. Frees frames without a user, in blocks as large as possible.
-    pub(crate) fn drop_map(&mut self, asid: Asid, vpn: Vpn, pte: Pte) {
+    /// Returns whether all of the page's frames are without a user.
+    pub(crate) fn drop_map(&mut self, asid: Asid, vpn: Vpn, pte: Pte) -> bool {
         let (pfn, before) = (pte.pfn(), self.buddy.steps());
         let end = pfn.0 + pte.shift().base_pages(self.base);
         let mut idle = pfn.0;
+        let mut unused = true;
         for named in pfn.0..end {
             let (Pfn(at), last) = match self.shadow.as_mut().filter(|_| is_shadow(pfn)) {
                 Some(shadow) => shadow.remove_translation(Pfn(named)),
@@ -259,6 +261,7 @@ impl Frames {
             self.resident -= u64::from(frame.maps == 0 && frame.kind != FrameKind::Zero);
             let needed = frame.maps > 0 || !user || frame.cached;
             drop(frame);
+            unused &= !needed;
             let kept = needed || !self.clear(Pfn(at));
             if kept {
                 self.buddy.free_range(Pfn(idle), at - idle);
@@ -274,6 +277,7 @@ impl Frames {
             self.buddy.free_range(Pfn(idle), end - idle);
         }
         self.note_buddy_work(Operation::Join, pte.shift().order(self.base), before);
+        unused
     }
 
     /// Clears the state of a frame without a user. Returns whether the caller must free it to the allocator; if not, its

@@ -26,16 +26,26 @@ const RISE: f64 = 3.0;
 /// What the entries of walk caches are multiples of. Sets overflow one after another, so that up to three more seem to fit.
 const MULTIPLE: u64 = 4;
 
-/// Returns the walkers: nearly a whole number. `None`: `CHAINS` chains leave some idle.
+/// What was found of the walkers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Walkers {
+    /// All are busy: so many, nearly a whole number.
+    Busy(f64),
+    /// `CHAINS` chains leave some idle: so many are busy then.
+    AtLeast(f64),
+}
+
+/// Returns what chains side by side show of the walkers. `None`: walks take no time.
 ///
 /// # Errors
 /// Those of the bench.
-pub fn walkers(bench: &mut dyn Bench, known: Known) -> Result<Option<f64>, BenchError> {
+pub fn walkers(bench: &mut dyn Bench, known: Known) -> Result<Option<Walkers>, BenchError> {
     let (pattern, data) = tables(known);
     let mut time = |chains: usize| Ok(bench.cycles(&pattern.clone().divided(chains))? / chains as f64);
     let (alone, beside) = (time(1)?, time(CHAINS)?);
     let busy = alone - data - known.second.latency;
-    Ok((beside * CHAINS as f64 >= WAITS * alone && busy > 0.0).then_some(busy / beside))
+    let all = if beside * CHAINS as f64 >= WAITS * alone { Walkers::Busy } else { Walkers::AtLeast };
+    Ok((busy > 0.0).then(|| all(busy / beside)))
 }
 
 /// What was found of the walk cache for the entries above the leaf.

@@ -12,8 +12,8 @@ use std::time::Instant;
 const TRIES: usize = 7;
 /// System calls of a repetition.
 const CALLS: u32 = 2000;
-/// Pages that are touched in a repetition.
-const SMALL_PAGES: usize = 2048;
+/// Pages that are touched in a repetition. Fewer would get frames that caches hold since the repetition before.
+const SMALL_PAGES: usize = 16_384;
 const HUGE_PAGES: usize = 16;
 /// Pages of the process that forks, beyond its own, in the larger of two forks.
 const FORKED_PAGES: usize = 16_384;
@@ -85,6 +85,20 @@ fn fault(page: Page, pages: usize) -> io::Result<f64> {
     Ok(touched / pages as f64)
 }
 
+/// Returns the cycles of unmapping a small page that was touched.
+fn unmap(pages: usize) -> io::Result<f64> {
+    let touched = || {
+        let mapping = Mapping::new(Page::Small, pages)?;
+        mapping.touch(Page::Small, pages);
+        Ok(Some(mapping))
+    };
+    let unmapped = shortest(touched, |mapping| {
+        drop(mapping.take());
+        Ok(())
+    })?;
+    Ok(unmapped / pages as f64)
+}
+
 /// Returns the cycles of a fork with `pages` more pages, as the parent sees it.
 fn fork(pages: usize) -> io::Result<f64> {
     let memory = Mapping::new(Page::Small, pages)?;
@@ -109,7 +123,7 @@ fn fork(pages: usize) -> io::Result<f64> {
 }
 
 /// Measures the kernel's work, and enters it into `pass`, in cycles: `os.syscall`, `os.fault.4k`, `os.fault.2m` (first touches,
-/// with zeroing), `os.fault.file`, `os.fault.around`, `os.zero` (thousandths of a cycle for a byte) and `os.fork.page`.
+/// with zeroing), `os.unmap`, `os.fault.file`, `os.fault.around`, `os.zero` (thousandths of a cycle for a byte) and `os.fork.page`.
 pub(super) fn measure(pass: &mut Pass, has_huge: bool) {
     let syscall = shortest(
         || Ok(()),
@@ -133,6 +147,7 @@ pub(super) fn measure(pass: &mut Pass, has_huge: bool) {
         enter(pass, "os.fault.2m", huge);
     }
     enter(pass, "os.fault.4k", small);
+    enter(pass, "os.unmap", unmap(SMALL_PAGES));
     let page = fork(1).and_then(|small| Ok((fork(FORKED_PAGES)? - small) / FORKED_PAGES as f64));
     enter(pass, "os.fork.page", page);
     let (file, around) = match files::measure() {

@@ -2,7 +2,7 @@
 
 use super::{Curve, Pass};
 use crate::bench::Bench;
-use crate::infer::{self, Caches, Known, Level};
+use crate::infer::{self, Caches, Known, Level, Walkers};
 use crate::pattern::Page;
 
 /// The names of what is measured of walks.
@@ -11,6 +11,8 @@ const ALL: [&str; 3] = ["walk", "walk.parallel", "walk.pde.entries"];
 pub(crate) const LOOKUP: &str = "walk.lookup";
 /// The name of the nearest cache that walks read.
 const CACHE_LEVEL: &str = "walk.cache_level";
+/// The name of the walks side by side that leave walkers idle.
+pub(crate) const LEAST_PARALLEL: &str = "walk.parallel.least";
 /// Why nothing can be said of a walk's parts in a guest.
 const NESTED: &str = "walks read entries of the host's page table, too, so that their parts cannot be told apart";
 
@@ -31,7 +33,7 @@ impl Pass {
             Err(error) => self.lack("walk", &error),
         }
         match infer::walkers(bench, known) {
-            Ok(walkers) => self.enter_or("walk.parallel".into(), walkers, "sixteen chains do not occupy all walkers"),
+            Ok(walkers) => self.take_walkers(walkers),
             Err(error) => self.lack("walk.parallel", &error),
         }
         match infer::walk_cache(bench, known) {
@@ -42,6 +44,18 @@ impl Pass {
                 self.enter_or("walk.pde.entries".into(), found.entries.map(|entries| entries as f64), why);
             }
             Err(error) => self.lack("walk.pde.entries", &error),
+        }
+    }
+
+    fn take_walkers(&mut self, walkers: Option<Walkers>) {
+        let (busy, least) = match walkers {
+            Some(Walkers::Busy(count)) => (Some(count), None),
+            Some(Walkers::AtLeast(count)) => (None, Some(count)),
+            None => (None, None),
+        };
+        self.enter_or("walk.parallel".into(), busy, "sixteen chains do not occupy all walkers");
+        if let Some(count) = least {
+            self.numbers.insert(LEAST_PARALLEL.into(), count);
         }
     }
 
