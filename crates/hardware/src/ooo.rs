@@ -14,7 +14,7 @@
 //! 3. *Loads* issue when their address registers are known and a port is free. Then comes the translation. A
 //!    first-level TLB miss takes the latency of the level that hits, or that of a walk, which waits for a free page
 //!    walker. Then comes the cache. A first-level cache miss waits for a free MSHR (`l1_mshrs`), and one that goes to
-//!    memory waits for the channel (`memory_channel.rs`). A reference to a page or line in flight waits for the same
+//!    memory waits for the channel (`memory_channel.rs`). Lines arrive one after the other (`l1_fill`). A reference to a page or line in flight waits for the same
 //!    walk or miss. A load from the bytes of a store in flight takes its data (store forwarding).
 //!    *Memory disambiguation*: a load waits for the addresses of all older stores until it is trusted. A trusted load
 //!    does not wait. If one of these stores turns out to be to the same bytes, the load violated memory order: a
@@ -101,7 +101,7 @@ const PENDING_MISSES: usize = 256;
 /// # let config = config::OooCore {
 /// #     rob: 224, width: 4, schedulers: config::Schedulers::unified(97),
 /// #     registers: config::RegisterFiles { integer: 132, vector: 136, flags_in_integer: true },
-/// #     load_ports: 2, store_ports: 1, load_queue: 72, store_queue: 56, l1_mshrs: 12,
+/// #     load_ports: 2, store_ports: 1, load_queue: 72, store_queue: 56, l1_mshrs: 12, l1_fill: 0,
 /// #     memory: 200, line_interval: 0, front_end_depth: 10, fetch_queue: 64,
 /// #     itlb_inclusion: false, itlb_replay: 0, wrong_path: false,
 /// #     latencies: config::Latencies { multiply: 3, divide: 26, float: 4, float_divide: 11 },
@@ -157,6 +157,7 @@ pub struct OooCore {
     ports: IssuePorts,
     walkers: Occupancy,
     l1_mshrs: Occupancy,
+    l1_fills: Occupancy,
     memory_channel: MemoryChannel,
     prefetches_in_flight: Occupancy,
     streamer: Streamer,
@@ -224,6 +225,7 @@ impl OooCore {
             ports: IssuePorts::new(config.width, config.load_ports, config.store_ports),
             walkers: Occupancy::new(walkers),
             l1_mshrs: Occupancy::new(config.l1_mshrs),
+            l1_fills: Occupancy::new(1),
             memory_channel: MemoryChannel::new(config.line_interval, config.memory),
             prefetches_in_flight: Occupancy::new(config.prefetch.max_in_flight),
             streamer: Streamer::new(config.prefetch),

@@ -138,6 +138,7 @@ impl Processor {
             load_queue: part(core.load_queue),
             store_queue: part(core.store_queue),
             l1_mshrs: part(core.l1_mshrs),
+            l1_fill: core.l1_fill * self.threads as u32,
             line_interval: core.line_interval * self.units.len() as u32,
             fetch_queue: part(core.fetch_queue),
             ..core

@@ -105,6 +105,7 @@ pub struct NaiveOooCore {
     starts: Vec<(Port, u64)>,
     walks: Vec<Interval>,
     misses: Vec<Interval>,
+    fills: Vec<Interval>,
     /// The scheduler and the last start of each instruction's parts that it serves.
     waits: Vec<(u8, u64)>,
     /// The retirements of the instructions that took integer and vector registers, once for each register.
@@ -142,6 +143,7 @@ impl NaiveOooCore {
             starts: Vec::new(),
             walks: Vec::new(),
             misses: Vec::new(),
+            fills: Vec::new(),
             waits: Vec::new(),
             taken: [Vec::new(), Vec::new()],
             transfers: Vec::new(),

@@ -137,14 +137,7 @@ impl Accounting {
         self.charge(label, cycles);
     }
 
-    /// Queues a shootdown of `pages` base pages and charges for it.
-    pub(crate) fn shoot(&mut self, asid: Asid, vpn: Vpn, pages: u64, label: Label) {
-        self.charge(label, self.costs.shootdown);
-        self.tally(asid, |c| c.shootdowns += 1);
-        self.shoot_free(asid, vpn, pages);
-    }
-
-    /// Queues a shootdown that costs nothing: the processor drops the entries by itself, or with others.
+    /// Queues a shootdown of `pages` base pages that costs nothing, or is charged apart.
     pub(crate) fn shoot_free(&mut self, asid: Asid, vpn: Vpn, pages: u64) {
         self.shootdowns.push(Shootdown { asid, vpn, pages });
     }

@@ -46,7 +46,9 @@ impl Vm {
             Event::Switch { asid, thread } => {
                 self.processes.set_thread(*thread);
                 self.processes.switch_to(*asid);
-                self.ensure_process(self.current())?;
+                let asid = self.current();
+                self.ensure_process(asid)?;
+                self.at_mut(asid).run_by(*thread);
             }
             Event::Fork { child, shares_memory: false } => self.fork(*child)?,
             Event::Fork { child, shares_memory: true } => self.vfork(*child)?,
@@ -56,6 +58,7 @@ impl Vm {
                 self.keep_census(asid);
                 self.clear_address_space(asid)?;
                 self.at_mut(asid).awaits_stack = true;
+                self.at_mut(asid).forget_threads();
             }
             Event::Exit => {
                 let asid = self.processes.leave_shared();

@@ -306,6 +306,17 @@ impl Vm {
 
     /// Queues a shootdown and charges for it.
     pub(crate) fn shoot(&mut self, asid: Asid, vpn: Vpn, pages: u64, label: Label) {
-        self.accounting.shoot(asid, vpn, pages, label);
+        self.charge_shootdowns(asid, 1, label);
+        self.accounting.shoot_free(asid, vpn, pages);
+    }
+
+    /// Charges for `count` shootdowns and counts them. Other processors are interrupted where they may have entries of the
+    /// address space: if several threads have run in it.
+    pub(crate) fn charge_shootdowns(&mut self, asid: Asid, count: u64, label: Label) {
+        let several = self.processes.get(asid).is_some_and(Process::has_several_threads);
+        let costs = &self.options().costs;
+        let cycles = costs.shootdown + if several { costs.interrupt } else { 0 };
+        self.charge(label, count * cycles);
+        self.tally(asid, |c| c.shootdowns += count);
     }
 }

@@ -18,6 +18,8 @@ fn alpha(caches_modelled: bool) -> Vm {
     options.costs = Costs {
         pte_write: 1,
         shootdown: 1_000,
+        interrupt: 1_000_000,
+        free_page: 10_000_000,
         copy_per_byte: Millicycles(1_000),
         zero_per_byte: Millicycles(100),
         ..Costs::FREE
@@ -141,4 +143,37 @@ fn a_new_page_table_node_is_zeroed() {
     assert_eq!(vm.counters().bytes_zeroed, nodes, "the page itself is the page of zeroes");
     assert_eq!(vm.traffic().iter().map(|traffic| traffic.bytes).sum::<u64>(), nodes + 8);
     assert_eq!(vm.counters().page_table_bytes.current, nodes);
+}
+
+/// Other processors have entries of an address space only if other threads have run in it. Exec ends them.
+#[test]
+fn processors_are_interrupted_once_a_second_thread_has_run_in_the_address_space() {
+    let mut vm = alpha(false);
+    populate(&mut vm, 3);
+    let unmapping = |vm: &mut Vm, page: u64| {
+        let ledger = charged(vm, |vm| vm.unmap(A, AT + page, 1, Label::Remap).unwrap());
+        ledger.charged(Label::Remap).0 / 1_000 % 10_000
+    };
+    assert_eq!(unmapping(&mut vm, 0), 1);
+    vm.apply(&Event::Switch { asid: A, thread: ThreadId(0) }).unwrap();
+    assert_eq!(unmapping(&mut vm, 1), 1);
+    vm.apply(&Event::Switch { asid: A, thread: ThreadId(1) }).unwrap();
+    assert_eq!(unmapping(&mut vm, 2), 1_001);
+}
+
+/// What is freed is charged by page, of any size; a frame that others map, too, is not free.
+#[test]
+fn freeing_an_anonymous_page_is_charged_when_its_last_mapping_goes() {
+    let mut vm = alpha(false);
+    let block = populate(&mut vm, 16);
+    vm.promote(A, AT, K64, Label::Remap).unwrap();
+    let shared = Pte::new(block + 9, vm.base()).with_writable(true);
+    vm.map(A, AT + 20, shared, Label::Fault).unwrap();
+    let freed = |vm: &mut Vm, from: u64, pages: u64| {
+        let ledger = charged(vm, |vm| vm.unmap(A, AT + from, pages, Label::Remap).unwrap());
+        ledger.charged(Label::Remap).0 / 10_000_000
+    };
+    assert_eq!(freed(&mut vm, 0, 8), 1, "a page of 64 KB");
+    assert_eq!(freed(&mut vm, 8, 8), 7, "one of eight pages is mapped elsewhere");
+    assert_eq!(freed(&mut vm, 20, 1), 1);
 }

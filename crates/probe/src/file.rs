@@ -412,9 +412,7 @@ mod tests {
         assert!(lines("bandwidth = [21000, \"M\", \"21000 to 21000, 7 processes\"]"));
         assert!(lines("file_fault = [730, \"M\", \"1000 to 1000 with trap and entry, 7 processes\"]"));
         assert!(lines("fault_around_page = [50, \"M\", \"70 to 70 with the entry's write, 7 processes\"]"));
-        assert!(lines(
-            "free_page = [900, \"M\", \"950 to 950 with the entry's teardown and write, 7 processes\"]"
-        ));
+        assert!(lines("free_page = [900, \"M\", \"950 to 950 with the entry's teardown and write, 7 processes\"]"));
         // 24 entries in 8 ways are no power of two of sets.
         assert_eq!(made.left_out.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["walk.pde.entries"]);
         // 40 thousandths of a cycle for each byte, 250 for the trap and 20 for the entry are the preset's.

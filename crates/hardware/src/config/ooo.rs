@@ -118,6 +118,8 @@ pub struct OooCore {
     pub store_queue: u32,
     /// Miss registers: first-level data misses under way at once.
     pub l1_mshrs: u32,
+    /// Cycles between two lines that arrive in the first-level data cache; 0 where any number arrives at once.
+    pub l1_fill: u32,
     /// Cycles to memory: an access of at least that latency came from memory.
     pub memory: u32,
     /// Cycles between two lines from memory, by its bandwidth; 0 for unlimited bandwidth.

@@ -120,6 +120,7 @@ mod tests {
             schedulers: config::Schedulers::unified(1),
             registers: config::RegisterFiles { integer: 3, vector: 3, flags_in_integer: false },
             l1_mshrs: 8,
+            l1_fill: 0,
             memory: 200,
             line_interval: 0,
             front_end_depth: 10,

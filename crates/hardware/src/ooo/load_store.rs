@@ -82,7 +82,7 @@ impl OooCore {
     /// Returns the cycle in which `line` is there for an access in cycle `from`.
     ///
     /// `miss_latency` is 0 for a hit. A miss waits for an MSHR and for the memory channel, where a store's line counts
-    /// twice; a miss in progress is joined.
+    /// twice, and then for the lines that arrive before it (`l1_fill`); a miss in progress is joined.
     #[inline]
     pub(super) fn get_line(&mut self, line: u64, from: u64, miss_latency: u32, is_store: bool) -> u64 {
         let pending = &mut self.pending_misses[miss_slot(line)];
@@ -94,7 +94,11 @@ impl OooCore {
         }
         let floor = self.dispatch_stage.cycle.min(self.fetch_stage.cycle);
         let sent = self.memory_channel.send(floor, from, miss_latency, 1 + u64::from(is_store));
-        let ready = self.l1_mshrs.occupy(floor, sent, miss_latency.into()) + u64::from(miss_latency);
+        let mut ready = self.l1_mshrs.occupy(floor, sent, miss_latency.into()) + u64::from(miss_latency);
+        if self.config.l1_fill > 0 {
+            let fill = u64::from(self.config.l1_fill);
+            ready = self.l1_fills.occupy(floor, ready.saturating_sub(fill).max(sent), fill) + fill;
+        }
         *pending = (line, ready);
         ready
     }

@@ -219,7 +219,8 @@ pub struct OsSection {
     pub fork: Tagged<u32>,
     pub fork_per_pte: Tagged<u32>,
     pub exit_per_pte: Tagged<u32>,
-    pub free_page: Tagged<u32>,
+    /// `None`: freeing is part of what the other costs say.
+    pub free_page: Option<Tagged<u32>>,
     pub table_page: Tagged<u32>,
     pub file_read: Tagged<u32>,
     pub file_read_per_byte: Tagged<u32>,
@@ -241,6 +242,8 @@ pub struct OooSection {
     pub load_queue: Tagged<u32>,
     pub store_queue: Tagged<u32>,
     pub l1_mshrs: Tagged<u32>,
+    /// `None`: not limited.
+    pub l1_fill: Option<Tagged<u32>>,
     pub itlb_inclusion: Tagged<bool>,
     pub itlb_replay: Tagged<u32>,
     pub front_end_depth: Tagged<u32>,

@@ -29,7 +29,7 @@ impl Kernel {
     ) -> Result<Kernel, String> {
         let hardware = &machine.hardware;
         let mut options = reach_os::Options::linux(hardware.layout.clone(), hardware.sizes.clone(), conditions.memory);
-        options.costs = costs(machine, conditions.kernel);
+        options.costs = costs(machine, conditions);
         options.caches_modelled = conditions.timing.has_caches();
         options.hertz = hardware.core.hertz;
         options.warm = conditions.warm;
@@ -58,8 +58,16 @@ impl Kernel {
 
 /// Returns the machine file's costs in the operating system's terms. Where the kernel's own code is simulated, it takes the time
 /// of the paths that it executes.
-fn costs(machine: &machine::Resolved, kernel_code: bool) -> Costs {
+fn costs(machine: &machine::Resolved, conditions: &Conditions) -> Costs {
     let os = &machine.os;
+    // With one processor the file gives the cost of its own work. With several it gives that of interrupting the others, which
+    // have no entries of a program that one of them runs.
+    let alone = machine.cores.is_none_or(|cores| cores == 1);
+    let (shootdown, interrupt) = match conditions.placement.hardware_threads() {
+        _ if alone => (os.shootdown, 0),
+        1 => (0, 0),
+        _ => (0, os.shootdown),
+    };
     let all = Costs {
         trap: u64::from(os.trap),
         fault: u64::from(os.fault),
@@ -68,7 +76,8 @@ fn costs(machine: &machine::Resolved, kernel_code: bool) -> Costs {
         zero_per_byte: Millicycles(os.zero_per_byte.into()),
         copy_per_byte: Millicycles(os.copy_per_byte.into()),
         pte_write: u64::from(os.pte_write),
-        shootdown: u64::from(os.shootdown),
+        shootdown: u64::from(shootdown),
+        interrupt: u64::from(interrupt),
         fork: u64::from(os.fork),
         fork_per_pte: u64::from(os.fork_per_pte),
         exit_per_pte: u64::from(os.exit_per_pte),
@@ -78,7 +87,7 @@ fn costs(machine: &machine::Resolved, kernel_code: bool) -> Costs {
         file_read_per_byte: Millicycles(os.file_read_per_byte.into()),
         scan_per_page: u64::from(os.scan_per_page),
     };
-    match kernel_code {
+    match conditions.kernel {
         true => Costs { fault: 0, file_fault: 0, fault_around_page: 0, fork: 0, ..all },
         false => all,
     }

@@ -118,8 +118,15 @@ impl NaiveOooCore {
         let miss = u64::from(miss_latency);
         let start = first_free(&self.misses, self.config.l1_mshrs as usize, sent, miss);
         self.misses.push((start, start + miss));
-        self.pending_misses[slot] = Some((line, start + miss));
-        start + miss
+        let mut ready = start + miss;
+        let fill = u64::from(self.config.l1_fill);
+        if fill > 0 {
+            let arrives = first_free(&self.fills, 1, sent.max(ready.saturating_sub(fill)), fill);
+            self.fills.push((arrives, arrives + fill));
+            ready = arrives + fill;
+        }
+        self.pending_misses[slot] = Some((line, ready));
+        ready
     }
 
     /// Returns when a reference that issues in cycle `issued` is translated.

@@ -22,6 +22,7 @@ fn config(random: &mut Random) -> Config {
         load_queue: up_to(20),
         store_queue: up_to(12),
         l1_mshrs: up_to(6),
+        l1_fill: up_to(4) - 1,
         memory: up_to(40),
         line_interval: up_to(12).saturating_sub(4),
         front_end_depth: up_to(15) - 1,

@@ -24,8 +24,10 @@ pub struct Costs {
     pub copy_per_byte: Millicycles,
     /// Cycles for each page-table entry written.
     pub pte_write: u64,
-    /// Cycles for each shootdown: the inter-processor interrupt and the wait for its answers.
+    /// Cycles for each shootdown, of the processor that sends it.
     pub shootdown: u64,
+    /// Cycles more where other processors may have entries: the interrupt and the wait for their answers.
+    pub interrupt: u64,
     /// Cycles of a fork, without its page-table entries.
     pub fork: u64,
     /// Cycles for each page-table entry that fork copies, without the write itself.
@@ -56,6 +58,7 @@ impl Costs {
         copy_per_byte: Millicycles(0),
         pte_write: 0,
         shootdown: 0,
+        interrupt: 0,
         fork: 0,
         fork_per_pte: 0,
         exit_per_pte: 0,
@@ -76,7 +79,8 @@ impl Costs {
         zero_per_byte: Millicycles(60),
         copy_per_byte: Millicycles(125),
         pte_write: 4,
-        shootdown: 4_000,
+        shootdown: 150,
+        interrupt: 4_000,
         fork: 120_000,
         fork_per_pte: 25,
         exit_per_pte: 25,

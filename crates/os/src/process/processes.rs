@@ -15,6 +15,10 @@ pub struct Process {
     pub(crate) maps_seen: bool,
     /// The process has replaced its image and has no stack yet.
     pub(crate) awaits_stack: bool,
+    /// The thread that ran in it first. `None`: no thread has.
+    first_thread: Option<ThreadId>,
+    /// Whether other threads have run in it, too, so that other processors may have its entries.
+    several_threads: bool,
 }
 
 impl Process {
@@ -26,7 +30,24 @@ impl Process {
             swapped: BTreeSet::new(),
             maps_seen: false,
             awaits_stack: false,
+            first_thread: None,
+            several_threads: false,
         }
+    }
+
+    /// Records that `thread` runs in the address space.
+    pub(crate) fn run_by(&mut self, thread: ThreadId) {
+        self.several_threads |= *self.first_thread.get_or_insert(thread) != thread;
+    }
+
+    /// Forgets the threads: exec ends them.
+    pub(crate) fn forget_threads(&mut self) {
+        (self.first_thread, self.several_threads) = (None, false);
+    }
+
+    /// Returns whether several threads have run in the address space.
+    pub(crate) fn has_several_threads(&self) -> bool {
+        self.several_threads
     }
 
     /// Returns the regions of the address space.

@@ -69,11 +69,8 @@ impl Vm {
             for _ in 0..steps {
                 self.account_rewrite(asid, PteWrites { at, entries, nodes: 0 }, size, Operation::Demote, label);
             }
-            self.charge(label, demotions * self.options.costs.shootdown);
-            self.tally(asid, |c| {
-                c.demotions += demotions;
-                c.shootdowns += demotions;
-            });
+            self.charge_shootdowns(asid, demotions, label);
+            self.tally(asid, |c| c.demotions += demotions);
         }
     }
 
