@@ -14,7 +14,8 @@
 //! 3. *Loads* issue when their address registers are known and a port is free. Then comes the translation. A
 //!    first-level TLB miss takes the latency of the level that hits, or that of a walk, which waits for a free page
 //!    walker. Then comes the cache. A first-level cache miss waits for a free MSHR (`l1_mshrs`), and one that goes to
-//!    memory waits for the channel (`memory_channel.rs`). Lines arrive one after the other (`l1_fill`). A reference to a page or line in flight waits for the same
+//!    memory waits for the channel (`memory_channel.rs`). With `l1_fill`, lines arrive that many cycles
+//!    apart; their MSHRs are free before. A reference to a page or line in flight waits for the same
 //!    walk or miss. A load from the bytes of a store in flight takes its data (store forwarding).
 //!    *Memory disambiguation*: a load waits for the addresses of all older stores until it is trusted. A trusted load
 //!    does not wait. If one of these stores turns out to be to the same bytes, the load violated memory order: a

@@ -66,15 +66,17 @@ pub struct OsCosts {
     pub copy_per_byte: u32,
     /// Writing one page-table entry.
     pub pte_write: u32,
-    /// A TLB shootdown: the interrupt and the wait for other processors, without the invalidation of each page.
+    /// A TLB shootdown, of the processor that sends it, without the invalidation of each page.
     pub shootdown: u32,
+    /// Interrupting other processors for a shootdown, and waiting for them.
+    pub interrupt: u32,
     /// A fork, without its page-table entries.
     pub fork: u32,
     /// Copying an entry at fork, without the write.
     pub fork_per_pte: u32,
     /// Tearing down an entry at exec or exit, without the write.
     pub exit_per_pte: u32,
-    /// Freeing the memory of an anonymous page, of any size, that is unmapped.
+    /// Unmapping a private anonymous page, of any size, that nothing else maps: freeing its memory.
     pub free_page: u32,
     /// Allocating a page of page tables at fork, or freeing it at exec or exit, without zeroing it.
     pub table_page: u32,

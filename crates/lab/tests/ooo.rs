@@ -78,6 +78,19 @@ fn misses_overlap_up_to_the_bandwidth_of_memory() {
     }
 }
 
+/// Each update loads a line that is not in the first level, which holds an eighth of them, but in the second.
+#[test]
+fn lines_from_the_second_level_arrive_as_fast_as_the_first_level_fills() {
+    let each = |fill: u32| {
+        let machine = format!("zen4:ooo.l1_fill={fill}");
+        cycles_each(&machine, "hugetlb-2m", "gups:bytes=256K,updates=#", [100_000, 200_000], Timing::Ooo)
+    };
+    for fill in [20, 40] {
+        let lines = each(fill) / f64::from(fill);
+        assert!((lines - 0.875).abs() < 0.03, "{fill}: {lines:.3} lines an update");
+    }
+}
+
 #[test]
 fn walks_overlap_up_to_the_number_of_walkers() {
     let each = |walkers: u32| {

@@ -137,8 +137,8 @@ impl Accounting {
         self.charge(label, cycles);
     }
 
-    /// Queues a shootdown of `pages` base pages that costs nothing, or is charged apart.
-    pub(crate) fn shoot_free(&mut self, asid: Asid, vpn: Vpn, pages: u64) {
+    /// Queues a shootdown of `pages` base pages and charges nothing.
+    pub(crate) fn queue_shootdown(&mut self, asid: Asid, vpn: Vpn, pages: u64) {
         self.shootdowns.push(Shootdown { asid, vpn, pages });
     }
 

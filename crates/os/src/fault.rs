@@ -175,7 +175,7 @@ impl Vm {
         let executable = entry.pte.executable() || fault.kind == Kind::Fetch;
         if fault.kind != Kind::Store || entry.pte.writable() {
             self.charge_fault(asid, FaultKind::Spurious, false);
-            self.accounting.shoot_free(asid, entry.vpn, pages);
+            self.accounting.queue_shootdown(asid, entry.vpn, pages);
             return self
                 .protect(asid, entry.vpn, pages, Label::Fault, |_, entry| entry.pte.with_executable(executable));
         }

@@ -48,7 +48,10 @@ impl Vm {
                 self.processes.switch_to(*asid);
                 let asid = self.current();
                 self.ensure_process(asid)?;
-                self.at_mut(asid).run_by(*thread);
+                // A child of vfork runs on the lender's processor until it execs.
+                if self.processes.running() == asid {
+                    self.at_mut(asid).run_by(*thread);
+                }
             }
             Event::Fork { child, shares_memory: false } => self.fork(*child)?,
             Event::Fork { child, shares_memory: true } => self.vfork(*child)?,
@@ -58,7 +61,8 @@ impl Vm {
                 self.keep_census(asid);
                 self.clear_address_space(asid)?;
                 self.at_mut(asid).awaits_stack = true;
-                self.at_mut(asid).forget_threads();
+                let thread = self.processes.thread();
+                self.at_mut(asid).begin_with(Some(thread));
             }
             Event::Exit => {
                 let asid = self.processes.leave_shared();

@@ -305,7 +305,7 @@ impl Vm {
             self.update_ranges(asid, vpn, pages, aged, label);
         }
         if changed && !taken {
-            self.accounting.shoot_free(asid, vpn, pages);
+            self.accounting.queue_shootdown(asid, vpn, pages);
         }
         Ok(taken)
     }

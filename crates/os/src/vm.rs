@@ -307,7 +307,7 @@ impl Vm {
     /// Queues a shootdown and charges for it.
     pub(crate) fn shoot(&mut self, asid: Asid, vpn: Vpn, pages: u64, label: Label) {
         self.charge_shootdowns(asid, 1, label);
-        self.accounting.shoot_free(asid, vpn, pages);
+        self.accounting.queue_shootdown(asid, vpn, pages);
     }
 
     /// Charges for `count` shootdowns and counts them. Other processors are interrupted where they may have entries of the

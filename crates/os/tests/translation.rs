@@ -149,16 +149,27 @@ fn a_new_page_table_node_is_zeroed() {
 #[test]
 fn processors_are_interrupted_once_a_second_thread_has_run_in_the_address_space() {
     let mut vm = alpha(false);
-    populate(&mut vm, 3);
-    let unmapping = |vm: &mut Vm, page: u64| {
-        let ledger = charged(vm, |vm| vm.unmap(A, AT + page, 1, Label::Remap).unwrap());
+    let unmapping = |vm: &mut Vm| {
+        populate(vm, 1);
+        let ledger = charged(vm, |vm| vm.unmap(A, AT, 1, Label::Remap).unwrap());
         ledger.charged(Label::Remap).0 / 1_000 % 10_000
     };
-    assert_eq!(unmapping(&mut vm, 0), 1);
-    vm.apply(&Event::Switch { asid: A, thread: ThreadId(0) }).unwrap();
-    assert_eq!(unmapping(&mut vm, 1), 1);
-    vm.apply(&Event::Switch { asid: A, thread: ThreadId(1) }).unwrap();
-    assert_eq!(unmapping(&mut vm, 2), 1_001);
+    let switch = |asid, thread| Event::Switch { asid, thread: ThreadId(thread) };
+    assert_eq!(unmapping(&mut vm), 1);
+    vm.apply(&switch(A, 0)).unwrap();
+    assert_eq!(unmapping(&mut vm), 1);
+    // A child of vfork runs where its parent waits.
+    vm.apply(&Event::Fork { child: Asid(9), shares_memory: true }).unwrap();
+    vm.apply(&switch(Asid(9), 5)).unwrap();
+    vm.apply(&Event::Exit).unwrap();
+    vm.apply(&switch(A, 0)).unwrap();
+    assert_eq!(unmapping(&mut vm), 1);
+    vm.apply(&switch(A, 1)).unwrap();
+    assert_eq!(unmapping(&mut vm), 1_001);
+    vm.apply(&Event::Exec { path: "/bin/true".into() }).unwrap();
+    assert_eq!(unmapping(&mut vm), 1);
+    vm.apply(&switch(A, 2)).unwrap();
+    assert_eq!(unmapping(&mut vm), 1_001);
 }
 
 /// What is freed is charged by page, of any size; a frame that others map, too, is not free.
@@ -176,4 +187,6 @@ fn freeing_an_anonymous_page_is_charged_when_its_last_mapping_goes() {
     assert_eq!(freed(&mut vm, 0, 8), 1, "a page of 64 KB");
     assert_eq!(freed(&mut vm, 8, 8), 7, "one of eight pages is mapped elsewhere");
     assert_eq!(freed(&mut vm, 20, 1), 1);
+    vm.demand_fault(Fault { vpn: AT, kind: Kind::Load, cause: FaultCause::NotPresent }).unwrap();
+    assert_eq!(freed(&mut vm, 0, 1), 0, "the page of zeroes");
 }

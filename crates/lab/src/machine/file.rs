@@ -216,10 +216,12 @@ pub struct OsSection {
     pub copy_per_byte: Tagged<u32>,
     pub pte_write: Tagged<u32>,
     pub shootdown: Tagged<u32>,
+    /// `None`: other processors are not interrupted.
+    pub interrupt: Option<Tagged<u32>>,
     pub fork: Tagged<u32>,
     pub fork_per_pte: Tagged<u32>,
     pub exit_per_pte: Tagged<u32>,
-    /// `None`: freeing is part of what the other costs say.
+    /// `None`: freeing is not charged.
     pub free_page: Option<Tagged<u32>>,
     pub table_page: Tagged<u32>,
     pub file_read: Tagged<u32>,

@@ -138,6 +138,7 @@ pub(super) fn os(os: &OsSection) -> OsCosts {
         copy_per_byte: os.copy_per_byte.value,
         pte_write: os.pte_write.value,
         shootdown: os.shootdown.value,
+        interrupt: os.interrupt.as_ref().map_or(0, |cost| cost.value),
         fork: os.fork.value,
         fork_per_pte: os.fork_per_pte.value,
         exit_per_pte: os.exit_per_pte.value,

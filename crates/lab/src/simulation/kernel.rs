@@ -60,14 +60,8 @@ impl Kernel {
 /// of the paths that it executes.
 fn costs(machine: &machine::Resolved, conditions: &Conditions) -> Costs {
     let os = &machine.os;
-    // With one processor the file gives the cost of its own work. With several it gives that of interrupting the others, which
-    // have no entries of a program that one of them runs.
-    let alone = machine.cores.is_none_or(|cores| cores == 1);
-    let (shootdown, interrupt) = match conditions.placement.hardware_threads() {
-        _ if alone => (os.shootdown, 0),
-        1 => (0, 0),
-        _ => (0, os.shootdown),
-    };
+    // A run on one hardware thread has no other processor to interrupt.
+    let interrupt = if conditions.placement.hardware_threads() > 1 { os.interrupt } else { 0 };
     let all = Costs {
         trap: u64::from(os.trap),
         fault: u64::from(os.fault),
@@ -76,7 +70,7 @@ fn costs(machine: &machine::Resolved, conditions: &Conditions) -> Costs {
         zero_per_byte: Millicycles(os.zero_per_byte.into()),
         copy_per_byte: Millicycles(os.copy_per_byte.into()),
         pte_write: u64::from(os.pte_write),
-        shootdown: u64::from(shootdown),
+        shootdown: u64::from(os.shootdown),
         interrupt: u64::from(interrupt),
         fork: u64::from(os.fork),
         fork_per_pte: u64::from(os.fork_per_pte),
@@ -90,5 +84,24 @@ fn costs(machine: &machine::Resolved, conditions: &Conditions) -> Costs {
     match conditions.kernel {
         true => Costs { fault: 0, file_fault: 0, fault_around_page: 0, fork: 0, ..all },
         false => all,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Placement, Timing};
+
+    #[test]
+    fn processors_are_interrupted_only_where_there_are_others_that_run_the_program() {
+        let costs = |machine: &str, placement| {
+            let machine = machine::resolve(machine).unwrap();
+            let costs = costs(&machine, &Conditions { placement, timing: Timing::Ooo, ..Conditions::new(1 << 30) });
+            (costs.shootdown, costs.interrupt)
+        };
+        for (machine, own, others) in [("zen4", 0, 3000), ("neoverse-v2", 500, 0), ("alpha-21264", 100, 0)] {
+            assert_eq!(costs(machine, Placement::ONE), (own, 0), "{machine}");
+            assert_eq!(costs(machine, Placement::of(2, 1)), (own, others), "{machine}");
+        }
     }
 }

@@ -35,7 +35,8 @@ pub struct Costs {
     /// Cycles for each page-table entry that exec and exit tear down, without the write itself: the page's reverse mapping
     /// and reference counts.
     pub exit_per_pte: u64,
-    /// Cycles to free the memory of an anonymous page, of any size, that is unmapped.
+    /// Cycles to free the memory of a private anonymous page, of any size, when it is unmapped and nothing else maps it. Pages that
+    /// are copied together are not charged.
     pub free_page: u64,
     /// Cycles for each page of page tables that fork adds or that exec and exit free, without zeroing.
     pub table_page: u64,
@@ -70,7 +71,7 @@ impl Costs {
     };
 
     /// Estimates for a present-day 2–4 GHz x86 server under Linux, to the nearest round number: a fault of about half
-    /// a microsecond without zeroing, 16 bytes zeroed a cycle, 8 copied, 2 µs for a shootdown, a fast solid-state disk.
+    /// a microsecond without zeroing, 16 bytes zeroed a cycle, 8 copied, 2 µs for interrupting other processors, a fast solid-state disk.
     pub const ESTIMATE: Costs = Costs {
         trap: 400,
         fault: 700,

@@ -17,6 +17,7 @@ impl Vm {
         self.processes.end_sharing(child);
         self.clear_address_space(child)?;
         self.ensure_process(child)?;
+        self.at_mut(child).begin_with(None);
         self.charge(Label::Fault, self.options.costs.fork);
         self.tally(parent, |c| c.forks += 1);
         self.at_mut(child).maps_seen = self.at(parent).maps_seen;

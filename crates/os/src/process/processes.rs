@@ -40,9 +40,9 @@ impl Process {
         self.several_threads |= *self.first_thread.get_or_insert(thread) != thread;
     }
 
-    /// Forgets the threads: exec ends them.
-    pub(crate) fn forget_threads(&mut self) {
-        (self.first_thread, self.several_threads) = (None, false);
+    /// Forgets all threads but this one, as exec ends the others.
+    pub(crate) fn begin_with(&mut self, thread: Option<ThreadId>) {
+        (self.first_thread, self.several_threads) = (thread, false);
     }
 
     /// Returns whether several threads have run in the address space.

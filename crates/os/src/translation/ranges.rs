@@ -128,7 +128,7 @@ impl Vm {
 
     /// Makes range TLBs drop `range`: an INVLPG of one of its pages (§4.3).
     fn shoot_range(&mut self, asid: Asid, range: &RangeTranslation) {
-        self.accounting.shoot_free(asid, range.vpn, 1);
+        self.accounting.queue_shootdown(asid, range.vpn, 1);
     }
 
     /// Replaces the range that starts at `vpn` by `whole`, which has `by` base pages more.

@@ -29,9 +29,9 @@ const MULTIPLE: u64 = 4;
 /// What was found of the walkers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Walkers {
-    /// All are busy: so many, nearly a whole number.
+    /// All walkers are busy: their number, nearly a whole one.
     Busy(f64),
-    /// `CHAINS` chains leave some idle: so many are busy then.
+    /// `CHAINS` chains leave some idle: the mean number that is busy, a lower bound.
     AtLeast(f64),
 }
 

@@ -12,9 +12,10 @@ use std::time::Instant;
 const TRIES: usize = 7;
 /// System calls of a repetition.
 const CALLS: u32 = 2000;
-/// Pages that are touched in a repetition. Fewer would get frames that caches hold since the repetition before.
+/// Pages that are touched in a repetition: 64 MB, more than most last-level caches hold, so that frames are not cached since the
+/// repetition before.
 const SMALL_PAGES: usize = 16_384;
-const HUGE_PAGES: usize = 16;
+const HUGE_PAGES: usize = 32;
 /// Pages of the process that forks, beyond its own, in the larger of two forks.
 const FORKED_PAGES: usize = 16_384;
 /// A mapping that goes away with its value.

@@ -11,7 +11,7 @@ const ALL: [&str; 3] = ["walk", "walk.parallel", "walk.pde.entries"];
 pub(crate) const LOOKUP: &str = "walk.lookup";
 /// The name of the nearest cache that walks read.
 const CACHE_LEVEL: &str = "walk.cache_level";
-/// The name of the walks side by side that leave walkers idle.
+/// The name of the lower bound of walkers.
 pub(crate) const LEAST_PARALLEL: &str = "walk.parallel.least";
 /// Why nothing can be said of a walk's parts in a guest.
 const NESTED: &str = "walks read entries of the host's page table, too, so that their parts cannot be told apart";
