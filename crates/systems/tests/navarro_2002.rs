@@ -279,10 +279,15 @@ fn replicated_entries_are_rewritten_once_for_each_size_up_and_down() {
     let entries = 8 * 7 * 8 + 7 * 64 + 512;
     assert_eq!(
         cycles("navarro-2002:step_cycles=0"),
-        (entries * costs.pte_write + 64 * costs.shootdown, 4 * 512 * costs.pte_write + 74 * costs.shootdown, 64, 73)
+        (
+            entries * costs.pte_write + 64 * costs.shootdown,
+            4 * 512 * costs.pte_write + 74 * costs.shootdown + costs.free_page,
+            64,
+            73
+        )
     );
     // `promote=off` charges the promotions without making superpages.
     let (up, down, promotions, demotions) = cycles("navarro-2002:step_cycles=0,promote=off");
     assert_eq!((up, promotions, demotions), (entries * costs.pte_write, 0, 0));
-    assert_eq!(down, 512 * costs.pte_write + costs.shootdown);
+    assert_eq!(down, 512 * (costs.pte_write + costs.free_page) + costs.shootdown);
 }
