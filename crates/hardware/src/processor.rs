@@ -120,8 +120,8 @@ impl Processor {
 
     /// Gives every hardware thread its part of an out-of-order core `core` with `walkers` page walkers: an equal share of
     /// each resource, at least 1. Hardware partitions the buffers in this way. Threads compete for width, ports, schedulers,
-    /// physical and miss registers and walkers; here these are divided as if all threads always used them. So is memory bandwidth, among the
-    /// threads of all cores.
+    /// physical and miss registers, the filling of the first level and walkers; here these are divided as if all threads always used them.
+    /// So is memory bandwidth, among the threads of all cores.
     pub fn add_ooo_cores(&mut self, core: config::OooCore, walkers: u32) {
         let part = |all: u32| all.div_ceil(self.threads as u32);
         let own = config::OooCore {

@@ -43,7 +43,8 @@ struct Fact {
 }
 
 /// Makes the machine file of the processor `cpu` (as in `processor.exact`) from the stable ones of `numbers` and the facts of
-/// `preset`. The size of a shared cache goes into it, too, where it is not stable but the preset's is out of the question.
+/// `preset`. The size of a shared cache goes into it, too, where it is not stable but the preset's is out of the question, and so does a
+/// bound of the walkers that the preset does not reach.
 ///
 /// A number that contradicts the rest of the file is left out: a latency below that of a nearer level, for example.
 ///
