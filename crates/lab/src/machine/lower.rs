@@ -195,6 +195,7 @@ pub(super) fn ooo(ooo: &OooSection, memory: &MemorySection, machine: &Machine) -
     }
     let mut smt: BTreeMap<String, Sharing> = BTreeMap::new();
     let threads = ooo.threads.value;
+    let l1_fill = ooo.l1_fill.as_ref().map_or(0, |cycles| cycles.value);
     for (key, value) in [
         ("rob", ooo.rob.value),
         ("width", ooo.width.value),
@@ -221,7 +222,7 @@ pub(super) fn ooo(ooo: &OooSection, memory: &MemorySection, machine: &Machine) -
         ("store_queue", ooo.store_queue.value, 1 << 16),
         ("fetch_queue", ooo.fetch_queue.value, 1 << 16),
         ("l1_mshrs", ooo.l1_mshrs.value, 1 << 16),
-        ("l1_fill", ooo.l1_fill.as_ref().map_or(0, |cycles| cycles.value), 64),
+        ("l1_fill", l1_fill, 64),
         ("registers.integer", ooo.registers.integer.value, 1 << 16),
         ("registers.vector", ooo.registers.vector.value, 1 << 16),
         ("width", ooo.width.value, 255),
@@ -286,7 +287,7 @@ pub(super) fn ooo(ooo: &OooSection, memory: &MemorySection, machine: &Machine) -
         load_queue: ooo.load_queue.value,
         store_queue: ooo.store_queue.value,
         l1_mshrs: ooo.l1_mshrs.value,
-        l1_fill: ooo.l1_fill.as_ref().map_or(0, |cycles| cycles.value),
+        l1_fill,
         memory: machine.memory,
         line_interval,
         itlb_inclusion: ooo.itlb_inclusion.value,
