@@ -1,5 +1,6 @@
 //! Defines the command line once: parsing, help, man pages and shell completions all come from here.
 
+pub mod advise;
 pub mod catalog;
 #[cfg(test)]
 mod documented;
@@ -14,6 +15,7 @@ pub mod trial;
 pub mod validate;
 mod values;
 
+use advise::AdviseArgs;
 use catalog::{ExplainArgs, GenerateVerb, MachineVerb, PaperVerb, ProgramVerb, SystemVerb, TraceVerb};
 use clap::{Parser, Subcommand};
 use owners::WhereArgs;
@@ -60,6 +62,7 @@ pub enum Verb {
     #[command(subcommand)]
     Paper(PaperVerb),
     Validate(ValidateArgs),
+    Advise(AdviseArgs),
     Try(TryArgs),
     #[command(subcommand)]
     Text(TextVerb),

@@ -148,6 +148,7 @@ pub fn run(
         limit: common.conditions.limit,
         sample: sampling(common, has_curve),
         precision: precision(common, has_curve),
+        precise_cycles: false,
         attribute: attribution,
         curve,
     };

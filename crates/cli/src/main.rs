@@ -1,6 +1,8 @@
 //! The `reach` command.
 
+mod advise;
 mod args;
+mod captured;
 mod compare;
 mod curve;
 mod emulator;
@@ -8,6 +10,7 @@ mod experiment;
 mod explain;
 mod failure;
 mod generate;
+mod history;
 mod machine;
 mod output;
 mod own_line;
@@ -60,6 +63,7 @@ fn start() -> ExitCode {
         Verb::Program(verb) => synthetic::program(verb),
         Verb::Paper(verb) => paper::paper(verb, quiet),
         Verb::Validate(args) => validate::validate(args, quiet),
+        Verb::Advise(args) => advise::advise(&args, quiet),
         Verb::Try(args) => this_linux::try_remedies(&args, quiet),
         Verb::Text(verb) => this_linux::text(verb, quiet),
         Verb::Pages(args) => this_linux::pages(&args),

@@ -1,7 +1,7 @@
 //! `reach where`: the cost of translation by owner.
 
 mod list;
-mod names;
+pub mod names;
 mod picture;
 
 use crate::args::owners::{By, WhereArgs};

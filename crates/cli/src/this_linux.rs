@@ -14,11 +14,12 @@ mod trial;
 
 use crate::args::this_linux::TextVerb;
 use crate::failure::{Failure, VerbResult};
+pub use gain::CODE;
 pub use pages::pages;
 use reach_core::Shown;
 use reach_live::error::LiveError;
 pub use stat::stat;
-pub use trial::try_remedies;
+pub use trial::{try_remedies, wanted_remedies};
 
 /// Runs one of the verbs of `reach text`.
 pub fn text(verb: TextVerb, quiet: bool) -> VerbResult {

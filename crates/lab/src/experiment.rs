@@ -70,6 +70,9 @@ pub struct Experiment {
     /// sampled again, more densely, until it is reached, where the program can be kept in memory; a program that is a sample
     /// already stays as it is. `None`: it is sampled once.
     pub precision: Option<f64>,
+    /// Whether the cycles of the first system must be so precise, too: for a comparison with another run of the program, which
+    /// shares no intervals with this one.
+    pub precise_cycles: bool,
 }
 
 /// Why an experiment failed.
@@ -134,6 +137,7 @@ impl Experiment {
             attribute: false,
             sample: None,
             precision: None,
+            precise_cycles: false,
         }
     }
 

@@ -27,5 +27,5 @@ pub use reach_core::{Counts, Step, TICK_INSTRUCTIONS};
 pub use reach_hardware::Geometry;
 pub use results::{ALL, Row, Value};
 pub use simulation::{
-    Cold, HardwareThread, Interval, KernelWork, LEAST, Outcome, Sample, Simulation, SimulationError, Tally,
+    Cold, HardwareThread, Interval, KernelWork, LEAST, Outcome, Sample, Simulation, SimulationError, Stops, Tally,
 };

@@ -9,7 +9,8 @@ mod definitions;
 mod error;
 mod sampled;
 
-pub(crate) use comparison::{linear_model, relative_overhead, speedup};
+pub use comparison::speedup;
+pub(crate) use comparison::{linear_model, relative_overhead};
 pub use definitions::{Definition, Group, Selector, UnknownMetric, definition, definitions, groups, page};
 
 use crate::simulation::Tally;

@@ -83,6 +83,7 @@ fn of_outcome(outcome: &Outcome, program: &str, findings: &[Finding], baseline: 
     rows.findings(findings);
     rows.tally(&outcome.total);
     rows.operating_system(&outcome.os, &outcome.sizes);
+    rows.stops(&outcome.stops);
     rows.caches();
     rows.ratio("contiguity", "share", outcome.contiguity);
     rows.range_tlbs();

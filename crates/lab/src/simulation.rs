@@ -24,12 +24,14 @@ mod passages;
 mod rounds;
 mod sample;
 mod sampling;
+mod stops;
 mod tally;
 
 pub use error::SimulationError;
 pub use outcome::Outcome;
 pub(crate) use sample::Measured;
 pub use sample::{Cold, Interval, LEAST, Sample};
+pub use stops::Stops;
 pub use tally::{HardwareThread, KernelWork, Tally};
 
 use crate::attribution::Attributor;
@@ -80,6 +82,7 @@ pub struct Simulation {
     kernel: Kernel,
     accounts: Accounts,
     rounds: Rounds,
+    stops: Stops,
     /// The kernel's own code; `None` where it is not simulated.
     passages: Option<Box<Passages>>,
     /// `None` unless the program is sampled.
@@ -339,8 +342,8 @@ impl Simulation {
             }
             match stop {
                 StopReason::End => return Ok(()),
-                StopReason::Fault(fault) => self.call(|system, vm| system.fault(fault, vm))?,
-                StopReason::FirstWrite(vpn) => self.call(|system, vm| system.first_write(vpn, vm))?,
+                StopReason::Fault(fault) => self.stop(|system, vm| system.fault(fault, vm))?,
+                StopReason::FirstWrite(vpn) => self.stop(|system, vm| system.first_write(vpn, vm))?,
                 StopReason::PolicyCallback => self.policy_callback()?,
                 StopReason::NeedsReferences => return Err(SimulationError::NeedsReferences),
             }
@@ -359,6 +362,17 @@ impl Simulation {
         let handled = self.call(|system, vm| system.handle(&events, vm));
         self.kernel.tlb_events = events;
         handled
+    }
+
+    /// Calls the system because the program cannot go on without it.
+    fn stop(
+        &mut self,
+        act: impl FnOnce(&mut dyn System, &mut Vm) -> Result<(), OutOfMemory>,
+    ) -> Result<(), SimulationError> {
+        let before = self.now().0;
+        self.call(act)?;
+        self.stops.add(self.now().0 - before);
+        Ok(())
     }
 
     /// Calls the system, then applies what it queued for the processor.

@@ -122,7 +122,7 @@ fn keep(path: &Path, threshold: u64, budget: &mut usize) -> Result<Option<(Strin
 }
 
 /// Returns the bytes that the kernel can allocate without swapping. `None` if unknown.
-pub(crate) fn available() -> Option<u64> {
+pub fn available() -> Option<u64> {
     Meminfo::current().ok()?.mem_available
 }
 

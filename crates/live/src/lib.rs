@@ -18,6 +18,7 @@ pub mod error;
 pub mod frames;
 pub mod held;
 pub mod host;
+pub mod huge_pages;
 pub mod image;
 mod inode;
 pub mod keep;

@@ -5,6 +5,8 @@ use crate::keep;
 use crate::native::Thp;
 use crate::settings::Setting;
 use crate::watch::Watched;
+use std::ffi::OsString;
+use std::path::Path;
 
 /// A variable of the program. A value that it has already is kept before the new one, with `separator` between them.
 #[derive(Debug)]
@@ -15,6 +17,18 @@ pub struct Variable {
     pub value: &'static str,
     /// Between values.
     pub separator: &'static str,
+}
+
+impl Variable {
+    /// Returns the name, and the value here with the remedy's after it.
+    fn with_present(&self) -> (&'static str, OsString) {
+        let mut value = std::env::var_os(self.name).filter(|value| !value.is_empty()).unwrap_or_default();
+        if !value.is_empty() {
+            value.push(self.separator);
+        }
+        value.push(self.value);
+        (self.name, value)
+    }
 }
 
 /// A remedy, and how to keep it.
@@ -36,6 +50,10 @@ pub struct Remedy {
     pub through: &'static [&'static str],
     /// A part of the name of the library without which it has no effect.
     pub library: Option<&'static str>,
+    /// The name of the only program that it is for.
+    pub program: Option<&'static str>,
+    /// Arguments for the program, behind its own.
+    pub arguments: &'static [&'static str],
     sign: Sign,
 }
 
@@ -65,6 +83,8 @@ const NONE: Remedy = Remedy {
     settings: &[],
     through: &[],
     library: None,
+    program: None,
+    arguments: &[],
     sign: Sign::MoreHuge,
 };
 
@@ -131,6 +151,45 @@ pub static REMEDIES: &[Remedy] = &[
         ..NONE
     },
     Remedy {
+        name: "python-malloc-thp",
+        about: "lets Python take its objects from glibc's malloc, and that ask for transparent huge pages",
+        keep: "run it with PYTHONMALLOC=malloc GLIBC_TUNABLES=glibc.malloc.hugetlb=1",
+        environment: &[
+            Variable { name: "PYTHONMALLOC", value: "malloc", separator: "" },
+            tunable("glibc.malloc.hugetlb=1"),
+        ],
+        program: Some("python"),
+        ..NONE
+    },
+    Remedy {
+        name: "node-largepages",
+        about: "lets Node.js move its own code to huge pages",
+        keep: "run it with NODE_OPTIONS=--use-largepages=silent",
+        environment: &[Variable { name: "NODE_OPTIONS", value: "--use-largepages=silent", separator: " " }],
+        program: Some("node"),
+        ..NONE
+    },
+    Remedy {
+        name: "redis-jemalloc-thp",
+        about: "lets Redis keep transparent huge pages, and its allocator ask for them",
+        keep: "start it with --disable-thp no and MALLOC_CONF=thp:always",
+        environment: &[Variable { name: "MALLOC_CONF", value: "thp:always", separator: "," }],
+        library: Some("libjemalloc"),
+        program: Some("redis-server"),
+        arguments: &["--disable-thp", "no"],
+        ..NONE
+    },
+    Remedy {
+        name: "postgres-huge-pages",
+        about: "puts PostgreSQL's shared memory on hugetlb pages, from half of the available memory at most",
+        keep: "set vm.nr_hugepages (`postgres -C shared_memory_size_in_huge_pages` tells how many), and huge_pages = on",
+        settings: &[(Setting::HugetlbOvercommit, half_of_memory)],
+        program: Some("postgres"),
+        arguments: &["-c", "huge_pages=on"],
+        sign: Sign::Hugetlb,
+        ..NONE
+    },
+    Remedy {
         name: "thp-always",
         about: "gives all programs transparent huge pages",
         keep: "write always to /sys/kernel/mm/transparent_hugepage/enabled, or boot with transparent_hugepage=always",
@@ -177,6 +236,26 @@ impl Remedy {
         REMEDIES.iter().find(|remedy| remedy.name == name)
     }
 
+    /// Returns why the remedy is not for a program, by its name: that of the file, which may have a version behind it. `None`:
+    /// it may be.
+    pub fn why_not_for(&self, program: &Path) -> Option<String> {
+        let wanted = self.program?;
+        let file = program.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        let version = file.strip_prefix(wanted);
+        let is_it = version.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'));
+        (!is_it).then(|| format!("it is for {wanted}"))
+    }
+
+    /// Returns whether it takes huge pages from the program, rather than giving it some.
+    pub fn takes_huge_pages(&self) -> bool {
+        self.sign == Sign::LessHuge
+    }
+
+    /// Returns the variables of the program, each with the value that this process has of it before the remedy's.
+    pub fn variables(&self) -> Vec<(&'static str, OsString)> {
+        self.environment.iter().map(Variable::with_present).collect()
+    }
+
     /// Returns why the remedy cannot do anything for a program that was watched without it. `None`: it may.
     pub fn why_pointless(&self, plain: &Watched) -> Option<String> {
         if plain.looks == 0 {
@@ -218,10 +297,22 @@ mod tests {
             let does = !remedy.environment.is_empty()
                 || remedy.thp != Thp::Inherited
                 || !remedy.settings.is_empty()
-                || !remedy.through.is_empty();
+                || !remedy.through.is_empty()
+                || !remedy.arguments.is_empty();
             assert!(does && !remedy.about.is_empty() && !remedy.keep.is_empty(), "{}", remedy.name);
         }
         assert!(Remedy::named("").is_none());
+    }
+
+    #[test]
+    fn a_remedy_for_one_program_knows_it_by_its_name_with_or_without_a_version() {
+        let python = Remedy::named("python-malloc-thp").unwrap();
+        for (path, is_it) in
+            [("python3", true), ("/usr/bin/python3.11", true), ("pythonic", false), ("perl", false), ("/", false)]
+        {
+            assert_eq!(python.why_not_for(Path::new(path)).is_none(), is_it, "{path}");
+        }
+        assert_eq!(Remedy::named("thp-always").unwrap().why_not_for(Path::new("perl")), None);
     }
 
     #[test]

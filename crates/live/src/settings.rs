@@ -56,7 +56,7 @@ pub fn are_writable() -> bool {
 }
 
 /// Returns the word in brackets, as in `always [madvise] never`, or all of a text without brackets.
-fn chosen(text: &str) -> &str {
+pub(crate) fn chosen(text: &str) -> &str {
     text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text.trim(), |(word, _)| word)
 }
 

@@ -1,7 +1,7 @@
 //! Runs a program, or a server with a client, once under a remedy on this Linux.
 
 use crate::native::{Running, Task, Thp, Usage};
-use crate::remedy::{Remedy, Variable};
+use crate::remedy::Remedy;
 use crate::settings::Guarded;
 use crate::watch::{self, Watched};
 use std::ffi::OsString;
@@ -137,8 +137,7 @@ impl Trial {
     ) -> Result<(Outcome, Watched), TrialError> {
         let (program, args) = self.command(remedy);
         let output = self.scratch.join("output");
-        let variables = remedy.map_or(&[][..], |remedy| remedy.environment);
-        let values: Vec<_> = variables.iter().map(with_present).collect();
+        let values = remedy.map(Remedy::variables).unwrap_or_default();
         let environment: Vec<_> = values.iter().map(|(name, value)| (*name, value.as_os_str())).collect();
         let task = Task {
             program: &program,
@@ -192,13 +191,14 @@ impl Trial {
 
     /// Returns the program to start, and its arguments.
     fn command(&self, remedy: Option<&Remedy>) -> (PathBuf, Vec<OsString>) {
-        let through = remedy.map_or(&[][..], |remedy| remedy.through);
+        let (through, more) = remedy.map_or((&[][..], &[][..]), |remedy| (remedy.through, remedy.arguments));
+        let own = self.args.iter().cloned().chain(more.iter().map(OsString::from));
         if through.is_empty() {
-            return (self.program.clone(), self.args.clone());
+            return (self.program.clone(), own.collect());
         }
         let mut args: Vec<OsString> = through.iter().map(OsString::from).collect();
         args.extend(["--".into(), self.program.clone().into()]);
-        args.extend(self.args.iter().cloned());
+        args.extend(own);
         (self.reach.clone(), args)
     }
 
@@ -299,16 +299,6 @@ impl Trial {
             }
         }
     }
-}
-
-/// Returns the name of a variable, and its value here with the remedy's after it.
-fn with_present(variable: &Variable) -> (&'static str, OsString) {
-    let mut value = std::env::var_os(variable.name).filter(|value| !value.is_empty()).unwrap_or_default();
-    if !value.is_empty() {
-        value.push(variable.separator);
-    }
-    value.push(variable.value);
-    (variable.name, value)
 }
 
 impl Figure {

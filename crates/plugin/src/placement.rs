@@ -48,6 +48,8 @@ struct State {
     stack_len: u64,
     /// Whether the program has not started: the emulator still maps the images.
     loading: bool,
+    /// Whether ordinary memory stands for hugetlb pages.
+    grants_hugetlb: bool,
 }
 
 static STATE: Lock<Option<State>> = Lock::new(None);
@@ -77,7 +79,8 @@ thread_local! {
 
 /// Prepares the placement of a program whose image is relocatable or not, and replaces the emulator's functions. Call it
 /// before the program is loaded. `relocatable` is the alignment of a relocatable image; `seed` 0 means no randomisation.
-pub fn begin(relocatable: Option<u64>, stack_bytes: u64, seed: u64) {
+/// With `grants_hugetlb`, ordinary memory stands for hugetlb pages.
+pub fn begin(relocatable: Option<u64>, stack_bytes: u64, seed: u64, grants_hugetlb: bool) {
     let random = |purpose: u64, bits: u32| match seed {
         0 => 0,
         seed => Random::new(seed.wrapping_mul(4).wrapping_add(purpose)).below(1 << bits) * PAGE,
@@ -94,6 +97,7 @@ pub fn begin(relocatable: Option<u64>, stack_bytes: u64, seed: u64) {
             stack_end,
             stack_len: stack_bytes + PAGE,
             loading: true,
+            grants_hugetlb,
         });
     });
     // SAFETY: the functions have the types of those that they replace. The emulator loads plugins before it starts a thread
@@ -195,6 +199,7 @@ unsafe extern "C" fn on_mmap(
 ) -> *mut c_void {
     let fixed = flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0;
     let chosen = if fixed { [None; 2] } else { choose(len as u64, rights, flags) };
+    let (len, flags) = ordinary(len, flags);
     for at in chosen.into_iter().flatten() {
         // SAFETY: the caller's arguments, with an address where nothing is mapped.
         let result = unsafe { libc::mmap(pointer(at), len, rights, flags | libc::MAP_FIXED_NOREPLACE, fd, offset) };
@@ -214,6 +219,18 @@ unsafe extern "C" fn on_mmap(
         take(result as u64, len as u64, flags);
     }
     result
+}
+
+/// Returns the length and the flags of ordinary memory that stands for hugetlb pages; those of any other mapping as they are.
+fn ordinary(len: usize, flags: c_int) -> (usize, c_int) {
+    let asks = flags & libc::MAP_HUGETLB != 0 && flags & libc::MAP_ANONYMOUS != 0;
+    if !asks || !with_state(|state| state.grants_hugetlb).unwrap_or(false) {
+        return (len, flags);
+    }
+    let page = 1usize.checked_shl(huge_page_shift(flags as u64).into()).unwrap_or(PAGE as usize);
+    let size_bits = 63 << libc::MAP_HUGE_SHIFT;
+    // A length that cannot be rounded is refused by the kernel.
+    (len.checked_next_multiple_of(page).unwrap_or(len), flags & !(libc::MAP_HUGETLB | size_bits))
 }
 
 /// Returns addresses to try for a mapping that the emulator makes without one of its own; none for the emulator's own memory.

@@ -9,23 +9,27 @@
 //! | `do_huge_pmd_anonymous_page`, `do_huge_zero_wp_pmd` | [`LinuxThp::fault`] |
 //! | `do_huge_pmd_wp_page` (reuse, or split and copy a base page), splits on partial unmap, protection and mremap | `Vm` |
 //! | `alloc_anon_folio` | [`MultiSize::fault`] |
+//! | `hugetlb_no_page`, for private memory that the program maps by MAP_HUGETLB | [`LinuxThp::hugetlb_fault`] |
 //! | `khugepaged_scan_mm_slot` | [`LinuxThp::tick`] |
 //! | `hpage_collapse_scan_pmd`, `collapse_huge_page` | [`LinuxThp::collapse`] |
 //!
 //! Deviations: there is no compaction, because pre-fragmentation takes unmovable memory anyway. `defrag` only says
 //! whether a fault may first drop unmapped file pages. Stacks get no huge pages: Linux excludes those of threads
 //! (MAP_STACK), and the first thread's is small until it has grown. All sizes of multi-size THP have one scope, and frames
-//! of such blocks are freed one by one, as if deferred splits came at once. There are no huge pages of files.
+//! of such blocks are freed one by one, as if deferred splits came at once. There are no huge pages of files. The pool of
+//! hugetlb pages is all of memory, and shared memory gets none of them.
 //! khugepaged's cycles are charged to `daemon` as if it ran on the program's processor. A
 //! machine without a 2 MB page takes its smallest larger size, else its largest, and limits on page-table entries scale
 //! with it.
 
+mod advised;
 mod multi_size;
 
 use crate::error::SystemError;
 use crate::settings::{Accepts, Setting, Settings, Unit, choice};
 use crate::superpage;
 use crate::system::System;
+use advised::Advised;
 use multi_size::MultiSize;
 use reach_core::{Advice, Asid, Cycles, Event, Fault, FaultCause, Kind, Label, PageShift, Role, Span, Vpn};
 use reach_os::{FaultKind, FrameKind, OutOfMemory, PageView, Region, Superpage, Vm};
@@ -48,6 +52,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     ),
     multi_size::SIZES,
     multi_size::ENABLED,
+    advised::SPANS,
     Setting::new(
         "use_zero_page",
         Accepts::Switch,
@@ -119,6 +124,7 @@ pub(crate) struct LinuxThp {
     enabled: Scope,
     defrag: Scope,
     multi_size: MultiSize,
+    advised: Advised,
     use_zero_page: bool,
     khugepaged: bool,
     pages_to_scan: u64,
@@ -159,6 +165,7 @@ impl LinuxThp {
         LinuxThp {
             enabled,
             multi_size: MultiSize::new(settings, enabled),
+            advised: Advised::new(settings),
             defrag: settings.choice("defrag"),
             use_zero_page: settings.is_on("use_zero_page"),
             khugepaged: settings.is_on("khugepaged"),
@@ -189,6 +196,9 @@ impl LinuxThp {
 
     /// Maps a huge page or a smaller block at a first touch. Returns false where neither fits or is free.
     fn first_touch(&mut self, fault: Fault, view: &PageView, vm: &mut Vm) -> Result<bool, OutOfMemory> {
+        if view.region.huge_shift != 0 && view.region.anonymous() {
+            return self.hugetlb_fault(fault, view, vm);
+        }
         if self.allowed(&view.region)
             && let Some(first) = vm.extent_within(vm.current(), fault.vpn, self.huge, &view.region)
             && self.huge_fault(fault, view, first, vm)?
@@ -196,6 +206,18 @@ impl LinuxThp {
             return Ok(true);
         }
         self.multi_size.fault(fault, view, vm)
+    }
+
+    /// Maps a page of the size that the program asked for by MAP_HUGETLB, whatever `enabled` says; loads get one, too. Returns
+    /// false where none is free, or the machine has no such size.
+    fn hugetlb_fault(&self, fault: Fault, view: &PageView, vm: &mut Vm) -> Result<bool, OutOfMemory> {
+        let shift = PageShift(view.region.huge_shift);
+        if !vm.options().sizes.contains(&shift) {
+            return Ok(false);
+        }
+        let Some(first) = vm.extent_within(vm.current(), fault.vpn, shift, &view.region) else { return Ok(false) };
+        let writable = fault.kind == Kind::Store;
+        vm.map_superpage(first, view, Superpage { shift, rights: view.protection, writable, whole: true })
     }
 
     /// Maps a huge page at a first touch. Returns false where no huge page is free, so that the caller maps a base page.
@@ -345,7 +367,9 @@ impl System for LinuxThp {
         if let Event::Advise(span, Advice::Collapse) = event {
             return self.collapse_span(*span, vm);
         }
-        match vm.apply(event)? {
+        let populate = vm.apply(event)?;
+        self.advised.after(event, vm)?;
+        match populate {
             Some(populate) => self.populate(&populate, vm),
             None => Ok(()),
         }

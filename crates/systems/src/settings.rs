@@ -5,7 +5,7 @@
 //! and the variants that the system matches come from one definition.
 
 use crate::error::SystemError;
-use reach_core::{Bytes, PageShift};
+use reach_core::{Bytes, PageShift, Span, VirtAddr};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -70,6 +70,8 @@ pub enum Accepts {
     Blocks,
     /// The name of a file without its folder, or `all`.
     File,
+    /// Spans of addresses, `START-END` in hexadecimal, joined by `+`; or `none`.
+    Spans,
 }
 
 impl Accepts {
@@ -86,6 +88,7 @@ impl Accepts {
             Accepts::File => !value.is_empty() && !value.contains('/'),
             Accepts::Sizes => value == "all" || is_sizes(value),
             Accepts::Blocks => value == "none" || is_sizes(value),
+            Accepts::Spans => value == "none" || value.split('+').all(|span| address_span(span).is_some()),
         }
     }
 
@@ -109,6 +112,7 @@ impl fmt::Display for Accepts {
             Accepts::Sizes => write!(f, "all, or page sizes such as 64K+4M"),
             Accepts::Blocks => write!(f, "none, or sizes such as 16K+64K"),
             Accepts::File => write!(f, "all, or a file's name such as libc.so.6, without its folder"),
+            Accepts::Spans => write!(f, "none, or spans of addresses such as 7f0000000000-7f0000200000, joined by +"),
         }
     }
 }
@@ -256,6 +260,11 @@ impl Settings {
     pub(crate) fn blocks(&self, name: &str) -> Vec<PageShift> {
         sizes(&self.0[name]).collect()
     }
+
+    /// The spans of an [`Accepts::Spans`] option.
+    pub(crate) fn spans(&self, name: &str) -> Vec<Span> {
+        self.0[name].split('+').filter_map(address_span).collect()
+    }
 }
 
 /// The error for an option name that is not among `known`.
@@ -293,6 +302,18 @@ fn page_size(text: &str) -> Option<PageShift> {
     };
     let count: u64 = text[..text.len() - 1].parse().ok()?;
     (count.is_power_of_two() && count < 1 << 20).then(|| PageShift(unit + count.ilog2() as u8))
+}
+
+/// Reads a span of addresses as `/proc/PID/maps` writes it: `START-END` in hexadecimal. A word is none.
+fn address_span(text: &str) -> Option<Span> {
+    let address = |text: &str| {
+        let digits = text.strip_prefix("0x").unwrap_or(text);
+        let all_digits = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        all_digits.then(|| u64::from_str_radix(digits, 16).ok()).flatten()
+    };
+    let (start, end) = text.split_once('-')?;
+    let (start, end) = (address(start)?, address(end)?);
+    (start < end).then(|| Span { start: VirtAddr(start), len: end - start })
 }
 
 /// Returns `: did you mean "…"?` for the known name nearest to `wanted`, or an empty text where none is near.

@@ -130,3 +130,36 @@ fn without_a_free_huge_page_faults_map_base_pages() {
     assert_eq!((machine.vm.counters().superpages[0].peak, machine.vm.counters().superpage_fallbacks > 0), (0, true));
     assert!(machine.translation(Vpn(AT / PAGE)).is_some());
 }
+
+#[test]
+fn advised_spans_get_huge_pages_as_if_the_program_had_asked() {
+    let half = format!("linux-thp:enabled=madvise,advised={AT:x}-{:x}", AT + 2 * HUGE);
+    let mut machine = with_memory(&half);
+    assert_eq!(machine.sweep(AT, 2048, Kind::Store), 2 + 1024);
+    assert_eq!(machine.vm.counters().superpages[0].current, 2);
+    machine.vm.check();
+    machine.exit_all();
+    // The heap grows call by call, and each part is advised.
+    let mut machine = Machine::x86(&half, 256 << 20);
+    for at in [AT, AT + HUGE] {
+        machine.event(&Event::Map(Map::anonymous(VirtAddr(at), HUGE)));
+    }
+    assert_eq!(machine.sweep(AT, 1024, Kind::Store), 2);
+    assert_eq!(with_memory("linux-thp:enabled=madvise").sweep(AT, 2048, Kind::Store), 2048);
+}
+
+#[test]
+fn hugetlb_memory_has_huge_pages_that_stay_whole_whatever_is_enabled() {
+    for spec in ["linux-thp:enabled=never", "linux-thp"] {
+        let mut machine = Machine::x86(spec, 256 << 20);
+        machine.event(&Event::Map(Map { huge_shift: 21, ..Map::anonymous(VirtAddr(AT), 8 << 20) }));
+        assert_eq!(machine.sweep(AT, 2048, Kind::Load), 4, "{spec}");
+        assert_eq!(machine.vm.counters().superpages[0].current, 4);
+        assert_eq!(machine.vm.counters().resident_bytes.current, 8 << 20);
+        // A part of a page cannot be unmapped.
+        machine.event(&Event::Protect(span(1), Protection::READ));
+        assert_eq!(machine.vm.counters().superpages[0].current, 4);
+        machine.vm.check();
+        machine.exit_all();
+    }
+}

@@ -40,13 +40,17 @@ const ENDING: [libc::c_int; 2] = [libc::SIGTERM, libc::SIGHUP];
 /// The time between two looks at a program whose end is awaited.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The program to capture, and how to run it. The program inherits the environment of this process.
+/// The program to capture, and how to run it.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The program: a path, or a name to look for in `PATH`.
     pub program: OsString,
     /// The program's arguments, without argument zero.
     pub args: Vec<OsString>,
+    /// Variables of the program, in place of those of the same names that it inherits from this process.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Whether the program gets all hugetlb pages that it asks for (MAP_HUGETLB), whatever this computer's pool has.
+    pub grants_hugetlb: bool,
     /// The emulator. `None` looks in `$REACH_QEMU`, the cache folder (`$XDG_CACHE_HOME/reach/qemu`,
     /// `~/.cache/reach/qemu`) and `PATH`.
     pub qemu: Option<PathBuf>,
@@ -132,6 +136,11 @@ impl Live {
         find::qemu(options.qemu.as_deref())?;
         find::plugin(options.plugin.as_deref())?;
         Ok(())
+    }
+
+    /// Returns the number of the program's process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Waits for the end of the program and returns its exit status: its code, or the signal that killed it. Call after the

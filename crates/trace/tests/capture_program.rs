@@ -216,7 +216,14 @@ fn a_program_continues_when_the_ring_vanishes_during_its_exec() {
     let run = |after_exec| {
         let identity = ProcessIdentity { process: 0, thread: 0, after_exec };
         let plugin = plugin.clone().expect("the plugin is built");
-        let emulator = Emulator { qemu: qemu.clone(), cpu: String::new(), plugin, ring: "/no/ring".into(), layout: 0 };
+        let emulator = Emulator {
+            qemu: qemu.clone(),
+            cpu: String::new(),
+            plugin,
+            ring: "/no/ring".into(),
+            layout: 0,
+            grants_hugetlb: false,
+        };
         let words = ["echo".into(), "here".into()];
         let arguments = emulator.arguments(identity, &[], Path::new("/bin/echo"), &words);
         let output = Command::new(&arguments[0]).args(&arguments[1..]).output().unwrap();

@@ -58,6 +58,9 @@ pub struct TryArgs {
     /// With --load: as --rate; less is better
     #[arg(long, value_name = "TEXT", requires = "load")]
     pub latency: Option<String>,
+    /// Neither show what `reach advise` has predicted nor keep what is measured beside it
+    #[arg(long)]
+    pub no_history: bool,
     /// Format of the results
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub format: Format,

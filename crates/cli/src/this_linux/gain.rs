@@ -16,10 +16,13 @@ use std::ffi::OsString;
 /// The simulated systems by what they promote: no code, the program's, and that of its libraries too. They promote as
 /// `reach text promote` does: whole regions only, however much of them is in memory. Data stays in base pages.
 const SYSTEMS: [(&str, &str); 3] = [
-    ("none", "zhou-2023:threshold=33,padding=off,data=none"),
+    ("none", CODE[0]),
     ("program", "zhou-2023:threshold=1,padding=off,libraries=off,data=none"),
     ("program and libraries", ALL),
 ];
+
+/// The systems without code superpages, and with all of them.
+pub const CODE: [&str; 2] = ["zhou-2023:threshold=33,padding=off,data=none", ALL];
 
 const ALL: &str = "zhou-2023:threshold=1,padding=off,data=none";
 

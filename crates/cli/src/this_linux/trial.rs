@@ -6,6 +6,7 @@ mod report;
 use crate::args::results::Format;
 use crate::args::trial::TryArgs;
 use crate::failure::{Failure, VerbResult, print_error, remark};
+use crate::history::{History, command_line};
 use crate::{output, tabulate, units};
 use measurement::{Measurement, Score, SideResult};
 use reach_core::{Random, Shown};
@@ -47,7 +48,7 @@ pub fn try_remedies(args: &TryArgs, quiet: bool) -> VerbResult {
         output::print(&report::list())?;
         return Ok(0);
     }
-    let wanted = wanted(args)?;
+    let wanted = wanted_remedies(&args.remedies)?;
     let signals = EndSignals::block().map_err(Failure::failed)?;
     let stop = || signals.wait(Duration::ZERO);
     let scratch = tempfile::tempdir().map_err(Failure::failed)?;
@@ -78,12 +79,24 @@ pub fn try_remedies(args: &TryArgs, quiet: bool) -> VerbResult {
             return Ok(status.code().and_then(|code| u8::try_from(code).ok()).filter(|&code| code != 0).unwrap_or(1));
         }
     };
-    let (results, left) = (rounds.results(&runs), &rounds.plan.left);
+    let mut results = rounds.results(&runs);
+    let left = &rounds.plan.left;
+    let program = command_line(&args.command);
+    let mut history = if args.no_history { None } else { History::read() };
+    for result in &mut results {
+        result.predicted =
+            history.as_ref().zip(result.remedy).and_then(|(history, remedy)| history.predicted(&program, remedy.name));
+    }
     output::print(&match args.format {
         Format::Table => tabulate::fitted(&report::table(args, &score, &results, left)),
         Format::Jsonl => report::rows(&results, left).iter().map(|row| output::json(row) + "\n").collect(),
         Format::Csv => output::csv(&report::rows(&results, left)),
     })?;
+    if let Some(history) = &mut history
+        && let Err(error) = history.add(results.iter().filter_map(|result| result.line(&program)))
+    {
+        remark(quiet, format!("what was measured is not kept: {error}"));
+    }
     if stop() {
         print_error("interrupted; the results are those of the rounds before");
         return Ok(INTERRUPTED);
@@ -91,9 +104,9 @@ pub fn try_remedies(args: &TryArgs, quiet: bool) -> VerbResult {
     Ok(u8::from(results.iter().any(|result| result.is_open())))
 }
 
-/// Returns the remedies to try.
-fn wanted(args: &TryArgs) -> Result<Vec<&'static Remedy>, Failure> {
-    if args.remedies.is_empty() {
+/// Returns the remedies of these names; all of them if there are no names.
+pub fn wanted_remedies(names: &[String]) -> Result<Vec<&'static Remedy>, Failure> {
+    if names.is_empty() {
         return Ok(REMEDIES.iter().collect());
     }
     let named = |name: &String| {
@@ -102,7 +115,7 @@ fn wanted(args: &TryArgs) -> Result<Vec<&'static Remedy>, Failure> {
         remedy.ok_or_else(|| Failure::Usage(format!("there is no remedy {name:?}; there are {}", known())))
     };
     let mut remedies: Vec<&Remedy> = Vec::new();
-    for remedy in args.remedies.iter().map(named) {
+    for remedy in names.iter().map(named) {
         let remedy = remedy?;
         if remedies.iter().all(|other| other.name != remedy.name) {
             remedies.push(remedy);
@@ -144,7 +157,7 @@ fn plan(
     let mut plan = Plan { sides: vec![(None, plain.clone()), (None, plain.clone())], left: Vec::new() };
     for &remedy in wanted {
         let pointless = match remedy.settings.is_empty() || change_system {
-            true => remedy.why_pointless(&plain),
+            true => remedy.why_not_for(&trial.program).or_else(|| remedy.why_pointless(&plain)),
             false => Some("it changes settings of the kernel for all programs; --change-system allows that".into()),
         };
         if let Some(why) = pointless {

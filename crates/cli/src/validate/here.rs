@@ -5,6 +5,7 @@ mod plot;
 
 use crate::args::results::Format;
 use crate::args::validate::ValidateArgs;
+use crate::captured::{self, MEMORY};
 use crate::experiment::{nearest_machine, threads};
 use crate::failure::{Failure, VerbResult, remark};
 use crate::output;
@@ -16,11 +17,10 @@ use reach_core::Shown;
 use reach_lab::machine::{self, Resolved as Machine};
 use reach_lab::paper::Verdict;
 use reach_lab::validation::here::{HereProgram, HereRow, Measured, Predicted, Prepared, Seconds, programs, row};
-use reach_lab::{ALL, Conditions, Experiment, FindingKind, Timing};
+use reach_lab::{ALL, Conditions, Experiment, Timing};
 use reach_live::native::TUNABLES;
 use reach_live::scatter;
-use reach_os::Fragmentation;
-use reach_trace::live::{Live, Options};
+use reach_trace::live::Options;
 use reach_trace::{Interruption, text};
 use std::path::{Path, PathBuf};
 
@@ -29,12 +29,6 @@ const SYSTEMS: [&str; 2] = ["base", "linux-thp:enabled=madvise"];
 
 /// How long programs are sampled: as by `--sample` without a value.
 const SAMPLE: &str = "every=200k";
-
-/// Memory of the simulated machine, in bytes: more than any of the programs needs, even where few frames are free.
-const MEMORY: u64 = 64 << 30;
-
-/// Bytes of base pages that the programs need at most.
-const BASE_PAGES: u64 = 1 << 30;
 
 /// Labels of cycles that the kernel takes.
 const KERNEL: [&str; 4] = ["fault", "copy", "remap", "daemon"];
@@ -139,12 +133,11 @@ fn predict(
     threads: usize,
     interruption: &mut Interruption,
 ) -> Result<Predicted, String> {
-    let mut words = vec![format!("{}={}", TUNABLES.0, TUNABLES.1).into(), prepared.program.clone().into()];
-    words.extend(prepared.args.iter().cloned());
     let folder = prepared.folder.path();
     let options = Options {
-        program: "env".into(),
-        args: words,
+        program: prepared.program.clone().into(),
+        args: prepared.args.clone(),
+        environment: vec![(TUNABLES.0.into(), TUNABLES.1.into())],
         folder: Some(folder.to_owned()),
         output: Some(folder.join("captured.txt")),
         own_group: true,
@@ -152,28 +145,14 @@ fn predict(
     };
     let systems = SYSTEMS.map(|name| reach_systems::resolve(name).map_err(|error| error.to_string()));
     let systems = systems.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let fragmentation = groups.and_then(|groups| Fragmentation::scattering(groups, MEMORY, BASE_PAGES, 1));
-    let conditions = Conditions { timing: Timing::Ooo, fragmentation, ..Conditions::new(MEMORY) };
+    let conditions =
+        Conditions { timing: Timing::Ooo, fragmentation: captured::scattered(groups), ..Conditions::new(MEMORY) };
     let experiment = Experiment {
         threads,
         sample: Some(SAMPLE.parse()?),
         ..Experiment::new(vec![machine.clone()], systems, conditions)
     };
-    let mut live = Live::launch(options).map_err(|error| error.to_string())?;
-    let report = experiment.run(&mut live, |_| interruption.came().is_none());
-    if interruption.came().is_some() {
-        live.kill();
-        return Err("interrupted".into());
-    }
-    let report = report.map_err(|error| error.to_string())?;
-    let status = live.wait().map_err(|error| error.to_string())?;
-    if !status.success() {
-        return Err(format!("{} while it was captured", status));
-    }
-    let lost = |kind| matches!(kind, FindingKind::Incomplete | FindingKind::ProgramFailed);
-    if let Some(finding) = report.findings.iter().find(|finding| lost(finding.kind)) {
-        return Err(finding.text.clone());
-    }
+    let report = captured::simulate(options, None, &experiment, interruption, |_| {})?.report;
     let rows = report.rows();
     let of = |system: &str, metric: &str| {
         let found = rows.iter().find(|row| row.metric == metric && row.process == ALL && row.system == system);

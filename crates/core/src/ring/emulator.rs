@@ -22,6 +22,9 @@ pub struct Emulator {
     pub ring: PathBuf,
     /// Seed of the random addresses of images, mappings and stacks; 0 for the same addresses in every run.
     pub layout: u32,
+    /// Whether the program gets every hugetlb page that it asks for (MAP_HUGETLB), as from a large pool. The memory below is
+    /// ordinary. Otherwise it gets what this computer's pool has.
+    pub grants_hugetlb: bool,
 }
 
 /// The process of the traced tree that an emulator runs as.
@@ -75,7 +78,7 @@ impl Emulator {
         }
         let identity = format!(",process={process},thread={thread},after_exec={}", u8::from(after_exec));
         plugin.extend(identity.bytes());
-        plugin.extend(format!(",layout={}", self.layout).bytes());
+        plugin.extend(format!(",layout={},hugetlb={}", self.layout, u8::from(self.grants_hugetlb)).bytes());
         // The plugin cannot ask every emulator for its program: QEMU 10.0 lacks that function.
         plugin.extend(b",program=");
         plugin.extend(commas_doubled(&program));
@@ -94,15 +97,16 @@ impl Emulator {
     }
 
     /// Divides an environment into the variables that the emulator starts with, and passes on to the program, and those
-    /// that only the program gets. The latter are the dynamic linker's (`LD_…`), which would affect the emulator as
-    /// well. The emulator reverses its environment when it passes it on, so the first part is returned in reverse
+    /// that only the program gets. The latter are those of the dynamic linker and the C library (`LD_…`, `GLIBC_TUNABLES`),
+    /// which would affect the emulator as well. The emulator reverses its environment when it passes it on, so the first part is returned in reverse
     /// order.
     pub fn environment(all: Vec<OsString>) -> (Vec<OsString>, Vec<OsString>) {
         let (mut shared, mut guest_only) = (Vec::new(), Vec::new());
         for variable in all.into_iter().rev() {
             // The emulator splits the values of `-E` at commas, so variables with commas must be shared.
-            let for_linker = variable.as_bytes().starts_with(b"LD_") && !variable.as_bytes().contains(&b',');
-            if for_linker { guest_only.push(variable) } else { shared.push(variable) }
+            let bytes = variable.as_bytes();
+            let for_library = bytes.starts_with(b"LD_") || bytes.starts_with(b"GLIBC_TUNABLES=");
+            if for_library && !bytes.contains(&b',') { guest_only.push(variable) } else { shared.push(variable) }
         }
         guest_only.reverse();
         (shared, guest_only)
@@ -182,6 +186,7 @@ mod tests {
             plugin: "/a b/,p.so".into(),
             ring: "/proc/1/fd/3".into(),
             layout: 9,
+            grants_hugetlb: true,
         };
         let args = emulator.arguments(
             ProcessIdentity { process: 2, thread: 7, after_exec: true },
@@ -198,7 +203,7 @@ mod tests {
                 "max,-avx",
                 "-plugin",
                 "file=/a b/,,p.so,plugin=/a b/,,p.so,qemu=/usr/bin/qemu,cpu=max,,-avx,ring=/proc/1/fd/3,process=2,thread=7,\
-                 after_exec=1,layout=9,program=./-x,,y",
+                 after_exec=1,layout=9,hugetlb=1,program=./-x,,y",
                 "-0",
                 "zero",
                 "./-x,y",
@@ -208,11 +213,12 @@ mod tests {
     }
 
     #[test]
-    fn linker_variables_reach_only_the_program() {
-        let all = ["A=1", "LD_PRELOAD=x", "B=2", "LD_LIBRARY_PATH=a,b"].map(OsString::from).to_vec();
+    fn variables_of_linker_and_library_reach_only_the_program() {
+        let all =
+            ["A=1", "LD_PRELOAD=x", "B=2", "GLIBC_TUNABLES=a=1", "LD_LIBRARY_PATH=a,b"].map(OsString::from).to_vec();
         let (shared, guest_only) = Emulator::environment(all);
         assert_eq!(shared, ["LD_LIBRARY_PATH=a,b", "B=2", "A=1"]);
-        assert_eq!(guest_only, ["LD_PRELOAD=x"]);
+        assert_eq!(guest_only, ["LD_PRELOAD=x", "GLIBC_TUNABLES=a=1"]);
     }
 
     #[test]

@@ -4,8 +4,8 @@ use super::{Estimate, quotient};
 use crate::simulation::{Outcome, Tally};
 use reach_systems::Role;
 
-/// Returns the speedup of `outcome` over `baseline`: the quotient of their cycles.
-pub(crate) fn speedup(outcome: &Outcome, baseline: &Outcome) -> Estimate {
+/// Returns the speedup of `outcome` over `baseline`, a simulation of the same program: the quotient of their cycles.
+pub fn speedup(outcome: &Outcome, baseline: &Outcome) -> Estimate {
     Estimate {
         value: quotient(baseline.total.cycles(), outcome.total.cycles()),
         error: outcome.speedup_error(baseline),

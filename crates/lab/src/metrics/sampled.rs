@@ -35,6 +35,12 @@ impl Outcome {
         error(sample, &weights(sample, None, &self.total)?, &quotient(of(&self.caches.get(at)?.1), &parts, known))
     }
 
+    /// Returns the cycles of all processes together, with their error.
+    pub fn cycles(&self) -> Estimate {
+        let cycles = |tally: &Tally| tally.cycles() as f64;
+        Estimate { value: cycles(&self.total), error: self.joint_error(&[(self, &cycles, 1.0)]) }
+    }
+
     /// Returns the error of the speedup over `baseline`, a simulation of the same sample.
     pub fn speedup_error(&self, baseline: &Outcome) -> Option<f64> {
         let cycles = |tally: &Tally| tally.cycles() as f64;

@@ -1,6 +1,7 @@
 //! Rows of the operating system's counts.
 
 use super::Rows;
+use crate::simulation::Stops;
 use reach_core::PageShift;
 
 impl Rows<'_> {
@@ -98,6 +99,12 @@ impl Rows<'_> {
             self.count("vm.reserv.partpopq", "count", reserv.partpopq.peak);
             self.count("vm.reserv.reclaimed", "count", reserv.reclaimed);
         }
+    }
+
+    /// Adds how long page faults stopped the program.
+    pub(super) fn stops(&mut self, stops: &Stops) {
+        self.count("stop.p99", "cycles", stops.quantile(0.99));
+        self.count("stop.longest", "cycles", stops.longest());
     }
 
     /// Adds elementary steps by operation and page size (Navarro et al. §6.8).

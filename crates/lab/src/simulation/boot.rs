@@ -6,6 +6,7 @@ use super::hardware::Hardware;
 use super::kernel::Kernel;
 use super::passages::Passages;
 use super::rounds::Rounds;
+use super::stops::Stops;
 use super::{Simulation, SimulationError};
 use crate::conditions::{Conditions, Placement, Timing};
 use crate::machine;
@@ -48,6 +49,7 @@ impl Simulation {
             kernel,
             accounts: Accounts::new(shape.hardware_threads()),
             rounds: Rounds::on(shape.hardware_threads()),
+            stops: Stops::default(),
             passages: passages.map(Box::new),
             sampling: None,
             attributor: None,

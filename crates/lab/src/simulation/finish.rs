@@ -50,6 +50,7 @@ impl Simulation {
             attribution: self.attributor.map(|attributor| attributor.finish()),
             sample,
             os: vm.counters().clone(),
+            stops: self.stops,
             os_processes,
             aux_tlb: self.hardware.aux_tlb,
             second_level: self.hardware.second_level,

@@ -1,6 +1,7 @@
 //! The results of a simulation.
 
 use super::sample::Sample;
+use super::stops::Stops;
 use super::tally::{HardwareThread, Tally};
 use crate::attribution::Attribution;
 use crate::curve::Misses;
@@ -28,6 +29,8 @@ pub struct Outcome {
     pub names: BTreeMap<Asid, String>,
     /// The operating system's counts, all processes together.
     pub os: reach_os::Counters,
+    /// How long page faults stopped the program.
+    pub stops: Stops,
     /// The operating system's counts of each process.
     pub os_processes: BTreeMap<Asid, reach_os::Counters>,
     /// The work of each hardware thread, those of the first core first.

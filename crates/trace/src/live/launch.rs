@@ -42,6 +42,7 @@ pub(super) fn spawn(
         plugin,
         ring: memory.path(),
         layout: options.layout_seed,
+        grants_hugetlb: options.grants_hugetlb,
     };
     let header = memory.ring().header();
     header.next_process.store(1, Ordering::Relaxed);
@@ -51,7 +52,9 @@ pub(super) fn spawn(
         args => args,
     };
     let args: Vec<OsString> = leading.iter().chain(&options.args).cloned().collect();
-    let variables = env::vars_os().map(|(mut name, value)| {
+    let given = |name: &OsString| options.environment.iter().any(|(other, _)| other == name);
+    let inherited = env::vars_os().filter(|(name, _)| !given(name));
+    let variables = inherited.chain(options.environment.iter().cloned()).map(|(mut name, value)| {
         name.push("=");
         name.push(value);
         name

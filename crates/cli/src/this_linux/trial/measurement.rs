@@ -1,6 +1,7 @@
 //! The statistics of `reach try`.
 
 use super::Side;
+use crate::history::{Interval, Line};
 use reach_live::native::Usage;
 use reach_live::remedy::Remedy;
 use reach_live::statistics::{Effect, Median};
@@ -83,6 +84,8 @@ pub struct SideResult {
     pub huge: u64,
     /// The speedup over the program as it is; of the program as it is: over itself again.
     pub speedup: Option<Median>,
+    /// What `reach advise` has predicted for it.
+    pub predicted: Option<Interval>,
     /// The effect by the speedup. `None` for the program as it is, and where runs cannot be compared.
     pub effect: Option<Effect>,
     /// Rounds.
@@ -93,6 +96,17 @@ impl SideResult {
     /// Returns half the width of the speedup's interval, as a share.
     pub fn half_width(&self) -> Option<f64> {
         self.speedup.map(|median| (median.high - median.low) / 2.0 / median.value)
+    }
+
+    /// Returns the line of the history: what was measured beside what was predicted. `None` without both.
+    pub fn line(&self, program: &str) -> Option<Line> {
+        let Median { value, low, high } = self.speedup?;
+        Some(Line {
+            program: program.to_owned(),
+            remedy: self.remedy?.name.to_owned(),
+            predicted: self.predicted?,
+            measured: Some(Interval { value, low, high }),
+        })
     }
 
     /// Returns whether the runs leave open what the remedy does.
@@ -141,6 +155,7 @@ fn result(side: &Measurement, score: &Score) -> SideResult {
         resident: side.seen.resident,
         huge: side.seen.huge + side.seen.hugetlb,
         speedup: None,
+        predicted: None,
         effect: None,
         rounds: side.runs.len(),
     }

@@ -28,7 +28,13 @@ pub fn table(args: &TryArgs, score: &Score, results: &[SideResult], left: &[Left
     if results.len() > 1 {
         let rounds = results[0].rounds as u64;
         out += &format!("{}; medians, with the 95 % intervals of speedups\n", plural(rounds, "round", "rounds"));
-        out += &tabulate::numbers(header(score), results.iter().map(|result| line(result, score)));
+        let predicted = results.iter().any(|result| result.predicted.is_some());
+        let header = header(score).into_iter().chain(predicted.then_some("predicted"));
+        let lines = results.iter().map(|result| {
+            let predicted = predicted.then(|| result.predicted.map_or("–".into(), |p| format!("{:.3}", p.value)));
+            line(result, score).into_iter().chain(predicted).collect()
+        });
+        out += &tabulate::list_of_numbers(header.map(str::to_owned).collect(), lines.collect());
         out += "\n";
     }
     out +=
@@ -112,6 +118,8 @@ pub struct Row {
     speedup: Option<f64>,
     speedup_low: Option<f64>,
     speedup_high: Option<f64>,
+    /// What `reach advise` has predicted, if it has.
+    predicted: Option<f64>,
     rounds: usize,
     /// Seconds, or the figure of the client.
     score: Option<f64>,
@@ -139,6 +147,7 @@ pub fn rows(results: &[SideResult], left: &[Left]) -> Vec<Row> {
         speedup: result.speedup.map(|speedup| speedup.value),
         speedup_low: result.speedup.map(|speedup| speedup.low),
         speedup_high: result.speedup.map(|speedup| speedup.high),
+        predicted: result.predicted.map(|predicted| predicted.value),
         rounds: result.rounds,
         score: Some(result.score),
         user_seconds: Some(result.user),
@@ -155,6 +164,7 @@ pub fn rows(results: &[SideResult], left: &[Left]) -> Vec<Row> {
         speedup: None,
         speedup_low: None,
         speedup_high: None,
+        predicted: None,
         rounds: 0,
         score: None,
         user_seconds: None,

@@ -36,6 +36,12 @@ pub(super) const FAULTS: Group = Group {
         )
         .from("Linux: `hugepages-*/stats/anon_fault_alloc`"),
         of(
+            "stop.p99",
+            "cycles",
+            "The length that 99 % of the program's stops at page faults do not exceed, within 1 %.",
+        ),
+        of("stop.longest", "cycles", "The longest stop at a page fault."),
+        of(
             "unmapped_references",
             "count",
             "References outside all known mappings. Each makes an anonymous mapping; a trace without events has only these.",

@@ -1,0 +1,188 @@
+//! Runs a program of this computer once under the emulator, and simulates it, for predictions of what this computer would do.
+
+use reach_core::{BlockTable, Chunk, Event};
+use reach_lab::{Experiment, FindingKind, Report, Status};
+use reach_live::native::{Task, Thp};
+use reach_os::Fragmentation;
+use reach_trace::live::{Live, Options};
+use reach_trace::{Ending, Interruption, Progress, Source, TraceError};
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Memory of the simulated machine, in bytes: more than any program here needs, even where few frames are free.
+pub const MEMORY: u64 = 64 << 30;
+
+/// Bytes of base pages that programs need at most. Beyond them, frames are contiguous.
+const BASE_PAGES: u64 = 1 << 30;
+
+/// Returns the state of free memory in which base pages lie in so many groups of eight frames for each page.
+pub fn scattered(groups: Option<f64>) -> Option<Fragmentation> {
+    groups.and_then(|groups| Fragmentation::scattering(groups, MEMORY, BASE_PAGES, 1))
+}
+
+/// The client of a captured server. The commands are for a shell.
+pub struct Client<'a> {
+    /// Succeeds once the server is ready. `None`: it is at once.
+    pub ready: Option<&'a str>,
+    /// Loads the server.
+    pub load: &'a str,
+    /// A folder for output.
+    pub scratch: &'a Path,
+}
+
+/// How long an emulated server may take to be ready.
+const READY_WITHIN: Duration = Duration::from_secs(900);
+const READY_PAUSE: Duration = Duration::from_millis(100);
+/// The longest time in which an end is not noticed.
+const NOTICE: Duration = Duration::from_millis(100);
+
+/// A simulated program.
+pub struct Captured {
+    /// The results.
+    pub report: Report,
+    /// The paths of all files that the program mapped.
+    pub files: BTreeSet<String>,
+}
+
+impl Captured {
+    /// Returns whether the program mapped a file whose name begins with `library`.
+    pub fn maps(&self, library: &str) -> bool {
+        let name =
+            |path: &String| Path::new(path).file_name().is_some_and(|n| n.to_string_lossy().starts_with(library));
+        self.files.iter().any(name)
+    }
+}
+
+/// Captures the program, with its client if it is a server, and runs `experiment` on it. `watch` sees the progress. Fails if the
+/// program or the client fails, if anything is missing, and when the user interrupts.
+///
+/// # Errors
+/// A sentence that says which.
+pub fn simulate(
+    options: Options,
+    client: Option<&Client>,
+    experiment: &Experiment,
+    interruption: &mut Interruption,
+    mut watch: impl FnMut(Status),
+) -> Result<Captured, String> {
+    let mut live = Live::launch(options).map_err(|error| error.to_string())?;
+    let (pid, stop) = (live.id(), AtomicBool::new(false));
+    let (report, files, served) = std::thread::scope(|scope| {
+        let stop = &stop;
+        let served = client.map(|client| scope.spawn(move || client.serve(pid, stop)));
+        let mut listed = Listed { source: &mut live, files: BTreeSet::new() };
+        let report = experiment.run(&mut listed, |status| {
+            watch(status);
+            interruption.came().is_none()
+        });
+        let files = listed.files;
+        stop.store(true, Ordering::Relaxed);
+        // A simulation that has failed leaves the server running, and its client waiting.
+        if report.is_err() || interruption.came().is_some() {
+            live.kill();
+        }
+        (report, files, served.map(|thread| thread.join().expect("the thread does not panic")))
+    });
+    if interruption.came().is_some() {
+        return Err("interrupted".into());
+    }
+    let report = report.map_err(|error| error.to_string())?;
+    let status = live.wait().map_err(|error| error.to_string())?;
+    match served {
+        None if !status.success() => return Err(format!("{status} while it was captured")),
+        Some(Err(why)) => return Err(why),
+        _ => {}
+    }
+    let lost = |kind| kind == FindingKind::Incomplete || kind == FindingKind::ProgramFailed && client.is_none();
+    match report.findings.iter().find(|finding| lost(finding.kind)) {
+        Some(finding) => Err(finding.text.clone()),
+        None => Ok(Captured { report, files }),
+    }
+}
+
+impl Client<'_> {
+    /// Waits until the server is ready, runs the load, and asks the server to end. Gives up when `ended` says that the server has.
+    fn serve(&self, server: u32, ended: &AtomicBool) -> Result<(), String> {
+        let deadline = Instant::now() + READY_WITHIN;
+        while let Some(ready) = self.ready {
+            if self.shell(ready, ended)? {
+                break;
+            }
+            if Instant::now() > deadline {
+                return Err(format!(
+                    "{ready}: does not succeed in {} s, so the server is not ready",
+                    READY_WITHIN.as_secs()
+                ));
+            }
+            std::thread::sleep(READY_PAUSE);
+        }
+        let succeeded = self.shell(self.load, ended);
+        if !ended.load(Ordering::Relaxed)
+            && let Some(pid) = Pid::from_raw(server as i32)
+        {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        if succeeded? { Ok(()) } else { Err(format!("{}: failed while the server was captured", self.load)) }
+    }
+
+    /// Runs a command, and returns whether it succeeded.
+    fn shell(&self, command: &str, ended: &AtomicBool) -> Result<bool, String> {
+        let output: PathBuf = self.scratch.join("client");
+        let args = ["-c".into(), command.into()];
+        let task = Task {
+            program: Path::new("/bin/sh"),
+            args: &args,
+            folder: None,
+            output: &output,
+            environment: &[],
+            thp: Thp::Inherited,
+            own_group: true,
+        };
+        let failed = |error: io::Error| format!("{command}: {error}");
+        let running = task.start().map_err(failed)?;
+        while !running.ends_within(NOTICE).map_err(failed)? {
+            if ended.load(Ordering::Relaxed) {
+                return Err(format!("the server ended before its client did: {command}"));
+            }
+        }
+        Ok(running.wait().map_err(failed)?.status.success())
+    }
+}
+
+/// A live program, and the files that it has mapped so far.
+struct Listed<'a> {
+    source: &'a mut Live,
+    files: BTreeSet<String>,
+}
+
+impl Source for Listed<'_> {
+    fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
+        let more = self.source.fill(chunk)?;
+        for (_, event) in &chunk.events {
+            if let Event::File { path, .. } = event {
+                self.files.insert(path.clone());
+            }
+        }
+        Ok(more)
+    }
+
+    fn blocks(&self) -> &BlockTable {
+        self.source.blocks()
+    }
+
+    fn name(&self) -> &str {
+        self.source.name()
+    }
+
+    fn progress(&self) -> Progress {
+        self.source.progress()
+    }
+
+    fn ending(&mut self) -> Ending {
+        self.source.ending()
+    }
+}
