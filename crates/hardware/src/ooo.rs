@@ -80,7 +80,7 @@ use memory_channel::MemoryChannel;
 use occupancy::Occupancy;
 use pipeline::latencies;
 use ports::IssuePorts;
-use prefetch::Streamer;
+use prefetch::{Buddies, Streamer};
 use reach_core::{BlockId, Label, Ledger};
 use register_files::RegisterFiles;
 use schedulers::Schedulers;
@@ -162,6 +162,7 @@ pub struct OooCore {
     memory_channel: MemoryChannel,
     prefetches_in_flight: Occupancy,
     streamer: Streamer,
+    buddies: Buddies,
     /// The cycle in which each register's last value is known.
     registers: [u64; REGISTERS],
     /// By [`OpClass`].
@@ -230,6 +231,7 @@ impl OooCore {
             memory_channel: MemoryChannel::new(config.line_interval, config.memory),
             prefetches_in_flight: Occupancy::new(config.prefetch.max_in_flight),
             streamer: Streamer::new(config.prefetch),
+            buddies: Buddies::new(),
             registers: [0; REGISTERS],
             latencies: latencies(&config.latencies),
             pending_walks: Box::new([(u64::MAX, 0); PENDING_WALKS]),

@@ -148,6 +148,59 @@ impl OooCore {
     }
 }
 
+impl OooCore {
+    /// Prefetches the other line of a pair. It is as likely as not to be useless, so it yields to all other traffic. Without
+    /// time, it does so as often as lately with time.
+    fn prefetch_buddy(&mut self, at: PhysAddr, shift: u32, from: Option<u64>, caches: &mut Caches) {
+        let Some(now) = from else {
+            if self.buddies.next() {
+                self.prefetch_line(at, shift, None, caches);
+            }
+            return;
+        };
+        let is_idle = self.memory_channel.is_idle(self.request_floor().min(now), now);
+        let sent = is_idle && self.prefetch_line(at, shift, from, caches);
+        self.buddies.note(sent);
+    }
+}
+
+/// How many buddy lines found the channel to memory idle lately. Functional warming has no channel; if it prefetched them all,
+/// a program that uses the channel fully would have twice the lines in its caches that it has.
+#[derive(Clone, Debug)]
+pub(super) struct Buddies {
+    /// The share of them, in units of 1 / [`Buddies::ALL`]: a mean whose weights halve every 44 buddies.
+    share: u32,
+    /// What was not prefetched yet of the share of buddies that have come.
+    owed: u32,
+}
+
+impl Buddies {
+    const ALL: u32 = 1 << 16;
+
+    /// Without traffic, all find it idle.
+    pub fn new() -> Buddies {
+        Buddies { share: Buddies::ALL, owed: 0 }
+    }
+
+    /// Notes whether a buddy was prefetched.
+    fn note(&mut self, sent: bool) {
+        let target = if sent { Buddies::ALL } else { 0 };
+        // Rounded towards the target, so that the share gets there.
+        let distance = target.abs_diff(self.share).div_ceil(64);
+        if sent { self.share += distance } else { self.share -= distance }
+    }
+
+    /// Returns whether the next buddy is prefetched, if as many are as lately.
+    fn next(&mut self) -> bool {
+        self.owed += self.share;
+        let sent = self.owed >= Buddies::ALL;
+        if sent {
+            self.owed -= Buddies::ALL;
+        }
+        sent
+    }
+}
+
 impl Mmu {
     /// Lets the prefetchers act on a miss of the first-level cache.
     pub(super) fn prefetch_after_miss(
@@ -158,12 +211,8 @@ impl Mmu {
     ) {
         let shift = caches.line_shift(Access::Load);
         let page_shift = u32::from(self.base.0);
-        // The buddy line is as likely as not to be useless, so it yields to all other traffic.
-        if missed_l2
-            && core.config.prefetch.adjacent_line
-            && from.is_none_or(|from| core.memory_channel.is_idle(core.request_floor().min(from), from))
-        {
-            core.prefetch_line(PhysAddr(at.0 ^ 1 << shift), shift, from, caches);
+        if missed_l2 && core.config.prefetch.adjacent_line {
+            core.prefetch_buddy(PhysAddr(at.0 ^ 1 << shift), shift, from, caches);
         }
         if core.config.prefetch.streams == 0 {
             return;
@@ -216,6 +265,19 @@ impl Mmu {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn buddies_are_prefetched_without_time_as_often_as_with_it() {
+        let share = |buddies: &mut Buddies| (0..1000).filter(|_| buddies.next()).count();
+        let mut buddies = Buddies::new();
+        assert_eq!(share(&mut buddies), 1000);
+        (0..1000).for_each(|_| buddies.note(false));
+        assert_eq!(share(&mut buddies), 0);
+        (0..1000).for_each(|at| buddies.note(at % 4 == 0));
+        assert!((220..280).contains(&share(&mut buddies)));
+        (0..1000).for_each(|_| buddies.note(true));
+        assert_eq!(share(&mut buddies), 1000);
+    }
 
     fn streamer() -> Streamer {
         Streamer::new(config::Prefetch {
