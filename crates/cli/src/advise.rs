@@ -208,14 +208,20 @@ impl Advisor<'_> {
         let mut suitable = Vec::new();
         for remedy in wanted {
             match remedy.why_not_for(program) {
-                None => suitable.push(*remedy),
                 Some(why) => advice.leave(remedy.name, why),
+                None if remedy.of_shared_memory => {
+                    advice.leave(
+                        remedy.name,
+                        "in the simulation, shared memory gets no huge pages; `reach try` measures it",
+                    );
+                }
+                None => suitable.push(*remedy),
             }
         }
         let here = linux::system(&self.linux);
         let (captured, plain) = self.same_run(&here, &suitable, &mut advice)?;
         if plain.hopeless {
-            return Ok((plain, advice));
+            return Ok((plain, Advice::default()));
         }
         self.other_runs(&here, &suitable, &captured, &mut advice)?;
         if self.args.remedies.is_empty() && self.linux.enabled.as_deref() == Some("madvise") {
@@ -248,8 +254,11 @@ impl Advisor<'_> {
         let captured = self.capture("as it is", Change::default(), &systems, Timing::Ooo)?;
         let outcomes = &captured.report.outcomes;
         let plain = Plain::of(&outcomes[0]);
+        if plain.hopeless {
+            return Ok((captured, plain));
+        }
         let of = |system: &str| outcomes.iter().find(|outcome| outcome.system == system);
-        for (remedy, system) in simulated.into_iter().filter(|_| !plain.hopeless) {
+        for (remedy, system) in simulated {
             if remedy.takes_huge_pages() && plain.figures.huge == 0 {
                 advice.leave(remedy.name, "the program has no huge pages without it");
             } else if let Some(outcome) = of(&system) {

@@ -32,7 +32,8 @@ use validate::ValidateArgs;
 /// where the cycles of address translation go. A TLB caches translations from virtual to physical pages; a superpage is
 /// a page larger than the base page, such as 2 MB instead of 4 KB.
 ///
-/// The verbs try, text, pages and stat work on this Linux itself; they simulate only on request.
+/// The verbs try, text, pages and stat work on this Linux itself; they simulate only on request. The verb advise simulates this
+/// Linux.
 #[derive(Parser)]
 #[command(name = "reach", version, after_help = examples::REACH, max_term_width = 100, arg_required_else_help = true)]
 pub struct Cli {

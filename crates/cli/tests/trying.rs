@@ -210,6 +210,37 @@ fn time_and_signals_end_it() {
     }
 }
 
+/// Fails at its third run with the tunable, which it counts in a file; otherwise it waits a while, with memory.
+const THIRD_FAILS: &str = "\
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    char *memory = malloc(16 << 20);
+    memset(memory, 1, 16 << 20);
+    if (!getenv(\"GLIBC_TUNABLES\")) { usleep(20000); return 0; }
+    FILE *file = fopen(argv[1], \"a+\");
+    fputc('x', file);
+    long runs = ftell(file);
+    usleep(20000);
+    return runs == 3 ? 3 : 0;
+}
+";
+
+#[test]
+fn a_remedy_that_fails_in_some_round_is_left_out_and_the_others_are_measured() {
+    let folder = folder();
+    let (Some(program), Some(_set)) = (compile(&folder, "third", THIRD_FAILS, &[]), huge_pages("madvise")) else {
+        return;
+    };
+    let counter = path(&folder, "runs");
+    let rows = rows(&["--remedy=glibc-thp", "--remedy=no-thp"], &[program.to_str().unwrap(), &counter]);
+    let row = of(&rows, "glibc-thp");
+    assert!(row["answer"] == "not measured" && row["note"].as_str().unwrap().starts_with("in round 2, "), "{row}");
+    assert!(row["note"].as_str().unwrap().contains("exit status: 3"), "{row}");
+}
+
 /// Debian's Redis allocates with jemalloc.
 #[test]
 fn redis_gets_huge_pages_from_jemalloc() {

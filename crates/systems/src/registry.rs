@@ -354,6 +354,7 @@ mod tests {
                     Accepts::Sizes => vec!["all".to_owned(), "64K+4M".to_owned()],
                     Accepts::Blocks => vec!["none".to_owned(), "64K+128K".to_owned()],
                     Accepts::File => vec!["all".to_owned(), "libc.so.6".to_owned()],
+                    Accepts::Spans => vec!["none".to_owned(), "1000-2000+0x3000-0xf000".to_owned()],
                 };
                 for value in values {
                     let spec = format!("{}:{}={value}", description.name, setting.name);

@@ -57,7 +57,7 @@ impl Answer<'_> {
         if self.plain.hopeless {
             let most = self.plain.translation.value + self.plain.translation.error.unwrap_or(0.0) + self.plain.kernel;
             let sentence = format!("nothing will help: {} at most, if both were free", percent(most));
-            return out + &tabulate::paragraph("", &sentence) + "\n";
+            return out + &tabulate::paragraph("", &sentence);
         }
         let predictions = &self.advice.predictions;
         if !predictions.is_empty() {
@@ -67,8 +67,10 @@ impl Answer<'_> {
             out += &tabulate::numbers(header, lines);
             out += "\n";
         }
-        let texts: Vec<_> = predictions.iter().map(|p| (p.name.shown().into_owned(), self.sentence(p))).collect();
-        out += &tabulate::definitions(texts.iter().map(|(name, text)| (name.as_str(), text.as_str())));
+        for (at, prediction) in predictions.iter().enumerate() {
+            let text = format!("{}: {}", prediction.name.shown(), self.sentence(prediction));
+            out += &tabulate::paragraph(&format!("{:>2}. ", at + 1), &text);
+        }
         out += &self.left();
         let helps = predictions.iter().any(|prediction| answer(prediction) == "faster");
         if !helps {

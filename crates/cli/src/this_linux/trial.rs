@@ -62,7 +62,7 @@ pub fn try_remedies(args: &TryArgs, quiet: bool) -> VerbResult {
     let mut guarded = guarded(args, &wanted)?;
     let score = Score::of(&trial);
     let result = plan(&trial, &wanted, args.change_system, guarded.as_mut(), &stop).and_then(|plan| {
-        let rounds = Rounds { plan, score: &score, precision: args.precision };
+        let mut rounds = Rounds { plan, score: &score, precision: args.precision };
         let runs = rounds.run(&trial, args, guarded.as_mut(), &stop, quiet)?;
         Ok((rounds, runs))
     });
@@ -190,34 +190,47 @@ struct Rounds<'a> {
 
 impl Rounds<'_> {
     /// Runs rounds until every remedy is decided and every interval is narrow enough, or rounds or time are used up. Returns the
-    /// runs of each side. After an interrupt, those so far, if they are enough for an interval.
+    /// runs of each side. After an interrupt, those so far, if they are enough for an interval. A remedy with which the program
+    /// fails in some round is left out from then on; the program as it is must not fail.
     fn run(
-        &self,
+        &mut self,
         trial: &Trial,
         args: &TryArgs,
         mut guarded: Option<&mut Guarded>,
         stop: &dyn Fn() -> bool,
         quiet: bool,
     ) -> Result<Vec<Vec<Outcome>>, TrialError> {
-        let sides = &self.plan.sides;
-        let mut runs: Vec<Vec<Outcome>> = vec![Vec::new(); sides.len()];
-        if sides.iter().all(|(side, _)| side.is_none()) {
-            return Ok(runs);
-        }
+        let mut runs: Vec<Vec<Outcome>> = vec![Vec::new(); self.plan.sides.len()];
         let begun = Instant::now();
-        let mut order: Vec<usize> = (0..sides.len()).collect();
         // The order of the runs must not depend on anything that they could depend on, too.
         let mut random = Random::new(u64::from(std::process::id()));
         for round in 1..=args.rounds as usize {
+            if self.plan.sides.iter().all(|(side, _)| side.is_none()) {
+                break;
+            }
+            let mut order: Vec<usize> = (0..self.plan.sides.len()).collect();
             for at in (1..order.len()).rev() {
                 order.swap(at, random.below(at as u64 + 1) as usize);
             }
-            for &side in &order {
-                match trial.run(sides[side].0, false, guarded.as_deref_mut(), stop) {
-                    Ok((outcome, _)) => runs[side].push(outcome),
-                    Err(TrialError::Interrupted) if round > MIN_VALUES => return Ok(runs),
-                    Err(error) => return Err(error),
+            let mut failed = Vec::new();
+            for side in order {
+                let remedy = self.plan.sides[side].0;
+                match (trial.run(remedy, false, guarded.as_deref_mut(), stop), remedy) {
+                    (Ok((outcome, _)), _) => runs[side].push(outcome),
+                    (Err(TrialError::Interrupted), _) if round > MIN_VALUES => return Ok(runs),
+                    (Err(TrialError::Failed(program, status, lines)), Some(remedy)) => {
+                        let why = TrialError::Failed(program, status, lines);
+                        failed.push((side, Left { remedy, why: format!("in round {round}, {why}") }));
+                    }
+                    (Err(error), _) => return Err(error),
                 }
+            }
+            // From the last, so that the numbers of the others stay.
+            failed.sort_by_key(|(side, _)| std::cmp::Reverse(*side));
+            for (side, left) in failed {
+                self.plan.sides.remove(side);
+                runs.remove(side);
+                self.plan.left.push(left);
             }
             let late = round >= MIN_VALUES && begun.elapsed().as_secs() >= args.seconds;
             if !late && !round.is_multiple_of(ROUNDS) {

@@ -1,8 +1,8 @@
 //! Functional warming of an out-of-order core: TLBs, caches and prefetchers see the program, in no time (Wunderlich et al.
 //! 2003, SMARTS, §4.2). What they see of a long run are the last uses of its lines and pages ([`reach_core::last_use`]).
 //!
-//! Left out is what depends on time: the wrong path, prefetches that would be too late or too many, and the pipeline itself.
-//! A detailed warm-up of some thousand references restores it. The branch predictor sees all branches, but not here: it
+//! Left out is what depends on time: the wrong path, streams that would be too late or too many, and the pipeline itself.
+//! Of buddy lines, as many are prefetched as lately in detail ([`super::prefetch::Buddies`]). A detailed warm-up of some thousand references restores it. The branch predictor sees all branches, but not here: it
 //! depends on the program alone, so one trainer serves all systems ([`super::BranchTrainer`]).
 
 use super::prefetch::L1Miss;
