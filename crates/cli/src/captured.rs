@@ -112,6 +112,9 @@ impl Client<'_> {
             if self.shell(ready, ended)? {
                 break;
             }
+            if ended.load(Ordering::Relaxed) {
+                return Err(too_early(self.load));
+            }
             if Instant::now() > deadline {
                 return Err(format!(
                     "{ready}: does not succeed in {} s, so the server is not ready",
@@ -146,11 +149,15 @@ impl Client<'_> {
         let running = task.start().map_err(failed)?;
         while !running.ends_within(NOTICE).map_err(failed)? {
             if ended.load(Ordering::Relaxed) {
-                return Err(format!("the server ended before its client did: {command}"));
+                return Err(too_early(command));
             }
         }
         Ok(running.wait().map_err(failed)?.status.success())
     }
+}
+
+fn too_early(command: &str) -> String {
+    format!("the server ended before its client did: {command}")
 }
 
 /// A live program, and the files that it has mapped so far.
