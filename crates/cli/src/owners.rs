@@ -1,5 +1,6 @@
 //! `reach where`: the cost of translation by owner.
 
+mod compiled;
 mod list;
 mod names;
 mod picture;
@@ -41,7 +42,8 @@ pub fn owners(args: WhereArgs, quiet: bool) -> VerbResult {
     let finished = experiment::run(vec![machine.clone()], vec![system], besides, &common, quiet)?;
     let outcome = &finished.report.outcomes[0];
     let attribution = outcome.attribution.as_ref().expect("it was requested");
-    let names = Names::new(attribution, &outcome.names, outcome.processes.len() > 1);
+    let execution = finished.report.ending.execution.as_ref();
+    let names = Names::new(attribution, &outcome.names, outcome.processes.len() > 1, execution);
     let touched = Some(&attribution.touched).filter(|_| outcome.role == Role::Base);
     let owners = Owners::new(names.spent(outcome.total.translation()), touched, finished.timing != Timing::Counts);
     for path in names.changed() {

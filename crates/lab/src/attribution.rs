@@ -15,7 +15,7 @@ pub use mappings::{File, Mapping, MappingKind};
 pub use touched::Pages;
 
 use callers::RecentBlocks;
-use mappings::Mappings;
+use mappings::{Mappings, Origins};
 use reach_core::{
     Asid, Backing, BlockId, BlockTable, Chunk, Event, FileId, Kind, Mark, PageShift, Ref, Role, Step, VirtAddr,
 };
@@ -64,6 +64,7 @@ pub struct Attribution {
     /// that of the library which made the system call is left out.
     pub calls: Vec<Vec<(FileId, u64)>>,
     callers: Vec<Vec<callers::Caller>>,
+    origins: Origins,
     /// The addresses of the instructions of all sites; none where the program names no blocks.
     pub instructions: FxHashMap<(BlockId, u16), VirtAddr>,
     /// The pages that the program has touched, by mapping and extent, from its start on. With base pages only: of a superpage, no more
@@ -96,6 +97,12 @@ impl Attribution {
         let at = self.instructions.get(&(site.block?, site.instruction))?;
         let (file, offset) = self.mapping(site.code).place(*at)?;
         Some((self.files.get(&file)?, offset))
+    }
+
+    /// Returns the processes that may have compiled the code of a mapping while they ran: the one that has mapped it, and the
+    /// ancestors that have had it before. Those that have executed another program since are left out.
+    pub fn compilers(&self, code: MappingId) -> Vec<Asid> {
+        self.origins.compilers(code, &self.mappings)
     }
 
     /// Returns the sum over all sites.
@@ -277,13 +284,14 @@ impl Attributor {
             self.sites.entry(site).or_default().absorb(&spent);
         }
         self.heat.keep();
-        let (mappings, files, callers) = self.mappings.finish();
+        let (mappings, origins, files, callers) = self.mappings.finish();
         Attribution {
             sites: self.sites,
             mappings,
             files,
             calls: Vec::new(),
             callers,
+            origins,
             instructions: FxHashMap::default(),
             touched: self.touched.finish(),
             heat: self.heat,

@@ -1,10 +1,12 @@
 //! What the owners of costs are called.
 
+use super::compiled::CompiledCode;
 use crate::units;
 use reach_core::{Asid, FileId, Shown};
 use reach_hardware::TranslationSpent;
 use reach_lab::attribution::{Attribution, EXTENT_SHIFT, File, Mapping, MappingId, MappingKind, Site};
 use reach_symbols::{Frame, Symbols};
+use reach_trace::Execution;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -31,17 +33,25 @@ pub struct Names<'a> {
     /// The names of all mappings, by number.
     mappings: Vec<String>,
     symbols: RefCell<Symbols>,
+    compiled: RefCell<CompiledCode<'a>>,
     changed: RefCell<BTreeSet<String>>,
 }
 
 impl<'a> Names<'a> {
-    pub fn new(attribution: &'a Attribution, processes: &'a BTreeMap<Asid, String>, several: bool) -> Names<'a> {
+    /// Names the owners of `attribution`, of a program with these `processes`, by name, that ran as `execution`.
+    pub fn new(
+        attribution: &'a Attribution,
+        processes: &'a BTreeMap<Asid, String>,
+        several: bool,
+        execution: Option<&'a Execution>,
+    ) -> Names<'a> {
         let mut names = Names {
             attribution,
             processes,
             several,
             mappings: Vec::new(),
             symbols: RefCell::default(),
+            compiled: RefCell::new(CompiledCode::new(attribution, execution)),
             changed: RefCell::default(),
         };
         names.mappings = attribution.mappings.iter().map(|mapping| names.mapping(mapping)).collect();
@@ -56,7 +66,8 @@ impl<'a> Names<'a> {
         for (site, spent) in &self.attribution.sites {
             let frames = frames.entry((site.block, site.instruction, site.code)).or_insert_with(|| {
                 let place = self.attribution.place(site);
-                place.map(|(file, offset)| self.frames(file, offset)).unwrap_or_default()
+                let known = place.map(|(file, offset)| self.frames(file, offset)).unwrap_or_default();
+                if known.is_empty() { self.compiled(site) } else { known }
             });
             costs.push(self.name(site, frames, *spent));
         }
@@ -148,6 +159,13 @@ impl<'a> Names<'a> {
             return Vec::new();
         }
         self.symbols.borrow_mut().frames(&file.path, offset)
+    }
+
+    /// Returns the frame of code that was compiled at run time; none where its process does not name it.
+    fn compiled(&self, site: &Site) -> Vec<Frame> {
+        let address = site.block.and_then(|block| self.attribution.instructions.get(&(block, site.instruction)));
+        let function = address.and_then(|&address| self.compiled.borrow_mut().name(site.code, address));
+        function.map(|name| Frame { function: Some(name), ..Frame::default() }).into_iter().collect()
     }
 
     /// Returns the files that have changed since the program ran, of those that were asked for.
