@@ -32,9 +32,6 @@ pub fn owners(args: WhereArgs, quiet: bool) -> VerbResult {
         Some(machine) => machine,
         None => experiment::nearest_machine(quiet)?,
     };
-    if by.is_empty() {
-        by = By::ALL.into();
-    }
     let out = Output::open(&common.output)?;
     let stacks = folded.map(|path| Output::create(&path, common.output.force)).transpose()?;
     common.conditions.whole = true;
@@ -44,6 +41,11 @@ pub fn owners(args: WhereArgs, quiet: bool) -> VerbResult {
     let attribution = outcome.attribution.as_ref().expect("it was requested");
     let execution = finished.report.ending.execution.as_ref();
     let names = Names::new(attribution, &outcome.names, outcome.processes.len() > 1, execution);
+    if by.is_empty() {
+        by = By::ALL.into();
+        // Most programs run no script, and a list of one owner tells nothing.
+        by.retain(|by| *by != By::Script || names.has_scripts());
+    }
     let touched = Some(&attribution.touched).filter(|_| outcome.role == Role::Base);
     let owners = Owners::new(names.spent(outcome.total.translation()), touched, finished.timing != Timing::Counts);
     for path in names.changed() {

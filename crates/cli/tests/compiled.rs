@@ -127,3 +127,38 @@ fn code_that_is_compiled_at_run_time_has_the_names_of_its_map_live_and_recorded(
     std::fs::remove_file(&map).unwrap();
     assert!(function().starts_with("(no symbol) in [anonymous"), "{}", function());
 }
+
+#[test]
+fn scripts_have_what_is_done_on_their_behalf_and_sum_to_the_total() {
+    let Some(compiler) = Compiler::new() else { return };
+    let note = compiler.note();
+    for timing in ["ooo", "counts"] {
+        let program = [["--timing", timing].as_slice(), &compiler.command(&note, &["scripts"])].concat();
+        let rows = rows("script,function", &program);
+        let owners: Vec<&str> =
+            rows.iter().filter(|row| row["by"] == "script").map(|row| row["owner"].as_str().unwrap()).collect();
+        assert_eq!(owners[..2], ["py::inner:/a.py", "py::outer:/a.py"], "{timing}: {owners:?}");
+        assert!(owners.contains(&"(no script)"));
+        let walks = |owner: &str| {
+            let row = rows.iter().find(|row| row["by"] == "script" && row["owner"] == owner);
+            row.unwrap()["walks"].as_u64().unwrap()
+        };
+        let (inner, outer) = (walks("py::inner:/a.py"), walks("py::outer:/a.py"));
+        // The first access to a page walks twice, before and after its fault; 2000 pages of `inner` are in the TLB already.
+        assert!((15_900..16_500).contains(&inner) && (5900..6500).contains(&outer), "{timing}: {inner} {outer}");
+        for metric in ["cycles", "walk_cycles", "walks", "walk_accesses", "l1_tlb_misses"] {
+            let sum = |by: &str| -> u64 {
+                rows.iter().filter(|row| row["by"] == by).filter_map(|row| row[metric].as_u64()).sum()
+            };
+            assert_eq!(sum("script"), sum("function"), "{timing} {metric}");
+        }
+        std::fs::remove_file(compiler.map()).unwrap();
+    }
+}
+
+#[test]
+fn programs_without_a_script_have_no_list_of_scripts_unless_it_is_asked_for() {
+    let program = ["-q", "-m", "zen4", "--timing", "counts", "-p", "gups:bytes=1M,updates=100"];
+    assert!(!stdout(&[&["where"], &program[..]].concat()).contains("script"));
+    assert!(stdout(&[&["where", "--by", "script"], &program[..]].concat()).contains("(no script)"));
+}

@@ -68,6 +68,7 @@ fn list(owners: &Owners, by: By) -> Vec<Entry> {
             By::Mapping => &cost.mapping,
             By::Function => &cost.function,
             By::Line => &cost.line,
+            By::Script => &cost.script,
             By::Extent | By::Time => &cost.extent,
         };
         let sum = sums.entry(name).or_default();

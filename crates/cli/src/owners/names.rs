@@ -2,7 +2,7 @@
 
 use super::compiled::CompiledCode;
 use crate::units;
-use reach_core::{Asid, FileId, Shown};
+use reach_core::{Asid, FileId, Shown, VirtAddr};
 use reach_hardware::TranslationSpent;
 use reach_lab::attribution::{Attribution, EXTENT_SHIFT, File, Mapping, MappingId, MappingKind, Site};
 use reach_symbols::{Frame, Symbols};
@@ -16,6 +16,7 @@ pub struct Named {
     pub mapping: String,
     pub function: String,
     pub line: String,
+    pub script: String,
     pub extent: String,
     /// The frames of a flame graph, outermost first.
     pub stack: String,
@@ -79,6 +80,7 @@ impl<'a> Names<'a> {
                 mapping: name(),
                 function: name(),
                 line: name(),
+                script: name(),
                 extent: name(),
                 stack: name(),
                 spent,
@@ -104,12 +106,25 @@ impl<'a> Names<'a> {
                 Some((source, line)) => format!("{}:{line}", base_name(source)),
                 None => format!("(no line) {}", frames.first().map_or_else(unnamed, function)),
             },
+            script: site.script.map_or_else(|| "(no script)".into(), |(code, at)| self.script(code, at)),
             extent: self.extent((site.mapping, site.extent)),
             mapping: mapping.clone(),
             stack: stack.join(";"),
             spent,
             place: Some((site.mapping, site.extent)),
         }
+    }
+
+    /// Returns whether the functions of a script have names.
+    pub fn has_scripts(&self) -> bool {
+        let mut scripts = self.attribution.sites.keys().filter_map(|site| site.script);
+        scripts.any(|(code, at)| self.compiled.borrow_mut().name(code, at).is_some())
+    }
+
+    /// Returns the name of the script's function at `address`.
+    fn script(&self, code: MappingId, address: VirtAddr) -> String {
+        let name = self.compiled.borrow_mut().name(code, address);
+        name.map_or_else(|| format!("(no symbol) in {}", self.mapping_of(code)), |name| name.shown().to_string())
     }
 
     /// Returns the name of an extent of a mapping.

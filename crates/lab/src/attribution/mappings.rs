@@ -159,6 +159,12 @@ impl Mappings {
         }
     }
 
+    /// Returns what the mapping of `address` is, in the process that runs.
+    pub fn kind_at(&mut self, address: VirtAddr) -> MappingKind {
+        let id = self.find(address);
+        self.all[id.0 as usize].kind
+    }
+
     /// Returns the file that contains the code at `pc`, and its place there in bytes.
     pub fn place(&mut self, pc: VirtAddr) -> Option<(FileId, u64)> {
         let id = self.find(pc);
