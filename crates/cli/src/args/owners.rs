@@ -37,6 +37,12 @@ pub struct WhereArgs {
     /// --timing counts, the number of page walks.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Results")]
     pub folded: Option<PathBuf>,
+    /// Also write a profile for the Firefox Profiler (profiler.firefox.com) to this file
+    ///
+    /// A sample is a stack of owners with source lines: file, functions, and the functions that were inlined. Its weight is the
+    /// cycles that the core waits for translation; with --timing counts, the number of page walks. Its time means nothing.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Results")]
+    pub profile: Option<PathBuf>,
     #[command(flatten)]
     pub common: Common,
 }

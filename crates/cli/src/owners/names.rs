@@ -18,11 +18,31 @@ pub struct Named {
     pub line: String,
     pub script: String,
     pub extent: String,
-    /// The frames of a flame graph, outermost first.
-    pub stack: String,
+    /// The frames of a flame graph.
+    pub stack: Stack,
     pub spent: TranslationSpent,
     /// The extent, by which the memory that was touched is known.
     pub place: Option<(MappingId, u64)>,
+}
+
+/// The owners of a cost, each within the one before: process, file, functions.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stack {
+    /// The process, or what works for none.
+    pub process: String,
+    /// What the code is in; `None` where no code of the program has caused the cost.
+    pub file: Option<String>,
+    /// The functions, the inlined ones inside those that contain them; empty where they have no names.
+    pub frames: Vec<NamedFrame>,
+}
+
+/// A function and the place in it, as terminals may show them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NamedFrame {
+    pub function: String,
+    /// The path of the source file; `None` if it is not known.
+    pub source: Option<String>,
+    pub line: Option<u32>,
 }
 
 /// Names the owners of an attribution.
@@ -82,7 +102,7 @@ impl<'a> Names<'a> {
                 line: name(),
                 script: name(),
                 extent: name(),
-                stack: name(),
+                stack: Stack { process: name(), file: None, frames: Vec::new() },
                 spent,
                 place: None,
             });
@@ -96,10 +116,12 @@ impl<'a> Names<'a> {
         let function = |frame: &Frame| frame.function.as_ref().map_or_else(unnamed, |name| name.shown().to_string());
         let line = frames.first().and_then(|frame| Some((frame.source.as_deref()?, frame.line?)));
         let mapping = &self.mappings[site.mapping.0 as usize];
-        let stack = frames.iter().rev().map(function);
-        let stack = [self.process(site.asid), file.clone()].into_iter().chain(stack);
-        // Frames are separated by semicolons, and stacks end at a space and a number.
-        let stack: Vec<_> = stack.map(|frame| frame.replace(';', ":")).collect();
+        let named = |frame: &Frame| NamedFrame {
+            function: function(frame),
+            source: frame.source.as_ref().map(|source| source.shown().to_string()),
+            line: frame.line,
+        };
+        let frames_outermost_first = frames.iter().rev().map(named).collect();
         Named {
             function: frames.first().map_or_else(unnamed, function),
             line: match line {
@@ -109,7 +131,7 @@ impl<'a> Names<'a> {
             script: site.script.map_or_else(|| "(no script)".into(), |(code, at)| self.script(code, at)),
             extent: self.extent((site.mapping, site.extent)),
             mapping: mapping.clone(),
-            stack: stack.join(";"),
+            stack: Stack { process: self.process(site.asid), file: Some(file.clone()), frames: frames_outermost_first },
             spent,
             place: Some((site.mapping, site.extent)),
         }
