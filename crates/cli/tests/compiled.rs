@@ -53,8 +53,25 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// A program that writes a map, and the file that will hold the map's path. The map is removed at the end.
+/// The name of a file into which a program writes the path of its map, or its process identifier. The map is removed at the end.
+struct Note(String);
+
+impl Note {
+    fn map(&self) -> PathBuf {
+        let text = std::fs::read_to_string(&self.0).unwrap_or_default();
+        if text.starts_with('/') { text.into() } else { format!("/tmp/perf-{text}.map").into() }
+    }
+}
+
+impl Drop for Note {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(self.map());
+    }
+}
+
+/// A program that writes a map.
 struct Compiler {
+    note: Note,
     folder: TempDir,
     program: PathBuf,
 }
@@ -64,29 +81,12 @@ impl Compiler {
     fn new() -> Option<Compiler> {
         let folder = folder();
         let program = can_capture().then(|| compile(&folder, "compiler", COMPILER, &[]))??;
-        Some(Compiler { folder, program })
+        Some(Compiler { note: Note(path(&folder, "note")), folder, program })
     }
 
     /// Returns the command line, with these arguments for the program.
-    fn command<'a>(&'a self, note: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-        [&["--", self.program.to_str().unwrap(), note], more].concat()
-    }
-
-    fn note(&self) -> String {
-        path(&self.folder, "note")
-    }
-
-    /// Returns the path of the map that the program wrote last.
-    fn map(&self) -> PathBuf {
-        std::fs::read_to_string(self.note()).unwrap().into()
-    }
-}
-
-impl Drop for Compiler {
-    fn drop(&mut self) {
-        if let Ok(map) = std::fs::read_to_string(self.note()) {
-            let _ = std::fs::remove_file(map);
-        }
+    fn command<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
+        [&["--", self.program.to_str().unwrap(), &self.note.0], more].concat()
     }
 }
 
@@ -109,15 +109,14 @@ fn set_time(path: &Path, time: SystemTime) {
 #[test]
 fn code_that_is_compiled_at_run_time_has_the_names_of_its_map_live_and_recorded() {
     let Some(compiler) = Compiler::new() else { return };
-    let note = compiler.note();
-    assert_eq!(first(&rows("function", &compiler.command(&note, &[])), "function"), "JS:*reads /a.js:1:20");
-    std::fs::remove_file(compiler.map()).unwrap();
+    assert_eq!(first(&rows("function", &compiler.command(&[])), "function"), "JS:*reads /a.js:1:20");
+    std::fs::remove_file(compiler.note.map()).unwrap();
     let trace = path(&compiler.folder, "compiler.reach");
-    stdout(&[&["record", "-q", "-o", &trace], compiler.command(&note, &[]).as_slice()].concat());
+    stdout(&[&["record", "-q", "-o", &trace], compiler.command(&[]).as_slice()].concat());
     let function = || first(&rows("function", &["-t", &trace]), "function");
     assert_eq!(function(), "JS:*reads /a.js:1:20");
     // A map of a process before or after the recording is another's.
-    let (map, written) = (compiler.map(), compiler.map().metadata().unwrap().modified().unwrap());
+    let (map, written) = (compiler.note.map(), compiler.note.map().metadata().unwrap().modified().unwrap());
     for other in [written - Duration::from_secs(3600), written + Duration::from_secs(3600)] {
         set_time(&map, other);
         assert!(function().starts_with("(no symbol) in [anonymous"), "{}", function());
@@ -128,12 +127,94 @@ fn code_that_is_compiled_at_run_time_has_the_names_of_its_map_live_and_recorded(
     assert!(function().starts_with("(no symbol) in [anonymous"), "{}", function());
 }
 
+/// Returns a Python that offers its functions to perf, which 3.12 and later do; `None`, with a message, if there is none.
+fn python() -> Option<String> {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let installed = std::fs::read_dir(format!("{home}/.pyenv/versions")).into_iter().flatten().flatten();
+    let installed = installed.map(|version| version.path().join("bin/python3").display().to_string());
+    let named = ["python3", "python3.14", "python3.13", "python3.12"].map(str::to_owned);
+    // What is in PATH may be a script that starts the interpreter.
+    let executable = "import sys, sysconfig
+if sysconfig.get_config_var('PY_HAVE_PERF_TRAMPOLINE'): sys.stdout.write(sys.executable)";
+    let find = |name: String| {
+        let output = std::process::Command::new(name).args(["-I", "-c", executable]).output().ok()?;
+        String::from_utf8(output.stdout).ok().filter(|path| !path.is_empty())
+    };
+    let found = named.into_iter().chain(installed).find_map(find);
+    if found.is_none() {
+        eprintln!("skipped: no Python 3.12 or later that offers its functions to perf");
+    }
+    found
+}
+
+/// Looks up 60,000 keys in the order of a generator whose period is all of the 200,000 keys.
+const DICTIONARY: &str = "\
+import os, sys
+def fill(n):
+    return {key: key for key in range(n)}
+def look_up(table, n):
+    key = total = 0
+    for _ in range(n):
+        key = (key * 1103515241 + 12347) % 200000
+        total += table[key]
+    return total
+look_up(fill(200000), 60000)
+open(sys.argv[1], 'w').write(str(os.getpid()))
+";
+
+#[test]
+fn the_python_function_that_looks_up_random_keys_of_a_dictionary_is_first() {
+    let Some(python) = can_capture().then(python).flatten() else { return };
+    let folder = folder();
+    let script = path(&folder, "dictionary.py");
+    std::fs::write(&script, DICTIONARY).unwrap();
+    let note = Note(path(&folder, "note"));
+    let program = ["--", &python, "-I", "-S", "-X", "perf", &script, &note.0];
+    let rows = rows("script", &[["--timing", "inorder"].as_slice(), &program].concat());
+    assert_eq!(first(&rows, "script"), format!("py::look_up:{script}"));
+    assert!(rows.iter().any(|row| row["owner"] == format!("py::fill:{script}").as_str()));
+}
+
+/// Reads an array of 16 MB in the order of a generator of pseudorandom numbers.
+const ARRAY: &str = "\
+function randomReads(array, n) {
+    let sum = 0, at = 1;
+    for (let i = 0; i < n; i++) {
+        at = (Math.imul(at, 1664525) + 1013904223) >>> 0;
+        sum += array[at & 2097151];
+    }
+    return sum;
+}
+randomReads(new Float64Array(1 << 21), 6e5);
+require('fs').writeFileSync(process.argv[2], String(process.pid));
+";
+
+#[test]
+fn the_function_of_node_that_reads_an_array_at_random_is_first() {
+    if !can_capture() {
+        return;
+    }
+    if let Err(why) = std::process::Command::new("node").arg("--version").output() {
+        return eprintln!("skipped: no node: {why}");
+    }
+    let folder = folder();
+    let script = path(&folder, "array.js");
+    std::fs::write(&script, ARRAY).unwrap();
+    let note = Note(path(&folder, "note"));
+    // Node would write a log into the present folder.
+    let log = format!("--logfile={}", path(&folder, "log"));
+    let node = ["node", "--perf-basic-prof", "--no-logfile-per-isolate", &log, &script, &note.0];
+    let rows = rows("function", &[["--timing", "counts", "--"].as_slice(), &node].concat());
+    // A letter or sign says which of node's compilers has made it.
+    let function = first(&rows, "function");
+    assert!(function.starts_with("JS:") && function.ends_with(&format!("randomReads {script}:1:21")), "{function}");
+}
+
 #[test]
 fn scripts_have_what_is_done_on_their_behalf_and_sum_to_the_total() {
     let Some(compiler) = Compiler::new() else { return };
-    let note = compiler.note();
     for timing in ["ooo", "counts"] {
-        let program = [["--timing", timing].as_slice(), &compiler.command(&note, &["scripts"])].concat();
+        let program = [["--timing", timing].as_slice(), &compiler.command(&["scripts"])].concat();
         let rows = rows("script,function", &program);
         let owners: Vec<&str> =
             rows.iter().filter(|row| row["by"] == "script").map(|row| row["owner"].as_str().unwrap()).collect();
@@ -152,7 +233,7 @@ fn scripts_have_what_is_done_on_their_behalf_and_sum_to_the_total() {
             };
             assert_eq!(sum("script"), sum("function"), "{timing} {metric}");
         }
-        std::fs::remove_file(compiler.map()).unwrap();
+        std::fs::remove_file(compiler.note.map()).unwrap();
     }
 }
 
