@@ -1,8 +1,10 @@
 //! `reach where`: the cost of translation by owner.
 
+mod compiled;
 mod list;
 pub mod names;
 mod picture;
+mod profile;
 
 use crate::args::owners::{By, WhereArgs};
 use crate::args::results::Format;
@@ -15,6 +17,7 @@ use crate::{table, tabulate, units};
 use list::{Entry, Owners, lists};
 use names::Names;
 use picture::picture;
+use profile::profile;
 use reach_core::Shown;
 use reach_lab::attribution::Heat;
 use reach_lab::machine::Resolved as Machine;
@@ -25,23 +28,30 @@ use std::collections::BTreeMap;
 
 /// Simulates the program and prints the lists.
 pub fn owners(args: WhereArgs, quiet: bool) -> VerbResult {
-    let WhereArgs { machine, system, mut by, top, folded, mut common } = args;
+    let WhereArgs { machine, system, mut by, top, folded, profile: profiled, mut common } = args;
     check(&common)?;
+    if folded.is_some() && folded == profiled {
+        return Err(Failure::Usage("--folded and --profile name the same file; give two names".into()));
+    }
     let machine = match machine {
         Some(machine) => machine,
         None => experiment::nearest_machine(quiet)?,
     };
-    if by.is_empty() {
-        by = By::ALL.into();
-    }
     let out = Output::open(&common.output)?;
-    let stacks = folded.map(|path| Output::create(&path, common.output.force)).transpose()?;
+    let [folded, profiled] = [folded, profiled].map(|path| path.map(|path| Output::create(&path, common.output.force)));
+    let (folded, profiled) = (folded.transpose()?, profiled.transpose()?);
     common.conditions.whole = true;
     let besides = Besides { attribution: true, ..Besides::default() };
     let finished = experiment::run(vec![machine.clone()], vec![system], besides, &common, quiet)?;
     let outcome = &finished.report.outcomes[0];
     let attribution = outcome.attribution.as_ref().expect("it was requested");
-    let names = Names::new(attribution, &outcome.names, outcome.processes.len() > 1);
+    let execution = finished.report.ending.execution.as_ref();
+    let names = Names::new(attribution, &outcome.names, outcome.processes.len() > 1, execution);
+    if by.is_empty() {
+        by = By::ALL.into();
+        // Most programs run no script, and a list of one owner tells nothing.
+        by.retain(|by| *by != By::Script || names.has_scripts());
+    }
     let touched = Some(&attribution.touched).filter(|_| outcome.role == Role::Base);
     let owners = Owners::new(names.spent(outcome.total.translation()), touched, finished.timing != Timing::Counts);
     for path in names.changed() {
@@ -68,7 +78,9 @@ pub fn owners(args: WhereArgs, quiet: bool) -> VerbResult {
         }
         Format::Csv => output::csv(&all_rows().collect::<Vec<_>>()),
     })?;
-    stacks.map(|stacks| stacks.write(&list::folded(&owners))).transpose()?;
+    let stacks = list::stacks(&owners);
+    folded.map(|file| file.write(&list::folded(&stacks))).transpose()?;
+    profiled.map(|file| file.write(&profile(&finished.report.program, &stacks))).transpose()?;
     finish(finished, true)
 }
 

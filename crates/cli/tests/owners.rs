@@ -109,6 +109,71 @@ fn a_file_that_has_changed_since_the_recording_gives_no_names() {
     assert!(stdout(&arguments).contains("(no symbol) in transposition (code)"));
 }
 
+/// Returns the numbers of a column.
+fn numbers(column: &Value) -> Vec<u64> {
+    column.as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect()
+}
+
+#[test]
+fn a_profile_has_one_sample_for_each_stack_with_its_files_and_lines() {
+    if !can_capture() {
+        return;
+    }
+    let folder = folder();
+    let Some(program) = compile(&folder, "transposition", TRANSPOSITION, &["-g"]) else { return };
+    let [file, folded] = ["profile.json", "stacks"].map(|name| path(&folder, name));
+    let program = ["--", program.to_str().unwrap()];
+    rows(&["--by", "function", "--limit", "8M", "--profile", &file, "--folded", &folded], &program);
+    let profile: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(profile["threads"].as_array().unwrap().len(), 1);
+    let thread = &profile["threads"][0];
+    assert_eq!(thread["name"], "transposition");
+    // All columns of a table have its length, and name rows that exist.
+    let tables = [
+        ("samples", "stack", "stackTable"),
+        ("stackTable", "frame", "frameTable"),
+        ("frameTable", "func", "funcTable"),
+        ("resourceTable", "name", ""),
+        ("funcTable", "name", ""),
+    ];
+    for (name, column, named) in tables {
+        let table = thread[name].as_object().unwrap();
+        let length = table["length"].as_u64().unwrap();
+        let columns = table.values().filter_map(Value::as_array);
+        assert!(columns.into_iter().all(|column| column.len() as u64 == length), "{name}");
+        let rows = match named {
+            "" => thread["stringArray"].as_array().unwrap().len() as u64,
+            named => thread[named]["length"].as_u64().unwrap(),
+        };
+        assert!(numbers(&table[column]).iter().all(|number| *number < rows), "{name}.{column}");
+    }
+    // The stack that weighs most is the loop, and all of its frames are found from its sample.
+    let (samples, stacks) = (&thread["samples"], &thread["stackTable"]);
+    let heaviest = numbers(&samples["weight"]).into_iter().enumerate().max_by_key(|(_, weight)| *weight).unwrap().0;
+    let mut frames = Vec::new();
+    let mut stack = samples["stack"][heaviest].as_u64();
+    while let Some(at) = stack.map(|at| at as usize) {
+        let frame = stacks["frame"][at].as_u64().unwrap() as usize;
+        let function = thread["frameTable"]["func"][frame].as_u64().unwrap() as usize;
+        let text = |column: &str| {
+            let string = thread["funcTable"][column][function].as_u64();
+            string.map(|string| thread["stringArray"][string as usize].as_str().unwrap())
+        };
+        frames.push((text("name"), text("fileName"), thread["frameTable"]["line"][frame].as_u64()));
+        stack = stacks["prefix"][at].as_u64();
+    }
+    let source = path(&folder, "transposition.c");
+    assert_eq!(frames, [(Some("transpose"), Some(&*source), Some(9)), (Some("transposition (code)"), None, None)]);
+    // Without lines, they are the stacks of the flame graph.
+    let folded = std::fs::read_to_string(&folded).unwrap();
+    let weight = |line: &str| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap();
+    assert!(folded.contains("transposition;transposition (code);transpose "), "{folded}");
+    assert_eq!(folded.lines().map(weight).sum::<u64>(), numbers(&samples["weight"]).iter().sum::<u64>());
+    let both = ["where", "-m", "zen4", "--folded", "one", "--profile", "one", "-p", "gups:bytes=1M,updates=100"];
+    let (status, text) = failure(&both);
+    assert!(status == 2 && text.contains("give two names"), "{status} {text}");
+}
+
 /// Returns the sums of each list, by metric.
 fn sums(rows: &[Value]) -> BTreeMap<&str, [u64; 5]> {
     let mut sums = BTreeMap::new();
@@ -132,9 +197,11 @@ fn all_lists_and_stacks_sum_to_what_the_same_run_counts() {
         ("paint-parisc", "fang-1999", "inorder"),
     ] {
         let folder = folder();
-        let (stacks, case) = (path(&folder, "stacks"), [machine, system, timing]);
+        let [stacks, profile] = ["stacks", "profile"].map(|name| path(&folder, name));
+        let case = [machine, system, timing];
         let options = ["-m", machine, "-s", system, "--timing", timing];
-        let text = stdout(&[&["where", "-q", "-f", "jsonl", "--folded", &stacks], &options[..], &program].concat());
+        let files = ["--folded", &stacks, "--profile", &profile];
+        let text = stdout(&[&["where", "-q", "-f", "jsonl"], &files[..], &options[..], &program].concat());
         let rows: Vec<Value> = text.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
         let run = stdout(&[&["run", "-q", "-f", "jsonl", "--whole"], &options[..], &program].concat());
         let counted = |metric: &str| {
@@ -156,7 +223,12 @@ fn all_lists_and_stacks_sum_to_what_the_same_run_counts() {
         }
         let stacks = std::fs::read_to_string(&stacks).unwrap();
         let weights = stacks.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap());
-        assert_eq!(weights.sum::<u64>(), if timing == "counts" { expected[2] } else { expected[0] }, "{case:?}");
+        let weight = if timing == "counts" { expected[2] } else { expected[0] };
+        assert_eq!(weights.sum::<u64>(), weight, "{case:?}");
+        let profile: Value = serde_json::from_str(&std::fs::read_to_string(&profile).unwrap()).unwrap();
+        let threads = profile["threads"].as_array().unwrap();
+        let weights = threads.iter().flat_map(|thread| numbers(&thread["samples"]["weight"]));
+        assert_eq!(weights.sum::<u64>(), weight, "{case:?}");
     }
 }
 

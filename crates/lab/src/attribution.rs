@@ -8,19 +8,22 @@ mod callers;
 mod heat;
 mod instructions;
 mod mappings;
+mod scripts;
 mod touched;
 
 pub use heat::Heat;
 pub use mappings::{File, Mapping, MappingKind};
+pub(crate) use scripts::returns_to;
 pub use touched::Pages;
 
 use callers::RecentBlocks;
-use mappings::Mappings;
+use mappings::{Mappings, Origins};
 use reach_core::{
     Asid, Backing, BlockId, BlockTable, Chunk, Event, FileId, Kind, Mark, PageShift, Ref, Role, Step, VirtAddr,
 };
 use reach_hardware::{CostEntry, TranslationSpent};
 use rustc_hash::FxHashMap;
+use scripts::{Script, Scripts};
 use touched::Touched;
 
 /// The binary logarithm of the size of extents: the superpage of most machines, 2 MB.
@@ -49,6 +52,9 @@ pub struct Site {
     /// The first address that the reference accesses, in extents ([`EXTENT_SHIFT`]); 0 where the mapping is
     /// [`MappingKind::WrongPath`].
     pub extent: u64,
+    /// The function of a script that runs: the mapping of its code, and the start of a block of it. That is the innermost code that
+    /// is compiled at run time, and runs or waits for a call; `None` where there is none.
+    pub script: Option<(MappingId, VirtAddr)>,
 }
 
 /// The cost of translation by owner.
@@ -64,6 +70,7 @@ pub struct Attribution {
     /// that of the library which made the system call is left out.
     pub calls: Vec<Vec<(FileId, u64)>>,
     callers: Vec<Vec<callers::Caller>>,
+    origins: Origins,
     /// The addresses of the instructions of all sites; none where the program names no blocks.
     pub instructions: FxHashMap<(BlockId, u16), VirtAddr>,
     /// The pages that the program has touched, by mapping and extent, from its start on. With base pages only: of a superpage, no more
@@ -98,6 +105,12 @@ impl Attribution {
         Some((self.files.get(&file)?, offset))
     }
 
+    /// Returns the processes that may have compiled the code of a mapping while they ran: the one that has mapped it, and the
+    /// ancestors that have had it before. Those that have executed another program since are left out.
+    pub fn compilers(&self, code: MappingId) -> Vec<Asid> {
+        self.origins.compilers(code, &self.mappings)
+    }
+
     /// Returns the sum over all sites.
     pub fn total(&self) -> TranslationSpent {
         let mut total = TranslationSpent::default();
@@ -122,6 +135,8 @@ struct Fetched {
     /// `None` if the program names no blocks.
     block: Option<BlockId>,
     pc: VirtAddr,
+    /// The function of a script that runs, as [`Scripts::fetch`] gives it.
+    script: Option<Script>,
 }
 
 /// Adds up costs while a program runs.
@@ -129,6 +144,7 @@ struct Fetched {
 pub(crate) struct Attributor {
     mappings: Mappings,
     blocks: RecentBlocks,
+    scripts: Scripts,
     touched: Touched,
     heat: Heat,
     /// Whether the source leaves references out.
@@ -150,6 +166,7 @@ impl Attributor {
         Attributor {
             mappings: Mappings::default(),
             blocks: RecentBlocks::default(),
+            scripts: Scripts::default(),
             touched: Touched::new(base),
             heat: Heat::default(),
             skips: false,
@@ -161,8 +178,14 @@ impl Attributor {
         }
     }
 
+    /// Learns where the calls at the ends of new blocks return to. Call before the steps that execute the blocks.
+    pub fn learn(&mut self, calls: &[(BlockId, VirtAddr)]) {
+        self.scripts.learn(calls);
+    }
+
     /// Takes an event of the program.
     pub fn notice(&mut self, event: &Event) {
+        self.scripts.notice(event);
         if let Event::Switch { .. } = event {
             self.blocks.clear();
         }
@@ -195,17 +218,20 @@ impl Attributor {
         let entries = std::mem::take(&mut self.entries);
         let mut position = Position::new(chunk, step, self.last);
         for entry in &entries {
+            let (scripts, mappings) = (&mut self.scripts, &mut self.mappings);
             let (at, time) = match entry.reference {
                 None => (self.last, self.time),
-                Some(reference) => {
-                    (position.at(reference as usize), self.time + (reference as usize - step.refs.start) as u64)
-                }
+                Some(reference) => (
+                    position.at(reference as usize, scripts, mappings),
+                    self.time + (reference as usize - step.refs.start) as u64,
+                ),
             };
             self.add(at, time, entry);
         }
         self.time += step.refs.len() as u64;
         self.blocks.add(chunk, step);
-        self.last = position.at(step.refs.end.saturating_sub(1)).or(self.last);
+        let last = position.at(step.refs.end.saturating_sub(1), &mut self.scripts, &mut self.mappings);
+        self.last = last.or(self.last);
         self.entries = entries;
     }
 
@@ -262,13 +288,16 @@ impl Attributor {
             fetch,
             mapping,
             extent: address.0 >> EXTENT_SHIFT,
+            script: block
+                .and_then(|block| block.script)
+                .map(|Script { at, code }| (code.unwrap_or_else(|| self.mappings.find(at)), at)),
         }
     }
 
     /// The site of a cost before the first reference.
     fn unknown(&self, asid: Asid, fetch: bool) -> Site {
         let code = Mappings::UNKNOWN;
-        Site { asid, block: None, instruction: 0, code, fetch, mapping: code, extent: 0 }
+        Site { asid, block: None, instruction: 0, code, fetch, mapping: code, extent: 0, script: None }
     }
 
     /// Returns the sums.
@@ -277,13 +306,14 @@ impl Attributor {
             self.sites.entry(site).or_default().absorb(&spent);
         }
         self.heat.keep();
-        let (mappings, files, callers) = self.mappings.finish();
+        let (mappings, origins, files, callers) = self.mappings.finish();
         Attribution {
             sites: self.sites,
             mappings,
             files,
             calls: Vec::new(),
             callers,
+            origins,
             instructions: FxHashMap::default(),
             touched: self.touched.finish(),
             heat: self.heat,
@@ -311,13 +341,15 @@ impl<'a> Position<'a> {
         Position { refs, fetched, next: step.refs.start, fetches: 0, block, before }
     }
 
-    /// Moves to `reference`, and returns it; `None` if there is none.
-    fn at(&mut self, reference: usize) -> Option<At> {
+    /// Moves to `reference`, and returns it; `None` if there is none. `scripts` follow the fetches on the way.
+    fn at(&mut self, reference: usize, scripts: &mut Scripts, mappings: &mut Mappings) -> Option<At> {
         let r = *self.refs.get(reference)?;
         for passed in self.refs.get(self.next..=reference).unwrap_or_default() {
             if passed.kind() == Kind::Fetch {
                 let block = self.fetched.get(self.fetches).copied();
-                self.before = self.block.replace(Fetched { block, pc: passed.addr() });
+                let pc = passed.addr();
+                let script = block.and_then(|block| scripts.fetch(block, pc, mappings));
+                self.before = self.block.replace(Fetched { block, pc, script });
                 self.fetches += 1;
             }
         }

@@ -246,6 +246,9 @@ impl Experiment {
         if self.conditions.kernel {
             preparer = preparer.with_kernel(KernelCode::recorded().code());
         }
+        if self.attribute {
+            preparer = preparer.with_calls();
+        }
         let mut chunk = Chunk::default();
         let (mut counts, mut reading) = (Counts::default(), Duration::ZERO);
         // Only several hardware threads need to know the end of the program.

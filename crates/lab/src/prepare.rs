@@ -4,10 +4,11 @@ mod lookahead;
 
 pub use lookahead::Lookahead;
 
+use crate::attribution::returns_to;
 use crate::conditions::Timing;
 use reach_core::last_use::LastUses;
 use reach_core::lines::LineFilter;
-use reach_core::{BlockId, BlockTable, Chunk, Event, Mark, Step, StepCutter};
+use reach_core::{BlockId, BlockTable, Chunk, Event, Mark, Step, StepCutter, VirtAddr};
 use reach_hardware::config::Predictor;
 use reach_hardware::ooo::{BranchTrainer, Code, Following, TrainedPredictor};
 
@@ -23,6 +24,8 @@ pub struct Batch {
     /// Steps before which simulation in detail begins, by their number, with one predictor of each kind, trained by the
     /// program so far.
     pub predictors: Vec<(usize, Vec<TrainedPredictor>)>,
+    /// The new blocks that end in a call, and where it returns to; empty unless costs are attributed.
+    pub calls: Vec<(BlockId, VirtAddr)>,
     /// The references that follow the chunk; empty unless [`Lookahead`] has added them.
     pub following: Following,
     /// Whether the program ends here.
@@ -49,6 +52,8 @@ pub struct Preparer {
     warms_caches: bool,
     /// The number of the kernel's blocks, which come before the program's; `None` where its code is not simulated.
     kernel_blocks: Option<usize>,
+    /// The blocks whose calls have been found; `None` where nobody needs them.
+    blocks_with_calls: Option<usize>,
 }
 
 impl Preparer {
@@ -56,7 +61,7 @@ impl Preparer {
     pub fn new(timing: Timing) -> Preparer {
         let code = (timing == Timing::Ooo).then(Code::default);
         let (steps, trainers, last_uses) = (StepCutter::default(), Vec::new(), LastUses::default());
-        Preparer { steps, code, trainers, last_uses, warms_caches: false, kernel_blocks: None }
+        Preparer { steps, code, trainers, last_uses, warms_caches: false, kernel_blocks: None, blocks_with_calls: None }
     }
 
     /// Cuts steps of at most `slices` instructions; `None`: of any length.
@@ -80,6 +85,11 @@ impl Preparer {
     pub fn with_kernel(self, kernel: &Code) -> Preparer {
         let code = self.code.map(|_| kernel.clone());
         Preparer { code, kernel_blocks: Some(kernel.blocks()), ..self }
+    }
+
+    /// Finds the calls at the ends of blocks, for simulations that attribute costs.
+    pub fn with_calls(self) -> Preparer {
+        Preparer { blocks_with_calls: Some(0), ..self }
     }
 
     /// Folds `chunk` and divides it into steps. An outline already consists of steps. `blocks` must hold every block of the
@@ -117,7 +127,15 @@ impl Preparer {
             }
         }
         let code = self.code.clone().unwrap_or_default();
-        Batch { chunk, steps, code, predictors, ..Batch::default() }
+        Batch { chunk, steps, code, predictors, calls: self.new_calls(blocks), ..Batch::default() }
+    }
+
+    /// Returns the calls at the ends of the blocks that are new.
+    fn new_calls(&mut self, blocks: &BlockTable) -> Vec<(BlockId, VirtAddr)> {
+        let Some(known) = &mut self.blocks_with_calls else { return Vec::new() };
+        let new = std::mem::replace(known, blocks.len())..blocks.len();
+        let ids = new.map(|id| BlockId(id as u32));
+        ids.filter_map(|id| Some((id, returns_to(blocks.get(id))?))).collect()
     }
 
     /// Takes the marks among the events that precede a step. Returns whether simulation in detail begins there.

@@ -142,6 +142,7 @@ impl Simulation {
             return self.take_in_rounds(batch);
         }
         self.hardware.learn(&batch.code);
+        self.attributor.iter_mut().for_each(|attributor| attributor.learn(&batch.calls));
         let mut predictors = batch.predictors.iter().peekable();
         for (number, step) in batch.steps.iter().enumerate() {
             if let Some((_, trained)) = predictors.next_if(|(before, _)| *before == number) {

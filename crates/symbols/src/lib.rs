@@ -1,7 +1,12 @@
-//! Functions and source lines of code in files: what a stranger calls an instruction.
+//! Functions and source lines of code in files, and names of code that programs compile while they run: what a stranger calls an
+//! instruction.
 //!
 //! DWARF and symbol tables are read by `addr2line`; this crate finds the addresses that an ELF file gives to its bytes, and
-//! says what is missing.
+//! says what is missing. It reads the maps that programs write for `perf` itself.
+
+mod perf_map;
+
+pub use perf_map::PerfMap;
 
 use addr2line::Loader;
 use object::read::elf::{FileHeader, ProgramHeader};

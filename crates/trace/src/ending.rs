@@ -1,7 +1,10 @@
 //! How a program ended, and whether all of it was read.
 
+mod execution;
 mod exit;
 
+pub use execution::Execution;
+pub(crate) use execution::nanoseconds;
 pub use exit::{Cause, Exit, ProgramExit};
 
 use serde::{Deserialize, Serialize};
@@ -26,6 +29,10 @@ pub struct Ending {
     /// Why the source cannot tell whether a part is missing; `None` if it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uncertain: Option<String>,
+    /// When and as which processes the program ran; `None` if that is unknown, if several programs are one, or if it ran on no
+    /// computer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution: Option<Execution>,
 }
 
 /// A part of a program that was not read.

@@ -30,7 +30,7 @@ pub mod synthetic;
 pub mod text;
 pub mod verbs;
 
-pub use ending::{Cause, Ending, Exit, Missing, Part, ProgramExit, Stop};
+pub use ending::{Cause, Ending, Execution, Exit, Missing, Part, ProgramExit, Stop};
 pub use error::TraceError;
 pub use filter::aligned::{Aligned, Alignment};
 pub use filter::beginning::FastForward;

@@ -14,8 +14,9 @@ mod order;
 mod tree;
 mod trust;
 
+use crate::ending::nanoseconds;
 use crate::signals::SignalCounter;
-use crate::{Ending, Exit, Missing, Part, ProgramExit, Progress, Source, Stop, TraceError};
+use crate::{Ending, Execution, Exit, Missing, Part, ProgramExit, Progress, Source, Stop, TraceError};
 use decode::Decoder;
 use find::Qemu;
 use memory::SharedMemory;
@@ -23,7 +24,7 @@ use reach_core::{BlockTable, Chunk};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The references in a full chunk.
 const CHUNK_REFS: usize = 1 << 17;
@@ -84,6 +85,9 @@ pub fn emulator(given: Option<&Path>) -> Result<PathBuf, TraceError> {
 pub struct Live {
     name: String,
     decoder: Decoder,
+    started: SystemTime,
+    /// When the end of the program was asked for first; `None` before.
+    finished: Option<SystemTime>,
     child: Child,
     status: Option<ExitStatus>,
     ended: bool,
@@ -110,12 +114,14 @@ impl Live {
         let plugin = find::plugin(options.plugin.as_deref())?;
         let memory = SharedMemory::new()?;
         let signals = SignalCounter::install(&[libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP], &ENDING);
-        let reader = memory.reader();
+        let (reader, started) = (memory.reader(), SystemTime::now());
         let child = launch::spawn(&memory, &qemu, plugin, &program, &options)?;
         let decoder = Decoder::new(reader, child.id());
         Ok(Live {
             name,
             decoder,
+            started,
+            finished: None,
             child,
             status: None,
             ended: false,
@@ -288,6 +294,11 @@ impl Source for Live {
             exits: exits.into_iter().collect(),
             stopped: self.left.or(self.asked).map(Stop::Signal),
             uncertain: None,
+            execution: Some(Execution {
+                from: nanoseconds(self.started),
+                to: nanoseconds(*self.finished.get_or_insert_with(SystemTime::now)),
+                pids: self.decoder.pids(),
+            }),
         }
     }
 }

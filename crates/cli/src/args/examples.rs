@@ -130,6 +130,7 @@ Examples:
   reach where --by line --top 20 -m zen4 --trace gcc.reach
   reach where --by function,mapping -o owners.jsonl --limit 100M -- gcc -O2 -c file.c
   reach where --folded stacks.txt --trace gcc.reach
+  reach where --by script --profile python.json -- python3.12 -X perf program.py
 
 The default timing simulates all of the program out of order, a few million instructions a
 second; --limit and --fast-forward choose a part of it.";

@@ -25,7 +25,7 @@ pub struct WhereArgs {
     /// `reach system list` lists the systems.
     #[arg(short, long, value_name = "SYSTEM[:KEY=VALUE,…]", value_parser = reach_systems::resolve, default_value = "base")]
     pub system: reach_systems::Resolved,
-    /// The lists to give [default: all]
+    /// The lists to give [default: all; script only where a script runs]
     #[arg(long, value_enum, value_delimiter = ',', help_heading = "Results")]
     pub by: Vec<By>,
     /// Entries of each list of a table; the rest is one entry
@@ -37,6 +37,12 @@ pub struct WhereArgs {
     /// --timing counts, the number of page walks.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Results")]
     pub folded: Option<PathBuf>,
+    /// Also write a profile for the Firefox Profiler (profiler.firefox.com) to this file
+    ///
+    /// A sample is a stack of owners with source lines: file, functions, and the functions that were inlined. Its weight is the
+    /// cycles that the core waits for translation; with --timing counts, the number of page walks. Its time means nothing.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Results")]
+    pub profile: Option<PathBuf>,
     #[command(flatten)]
     pub common: Common,
 }
@@ -50,6 +56,8 @@ pub enum By {
     Function,
     /// The source line of that instruction
     Line,
+    /// The function of a script, such as Python's, on whose behalf it does; needs python3 -X perf or the like (docs/where.md)
+    Script,
     /// The 2 MB of addresses that are accessed, of one mapping
     Extent,
     /// Addresses and time: a picture of the misses
@@ -58,7 +66,7 @@ pub enum By {
 
 impl By {
     /// All lists, in the order in which they are given.
-    pub const ALL: [By; 5] = [By::Mapping, By::Function, By::Line, By::Extent, By::Time];
+    pub const ALL: [By; 6] = [By::Mapping, By::Function, By::Line, By::Script, By::Extent, By::Time];
 
     /// Returns the name in rows.
     pub const fn name(self) -> &'static str {
@@ -66,6 +74,7 @@ impl By {
             By::Mapping => "mapping",
             By::Function => "function",
             By::Line => "line",
+            By::Script => "script",
             By::Extent => "extent",
             By::Time => "time",
         }

@@ -1,11 +1,11 @@
 //! Sums costs by owner.
 
-use super::names::Named;
+use super::names::{Named, Stack};
 use crate::args::owners::By;
 use reach_hardware::TranslationSpent;
 use reach_lab::attribution::{MappingId, Pages};
 use rustc_hash::FxHashMap;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// All costs with the names of their owners.
 pub struct Owners<'a> {
@@ -68,6 +68,7 @@ fn list(owners: &Owners, by: By) -> Vec<Entry> {
             By::Mapping => &cost.mapping,
             By::Function => &cost.function,
             By::Line => &cost.line,
+            By::Script => &cost.script,
             By::Extent | By::Time => &cost.extent,
         };
         let sum = sums.entry(name).or_default();
@@ -91,13 +92,25 @@ fn list(owners: &Owners, by: By) -> Vec<Entry> {
     entries
 }
 
-/// Returns stacks for flame graphs, one a line with its weight.
-pub fn folded(owners: &Owners) -> String {
-    let mut sums: HashMap<&str, u64> = HashMap::new();
+/// Returns the stacks that have a weight, each with the sum of its weights.
+pub fn stacks<'a>(owners: &'a Owners) -> BTreeMap<&'a Stack, u64> {
+    let mut sums: BTreeMap<&Stack, u64> = BTreeMap::new();
     for cost in &owners.costs {
         *sums.entry(&cost.stack).or_default() += owners.weight(&cost.spent);
     }
-    let mut lines: Vec<_> = sums.into_iter().filter(|(_, weight)| *weight > 0).collect();
-    lines.sort();
-    lines.into_iter().map(|(stack, weight)| format!("{stack} {weight}\n")).collect()
+    sums.retain(|_, weight| *weight > 0);
+    sums
+}
+
+/// Returns `stacks` for flame graphs, one a line with its weight. Lines of source code have no place there.
+pub fn folded(stacks: &BTreeMap<&Stack, u64>) -> String {
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    for (stack, weight) in stacks {
+        let functions = stack.frames.iter().map(|frame| &frame.function);
+        let frames = [&stack.process].into_iter().chain(&stack.file).chain(functions);
+        // Frames are separated by semicolons, and stacks end at a space and a number.
+        let frames: Vec<_> = frames.map(|frame| frame.replace(';', ":")).collect();
+        *sums.entry(frames.join(";")).or_default() += weight;
+    }
+    sums.into_iter().map(|(stack, weight)| format!("{stack} {weight}\n")).collect()
 }

@@ -1,10 +1,12 @@
 //! What the owners of costs are called.
 
+use super::compiled::CompiledCode;
 use crate::units;
-use reach_core::{Asid, FileId, Shown};
+use reach_core::{Asid, FileId, Shown, VirtAddr};
 use reach_hardware::TranslationSpent;
 use reach_lab::attribution::{Attribution, EXTENT_SHIFT, File, Mapping, MappingId, MappingKind, Site};
 use reach_symbols::{Frame, Symbols};
+use reach_trace::Execution;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -14,12 +16,33 @@ pub struct Named {
     pub mapping: String,
     pub function: String,
     pub line: String,
+    pub script: String,
     pub extent: String,
-    /// The frames of a flame graph, outermost first.
-    pub stack: String,
+    /// The frames of a flame graph.
+    pub stack: Stack,
     pub spent: TranslationSpent,
     /// The extent, by which the memory that was touched is known.
     pub place: Option<(MappingId, u64)>,
+}
+
+/// The owners of a cost, each within the one before: process, file, functions.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stack {
+    /// The process, or what works for none.
+    pub process: String,
+    /// What the code is in; `None` where no code of the program has caused the cost.
+    pub file: Option<String>,
+    /// The functions, the inlined ones inside those that contain them; empty where they have no names.
+    pub frames: Vec<NamedFrame>,
+}
+
+/// A function and the place in it, as terminals may show them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NamedFrame {
+    pub function: String,
+    /// The path of the source file; `None` if it is not known.
+    pub source: Option<String>,
+    pub line: Option<u32>,
 }
 
 /// Names the owners of an attribution.
@@ -31,17 +54,25 @@ pub struct Names<'a> {
     /// The names of all mappings, by number.
     mappings: Vec<String>,
     symbols: RefCell<Symbols>,
+    compiled: RefCell<CompiledCode<'a>>,
     changed: RefCell<BTreeSet<String>>,
 }
 
 impl<'a> Names<'a> {
-    pub fn new(attribution: &'a Attribution, processes: &'a BTreeMap<Asid, String>, several: bool) -> Names<'a> {
+    /// Names the owners of `attribution`, of a program with these `processes`, by name, that ran as `execution`.
+    pub fn new(
+        attribution: &'a Attribution,
+        processes: &'a BTreeMap<Asid, String>,
+        several: bool,
+        execution: Option<&'a Execution>,
+    ) -> Names<'a> {
         let mut names = Names {
             attribution,
             processes,
             several,
             mappings: Vec::new(),
             symbols: RefCell::default(),
+            compiled: RefCell::new(CompiledCode::new(attribution, execution)),
             changed: RefCell::default(),
         };
         names.mappings = attribution.mappings.iter().map(|mapping| names.mapping(mapping)).collect();
@@ -56,7 +87,8 @@ impl<'a> Names<'a> {
         for (site, spent) in &self.attribution.sites {
             let frames = frames.entry((site.block, site.instruction, site.code)).or_insert_with(|| {
                 let place = self.attribution.place(site);
-                place.map(|(file, offset)| self.frames(file, offset)).unwrap_or_default()
+                let known = place.map(|(file, offset)| self.frames(file, offset)).unwrap_or_default();
+                if known.is_empty() { self.compiled(site) } else { known }
             });
             costs.push(self.name(site, frames, *spent));
         }
@@ -68,8 +100,9 @@ impl<'a> Names<'a> {
                 mapping: name(),
                 function: name(),
                 line: name(),
+                script: name(),
                 extent: name(),
-                stack: name(),
+                stack: Stack { process: name(), file: None, frames: Vec::new() },
                 spent,
                 place: None,
             });
@@ -83,22 +116,37 @@ impl<'a> Names<'a> {
         let function = |frame: &Frame| frame.function.as_ref().map_or_else(unnamed, |name| name.shown().to_string());
         let line = frames.first().and_then(|frame| Some((frame.source.as_deref()?, frame.line?)));
         let mapping = &self.mappings[site.mapping.0 as usize];
-        let stack = frames.iter().rev().map(function);
-        let stack = [self.process(site.asid), file.clone()].into_iter().chain(stack);
-        // Frames are separated by semicolons, and stacks end at a space and a number.
-        let stack: Vec<_> = stack.map(|frame| frame.replace(';', ":")).collect();
+        let named = |frame: &Frame| NamedFrame {
+            function: function(frame),
+            source: frame.source.as_ref().map(|source| source.shown().to_string()),
+            line: frame.line,
+        };
+        let frames_outermost_first = frames.iter().rev().map(named).collect();
         Named {
             function: frames.first().map_or_else(unnamed, function),
             line: match line {
                 Some((source, line)) => format!("{}:{line}", base_name(source)),
                 None => format!("(no line) {}", frames.first().map_or_else(unnamed, function)),
             },
+            script: site.script.map_or_else(|| "(no script)".into(), |(code, at)| self.script(code, at)),
             extent: self.extent((site.mapping, site.extent)),
             mapping: mapping.clone(),
-            stack: stack.join(";"),
+            stack: Stack { process: self.process(site.asid), file: Some(file.clone()), frames: frames_outermost_first },
             spent,
             place: Some((site.mapping, site.extent)),
         }
+    }
+
+    /// Returns whether the functions of a script have names.
+    pub fn has_scripts(&self) -> bool {
+        let mut scripts = self.attribution.sites.keys().filter_map(|site| site.script);
+        scripts.any(|(code, at)| self.compiled.borrow_mut().name(code, at).is_some())
+    }
+
+    /// Returns the name of the script's function at `address`.
+    fn script(&self, code: MappingId, address: VirtAddr) -> String {
+        let name = self.compiled.borrow_mut().name(code, address);
+        name.map_or_else(|| format!("(no symbol) in {}", self.mapping_of(code)), |name| name.shown().to_string())
     }
 
     /// Returns the name of an extent of a mapping.
@@ -148,6 +196,13 @@ impl<'a> Names<'a> {
             return Vec::new();
         }
         self.symbols.borrow_mut().frames(&file.path, offset)
+    }
+
+    /// Returns the frame of code that was compiled at run time; none where its process does not name it.
+    fn compiled(&self, site: &Site) -> Vec<Frame> {
+        let address = site.block.and_then(|block| self.attribution.instructions.get(&(block, site.instruction)));
+        let function = address.and_then(|&address| self.compiled.borrow_mut().name(site.code, address));
+        function.map(|name| Frame { function: Some(name), ..Frame::default() }).into_iter().collect()
     }
 
     /// Returns the files that have changed since the program ran, of those that were asked for.

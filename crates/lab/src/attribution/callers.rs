@@ -40,8 +40,11 @@ impl RecentBlocks {
         let new = ids.len().min(REMEMBERED);
         self.blocks.drain(..(self.blocks.len() + new).saturating_sub(REMEMBERED));
         let fetches = chunk.refs[step.refs.clone()].iter().rev().filter(|r| r.kind() == Kind::Fetch);
-        let mut last: Vec<Fetched> =
-            fetches.zip(ids.iter().rev()).take(new).map(|(r, &id)| Fetched { block: Some(id), pc: r.addr() }).collect();
+        let mut last: Vec<Fetched> = fetches
+            .zip(ids.iter().rev())
+            .take(new)
+            .map(|(r, &id)| Fetched { block: Some(id), pc: r.addr(), script: None })
+            .collect();
         last.reverse();
         self.blocks.extend(last);
     }
@@ -86,7 +89,7 @@ pub(super) fn calls(callers: &[Caller], blocks: &BlockTable) -> Vec<(FileId, u64
 }
 
 /// Returns the place of the call that ends a block's code, in bytes; `None` if none does.
-fn call_at(bytes: &[u8]) -> Option<u64> {
+pub(super) fn call_at(bytes: &[u8]) -> Option<u64> {
     let mut decoder = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE);
     let last = std::iter::from_fn(|| decoder.can_decode().then(|| decoder.decode())).last()?;
     matches!(last.flow_control(), FlowControl::Call | FlowControl::IndirectCall).then(|| last.ip())

@@ -65,6 +65,28 @@ pub struct File {
     pub len: u64,
 }
 
+/// Which processes may have compiled the code of mappings.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Origins {
+    /// The mappings that others are copies of, by fork.
+    copied_from: FxHashMap<MappingId, MappingId>,
+    /// The first mapping of each process since its last exec.
+    first: FxHashMap<Asid, MappingId>,
+}
+
+impl Origins {
+    /// Returns the processes that may have compiled the code of mapping `code`, of `all`: the one that mapped it, then the
+    /// ancestors that had it before. A process that has executed another program since is none.
+    pub fn compilers(&self, code: MappingId, all: &[Mapping]) -> Vec<Asid> {
+        let chain = std::iter::successors(Some(code), |copy| self.copied_from.get(copy).copied());
+        let process = |id: MappingId| {
+            let asid = all[id.0 as usize].asid;
+            self.first.get(&asid).is_none_or(|first| *first <= id).then_some(asid)
+        };
+        chain.map_while(process).collect()
+    }
+}
+
 /// The part of a mapping that has not been unmapped or replaced.
 #[derive(Clone, Copy, Debug)]
 struct Part {
@@ -86,6 +108,7 @@ pub(super) struct Mappings {
     spaces: FxHashMap<Asid, Space>,
     /// Children of vfork that still use the memory of another process.
     borrowers: FxHashMap<Asid, Asid>,
+    origins: Origins,
     current: Asid,
     /// The part that was found last.
     recent: Option<(u64, Part)>,
@@ -101,6 +124,7 @@ impl Default for Mappings {
             numbers: FxHashMap::from_iter([(Vec::new(), 0)]),
             spaces: FxHashMap::default(),
             borrowers: FxHashMap::default(),
+            origins: Origins::default(),
             current: Asid(0),
             recent: None,
         }
@@ -135,6 +159,12 @@ impl Mappings {
         }
     }
 
+    /// Returns what the mapping of `address` is, in the process that runs.
+    pub fn kind_at(&mut self, address: VirtAddr) -> MappingKind {
+        let id = self.find(address);
+        self.all[id.0 as usize].kind
+    }
+
     /// Returns the file that contains the code at `pc`, and its place there in bytes.
     pub fn place(&mut self, pc: VirtAddr) -> Option<(FileId, u64)> {
         let id = self.find(pc);
@@ -161,6 +191,9 @@ impl Mappings {
                 if !borrows {
                     self.spaces.remove(&self.current);
                 }
+                if let Event::Exec { .. } = event {
+                    self.origins.first.insert(self.current, MappingId(self.all.len() as u32));
+                }
             }
             Event::Switch { asid, .. } => self.current = *asid,
             _ => {}
@@ -181,10 +214,12 @@ impl Mappings {
         let mut copy = self.space().clone();
         let mut copies: FxHashMap<MappingId, MappingId> = FxHashMap::default();
         for part in copy.values_mut() {
-            let all = &mut self.all;
+            let (all, origins) = (&mut self.all, &mut self.origins);
             part.id = *copies.entry(part.id).or_insert_with(|| {
+                let copy = MappingId(all.len() as u32);
                 all.push(Mapping { asid: child, ..all[part.id.0 as usize] });
-                MappingId(all.len() as u32 - 1)
+                origins.copied_from.insert(copy, part.id);
+                copy
             });
         }
         copy
@@ -258,9 +293,9 @@ impl Mappings {
         })
     }
 
-    /// Returns all mappings, files, and lists of callers.
-    pub fn finish(self) -> (Vec<Mapping>, FxHashMap<FileId, File>, Vec<Vec<Caller>>) {
-        (self.all, self.files, self.callers)
+    /// Returns all mappings, their origins, files, and lists of callers.
+    pub fn finish(self) -> (Vec<Mapping>, Origins, FxHashMap<FileId, File>, Vec<Vec<Caller>>) {
+        (self.all, self.origins, self.files, self.callers)
     }
 }
 
@@ -335,6 +370,26 @@ mod tests {
             mappings.notice(&switch(0), Vec::new());
             assert_eq!(mappings.find(VirtAddr(0x4000)), id);
         }
+    }
+
+    #[test]
+    fn code_has_its_names_from_those_who_have_had_it_and_run_the_same_program() {
+        let mut mappings = Mappings::default();
+        let fork = |child| Event::Fork { child: Asid(child), shares_memory: false };
+        let events = [switch(0), map(0x4000, 0x1000), fork(1), switch(1), map(0x8000, 0x1000), fork(2), switch(2)];
+        events.iter().for_each(|e| mappings.notice(e, Vec::new()));
+        let [inherited, own] = [0x4000, 0x8000].map(|at| mappings.find(VirtAddr(at)));
+        let compilers = |mappings: &Mappings, id| mappings.origins.compilers(id, &mappings.all);
+        assert_eq!(compilers(&mappings, inherited), [Asid(2), Asid(1), Asid(0)]);
+        assert_eq!(compilers(&mappings, own), [Asid(2), Asid(1)]);
+        // The parent's names are of another program now, and so are those of a process that has executed one.
+        let exec = || Event::Exec { path: "/bin/true".into() };
+        [switch(1), exec()].iter().for_each(|e| mappings.notice(e, Vec::new()));
+        assert_eq!(compilers(&mappings, inherited), [Asid(2)]);
+        [switch(2), exec(), map(0x4000, 0x1000)].iter().for_each(|e| mappings.notice(e, Vec::new()));
+        assert!(compilers(&mappings, inherited).is_empty());
+        let new = mappings.find(VirtAddr(0x4000));
+        assert_eq!(compilers(&mappings, new), [Asid(2)]);
     }
 
     #[test]

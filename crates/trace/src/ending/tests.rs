@@ -1,6 +1,7 @@
 //! Tests of endings and their sentences.
 
 use super::*;
+use std::time::{Duration, SystemTime};
 
 fn rest(read: u64, whole: Option<u64>) -> Missing {
     let [of, why, todo] = ["t.reach", "the file is cut short", "record it again"].map(str::to_owned);
@@ -70,6 +71,23 @@ fn endings_of_several_programs_keep_their_names_and_each_fact_once() {
 }
 
 #[test]
+fn the_endings_of_the_most_processes_fit_in_a_trace() {
+    let pids = (0..Execution::MAX_PROCESSES as u32).map(|n| (n, u32::MAX - n)).collect();
+    let execution = Some(Execution { from: u64::MAX, to: u64::MAX, pids });
+    let ending = Ending { execution, ..Ending::default() };
+    // Half of the room is left for what is missing and for ends of programs.
+    assert!(serde_json::to_vec(&ending).unwrap().len() < 1 << 19);
+}
+
+#[test]
+fn a_moment_belongs_to_an_execution_from_its_start_to_its_end() {
+    let execution = Execution { from: 5, to: 9, ..Execution::default() };
+    let at = |nanoseconds| SystemTime::UNIX_EPOCH + Duration::from_nanos(nanoseconds);
+    assert_eq!([4, 5, 9, 10].map(|n| execution.contains(at(n))), [false, true, true, false]);
+    assert!(!execution.contains(SystemTime::UNIX_EPOCH - Duration::from_secs(1)));
+}
+
+#[test]
 fn an_ending_survives_its_encoding() {
     let cause = Some(Cause::LacksAvx { emulator: "QEMU 7.2".into(), newer_has: true });
     let ending = Ending {
@@ -77,6 +95,7 @@ fn an_ending_survives_its_encoding() {
         exits: vec![ProgramExit { program: "a".into(), exit: Exit::Signal(4), cause }, Exit::Status(0).into()],
         stopped: Some(Stop::Signal(15)),
         uncertain: Some("no end mark".into()),
+        execution: Some(Execution { from: 5, to: 9, pids: [(0, 1234), (1, 1240)].into() }),
     };
     let text = serde_json::to_string(&ending).unwrap();
     assert_eq!(serde_json::from_str::<Ending>(&text).unwrap(), ending);

@@ -5,10 +5,11 @@ use super::losses::{Losses, OVERWRITTEN};
 use super::memory::wake_writers;
 use super::order::BufferOrder;
 use super::tree::{Life, ProcessTree};
+use crate::Execution;
 use reach_core::ring::record::{self, Record};
 use reach_core::ring::{FenceEntry, FileKey, Message, Owner, Reader, Ring, read_block};
 use reach_core::{Backing, Block, BlockId, BlockTable, Chunk, Event, FileId, Kind, Ref};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The most words that are read into one chunk (16 MB), so that no chunk is endless, whatever the program writes.
@@ -80,6 +81,11 @@ impl Decoder {
 
     pub(super) fn references(&self) -> u64 {
         self.references
+    }
+
+    /// Returns the process identifiers by address space, of as many processes as an ending keeps.
+    pub(super) fn pids(&self) -> BTreeMap<u32, u32> {
+        self.tree.pids().take(Execution::MAX_PROCESSES).collect()
     }
 
     /// Returns what was lost.

@@ -115,6 +115,12 @@ impl ProcessTree {
         running.find(|(_, process)| process.pid == pid).map(|(&number, _)| number)
     }
 
+    /// Returns address space and identifier of each process that has run.
+    pub(super) fn pids(&self) -> impl Iterator<Item = (u32, u32)> {
+        let known = self.processes.values().filter(|process| process.pid != 0);
+        known.map(|process| (process.asid.0, process.pid))
+    }
+
     /// Returns the numbers of the processes that have died and are not finished. With `orphaned`, which says that the first
     /// process has ended, these include announced processes that have not written anything for [`MAX_FORK_TIME`].
     pub(super) fn dead(&self, orphaned: bool) -> Vec<u32> {

@@ -218,7 +218,7 @@ impl fmt::Display for Info {
             let by = if self.metadata.tool.is_empty() { "" } else { " by " };
             line("recording", &format_args!("{recording}{by}{}", self.metadata.tool))?;
         }
-        let Ending { missing, exits, stopped, uncertain } = &self.ending;
+        let Ending { missing, exits, stopped, uncertain, .. } = &self.ending;
         if let Some(stopped) = stopped {
             line("stopped", stopped)?;
         }

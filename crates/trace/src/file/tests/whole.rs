@@ -1,8 +1,8 @@
 //! Tests of what a file says about its end: finished, cut, never finished, on a full disk.
 
 use super::*;
-use crate::ProgramExit;
 use crate::file::Recording;
+use crate::{Execution, ProgramExit};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use tempfile::TempDir;
@@ -21,7 +21,9 @@ impl Sample {
         let (folder, program) = (TempDir::new().unwrap(), loops(600, 4));
         let path = folder.path().join("whole.reach");
         let crash = ProgramExit { program: "a".into(), exit: Exit::Signal(11), cause: None };
-        let ending = Ending { exits: vec![crash], stopped: Some(Stop::Limit(600)), ..Ending::default() };
+        let execution = Some(Execution { from: 1, to: u64::MAX, pids: [(0, 1234), (7, 1240)].into() });
+        let stopped = Some(Stop::Limit(600));
+        let ending = Ending { exits: vec![crash], stopped, execution, ..Ending::default() };
         let metadata = Metadata { tool: "reach 1.0".into(), ..Metadata::default() };
         let mut writer = Writer::create(&path, &metadata).unwrap();
         for chunk in cut(&program.0, &[200, 400]) {
