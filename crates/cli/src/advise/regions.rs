@@ -48,7 +48,7 @@ struct Found {
 /// Returns the mappings that have walks and page faults, the dearest first: private memory in which a huge page fits.
 pub fn dearest(counted: &Outcome) -> Vec<Region> {
     let Some(attribution) = &counted.attribution else { return Vec::new() };
-    let names = Names::new(attribution, &counted.names, counted.processes.len() > 1);
+    let names = Names::new(attribution, &counted.names, counted.processes.len() > 1, None);
     let mut found: BTreeMap<&str, Found> = BTreeMap::new();
     let mut add = |id: MappingId, cost: u64| {
         if fits(attribution, id) {
