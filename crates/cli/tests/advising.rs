@@ -65,7 +65,7 @@ fn huge_pages_help_a_program_that_walks_and_each_remedy_says_what_to_do() {
         let row = of(&rows, remedy);
         assert_eq!(row["answer"], "faster", "{row}");
         assert!(number(row, "speedup_low") > 1.2 && number(row, "speedup") < 20.0, "{row}");
-        assert!(number(row, "page_faults") < 300.0 && number(row, "huge_bytes") >= f64::from(20 << 20), "{row}");
+        assert!(number(row, "page_faults") < 1200.0 && number(row, "huge_bytes") >= f64::from(20 << 20), "{row}");
         // Zeroing a huge page takes longer than zeroing a base page.
         assert!(number(row, "stop_longest_microseconds") > 5.0 * number(plain, "stop_longest_microseconds"), "{row}");
     }
