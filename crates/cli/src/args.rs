@@ -63,7 +63,7 @@ pub enum Verb {
     #[command(subcommand)]
     Paper(PaperVerb),
     Validate(ValidateArgs),
-    Advise(AdviseArgs),
+    Advise(Box<AdviseArgs>),
     Try(TryArgs),
     #[command(subcommand)]
     Text(TextVerb),
