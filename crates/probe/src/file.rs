@@ -1,11 +1,12 @@
 //! Machine files from measured numbers: those of the nearest preset, with what was measured in their place.
 
+mod exclusion;
 mod tlb;
 
 use crate::pass::{HOST_PAGE, LEAST_PARALLEL};
 use crate::pattern::Page;
 use crate::stability::Measured;
-use reach_hardware::config::Cache;
+use exclusion::excludes_preset;
 use reach_lab::machine::{self, Tag};
 use toml::{Table, Value};
 
@@ -43,8 +44,8 @@ struct Fact {
 }
 
 /// Makes the machine file of the processor `cpu` (as in `processor.exact`) from the stable ones of `numbers` and the facts of
-/// `preset`. The size of a shared cache goes into it, too, where it is not stable but the preset's is out of the question, and so does a
-/// bound of the walkers that the preset does not reach.
+/// `preset`. A number that is not stable goes into it, too, where its interval excludes the preset's, and so does a bound of the walkers
+/// that the preset does not reach.
 ///
 /// A number that contradicts the rest of the file is left out: a latency below that of a nearer level, for example.
 ///
@@ -52,7 +53,6 @@ struct Fact {
 /// When `preset` does not exist.
 pub fn machine_text(preset: &str, cpu: &str, about: &str, numbers: &[Measured]) -> Result<MachineText, FileError> {
     let mut table = machine::preset_table(preset).ok_or_else(|| FileError::Preset(preset.to_owned()))?;
-    let caches = machine::resolve(preset).map_err(|error| FileError::Invalid(error.to_string()))?.hardware.caches;
     table.insert("name".into(), Value::String("this-computer".into()));
     table.insert("about".into(), Value::String(about.to_owned()));
     if let Some(sources) = table.get_mut("sources").and_then(Value::as_array_mut) {
@@ -64,8 +64,11 @@ pub fn machine_text(preset: &str, cpu: &str, about: &str, numbers: &[Measured]) 
     set(&mut table, &["processor", "exact"], fact(exact, "the processor that was measured"));
     let mut left_out = Vec::new();
     let mut facts = Vec::new();
-    let bounds = |number: &Measured| number.name == LEAST_PARALLEL && number.has_interval();
-    let tells = |number: &&Measured| number.unstable.is_none() || excludes_preset(number, &caches) || bounds(number);
+    let tells = |number: &&Measured| {
+        number.unstable.is_none()
+            || number.name == LEAST_PARALLEL && number.has_interval()
+            || excludes_preset(&table, number)
+    };
     for number in numbers.iter().filter(tells) {
         match fact_of(&table, number, numbers) {
             Ok(found) => facts.extend(found),
@@ -116,15 +119,6 @@ fn set(table: &mut Table, path: &[&str], value: Value) {
     }
 }
 
-/// Returns whether `number` is the size of a cache, found by most processes, whose interval the preset's size misses by more than a
-/// factor of two: this computer gets a part of a cache that many share, or the preset stands for a larger sibling.
-fn excludes_preset(number: &Measured, caches: &[Cache]) -> bool {
-    let level = number.name.strip_prefix("cache.").and_then(|rest| rest.strip_suffix(".bytes")?.parse().ok());
-    let Some(cache) = caches.iter().find(|cache| cache.data && Some(cache.level) == level) else { return false };
-    let preset = cache.bytes as f64;
-    number.has_interval() && (preset > 2.0 * number.high || 2.0 * preset < number.low)
-}
-
 /// Returns the fact that `number`, one of `numbers`, gives; `None` where another one gives the same. The error says why it gives none.
 fn fact_of(table: &Table, number: &Measured, numbers: &[Measured]) -> Result<Option<Fact>, String> {
     let parts: Vec<&str> = number.name.split('.').collect();
@@ -139,7 +133,10 @@ fn fact_of(table: &Table, number: &Measured, numbers: &[Measured]) -> Result<Opt
         ["memory", "latency"] => {
             make(&["memory", "latency"], Value::String(format!("{} cycles", number.value.round())))
         }
-        ["memory", "bandwidth", "all"] => make(&["memory", "bandwidth"], whole),
+        ["memory", "bandwidth", "all"] => match find("memory.bandwidth.one".into()) {
+            Some(one) if one.low > number.high => Err("one thread alone gets more".into()),
+            _ => make(&["memory", "bandwidth"], whole),
+        },
         ["walk", "parallel"] => match (number.value - number.value.round()).abs() {
             ..=WHOLE if number.value >= 0.5 => make(&["walker", "hardware", "walkers"], whole),
             _ => Err("it lies between two numbers of walkers".into()),
@@ -182,7 +179,9 @@ fn fact_of(table: &Table, number: &Measured, numbers: &[Measured]) -> Result<Opt
         }
         ["os", "fault", "4k"] => {
             // The whole fault takes what was measured, whichever zeroing the file has.
-            let zero = find("os.zero".into()).filter(|zero| zero.unstable.is_none()).map(|zero| zero.value.round());
+            let zero = find("os.zero".into())
+                .filter(|zero| zero.unstable.is_none() || excludes_preset(table, zero))
+                .map(|zero| zero.value.round());
             let zero = zero.unwrap_or_else(|| os_cost(table, "zero_per_byte")) / 1000.0 * Page::Small.bytes() as f64;
             let rest = number.value - zero - os_cost(table, "trap") - os_cost(table, "pte_write");
             make(&["os", "fault"], Value::Integer(rest.round().max(0.0) as i64))
@@ -257,33 +256,22 @@ fn walk_cache(table: &Table) -> Result<String, String> {
 
 /// Returns what the number's reason says in the file.
 fn interval(table: &Table, number: &Measured) -> String {
-    let (low, high, processes) = (number.low, number.high, number.processes);
-    match number.is_exact() {
-        _ if number.name == "os.fault.4k" => {
-            format!("{low:.0} to {high:.0} with trap, zeroing and entry, {processes} processes")
-        }
-        _ if number.name == "os.fault.file" => {
-            format!("{low:.0} to {high:.0} with trap and entry, {processes} processes")
-        }
-        _ if ["os.fork.page", "os.fault.around", "os.unmap"].contains(&number.name.as_str()) => {
-            format!("{low:.0} to {high:.0} with the entry's write, {processes} processes")
-        }
-        _ if tlb::holds_replay(table, number) => {
-            format!("{} to {} with itlb_replay, {processes} processes", digits(low), digits(high))
-        }
-        _ if number.name == HOST_PAGE && number.value == Page::Huge.bytes() as f64 => {
-            format!("or larger, found by {} of {processes} processes", number.found)
-        }
-        true => format!("found by {} of {processes} processes", number.found),
-        false if number.unstable.is_some() => {
-            format!(
-                "{} to {}, {processes} processes: not stable, but the preset's is excluded",
-                digits(low),
-                digits(high)
-            )
-        }
-        false => format!("{} to {}, {processes} processes", digits(low), digits(high)),
+    let (low, high, processes) = (digits(number.low), digits(number.high), number.processes);
+    if number.name == HOST_PAGE && number.value == Page::Huge.bytes() as f64 {
+        return format!("or larger, found by {} of {processes} processes", number.found);
     }
+    if number.is_exact() {
+        return format!("found by {} of {processes} processes", number.found);
+    }
+    let with = match number.name.as_str() {
+        "os.fault.4k" => " with trap, zeroing and entry",
+        "os.fault.file" => " with trap and entry",
+        "os.fork.page" | "os.fault.around" | "os.unmap" => " with the entry's write",
+        _ if tlb::holds_replay(table, number) => " with itlb_replay",
+        _ => "",
+    };
+    let unstable = if number.unstable.is_some() { ": not stable, but the preset's is excluded" } else { "" };
+    format!("{low} to {high}{with}, {processes} processes{unstable}")
 }
 
 /// Returns a number with as many digits as it is worth.
@@ -409,13 +397,16 @@ mod tests {
         assert!(lines("lookup = [12, \"M\", \"11.9 to 12.3, 7 processes\"]"));
         assert!(lines("bandwidth = [21000, \"M\", \"21000 to 21000, 7 processes\"]"));
         assert!(lines("file_fault = [730, \"M\", \"1000 to 1000 with trap and entry, 7 processes\"]"));
-        assert!(lines("fault_around_page = [50, \"M\", \"70 to 70 with the entry's write, 7 processes\"]"));
+        assert!(lines("fault_around_page = [50, \"M\", \"69.8 to 70.2 with the entry's write, 7 processes\"]"));
         assert!(lines("free_page = [930, \"M\", \"950 to 950 with the entry's write, 7 processes\"]"));
         // 24 entries in 8 ways are no power of two of sets.
         assert_eq!(made.left_out.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["walk.pde.entries"]);
         // 40 thousandths of a cycle for each byte, 250 for the trap and 20 for the entry are the preset's.
         let fault = file("zen4", &[number("os.fault.4k", 5491.0)]).text;
         assert!(fault.contains("\nfault = [5057, \"M\""), "{fault}");
+        let rates = [number("memory.bandwidth.all", 21_000.0), number("memory.bandwidth.one", 30_000.0)];
+        let rates = file("zen4", &rates);
+        assert!(rates.measured.is_empty() && rates.left_out[0].1.contains("alone gets more"), "{:?}", rates.left_out);
         let lookup = file("zen4", &[number("walk.lookup", 13.1)]);
         assert!(lookup.text.contains("lookup = [6, \"M\""), "7 of them are another look-up of the TLB");
         let least = |preset, at_least| file(preset, &[number(LEAST_PARALLEL, at_least)]).text;
@@ -437,20 +428,6 @@ mod tests {
         assert_eq!(line(4096.0), "host_page = [\"4K\", \"M\", \"found by 7 of 7 processes\"]");
         assert_eq!(line(2_097_152.0), "host_page = [\"2M\", \"M\", \"or larger, found by 7 of 7 processes\"]");
         assert_eq!(line(0.0), "host_page = [\"none\", \"M\", \"found by 7 of 7 processes\"]");
-    }
-
-    #[test]
-    fn the_share_of_a_cache_replaces_a_size_that_its_interval_excludes() {
-        let line = |value: f64| {
-            let unstable = Some("its interval is wide".into());
-            let name = "cache.3.bytes".into();
-            let (low, high) = (0.8 * value, 1.2 * value);
-            let share = Measured { name, value, low, high, found: 9, processes: 9, unstable };
-            let made = machine_text("sapphire-rapids", "GenuineIntel-6-CF", "a test", &[share]).unwrap();
-            made.measured == ["caches.l3.bytes"]
-        };
-        assert!(line(24e6) && line(500e6));
-        assert!(!line(60e6) && !line(105e6), "the preset's 105 MB are possible");
     }
 
     #[test]
