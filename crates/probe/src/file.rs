@@ -67,7 +67,7 @@ pub fn machine_text(preset: &str, cpu: &str, about: &str, numbers: &[Measured]) 
     let tells = |number: &&Measured| {
         number.unstable.is_none()
             || number.name == LEAST_PARALLEL && number.has_interval()
-            || excludes_preset(&table, number)
+            || excludes_preset(&table, number, numbers)
     };
     for number in numbers.iter().filter(tells) {
         match fact_of(&table, number, numbers) {
@@ -180,7 +180,7 @@ fn fact_of(table: &Table, number: &Measured, numbers: &[Measured]) -> Result<Opt
         ["os", "fault", "4k"] => {
             // The whole fault takes what was measured, whichever zeroing the file has.
             let zero = find("os.zero".into())
-                .filter(|zero| zero.unstable.is_none() || excludes_preset(table, zero))
+                .filter(|zero| zero.unstable.is_none() || excludes_preset(table, zero, numbers))
                 .map(|zero| zero.value.round());
             let zero = zero.unwrap_or_else(|| os_cost(table, "zero_per_byte")) / 1000.0 * Page::Small.bytes() as f64;
             let rest = number.value - zero - os_cost(table, "trap") - os_cost(table, "pte_write");
