@@ -5,8 +5,9 @@ use crate::stability::Measured;
 use reach_lab::machine::{Delay, Size};
 use toml::{Table, Value};
 
-/// Returns whether the interval of `number`, one of `numbers`, a time or the size of a cache that most processes found, excludes what the preset says. A
-/// size must differ by more than a factor of two: a cache that many share is a part of it, or the preset's is a larger sibling.
+/// Returns whether the interval of `number`, one of `numbers`, a time or the size of a cache that most processes found, excludes
+/// what the preset says. A size must differ by more than a factor of two: a cache that many share is a part of it, or the
+/// preset's is a larger sibling.
 pub(super) fn excludes_preset(table: &Table, number: &Measured, numbers: &[Measured]) -> bool {
     if !number.has_interval() {
         return false;
