@@ -17,7 +17,7 @@ use crate::{output, tabulate};
 use reach_core::{Label, Shown};
 use reach_lab::machine::Resolved as Machine;
 use reach_lab::metrics::{self, Estimate};
-use reach_lab::{Conditions, Experiment, Outcome, Timing};
+use reach_lab::{Conditions, Experiment, Outcome, Report, Timing};
 use reach_live::huge_pages::HugePages;
 use reach_live::keep;
 use reach_live::remedy::Remedy;
@@ -225,7 +225,7 @@ impl Advisor<'_> {
         }
         self.other_runs(&here, &suitable, &captured, &mut advice)?;
         if self.args.remedies.is_empty() && self.linux.enabled.as_deref() == Some("madvise") {
-            self.regions(&here, &mut advice)?;
+            self.regions(&here, &captured, &mut advice)?;
         }
         Ok((plain, advice))
     }
@@ -276,7 +276,7 @@ impl Advisor<'_> {
         Ok((captured, plain))
     }
 
-    /// Predicts the remedies that change what the program does, from a capture with each, and one without any.
+    /// Predicts the remedies that change what the program does, from a capture with each.
     fn other_runs(
         &mut self,
         here: &str,
@@ -294,8 +294,8 @@ impl Advisor<'_> {
         if possible.is_empty() {
             return Ok(());
         }
-        let plain = self.capture("as it is, for its time", Change::default(), &[here.to_owned()], Timing::Ooo)?;
-        let plain = Figures::of(&plain.report.outcomes[0]);
+        let plain = self.again(before, "as it is, for its time", &[here.to_owned()], Timing::Ooo)?;
+        let plain = Figures::of(&plain.outcomes[0]);
         for remedy in possible {
             let system = linux::system(&linux::under(&self.linux, remedy));
             let captured = match self.capture(remedy.name, Change::of(remedy), &[system], Timing::Ooo) {
@@ -324,42 +324,26 @@ impl Advisor<'_> {
     }
 
     /// Finds the mappings that pay most for translation or for page faults, and predicts what MADV_HUGEPAGE gains in each.
-    fn regions(&mut self, here: &str, advice: &mut Advice) -> Result<(), String> {
-        let counted = self.capture("by mapping", Change::default(), &["base".into()], Timing::Counts)?;
-        let regions = regions::dearest(&counted.report.outcomes[0]);
+    fn regions(&mut self, here: &str, before: &Captured, advice: &mut Advice) -> Result<(), String> {
+        let counted = self.again(before, "by mapping", &["base".into()], Timing::Counts)?;
+        let regions = regions::dearest(&counted.outcomes[0]);
         let systems: Vec<_> = regions.iter().map(|region| format!("{here},advised={}", region.spans)).collect();
         if systems.is_empty() {
             return Ok(());
         }
         let systems: Vec<_> = [here.to_owned()].into_iter().chain(systems).collect();
-        let captured = self.capture("mapping by mapping", Change::default(), &systems, Timing::Ooo)?;
-        let (plain, others) = captured.report.outcomes.split_first().expect("one for each system");
+        let report = self.again(before, "mapping by mapping", &systems, Timing::Ooo)?;
+        let (plain, others) = report.outcomes.split_first().expect("one for each system");
         for (region, outcome) in regions.iter().zip(others) {
             advice.predictions.push(paired(&format!("{MADVISE} {}", region.name), &region.todo(), outcome, plain));
         }
         Ok(())
     }
 
-    /// Captures the program and simulates it under `systems`. With `Timing::Counts`, costs are attributed.
-    ///
-    /// Under one system, samples are dense enough for its time, which is compared with that of another run. Under several, for
-    /// their speedups, which takes fewer intervals.
+    /// Captures the program and simulates it under `systems`.
     fn capture(&mut self, what: &str, change: Change, systems: &[String], timing: Timing) -> Result<Captured, String> {
-        let precise_cycles = timing == Timing::Ooo && systems.len() == 1;
         remark(self.quiet, format!("capturing the program: {what}"));
-        let resolve = |name: &String| reach_systems::resolve(name).map_err(|error| error.to_string());
-        let systems = systems.iter().map(resolve).collect::<Result<Vec<System>, _>>()?;
-        let is_sampled = timing == Timing::Ooo;
-        let conditions =
-            Conditions { timing, fragmentation: captured::scattered(self.groups), ..Conditions::new(MEMORY) };
-        let experiment = Experiment {
-            threads: threads(self.args.threads),
-            sample: is_sampled.then(Sampling::default),
-            precision: is_sampled.then_some(self.args.precision),
-            precise_cycles,
-            attribute: !is_sampled,
-            ..Experiment::new(vec![self.machine.clone()], systems, conditions)
-        };
+        let experiment = self.experiment(systems, timing)?;
         let options = Options {
             program: self.args.command[0].clone(),
             args: self.args.command[1..].iter().cloned().chain(change.arguments).collect(),
@@ -379,6 +363,41 @@ impl Advisor<'_> {
         let captured = captured::simulate(options, client.as_ref(), &experiment, &mut self.interruption, show);
         progress.end();
         captured
+    }
+
+    /// Simulates the run without a remedy under other systems. Captures the program again if that run was too long to be kept.
+    fn again(&mut self, before: &Captured, what: &str, systems: &[String], timing: Timing) -> Result<Report, String> {
+        let Some(run) = &before.run else {
+            return Ok(self.capture(what, Change::default(), systems, timing)?.report);
+        };
+        remark(self.quiet, format!("simulating the program again: {what}"));
+        let experiment = self.experiment(systems, timing)?;
+        let mut progress = Progress::new(true, self.quiet);
+        let show = |status: reach_lab::Status| progress.show(status.references, status.progress);
+        let report = captured::again(run, &experiment, &mut self.interruption, show);
+        progress.end();
+        report
+    }
+
+    /// Returns the simulation of a program under `systems`. With `Timing::Counts`, costs are attributed.
+    ///
+    /// Under one system, samples are dense enough for its time, which is compared with that of another run. Under several, for
+    /// their speedups, which takes fewer intervals.
+    fn experiment(&self, systems: &[String], timing: Timing) -> Result<Experiment, String> {
+        let precise_cycles = timing == Timing::Ooo && systems.len() == 1;
+        let resolve = |name: &String| reach_systems::resolve(name).map_err(|error| error.to_string());
+        let systems = systems.iter().map(resolve).collect::<Result<Vec<System>, _>>()?;
+        let is_sampled = timing == Timing::Ooo;
+        let conditions =
+            Conditions { timing, fragmentation: captured::scattered(self.groups), ..Conditions::new(MEMORY) };
+        Ok(Experiment {
+            threads: threads(self.args.threads),
+            sample: is_sampled.then(Sampling::default),
+            precision: is_sampled.then_some(self.args.precision),
+            precise_cycles,
+            attribute: !is_sampled,
+            ..Experiment::new(vec![self.machine.clone()], systems, conditions)
+        })
     }
 }
 

@@ -1,11 +1,11 @@
 //! Runs a program of this computer once under the emulator, and simulates it, for predictions of what this computer would do.
 
 use reach_core::{BlockTable, Chunk, Event};
-use reach_lab::{Experiment, FindingKind, Report, Status};
+use reach_lab::{Experiment, ExperimentError, FindingKind, Report, Status};
 use reach_live::native::{Task, Thp};
 use reach_os::Fragmentation;
 use reach_trace::live::{Live, Options};
-use reach_trace::{Ending, Interruption, Progress, Source, TraceError};
+use reach_trace::{Ending, InMemory, Interruption, Kept, KeptSize, Progress, Source, TraceError};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::io;
@@ -40,12 +40,17 @@ const READY_PAUSE: Duration = Duration::from_millis(100);
 /// The longest time in which an end is not noticed.
 const NOTICE: Duration = Duration::from_millis(100);
 
+/// The longest run that is kept in memory.
+const MOST_KEPT: KeptSize = KeptSize { references: 1 << 30, bytes: 256 << 20 };
+
 /// A simulated program.
 pub struct Captured {
     /// The results.
     pub report: Report,
     /// The paths of all files that the program mapped.
     pub files: BTreeSet<String>,
+    /// The run, to be simulated again without another capture. `None` if it is too long to be kept.
+    pub run: Option<InMemory>,
 }
 
 impl Captured {
@@ -71,26 +76,30 @@ pub fn simulate(
 ) -> Result<Captured, String> {
     let mut live = Live::launch(options).map_err(|error| error.to_string())?;
     let (pid, stop) = (live.id(), AtomicBool::new(false));
-    let (report, files, served) = std::thread::scope(|scope| {
+    let (simulated, served) = std::thread::scope(|scope| {
         let stop = &stop;
         let served = client.map(|client| scope.spawn(move || client.serve(pid, stop)));
-        let mut listed = Listed { source: &mut live, files: BTreeSet::new() };
-        let report = experiment.run(&mut listed, |status| {
-            watch(status);
-            interruption.came().is_none()
+        let mut files = BTreeSet::new();
+        let listed = Listed { source: &mut live, files: &mut files };
+        let kept = Kept::new(listed, MOST_KEPT).map_err(ExperimentError::from).and_then(|mut kept| {
+            let report = experiment.run(&mut kept, |status| {
+                watch(status);
+                interruption.came().is_none()
+            })?;
+            Ok((report, kept.into_program()?))
         });
-        let files = listed.files;
+        let simulated = kept.map(|(report, run)| Captured { report, files, run });
         stop.store(true, Ordering::Relaxed);
         // A simulation that has failed leaves the server running, and its client waiting.
-        if report.is_err() || interruption.came().is_some() {
+        if simulated.is_err() || interruption.came().is_some() {
             live.kill();
         }
-        (report, files, served.map(|thread| thread.join().expect("the thread does not panic")))
+        (simulated, served.map(|thread| thread.join().expect("the thread does not panic")))
     });
     if interruption.came().is_some() {
         return Err("interrupted".into());
     }
-    let report = report.map_err(|error| error.to_string())?;
+    let captured = simulated.map_err(|error| error.to_string())?;
     let status = live.wait().map_err(|error| error.to_string())?;
     match served {
         None if !status.success() => return Err(format!("{status} while it was captured")),
@@ -98,10 +107,31 @@ pub fn simulate(
         _ => {}
     }
     let lost = |kind| kind == FindingKind::Incomplete || kind == FindingKind::ProgramFailed && client.is_none();
-    match report.findings.iter().find(|finding| lost(finding.kind)) {
+    match captured.report.findings.iter().find(|finding| lost(finding.kind)) {
         Some(finding) => Err(finding.text.clone()),
-        None => Ok(Captured { report, files }),
+        None => Ok(captured),
     }
+}
+
+/// Runs `experiment` on the same run of the program again, without the emulator.
+///
+/// # Errors
+/// A sentence.
+pub fn again(
+    run: &InMemory,
+    experiment: &Experiment,
+    interruption: &mut Interruption,
+    mut watch: impl FnMut(Status),
+) -> Result<Report, String> {
+    let mut run = run.read().map_err(|error| error.to_string())?;
+    let report = experiment.run(&mut run, |status| {
+        watch(status);
+        interruption.came().is_none()
+    });
+    if interruption.came().is_some() {
+        return Err("interrupted".into());
+    }
+    report.map_err(|error| error.to_string())
 }
 
 impl Client<'_> {
@@ -163,7 +193,7 @@ fn too_early(command: &str) -> String {
 /// A live program, and the files that it has mapped so far.
 struct Listed<'a> {
     source: &'a mut Live,
-    files: BTreeSet<String>,
+    files: &'a mut BTreeSet<String>,
 }
 
 impl Source for Listed<'_> {
