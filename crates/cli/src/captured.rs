@@ -1,11 +1,11 @@
 //! Runs a program of this computer once under the emulator, and simulates it, for predictions of what this computer would do.
 
 use reach_core::{BlockTable, Chunk, Event};
-use reach_lab::{Experiment, ExperimentError, FindingKind, Report, Status};
+use reach_lab::{Experiment, FindingKind, Report, Status};
 use reach_live::native::{Task, Thp};
 use reach_os::Fragmentation;
 use reach_trace::live::{Live, Options};
-use reach_trace::{Ending, InMemory, Interruption, Kept, KeptSize, Progress, Source, TraceError};
+use reach_trace::{Ending, InMemory, Interruption, Progress, Source, TraceError};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::io;
@@ -40,16 +40,13 @@ const READY_PAUSE: Duration = Duration::from_millis(100);
 /// The longest time in which an end is not noticed.
 const NOTICE: Duration = Duration::from_millis(100);
 
-/// The longest run that is kept in memory.
-const MOST_KEPT: KeptSize = KeptSize { references: 1 << 30, bytes: 256 << 20 };
-
 /// A simulated program.
 pub struct Captured {
     /// The results.
     pub report: Report,
     /// The paths of all files that the program mapped.
     pub files: BTreeSet<String>,
-    /// The run, to be simulated again without another capture. `None` if it is too long to be kept.
+    /// The run, to be simulated again without another capture. `None` if it is too long to be kept, or not sampled.
     pub run: Option<InMemory>,
 }
 
@@ -79,16 +76,12 @@ pub fn simulate(
     let (simulated, served) = std::thread::scope(|scope| {
         let stop = &stop;
         let served = client.map(|client| scope.spawn(move || client.serve(pid, stop)));
-        let mut files = BTreeSet::new();
-        let listed = Listed { source: &mut live, files: &mut files };
-        let kept = Kept::new(listed, MOST_KEPT).map_err(ExperimentError::from).and_then(|mut kept| {
-            let report = experiment.run(&mut kept, |status| {
-                watch(status);
-                interruption.came().is_none()
-            })?;
-            Ok((report, kept.into_program()?))
+        let mut listed = Listed { source: &mut live, files: BTreeSet::new() };
+        let simulated = experiment.run_and_keep(&mut listed, |status| {
+            watch(status);
+            interruption.came().is_none()
         });
-        let simulated = kept.map(|(report, run)| Captured { report, files, run });
+        let simulated = simulated.map(|(report, run)| Captured { report, files: listed.files, run });
         stop.store(true, Ordering::Relaxed);
         // A simulation that has failed leaves the server running, and its client waiting.
         if simulated.is_err() || interruption.came().is_some() {
@@ -193,7 +186,7 @@ fn too_early(command: &str) -> String {
 /// A live program, and the files that it has mapped so far.
 struct Listed<'a> {
     source: &'a mut Live,
-    files: &'a mut BTreeSet<String>,
+    files: BTreeSet<String>,
 }
 
 impl Source for Listed<'_> {

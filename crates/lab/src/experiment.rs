@@ -17,7 +17,7 @@ use crate::simulation::{Outcome, Sample, Simulation, SimulationError};
 use fan_out::fan_out;
 use reach_core::{Chunk, Counts};
 use reach_trace::{
-    Aligned, Alignment, Ending, FastForward, FastForwarded, Limited, Progress, Sampling, Source, TraceError,
+    Aligned, Alignment, Ending, FastForward, FastForwarded, InMemory, Limited, Progress, Sampling, Source, TraceError,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -158,7 +158,7 @@ impl Experiment {
     ) -> Result<Report, ExperimentError> {
         let started = Instant::now();
         if let Some(sampling) = self.sample {
-            return self.run_sampled(sampling, source, &mut watch, started);
+            return Ok(self.run_sampled(sampling, source, &mut watch, started)?.0);
         }
         let simulations = self.boot(false)?;
         // Outlines suffice where nothing needs single references, which holds for most simulations that only count.
@@ -174,7 +174,24 @@ impl Experiment {
         }
     }
 
-    /// Does the same, and shows every chunk to `tee` before it is simulated: a recorder, for example.
+    /// Does the same, and returns the program too, as far as it was read, if it was kept in memory to be sampled again. With a
+    /// precision, that is a program of at most 2^30 references and 256 MB of trace; without one, a few intervals. `None` for a
+    /// longer one, and for one that is not sampled.
+    ///
+    /// # Errors
+    /// As [`Experiment::run`].
+    pub fn run_and_keep(
+        &self,
+        source: &mut dyn Source,
+        watch: impl FnMut(Status) -> bool,
+    ) -> Result<(Report, Option<InMemory>), ExperimentError> {
+        match self.sample {
+            Some(sampling) => self.run_sampled(sampling, source, watch, Instant::now()),
+            None => Ok((self.run(source, watch)?, None)),
+        }
+    }
+
+    /// Does the same as [`run`](Experiment::run), and shows every chunk to `tee` before it is simulated: a recorder, for example.
     ///
     /// # Errors
     /// As [`Experiment::run`], and when `tee` fails.

@@ -10,7 +10,7 @@ use crate::findings::{Finding, FindingKind};
 use crate::metrics;
 use crate::simulation::{LEAST, Outcome};
 use reach_core::Chunk;
-use reach_trace::{Between, FastForward, FastForwarded, Kept, KeptSize, Sampled, Sampling, Source};
+use reach_trace::{Between, FastForward, FastForwarded, InMemory, Kept, KeptSize, Sampled, Sampling, Source};
 use std::cell::Cell;
 use std::time::Instant;
 
@@ -35,29 +35,44 @@ enum Next {
 
 impl Experiment {
     /// Samples `source` until speedups are precise enough. Simulates all of it if it is too short: for error bars, or for any
-    /// interval where the sample allows no error bars.
+    /// interval where the sample allows no error bars. Returns also the program, if it was kept.
     pub(super) fn run_sampled(
         &self,
-        mut sampling: Sampling,
+        sampling: Sampling,
         source: &mut dyn Source,
         mut watch: impl FnMut(Status) -> bool,
         started: Instant,
-    ) -> Result<Report, ExperimentError> {
+    ) -> Result<(Report, Option<InMemory>), ExperimentError> {
         let least = if sampling.between == Between::FastForward { 1 } else { LEAST };
         let most = match self.precision {
             Some(_) => MOST_KEPT,
             None => self.longest_unsampled(sampling, least),
         };
-        let mut source = Kept::new(source, most)?;
-        let Pass { mut report, was_sampled } = self.sampled_pass(sampling, &mut source, &mut watch, started)?;
-        if was_sampled {
-            return Ok(report);
+        let mut kept = Kept::new(source, most)?;
+        let Pass { mut report, was_sampled } = self.sampled_pass(sampling, &mut kept, &mut watch, started)?;
+        let program = kept.into_program()?;
+        if !was_sampled {
+            report = self.made_precise(report, sampling, least, program.as_ref(), watch, started)?;
         }
+        Ok((report, program))
+    }
+
+    /// Returns `report`, of a first pass, or that of another pass over `program` if the first measured fewer than `least`
+    /// intervals or speedups are not precise enough.
+    fn made_precise(
+        &self,
+        mut report: Report,
+        mut sampling: Sampling,
+        least: usize,
+        program: Option<&InMemory>,
+        mut watch: impl FnMut(Status) -> bool,
+        started: Instant,
+    ) -> Result<Report, ExperimentError> {
         let is_short = report.intervals() < least;
         if !is_short && self.next_pass(sampling, &report).is_none() {
             return Ok(report);
         }
-        let Some(program) = source.into_program()? else {
+        let Some(program) = program else {
             report.findings.extend(self.imprecise(&report, "the program is too long to be sampled again"));
             return Ok(report);
         };
@@ -248,6 +263,26 @@ mod tests {
         let whole = report(&experiment(Some(1e-9), "every=40k,measure=200,warm=200"));
         assert_eq!((whole.intervals(), whole.findings.len()), (0, 0));
         assert_eq!(whole.least_precise(false), None);
+    }
+
+    #[test]
+    fn a_kept_program_gives_the_same_intervals_again_and_a_long_one_is_not_kept() {
+        let of = |precision| {
+            let mut program = synthetic::parse("tree:nodes=20000,operations=5000").unwrap();
+            let experiment = experiment(precision, "every=10k,measure=200,warm=200");
+            let (first, kept) = experiment.run_and_keep(&mut *program, |_| true).unwrap();
+            (experiment, first, kept)
+        };
+        let (experiment, first, kept) = of(Some(0.5));
+        let again = experiment.run(&mut kept.expect("a short program").read().unwrap(), |_| true).unwrap();
+        assert!(first.intervals() > 0 && (again.intervals(), again.counts) == (first.intervals(), first.counts));
+        for (again, first) in again.outcomes.iter().zip(&first.outcomes) {
+            assert_eq!(again.system, first.system);
+            // Functional warming depends a little on where chunks are cut, and a trace's are not the program's.
+            let ratio = again.cycles().value / first.cycles().value;
+            assert!((ratio - 1.0).abs() < 1e-3, "{}: {ratio}", first.system);
+        }
+        assert!(of(None).2.is_none(), "without a precision, more than the shortest sample is kept");
     }
 
     #[test]
