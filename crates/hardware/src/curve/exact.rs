@@ -1,7 +1,7 @@
 //! Conditions under which one pass counts the misses of other geometries exactly.
 
 use super::Geometry;
-use crate::config::{Index, Machine, Replacement, Serves, Tlb, Walker};
+use crate::config::{Index, Machine, Replacement, Serves, Tlb, WalkCache, Walker};
 use crate::tlb::Tlbs;
 use reach_core::{Kind, PageShift};
 
@@ -102,22 +102,32 @@ pub(super) fn check_replicable(machine: &Machine, tlb: &Tlb) -> Result<(), Strin
         check_stackable(machine, tlb)?;
         return Err("it is in the first level".into());
     }
-    lent_array(machine, tlb, tlb.level - 1).map_or(Ok(()), Err)
+    let related = related_kinds(machine, tlb);
+    let lent_behind =
+        |(_, lender): (_, &Tlb)| lender.level >= tlb.level && intersect(kinds_of(&lender.serves), related);
+    // Walks for references of all kinds enter what such an array lends, and each walk depends on all walk caches.
+    let kinds = if lent_arrays(machine).any(lent_behind) { [true; 3] } else { related };
+    lent_array(machine, tlb.level - 1, kinds).map_or(Ok(()), Err)
 }
 
-/// Names an array up to `level` that holds entries of walk caches, among those on which look-ups of `tlb` depend; `None` if
-/// there is none.
-fn lent_array(machine: &Machine, tlb: &Tlb, level: u8) -> Option<String> {
-    let Walker::Hardware { caches, .. } = &machine.walker else { return None };
-    let related = related_kinds(machine, tlb);
-    caches.iter().find_map(|cache| {
-        let lender = machine.tlbs.iter().find(|other| Some(&other.name) == cache.within.as_ref())?;
-        (lender.level <= level && intersect(kinds_of(&lender.serves), related)).then(|| {
-            format!(
-                "walk cache {} has its entries in {}, so that each miss changes its contents",
-                cache.name, lender.name
-            )
-        })
+/// Returns the walk caches that have their entries in TLB arrays, each with its array.
+fn lent_arrays(machine: &Machine) -> impl Iterator<Item = (&WalkCache, &Tlb)> {
+    let caches = match &machine.walker {
+        Walker::Hardware { caches, .. } => &caches[..],
+        Walker::Software { .. } => &[],
+    };
+    caches.iter().filter_map(|cache| {
+        let lender = machine.tlbs.iter().find(|tlb| Some(&tlb.name) == cache.within.as_ref())?;
+        Some((cache, lender))
+    })
+}
+
+/// Names an array up to `level` that serves one of these kinds of reference and holds entries of walk caches; `None` if there
+/// is none.
+fn lent_array(machine: &Machine, level: u8, kinds: [bool; 3]) -> Option<String> {
+    let matters = |(_, lender): &(_, &Tlb)| lender.level <= level && intersect(kinds_of(&lender.serves), kinds);
+    lent_arrays(machine).find(matters).map(|(cache, lender)| {
+        format!("walk cache {} has its entries in {}, so that each miss changes its contents", cache.name, lender.name)
     })
 }
 
@@ -132,7 +142,7 @@ pub(super) fn check_stackable(machine: &Machine, tlb: &Tlb) -> Result<(), String
     if tlb.index != Index::Low {
         return Err("it hashes page numbers to sets, and larger arrays do not contain smaller ones".into());
     }
-    if let Some(reason) = lent_array(machine, tlb, tlb.level) {
+    if let Some(reason) = lent_array(machine, tlb.level, related_kinds(machine, tlb)) {
         return Err(reason);
     }
     let shares_pages = |other: &&Tlb| {

@@ -160,22 +160,28 @@ fn one_pass_counts_the_misses_that_each_geometry_has_alone() {
 }
 
 /// Walks for data insert table entries into an array for fetches, and evict translations. That affects the array for
-/// data only if code and data share an array before it.
+/// data only if code and data share an array before it, or if walks for fetches insert table entries into it, too.
 #[test]
 fn a_lending_array_precludes_a_curve_only_where_code_and_data_share_an_array() {
     let lru = |level, name: &str, serves| Tlb { name: name.into(), serves, ..plain_tlb(level, 4, 4, Replacement::Lru) };
     let fetches = Serves { fetch: true, load: false, store: false };
     let data = Serves { fetch: false, load: true, store: true };
     let all = Serves { fetch: true, load: true, store: true };
-    let refusal = |middle| {
+    let refusal = |middle, lenders: &[&str]| {
         let tlbs = vec![lru(0, "lender", fetches), lru(1, "middle", middle), lru(2, "own", data)];
-        let within = Some("lender".into());
-        let cache = WalkCache { name: "w0".into(), levels: vec![1], entries: 0, ways: 0, within };
-        let walker = Walker::Hardware { walkers: 1, lookup: 0, cache_level: 1, caches: vec![cache] };
-        let layout = Layout { base: PageShift(12), bits: vec![4, 4] };
+        let lent = |(at, &lender): (usize, &&str)| {
+            let (name, levels, within) = (format!("w{at}"), vec![at as u8 + 1], Some(lender.into()));
+            WalkCache { name, levels, entries: 0, ways: 0, within }
+        };
+        let caches = lenders.iter().enumerate().map(lent).collect();
+        let walker = Walker::Hardware { walkers: 1, lookup: 0, cache_level: 1, caches };
+        let layout = Layout { base: PageShift(12), bits: vec![4, 4, 4] };
         let machine = Machine { walker, layout, ..plain_machine(tlbs) };
         Mmu::new(&machine, false, 0).enable_curve(&machine, 2, &[], 0).err()
     };
-    assert_eq!(refusal(data), None);
-    assert!(refusal(all).is_some_and(|why| why.contains("has its entries in lender")));
+    assert_eq!(refusal(data, &["lender"]), None);
+    assert_eq!(refusal(data, &["own"]), None);
+    for why in [refusal(all, &["lender"]), refusal(data, &["lender", "own"])] {
+        assert!(why.is_some_and(|why| why.contains("has its entries in lender")));
+    }
 }
