@@ -13,6 +13,9 @@ pub fn generate(verb: GenerateVerb) -> VerbResult {
             let restored = reach_live::settings::guard();
             return restored.map(|()| 0).map_err(|why| Failure::Failed(format!("a setting was not restored: {why}")));
         }
+        GenerateVerb::Fragmenter => {
+            return reach_live::fragmented::break_up().map(|()| 0).map_err(Failure::failed);
+        }
         GenerateVerb::Man { folder } => (folder, true),
         GenerateVerb::Completions { folder } => (folder, false),
     };

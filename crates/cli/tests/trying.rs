@@ -8,6 +8,7 @@ mod programs;
 
 use common::{compile, failure, folder, path, raw, reach, stderr};
 use programs::{Linked, program};
+use reach_live::fragmented::whole_share;
 use reach_live::settings::{Setting, are_writable};
 use serde_json::Value;
 use std::fs;
@@ -124,6 +125,35 @@ fn remedies_of_one_program_take_effect() {
     let note = of(&advised, "advised-thp")["note"].as_str().unwrap();
     assert!(note == "the program kept its huge pages" || note.contains("Invalid argument"), "{note}");
     assert_eq!(of(&advised, "java-thp")["answer"], "not measured");
+}
+
+#[test]
+#[ignore = "breaks up all free memory of this computer, for up to a minute"]
+fn no_huge_pages_are_left_in_memory_that_is_broken_up() {
+    let folder = folder();
+    let (Some(random), Some(_set)) = (compile(&folder, "random", RANDOM, &[]), huge_pages("madvise")) else { return };
+    let rows = rows(&["--fragmented", "--remedy=glibc-thp"], &[random.to_str().unwrap()]);
+    let is = |row: &Value, state| row["memory"] == state && row["remedy"] == "glibc-thp";
+    let in_memory = |state| rows.iter().find(|row| is(row, state)).unwrap();
+    let (whole, broken) = (in_memory("as it is"), in_memory("broken up"));
+    assert!(whole["huge_bytes"].as_u64().unwrap() >= 60 << 20, "{whole}");
+    // Compaction makes a few huge pages even so, of the page cache.
+    assert!(broken["huge_bytes"].as_u64().unwrap() <= 16 << 20, "{broken}");
+    assert!(broken["free_huge_share"].as_f64().unwrap() < 0.1, "{broken}");
+    // The helper has ended, and the kernel has made memory whole again, or does so soon.
+    let end = Instant::now() + Duration::from_secs(60);
+    while whole_share().is_some_and(|share| share < 0.3) {
+        assert!(Instant::now() < end, "memory is still broken up");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn memory_is_not_broken_up_without_huge_pages() {
+    let Some(_set) = huge_pages("never") else { return };
+    let (status, message) = failure(&["try", "--fragmented", "--remedy=no-thp", "--", "true"]);
+    assert!(status == 2 && message.contains("--fragmented is not possible"), "{message}");
+    assert!(message.contains("enabled is never"), "{message}");
 }
 
 #[test]

@@ -15,6 +15,7 @@ pub mod collapse;
 mod copy;
 pub mod elf;
 pub mod error;
+pub mod fragmented;
 pub mod frames;
 pub mod held;
 pub mod host;

@@ -79,6 +79,9 @@ pub enum TrialError {
     /// A setting of the kernel cannot be changed or restored.
     #[error("{0}: {1}")]
     Settings(&'static str, #[source] io::Error),
+    /// Memory cannot be broken up, or does not stay so.
+    #[error("memory cannot be broken up: {0}")]
+    Memory(#[source] io::Error),
     /// The server is not ready in time.
     #[error("{0}: does not succeed in {1} s, so the server is not ready{shown}", shown = last(.2))]
     NotReady(String, u64, String),

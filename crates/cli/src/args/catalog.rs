@@ -218,6 +218,9 @@ pub enum GenerateVerb {
     /// Hold settings of the kernel for `reach try`, and restore them at the end of the input
     #[command(hide = true)]
     Guardian,
+    /// Break up free memory for `reach try --fragmented`, until the end of the input
+    #[command(hide = true)]
+    Fragmenter,
     /// Write manual pages
     Man {
         /// The folder to write to; created if missing

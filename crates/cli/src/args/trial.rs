@@ -37,6 +37,9 @@ pub struct TryArgs {
     /// Also try remedies that change settings of the kernel for all programs; the settings are restored after each run
     #[arg(long)]
     pub change_system: bool,
+    /// Then break up the free memory, so that the kernel has no huge pages to give, and measure again; needs no root
+    #[arg(long)]
+    pub fragmented: bool,
     /// Half the width of the intervals that is narrow enough, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = values::precision)]
     pub precision: f64,

@@ -1,11 +1,13 @@
 //! The results of `reach try`, as a table and as rows.
 
-use super::Left;
 use super::measurement::{SHORTEST, Score, SideResult};
+use super::{Memory, Phase};
 use crate::args::trial::TryArgs;
 use crate::tabulate;
 use crate::units::{decimal, grouped, memory, percent, plural, time};
 use reach_core::Shown;
+use reach_live::fragmented::Broken;
+use reach_live::layout::SUPERPAGE;
 use reach_live::remedy::REMEDIES;
 use reach_live::statistics::{Effect, MIN_VALUES, Median};
 use serde::Serialize;
@@ -22,24 +24,51 @@ pub fn list() -> String {
 }
 
 /// Formats the results for people.
-pub fn table(args: &TryArgs, score: &Score, results: &[SideResult], left: &[Left]) -> String {
+pub fn table(args: &TryArgs, score: &Score, phases: &[Phase]) -> String {
     let command: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
     let mut out = tabulate::clipped(&command.join(" ").shown()) + "\n";
-    if results.len() > 1 {
-        let rounds = results[0].rounds as u64;
-        out += &format!("{}; medians, with the 95 % intervals of speedups\n", plural(rounds, "round", "rounds"));
-        let predicted = results.iter().any(|result| result.predicted.is_some());
-        let header = header(score).into_iter().chain(predicted.then_some("predicted"));
-        let lines = results.iter().map(|result| {
-            let predicted = predicted.then(|| result.predicted.map_or("–".into(), |p| format!("{:.3}", p.value)));
-            line(result, score).into_iter().chain(predicted).collect()
-        });
-        out += &tabulate::list_of_numbers(header.map(str::to_owned).collect(), lines.collect());
-        out += "\n";
+    for (at, phase) in phases.iter().enumerate() {
+        if let Some(text) = broken(&phase.memory) {
+            out += &format!("\n{text}\n");
+        }
+        out += &measured(score, &phase.results);
+        let before = phases[..at].last().map(|before| &before.results[..]);
+        let answers = answers(score, phase, before);
+        out += &tabulate::definitions(answers.iter().map(|(name, text)| (name.as_str(), text.as_str())));
     }
-    out +=
-        &tabulate::definitions(answers(score, results, left).iter().map(|(name, text)| (name.as_str(), text.as_str())));
     out
+}
+
+/// Returns the table of one phase; nothing if no remedy was measured.
+fn measured(score: &Score, results: &[SideResult]) -> String {
+    let [plain, _, ..] = results else { return String::new() };
+    let rounds = plural(plain.rounds as u64, "round", "rounds");
+    let predicted = results.iter().any(|result| result.predicted.is_some());
+    let header = header(score).into_iter().chain(predicted.then_some("predicted"));
+    let lines = results.iter().map(|result| {
+        let predicted = predicted.then(|| result.predicted.map_or("–".into(), |p| format!("{:.3}", p.value)));
+        line(result, score).into_iter().chain(predicted).collect()
+    });
+    let table = tabulate::list_of_numbers(header.map(str::to_owned).collect(), lines.collect());
+    format!("{rounds}; medians, with the 95 % intervals of speedups\n{table}\n")
+}
+
+/// Says what was broken up. `None` for memory as it is.
+fn broken(memory: &Memory) -> Option<String> {
+    let (Broken { blocks, fixed }, before) = memory.broken?;
+    let size = |blocks: u64| self::memory(blocks * SUPERPAGE);
+    let mut text = format!("In memory that is broken up ({} of it", size(blocks));
+    if let (Some(before), Some(now)) = (before, memory.whole) {
+        text += &format!("; huge pages of free memory: {} before, {} now", percent(before), percent(now));
+    }
+    text += "):";
+    if fixed < blocks {
+        let most = size(fixed);
+        text += &format!(
+            " only {most} stay so for sure; root, or a larger /proc/sys/fs/pipe-user-pages-soft, lifts this limit"
+        );
+    }
+    Some(text)
 }
 
 fn header(score: &Score) -> [&'static str; 7] {
@@ -72,12 +101,14 @@ fn line(result: &SideResult, score: &Score) -> [String; 7] {
     ]
 }
 
-/// Returns a sentence for each remedy, the most useful one first, and one for all if none helps.
-fn answers(score: &Score, results: &[SideResult], left: &[Left]) -> Vec<(String, String)> {
+/// Returns a sentence for each remedy, the most useful one first, and one for all if none helps. `before` are the results in memory
+/// as it is.
+fn answers(score: &Score, phase: &Phase, before: Option<&[SideResult]>) -> Vec<(String, String)> {
+    let Phase { results, left, .. } = phase;
     let mut remedies: Vec<_> = results.iter().filter(|result| result.remedy.is_some()).collect();
     let gain = |result: &SideResult| result.speedup.map_or(0.0, |speedup| speedup.value);
     remedies.sort_by(|a, b| gain(b).total_cmp(&gain(a)));
-    let mut all: Vec<_> = remedies.iter().map(|result| answer(score, result)).collect();
+    let mut all: Vec<_> = remedies.iter().map(|result| answer(score, result, before)).collect();
     all.extend(left.iter().map(|left| (left.remedy.name.into(), format!("not measured: {}", left.why.shown()))));
     let helps = |result: &&SideResult| result.effect == Some(Effect::Present) && gain(result) > 1.0;
     let open = remedies.iter().any(|result| result.is_open());
@@ -89,12 +120,15 @@ fn answers(score: &Score, results: &[SideResult], left: &[Left]) -> Vec<(String,
     all
 }
 
-fn answer(score: &Score, result: &SideResult) -> (String, String) {
+fn answer(score: &Score, result: &SideResult, before: Option<&[SideResult]>) -> (String, String) {
     let remedy = result.remedy.map_or("", |remedy| remedy.name).to_owned();
     let keep = result.remedy.map_or("", |remedy| remedy.keep);
     let speedup = result.speedup.map_or(1.0, |speedup| speedup.value);
     let text = match result.effect {
-        Some(Effect::Present) if speedup > 1.0 => format!("{speedup:.3} times as fast; to keep it, {keep}"),
+        Some(Effect::Present) if speedup > 1.0 => match before {
+            None => format!("{speedup:.3} times as fast; to keep it, {keep}"),
+            Some(before) => format!("{speedup:.3} times as fast{}", gain_left(result, before)),
+        },
         Some(Effect::Present) => format!("{:.3} times as slow", 1.0 / speedup),
         Some(Effect::Absent { within }) => format!("no effect (within {})", percent(within)),
         Some(Effect::Unknown { within }) => {
@@ -109,10 +143,25 @@ fn answer(score: &Score, result: &SideResult) -> (String, String) {
     (remedy, text)
 }
 
+/// Returns the end of a sentence that compares a speedup with that in memory as it is; nothing where there was none.
+fn gain_left(result: &SideResult, before: &[SideResult]) -> String {
+    let gain = |result: &SideResult| result.speedup.map(|speedup| speedup.value - 1.0);
+    let same =
+        before.iter().find(|other| other.remedy.map(|remedy| remedy.name) == result.remedy.map(|remedy| remedy.name));
+    match (gain(result), same.filter(|same| same.effect == Some(Effect::Present)).and_then(gain)) {
+        (Some(left), Some(whole)) if whole > 0.0 => format!("; {} of the gain is left", percent(left / whole)),
+        _ => String::new(),
+    }
+}
+
 /// A row of the results: one remedy, or `none`, the program as it is.
 #[derive(Serialize)]
 pub struct Row {
     remedy: &'static str,
+    /// `as it is`, or `broken up` by `--fragmented`.
+    memory: &'static str,
+    /// The share of free memory that was in whole huge pages before the first run.
+    free_huge_share: Option<f64>,
     /// `faster`, `slower`, `no effect`, `cannot tell` or `not measured`; empty for the program as it is.
     answer: &'static str,
     speedup: Option<f64>,
@@ -134,9 +183,17 @@ pub struct Row {
 }
 
 /// Returns the rows of all remedies.
-pub fn rows(results: &[SideResult], left: &[Left]) -> Vec<Row> {
+pub fn rows(phases: &[Phase]) -> Vec<Row> {
+    phases.iter().flat_map(rows_of).collect()
+}
+
+fn rows_of(phase: &Phase) -> Vec<Row> {
+    let Phase { memory: Memory { broken, whole }, results, left } = phase;
+    let memory = if broken.is_some() { "broken up" } else { "as it is" };
     let measured = results.iter().filter(|result| result.rounds > 0).map(|result| Row {
         remedy: result.remedy.map_or("none", |remedy| remedy.name),
+        memory,
+        free_huge_share: *whole,
         answer: match (result.remedy, result.effect, result.speedup) {
             (None, ..) => "",
             (_, Some(Effect::Present), Some(speedup)) if speedup.value > 1.0 => "faster",
@@ -160,6 +217,8 @@ pub fn rows(results: &[SideResult], left: &[Left]) -> Vec<Row> {
     });
     let left = left.iter().map(|left| Row {
         remedy: left.remedy.name,
+        memory,
+        free_huge_share: *whole,
         answer: "not measured",
         speedup: None,
         speedup_low: None,
