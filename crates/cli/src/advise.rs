@@ -113,12 +113,12 @@ pub fn advise(args: &AdviseArgs, quiet: bool) -> VerbResult {
         Some(machine) => machine.clone(),
         None => nearest_machine(quiet)?,
     };
+    let machine = captured::with_frames(machine, scatter::groups_per_page().ok().flatten());
     let scratch = tempfile::tempdir().map_err(Failure::failed)?;
     let mut advisor = Advisor {
         args,
         machine,
         linux: HugePages::read(),
-        groups: scatter::groups_per_page().ok().flatten(),
         scratch: scratch.path(),
         interruption: Interruption::default(),
         quiet,
@@ -170,8 +170,6 @@ struct Advisor<'a> {
     args: &'a AdviseArgs,
     machine: Machine,
     linux: HugePages,
-    /// How scattered page frames are here; `None` where the kernel does not tell.
-    groups: Option<f64>,
     scratch: &'a Path,
     interruption: Interruption,
     quiet: bool,
@@ -388,8 +386,7 @@ impl Advisor<'_> {
         let resolve = |name: &String| reach_systems::resolve(name).map_err(|error| error.to_string());
         let systems = systems.iter().map(resolve).collect::<Result<Vec<System>, _>>()?;
         let is_sampled = timing == Timing::Ooo;
-        let conditions =
-            Conditions { timing, fragmentation: captured::scattered(self.groups), ..Conditions::new(MEMORY) };
+        let conditions = Conditions { timing, ..Conditions::new(MEMORY) };
         Ok(Experiment {
             threads: threads(self.args.threads),
             sample: is_sampled.then(Sampling::default),

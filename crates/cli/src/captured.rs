@@ -1,9 +1,9 @@
 //! Runs a program of this computer once under the emulator, and simulates it, for predictions of what this computer would do.
 
 use reach_core::{BlockTable, Chunk, Event};
+use reach_lab::machine::{OsCosts, Resolved as Machine};
 use reach_lab::{Experiment, FindingKind, Report, Status};
 use reach_live::native::{Task, Thp};
-use reach_os::Fragmentation;
 use reach_trace::live::{Live, Options};
 use reach_trace::{Ending, InMemory, Interruption, Progress, Source, TraceError};
 use rustix::process::{Pid, Signal, kill_process};
@@ -16,12 +16,11 @@ use std::time::{Duration, Instant};
 /// Memory of the simulated machine, in bytes: more than any program here needs, even where few frames are free.
 pub const MEMORY: u64 = 64 << 30;
 
-/// Bytes of base pages that programs need at most. Beyond them, frames are contiguous.
-const BASE_PAGES: u64 = 1 << 30;
-
-/// Returns the state of free memory in which base pages lie in so many groups of eight frames for each page.
-pub fn scattered(groups: Option<f64>) -> Option<Fragmentation> {
-    groups.and_then(|groups| Fragmentation::scattering(groups, MEMORY, BASE_PAGES, 1))
+/// Returns `machine` with free memory in which base pages lie in so many groups of eight frames for each page. If that is not
+/// known, `machine` as it is.
+pub fn with_frames(machine: Machine, groups: Option<f64>) -> Machine {
+    let frame_groups = groups.map(|groups| (1000.0 * groups).round() as u32).or(machine.os.frame_groups);
+    Machine { os: OsCosts { frame_groups, ..machine.os }, ..machine }
 }
 
 /// The client of a captured server. The commands are for a shell.

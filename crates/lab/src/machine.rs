@@ -88,6 +88,9 @@ pub struct OsCosts {
     pub scan_per_page: u32,
     /// A system call that does nothing: kernel entry and exit.
     pub syscall: u32,
+    /// Aligned groups of eight frames that 1,000 new base pages lie in: 125 where frames are contiguous, 1,000 where each lies
+    /// alone. Not a cost: how scattered free memory is. `None`: contiguous.
+    pub frame_groups: Option<u32>,
 }
 
 /// The out-of-order core of a machine, with its hardware threads.
@@ -311,5 +314,7 @@ fn lower_and_check(file: &MachineFile) -> (Parts, Vec<Problem>) {
         problems.extend(errors);
         ooo
     });
-    ((hardware, lower::os(&file.os), ooo), problems)
+    let (os, problem) = lower::os(&file.os);
+    problems.extend(problem);
+    ((hardware, os, ooo), problems)
 }

@@ -171,7 +171,7 @@ fn fact_of(table: &Table, number: &Measured, numbers: &[Measured]) -> Result<Opt
             let rest = number.value - os_cost(table, "pte_write");
             make(&["os", "free_page"], Value::Integer(rest.round().max(0.0) as i64))
         }
-        ["os", "syscall"] => make(&["os", "syscall"], whole),
+        ["os", key @ ("syscall" | "frame_groups")] => make(&["os", key], whole),
         ["os", "zero"] => make(&["os", "zero_per_byte"], whole),
         ["os", "fork", "page"] => {
             let rest = number.value - os_cost(table, "pte_write");
@@ -415,6 +415,19 @@ mod tests {
         assert!(!least("zen4", 6.1).contains("some being idle"), "the preset has as many");
         let between = file("zen4", &[number("walk.parallel", 4.5), number("walk.pde.entries", 32.0)]);
         assert!(between.measured.is_empty() && between.left_out.len() == 2, "{:?}", between.left_out);
+    }
+
+    #[test]
+    fn how_scattered_frames_are_is_written_if_it_is_possible() {
+        for (groups, expected) in
+            [(838.2, Some("frame_groups = [838, \"M\", \"838 to 838, 7 processes\"]")), (9.0, None)]
+        {
+            let made =
+                machine_text("zen4", "AuthenticAMD-25-17", "a test", &[number("os.frame_groups", groups)]).unwrap();
+            assert!(machine::check(&made.text).is_empty());
+            assert_eq!(made.text.lines().find(|line| line.starts_with("frame_groups")), expected);
+            assert_eq!(made.left_out.len(), usize::from(expected.is_none()), "{:?}", made.left_out);
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::pass::Pass;
 use crate::pattern::{Access, Page, Pattern};
 use area::Area;
 use code::CodeArea;
+use reach_live::scatter;
 use std::time::{Duration, Instant};
 
 /// The shortest time over which a chain is followed: long beside the clock's resolution, short beside a time slice.
@@ -67,6 +68,14 @@ impl Native {
         let mut pass = Pass::default();
         // First, while this process has few pages of its own.
         kernel::measure(&mut pass, self.max_huge > 0);
+        match scatter::groups_per_page() {
+            Ok(Some(groups)) => pass.enter("os.frame_groups", 1000.0 * groups),
+            Ok(None) => pass.lack(
+                "os.frame_groups",
+                &BenchError::Failed("the kernel hides page frames from this user; root sees them".into()),
+            ),
+            Err(error) => pass.lack("os.frame_groups", &BenchError::Failed(error.to_string())),
+        }
         pass.measure(self);
         pass.take_guest(guest::is_guest());
         pass.enter("core.mhz", self.megahertz());

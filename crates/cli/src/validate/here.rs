@@ -52,6 +52,7 @@ pub fn here(args: ValidateArgs, quiet: bool) -> VerbResult {
     let file = verdicts::create(&path, force)?;
     let threads = threads(args.threads);
     let groups = groups_per_page(earlier.as_deref(), quiet);
+    let machine = captured::with_frames(machine, groups);
     let mut interruption = Interruption::default();
     let mut programs = Vec::new();
     for (at, &program) in chosen.iter().enumerate() {
@@ -72,7 +73,7 @@ pub fn here(args: ValidateArgs, quiet: bool) -> VerbResult {
             break;
         }
         remark(quiet, format!("predicting program {} of {}: {}", at + 1, chosen.len(), program.name));
-        let predicted = prepared.and_then(|prepared| predict(&prepared, &machine, groups, threads, &mut interruption));
+        let predicted = prepared.and_then(|prepared| predict(&prepared, &machine, threads, &mut interruption));
         if interruption.came().is_none() {
             rows.push(row(program, &machine.name, groups, measured, predicted));
         }
@@ -104,7 +105,7 @@ fn earlier(path: &Path) -> Result<Vec<HereRow>, Failure> {
     text.lines().enumerate().map(read).collect()
 }
 
-/// Returns how scattered the frames of base pages are, as measured now or in an earlier run.
+/// Returns how scattered the frames of base pages are, as measured now or in an earlier run; `None` if that is not known.
 fn groups_per_page(earlier: Option<&[HereRow]>, quiet: bool) -> Option<f64> {
     if let Some(rows) = earlier {
         return rows.iter().find_map(|row| row.groups_per_page);
@@ -113,7 +114,7 @@ fn groups_per_page(earlier: Option<&[HereRow]>, quiet: bool) -> Option<f64> {
     if groups.is_none() {
         remark(
             quiet,
-            "the kernel hides page frames from this user: predictions are for contiguous ones; run it as root",
+            "the kernel hides page frames from this user: predictions are for the machine's, contiguous unless the probe measured them; run it as root",
         );
     }
     groups
@@ -129,7 +130,6 @@ fn measured_in(rows: &[HereRow], program: &HereProgram) -> Result<Measured, Stri
 fn predict(
     prepared: &Prepared,
     machine: &Machine,
-    groups: Option<f64>,
     threads: usize,
     interruption: &mut Interruption,
 ) -> Result<Predicted, String> {
@@ -145,8 +145,7 @@ fn predict(
     };
     let systems = SYSTEMS.map(|name| reach_systems::resolve(name).map_err(|error| error.to_string()));
     let systems = systems.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let conditions =
-        Conditions { timing: Timing::Ooo, fragmentation: captured::scattered(groups), ..Conditions::new(MEMORY) };
+    let conditions = Conditions { timing: Timing::Ooo, ..Conditions::new(MEMORY) };
     let experiment = Experiment {
         threads,
         sample: Some(SAMPLE.parse()?),

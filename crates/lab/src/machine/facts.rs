@@ -69,6 +69,7 @@ fn unit(path: &str) -> &'static str {
         (_, "millicycles_per_instruction") => "millicycles",
         (_, "mhz") => "MHz",
         ("os", "zero_per_byte" | "copy_per_byte" | "file_read_per_byte") => "millicycles",
+        ("os", "frame_groups") => "groups of 8 frames, by 1000 pages",
         ("os", _) => "cycles",
         _ => "",
     }

@@ -228,6 +228,8 @@ pub struct OsSection {
     pub file_read_per_byte: Tagged<u32>,
     pub scan_per_page: Tagged<u32>,
     pub syscall: Tagged<u32>,
+    /// `None`: frames are contiguous.
+    pub frame_groups: Option<Tagged<u32>>,
 }
 
 /// The out-of-order core: see [`reach_hardware::config::OooCore`], and [`super::OutOfOrder`] for `threads` and `smt`.

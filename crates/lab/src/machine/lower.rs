@@ -127,9 +127,13 @@ pub(super) fn hardware(file: &MachineFile) -> (Machine, Vec<Problem>) {
     (machine, problems)
 }
 
-/// Returns the costs of the operating system's own work.
-pub(super) fn os(os: &OsSection) -> OsCosts {
-    OsCosts {
+/// Returns the costs of the operating system's own work, and the errors.
+pub(super) fn os(os: &OsSection) -> (OsCosts, Option<Problem>) {
+    let frame_groups = os.frame_groups.as_ref().map(|groups| groups.value);
+    let problem = frame_groups.filter(|groups| !(125..=1000).contains(groups)).map(|groups| {
+        Problem::new("os.frame_groups", format!("{groups}: expected 125 (contiguous frames) to 1000 (scattered ones)"))
+    });
+    let costs = OsCosts {
         trap: os.trap.value,
         fault: os.fault.value,
         file_fault: os.file_fault.value,
@@ -148,7 +152,9 @@ pub(super) fn os(os: &OsSection) -> OsCosts {
         file_read_per_byte: os.file_read_per_byte.value,
         scan_per_page: os.scan_per_page.value,
         syscall: os.syscall.value,
-    }
+        frame_groups,
+    };
+    (costs, problem)
 }
 
 /// Returns the cycles between two lines of the last cache that arrive at `bandwidth` million bytes a second, rounded to

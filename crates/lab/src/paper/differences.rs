@@ -119,6 +119,7 @@ impl Differences {
                 scattered: shares.scattered,
                 hold: shares.hold,
                 grain: 0,
+                first: false,
                 seed: base.seed,
             }),
             warm: differences.warm.unwrap_or(base.warm),

@@ -3,7 +3,7 @@
 use crate::conditions::Conditions;
 use crate::machine;
 use reach_core::{Cycles, Millicycles, TlbEvent};
-use reach_os::{Costs, Vm};
+use reach_os::{Costs, Fragmentation, Vm};
 use reach_systems::System;
 
 /// A booted operating system.
@@ -34,7 +34,8 @@ impl Kernel {
         options.hertz = hardware.core.hertz;
         options.warm = conditions.warm;
         let mut vm = Vm::new(options).map_err(|error| error.to_string())?;
-        if let Some(fragmentation) = &conditions.fragmentation {
+        let measured = || Fragmentation::scattering(f64::from(machine.os.frame_groups?) / 1000.0, conditions.memory);
+        if let Some(fragmentation) = conditions.fragmentation.or_else(measured) {
             fragmentation.apply(vm.frames_mut()).map_err(|error| error.to_string())?;
         }
         let mut system = system.build();
@@ -91,6 +92,23 @@ fn costs(machine: &machine::Resolved, conditions: &Conditions) -> Costs {
 mod tests {
     use super::*;
     use crate::{Placement, Timing};
+    use reach_os::{FrameKind, ObjectId};
+
+    #[test]
+    fn base_pages_lie_as_scattered_as_the_machine_says_and_huge_pages_are_left() {
+        let system = reach_systems::resolve("base").unwrap();
+        let conditions = Conditions::new(2 << 30);
+        let mut machine = machine::resolve("zen4").unwrap();
+        for (groups, expected) in [(None, 125.0), (Some(840), 840.0)] {
+            machine.os.frame_groups = groups;
+            let mut kernel = Kernel::boot(&machine, &system, &conditions).unwrap();
+            let frames = kernel.vm.frames_mut();
+            let given = (0..8000).map(|at| frames.allocate(0, FrameKind::Anonymous, ObjectId::NONE, at).unwrap().0 / 8);
+            let groups = given.collect::<std::collections::BTreeSet<_>>().len() as f64 / 8.0;
+            assert!((groups / expected - 1.0).abs() < 0.05, "{groups} for {expected}");
+            assert!(frames.buddy().free_by_order()[9..].iter().any(|&blocks| blocks > 0));
+        }
+    }
 
     #[test]
     fn processors_are_interrupted_only_where_there_are_others_that_run_the_program() {

@@ -5,7 +5,7 @@ use reach_core::{Pfn, Random};
 
 /// A recipe for breaking up free memory before the program starts.
 ///
-/// Memory is cut into aligned blocks of `2^order` base pages. Blocks chosen at random are *broken*: the kernel takes a share
+/// Memory is cut into aligned blocks of `2^order` base pages. Some blocks are *broken*: the kernel takes a share
 /// `hold` of their frames for good (unmovable, wired), in aligned runs of `2^grain` frames chosen at random, at least one run
 /// per block. As many blocks are broken as it takes for the share `scattered` of the remaining free memory to lie in them, and
 /// thus in free blocks smaller than `2^order`. The other blocks stay whole. Equal parameters give equal memory.
@@ -19,6 +19,8 @@ pub struct Fragmentation {
     pub hold: f64,
     /// Binary logarithm of the frames in a run; less than `order`.
     pub grain: u8,
+    /// Which blocks are broken: the first ones, or else some that are chosen at random.
+    pub first: bool,
     /// Seed of the random choices.
     pub seed: u64,
 }
@@ -54,15 +56,19 @@ pub enum FragmentError {
 
 impl Fragmentation {
     /// Returns the recipe for `memory` bytes whose base pages lie in `groups` aligned groups of eight frames for each page, as
-    /// measured on a computer, as long as they are fewer than `wanted` bytes. Larger blocks stay free besides. `None` where
-    /// frames are nearly contiguous, as in memory that nothing has used.
+    /// measured on a computer, as long as they are fewer than 1 GB and 1/32 of memory. Later ones are contiguous. Only the
+    /// beginning of memory is broken up, because the measurement says nothing of large blocks. `None` where frames are nearly
+    /// contiguous, as in memory that nothing has used.
     ///
     /// The allocator gives frames whose neighbour in a pair is taken first. If a share d of the frames is free, at random, a pair
     /// has such a frame with probability q = 2d(1 − d), and a group of four pairs has any with 1 − (1 − q)^4. So groups for
     /// each page are (1 − (1 − q)^4) / 4q, which is 0.47 or more.
-    pub fn scattering(groups: f64, memory: u64, wanted: u64, seed: u64) -> Option<Fragmentation> {
+    pub fn scattering(groups: f64, memory: u64) -> Option<Fragmentation> {
         // Half of the least that the recipe can make, beyond 1/8 of contiguous frames.
         const LEAST: f64 = 0.3;
+        // Bytes of base pages that lie as measured.
+        const MOST: u64 = 1 << 30;
+        let wanted = MOST.min(memory / 32);
         if groups < LEAST {
             return None;
         }
@@ -76,7 +82,7 @@ impl Fragmentation {
         // Each pair gives one frame at most before neighbours are given, too.
         let broken = (wanted as f64 / (memory as f64 * low / 2.0)).min(0.75);
         let scattered = broken * density / (broken * density + 1.0 - broken);
-        Some(Fragmentation { order: 9, scattered, hold: 1.0 - density, grain: 0, seed })
+        Some(Fragmentation { order: 9, scattered, hold: 1.0 - density, grain: 0, first: true, seed: 1 })
     }
 
     /// Breaks up the free memory of `frames`. Blocks that are not wholly free stay as they are.
@@ -109,19 +115,23 @@ impl Fragmentation {
         let broken = scattered * n * size as f64 / (left * (1.0 - scattered) + scattered * size as f64);
         let broken = (broken.round() as usize).min(blocks.len());
         let mut random = Random::new(self.seed);
+        let mut taken = vec![false; runs as usize];
         for i in 0..broken {
-            let other = i + random.below((blocks.len() - i) as u64) as usize;
-            blocks.swap(i, other);
+            if !self.first {
+                let other = i + random.below((blocks.len() - i) as u64) as usize;
+                blocks.swap(i, other);
+            }
             // Floyd's sampling: `taken_runs` different ones of `runs`.
-            let mut taken = std::collections::BTreeSet::new();
+            taken.fill(false);
             for top in runs - taken_runs..runs {
                 let pick = random.below(top + 1);
-                if !taken.insert(pick) {
-                    taken.insert(top);
-                }
+                let new = if taken[pick as usize] { top } else { pick };
+                taken[new as usize] = true;
             }
-            for offset in taken.into_iter().flat_map(|first| first * run..(first + 1) * run) {
-                frames.allocate_at(Pfn(blocks[i] + offset), 0, FrameKind::Wired, ObjectId::NONE, 0);
+            for first in (0..runs).filter(|&at| taken[at as usize]) {
+                for offset in first * run..(first + 1) * run {
+                    frames.allocate_at(Pfn(blocks[i] + offset), 0, FrameKind::Wired, ObjectId::NONE, 0);
+                }
             }
         }
         Ok(())
@@ -137,10 +147,10 @@ mod tests {
     #[test]
     fn scattered_frames_lie_in_as_many_groups_as_were_measured() {
         const MEMORY: u64 = 4 << 30;
-        assert_eq!(Fragmentation::scattering(0.125, MEMORY, 64 << 20, 1), None);
+        assert_eq!(Fragmentation::scattering(0.125, MEMORY), None);
         for groups in [0.5, 0.7, 0.84, 0.95] {
             let mut frames = Frames::new(MEMORY, PageShift(12), ListOrder::Lifo);
-            let recipe = Fragmentation::scattering(groups, MEMORY, 64 << 20, 1).unwrap();
+            let recipe = Fragmentation::scattering(groups, MEMORY).unwrap();
             recipe.apply(&mut frames).unwrap();
             let given: std::collections::BTreeSet<u64> = (0..8192)
                 .map(|at| frames.allocate(0, FrameKind::Anonymous, ObjectId::NONE, at).unwrap().0 / 8)
@@ -154,14 +164,16 @@ mod tests {
     #[test]
     fn the_given_share_of_free_memory_is_scattered() {
         for (scattered, hold) in [(0.0, 0.5), (0.4, 0.25), (0.9, 0.01), (1.0, 0.5)] {
-            let mut frames = Frames::new(1 << 30, PageShift(12), ListOrder::Lifo);
-            let recipe = Fragmentation { order: 9, scattered, hold, grain: 0, seed: 7 };
-            recipe.apply(&mut frames).unwrap();
-            frames.check();
-            let by_order = frames.buddy().free_by_order();
-            let small: u64 = by_order[..9].iter().enumerate().map(|(order, blocks)| blocks << order).sum();
-            let share = small as f64 / frames.buddy().free_frames() as f64;
-            assert!((share - scattered).abs() < 0.002, "{share} for {scattered}");
+            for first in [false, true] {
+                let mut frames = Frames::new(1 << 30, PageShift(12), ListOrder::Lifo);
+                let recipe = Fragmentation { order: 9, scattered, hold, grain: 0, first, seed: 7 };
+                recipe.apply(&mut frames).unwrap();
+                frames.check();
+                let by_order = frames.buddy().free_by_order();
+                let small: u64 = by_order[..9].iter().enumerate().map(|(order, blocks)| blocks << order).sum();
+                let share = small as f64 / frames.buddy().free_frames() as f64;
+                assert!((share - scattered).abs() < 0.002, "{share} for {scattered}");
+            }
         }
     }
 
@@ -169,7 +181,9 @@ mod tests {
     fn the_same_seed_gives_the_same_memory() {
         let blocks = |seed| {
             let mut frames = Frames::new(64 << 20, PageShift(12), ListOrder::Lifo);
-            Fragmentation { order: 9, scattered: 0.7, hold: 0.3, grain: 0, seed }.apply(&mut frames).unwrap();
+            Fragmentation { order: 9, scattered: 0.7, hold: 0.3, grain: 0, first: false, seed }
+                .apply(&mut frames)
+                .unwrap();
             frames.buddy().free_blocks()
         };
         assert_eq!(blocks(1), blocks(1));
@@ -179,7 +193,9 @@ mod tests {
     #[test]
     fn free_frames_come_in_runs_of_the_grain() {
         let mut frames = Frames::new(64 << 20, PageShift(12), ListOrder::Lifo);
-        Fragmentation { order: 9, scattered: 1.0, hold: 0.9, grain: 2, seed: 3 }.apply(&mut frames).unwrap();
+        Fragmentation { order: 9, scattered: 1.0, hold: 0.9, grain: 2, first: false, seed: 3 }
+            .apply(&mut frames)
+            .unwrap();
         let blocks = frames.buddy().free_blocks();
         assert!(!blocks.is_empty() && blocks.iter().all(|&(_, order)| order >= 2));
     }
@@ -187,7 +203,7 @@ mod tests {
     #[test]
     fn parameters_out_of_range_are_errors() {
         let mut frames = Frames::new(64 << 20, PageShift(12), ListOrder::Lifo);
-        let recipe = Fragmentation { order: 0, scattered: 0.5, hold: 0.5, grain: 0, seed: 1 };
+        let recipe = Fragmentation { order: 0, scattered: 0.5, hold: 0.5, grain: 0, first: false, seed: 1 };
         assert!(recipe.apply(&mut frames).is_err());
         assert!(Fragmentation { order: 3, grain: 3, ..recipe }.apply(&mut frames).is_err());
         assert!(Fragmentation { order: 9, scattered: f64::NAN, ..recipe }.apply(&mut frames).is_err());
