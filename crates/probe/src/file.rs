@@ -66,7 +66,7 @@ pub fn machine_text(preset: &str, cpu: &str, about: &str, numbers: &[Measured]) 
     let mut facts = Vec::new();
     let tells = |number: &&Measured| {
         number.unstable.is_none()
-            || number.name == LEAST_PARALLEL && number.has_interval()
+            || number.name == LEAST_PARALLEL && number.surest.is_some()
             || excludes_preset(&table, number, numbers)
     };
     for number in numbers.iter().filter(tells) {
@@ -313,7 +313,8 @@ mod tests {
 
     fn number(name: &str, value: f64) -> Measured {
         let name = name.to_owned();
-        Measured { name, value, low: value - 0.2, high: value + 0.2, found: 7, processes: 7, unstable: None }
+        let (low, high) = (value - 0.2, value + 0.2);
+        Measured { name, value, low, high, found: 7, processes: 7, surest: Some((low, high)), unstable: None }
     }
 
     #[test]

@@ -225,7 +225,7 @@ impl Pass {
         self.curves.insert("cache".into(), Curve::new("pairs of lines (128 bytes)", &caches.curve));
         for (i, cache) in caches.levels.iter().enumerate() {
             let name = format!("cache.{}", i + 1);
-            self.enter(format!("{name}.latency"), cache.latency);
+            self.enter_or(format!("{name}.latency"), cache.latency, "its part of the curve is not flat");
             if i >= 2 {
                 self.enter(format!("{name}.bytes"), cache.reach as f64);
                 continue;

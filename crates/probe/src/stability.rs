@@ -27,6 +27,9 @@ pub struct Measured {
     pub found: usize,
     /// All processes.
     pub processes: usize,
+    /// The 95 % interval of the median of all processes, whatever those would have found that did not find the number. `None` for
+    /// exact numbers, and where too few found it.
+    pub surest: Option<(f64, f64)>,
     /// Why it is not stable, as a clause. `None`: it is.
     pub unstable: Option<String>,
 }
@@ -35,11 +38,6 @@ impl Measured {
     /// Returns whether the number is one of a structure, which is exact, rather than a time.
     pub fn is_exact(&self) -> bool {
         is_exact(&self.name)
-    }
-
-    /// Returns whether the number is a median with a 95 % interval, and most processes found it.
-    pub fn has_interval(&self) -> bool {
-        !self.is_exact() && self.found >= LEAST && 4 * self.found >= 3 * self.processes
     }
 
     fn of(name: &str, values: &[f64], processes: usize) -> Measured {
@@ -51,7 +49,9 @@ impl Measured {
         let median = Median::of(&sorted).unwrap_or(Median { value: middle, low: sorted[0], high: sorted[n - 1] });
         let Median { low, high, .. } = median;
         let value = if is_exact(name) { most_frequent(&sorted) } else { median.value };
-        let mut measured = Measured { name: name.to_owned(), value, low, high, found: n, processes, unstable: None };
+        let surest = if is_exact(name) { None } else { surest(&sorted, processes) };
+        let mut measured =
+            Measured { name: name.to_owned(), value, low, high, found: n, processes, surest, unstable: None };
         measured.unstable = measured.judge(&sorted);
         measured
     }
@@ -79,6 +79,17 @@ impl Measured {
             format!("its interval is wider than {width:.0} %: other load, or the frames that processes were given")
         })
     }
+}
+
+/// Returns the interval of the median of `processes` values, of which all but `found` may lie anywhere. `None` if an end may, too.
+fn surest(found: &[f64], processes: usize) -> Option<(f64, f64)> {
+    let with = |unknown: f64| {
+        let mut all = found.to_vec();
+        all.resize(processes, unknown);
+        Median::of(&all)
+    };
+    let interval = (with(f64::NEG_INFINITY)?.low, with(f64::INFINITY)?.high);
+    (interval.0.is_finite() && interval.1.is_finite()).then_some(interval)
 }
 
 /// Returns whether numbers of this name are exact.
@@ -153,5 +164,18 @@ mod tests {
         let mut all = passes("memory.latency", &[300.0; 6]);
         all.extend(vec![Pass::default(); 3]);
         assert!(combine(&all)[0].unstable.as_ref().unwrap().contains("6 of 9"));
+    }
+
+    #[test]
+    fn processes_that_found_nothing_may_have_any_value_in_the_surest_interval() {
+        let surest = |found: u32, processes: usize| {
+            let values: Vec<f64> = (1..=found).map(f64::from).collect();
+            Measured::of("cache.3.bytes", &values, processes).surest
+        };
+        // The sign test's interval for 30 values is from the 10th to the 21st.
+        assert_eq!(surest(30, 30), Some((10.0, 21.0)));
+        assert_eq!(surest(22, 30), Some((2.0, 21.0)), "eight may lie below, or above");
+        assert_eq!(surest(20, 30), None, "ten may lie above");
+        assert_eq!(Measured::of("tlb.second.4k.entries", &[64.0; 30], 30).surest, None);
     }
 }

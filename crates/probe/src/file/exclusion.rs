@@ -5,16 +5,14 @@ use crate::stability::Measured;
 use reach_lab::machine::{Delay, Size};
 use toml::{Table, Value};
 
-/// Returns whether the interval of `number`, one of `numbers`, a time or the size of a cache that most processes found, excludes
+/// Returns whether the interval of `number`, one of `numbers`, a time or the size of a cache, excludes
 /// what the preset says. A size must differ by more than a factor of two: a cache that many share is a part of it, or the
 /// preset's is a larger sibling.
 pub(super) fn excludes_preset(table: &Table, number: &Measured, numbers: &[Measured]) -> bool {
-    if !number.has_interval() {
-        return false;
-    }
+    let Some((low, high)) = number.surest else { return false };
     let slack = if number.name.ends_with(".bytes") { 2.0 } else { 1.0 };
     let fact = |value: f64| fact_of(table, &Measured { value, ..number.clone() }, numbers).ok().flatten();
-    let (Some(low), Some(high)) = (fact(number.low / slack), fact(number.high * slack)) else { return false };
+    let (Some(low), Some(high)) = (fact(low / slack), fact(high * slack)) else { return false };
     let mhz = table.get("core").and_then(|core| value(core, "mhz")?.as_integer()?.try_into().ok());
     let (key, sections) = low.path.split_last().expect("a fact has a path");
     let table = Value::Table(table.clone());
@@ -38,7 +36,8 @@ mod tests {
 
     fn wide(name: &str, low: f64, high: f64) -> Measured {
         let (name, value) = (name.to_owned(), f64::midpoint(low, high));
-        Measured { name, value, low, high, found: 9, processes: 9, unstable: Some("its interval is wide".into()) }
+        let (surest, unstable) = (Some((low, high)), Some("its interval is wide".into()));
+        Measured { name, value, low, high, found: 9, processes: 9, surest, unstable }
     }
 
     #[test]

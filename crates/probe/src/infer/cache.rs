@@ -26,6 +26,10 @@ const STREAMS: usize = 12;
 const FLAT: f64 = 0.06;
 /// A new plateau is higher than the last by at least this part.
 const RISE: f64 = 1.3;
+/// Times as many cycles as the cache before it are assumed of a cache whose own are not seen.
+const SLOPE: f64 = 3.0;
+/// Times its size within which a cache overflows, whatever it replaces and wherever frames lie.
+const OVERFLOW: u64 = 4;
 /// Bytes at whose multiples lines share a set of the first level, or one of few.
 const FIRST_LEVEL_STRIDE: u64 = 4096;
 /// Lines at that stride that overflow a set of the first level, together with the lines in the same set of the second.
@@ -40,8 +44,8 @@ pub struct Cache {
     pub bytes: Option<u64>,
     /// Ways. `None`: not measured, as beyond the second level, or strides disagree.
     pub ways: Option<u32>,
-    /// Load-to-use cycles.
-    pub latency: f64,
+    /// Load-to-use cycles. `None`: no part of the curve is flat, as where others use the cache, too.
+    pub latency: Option<f64>,
 }
 
 /// All caches, and what they were inferred from.
@@ -60,6 +64,8 @@ struct Plateau {
     /// Index of the last point.
     last: usize,
     cycles: f64,
+    /// Whether it is flat. A sloping part has no cycles of its own, but some that lie between those before and after it.
+    is_flat: bool,
 }
 
 /// Finds the data caches. `splinter` says what entries for huge pages span.
@@ -82,7 +88,8 @@ pub fn caches(bench: &mut dyn Bench, splinter: &Splinter) -> Result<Caches, Benc
             break;
         }
     }
-    let flat = plateaus(&found.curve);
+    let mut flat = plateaus(&found.curve);
+    insert_sloping(&found.curve, &mut flat);
     for (depth, pair) in flat.windows(2).enumerate() {
         let limit = f64::midpoint(pair[0].cycles, pair[1].cycles);
         let (low, rise) = (found.curve[pair[0].last].count, &found.curve[pair[0].last..]);
@@ -97,7 +104,12 @@ pub fn caches(bench: &mut dyn Bench, splinter: &Splinter) -> Result<Caches, Benc
         let deepest = if splinter.reach.is_none() { 2 } else { 1 };
         let ways = if depth < deepest { ways(fitting(bench, depth, limit)?) } else { None };
         let bytes = ways.and_then(|ways| entries(reach, ways)).map(|pairs| pairs * PAIR);
-        found.levels.push(Cache { reach: reach * PAIR, bytes, ways, latency: pair[0].cycles });
+        found.levels.push(Cache {
+            reach: reach * PAIR,
+            bytes,
+            ways,
+            latency: pair[0].is_flat.then_some(pair[0].cycles),
+        });
     }
     found.memory = flat.last().filter(|last| last.cycles > MEMORY).map(|last| last.cycles);
     Ok(found)
@@ -144,10 +156,28 @@ fn plateaus(curve: &[Point]) -> Vec<Plateau> {
                     plateau.last = i + 2;
                 }
             }
-            _ => all.push(Plateau { last: i + 2, cycles }),
+            _ => all.push(Plateau { last: i + 2, cycles, is_flat: true }),
         }
     }
     all
+}
+
+/// Inserts a sloping part before memory's where a cache must be between it and the one before. One cache overflows within
+/// [`OVERFLOW`] times its size; a curve that takes longer to half of memory's cycles passes through another, whose flat part
+/// others' lines have spoilt.
+fn insert_sloping(curve: &[Point], all: &mut Vec<Plateau>) {
+    let [.., before, memory] = &all[..] else { return };
+    let (cycles, half) = (SLOPE * before.cycles, memory.cycles / 2.0);
+    if memory.cycles <= MEMORY || cycles >= half {
+        return;
+    }
+    let first_above = |limit: f64| curve.iter().position(|point| point.cycles > limit);
+    let (Some(leaves), Some(arrives)) = (first_above(f64::midpoint(before.cycles, cycles)), first_above(half)) else {
+        return;
+    };
+    if curve[arrives].count >= OVERFLOW * curve[leaves].count {
+        all.insert(all.len() - 1, Plateau { last: arrives - 1, cycles, is_flat: false });
+    }
 }
 
 /// Returns how many lines of a set fit into the cache of this depth, for each stride.
@@ -167,4 +197,27 @@ fn fitting(bench: &mut dyn Bench, depth: usize, limit: f64) -> Result<Vec<u64>, 
         }
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the plateaus of a curve that doubles the number of pairs from point to point.
+    fn found(cycles: &[f64]) -> Vec<(usize, bool)> {
+        let curve: Vec<Point> = (5..).zip(cycles).map(|(k, &cycles)| Point { count: 1 << k, cycles }).collect();
+        let mut flat = plateaus(&curve);
+        insert_sloping(&curve, &mut flat);
+        flat.iter().map(|plateau| (plateau.last, plateau.is_flat)).collect()
+    }
+
+    #[test]
+    fn a_slow_slope_before_memory_is_a_cache_that_others_use_too() {
+        let slope = [4.0, 4.0, 4.0, 14.0, 14.0, 14.0, 34.0, 52.0, 83.0, 180.0, 390.0, 550.0, 550.0, 550.0];
+        assert_eq!(found(&slope), [(2, true), (5, true), (9, false), (13, true)]);
+        let flat = [4.0, 4.0, 4.0, 14.0, 14.0, 14.0, 34.0, 50.0, 50.0, 50.0, 390.0, 550.0, 550.0, 550.0];
+        assert_eq!(found(&flat), [(2, true), (5, true), (9, true), (13, true)]);
+        let two_levels = [4.0, 4.0, 4.0, 14.0, 14.0, 14.0, 150.0, 390.0, 550.0, 550.0, 550.0];
+        assert_eq!(found(&two_levels), [(2, true), (5, true), (10, true)]);
+    }
 }

@@ -122,7 +122,8 @@ fn near(bench: &mut dyn Bench, known: Known, depth: usize, group: u64) -> Result
         return Ok(None);
     }
     let data = known.data((ENTRIES + 1) * lines);
-    let first = if lines == group { 0.0 } else { (data - known.caches.levels[depth].latency) / ENTRIES as f64 };
+    let Some(hit) = known.caches.levels[depth].latency else { return Ok(None) };
+    let first = if lines == group { 0.0 } else { (data - hit) / ENTRIES as f64 };
     Ok(Some(bench.cycles(&Pattern::walks(lines, group, ENTRIES))? - data - first))
 }
 
@@ -140,7 +141,8 @@ impl Walks {
     fn conclude(&mut self, known: Known) {
         let latency = |depth: usize| known.caches.levels[depth].latency;
         let (Some(first), Some(second)) = (self.levels[0], self.levels[1]) else { return };
-        let part = (second - first) / (latency(1) - latency(0));
+        let (Some(near), Some(next)) = (latency(0), latency(1)) else { return };
+        let part = (second - first) / (next - near);
         self.cache_level = match part {
             ..0.3 => Some(2),
             0.6..1.5 => Some(1),
@@ -149,7 +151,7 @@ impl Walks {
         let Some(nearest) = self.cache_level else { return };
         let reads = |depth: usize| latency(depth.max(nearest as usize - 1));
         let caches = known.caches.levels.len();
-        let rest = |(depth, walk): (usize, &Option<f64>)| Some((*walk)? - reads(depth) - known.second.latency);
+        let rest = |(depth, walk): (usize, &Option<f64>)| Some((*walk)? - reads(depth)? - known.second.latency);
         let rests: Vec<f64> = self.levels[..caches].iter().enumerate().filter_map(rest).collect();
         self.lookup = ((rests[0] - rests[1]).abs() <= AGREES).then(|| median(rests)).filter(|&rest| rest >= 0.0);
     }
@@ -176,7 +178,7 @@ mod tests {
     use crate::infer::{Cache, Point};
 
     fn concluded(walks: [f64; 3]) -> Walks {
-        let cache = |latency| Cache { reach: 1 << 20, bytes: None, ways: None, latency };
+        let cache = |latency| Cache { reach: 1 << 20, bytes: None, ways: None, latency: Some(latency) };
         let levels = vec![cache(4.0), cache(14.0), cache(50.0)];
         let curve = vec![Point { count: 1, cycles: 4.0 }];
         let caches = Caches { curve, levels, memory: Some(300.0) };
