@@ -3,7 +3,7 @@
 use crate::settings::{Setting, chosen};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The folder of the settings of transparent huge pages.
 const THP: &str = "/sys/kernel/mm/transparent_hugepage";
@@ -20,6 +20,8 @@ pub struct HugePages {
     /// The memory that may have blocks smaller than a huge page, by size in KB: `always`, `inherit` or `madvise`. Sizes that are
     /// off are left out.
     pub multi_size: BTreeMap<u64, String>,
+    /// Whether khugepaged makes such blocks, too, which Linux does from 7.2 on: it counts them by size.
+    pub collapses_blocks: bool,
     /// The numbers that govern khugepaged, such as `max_ptes_none`.
     pub khugepaged: BTreeMap<String, u64>,
 }
@@ -36,18 +38,21 @@ impl HugePages {
             let read = fs::read_dir(folder).into_iter().flatten().flatten();
             read.filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))
         };
-        let blocks = entries(folder).filter_map(|(name, path)| {
+        // The huge page itself has the settings above.
+        let sizes = entries(folder).filter_map(|(name, path)| {
             let size = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
-            // The huge page itself has the settings above.
-            Some((size, word(&path.join("enabled"))?)).filter(|(size, on)| *size < 2048 && on != "never")
+            Some((size, path)).filter(|(size, _)| *size < 2048)
         });
+        let sizes: BTreeMap<u64, PathBuf> = sizes.collect();
+        let scope = |path: &PathBuf| word(&path.join("enabled")).filter(|on| on != "never");
         let numbers =
             entries(&folder.join("khugepaged")).filter_map(|(name, path)| Some((name, word(&path)?.parse().ok()?)));
         HugePages {
             enabled: word(&folder.join("enabled")),
             defrag: word(&folder.join("defrag")),
             use_zero_page: word(&folder.join("use_zero_page")).is_some_and(|on| on == "1"),
-            multi_size: blocks.collect(),
+            collapses_blocks: sizes.values().any(|path| path.join("stats/collapse_alloc").exists()),
+            multi_size: sizes.iter().filter_map(|(size, path)| Some((*size, scope(path)?))).collect(),
             khugepaged: numbers.collect(),
         }
     }
@@ -89,6 +94,9 @@ mod tests {
         assert!(read.use_zero_page);
         assert_eq!(read.multi_size, [(64, "always".to_owned())].into());
         assert_eq!(read.khugepaged, [("max_ptes_none".to_owned(), 511)].into());
+        assert!(!read.collapses_blocks);
+        write("hugepages-64kB/stats/collapse_alloc", "0\n");
+        assert!(HugePages::read_in(folder.path()).collapses_blocks);
         assert_eq!(HugePages::read_in(&folder.path().join("none")), HugePages::default());
         assert_eq!(read.with(Setting::Thp, "always").enabled.as_deref(), Some("always"));
     }

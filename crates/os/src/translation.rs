@@ -186,8 +186,24 @@ impl Vm {
     /// # Errors
     /// When there is no memory for page-table nodes.
     pub fn migrate(&mut self, asid: Asid, vpn: Vpn, pte: Pte, label: Label) -> Result<(), OutOfMemory> {
+        self.migrate_block(asid, vpn, pte, pte.shift(), label)
+    }
+
+    /// [`Vm::migrate`] of the extent of `size` at `vpn` into a block of frames, mapped by pages like `pte`, which is that of
+    /// the first: a large folio of Linux. No page that is mapped there is larger than these.
+    ///
+    /// # Errors
+    /// When there is no memory for page-table nodes.
+    pub fn migrate_block(
+        &mut self,
+        asid: Asid,
+        vpn: Vpn,
+        pte: Pte,
+        size: PageShift,
+        label: Label,
+    ) -> Result<(), OutOfMemory> {
         let base = self.base();
-        let pages = pte.shift().base_pages(base);
+        let pages = size.base_pages(base);
         self.split_at(asid, vpn, label)?;
         self.split_at(asid, vpn + pages, label)?;
         let entries = self.at(asid).table().pages(vpn, pages);
@@ -203,7 +219,7 @@ impl Vm {
             marked |= entry.pte.0 & (Pte::ACCESSED | Pte::DIRTY);
         }
         self.zero(pte.pfn() + (filled - vpn), vpn + pages - filled, label);
-        self.replace(asid, vpn, Pte(pte.0 | marked), &entries, label)
+        self.replace_block(asid, vpn, Pte(pte.0 | marked), size, &entries, label)
     }
 
     /// Maps the extent of `pte`'s size at `vpn` by `pte` in place of `entries`, which are all that is mapped there. This is
@@ -220,24 +236,38 @@ impl Vm {
         entries: &[MappedPage],
         label: Label,
     ) -> Result<(), OutOfMemory> {
+        self.replace_block(asid, vpn, pte, pte.shift(), entries, label)
+    }
+
+    /// [`Vm::replace`] of the extent of `size` at `vpn`, by pages like `pte`, which is that of the first.
+    fn replace_block(
+        &mut self,
+        asid: Asid,
+        vpn: Vpn,
+        pte: Pte,
+        size: PageShift,
+        entries: &[MappedPage],
+        label: Label,
+    ) -> Result<(), OutOfMemory> {
         let base = self.base();
-        let pages = pte.shift().base_pages(base);
+        let (pages, each) = (size.base_pages(base), pte.shift().base_pages(base));
+        let new = (0..pages).step_by(each as usize).map(|at| (vpn + at, pte.with_pfn(pte.pfn() + at)));
         self.cut_ranges(asid, vpn, pages, label);
         for entry in entries {
             self.hold(entry.pte.pfn(), entry.pte.shift().base_pages(base));
         }
         // The new frames have no translation yet.
         self.hold(pte.pfn(), pages);
-        let written = self.write_entry(asid, vpn, pte, label);
+        let written = new.clone().try_for_each(|(vpn, pte)| self.write_entry(asid, vpn, pte, label));
         self.release_held(entries.len() + 1);
         written?;
-        self.frames.add_map(asid, vpn, pte);
+        new.clone().for_each(|(vpn, pte)| self.frames.add_map(asid, vpn, pte));
         self.forget_swapped(asid, vpn, pages);
         for entry in entries {
             self.count_page(asid, entry.pte, false);
             self.frames.drop_map(asid, entry.vpn, entry.pte);
         }
-        self.count_page(asid, pte, true);
+        new.for_each(|(_, pte)| self.count_page(asid, pte, true));
         if !entries.is_empty() {
             if entries.iter().all(|entry| entry.pte.shift() < pte.shift()) {
                 self.tally(asid, |c| c.promotions += 1);

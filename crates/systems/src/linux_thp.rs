@@ -1,6 +1,6 @@
 //! `linux-thp`: Linux's transparent huge pages for anonymous memory, at fault time and by khugepaged.
 //!
-//! After: Linux 6.18, `mm/huge_memory.c` and `mm/khugepaged.c`; Documentation/admin-guide/mm/transhuge.rst for the
+//! After: Linux 6.18, `mm/huge_memory.c` and `mm/khugepaged.c`, and 7.2 where `version` says so; Documentation/admin-guide/mm/transhuge.rst for the
 //! knobs. Knobs keep their names and defaults, except that `enabled` defaults to `always`: distributions differ, and a
 //! comparison wants huge pages.
 //!
@@ -10,8 +10,7 @@
 //! | `do_huge_pmd_wp_page` (reuse, or split and copy a base page), splits on partial unmap, protection and mremap | `Vm` |
 //! | `alloc_anon_folio` | [`MultiSize::fault`] |
 //! | `hugetlb_no_page`, for private memory that the program maps by MAP_HUGETLB | [`LinuxThp::hugetlb_fault`] |
-//! | `khugepaged_scan_mm_slot` | [`LinuxThp::tick`] |
-//! | `hpage_collapse_scan_pmd`, `collapse_huge_page` | [`LinuxThp::collapse`] |
+//! | khugepaged and MADV_COLLAPSE | `khugepaged.rs` |
 //!
 //! Deviations: there is no compaction, because pre-fragmentation takes unmovable memory anyway. `defrag` only says
 //! whether a fault may first drop unmapped file pages. Stacks get no huge pages: Linux excludes those of threads
@@ -23,6 +22,7 @@
 //! with it.
 
 mod advised;
+mod khugepaged;
 mod multi_size;
 
 use crate::error::SystemError;
@@ -31,13 +31,19 @@ use crate::superpage;
 use crate::system::System;
 use advised::Advised;
 use multi_size::MultiSize;
-use reach_core::{Advice, Asid, Cycles, Event, Fault, FaultCause, Kind, Label, PageShift, Role, Span, Vpn};
+use reach_core::{Advice, Asid, Cycles, Event, Fault, FaultCause, Kind, Label, PageShift, Role, Vpn};
 use reach_os::{FaultKind, FrameKind, OutOfMemory, PageView, Region, Superpage, Vm};
 
 /// Page-table entries of a 2 MB page on x86-64, to which Linux's limits refer.
 const PTES: u64 = 512;
 
 pub(crate) const SETTINGS: &[Setting] = &[
+    Setting::new(
+        "version",
+        Version::ACCEPTS,
+        "6.18",
+        "the Linux: 7.2 has a khugepaged that collapses to the sizes of mthp, too",
+    ),
     Setting::new(
         "enabled",
         Scope::ACCEPTS,
@@ -93,6 +99,16 @@ pub(crate) const SETTINGS: &[Setting] = &[
 ];
 
 choice! {
+    /// The Linux, as far as it concerns huge pages.
+    enum Version {
+        /// 6.8, which brought multi-size huge pages, to 7.1.
+        V6_18 = "6.18",
+        /// 7.2 and later.
+        V7_2 = "7.2",
+    }
+}
+
+choice! {
     /// The memory to which `enabled` or `defrag` applies.
     enum Scope {
         /// All but what MADV_NOHUGEPAGE names.
@@ -121,6 +137,7 @@ fn is_candidate(region: &Region) -> bool {
 
 /// Transparent huge pages.
 pub(crate) struct LinuxThp {
+    version: Version,
     enabled: Scope,
     defrag: Scope,
     multi_size: MultiSize,
@@ -140,29 +157,11 @@ pub(crate) struct LinuxThp {
     next_scan: Option<Cycles>,
 }
 
-/// The caller of [`LinuxThp::collapse`], which decides the limits.
-#[derive(Clone, Copy, PartialEq)]
-enum Collapser {
-    /// khugepaged: `max_ptes_none`, `max_ptes_shared`, and the extent must be accessed and writable.
-    Daemon,
-    /// The program, by MADV_COLLAPSE: no limits.
-    Program,
-}
-
-/// The outcome of [`LinuxThp::collapse`].
-#[derive(PartialEq)]
-enum Collapse {
-    Done,
-    /// The extent is empty, huge already, or beyond a limit.
-    Ineligible,
-    /// There is no free block of the huge page's size.
-    NoMemory,
-}
-
 impl LinuxThp {
     pub(crate) fn new(settings: &Settings) -> LinuxThp {
         let enabled = settings.choice("enabled");
         LinuxThp {
+            version: settings.choice("version"),
             enabled,
             multi_size: MultiSize::new(settings, enabled),
             advised: Advised::new(settings),
@@ -264,86 +263,6 @@ impl LinuxThp {
         Ok(true)
     }
 
-    /// Copies the extent at `first`, which lies within `region`, into one huge page, if `caller`'s limits allow it.
-    fn collapse(
-        &mut self,
-        asid: Asid,
-        first: Vpn,
-        region: &Region,
-        caller: Collapser,
-        vm: &mut Vm,
-    ) -> Result<Collapse, OutOfMemory> {
-        let base = vm.base();
-        let pages = self.huge.base_pages(base);
-        let Some(process) = vm.process(asid) else { return Ok(Collapse::Ineligible) };
-        let entries = process.table().pages(first, pages);
-        if entries.is_empty() || entries.iter().any(|entry| entry.pte.shift() >= self.huge) {
-            return Ok(Collapse::Ineligible);
-        }
-        let (mut present, mut shared, mut accessed, mut writable) = (0, 0, false, false);
-        for entry in &entries {
-            let n = entry.pte.shift().base_pages(base);
-            let frame = vm.frames().get(entry.pte.pfn());
-            present += if frame.kind == FrameKind::Zero { 0 } else { n };
-            shared += if frame.kind != FrameKind::Zero && frame.maps > 1 { n } else { 0 };
-            accessed |= entry.pte.accessed();
-            writable |= entry.pte.writable();
-        }
-        // Linux's limits are per 512 entries; superpages of other machines have other numbers of them.
-        let limit = |of_512: u64| of_512 * pages / PTES;
-        if caller == Collapser::Daemon {
-            vm.charge(Label::Daemon, pages * vm.options().costs.scan_per_page);
-            let sparse = present == 0 || pages - present > limit(self.max_ptes_none).min(pages - 1);
-            if sparse || shared > limit(self.max_ptes_shared) || !accessed || !writable {
-                return Ok(Collapse::Ineligible);
-            }
-        }
-        self.reclaim_for(region, vm);
-        let (order, index) = (self.huge.order(base), region.index(first, base));
-        let Some(pfn) = vm.frames_mut().allocate(order, FrameKind::Anonymous, region.object, index) else {
-            vm.tally(asid, |c| c.superpage_fallbacks += 1);
-            return Ok(Collapse::NoMemory);
-        };
-        let label = if caller == Collapser::Daemon { Label::Daemon } else { Label::Copy };
-        let pte = vm.entry(pfn, self.huge, region.protection, true);
-        vm.note_private_pages(asid, first, pages);
-        vm.migrate(asid, first, pte, label)?;
-        Ok(Collapse::Done)
-    }
-
-    /// Returns the first extent at or after the cursor that may be huge, in the order of address spaces. `None`: the scan
-    /// has come to its end.
-    fn next_extent(&self, vm: &Vm) -> Option<(Asid, Vpn, Region)> {
-        let size = self.huge.bytes();
-        for (asid, process) in vm.processes().filter(|&(asid, _)| asid >= self.cursor.0) {
-            let from = if asid == self.cursor.0 { self.cursor.1 } else { 0 };
-            for region in process.space().regions().filter(|region| region.end > from && self.allowed(region)) {
-                let start = region.start.max(from).next_multiple_of(size);
-                if start + size <= region.end {
-                    return Some((asid, Vpn(start >> vm.base().0), *region));
-                }
-            }
-        }
-        None
-    }
-
-    /// MADV_COLLAPSE: collapses all aligned extents of anonymous memory in `span`.
-    fn collapse_span(&mut self, span: Span, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        let (asid, base, size) = (vm.current(), vm.base(), self.huge.bytes());
-        let regions: Vec<Region> = match vm.process(asid) {
-            Some(process) => process.space().overlapping(span.start.0, span.end().0).copied().collect(),
-            None => return Ok(()),
-        };
-        for region in regions.iter().filter(|region| is_candidate(region)) {
-            let mut at = region.start.max(span.start.0).next_multiple_of(size);
-            while at + size <= region.end.min(span.end().0) {
-                self.collapse(asid, Vpn(at >> base.0), region, Collapser::Program, vm)?;
-                at += size;
-            }
-        }
-        Ok(())
-    }
-
     /// Returns the time `millisecs` after `now`. `None`: khugepaged is off.
     fn after(&self, now: Cycles, millisecs: u64, vm: &Vm) -> Option<Cycles> {
         let cycles = superpage::cycles_in(millisecs, vm);
@@ -389,21 +308,7 @@ impl System for LinuxThp {
         if self.next_scan.is_none_or(|next| now < next) {
             return Ok(());
         }
-        self.next_scan = self.after(now, self.scan_sleep_millisecs, vm);
-        let mut left = self.pages_to_scan;
-        while left > 0 {
-            let Some((asid, first, region)) = self.next_extent(vm) else {
-                self.cursor = (Asid(0), 0);
-                break;
-            };
-            self.cursor = (asid, (first.0 << vm.base().0) + self.huge.bytes());
-            left = left.saturating_sub(self.huge.base_pages(vm.base()));
-            if self.collapse(asid, first, &region, Collapser::Daemon, vm)? == Collapse::NoMemory {
-                self.next_scan = self.after(now, self.alloc_sleep_millisecs, vm);
-                break;
-            }
-        }
-        Ok(())
+        self.scan(now, vm)
     }
 
     fn next_tick(&self) -> Option<Cycles> {

@@ -132,6 +132,92 @@ fn blocks_of_a_page_size_of_the_machine_are_pages() {
     machine.exit_all();
 }
 
+/// Faults on single pages before the memory is advised, so that khugepaged finds what no fault made. Returns the pages that were
+/// copied into blocks when it woke once, and when it woke again.
+fn khugepaged(settings: &str, sizes: Vec<PageShift>, touched: &[(u64, u64)]) -> (Machine, [u64; 2]) {
+    let options = Options::linux(Layout::x86_64(), sizes, 256 << 20);
+    let mut machine = Machine::boot(&format!("linux-thp:enabled=never,mthp_enabled=madvise,{settings}"), options);
+    machine.event(&Event::Map(Map::anonymous(VirtAddr(AT), PAGES * PAGE)));
+    for &(page, pages) in touched {
+        assert_eq!(store(&mut machine, page, pages), pages);
+    }
+    machine.event(&Event::Advise(span(0, PAGES), Advice::Huge));
+    let woken = [(); 2].map(|()| {
+        let frames = |machine: &Machine| (0..PAGES).map(|page| machine.translation(Vpn(AT / PAGE + page))).collect();
+        let before: Vec<_> = frames(&machine);
+        machine.system.tick(machine.system.next_tick().unwrap(), &mut machine.vm).unwrap();
+        let after: Vec<_> = frames(&machine);
+        machine.vm.check();
+        before
+            .iter()
+            .zip(after)
+            .filter(|(before, after)| before.map(|pte| pte.pfn()) != after.map(|pte| pte.pfn()))
+            .count() as u64
+    });
+    (machine, woken)
+}
+
+/// As `collapse_max_ptes_none` of Linux 7.2 has it: all or nothing.
+#[test]
+fn from_7_2_on_khugepaged_makes_blocks_too() {
+    let base = || vec![PageShift(12), PageShift(21)];
+    // One page, sixteen that are aligned, and eight of the next sixteen.
+    let touched = [(3, 1), (32, 16), (48, 8)];
+    for (settings, changed) in [
+        ("mthp=64K", 0),
+        ("mthp=64K,version=7.2", 48),
+        ("mthp=64K,version=7.2,max_ptes_none=510", 16),
+        ("mthp=64K,version=7.2,max_ptes_none=0", 16),
+        ("mthp=16K+64K,version=7.2,max_ptes_none=0", 24),
+        ("mthp=16K+32K,version=7.2,max_ptes_none=0", 24),
+        ("mthp=128K,version=7.2", 64),
+        ("mthp=128K,version=7.2,max_ptes_none=0", 0),
+        ("mthp=64K,version=7.2,khugepaged=on,pages_to_scan=1", 48),
+    ] {
+        let (mut machine, woken) = khugepaged(settings, base(), &touched);
+        assert_eq!(woken, [changed, 0], "{settings}");
+        // Blocks are aligned and contiguous.
+        if settings == "mthp=64K,version=7.2" {
+            let pfn = |page: u64| machine.translation(Vpn(AT / PAGE + page)).map(|pte| pte.pfn().0);
+            for first in [0, 32, 48] {
+                let block = pfn(first).unwrap();
+                assert_eq!(block % 16, 0);
+                assert!((0..16).all(|i| pfn(first + i) == Some(block + i)));
+            }
+            assert_eq!(pfn(16), None);
+            assert_eq!(machine.vm.ledger().charged(reach_core::Label::Copy).0, 0, "the daemon's work is the daemon's");
+        }
+        machine.exit_all();
+    }
+}
+
+#[test]
+fn khugepaged_makes_pages_of_blocks_where_the_machine_has_such_pages() {
+    let sizes = vec![PageShift(12), PageShift(16), PageShift(21)];
+    let (mut machine, woken) = khugepaged("mthp=64K+128K,version=7.2", sizes, &[(3, 1), (32, 16)]);
+    assert_eq!(woken, [64, 0]);
+    assert_eq!(machine.vm.counters().superpages[0].current, 4);
+    machine.exit_all();
+}
+
+#[test]
+fn khugepaged_leaves_shared_pages_out_of_blocks() {
+    let (mut machine, _) = khugepaged("mthp=64K,version=7.2,max_ptes_none=0", vec![PageShift(12), PageShift(21)], &[]);
+    machine.event(&Event::Advise(span(0, PAGES), Advice::NoHuge));
+    store(&mut machine, 0, 32);
+    machine.event(&Event::Fork { child: Asid(2), shares_memory: false });
+    // A store takes one page of the first sixteen out of sharing; all of the second sixteen become private.
+    store(&mut machine, 0, 1);
+    store(&mut machine, 16, 16);
+    machine.event(&Event::Advise(span(0, PAGES), Advice::Huge));
+    let before: Vec<_> = (0..32).map(|page| machine.translation(Vpn(AT / PAGE + page)).unwrap().pfn()).collect();
+    machine.system.tick(machine.system.next_tick().unwrap(), &mut machine.vm).unwrap();
+    let moved = |page: u64| machine.translation(Vpn(AT / PAGE + page)).unwrap().pfn() != before[page as usize];
+    assert!(!(0..16).any(moved) && (16..32).all(moved));
+    machine.vm.check();
+    machine.exit_all();
+}
+
 #[test]
 fn sizes_that_linux_does_not_have_are_refused() {
     for sizes in ["8K", "2M", "4K", "64K+4M"] {

@@ -26,6 +26,9 @@ pub fn system(pages: &HugePages) -> String {
         options.insert("mthp", sizes);
         options.insert("mthp_enabled", scope);
     }
+    if pages.collapses_blocks {
+        options.insert("version", "7.2".into());
+    }
     for name in KHUGEPAGED {
         if let Some(value) = pages.khugepaged.get(name) {
             // 0 turns the sleep off, and no limit is beyond a page less than all.
@@ -86,6 +89,7 @@ mod tests {
         for enabled in ["always", "madvise", "never"] {
             let mut pages = pages(enabled);
             for blocks in [vec![], vec![(64, "always")], vec![(16, "inherit"), (1024, "madvise"), (64, "inherit")]] {
+                pages.collapses_blocks = blocks.len() == 1;
                 pages.multi_size = blocks.iter().map(|(size, on)| (*size, on.to_string())).collect();
                 reach_systems::resolve(&system(&pages)).unwrap();
                 for remedy in reach_live::remedy::REMEDIES {

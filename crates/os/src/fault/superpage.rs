@@ -49,7 +49,7 @@ impl Vm {
     /// the machine has no others. Returns `false` and only counts the failure when memory has no block so large.
     pub fn map_folio(&mut self, first: Vpn, view: &PageView, size: PageShift) -> Result<bool, OutOfMemory> {
         let (asid, base) = (self.current(), self.base());
-        let page = self.options().sizes.iter().copied().filter(|&page| page <= size).max().unwrap_or(base);
+        let page = self.page_within(size);
         let Some(pfn) = self.first_touch_block(first, view, size) else { return Ok(false) };
         self.tally(asid, |c| {
             c.folio_faults += 1;
@@ -60,6 +60,11 @@ impl Vm {
             self.map(asid, first + at, pte, Label::Fault)?;
         }
         Ok(true)
+    }
+
+    /// Returns the machine's largest page that is no larger than `size`.
+    pub fn page_within(&self, size: PageShift) -> PageShift {
+        self.options().sizes.iter().copied().filter(|&page| page <= size).max().unwrap_or(self.base())
     }
 
     /// Allocates and zeroes a block of `size` for private memory from `first` on, and charges the fault. Returns `None` and

@@ -91,8 +91,13 @@ impl MultiSize {
         Ok(false)
     }
 
-    /// Stacks are left out as for huge pages, although Linux would give the first thread's a block of 64 KB.
-    fn allowed(&self, region: &Region) -> bool {
-        super::is_candidate(region) && self.scope.holds(region)
+    /// The sizes, largest first.
+    pub(super) fn sizes(&self) -> &[PageShift] {
+        &self.sizes
+    }
+
+    /// Whether `region` may have such blocks. Stacks are left out as for huge pages, although Linux would give the first thread's a block of 64 KB.
+    pub(super) fn allowed(&self, region: &Region) -> bool {
+        !self.sizes.is_empty() && super::is_candidate(region) && self.scope.holds(region)
     }
 }

@@ -1,0 +1,219 @@
+//! khugepaged and MADV_COLLAPSE: base pages that are copied into huge pages.
+//!
+//! | Linux, `mm/khugepaged.c` | here |
+//! |---|---|
+//! | `khugepaged_scan_mm_slot` | [`LinuxThp::scan`] |
+//! | `hpage_collapse_scan_pmd` | [`LinuxThp::collapse_extent`] |
+//! | `mthp_collapse`, from 7.2 on | [`LinuxThp::collapse_parts`] |
+//! | `collapse_huge_page` | [`LinuxThp::copy_into_block`] |
+//!
+//! Linux 7.2 skips blocks that a folio of their size or larger holds. Frames here do not know their folio, so that contiguous,
+//! aligned frames stand for it.
+
+use super::{LinuxThp, PTES, Version, is_candidate};
+use reach_core::{Asid, Cycles, Label, MappedPage, PageShift, Span, Vpn};
+use reach_os::{FrameKind, OutOfMemory, Region, Vm};
+
+/// What became of an extent or a part of it.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Collapse {
+    Done,
+    /// It is empty, huge already, or beyond a limit.
+    Ineligible,
+    /// There is no free block of its size.
+    NoMemory,
+}
+
+/// What is mapped in an extent.
+struct Census {
+    pages: Vec<MappedPage>,
+    /// Base pages, those of the page of zeroes left out.
+    present: u64,
+    /// Base pages of other processes, too.
+    shared: u64,
+    accessed: bool,
+    writable: bool,
+    /// Whether the frames are one aligned block and all present.
+    is_block: bool,
+}
+
+impl Census {
+    /// Counts what `asid` has mapped in the extent of `size` at `first`.
+    fn of(asid: Asid, first: Vpn, size: PageShift, vm: &Vm) -> Census {
+        let (base, extent) = (vm.base(), size.base_pages(vm.base()));
+        let pages = vm.process(asid).map(|process| process.table().pages(first, extent)).unwrap_or_default();
+        let mut found = Census { pages, present: 0, shared: 0, accessed: false, writable: false, is_block: false };
+        for page in &found.pages {
+            let n = page.pte.shift().base_pages(base);
+            let frame = vm.frames().get(page.pte.pfn());
+            if frame.kind != FrameKind::Zero {
+                found.present += n;
+                found.shared += if frame.maps > 1 { n } else { 0 };
+            }
+            found.accessed |= page.pte.accessed();
+            found.writable |= page.pte.writable();
+        }
+        if let [start, ..] = found.pages[..] {
+            let block = start.pte.pfn();
+            let in_place = |page: &MappedPage| page.pte.pfn() == block + (page.vpn - first);
+            found.is_block = found.present == extent && block.0 % extent == 0 && found.pages.iter().all(in_place);
+        }
+        found
+    }
+}
+
+impl LinuxThp {
+    /// Scans as many extents as one waking allows, and collapses those that may be.
+    pub(super) fn scan(&mut self, now: Cycles, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        self.next_scan = self.after(now, self.scan_sleep_millisecs, vm);
+        let mut left = self.pages_to_scan;
+        while left > 0 {
+            let Some((asid, first, region)) = self.next_extent(vm) else {
+                self.cursor = (Asid(0), 0);
+                break;
+            };
+            self.cursor = (asid, (first.0 << vm.base().0) + self.huge.bytes());
+            left = left.saturating_sub(self.huge.base_pages(vm.base()));
+            if self.collapse_extent(asid, first, &region, vm)? == Collapse::NoMemory {
+                self.next_scan = self.after(now, self.alloc_sleep_millisecs, vm);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the first extent at or after the cursor that may be collapsed, in the order of address spaces. `None`: the scan
+    /// has come to its end.
+    fn next_extent(&self, vm: &Vm) -> Option<(Asid, Vpn, Region)> {
+        let size = self.huge.bytes();
+        let may = |region: &&Region| self.allowed(region) || self.collapses_parts(region);
+        for (asid, process) in vm.processes().filter(|&(asid, _)| asid >= self.cursor.0) {
+            let from = if asid == self.cursor.0 { self.cursor.1 } else { 0 };
+            for region in process.space().regions().filter(|region| region.end > from).filter(may) {
+                let start = region.start.max(from).next_multiple_of(size);
+                if start + size <= region.end {
+                    return Some((asid, Vpn(start >> vm.base().0), *region));
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether khugepaged collapses parts of `region` to blocks smaller than a huge page.
+    fn collapses_parts(&self, region: &Region) -> bool {
+        self.version == Version::V7_2 && self.multi_size.allowed(region)
+    }
+
+    /// Collapses the extent at `first`, which lies within `region`, or parts of it, as far as khugepaged's limits allow.
+    fn collapse_extent(&self, asid: Asid, first: Vpn, region: &Region, vm: &mut Vm) -> Result<Collapse, OutOfMemory> {
+        let pages = self.huge.base_pages(vm.base());
+        let census = Census::of(asid, first, self.huge, vm);
+        if census.pages.is_empty() || census.pages.iter().any(|page| page.pte.shift() >= self.huge) {
+            return Ok(Collapse::Ineligible);
+        }
+        vm.charge(Label::Daemon, pages * vm.options().costs.scan_per_page);
+        // Linux's limits are per 512 entries; superpages of other machines have other numbers of them.
+        let limit = |of_512: u64| of_512 * pages / PTES;
+        let is_shared = census.shared > limit(self.max_ptes_shared);
+        if census.present == 0 || is_shared || !census.accessed || !census.writable {
+            return Ok(Collapse::Ineligible);
+        }
+        let mut done = Collapse::Ineligible;
+        if self.allowed(region) && pages - census.present <= limit(self.max_ptes_none) {
+            done = self.copy_into_block(asid, first, self.huge, region, Label::Daemon, vm)?;
+        }
+        if done != Collapse::Done && self.collapses_parts(region) {
+            done = self.collapse_parts(asid, first, region, vm)?;
+        }
+        Ok(done)
+    }
+
+    /// Collapses aligned parts of the extent at `first` to blocks of the sizes of `mthp`: walks through it, and tries the largest
+    /// size first wherever one is aligned.
+    fn collapse_parts(&self, asid: Asid, first: Vpn, region: &Region, vm: &mut Vm) -> Result<Collapse, OutOfMemory> {
+        let base = vm.base();
+        let end = first + self.huge.base_pages(base);
+        let (mut at, mut any, mut last) = (first, Collapse::Ineligible, Collapse::Ineligible);
+        while at < end {
+            let mut step = 1;
+            for &size in self.multi_size.sizes() {
+                step = size.base_pages(base);
+                if at.0 % step != 0 {
+                    continue;
+                }
+                last = self.collapse_part(asid, at, size, region, vm)?;
+                if last == Collapse::Done {
+                    any = Collapse::Done;
+                    break;
+                }
+            }
+            at = at + step;
+        }
+        Ok(if any == Collapse::Done { any } else { last })
+    }
+
+    /// Collapses the part of `size` at `first`. Since a collapse fills holes, a limit between all and nothing would make the next
+    /// larger size eligible in turn, so that `max_ptes_none` below its greatest value counts as 0 (`collapse_max_ptes_none`).
+    fn collapse_part(
+        &self,
+        asid: Asid,
+        first: Vpn,
+        size: PageShift,
+        region: &Region,
+        vm: &mut Vm,
+    ) -> Result<Collapse, OutOfMemory> {
+        let least = if self.max_ptes_none == PTES - 1 { 1 } else { size.base_pages(vm.base()) };
+        let census = Census::of(asid, first, size, vm);
+        let is_larger = census.pages.iter().any(|page| page.pte.shift() > size);
+        if census.present < least || census.shared > 0 || census.is_block || is_larger {
+            return Ok(Collapse::Ineligible);
+        }
+        self.copy_into_block(asid, first, size, region, Label::Daemon, vm)
+    }
+
+    /// MADV_COLLAPSE: collapses all aligned extents of anonymous memory in `span`, without limits.
+    pub(super) fn collapse_span(&mut self, span: Span, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        let (asid, base, size) = (vm.current(), vm.base(), self.huge.bytes());
+        let regions: Vec<Region> = match vm.process(asid) {
+            Some(process) => process.space().overlapping(span.start.0, span.end().0).copied().collect(),
+            None => return Ok(()),
+        };
+        for region in regions.iter().filter(|region| is_candidate(region)) {
+            let mut at = region.start.max(span.start.0).next_multiple_of(size);
+            while at + size <= region.end.min(span.end().0) {
+                let first = Vpn(at >> base.0);
+                let census = Census::of(asid, first, self.huge, vm);
+                if !census.pages.is_empty() && census.pages.iter().all(|page| page.pte.shift() < self.huge) {
+                    self.copy_into_block(asid, first, self.huge, region, Label::Copy, vm)?;
+                }
+                at += size;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the extent of `size` at `first`, which lies within `region`, into a block of its size.
+    fn copy_into_block(
+        &self,
+        asid: Asid,
+        first: Vpn,
+        size: PageShift,
+        region: &Region,
+        label: Label,
+        vm: &mut Vm,
+    ) -> Result<Collapse, OutOfMemory> {
+        let base = vm.base();
+        if size == self.huge {
+            self.reclaim_for(region, vm);
+        }
+        let index = region.index(first, base);
+        let Some(pfn) = vm.frames_mut().allocate(size.order(base), FrameKind::Anonymous, region.object, index) else {
+            vm.tally(asid, |c| c.superpage_fallbacks += 1);
+            return Ok(Collapse::NoMemory);
+        };
+        let pte = vm.entry(pfn, vm.page_within(size), region.protection, true);
+        vm.note_private_pages(asid, first, size.base_pages(base));
+        vm.migrate_block(asid, first, pte, size, label)?;
+        Ok(Collapse::Done)
+    }
+}
