@@ -89,6 +89,11 @@ pub fn time(duration: Duration) -> String {
     }
 }
 
+/// Formats the microseconds that something stopped a program: `8.1 µs`, `1,204 µs`.
+pub fn stop(micros: f64) -> String {
+    if micros < 9.95 { format!("{micros:.1} µs") } else { format!("{} µs", grouped(micros.round() as u64)) }
+}
+
 /// Formats a count with its noun: `1 process`, `3 processes`.
 pub fn plural(n: u64, singular: &str, plural: &str) -> String {
     format!("{} {}", grouped(n), if n == 1 { singular } else { plural })

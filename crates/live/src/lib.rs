@@ -41,6 +41,7 @@ pub mod settings;
 pub mod stage;
 pub mod stat;
 pub mod statistics;
+pub mod stops;
 mod traced;
 pub mod trial;
 pub mod users;

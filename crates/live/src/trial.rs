@@ -3,6 +3,7 @@
 use crate::native::{Running, Task, Thp, Usage};
 use crate::remedy::Remedy;
 use crate::settings::Guarded;
+use crate::stops::Timing;
 use crate::watch::{self, Watched};
 use std::ffi::OsString;
 use std::fs;
@@ -154,6 +155,8 @@ impl Trial {
         let name = self.program.display().to_string();
         let failed = |error| TrialError::Io(name.clone(), error);
         let running = task.start().map_err(failed)?;
+        // Where the kernel does not allow it, the rest is seen all the same.
+        let timing = watched.then(|| Timing::begin(&running).ok()).flatten();
         let (load, seen) = match &self.client {
             None => (None, self.attend(&running, watched, stop)?),
             Some(client) => {
@@ -187,7 +190,10 @@ impl Trial {
         };
         let usage = running.wait().map_err(failed)?;
         match load.is_some() || usage.status.success() {
-            true => Ok((Outcome { usage, load }, Watched { faults: usage.faults, ..seen })),
+            true => {
+                let stops = timing.and_then(Timing::end);
+                Ok((Outcome { usage, load }, Watched { faults: usage.faults, stops, ..seen }))
+            }
             false => Err(TrialError::Failed(name, usage.status, last_lines(&output))),
         }
     }

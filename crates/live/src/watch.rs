@@ -1,6 +1,7 @@
 //! Observes a program while it runs: its memory by kind of page, and its libraries, as the kernel shows them.
 
 use crate::native::Running;
+use crate::stops::Stops;
 use procfs::process::{MMapPath, Process};
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,6 +22,8 @@ pub struct Watched {
     pub blocks: u64,
     /// Page faults of the program and of the children that it has waited for.
     pub faults: u64,
+    /// How long faults stopped the program. `None`: the kernel does not tell.
+    pub stops: Option<Stops>,
     /// The names of the files that are mapped as code, without their folders.
     pub libraries: BTreeSet<String>,
     /// How often the program was looked at.

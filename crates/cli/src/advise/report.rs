@@ -3,7 +3,7 @@
 use super::{Advice, Figures, LEAST, Plain, Prediction, available};
 use crate::history::Interval;
 use crate::tabulate;
-use crate::units::{grouped, memory, percent, percent_within};
+use crate::units::{grouped, memory, percent, percent_within, stop};
 use reach_core::Shown;
 use reach_lab::machine::Resolved as Machine;
 use reach_live::huge_pages::HugePages;
@@ -142,8 +142,7 @@ impl Answer<'_> {
 
     /// Formats a time of this machine in microseconds.
     fn micros(&self, cycles: u64) -> String {
-        let micros = self.microseconds(cycles);
-        if micros < 9.95 { format!("{micros:.1} µs") } else { format!("{} µs", grouped(micros.round() as u64)) }
+        stop(self.microseconds(cycles))
     }
 
     fn microseconds(&self, cycles: u64) -> f64 {

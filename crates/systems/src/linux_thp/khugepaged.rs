@@ -147,7 +147,7 @@ impl LinuxThp {
                     break;
                 }
             }
-            at = at + step;
+            at += step;
         }
         Ok(if any == Collapse::Done { any } else { last })
     }

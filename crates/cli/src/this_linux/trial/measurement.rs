@@ -5,6 +5,7 @@ use crate::history::{Interval, Line};
 use reach_live::native::Usage;
 use reach_live::remedy::Remedy;
 use reach_live::statistics::{Effect, Median};
+use reach_live::stops::Stops;
 use reach_live::trial::{Figure, Outcome, Trial};
 use reach_live::watch::Watched;
 use std::time::Duration;
@@ -82,6 +83,8 @@ pub struct SideResult {
     pub resident: u64,
     /// Peak of memory in huge pages, transparent and hugetlb, in bytes.
     pub huge: u64,
+    /// How long page faults stopped the program, if the kernel tells.
+    pub stops: Option<Stops>,
     /// The speedup over the program as it is; of the program as it is: over itself again.
     pub speedup: Option<Median>,
     /// What `reach advise` has predicted for it.
@@ -154,6 +157,7 @@ fn result(side: &Measurement, score: &Score) -> SideResult {
         faults: usage(|usage| usage.faults as f64) as u64,
         resident: side.seen.resident,
         huge: side.seen.huge + side.seen.hugetlb,
+        stops: side.seen.stops,
         speedup: None,
         predicted: None,
         effect: None,

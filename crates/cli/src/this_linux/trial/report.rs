@@ -4,12 +4,13 @@ use super::measurement::{SHORTEST, Score, SideResult};
 use super::{Memory, Phase};
 use crate::args::trial::TryArgs;
 use crate::tabulate;
-use crate::units::{decimal, grouped, memory, percent, plural, time};
+use crate::units::{decimal, grouped, memory, percent, plural, stop, time};
 use reach_core::Shown;
 use reach_live::fragmented::Broken;
 use reach_live::layout::SUPERPAGE;
 use reach_live::remedy::REMEDIES;
 use reach_live::statistics::{Effect, MIN_VALUES, Median};
+use reach_live::stops::Stops;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -39,7 +40,8 @@ pub fn table(args: &TryArgs, score: &Score, phases: &[Phase]) -> String {
     out
 }
 
-/// Returns the table of one phase; nothing if no remedy was measured.
+/// Returns the tables of one phase: what was measured in all rounds, and what the kernel showed of one run. Nothing if no remedy
+/// was measured.
 fn measured(score: &Score, results: &[SideResult]) -> String {
     let [plain, _, ..] = results else { return String::new() };
     let rounds = plural(plain.rounds as u64, "round", "rounds");
@@ -49,8 +51,13 @@ fn measured(score: &Score, results: &[SideResult]) -> String {
         let predicted = predicted.then(|| result.predicted.map_or("–".into(), |p| format!("{:.3}", p.value)));
         line(result, score).into_iter().chain(predicted).collect()
     });
-    let table = tabulate::list_of_numbers(header.map(str::to_owned).collect(), lines.collect());
-    format!("{rounds}; medians, with the 95 % intervals of speedups\n{table}\n")
+    let times = tabulate::list_of_numbers(header.map(str::to_owned).collect(), lines.collect());
+    let seen = ["remedy", "peak\nmemory", "in huge\npages", "stop of\n99 %", "longest\nstop"].map(str::to_owned);
+    let seen = tabulate::list_of_numbers(seen.into(), results.iter().map(seen_line).collect());
+    format!(
+        "{rounds}; medians, with the 95 % intervals of speedups\n{times}\none run of each, as the kernel shows it; stops are \
+         page faults\n{seen}\n"
+    )
 }
 
 /// Says what was broken up. `None` for memory as it is.
@@ -71,19 +78,23 @@ fn broken(memory: &Memory) -> Option<String> {
     Some(text)
 }
 
-fn header(score: &Score) -> [&'static str; 7] {
+fn header(score: &Score) -> [&'static str; 5] {
     let scored = match score {
         Score::Processor => "processor\ntime",
         Score::Load => "load's\ntime",
         Score::Figure(_) => "client's\nfigure",
     };
-    ["remedy", scored, "in the\nkernel", "page\nfaults", "peak\nmemory", "in huge\npages", "speedup"]
+    ["remedy", scored, "in the\nkernel", "page\nfaults", "speedup"]
 }
 
-fn line(result: &SideResult, score: &Score) -> [String; 7] {
+fn name(result: &SideResult) -> String {
+    result.remedy.map_or("as it is", |remedy| remedy.name).into()
+}
+
+fn line(result: &SideResult, score: &Score) -> [String; 5] {
     let seconds = |seconds: f64| time(Duration::from_secs_f64(seconds));
     [
-        result.remedy.map_or("as it is", |remedy| remedy.name).into(),
+        name(result),
         match score {
             Score::Figure(_) if result.score >= 1000.0 => grouped(result.score.round() as u64),
             Score::Figure(_) => decimal(result.score, 3),
@@ -91,13 +102,23 @@ fn line(result: &SideResult, score: &Score) -> [String; 7] {
         },
         seconds(result.system),
         grouped(result.faults),
-        memory(result.resident),
-        if result.huge == 0 { "0".into() } else { memory(result.huge) },
         match (result.remedy, result.speedup) {
             (None, _) => "1".into(),
             (_, Some(Median { value, low, high })) => format!("{value:.3} ({low:.3}–{high:.3})"),
             (_, None) => "–".into(),
         },
+    ]
+}
+
+fn seen_line(result: &SideResult) -> Vec<String> {
+    let shown =
+        |of: fn(&Stops) -> Duration| result.stops.as_ref().map_or("–".into(), |stops| stop(micros(of(stops))));
+    vec![
+        name(result),
+        memory(result.resident),
+        if result.huge == 0 { "0".into() } else { memory(result.huge) },
+        shown(|stops| stops.p99),
+        shown(|stops| stops.longest),
     ]
 }
 
@@ -178,8 +199,14 @@ pub struct Row {
     page_faults: Option<u64>,
     peak_resident_bytes: Option<u64>,
     huge_bytes: Option<u64>,
+    stop_p99_microseconds: Option<f64>,
+    stop_longest_microseconds: Option<f64>,
     /// Why the remedy was not measured, or how to keep it.
     note: String,
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1000.0
 }
 
 /// Returns the rows of all remedies.
@@ -213,6 +240,8 @@ fn rows_of(phase: &Phase) -> Vec<Row> {
         page_faults: Some(result.faults),
         peak_resident_bytes: Some(result.resident),
         huge_bytes: Some(result.huge),
+        stop_p99_microseconds: result.stops.map(|stops| micros(stops.p99)),
+        stop_longest_microseconds: result.stops.map(|stops| micros(stops.longest)),
         note: result.remedy.map_or("", |remedy| remedy.keep).into(),
     });
     let left = left.iter().map(|left| Row {
@@ -232,6 +261,8 @@ fn rows_of(phase: &Phase) -> Vec<Row> {
         page_faults: None,
         peak_resident_bytes: None,
         huge_bytes: None,
+        stop_p99_microseconds: None,
+        stop_longest_microseconds: None,
         note: left.why.clone(),
     });
     measured.chain(left).collect()
