@@ -7,6 +7,7 @@ use crate::native::Running;
 use perf_event::data::Record;
 use perf_event::events::Software;
 use perf_event::{Builder, Clock, SampleFlag, Sampler};
+use rustix::thread::{CpuSet, sched_getaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
 use std::io;
@@ -50,7 +51,9 @@ impl Timing {
     /// When the kernel has no such events, or does not allow them.
     pub fn begin(running: &Running) -> io::Result<Timing> {
         let mut rings = Vec::new();
-        for processor in 0..thread::available_parallelism()?.get() {
+        // The program may run where this thread may.
+        let here = sched_getaffinity(None)?;
+        for processor in (0..CpuSet::MAX_CPU).filter(|&processor| here.is_set(processor)) {
             for (event, ends) in EVENTS {
                 rings.push((ring(event, running.pid(), processor)?, ends));
             }
