@@ -18,6 +18,7 @@ use reach_core::{Label, Shown};
 use reach_lab::machine::Resolved as Machine;
 use reach_lab::metrics::{self, Estimate};
 use reach_lab::{Conditions, Experiment, Outcome, Report, Timing};
+use reach_live::control_group::Limits;
 use reach_live::huge_pages::HugePages;
 use reach_live::keep;
 use reach_live::remedy::Remedy;
@@ -119,6 +120,7 @@ pub fn advise(args: &AdviseArgs, quiet: bool) -> VerbResult {
         args,
         machine,
         linux: HugePages::read(),
+        limits: Limits::read(),
         scratch: scratch.path(),
         interruption: Interruption::default(),
         quiet,
@@ -133,8 +135,15 @@ pub fn advise(args: &AdviseArgs, quiet: bool) -> VerbResult {
     let program = command_line(&args.command);
     let mut history = if args.no_history { None } else { History::read() };
     let score = history.as_ref().map(History::score).filter(|(measured, _)| *measured > 0);
-    let answer =
-        Answer { program: &program, machine: &advisor.machine, linux: &advisor.linux, plain, advice: &advice, score };
+    let answer = Answer {
+        program: &program,
+        machine: &advisor.machine,
+        linux: &advisor.linux,
+        limits: advisor.limits,
+        plain,
+        advice: &advice,
+        score,
+    };
     output::print(&match args.format {
         Format::Table => tabulate::fitted(&answer.table()),
         Format::Jsonl => answer.rows().iter().map(|row| output::json(row) + "\n").collect(),
@@ -170,6 +179,7 @@ struct Advisor<'a> {
     args: &'a AdviseArgs,
     machine: Machine,
     linux: HugePages,
+    limits: Limits,
     scratch: &'a Path,
     interruption: Interruption,
     quiet: bool,
@@ -188,7 +198,7 @@ impl Change {
         Change {
             variables: remedy.variables().into_iter().map(|(name, value)| (name.into(), value)).collect(),
             arguments: remedy.arguments.iter().map(OsString::from).collect(),
-            grants_hugetlb: remedy.settings.iter().any(|(setting, _)| *setting == Setting::HugetlbOvercommit),
+            grants_hugetlb: needs_hugetlb(remedy),
         }
     }
 
@@ -207,6 +217,9 @@ impl Advisor<'_> {
         for remedy in wanted {
             match remedy.why_not_for(program) {
                 Some(why) => advice.leave(remedy.name, why),
+                None if needs_hugetlb(remedy) && self.limits.hugetlb.is_some_and(|bytes| bytes < 2 << 20) => {
+                    advice.leave(remedy.name, "the control group of this process may have no hugetlb pages");
+                }
                 None if remedy.of_shared_memory => {
                     advice.leave(
                         remedy.name,
@@ -425,6 +438,11 @@ fn independent(with: &Figures, plain: &Figures) -> Estimate {
     let is_known = with.cycles.error.is_some() || plain.cycles.error.is_some();
     let error = relative(with.cycles).hypot(relative(plain.cycles));
     Estimate { value, error: is_known.then_some(value * error) }
+}
+
+/// Returns whether a remedy puts memory on hugetlb pages.
+fn needs_hugetlb(remedy: &Remedy) -> bool {
+    remedy.settings.iter().any(|(setting, _)| *setting == Setting::HugetlbOvercommit)
 }
 
 /// Returns the memory that this computer has for more pages now, in bytes: 0 where the kernel does not say.

@@ -12,6 +12,7 @@ mod attributes;
 pub mod bench;
 pub mod cache;
 pub mod collapse;
+pub mod control_group;
 mod copy;
 pub mod elf;
 pub mod error;

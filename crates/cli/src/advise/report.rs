@@ -6,6 +6,7 @@ use crate::tabulate;
 use crate::units::{grouped, memory, percent, percent_within, stop};
 use reach_core::Shown;
 use reach_lab::machine::Resolved as Machine;
+use reach_live::control_group::Limits;
 use reach_live::huge_pages::HugePages;
 use serde::Serialize;
 
@@ -14,6 +15,8 @@ pub struct Answer<'a> {
     pub program: &'a str,
     pub machine: &'a Machine,
     pub linux: &'a HugePages,
+    /// Of the control group.
+    pub limits: Limits,
     pub plain: Plain,
     pub advice: &'a Advice,
     /// How many predictions were measured here, and how many of them were right.
@@ -41,7 +44,10 @@ impl Answer<'_> {
     /// Formats the answer for people.
     pub fn table(&self) -> String {
         let mut out = tabulate::clipped(self.program) + "\n";
-        out += &tabulate::paragraph("", &format!("{}; {}", self.machine.name.shown(), settings(self.linux)));
+        out += &tabulate::paragraph(
+            "",
+            &format!("{}; {}{}", self.machine.name.shown(), settings(self.linux), self.limited()),
+        );
         let translation = percent_within(self.plain.translation.value, self.plain.translation.error);
         let kernel = percent(self.plain.kernel);
         out += &tabulate::paragraph(
@@ -163,7 +169,28 @@ impl Answer<'_> {
         if more > free && free > 0 {
             text += &format!("; it takes {} more memory, and {} are available", memory(more), memory(free));
         }
+        text += &self.exceeded(prediction.figures.resident);
         text
+    }
+
+    /// Says what the control group may have, after the kernel's settings. Nothing where that is all of the memory.
+    fn limited(&self) -> String {
+        let of = |what: &str, limit: Option<u64>| limit.map(|bytes| format!("{} of {what}", memory(bytes)));
+        let limits: Vec<_> = [of("memory", self.limits.memory), of("hugetlb pages", self.limits.hugetlb)]
+            .into_iter()
+            .flatten()
+            .collect();
+        if limits.is_empty() { String::new() } else { format!("; at most {} (control group)", limits.join(", ")) }
+    }
+
+    /// Says that a program with so much resident memory is beyond the limit of the control group, if it is.
+    fn exceeded(&self, resident: u64) -> String {
+        match self.limits.memory.filter(|&limit| resident > limit) {
+            Some(limit) => {
+                format!("; it needs {}, and the control group may have {}", memory(resident), memory(limit))
+            }
+            None => String::new(),
+        }
     }
 
     /// Returns the rows of all remedies; the first is the program as it is.
