@@ -16,6 +16,7 @@ pub mod control_group;
 mod copy;
 pub mod elf;
 pub mod error;
+mod exits;
 pub mod fragmented;
 pub mod frames;
 pub mod held;

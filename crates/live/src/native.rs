@@ -1,5 +1,6 @@
 //! Runs programs natively, with or without transparent huge pages, and measures the time that they take.
 
+use crate::exits::{self, Gate};
 use crate::traced;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
@@ -105,6 +106,14 @@ impl Task<'_> {
     /// # Errors
     /// When the program cannot be started, or when the output cannot be written.
     pub fn start(&self) -> io::Result<Running> {
+        self.start_through(None)
+    }
+
+    /// Starts the program once it has passed a gate, if there is one.
+    ///
+    /// # Errors
+    /// As [`start`](Task::start).
+    pub(crate) fn start_through(&self, gate: Option<&Gate>) -> io::Result<Running> {
         let out = File::create(self.output)?;
         let mut command = Command::new(self.program);
         command
@@ -118,6 +127,7 @@ impl Task<'_> {
             command.process_group(0);
         }
         let (thp, parent) = (self.thp, self.own_group.then(std::process::id));
+        let gate = gate.map(Gate::descriptor);
         // SAFETY: between fork and exec, the closure makes system calls with numbers and a set of signals of its own.
         unsafe {
             command.pre_exec(move || {
@@ -126,7 +136,8 @@ impl Task<'_> {
                 libc::sigemptyset(&mut none);
                 libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
                 parent.map_or(Ok(()), traced::end_with)?;
-                thp.apply()
+                thp.apply()?;
+                gate.map_or(Ok(()), exits::pass)
             });
         }
         let started = Instant::now();
@@ -188,6 +199,8 @@ impl Running {
 
     /// Waits for the process, and returns what it and the descendants that it has waited for used.
     fn reap(&mut self) -> io::Result<Usage> {
+        // While a thread traces the process, wait4 would return at its stops, too.
+        while !self.ends_within(Duration::from_secs(3600))? {}
         let mut status = 0;
         // SAFETY: all bytes zero are a valid rusage, which holds numbers only.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

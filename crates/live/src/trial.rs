@@ -4,7 +4,7 @@ use crate::native::{Running, Task, Thp, Usage};
 use crate::remedy::Remedy;
 use crate::settings::Guarded;
 use crate::stops::Timing;
-use crate::watch::{self, Watched};
+use crate::watch::{self, Watch, Watched};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -123,20 +123,39 @@ impl Trial {
         guarded: Option<&mut Guarded>,
         stop: &dyn Fn() -> bool,
     ) -> Result<(Outcome, Watched), TrialError> {
-        let Some(guarded) = guarded else { return self.under(remedy, watched, stop) };
+        let Some(guarded) = guarded else { return self.seen(remedy, watched, stop) };
         for (setting, value) in remedy.map_or(&[][..], |remedy| remedy.settings) {
             guarded.set(*setting, &value()).map_err(|error| TrialError::Settings(setting.path(), error))?;
         }
-        let outcome = self.under(remedy, watched, stop);
+        let outcome = self.seen(remedy, watched, stop);
         guarded.restore().map_err(|error| TrialError::Settings("the kernel's settings are not restored", error))?;
         outcome
+    }
+
+    /// Runs the program once, and watches it if asked to.
+    fn seen(
+        &self,
+        remedy: Option<&Remedy>,
+        watched: bool,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(Outcome, Watched), TrialError> {
+        let begin =
+            |held| Watch::begin(held).map_err(|error| TrialError::Io("a program cannot be watched".into(), error));
+        match watched {
+            false => self.under(remedy, None, stop),
+            true => match self.under(remedy, Some(begin(true)?), stop) {
+                // It may be the tracer: programs that trace themselves, or have more rights than their user, do without it.
+                Err(TrialError::Failed(..) | TrialError::Ended(..)) => self.under(remedy, Some(begin(false)?), stop),
+                outcome => outcome,
+            },
+        }
     }
 
     /// Runs the program once under the kernel's settings as they are.
     fn under(
         &self,
         remedy: Option<&Remedy>,
-        watched: bool,
+        watch: Option<Watch>,
         stop: &dyn Fn() -> bool,
     ) -> Result<(Outcome, Watched), TrialError> {
         let (program, args) = self.command(remedy);
@@ -154,14 +173,17 @@ impl Trial {
         };
         let name = self.program.display().to_string();
         let failed = |error| TrialError::Io(name.clone(), error);
-        let running = task.start().map_err(failed)?;
+        let running = task.start_through(watch.as_ref().and_then(Watch::gate)).map_err(failed)?;
         // Where the kernel does not allow it, the rest is seen all the same.
-        let timing = watched.then(|| Timing::begin(&running).ok()).flatten();
-        let (load, seen) = match &self.client {
-            None => (None, self.attend(&running, watched, stop)?),
+        let timing = watch.as_ref().and_then(|_| Timing::begin(&running).ok());
+        let load = match &self.client {
+            None => {
+                self.attend(&running, watch.as_ref(), stop)?;
+                None
+            }
             Some(client) => {
                 let served = match self.await_ready(client, &running, &output, stop) {
-                    Ok(true) => self.load(client, &running, watched, stop),
+                    Ok(true) => self.load(client, &running, stop),
                     Ok(false) => Ok(None),
                     Err(error) => Err(error),
                 };
@@ -173,7 +195,9 @@ impl Trial {
                     let usage = running.wait().map_err(failed)?;
                     return Err(TrialError::Ended(usage.status, last_lines(&output)));
                 }
-                let (load, seen) = served?.unwrap_or_default();
+                let load = served?.unwrap_or_default();
+                // The server keeps its memory after the load.
+                watch.iter().for_each(|watch| watch.look(&running));
                 running.terminate();
                 let told = Instant::now();
                 while !running.ends_within(NOTICE).map_err(failed)? {
@@ -185,13 +209,14 @@ impl Trial {
                         return Err(TrialError::Io(name, io::Error::other("does not end after SIGTERM")));
                     }
                 }
-                (Some(load), seen)
+                Some(load)
             }
         };
         let usage = running.wait().map_err(failed)?;
         match load.is_some() || usage.status.success() {
             true => {
                 let stops = timing.and_then(Timing::end);
+                let seen = watch.map(Watch::end).unwrap_or_default();
                 Ok((Outcome { usage, load }, Watched { faults: usage.faults, stops, ..seen }))
             }
             false => Err(TrialError::Failed(name, usage.status, last_lines(&output))),
@@ -212,21 +237,18 @@ impl Trial {
     }
 
     /// Waits for a program's end, and watches it if asked to.
-    fn attend(&self, running: &Running, watched: bool, stop: &dyn Fn() -> bool) -> Result<Watched, TrialError> {
+    fn attend(&self, running: &Running, watch: Option<&Watch>, stop: &dyn Fn() -> bool) -> Result<(), TrialError> {
         let failed = |error| TrialError::Io(self.program.display().to_string(), error);
-        let mut stopped = false;
-        let mut ended = |time| {
-            stopped = stop();
-            Ok(stopped || running.ends_within(time)?)
-        };
-        let seen = match watched {
-            true => watch::watch(running, ended).map_err(failed)?,
-            false => {
-                while !ended(NOTICE).map_err(failed)? {}
-                Watched::default()
+        let pause = if watch.is_some() { watch::PAUSE } else { NOTICE };
+        loop {
+            watch.iter().for_each(|watch| watch.look(running));
+            if running.ends_within(pause).map_err(failed)? {
+                return Ok(());
             }
-        };
-        if stopped { Err(TrialError::Interrupted) } else { Ok(seen) }
+            if stop() {
+                return Err(TrialError::Interrupted);
+            }
+        }
     }
 
     /// Waits until the client's command for that succeeds. Returns false if the server ends before.
@@ -254,23 +276,13 @@ impl Trial {
     }
 
     /// Loads the server. `None`: it has ended.
-    fn load(
-        &self,
-        client: &Client,
-        server: &Running,
-        watched: bool,
-        stop: &dyn Fn() -> bool,
-    ) -> Result<Option<(Load, Watched)>, TrialError> {
+    fn load(&self, client: &Client, server: &Running, stop: &dyn Fn() -> bool) -> Result<Option<Load>, TrialError> {
         let Some((output, usage)) = self.shell(&client.load, server, None, stop)? else { return Ok(None) };
         if !usage.status.success() {
             return Err(TrialError::Failed(client.load.clone(), usage.status, last_lines(&output)));
         }
         let figure = client.figure.as_ref().map(|figure| figure.find(&output)).transpose()?;
-        // The server keeps its memory after the load.
-        let look_once = |_| Ok(true);
-        let seen = if watched { watch::watch(server, look_once) } else { Ok(Watched::default()) };
-        let seen = seen.map_err(|error| TrialError::Io(client.load.clone(), error))?;
-        Ok(Some((Load { wall: usage.wall, figure }, seen)))
+        Ok(Some(Load { wall: usage.wall, figure }))
     }
 
     /// Runs a command of the client, and returns the file of its output. `None`: it is killed, because the server has ended or
@@ -400,6 +412,14 @@ mod tests {
         let (outcome, _) = trial(&script, Some(client), folder.path()).run(None, true, None, &|| false).unwrap();
         assert_eq!(outcome.load.unwrap().figure, Some(7.0));
         assert!(outcome.usage.wall >= Duration::from_millis(200));
+    }
+
+    #[test]
+    fn a_program_that_fails_under_a_tracer_is_watched_without_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let alone = trial("sleep 0.2; grep -q '^TracerPid:.0$' /proc/$$/status", None, folder.path());
+        let (outcome, seen) = alone.run(None, true, None, &|| false).unwrap();
+        assert!(outcome.usage.status.success() && seen.looks > 1, "{seen:?}");
     }
 
     #[test]

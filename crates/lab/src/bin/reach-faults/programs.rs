@@ -40,7 +40,7 @@ pub const PROGRAMS: [Program; 11] = [
     ),
     program("xz", "xz -1, 3 MB", &["xz", "-kfc1", "{}/lines.txt"]),
     program("join", "C, hash join of 32 MB", &["{}/join"]),
-    program("malloc", "C, malloc and free of 40 MB, five times", &["{}/malloc"]),
+    program("malloc", "C, malloc and free of 42 MB, five times", &["{}/malloc"]),
     program("shm", "C, /dev/shm, memfd and shared memory in two processes", &["{}/shm"]),
     program("vectors", "C++, vectors and a map of strings", &["{}/vectors"]),
 ];
