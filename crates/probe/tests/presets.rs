@@ -131,6 +131,7 @@ fn compare_numbers(preset: &str, pass: &Pass, expected: &BTreeMap<String, f64>) 
 }
 
 #[test]
+#[ignore = "takes 35 seconds"]
 fn zen4_is_found_again() {
     finds("zen4");
 }
@@ -141,11 +142,13 @@ fn skylake_is_found_again() {
 }
 
 #[test]
+#[ignore = "takes 22 seconds"]
 fn neoverse_n1_is_found_again() {
     finds("neoverse-n1");
 }
 
 #[test]
+#[ignore = "takes 10 seconds"]
 fn zenplus_is_found_again() {
     finds("zenplus-2700x");
 }
@@ -166,12 +169,14 @@ fn a_host_with_small_pages_is_found_in_a_guest() {
 }
 
 #[test]
+#[ignore = "takes 37 seconds"]
 fn a_host_with_pages_of_2_mb_is_found_in_a_guest() {
     finds("zen4:nested.host_page=2M");
 }
 
 /// As many walkers as they have: more, fewer, and one. Zen 3's six are not busy before ten chains walk.
 #[test]
+#[ignore = "takes 50 seconds"]
 fn the_walkers_of_other_presets_are_found_again() {
     // With smaller caches, which take less time.
     finds("zen3:caches.l3.bytes=8M");
