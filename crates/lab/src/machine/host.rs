@@ -3,11 +3,18 @@
 //! Presets name processors by patterns: `GenuineIntel-6-5E` and `AuthenticAMD-25-20..2F` are vendor, family (decimal)
 //! and model (hexadecimal, or a range of models) as CPUID gives them; `arm-41-D0C` is implementer and part of the main
 //! identification register, hexadecimal.
+//!
+//! A hypervisor may give its guests another model than the processor has, so that they can move to other hosts. It seldom
+//! hides the caches. Where those of the first level are not those of the model's preset, the caches choose the preset.
+
+mod caches;
 
 use super::error::Problem;
-use super::file::ProcessorSection;
+use super::file::{MachineFile, ProcessorSection};
 use super::loaded_presets;
+use caches::Caches;
 use std::fmt;
+use std::path::Path;
 
 /// The identity of a processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,23 +94,27 @@ fn read(cpuinfo: &str) -> Option<Cpu> {
     Some(Cpu { vendor: "arm".to_owned(), family, model })
 }
 
-/// Returns the preset nearest to the processor of `/proc/cpuinfo`'s text, and the reason.
-fn nearest(cpuinfo: &str) -> (&'static str, String) {
+/// Returns the preset nearest to the processor of `/proc/cpuinfo`'s text with such caches, and the reason.
+fn nearest(cpuinfo: &str, caches: Option<Caches>) -> (&'static str, String) {
     let Some(cpu) = read(cpuinfo) else {
         let preset = "skylake-e3-1240v5";
         return (preset, format!("/proc/cpuinfo does not identify this processor; {preset} is the fallback"));
     };
     let machines = loaded_presets();
-    let matches = |patterns: &[String]| patterns.iter().filter_map(|p| Pattern::parse(p)).any(|p| p.matches(&cpu));
-    for (name, file) in machines {
-        if matches(&file.processor.exact.value) {
-            return (name, format!("this processor, {cpu}, has that core: {}", file.about));
-        }
+    let claims = |patterns: &[String]| patterns.iter().filter_map(|p| Pattern::parse(p)).any(|p| p.matches(&cpu));
+    let exact = machines.iter().find(|(_, file)| claims(&file.processor.exact.value));
+    let named = exact.or_else(|| machines.iter().find(|(_, file)| claims(&file.processor.near.value)));
+
+    let contradicts = |file, caches: &Caches| Caches::of(file).is_some_and(|preset| !preset.same_first_level(caches));
+    let hidden = caches.filter(|caches| named.is_none_or(|(_, file)| contradicts(file, caches)));
+    if let Some((name, file)) = hidden.and_then(|caches| with_caches(&cpu.vendor, &caches)) {
+        return (name, format!("this processor calls itself {cpu}, but has the caches of that core: {}", file.about));
     }
-    for (name, file) in machines {
-        if matches(&file.processor.near.value) {
-            return (name, format!("the preset nearest to this processor, {cpu}: {}", file.about));
-        }
+    if let Some((name, file)) = exact {
+        return (name, format!("this processor, {cpu}, has that core: {}", file.about));
+    }
+    if let Some((name, file)) = named {
+        return (name, format!("the preset nearest to this processor, {cpu}: {}", file.about));
     }
     let (preset, relation) = match cpu.vendor.as_str() {
         "GenuineIntel" => ("lion-cove", "the newest of its vendor"),
@@ -114,10 +125,23 @@ fn nearest(cpuinfo: &str) -> (&'static str, String) {
     (preset, format!("no preset names this processor, {cpu}; {preset} is {relation}"))
 }
 
+/// Returns the preset of a vendor whose cores have such caches; of several, the one whose shared cache is nearest in size.
+fn with_caches(vendor: &str, caches: &Caches) -> Option<&'static (&'static str, MachineFile)> {
+    let of_vendor = |file: &MachineFile| {
+        file.processor.exact.value.iter().filter_map(|text| Pattern::parse(text)).any(|p| p.vendor == vendor)
+    };
+    let candidates = loaded_presets().iter().filter_map(|preset| {
+        let own = Caches::of(&preset.1).filter(|own| own.same_core(caches) && of_vendor(&preset.1))?;
+        Some((own.shared_apart(caches), preset))
+    });
+    candidates.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, preset)| preset)
+}
+
 /// Returns the preset nearest to the processor of this computer, and the reason as a clause. An unknown processor gets the
 /// newest preset of its vendor, and an unidentified one `skylake-e3-1240v5`.
 pub fn nearest_host() -> (&'static str, String) {
-    nearest(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    nearest(&cpuinfo, Caches::read(Path::new("/sys/devices/system/cpu/cpu0/cache")))
 }
 
 /// Returns the processor of this computer as the patterns of machine files name it, such as `AuthenticAMD-25-1`. `None`: the
@@ -182,9 +206,36 @@ mod tests {
             (x86("Other", 1, 1), "skylake-e3-1240v5", "fallback"),
             (String::new(), "skylake-e3-1240v5", "does not identify"),
         ] {
-            let (name, reason) = nearest(&cpuinfo);
+            let (name, reason) = nearest(&cpuinfo, None);
             assert_eq!(name, preset, "{cpuinfo} {reason}");
             assert!(reason.contains(expected), "{cpuinfo}: {reason}");
+        }
+    }
+
+    #[test]
+    fn caches_choose_the_preset_where_they_are_not_those_of_the_model() {
+        let x86 =
+            |vendor, family, model| format!("vendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\n");
+        let caches = |[instructions, data, second, third]: [u64; 4]| {
+            Some(Caches {
+                instructions: instructions << 10,
+                data: data << 10,
+                second: second << 10,
+                third: third << 10,
+            })
+        };
+        for (model, sizes, preset, expected) in [
+            // A Xeon 6 whose hypervisor calls it Rocket Lake.
+            (0xa7, [64, 48, 2048, 491_520], "granite-rapids", "calls itself GenuineIntel-6-A7"),
+            (0xa7, [32, 48, 512, 16_384], "icelake-sp", "the preset nearest"),
+            (0x55, [32, 48, 2048, 107_520], "sapphire-rapids", "calls itself"),
+            (0x8f, [32, 48, 2048, 107_520], "sapphire-rapids", "has that core"),
+            // What an emulated processor tells of is no core's.
+            (0x8f, [32, 32, 4096, 16_384], "sapphire-rapids", "has that core"),
+        ] {
+            let (name, reason) = nearest(&x86("GenuineIntel", 6, model), caches(sizes));
+            assert_eq!(name, preset, "{model:x} {reason}");
+            assert!(reason.contains(expected), "{model:x}: {reason}");
         }
     }
 
