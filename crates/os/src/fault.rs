@@ -3,6 +3,7 @@
 //! Functions name their models in Linux's `mm/memory.c`. Systems with superpages handle their own faults and leave the rest to
 //! [`Vm::demand_fault`].
 
+mod folio;
 mod page_cache;
 mod preferred;
 mod superpage;
@@ -178,6 +179,12 @@ impl Vm {
             self.accounting.queue_shootdown(asid, entry.vpn, pages);
             return self
                 .protect(asid, entry.vpn, pages, Label::Fault, |_, entry| entry.pte.with_executable(executable));
+        }
+        // The superpage of the page cache goes (`wp_huge_pmd`). Then the store is one to an absent page: of a private mapping here,
+        // of a shared one when it is retried, because the system may map all of the superpage for it.
+        if entry.pte.soft() & soft::REFAULT != 0 {
+            self.demote(asid, fault.vpn, base, Label::Fault)?;
+            return if view.region.shared { Ok(()) } else { self.object_fault(asid, fault, view) };
         }
         if view.region.shared {
             self.charge_fault(asid, FaultKind::WriteNotify, false);

@@ -95,7 +95,7 @@ pub use code::{CLUSTER, CodeCensus, CodePages, WrittenCode};
 pub use fault::Superpage;
 pub use memory::{Buddy, Frame, FrameKind, Frames, ListOrder};
 pub use memory::{FragmentError, Fragmentation, contiguity};
-pub use object::{Object, ObjectId, ObjectKind, Objects};
+pub use object::{Folio, Object, ObjectId, ObjectKind, Objects};
 pub use options::{Options, OptionsError, OutOfMemory};
 pub use paging::Paging;
 pub use process::{PROGRAM_PAGE, PageView, Populate, Process, Region, Space};

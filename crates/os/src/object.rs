@@ -30,12 +30,24 @@ pub enum ObjectKind {
     File(FileId),
 }
 
+/// A block of frames that holds several pages of an object as one: a large folio of Linux's page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Folio {
+    /// Index of its first page in the object, a multiple of `pages`.
+    pub first: u64,
+    /// Number of its base pages, a power of two.
+    pub pages: u64,
+    /// The frame of its first page. The others follow.
+    pub pfn: Pfn,
+}
+
 /// A memory object.
 #[derive(Clone, Debug)]
 pub struct Object {
     /// Its kind.
     pub kind: ObjectKind,
-    /// Length in bytes. `None` where it is unknown, and for zero-filled memory.
+    /// Length in bytes: of a file when the source first saw it, of shared memory without a file when it was mapped. `None` where it is
+    /// unknown, and for private memory.
     pub len: Option<u64>,
     /// Number of pages to which its code is padded, where that is more than it has; 0 where it is not.
     pub padded: u64,
@@ -45,10 +57,21 @@ pub struct Object {
     pub in_memory: bool,
     /// Resident pages of shared memory and files, by index in base pages.
     pub pages: BTreeMap<u64, Pfn>,
+    /// Numbers of base pages of the blocks that hold several pages as one, by the index of their first page. A block ends with
+    /// its first page that is not resident any more.
+    pub(crate) folios: BTreeMap<u64, u64>,
     /// Indices of shared-memory pages that are in swap.
     pub swapped: BTreeSet<u64>,
     /// Bytes that regions map, counted once for each region.
     pub mapped: u64,
+}
+
+impl Object {
+    /// Returns the block that holds page `index`. `None` where the page is absent or has a frame of its own.
+    pub fn folio(&self, index: u64) -> Option<Folio> {
+        let (&first, &pages) = self.folios.range(..=index).next_back()?;
+        (index < first + pages).then(|| Folio { first, pages, pfn: self.pages[&first] })
+    }
 }
 
 /// All objects.
@@ -75,6 +98,7 @@ impl Objects {
             path: None,
             in_memory: false,
             pages: BTreeMap::new(),
+            folios: BTreeMap::new(),
             swapped: BTreeSet::new(),
             mapped: 0,
         });
@@ -112,7 +136,9 @@ impl Objects {
         match self.shared_files.get(&file) {
             Some(&id) => id,
             None => {
-                let id = self.create(ObjectKind::Shared, None);
+                let (len, path) = (self.get(object).len, self.get(object).path.clone());
+                let id = self.create(ObjectKind::Shared, len);
+                self.get_mut(id).path = path;
                 self.shared_files.insert(file, id);
                 id
             }
@@ -161,6 +187,9 @@ impl Objects {
     /// Records that page `index` of `id` is no longer resident.
     pub(crate) fn remove_page(&mut self, id: ObjectId, index: u64) {
         let object = self.get_mut(id);
+        if let Some(folio) = object.folio(index) {
+            object.folios.remove(&folio.first);
+        }
         let gone = object.pages.remove(&index).is_some();
         let last = gone && object.pages.is_empty() && matches!(object.kind, ObjectKind::File(_));
         self.backed -= u64::from(last);

@@ -143,8 +143,8 @@ impl Vm {
         Ok(())
     }
 
-    /// Demotes the page that holds `vpn` to pages of size `to`, which is smaller, with the same rights and marks. Does
-    /// nothing when no page is mapped there or it is not larger than `to`.
+    /// Demotes the page that holds `vpn` to pages of size `to`, which is smaller, with the same rights and marks; unmaps it if
+    /// it has [`soft::REFAULT`]. Does nothing when no page is mapped there or it is not larger than `to`.
     ///
     /// # Errors
     /// When there is no memory for page-table nodes.
@@ -153,6 +153,10 @@ impl Vm {
             return Ok(());
         };
         let pages = entry.pte.shift().base_pages(self.base());
+        if entry.pte.soft() & soft::REFAULT != 0 {
+            self.tally(asid, |c| c.demotions += 1);
+            return self.unmap(asid, entry.vpn, pages, label);
+        }
         let layout = &self.options().layout;
         // Replicated entries are overwritten in place; an entry at a higher level makes way for a node.
         if layout.placement(entry.pte.shift()).0 != layout.placement(to).0
@@ -341,7 +345,7 @@ impl Vm {
     }
 
     /// Demotes the page that reaches across `vpn`, if there is one, a size at a time until none does. Pages that must stay
-    /// whole are left alone.
+    /// whole are left alone; those that [`soft::REFAULT`] marks are unmapped.
     fn split_at(&mut self, asid: Asid, vpn: Vpn, label: Label) -> Result<(), OutOfMemory> {
         let layout = &self.options().layout;
         if vpn.0 >> (layout.address_bits() - layout.base.0) != 0 {

@@ -28,6 +28,9 @@ pub mod soft {
     /// The page was mapped as one and stays one (hugetlb). Unmapping a part of it does nothing until no region overlaps
     /// it any more.
     pub const WHOLE: u8 = 1;
+    /// A demotion unmaps the page rather than map its parts, which later faults find in the page cache: superpages of files and
+    /// of shared memory under Linux.
+    pub const REFAULT: u8 = 2;
 }
 
 /// What the processor needs while references run.
@@ -67,6 +70,8 @@ pub struct Vm {
     pub(crate) code: Option<CodeState>,
     /// The page daemon. `None` where nothing is paged out.
     pub(crate) pager: Option<Pager>,
+    /// The largest block that holds parts of files. `None` where their pages are on their own.
+    pub(crate) file_folios: Option<PageShift>,
     zero_page: Pfn,
     performance: PerformanceCounters,
 }
@@ -91,6 +96,7 @@ impl Vm {
             superpages: None,
             code: None,
             pager: None,
+            file_folios: None,
             zero_page,
             performance: PerformanceCounters::default(),
         })

@@ -70,6 +70,9 @@ impl Vm {
     /// Allocates frames for all absent pages of the aligned read-in window around `index`, up to the end of the file;
     /// contiguous ones where that is possible, as for large folios. Returns their number.
     fn fill_window(&mut self, object: ObjectId, index: u64, label: Label) -> Result<u64, OutOfMemory> {
+        if let Some(pages) = self.fill_with_folio(object, index) {
+            return Ok(pages);
+        }
         let (base, wanted) = (self.base(), index);
         let window = (self.options().read_in >> base.0).max(1);
         let first = index & !(window - 1);

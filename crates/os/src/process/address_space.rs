@@ -35,7 +35,8 @@ impl Vm {
                 region.file = matches!(self.objects.get(region.object).kind, ObjectKind::File(_));
             }
             Backing::Anonymous if region.shared => {
-                (region.object, region.offset) = (self.objects.create(ObjectKind::Shared, None), 0);
+                let object = self.objects.create(ObjectKind::Shared, Some(region.len()));
+                (region.object, region.offset) = (object, 0);
             }
             Backing::Anonymous => {}
         }

@@ -1,6 +1,6 @@
 //! Fork: a copy-on-write duplicate of an address space (`copy_page_range`).
 
-use crate::{ObjectId, ObjectKind, OutOfMemory, Region, Vm};
+use crate::{ObjectId, ObjectKind, OutOfMemory, Region, Vm, soft};
 use reach_core::{Asid, Label, MappedPage, Vpn};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -73,6 +73,10 @@ impl Vm {
         }
         for entry in self.at(parent).table().pages(Vpn(pages.start), pages.end - pages.start) {
             let n = entry.pte.shift().base_pages(base);
+            // Superpages of the page cache are left to faults, too (`copy_huge_pmd`).
+            if entry.pte.soft() & soft::REFAULT != 0 {
+                continue;
+            }
             // Regions may share one page; the first of them has copied it.
             if !self.at(child).table().pages(entry.vpn, n).is_empty() {
                 continue;

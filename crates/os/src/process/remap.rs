@@ -87,7 +87,14 @@ impl Vm {
             let whole = first >= pages.start && last <= pages.end;
             if entry.pte.shift() > base && !(whole && target(entry.vpn).is_aligned(entry.pte.shift(), base)) {
                 self.demote(asid, Vpn(at), base, Label::Fault)?;
-                entry = self.at(asid).table().page(Vpn(at)).expect("demotion keeps the page");
+                match self.at(asid).table().page(Vpn(at)) {
+                    Some(part) => entry = part,
+                    // Linux leaves a superpage of the page cache that it splits to later faults.
+                    None => {
+                        at = last;
+                        continue;
+                    }
+                }
             }
             let to = target(entry.vpn);
             if self.mappable(asid, to) {

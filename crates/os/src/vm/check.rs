@@ -62,6 +62,12 @@ impl Vm {
             let kernel = self.objects.mapped_by_kernel(id);
             assert_eq!(object.mapped, mapped.get(&id).copied().unwrap_or(0) + kernel, "mapped bytes of {id:?}");
             assert!(object.swapped.iter().all(|index| !object.pages.contains_key(index)), "{id:?}: swap");
+            for (&first, &pages) in &object.folios {
+                let block = object.pages.get(&first).copied();
+                let at = |index| block.map(|block| block + (index - first));
+                let whole = (first..first + pages).all(|index| object.pages.get(&index).copied() == at(index));
+                assert!(whole && first % pages == 0, "block of {pages} pages at {first} of {id:?}");
+            }
             for (&index, &pfn) in &object.pages {
                 assert_eq!(cached.insert(pfn.0, (id, index)), None, "{pfn:?} is cached twice");
             }
