@@ -1,4 +1,4 @@
-//! `linux-thp`: Linux's transparent huge pages for anonymous memory, at fault time and by khugepaged.
+//! `linux-thp`: Linux's transparent huge pages, at fault time and by khugepaged, and the large folios of files and shared memory.
 //!
 //! After: Linux 6.18, `mm/huge_memory.c` and `mm/khugepaged.c`, and 7.2 where `version` says so; Documentation/admin-guide/mm/transhuge.rst for the
 //! knobs. Knobs keep their names and defaults, except that `enabled` defaults to `always`: distributions differ, and a
@@ -9,19 +9,20 @@
 //! | `do_huge_pmd_anonymous_page`, `do_huge_zero_wp_pmd` | [`LinuxThp::fault`] |
 //! | `do_huge_pmd_wp_page` (reuse, or split and copy a base page), splits on partial unmap, protection and mremap | `Vm` |
 //! | `alloc_anon_folio` | [`MultiSize::fault`] |
-//! | `hugetlb_no_page`, for private memory that the program maps by MAP_HUGETLB | [`LinuxThp::hugetlb_fault`] |
+//! | `hugetlb_no_page`, for private memory that the program maps by MAP_HUGETLB or on hugetlbfs | [`LinuxThp::hugetlb_fault`] |
+//! | huge pages of shared memory and files, readahead | `file.rs` |
 //! | khugepaged and MADV_COLLAPSE | `khugepaged.rs` |
 //!
 //! Deviations: there is no compaction, because pre-fragmentation takes unmovable memory anyway. `defrag` only says
 //! whether a fault may first drop unmapped file pages. Stacks get no huge pages: Linux excludes those of threads
 //! (MAP_STACK), and the first thread's is small until it has grown. All sizes of multi-size THP have one scope, and frames
-//! of such blocks are freed one by one, as if deferred splits came at once. There are no huge pages of files. The pool of
-//! hugetlb pages is all of memory, and shared memory gets none of them.
+//! of such blocks are freed one by one, as if deferred splits came at once. The pool of hugetlb pages is all of memory.
 //! khugepaged's cycles are charged to `daemon` as if it ran on the program's processor. A
 //! machine without a 2 MB page takes its smallest larger size, else its largest, and limits on page-table entries scale
 //! with it.
 
 mod advised;
+mod file;
 mod khugepaged;
 mod multi_size;
 
@@ -30,6 +31,7 @@ use crate::settings::{Accepts, Setting, Settings, Unit, choice};
 use crate::superpage;
 use crate::system::System;
 use advised::Advised;
+use file::Files;
 use multi_size::MultiSize;
 use reach_core::{Advice, Asid, Cycles, Event, Fault, FaultCause, Kind, Label, PageShift, Role, Vpn};
 use reach_os::{FaultKind, FrameKind, OutOfMemory, PageView, Region, Superpage, Vm};
@@ -42,7 +44,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "version",
         Version::ACCEPTS,
         "6.18",
-        "the Linux: 7.2 has a khugepaged that collapses to the sizes of mthp, too",
+        "the Linux: khugepaged of 7.2 collapses to the sizes of mthp, and files of large folios, too",
     ),
     Setting::new(
         "enabled",
@@ -96,6 +98,13 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "256",
         "khugepaged collapses an extent with at most this many of 512 pages shared with other processes",
     ),
+    file::SHMEM,
+    file::TMPFS,
+    file::SHMEM_SIZES,
+    file::SHMEM_SIZES_ENABLED,
+    file::FILES,
+    file::EXEC,
+    file::COLLAPSE,
 ];
 
 choice! {
@@ -141,6 +150,7 @@ pub(crate) struct LinuxThp {
     enabled: Scope,
     defrag: Scope,
     multi_size: MultiSize,
+    files: Files,
     advised: Advised,
     use_zero_page: bool,
     khugepaged: bool,
@@ -159,11 +169,12 @@ pub(crate) struct LinuxThp {
 
 impl LinuxThp {
     pub(crate) fn new(settings: &Settings) -> LinuxThp {
-        let enabled = settings.choice("enabled");
+        let (version, enabled) = (settings.choice("version"), settings.choice("enabled"));
         LinuxThp {
-            version: settings.choice("version"),
+            version,
             enabled,
             multi_size: MultiSize::new(settings, enabled),
+            files: Files::new(settings, version),
             advised: Advised::new(settings),
             defrag: settings.choice("defrag"),
             use_zero_page: settings.is_on("use_zero_page"),
@@ -195,8 +206,11 @@ impl LinuxThp {
 
     /// Maps a huge page or a smaller block at a first touch. Returns false where neither fits or is free.
     fn first_touch(&mut self, fault: Fault, view: &PageView, vm: &mut Vm) -> Result<bool, OutOfMemory> {
-        if view.region.huge_shift != 0 && view.region.anonymous() {
-            return self.hugetlb_fault(fault, view, vm);
+        match (view.region.huge_shift, view.region.shared) {
+            (0, _) if view.region.anonymous() => {}
+            (0, _) => return self.files.fault(fault, view, self.huge, vm),
+            (_, true) => return self.files.hugetlb_fault(fault, view, vm),
+            (_, false) => return self.hugetlb_fault(fault, view, vm),
         }
         if self.allowed(&view.region)
             && let Some(first) = vm.extent_within(vm.current(), fault.vpn, self.huge, &view.region)
@@ -207,7 +221,7 @@ impl LinuxThp {
         self.multi_size.fault(fault, view, vm)
     }
 
-    /// Maps a page of the size that the program asked for by MAP_HUGETLB, whatever `enabled` says; loads get one, too. Returns
+    /// Maps a page of the size that the program asked for by MAP_HUGETLB or by its file, whatever `enabled` says; loads get one, too. Returns
     /// false where none is free, or the machine has no such size.
     fn hugetlb_fault(&self, fault: Fault, view: &PageView, vm: &mut Vm) -> Result<bool, OutOfMemory> {
         let shift = PageShift(view.region.huge_shift);
@@ -278,6 +292,7 @@ impl System for LinuxThp {
     fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
         self.huge = superpage::nearest(self.name(), PageShift(21), vm)?;
         self.multi_size.check(self.name(), self.huge, vm)?;
+        self.files.boot(vm);
         self.next_scan = self.after(Cycles(0), self.scan_sleep_millisecs, vm);
         Ok(())
     }

@@ -276,6 +276,14 @@ impl Resolved {
         self.description.criterion
     }
 
+    /// Returns whether the system's kernel places shared memory so that it can have huge pages, as Linux does where a setting
+    /// allows these. A captured program's addresses should then be such.
+    pub fn aligns_shared_memory(&self) -> bool {
+        self.settings
+            .iter()
+            .any(|(name, value)| matches!((name, value), ("shmem_enabled" | "tmpfs_huge", value) if value != "never"))
+    }
+
     /// Builds an instance. Each simulation needs its own.
     pub fn build(&self) -> Box<dyn System> {
         (self.description.build)(&self.settings)

@@ -27,6 +27,13 @@ fn machines() -> Vec<Options> {
     ]
 }
 
+/// Linux with huge pages and large folios of shared memory and files.
+const FILES: [&str; 3] = [
+    "linux-thp:shmem_enabled=always,tmpfs_huge=always,file_folios=2M",
+    "linux-thp:shmem_enabled=within_size,shmem_mthp=16K,exec_folio=16K,scan_sleep_millisecs=1",
+    "linux-thp:shmem_enabled=always,version=7.2,scan_sleep_millisecs=1",
+];
+
 /// Online promotion with thresholds so low that it promotes early.
 const ONLINE: [&str; 5] = [
     "fang-1999:policy=asap,mechanism=copy",
@@ -100,7 +107,7 @@ proptest! {
             "karakostas-2015-rmm:min_range=2,max_fragmentation=1000,round_up=on,sorted_free_lists=on",
             "basu-2013-direct-segment:kind=ideal",
         ];
-        for name in names.chain(ranges) {
+        for name in names.chain(ranges).chain(FILES) {
             for options in machines() {
                 run(name, options, &words);
             }

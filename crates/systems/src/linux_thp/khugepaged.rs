@@ -6,6 +6,7 @@
 //! | `hpage_collapse_scan_pmd` | [`LinuxThp::collapse_extent`] |
 //! | `mthp_collapse`, from 7.2 on | [`LinuxThp::collapse_parts`] |
 //! | `collapse_huge_page` | [`LinuxThp::copy_into_block`] |
+//! | `collapse_file` | [`LinuxThp::collapse_cached_extent`], in `file.rs` |
 //!
 //! Linux 7.2 skips blocks that a folio of their size or larger holds. Frames here do not know their folio, so that contiguous,
 //! aligned frames stand for it.
@@ -86,7 +87,10 @@ impl LinuxThp {
     /// has come to its end.
     fn next_extent(&self, vm: &Vm) -> Option<(Asid, Vpn, Region)> {
         let size = self.huge.bytes();
-        let may = |region: &&Region| self.allowed(region) || self.collapses_parts(region);
+        let may = |region: &&Region| match region.anonymous() {
+            true => self.allowed(region) || self.collapses_parts(region),
+            false => self.files.is_scanned(region, self.enabled, self.huge, vm),
+        };
         for (asid, process) in vm.processes().filter(|&(asid, _)| asid >= self.cursor.0) {
             let from = if asid == self.cursor.0 { self.cursor.1 } else { 0 };
             for region in process.space().regions().filter(|region| region.end > from).filter(may) {
@@ -106,6 +110,9 @@ impl LinuxThp {
 
     /// Collapses the extent at `first`, which lies within `region`, or parts of it, as far as khugepaged's limits allow.
     fn collapse_extent(&self, asid: Asid, first: Vpn, region: &Region, vm: &mut Vm) -> Result<Collapse, OutOfMemory> {
+        if !region.anonymous() {
+            return self.collapse_cached_extent(asid, first, region, true, vm);
+        }
         let pages = self.huge.base_pages(vm.base());
         let census = Census::of(asid, first, self.huge, vm);
         if census.pages.is_empty() || census.pages.iter().any(|page| page.pte.shift() >= self.huge) {
@@ -171,17 +178,25 @@ impl LinuxThp {
         self.copy_into_block(asid, first, size, region, Label::Daemon, vm)
     }
 
-    /// MADV_COLLAPSE: collapses all aligned extents of anonymous memory in `span`, without limits.
+    /// MADV_COLLAPSE: collapses all aligned extents in `span` of memory that can have huge pages, without limits.
     pub(super) fn collapse_span(&mut self, span: Span, vm: &mut Vm) -> Result<(), OutOfMemory> {
         let (asid, base, size) = (vm.current(), vm.base(), self.huge.bytes());
         let regions: Vec<Region> = match vm.process(asid) {
             Some(process) => process.space().overlapping(span.start.0, span.end().0).copied().collect(),
             None => return Ok(()),
         };
-        for region in regions.iter().filter(|region| is_candidate(region)) {
+        for region in &regions {
+            if !is_candidate(region) && !self.files.is_collapsible(region, vm) {
+                continue;
+            }
             let mut at = region.start.max(span.start.0).next_multiple_of(size);
             while at + size <= region.end.min(span.end().0) {
                 let first = Vpn(at >> base.0);
+                if !region.anonymous() {
+                    self.collapse_cached_extent(asid, first, region, false, vm)?;
+                    at += size;
+                    continue;
+                }
                 let census = Census::of(asid, first, self.huge, vm);
                 if !census.pages.is_empty() && census.pages.iter().all(|page| page.pte.shift() < self.huge) {
                     self.copy_into_block(asid, first, self.huge, region, Label::Copy, vm)?;
