@@ -125,8 +125,8 @@ impl Vm {
         Ok(())
     }
 
-    /// Maps resident pages near a page that was just read, within its window, its region and its page-table node
-    /// (`do_fault_around`).
+    /// Maps resident pages near a page that was just read, within its window, its region and its page-table node; and all of each
+    /// block that the window touches, where region and node hold it (`do_fault_around`, and `filemap_map_folio_range` since Linux 6.18).
     fn fault_around(&mut self, asid: Asid, vpn: Vpn, view: &PageView) -> Result<(), OutOfMemory> {
         let base = self.base();
         let region = &view.region;
@@ -145,17 +145,22 @@ impl Vm {
             _ => u64::MAX,
         };
         let mut mapped = 0;
-        for at in (first..end).map(Vpn) {
-            let index = region.index(at, base);
-            let process = self.at(asid);
-            let mine = process.space.page(at, 1, base).is_some_and(|view| view.region.start == region.start);
-            if !mine || index >= object_end || process.table().find(at).is_some() || self.in_swap(asid, at) {
-                continue;
-            }
-            if let Some(pfn) = self.cached(region.object, index, Label::Fault)? {
-                let pte = self.watch(self.entry(pfn, base, view.protection, writable_at_once(region)));
-                self.map(asid, at, pte, Label::Fault)?;
-                mapped += 1;
+        let mut next = first;
+        while next < end {
+            let block = self.whole_folio(region, Vpn(next)).unwrap_or(next..next + 1);
+            next = block.end;
+            for at in block.map(Vpn) {
+                let index = region.index(at, base);
+                let process = self.at(asid);
+                let mine = process.space.page(at, 1, base).is_some_and(|view| view.region.start == region.start);
+                if !mine || index >= object_end || process.table().find(at).is_some() || self.in_swap(asid, at) {
+                    continue;
+                }
+                if let Some(pfn) = self.cached(region.object, index, Label::Fault)? {
+                    let pte = self.watch(self.entry(pfn, base, view.protection, writable_at_once(region)));
+                    self.map(asid, at, pte, Label::Fault)?;
+                    mapped += 1;
+                }
             }
         }
         self.charge(Label::Fault, mapped * self.options.costs.fault_around_page);

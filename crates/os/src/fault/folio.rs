@@ -141,24 +141,34 @@ impl Vm {
         Ok(true)
     }
 
+    /// Returns the base pages of `region` that map the block around page `vpn`. `None` where there is no block, or where the region
+    /// or a leaf page table holds only a part of it.
+    pub(super) fn whole_folio(&self, region: &Region, vpn: Vpn) -> Option<Range<u64>> {
+        let folio = self.folio_at(region, vpn)?;
+        let first = vpn.0.checked_sub(region.index(vpn, self.base()) - folio.first)?;
+        let (mapped, end, bits) = (region.pages(self.base()), first + folio.pages, self.options().layout.bits[0]);
+        let inside = mapped.start <= first && end <= mapped.end && first >> bits == (end - 1) >> bits;
+        inside.then_some(first..end)
+    }
+
     /// Answers a first touch of the running process by mapping all pages of the block that holds the page, where they lie in
-    /// the region and in one leaf page table, and none is mapped; by the machine's largest pages that fit. Returns whether it
-    /// did. The caller handles stores to private memory, which get a copy.
+    /// the region and in one leaf page table, and none is mapped; by the machine's largest pages below `limit` that fit. Returns
+    /// whether it did. The caller handles stores to private memory, which get a copy.
     ///
     /// # Errors
     /// When there is no memory for a page-table node.
-    pub fn map_cached_folio(&mut self, fault: Fault, view: &PageView) -> Result<bool, OutOfMemory> {
+    pub fn map_cached_folio(&mut self, fault: Fault, view: &PageView, limit: PageShift) -> Result<bool, OutOfMemory> {
         let (asid, base, region) = (self.current(), self.base(), &view.region);
         let Some(folio) = self.folio_at(region, fault.vpn) else { return Ok(false) };
-        let back = region.index(fault.vpn, base) - folio.first;
-        let Some(first) = fault.vpn.0.checked_sub(back).map(Vpn) else { return Ok(false) };
-        let (bits, end) = (self.options().layout.bits[0], first.0 + folio.pages);
-        let inside = region.pages(base).start <= first.0 && end <= region.pages(base).end;
-        if !inside || first.0 >> bits != (end - 1) >> bits || !self.nothing_mapped(asid, first, folio.pages) {
+        let Some(pages) = self.whole_folio(region, fault.vpn) else { return Ok(false) };
+        let first = Vpn(pages.start);
+        if !self.nothing_mapped(asid, first, folio.pages) {
             return Ok(false);
         }
-        let size = PageShift(base.0 + folio.pages.ilog2() as u8);
-        let page = if self.suits(region, fault.vpn, size) { self.page_within(size) } else { base };
+        let fits = |page: &PageShift| {
+            *page < limit && page.base_pages(base) <= folio.pages && self.suits(region, fault.vpn, *page)
+        };
+        let page = self.options().sizes.iter().rev().copied().find(fits).unwrap_or(base);
         self.charge_fault(asid, FaultKind::File, false);
         for at in (0..folio.pages).step_by(page.base_pages(base) as usize) {
             let pte = self.cache_entry(fault, view, folio.pfn + at, page);

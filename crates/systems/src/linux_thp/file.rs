@@ -7,14 +7,15 @@
 //! | `shmem_allowable_huge_orders` | [`Files::shared_sizes`] |
 //! | `shmem_alloc_and_add_folio` | `Vm::cache_folio` |
 //! | `filemap_map_pmd`, `do_set_pmd` | `Vm::map_cached_superpage` |
-//! | `finish_fault`, for folios smaller than a huge page | `Vm::map_cached_folio` |
+//! | `finish_fault` and `filemap_map_folio_range`, by base pages | `Vm::map_cached_folio` |
 //! | `do_sync_mmap_readahead`, for MADV_HUGEPAGE and for code | [`Files::file_sizes`] |
 //! | `collapse_file`, `collapse_pte_mapped_thp` | [`LinuxThp::collapse_cached_extent`] |
 //! | `hugetlb_no_page`, for shared memory | [`Files::hugetlb_fault`] |
 //!
 //! A huge page of the page cache is mapped by one page where address and offset are congruent, the mapping covers it and nothing in
-//! it is mapped yet; otherwise by base pages, sixteen at a time. A store to a private mapping copies a base page. Whatever splits
-//! such a page unmaps it: the page cache still has its parts.
+//! it is mapped yet. Otherwise the first touch maps all base pages of the folio, as Linux does since 6.18, if mapping and page table hold
+//! all of it, and else sixteen around a load. A store to a private mapping copies a base page. Whatever splits such a page unmaps it:
+//! the page cache still has its parts.
 //!
 //! Deviations: a file in memory that is mapped both shared and privately has two copies here; on hugetlbfs, each private mapping
 //! has one. A file that grows after its first
@@ -222,32 +223,16 @@ impl Files {
         vm: &mut Vm,
     ) -> Result<bool, OutOfMemory> {
         let region = &view.region;
-        let was_cached = vm.is_cached(region, fault.vpn);
-        if !was_cached {
+        if !vm.is_cached(region, fault.vpn) {
             self.read_in(fault, region, huge, vm)?;
         }
-        let Some(folio) = vm.folio_at(region, fault.vpn) else { return Ok(false) };
-        if fault.kind == Kind::Store && !region.shared {
+        if vm.folio_at(region, fault.vpn).is_none() || fault.kind == Kind::Store && !region.shared {
             return Ok(false);
         }
         if region.huge != Some(false) && vm.map_cached_superpage(fault, view, huge, soft::REFAULT)? {
             return Ok(true);
         }
-        let base = vm.base();
-        if !region.file && (!was_cached || fault.kind == Kind::Store) {
-            return vm.map_cached_folio(fault, view);
-        }
-        // A fault around maps a folio no larger than its window by the machine's own pages of that size.
-        let window = vm.options().fault_around;
-        let largest = (folio.pages << base.0).min(if fault.kind == Kind::Store { 0 } else { window });
-        let sizes = vm.options().sizes.iter().rev().copied();
-        let sizes: Vec<PageShift> = sizes.filter(|size| *size > base && size.bytes() <= largest).collect();
-        for size in sizes {
-            if vm.map_cached_superpage(fault, view, size, 0)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        vm.map_cached_folio(fault, view, huge)
     }
 
     /// Maps a page of the size that the program asked for by MAP_HUGETLB, or of its file on hugetlbfs, for shared memory. Returns
@@ -317,7 +302,7 @@ impl LinuxThp {
             true => pages,
             false => object.pages.range(index..index + pages).count() as u64,
         };
-        if limited && (present == 0 || pages - present > self.max_ptes_none * pages / PTES) {
+        if present == 0 || limited && (pages - present > self.max_ptes_none * pages / PTES) {
             return Ok(Collapse::Ineligible);
         }
         if !is_huge {
