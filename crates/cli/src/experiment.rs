@@ -170,7 +170,10 @@ pub fn run(
     };
     let mut program = match stored {
         Some(program) => program,
-        None => Program::launch(command, common.conditions.aslr)?,
+        None => {
+            let aligns_shared = experiment.systems.iter().any(reach_systems::Resolved::aligns_shared_memory);
+            Program::launch(command, common.conditions.aslr, aligns_shared)?
+        }
     };
     let mut progress = Progress::new(live, quiet);
     let watch = |status: Status| {

@@ -31,12 +31,13 @@ impl Program {
         source.map(|source| Some(Program::Stored(Box::new(Interruptible::new(source))))).map_err(Failure::failed)
     }
 
-    /// Starts a program and captures it. Its addresses are random by the seed `aslr`, or the same in each run.
+    /// Starts a program and captures it. Its addresses are random by the seed `aslr`, or the same in each run. With
+    /// `aligns_shared`, shared memory is placed so that it can have huge pages.
     ///
     /// # Panics
     /// If `command` is empty.
-    pub fn launch(command: &[OsString], aslr: Option<u32>) -> Result<Program, Failure> {
-        let options = live::Options { layout_seed: aslr.unwrap_or(0), ..options(command) };
+    pub fn launch(command: &[OsString], aslr: Option<u32>, aligns_shared: bool) -> Result<Program, Failure> {
+        let options = live::Options { layout_seed: aslr.unwrap_or(0), aligns_shared, ..options(command) };
         let live = Live::launch(options).map_err(Failure::failed)?;
         own_line::program_started();
         Ok(Program::Live(Box::new(live)))

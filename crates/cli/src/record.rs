@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// Captures a program and writes its trace.
 pub fn record(args: RecordArgs, quiet: bool) -> VerbResult {
     let mut recorder = Recorder::create(&args.output, args.force, None, &args.command)?;
-    let mut program = Program::launch(&args.command, args.aslr)?;
+    let mut program = Program::launch(&args.command, args.aslr, false)?;
     let mut progress = Progress::new(true, quiet);
     let (source, fast_forward) = (program.source(), FastForward::References(args.fast_forward.unwrap_or_default()));
     let source: Box<dyn Source> = match args.sample {

@@ -6,6 +6,7 @@
 //! | `mmap_base` | [`MappingArea::top_for`] |
 //! | `unmapped_area_topdown` | `MappingArea::highest_gap` |
 //! | `__thp_get_unmapped_area` | `MappingArea::superpage_aligned` |
+//! | `shmem_get_unmapped_area` | `MappingArea::congruent` |
 //! | `__get_unmapped_area` | [`MappingArea::place`] |
 //!
 //! Capture places the program's mappings by these rules, because the places decide where huge pages fit. So the references
@@ -37,6 +38,12 @@ pub enum Contents {
     },
     /// Shared memory (tmpfs, memfd, MAP_SHARED without a file): at any page.
     SharedMemory,
+    /// Shared memory that may have huge pages (`shmem_enabled`, or `huge=` of a tmpfs mount), from `offset` bytes on: congruent to its
+    /// offset modulo 2 MB if that gives it a huge page.
+    HugeSharedMemory {
+        /// The offset in the file, in bytes.
+        offset: u64,
+    },
     /// Pages of hugetlbfs (MAP_HUGETLB), with the binary logarithm of their size.
     HugePages(u8),
 }
@@ -85,6 +92,7 @@ impl MappingArea {
                 let size = 1u64.checked_shl(shift.into())?;
                 return self.highest_gap(len.checked_next_multiple_of(size)?, size - 1);
             }
+            Contents::HugeSharedMemory { offset } => self.congruent(len, offset),
             Contents::Anonymous | Contents::SharedMemory => None,
         };
         aligned.or_else(|| self.highest_gap(len, 0))
@@ -103,6 +111,22 @@ impl MappingArea {
             0 => Some(at + HUGE),
             distance => Some(at + distance),
         }
+    }
+
+    /// Returns the lowest address congruent to `offset` modulo 2 MB in the highest gap that holds `len` bytes and almost 2 MB more,
+    /// unless the highest gap for `len` bytes is congruent already. `None` when the mapping would have no huge page, or when no gap
+    /// is large enough.
+    fn congruent(&self, len: u64, offset: u64) -> Option<u64> {
+        let offset = offset % HUGE;
+        if len < HUGE || offset != 0 && offset + len < 2 * HUGE {
+            return None;
+        }
+        let plain = self.highest_gap(len, 0)?;
+        if plain % HUGE == offset {
+            return Some(plain);
+        }
+        let at = self.highest_gap(len.checked_add(HUGE - PAGE)?, 0)?;
+        Some(at + offset.wrapping_sub(at) % HUGE)
     }
 
     /// Returns the highest address with `len` free bytes whose bits `mask` are zero, in a gap with room for any such bits.

@@ -48,8 +48,16 @@ struct State {
     stack_len: u64,
     /// Whether the program has not started: the emulator still maps the images.
     loading: bool,
+    memory: Memory,
+}
+
+/// What the kernel has for the program's memory.
+#[derive(Clone, Copy)]
+pub struct Memory {
     /// Whether ordinary memory stands for hugetlb pages.
-    grants_hugetlb: bool,
+    pub grants_hugetlb: bool,
+    /// Whether shared memory is placed so that it can have huge pages.
+    pub aligns_shared: bool,
 }
 
 static STATE: Lock<Option<State>> = Lock::new(None);
@@ -79,8 +87,7 @@ thread_local! {
 
 /// Prepares the placement of a program whose image is relocatable or not, and replaces the emulator's functions. Call it
 /// before the program is loaded. `relocatable` is the alignment of a relocatable image; `seed` 0 means no randomisation.
-/// With `grants_hugetlb`, ordinary memory stands for hugetlb pages.
-pub fn begin(relocatable: Option<u64>, stack_bytes: u64, seed: u64, grants_hugetlb: bool) {
+pub fn begin(relocatable: Option<u64>, stack_bytes: u64, seed: u64, memory: Memory) {
     let random = |purpose: u64, bits: u32| match seed {
         0 => 0,
         seed => Random::new(seed.wrapping_mul(4).wrapping_add(purpose)).below(1 << bits) * PAGE,
@@ -97,7 +104,7 @@ pub fn begin(relocatable: Option<u64>, stack_bytes: u64, seed: u64, grants_huget
             stack_end,
             stack_len: stack_bytes + PAGE,
             loading: true,
-            grants_hugetlb,
+            memory,
         });
     });
     // SAFETY: the functions have the types of those that they replace. The emulator loads plugins before it starts a thread
@@ -174,13 +181,21 @@ fn contents(flags: u64, fd: i32, offset: u64) -> Contents {
     let has = |flag: c_int| flags & flag as u64 != 0;
     match (has(libc::MAP_ANONYMOUS), has(libc::MAP_HUGETLB)) {
         (true, true) => Contents::HugePages(huge_page_shift(flags)),
-        (true, false) if has(libc::MAP_SHARED) => Contents::SharedMemory,
+        (true, false) if has(libc::MAP_SHARED) => shared_memory(0),
         (true, false) => Contents::Anonymous,
         (false, _) => match file_system(fd) {
             FileSystem::Disk => Contents::File { offset },
-            FileSystem::Memory => Contents::SharedMemory,
+            FileSystem::Memory => shared_memory(offset),
             FileSystem::HugePages(shift) => Contents::HugePages(shift),
         },
+    }
+}
+
+/// Returns the contents of shared memory from `offset` bytes on.
+fn shared_memory(offset: u64) -> Contents {
+    match with_state(|state| state.memory.aligns_shared) {
+        Some(true) => Contents::HugeSharedMemory { offset },
+        _ => Contents::SharedMemory,
     }
 }
 
@@ -224,7 +239,7 @@ unsafe extern "C" fn on_mmap(
 /// Returns the length and the flags of ordinary memory that stands for hugetlb pages; those of any other mapping as they are.
 fn ordinary(len: usize, flags: c_int) -> (usize, c_int) {
     let asks = flags & libc::MAP_HUGETLB != 0 && flags & libc::MAP_ANONYMOUS != 0;
-    if !asks || !with_state(|state| state.grants_hugetlb).unwrap_or(false) {
+    if !asks || !with_state(|state| state.memory.grants_hugetlb).unwrap_or(false) {
         return (len, flags);
     }
     let page = 1usize.checked_shl(huge_page_shift(flags as u64).into()).unwrap_or(PAGE as usize);

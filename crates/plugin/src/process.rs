@@ -40,6 +40,7 @@ pub fn start(args: &[&[u8]]) -> Result<bool, String> {
         ring: path("ring")?,
         layout: number("layout")?,
         grants_hugetlb: number("hugetlb")? != 0,
+        aligns_shared: number("align_shared")? != 0,
     };
     let ring = match writer::map_ring(&emulator.ring) {
         // The reader existed just before the exec, and was killed since.
@@ -51,10 +52,10 @@ pub fn start(args: &[&[u8]]) -> Result<bool, String> {
         0 => 0,
         seed => u64::from(seed) << 32 | u64::from(number("process")?),
     };
-    let grants_hugetlb = emulator.grants_hugetlb;
+    let memory = placement::Memory { grants_hugetlb: emulator.grants_hugetlb, aligns_shared: emulator.aligns_shared };
     writer::start(ring, emulator, program, number("process")?)?;
     lane::adopt(0, number("thread")?);
-    placement::begin(image::relocatable(writer::program()), image::stack_bytes(), seed, grants_hugetlb);
+    placement::begin(image::relocatable(writer::program()), image::stack_bytes(), seed, memory);
     // SAFETY: the handlers take no arguments and never unwind.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
     Ok(true)

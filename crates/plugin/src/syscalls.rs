@@ -1,6 +1,7 @@
 //! System calls. Calls that change the address space or the process become messages. Calls in which a thread may wait
 //! for another publish the thread's records first, so that the order in the ring is the order in time.
 
+use crate::file::FileSystem;
 use crate::lane::{self, MAPPING};
 use crate::{api, exec, file, guest, placement, process, touched, vfork};
 use reach_core::lock::Lock;
@@ -211,7 +212,17 @@ fn protection(bits: u64) -> Protection {
 fn mmap(span: Span, rights: u64, flags: u64, fd: i32, offset: u64) -> Message {
     let has = |flag: i32| flags & flag as u64 != 0;
     let file = if has(libc::MAP_ANONYMOUS) { None } else { file::key(fd) };
-    let huge_shift = if has(libc::MAP_HUGETLB) { placement::huge_page_shift(flags) } else { 0 };
+    let huge_shift = match (has(libc::MAP_ANONYMOUS), has(libc::MAP_HUGETLB)) {
+        (true, true) => placement::huge_page_shift(flags),
+        (true, false) => 0,
+        (false, _) => match file::file_system(fd) {
+            FileSystem::HugePages(shift) => shift,
+            FileSystem::Disk | FileSystem::Memory => 0,
+        },
+    };
+    // The kernel rounds the length of such mappings up to whole pages.
+    let len = span.len.checked_next_multiple_of(1 << huge_shift).unwrap_or(span.len);
+    let span = Span { len, ..span };
     let backing = if file.is_some() { Backing::File { file: FileId(0), offset } } else { Backing::Anonymous };
     Message::Map {
         map: Map {

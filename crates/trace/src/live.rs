@@ -52,6 +52,9 @@ pub struct Options {
     pub environment: Vec<(OsString, OsString)>,
     /// Whether the program gets all hugetlb pages that it asks for (MAP_HUGETLB), whatever this computer's pool has.
     pub grants_hugetlb: bool,
+    /// Whether shared memory is placed as by a kernel that gives it huge pages (`shmem_enabled`): congruent to its offset modulo
+    /// 2 MB. Linux does so only where the setting is not `never`.
+    pub aligns_shared: bool,
     /// The emulator. `None` looks in `$REACH_QEMU`, the cache folder (`$XDG_CACHE_HOME/reach/qemu`,
     /// `~/.cache/reach/qemu`) and `PATH`.
     pub qemu: Option<PathBuf>,

@@ -223,6 +223,7 @@ fn a_program_continues_when_the_ring_vanishes_during_its_exec() {
             ring: "/no/ring".into(),
             layout: 0,
             grants_hugetlb: false,
+            aligns_shared: false,
         };
         let words = ["echo".into(), "here".into()];
         let arguments = emulator.arguments(identity, &[], Path::new("/bin/echo"), &words);

@@ -43,6 +43,30 @@ fn mappings_are_where_the_kernel_puts_them() {
     }
 }
 
+/// The addresses that Linux 6.18.44 returned for shared memory without a file while `shmem_enabled` was `always`.
+#[test]
+fn shared_memory_that_may_have_huge_pages_is_where_the_kernel_puts_it() {
+    let mut area = MappingArea::new(BOTTOM..TOP);
+    area.take(0x7fff_f7fc_0000..TOP);
+    area.take(0x7fff_f7dd_1000..0x7fff_f7fb_6000);
+    let mib = 1 << 20;
+    for (len, kernel) in [
+        (4096, 0x7fff_f7fb_f000),
+        (2 * mib, 0x7fff_f7a0_0000),
+        (2 * mib + 4096, 0x7fff_f760_0000),
+        (3 * mib, 0x7fff_f720_0000),
+        (mib, 0x7fff_f7cd_1000),
+        (4 * mib, 0x7fff_f6e0_0000),
+        (10 * mib + 20480, 0x7fff_f620_0000),
+        (2 * mib - 4096, 0x7fff_f780_1000),
+    ] {
+        let at = map(&mut area, len, Contents::HugeSharedMemory { offset: 0 });
+        assert_eq!(at, kernel, "{len:#x} bytes: {at:#x}");
+    }
+    let at = map(&mut area, 8 * mib, Contents::HugeSharedMemory { offset: 0x3000 });
+    assert_eq!(at % (2 * mib), 0x3000);
+}
+
 #[test]
 fn huge_pages_are_aligned_and_files_congruent_to_their_offset() {
     let mut area = MappingArea::new(BOTTOM..TOP);

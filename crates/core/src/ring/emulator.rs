@@ -25,6 +25,8 @@ pub struct Emulator {
     /// Whether the program gets every hugetlb page that it asks for (MAP_HUGETLB), as from a large pool. The memory below is
     /// ordinary. Otherwise it gets what this computer's pool has.
     pub grants_hugetlb: bool,
+    /// Whether shared memory is placed as by a kernel that gives it huge pages: congruent to its offset modulo 2 MB.
+    pub aligns_shared: bool,
 }
 
 /// The process of the traced tree that an emulator runs as.
@@ -79,6 +81,7 @@ impl Emulator {
         let identity = format!(",process={process},thread={thread},after_exec={}", u8::from(after_exec));
         plugin.extend(identity.bytes());
         plugin.extend(format!(",layout={},hugetlb={}", self.layout, u8::from(self.grants_hugetlb)).bytes());
+        plugin.extend(format!(",align_shared={}", u8::from(self.aligns_shared)).bytes());
         // The plugin cannot ask every emulator for its program: QEMU 10.0 lacks that function.
         plugin.extend(b",program=");
         plugin.extend(commas_doubled(&program));
@@ -187,6 +190,7 @@ mod tests {
             ring: "/proc/1/fd/3".into(),
             layout: 9,
             grants_hugetlb: true,
+            aligns_shared: false,
         };
         let args = emulator.arguments(
             ProcessIdentity { process: 2, thread: 7, after_exec: true },
@@ -203,7 +207,7 @@ mod tests {
                 "max,-avx",
                 "-plugin",
                 "file=/a b/,,p.so,plugin=/a b/,,p.so,qemu=/usr/bin/qemu,cpu=max,,-avx,ring=/proc/1/fd/3,process=2,thread=7,\
-                 after_exec=1,layout=9,hugetlb=1,program=./-x,,y",
+                 after_exec=1,layout=9,hugetlb=1,align_shared=0,program=./-x,,y",
                 "-0",
                 "zero",
                 "./-x,y",

@@ -43,6 +43,7 @@ pub(super) fn spawn(
         ring: memory.path(),
         layout: options.layout_seed,
         grants_hugetlb: options.grants_hugetlb,
+        aligns_shared: options.aligns_shared,
     };
     let header = memory.ring().header();
     header.next_process.store(1, Ordering::Relaxed);
