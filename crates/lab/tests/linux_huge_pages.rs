@@ -1,6 +1,6 @@
 //! Page faults and huge pages that `linux-thp` simulates against those that this kernel counts, with transparent huge pages
-//! for all memory, for advised memory, with glibc's tunable, and in blocks of 64 KB. The program `reach-faults` measures both, and fails where
-//! they differ by more than 2 %.
+//! for all memory, for advised memory, with glibc's tunable, in blocks of 64 KB, and for shared memory and files. The program
+//! `reach-faults` measures both, and fails where they differ by more than 2 %.
 
 use reach_trace::live::emulator;
 use std::fs;
@@ -27,7 +27,8 @@ fn can_measure() -> bool {
     false
 }
 
-fn assert_counts_match(programs: &[&str]) {
+/// Measures `programs`, all if there is none, and checks that they give `rows` rows, all of which match.
+fn assert_counts_match(programs: &[&str], rows: usize) {
     if !can_measure() {
         return;
     }
@@ -38,19 +39,23 @@ fn assert_counts_match(programs: &[&str]) {
     let (table, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     println!("{table}");
     assert!(output.status.success(), "{table}\n{errors}");
-    let expected = if programs.is_empty() { 11 } else { programs.len() };
-    assert_eq!(table.lines().count(), 2 + 4 * expected, "a row for each program and setting");
+    assert_eq!(table.lines().count(), 2 + rows, "a row for each program and setting");
 }
 
 #[test]
 fn faults_and_huge_pages_of_three_programs_match_this_kernel() {
-    assert_counts_match(&["shm", "vectors", "malloc"]);
+    assert_counts_match(&["shm", "vectors", "malloc"], 12);
+}
+
+#[test]
+fn faults_and_huge_pages_of_shared_memory_match_this_kernel() {
+    assert_counts_match(&["shared", "collapse", "preload"], 9);
 }
 
 #[test]
 #[ignore = "takes two minutes"]
 fn faults_and_huge_pages_of_all_programs_match_this_kernel() {
-    assert_counts_match(&[]);
+    assert_counts_match(&[], 55);
 }
 
 #[test]

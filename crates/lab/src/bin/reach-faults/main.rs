@@ -12,7 +12,7 @@
 mod programs;
 
 use anyhow::{Context, Result, bail, ensure};
-use programs::{PROGRAMS, Program};
+use programs::{Memory, PROGRAMS, Program};
 use reach_lab::{Conditions, Experiment, Timing, machine};
 use reach_trace::live::{Live, Options};
 use std::fs;
@@ -22,6 +22,10 @@ use std::process::{Command, ExitCode, Stdio};
 /// The kernel's settings of transparent huge pages: one for huge pages, and one for each smaller size.
 const ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const ENABLED_64K: &str = "/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled";
+/// That of memory without a file that processes share, and of memfd.
+const SHMEM_ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+/// The hugetlb pages that programs may get beyond the pool.
+const OVERCOMMIT: &str = "/proc/sys/vm/nr_overcommit_hugepages";
 /// The native runs of each program.
 const RUNS: usize = 7;
 
@@ -33,27 +37,72 @@ struct Setting {
     blocks: bool,
     /// Variables for the program.
     environment: Option<&'static str>,
+    /// The setting of shared memory.
+    shmem: &'static str,
+    /// Whether there are hugetlb pages for whoever asks.
+    has_hugetlb: bool,
+    /// Options of the simulated system beyond those that stand for the kernel's settings.
+    options: &'static str,
 }
 
-const MADVISE: Setting = Setting { name: "madvise", enabled: "madvise", blocks: false, environment: None };
-const SETTINGS: [Setting; 4] = [
+const MADVISE: Setting = Setting {
+    name: "madvise",
+    enabled: "madvise",
+    blocks: false,
+    environment: None,
+    shmem: "never",
+    has_hugetlb: false,
+    options: "",
+};
+/// The settings of programs that use private memory.
+const PRIVATE: &[Setting] = &[
     Setting { name: "always", enabled: "always", ..MADVISE },
     MADVISE,
     Setting { name: "tunable", environment: Some("GLIBC_TUNABLES=glibc.malloc.hugetlb=1"), ..MADVISE },
     Setting { name: "64 KB", blocks: true, ..MADVISE },
 ];
+/// Those of programs that share memory.
+const SHARED: &[Setting] = &[
+    MADVISE,
+    Setting { name: "shared always", shmem: "always", ..MADVISE },
+    Setting { name: "shared within size", shmem: "within_size", ..MADVISE },
+    Setting { name: "shared advise", shmem: "advise", ..MADVISE },
+];
+/// Those of programs whose files lie on a tmpfs with huge pages.
+const TMPFS: &[Setting] = &[Setting { name: "tmpfs always", options: ",tmpfs_huge=always", ..MADVISE }];
+/// Those of programs whose files were written 2 MB at a time, so that the page cache has huge pages of them.
+const WRITTEN: &[Setting] = &[Setting { name: "large folios", options: ",file_folios=2M", ..MADVISE }];
+
+/// Those of programs with memory on hugetlbfs.
+const HUGETLB: &[Setting] = &[Setting { name: "hugetlb", has_hugetlb: true, ..MADVISE }];
+
+/// Returns the settings under which `program` is measured.
+fn settings(program: &Program) -> &'static [Setting] {
+    match program.memory {
+        Memory::Private => PRIVATE,
+        Memory::Shared => SHARED,
+        Memory::Tmpfs => TMPFS,
+        Memory::Written => WRITTEN,
+        Memory::Hugetlb => HUGETLB,
+    }
+}
 
 impl Setting {
     /// Makes it the kernel's.
     fn apply(&self) -> Result<()> {
         write(ENABLED, self.enabled)?;
+        write(SHMEM_ENABLED, self.shmem)?;
+        if self.has_hugetlb {
+            write(OVERCOMMIT, "64")?;
+        }
         write(ENABLED_64K, if self.blocks { "always" } else { "never" })
     }
 
     /// The system that simulates it.
     fn system(&self) -> String {
         let blocks = if self.blocks { ",mthp=64K,mthp_enabled=always" } else { "" };
-        format!("linux-thp:enabled={}{blocks}", self.enabled)
+        let shmem = if self.shmem == "never" { String::new() } else { format!(",shmem_enabled={}", self.shmem) };
+        format!("linux-thp:enabled={}{blocks}{shmem}{}", self.enabled, self.options)
     }
 }
 
@@ -71,7 +120,8 @@ impl Restore {
     /// Notes a setting, and tries whether it can be written.
     fn new(path: &'static str) -> Result<Restore> {
         let words = fs::read_to_string(path).with_context(|| path)?;
-        let current = words.split(['[', ']']).nth(1).with_context(|| format!("{path}: no setting in brackets"))?;
+        // Numbers have no brackets.
+        let current = words.split(['[', ']']).nth(1).unwrap_or(words.trim());
         write(path, current).context("run this as root")?;
         Ok(Restore(path, current.to_owned()))
     }
@@ -93,16 +143,20 @@ fn main() -> Result<ExitCode> {
         let names: Vec<_> = PROGRAMS.iter().map(|program| program.name).collect();
         bail!("{name}: expected one of {}", names.join(", "));
     }
-    let _restore = [Restore::new(ENABLED)?, Restore::new(ENABLED_64K)?];
+    let changed = [ENABLED, ENABLED_64K, SHMEM_ENABLED, OVERCOMMIT];
+    let _restore = changed.into_iter().map(Restore::new).collect::<Result<Vec<_>>>()?;
     let folder = tempfile::tempdir()?;
     let meter = programs::prepare(folder.path())?;
+    let is_wanted = |program: &&Program| wanted.is_empty() || wanted.iter().any(|name| name == program.name);
+    let measured: Vec<_> = PROGRAMS.iter().filter(is_wanted).collect();
+    let needs_tmpfs = measured.iter().any(|program| matches!(program.memory, Memory::Tmpfs));
+    let _mounted = needs_tmpfs.then(|| programs::mount(folder.path())).transpose()?;
 
     println!("| program | setting | faults, Linux | simulated | | huge pages, Linux | simulated |");
     println!("|---|---|---|---|---|---|---|");
     let mut misses = 0;
-    for program in PROGRAMS.iter().filter(|program| wanted.is_empty() || wanted.iter().any(|name| name == program.name))
-    {
-        for setting in &SETTINGS {
+    for program in measured {
+        for setting in settings(program) {
             setting.apply()?;
             let command = command(program, setting, folder.path());
             let native = native(&meter, &command).with_context(|| program.name)?;
@@ -156,6 +210,7 @@ fn simulated(setting: &Setting, command: &[String]) -> Result<Counts> {
         program: program.into(),
         args: args.iter().map(Into::into).collect(),
         output: Some("/dev/null".into()),
+        aligns_shared: reach_systems::resolve(&setting.system())?.aligns_shared_memory(),
         ..Options::default()
     };
     let conditions = Conditions { timing: Timing::Counts, ..Conditions::new(8 << 30) };

@@ -1,8 +1,9 @@
 /* Runs its arguments without address randomisation, and prints the page faults of that child and the huge pages of all
-   sizes that the whole system allocated in page faults meanwhile. One child per process, so that no other faults are
-   counted. */
+   sizes that the whole system allocated meanwhile, of private memory, of shared memory, and for hugetlbfs. One child per
+   process, so that no other faults are counted. */
 #include <glob.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/personality.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -12,6 +13,7 @@ static long huge_pages(void) {
     glob_t sizes;
     long sum = 0;
     if (glob("/sys/kernel/mm/transparent_hugepage/hugepages-*/stats/anon_fault_alloc", 0, 0, &sizes)) return 0;
+    glob("/sys/kernel/mm/transparent_hugepage/hugepages-*/stats/shmem_alloc", GLOB_APPEND, 0, &sizes);
     for (size_t i = 0; i < sizes.gl_pathc; i++) {
         long value = 0;
         FILE *file = fopen(sizes.gl_pathv[i], "r");
@@ -19,6 +21,12 @@ static long huge_pages(void) {
         if (file) fclose(file);
     }
     globfree(&sizes);
+    long value;
+    char name[64];
+    FILE *file = fopen("/proc/vmstat", "r");
+    while (file && fscanf(file, "%63s %ld", name, &value) == 2)
+        if (!strcmp(name, "htlb_buddy_alloc_success")) sum += value;
+    if (file) fclose(file);
     return sum;
 }
 

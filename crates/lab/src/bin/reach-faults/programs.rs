@@ -13,13 +13,55 @@ pub struct Program {
     pub about: &'static str,
     /// The command line. `{}` stands for the folder of sources and outputs.
     command: &'static [&'static str],
+    /// The memory that it is about.
+    pub memory: Memory,
 }
 
+/// The memory that a program is about, which decides the settings under which it is measured.
+#[derive(Clone, Copy)]
+pub enum Memory {
+    /// Private memory.
+    Private,
+    /// Shared memory.
+    Shared,
+    /// A file on a tmpfs that is mounted with `huge=always`.
+    Tmpfs,
+    /// A file on a disk that was written 2 MB at a time.
+    Written,
+    /// Private memory on hugetlbfs.
+    Hugetlb,
+}
+
+/// A tmpfs, which is unmounted at the end.
+pub struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+/// Mounts a tmpfs with huge pages in `folder`, and puts a file there.
+pub fn mount(folder: &Path) -> Result<Mounted> {
+    let at = folder.join("tmpfs");
+    fs::create_dir(&at)?;
+    let status = Command::new("mount").args(["-t", "tmpfs", "-o", "huge=always,size=64m", "none"]).arg(&at).status()?;
+    ensure!(status.success(), "mount could not mount a tmpfs with huge=always");
+    Ok(Mounted(at))
+}
+
+/// Bytes of the file that `mapped.c` maps: five huge pages, and a part of one.
+const DATA: usize = (11 << 20) + 5 * 4096;
+
 /// Files that programs read, and sources of those that are compiled first.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 11] = [
     ("join.c", include_str!("join.c")),
     ("malloc.c", include_str!("malloc.c")),
     ("shm.c", include_str!("shm.c")),
+    ("shared.c", include_str!("shared.c")),
+    ("collapse.c", include_str!("collapse.c")),
+    ("hugeheap.c", include_str!("hugeheap.c")),
+    ("mapped.c", include_str!("mapped.c")),
     ("vectors.cc", include_str!("vectors.cc")),
     ("list.py", include_str!("list.py")),
     ("threads.py", include_str!("threads.py")),
@@ -27,7 +69,7 @@ const FILES: [(&str, &str); 7] = [
 ];
 
 /// All programs, in the order of the table.
-pub const PROGRAMS: [Program; 11] = [
+pub const PROGRAMS: [Program; 16] = [
     program("gcc", "gcc -O2 -c lz.c (driver, cc1, as)", &["gcc", "-O2", "-c", "{}/lz.c", "-o", "{}/lz.o"]),
     program("python-list", "python3, 200,000 strings in a list and a dictionary", &["/usr/bin/python3", "{}/list.py"]),
     program("python-threads", "python3, eight threads", &["/usr/bin/python3", "{}/threads.py"]),
@@ -43,10 +85,28 @@ pub const PROGRAMS: [Program; 11] = [
     program("malloc", "C, malloc and free of 42 MB, five times", &["{}/malloc"]),
     program("shm", "C, /dev/shm, memfd and shared memory in two processes", &["{}/shm"]),
     program("vectors", "C++, vectors and a map of strings", &["{}/vectors"]),
+    Program {
+        memory: Memory::Shared,
+        ..program("shared", "C, memfd, /dev/shm and shared memory of 20 MB, split in every way", &["{}/shared"])
+    },
+    Program { memory: Memory::Shared, ..program("collapse", "C, memfd of 12 MB and MADV_COLLAPSE", &["{}/collapse"]) },
+    Program {
+        memory: Memory::Tmpfs,
+        ..program("tmpfs", "C, the same with files on tmpfs", &["{}/shared", "{}/tmpfs/data", "{}/tmpfs/unlinked"])
+    },
+    Program { memory: Memory::Written, ..program("written", "C, a file of 11 MB on ext4", &["{}/mapped", "{}/data"]) },
+    Program {
+        memory: Memory::Hugetlb,
+        ..program(
+            "preload",
+            "C, hash join with a preloaded heap on hugetlbfs",
+            &["env", "LD_PRELOAD={}/hugeheap.so", "{}/join"],
+        )
+    },
 ];
 
 const fn program(name: &'static str, about: &'static str, command: &'static [&'static str]) -> Program {
-    Program { name, about, command }
+    Program { name, about, command, memory: Memory::Private }
 }
 
 impl Program {
@@ -65,7 +125,8 @@ pub fn prepare(folder: &Path) -> Result<PathBuf> {
     fs::write(folder.join("meter.c"), include_str!("meter.c"))?;
     let lines = (1..=150_000u64).map(|n| format!("{} line {n}\n", n * 7919 % 1_000_003));
     fs::write(folder.join("lines.txt"), lines.collect::<String>())?;
-    for source in ["join.c", "malloc.c", "shm.c", "meter.c", "vectors.cc"] {
+    fs::write(folder.join("data"), vec![1; DATA])?;
+    for source in ["join.c", "malloc.c", "shm.c", "shared.c", "collapse.c", "mapped.c", "meter.c", "vectors.cc"] {
         let (stem, kind) = source.split_once('.').expect("a source has an extension");
         let compiler = if kind == "c" { "cc" } else { "c++" };
         let mut command = Command::new(compiler);
@@ -73,5 +134,8 @@ pub fn prepare(folder: &Path) -> Result<PathBuf> {
         let status = command.status().with_context(|| format!("{compiler}, which compiles {source}"))?;
         ensure!(status.success(), "{compiler} could not compile {source}");
     }
+    let mut command = Command::new("cc");
+    command.current_dir(folder).args(["-O2", "-shared", "-fPIC", "-o", "hugeheap.so", "hugeheap.c"]);
+    ensure!(command.status()?.success(), "cc could not compile hugeheap.c");
     Ok(folder.join("meter"))
 }
