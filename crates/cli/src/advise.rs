@@ -220,12 +220,6 @@ impl Advisor<'_> {
                 None if needs_hugetlb(remedy) && self.limits.hugetlb.is_some_and(|bytes| bytes < 2 << 20) => {
                     advice.leave(remedy.name, "the control group of this process may have no hugetlb pages");
                 }
-                None if remedy.of_shared_memory => {
-                    advice.leave(
-                        remedy.name,
-                        "in the simulation, shared memory gets no huge pages; `reach try` measures it",
-                    );
-                }
                 None => suitable.push(*remedy),
             }
         }
@@ -360,6 +354,7 @@ impl Advisor<'_> {
             args: self.args.command[1..].iter().cloned().chain(change.arguments).collect(),
             environment: change.variables,
             grants_hugetlb: change.grants_hugetlb,
+            aligns_shared: experiment.systems.iter().any(reach_systems::Resolved::aligns_shared_memory),
             output: Some(self.scratch.join("output")),
             own_group: true,
             ..Options::default()

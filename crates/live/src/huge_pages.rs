@@ -13,6 +13,9 @@ const THP: &str = "/sys/kernel/mm/transparent_hugepage";
 pub struct HugePages {
     /// The memory that may have transparent huge pages: `always`, `madvise` or `never`. `None`: the kernel has none.
     pub enabled: Option<String>,
+    /// The shared memory that may have them: `never`, `within_size`, `advise`, `always`, or a word for tests of the kernel. `None`: the
+    /// kernel has no such setting.
+    pub shmem_enabled: Option<String>,
     /// How hard a page fault tries to get one: `always`, `defer`, `defer+madvise`, `madvise` or `never`.
     pub defrag: Option<String>,
     /// Whether first loads share a huge page of zeroes.
@@ -49,6 +52,7 @@ impl HugePages {
             entries(&folder.join("khugepaged")).filter_map(|(name, path)| Some((name, word(&path)?.parse().ok()?)));
         HugePages {
             enabled: word(&folder.join("enabled")),
+            shmem_enabled: word(&folder.join("shmem_enabled")),
             defrag: word(&folder.join("defrag")),
             use_zero_page: word(&folder.join("use_zero_page")).is_some_and(|on| on == "1"),
             collapses_blocks: sizes.values().any(|path| path.join("stats/collapse_alloc").exists()),
@@ -83,6 +87,7 @@ mod tests {
             fs::write(path, text).unwrap();
         };
         write("enabled", "always [madvise] never\n");
+        write("shmem_enabled", "always within_size [advise] never deny force\n");
         write("defrag", "always defer [defer+madvise] madvise never\n");
         write("use_zero_page", "1\n");
         write("hugepages-64kB/enabled", "[always] inherit madvise never\n");
@@ -91,6 +96,7 @@ mod tests {
         write("khugepaged/max_ptes_none", "511\n");
         let read = HugePages::read_in(folder.path());
         assert_eq!((read.enabled.as_deref(), read.defrag.as_deref()), (Some("madvise"), Some("defer+madvise")));
+        assert_eq!(read.shmem_enabled.as_deref(), Some("advise"));
         assert!(read.use_zero_page);
         assert_eq!(read.multi_size, [(64, "always".to_owned())].into());
         assert_eq!(read.khugepaged, [("max_ptes_none".to_owned(), 511)].into());

@@ -54,8 +54,6 @@ pub struct Remedy {
     pub program: Option<&'static str>,
     /// Arguments for the program, behind its own.
     pub arguments: &'static [&'static str],
-    /// Whether it concerns memory that processes share.
-    pub of_shared_memory: bool,
     sign: Sign,
 }
 
@@ -87,7 +85,6 @@ const NONE: Remedy = Remedy {
     library: None,
     program: None,
     arguments: &[],
-    of_shared_memory: false,
     sign: Sign::MoreHuge,
 };
 
@@ -189,7 +186,6 @@ pub static REMEDIES: &[Remedy] = &[
         settings: &[(Setting::HugetlbOvercommit, half_of_memory)],
         program: Some("postgres"),
         arguments: &["-c", "huge_pages=on"],
-        of_shared_memory: true,
         sign: Sign::Hugetlb,
         ..NONE
     },

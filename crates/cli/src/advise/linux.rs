@@ -22,6 +22,10 @@ pub fn system(pages: &HugePages) -> String {
     };
     options.insert("defrag", defrag.into());
     options.insert("use_zero_page", if pages.use_zero_page { "on" } else { "off" }.into());
+    // The words for tests of the kernel are left out.
+    if let Some(word @ ("always" | "within_size" | "advise")) = pages.shmem_enabled.as_deref() {
+        options.insert("shmem_enabled", word.into());
+    }
     if let Some((sizes, scope)) = multi_size(pages) {
         options.insert("mthp", sizes);
         options.insert("mthp_enabled", scope);
