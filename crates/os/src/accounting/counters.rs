@@ -39,7 +39,7 @@ pub struct Counters {
     pub write_notify_faults: u64,
     /// Faults with nothing to do.
     pub spurious_faults: u64,
-    /// Faults, of any kind above, that mapped a new superpage of private memory.
+    /// Faults, of any kind above, that mapped a new superpage of private or shared memory.
     pub superpage_faults: u64,
     /// Faults that mapped a block of several base pages smaller than a huge page (Linux's multi-size huge pages).
     pub folio_faults: u64,

@@ -67,7 +67,7 @@ pub(super) const EXEC: Setting = Setting::new(
     "exec_folio",
     Accepts::Choice(&["none", "16K", "32K", "64K", "128K", "2M"]),
     "none",
-    "the folios in which code is read in (exec_folio_order): none on x86-64, 64K on Arm since Linux 6.16",
+    "the folios in which code is read in (exec_folio_order): none on x86-64, 64K on Arm since Linux 6.17",
 );
 
 pub(super) const COLLAPSE: Setting = Setting::new(

@@ -92,7 +92,11 @@ pub const PROGRAMS: [Program; 16] = [
     Program { memory: Memory::Shared, ..program("collapse", "C, memfd of 12 MB and MADV_COLLAPSE", &["{}/collapse"]) },
     Program {
         memory: Memory::Tmpfs,
-        ..program("tmpfs", "C, the same with files on tmpfs", &["{}/shared", "{}/tmpfs/data", "{}/tmpfs/unlinked"])
+        ..program(
+            "tmpfs",
+            "C, the program of shared memory with files on tmpfs",
+            &["{}/shared", "{}/tmpfs/data", "{}/tmpfs/unlinked"],
+        )
     },
     Program { memory: Memory::Written, ..program("written", "C, a file of 11 MB on ext4", &["{}/mapped", "{}/data"]) },
     Program {

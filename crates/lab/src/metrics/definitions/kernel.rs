@@ -27,14 +27,14 @@ pub(super) const FAULTS: Group = Group {
             "count",
             "Faults with nothing to do: the translation existed when they were handled.",
         ),
-        of("page_faults.superpage", "count", "Of all kinds, faults that mapped a new superpage of private memory.")
-            .from("Linux: `thp_fault_alloc`"),
+        of("page_faults.superpage", "count", "Of all kinds, faults that mapped a new superpage of private or shared memory.")
+            .from("Linux: `thp_fault_alloc`, `thp_file_alloc`"),
         of(
             "page_faults.folio",
             "count",
-            "Of all kinds, faults that mapped a new block of several base pages, smaller than a huge page (`mthp`).",
+            "Of all kinds, faults that mapped a new block of several base pages, smaller than a huge page (`mthp`, `shmem_mthp`).",
         )
-        .from("Linux: `hugepages-*/stats/anon_fault_alloc`"),
+        .from("Linux: `hugepages-*/stats/anon_fault_alloc`, `shmem_alloc`"),
         of(
             "stop.p99",
             "cycles",
