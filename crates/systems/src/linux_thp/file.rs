@@ -18,10 +18,9 @@
 //! the page cache still has its parts.
 //!
 //! Deviations: a file in memory that is mapped both shared and privately has two copies here; on hugetlbfs, each private mapping
-//! has one. A file that grows after its first
-//! mapping counts as large as then, for `within_size`. Files open for writing are collapsed like others, but mappings that may be
-//! written are not. A folio stays one until it is dropped. Readahead stops for no file: Linux 6.18 stops after 100 misses that
-//! faults around have not made up for, and 7.2 does not for code.
+//! has one. A file that grows after its first mapping counts as large as then, for `within_size`. Files open for writing are
+//! collapsed like others, but mappings that may be written are not. A folio stays one until it is dropped. Readahead stops for no
+//! file: Linux 6.18 stops after 100 misses that faults around have not made up for, and 7.2 does not for code.
 
 use super::{LinuxThp, PTES, Scope, Version};
 use crate::settings::{Accepts, Setting, Settings, choice};
