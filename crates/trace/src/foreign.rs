@@ -4,15 +4,23 @@
 mod assembler;
 mod champsim;
 mod compressed;
+mod drmemtrace;
 mod input;
 mod lackey;
 mod limits;
+mod lines;
+mod threads;
 mod valgrind;
+mod zip;
 
 pub use champsim::ChampSim;
+pub use drmemtrace::{DrMemtrace, Physical};
 pub use lackey::Lackey;
 
 pub(crate) use compressed::open as open_compressed;
 
 /// The references in a chunk of a foreign trace. The chunk ends with the block that reaches this number.
 pub(crate) const CHUNK_REFS: usize = 1 << 17;
+
+/// The most events of a chunk of a foreign trace. Some have millions before their first reference.
+const CHUNK_EVENTS: usize = 1 << 14;

@@ -1,7 +1,7 @@
 //! Opens a trace of any format that Reach reads. The content decides the format.
 
 use crate::file::{self, MAGIC};
-use crate::foreign::{ChampSim, Lackey, open_compressed};
+use crate::foreign::{ChampSim, DrMemtrace, Lackey, open_compressed};
 use crate::{Source, TraceError};
 use reach_core::Shown;
 use std::fs::File;
@@ -17,6 +17,8 @@ pub enum Format {
     ChampSim,
     /// Text of valgrind's lackey.
     Lackey,
+    /// Records of DynamoRIO's tracer, in a file or a folder.
+    DrMemtrace,
 }
 
 impl Format {
@@ -26,6 +28,7 @@ impl Format {
             Format::Reach => "reach",
             Format::ChampSim => "champsim",
             Format::Lackey => "lackey",
+            Format::DrMemtrace => "drmemtrace",
         }
     }
 }
@@ -33,16 +36,20 @@ impl Format {
 /// The bytes of a foreign trace's content that decide its format.
 const SAMPLE_BYTES: usize = 1 << 14;
 
-/// Returns the format of the trace `path`. Foreign traces may be compressed by xz, gzip or zstd.
+/// Returns the format of the trace `path`. Foreign traces may be compressed by xz, gzip, zstd, snappy (framed) or zip. A folder is a
+/// trace of drmemtrace, with a file for each thread.
 ///
-/// Fails with [`TraceError::Invalid`] where the file is no trace of a known format.
+/// Fails with [`TraceError::Invalid`] where the file is no trace of a known format, or the folder has no traces.
 pub fn recognise(path: impl AsRef<Path>) -> Result<Format, TraceError> {
     let path = path.as_ref();
+    if path.is_dir() {
+        return Ok(Format::DrMemtrace);
+    }
     let io_error = |source| TraceError::Io { path: path.to_owned(), source };
     let mut start = Vec::new();
     File::open(path).and_then(|f| f.take(MAGIC.len() as u64).read_to_end(&mut start)).map_err(io_error)?;
     let invalid = |what: &str| {
-        let known = "give a .reach file, a ChampSim trace or the output of valgrind --tool=lackey --trace-mem=yes";
+        let known = "give a .reach file, or a trace of another tool (docs/traces.md lists them)";
         Err(TraceError::Invalid(format!("{}: {what}; {known}", path.shown())))
     };
     if start.is_empty() {
@@ -70,6 +77,9 @@ pub fn recognise(path: impl AsRef<Path>) -> Result<Format, TraceError> {
     if sample.starts_with(&MAGIC) {
         return invalid("a compressed .reach file; decompress it (its contents are compressed already)");
     }
+    if DrMemtrace::recognises(&sample) {
+        return Ok(Format::DrMemtrace);
+    }
     if Lackey::recognises(&sample) {
         return Ok(Format::Lackey);
     }
@@ -86,5 +96,6 @@ pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn Source>, TraceError> {
         Format::Reach => Box::new(file::Reader::open(path)?),
         Format::ChampSim => Box::new(ChampSim::open(path)?),
         Format::Lackey => Box::new(Lackey::open(path)?),
+        Format::DrMemtrace => Box::new(DrMemtrace::open(path)?),
     })
 }

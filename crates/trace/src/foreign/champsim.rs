@@ -126,7 +126,7 @@ impl ChampSim {
         self.assembler.instruction(record.ip, len, chunk);
         for (kind, addresses) in [(Kind::Load, &record.loads[..]), (Kind::Store, &record.stores[..])] {
             for &addr in addresses.iter().filter(|&&a| a != 0) {
-                self.assembler.data(kind, addr, ACCESS_SIZE);
+                self.assembler.data(kind, addr, ACCESS_SIZE, chunk);
             }
         }
     }

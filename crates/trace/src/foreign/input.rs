@@ -1,13 +1,11 @@
 //! The input of readers of foreign traces.
 
-use super::compressed::{Opened, open};
+use super::compressed::{Buffers, Counter, LARGE, Opened, open_with};
 use super::limits::{self, Limits};
 use crate::{Missing, Part, Progress, TraceError};
 use reach_core::BlockTable;
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Decompressed content, and its origin.
 pub(super) struct Input {
@@ -17,8 +15,8 @@ pub(super) struct Input {
     pub(super) name: String,
     /// The content itself.
     pub(super) content: Box<dyn BufRead + Send>,
-    /// Bytes of the file that were read so far.
-    read: Arc<AtomicU64>,
+    /// The bytes of the file that were read so far.
+    counter: Counter,
     /// Bytes of the file; 0 if unknown.
     len: u64,
     /// What the file may take.
@@ -32,15 +30,20 @@ pub(super) struct Input {
 impl Input {
     /// Opens the file `path` and decompresses it.
     pub(super) fn open(path: &Path) -> Result<Input, TraceError> {
-        let Opened { content, read, len, limits } = open(path)?;
-        Ok(Input { read, len, limits, ..Input::new(content, path) })
+        Input::open_with(path, LARGE)
+    }
+
+    /// Opens the file `path` as [`Input::open`] does, with buffers of these sizes.
+    pub(super) fn open_with(path: &Path, buffers: Buffers) -> Result<Input, TraceError> {
+        let Opened { content, counter, len, limits } = open_with(path, buffers)?;
+        Ok(Input { counter, len, limits, ..Input::new(content, path) })
     }
 
     /// Reads from `content`, which error messages call `path`.
     pub(super) fn new(content: impl BufRead + Send + 'static, path: &Path) -> Input {
         let (path, name) = (path.to_owned(), crate::name_of(path));
-        let (content, read, limits) = (Box::new(content), Arc::default(), limits::NONE);
-        Input { path, name, content, read, len: 0, limits, given: 0, missing: None }
+        let (content, counter, limits) = (Box::new(content), Counter::default(), limits::NONE);
+        Input { path, name, content, counter, len: 0, limits, given: 0, missing: None }
     }
 
     /// Returns the error for a failed read at byte `at` of the content: damage, unless the operating system failed.
@@ -90,6 +93,6 @@ impl Input {
 
     /// Returns how much of the file has been read.
     pub(super) fn progress(&self) -> Progress {
-        Progress { done: self.read.load(Ordering::Relaxed), total: (self.len > 0).then_some(self.len) }
+        Progress { done: self.counter.read(), total: (self.len > 0).then_some(self.len) }
     }
 }

@@ -8,21 +8,19 @@
 use super::CHUNK_REFS;
 use super::assembler::Assembler;
 use super::input::Input;
+use super::lines::{Lines, decimal, hexadecimal};
 use super::valgrind::Messages;
 use crate::{Ending, Progress, Source, TraceError};
 use reach_core::{BlockTable, Chunk, Kind};
 use std::io::BufRead;
 use std::path::Path;
 
-/// The most bytes of a line. Lackey's lines are shorter.
-const MAX_LINE_BYTES: usize = 4096;
+/// What to do about a line that lackey does not write.
+const KEEP_APART: &str = "keep lackey's output apart from the program's with valgrind's --log-file and trace again";
 
 /// Reads a lackey trace.
 pub struct Lackey {
-    input: Input,
-    /// The place of the present line in the decompressed content, in bytes.
-    at: u64,
-    line: Vec<u8>,
+    lines: Lines,
     assembler: Assembler,
     messages: Messages,
     ended: bool,
@@ -41,9 +39,7 @@ impl Lackey {
 
     fn with_input(input: Input) -> Lackey {
         Lackey {
-            input,
-            at: 0,
-            line: Vec::new(),
+            lines: Lines::new(input, KEEP_APART),
             assembler: Assembler::default(),
             messages: Messages::default(),
             ended: false,
@@ -61,61 +57,31 @@ impl Lackey {
 
     /// Reads the next line and appends what it says to `chunk`. Returns `false` at the end of the file.
     fn read_line(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
-        if !self.next_line()? {
+        if !self.lines.next()? {
             return Ok(false);
         }
-        match parse(&self.line) {
+        match parse(&self.lines.line) {
             Some(Line::Instruction(pc, len)) => self.assembler.instruction(pc, len, chunk),
             Some(Line::Data(kind, addr, size)) => {
                 if kind != b'S' {
-                    self.assembler.data(Kind::Load, addr, size);
+                    self.assembler.data(Kind::Load, addr, size, chunk);
                 }
                 if kind != b'L' {
-                    self.assembler.data(Kind::Store, addr, size);
+                    self.assembler.data(Kind::Store, addr, size, chunk);
                 }
             }
-            Some(Line::Message) => self.messages.read(&self.line),
-            None => return Err(self.damaged("a line that lackey does not write")),
+            Some(Line::Message) => self.messages.read(&self.lines.line),
+            None => return Err(self.lines.damaged("a line that lackey does not write")),
         }
-        self.at += self.line.len() as u64 + 1;
         Ok(true)
     }
 
     /// Verifies that the content so far is in proportion to the file.
     fn check(&self) -> Result<(), TraceError> {
         if self.messages.are_too_many() {
-            return Err(self.damaged("more processes than a trace may have"));
+            return Err(self.lines.damaged("more processes than a trace may have"));
         }
-        self.input.check_blocks(self.assembler.table(), self.at)
-    }
-
-    fn damaged(&self, what: &str) -> TraceError {
-        let todo = "keep lackey's output apart from the program's with valgrind's --log-file and trace again";
-        self.input.damaged(what, self.at, todo)
-    }
-
-    /// Reads the next line into `self.line`, without the line feed. Returns `false` at the end of the file. Fails where the
-    /// last line has no line feed: valgrind ends each line with one.
-    fn next_line(&mut self) -> Result<bool, TraceError> {
-        self.line.clear();
-        loop {
-            let buf = match self.input.content.fill_buf() {
-                Ok([]) if self.line.is_empty() => return Ok(false),
-                Ok([]) => return Err(self.input.damaged("the last line is cut short", self.at, "trace again")),
-                Ok(buf) => buf,
-                Err(source) => return Err(self.input.read_error(source, self.at + self.line.len() as u64)),
-            };
-            let end = memchr::memchr(b'\n', buf);
-            let take = end.unwrap_or(buf.len());
-            if self.line.len() + take > MAX_LINE_BYTES {
-                return Err(self.damaged("a line that is too long for lackey"));
-            }
-            self.line.extend_from_slice(&buf[..take]);
-            self.input.content.consume(take + end.is_some() as usize);
-            if end.is_some() {
-                return Ok(true);
-            }
-        }
+        self.lines.input.check_blocks(self.assembler.table(), self.lines.at)
     }
 }
 
@@ -150,18 +116,7 @@ fn parse(line: &[u8]) -> Option<Line> {
 fn parse_place(text: &[u8]) -> Option<(u64, u32)> {
     let comma = memchr::memchr(b',', text)?;
     let (addr, size) = (&text[..comma], &text[comma + 1..]);
-    if addr.is_empty() || addr.len() > 16 || size.is_empty() || size.len() > 6 {
-        return None;
-    }
-    let mut address = 0u64;
-    for &b in addr {
-        address = address << 4 | (b as char).to_digit(16)? as u64;
-    }
-    let mut bytes = 0u32;
-    for &b in size {
-        bytes = bytes * 10 + (b as char).to_digit(10)?;
-    }
-    Some((address, bytes))
+    Some((hexadecimal(addr)?, decimal(size, 6)? as u32))
 }
 
 impl Source for Lackey {
@@ -172,19 +127,19 @@ impl Source for Lackey {
             match self.read_line(chunk).and_then(|more| self.check().map(|()| more)) {
                 Ok(more) => self.ended = !more,
                 Err(damage) => {
-                    self.input.end_by(damage)?;
+                    self.lines.input.end_by(damage)?;
                     self.ended = true;
                 }
             }
         }
         if self.ended {
             self.assembler.flush(chunk);
-            if self.input.missing.is_none() && !self.messages.all_ended() {
+            if self.lines.input.missing.is_none() && !self.messages.all_ended() {
                 let what = "valgrind's closing lines are missing, so it was killed or the file was cut";
-                self.input.end_by(self.input.damaged(what, self.at, "trace again"))?;
+                self.lines.input.end_by(self.lines.input.damaged(what, self.lines.at, "trace again"))?;
             }
         }
-        self.input.give(chunk.refs.len())?;
+        self.lines.input.give(chunk.refs.len())?;
         Ok(!chunk.is_empty())
     }
 
@@ -193,15 +148,15 @@ impl Source for Lackey {
     }
 
     fn name(&self) -> &str {
-        &self.input.name
+        &self.lines.input.name
     }
 
     fn progress(&self) -> Progress {
-        self.input.progress()
+        self.lines.input.progress()
     }
 
     fn ending(&mut self) -> Ending {
-        let missing: Vec<_> = self.input.missing.clone().into_iter().collect();
+        let missing: Vec<_> = self.lines.input.missing.clone().into_iter().collect();
         let unknown = "it lacks valgrind's opening lines, so nothing tells whether it has its end";
         let uncertain = missing.is_empty() && !self.messages.any_began();
         Ending {

@@ -2,6 +2,7 @@
 
 use super::Watch;
 use crate::file::{Metadata, Reader, Recording};
+use crate::foreign::{DrMemtrace, Physical};
 use crate::{Ending, Format, Progress, Source, TraceError, open, recognise};
 use reach_core::{Chunk, Event, Kind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +42,8 @@ pub struct Info {
     pub files: u64,
     /// The number of events of each kind.
     pub events: BTreeMap<&'static str, u64>,
+    /// The physical addresses that came beside a trace of drmemtrace; `None` without them.
+    pub physical: Option<Physical>,
     /// How the recording ended; `None` for foreign formats.
     pub recording: Option<Recording>,
     /// How the program ended, and what is missing of it.
@@ -129,6 +132,7 @@ pub fn info(path: impl AsRef<Path>, watch: Watch) -> Result<Info, TraceError> {
         threads: 0,
         files: 0,
         events: BTreeMap::new(),
+        physical: None,
         recording: None,
         ending: Ending::default(),
     };
@@ -164,6 +168,11 @@ pub fn info(path: impl AsRef<Path>, watch: Watch) -> Result<Info, TraceError> {
             chunk.events.iter().for_each(|(_, event)| tally.add(event));
             watch(info.refs(), source.progress());
         }
+        if format == Format::DrMemtrace {
+            info.physical = DrMemtrace::physical(path)?;
+        }
+        // A folder has no length of its own.
+        info.bytes = source.progress().total.unwrap_or(bytes);
         info.blocks = source.blocks().len() as u64;
         info.name = source.name().to_owned();
         info.ending = source.ending();
@@ -213,6 +222,10 @@ impl fmt::Display for Info {
         }
         if let Some(ratio) = self.bytes_per_ref() {
             line("bytes/ref", &format_args!("{ratio:.3}"))?;
+        }
+        if let Some(Physical { page_bytes, pages, runs }) = self.physical {
+            let kb = page_bytes >> 10;
+            line("physical", &format_args!("{pages} pages of {kb} KB in {runs} contiguous runs (not simulated)"))?;
         }
         if let Some(recording) = self.recording {
             let by = if self.metadata.tool.is_empty() { "" } else { " by " };
