@@ -9,6 +9,7 @@ mod input;
 mod lackey;
 mod limits;
 mod lines;
+mod text;
 mod threads;
 mod valgrind;
 mod zip;
@@ -16,6 +17,7 @@ mod zip;
 pub use champsim::ChampSim;
 pub use drmemtrace::{DrMemtrace, Physical};
 pub use lackey::Lackey;
+pub use text::Text;
 
 pub(crate) use compressed::open as open_compressed;
 

@@ -1,7 +1,7 @@
 //! Opens a trace of any format that Reach reads. The content decides the format.
 
 use crate::file::{self, MAGIC};
-use crate::foreign::{ChampSim, DrMemtrace, Lackey, open_compressed};
+use crate::foreign::{ChampSim, DrMemtrace, Lackey, Text, open_compressed};
 use crate::{Source, TraceError};
 use reach_core::Shown;
 use std::fs::File;
@@ -19,6 +19,8 @@ pub enum Format {
     Lackey,
     /// Records of DynamoRIO's tracer, in a file or a folder.
     DrMemtrace,
+    /// Reach's own text form, for the output of other tools.
+    Text,
 }
 
 impl Format {
@@ -29,6 +31,7 @@ impl Format {
             Format::ChampSim => "champsim",
             Format::Lackey => "lackey",
             Format::DrMemtrace => "drmemtrace",
+            Format::Text => "text",
         }
     }
 }
@@ -80,6 +83,9 @@ pub fn recognise(path: impl AsRef<Path>) -> Result<Format, TraceError> {
     if DrMemtrace::recognises(&sample) {
         return Ok(Format::DrMemtrace);
     }
+    if Text::recognises(&sample) {
+        return Ok(Format::Text);
+    }
     if Lackey::recognises(&sample) {
         return Ok(Format::Lackey);
     }
@@ -97,5 +103,6 @@ pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn Source>, TraceError> {
         Format::ChampSim => Box::new(ChampSim::open(path)?),
         Format::Lackey => Box::new(Lackey::open(path)?),
         Format::DrMemtrace => Box::new(DrMemtrace::open(path)?),
+        Format::Text => Box::new(Text::open(path)?),
     })
 }
