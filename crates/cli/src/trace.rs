@@ -1,10 +1,11 @@
 //! `reach trace`: shows, verifies, prints and converts traces.
 
-use crate::args::catalog::TraceVerb;
+use crate::args::catalog::{TraceFormat, TraceVerb};
 use crate::failure::{Failure, VerbResult, print_error, remark};
 use crate::progress::Progress;
 use crate::{output, tabulate, units};
 use reach_core::Shown;
+use reach_trace::verbs::Target;
 use reach_trace::{TraceError, verbs};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -29,9 +30,14 @@ pub fn trace(verb: TraceVerb, quiet: bool) -> VerbResult {
                 done => done.map(|()| 0).map_err(Failure::failed),
             }
         }
-        TraceVerb::Convert { file, output, force } => {
+        TraceVerb::Convert { file, output, to, force } => {
             output::refuse_to_replace(&output, force)?;
-            let converted = shown(quiet, |watch| verbs::convert(&file, &output, watch));
+            let target = match to {
+                TraceFormat::Reach => Target::Reach,
+                TraceFormat::ChampSim => Target::ChampSim,
+                TraceFormat::DrMemtrace => Target::DrMemtrace,
+            };
+            let converted = shown(quiet, |watch| verbs::convert(&file, &output, target, watch));
             let converted = converted.map_err(|error| explain(error, &output))?;
             let references = units::short(converted.refs as f64);
             let bytes = units::memory(converted.bytes);

@@ -12,6 +12,7 @@ mod lines;
 mod text;
 mod threads;
 mod valgrind;
+mod write;
 mod zip;
 
 pub use champsim::ChampSim;
@@ -20,6 +21,7 @@ pub use lackey::Lackey;
 pub use text::Text;
 
 pub(crate) use compressed::open as open_compressed;
+pub(crate) use write::{Survey, write_champsim, write_drmemtrace};
 
 /// The references in a chunk of a foreign trace. The chunk ends with the block that reaches this number.
 pub(crate) const CHUNK_REFS: usize = 1 << 17;

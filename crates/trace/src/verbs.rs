@@ -8,7 +8,7 @@ mod dump;
 mod info;
 
 pub use check::{Checked, check};
-pub use convert::{Converted, convert};
+pub use convert::{Converted, Target, convert};
 pub use dump::dump;
 pub use info::{Info, info};
 

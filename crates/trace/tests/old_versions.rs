@@ -4,7 +4,7 @@
 
 use reach_core::{Chunk, Event, Mark};
 use reach_trace::file::{Reader, Recording, VERSION};
-use reach_trace::verbs::{check, convert, info};
+use reach_trace::verbs::{Target, check, convert, info};
 use reach_trace::{Ending, Limited, Part, Progress, Source, synthetic};
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ fn converting_writes_the_present_version_with_the_same_contents() {
     for name in ["version-2-fast-forward.reach", "version-2-sample.reach", "version-3.reach", "version-4.reach"] {
         let (from, to) = (data(name), folder.path().join(name));
         check(&from, &mut unwatched).unwrap();
-        convert(&from, &to, &mut unwatched).unwrap();
+        convert(&from, &to, Target::Reach, &mut unwatched).unwrap();
         check(&to, &mut unwatched).unwrap();
         let (mut old, mut new) = (Reader::open(&from).unwrap(), Reader::open(&to).unwrap());
         assert_eq!(new.version(), VERSION);

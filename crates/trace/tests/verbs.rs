@@ -3,7 +3,7 @@
 use reach_core::{Chunk, Event, Kind};
 use reach_trace::file::{Metadata, Reader, Writer};
 use reach_trace::foreign::{ChampSim, Lackey};
-use reach_trace::verbs::{check, convert, dump, info};
+use reach_trace::verbs::{Target, check, convert, dump, info};
 use reach_trace::{Ending, Exit, Format, Part, Progress, Source, TraceError, open, recognise};
 use std::io::{Cursor, Write};
 use std::path::PathBuf;
@@ -201,7 +201,7 @@ fn converting_keeps_every_reference() {
     for (name, bytes) in [("a", LACKEY.as_bytes().to_vec()), ("b", some_champsim())] {
         let from = put(&dir, name, &bytes);
         let to = dir.path().join("out.reach");
-        let converted = convert(&from, &to, &mut unwatched).unwrap();
+        let converted = convert(&from, &to, Target::Reach, &mut unwatched).unwrap();
         assert_eq!(converted.bytes, std::fs::metadata(&to).unwrap().len());
         assert_eq!(text(&to, 0..u64::MAX), text(&from, 0..u64::MAX));
         assert_eq!(text(&to, 2..4), text(&from, 2..4));
@@ -210,9 +210,9 @@ fn converting_keeps_every_reference() {
         assert_eq!((b.format, b.name.as_str(), b.segments), (Format::Reach, name, 1));
         assert_eq!(check(&to, &mut unwatched).unwrap().refs, converted.refs);
         let again = dir.path().join("again.reach");
-        convert(&to, &again, &mut unwatched).unwrap();
+        convert(&to, &again, Target::Reach, &mut unwatched).unwrap();
         assert!(std::fs::read(&to).unwrap() == std::fs::read(&again).unwrap());
-        assert!(convert(&to, &to, &mut unwatched).unwrap_err().to_string().contains("onto itself"));
+        assert!(convert(&to, &to, Target::Reach, &mut unwatched).unwrap_err().to_string().contains("onto itself"));
         assert_eq!(check(&to, &mut unwatched).unwrap().refs, converted.refs);
     }
 }
@@ -222,7 +222,7 @@ fn a_cut_trace_stays_incomplete_when_it_is_converted() {
     let dir = TempDir::new().unwrap();
     let from = put(&dir, "true.lackey", LACKEY.as_bytes());
     let to = dir.path().join("whole.reach");
-    convert(&from, &to, &mut unwatched).unwrap();
+    convert(&from, &to, Target::Reach, &mut unwatched).unwrap();
     let bytes = std::fs::read(&to).unwrap();
     let killed = put(&dir, "killed.reach", &bytes[..bytes.len() - 5]);
     let facts = info(&killed, &mut unwatched).unwrap();
@@ -233,13 +233,13 @@ fn a_cut_trace_stays_incomplete_when_it_is_converted() {
     assert!(matches!(&error, TraceError::Incomplete(missing) if missing.part == part), "{error}");
     // What can be read is kept, and marked.
     let rest = dir.path().join("rest.reach");
-    assert_eq!(convert(&killed, &rest, &mut unwatched).unwrap_err().to_string(), error.to_string());
+    assert_eq!(convert(&killed, &rest, Target::Reach, &mut unwatched).unwrap_err().to_string(), error.to_string());
     let mut readable = Vec::new();
     assert!(dump(&rest, 0..u64::MAX, &mut readable, &mut unwatched).is_err());
     assert_eq!(String::from_utf8(readable).unwrap(), text(&to, 0..u64::MAX));
     assert_eq!(check(&rest, &mut unwatched).unwrap_err().to_string(), error.to_string());
     let again = dir.path().join("again.reach");
-    assert_eq!(convert(&rest, &again, &mut unwatched).unwrap_err().to_string(), error.to_string());
+    assert_eq!(convert(&rest, &again, Target::Reach, &mut unwatched).unwrap_err().to_string(), error.to_string());
     assert!(std::fs::read(&rest).unwrap() == std::fs::read(&again).unwrap());
 }
 
@@ -248,7 +248,7 @@ fn check_finds_every_flipped_byte() {
     let dir = TempDir::new().unwrap();
     let from = put(&dir, "true.lackey", LACKEY.as_bytes());
     let to = dir.path().join("whole.reach");
-    convert(&from, &to, &mut unwatched).unwrap();
+    convert(&from, &to, Target::Reach, &mut unwatched).unwrap();
     let bytes = std::fs::read(&to).unwrap();
     check(&to, &mut unwatched).unwrap();
     for at in 0..bytes.len() {
@@ -342,4 +342,11 @@ fn mutated_files_never_panic() {
         refused[i % 3] += read.is_err() as u32;
     }
     assert!(refused.iter().all(|&n| n > 50), "{refused:?}");
+}
+
+#[test]
+fn accesses_of_one_instruction_may_be_more_than_a_chunk_holds() {
+    let lines = format!("I  04001090,3\n{}I  04001093,3\n", " L 04002000,8\n".repeat(300_000));
+    let (refs, _) = ending_of(lines.as_bytes());
+    assert_eq!(refs, 300_002);
 }

@@ -3,7 +3,7 @@
 use super::results::Format;
 use super::simulate::Timing;
 use super::{examples, values};
-use clap::{Args, Subcommand, ValueHint};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use reach_lab::metrics::Selector;
 use std::path::PathBuf;
 
@@ -15,8 +15,8 @@ pub enum TraceVerb {
     ///
     /// The exit status is 1 if a part of the trace is missing (docs/endings.md).
     Info {
-        /// A trace file written by `reach record`, ChampSim, or valgrind's lackey
-        #[arg(value_hint = ValueHint::FilePath)]
+        /// A trace of `reach record`, ChampSim, drmemtrace or valgrind's lackey: a file, or a folder of drmemtrace
+        #[arg(value_hint = ValueHint::AnyPath)]
         file: PathBuf,
     },
     /// Read traces completely and verify their checksums; exit status 1 if one is damaged or incomplete
@@ -37,21 +37,40 @@ pub enum TraceVerb {
         #[arg(long, value_name = "REFERENCES", value_parser = values::count)]
         count: Option<u64>,
     },
-    /// Convert any readable trace to Reach's format
+    /// Convert any readable trace to Reach's format, ChampSim's or drmemtrace's
+    ///
+    /// ChampSim's records are one stream of instructions, without sizes of accesses. drmemtrace's keep threads and code, but no
+    /// mappings (docs/traces.md). Both are compressed if the name of the output ends with .gz, .xz or .zst.
     ///
     /// If a part of the trace cannot be read, writes the part before it, marks the output as incomplete, and exits with
     /// status 1.
     Convert {
-        /// The trace file to read
-        #[arg(value_hint = ValueHint::FilePath)]
+        /// The trace to read
+        #[arg(value_hint = ValueHint::AnyPath)]
         file: PathBuf,
         /// The trace file to write
         #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
         output: PathBuf,
+        /// Format to write
+        #[arg(long, value_enum, value_name = "FORMAT", default_value_t = TraceFormat::Reach)]
+        to: TraceFormat,
         /// Replace an existing file
         #[arg(long)]
         force: bool,
     },
+}
+
+/// A format that `reach trace convert` writes.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum TraceFormat {
+    /// Reach's own
+    Reach,
+    /// ChampSim's
+    #[value(name = "champsim")]
+    ChampSim,
+    /// DynamoRIO's
+    #[value(name = "drmemtrace")]
+    DrMemtrace,
 }
 
 /// Show machines (models of processors), and verify machine files

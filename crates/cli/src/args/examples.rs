@@ -68,7 +68,8 @@ Examples:
   reach trace info gcc.reach
   reach trace check *.reach
   reach trace dump --from 1000 --count 20 gcc.reach
-  reach trace convert 600.perlbench_s-210B.champsimtrace.xz -o perlbench.reach";
+  reach trace convert 600.perlbench_s-210B.champsimtrace.xz -o perlbench.reach
+  reach trace convert gcc.reach --to drmemtrace -o gcc.trace.gz";
 
 /// Examples of `reach machine`.
 pub const MACHINE: &str = "\

@@ -105,6 +105,54 @@ fn distinct_blocks_are_held_against_the_length_of_the_file() {
     assert_refused(&read(&bytes), "distinct blocks of code");
 }
 
+/// Returns records of drmemtrace: a header, then `records` of a type, a size and a value.
+fn drmemtrace(records: impl IntoIterator<Item = (u16, u16, u64)>) -> Vec<u8> {
+    let header = [(25, 0, 7), (28, 9, 0x40)];
+    let bytes = |(kind, size, value): (u16, u16, u64)| {
+        let (kind, size, value) = (kind.to_le_bytes(), size.to_le_bytes(), value.to_le_bytes());
+        kind.into_iter().chain(size).chain(value)
+    };
+    header.into_iter().chain(records).flat_map(bytes).collect()
+}
+
+fn zstd(content: &[u8]) -> Vec<u8> {
+    zstd::bulk::compress(content, 3).unwrap()
+}
+
+#[test]
+fn records_of_drmemtrace_that_mean_much_are_read_in_time() {
+    let blocks = |n: u64| (0..n).flat_map(|i| [(47, 1, 0x90), (10, 1, i * 4096)]);
+    assert_refused(&read(&zstd(&drmemtrace(blocks(500_000)))), "than a trace of this length has");
+    // Instructions at adjacent addresses are few blocks, and much code.
+    let code = (0..500_000).flat_map(|i| [(47, 1, 0x90), (10, 1, i)]);
+    assert_refused(&read(&zstd(&drmemtrace(code))), "more distinct instructions than");
+    assert_refused(&read(&zstd(&drmemtrace((0..200_000).flat_map(|i| [(22, 4, i), (24, 4, i)])))), "more threads than");
+    for (kind, size, value) in [(28, 25, 1), (28, 33, 0), (0, u16::MAX, 0), (17, 8, 0x0101_0101_0101_0101), (22, 4, 1)]
+    {
+        read(&zstd(&drmemtrace((0..1_000_000).map(|_| (kind, size, value)))));
+    }
+    // Threads that take turns with each access.
+    read(&zstd(&drmemtrace((0..1_000_000).flat_map(|i| [(22, 4, i % 2), (0, 8, 8 * i)]))));
+}
+
+#[test]
+fn zip_archives_are_bounded() {
+    // A directory of as many parts as fit, all of the same place.
+    let mut local = b"PK\x03\x04\x14\0\0\0\0\0".to_vec();
+    local.resize(30, 0);
+    let mut record = b"PK\x01\x02\x14\0\x14\0".to_vec();
+    record.resize(46, 0);
+    let n = 20_000u32;
+    let directory = record.repeat(n as usize);
+    let mut end = b"PK\x05\x06\0\0\0\0".to_vec();
+    end.extend([(n as u16).to_le_bytes(), (n as u16).to_le_bytes()].concat());
+    end.extend((directory.len() as u32).to_le_bytes());
+    end.extend((local.len() as u32).to_le_bytes());
+    end.extend([0, 0]);
+    assert_eq!(read(&[local, directory, end].concat()).status, 1);
+    assert_refused(&read(b"PK\x03\x04 without a directory"), "lacks the directory at its end");
+}
+
 #[test]
 fn lines_of_lackey_that_mean_much_are_read_in_time() {
     let bytes = |line: &str| line.repeat((1 << 20) / line.len()).into_bytes();

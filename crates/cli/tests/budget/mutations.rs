@@ -37,6 +37,8 @@ fn mutated_files_stay_within_the_budget() {
         ("reach_file", &["trace", "check", &file][..]),
         ("champsim", &["trace", "check", &file]),
         ("lackey", &["trace", "check", &file]),
+        ("drmemtrace", &["trace", "check", &file]),
+        ("text", &["trace", "check", &file]),
         ("compressed", &["trace", "check", &file]),
         ("perf", &["stat", "--read", &file]),
         ("machine", &["machine", "check", &file]),
