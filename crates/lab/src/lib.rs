@@ -27,5 +27,6 @@ pub use reach_core::{Counts, Step, TICK_INSTRUCTIONS};
 pub use reach_hardware::Geometry;
 pub use results::{ALL, Row, Value};
 pub use simulation::{
-    Cold, HardwareThread, Interval, KernelWork, LEAST, Outcome, Sample, Simulation, SimulationError, Stops, Tally,
+    Cold, HardwareThread, Interval, KernelWork, LEAST, MemoryPoint, Outcome, Sample, Simulation, SimulationError,
+    Stops, Tally,
 };

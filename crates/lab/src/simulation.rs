@@ -20,6 +20,7 @@ mod finish;
 mod hardware;
 mod kernel;
 mod outcome;
+mod over_time;
 mod passages;
 mod rounds;
 mod sample;
@@ -29,6 +30,7 @@ mod tally;
 
 pub use error::SimulationError;
 pub use outcome::Outcome;
+pub use over_time::MemoryPoint;
 pub(crate) use sample::Measured;
 pub use sample::{Cold, Interval, LEAST, Sample};
 pub use stops::Stops;
@@ -40,6 +42,7 @@ use accounts::Accounts;
 use error::Names;
 use hardware::{Detail, Hardware, MemoryCounts};
 use kernel::Kernel;
+use over_time::OverTime;
 use passages::Passages;
 use reach_core::{Counts, Cycles, Event, Label, Mark, Step, StopReason};
 use reach_hardware::config::Tlb;
@@ -83,6 +86,8 @@ pub struct Simulation {
     accounts: Accounts,
     rounds: Rounds,
     stops: Stops,
+    /// Memory over time.
+    over_time: OverTime,
     /// The kernel's own code; `None` where it is not simulated.
     passages: Option<Box<Passages>>,
     /// `None` unless the program is sampled.
@@ -165,6 +170,7 @@ impl Simulation {
     /// As [`Simulation::take`].
     pub fn step(&mut self, batch: &Batch, step: &Step) -> Result<(), SimulationError> {
         if step.tick {
+            self.over_time.tick(self.kernel.vm.counters());
             self.tick()?;
             self.pass_for_timer();
         }

@@ -4,6 +4,7 @@ use super::accounts::Accounts;
 use super::error::Names;
 use super::hardware::Hardware;
 use super::kernel::Kernel;
+use super::over_time::OverTime;
 use super::passages::Passages;
 use super::rounds::Rounds;
 use super::stops::Stops;
@@ -50,6 +51,7 @@ impl Simulation {
             accounts: Accounts::new(shape.hardware_threads()),
             rounds: Rounds::on(shape.hardware_threads()),
             stops: Stops::default(),
+            over_time: OverTime::default(),
             passages: passages.map(Box::new),
             sampling: None,
             attributor: None,

@@ -51,6 +51,7 @@ impl Simulation {
             sample,
             os: vm.counters().clone(),
             stops: self.stops,
+            over_time: self.over_time.into_points(),
             os_processes,
             aux_tlb: self.hardware.aux_tlb,
             second_level: self.hardware.second_level,

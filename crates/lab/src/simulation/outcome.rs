@@ -1,5 +1,6 @@
 //! The results of a simulation.
 
+use super::over_time::MemoryPoint;
 use super::sample::Sample;
 use super::stops::Stops;
 use super::tally::{HardwareThread, Tally};
@@ -31,6 +32,8 @@ pub struct Outcome {
     pub os: reach_os::Counters,
     /// How long page faults stopped the program.
     pub stops: Stops,
+    /// Memory over time. Empty on several hardware threads, and for programs of less than a million instructions.
+    pub over_time: Vec<MemoryPoint>,
     /// The operating system's counts of each process.
     pub os_processes: BTreeMap<Asid, reach_os::Counters>,
     /// The work of each hardware thread, those of the first core first.
