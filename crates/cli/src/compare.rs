@@ -4,6 +4,7 @@ use crate::args::simulate::CompareArgs;
 use crate::experiment::Besides;
 use crate::failure::{Failure, VerbResult, print_error, remark};
 use crate::output::{self, Output};
+use crate::page::{self, HtmlFile};
 use crate::{emulator, experiment, selected, table};
 use reach_lab::machine::Resolved as Machine;
 use reach_lab::{Conditions, FindingKind, Simulation, SimulationError};
@@ -20,8 +21,10 @@ pub fn compare(args: CompareArgs, quiet: bool) -> VerbResult {
         systems = default_systems(&machines, &experiment::conditions(&common.conditions, false), quiet)?;
     }
     let out = Output::open(&common.output)?;
+    let html = HtmlFile::open(&common.output.html, common.output.force)?;
     let finished = experiment::run(machines, systems, Besides::default(), &common, quiet)?;
     out.write(&output::render(&finished, &common.output, table::comparison, selected::comparison))?;
+    html.map(|html| html.write(&page::comparison(&finished))).transpose()?;
     output::remark_on_missing(&finished, &common.output, quiet);
     finish(finished, named)
 }

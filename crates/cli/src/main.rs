@@ -15,6 +15,7 @@ mod machine;
 mod output;
 mod own_line;
 mod owners;
+mod page;
 mod paper;
 mod probe;
 mod processor;

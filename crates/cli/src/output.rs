@@ -34,12 +34,10 @@ impl Output {
     /// # Errors
     /// If the file exists and may not be replaced, or cannot be written.
     pub fn open(args: &OutputArgs) -> Result<Output, Failure> {
-        if args.force && args.output.is_none() && args.record.is_none() {
-            return Err(Failure::Usage("--force replaces a file: give --output or --record too".into()));
+        if args.force && args.output.is_none() && args.record.is_none() && args.html.is_none() {
+            return Err(Failure::Usage("--force replaces a file: give --output, --record or --html too".into()));
         }
-        if args.output.is_some() && args.output == args.record {
-            return Err(Failure::Usage("--output and --record name the same file; give two names".into()));
-        }
+        refuse_same(&[("--output", &args.output), ("--record", &args.record), ("--html", &args.html)])?;
         let Some(path) = &args.output else { return Ok(Output { file: None }) };
         tabulate::for_a_file();
         Output::create(path, args.force)
@@ -75,6 +73,17 @@ impl Drop for Output {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// Refuses two options that name the same file.
+pub fn refuse_same(options: &[(&str, &Option<PathBuf>)]) -> Result<(), Failure> {
+    for (at, (option, path)) in options.iter().enumerate() {
+        let same = options[..at].iter().find(|(_, other)| path.is_some() && *other == *path);
+        if let Some((other, _)) = same {
+            return Err(Failure::Usage(format!("{other} and {option} name the same file; give two names")));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses to replace an existing regular file unless `force`. Devices and pipes are always accepted.
@@ -132,13 +141,12 @@ pub fn remark_on_missing(finished: &Finished, args: &OutputArgs, quiet: bool) {
 }
 
 fn jsonl(header: &Header, rows: &[Row]) -> String {
-    let mut out = json(header);
-    out.push('\n');
-    for row in rows {
-        out += &json(row);
-        out.push('\n');
-    }
-    out
+    json(header) + "\n" + &json_lines(rows)
+}
+
+/// Formats rows as JSON objects, one a line.
+pub fn json_lines(rows: &[impl Serialize]) -> String {
+    rows.iter().map(|row| json(row) + "\n").collect()
 }
 
 /// A row of sampled results: the column `error` exists in every row, empty if the metric has no error.

@@ -13,6 +13,7 @@ use crate::compare::finish;
 use crate::experiment::{self, Besides, Finished};
 use crate::failure::{Failure, VerbResult, remark};
 use crate::output::{self, Output};
+use crate::page::{self, Content, HtmlFile};
 use crate::{table, tabulate, units};
 use list::{Entry, Owners, lists};
 use names::Names;
@@ -21,6 +22,7 @@ use profile::profile;
 use reach_core::Shown;
 use reach_lab::attribution::Heat;
 use reach_lab::machine::Resolved as Machine;
+use reach_page::Table;
 use reach_systems::Role;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -30,14 +32,14 @@ use std::collections::BTreeMap;
 pub fn owners(args: WhereArgs, quiet: bool) -> VerbResult {
     let WhereArgs { machine, system, mut by, top, folded, profile: profiled, mut common } = args;
     check(&common)?;
-    if folded.is_some() && folded == profiled {
-        return Err(Failure::Usage("--folded and --profile name the same file; give two names".into()));
-    }
+    let html = &common.output.html;
+    output::refuse_same(&[("--folded", &folded), ("--profile", &profiled), ("--html", html)])?;
     let machine = match machine {
         Some(machine) => machine,
         None => experiment::nearest_machine(quiet)?,
     };
     let out = Output::open(&common.output)?;
+    let html = HtmlFile::open(html, common.output.force)?;
     let [folded, profiled] = [folded, profiled].map(|path| path.map(|path| Output::create(&path, common.output.force)));
     let (folded, profiled) = (folded.transpose()?, profiled.transpose()?);
     common.conditions.whole = true;
@@ -65,19 +67,19 @@ pub fn owners(args: WhereArgs, quiet: bool) -> VerbResult {
     let heat = Some(&attribution.heat).filter(|_| by.contains(&By::Time));
     let all_rows = || {
         let times = heat.into_iter().flat_map(|heat| times(&finished, &names, heat));
-        lists.iter().flat_map(|(by, entries)| rows(&finished, *by, entries)).chain(times)
+        lists.iter().flat_map(|(by, entries)| rows(&finished, *by, entries)).chain(times).collect::<Vec<_>>()
     };
     out.write(&match common.output.format() {
         Format::Table => {
             let picture = heat.map(|heat| picture(&names, heat));
             tabulate::fitted(&sheet(&machine, &finished, &lists, picture, top.into()))
         }
-        Format::Jsonl => {
-            let rows = all_rows().map(|row| output::json(&row) + "\n");
-            output::json(&finished.header) + "\n" + &rows.collect::<String>()
-        }
-        Format::Csv => output::csv(&all_rows().collect::<Vec<_>>()),
+        Format::Jsonl => output::json(&finished.header) + "\n" + &output::json_lines(&all_rows()),
+        Format::Csv => output::csv(&all_rows()),
     })?;
+    if let Some(html) = html {
+        html.write(&content(&machine, &finished, &lists, output::json_lines(&all_rows()), top.into()))?;
+    }
     let stacks = list::stacks(&owners);
     folded.map(|file| file.write(&list::folded(&stacks))).transpose()?;
     profiled.map(|file| file.write(&profile(&finished.report.program, &stacks))).transpose()?;
@@ -177,38 +179,63 @@ fn sheet(
     picture: Option<String>,
     top: usize,
 ) -> String {
-    let outcome = &finished.report.outcomes[0];
-    let timed = finished.timing != Timing::Counts;
-    let all = outcome.total.cycles();
-    let mut summary = format!("{} under {}: ", machine.name, outcome.system);
-    if timed {
-        let share = units::percent(table::translation(&outcome.total));
-        summary += &format!("the core waits {share} of {} cycles for translation; ", units::short(all as f64));
-    }
-    summary += &format!("{} page walks", units::short(outcome.total.hardware.walks() as f64));
     let mut out = table::heading(&finished.report) + &table::findings(&finished.report) + "\n";
-    out += &tabulate::paragraph("", &summary);
+    out += &tabulate::paragraph("", &summary(machine, finished));
     for (by, entries) in lists {
+        let (header, rows) = one_list(*by, entries, top, cycles(finished));
         out += "\n";
-        out += &one_list(*by, entries, top, timed.then_some(all));
+        out += &tabulate::list_of_numbers(header, rows);
     }
     out += &picture.map(|picture| format!("\n{picture}")).unwrap_or_default();
     out += "\n";
-    if lists.iter().any(|(_, entries)| entries.iter().any(|entry| entry.touched.is_some())) {
-        let meaning = "pages touched: what a superpage of 2 MB would need; the rest of it would be wasted";
-        out += &tabulate::paragraph("", meaning);
-    }
-    if timed {
-        let meaning = "% of cycles: of all cycles, those that the core waits for the translations of this owner; walk cycles: those \
-                       of its page walks, which other work may hide";
-        out += &tabulate::paragraph("", meaning);
-    }
+    meanings(finished, lists).iter().for_each(|meaning| out += &tabulate::paragraph("", meaning));
     out + &table::closing(finished)
 }
 
-/// Returns one list: its first `top` entries, and one for the rest. `cycles` are those of the program; `None` where time is not
-/// simulated.
-fn one_list(by: By, entries: &[Entry], top: usize, cycles: Option<u64>) -> String {
+/// Returns the content of the page, with these rows.
+fn content(machine: &Machine, finished: &Finished, lists: &[(By, Vec<Entry>)], rows: String, top: usize) -> Content {
+    let table = |(by, entries): &(By, Vec<Entry>)| {
+        let (header, rows) = one_list(*by, entries, top, cycles(finished));
+        Table { caption: format!("Cost of translation by {}", by.name()), header, rows, notes: Vec::new() }
+    };
+    let mut content = Content { tables: lists.iter().map(table).collect(), rows, ..page::of_program(finished) };
+    content.lead.push(summary(machine, finished));
+    content.lead.extend(table::notes(&finished.report.outcomes).map(|(mark, text)| mark + text));
+    content.lead.extend(meanings(finished, lists).into_iter().map(str::to_owned));
+    content
+}
+
+/// Returns the cycles of the program; `None` where time is not simulated.
+fn cycles(finished: &Finished) -> Option<u64> {
+    (finished.timing != Timing::Counts).then(|| finished.report.outcomes[0].total.cycles())
+}
+
+/// Returns a sentence with the cost of all translations.
+fn summary(machine: &Machine, finished: &Finished) -> String {
+    let outcome = &finished.report.outcomes[0];
+    let mut summary = format!("{} under {}: ", machine.name, outcome.system);
+    if let Some(all) = cycles(finished) {
+        let share = units::percent(table::translation(&outcome.total));
+        summary += &format!("the core waits {share} of {} cycles for translation; ", units::short(all as f64));
+    }
+    summary + &format!("{} page walks", units::short(outcome.total.hardware.walks() as f64))
+}
+
+/// Returns what the columns of `lists` mean.
+fn meanings(finished: &Finished, lists: &[(By, Vec<Entry>)]) -> Vec<&'static str> {
+    let touched = lists.iter().any(|(_, entries)| entries.iter().any(|entry| entry.touched.is_some()));
+    let touched =
+        touched.then_some("pages touched: what a superpage of 2 MB would need; the rest of it would be wasted");
+    let timed = cycles(finished).map(|_| {
+        "% of cycles: of all cycles, those that the core waits for the translations of this owner; walk cycles: those of its \
+         page walks, which other work may hide"
+    });
+    touched.into_iter().chain(timed).collect()
+}
+
+/// Returns the header and the lines of one list: its first `top` entries, and one for the rest. `cycles` are those of the program;
+/// `None` where time is not simulated.
+fn one_list(by: By, entries: &[Entry], top: usize, cycles: Option<u64>) -> (Vec<String>, Vec<Vec<String>>) {
     let (first, rest) = entries.split_at(top.min(entries.len()));
     let rest = Entry::sum(format!("{} more", units::grouped(rest.len() as u64)), rest);
     let shown = first.iter().chain((entries.len() > top).then_some(&rest));
@@ -228,6 +255,5 @@ fn one_list(by: By, entries: &[Entry], top: usize, cycles: Option<u64>) -> Strin
     let time: &[&str] = if timed { &["% of\ncycles", "walk\ncycles"] } else { &[] };
     let touched = entries.iter().any(|entry| entry.touched.is_some()).then_some("pages\ntouched");
     let names = [by.name()].into_iter().chain(time.iter().copied()).chain(["walks", "L1 TLB\nmisses"]).chain(touched);
-    let header = names.map(str::to_owned).collect();
-    tabulate::list_of_numbers(header, shown.map(row).collect())
+    (names.map(str::to_owned).collect(), shown.map(row).collect())
 }

@@ -5,16 +5,21 @@ use crate::args::results::Format;
 use crate::experiment::threads;
 use crate::failure::{Failure, VerbResult, print_error, remark};
 use crate::output;
+use crate::page::{Content, HtmlFile};
 use crate::program::interrupted_status;
 use crate::progress::Progress;
 use crate::tabulate;
 use crate::units;
-use crate::verdicts::{self, create, jsonl};
+use crate::verdicts::{self, create};
 use reach_core::Shown;
 use reach_lab::paper::{self, Comparison, FigureTable, Paper, PaperExperiment, PaperOutcome, Verdict};
+use reach_page::Table;
 use reach_trace::Interruption;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+/// What rows cover after an interruption.
+const INTERRUPTED: &str = "interrupted: the rows cover the finished experiments only";
 
 /// Runs one of the verbs of `reach paper`.
 pub fn paper(verb: PaperVerb, quiet: bool) -> VerbResult {
@@ -40,6 +45,8 @@ fn list() -> Result<String, Failure> {
 
 /// Runs experiments, then saves and prints their rows. After an interruption, those of the finished experiments.
 fn run(args: PaperArgs, quiet: bool) -> VerbResult {
+    verdicts::check_files(&args.output, &args.html, args.force)?;
+    let html = HtmlFile::open(&args.html, args.force)?;
     let PaperArgs { paper, experiments, format, output, force, threads: requested, no_effect, .. } = args;
     let paper = if args.quick { paper.quick().map_err(Failure::Usage)? } else { paper };
     let paper = if no_effect { paper.without_effect() } else { paper };
@@ -67,21 +74,35 @@ fn run(args: PaperArgs, quiet: bool) -> VerbResult {
     }
     let drawn = paper.draw(&outcomes);
     let marks: Vec<_> = drawn.iter().flat_map(|drawn| drawn.values(&paper.name)).collect();
-    let lines = jsonl(&rows);
-    file.write(&match Format::of_name(&path) {
-        Format::Csv => output::csv(&rows),
-        _ => lines.clone() + &jsonl(&series) + &jsonl(&marks),
-    })?;
+    let csv = output::csv(&rows);
+    let lines = output::json_lines(&rows);
+    let all = lines.clone() + &output::json_lines(&series) + &output::json_lines(&marks);
+    file.write(if Format::of_name(&path) == Format::Csv { &csv } else { &all })?;
     output::print(&match format {
         Format::Table => tabulate::fitted(
             &(drawn.iter().map(figure).collect::<String>() + &verdicts::table(&rows, "published", &replaced(&rows))),
         ),
         Format::Jsonl => lines,
-        Format::Csv => output::csv(&rows),
+        Format::Csv => csv,
     })?;
+    if let Some(html) = html {
+        let interrupted = interrupted.map(|_| INTERRUPTED.to_owned());
+        let lead =
+            [paper.citation.clone()].into_iter().chain(interrupted).chain(faults.iter().map(|&fault| fault.clone()));
+        html.write(&Content {
+            title: format!("{}: published and ours", paper.name),
+            lead: lead.collect(),
+            tables: [verdicts::page_table("verdicts", &rows, "published")]
+                .into_iter()
+                .chain(drawn.iter().map(page_table))
+                .collect(),
+            rows: all,
+            configuration: verdicts::configuration(chosen.iter().copied()),
+        })?;
+    }
     remark(quiet, format!("saved {} to {}", units::plural(rows.len() as u64, "row", "rows"), path.shown()));
     if interrupted.is_some() {
-        remark(quiet, "interrupted: the rows cover the finished experiments only");
+        remark(quiet, INTERRUPTED);
     }
     faults.iter().for_each(print_error);
     let met = rows.iter().filter(|row| no_effect && row.verdict == Verdict::Met).map(|row| row.item.as_str());
@@ -151,13 +172,22 @@ fn record(args: PaperRecordArgs, quiet: bool) -> VerbResult {
 
 /// Formats a figure's data for people: a line for each row.
 fn figure(drawn: &FigureTable) -> String {
+    let Table { caption, header, rows, .. } = page_table(drawn);
+    tabulate::paragraph("", &caption) + &tabulate::grid(&header, &rows) + "\n"
+}
+
+/// Returns a figure's data as a table.
+fn page_table(drawn: &FigureTable) -> Table {
     let line = |(row, cells): &(String, Vec<Option<f64>>)| {
         let cells = cells.iter().map(|cell| cell.map_or("-".into(), |x| units::decimal(x, 2)));
-        [format!("  {row}")].into_iter().chain(cells).collect::<Vec<_>>()
+        [format!("  {row}")].into_iter().chain(cells).collect()
     };
-    let header: Vec<String> = [String::new()].into_iter().chain(drawn.columns.iter().cloned()).collect();
-    let rows: Vec<Vec<String>> = drawn.rows.iter().map(line).collect();
-    tabulate::paragraph("", &format!("{}, {}", drawn.name, drawn.unit)) + &tabulate::grid(&header, &rows) + "\n"
+    Table {
+        caption: format!("{}, {}", drawn.name, drawn.unit),
+        header: [String::new()].into_iter().chain(drawn.columns.iter().cloned()).collect(),
+        rows: drawn.rows.iter().map(line).collect(),
+        notes: Vec::new(),
+    }
 }
 
 /// Formats which programs stand in for those of the paper.

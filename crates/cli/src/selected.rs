@@ -75,7 +75,7 @@ pub fn report(finished: &Finished, selectors: &[Selector]) -> String {
 }
 
 /// Formats the value of a row.
-fn value(row: &Row) -> String {
+pub fn value(row: &Row) -> String {
     match (row.unit, row.value) {
         ("bytes", Value::Count(bytes)) => units::memory(bytes),
         (_, Value::Count(n)) => units::grouped(n),
@@ -85,6 +85,6 @@ fn value(row: &Row) -> String {
 }
 
 /// Returns the unit if the value does not show it.
-fn unit(row: &Row) -> &'static str {
+pub fn unit(row: &Row) -> &'static str {
     if matches!(row.unit, "bytes" | "share" | "count" | "ratio") { "" } else { row.unit }
 }

@@ -18,10 +18,7 @@ pub fn comparison(finished: &Finished) -> String {
         out.push('\n');
         out += &block(outcomes, finished.timing);
         out += &footnotes(outcomes);
-        if let Some((overhead, error)) = overhead(finished, &outcomes[0].machine) {
-            let overhead = units::percent_within(overhead, error);
-            out += &tabulate::paragraph("", &format!("relative overhead of base pages: {overhead}"));
-        }
+        out += &overhead(finished, &outcomes[0].machine).map(|text| tabulate::paragraph("", &text)).unwrap_or_default();
     }
     out.push('\n');
     if finished.timing != Timing::Counts {
@@ -32,36 +29,46 @@ pub fn comparison(finished: &Finished) -> String {
 
 /// Returns what speedups are relative to, lines on the sample and the timing, and the time it took.
 pub fn legend(finished: &Finished) -> String {
+    let remarks: String = remarks(finished).iter().map(|(mark, text)| tabulate::paragraph(mark, text)).collect();
+    remarks + &sampled(&finished.report) + &closing(finished)
+}
+
+/// Returns remarks on speedups and the timing: marks and sentences.
+pub fn remarks(finished: &Finished) -> Vec<(String, String)> {
     let report = &finished.report;
     if finished.timing == Timing::Counts {
         let counts = "counts only: caches, cycles and speedups need --timing ooo, the default";
-        return tabulate::paragraph("", counts) + &sampled(report) + &closing(finished);
+        return vec![(String::new(), counts.into())];
     }
-    let mut out = tabulate::paragraph("", &format!("speedup: relative to {}", report.outcomes[0].system));
+    let mut remarks = vec![(String::new(), format!("speedup: relative to {}", report.outcomes[0].system))];
     if finished.timing == Timing::InOrder {
         let meaning =
             "inorder: every miss costs all of its latency, as on no fast processor; --timing ooo overlaps them";
-        out += &tabulate::paragraph("", meaning);
+        remarks.push((String::new(), meaning.into()));
     }
     let bound = report.outcomes.iter().find(|outcome| outcome.role == Role::Bound);
     if let Some(bound) = bound {
         let meaning = "the bound for translation alone; a system with fewer page faults can be faster";
-        out += &tabulate::paragraph(&format!("{}: ", bound.system), meaning);
+        remarks.push((format!("{}: ", bound.system), meaning.into()));
     }
-    out + &sampled(report) + &closing(finished)
+    remarks
 }
 
 /// Returns two lines: the program's name, and its size.
 pub fn heading(report: &Report) -> String {
+    tabulate::clipped(&report.program) + "\n" + &tabulate::line_of(&size(report))
+}
+
+/// Returns the size of the program.
+pub fn size(report: &Report) -> [String; 4] {
     let first = &report.outcomes[0];
     let counts = &first.total.counts;
-    let facts = [
+    [
         format!("{} instructions", units::short(counts.instructions as f64)),
         format!("{} data references", units::short((counts.loads + counts.stores) as f64)),
         format!("{} resident", units::memory(first.os.resident_bytes.peak)),
         units::plural(first.processes.len() as u64, "process", "processes"),
-    ];
-    tabulate::clipped(&report.program) + "\n" + &tabulate::line_of(&facts)
+    ]
 }
 
 /// Returns a paragraph for each finding; empty if there is none.
@@ -82,9 +89,12 @@ fn marks(outcomes: &[Outcome], system: &Outcome) -> String {
 
 /// Returns a paragraph for each finding about a simulation of `outcomes`, with its mark.
 pub fn footnotes(outcomes: &[Outcome]) -> String {
-    let note =
-        |(number, _, finding): (usize, &Outcome, &Finding)| tabulate::paragraph(&format!("[{number}] "), &finding.text);
-    numbered(outcomes).map(note).collect()
+    notes(outcomes).map(|(mark, text)| tabulate::paragraph(&mark, text)).collect()
+}
+
+/// Returns the findings about the simulations of `outcomes`, each with its mark.
+pub fn notes(outcomes: &[Outcome]) -> impl Iterator<Item = (String, &str)> {
+    numbered(outcomes).map(|(number, _, finding)| (format!("[{number}] "), finding.text.as_str()))
 }
 
 /// Numbers the findings about the simulations of one machine.
@@ -110,9 +120,28 @@ const COUNTED: [Column; 5] = [
     MEMORY,
 ];
 
+fn columns(timing: Timing) -> &'static [Column] {
+    if timing == Timing::Counts { &COUNTED } else { &TIMED }
+}
+
+/// Returns the cells of one machine's table, without regard to its width: its header, and a line for each system.
+pub fn all_cells(outcomes: &[Outcome], timing: Timing) -> (Vec<String>, Vec<Vec<String>>) {
+    cells(outcomes, "system", columns(timing))
+}
+
+/// Returns the header, under `corner`, and the lines of a table with these columns.
+fn cells(outcomes: &[Outcome], corner: &str, columns: &[Column]) -> (Vec<String>, Vec<Vec<String>>) {
+    let header = std::iter::once(corner.to_owned()).chain(columns.iter().map(|(title, _)| (*title).to_owned()));
+    let line = |outcome: &Outcome| {
+        let cells = columns.iter().map(|(_, cell)| cell(outcome, &outcomes[0]));
+        std::iter::once(name(outcome, outcomes)).chain(cells).collect()
+    };
+    (header.collect(), outcomes.iter().map(line).collect())
+}
+
 /// Returns the table of one machine: a line for each system.
 fn block(outcomes: &[Outcome], timing: Timing) -> String {
-    let columns: &[Column] = if timing == Timing::Counts { &COUNTED } else { &TIMED };
+    let columns = columns(timing);
     // A narrow table does without what the operating system counts.
     let fewer: Vec<Column> =
         columns.iter().copied().filter(|(title, _)| ![FAULTS.0, MEMORY.0].contains(title)).collect();
@@ -120,14 +149,7 @@ fn block(outcomes: &[Outcome], timing: Timing) -> String {
     // A long name, as of a machine with changed values, gets a line of its own.
     let (line_above, corner) =
         if machine.len() > NAME { (tabulate::paragraph("", machine), "") } else { (String::new(), machine) };
-    let table = |columns: &[Column]| {
-        let header = std::iter::once(corner.to_owned()).chain(columns.iter().map(|(title, _)| (*title).to_owned()));
-        let line = |outcome: &Outcome| {
-            let cells = columns.iter().map(|(_, cell)| cell(outcome, &outcomes[0]));
-            std::iter::once(name(outcome, outcomes)).chain(cells).collect::<Vec<_>>()
-        };
-        (header.collect::<Vec<_>>(), outcomes.iter().map(line).collect::<Vec<_>>())
-    };
+    let table = |columns| cells(outcomes, corner, columns);
     let ((header, lines), (some, few)) = (table(columns), table(&fewer));
     if tabulate::numbers_fit(&header, &lines) || !tabulate::numbers_fit(&some, &few) {
         return line_above + &tabulate::list_of_numbers(header, lines);
@@ -182,8 +204,13 @@ pub fn translation(tally: &Tally) -> f64 {
 
 /// Returns lines on the sample and its error bars; empty if the program was not sampled.
 pub fn sampled(report: &Report) -> String {
+    sample(report).iter().map(|line| tabulate::paragraph("", line)).collect()
+}
+
+/// Returns sentences on the sample and its error bars; none if the program was not sampled.
+pub fn sample(report: &Report) -> Vec<String> {
     let Some(sample) = report.outcomes.first().and_then(|outcome| outcome.sample.as_ref()) else {
-        return String::new();
+        return Vec::new();
     };
     let intervals = sample.intervals.len();
     let counted = format!(
@@ -193,19 +220,18 @@ pub fn sampled(report: &Report) -> String {
         units::short(sample.program() as f64)
     );
     // Where there are no error bars, a finding says why.
-    let bars = match sample.cold.is_none() && intervals >= LEAST {
-        true => tabulate::paragraph("", "±: half-width of the 95 % confidence interval of the whole program's rate"),
-        false => String::new(),
-    };
-    tabulate::paragraph("", &counted) + &bars
+    let bars = sample.cold.is_none() && intervals >= LEAST;
+    let meaning = || "±: half-width of the 95 % confidence interval of the whole program's rate".to_owned();
+    [counted].into_iter().chain(bars.then(meaning)).collect()
 }
 
-/// Returns the relative overhead of base pages on `machine` (Lindsay and Bhattacharjee 2024) with its error. `None` if
-/// the compared systems do not define it.
-fn overhead(finished: &Finished, machine: &str) -> Option<(f64, Option<f64>)> {
+/// Returns a sentence with the relative overhead of base pages on `machine` (Lindsay and Bhattacharjee 2024). `None` if the
+/// compared systems do not define it.
+pub fn overhead(finished: &Finished, machine: &str) -> Option<String> {
     let rows = finished.rows();
     let row = rows.iter().find(|row| row.machine == machine && row.metric == "relative_overhead")?;
-    Some((Value::as_f64(row.value), row.error))
+    let overhead = units::percent_within(Value::as_f64(row.value), row.error);
+    Some(format!("relative overhead of base pages: {overhead}"))
 }
 
 /// Returns a line on the time it took.

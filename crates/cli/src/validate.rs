@@ -7,6 +7,7 @@ use crate::args::validate::ValidateArgs;
 use crate::experiment::threads;
 use crate::failure::{Failure, VerbResult, print_error, remark};
 use crate::output;
+use crate::page::{Content, HtmlFile};
 use crate::program::interrupted_status;
 use crate::tabulate;
 use crate::units;
@@ -14,6 +15,7 @@ use crate::verdicts;
 use reach_core::Shown;
 use reach_lab::paper::Comparison;
 use reach_lab::validation::{self, Row, Set};
+use reach_page::Table;
 use reach_trace::Interruption;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -31,15 +33,18 @@ pub fn validate(args: ValidateArgs, quiet: bool) -> VerbResult {
     let chosen = |set: &Set| set.paper.chosen(experiments).map(|_| ()).map_err(|e| Failure::Usage(e.to_string()));
     sets.iter().try_for_each(chosen)?;
     let name = if let [set] = &sets[..] { set.paper.name.as_str() } else { "all" };
+    let html = html(&args)?;
     let force = args.force || args.output.is_none();
     let path = args.output.unwrap_or_else(|| PathBuf::from(format!("target/validation/{name}.jsonl")));
     let file = verdicts::create(&path, force)?;
     let threads = threads(args.threads);
     let mut interruption = Interruption::default();
     let (mut rows, mut text, mut faults): (Vec<Row>, String, Vec<String>) = Default::default();
+    let mut tables: Vec<Table> = Vec::new();
     for set in &sets {
         let done = run(set, experiments, threads, quiet, &mut interruption)?;
         text += &table(set, &done.comparisons);
+        tables.extend(page_tables(set, &done.comparisons));
         rows.extend(done.comparisons.iter().map(|comparison| set.row(comparison)));
         faults.extend(done.faults);
         if interruption.came().is_some() {
@@ -47,19 +52,43 @@ pub fn validate(args: ValidateArgs, quiet: bool) -> VerbResult {
         }
     }
     let interrupted = interruption.came();
-    let lines = verdicts::jsonl(&rows);
+    let lines = output::json_lines(&rows);
     file.write(&if Format::of_name(&path) == Format::Csv { output::csv(&rows) } else { lines.clone() })?;
     output::print(&match args.format {
         Format::Table => tabulate::fitted(&text),
         Format::Jsonl => lines,
         Format::Csv => output::csv(&rows),
     })?;
+    if let Some(html) = html {
+        let chosen = sets.iter().flat_map(|set| set.paper.chosen(experiments).unwrap_or_default());
+        html.write(&Content {
+            title: format!("Measured hardware and Reach: {name}"),
+            lead: sets.iter().map(about).chain(interrupted.map(|_| INTERRUPTED.to_owned())).collect(),
+            tables,
+            rows: output::json_lines(&rows),
+            configuration: verdicts::configuration(chosen.collect::<Vec<_>>().into_iter()),
+        })?;
+    }
     remark(quiet, format!("saved {} to {}", units::plural(rows.len() as u64, "row", "rows"), path.shown()));
     if interrupted.is_some() {
-        remark(quiet, "interrupted: the rows cover the finished experiments only");
+        remark(quiet, INTERRUPTED);
     }
     faults.iter().for_each(print_error);
     Ok(interrupted.map_or(u8::from(!faults.is_empty()), interrupted_status))
+}
+
+/// What rows cover after an interruption.
+const INTERRUPTED: &str = "interrupted: the rows cover the finished experiments only";
+
+/// Opens the page, if there is to be one.
+fn html(args: &ValidateArgs) -> Result<Option<HtmlFile>, Failure> {
+    verdicts::check_files(&args.output, &args.html, args.force)?;
+    HtmlFile::open(&args.html, args.force)
+}
+
+/// Says what a set has measured, and where it is published.
+fn about(set: &Set) -> String {
+    format!("{}: {}; {} ({})", set.paper.name, set.source.title, set.source.address, set.source.licence)
 }
 
 /// Opens the set that is named first; all sets if none is.
@@ -99,15 +128,30 @@ fn run(
 
 /// Formats the numbers of a set for people: those that may have served to build the model, then those kept back.
 fn table(set: &Set, comparisons: &[Comparison]) -> String {
-    let (kept_back, others): (Vec<_>, Vec<_>) = comparisons.iter().cloned().partition(|row| row.kept_back);
     let mut out = tabulate::paragraph("", &format!("{}: {}", set.paper.name, set.source.title));
-    for (title, rows) in [("", others), ("kept back: no part of the model was built with these numbers", kept_back)] {
+    for (title, rows) in parts(comparisons) {
         if !rows.is_empty() {
             let title = if title.is_empty() { String::new() } else { format!("{title}\n\n") };
             out += &format!("\n{title}{}", verdicts::table(&rows, "measured", &stand_ins(&rows)));
         }
     }
     out + "\n" + &tabulate::paragraph("", &format!("source: {} ({})", set.source.address, set.source.licence))
+}
+
+/// Returns the numbers that may have served to build the model, then those kept back, each with a title.
+fn parts(comparisons: &[Comparison]) -> [(&'static str, Vec<Comparison>); 2] {
+    let (kept_back, others): (Vec<_>, Vec<_>) = comparisons.iter().cloned().partition(|row| row.kept_back);
+    [("", others), ("kept back: no part of the model was built with these numbers", kept_back)]
+}
+
+/// Returns the tables of a set for a page.
+fn page_tables(set: &Set, comparisons: &[Comparison]) -> impl Iterator<Item = Table> {
+    let caption = |title: &str| match title {
+        "" => set.paper.name.clone(),
+        title => format!("{}, {title}", set.paper.name),
+    };
+    let parts = parts(comparisons).into_iter().filter(|(_, rows)| !rows.is_empty());
+    parts.map(move |(title, rows)| verdicts::page_table(&caption(title), &rows, "measured"))
 }
 
 /// Formats how machines and programs differ from the measured ones, each difference once.

@@ -1,13 +1,16 @@
 //! What `paper` and `validate` share: running experiments, and formatting verdicts on their numbers.
 
 use crate::failure::{Failure, remark};
-use crate::output::{self, Output};
+use crate::output::{Output, refuse_same};
 use crate::progress::Progress;
 use crate::tabulate;
 use crate::units;
 use reach_lab::paper::{Comparison, Paper, PaperExperiment, PaperOutcome, Verdict};
+use reach_page::Table;
 use reach_trace::Interruption;
-use std::path::Path;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// Runs the experiments `chosen`, in passes, and names each pass on standard error. After an interruption, returns the
 /// outcomes of those that have finished.
@@ -45,6 +48,14 @@ pub fn faults<'a>(outcomes: &'a [(&PaperExperiment, PaperOutcome)]) -> Vec<&'a S
     faults
 }
 
+/// Refuses options on files that contradict each other.
+pub fn check_files(output: &Option<PathBuf>, html: &Option<PathBuf>, force: bool) -> Result<(), Failure> {
+    if force && output.is_none() && html.is_none() {
+        return Err(Failure::Usage("--force replaces a file: give --output or --html too".into()));
+    }
+    refuse_same(&[("--output", output), ("--html", html)])
+}
+
 /// Opens the file for the rows, and creates its folder, so that an unwritable place fails before the experiments run.
 pub fn create(path: &Path, force: bool) -> Result<Output, Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -54,27 +65,34 @@ pub fn create(path: &Path, force: bool) -> Result<Output, Failure> {
     Output::create(path, force)
 }
 
-/// Formats rows as JSON lines.
-pub fn jsonl<T: serde::Serialize>(rows: &[T]) -> String {
-    rows.iter().map(|row| output::json(row) + "\n").collect()
+/// Returns the configuration of experiments as JSON: their machines, systems and programs, and every machine's values once.
+pub fn configuration<'a>(experiments: impl Iterator<Item = &'a PaperExperiment> + Clone) -> String {
+    let experiment = |experiment: &PaperExperiment| {
+        let systems: BTreeMap<_, _> = experiment.systems.iter().map(|(label, system)| (label, system.spec())).collect();
+        let program = json!({ "synthetic": experiment.programs, "scenario": experiment.scenario });
+        let conditions = &experiment.conditions;
+        json!({
+            "name": experiment.name, "about": experiment.about, "machine": experiment.machine.name,
+            "systems": systems, "programs": program, "timing": conditions.timing.name(), "memory": conditions.memory,
+            "seed": conditions.seed, "limit": experiment.limit,
+        })
+    };
+    let machines: BTreeMap<_, _> = experiments
+        .clone()
+        .map(|experiment| {
+            let machine = &experiment.machine;
+            let values: Value = serde_json::from_str(&machine.configuration).expect("a resolved configuration is JSON");
+            (&machine.name, json!({ "hash": machine.hash, "configuration": values }))
+        })
+        .collect();
+    json!({ "experiments": experiments.map(experiment).collect::<Vec<_>>(), "machines": machines }).to_string()
 }
 
 /// Formats verdicts for people: the paper's conclusions, a line for each number, the reasons of those not measurable,
 /// `remarks`, and totals. The numbers that are not ours have the heading `theirs`.
 pub fn table(rows: &[Comparison], theirs: &str, remarks: &str) -> String {
-    let measured = rows.iter().filter(|row| row.verdict != Verdict::NotMeasurable);
-    let lines = measured.map(|row| {
-        [
-            row.item.clone(),
-            row.published.map_or("-".into(), |published| format!("{} {}", number(published), row.unit)),
-            row.ours.map_or(String::new(), number),
-            row.tolerance.clone(),
-            row.null.map_or("-".into(), number),
-            row.verdict.name().to_owned(),
-        ]
-    });
     let mut out = conclusions(rows);
-    out += &tabulate::numbers(["item", theirs, "ours", "tolerance", "no effect", "verdict"], lines);
+    out += &tabulate::numbers(header(theirs), lines(rows));
     let unmeasured: Vec<_> = rows.iter().filter(|row| row.verdict == Verdict::NotMeasurable).collect();
     if !unmeasured.is_empty() {
         out += "\nnot measurable\n";
@@ -88,23 +106,58 @@ pub fn table(rows: &[Comparison], theirs: &str, remarks: &str) -> String {
     out + "\n" + &tabulate::paragraph("", &totals(rows))
 }
 
+/// Returns the columns of a table of verdicts.
+fn header(theirs: &str) -> [&str; 6] {
+    ["item", theirs, "ours", "tolerance", "no effect", "verdict"]
+}
+
+/// Returns the lines of a table of verdicts.
+fn lines(rows: &[Comparison]) -> impl Iterator<Item = [String; 6]> {
+    let measured = rows.iter().filter(|row| row.verdict != Verdict::NotMeasurable);
+    measured.map(|row| {
+        [
+            row.item.clone(),
+            row.published.map_or("-".into(), |published| format!("{} {}", number(published), row.unit)),
+            row.ours.map_or(String::new(), number),
+            row.tolerance.clone(),
+            row.null.map_or("-".into(), number),
+            row.verdict.name().to_owned(),
+        ]
+    })
+}
+
+/// Returns a table of verdicts for a page, with `caption`: conclusions, numbers, reasons of those not measurable, and totals.
+pub fn page_table(caption: &str, rows: &[Comparison], theirs: &str) -> Table {
+    let unmeasured = rows.iter().filter(|row| row.verdict == Verdict::NotMeasurable);
+    let reasons = unmeasured.map(|row| format!("{}: {}: {}", row.verdict.name(), row.item, row.reason));
+    let concluded = rows.iter().filter(|row| !row.conclusion.is_empty()).map(conclusion);
+    Table {
+        caption: caption.into(),
+        header: header(theirs).map(str::to_owned).into(),
+        rows: lines(rows).map(Vec::from).collect(),
+        notes: [totals(rows)].into_iter().chain(concluded).chain(reasons).collect(),
+    }
+}
+
 /// Formats the paper's conclusions, each with its number and verdict.
 fn conclusions(rows: &[Comparison]) -> String {
-    let line = |row: &Comparison| {
-        let ours = row.ours.map_or("none".into(), |ours| format!("{} {}", number(ours), row.unit));
-        let interval = row.low.zip(row.high).map(|(low, high)| format!(", {} to {}", number(low), number(high)));
-        let bound = if row.tolerance.is_empty() { String::new() } else { format!(" ({})", row.tolerance) };
-        let published = row.published.map_or("nothing".into(), number);
-        let text = format!(
-            "{}: {}; ours {ours}{}, published {published}{bound}",
-            row.verdict.name(),
-            row.conclusion,
-            interval.unwrap_or_default()
-        );
-        tabulate::paragraph("  ", &text)
-    };
+    let line = |row: &Comparison| tabulate::paragraph("  ", &conclusion(row));
     let lines: String = rows.iter().filter(|row| !row.conclusion.is_empty()).map(line).collect();
     if lines.is_empty() { lines } else { format!("conclusions\n{lines}\n") }
+}
+
+/// Returns a conclusion with its number and verdict.
+fn conclusion(row: &Comparison) -> String {
+    let ours = row.ours.map_or("none".into(), |ours| format!("{} {}", number(ours), row.unit));
+    let interval = row.low.zip(row.high).map(|(low, high)| format!(", {} to {}", number(low), number(high)));
+    let bound = if row.tolerance.is_empty() { String::new() } else { format!(" ({})", row.tolerance) };
+    let published = row.published.map_or("nothing".into(), number);
+    format!(
+        "{}: {}; ours {ours}{}, published {published}{bound}",
+        row.verdict.name(),
+        row.conclusion,
+        interval.unwrap_or_default()
+    )
 }
 
 fn number(x: f64) -> String {

@@ -25,7 +25,12 @@ pub struct OutputArgs {
     /// Also record the program in this trace file, as `reach record` does
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub record: Option<PathBuf>,
-    /// Let --output and --record replace existing files
+    /// Also write a page of figures and tables to this file, for a browser (docs/pictures.md)
+    ///
+    /// The page needs no other file and no network. It has all rows, whatever --metric selects.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
+    /// Let --output, --record and --html replace existing files
     #[arg(long)]
     pub force: bool,
 }

@@ -42,8 +42,11 @@ pub struct ValidateArgs {
     /// File to save the rows to: CSV if its name ends in .csv, else JSON lines [default: target/validation/SET.jsonl]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// Let --output replace an existing file; the default file is always replaced
-    #[arg(long, requires = "output")]
+    /// Also write a page of figures and tables to this file, for a browser (docs/pictures.md)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "list")]
+    pub html: Option<PathBuf>,
+    /// Let --output and --html replace existing files; the default file is always replaced
+    #[arg(long)]
     pub force: bool,
     /// Threads of this computer that simulate; results do not depend on it [default: one per processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]

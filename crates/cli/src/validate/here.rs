@@ -9,6 +9,7 @@ use crate::captured::{self, MEMORY};
 use crate::experiment::{nearest_machine, threads};
 use crate::failure::{Failure, VerbResult, remark};
 use crate::output;
+use crate::page::Content;
 use crate::program::interrupted_status;
 use crate::tabulate;
 use crate::units;
@@ -20,6 +21,7 @@ use reach_lab::validation::here::{HereProgram, HereRow, Measured, Predicted, Pre
 use reach_lab::{ALL, Conditions, Experiment, Timing};
 use reach_live::native::TUNABLES;
 use reach_live::scatter;
+use reach_page::Table;
 use reach_trace::live::Options;
 use reach_trace::{Interruption, text};
 use std::path::{Path, PathBuf};
@@ -47,6 +49,7 @@ pub fn here(args: ValidateArgs, quiet: bool) -> VerbResult {
         None => nearest_machine(quiet)?,
     };
     let earlier = args.measured.as_deref().map(earlier).transpose()?;
+    let html = super::html(&args)?;
     let force = args.force || args.output.is_none();
     let path = args.output.unwrap_or_else(|| PathBuf::from("target/validation/here.jsonl"));
     let file = verdicts::create(&path, force)?;
@@ -79,13 +82,16 @@ pub fn here(args: ValidateArgs, quiet: bool) -> VerbResult {
         }
     }
     let interrupted = interruption.came();
-    let lines = verdicts::jsonl(&rows);
+    let lines = output::json_lines(&rows);
     file.write(&if Format::of_name(&path) == Format::Csv { output::csv(&rows) } else { lines.clone() })?;
     output::print(&match args.format {
         Format::Table => tabulate::fitted(&table(&rows, &machine.name)),
         Format::Jsonl => lines,
         Format::Csv => output::csv(&rows),
     })?;
+    if let Some(html) = html {
+        html.write(&content(&rows, &machine))?;
+    }
     remark(quiet, format!("saved {} to {}", units::plural(rows.len() as u64, "row", "rows"), path.shown()));
     if interrupted.is_some() {
         remark(quiet, "interrupted: the rows cover the finished programs only");
@@ -169,8 +175,26 @@ fn predict(
     Ok(Predicted { speedup: speedup.value.as_f64(), error: speedup.error, base: base?, huge: huge? })
 }
 
-/// Formats the rows for people: a line and a plot of each program, then reasons and totals.
-fn table(rows: &[HereRow], machine: &str) -> String {
+/// Returns the content of the page.
+fn content(rows: &[HereRow], machine: &Machine) -> Content {
+    let (header, lines) = lines(rows);
+    let reasons = rows.iter().filter(|row| !row.reason.is_empty());
+    let reasons = reasons.map(|row| format!("{}: {}: {}", row.verdict.name(), row.item, row.reason));
+    Content {
+        title: "The clock of this computer and Reach".into(),
+        lead: vec![MEANING.into(), format!("predicted on {}: {}", machine.name, machine.about), totals(rows)],
+        tables: vec![Table { caption: "speedups by huge pages".into(), header, rows: lines, notes: reasons.collect() }],
+        rows: output::json_lines(rows),
+        configuration: machine.configuration.clone(),
+    }
+}
+
+/// What the table of a run shows.
+const MEANING: &str =
+    "processor time in seconds, user + system, medians; speedup: 95 % interval of the median of pairs";
+
+/// Returns the header and the line of each program.
+fn lines(rows: &[HereRow]) -> (Vec<String>, Vec<Vec<String>>) {
     let number = |x: Option<f64>| x.map_or("-".into(), |x| units::decimal(x, 3));
     let seconds = |user: Option<f64>, system: Option<f64>| match (user, system) {
         (Some(user), Some(system)) => format!("{} + {}", units::decimal(user, 2), units::decimal(system, 2)),
@@ -191,16 +215,27 @@ fn table(rows: &[HereRow], machine: &str) -> String {
         ]
     };
     let header = ["program", "4 KB pages", "huge pages", "speedup", "predicted", "verdict"].map(String::from);
-    let mut out = tabulate::grid(&header, &rows.iter().map(line).collect::<Vec<_>>());
-    out += "\nprocessor time in seconds, user + system, medians; speedup: 95 % interval of the median of pairs\n";
+    (header.into(), rows.iter().map(line).collect())
+}
+
+/// Formats the rows for people: a line and a plot of each program, then reasons and totals.
+fn table(rows: &[HereRow], machine: &str) -> String {
+    let (header, lines) = lines(rows);
+    let mut out = tabulate::grid(&header, &lines);
+    out += &format!("\n{MEANING}\n");
     out += &format!("predicted on {machine}\n\n{}", plot::plot(rows));
     let unmeasured: Vec<_> = rows.iter().filter(|row| !row.reason.is_empty()).collect();
     if !unmeasured.is_empty() {
         out += "\nnot measurable\n";
         out += &tabulate::definitions(unmeasured.iter().map(|row| (row.item.as_str(), row.reason.as_str())));
     }
+    out + &format!("\n{}\n", totals(rows))
+}
+
+/// Formats how many programs have each verdict.
+fn totals(rows: &[HereRow]) -> String {
     let of =
         |verdict: Verdict| format!("{} {}", rows.iter().filter(|row| row.verdict == verdict).count(), verdict.name());
     let all = [Verdict::Met, Verdict::Missed, Verdict::NotDecisive, Verdict::NotMeasurable].map(of);
-    out + &format!("\n{}\n", all.join(", "))
+    all.join(", ")
 }
