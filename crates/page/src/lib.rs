@@ -1,11 +1,11 @@
 //! One self-contained page for the results of a run: figures, tables, the configuration, and how to repeat it.
 //!
 //! The crate knows nothing of the simulation. It takes the rows that `--format jsonl` prints, embeds each of them once
-//! ([`columns`]), and adds two libraries and our drawing code (`assets/draw`), which chooses the figures by the names of the
+//! (`columns`), and adds two libraries and our drawing code (`assets/draw`), which chooses the figures by the names of the
 //! columns and metrics. Tables come as text, and need no script.
 //!
-//! Names of programs and files are untrusted. They enter the page escaped ([`escape`]), and a policy in the page lets browsers
-//! run nothing but the scripts of this crate, and fetch nothing ([`policy`]).
+//! Names of programs and files are untrusted. They enter the page escaped (`escape`), and a policy in the page lets browsers
+//! run nothing but the scripts of this crate, and fetch nothing (`policy`).
 
 mod assets;
 mod columns;
