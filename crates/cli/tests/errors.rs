@@ -150,7 +150,7 @@ fn every_verb_refuses_files_that_are_no_traces() {
         (file("short", &whole[..20]), "cut short"),
         (file("flipped", &flipped), "damaged"),
         (file("machine.toml", b"name = 1\n"), "no trace of a known format"),
-        (folder.path().to_str().unwrap().to_owned(), "directory"),
+        (folder.path().to_str().unwrap().to_owned(), "a folder without traces"),
         ("/no/such/file".to_owned(), "No such file"),
     ] {
         let out = common::path(&folder, "out.reach");

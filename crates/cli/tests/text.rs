@@ -385,9 +385,11 @@ fn bench_of_a_program_whose_time_varies_cannot_tell_and_fails() {
         return;
     }
     let Some(file) = program(folder.path(), "varies", 4, Linked::AsUsual) else { return };
+    // Six pairs whose times vary by chance are all on one side of 1 in one of 32 trials, four in a row in one of a million.
     let bench = |options: &[&str]| {
         let command = ["text", "bench", "--rounds", "6", "--scratch", text(folder.path())];
-        reach(&[&command, options, &["--", text(&file), "?20000"]].concat()).output().unwrap()
+        let run = || reach(&[&command, options, &["--", text(&file), "?20000"]].concat()).output().unwrap();
+        (0..3).map(|_| run()).find(|output| !output.status.success()).unwrap_or_else(run)
     };
     let output = bench(&[]);
     if stderr(&output).contains("cannot be run with copies") || stderr(&output).contains("does not hold it") {
