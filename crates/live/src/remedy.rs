@@ -276,7 +276,7 @@ impl Remedy {
         let (did, why) = match self.sign {
             Sign::MoreHuge => (with.huge > plain.huge, "the program got no more huge pages with it"),
             Sign::LessHuge => (with.huge < plain.huge, "the program kept its huge pages"),
-            Sign::Hugetlb => (with.hugetlb > plain.hugetlb, "the program got no hugetlb pages"),
+            Sign::Hugetlb => (with.hugetlb > plain.hugetlb, "the program got no more hugetlb pages with it"),
             Sign::Blocks => (
                 with.blocks > plain.blocks && with.faults < plain.faults,
                 "the program's faults got no blocks of 64 KB with it",
