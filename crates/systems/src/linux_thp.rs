@@ -292,7 +292,7 @@ impl System for LinuxThp {
     fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
         self.huge = superpage::nearest(self.name(), PageShift(21), vm)?;
         self.multi_size.check(self.name(), self.huge, vm)?;
-        self.files.boot(vm);
+        self.files.boot(self.name(), self.huge, vm)?;
         self.next_scan = self.after(Cycles(0), self.scan_sleep_millisecs, vm);
         Ok(())
     }

@@ -220,11 +220,18 @@ fn khugepaged_leaves_shared_pages_out_of_blocks() {
 
 #[test]
 fn sizes_that_linux_does_not_have_are_refused() {
+    let boot = |spec: &str| {
+        let sizes = vec![PageShift(12), PageShift(21)];
+        let mut vm = reach_os::Vm::new(Options::linux(Layout::x86_64(), sizes, 64 << 20)).unwrap();
+        reach_systems::resolve(spec).unwrap().build().boot(&mut vm)
+    };
     for sizes in ["8K", "2M", "4K", "64K+4M"] {
-        let mut vm =
-            reach_os::Vm::new(Options::linux(Layout::x86_64(), vec![PageShift(12), PageShift(21)], 64 << 20)).unwrap();
-        let mut system = reach_systems::resolve(&format!("{SETTINGS}{sizes}")).unwrap().build();
-        let why = system.boot(&mut vm).unwrap_err().to_string();
+        let why = boot(&format!("{SETTINGS}{sizes}")).unwrap_err().to_string();
         assert!(why.contains("expected sizes from 16K to 1M"), "{why}");
     }
+    for sizes in ["2M", "4K", "8K+4M"] {
+        let why = boot(&format!("linux-thp:shmem_mthp={sizes}")).unwrap_err().to_string();
+        assert!(why.contains("shmem_mthp=") && why.contains("expected sizes from 8K to 1M"), "{why}");
+    }
+    assert!(boot("linux-thp:shmem_mthp=8K+1M").is_ok());
 }

@@ -27,10 +27,10 @@ fn machines() -> Vec<Options> {
     ]
 }
 
-/// Linux with huge pages and large folios of shared memory and files.
+/// Linux with huge pages and large folios of shared memory and files. BLOCK is half a huge page of the machine.
 const FILES: [&str; 3] = [
     "linux-thp:shmem_enabled=always,tmpfs_huge=always,file_folios=2M",
-    "linux-thp:shmem_enabled=within_size,shmem_mthp=16K,exec_folio=16K,scan_sleep_millisecs=1",
+    "linux-thp:shmem_enabled=within_size,shmem_mthp=BLOCK,exec_folio=16K,scan_sleep_millisecs=1",
     "linux-thp:shmem_enabled=always,version=7.2,scan_sleep_millisecs=1",
 ];
 
@@ -109,7 +109,8 @@ proptest! {
         ];
         for name in names.chain(ranges).chain(FILES) {
             for options in machines() {
-                run(name, options, &words);
+                let huge = options.sizes.iter().filter(|size| size.0 <= 21).max().expect("a base page");
+                run(&name.replace("BLOCK", &PageShift(huge.0 - 1).to_string()), options, &words);
             }
         }
     }

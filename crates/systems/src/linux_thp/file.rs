@@ -22,7 +22,8 @@
 //! collapsed like others, but mappings that may be written are not. A folio stays one until it is dropped. Readahead stops for no
 //! file: Linux 6.18 stops after 100 misses that faults around have not made up for, and 7.2 does not for code.
 
-use super::{LinuxThp, PTES, Scope, Version};
+use super::{LinuxThp, PTES, Scope, Version, multi_size};
+use crate::error::SystemError;
 use crate::settings::{Accepts, Setting, Settings, choice};
 use reach_core::{Asid, Fault, Kind, Label, PageShift, Vpn};
 use reach_os::{Object, OutOfMemory, PageView, Region, Vm, soft};
@@ -139,13 +140,10 @@ pub(super) struct Files {
 
 impl Files {
     pub(super) fn new(settings: &Settings, version: Version) -> Files {
-        let mut blocks = settings.blocks(SHMEM_SIZES.name);
-        blocks.sort_unstable_by(|a, b| b.cmp(a));
-        blocks.dedup();
         Files {
             shmem: settings.choice(SHMEM.name),
             tmpfs: settings.choice(TMPFS.name),
-            blocks,
+            blocks: multi_size::descending(settings, &SHMEM_SIZES),
             blocks_enabled: settings.choice(SHMEM_SIZES_ENABLED.name),
             largest: settings.blocks(FILES.name).first().copied(),
             exec: settings.blocks(EXEC.name).first().copied(),
@@ -153,10 +151,16 @@ impl Files {
         }
     }
 
-    pub(super) fn boot(&self, vm: &mut Vm) {
+    /// Checks the sizes of blocks, which have two base pages at least (`THP_ORDERS_ALL_FILE_DEFAULT`), and sets up the page cache.
+    ///
+    /// # Errors
+    /// When Linux has no blocks of a size of `shmem_mthp`.
+    pub(super) fn boot(&self, system: &str, huge: PageShift, vm: &mut Vm) -> Result<(), SystemError> {
+        multi_size::check(&self.blocks, &SHMEM_SIZES, system, PageShift(vm.base().0 + 1), huge)?;
         if let Some(largest) = self.largest {
             vm.use_file_folios(largest);
         }
+        Ok(())
     }
 
     /// The sizes of the blocks that page `vpn` of `region`, which maps shared memory, may be allocated in, largest first.
@@ -174,7 +178,7 @@ impl Files {
         let mut sizes = Vec::from_iter(Some(huge).filter(|&size| may(scope, size)));
         // Faults on a file with a name try no other size, on Linux 6.18.44 as measured.
         if origin != Origin::Named {
-            sizes.extend(self.blocks.iter().filter(|&&size| size < huge && may(self.blocks_enabled, size)));
+            sizes.extend(self.blocks.iter().filter(|&&size| may(self.blocks_enabled, size)));
         }
         sizes
     }

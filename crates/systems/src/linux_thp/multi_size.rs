@@ -36,6 +36,35 @@ choice! {
     }
 }
 
+/// Returns the sizes that a setting names, each once, the largest first.
+pub(super) fn descending(settings: &Settings, setting: &Setting) -> Vec<PageShift> {
+    let mut sizes = settings.blocks(setting.name);
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    sizes.dedup();
+    sizes
+}
+
+/// Checks that Linux has blocks of all `sizes`, which `setting` names: of `least` and more, to half a huge page.
+///
+/// # Errors
+/// When it has not.
+pub(super) fn check(
+    sizes: &[PageShift],
+    setting: &Setting,
+    system: &str,
+    least: PageShift,
+    huge: PageShift,
+) -> Result<(), SystemError> {
+    let most = PageShift(huge.0 - 1);
+    match sizes.iter().find(|&&size| size < least || size > most) {
+        None => Ok(()),
+        Some(size) => Err(SystemError::Options {
+            system: system.into(),
+            what: format!("{}={size}: expected sizes from {least} to {most} on this machine", setting.name),
+        }),
+    }
+}
+
 /// The blocks that first stores may get.
 pub(super) struct MultiSize {
     /// Descending.
@@ -46,9 +75,7 @@ pub(super) struct MultiSize {
 impl MultiSize {
     /// `enabled` is the scope of huge pages.
     pub(super) fn new(settings: &Settings, enabled: Scope) -> MultiSize {
-        let mut sizes = settings.blocks(SIZES.name);
-        sizes.sort_unstable_by(|a, b| b.cmp(a));
-        sizes.dedup();
+        let sizes = descending(settings, &SIZES);
         let scope = match settings.choice(ENABLED.name) {
             Inherited::Inherit => enabled,
             Inherited::Always => Scope::Always,
@@ -57,19 +84,12 @@ impl MultiSize {
         MultiSize { sizes, scope }
     }
 
-    /// Checks that Linux has blocks of all sizes: of four base pages, to half a huge page.
+    /// Checks the sizes of the blocks, which have four base pages at least.
     ///
     /// # Errors
-    /// When it has not.
+    /// When Linux has no blocks of such a size.
     pub(super) fn check(&self, system: &str, huge: PageShift, vm: &Vm) -> Result<(), SystemError> {
-        let (least, most) = (PageShift(vm.base().0 + 2), PageShift(huge.0 - 1));
-        match self.sizes.iter().find(|&&size| size < least || size > most) {
-            None => Ok(()),
-            Some(size) => Err(SystemError::Options {
-                system: system.into(),
-                what: format!("mthp={size}: expected sizes from {least} to {most} on this machine"),
-            }),
-        }
+        check(&self.sizes, &SIZES, system, PageShift(vm.base().0 + 2), huge)
     }
 
     /// Maps the largest block that fits around a first store and that memory has. Returns false where there is none, so
