@@ -178,8 +178,10 @@ pub struct OooCore {
     inst: Option<DynInst>,
     /// Its stores.
     pending_stores: Vec<PendingStore>,
-    /// How long fetching was stalled since the last instruction was fetched.
-    fetch_stalls: FetchStalls,
+    /// How long fetching was stalled since the last instruction was fetched. `None` if it was not.
+    fetch_stalls: Option<FetchStalls>,
+    /// How long the fetch of the last dispatched instruction was stalled. Not part of [`DynInst`], because few have any.
+    inst_stalls: Option<FetchStalls>,
     /// The pages through which instructions in flight were fetched, the oldest first.
     fetched_pages: VecDeque<FetchedPage>,
     /// The page that is fetched from. `u64::MAX` before the first.
@@ -240,7 +242,8 @@ impl OooCore {
             block: None,
             inst: None,
             pending_stores: Vec::new(),
-            fetch_stalls: FetchStalls::default(),
+            fetch_stalls: None,
+            inst_stalls: None,
             fetched_pages: VecDeque::new(),
             fetched_page: u64::MAX,
             branch: None,

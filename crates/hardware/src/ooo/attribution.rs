@@ -23,12 +23,15 @@
 //! not occur here.
 
 use super::in_flight::DynInst;
+use super::statistics::FetchStalls;
 use crate::config;
 use reach_core::{Label, Ledger};
 
 /// The cycles before the retirement of an instruction in which no other retires.
 pub(super) struct RetirementGap<'a> {
     pub inst: &'a DynInst,
+    /// How long its fetch was stalled.
+    pub stalls: Option<&'a FetchStalls>,
     /// The cycle in which the instruction's result is known.
     pub completed: u64,
     pub config: &'a config::OooCore,
@@ -38,7 +41,7 @@ impl RetirementGap<'_> {
     /// Charges every cycle after `from` up to and including `to` to one label.
     #[inline(always)]
     pub fn charge(&self, from: u64, to: u64, ledger: &mut Ledger) {
-        let (inst, stalls) = (self.inst, &self.inst.fetch_stalls);
+        let inst = self.inst;
         let mut left = to;
         let mut charge_back_to = |time: u64, label| {
             let time = time.max(from);
@@ -58,6 +61,7 @@ impl RetirementGap<'_> {
         charge_back_to(inst.dispatchable, Label::Cache);
         let mut fetched = inst.fetched + u64::from(self.config.front_end_depth);
         charge_back_to(fetched, Label::Compute);
+        let Some(stalls) = self.stalls else { return charge_back_to(0, Label::Compute) };
         let parts = [
             (stalls.cache, Label::Cache),
             (stalls.inclusion + stalls.replay, Label::ItlbStall),

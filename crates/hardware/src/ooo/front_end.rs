@@ -5,6 +5,7 @@ use super::code::Code;
 use super::in_flight::{FetchedPage, PendingBranch};
 use super::instruction::BranchKind;
 use super::reference::TranslationCost;
+use super::statistics::FetchStalls;
 
 /// A branch that was mispredicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +57,17 @@ impl OooCore {
 
     /// Stalls fetching until the mispredicted branch is resolved.
     pub fn resume_fetch(&mut self, misprediction: &Misprediction) {
-        self.fetch_stalls.branch += self.fetch_stage.stall_until(misprediction.until);
+        self.stall_fetch(misprediction.until, |stalls| &mut stalls.branch);
+    }
+
+    /// Fetches nothing before cycle `until`, for the reason that `cause` selects.
+    #[inline]
+    fn stall_fetch(&mut self, until: u64, cause: impl Fn(&mut FetchStalls) -> &mut u64) {
+        let stall = self.fetch_stage.stall_until(until);
+        if stall > 0 {
+            *cause(self.fetch_stalls.get_or_insert_default()) += stall;
+            *cause(&mut self.statistics.fetch_stalls) += stall;
+        }
     }
 
     /// Fetches from base page number `page`, and stalls fetching for its translation.
@@ -71,15 +82,14 @@ impl OooCore {
         if translation == TranslationCost::default() && evicted.is_none() {
             return;
         }
-        let before = self.fetch_stalls;
-        self.fetch_stalls.tlb += self.fetch_stage.stall_until(self.fetch_stage.cycle + u64::from(translation.tlb));
+        self.stall_fetch(self.fetch_stage.cycle + u64::from(translation.tlb), |stalls| &mut stalls.tlb);
         if translation.walk > 0 {
             let floor = self.request_floor();
             let at = self.fetch_stage.cycle;
             let delay = self.memory_channel.delay_walk(floor, at, translation.memory_reads);
             let walk = u64::from(translation.walk) + delay;
             let start = self.walkers.occupy(floor, at, walk);
-            self.fetch_stalls.walk += self.fetch_stage.stall_until(start + walk);
+            self.stall_fetch(start + walk, |stalls| &mut stalls.walk);
         }
         if translation.handler > 0 {
             self.run_handler(translation.handler);
@@ -87,17 +97,13 @@ impl OooCore {
         if let Some(EvictedPages { first, end }) = evicted {
             let last_use = self.fetched_pages.iter().rev().find(|fetched| (first..end).contains(&fetched.page));
             if let Some(retired) = last_use.map(|fetched| fetched.retired) {
-                self.fetch_stalls.inclusion += self.fetch_stage.stall_until(retired);
+                self.stall_fetch(retired, |stalls| &mut stalls.inclusion);
             }
         }
         if translation.tlb > 0 || translation.walk > 0 {
             let replay = u64::from(self.config.itlb_replay);
-            self.fetch_stalls.replay += self.fetch_stage.stall_until(self.fetch_stage.cycle + replay);
+            self.stall_fetch(self.fetch_stage.cycle + replay, |stalls| &mut stalls.replay);
         }
-        self.statistics.fetch_stalls.tlb += self.fetch_stalls.tlb - before.tlb;
-        self.statistics.fetch_stalls.walk += self.fetch_stalls.walk - before.walk;
-        self.statistics.fetch_stalls.inclusion += self.fetch_stalls.inclusion - before.inclusion;
-        self.statistics.fetch_stalls.replay += self.fetch_stalls.replay - before.replay;
     }
 
     /// Records when the last instruction of the page that fetching leaves retires. Forgets pages whose instructions
@@ -113,8 +119,6 @@ impl OooCore {
 
     /// Stalls fetching for the lines of the block: the slowest takes `delay` cycles more than a hit.
     pub fn fetch_lines(&mut self, delay: u32) {
-        let stall = self.fetch_stage.stall_until(self.fetch_stage.cycle + u64::from(delay));
-        self.fetch_stalls.cache += stall;
-        self.statistics.fetch_stalls.cache += stall;
+        self.stall_fetch(self.fetch_stage.cycle + u64::from(delay), |stalls| &mut stalls.cache);
     }
 }

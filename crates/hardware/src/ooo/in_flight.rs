@@ -3,7 +3,6 @@
 use super::instruction::{BranchKind, Inst};
 use super::reference::ByteRange;
 use super::schedulers::Starts;
-use super::statistics::FetchStalls;
 use reach_core::BlockId;
 
 /// The times of one reference.
@@ -55,8 +54,6 @@ pub(super) struct DynInst {
     pub starts: Starts,
     /// The times of the reference that was done last.
     pub critical: DataTimes,
-    /// How long its fetch was stalled.
-    pub fetch_stalls: FetchStalls,
 }
 
 /// The block that the core executes.

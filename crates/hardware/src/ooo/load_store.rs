@@ -169,13 +169,13 @@ impl OooCore {
     pub fn repeat_load(&mut self, bytes: ByteRange, clear: u64, l1_latency: u32) {
         self.statistics.memory_order_clears += 1;
         let stall = self.fetch_stage.stall_until(clear);
+        self.inst_stalls.get_or_insert_default().branch += stall;
         let fetched = self.fetch_stage.pass(clear, self.config.width);
         let Some(DynInst { inst, .. }) = self.inst else { return };
         let ready = self.entries_free(&inst, fetched + u64::from(self.config.front_end_depth));
         let dispatched = self.dispatch_stage.pass(ready, self.config.width);
         self.fetch_queue.correct_last(dispatched);
         let Some(inst) = &mut self.inst else { return };
-        inst.fetch_stalls.branch += stall;
         (inst.fetched, inst.dispatchable, inst.dispatched) = (fetched, dispatched, dispatched);
         let [a, b] = inst.inst.address.map(|register| self.registers[usize::from(register)]);
         inst.address_ready = a.max(b).max(dispatched + 1);

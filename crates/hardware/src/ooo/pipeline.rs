@@ -84,7 +84,9 @@ impl OooCore {
     fn dispatch(&mut self, inst: Inst) -> DynInst {
         let width = self.config.width;
         let fetched = self.fetch_stage.pass(self.fetch_queue.next_free(), width);
-        let fetch_stalls = std::mem::take(&mut self.fetch_stalls);
+        if self.fetch_stalls.is_some() || self.inst_stalls.is_some() {
+            self.inst_stalls = self.fetch_stalls.take();
+        }
         let ready = self.entries_free(&inst, fetched + u64::from(self.config.front_end_depth));
         let dispatched = self.dispatch_stage.pass(ready, width);
         self.fetch_queue.push(dispatched);
@@ -101,7 +103,6 @@ impl OooCore {
             recorded: [0; 2],
             starts: Starts::default(),
             critical: DataTimes::default(),
-            fetch_stalls,
         }
     }
 
@@ -145,7 +146,8 @@ impl OooCore {
         let previous = self.retire_stage.cycle;
         let retired = self.retire_stage.pass(completed + 1, self.config.width);
         if retired > previous {
-            let gap = RetirementGap { inst: &dispatched, completed: result, config: &self.config };
+            let stalls = self.inst_stalls.as_ref();
+            let gap = RetirementGap { inst: &dispatched, stalls, completed: result, config: &self.config };
             gap.charge(previous, retired, &mut self.ledger);
         }
         self.rob.push(retired);

@@ -24,7 +24,7 @@ pub struct OooStatistics {
     pub branches: u64,
     /// Branches that retired and had been mispredicted.
     pub mispredictions: u64,
-    /// Stalls of fetching by translations and instruction caches, whether or not the back end had work meanwhile.
+    /// Stalls of fetching, whether or not the back end had work meanwhile.
     pub fetch_stalls: FetchStalls,
     /// Machine clears by memory-order violations: loads that read before an older store to the same bytes.
     pub memory_order_clears: u64,
