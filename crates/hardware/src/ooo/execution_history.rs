@@ -139,8 +139,10 @@ pub(super) struct ExecutionHistory {
 impl ExecutionHistory {
     /// Switches to address space number `space`.
     pub fn enter_space(&mut self, space: u32) {
-        self.space = space;
-        self.recent.clear();
+        if space != self.space {
+            self.space = space;
+            self.recent.clear();
+        }
     }
 
     /// Records that `block` is executed. Returns the number of its first reference.

@@ -31,14 +31,26 @@ struct Alignment {
     differing: RegisterSet,
 }
 
+/// Words of the filter of blocks.
+const FILTER: usize = 4;
+
+/// Returns the word of the filter that has the bit of `block`, and that bit.
+fn filter_place(block: BlockId) -> (usize, u64) {
+    ((block.0 >> 6) as usize % FILTER, 1 << (block.0 % u64::BITS))
+}
+
 /// How the wrong path lies beside the right path.
 pub(super) struct Convergence<'a> {
     right: RightPath<'a>,
     unread: RightFetches<'a>,
     /// The first fetches of the right path.
     found: Vec<Found>,
+    /// A bit for each hash of their blocks. Most wrong paths come to few blocks of the right path.
+    blocks: [u64; FILTER],
     /// How many more instructions of the right path are searched.
     budget: usize,
+    /// Whether no more fetches are to be found.
+    is_read: bool,
     /// The block of the right path that comes next.
     next: Alignment,
     /// Where the wrong path went ahead, in case it only made a detour. Of several places, the one with the fewest
@@ -57,7 +69,9 @@ impl<'a> Convergence<'a> {
             right,
             unread: RightFetches::of(right),
             found,
+            blocks: [0; FILTER],
             budget: instructions,
+            is_read: false,
             next: Alignment::default(),
             left_at: None,
             reference: None,
@@ -99,6 +113,10 @@ impl<'a> Convergence<'a> {
 
     /// Finds the first fetch of `block` from alignment `from` on, before fetch number `end`.
     fn find(&mut self, block: BlockId, from: Alignment, end: usize, code: &Code) -> Option<Alignment> {
+        let (word, bit) = filter_place(block);
+        if self.is_read && self.blocks[word] & bit == 0 {
+            return None;
+        }
         let Alignment { mut fetch, mut differing } = from;
         while fetch < end && (fetch < self.found.len() || self.read(code)) {
             let Found { fetch: RightFetch { block: right, .. }, written } = self.found[fetch];
@@ -113,7 +131,12 @@ impl<'a> Convergence<'a> {
 
     /// Finds one more fetch of the right path. Returns whether there is one.
     fn read(&mut self, code: &Code) -> bool {
-        let Some(fetch) = self.unread.next().filter(|_| self.budget > 0) else { return false };
+        let Some(fetch) = self.unread.next().filter(|_| self.budget > 0) else {
+            self.is_read = true;
+            return false;
+        };
+        let (word, bit) = filter_place(fetch.block);
+        self.blocks[word] |= bit;
         self.budget = self.budget.saturating_sub(code.of(fetch.block).len());
         self.found.push(Found { fetch, written: code.written(fetch.block) });
         true
