@@ -20,6 +20,7 @@ mod online;
 mod pham_2012_colt;
 mod pham_2014_clustered;
 mod registry;
+mod resolved;
 mod romer_1995;
 mod settings;
 mod superpage;
@@ -29,6 +30,7 @@ mod zhou_2023;
 
 pub use error::SystemError;
 pub use evidence::{Criterion, Evidence};
-pub use registry::{Description, Resolved, Role, list, resolve};
+pub use registry::{Description, Role, list, resolve};
+pub use resolved::Resolved;
 pub use settings::{Accepts, Setting, Settings, Unit};
 pub use system::System;

@@ -2,6 +2,7 @@
 
 use crate::error::SystemError;
 use crate::evidence::{Criterion, Evidence};
+use crate::resolved::Resolved;
 use crate::settings::{Setting, Settings, near};
 use crate::system::System;
 use crate::{
@@ -50,7 +51,7 @@ pub struct Description {
     pub criterion: Option<Criterion>,
     /// The options that it takes.
     pub settings: &'static [Setting],
-    build: fn(&Settings) -> Box<dyn System>,
+    pub(crate) build: fn(&Settings) -> Box<dyn System>,
 }
 
 static ALL: &[Description] = &[
@@ -242,54 +243,6 @@ pub fn list() -> &'static [Description] {
     ALL
 }
 
-/// A system with a value for each of its options.
-#[derive(Clone)]
-pub struct Resolved {
-    description: &'static Description,
-    settings: Settings,
-    spec: String,
-}
-
-impl Resolved {
-    /// Returns the system's name, without options.
-    pub fn name(&self) -> &'static str {
-        self.description.name
-    }
-
-    /// Returns name and options as the user wrote them, which is the system's name in results.
-    pub fn spec(&self) -> &str {
-        &self.spec
-    }
-
-    /// Returns the values of all options, defaults included.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    /// Returns the part that the system plays in a comparison.
-    pub fn role(&self) -> Role {
-        self.description.role
-    }
-
-    /// Returns how results show that the system acted. `None`: there is nothing to show.
-    pub fn criterion(&self) -> Option<Criterion> {
-        self.description.criterion
-    }
-
-    /// Returns whether the system's kernel places shared memory so that it can have huge pages, as Linux does where a setting
-    /// allows these. A captured program's addresses should then be such.
-    pub fn aligns_shared_memory(&self) -> bool {
-        self.settings
-            .iter()
-            .any(|(name, value)| matches!((name, value), ("shmem_enabled" | "tmpfs_huge", value) if value != "never"))
-    }
-
-    /// Builds an instance. Each simulation needs its own.
-    pub fn build(&self) -> Box<dyn System> {
-        (self.description.build)(&self.settings)
-    }
-}
-
 /// Reads `name` or `name:key=value,key=value`.
 ///
 /// ```
@@ -327,7 +280,7 @@ pub fn resolve(spec: &str) -> Result<Resolved, SystemError> {
             text.split_once('=').ok_or_else(|| SystemError::Form { system: name.into(), text: text.into() })?;
         settings.set(name, description.settings, option.trim(), value.trim())?;
     }
-    Ok(Resolved { description, settings, spec: spec.into() })
+    Ok(Resolved::of(description, settings, spec))
 }
 
 #[cfg(test)]

@@ -177,6 +177,12 @@ pub(crate) use choice;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings(BTreeMap<&'static str, String>);
 
+impl FromIterator<(&'static str, String)> for Settings {
+    fn from_iter<I: IntoIterator<Item = (&'static str, String)>>(values: I) -> Settings {
+        Settings(values.into_iter().collect())
+    }
+}
+
 impl Settings {
     pub(crate) fn defaults(known: &[Setting]) -> Settings {
         debug_assert!(known.iter().all(|setting| setting.accepts.takes(setting.default)));

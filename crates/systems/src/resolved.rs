@@ -1,0 +1,110 @@
+//! A system that was chosen: one of the table with its options, or one that a program brings.
+
+use crate::evidence::Criterion;
+use crate::registry::{Description, Role};
+use crate::settings::Settings;
+use crate::system::System;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Makes instances of a system that is not in the table.
+type Make = Arc<dyn Fn() -> Box<dyn System> + Send + Sync>;
+
+/// A system with a value for each of its options.
+#[derive(Clone)]
+pub struct Resolved {
+    name: Cow<'static, str>,
+    role: Role,
+    criterion: Option<Criterion>,
+    settings: Settings,
+    spec: String,
+    build: Build,
+}
+
+/// Where instances come from.
+#[derive(Clone)]
+enum Build {
+    Table(fn(&Settings) -> Box<dyn System>),
+    Custom(Make),
+}
+
+impl Resolved {
+    /// Returns the system of the table that `description` describes.
+    pub(crate) fn of(description: &Description, settings: Settings, spec: &str) -> Resolved {
+        Resolved {
+            name: description.name.into(),
+            role: description.role,
+            criterion: description.criterion,
+            settings,
+            spec: spec.into(),
+            build: Build::Table(description.build),
+        }
+    }
+
+    /// Returns a system that is not in the table, of which `make` makes each instance. `settings` are the names and values by
+    /// which results tell it from others of its name.
+    ///
+    /// ```
+    /// use reach_systems::{Resolved, System, resolve};
+    ///
+    /// let named = Resolved::custom("mine", [("step", "4".into())], || resolve("base").unwrap().build());
+    /// assert_eq!((named.name(), named.spec()), ("mine", "mine"));
+    /// assert_eq!(named.settings().iter().next(), Some(("step", "4")));
+    /// assert_eq!(named.build().name(), "base");
+    /// ```
+    pub fn custom(
+        name: &str,
+        settings: impl IntoIterator<Item = (&'static str, String)>,
+        make: impl Fn() -> Box<dyn System> + Send + Sync + 'static,
+    ) -> Resolved {
+        Resolved {
+            name: name.to_owned().into(),
+            role: Role::Design,
+            criterion: None,
+            settings: settings.into_iter().collect(),
+            spec: name.into(),
+            build: Build::Custom(Arc::new(make)),
+        }
+    }
+
+    /// Returns the system's name, without options.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns name and options as the user wrote them, which is the system's name in results.
+    pub fn spec(&self) -> &str {
+        &self.spec
+    }
+
+    /// Returns the values of all options, defaults included.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Returns the part that the system plays in a comparison.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Returns how results show that the system acted. `None`: there is nothing to show.
+    pub fn criterion(&self) -> Option<Criterion> {
+        self.criterion
+    }
+
+    /// Returns whether the system's kernel places shared memory so that it can have huge pages, as Linux does where a setting
+    /// allows these. A captured program's addresses should then be such.
+    pub fn aligns_shared_memory(&self) -> bool {
+        self.settings
+            .iter()
+            .any(|(name, value)| matches!((name, value), ("shmem_enabled" | "tmpfs_huge", value) if value != "never"))
+    }
+
+    /// Builds an instance. Each simulation needs its own.
+    pub fn build(&self) -> Box<dyn System> {
+        match &self.build {
+            Build::Table(build) => build(&self.settings),
+            Build::Custom(make) => make(),
+        }
+    }
+}
