@@ -149,6 +149,7 @@ pub fn run(
         sample: sampling(common, has_curve),
         precision: precision(common, has_curve),
         precise_cycles: false,
+        stop: None,
         attribute: attribution,
         curve,
     };

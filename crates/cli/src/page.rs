@@ -2,13 +2,12 @@
 
 mod command;
 mod file;
-mod over_time;
 
 pub use file::HtmlFile;
 
 use crate::experiment::Finished;
 use crate::{output, selected, table};
-use reach_lab::{ALL, Header, Value};
+use reach_lab::{ALL, Header, Value, memory_rows};
 use reach_page::Table;
 
 /// What a page shows, with the text that it is made of.
@@ -76,7 +75,7 @@ pub fn simulation(finished: &Finished) -> Content {
 
 /// Returns content with the program, the rows and the configuration.
 fn of_metrics(finished: &Finished) -> Content {
-    let points = finished.report.outcomes.iter().flat_map(|outcome| over_time::rows(outcome, &finished.report.program));
+    let points = finished.report.outcomes.iter().flat_map(|outcome| memory_rows(outcome, &finished.report.program));
     let rows = output::json_lines(&finished.rows()) + &output::json_lines(&points.collect::<Vec<_>>());
     Content { rows, ..of_program(finished) }
 }

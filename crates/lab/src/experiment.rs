@@ -20,7 +20,7 @@ use reach_trace::{
     Aligned, Alignment, Ending, FastForward, FastForwarded, InMemory, Limited, Progress, Sampling, Source, TraceError,
 };
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Batches that may wait for a simulation before the source has to wait.
@@ -73,6 +73,9 @@ pub struct Experiment {
     /// Whether the cycles of the first system must be so precise, too: for a comparison with another run of the program, which
     /// shares no intervals with this one.
     pub precise_cycles: bool,
+    /// Another thread sets it to end the experiment with [`ExperimentError::Stopped`], as soon as each simulation has taken the
+    /// chunk that it is at. `None`: nobody does.
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 /// Why an experiment failed.
@@ -84,6 +87,9 @@ pub enum ExperimentError {
     /// A simulation failed.
     #[error(transparent)]
     Simulation(#[from] SimulationError),
+    /// [`Experiment::stop`] was set.
+    #[error("the experiment was stopped")]
+    Stopped,
 }
 
 /// How far an experiment has come.
@@ -138,6 +144,7 @@ impl Experiment {
             sample: None,
             precision: None,
             precise_cycles: false,
+            stop: None,
         }
     }
 
@@ -270,7 +277,10 @@ impl Experiment {
         let (mut counts, mut reading) = (Counts::default(), Duration::ZERO);
         // Only several hardware threads need to know the end of the program.
         let (mut stopped, mut ended) = (false, slices.is_none());
+        let is_stopped = || self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
+        let check_stop = || if is_stopped() { Err(ExperimentError::Stopped) } else { Ok(()) };
         let mut next_batch = || -> Result<Option<Batch>, ExperimentError> {
+            check_stop()?;
             if stopped {
                 return Ok(None);
             }
@@ -303,6 +313,7 @@ impl Experiment {
         };
         let simulating = AtomicU64::new(0);
         let consume = |simulation: &mut Simulation, batch: &Arc<Batch>| -> Result<(), ExperimentError> {
+            check_stop()?;
             let before = Instant::now();
             let outcome = simulation.take(batch);
             simulating.fetch_add(before.elapsed().as_nanos() as u64, Ordering::Relaxed);

@@ -16,6 +16,7 @@ mod prepare;
 mod results;
 mod simulation;
 pub mod validation;
+pub mod values;
 
 pub use conditions::{Conditions, Placement, Timing};
 pub use curve::{Curve, Misses};
@@ -25,7 +26,7 @@ pub use kernel_code::KernelCode;
 pub use prepare::{Batch, Lookahead, Preparer};
 pub use reach_core::{Counts, Step, TICK_INSTRUCTIONS};
 pub use reach_hardware::Geometry;
-pub use results::{ALL, Row, Value};
+pub use results::{ALL, MemoryRow, Row, Value, memory_rows};
 pub use simulation::{
     Cold, HardwareThread, Interval, KernelWork, LEAST, MemoryPoint, Outcome, Sample, Simulation, SimulationError,
     Stops, Tally,

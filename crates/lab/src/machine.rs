@@ -178,16 +178,35 @@ pub fn preset_table(name: &str) -> Option<Table> {
 /// simulated; the last names every part that is impossible.
 pub fn resolve(spec: &str) -> Result<Resolved, MachineError> {
     let (table, text) = read(spec)?;
+    resolve_table(spec, Spec::parse(spec)?.base, table, &text)
+}
+
+/// Reads a machine from the text of a machine file. Its name in results is the one that the text gives.
+///
+/// # Errors
+/// When the machine cannot be simulated; the error names every part that is impossible, with its line.
+pub fn resolve_text(text: &str) -> Result<Resolved, MachineError> {
+    let impossible = |problems| MachineError::Impossible { machine: "machine".to_owned(), problems };
+    let problems = check(text);
+    if !problems.is_empty() {
+        return Err(impossible(problems));
+    }
+    let (table, file) = parse(text).map_err(|problem| impossible(vec![problem]))?;
+    resolve_table(&file.name, &file.name, table, text)
+}
+
+/// Reads the machine that `table` describes, which comes from `text`. `base` is the part of `spec` that stands for its name.
+fn resolve_table(spec: &str, base: &str, table: Table, text: &str) -> Result<Resolved, MachineError> {
     let impossible = |problems| MachineError::Impossible { machine: spec.to_owned(), problems };
-    let file: MachineFile = table.clone().try_into().map_err(|error| impossible(vec![syntax(&text, &error)]))?;
+    let file: MachineFile = table.clone().try_into().map_err(|error| impossible(vec![syntax(text, &error)]))?;
     let (parts, mut problems) = lower_and_check(&file);
     if !problems.is_empty() {
-        locate::locate(&text, &mut problems);
+        locate::locate(text, &mut problems);
         return Err(impossible(problems));
     }
     let configuration = facts::configuration(&table).to_string();
     let hash = Sha256::digest(configuration.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
-    let name = spec.replacen(Spec::parse(spec)?.base, &file.name, 1);
+    let name = spec.replacen(base, &file.name, 1);
     let (hardware, os, ooo) = parts;
     let cores = file.processor.cores.map(|cores| cores.value);
     Ok(Resolved { name, about: file.about, cores, hardware, os, ooo, configuration, hash })

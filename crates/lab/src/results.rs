@@ -3,7 +3,10 @@
 mod contiguity;
 mod hardware;
 mod os;
+mod over_time;
 mod tally;
+
+pub use over_time::{MemoryRow, memory_rows};
 
 use crate::findings::{Finding, FindingKind};
 use crate::metrics::{self, Estimate, Rate};

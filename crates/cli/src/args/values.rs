@@ -1,11 +1,12 @@
 //! Parsers of option values. Their messages complete "invalid value 'X' for '--option': ".
 
+pub use reach_lab::values::{bytes, count, fast_forward, fragmentation, precision};
+
 use reach_lab::machine::MachineError;
 use reach_lab::paper::{Paper, PaperError};
 use reach_live::collapse::What;
-use reach_os::Fragmentation;
 use reach_trace::synthetic::{self, Description};
-use reach_trace::{Between, FastForward, Sampling, TraceError};
+use reach_trace::{Between, Sampling, TraceError};
 
 /// Checks the specification of a synthetic program, `NAME[:KEY=VALUE,…]`, and returns it unchanged.
 pub fn program(spec: &str) -> Result<String, TraceError> {
@@ -40,18 +41,6 @@ pub fn recorded_sample(text: &str) -> Result<Sampling, String> {
     Ok(sampling)
 }
 
-/// Parses a whole number with an optional suffix: the letters of `suffixes` stand for rising powers of `step`.
-fn scaled(text: &str, step: u64, suffixes: &str) -> Option<u64> {
-    let upper = text.to_ascii_uppercase();
-    let last = upper.chars().last()?;
-    let (digits, power) = match suffixes.find(last) {
-        Some(at) => (&upper[..upper.len() - 1], at as u32 + 1),
-        None => (&upper[..], 0),
-    };
-    let whole = digits.bytes().all(|b| b.is_ascii_digit());
-    digits.parse::<u64>().ok().filter(|_| whole)?.checked_mul(step.checked_pow(power)?)
-}
-
 /// Reads a kind of memory of a process, or an address.
 pub fn memory_kind(text: &str) -> Result<What, String> {
     let address = || u64::from_str_radix(text.strip_prefix("0x")?, 16).ok();
@@ -62,27 +51,6 @@ pub fn memory_kind(text: &str) -> Result<What, String> {
     }
 }
 
-/// Parses a number of bytes: `512M`, `16G`, `1T` (powers of 1024).
-pub fn bytes(text: &str) -> Result<u64, String> {
-    let number = text.strip_suffix(['B', 'b']).unwrap_or(text);
-    scaled(number, 1024, "KMGT").ok_or_else(|| "expected a number of bytes, such as 512M, 16G or 1T".into())
-}
-
-/// Parses a count of at least 1: `500000`, `200k`, `10M` (powers of 1000).
-pub fn count(text: &str) -> Result<u64, String> {
-    match scaled(text, 1000, "KMG") {
-        Some(n @ 1..) => Ok(n),
-        _ => Err("expected a count of at least 1, such as 500000, 200k or 10M".into()),
-    }
-}
-
-/// Parses a precision, such as `1%` or `0.5%`, to a share.
-pub fn precision(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
-    let percent = number.parse::<f64>().ok().filter(|percent| (0.01..=50.0).contains(percent));
-    percent.map(|percent| percent / 100.0).ok_or_else(|| "expected per cent from 0.01 to 50, such as 1% or 0.5%".into())
-}
-
 /// Parses a percentage above 0, at most 100.
 pub fn percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
@@ -91,85 +59,15 @@ pub fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses what to fast-forward: a count of references, or the name of a phase.
-pub fn fast_forward(text: &str) -> Result<FastForward, String> {
-    match text.starts_with(|first: char| first.is_ascii_digit()) {
-        true => count(text).map(FastForward::References),
-        false if text.is_empty() => {
-            Err("expected a count of references, such as 10M, or a phase of the program".into())
-        }
-        false => Ok(FastForward::Phase(text.into())),
-    }
-}
-
-/// Parses a recipe for fragmentation. Its seed is set later, from `--seed`.
-pub fn fragmentation(text: &str) -> Result<Fragmentation, String> {
-    const KEYS: &str = "the keys are scattered (0 to 1, required), order (1 to 63), hold (0 to 1) and grain (0 to 62)";
-    let mut recipe = Fragmentation { order: 9, scattered: f64::NAN, hold: 0.1, grain: 0, first: false, seed: 0 };
-    for pair in text.split(',') {
-        let (key, value) = pair.split_once('=').ok_or_else(|| format!("{pair:?}: expected key=value; {KEYS}"))?;
-        let share = || match value.parse::<f64>() {
-            Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
-            _ => Err(format!("{key} {value:?}: expected a share from 0 to 1")),
-        };
-        let power = |from: u8, to: u8| match value.parse() {
-            Ok(power) if (from..=to).contains(&power) => Ok(power),
-            _ => Err(format!("{key} {value:?}: expected {from} to {to}, a power of two of base pages")),
-        };
-        match key {
-            "scattered" => recipe.scattered = share()?,
-            "hold" => recipe.hold = share()?,
-            "grain" => recipe.grain = power(0, 62)?,
-            "order" => recipe.order = power(1, 63)?,
-            _ => return Err(format!("unknown key {key:?}; {KEYS}")),
-        }
-    }
-    if recipe.scattered.is_nan() {
-        return Err(format!("scattered is missing; {KEYS}"));
-    }
-    Ok(recipe)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn suffixes_scale_bytes_by_1024_and_counts_by_1000() {
-        assert_eq!(bytes("16G"), Ok(16 << 30));
-        assert_eq!(bytes("512mb"), Ok(512 << 20));
-        assert_eq!(bytes("4096"), Ok(4096));
-        assert_eq!(count("10M"), Ok(10_000_000));
-        for wrong in ["", "G", "-1", "+1", "1.5G", "16X", "99999999T", "é"] {
-            assert!(bytes(wrong).is_err(), "{wrong}");
-            assert!(count(wrong).is_err(), "{wrong}");
-        }
-        assert!(count("0").is_err());
-    }
 
     #[test]
     fn percentages_are_above_0_and_at_most_100() {
         assert_eq!(["0.5", "5", "100"].map(percent), [Ok(0.5), Ok(5.0), Ok(100.0)]);
         for wrong in ["0", "-1", "101", "NaN", "inf", "5%", ""] {
             assert!(percent(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn errors_of_fragmentation_name_the_key_and_its_range() {
-        let recipe = Fragmentation { order: 9, scattered: 0.8, hold: 0.1, grain: 0, first: false, seed: 0 };
-        assert_eq!(fragmentation("scattered=0.8"), Ok(recipe));
-        assert_eq!(fragmentation("order=9,hold=0.1,scattered=0.8"), Ok(recipe));
-        for (text, part) in [
-            ("", "key=value"),
-            ("order=9", "scattered is missing"),
-            ("scattered=2", "from 0 to 1"),
-            ("scattered=NaN", "from 0 to 1"),
-            ("scattered=0.5,order=0", "order \"0\": expected 1 to 63"),
-            ("scattered=0.5,grain=63", "grain \"63\": expected 0 to 62"),
-            ("scatered=0.5", "unknown key \"scatered\""),
-        ] {
-            assert!(fragmentation(text).unwrap_err().contains(part), "{text}");
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Rows of memory over time. Pages have them; other formats do not, because there are hundreds for each simulation.
 
-use reach_lab::{MemoryPoint, Outcome};
+use crate::simulation::{MemoryPoint, Outcome};
+use reach_core::PageShift;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The state of memory after a number of instructions.
 #[derive(Serialize)]
-pub struct Row<'a> {
+pub struct MemoryRow<'a> {
     machine: &'a str,
     system: &'a str,
     program: &'a str,
@@ -19,9 +20,9 @@ pub struct Row<'a> {
 }
 
 /// Returns the rows of a simulation of `program`.
-pub fn rows<'a>(outcome: &'a Outcome, program: &'a str) -> impl Iterator<Item = Row<'a>> {
-    let name = |(size, count): (&reach_core::PageShift, &u64)| (format!("superpages.{size}"), *count);
-    let row = move |point: &MemoryPoint| Row {
+pub fn memory_rows<'a>(outcome: &'a Outcome, program: &'a str) -> impl Iterator<Item = MemoryRow<'a>> {
+    let name = |(size, count): (&PageShift, &u64)| (format!("superpages.{size}"), *count);
+    let row = move |point: &MemoryPoint| MemoryRow {
         machine: &outcome.machine,
         system: &outcome.system,
         program,
