@@ -1,6 +1,7 @@
 //! Traces of other tools. They have no mappings, so each program starts with a `Switch` and no `Map`. The simulated
 //! operating system then gives a page anonymous memory when it is first touched.
 
+mod arrays;
 mod assembler;
 mod champsim;
 mod compressed;
@@ -15,6 +16,7 @@ mod valgrind;
 mod write;
 mod zip;
 
+pub use arrays::{Arrays, Bytes, Columns};
 pub use champsim::ChampSim;
 pub use drmemtrace::{DrMemtrace, Physical};
 pub use lackey::Lackey;
