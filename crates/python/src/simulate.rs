@@ -1,0 +1,98 @@
+//! The functions that simulate and draw.
+
+use crate::error::{failed, of_trace, refused};
+use crate::machine::machine;
+use crate::options::Options;
+use crate::outcome::Outcome;
+use crate::program::Program;
+use crate::run::run;
+use crate::watch::Watch;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+use reach_lab::machine::Resolved as Machine;
+use reach_lab::{Conditions, Simulation, SimulationError};
+use reach_page::{Page, Table};
+use reach_systems::Resolved as System;
+use std::sync::Arc;
+
+/// Simulates a program on machines under systems. Without machines, takes the preset nearest to this computer's processor;
+/// without systems, those that `reach compare` takes.
+#[pyfunction]
+pub fn simulate(
+    py: Python<'_>,
+    program: &Program,
+    machines: Bound<'_, PyList>,
+    systems: Bound<'_, PyList>,
+    options: Bound<'_, PyDict>,
+    progress: Option<Bound<'_, PyAny>>,
+) -> PyResult<Outcome> {
+    let options = Options(options);
+    let watch = Arc::new(Watch::default());
+    let mut machines = machines.iter().map(|given| machine(&given)).collect::<PyResult<Vec<_>>>()?;
+    if machines.is_empty() {
+        let (name, _) = reach_lab::machine::nearest_host();
+        machines.push(reach_lab::machine::resolve(name).map_err(failed)?);
+    }
+    let mut systems = systems.iter().map(|given| system(&given)).collect::<PyResult<Vec<_>>>()?;
+    if systems.is_empty() {
+        systems = default_systems(&machines, &options.conditions()?)?;
+    }
+    let experiment = options.experiment(machines, systems)?;
+    let timing = experiment.conditions.timing;
+    let source = program.source().map_err(of_trace)?;
+    let (header, report) = run(py, experiment, source, progress, &watch)?;
+    Outcome::new(&header, &report, timing)
+}
+
+/// Reads a system.
+fn system(given: &Bound<'_, PyAny>) -> PyResult<System> {
+    match given.cast::<PyString>() {
+        Ok(spec) => reach_systems::resolve(&spec.to_cow()?).map_err(refused),
+        Err(_) => Err(refused("system: expected a name or a subclass of reach.System")),
+    }
+}
+
+/// Returns the systems of `reach compare`, without those that one of the machines cannot run.
+fn default_systems(machines: &[Machine], conditions: &Conditions) -> PyResult<Vec<System>> {
+    let mut systems = Vec::new();
+    for description in reach_systems::list().iter().filter(|description| description.compared) {
+        let system = reach_systems::resolve(description.name).map_err(failed)?;
+        if machines.iter().any(|machine| Simulation::lacks_handler(machine, &system)) {
+            continue;
+        }
+        match machines.iter().find_map(|machine| Simulation::new(machine, &system, conditions).err()) {
+            Some(SimulationError::Placement(what)) => return Err(refused(what)),
+            // The first system is the reference of all speedups.
+            Some(error) if systems.is_empty() => return Err(failed(error)),
+            Some(_) => {}
+            None => systems.push(system),
+        }
+    }
+    Ok(systems)
+}
+
+/// A table of a page: caption, header, rows and notes.
+type Cells = (String, Vec<String>, Vec<Vec<String>>, Vec<String>);
+
+/// Returns a page of figures and tables.
+#[pyfunction]
+pub fn page(
+    title: String,
+    lead: Vec<String>,
+    tables: Vec<Cells>,
+    rows: &str,
+    configuration: &str,
+    command: String,
+) -> PyResult<String> {
+    let table = |(caption, header, rows, notes)| Table { caption, header, rows, notes };
+    let page = Page {
+        title,
+        lead,
+        tables: tables.into_iter().map(table).collect(),
+        rows,
+        configuration: Some(configuration),
+        command,
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    page.html().map_err(failed)
+}

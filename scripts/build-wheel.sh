@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Builds the Python wheel into target/wheels, with maturin in a virtual environment of its own. Run `make build` first: the command
+# and its libraries are part of the wheel.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+tools=$PWD/target/python/tools
+bin=python/reach/_bin
+if ! "$tools/bin/maturin" --version >/dev/null 2>&1; then
+    python3 -m venv "$tools"
+    "$tools/bin/pip" install -q --disable-pip-version-check 'maturin>=1.16,<2'
+fi
+mkdir -p "$bin"
+for file in reach libreach_plugin.so libreach_preload.so; do
+    # Without the tables for debuggers, which are five times as large as the rest.
+    strip --strip-debug -o "$bin/$file.new" "target/release/$file"
+    chmod 755 "$bin/$file.new"
+    mv "$bin/$file.new" "$bin/$file"
+done
+rm -f target/wheels/*.whl
+(cd python && "$tools/bin/maturin" build --release --locked -q --out ../target/wheels)
+ls -sh target/wheels/*.whl
