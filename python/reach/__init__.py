@@ -19,7 +19,27 @@ _processor.check()
 from reach._experiment import compare, run  # noqa: E402
 from reach._program import Program, open, synthetic  # noqa: E402
 from reach._reach import VERSION as __version__  # noqa: E402
-from reach._reach import Error  # noqa: E402
+from reach._reach import Error, Event, Fault, Miss, OutOfMemory, Page, Populate, Region, View, Vm  # noqa: E402
 from reach._result import Result  # noqa: E402
+from reach._system import System  # noqa: E402
 
-__all__ = ["Error", "Program", "Result", "__version__", "compare", "open", "run", "synthetic"]
+__all__ = [
+    "Error",
+    "Event",
+    "Fault",
+    "Miss",
+    "OutOfMemory",
+    "Page",
+    "Populate",
+    "Program",
+    "Region",
+    "Result",
+    "System",
+    "View",
+    "Vm",
+    "__version__",
+    "compare",
+    "open",
+    "run",
+    "synthetic",
+]

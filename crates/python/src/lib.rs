@@ -9,12 +9,16 @@
 //! Nothing of the simulation is here. Rows are those of the command line for the same experiment.
 
 mod error;
+mod event;
 mod machine;
 mod options;
 mod outcome;
+mod page;
 mod program;
 mod run;
 mod simulate;
+mod system;
+mod vm;
 mod watch;
 
 use pyo3::prelude::*;
@@ -28,9 +32,15 @@ mod _reach {
     #[pymodule_export]
     use super::error::Error;
     #[pymodule_export]
+    use super::event::{Event, Miss};
+    #[pymodule_export]
     use super::outcome::Outcome;
+    #[pymodule_export]
+    use super::page::{Fault, Page, Populate, Region, View};
     #[pymodule_export]
     use super::program::Program;
     #[pymodule_export]
     use super::simulate::{page, simulate};
+    #[pymodule_export]
+    use super::vm::{OutOfMemory, Vm};
 }

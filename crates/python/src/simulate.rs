@@ -33,7 +33,7 @@ pub fn simulate(
         let (name, _) = reach_lab::machine::nearest_host();
         machines.push(reach_lab::machine::resolve(name).map_err(failed)?);
     }
-    let mut systems = systems.iter().map(|given| system(&given)).collect::<PyResult<Vec<_>>>()?;
+    let mut systems = systems.iter().map(|given| system(&given, &watch)).collect::<PyResult<Vec<_>>>()?;
     if systems.is_empty() {
         systems = default_systems(&machines, &options.conditions()?)?;
     }
@@ -45,10 +45,10 @@ pub fn simulate(
 }
 
 /// Reads a system.
-fn system(given: &Bound<'_, PyAny>) -> PyResult<System> {
+fn system(given: &Bound<'_, PyAny>, watch: &Arc<Watch>) -> PyResult<System> {
     match given.cast::<PyString>() {
         Ok(spec) => reach_systems::resolve(&spec.to_cow()?).map_err(refused),
-        Err(_) => Err(refused("system: expected a name or a subclass of reach.System")),
+        Err(_) => crate::system::resolve(given, watch),
     }
 }
 
