@@ -20,6 +20,7 @@ from reach._experiment import compare, run  # noqa: E402
 from reach._program import Program, open, synthetic  # noqa: E402
 from reach._reach import VERSION as __version__  # noqa: E402
 from reach._reach import Error, Event, Fault, Miss, OutOfMemory, Page, Populate, Region, View, Vm  # noqa: E402
+from reach._record import record  # noqa: E402
 from reach._result import Result  # noqa: E402
 from reach._system import System  # noqa: E402
 
@@ -40,6 +41,7 @@ __all__ = [
     "__version__",
     "compare",
     "open",
+    "record",
     "run",
     "synthetic",
 ]

@@ -15,6 +15,7 @@ mod options;
 mod outcome;
 mod page;
 mod program;
+mod record;
 mod run;
 mod simulate;
 mod system;
@@ -39,6 +40,8 @@ mod _reach {
     use super::page::{Fault, Page, Populate, Region, View};
     #[pymodule_export]
     use super::program::Program;
+    #[pymodule_export]
+    use super::record::record;
     #[pymodule_export]
     use super::simulate::{page, simulate};
     #[pymodule_export]

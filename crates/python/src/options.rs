@@ -16,7 +16,7 @@ pub struct Options<'py>(pub Bound<'py, PyDict>);
 
 impl Options<'_> {
     /// Returns an option, read by `parse`.
-    fn get<T>(&self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> PyResult<Option<T>> {
+    pub fn get<T>(&self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> PyResult<Option<T>> {
         let Some(value) = self.0.get_item(name)?.filter(|value| !value.is_none()) else { return Ok(None) };
         let text = value.str()?;
         let text = text.to_cow()?;
@@ -24,7 +24,7 @@ impl Options<'_> {
     }
 
     /// Returns a number in a range.
-    fn number(&self, name: &str, least: u64, most: u64) -> PyResult<Option<u64>> {
+    pub fn number(&self, name: &str, least: u64, most: u64) -> PyResult<Option<u64>> {
         let parse = |text: &str| {
             let number = text.parse().ok().filter(|number| (least..=most).contains(number));
             number.ok_or_else(|| format!("expected a whole number from {least} to {most}"))
