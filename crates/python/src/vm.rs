@@ -5,72 +5,29 @@
 //! are charged as they are for systems in Rust.
 
 mod checked;
+mod loan;
 
-use crate::error::{Error, failed, panicked, refused};
+use crate::error::{Error, refused};
 use crate::event::Event;
 use crate::page::{Fault, Page, Populate, Region, Rights, View};
 use checked::Checked;
+pub use loan::Loan;
 use pyo3::create_exception;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use reach_core::{Cycles, Pte, Vpn};
+use reach_core::Pte;
 use reach_os::{FrameKind, Mechanism, Superpage, contiguity, soft};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::Arc;
 
 create_exception!(reach, OutOfMemory, Error, "Simulated memory is used up.");
-
-/// The memory manager of a simulation while a hook runs; nothing between hooks.
-#[derive(Default)]
-pub struct Loan(Mutex<Option<Lent>>);
-
-/// A memory manager that a hook has borrowed.
-struct Lent(NonNull<reach_os::Vm>);
-
-// SAFETY: the pointer is used only while the thread that owns the memory manager waits for the hook, under the lock.
-unsafe impl Send for Lent {}
-
-/// Takes the memory manager back when it is dropped.
-pub struct Lending<'a> {
-    loan: &'a Loan,
-    _vm: &'a mut reach_os::Vm,
-}
-
-impl Loan {
-    /// Lends `vm` to a hook until the returned value is dropped.
-    pub fn lend<'a>(&'a self, vm: &'a mut reach_os::Vm) -> Lending<'a> {
-        let lent = Lent(NonNull::from(&mut *vm));
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(lent);
-        Lending { loan: self, _vm: vm }
-    }
-}
-
-impl Drop for Lending<'_> {
-    fn drop(&mut self) {
-        *self.loan.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-}
 
 /// The memory manager of the simulated operating system. Valid during a hook only.
 #[pyclass(frozen, module = "reach")]
 pub struct Vm(pub Arc<Loan>);
 
 impl Vm {
-    /// Calls `act` with the memory manager that the hook has borrowed. A panic becomes an exception.
     fn with<T>(&self, act: impl FnOnce(&mut reach_os::Vm) -> PyResult<T>) -> PyResult<T> {
-        let lent = match self.0.0.try_lock() {
-            Ok(lent) => lent,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Err(failed("the Vm is in use by another thread")),
-        };
-        let Some(Lent(vm)) = &*lent else {
-            return Err(failed("this Vm is valid during a hook only; use the one that the hook is given"));
-        };
-        // SAFETY: the owner has lent it exclusively (`Loan::lend`) and takes it back under this lock, and nothing that `act` calls
-        // comes back here.
-        let vm = unsafe { &mut *vm.as_ptr() };
-        catch_unwind(AssertUnwindSafe(|| act(vm))).unwrap_or_else(|payload| Err(panicked(&*payload)))
+        self.0.with(act)
     }
 
     /// Calls `act`, which may run out of simulated memory.
@@ -86,51 +43,61 @@ impl Vm {
 impl Vm {
     // The machine and its memory.
 
+    /// The size of a base page in bytes.
     #[getter]
     fn base(&self) -> PyResult<u64> {
         self.with(|vm| Ok(vm.base().bytes()))
     }
 
+    /// The machine's page sizes in bytes, ascending; the first is the base page.
     #[getter]
     fn sizes(&self) -> PyResult<Vec<u64>> {
         self.with(|vm| Ok(vm.options().sizes.iter().map(|size| size.bytes()).collect()))
     }
 
+    /// Physical memory in bytes.
     #[getter]
     fn memory(&self) -> PyResult<u64> {
         self.with(|vm| Ok(vm.options().memory))
     }
 
+    /// Cycles in a second.
     #[getter]
     fn hertz(&self) -> PyResult<u64> {
         self.with(|vm| Ok(vm.options().hertz))
     }
 
+    /// Cycles to examine a base page in a daemon's scan.
     #[getter]
     fn scan_cost(&self) -> PyResult<u64> {
         self.with(|vm| Ok(vm.options().costs.scan_per_page))
     }
 
+    /// Free memory in bytes.
     #[getter]
     fn free(&self) -> PyResult<u64> {
         self.with(|vm| Ok(vm.frames().buddy().free_frames() << vm.base().0))
     }
 
+    /// Free blocks of the buddy allocator by order: element n counts blocks of 2^n base pages.
     #[getter]
     fn free_blocks(&self) -> PyResult<Vec<u64>> {
         self.with(|vm| Ok(vm.frames().buddy().free_by_order()))
     }
 
+    /// The largest free block in bytes; 0 where nothing is free.
     #[getter]
     fn largest_free(&self) -> PyResult<u64> {
         self.with(|vm| Ok(vm.frames().buddy().largest_free().map_or(0, |order| vm.base().bytes() << order)))
     }
 
+    /// The share of free memory in blocks as large as superpages, from 0 to 1.
     #[getter]
     fn contiguity(&self) -> PyResult<f64> {
         self.with(|vm| Ok(contiguity(vm.frames().buddy(), &vm.options().sizes)))
     }
 
+    /// Counts since boot, of all processes, under the names of results; resident and page-table bytes are of now.
     #[getter]
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counters = self.with(|vm| Ok(checked::counters(vm.counters())))?;
@@ -139,6 +106,7 @@ impl Vm {
         Ok(all)
     }
 
+    /// Reservations now, and the base pages that they hold: two numbers.
     #[getter]
     fn reservations(&self) -> PyResult<(u64, u64)> {
         self.with(|vm| Ok(vm.frames().reservations().map_or((0, 0), |all| (all.count(), all.held()))))
@@ -146,26 +114,31 @@ impl Vm {
 
     // Processes, and what they have mapped.
 
+    /// The running address space.
     #[getter]
     fn process(&self) -> PyResult<u32> {
         self.with(|vm| Ok(vm.current().0))
     }
 
+    /// The running thread.
     #[getter]
     fn thread(&self) -> PyResult<u32> {
         self.with(|vm| Ok(vm.thread().0))
     }
 
+    /// All live address spaces.
     #[getter]
     fn processes(&self) -> PyResult<Vec<u32>> {
         self.with(|vm| Ok(vm.processes().map(|(asid, _)| asid.0).collect()))
     }
 
+    /// Returns the regions of a process, ascending.
     #[pyo3(signature = (process = None))]
     fn regions(&self, process: Option<u32>) -> PyResult<Vec<Region>> {
         self.with(|vm| Ok(vm.live(process)?.1.space().regions().map(|region| Region(*region)).collect()))
     }
 
+    /// Returns the mapped page that holds a base page; None where none is mapped.
     #[pyo3(signature = (page, process = None))]
     fn page(&self, page: u64, process: Option<u32>) -> PyResult<Option<Page>> {
         self.with(|vm| {
@@ -174,6 +147,7 @@ impl Vm {
         })
     }
 
+    /// Returns the mapped pages that overlap `count` base pages.
     #[pyo3(signature = (page, count, process = None))]
     fn pages(&self, page: u64, count: u64, process: Option<u32>) -> PyResult<Vec<Page>> {
         self.with(|vm| {
@@ -183,6 +157,8 @@ impl Vm {
         })
     }
 
+    /// Returns the first base page of the aligned extent of `size` bytes around a page, if the extent lies in the region and nothing in
+    /// it is mapped; else None.
     #[pyo3(signature = (page, size, region, process = None))]
     fn extent(&self, page: u64, size: u64, region: &Region, process: Option<u32>) -> PyResult<Option<u64>> {
         self.with(|vm| {
@@ -192,16 +168,20 @@ impl Vm {
         })
     }
 
+    /// Returns whether the aligned extent around a page lies in the region and is aligned in its file, too.
     fn suits(&self, region: &Region, page: u64, size: u64) -> PyResult<bool> {
         self.with(|vm| Ok(vm.suits(&region.0, vm.extent_of(page, 1)?, vm.block(size)?)))
     }
 
     // Faults, as the parts of systems answer them.
 
+    /// Returns the region and rights of the page of a fault. Call once for each fault. Without a region, the stack grows or an
+    /// implicit region is made.
     fn fault_view(&self, fault: &Fault) -> PyResult<View> {
         self.change(|vm| Ok(vm.fault_view(fault.0).map(View)))
     }
 
+    /// Answers a fault with base pages, as Linux does: first touch, file, copy on write. `view` is that of `fault_view`, if called.
     #[pyo3(signature = (fault, view = None))]
     fn demand_fault(&self, fault: &Fault, view: Option<&View>) -> PyResult<()> {
         self.change(|vm| {
@@ -212,6 +192,8 @@ impl Vm {
         })
     }
 
+    /// Answers a first touch with a zeroed page of `size` bytes at `first`, an extent of which nothing is mapped. Returns False, and
+    /// counts the failure, where no block is free. A `whole` page stays one while it is mapped.
     #[pyo3(signature = (first, view, size, *, writable = true, whole = false))]
     fn map_superpage(&self, first: u64, view: &View, size: u64, writable: bool, whole: bool) -> PyResult<bool> {
         self.change(|vm| {
@@ -221,6 +203,7 @@ impl Vm {
         })
     }
 
+    /// Answers a first store with a zeroed block of `size` bytes, mapped by the largest pages that fit. Returns as `map_superpage`.
     fn map_folio(&self, first: u64, view: &View, size: u64) -> PyResult<bool> {
         self.change(|vm| {
             let size = vm.block(size)?;
@@ -229,10 +212,12 @@ impl Vm {
         })
     }
 
+    /// Returns whether a page of a file or of shared memory is in memory.
     fn is_cached(&self, region: &Region, page: u64) -> PyResult<bool> {
         self.with(|vm| Ok(vm.is_cached(&region.0, vm.extent_of(page, 1)?)))
     }
 
+    /// Gives an absent page of a file or of shared memory, with its neighbours, a block of `size` bytes. Returns whether it did.
     fn cache_folio(&self, region: &Region, page: u64, size: u64) -> PyResult<bool> {
         self.with(|vm| {
             if region.0.anonymous() {
@@ -243,6 +228,7 @@ impl Vm {
         })
     }
 
+    /// Answers a first touch by one page of `size` bytes, where a block of the page cache holds all of it. Returns whether it did.
     #[pyo3(signature = (fault, view, size, *, whole = false))]
     fn map_cached(&self, fault: &Fault, view: &View, size: u64, whole: bool) -> PyResult<bool> {
         let bits = if whole { soft::WHOLE } else { soft::REFAULT };
@@ -252,6 +238,7 @@ impl Vm {
         })
     }
 
+    /// Answers a fault by reservation, and promotes what has become full. Needs `use_reservations`.
     fn reserved_fault(&self, fault: &Fault) -> PyResult<()> {
         self.change(|vm| {
             vm.needs_reservations()?;
@@ -259,6 +246,7 @@ impl Vm {
         })
     }
 
+    /// Promotes the largest full reservation around a page. Needs `use_reservations`.
     fn promote_around(&self, page: u64) -> PyResult<()> {
         self.change(|vm| {
             vm.needs_reservations()?;
@@ -267,6 +255,7 @@ impl Vm {
         })
     }
 
+    /// Answers the first write to a watched page: ends the watch; with reservations, demotes a clean superpage first.
     fn first_write(&self, page: u64) -> PyResult<()> {
         self.change(|vm| {
             let (vpn, asid) = (vm.extent_of(page, 1)?, vm.live(None)?.0);
@@ -278,6 +267,7 @@ impl Vm {
         })
     }
 
+    /// Applies an event as Linux does. Returns what the program wants populated, or None.
     fn apply(&self, event: &Event) -> PyResult<Option<Populate>> {
         let populate = self.change(|vm| Ok(vm.apply(&event.0)))?;
         Ok(populate.map(|populate| {
@@ -286,6 +276,7 @@ impl Vm {
         }))
     }
 
+    /// Sets whether the kernel itself takes the faults to come, so that they cost no trap.
     fn populating(&self, on: bool) -> PyResult<()> {
         self.with(|vm| {
             vm.populating(on);
@@ -295,6 +286,8 @@ impl Vm {
 
     // Frames.
 
+    /// Allocates a block of `size` bytes for a page of a region. Returns its first frame; None, counted, where no block is free. Map,
+    /// migrate to or release it.
     fn allocate(&self, size: u64, region: &Region, page: u64) -> PyResult<Option<u64>> {
         self.with(|vm| {
             let (vpn, size) = (vm.extent_of(page, 1)?, vm.block(size)?);
@@ -308,6 +301,7 @@ impl Vm {
         })
     }
 
+    /// Frees a block of `allocate` that nothing maps.
     fn release(&self, frame: u64, size: u64) -> PyResult<()> {
         self.with(|vm| {
             let size = vm.block(size)?;
@@ -317,6 +311,7 @@ impl Vm {
         })
     }
 
+    /// Zeroes a block of `allocate`: as traffic where caches are modelled, else as cycles.
     #[pyo3(signature = (frame, size, *, label = "fault"))]
     fn zero(&self, frame: u64, size: u64, label: &str) -> PyResult<()> {
         self.with(|vm| {
@@ -327,6 +322,7 @@ impl Vm {
         })
     }
 
+    /// Drops file pages that nothing maps.
     fn drop_idle_file_pages(&self) -> PyResult<()> {
         self.with(|vm| {
             vm.drop_idle_file_pages();
@@ -336,6 +332,7 @@ impl Vm {
 
     // The translation API.
 
+    /// Maps a block of `allocate` at a page, where nothing is mapped, with the rights of a view or region.
     #[pyo3(signature = (page, frame, size, rights, *, writable = true, label = "fault", process = None))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn map(
@@ -358,6 +355,7 @@ impl Vm {
         })
     }
 
+    /// Unmaps all pages in `count` base pages. Pages that reach beyond are demoted first.
     #[pyo3(signature = (page, count, *, label = "daemon", process = None))]
     fn unmap(&self, page: u64, count: u64, label: &str, process: Option<u32>) -> PyResult<()> {
         self.change(|vm| {
@@ -366,6 +364,7 @@ impl Vm {
         })
     }
 
+    /// Makes one page of an aligned extent whose frames lie in order. Returns None, or why it cannot be.
     #[pyo3(signature = (page, size, *, label = "remap", process = None))]
     fn promote(&self, page: u64, size: u64, label: &str, process: Option<u32>) -> PyResult<Option<String>> {
         self.with(|vm| {
@@ -375,6 +374,7 @@ impl Vm {
         })
     }
 
+    /// Breaks the page that holds a base page into pages of `size` bytes.
     #[pyo3(signature = (page, size, *, label = "remap", process = None))]
     fn demote(&self, page: u64, size: u64, label: &str, process: Option<u32>) -> PyResult<()> {
         self.change(|vm| {
@@ -384,6 +384,7 @@ impl Vm {
         })
     }
 
+    /// Copies what is mapped in an aligned extent to a block of `allocate`, zeroes the rest of it, and maps the block there.
     #[pyo3(signature = (page, frame, size, rights, *, writable = true, label = "copy", process = None))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn migrate(
@@ -407,6 +408,7 @@ impl Vm {
         })
     }
 
+    /// Sets rights and marks of all pages in `count` base pages; None leaves one as it is. Taking one away costs a shootdown.
     #[pyo3(signature = (page, count, *, writable = None, executable = None, accessed = None, dirty = None, watched = None,
                         label = "daemon", process = None))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
@@ -435,6 +437,7 @@ impl Vm {
         })
     }
 
+    /// Copies an extent that is mapped throughout into a new block, mapped by one page. Returns None, or why it was not built.
     #[pyo3(signature = (page, size, process = None))]
     fn build_superpage(&self, page: u64, size: u64, process: Option<u32>) -> PyResult<Option<String>> {
         let built = self.change(|vm| {
@@ -447,13 +450,16 @@ impl Vm {
 
     // Costs, and what is decided at boot.
 
+    /// Charges cycles of the operating system's work: label "fault", "copy", "remap", "daemon" or "handler".
     fn charge(&self, label: &str, cycles: u64) -> PyResult<()> {
         self.with(|vm| {
-            vm.charge(checked::label(label)?, Cycles(cycles).0);
+            vm.charge(checked::label(label)?, cycles);
             Ok(())
         })
     }
 
+    /// Charges for a fault that no function here answers, and counts it: kind "anonymous", "zero-page", "file", "cow",
+    /// "write-notify" or "spurious".
     #[pyo3(signature = (kind, *, major = false))]
     fn charge_fault(&self, kind: &str, major: bool) -> PyResult<()> {
         self.with(|vm| {
@@ -463,6 +469,7 @@ impl Vm {
         })
     }
 
+    /// Sets whether first loads from untouched memory share a page of zeroes. For boot.
     fn share_zeroes(&self, on: bool) -> PyResult<()> {
         self.with(|vm| {
             vm.before_processes("share_zeroes")?;
@@ -471,6 +478,8 @@ impl Vm {
         })
     }
 
+    /// Makes reservations as FreeBSD does, of the sizes given in bytes (default: all of the machine). `threshold`: per cent of one
+    /// that must be populated for the rest to be. For boot.
     #[pyo3(signature = (sizes = None, *, threshold = 100))]
     fn use_reservations(&self, sizes: Option<Vec<u64>>, threshold: u64) -> PyResult<()> {
         self.with(|vm| {
@@ -481,8 +490,8 @@ impl Vm {
         })
     }
 
-    /// Returns the base page of an address.
+    /// Returns the base page of an address in bytes.
     fn page_of(&self, address: u64) -> PyResult<u64> {
-        self.with(|vm| Ok(Vpn(address >> vm.base().0).0))
+        self.with(|vm| Ok(address >> vm.base().0))
     }
 }
