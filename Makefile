@@ -28,6 +28,19 @@ test-fast:
 test: setup format-check lint doc
 	$(CARGO) build --workspace --all-targets --profile test --locked
 	$(CARGO) test --workspace --locked --no-fail-fast
+	@if $(HAS_PYTHON); then $(MAKE) python-test; \
+	    else echo "skipped: the tests of the Python package, which need python3 (3.9 or newer) with its module venv"; fi
+
+# Whether there is a Python that can make virtual environments.
+HAS_PYTHON := python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 9))' 2>/dev/null
+
+## python: build the Python wheel, with the command inside, into target/wheels (docs/python.md)
+python: build
+	scripts/build-wheel.sh
+
+## python-test: install the wheel in a fresh virtual environment, and run its tests
+python-test: python
+	scripts/test-wheel.sh
 
 ## test-long: all tests, the slow ones too, with many more random cases
 test-long: setup doc fuzz-check loom miri fuzz
@@ -111,4 +124,4 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
 
-.PHONY: run build test-fast test test-long bench lint fuzz fuzz-check loom miri format format-check doc man setup qemu paper-programs clean help
+.PHONY: run build test-fast test test-long bench lint fuzz fuzz-check loom miri format format-check doc man setup qemu paper-programs python python-test clean help

@@ -29,7 +29,7 @@ class Program:
 
     @property
     def path(self):
-        """The file of a recording or trace; None for other programs and temporary recordings."""
+        """The file (pathlib.Path) of a recording or trace; None for other programs and temporary recordings."""
         return self._native.path
 
     def save(self, path, *, force=False):
