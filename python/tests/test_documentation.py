@@ -1,0 +1,39 @@
+"""The examples of docs/python.md print what the page says."""
+
+import doctest
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import EXAMPLES
+
+import reach
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
+
+
+def test_the_page_shows_real_output():
+    pytest.importorskip("numpy")
+    failed, tried = doctest.testfile(str(PAGE), module_relative=False)
+    assert tried > 10 and failed == 0
+
+
+def test_the_example_says_that_all_rows_are_the_same(tmp_path):
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "linux_thp.py", "gups:bytes=64M,updates=20K"], capture_output=True, text=True, cwd=tmp_path
+    )
+    last = done.stdout.splitlines()[-1].split()
+    assert done.returncode == 0 and last[0] == last[2] and int(last[0]) > 100, done.stdout + done.stderr
+
+
+def test_everything_public_has_a_docstring_and_a_type():
+    stubs = (Path(reach.__file__).parent / "__init__.pyi").read_text(encoding="utf-8")
+    for name in reach.__all__:
+        item = getattr(reach, name)
+        assert name.startswith("__") or item.__doc__, name
+        if isinstance(item, type) and name not in ("Error", "OutOfMemory"):
+            methods = [method for method in vars(item) if not method.startswith("_") and method not in ("name",)]
+            for method in methods:
+                assert getattr(item, method).__doc__ or method == "name", f"{name}.{method}"
+                assert f"def {method}(" in stubs, f"{name}.{method}"
